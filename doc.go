@@ -1,0 +1,18 @@
+// Package threeds is the map of a 3-D Secure server; it holds no code.
+//
+// Bytes come in at a listener, become a message, go through an engine, and
+// leave by a listener or an adapter. Imports point down; the command alone
+// knows everybody.
+//
+//	               cmd/threeds
+//	 ┌──────────┬──────┴───────┬───────────────┐
+//	api      results     directory, store/*   sandbox
+//	 └────┬─────┘              │               │
+//	     auth ─── account      │               │
+//	      │                    │               │
+//	   ranges  transid  store  │               │
+//	      └──────────┬─────────┘               │
+//	              message ◀────────────────────┘
+//	                 │
+//	                iso
+package threeds
