@@ -1,0 +1,104 @@
+// Package iso knows the currencies of ISO 4217 and the countries of ISO 3166-1
+// that a 3-D Secure message may name.
+//
+// It holds no names, no history and no formatting of amounts. Codes that the
+// protocol excludes are unknown here: currencies 955-964 and 999 with their
+// letters, countries 901-999. Withdrawn codes are unknown too.
+//
+// The tables are generated from currencies.csv and countries.csv. To follow an
+// amendment of a standard, edit the CSV file and run go generate.
+package iso
+
+//go:generate go run gen/gen.go -o tables.go
+
+// A text is a code as a string or as the bytes of a message.
+type text interface{ ~string | ~[]byte }
+
+// Currency returns the number of decimal places of the currency with the given
+// three-digit code, and whether there is such a currency. A currency without
+// minor unit has none.
+func Currency[T text](numeric T) (exponent int, ok bool) {
+	n, ok := number(numeric)
+	if !ok || exponents[n] == 0 {
+		return 0, false
+	}
+	return int(exponents[n]) - 1, true
+}
+
+// CurrencyAlpha returns the three-digit code and the number of decimal places of
+// the currency with the given three capital letters, and whether there is such a
+// currency.
+func CurrencyAlpha[T text](alpha T) (numeric string, exponent int, ok bool) {
+	c, ok := find(currencies[:], alpha)
+	if !ok {
+		return "", 0, false
+	}
+	exponent, ok = Currency(c.numeric)
+	return c.numeric, exponent, ok
+}
+
+// Country reports whether there is a country with the given three-digit code.
+func Country[T text](numeric T) bool {
+	n, ok := number(numeric)
+	return ok && countrySet[n/64]&(1<<(n%64)) != 0
+}
+
+// CountryAlpha2 returns the three-digit code of the country with the given two
+// capital letters, and whether there is such a country.
+func CountryAlpha2[T text](alpha T) (numeric string, ok bool) {
+	c, ok := find(countries2[:], alpha)
+	return c.numeric, ok
+}
+
+// CountryAlpha3 is CountryAlpha2 for three letters.
+func CountryAlpha3[T text](alpha T) (numeric string, ok bool) {
+	c, ok := find(countries3[:], alpha)
+	return c.numeric, ok
+}
+
+// An entry pairs the letters of a code with its digits.
+type entry struct{ alpha, numeric string }
+
+// find looks alpha up in a table that is sorted by it.
+func find[T text](table []entry, alpha T) (entry, bool) {
+	low, high := 0, len(table)
+	for low < high {
+		switch mid := (low + high) / 2; compare(alpha, table[mid].alpha) {
+		case 0:
+			return table[mid], true
+		case -1:
+			high = mid
+		default:
+			low = mid + 1
+		}
+	}
+	return entry{}, false
+}
+
+// compare is strings.Compare for either kind of text; it does not allocate.
+func compare[T text](a T, b string) int {
+	for i := range min(len(a), len(b)) {
+		if a[i] < b[i] {
+			return -1
+		}
+		if a[i] > b[i] {
+			return 1
+		}
+	}
+	return max(-1, min(1, len(a)-len(b)))
+}
+
+// number reads exactly three decimal digits.
+func number[T text](s T) (int, bool) {
+	if len(s) != 3 {
+		return 0, false
+	}
+	n := 0
+	for i := range 3 {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int(s[i]-'0')
+	}
+	return n, true
+}

@@ -1,0 +1,142 @@
+package iso_test
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/iso"
+)
+
+func TestCurrency(t *testing.T) {
+	for _, test := range []struct {
+		numeric  string
+		exponent int
+		ok       bool
+	}{
+		{"978", 2, true}, {"840", 2, true}, {"392", 0, true}, {"048", 3, true}, {"990", 4, true},
+		{"901", 2, true}, // the New Taiwan dollar; 901 is excluded as a country only
+		{"994", 0, true}, // has no minor unit
+		{"954", 0, false}, {"955", 0, false}, {"960", 0, false}, {"964", 0, false}, {"965", 0, true}, {"999", 0, false},
+		{"000", 0, false}, {"191", 0, false}, {"", 0, false}, {"97", 0, false}, {"9780", 0, false},
+		{"97x", 0, false}, {"EUR", 0, false}, {"+78", 0, false}, {"٩٧٨", 0, false},
+	} {
+		if e, ok := iso.Currency(test.numeric); e != test.exponent || ok != test.ok {
+			t.Errorf("Currency(%q) = %d, %v; want %d, %v", test.numeric, e, ok, test.exponent, test.ok)
+		}
+		if e, ok := iso.Currency([]byte(test.numeric)); e != test.exponent || ok != test.ok {
+			t.Errorf("Currency([]byte(%q)) = %d, %v; want %d, %v", test.numeric, e, ok, test.exponent, test.ok)
+		}
+	}
+}
+
+func TestCurrencyAlpha(t *testing.T) {
+	for _, test := range []struct {
+		alpha, numeric string
+		exponent       int
+		ok             bool
+	}{
+		{"EUR", "978", 2, true}, {"JPY", "392", 0, true}, {"AED", "784", 2, true}, {"ZWG", "924", 2, true}, {"BHD", "048", 3, true},
+		{"XCG", "532", 2, true}, {"ANG", "", 0, false}, {"HRK", "", 0, false},
+		{"eur", "", 0, false}, {"EU", "", 0, false}, {"EURO", "", 0, false}, {"", "", 0, false}, {"\xff\xff\xff", "", 0, false},
+	} {
+		if n, e, ok := iso.CurrencyAlpha(test.alpha); n != test.numeric || e != test.exponent || ok != test.ok {
+			t.Errorf("CurrencyAlpha(%q) = %q, %d, %v; want %q, %d, %v", test.alpha, n, e, ok, test.numeric, test.exponent, test.ok)
+		}
+		if n, _, ok := iso.CurrencyAlpha([]byte(test.alpha)); n != test.numeric || ok != test.ok {
+			t.Errorf("CurrencyAlpha([]byte(%q)) = %q, %v; want %q, %v", test.alpha, n, ok, test.numeric, test.ok)
+		}
+	}
+	for _, alpha := range []string{"XBA", "XBB", "XBC", "XBD", "XAU", "XDR", "XAG", "XPT", "XTS", "XPD", "XXX"} {
+		if _, _, ok := iso.CurrencyAlpha(alpha); ok {
+			t.Errorf("CurrencyAlpha(%q) is ok, want excluded", alpha)
+		}
+	}
+}
+
+func TestCountry(t *testing.T) {
+	for numeric, want := range map[string]bool{
+		"208": true, "840": true, "004": true, "894": true, "158": true,
+		"901": false, "950": false, "999": false, "000": false, "280": false, "4": false, "04": false, "0004": false, "DNK": false, "": false,
+	} {
+		if got := iso.Country(numeric); got != want {
+			t.Errorf("Country(%q) = %v, want %v", numeric, got, want)
+		}
+		if got := iso.Country([]byte(numeric)); got != want {
+			t.Errorf("Country([]byte(%q)) = %v, want %v", numeric, got, want)
+		}
+	}
+}
+
+func TestCountryAlpha(t *testing.T) {
+	for alpha, want := range map[string]string{"DK": "208", "AD": "020", "ZW": "716", "UK": "", "dk": "", "D": "", "DNK": "", "": "", "XX": ""} {
+		if got, ok := iso.CountryAlpha2(alpha); got != want || ok != (want != "") {
+			t.Errorf("CountryAlpha2(%q) = %q, %v; want %q", alpha, got, ok, want)
+		}
+	}
+	for alpha, want := range map[string]string{"DNK": "208", "ABW": "533", "ZWE": "716", "XKX": "", "DK": ""} {
+		if got, ok := iso.CountryAlpha3([]byte(alpha)); got != want || ok != (want != "") {
+			t.Errorf("CountryAlpha3(%q) = %q, %v; want %q", alpha, got, ok, want)
+		}
+	}
+}
+
+// TestComplete counts what the standards hold: 249 countries, and of 178 current
+// entries of ISO 4217 the 167 that are not excluded.
+func TestComplete(t *testing.T) {
+	countries, currencies := 0, 0
+	for n := range 1000 {
+		code := []byte{byte('0' + n/100), byte('0' + n/10%10), byte('0' + n%10)}
+		if iso.Country(code) {
+			countries++
+		}
+		if _, ok := iso.Currency(code); ok {
+			currencies++
+		}
+	}
+	if countries != 249 || currencies != 167 {
+		t.Errorf("%d countries and %d currencies, want 249 and 167", countries, currencies)
+	}
+}
+
+func TestNothingIsAllocated(t *testing.T) {
+	currency, alpha, country := []byte("978"), []byte("SEK"), []byte("208")
+	if n := testing.AllocsPerRun(100, func() {
+		iso.Currency(currency)
+		iso.CurrencyAlpha(alpha)
+		iso.Country(country)
+		iso.CountryAlpha2(country)
+	}); n != 0 {
+		t.Errorf("%v allocations, want 0", n)
+	}
+}
+
+// TestGenerated fails when a CSV file was edited and go generate forgotten.
+func TestGenerated(t *testing.T) {
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go command here: whether tables.go is current was not checked")
+	}
+	for _, source := range []string{"currencies.csv", "countries.csv", "gen/gen.go"} {
+		if _, err := os.ReadFile(source); err != nil { // tells the test cache what the command reads
+			t.Fatal(err)
+		}
+	}
+	fresh := filepath.Join(t.TempDir(), "tables.go")
+	if out, err := exec.CommandContext(t.Context(), goTool, "run", "gen/gen.go", "-o", fresh).CombinedOutput(); err != nil {
+		t.Fatalf("gen: %v\n%s", err, out)
+	}
+	want, err := os.ReadFile(fresh)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("tables.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Error("tables.go is not what the CSV files say: run go generate")
+	}
+}
