@@ -1,0 +1,113 @@
+package message_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// TestError is MX-15 to MX-18.
+func TestError(t *testing.T) {
+	const id = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e"
+	for _, test := range []struct {
+		name string
+		in   message.Error
+		want string
+	}{
+		{"least", message.Error{Version: message.V220, Code: message.Missing},
+			`{"errorCode":"201","errorComponent":"S","errorDescription":"A required element is missing.","errorDetail":"A required element is missing.","messageType":"Erro","messageVersion":"2.2.0"}`},
+		{"most", message.Error{Version: message.V231, Code: 999, Component: "D", Description: "a", Detail: "b <&>\"", MessageType: "AReq", ServerTransID: id, DSTransID: id, ACSTransID: id, SDKTransID: id},
+			`{"acsTransID":"` + id + `","dsTransID":"` + id + `","errorCode":"999","errorComponent":"D","errorDescription":"a","errorDetail":"b <&>\"","errorMessageType":"AReq","messageType":"Erro","messageVersion":"2.3.1","sdkTransID":"` + id + `","threeDSServerTransID":"` + id + `"}`},
+		{"first version", message.Error{Version: message.V210, Code: message.TimedOut, Detail: "x"},
+			`{"errorCode":"402","errorComponent":"S","errorDescription":"The transaction timed out.","errorDetail":"x","messageType":"Erro","messageVersion":"2.1.0"}`},
+	} {
+		got := test.in.JSON()
+		if diff := cmp.Diff(test.want, string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		m, err := message.Parse(got, message.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := m.Check(message.Context{}); p != nil {
+			t.Errorf("%s: %v", test.name, p)
+		}
+		back := message.ReadError(m)
+		if diff := cmp.Diff(string(got), string(back.JSON())); diff != "" {
+			t.Errorf("%s: read and written (-want +got):\n%s", test.name, diff)
+		}
+	}
+}
+
+func TestErrorIsCut(t *testing.T) {
+	long := strings.Repeat("é", 3000)
+	m, err := message.Parse(message.Error{Code: message.Format, Description: long, Detail: long}.JSON(), message.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"errorDescription", "errorDetail"} {
+		if n := utf8.RuneCountInString(m.Text(name)); n != 2048 {
+			t.Errorf("%s has %d characters", name, n)
+		}
+	}
+}
+
+// TestErrorTellsNoTexts: a text of a peer may hold anything.
+func TestErrorTellsNoTexts(t *testing.T) {
+	var err error = message.Error{Code: message.Format, Component: "D", Description: "4000000000000002", Detail: "4000000000000002"}
+	if got, want := err.Error(), "Erro 203 (D): The format or the value of an element is not valid."; got != want {
+		t.Errorf("Error() = %q, want %q", got, want)
+	}
+}
+
+// TestReadError is VO-04.
+func TestReadError(t *testing.T) {
+	const unreadable = "The message is not one that can be processed here."
+	for _, test := range []struct {
+		text string
+		want message.Error
+	}{
+		{`{}`, message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "D", Description: unreadable, Detail: unreadable}},
+		{`{"messageType":"Erro","messageVersion":"2.1.0","errorCode":"305","errorComponent":"A","errorDetail":"x"}`,
+			message.Error{Version: message.V210, Code: 305, Component: "A", Description: "The transaction data is not valid.", Detail: "x"}},
+		{`{"messageVersion":"9","errorCode":712,"errorComponent":"X","errorDescription":"odd","unknown":1}`,
+			message.Error{Version: message.V220, Code: 712, Component: "D", Description: "odd", Detail: "odd"}},
+		{`{"errorCode":"4000000000000002","errorDescription":{},"errorDetail":""}`,
+			message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "D", Description: unreadable, Detail: unreadable}},
+		{`{"errorCode":"20x","errorComponent":"S","threeDSServerTransID":"a","dsTransID":"b","acsTransID":"c","sdkTransID":"d","errorMessageType":"RReq"}`,
+			message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: unreadable, Detail: unreadable,
+				MessageType: "RReq", ServerTransID: "a", DSTransID: "b", ACSTransID: "c", SDKTransID: "d"}},
+	} {
+		m, err := message.Parse([]byte(test.text), message.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, message.ReadError(m)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.text, diff)
+		}
+	}
+}
+
+func TestCompose(t *testing.T) {
+	got := message.Compose(message.RRes, message.V220,
+		message.Member{Name: "resultsStatus", Text: "01"},
+		message.Member{Name: "acsTransID", Text: "a<\xff\"\u2028é"},
+		message.Member{Name: "dsTransID"},
+		message.Member{Name: "messageExtension", Raw: []byte(`[ 1.0 ]`), Text: "not this"},
+		message.Member{Name: "sdkTransID", Text: "old"},
+		message.Member{Name: "sdkTransID", Text: "new"})
+	want := "{\"acsTransID\":\"a<\uFFFD\\\"\u2028é\",\"messageExtension\":[ 1.0 ],\"messageType\":\"RRes\",\"messageVersion\":\"2.2.0\",\"resultsStatus\":\"01\",\"sdkTransID\":\"new\"}"
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("Compose (-want +got):\n%s", diff)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a name that the table lacks did not panic")
+		}
+	}()
+	message.Compose(message.RRes, message.V210, message.Member{Name: "sdkTransID", Text: "x"})
+}

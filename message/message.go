@@ -1,0 +1,226 @@
+package message
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// A Message is a JSON object that was read, whole, with the bytes it was read
+// from.
+type Message struct {
+	data  []byte
+	nodes []node
+	twice bool // some member occurs twice
+	head  [headNames]uint32
+
+	typ, ver        uint8
+	hasType, hasVer bool
+}
+
+// identify remembers type and version, which everything else asks for.
+func (m *Message) identify() {
+	var buf [16]byte
+	if i := m.member(0, idType); i > 0 && m.nodes[i].kind == jsonString {
+		if t, ok := ParseType(string(m.text(i, buf[:0]))); ok {
+			m.typ, m.hasType = uint8(t), true
+		}
+	}
+	if i := m.member(0, idVersion); i > 0 && m.nodes[i].kind == jsonString {
+		if v, ok := ParseVersion(string(m.text(i, buf[:0]))); ok {
+			m.ver, m.hasVer = uint8(v), true
+		}
+	}
+}
+
+// Bytes returns the message as it was received. They are shared: read only.
+func (m *Message) Bytes() []byte { return m.data }
+
+// Type returns the message's type; false when there is none that we know.
+func (m *Message) Type() (Type, bool) { return Type(m.typ), m.hasType }
+
+// Version returns the message's version; false when there is none that we know.
+func (m *Message) Version() (Version, bool) { return Version(m.ver), m.hasVer }
+
+// String tells the kind of message and no content.
+func (m *Message) String() string {
+	typ, ver := "message", ""
+	if m.hasType {
+		typ = Type(m.typ).String()
+	}
+	if m.hasVer {
+		ver = " " + Version(m.ver).String()
+	}
+	return typ + ver + ", " + strconv.Itoa(len(m.data)) + " bytes"
+}
+
+// Format keeps all verbs from printing content.
+func (m *Message) Format(s fmt.State, _ rune) { io.WriteString(s, m.String()) }
+
+// Has says whether there is something at a path such as "acctInfo.chAccDate"
+// or "messageExtension[0].id" that is not null and not empty.
+func (m *Message) Has(path string) bool {
+	i := m.find(path)
+	return i >= 0 && !m.empty(uint32(i))
+}
+
+// Text returns the string at a path, "" when there is none.
+func (m *Message) Text(path string) string {
+	i := m.find(path)
+	if i < 0 || m.nodes[i].kind != jsonString {
+		return ""
+	}
+	return string(m.text(uint32(i), nil))
+}
+
+// Raw returns the JSON text of the value at a path, nil when there is none. It
+// is shared: read only.
+func (m *Message) Raw(path string) []byte {
+	i := m.find(path)
+	if i < 0 {
+		return nil
+	}
+	return m.raw(uint32(i))
+}
+
+// Strings returns the strings of the array at a path; a lone string counts as
+// an array of one.
+func (m *Message) Strings(path string) []string {
+	i := m.find(path)
+	if i < 0 {
+		return nil
+	}
+	if m.nodes[i].kind == jsonString {
+		return []string{string(m.text(uint32(i), nil))}
+	}
+	if m.nodes[i].kind != jsonArray {
+		return nil
+	}
+	var all []string
+	for j := uint32(i) + 1; j < m.nodes[i].next; j = m.nodes[j].next {
+		if m.nodes[j].kind == jsonString {
+			all = append(all, string(m.text(j, nil)))
+		}
+	}
+	return all
+}
+
+// find returns the node at a path, -1 when there is none.
+func (m *Message) find(path string) int {
+	at := uint32(0)
+	for rest := path; rest != ""; {
+		var step string
+		step, rest, _ = strings.Cut(rest, ".")
+		name, index, indexed := strings.Cut(step, "[")
+		if name != "" {
+			i := m.memberNamed(at, name)
+			if i == 0 {
+				return -1
+			}
+			at = i
+		}
+		for indexed {
+			var number string
+			number, index, _ = strings.Cut(index, "]")
+			n, err := strconv.Atoi(number)
+			if err != nil {
+				return -1
+			}
+			i := m.item(at, n)
+			if i == 0 {
+				return -1
+			}
+			at = i
+			index, indexed = strings.CutPrefix(index, "[")
+		}
+	}
+	return int(at)
+}
+
+// member returns the first member of an object with a known name, 0 when there
+// is none.
+func (m *Message) member(object, id uint32) uint32 {
+	if object == 0 && id < headNames {
+		return m.head[id]
+	}
+	if m.nodes[object].kind != jsonObject {
+		return 0
+	}
+	end := m.nodes[object].next
+	for i := object + 1; i < end; i = m.nodes[i].next {
+		if m.nodes[i].name == id {
+			return i
+		}
+	}
+	return 0
+}
+
+// memberNamed is member for any name.
+func (m *Message) memberNamed(object uint32, name string) uint32 {
+	if id := names.ids[name]; id != 0 {
+		return m.member(object, uint32(id))
+	}
+	if m.nodes[object].kind != jsonObject {
+		return 0
+	}
+	for i := object + 1; i < m.nodes[object].next; i = m.nodes[i].next {
+		if n := m.nodes[i]; n.name&unknownName != 0 && string(nameText(m.data, n)) == name {
+			return i
+		}
+	}
+	return 0
+}
+
+// item returns the n-th item of an array, 0 when there is none.
+func (m *Message) item(array uint32, n int) uint32 {
+	if m.nodes[array].kind != jsonArray || n < 0 {
+		return 0
+	}
+	for i := array + 1; i < m.nodes[array].next; i = m.nodes[i].next {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return 0
+}
+
+func (m *Message) raw(i uint32) []byte { return m.data[m.nodes[i].start:m.nodes[i].end] }
+
+// text is the text of a string: a part of the message, or, when it has escape
+// sequences, appended to buf.
+func (m *Message) text(i uint32, buf []byte) []byte {
+	raw := m.raw(i)
+	if m.nodes[i].flags&escaped == 0 {
+		return raw[1 : len(raw)-1]
+	}
+	text, _ := jsontext.AppendUnquote(buf, raw)
+	return text[len(buf):]
+}
+
+// empty says whether a value is null, "", {} or [].
+func (m *Message) empty(i uint32) bool {
+	switch n := m.nodes[i]; n.kind {
+	case jsonNull:
+		return true
+	case jsonString:
+		return n.end-n.start == 2
+	case jsonObject, jsonArray:
+		return n.flags&hasItems == 0
+	}
+	return false
+}
+
+// same says whether two values are equal: strings by their text, others as
+// they are written.
+func (m *Message) same(i uint32, o *Message, j uint32) bool {
+	a, b := m.nodes[i], o.nodes[j]
+	if a.kind == jsonString && b.kind == jsonString && (a.flags|b.flags)&escaped != 0 {
+		return string(m.text(i, nil)) == string(o.text(j, nil))
+	}
+	return bytes.Equal(m.raw(i), o.raw(j))
+}

@@ -1,0 +1,200 @@
+package message
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func mustParse(t *testing.T, text string) *Message {
+	t.Helper()
+	m, err := Parse([]byte(text), Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestAccessors(t *testing.T) {
+	m := mustParse(t, `{"messageType":"ARes","message\u0056ersion":"2.3.1","a":{"b c":[1,{"d":"x\ny"},[true]]},"eci":null,"n":12345678901234567890.10,
+		"acsOperatorID":"","broadInfo":{},"authenticationMethod":["01",2,"\u0030\u0032"],"eci":"05"}`)
+	if typ, ok := m.Type(); typ != ARes || !ok {
+		t.Error(typ, ok)
+	}
+	if v, ok := m.Version(); v != V231 || !ok {
+		t.Error(v, ok)
+	}
+	for path, want := range map[string]string{"a.b c[1].d": "x\ny", "messageType": "ARes", "messageVersion": "2.3.1", "eci": "", "n": "", "a": "",
+		"a.b c[3]": "", "a.b c[-1]": "", "a.b c[x]": "", "a.b c[1": "", "nothing.there": "", "authenticationMethod[2]": "02", "messageType.x": ""} {
+		if got := m.Text(path); got != want {
+			t.Errorf("Text(%q) = %q, want %q", path, got, want)
+		}
+	}
+	for path, want := range map[string]string{"n": "12345678901234567890.10", "a.b c[2][0]": "true", "eci": "null", "acsOperatorID": `""`, "x": "", "a.b c[1]": `{"d":"x\ny"}`} {
+		if got := string(m.Raw(path)); got != want {
+			t.Errorf("Raw(%q) = %s, want %s", path, got, want)
+		}
+	}
+	for path, want := range map[string]bool{"n": true, "a": true, "eci": false, "acsOperatorID": false, "broadInfo": false, "x": false} {
+		if got := m.Has(path); got != want {
+			t.Errorf("Has(%q) = %v", path, got)
+		}
+	}
+	if got := m.Strings("authenticationMethod"); !slices.Equal(got, []string{"01", "02"}) {
+		t.Error(got)
+	}
+	if got := m.Strings("messageType"); !slices.Equal(got, []string{"ARes"}) {
+		t.Error(got)
+	}
+	if got := m.Strings("n"); got != nil {
+		t.Error(got)
+	}
+}
+
+// TestMessageHidesContent prints a message in all ways that a log might.
+func TestMessageHidesContent(t *testing.T) {
+	m := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","acctNumber":"4111111111111111"}`)
+	var b strings.Builder
+	log := slog.New(slog.NewJSONHandler(&b, nil))
+	log.Info("m", "m", m, "any", []any{m})
+	slog.New(slog.NewTextHandler(&b, nil)).Info("m", "m", m)
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+		fmt.Fprintf(&b, verb+"\n", m)
+		fmt.Fprintf(&b, verb+"\n", []*Message{m})
+		fmt.Fprintf(&b, verb+"\n", struct{ M *Message }{m})
+	}
+	for _, form := range []string{"4111", "52 49 49 49", "34313131", "0x34, 0x31"} {
+		if strings.Contains(b.String(), form) {
+			t.Errorf("printed content: %s", b.String())
+		}
+	}
+}
+
+func TestFolded(t *testing.T) {
+	m, err := parse([]byte(`{"MESSAGEtype":"AReq","threeDsserverTransId":"x","acctinfo":{"CHACCDATE":"1"},"MessageExtension":[{"DATA":{"ACCTNUMBER":1,"acctNumber":2}}],
+		"EMAIL":"a","email":"b","data":{"ACCTNUMBER":3},"\u0045mail":"c","\u212Acc":1}`), Limits{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"messageType": `"AReq"`, "threeDSServerTransID": `"x"`, "acctInfo.chAccDate": `"1"`, "messageExtension[0].data.ACCTNUMBER": "1",
+		"messageExtension[0].data.acctNumber": "2", "email": `"a"`, "data.acctNumber": "3"} {
+		if got := string(m.Raw(path)); got != want {
+			t.Errorf("Raw(%q) = %s, want %s", path, got, want)
+		}
+	}
+	got := problemKeys(m.Check(Context{}))
+	if want := []string{"201 messageVersion", "204 email"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+func TestPick(t *testing.T) {
+	long := Problems{{Code: Missing, Path: "a"}}
+	for i := range 500 {
+		long = append(long, Problem{Code: Missing, Path: Path(fmt.Sprintf("member%03d[%d].x", i/2, i))})
+	}
+	code, detail := long.Pick(ForPeer)
+	if names := strings.Split(detail, ","); code != Missing || len(detail) > maxDetail || len(detail) < maxDetail-20 || names[1] != "member000.x" || names[2] != "member001.x" {
+		t.Errorf("%d characters: %.60s", len(detail), detail)
+	}
+	for name, test := range map[string]struct {
+		problems        Problems
+		requestor, peer string
+	}{
+		"none":                 {nil, "000 ", "000 "},
+		"a peer's 203 first":   {Problems{{Code: Missing, Path: "a"}, {Code: Format, Path: "b"}}, "201 a,b", "203 b,a"},
+		"duplicates":           {Problems{{Code: Format, Path: "b"}, {Code: Duplicate, Path: "c"}}, "204 c,b", "204 c,b"},
+		"version of the peer":  {Problems{{Code: Format, Path: "messageVersion"}, {Code: Duplicate, Path: "c"}}, "204 c,messageVersion", "203 messageVersion,c"},
+		"unknown version":      {Problems{{Code: UnsupportedVersion, Path: "messageVersion", Note: "2.1.0,2.2.0"}, {Code: Missing, Path: "c"}}, "102 2.1.0,2.2.0,c", "102 2.1.0,2.2.0"},
+		"ids of extensions":    {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: "x"}, {Code: Missing, Path: "c"}}, "201 c,messageExtension", "202 x"},
+		"a code of its own":    {Problems{{Code: 999, Path: "a"}, {Code: ISOCode, Path: "c"}}, "304 c,a", "304 c,a"},
+		"the same name twice":  {Problems{{Code: Format, Path: "a[1].b"}, {Code: Format, Path: "a[2].b"}, {Code: Missing, Path: "a[3].b"}}, "201 a.b", "203 a.b"},
+		"an id and a 203":      {Problems{{Code: UnknownTransaction, Path: "i"}, {Code: Format, Path: "c"}}, "203 c,i", "203 c,i"},
+		"reserved and missing": {Problems{{Code: Reserved, Path: "r"}, {Code: Missing, Path: "c"}}, "201 c,r", "207 r,c"},
+	} {
+		for o, want := range map[Order]string{ForRequestor: test.requestor, ForPeer: test.peer} {
+			code, detail := test.problems.Pick(o)
+			if got := code.String() + " " + detail; got != want {
+				t.Errorf("%s, order %d: got %q, want %q", name, o, got, want)
+			}
+		}
+	}
+}
+
+// TestColumns checks messages of which the channel or the category is not
+// known: only what every column wants is missing.
+func TestColumns(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"messageType":"RRes","messageVersion":"2.2.0"}`:                                                     "acsTransID dsTransID resultsStatus threeDSServerTransID",
+		`{"messageType":"CRes","messageVersion":"2.2.0"}`:                                                     "acsTransID threeDSServerTransID",
+		`{"messageType":"ARes","messageVersion":"2.2.0"}`:                                                     "acsReferenceNumber acsTransID dsReferenceNumber dsTransID threeDSServerTransID",
+		`{"messageType":"RReq","messageVersion":"2.2.0","messageCategory":"01"}`:                              "acsTransID dsTransID threeDSServerTransID transStatus",
+		`{"messageType":"RReq","messageVersion":"2.2.0","messageCategory":"85"}`:                              "acsTransID dsTransID threeDSServerTransID",
+		`{"messageType":"RReq","messageVersion":"2.2.0","messageCategory":"85","transStatus":"N"}`:            "acsTransID authenticationType dsTransID threeDSServerTransID",
+		`{"messageType":"RReq","messageVersion":"2.2.0","messageCategory":"01","transStatus":"N","eci":"05"}`: "acsTransID authenticationType dsTransID threeDSServerTransID transStatusReason",
+	} {
+		var missing []string
+		for _, p := range mustParse(t, text).Check(Context{}) {
+			if p.Code == Missing {
+				missing = append(missing, string(p.Path))
+			}
+		}
+		slices.Sort(missing)
+		if got := strings.Join(missing, " "); got != want {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestLoopback holds the notificationURL of 2.3.1 to https, but for the
+// sandbox and this machine.
+func TestLoopback(t *testing.T) {
+	s := &sampler{d: loadDictionary(t), version: "2.3.1", message: "AReq", ch: "BRW", cat: "PA"}
+	for url, want := range map[string][2]bool{ // without and with Loopback
+		"https://shop.example/n":         {true, true},
+		"http://shop.example/n":          {false, false},
+		"http://127.0.0.1:8080/n":        {false, true},
+		"http://127.255.0.9/n":           {false, true},
+		"http://[::1]:8080/n":            {false, true},
+		"http://localhost/n":             {false, true},
+		"http://shop.LocalHost:1/n":      {false, true},
+		"http://localhost.shop.example/": {false, false},
+		"http://127.0.0.1.shop.example/": {false, false},
+		"http://localhost@shop.example/": {false, false},
+		"https://user@shop.example/":     {false, false},
+		"HTTPS://shop_a.example/n":       {true, true},
+		"ftp://localhost/n":              {false, false},
+		"https://":                       {false, false},
+		"https://:443/":                  {false, false},
+		"https:///n":                     {false, false},
+		"//shop.example/n":               {false, false},
+		"https://shop.example/ n":        {false, false},
+		`http:\\localhost\n`:             {false, false},
+	} {
+		for i, loopback := range []bool{false, true} {
+			m := s.full()
+			m.set("notificationURL", url)
+			got := mustParse(t, string(m.json())).Check(Context{Loopback: loopback, KnownExtension: known})
+			if ok := got == nil; ok != want[i] || !ok && (len(got) != 1 || got[0].Path != "notificationURL" || got[0].Code != Format) {
+				t.Errorf("%s, loopback %v: %v", url, loopback, got)
+			}
+		}
+	}
+}
+
+func TestInformational(t *testing.T) {
+	areq := mustParse(t, `{"deviceChannel":"02","messageCategory":"01","threeDSRequestorChallengeInd":["82"]}`)
+	other := mustParse(t, `{"deviceChannel":"02","messageCategory":"01","threeDSRequestorChallengeInd":["01"]}`)
+	ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.3.1","transStatus":"I"}`)
+	for _, test := range []struct {
+		c    Context
+		want bool
+	}{{Context{AReq: areq}, true}, {Context{AReq: other}, false}, {Context{AReq: other, Informational: true}, true}, {Context{}, true}} {
+		bad := slices.ContainsFunc(ares.Check(test.c), func(p Problem) bool { return p.Path == "transStatus" })
+		if bad == test.want {
+			t.Errorf("transStatus I: refused %v", bad)
+		}
+	}
+}

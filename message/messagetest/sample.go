@@ -1,0 +1,205 @@
+// Package messagetest makes random valid messages out of the tables of package
+// message, for property tests and benchmarks. It is not a source of truth about
+// messages: it believes the tables.
+package messagetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// Sample returns a message that Check accepts: all that its columns require,
+// and of the rest everything when full is set, otherwise a random choice.
+// Equal random numbers make equal messages. In a message that holds neither
+// channel nor category they still say which columns it follows. An AReq holds
+// what a 3DS server sends, so that Build gives it back as it is.
+func Sample(random *rand.Rand, t message.Type, v message.Version, ch message.Channel, cat message.Category, full bool) []byte {
+	s := &sampler{rand: random, typ: t, version: v, channel: ch, category: cat, full: full}
+	return s.message()
+}
+
+// tries is how often a sample is repaired. It takes a handful.
+const tries = 500
+
+// A sampler makes one message.
+type sampler struct {
+	rand     *rand.Rand
+	typ      message.Type
+	version  message.Version
+	channel  message.Channel
+	category message.Category
+	full     bool
+	start    string // of the card range that is being made
+}
+
+func (s *sampler) message() []byte {
+	t := message.TableOf(s.typ, s.version)
+	values := s.values(t)
+	var problems message.Problems
+	for range tries {
+		data := compose(t, values)
+		m, err := message.Parse(data, message.Limits{})
+		if err != nil {
+			panic(fmt.Sprintf("messagetest: %s %s: %v", s.version, s.typ, err))
+		}
+		problems = m.Check(s.context(m))
+		if len(problems) == 0 {
+			return data
+		}
+		p := problems[s.rand.IntN(len(problems))]
+		name, _, _ := strings.Cut(p.Path.Name(), ".")
+		row := slices.IndexFunc(t.Fields, func(f message.Field) bool { return f.Name == name })
+		values[row] = s.value(&t.Fields[row])
+	}
+	panic(fmt.Sprintf("messagetest: no valid %s %s %s %s: %v", s.version, s.typ, s.channel, s.category, problems))
+}
+
+// context tells the checks of an answer which columns it follows.
+func (s *sampler) context(m *message.Message) message.Context {
+	if s.typ == message.AReq {
+		return message.Context{}
+	}
+	areq, err := message.Parse(message.Compose(message.AReq, s.version,
+		message.Member{Name: "sdkTransID", Text: m.Text("sdkTransID")},
+		message.Member{Name: "deviceChannel", Text: s.channel.Code()},
+		message.Member{Name: "messageCategory", Text: s.category.Code()}), message.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	return message.Context{AReq: areq, Informational: true}
+}
+
+// compose writes an object of JSON texts, one per row; those that are empty
+// are left out.
+func compose(t *message.Table, values []string) []byte {
+	out := []byte{'{'}
+	for row, value := range values {
+		if value == "" {
+			continue
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(append(out, quote(t.Fields[row].Name)...), ':')
+		out = append(out, value...)
+	}
+	return append(out, '}')
+}
+
+// beside is a condition on another member of the same object.
+var beside = regexp.MustCompile(`^present\((\w+)\)$`)
+
+// values are the JSON texts of an object's members, "" for those left out.
+func (s *sampler) values(t *message.Table) []string {
+	values := make([]string, len(t.Fields))
+	for row := range t.Fields {
+		f := &t.Fields[row]
+		if s.wants(t, f, values) {
+			values[row] = s.value(f)
+		}
+	}
+	return values
+}
+
+// wants says whether a member is part of the sample, as far as that can be
+// told before the rest is known.
+func (s *sampler) wants(t *message.Table, f *message.Field, values []string) bool {
+	need := f.Need.At(s.channel, s.category)
+	other := beside.FindStringSubmatch(f.When)
+	switch {
+	case need == '-', f.DS, f.Leg == message.DSToACS, f.Leg == message.ACSToDS, f.Forbid != "":
+		return false
+	case need == 'R':
+		return true
+	case other != nil && f.Else == message.Absent:
+		return slices.ContainsFunc(t.Fields, func(o message.Field) bool { return o.Name == other[1] && values[indexOf(t, o.Name)] != "" })
+	case f.Else == message.Absent:
+		return false
+	case f.When != "" && strings.HasPrefix(f.When, "present(areq."):
+		return true
+	}
+	return s.full || s.rand.IntN(3) == 0
+}
+
+func indexOf(t *message.Table, name string) int {
+	return slices.IndexFunc(t.Fields, func(f message.Field) bool { return f.Name == name })
+}
+
+// value is the JSON text of a member.
+func (s *sampler) value(f *message.Field) string {
+	if !f.Array {
+		return s.item(f, f.Min, f.Max)
+	}
+	n := max(f.Min, 1)
+	if f.Max > n {
+		n += s.rand.IntN(min(f.Max-n, 2) + 1)
+	}
+	if f.Name == "threeDSRequestorChallengeInd" {
+		n = 1 // two may contradict each other
+	}
+	var items []string
+	for range 4 * n {
+		if item := s.item(f, f.ItemMin, f.ItemMax); !slices.Contains(items, item) && len(items) < n {
+			items = append(items, item)
+		}
+	}
+	return "[" + strings.Join(items, ",") + "]"
+}
+
+// item is the JSON text of a value, or of one item of an array.
+func (s *sampler) item(f *message.Field, lo, hi int) string {
+	switch f.Name {
+	case "messageType":
+		if s.typ == message.Erro || len(f.Codes.Values) == 1 {
+			return quote(s.code(f.Codes))
+		}
+		return quote(s.typ.String())
+	case "messageVersion":
+		return quote(s.version.String())
+	case "deviceChannel":
+		return quote(s.channel.Code())
+	case "messageCategory":
+		return quote(s.category.Code())
+	case "criticalityIndicator":
+		return "false" // nobody knows our extensions
+	case "payTokenInd":
+		return "true"
+	case "startRange", "start":
+		s.start = s.digits(12, 12)
+		return quote(s.start + "0000")
+	case "endRange", "end":
+		return quote(s.start + "9999")
+	}
+	if s.typ == message.AReq && strings.HasSuffix(f.Name, "Source") {
+		return quote("01")
+	}
+	switch f.Kind {
+	case message.Bool:
+		return pick(s, "true", "false")
+	case message.Object:
+		for {
+			if object := compose(f.Of, s.values(f.Of)); len(object) > len("{}") {
+				return string(object)
+			}
+		}
+	case message.JSON:
+		return s.free(f)
+	}
+	return quote(s.text(f, lo, hi))
+}
+
+// free is an object that has no table. Only in the data of an extension is it
+// passed on as it is, so only there is it odd.
+func (s *sampler) free(f *message.Field) string {
+	if f.Name == "data" {
+		return pick(s, `{"version":"1.0", "n":1.50e2,"gone":null}`, `{ "a" : [1, {}, "é\u00e9"] }`, `{"Data":{"ID":"x","id":""}}`)
+	}
+	return fmt.Sprintf(`{"some":%s,"More":[%d,%q]}`, quote(s.letters(8)), s.rand.IntN(100), s.letters(3))
+}
+
+func pick[T any](s *sampler, from ...T) T { return from[s.rand.IntN(len(from))] }

@@ -1,0 +1,133 @@
+package messagetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// quote is a JSON string without needless escape sequences.
+func quote(text string) string {
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(text); err != nil {
+		panic(err)
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// text is a string of a row: of its kind, lo to hi characters long, though
+// never much longer than it must be.
+func (s *sampler) text(f *message.Field, lo, hi int) string {
+	if hi == 0 {
+		hi = lo + 20
+	}
+	n := lo + s.rand.IntN(min(hi-lo, 20)+1)
+	switch f.Kind {
+	case message.Digits:
+		if f.Range != nil {
+			return fmt.Sprintf("%0*d", lo, f.Range.Min+s.rand.IntN(f.Range.Max-f.Range.Min+1))
+		}
+		return s.digits(n, n)
+	case message.Alnum:
+		return s.letters(n)
+	case message.UUID:
+		return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", s.rand.Uint32(), s.rand.IntN(1<<16), s.rand.IntN(1<<12), s.rand.IntN(1<<12), s.rand.Int64N(1<<48))
+	case message.URL:
+		return "https://" + strings.ToLower(s.letters(6)) + "_x.example/" + s.letters(4) + "?a=b&c=d"
+	case message.AppURL:
+		return "app.bank://" + s.letters(5) + "/open"
+	case message.Email:
+		return s.letters(6) + "@mail.example"
+	case message.IP:
+		return pick(s, fmt.Sprintf("192.0.2.%d", s.rand.IntN(256)), fmt.Sprintf("2001:db8::%x", s.rand.IntN(1<<16)))
+	case message.Base64:
+		return s.letters(max(lo, min(hi, 28))/4*4-1) + "="
+	case message.Base64URL:
+		return s.letters(max(n, min(hi, 43)))
+	case message.JWS:
+		return s.parts(3)
+	case message.JWE:
+		return s.parts(5)
+	case message.OneOf:
+		return s.code(f.Codes)
+	case message.Text:
+		return s.prose(n)
+	}
+	return s.fixed(f.Kind)
+}
+
+// fixed is a string of a kind that has a length of its own.
+func (s *sampler) fixed(k message.Kind) string {
+	date := fmt.Sprintf("20%02d%02d%02d", s.rand.IntN(100), 1+s.rand.IntN(12), 1+s.rand.IntN(28))
+	minute := fmt.Sprintf("%s%02d%02d", date, s.rand.IntN(24), s.rand.IntN(60))
+	switch k {
+	case message.Date:
+		return date
+	case message.DateTime:
+		return fmt.Sprintf("%s%02d", minute, s.rand.IntN(60))
+	case message.Minute:
+		return minute
+	case message.YearMonth:
+		return date[2:6]
+	case message.Country:
+		return pick(s, "208", "840", "036", "372")
+	case message.Currency:
+		return pick(s, "208", "840", "978", "036")
+	case message.CurrencyAlpha:
+		return pick(s, "DKK", "USD", "EUR")
+	case message.Language:
+		return pick(s, "da", "en-GB", "zh-Hant")
+	case message.Dotted:
+		return message.Versions()[s.rand.IntN(len(message.Versions()))].String()
+	case message.Offset:
+		return pick(s, "-300", "0", "60", "720")
+	}
+	panic("messagetest: no values of kind " + k.String())
+}
+
+// code is a code of a list that may be sent.
+func (s *sampler) code(c *message.Codes) string {
+	for {
+		if v := c.Values[s.rand.IntN(len(c.Values))]; !v.Tolerated {
+			return v.Value
+		}
+	}
+}
+
+func (s *sampler) digits(lo, hi int) string {
+	return s.from("0123456789", lo+s.rand.IntN(hi-lo+1))
+}
+
+func (s *sampler) letters(n int) string {
+	return s.from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", n)
+}
+
+// prose is n characters that people may write, some of which JSON escapes. In
+// 2.3.1 they are not only ASCII.
+func (s *sampler) prose(n int) string {
+	if s.version >= message.V231 {
+		return s.from(`abc XYZ09-'"\/<&>éß漢😀`, n-1) + "z"
+	}
+	return s.from(`abc XYZ09-'"\/<&>`, n-1) + "z"
+}
+
+func (s *sampler) parts(n int) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = s.letters(8)
+	}
+	return strings.Join(parts, ".")
+}
+
+func (s *sampler) from(alphabet string, n int) string {
+	all := []rune(alphabet)
+	out := make([]rune, max(n, 0))
+	for i := range out {
+		out[i] = all[s.rand.IntN(len(all))]
+	}
+	return string(out)
+}

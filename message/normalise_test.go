@@ -1,0 +1,173 @@
+package message_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// TestR9 is also MC-57, MC-60, MC-61, MC-64.
+func TestR9(t *testing.T) {
+	long := strings.Repeat("x", 2047)
+	for _, test := range []struct {
+		v              message.Version
+		name, raw, out string // out "": as it came
+		change         string
+	}{
+		// Country and currency codes, wherever they are.
+		{message.V210, "merchantCountryCode", `"36"`, `"036"`, "merchantCountryCode: padded to 3 digits"},
+		{message.V220, "purchaseCurrency", `"8"`, `"008"`, "purchaseCurrency: padded to 3 digits"},
+		{message.V220, "billAddrCountry", `"\u00338"`, `"038"`, "billAddrCountry: padded to 3 digits"},
+		{message.V220, "shipAddrCountry", `"4"`, `"004"`, "shipAddrCountry: padded to 3 digits"},
+		{message.V220, "merchantRiskIndicator", `{"giftCardCurr":"36"}`, `{"giftCardCurr":"036"}`, "merchantRiskIndicator.giftCardCurr: padded to 3 digits"},
+		{message.V231, "sellerInfo", `[{"sellerName":"a","sellerId":"b","sellerAddrCountry":"36"}]`,
+			`[{"sellerName":"a","sellerId":"b","sellerAddrCountry":"036"}]`, "sellerInfo[0].sellerAddrCountry: padded to 3 digits"},
+		{message.V231, "multiTransaction", `{"merchantList":[{"merchantNameListed":"a","merchantAmount":"1","merchantCurrency":"36","merchantExponent":"2"}]}`,
+			`{"merchantList":[{"merchantNameListed":"a","merchantAmount":"1","merchantCurrency":"036","merchantExponent":"2"}]}`,
+			"multiTransaction.merchantList[0].merchantCurrency: padded to 3 digits"},
+		{message.V220, "mcc", `"12"`, "", ""},
+		{message.V220, "merchantCountryCode", `"DK"`, "", ""},
+		{message.V220, "merchantCountryCode", `36`, "", ""},
+
+		// Colour depth.
+		{message.V220, "browserColorDepth", `"30"`, `"24"`, "browserColorDepth: lowered to 24"},
+		{message.V210, "browserColorDepth", `"5"`, `"4"`, "browserColorDepth: lowered to 4"},
+		{message.V220, "browserColorDepth", `"64"`, `"48"`, "browserColorDepth: lowered to 48"},
+		{message.V220, "browserColorDepth", `"4000000000000002"`, `"48"`, "browserColorDepth: lowered to 48"},
+		{message.V220, "browserColorDepth", `"16"`, "", ""},
+		{message.V220, "browserColorDepth", `"0"`, "", ""},
+		{message.V220, "browserColorDepth", `"x"`, "", ""},
+		{message.V231, "browserColorDepth", `"30"`, "", ""},
+
+		// Language.
+		{message.V220, "browserLanguage", `"zh-Hant-TW"`, `"zh-Hant"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"da, en-GB;q=0.8, en;q=0.7"`, `"da"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"en-GB;q=0.8"`, `"en-GB"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"abcdefghi-x"`, "", ""},
+		{message.V220, "browserLanguage", `"en_US"`, "", ""},
+		{message.V231, "browserLanguage", `"zh-Hant-TW"`, "", ""},
+
+		// Time zone.
+		{message.V220, "browserTZ", `"+060"`, `"60"`, "browserTZ: tidied"},
+		{message.V220, "browserTZ", `"-0300"`, `"-300"`, "browserTZ: tidied"},
+		{message.V220, "browserTZ", `"-000"`, `"0"`, "browserTZ: tidied"},
+		{message.V220, "browserTZ", `"-300"`, "", ""},
+		{message.V220, "browserTZ", `"UTC"`, "", ""},
+		{message.V220, "browserTZ", `"+"`, "", ""},
+
+		// Headers.
+		{message.V220, "browserUserAgent", `"` + long + `xy"`, `"` + long + `x"`, "browserUserAgent: cut to 2048 characters"},
+		{message.V231, "browserAcceptHeader", `"` + long + `\u00e9é"`, `"` + long + `é"`, "browserAcceptHeader: cut to 2048 characters"},
+		{message.V220, "browserAcceptHeader", `"` + long + `x"`, "", ""},
+
+		// Arrays of 2.3.1.
+		{message.V231, "threeDSRequestorChallengeInd", `"03"`, `["03"]`, "threeDSRequestorChallengeInd: made an array"},
+		{message.V231, "threeDSRequestorAuthenticationInfo", `{"threeDSReqAuthMethod":"01","x":1}`, `[{"threeDSReqAuthMethod":"01"}]`, "threeDSRequestorAuthenticationInfo: made an array"},
+		{message.V231, "threeDSRequestorPriorAuthenticationInfo", `{"threeDSReqPriorAuthMethod":"01"}`, `[{"threeDSReqPriorAuthMethod":"01"}]`, "threeDSRequestorPriorAuthenticationInfo: made an array"},
+		{message.V231, "acceptLanguage", `"da"`, `["da"]`, "acceptLanguage: made an array"},
+		{message.V231, "acceptLanguage", `["da","en","da"]`, `["da","en"]`, "acceptLanguage[2]: dropped, it is there already"},
+		{message.V231, "merchantRiskIndicator", `{"transChar":"01"}`, `{"transChar":["01"]}`, "merchantRiskIndicator.transChar: made an array"},
+		{message.V231, "messageExtension", `{"id":"A","name":"n","criticalityIndicator":false,"data":{ "Data":null }}`,
+			`[{"criticalityIndicator":false,"data":{ "Data":null },"id":"A","name":"n"}]`, "messageExtension: made an array"},
+		{message.V220, "threeDSRequestorChallengeInd", `"03"`, "", ""},
+
+		// Never touched.
+		{message.V220, "purchaseAmount", `"007"`, "", ""},
+		{message.V220, "acctNumber", `"4000 0000 0000 0002"`, "", ""},
+		{message.V220, "notificationURL", `"HTTP://Shop.example"`, "", ""},
+		{message.V220, "threeDSServerTransID", `"8A880DC0-D2D2-4067-BCB1-B08D1690B26E"`, "", ""},
+	} {
+		b := good(t, test.v, message.BRW, message.PA)
+		r := b.with(test.name, test.raw).read(t)
+		changes := r.Normalise()
+		m, _ := r.Build(message.Context{})
+		want := test.out
+		if want == "" {
+			want = test.raw
+		}
+		if got := string(m.Raw(test.name)); got != want {
+			t.Errorf("%s %s %.60s: %.80s, want %.80s", test.v, test.name, test.raw, got, want)
+		}
+		var got string
+		for _, c := range changes {
+			got += fmt.Sprintf("%s: %s", c.Path, c.What)
+		}
+		if got != test.change {
+			t.Errorf("%s %s %.60s: changes %q, want %q", test.v, test.name, test.raw, got, test.change)
+		}
+		if again := r.Normalise(); again != nil {
+			t.Errorf("%s %s %.60s: changed again: %v", test.v, test.name, test.raw, again)
+		}
+		strict := b.with(test.name, test.raw).read(t)
+		if m, _ := strict.Build(message.Context{}); test.name != "messageExtension" && test.out != "" && string(m.Raw(test.name)) == want {
+			t.Errorf("%s %s %.60s: changed without Normalise", test.v, test.name, test.raw)
+		}
+	}
+}
+
+func TestR9Acquirer(t *testing.T) {
+	b := good(t, message.V231, message.BRW, message.PA).with("merchantCountryCode", `"36"`, "acquirerCountryCode", "", "acquirerCountryCodeSource", `null`)
+	r := b.read(t)
+	changes := r.Normalise()
+	m, p := r.Build(message.Context{})
+	if p != nil {
+		t.Fatal(p)
+	}
+	if code, source := m.Text("acquirerCountryCode"), m.Text("acquirerCountryCodeSource"); code != "036" || source != "01" {
+		t.Errorf("acquirerCountryCode %q, source %q", code, source)
+	}
+	want := []message.Change{{Path: "merchantCountryCode", What: "padded to 3 digits"},
+		{Path: "acquirerCountryCode", What: "taken from merchantCountryCode"}, {Path: "acquirerCountryCodeSource", What: "set to 01"}}
+	if diff := cmp.Diff(want, changes); diff != "" {
+		t.Error(diff)
+	}
+	r = b.read(t)
+	r.Default("acquirerCountryCode", "208") // of the merchant's profile
+	r.Normalise()
+	if m, _ := r.Build(message.Context{}); m.Text("acquirerCountryCode") != "208" {
+		t.Errorf("acquirerCountryCode %q, the profile says 208", m.Text("acquirerCountryCode"))
+	}
+	if _, p := b.build(t); len(p) != 3 {
+		t.Errorf("strict: %v", p)
+	}
+	older := good(t, message.V220, message.BRW, message.PA).read(t)
+	if changes := older.Normalise(); changes != nil {
+		t.Errorf("2.2.0: %v", changes)
+	}
+}
+
+func TestR9AcceptLanguage(t *testing.T) {
+	for _, test := range []struct{ header, accept, language string }{
+		{"da, en-GB;q=0.8,*;q=0.1", `["da","en-GB","*"]`, "da"},
+		{"en-GB", `["en-GB"]`, "en-GB"},
+		{"en,,en;q=0.5", `["en"]`, "en"},
+	} {
+		r := good(t, message.V231, message.BRW, message.PA).with("browserLanguage", `"`+test.header+`"`, "acceptLanguage", "").read(t)
+		r.Normalise()
+		m, p := r.Build(message.Context{})
+		if p != nil || string(m.Raw("acceptLanguage")) != test.accept || m.Text("browserLanguage") != test.language {
+			t.Errorf("%s: %v, acceptLanguage %s, browserLanguage %s", test.header, p, m.Raw("acceptLanguage"), m.Raw("browserLanguage"))
+		}
+	}
+	r := good(t, message.V231, message.APP, message.PA).with("browserLanguage", `"da"`).read(t)
+	if changes := r.Normalise(); changes != nil {
+		t.Errorf("APP: %v", changes)
+	}
+	dup := good(t, message.V231, message.BRW, message.PA).with("acceptLanguage", `["en","en"]`)
+	if _, p := dup.build(t); len(p) != 1 || p[0].Code != message.Duplicate {
+		t.Errorf("strict: %v", p)
+	}
+}
+
+func TestNormaliseNeedsAVersion(t *testing.T) {
+	for _, version := range []string{`""`, `"9.9.9"`, `1`} {
+		r := good(t, message.V220, message.BRW, message.PA).with("browserTZ", `"+060"`, "messageVersion", version).read(t)
+		if changes := r.Normalise(); changes != nil {
+			t.Errorf("version %s: %v", version, changes)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package message
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// value checks a value that is there and not empty.
+func (c *checker) value(f *Field, i uint32) {
+	if f.plain && c.m.nodes[i].kind == jsonString {
+		if code := c.plain(f, c.m.text(i, c.buf[:0])); code != 0 {
+			c.report(code, f.Name)
+		}
+		return
+	}
+	if f.Array {
+		c.array(f, i)
+		return
+	}
+	switch kind := c.m.nodes[i].kind; {
+	case kind == jsonArray && f.AltArray:
+		for n, j := 0, i+1; j < c.m.nodes[i].next; n, j = n+1, c.m.nodes[j].next {
+			if c.m.nodes[j].kind != jsonString {
+				c.note(Format, f.Name, n, "")
+			} else {
+				c.string(f, j, n, f.Min, f.Max)
+			}
+		}
+	case kind == jsonObject && (f.AltObject || f.Kind == JSON || f.Kind == Object):
+		if !c.fits(i, f.Max) {
+			c.report(Format, f.Name)
+		} else if f.Kind == Object {
+			c.within(f, i, -1)
+		}
+	case kind == jsonBool && f.Kind == Bool:
+	case kind == jsonString && f.Kind.isText():
+		c.string(f, i, -1, f.Min, f.Max)
+	default:
+		c.report(Format, f.Name)
+	}
+}
+
+// within checks an object with a table of its own.
+func (c *checker) within(f *Field, i uint32, item int) {
+	c.way = append(c.way, step{f.Name, item})
+	c.object(f.Of, i)
+	c.way = c.way[:len(c.way)-1]
+}
+
+func (c *checker) array(f *Field, i uint32) {
+	nodes := c.m.nodes
+	if nodes[i].kind != jsonArray {
+		c.report(Format, f.Name)
+		return
+	}
+	n := 0
+	for j := i + 1; j < nodes[i].next; j = nodes[j].next {
+		switch {
+		case f.Kind == Object && nodes[j].kind == jsonObject:
+			c.within(f, j, n)
+		case f.Kind.isText() && nodes[j].kind == jsonString:
+			c.string(f, j, n, f.ItemMin, f.ItemMax)
+		default:
+			c.note(Format, f.Name, n, "")
+		}
+		n++
+	}
+	if n < f.Min || f.Max > 0 && n > f.Max || !c.fits(i, f.MaxChars) {
+		c.report(Format, f.Name)
+	}
+	if c.version >= V231 && n > 1 {
+		c.equalItems(f, i, n)
+	}
+}
+
+// equalItems reports items that equal an earlier one.
+func (c *checker) equalItems(f *Field, array uint32, n int) {
+	seen := make(map[string]struct{}, n)
+	for k, j := 0, array+1; j < c.m.nodes[array].next; k, j = k+1, c.m.nodes[j].next {
+		item := c.m.raw(j)
+		if c.m.nodes[j].flags&escaped != 0 {
+			item = strconv.AppendQuote(nil, string(c.m.text(j, nil)))
+		}
+		if _, ok := seen[string(item)]; ok {
+			c.note(Duplicate, f.Name, k, "")
+		}
+		seen[string(item)] = struct{}{}
+	}
+}
+
+// plain is text for the most frequent rows.
+func (c *checker) plain(f *Field, b []byte) Code {
+	if f.Kind == OneOf {
+		return f.Codes.check(b, c.version)
+	}
+	n := len(b)
+	if !f.ascii && (f.Min > 1 || f.Max > 0 && n > f.Max) {
+		n = utf8.RuneCount(b)
+	}
+	if n < f.Min || f.Max > 0 && n > f.Max {
+		return Format
+	}
+	return f.Kind.check(b)
+}
+
+// string checks the string that is a member, or an item of one.
+func (c *checker) string(f *Field, i uint32, item, lo, hi int) {
+	switch code := c.text(f, i, lo, hi); code {
+	case 0:
+	case UnsupportedVersion:
+		c.note(code, f.Name, item, versionList(allVersions)+" (card range data)")
+	default:
+		c.note(code, f.Name, item, "")
+	}
+}
+
+// text returns what is wrong with a string, 0 if nothing.
+func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
+	b := c.m.text(i, c.buf[:0])
+	if f.Kind == Base64 {
+		b = c.withoutSpace(b)
+	}
+	if f.Kind == OneOf {
+		return f.Codes.check(b, c.version)
+	}
+	n := utf8.RuneCount(b)
+	switch {
+	case n < lo, hi > 0 && n > hi:
+		return Format
+	case f.Range != nil && !(allDigits(b) && within(b, f.Range.Min, f.Range.Max)):
+		return Format
+	case f.Active && isDotted(b) && !isKnownVersion(b):
+		return UnsupportedVersion
+	case f.Kind == URL && c.table.Type == AReq && hasCredentials(b):
+		return Format
+	case f.HTTPS && !hasScheme(b, "https") && !(c.ctx.Loopback && isLoopback(b)):
+		return Format
+	}
+	return f.Kind.check(b)
+}
+
+func isKnownVersion(b []byte) bool {
+	_, ok := ParseVersion(string(b))
+	return ok
+}
+
+// withoutSpace is b without white space.
+func (c *checker) withoutSpace(b []byte) []byte {
+	if !bytes.ContainsAny(b, " \t\r\n") {
+		return b
+	}
+	return bytes.Map(func(r rune) rune {
+		if strings.ContainsRune(" \t\r\n", r) {
+			return -1
+		}
+		return r
+	}, b)
+}
+
+// isBlank says whether a value is a string of white space only.
+func (c *checker) isBlank(i uint32) bool {
+	return c.m.nodes[i].kind == jsonString && blank(c.m.text(i, c.buf[:0]))
+}
+
+func blank(b []byte) bool {
+	return len(b) > 0 && b[0] <= ' ' && len(bytes.TrimSpace(b)) == 0
+}
+
+// fits says whether a value takes at most limit characters, written without
+// white space and without needless escape sequences; 0 is no limit.
+func (c *checker) fits(i uint32, limit int) bool {
+	raw := c.m.raw(i)
+	if limit == 0 || len(raw) <= limit {
+		return true
+	}
+	n, inString := 0, false
+	for k := 0; k < len(raw); k++ {
+		switch b := raw[k]; {
+		case b == '"':
+			inString = !inString
+			n++
+		case b == '\\':
+			k++
+			switch raw[k] {
+			case 'u':
+				k += 4
+				n++
+			case '/':
+				n++
+			default:
+				n += 2
+			}
+		case !inString && b <= ' ':
+		case utf8.RuneStart(b):
+			n++
+		}
+	}
+	return n <= limit
+}

@@ -1,0 +1,151 @@
+package message
+
+// A Version is a protocol version that this package has tables for.
+type Version uint8
+
+// The versions, oldest first.
+const (
+	V210 Version = iota
+	V220
+	V231
+
+	versionCount = 3
+)
+
+var versionNames = [versionCount]string{"2.1.0", "2.2.0", "2.3.1"}
+
+// Versions returns all versions, oldest first.
+func Versions() []Version { return []Version{V210, V220, V231} }
+
+// ParseVersion reads a version as messageVersion writes it.
+func ParseVersion(s string) (Version, bool) {
+	for v, name := range versionNames {
+		if s == name {
+			return Version(v), true
+		}
+	}
+	return 0, false
+}
+
+func (v Version) String() string {
+	if int(v) < len(versionNames) {
+		return versionNames[v]
+	}
+	return "unknown"
+}
+
+// A Type is a kind of message.
+type Type uint8
+
+// The types, in the order in which a transaction uses them.
+const (
+	AReq Type = iota
+	ARes
+	RReq
+	RRes
+	PReq
+	PRes
+	Erro
+	CReq
+	CRes
+
+	typeCount = 9
+)
+
+var typeNames = [typeCount]string{"AReq", "ARes", "RReq", "RRes", "PReq", "PRes", "Erro", "CReq", "CRes"}
+
+// Types returns all types that have tables.
+func Types() []Type { return []Type{AReq, ARes, RReq, RRes, PReq, PRes, Erro, CReq, CRes} }
+
+// ParseType reads a type as messageType writes it.
+func ParseType(s string) (Type, bool) {
+	for t, name := range typeNames {
+		if s == name {
+			return Type(t), true
+		}
+	}
+	return 0, false
+}
+
+func (t Type) String() string {
+	if int(t) < len(typeNames) {
+		return typeNames[t]
+	}
+	return "unknown"
+}
+
+// A Channel is where a transaction started: deviceChannel.
+type Channel uint8
+
+// The channels, in the order of the presence columns.
+const (
+	APP Channel = iota
+	BRW
+	ThreeRI
+)
+
+// Channels returns all channels in the order of the presence columns.
+func Channels() []Channel { return []Channel{APP, BRW, ThreeRI} }
+
+// ParseChannel reads a deviceChannel. The codes that are left to a directory
+// server (80-99) belong to no channel we know.
+func ParseChannel(s string) (Channel, bool) {
+	switch s {
+	case "01":
+		return APP, true
+	case "02":
+		return BRW, true
+	case "03":
+		return ThreeRI, true
+	}
+	return 0, false
+}
+
+func (c Channel) String() string {
+	switch c {
+	case APP:
+		return "APP"
+	case BRW:
+		return "BRW"
+	case ThreeRI:
+		return "3RI"
+	}
+	return "unknown"
+}
+
+// Code is the deviceChannel of c.
+func (c Channel) Code() string { return [...]string{"01", "02", "03"}[c] }
+
+// A Category says whether a payment is authenticated: messageCategory.
+type Category uint8
+
+// The categories, in the order of the presence columns.
+const (
+	PA Category = iota
+	NPA
+)
+
+// Categories returns both categories in the order of the presence columns.
+func Categories() []Category { return []Category{PA, NPA} }
+
+// ParseCategory reads a messageCategory. The codes that are left to a
+// directory server (80-99) have the columns of NPA.
+func ParseCategory(s string) (Category, bool) {
+	switch {
+	case s == "01":
+		return PA, true
+	case s == "02", len(s) == 2 && s >= "80" && s <= "99" && s[1] <= '9':
+		return NPA, true
+	}
+	return 0, false
+}
+
+func (c Category) String() string {
+	if c == PA {
+		return "PA"
+	}
+	return "NPA"
+}
+
+// Code is the messageCategory of c.
+func (c Category) Code() string { return [...]string{"01", "02"}[c] }
