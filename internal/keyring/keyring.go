@@ -1,0 +1,117 @@
+// Package keyring holds the secrets that all nodes of a server share, and derives
+// from them what each purpose needs: ids of transactions, hashes of API keys,
+// sealing of stored data.
+//
+// The secrets are in a JSON file of at most three members:
+//
+//	{"next": "…", "current": "…", "previous": "…"}
+//
+// each 32 random bytes in base64. New things are made with current; what next or
+// previous made is accepted too. To rotate, publish a next on all nodes; then move
+// current to previous and next to current; drop previous when nothing it made is
+// alive. API keys are made for years: one that was hashed under a secret that has
+// left the file is unknown from then on, so keep previous until those are renewed.
+//
+// The package does not watch the file and does not rotate by itself. Certificates
+// and their private keys are not its business.
+package keyring
+
+import (
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+
+	"github.com/openthreeds/threeds/internal/transid"
+)
+
+// secretLen is the length of a secret and of every key derived from one.
+const secretLen = 32
+
+// Labels of the purposes. To change one makes everything of that purpose invalid.
+const (
+	labelTransID = "threeds transaction id"
+	labelHash    = "threeds api key hash"
+	labelSeal    = "threeds sealed data"
+	labelKeyID   = "threeds sealed data key id"
+)
+
+// A Ring is the secrets of a file. It is safe for concurrent use and prints
+// nothing.
+type Ring struct {
+	ids  *transid.Keys
+	keys []derived // current, previous, next as far as there are
+}
+
+// derived is what is made from one secret.
+type derived struct {
+	hash [secretLen]byte
+	seal [secretLen]byte
+	id   [keyIDLen]byte // names seal in front of what it sealed
+}
+
+// newRing derives everything. The first secret is the current one.
+func newRing(secrets [][]byte) (*Ring, error) {
+	r := new(Ring)
+	var forIDs [][]byte
+	for _, secret := range secrets {
+		var d derived
+		var forID [secretLen]byte
+		for _, purpose := range []struct {
+			label string
+			key   []byte
+		}{{labelTransID, forID[:]}, {labelHash, d.hash[:]}, {labelSeal, d.seal[:]}, {labelKeyID, d.id[:]}} {
+			key, err := hkdf.Key(sha256.New, secret, nil, purpose.label, len(purpose.key))
+			if err != nil {
+				return nil, fmt.Errorf("keyring: %w", err)
+			}
+			copy(purpose.key, key)
+		}
+		for _, other := range r.keys {
+			if other.id == d.id {
+				return nil, fmt.Errorf("keyring: two secrets share a key id: make a new one")
+			}
+		}
+		r.keys = append(r.keys, d)
+		forIDs = append(forIDs, forID[:])
+	}
+	r.ids = transid.NewKeys(forIDs[0], forIDs[1:]...)
+	return r, nil
+}
+
+// ID returns the keys of transaction ids.
+func (r *Ring) ID() *transid.Keys { return r.ids }
+
+// Hash returns what is stored of an API key: an HMAC-SHA256 under the current
+// secret.
+func (r *Ring) Hash(key string) []byte { return r.keys[0].hashOf(key) }
+
+// Hashes returns what may be stored of an API key: its hash under each secret,
+// the current one first.
+func (r *Ring) Hashes(key string) [][]byte {
+	hashes := make([][]byte, len(r.keys))
+	for i := range r.keys {
+		hashes[i] = r.keys[i].hashOf(key)
+	}
+	return hashes
+}
+
+func (d *derived) hashOf(key string) []byte {
+	mac := hmac.New(sha256.New, d.hash[:])
+	io.WriteString(mac, key) //nolint:errcheck // a hash never fails
+	return mac.Sum(nil)
+}
+
+// hidden is what a Ring prints.
+const hidden = "[keyring]"
+
+// Format implements [fmt.Formatter], for every verb.
+func (Ring) Format(f fmt.State, _ rune) { fmt.Fprint(f, hidden) }
+
+// LogValue implements [slog.LogValuer].
+func (Ring) LogValue() slog.Value { return slog.StringValue(hidden) }
+
+// MarshalText implements [encoding.TextMarshaler].
+func (Ring) MarshalText() ([]byte, error) { return []byte(hidden), nil }

@@ -1,0 +1,326 @@
+package keyring_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/openthreeds/threeds/internal/keyring"
+)
+
+func secret(fill byte) string {
+	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{fill}, 32))
+}
+
+// file writes a key file and returns its path.
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, content string) *keyring.Ring {
+	t.Helper()
+	r, err := keyring.Load(file(t, content))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// The three moments of a rotation from a to b.
+func rotation(t *testing.T) (published, moved, done *keyring.Ring) {
+	a, b, c := secret('a'), secret('b'), secret('c')
+	return load(t, fmt.Sprintf(`{"next":%q,"current":%q}`, b, a)),
+		load(t, fmt.Sprintf(`{"current":%q,"previous":%q}`, b, a)),
+		load(t, fmt.Sprintf(`{"next":%q,"current":%q}`, c, b))
+}
+
+func TestLoadRefuses(t *testing.T) {
+	good := secret('s')
+	for _, test := range []struct{ name, content, want string }{
+		{"empty", "", "not a JSON object"},
+		{"array", `["` + good + `"]`, "not a JSON object"},
+		{"cut off", `{"current":"` + good + `"`, "not a JSON object"},
+		{"rest", `{"current":"` + good + `"} x`, "not a JSON object"},
+		{"none", `{}`, "current: missing"},
+		{"only next", `{"next":"` + good + `"}`, "current: missing"},
+		{"unknown", `{"current":"` + good + `","older":"` + good + `"}`, `"older": unknown member`},
+		{"case", `{"Current":"` + good + `"}`, `"Current": unknown member`},
+		{"twice", `{"current":"` + good + `","current":"` + secret('t') + `"}`, "current: given twice"},
+		{"number", `{"current":12}`, "current: not a string"},
+		{"null", `{"current":"` + good + `","next":null}`, "next: not a string"},
+		{"object", `{"current":{"x":"` + good + `"}}`, "current: not a string"},
+		{"short", `{"current":"` + good[:40] + `"}`, "current: has 30 bytes, want 32"},
+		{"long", `{"current":"` + base64.StdEncoding.EncodeToString(make([]byte, 33)) + `"}`, "current: has 33 bytes, want 32"},
+		{"not base64", `{"current":"` + good[:43] + `!"}`, "current: not base64"},
+		{"empty string", `{"current":"` + good + `","previous":""}`, "previous: has 0 bytes, want 32"},
+		{"same", `{"current":"` + good + `","next":"` + good + `"}`, "next: is the same as current"},
+		{"large", `{"current":"` + good + `"}` + strings.Repeat(" ", 5000), "is larger than"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := keyring.Load(file(t, test.content))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("Load: %v, want %q", err, test.want)
+			}
+			if strings.Contains(err.Error(), good[:8]) {
+				t.Errorf("the error shows a secret: %v", err)
+			}
+		})
+	}
+}
+
+func TestLoadRefusesAccessOfOthers(t *testing.T) {
+	path := file(t, `{"current":"`+secret('s')+`"}`)
+	for _, mode := range []fs.FileMode{0o604, 0o640, 0o644, 0o620, 0o602, 0o601, 0o610} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keyring.Load(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+			t.Errorf("mode %04o: %v, want a refusal that says what to do", mode, err)
+		}
+	}
+	for _, mode := range []fs.FileMode{0o600, 0o400} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keyring.Load(path); err != nil {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+	}
+}
+
+func TestLoadDoesNotCreate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if _, err := keyring.Load(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("Load: %v, want fs.ErrNotExist", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Error("Load made a file")
+	}
+}
+
+func TestLoadOrCreate(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "keys.json")
+	const n = 16
+	hashes := make([]string, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			r, err := keyring.LoadOrCreate(path)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			hashes[i] = string(r.Hash("key"))
+		})
+	}
+	wg.Wait()
+	for _, h := range hashes {
+		if h != hashes[0] {
+			t.Fatal("two of them got different secrets")
+		}
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("mode %v, %v; want 0600", info.Mode(), err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 1 {
+		t.Errorf("%d files in the directory, want 1", len(left))
+	}
+	other, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(other.Hash("key")) == hashes[0] {
+		t.Error("two files hold the same secret")
+	}
+}
+
+func TestLoadOrCreateKeepsWhatIsThere(t *testing.T) {
+	path := file(t, "not json")
+	if _, err := keyring.LoadOrCreate(path); err == nil {
+		t.Error("LoadOrCreate accepted a bad file")
+	}
+	if data, _ := os.ReadFile(path); string(data) != "not json" {
+		t.Error("LoadOrCreate replaced a bad file")
+	}
+	if _, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "none", "keys.json")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("in a missing directory: %v, want fs.ErrNotExist", err)
+	}
+}
+
+// TestVectors pins what is derived: another release must read the data of this one.
+// They were computed from the descriptions in this package by another program.
+func TestVectors(t *testing.T) {
+	r := load(t, `{"current":"`+secret('a')+`"}`)
+	if got, want := hex.EncodeToString(r.Hash("0011")), "366edc4706bcbd09010c7b97d9a02230b53416bbf0bc2c4b6d3ff10df59f5c52"; got != want {
+		t.Errorf("Hash = %s, want %s", got, want)
+	}
+	sealed, err := hex.DecodeString("011d6a5d18000102030405060708090a0bc89bf335678306ef7e85493a2a5f391539d19358bb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Open("id-1", sealed); string(got) != "plain" || err != nil {
+		t.Errorf("Open = %q, %v; want plain", got, err)
+	}
+}
+
+func TestHashesRotate(t *testing.T) {
+	published, moved, done := rotation(t)
+	stored := published.Hash("key")
+	for _, test := range []struct {
+		name  string
+		ring  *keyring.Ring
+		known bool
+		n     int
+	}{{"published", published, true, 2}, {"moved", moved, true, 2}, {"done", done, false, 2}} {
+		hashes := test.ring.Hashes("key")
+		known := false
+		for _, h := range hashes {
+			known = known || bytes.Equal(h, stored)
+		}
+		if known != test.known || len(hashes) != test.n || !bytes.Equal(hashes[0], test.ring.Hash("key")) {
+			t.Errorf("%s: %d hashes, old one known: %v; want %d, %v, the current one first", test.name, len(hashes), known, test.n, test.known)
+		}
+	}
+	if bytes.Equal(published.Hash("key"), published.Hash("kez")) {
+		t.Error("two keys have one hash")
+	}
+}
+
+func TestSealRotates(t *testing.T) {
+	published, moved, done := rotation(t)
+	early, late := published.Seal("id", []byte("x")), moved.Seal("id", []byte("x"))
+	for _, test := range []struct {
+		name   string
+		ring   *keyring.Ring
+		sealed []byte
+		want   error
+	}{
+		{"before, before", published, early, nil}, {"before, after", published, late, nil},
+		{"after, before", moved, early, nil}, {"after, after", moved, late, nil},
+		{"done, before", done, early, keyring.ErrSealed}, {"done, after", done, late, nil},
+	} {
+		if got, err := test.ring.Open("id", test.sealed); !errors.Is(err, test.want) || err == nil && string(got) != "x" {
+			t.Errorf("%s: %q, %v; want %v", test.name, got, err, test.want)
+		}
+	}
+}
+
+func TestIDsRotate(t *testing.T) {
+	published, moved, done := rotation(t)
+	now := time.UnixMilli(1).UTC()
+	id := published.ID().New(now, rand.Reader, 1, "shop", "4000000000000000")
+	if _, err := moved.ID().Check(id, now, time.Minute, "shop", "4000000000000000"); err != nil {
+		t.Error(err)
+	}
+	if _, err := done.ID().Check(id, now, time.Minute, "shop", "4000000000000000"); err == nil {
+		t.Error("an id of a secret that is gone is accepted")
+	}
+}
+
+func TestSeal(t *testing.T) {
+	r := load(t, `{"current":"`+secret('a')+`"}`)
+	rapid.Check(t, func(t *rapid.T) {
+		id := rapid.String().Draw(t, "id")
+		plain := rapid.SliceOf(rapid.Byte()).Draw(t, "plain")
+		sealed := r.Seal(id, plain)
+		if got, err := r.Open(id, sealed); err != nil || !bytes.Equal(got, plain) {
+			t.Fatalf("Open(Seal) = %x, %v", got, err)
+		}
+		if len(plain) > 8 && bytes.Contains(sealed, plain) {
+			t.Fatal("plain data in the sealed")
+		}
+		if bytes.Equal(sealed, r.Seal(id, plain)) {
+			t.Fatal("sealing twice gives the same")
+		}
+		if _, err := r.Open(id+"x", sealed); !errors.Is(err, keyring.ErrSealed) {
+			t.Fatalf("under another id: %v, want ErrSealed", err)
+		}
+		at := rapid.IntRange(0, len(sealed)-1).Draw(t, "at")
+		sealed[at] ^= 1 << rapid.IntRange(0, 7).Draw(t, "bit")
+		if _, err := r.Open(id, sealed); !errors.Is(err, keyring.ErrSealed) {
+			t.Fatalf("with byte %d changed: %v, want ErrSealed", at, err)
+		}
+		if _, err := r.Open(id, sealed[:at]); !errors.Is(err, keyring.ErrSealed) {
+			t.Fatalf("cut at %d: %v, want ErrSealed", at, err)
+		}
+	})
+}
+
+func TestPrintsNothing(t *testing.T) {
+	r := load(t, `{"current":"`+secret('S')+`","next":"`+secret('T')+`"}`)
+	var out strings.Builder
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%p", "%T"} {
+		fmt.Fprintf(&out, verb+verb+verb+"\n", r, *r, struct{ Ring *keyring.Ring }{r})
+	}
+	text, err := json.Marshal(map[string]any{"a": r, "b": *r})
+	if err != nil {
+		t.Error(err)
+	}
+	out.Write(text)
+	slog.New(slog.NewTextHandler(&out, nil)).Info("ring", "a", r, "b", *r, "c", []*keyring.Ring{r})
+	// Nothing secret looks like this: only zeros of memory addresses and words may be there.
+	for _, secret := range []string{"SSSS", "5353", "83 83", "0x53", secret('S')[:8], hex.EncodeToString(r.Hash("key"))[:8]} {
+		if strings.Contains(out.String(), secret) {
+			t.Errorf("printed: %s", secret)
+		}
+	}
+	if n := strings.Count(out.String(), "[keyring]"); n < 20 {
+		t.Errorf("%d times [keyring] in %s", n, out.String())
+	}
+}
+
+func FuzzOpen(f *testing.F) {
+	path := filepath.Join(f.TempDir(), "keys.json")
+	r, err := keyring.LoadOrCreate(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{}, "id")
+	f.Add(r.Seal("id", []byte("x")), "other")
+	f.Add(bytes.Repeat([]byte{1}, 64), "id")
+	f.Fuzz(func(t *testing.T, sealed []byte, id string) {
+		got, err := r.Open(id, sealed)
+		if err == nil && id == "id" && string(got) == "x" {
+			return // found what was sealed above
+		}
+		if !errors.Is(err, keyring.ErrSealed) || got != nil {
+			t.Errorf("Open of data we did not seal: %q, %v", got, err)
+		}
+	})
+}
+
+func BenchmarkSeal(b *testing.B) {
+	r, err := keyring.LoadOrCreate(filepath.Join(b.TempDir(), "keys.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	plain := make([]byte, 3000)
+	b.SetBytes(int64(len(plain)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.Open("id", r.Seal("id", plain)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

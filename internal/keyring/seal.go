@@ -1,0 +1,80 @@
+package keyring
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"io"
+)
+
+// Sealed data is one byte of format, the key id, a random nonce, and what
+// AES-256-GCM makes of the plain data. The key belongs to the record: it is the
+// HMAC-SHA256 of the record's id under the sealing key, so that no key ever seals
+// more than a few times and random nonces do not wear out. Everything in front of
+// the ciphertext, and the record's id, is authenticated with it.
+const (
+	sealFormat = 1
+	keyIDLen   = 4
+	nonceLen   = 12
+	headerLen  = 1 + keyIDLen + nonceLen
+	tagLen     = 16
+)
+
+// ErrSealed says that sealed data cannot be opened: it was changed, belongs to
+// another record, or was sealed under a secret that has left the file. Which of
+// them cannot be told.
+var ErrSealed = errors.New("keyring: sealed data does not open")
+
+// Seal encrypts plain so that only a ring with the same secret opens it again,
+// and only as the data of the record with this id.
+func (r *Ring) Seal(id string, plain []byte) []byte {
+	d := &r.keys[0]
+	out := make([]byte, headerLen, headerLen+len(plain)+tagLen)
+	out[0] = sealFormat
+	copy(out[1:], d.id[:])
+	nonce := out[1+keyIDLen : headerLen]
+	rand.Read(nonce) //nolint:errcheck // it never fails, it ends the process
+	return d.aead(id).Seal(out, nonce, plain, additional(out[:headerLen], id))
+}
+
+// Open returns what was sealed for the record with this id, or [ErrSealed].
+func (r *Ring) Open(id string, sealed []byte) ([]byte, error) {
+	if len(sealed) < headerLen+tagLen || sealed[0] != sealFormat {
+		return nil, ErrSealed
+	}
+	header, body := sealed[:headerLen], sealed[headerLen:]
+	for i := range r.keys {
+		d := &r.keys[i]
+		if [keyIDLen]byte(header[1:]) != d.id {
+			continue
+		}
+		plain, err := d.aead(id).Open(nil, header[1+keyIDLen:], body, additional(header, id))
+		if err != nil {
+			return nil, ErrSealed
+		}
+		return plain, nil
+	}
+	return nil, ErrSealed
+}
+
+// aead returns the cipher of one record.
+func (d *derived) aead(id string) cipher.AEAD {
+	mac := hmac.New(sha256.New, d.seal[:])
+	io.WriteString(mac, id) //nolint:errcheck // a hash never fails
+	block, err := aes.NewCipher(mac.Sum(nil))
+	if err != nil {
+		panic("keyring: " + err.Error()) // the key has the right length
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		panic("keyring: " + err.Error())
+	}
+	return gcm
+}
+
+func additional(header []byte, id string) []byte {
+	return append(append(make([]byte, 0, len(header)+len(id)), header...), id...)
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package transid_test
+
+const raceEnabled = true

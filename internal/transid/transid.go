@@ -1,0 +1,288 @@
+// Package transid makes and checks transaction ids that carry their own age and
+// owner, so that nothing need be stored when an id is handed out.
+//
+// An id is a UUID of version 4 in form, in lowercase. Its 16 bytes are, from the
+// first bit on:
+//
+//	0                                               48   52       64  66              84     88                108              128
+//	├──────────────── milliseconds ─────────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
+//	            48 bits, since 1970 UTC               4       12      2       18        4         20              20
+//
+// The tags are the first 20 bits of an HMAC-SHA256. The owner tag covers time,
+// random bits, scheme and owner; the card tag all of that, the owner tag and the
+// card number. So neither owner nor card can be read from an id or tried against
+// it without the key. Twenty bits are no signature: about one of a million
+// guessed ids passes for a given owner. What a guess gains is the right to start
+// one transaction of his own.
+//
+// The package knows no clock and no store. That an id is used once, and that
+// two equal ones do not meet, is the store's business.
+package transid
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"errors"
+	"hash"
+	"io"
+	"sync"
+	"time"
+)
+
+// MaxSkew is how far in the future an id may have been made: what the clocks of
+// two nodes may differ by.
+const MaxSkew = 5 * time.Second
+
+// MaxScheme is the highest scheme number an id has room for.
+const MaxScheme = 1<<4 - 1
+
+// Why an id is not good, for use with errors.Is.
+var (
+	ErrMalformed = errors.New("transid: not an id of ours")
+	ErrOwner     = errors.New("transid: made for another owner or under another key")
+	ErrCard      = errors.New("transid: made for another card")
+	ErrExpired   = errors.New("transid: expired")
+	ErrFuture    = errors.New("transid: made in the future")
+)
+
+// Info is what an id says of itself.
+type Info struct {
+	ID     string    // in lowercase, the one spelling to store and compare
+	Made   time.Time // UTC, whole milliseconds
+	Scheme uint8
+}
+
+// Keys make and check ids. They are safe for concurrent use and print nothing.
+type Keys struct {
+	// The first makes ids; all check them.
+	pools []*sync.Pool // of *tagger
+}
+
+// NewKeys returns Keys that make ids with current and accept those of the others
+// too: the key before and the key to come. A key should have 32 random bytes.
+func NewKeys(current []byte, others ...[]byte) *Keys {
+	k := &Keys{pools: []*sync.Pool{newPool(current)}}
+	for _, key := range others {
+		k.pools = append(k.pools, newPool(key))
+	}
+	return k
+}
+
+// New makes an id. It reads four bytes of rand, which must not fail, and panics
+// if scheme is above MaxScheme.
+func (k *Keys) New(now time.Time, rand io.Reader, scheme uint8, owner, pan string) string {
+	if scheme > MaxScheme {
+		panic("transid: scheme number out of range")
+	}
+	t := k.pools[0].Get().(*tagger)
+	defer k.pools[0].Put(t)
+	if _, err := io.ReadFull(rand, t.random[:]); err != nil {
+		panic("transid: random source: " + err.Error())
+	}
+	var id bits
+	id.setMade(now)
+	r := t.random
+	id[6] = 0x40 | r[0]&0x0f
+	id[7] = r[1]
+	id[8] = 0x80 | r[2]&0x3f
+	id[9] = r[3]
+	id[10] = r[0]&0xf0 | scheme // four more of the 30 random bits
+	id.setOwnerTag(t.ownerTag(&id, owner))
+	id.setCardTag(t.cardTag(&id, owner, pan))
+	return id.String()
+}
+
+// Check tells whether id was made by New for this owner and card, less than
+// maxAge before now and not more than MaxSkew after it. When several things are
+// wrong, the first of ErrMalformed, ErrOwner, ErrExpired or ErrFuture, and
+// ErrCard is returned. Letters of id may have either case.
+func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (Info, error) {
+	b, err := parse(id)
+	if err != nil {
+		return Info{}, err
+	}
+	ownerOK, cardOK := 0, 0
+	for _, pool := range k.pools {
+		o, c := check(pool, b, owner, pan)
+		ownerOK |= o
+		cardOK |= o & c
+	}
+	age := time.Duration(now.UnixMilli()-b.made().UnixMilli()) * time.Millisecond
+	switch {
+	case ownerOK == 0:
+		return Info{}, ErrOwner
+	case age >= maxAge:
+		return Info{}, ErrExpired
+	case age < -MaxSkew:
+		return Info{}, ErrFuture
+	case cardOK == 0:
+		return Info{}, ErrCard
+	}
+	return Info{ID: b.spelling(id), Made: b.made(), Scheme: b[10] & 0x0f}, nil
+}
+
+// Canonical returns id in the spelling that New uses, and whether it has the form
+// of an id. It says nothing about who made it. Whoever stores ids or looks them
+// up must do so by this spelling: an id has thousands of others.
+func Canonical(id string) (string, bool) {
+	b, err := parse(id)
+	if err != nil {
+		return "", false
+	}
+	return b.spelling(id), true
+}
+
+// check compares both tags of id with those that one key makes. It takes the same
+// time whatever the outcome, and returns ones and zeros.
+func check(pool *sync.Pool, id bits, owner, pan string) (ownerOK, cardOK int) {
+	t := pool.Get().(*tagger)
+	defer pool.Put(t)
+	ownerOK = subtle.ConstantTimeEq(int32(t.ownerTag(&id, owner)), int32(id.ownerTag()))
+	cardOK = subtle.ConstantTimeEq(int32(t.cardTag(&id, owner, pan)), int32(id.cardTag()))
+	return ownerOK, cardOK
+}
+
+// A tagger computes tags under one key. It keeps its memory, so that computing
+// does not allocate.
+type tagger struct {
+	mac    hash.Hash
+	buf    []byte
+	sum    [sha256.Size]byte
+	random [4]byte
+}
+
+func newPool(key []byte) *sync.Pool {
+	key = append([]byte(nil), key...)
+	return &sync.Pool{New: func() any { return &tagger{mac: hmac.New(sha256.New, key)} }}
+}
+
+// ownerTag covers everything of id that stands before the tags, and owner.
+func (t *tagger) ownerTag(id *bits, owner string) uint32 {
+	t.buf = append(t.buf[:0], "owner"...)
+	t.buf = append(t.buf, id[:11]...)
+	t.buf = append(t.buf, owner...)
+	return t.tag()
+}
+
+// cardTag covers everything of id that stands before itself, owner and pan. The
+// length of pan keeps the two apart.
+func (t *tagger) cardTag(id *bits, owner, pan string) uint32 {
+	t.buf = append(t.buf[:0], "card."...)
+	t.buf = append(t.buf, id[:13]...)
+	t.buf = append(t.buf, id[13]&0xf0)
+	t.buf = append(t.buf, byte(len(pan)))
+	t.buf = append(t.buf, pan...)
+	t.buf = append(t.buf, owner...)
+	return t.tag()
+}
+
+// tag is the first 20 bits of the HMAC of t.buf, which it wipes: it held a card
+// number.
+func (t *tagger) tag() uint32 {
+	t.mac.Reset()
+	t.mac.Write(t.buf)
+	clear(t.buf)
+	sum := t.mac.Sum(t.sum[:0])
+	return uint32(sum[0])<<12 | uint32(sum[1])<<4 | uint32(sum[2])>>4
+}
+
+// bits are the 16 bytes of an id.
+type bits [16]byte
+
+func (b *bits) setMade(t time.Time) {
+	ms := t.UnixMilli()
+	for i := range 6 {
+		b[i] = byte(ms >> (40 - 8*i))
+	}
+}
+
+func (b *bits) made() time.Time {
+	var ms int64
+	for _, x := range b[:6] {
+		ms = ms<<8 | int64(x)
+	}
+	return time.UnixMilli(ms).UTC()
+}
+
+func (b *bits) setOwnerTag(tag uint32) {
+	b[11], b[12], b[13] = byte(tag>>12), byte(tag>>4), byte(tag<<4)
+}
+
+func (b *bits) ownerTag() uint32 {
+	return uint32(b[11])<<12 | uint32(b[12])<<4 | uint32(b[13])>>4
+}
+
+func (b *bits) setCardTag(tag uint32) {
+	b[13] |= byte(tag >> 16)
+	b[14], b[15] = byte(tag>>8), byte(tag)
+}
+
+func (b *bits) cardTag() uint32 {
+	return uint32(b[13]&0x0f)<<16 | uint32(b[14])<<8 | uint32(b[15])
+}
+
+// groups are where the bytes of an id stand in its text.
+var groups = [...]struct{ text, from, to int }{{0, 0, 4}, {9, 4, 6}, {14, 6, 8}, {19, 8, 10}, {24, 10, 16}}
+
+const textLen = 36
+
+// text writes the 8-4-4-4-12 form.
+func (b *bits) text(dst *[textLen]byte) {
+	for _, g := range groups {
+		hex.Encode(dst[g.text:], b[g.from:g.to])
+	}
+	dst[8], dst[13], dst[18], dst[23] = '-', '-', '-', '-'
+}
+
+func (b *bits) String() string {
+	var dst [textLen]byte
+	b.text(&dst)
+	return string(dst[:])
+}
+
+// spelling returns id itself if it is in lowercase already.
+func (b *bits) spelling(id string) string {
+	var dst [textLen]byte
+	b.text(&dst)
+	if string(dst[:]) == id {
+		return id
+	}
+	return string(dst[:])
+}
+
+// parse reads the text of an id. It accepts exactly the form that New writes, in
+// either case, with the version and variant of a UUID of version 4.
+func parse(id string) (bits, error) {
+	var b bits
+	if len(id) != textLen || id[8] != '-' || id[13] != '-' || id[18] != '-' || id[23] != '-' {
+		return b, ErrMalformed
+	}
+	for _, g := range groups {
+		for i := range g.to - g.from {
+			high, low := nibble(id[g.text+2*i]), nibble(id[g.text+2*i+1])
+			if high|low > 0x0f {
+				return b, ErrMalformed
+			}
+			b[g.from+i] = high<<4 | low
+		}
+	}
+	if b[6]>>4 != 4 || b[8]>>6 != 2 {
+		return b, ErrMalformed
+	}
+	return b, nil
+}
+
+// nibble is the value of a hexadecimal digit, or 0xff.
+func nibble(c byte) byte {
+	switch {
+	case '0' <= c && c <= '9':
+		return c - '0'
+	case 'a' <= c && c <= 'f':
+		return c - 'a' + 10
+	case 'A' <= c && c <= 'F':
+		return c - 'A' + 10
+	}
+	return 0xff
+}

@@ -1,0 +1,308 @@
+package transid_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/openthreeds/threeds/internal/transid"
+)
+
+const (
+	maxAge = 80 * time.Second
+	owner  = "shop"
+	pan    = "3000100811111072"
+)
+
+var (
+	noon = time.Date(2026, 11, 20, 12, 0, 0, 123e6, time.UTC)
+	keyA = bytes.Repeat([]byte{0xa}, 32)
+	keyB = bytes.Repeat([]byte{0xb}, 32)
+	keyC = bytes.Repeat([]byte{0xc}, 32)
+)
+
+// zeros is a random source for ids that are to be the same every time.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestForm(t *testing.T) {
+	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	k := transid.NewKeys(keyA)
+	rapid.Check(t, func(t *rapid.T) {
+		made := time.UnixMilli(rapid.Int64Range(0, 1<<48-1).Draw(t, "ms")).UTC()
+		scheme := rapid.Uint8Range(0, transid.MaxScheme).Draw(t, "scheme")
+		owner, pan := rapid.String().Draw(t, "owner"), rapid.StringMatching(`[0-9]{13,19}`).Draw(t, "pan")
+		id := k.New(made, rand.Reader, scheme, owner, pan)
+		if !form.MatchString(id) {
+			t.Errorf("New = %q, not a lowercase UUID of version 4", id)
+		}
+		want := transid.Info{ID: id, Made: made, Scheme: scheme}
+		if got, err := k.Check(id, made, maxAge, owner, pan); got != want || err != nil {
+			t.Errorf("Check = %+v, %v; want %+v", got, err, want)
+		}
+		upper := strings.ToUpper(id)
+		if got, err := k.Check(upper, made, maxAge, owner, pan); got != want || err != nil {
+			t.Errorf("Check in capitals = %+v, %v; want %+v", got, err, want)
+		}
+		if got, ok := transid.Canonical(upper); got != id || !ok {
+			t.Errorf("Canonical(%q) = %q, %v; want %q", upper, got, ok, id)
+		}
+	})
+}
+
+// TestLayout pins the bits: another release must read the ids of this one. The
+// tags were computed from the description of the package by another program.
+func TestLayout(t *testing.T) {
+	id := transid.NewKeys(keyA).New(noon, bytes.NewReader([]byte{0xfe, 0xdc, 0xff, 0x98}), 5, owner, pan)
+	if want := fmt.Sprintf("%08x-%04x-4edc-bf98-f5", noon.UnixMilli()>>16, noon.UnixMilli()&0xffff); !strings.HasPrefix(id, want) {
+		t.Errorf("New = %s, want %s…", id, want)
+	}
+	if got, want := id[26:], "909e46f673"; got != want {
+		t.Errorf("tags %s, want %s", got, want)
+	}
+}
+
+func TestAge(t *testing.T) {
+	k := transid.NewKeys(keyA)
+	id := k.New(noon, rand.Reader, 1, owner, pan)
+	for _, test := range []struct {
+		after time.Duration
+		want  error
+	}{
+		{0, nil},
+		{maxAge - time.Millisecond, nil},
+		{maxAge, transid.ErrExpired},
+		{maxAge + time.Millisecond, transid.ErrExpired},
+		{1000 * time.Hour, transid.ErrExpired},
+		{-transid.MaxSkew + time.Millisecond, nil},
+		{-transid.MaxSkew, nil},
+		{-transid.MaxSkew - time.Millisecond, transid.ErrFuture},
+		{-1000 * time.Hour, transid.ErrFuture},
+	} {
+		if _, err := k.Check(id, noon.Add(test.after), maxAge, owner, pan); !errors.Is(err, test.want) {
+			t.Errorf("Check %v after New: %v, want %v", test.after, err, test.want)
+		}
+	}
+}
+
+// TestFirstFault has several things wrong at once.
+func TestFirstFault(t *testing.T) {
+	k := transid.NewKeys(keyA)
+	id := k.New(noon, zeros{}, 1, owner, pan)
+	late, early := noon.Add(time.Hour), noon.Add(-time.Hour)
+	for _, test := range []struct {
+		name, id   string
+		now        time.Time
+		owner, pan string
+		want       error
+	}{
+		{"form and all", id[1:], late, "x", "1", transid.ErrMalformed},
+		{"owner, age and card", id, late, "x", "1", transid.ErrOwner},
+		{"age and card", id, late, owner, "1", transid.ErrExpired},
+		{"future and card", id, early, owner, "1", transid.ErrFuture},
+		{"card", id, noon, owner, "1", transid.ErrCard},
+	} {
+		if info, err := k.Check(test.id, test.now, maxAge, test.owner, test.pan); !errors.Is(err, test.want) || info != (transid.Info{}) {
+			t.Errorf("%s: Check = %+v, %v; want %v", test.name, info, err, test.want)
+		}
+	}
+}
+
+func TestMalformed(t *testing.T) {
+	k := transid.NewKeys(keyA)
+	id := k.New(noon, zeros{}, 1, owner, pan)
+	for _, bad := range []string{
+		"", "-", id + "0", id[:35], " " + id[1:], "{" + id[1:35] + "}", strings.ReplaceAll(id, "-", ""), strings.ReplaceAll(id, "-", "_"),
+		id[:14] + "1" + id[15:], id[:19] + "c" + id[20:], id[:19] + "7" + id[20:], id[:35] + "g", id[:34] + "é", id[:9] + "-" + id[10:],
+	} {
+		if _, err := k.Check(bad, noon, maxAge, owner, pan); !errors.Is(err, transid.ErrMalformed) {
+			t.Errorf("Check(%q): %v, want ErrMalformed", bad, err)
+		}
+		if got, ok := transid.Canonical(bad); got != "" || ok {
+			t.Errorf("Canonical(%q) = %q, %v", bad, got, ok)
+		}
+	}
+}
+
+// TestWhateverIsChanged flips each bit of an id, and takes other owners and
+// cards. A tag has 20 bits, so with real randomness a wrong one passes now and
+// then; here all is fixed.
+func TestWhateverIsChanged(t *testing.T) {
+	k := transid.NewKeys(keyA, keyB, keyC)
+	id := k.New(noon, zeros{}, 1, owner, pan)
+	for i := range id {
+		for bit := range 4 {
+			digit := strings.IndexByte("0123456789abcdef", id[i])
+			if digit < 0 {
+				continue
+			}
+			changed := id[:i] + string("0123456789abcdef"[digit^1<<bit]) + id[i+1:]
+			want := transid.ErrOwner // everything but the card tag is under the owner tag
+			switch {
+			case i == 14 || i == 19 && bit >= 2:
+				want = transid.ErrMalformed
+			case i >= 31:
+				want = transid.ErrCard
+			}
+			if _, err := k.Check(changed, noon, maxAge, owner, pan); !errors.Is(err, want) {
+				t.Errorf("digit %d, bit %d: %v, want %v", i, bit, err, want)
+			}
+		}
+	}
+	for _, other := range []string{"", "Shop", "shop ", "sho", "shop2"} {
+		if _, err := k.Check(id, noon, maxAge, other, pan); !errors.Is(err, transid.ErrOwner) {
+			t.Errorf("owner %q: %v, want ErrOwner", other, err)
+		}
+	}
+	for _, other := range []string{"", pan[1:], pan + "0", "3000100811111073", "shop" + pan} {
+		if _, err := k.Check(id, noon, maxAge, owner, other); !errors.Is(err, transid.ErrCard) {
+			t.Errorf("another card: %v, want ErrCard", err)
+		}
+	}
+}
+
+func TestOwnerAndCardDoNotRunTogether(t *testing.T) {
+	k := transid.NewKeys(keyA)
+	a := k.New(noon, zeros{}, 1, "1", "2345")
+	b := k.New(noon, zeros{}, 1, "51", "234")
+	if a[31:] == b[31:] {
+		t.Error("the card tag is the same when a digit moves from card to owner")
+	}
+}
+
+// TestKeysRotate plays a rotation: the new key is published everywhere before it
+// makes ids, and the old one stays until its ids are gone.
+func TestKeysRotate(t *testing.T) {
+	before := transid.NewKeys(keyA, keyB) // current, next
+	after := transid.NewKeys(keyB, keyA)  // current, previous
+	done := transid.NewKeys(keyB, keyC)
+	for _, id := range []string{before.New(noon, zeros{}, 1, owner, pan), after.New(noon, zeros{}, 1, owner, pan)} {
+		for _, k := range []*transid.Keys{before, after} {
+			if _, err := k.Check(id, noon, maxAge, owner, pan); err != nil {
+				t.Errorf("during the rotation: %v", err)
+			}
+		}
+	}
+	if _, err := done.Check(before.New(noon, zeros{}, 1, owner, pan), noon, maxAge, owner, pan); !errors.Is(err, transid.ErrOwner) {
+		t.Errorf("after the rotation: %v, want ErrOwner", err)
+	}
+	if _, err := done.Check(after.New(noon, zeros{}, 1, owner, pan), noon, maxAge, owner, pan); err != nil {
+		t.Errorf("after the rotation: %v", err)
+	}
+}
+
+func TestDistinct(t *testing.T) {
+	k := transid.NewKeys(keyA)
+	const n = 100_000
+	seen := make(map[string]bool, n)
+	for i := range n { // 100 a millisecond
+		seen[k.New(noon.Add(time.Duration(i/100)*time.Millisecond), rand.Reader, 1, owner, pan)] = true
+	}
+	// The store refuses a collision; one in 2⁷⁰ for a pair is for this test none.
+	if len(seen) != n {
+		t.Errorf("%d distinct ids of %d", len(seen), n)
+	}
+}
+
+func TestSchemeOutOfRange(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("New with scheme 16 did not panic")
+		}
+	}()
+	transid.NewKeys(keyA).New(noon, zeros{}, transid.MaxScheme+1, owner, pan)
+}
+
+func TestConcurrent(t *testing.T) {
+	k := transid.NewKeys(keyA, keyB)
+	for i := range 8 {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			owner := fmt.Sprint("shop", i)
+			for range 200 {
+				id := k.New(noon, rand.Reader, 1, owner, pan)
+				if _, err := k.Check(id, noon, maxAge, owner, pan); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes pools forget: allocations were not counted")
+	}
+	k := transid.NewKeys(keyA, keyB)
+	id := k.New(noon, rand.Reader, 1, owner, pan)
+	if n := testing.AllocsPerRun(1000, func() { k.New(noon, rand.Reader, 1, owner, pan) }); n > 2 {
+		t.Errorf("New: %v allocations, want at most 2", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() { _, _ = k.Check(id, noon, maxAge, owner, pan) }); n > 0 {
+		t.Errorf("Check: %v allocations, want none", n)
+	}
+}
+
+func TestPrintsNothing(t *testing.T) {
+	k := transid.NewKeys([]byte("a key that must not be seen here"))
+	k.New(noon, rand.Reader, 1, owner, pan)
+	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
+		out := fmt.Sprintf(format, k) + fmt.Sprintf(format, *k)
+		for _, secret := range []string{"must not", "6d757374", "109 117 115", pan} {
+			if strings.Contains(out, secret) {
+				t.Errorf("%s shows %q", format, secret)
+			}
+		}
+	}
+}
+
+func FuzzCheck(f *testing.F) {
+	k := transid.NewKeys(keyA)
+	id := k.New(noon, zeros{}, 1, owner, pan)
+	f.Add(id)
+	f.Add(strings.ToUpper(id))
+	f.Add("")
+	f.Add("00000000-0000-4000-8000-000000000000")
+	f.Add(id[:30] + "\x00\xff-" + id[33:])
+	f.Fuzz(func(t *testing.T, s string) {
+		info, err := k.Check(s, noon, maxAge, owner, pan)
+		canonical, ok := transid.Canonical(s)
+		switch {
+		case err == nil:
+			if info.ID != canonical || !strings.EqualFold(s, canonical) {
+				t.Errorf("Check(%q) accepts and calls it %q", s, info.ID)
+			}
+		case errors.Is(err, transid.ErrMalformed) == ok:
+			t.Errorf("Check(%q): %v, but Canonical says %v", s, err, ok)
+		case info != transid.Info{}:
+			t.Errorf("Check(%q): %v with %+v", s, err, info)
+		}
+	})
+}
+
+func BenchmarkNew(b *testing.B) {
+	k := transid.NewKeys(keyA)
+	b.ReportAllocs()
+	for b.Loop() {
+		k.New(noon, rand.Reader, 1, owner, pan)
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	k := transid.NewKeys(keyA, keyB, keyC)
+	id := k.New(noon, rand.Reader, 1, owner, pan)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := k.Check(id, noon, maxAge, owner, pan); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
