@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	driver "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// migrations lead from nothing to the present schema. The version of a database
+// is how many of them it has seen. Never change one that was released; add one
+// that releases before it can live with.
+var migrations = []string{
+	// ver changes with every update, so that none is lost. A transaction is
+	// found by id; those that are expired by expires.
+	`CREATE TABLE txn (
+		id      TEXT NOT NULL UNIQUE,
+		owner   TEXT NOT NULL,
+		scheme  TEXT NOT NULL,
+		state   TEXT NOT NULL,
+		data    BLOB NOT NULL,
+		expires INTEGER NOT NULL, -- milliseconds since 1970
+		ver     INTEGER NOT NULL
+	) STRICT;
+	CREATE INDEX txn_expires ON txn (expires);
+	CREATE TABLE api_key (
+		hash     BLOB NOT NULL PRIMARY KEY,
+		merchant TEXT NOT NULL,
+		strict   INTEGER NOT NULL,
+		created  INTEGER NOT NULL -- milliseconds since 1970
+	) STRICT, WITHOUT ROWID;`,
+
+	// The row of a lease stays for ever: no token comes twice. A snapshot is an
+	// upload first, then under the same id a snapshot; no id comes twice. Chunks
+	// whose id is neither are leftovers.
+	`CREATE TABLE lease (
+		name    TEXT NOT NULL PRIMARY KEY,
+		token   INTEGER NOT NULL,
+		holder  TEXT,            -- NULL: released
+		expires INTEGER NOT NULL -- milliseconds since 1970
+	) STRICT, WITHOUT ROWID;
+	CREATE TABLE upload (
+		id     INTEGER PRIMARY KEY AUTOINCREMENT,
+		scheme TEXT NOT NULL UNIQUE,
+		lease  TEXT NOT NULL,
+		token  INTEGER NOT NULL,
+		begun  INTEGER NOT NULL -- milliseconds since 1970
+	) STRICT;
+	CREATE TABLE snapshot (
+		id         INTEGER PRIMARY KEY,
+		scheme     TEXT NOT NULL,
+		generation INTEGER NOT NULL,
+		created    INTEGER NOT NULL, -- milliseconds since 1970
+		size       INTEGER NOT NULL,
+		note       BLOB NOT NULL,
+		UNIQUE (scheme, generation)
+	) STRICT;
+	CREATE TABLE chunk (
+		snapshot INTEGER NOT NULL,
+		n        INTEGER NOT NULL, -- from 0
+		data     BLOB NOT NULL,
+		UNIQUE (snapshot, n)
+	) STRICT;
+	CREATE TABLE small_state (
+		key   TEXT NOT NULL PRIMARY KEY,
+		value BLOB NOT NULL
+	) STRICT;`,
+}
+
+// migrate brings the schema up to date. Of several processes one does it.
+func migrate(conn *sql.Conn) (err error) {
+	ctx := context.Background()
+	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer func() {
+		end := "COMMIT"
+		if err != nil {
+			end = "ROLLBACK"
+		}
+		_, failed := conn.ExecContext(ctx, end)
+		err = errors.Join(err, failed)
+	}()
+	if _, err := conn.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL) STRICT"); err != nil {
+		return err
+	}
+	var version int
+	err = conn.QueryRowContext(ctx, "SELECT version FROM schema_version").Scan(&version)
+	if errors.Is(err, sql.ErrNoRows) {
+		_, err = conn.ExecContext(ctx, "INSERT INTO schema_version VALUES (0)")
+	}
+	if err != nil {
+		return err
+	}
+	if version > len(migrations) {
+		return fmt.Errorf("made by a newer release: schema version %d, this one knows %d", version, len(migrations))
+	}
+	if version == len(migrations) {
+		return nil
+	}
+	for i, step := range migrations[version:] {
+		if _, err := conn.ExecContext(ctx, step); err != nil {
+			return fmt.Errorf("migration %d: %w", version+i+1, err)
+		}
+	}
+	_, err = conn.ExecContext(ctx, "UPDATE schema_version SET version = ?", len(migrations))
+	return err
+}
+
+// isBusy tells that another connection has what is needed.
+func isBusy(err error) bool {
+	failed, ok := errors.AsType[*driver.Error](err)
+	return ok && failed.Code()&0xff == lib.SQLITE_BUSY
+}

@@ -1,0 +1,196 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+const (
+	sqlGet    = `SELECT owner, scheme, state, data, expires, ver FROM txn WHERE id = ?1 AND expires > ?2`
+	sqlCreate = `INSERT INTO txn (id, owner, scheme, state, data, expires, ver) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+		ON CONFLICT (id) DO NOTHING`
+	sqlUpdate = `UPDATE txn SET owner = ?3, scheme = ?4, state = ?5, data = ?6, expires = ?7, ver = ver + 1
+		WHERE id = ?1 AND ver = ?2 AND expires > ?8`
+	sqlSweep = `DELETE FROM txn WHERE rowid IN (SELECT rowid FROM txn WHERE expires <= ?1 LIMIT ?2)`
+)
+
+// sweepLen is how many transactions one statement frees: what others wait for.
+const sweepLen = 250
+
+// errConflict says that another update came between.
+var errConflict = errors.New("sqlite: updated meanwhile")
+
+// A reader is a connection that reads, and its statements. One goroutine uses it
+// at a time.
+type reader struct {
+	get, key, keys, ping              *sql.Stmt
+	state, snapshots, snapshot, chunk *sql.Stmt
+	deadUploads, leftovers            *sql.Stmt
+}
+
+func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
+	r := new(reader)
+	return r, db.prepareAll(conn, []statement{
+		{&r.get, sqlGet},
+		{&r.key, sqlKey},
+		{&r.keys, sqlKeys},
+		{&r.ping, "SELECT version FROM schema_version"},
+		{&r.state, sqlState},
+		{&r.snapshots, sqlSnapshots},
+		{&r.snapshot, sqlSnapshot},
+		{&r.chunk, sqlChunk},
+		{&r.deadUploads, sqlDeadUploads},
+		{&r.leftovers, sqlLeftovers},
+	})
+}
+
+// read runs f with a reader that is free. An error that is none of the contract
+// says what was being done.
+func (db *DB) read(ctx context.Context, what string, f func(r *reader) error) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	return db.withReader(ctx, what, f)
+}
+
+// withReader is read within a call. Queries take no context: they are short, and
+// to interrupt one costs its connection.
+func (db *DB) withReader(ctx context.Context, what string, f func(r *reader) error) error {
+	var r *reader
+	select {
+	case r = <-db.readers:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { db.readers <- r }()
+	switch err := f(r); {
+	case err == nil:
+		return nil
+	case errors.Is(err, sql.ErrNoRows):
+		return store.ErrNotFound
+	default:
+		return fmt.Errorf("sqlite: %s: %w", what, err)
+	}
+}
+
+// Create implements [store.Store].
+func (db *DB) Create(ctx context.Context, t store.Txn) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	// A random first version: an id that is freed and taken again between the
+	// two steps of an update must not look like the old one.
+	ver := rand.Int64() >> 1
+	return db.write(ctx, "create", func(w *writer) (answer, failed error) {
+		return changed(store.ErrExists)(w.create.Exec(
+			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))
+	})
+}
+
+// Get implements [store.Store].
+func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
+	if err := db.enter(ctx); err != nil {
+		return store.Txn{}, err
+	}
+	defer db.leave()
+	t, _, err := db.get(ctx, id)
+	return t, err
+}
+
+// get returns a transaction and its version.
+func (db *DB) get(ctx context.Context, id string) (t store.Txn, ver int64, err error) {
+	t.ID = id
+	var expires int64
+	err = db.withReader(ctx, "get", func(r *reader) error {
+		return r.get.QueryRow(id, db.now().UnixMilli()).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &ver)
+	})
+	if err != nil {
+		return store.Txn{}, 0, err
+	}
+	t.Expires = time.UnixMilli(expires).UTC()
+	return t, ver, nil
+}
+
+// Update implements [store.Store]. It reads, has change work in the goroutine of
+// the caller, and writes if the transaction is still what it was. Whenever it has
+// to start again, another update has succeeded.
+func (db *DB) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	for {
+		t, ver, err := db.get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := change(&t); err != nil {
+			return err
+		}
+		err = db.write(ctx, "update", func(w *writer) (answer, failed error) {
+			return changed(errConflict)(w.update.Exec(
+				id, ver, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), db.now().UnixMilli()))
+		})
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+	}
+}
+
+// Sweep implements [store.Store].
+func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
+	if err := db.enter(ctx); err != nil {
+		return 0, err
+	}
+	defer db.leave()
+	total := 0
+	for {
+		var n int64
+		err := db.write(ctx, "sweep", func(w *writer) (answer, failed error) {
+			result, err := w.sweep.Exec(now.UnixMilli(), sweepLen)
+			if err != nil {
+				return nil, err
+			}
+			n, err = result.RowsAffected()
+			return nil, err
+		})
+		if err != nil {
+			return total, err
+		}
+		total += int(n)
+		if n < sweepLen {
+			return total, nil
+		}
+	}
+}
+
+// changed returns how to read the result of a statement: none is the answer when
+// no row has changed.
+func changed(none error) func(sql.Result, error) (answer, failed error) {
+	return func(result sql.Result, err error) (answer, failed error) {
+		if err != nil {
+			return nil, err
+		}
+		n, err := result.RowsAffected()
+		if err != nil || n > 0 {
+			return nil, err
+		}
+		return none, nil
+	}
+}
+
+// blob makes nil the empty value: a nil slice would be NULL.
+func blob(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}

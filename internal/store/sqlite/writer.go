@@ -1,0 +1,237 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"sync/atomic"
+)
+
+const (
+	queueLen = 1024 // writes that wait; further callers wait for room
+	batchLen = 512  // writes in one commit
+)
+
+// A request is one write on its way.
+//
+// It makes its changes with exactly one statement: SQLite undoes a statement that
+// fails, alone, so a request needs no savepoint to leave the others in its batch
+// alone. One that needs several statements has the savepoint of atomically.
+type request struct {
+	// do runs it. An answer is for the caller, and the statement has
+	// changed nothing or what the answer says; failed means that it did not
+	// run.
+	do func(w *writer) (answer, failed error)
+
+	state atomic.Int32 // waiting until the writer or the caller takes it
+	err   error        // set before done is closed
+	done  chan struct{}
+}
+
+// States of a request.
+const (
+	waiting = iota
+	started // the writer has it: there will be an answer
+	dropped // the caller is gone: the writer must leave it
+)
+
+func (r *request) finish(err error) {
+	r.err = err
+	close(r.done)
+}
+
+// write has the writer do something and waits until it is on disk. When ctx ends
+// before the writer has begun, it is never done; once begun, write waits for the
+// outcome. Errors that are not answers of do say what was being done.
+func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
+	r := &request{do: do, done: make(chan struct{})}
+	select {
+	case db.queue <- r:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+		if r.state.CompareAndSwap(waiting, dropped) {
+			return ctx.Err()
+		}
+		<-r.done
+	}
+	if failure, ok := r.err.(failure); ok {
+		return fmt.Errorf("sqlite: %s: %w", what, failure.error)
+	}
+	return r.err
+}
+
+// failure marks an error of SQLite, as against an answer.
+type failure struct{ error }
+
+// A writer is the connection that writes, and its statements. Only the goroutine
+// of run uses it.
+type writer struct {
+	conn                    *sql.Conn
+	begin, commit, rollback *sql.Stmt
+	create, update          *sql.Stmt
+	sweep, putKey, revoke   *sql.Stmt
+
+	savepoint, undo, release             *sql.Stmt
+	acquire, giveBack, fence, putState   *sql.Stmt
+	newer, begun, addChunk, freeChunks   *sql.Stmt
+	upload, publish, retire, dropUploads *sql.Stmt
+	endUpload                            *sql.Stmt
+}
+
+func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
+	w := &writer{conn: conn}
+	return w, db.prepareAll(conn, []statement{
+		{&w.begin, "BEGIN IMMEDIATE"},
+		{&w.commit, "COMMIT"},
+		{&w.rollback, "ROLLBACK"},
+		{&w.create, sqlCreate},
+		{&w.update, sqlUpdate},
+		{&w.sweep, sqlSweep},
+		{&w.putKey, sqlPutKey},
+		{&w.revoke, sqlRevoke},
+		{&w.savepoint, "SAVEPOINT several"},
+		{&w.undo, "ROLLBACK TO several"},
+		{&w.release, "RELEASE several"},
+		{&w.acquire, sqlAcquire},
+		{&w.giveBack, sqlRelease},
+		{&w.fence, sqlFence},
+		{&w.putState, sqlPutState},
+		{&w.newer, sqlNewer},
+		{&w.upload, sqlUpload},
+		{&w.begun, sqlBegun},
+		{&w.addChunk, sqlAddChunk},
+		{&w.publish, sqlPublish},
+		{&w.retire, sqlRetire},
+		{&w.endUpload, sqlEndUpload},
+		{&w.dropUploads, sqlDropUploads},
+		{&w.freeChunks, sqlFreeChunks},
+	})
+}
+
+type statement struct {
+	to  **sql.Stmt
+	sql string
+}
+
+// prepareAll prepares statements. They must be closed before their connection: it
+// stays half open else, and the files with it.
+func (db *DB) prepareAll(conn *sql.Conn, statements []statement) error {
+	for _, s := range statements {
+		stmt, err := conn.PrepareContext(context.Background(), s.sql)
+		if err != nil {
+			return fmt.Errorf("prepare %q: %w", s.sql, err)
+		}
+		*s.to = stmt
+		db.files = append(db.files, stmt)
+	}
+	return nil
+}
+
+// run writes batch after batch until the queue is closed and empty. A batch is
+// whatever has gathered while the one before was written.
+func (w *writer) run(queue <-chan *request) {
+	batch := make([]*request, 0, batchLen)
+	for first := range queue {
+		batch = gather(append(batch[:0], first), queue)
+		if len(batch) > 0 {
+			w.writeBatch(batch)
+		}
+		clear(batch) // keeps no caller's memory
+	}
+}
+
+// gather adds what is in the queue to batch, and starts or removes every request.
+func gather(batch []*request, queue <-chan *request) []*request {
+	for len(batch) < batchLen {
+		select {
+		case r, ok := <-queue:
+			if ok {
+				batch = append(batch, r)
+				continue
+			}
+		default:
+		}
+		break
+	}
+	kept := batch[:0]
+	for _, r := range batch {
+		if r.state.CompareAndSwap(waiting, started) {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// writeBatch does all requests in one transaction and answers them. A request
+// that fails is answered with its error and the rest goes on; when the
+// transaction fails, all are answered with that.
+func (w *writer) writeBatch(batch []*request) {
+	errs := make([]error, len(batch))
+	err := w.transact(batch, errs)
+	for i, r := range batch {
+		if err != nil {
+			r.finish(failure{err})
+		} else {
+			r.finish(errs[i])
+		}
+	}
+}
+
+// transact returns nil when the transaction is on disk; then errs has what to
+// answer. Otherwise nothing of it has happened, as far as SQLite can tell.
+func (w *writer) transact(batch []*request, errs []error) error {
+	if _, err := w.begin.Exec(); err != nil {
+		return err
+	}
+	for i, r := range batch {
+		answer, failed := r.do(w)
+		errs[i] = answer
+		if failed == nil {
+			continue
+		}
+		errs[i] = failure{failed}
+		// Some errors make SQLite undo the whole transaction. Then a new one can
+		// begin, and what came before is lost.
+		if _, err := w.begin.Exec(); err == nil {
+			return w.abandon(failed)
+		}
+	}
+	if _, err := w.commit.Exec(); err != nil {
+		return w.abandon(err)
+	}
+	return nil
+}
+
+// abandon undoes what is left of the transaction that failed with err.
+func (w *writer) abandon(err error) error {
+	// Fails when SQLite has undone it already, which is as good.
+	_, _ = w.rollback.Exec()
+	return err
+}
+
+// atomically runs the several statements of one request. When one fails, none has
+// changed anything.
+func (w *writer) atomically(statements ...func() (sql.Result, error)) error {
+	if _, err := w.savepoint.Exec(); err != nil {
+		return err
+	}
+	for _, do := range statements {
+		if _, err := do(); err != nil {
+			_, failed := w.undo.Exec()
+			if failed == nil {
+				_, failed = w.release.Exec()
+			}
+			if failed != nil {
+				// The half must not be committed: transact sees that nothing is left.
+				return w.abandon(err)
+			}
+			return err
+		}
+	}
+	_, err := w.release.Exec()
+	return err
+}

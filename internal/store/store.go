@@ -1,0 +1,116 @@
+// Package store is the contract of the place where transactions and API keys
+// are kept, and what nodes share about card ranges: leases, snapshots and small
+// states. It holds no code: package sqlite below it implements the contract,
+// package storetest says whether an implementation keeps it.
+//
+// A store does not understand what it keeps. Which states there are and how they
+// follow each other, who may read a transaction, the sealing of its data, and
+// what a snapshot holds belong to the callers.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// The facts a [Store] reports, for use with errors.Is. Every other error, but
+// that of a change function or of a reader that was given, means that the store could not be reached or has
+// failed, and says nothing about what it holds.
+var (
+	ErrNotFound = errors.New("store: not found")
+	ErrExists   = errors.New("store: exists")
+	ErrHeld     = errors.New("store: lease is held by another")
+	ErrFenced   = errors.New("store: lease is not the newest holding")
+	ErrTooLarge = errors.New("store: too large")
+)
+
+// A State names where a transaction is. A store only keeps it.
+type State string
+
+// A Txn is one transaction.
+type Txn struct {
+	ID      string // never changes
+	Owner   string
+	Scheme  string
+	State   State
+	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
+	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
+}
+
+// A Key is what a store knows of an API key: never the key itself.
+type Key struct {
+	Hash     []byte // keyed hash of the key; unique
+	Merchant string
+	Strict   bool
+	Created  time.Time // UTC, whole milliseconds
+}
+
+// A Store keeps transactions until they expire, API keys until they are revoked,
+// and the rest as [Leases], [Snapshots] and [States] say.
+//
+// All methods may be called by many goroutines, and several processes may have
+// the same store open. A write is durable when its method has returned nil: it
+// survives the end of the process and of the machine, and every later call, in
+// whichever process, sees it. After another error than those described, a write
+// may or may not have happened; it is never half done. When the context ended
+// before the write began, it has not happened and will not.
+//
+// A transaction is expired from its Expires on, by the clock of the store. It is
+// then as good as deleted, at once: Get and Update do not find it. Its ID stays
+// taken until Sweep frees it; nothing else does.
+//
+// A Store keeps no reference to the memory it was given, nor to that which it
+// returns. Times are cut to whole milliseconds.
+type Store interface {
+	// Create adds a transaction. It returns ErrExists, and changes nothing, if
+	// the ID is taken by a transaction, be it expired. Of several calls with
+	// one ID exactly one succeeds.
+	Create(ctx context.Context, t Txn) error
+
+	// Get returns a transaction. It returns ErrNotFound if there is none or it
+	// has expired.
+	Get(ctx context.Context, id string) (Txn, error)
+
+	// Update replaces a transaction by what change makes of it, atomically: no
+	// other update comes between what change saw and what it made. It returns
+	// ErrNotFound, without calling change, if there is none or it has expired.
+	// An error from change is returned as it is, and nothing is changed.
+	//
+	// change may be called more than once, each time with the transaction as
+	// it is then; the last call counts. It must not call the store, and its
+	// changes to ID are ignored.
+	Update(ctx context.Context, id string, change func(*Txn) error) error
+
+	// Sweep frees the transactions that are expired at now, and says how many.
+	// It frees them in small batches, so that other writes need not wait long,
+	// and stops early when the context ends.
+	Sweep(ctx context.Context, now time.Time) (int, error)
+
+	// PutKey adds an API key. It returns ErrExists, and changes nothing, if the
+	// hash is taken.
+	PutKey(ctx context.Context, k Key) error
+
+	// Key returns the key with the given hash, or ErrNotFound.
+	Key(ctx context.Context, hash []byte) (Key, error)
+
+	// Keys returns all keys, oldest first.
+	Keys(ctx context.Context) ([]Key, error)
+
+	// RevokeKey removes the key with the given hash. It returns ErrNotFound if
+	// there is none.
+	RevokeKey(ctx context.Context, hash []byte) error
+
+	Leases
+	Snapshots
+	States
+
+	// Ping returns nil if the store can be reached and read.
+	Ping(ctx context.Context) error
+
+	// Close waits for the calls that have begun and frees the resources of the
+	// store. Every later call of another method, and every later Read of a
+	// snapshot, returns an error that is none of the facts above. A second Close
+	// does nothing.
+	Close() error
+}

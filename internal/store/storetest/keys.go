@@ -1,0 +1,122 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+func testKeyPutGet(c *check) {
+	c.wantKeys()
+	a, b := c.key(1), c.key(2)
+	b.Hash[7], b.Merchant = 0, ""
+	c.putKey(a)
+	c.putKey(b)
+	c.wantKey(a)
+	c.wantKey(b)
+	odd := c.key(3)
+	want := odd
+	odd.Created = odd.Created.Add(999_999).In(time.FixedZone("", -3600))
+	c.putKey(odd)
+	c.wantKey(want)
+}
+
+func testKeyMissing(c *check) {
+	a := c.key(1)
+	c.putKey(a)
+	for _, hash := range [][]byte{nil, {}, a.Hash[:31], append(bytes.Clone(a.Hash), 1), c.key(2).Hash} {
+		if got, err := c.s.Key(c.Context(), hash); !errors.Is(err, store.ErrNotFound) || !sameKey(got, store.Key{}) {
+			c.Errorf("Key(%x) = %+v, %v; want ErrNotFound", hash, got, err)
+		}
+		if err := c.s.RevokeKey(c.Context(), hash); !errors.Is(err, store.ErrNotFound) {
+			c.Errorf("RevokeKey(%x): %v, want ErrNotFound", hash, err)
+		}
+	}
+	c.wantKey(a)
+}
+
+func testKeyTwice(c *check) {
+	a := c.key(1)
+	var won atomic.Int32
+	together(func(int) {
+		switch err := c.s.PutKey(c.Context(), a); {
+		case err == nil:
+			won.Add(1)
+		case !errors.Is(err, store.ErrExists):
+			c.Errorf("PutKey: %v, want nil or ErrExists", err)
+		}
+	})
+	if n := won.Load(); n != 1 {
+		c.Errorf("%d of %d PutKeys of one hash succeeded, want 1", n, crowd)
+	}
+	other := c.key(1)
+	other.Merchant = "another"
+	if err := c.s.PutKey(c.Context(), other); !errors.Is(err, store.ErrExists) {
+		c.Errorf("second PutKey: %v, want ErrExists", err)
+	}
+	c.wantKeys(a)
+}
+
+func testKeysOrder(c *check) {
+	for _, fill := range []byte{5, 1, 9, 3} {
+		c.putKey(c.key(fill))
+	}
+	c.wantKeys(c.key(1), c.key(3), c.key(5), c.key(9))
+}
+
+func testKeyRevoke(c *check) {
+	a, b := c.key(1), c.key(2)
+	c.putKey(a)
+	c.putKey(b)
+	var won atomic.Int32
+	together(func(int) {
+		switch err := c.s.RevokeKey(c.Context(), a.Hash); {
+		case err == nil:
+			won.Add(1)
+		case !errors.Is(err, store.ErrNotFound):
+			c.Errorf("RevokeKey: %v, want nil or ErrNotFound", err)
+		}
+	})
+	if n := won.Load(); n != 1 {
+		c.Errorf("%d of %d RevokeKeys of one key succeeded, want 1", n, crowd)
+	}
+	if _, err := c.s.Key(c.Context(), a.Hash); !errors.Is(err, store.ErrNotFound) {
+		c.Errorf("Key after RevokeKey: %v, want ErrNotFound", err)
+	}
+	c.wantKeys(b)
+	c.putKey(a)
+	c.wantKeys(a, b)
+}
+
+func testKeyNoReference(c *check) {
+	a := c.key(1)
+	c.putKey(a)
+	clear(a.Hash)
+	got, err := c.s.Key(c.Context(), c.key(1).Hash)
+	if err != nil {
+		c.Fatalf("Key: %v", err)
+	}
+	clear(got.Hash)
+	all, err := c.s.Keys(c.Context())
+	if err != nil || len(all) != 1 {
+		c.Fatalf("Keys = %d, %v; want 1", len(all), err)
+	}
+	clear(all[0].Hash)
+	c.wantKey(c.key(1))
+	c.wantKeys(c.key(1))
+}
+
+// testKeysStay: keys have no end, and are no transactions.
+func testKeysStay(c *check) {
+	a := c.key(1)
+	c.putKey(a)
+	c.Pass(1000 * time.Hour)
+	if n, err := c.s.Sweep(c.Context(), c.Now()); n != 0 || err != nil {
+		c.Errorf("Sweep = %d, %v; want 0", n, err)
+	}
+	c.wantKeys(a)
+	c.wantMissing(string(a.Hash))
+}

@@ -1,0 +1,208 @@
+package storetest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// Memory is a [store.Store] that keeps everything in memory and forgets it with
+// the process: for tests of those who use a store.
+type Memory struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	done bool
+	puts sync.WaitGroup // what Close waits for
+	memory
+}
+
+// memory is what a Memory holds.
+type memory struct {
+	txns      map[string]store.Txn
+	keys      map[string]store.Key
+	leases    map[string]holding
+	snapshots map[string][]snapshot // by scheme, newest first
+	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
+	states    map[string][]byte
+}
+
+var _ store.Store = (*Memory)(nil)
+
+// NewMemory returns an empty store with the given clock.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{now: now, memory: memory{
+		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
+		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
+		uploads: make(map[string]int64), states: make(map[string][]byte),
+	}}
+}
+
+// lock begins a call. The caller unlocks s.mu unless there is an error.
+func (s *Memory) lock(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if s.done {
+		s.mu.Unlock()
+		return errors.New("store: closed")
+	}
+	return nil
+}
+
+// own returns a copy of t that shares no memory, in the form of the contract.
+func own(t store.Txn) store.Txn {
+	t.Data = bytes.Clone(t.Data)
+	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
+	return t
+}
+
+func ownKey(k store.Key) store.Key {
+	k.Hash = bytes.Clone(k.Hash)
+	k.Created = k.Created.UTC().Truncate(time.Millisecond)
+	return k
+}
+
+// Create implements [store.Store].
+func (s *Memory) Create(ctx context.Context, t store.Txn) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if _, taken := s.txns[t.ID]; taken {
+		return store.ErrExists
+	}
+	s.txns[t.ID] = own(t)
+	return nil
+}
+
+// live returns a copy of the transaction. s.mu is held.
+func (s *Memory) live(id string) (store.Txn, error) {
+	t, ok := s.txns[id]
+	if !ok || !s.now().Before(t.Expires) {
+		return store.Txn{}, store.ErrNotFound
+	}
+	return own(t), nil
+}
+
+// Get implements [store.Store].
+func (s *Memory) Get(ctx context.Context, id string) (store.Txn, error) {
+	if err := s.lock(ctx); err != nil {
+		return store.Txn{}, err
+	}
+	defer s.mu.Unlock()
+	return s.live(id)
+}
+
+// Update implements [store.Store].
+func (s *Memory) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	t, err := s.live(id)
+	if err != nil {
+		return err
+	}
+	if err := change(&t); err != nil {
+		return err
+	}
+	t.ID = id
+	s.txns[id] = own(t)
+	return nil
+}
+
+// Sweep implements [store.Store].
+func (s *Memory) Sweep(ctx context.Context, now time.Time) (int, error) {
+	if err := s.lock(ctx); err != nil {
+		return 0, err
+	}
+	defer s.mu.Unlock()
+	n := 0
+	for id, t := range s.txns {
+		if !now.Before(t.Expires) {
+			delete(s.txns, id)
+			n++
+		}
+	}
+	return n, nil
+}
+
+// PutKey implements [store.Store].
+func (s *Memory) PutKey(ctx context.Context, k store.Key) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if _, taken := s.keys[string(k.Hash)]; taken {
+		return store.ErrExists
+	}
+	s.keys[string(k.Hash)] = ownKey(k)
+	return nil
+}
+
+// Key implements [store.Store].
+func (s *Memory) Key(ctx context.Context, hash []byte) (store.Key, error) {
+	if err := s.lock(ctx); err != nil {
+		return store.Key{}, err
+	}
+	defer s.mu.Unlock()
+	k, ok := s.keys[string(hash)]
+	if !ok {
+		return store.Key{}, store.ErrNotFound
+	}
+	return ownKey(k), nil
+}
+
+// Keys implements [store.Store].
+func (s *Memory) Keys(ctx context.Context) ([]store.Key, error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer s.mu.Unlock()
+	var keys []store.Key
+	for _, k := range s.keys {
+		keys = append(keys, ownKey(k))
+	}
+	slices.SortFunc(keys, func(a, b store.Key) int {
+		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.Hash, b.Hash))
+	})
+	return keys, nil
+}
+
+// RevokeKey implements [store.Store].
+func (s *Memory) RevokeKey(ctx context.Context, hash []byte) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	if _, ok := s.keys[string(hash)]; !ok {
+		return store.ErrNotFound
+	}
+	delete(s.keys, string(hash))
+	return nil
+}
+
+// Ping implements [store.Store].
+func (s *Memory) Ping(ctx context.Context) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	s.mu.Unlock()
+	return nil
+}
+
+// Close implements [store.Store].
+func (s *Memory) Close() error {
+	s.mu.Lock()
+	s.done = true
+	s.mu.Unlock()
+	s.puts.Wait()
+	return nil
+}

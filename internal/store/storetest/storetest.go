@@ -1,0 +1,239 @@
+// Package storetest holds the tests that every implementation of [store.Store]
+// must pass: one for each sentence of the contract that a test can see. What it
+// cannot see is whether a write survives a crash of the machine; that is for the
+// tests of each implementation.
+//
+// It also has [Memory], a store that passes them and forgets everything.
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A Backend tells Run how to work with one implementation. Open, Now and Pass
+// are required.
+type Backend struct {
+	// Open returns an empty store. Run closes it.
+	Open func(t testing.TB) store.Store
+
+	// Reopen closes s and opens anew what it kept. Without it the tests of what
+	// survives are skipped.
+	Reopen func(t testing.TB, s store.Store) store.Store
+
+	// Share opens once more what s has open, as another process would. Run
+	// closes it. Without it the tests of sharing are skipped.
+	Share func(t testing.TB, s store.Store) store.Store
+
+	// Now is the clock of the stores, Pass lets time go by on it.
+	Now  func() time.Time
+	Pass func(d time.Duration)
+}
+
+// Run runs every test of the contract, each on a store of its own.
+func Run(t *testing.T, b Backend) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) { test.on(t, b) })
+	}
+}
+
+// A test is about one sentence or two of the contract.
+type test struct {
+	name string
+	run  func(c *check)
+}
+
+// on runs the test on an empty store of b.
+func (test test) on(t testing.TB, b Backend) {
+	c := &check{TB: t, Backend: b, s: b.Open(t)}
+	defer func() {
+		if err := c.s.Close(); err != nil {
+			c.Errorf("Close: %v", err)
+		}
+	}()
+	test.run(c)
+}
+
+var tests = []test{
+	{"CreateGet", testCreateGet},
+	{"CreateTwice", testCreateTwice},
+	{"CreateAtOnce", testCreateAtOnce},
+	{"GetMissing", testGetMissing},
+	{"NoReference", testNoReference},
+	{"Milliseconds", testMilliseconds},
+	{"Update", testUpdate},
+	{"UpdateMissing", testUpdateMissing},
+	{"UpdateError", testUpdateError},
+	{"UpdateID", testUpdateID},
+	{"UpdateIsAtomic", testUpdateIsAtomic},
+	{"UpdateOnce", testUpdateOnce},
+	{"WritesAtOnce", testWritesAtOnce},
+	{"Expiry", testExpiry},
+	{"ExpiryChanges", testExpiryChanges},
+	{"ExpiredStaysTaken", testExpiredStaysTaken},
+	{"Sweep", testSweep},
+	{"SweepMany", testSweepMany},
+	{"SweepBoundary", testSweepBoundary},
+	{"KeyPutGet", testKeyPutGet},
+	{"KeyMissing", testKeyMissing},
+	{"KeyTwice", testKeyTwice},
+	{"KeysOrder", testKeysOrder},
+	{"KeyRevoke", testKeyRevoke},
+	{"KeyNoReference", testKeyNoReference},
+	{"KeysStay", testKeysStay},
+	{"Lease", testLease},
+	{"LeaseRenew", testLeaseRenew},
+	{"LeaseExpiry", testLeaseExpiry},
+	{"LeaseTokens", testLeaseTokens},
+	{"LeaseRelease", testLeaseRelease},
+	{"LeaseFences", testLeaseFences},
+	{"LeaseAtOnce", testLeaseAtOnce},
+	{"State", testState},
+	{"StateFenced", testStateFenced},
+	{"StateAtOnce", testStateAtOnce},
+	{"StateNoReference", testStateNoReference},
+	{"Snapshot", testSnapshot},
+	{"SnapshotFields", testSnapshotFields},
+	{"SnapshotReaders", testSnapshotReaders},
+	{"SnapshotGenerations", testSnapshotGenerations},
+	{"SnapshotKeep", testSnapshotKeep},
+	{"SnapshotReaderFails", testSnapshotReaderFails},
+	{"SnapshotAllAtOnce", testSnapshotAllAtOnce},
+	{"SnapshotFenced", testSnapshotFenced},
+	{"SnapshotFencedAtOnce", testSnapshotFencedAtOnce},
+	{"SnapshotNextTakesOver", testSnapshotNextTakesOver},
+	{"SnapshotAtOnce", testSnapshotAtOnce},
+	{"SnapshotContextEnds", testSnapshotContextEnds},
+	{"SnapshotReplaced", testSnapshotReplaced},
+	{"SnapshotClosed", testSnapshotClosed},
+	{"SnapshotCloseWaits", testSnapshotCloseWaits},
+	{"ContextEnded", testContextEnded},
+	{"Ping", testPing},
+	{"Closed", testClosed},
+	{"CloseUnderLoad", testCloseUnderLoad},
+	{"Reopen", testReopen},
+	{"ReopenRanges", testReopenRanges},
+	{"Share", testShare},
+	{"ShareAtOnce", testShareAtOnce},
+	{"ShareLeases", testShareLeases},
+	{"ShareSnapshots", testShareSnapshots},
+}
+
+// A check is a test at work: the store, and words for what is done to it.
+type check struct {
+	testing.TB
+	Backend
+	s store.Store
+}
+
+// txn returns a transaction with something in every field that lives for d.
+func (c *check) txn(id string, d time.Duration) store.Txn {
+	return store.Txn{
+		ID: id, Owner: "shop", Scheme: "visa", State: "sent", Data: []byte("data of " + id),
+		Expires: c.Now().UTC().Truncate(time.Millisecond).Add(d),
+	}
+}
+
+// create adds a transaction that lives for d.
+func (c *check) create(id string, d time.Duration) store.Txn {
+	c.Helper()
+	x := c.txn(id, d)
+	if err := c.s.Create(c.Context(), x); err != nil {
+		c.Fatalf("Create(%q): %v", id, err)
+	}
+	return x
+}
+
+// want checks what Get returns.
+func (c *check) want(x store.Txn) {
+	c.Helper()
+	got, err := c.s.Get(c.Context(), x.ID)
+	if err != nil {
+		c.Errorf("Get(%q): %v", x.ID, err)
+	} else if !same(got, x) {
+		c.Errorf("Get(%q) = %+v, want %+v", x.ID, got, x)
+	}
+}
+
+// wantMissing checks that neither Get nor Update finds a transaction.
+func (c *check) wantMissing(id string) {
+	c.Helper()
+	if got, err := c.s.Get(c.Context(), id); !errors.Is(err, store.ErrNotFound) || !same(got, store.Txn{}) {
+		c.Errorf("Get(%q) = %+v, %v; want ErrNotFound", id, got, err)
+	}
+	err := c.s.Update(c.Context(), id, func(*store.Txn) error { c.Errorf("Update(%q) calls change", id); return nil })
+	if !errors.Is(err, store.ErrNotFound) {
+		c.Errorf("Update(%q): %v, want ErrNotFound", id, err)
+	}
+}
+
+// update changes a transaction without error.
+func (c *check) update(id string, change func(*store.Txn)) {
+	c.Helper()
+	err := c.s.Update(c.Context(), id, func(t *store.Txn) error { change(t); return nil })
+	if err != nil {
+		c.Fatalf("Update(%q): %v", id, err)
+	}
+}
+
+// key returns an API key whose hash is made of fill.
+func (c *check) key(fill byte) store.Key {
+	return store.Key{
+		Hash: bytes.Repeat([]byte{fill}, 32), Merchant: "shop", Strict: fill%2 == 1,
+		Created: c.Now().UTC().Truncate(time.Millisecond).Add(time.Duration(fill) * time.Second),
+	}
+}
+
+func (c *check) putKey(k store.Key) {
+	c.Helper()
+	if err := c.s.PutKey(c.Context(), k); err != nil {
+		c.Fatalf("PutKey: %v", err)
+	}
+}
+
+func (c *check) wantKey(k store.Key) {
+	c.Helper()
+	if got, err := c.s.Key(c.Context(), k.Hash); err != nil || !sameKey(got, k) {
+		c.Errorf("Key = %+v, %v; want %+v", got, err, k)
+	}
+}
+
+func (c *check) wantKeys(want ...store.Key) {
+	c.Helper()
+	got, err := c.s.Keys(c.Context())
+	if err != nil {
+		c.Errorf("Keys: %v", err)
+		return
+	}
+	equal := len(got) == len(want)
+	for i := 0; equal && i < len(got); i++ {
+		equal = sameKey(got[i], want[i])
+	}
+	if !equal {
+		c.Errorf("Keys = %+v, want %+v", got, want)
+	}
+}
+
+// same compares whole transactions; times must be UTC too.
+func same(a, b store.Txn) bool {
+	return a.ID == b.ID && a.Owner == b.Owner && a.Scheme == b.Scheme && a.State == b.State &&
+		bytes.Equal(a.Data, b.Data) && a.Expires == b.Expires
+}
+
+func sameKey(a, b store.Key) bool {
+	return bytes.Equal(a.Hash, b.Hash) && a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created == b.Created
+}
+
+// known tells the errors of the contract from failures of a store.
+func known(err error) bool {
+	for _, fact := range []error{store.ErrNotFound, store.ErrExists, store.ErrHeld, store.ErrFenced, store.ErrTooLarge} {
+		if errors.Is(err, fact) {
+			return true
+		}
+	}
+	return false
+}

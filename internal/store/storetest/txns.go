@@ -1,0 +1,363 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// crowd is how many goroutines do a thing at once.
+const crowd = 32
+
+// together runs f in a crowd and waits. f must not call Fatal.
+func together(f func(i int)) {
+	var wg sync.WaitGroup
+	start := make(chan struct{})
+	for i := range crowd {
+		wg.Go(func() { <-start; f(i) })
+	}
+	close(start)
+	wg.Wait()
+}
+
+func testCreateGet(c *check) {
+	c.want(c.create("a", time.Minute))
+	c.create("b", time.Minute)
+	c.want(c.txn("a", time.Minute))
+	for i, data := range [][]byte{nil, {}, {0}, []byte("a\x00b\xff'\";--"), []byte(strings.Repeat("x", 300_000))} {
+		x := c.txn(fmt.Sprint("data", i), time.Minute)
+		x.Data = data
+		if err := c.s.Create(c.Context(), x); err != nil {
+			c.Errorf("Create with %d bytes of data: %v", len(data), err)
+		}
+		c.want(x)
+	}
+	odd := c.txn("Ünïcode ' \" -- 1", time.Minute)
+	odd.Owner, odd.Scheme, odd.State = "", "'; DROP TABLE x", "⚙"
+	if err := c.s.Create(c.Context(), odd); err != nil {
+		c.Errorf("Create with odd texts: %v", err)
+	}
+	c.want(odd)
+}
+
+func testCreateTwice(c *check) {
+	first := c.create("a", time.Minute)
+	second := c.txn("a", time.Hour)
+	second.Owner, second.Data = "another", []byte("other")
+	if err := c.s.Create(c.Context(), second); !errors.Is(err, store.ErrExists) {
+		c.Errorf("second Create: %v, want ErrExists", err)
+	}
+	c.want(first)
+}
+
+func testCreateAtOnce(c *check) {
+	var won atomic.Int32
+	var winner atomic.Pointer[store.Txn]
+	together(func(i int) {
+		x := c.txn("a", time.Minute)
+		x.Owner = strconv.Itoa(i)
+		switch err := c.s.Create(c.Context(), x); {
+		case err == nil:
+			won.Add(1)
+			winner.Store(&x)
+		case !errors.Is(err, store.ErrExists):
+			c.Errorf("Create: %v, want nil or ErrExists", err)
+		}
+	})
+	if n := won.Load(); n != 1 {
+		c.Fatalf("%d of %d Creates of one id succeeded, want 1", n, crowd)
+	}
+	c.want(*winner.Load())
+}
+
+func testGetMissing(c *check) {
+	c.create("a", time.Minute)
+	for _, id := range []string{"", "b", "A", "a "} {
+		c.wantMissing(id)
+	}
+}
+
+func testNoReference(c *check) {
+	given := c.txn("a", time.Minute)
+	want := c.txn("a", time.Minute)
+	if err := c.s.Create(c.Context(), given); err != nil {
+		c.Fatalf("Create: %v", err)
+	}
+	clear(given.Data)
+	c.want(want)
+	got, err := c.s.Get(c.Context(), "a")
+	if err != nil {
+		c.Fatalf("Get: %v", err)
+	}
+	clear(got.Data)
+	c.want(want)
+	var kept []byte
+	c.update("a", func(t *store.Txn) { kept = t.Data })
+	clear(kept)
+	c.want(want)
+	mine := []byte("mine")
+	c.update("a", func(t *store.Txn) { t.Data = mine })
+	clear(mine)
+	want.Data = []byte("mine")
+	c.want(want)
+}
+
+func testMilliseconds(c *check) {
+	x := c.txn("a", time.Minute)
+	want := x
+	x.Expires = x.Expires.Add(999_999 * time.Nanosecond).In(time.FixedZone("", 3600))
+	if err := c.s.Create(c.Context(), x); err != nil {
+		c.Fatalf("Create: %v", err)
+	}
+	c.want(want)
+	c.update("a", func(t *store.Txn) { t.Expires = x.Expires.Add(time.Second) })
+	want.Expires = want.Expires.Add(time.Second)
+	c.want(want)
+}
+
+func testUpdate(c *check) {
+	x := c.create("a", time.Minute)
+	other := c.create("b", time.Minute)
+	next := store.Txn{ID: "a", Owner: "o", Scheme: "s", State: "final", Data: []byte("d"), Expires: x.Expires.Add(time.Hour)}
+	c.update("a", func(t *store.Txn) {
+		if !same(*t, x) {
+			c.Errorf("change sees %+v, want %+v", *t, x)
+		}
+		*t = next
+	})
+	c.want(next)
+	c.want(other)
+}
+
+func testUpdateMissing(c *check) {
+	c.create("b", time.Minute)
+	c.wantMissing("a")
+}
+
+func testUpdateError(c *check) {
+	x := c.create("a", time.Minute)
+	for _, stop := range []error{errors.New("stop"), store.ErrExists, fmt.Errorf("odd: %w", context.Canceled)} {
+		err := c.s.Update(c.Context(), "a", func(t *store.Txn) error {
+			clear(t.Data)
+			t.State, t.Owner, t.Expires = "final", "x", time.Time{}
+			return stop
+		})
+		if err != stop { //nolint:errorlint // the contract says: as it is
+			c.Errorf("Update: %v, want the error of change as it is", err)
+		}
+		c.want(x)
+	}
+}
+
+func testUpdateID(c *check) {
+	x := c.create("a", time.Minute)
+	c.update("a", func(t *store.Txn) { t.ID = "b"; t.State = "final" })
+	x.State = "final"
+	c.want(x)
+	c.wantMissing("b")
+}
+
+func testUpdateIsAtomic(c *check) {
+	x := c.txn("a", time.Minute)
+	x.Data = []byte("0")
+	if err := c.s.Create(c.Context(), x); err != nil {
+		c.Fatalf("Create: %v", err)
+	}
+	together(func(int) {
+		err := c.s.Update(c.Context(), "a", func(t *store.Txn) error {
+			n, err := strconv.Atoi(string(t.Data))
+			t.Data = strconv.AppendInt(nil, int64(n+1), 10)
+			return err
+		})
+		if err != nil {
+			c.Errorf("Update: %v", err)
+		}
+	})
+	x.Data = strconv.AppendInt(nil, crowd, 10)
+	c.want(x)
+}
+
+// testUpdateOnce is what an engine does with a second result: the first one wins.
+func testUpdateOnce(c *check) {
+	c.create("a", time.Minute)
+	late := errors.New("late")
+	var won atomic.Int32
+	var winner atomic.Value
+	together(func(i int) {
+		err := c.s.Update(c.Context(), "a", func(t *store.Txn) error {
+			if t.State != "sent" {
+				return late
+			}
+			t.State, t.Data = "result", []byte(strconv.Itoa(i))
+			return nil
+		})
+		switch err {
+		case nil:
+			won.Add(1)
+			winner.Store(strconv.Itoa(i))
+		case late:
+		default:
+			c.Errorf("Update: %v", err)
+		}
+	})
+	if n := won.Load(); n != 1 {
+		c.Fatalf("%d of %d Updates succeeded, want 1", n, crowd)
+	}
+	if got, err := c.s.Get(c.Context(), "a"); err != nil || string(got.Data) != winner.Load() {
+		c.Errorf("Get = %q, %v; want what the winner wrote, %q", got.Data, err, winner.Load())
+	}
+}
+
+// testWritesAtOnce mixes writes that succeed with some that must not, on
+// different ids: none of them disturbs another.
+func testWritesAtOnce(c *check) {
+	c.create("taken", time.Minute)
+	stop := errors.New("stop")
+	together(func(i int) {
+		id := fmt.Sprint("id", i)
+		for n := range 8 {
+			x := c.txn(fmt.Sprint(id, "-", n), time.Minute)
+			if err := c.s.Create(c.Context(), x); err != nil {
+				c.Errorf("Create: %v", err)
+			}
+			if err := c.s.Create(c.Context(), c.txn("taken", time.Minute)); !errors.Is(err, store.ErrExists) {
+				c.Errorf("Create of a taken id: %v, want ErrExists", err)
+			}
+			if err := c.s.Update(c.Context(), x.ID, func(t *store.Txn) error { t.State = "bad"; return stop }); err != stop {
+				c.Errorf("Update: %v, want the error of change", err)
+			}
+			if err := c.s.Update(c.Context(), x.ID, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+				c.Errorf("Update: %v", err)
+			}
+			x.State = "final"
+			c.want(x)
+		}
+	})
+	c.want(c.txn("taken", time.Minute))
+}
+
+func testExpiry(c *check) {
+	x := c.create("a", time.Second)
+	long := c.create("b", time.Hour)
+	c.Pass(time.Second - time.Millisecond)
+	c.want(x)
+	c.update("a", func(*store.Txn) {})
+	c.Pass(time.Millisecond)
+	c.wantMissing("a")
+	c.Pass(time.Millisecond)
+	c.wantMissing("a")
+	c.want(long)
+}
+
+func testExpiryChanges(c *check) {
+	x := c.create("shorter", time.Hour)
+	y := c.create("longer", time.Second)
+	c.create("gone", time.Hour)
+	now := x.Expires.Add(-time.Hour)
+	c.update("shorter", func(t *store.Txn) { t.Expires = now.Add(2 * time.Second) })
+	c.update("longer", func(t *store.Txn) { t.Expires = now.Add(3 * time.Second) })
+	c.update("gone", func(t *store.Txn) { t.Expires = now })
+	c.wantMissing("gone")
+	x.Expires, y.Expires = now.Add(2*time.Second), now.Add(3*time.Second)
+	c.Pass(2*time.Second - time.Millisecond)
+	c.want(x)
+	c.Pass(time.Millisecond)
+	c.wantMissing("shorter")
+	c.want(y)
+	c.Pass(time.Second)
+	c.wantMissing("longer")
+}
+
+func testExpiredStaysTaken(c *check) {
+	c.create("a", time.Second)
+	past := c.txn("past", -time.Minute)
+	if err := c.s.Create(c.Context(), past); err != nil {
+		c.Errorf("Create of an expired transaction: %v", err)
+	}
+	c.wantMissing("past")
+	c.Pass(time.Hour)
+	for _, id := range []string{"a", "past"} {
+		if err := c.s.Create(c.Context(), c.txn(id, time.Minute)); !errors.Is(err, store.ErrExists) {
+			c.Errorf("Create of an expired id before Sweep: %v, want ErrExists", err)
+		}
+		c.wantMissing(id)
+	}
+	if n, err := c.s.Sweep(c.Context(), c.Now()); n != 2 || err != nil {
+		c.Errorf("Sweep = %d, %v; want 2", n, err)
+	}
+	c.want(c.create("a", time.Minute))
+}
+
+func testSweep(c *check) {
+	for i := range 10 {
+		c.create(fmt.Sprint("old", i), time.Second)
+	}
+	live := c.create("live", time.Minute)
+	if n, err := c.s.Sweep(c.Context(), c.Now()); n != 0 || err != nil {
+		c.Errorf("Sweep of live transactions = %d, %v; want 0", n, err)
+	}
+	c.Pass(2 * time.Second)
+	if n, err := c.s.Sweep(c.Context(), c.Now()); n != 10 || err != nil {
+		c.Errorf("Sweep = %d, %v; want 10", n, err)
+	}
+	if n, err := c.s.Sweep(c.Context(), c.Now()); n != 0 || err != nil {
+		c.Errorf("second Sweep = %d, %v; want 0", n, err)
+	}
+	c.want(live)
+	c.wantMissing("old0")
+}
+
+// testSweepMany sweeps more than any batch may hold while others write.
+func testSweepMany(c *check) {
+	const each = 60
+	together(func(i int) {
+		for n := range each {
+			if err := c.s.Create(c.Context(), c.txn(fmt.Sprint("old", i, "-", n), time.Second)); err != nil {
+				c.Errorf("Create: %v", err)
+			}
+		}
+	})
+	c.Pass(time.Minute)
+	var swept atomic.Int64
+	together(func(i int) {
+		if i == 0 {
+			n, err := c.s.Sweep(c.Context(), c.Now())
+			if err != nil {
+				c.Errorf("Sweep: %v", err)
+			}
+			swept.Add(int64(n))
+			return
+		}
+		x := c.txn(fmt.Sprint("new", i), time.Minute)
+		if err := c.s.Create(c.Context(), x); err != nil {
+			c.Errorf("Create during Sweep: %v", err)
+		}
+		c.want(x)
+	})
+	if n := swept.Load(); n != crowd*each {
+		c.Errorf("Sweep = %d, want %d", n, crowd*each)
+	}
+	for i := 1; i < crowd; i++ {
+		c.want(c.txn(fmt.Sprint("new", i), time.Minute))
+	}
+}
+
+func testSweepBoundary(c *check) {
+	x := c.create("a", time.Second)
+	c.Pass(time.Hour)
+	for _, step := range []struct {
+		at   time.Duration
+		want int
+	}{{-time.Hour, 0}, {-time.Millisecond, 0}, {0, 1}, {time.Millisecond, 0}} {
+		if n, err := c.s.Sweep(c.Context(), x.Expires.Add(step.at)); n != step.want || err != nil {
+			c.Errorf("Sweep at %v from its end = %d, %v; want %d", step.at, n, err, step.want)
+		}
+	}
+}
