@@ -1,0 +1,235 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// ErrUnknownKey says that there is no such key, or that it was revoked.
+var ErrUnknownKey = errors.New("account: unknown key")
+
+const (
+	// refresh is how often the keys are read anew. A revoked one stops within
+	// twice this.
+	refresh = 500 * time.Millisecond
+
+	// lookups is how many unknown keys are looked up at once. Others wait, so
+	// that a flood of wrong keys leaves the store to those who have work.
+	lookups = 4
+)
+
+// KeyStore is what a Book wants of a store.
+type KeyStore interface {
+	Key(ctx context.Context, hash []byte) (store.Key, error)
+	Keys(ctx context.Context) ([]store.Key, error)
+}
+
+// A Book tells accounts by their keys. Those it has met it knows by heart; an
+// unknown key is looked up in the store each time it comes, so that a new key
+// works at once. It prints no secrets.
+type Book struct {
+	store  KeyStore
+	hashes func(key string) [][]byte
+	log    *slog.Logger
+	slots  chan struct{} // one for each look-up in progress
+	pepper [32]byte
+
+	mu        sync.RWMutex
+	merchants map[string]*Merchant
+	known     map[string]*Account // by hash, as in the store
+	met       map[mark]meeting    // by key
+	round     int                 // how often known was replaced
+}
+
+// A mark is the beginning of what a Book remembers of a key.
+type mark [8]byte
+
+// A meeting is a key that was good.
+type meeting struct {
+	digest  [sha256.Size]byte // of the key, under the pepper
+	hash    string            // as in the store
+	account *Account
+}
+
+// New returns a Book on a store. The function gives the hashes a key may be stored
+// under. It logs when the store cannot be read, and when it can again.
+func New(keys KeyStore, hashes func(key string) [][]byte, merchants []Merchant, log *slog.Logger) *Book {
+	b := &Book{
+		store: keys, hashes: hashes, log: log,
+		slots:     make(chan struct{}, lookups),
+		merchants: make(map[string]*Merchant),
+		known:     make(map[string]*Account),
+		met:       make(map[mark]meeting),
+	}
+	rand.Read(b.pepper[:]) //nolint:errcheck // it never fails, it ends the process
+	for _, m := range merchants {
+		b.merchants[m.Name] = &m
+	}
+	return b
+}
+
+// Format implements [fmt.Formatter], for every verb.
+func (*Book) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[book of API keys]") }
+
+// Authenticate returns the account of a key, or ErrUnknownKey. Any other error
+// means that the store could not be asked: the key may be good. A key that was
+// met before is answered from memory.
+func (b *Book) Authenticate(ctx context.Context, key string) (*Account, error) {
+	if !hasForm(key) {
+		return nil, ErrUnknownKey
+	}
+	digest := b.digest(key)
+	if account := b.meet(&digest); account != nil {
+		return account, nil
+	}
+	hashes := b.hashes(key)
+	if account := b.recall(&digest, hashes); account != nil {
+		return account, nil
+	}
+	return b.lookUp(ctx, &digest, hashes)
+}
+
+// digest is a hash of fixed length under a secret in front; the key has a fixed
+// length too.
+func (b *Book) digest(key string) [sha256.Size]byte {
+	var text [len(b.pepper) + keyLen]byte
+	copy(text[:], b.pepper[:])
+	copy(text[len(b.pepper):], key)
+	return sha256.Sum256(text[:])
+}
+
+// meet returns the account of a key that was met before.
+func (b *Book) meet(digest *[sha256.Size]byte) *Account {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	m, ok := b.met[mark(digest[:])]
+	if !ok || subtle.ConstantTimeCompare(m.digest[:], digest[:]) == 0 {
+		return nil
+	}
+	return m.account
+}
+
+// recall returns the account of a key that the last refresh has seen.
+func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, hash := range hashes {
+		if account := b.known[string(hash)]; account != nil {
+			b.met[mark(digest[:])] = meeting{*digest, string(hash), account}
+			return account
+		}
+	}
+	return nil
+}
+
+// lookUp asks the store for a key that is not known.
+func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][]byte) (*Account, error) {
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("account: look up key: %w", ctx.Err())
+	}
+	b.mu.RLock()
+	round := b.round
+	b.mu.RUnlock()
+	for _, hash := range hashes {
+		k, err := b.store.Key(ctx, hash)
+		switch {
+		case err == nil:
+			return b.learn(k, digest, round), nil
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, fmt.Errorf("account: look up key: %w", err)
+		}
+	}
+	return nil, ErrUnknownKey
+}
+
+// learn remembers a key that was found, but not if there was a refresh after the
+// round in which it was asked for: that may have found it revoked.
+func (b *Book) learn(k store.Key, digest *[sha256.Size]byte, round int) *Account {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	account := b.account(k)
+	if b.round == round {
+		b.known[string(k.Hash)] = account
+		b.met[mark(digest[:])] = meeting{*digest, string(k.Hash), account}
+	}
+	return account
+}
+
+// account returns what a stored key stands for. b.mu is held.
+func (b *Book) account(k store.Key) *Account {
+	if a := b.known[string(k.Hash)]; a != nil && a.Merchant.Name == k.Merchant && a.Strict == k.Strict {
+		return a
+	}
+	m := b.merchants[k.Merchant]
+	if m == nil {
+		m = &Merchant{Name: k.Merchant}
+		b.merchants[k.Merchant] = m
+	}
+	return &Account{Merchant: m, Strict: k.Strict}
+}
+
+// Run reads the keys anew, at once and then twice a second, until the context
+// ends; it returns nil then. While the store cannot be read the known keys go on
+// working.
+func (b *Book) Run(ctx context.Context) error {
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	failing := false
+	for {
+		switch err := b.refresh(ctx); {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			failing = true
+			b.log.ErrorContext(ctx, "API keys cannot be read, those known go on working", "error", err)
+		case err == nil && failing:
+			failing = false
+			b.log.InfoContext(ctx, "API keys can be read again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// refresh replaces what is known by what the store has, and forgets the keys that
+// are not there any more.
+func (b *Book) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, refresh)
+	defer cancel()
+	keys, err := b.store.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	known := make(map[string]*Account, len(keys))
+	for _, k := range keys {
+		known[string(k.Hash)] = b.account(k)
+	}
+	for mark, m := range b.met {
+		if a := known[m.hash]; a == nil {
+			delete(b.met, mark)
+		} else if a != m.account {
+			m.account = a
+			b.met[mark] = m
+		}
+	}
+	b.known = known
+	b.round++
+	return nil
+}
