@@ -1,0 +1,124 @@
+package ranges
+
+import "sync/atomic"
+
+// Schemes holds the generation in use of each payment scheme, in a fixed order
+// of preference. Its methods may be called by any number of goroutines; a
+// look-up sees each scheme's generation whole, before or after a Put.
+//
+// A card may belong to several schemes: ranges of different directory servers
+// may overlap, and a look-up finds them all.
+type Schemes struct {
+	order []*scheme
+}
+
+type scheme struct {
+	name  string
+	inUse atomic.Pointer[Generation]
+	tried atomic.Bool
+}
+
+// Hit is a scheme that has a range for the card number.
+type Hit struct {
+	Scheme     string
+	Info       *Info
+	Generation *Generation // that the Info is of
+}
+
+// NewSchemes returns the schemes in order of preference, all without a table.
+func NewSchemes(names ...string) *Schemes {
+	s := &Schemes{}
+	for _, name := range names {
+		s.order = append(s.order, &scheme{name: name})
+	}
+	return s
+}
+
+// Names returns the schemes in order of preference.
+func (s *Schemes) Names() []string {
+	names := make([]string, len(s.order))
+	for i, one := range s.order {
+		names[i] = one.name
+	}
+	return names
+}
+
+// Lookup returns the schemes that have a range for the card number, in order of
+// preference; nil when none has.
+func (s *Schemes) Lookup(pan string) []Hit {
+	var hits []Hit
+	for _, one := range s.order {
+		g := one.inUse.Load()
+		if g == nil {
+			continue
+		}
+		if info := g.Table.Lookup(pan); info != nil {
+			hits = append(hits, Hit{one.name, info, g})
+		}
+	}
+	return hits
+}
+
+// Put puts the generation in place of the scheme's former one, for all look-ups
+// that begin afterwards, and marks the scheme as tried. A scheme that is not
+// one of s is ignored.
+func (s *Schemes) Put(name string, g *Generation) {
+	if one := s.find(name); one != nil {
+		one.inUse.Store(g)
+		one.tried.Store(true)
+	}
+}
+
+// Swap is Put for a table alone.
+func (s *Schemes) Swap(name string, t *Table) {
+	s.Put(name, &Generation{Scheme: name, Table: t})
+}
+
+// Generation returns the scheme's generation in use, nil when it has none.
+func (s *Schemes) Generation(name string) *Generation {
+	if one := s.find(name); one != nil {
+		return one.inUse.Load()
+	}
+	return nil
+}
+
+// Table returns the scheme's table in use, nil when it has none.
+func (s *Schemes) Table(name string) *Table {
+	if g := s.Generation(name); g != nil {
+		return g.Table
+	}
+	return nil
+}
+
+// MarkTried notes that the scheme's directory server was asked, whatever came
+// of it. Until a scheme was tried nobody knows that it lacks a card.
+func (s *Schemes) MarkTried(name string) {
+	if one := s.find(name); one != nil {
+		one.tried.Store(true)
+	}
+}
+
+// Tried reports whether the scheme's directory server was asked since start.
+func (s *Schemes) Tried(name string) bool {
+	one := s.find(name)
+	return one != nil && one.tried.Load()
+}
+
+// AnyTried reports whether any directory server was asked since start.
+func (s *Schemes) AnyTried() bool {
+	for _, one := range s.order {
+		if one.tried.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Schemes) find(name string) *scheme {
+	for _, one := range s.order {
+		if one.name == name {
+			return one
+		}
+	}
+	return nil
+}

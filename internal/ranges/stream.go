@@ -1,0 +1,604 @@
+package ranges
+
+// This file is one idea: the walk over a PRes as it comes in. Its parts share the
+// state of the stream, and apart they could not be read.
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// Options say how a PRes is read. The zero value is right for a PRes from disk.
+type Options struct {
+	Source
+	// Context is what Check knows of the exchange. Without a PReq that held a
+	// serialNum the PRes is a complete set.
+	Context message.Context
+
+	Bytes int64 // of the whole text, at most; 0: 4 GiB
+	Entry int   // bytes of one entry, and of all that is not an entry; 0: 16 MiB
+	Depth int   // of nesting, see message.Limits
+
+	window int // bytes that are held at first
+}
+
+func (o Options) orDefault() Options {
+	o.Bytes, o.Entry, o.window = cmp.Or(o.Bytes, 4<<30), cmp.Or(o.Entry, 16<<20), cmp.Or(o.window, windowSize)
+	return o
+}
+
+// ReadPRes reads a PRes of any size and holds no more of it than one entry of
+// cardRangeData beside the ranges that it makes. What it says is what
+// message.Parse, Check and Source.Read say of the same text:
+//
+//   - the error is a *message.SyntaxError where Parse has one, ErrTooLarge, or
+//     one of r;
+//   - the problems are those of Check, or else those of single ranges. Overlaps
+//     and impossible updates are found by Response.Next.
+//
+// With problems there still is a Response, of which only Head counts. An answer
+// that is another message is not checked: the problem is 101 messageType.
+//
+// The entries are read by the version that came before them, or else that of
+// the PReq. Should another version follow them, they are read again if r can
+// seek; otherwise messageVersion is a problem.
+func ReadPRes(r io.Reader, opts Options) (*Response, message.Problems, error) {
+	s := newStream(opts)
+	start := int64(-1)
+	seeker, ok := r.(io.Seeker)
+	if ok {
+		if at, err := seeker.Seek(0, io.SeekCurrent); err == nil {
+			start = at
+		}
+	}
+	resp, problems, err := s.pres(r)
+	if err == nil && s.wrongVersion() && start >= 0 {
+		if _, err := seeker.Seek(start, io.SeekStart); err != nil {
+			return nil, nil, err
+		}
+		version := s.actual
+		s = newStream(opts)
+		s.fixed = &version
+		resp, problems, err = s.pres(r)
+	}
+	return resp, problems, err
+}
+
+// ReadFile reads what the cardRangeDataFileURL of a PRes led to: an object with
+// a complete cardRangeData. All else, the versions of the directory server and
+// the URLs, is that of the PRes.
+func ReadFile(r io.Reader, pres *Response, opts Options) (*Response, message.Problems, error) {
+	s := newStream(opts)
+	s.fixed = &pres.Version
+	return s.file(r, pres)
+}
+
+// A stream reads one text.
+type stream struct {
+	opts   Options
+	w      *window
+	head   []byte           // the object without the content of cardRangeData
+	fixed  *message.Version // the version, when it is certain from the start
+	used   message.Version  // the one that the entries were read by
+	actual message.Version
+
+	hasActual bool
+
+	glance  glance
+	entries entryReader
+	text    bytes.Buffer
+	mini    []byte // an entry in a message of its own
+	known   map[string]skeleton
+	left    int // how many bytes of skeletons may still be kept
+
+	updates bool // the PReq held a serialNum: actions and the order of entries count
+	tapes   [laneCount]tape
+	changes []change // in place of the tapes
+
+	lists    int // how often cardRangeData occurred
+	count    int // entries of the first
+	ranges   int
+	reversed int // the first entry with a range whose start is above its end, -1: none
+	seed     maphash.Seed
+	seen     map[raw]struct{}
+	faults   message.Problems // of entries
+	equal    message.Problems // entries that equal an earlier one
+	twice    message.Problems // members of entries that occur twice
+}
+
+// A skeleton is what is known of all entries that have it.
+type skeleton struct {
+	info   uint32
+	action Action
+}
+
+// raw stands for the text of an entry. The start of its first range is there so
+// that nothing depends on the hash alone.
+type raw struct{ hash, start uint64 }
+
+const (
+	maxProblems  = 1000 // as in Check
+	maxSkeletons = 32 << 20
+)
+
+func newStream(opts Options) *stream {
+	s := &stream{opts: opts.orDefault(), known: make(map[string]skeleton), left: maxSkeletons, reversed: -1, seed: maphash.MakeSeed()}
+	s.updates = opts.Context.PReq != nil && opts.Context.PReq.Has("serialNum")
+	s.entries.source = opts.Source
+	s.entries.dec = jsontext.NewDecoder(&s.text, jsontext.AllowDuplicateNames(true))
+	return s
+}
+
+// object reads the text. The entries go into the tapes, all else into head.
+func (s *stream) object(r io.Reader) error {
+	s.w = newWindow(r, s.opts)
+	if err := s.w.take('{'); err != nil {
+		return err
+	}
+	s.head = append(s.head, '{')
+	c, err := s.w.next()
+	if err != nil {
+		return err
+	}
+	for more := c != '}'; more; {
+		if err := s.member(); err != nil {
+			return err
+		}
+		if c, err = s.w.next(); err != nil {
+			return err
+		}
+		if more = c == ','; more {
+			s.w.at++
+			s.head = append(s.head, ',')
+		}
+		if len(s.head) > s.opts.Entry {
+			return ErrTooLarge
+		}
+	}
+	if err := s.w.take('}'); err != nil {
+		return err
+	}
+	s.head = append(s.head, '}')
+	if _, err := s.w.next(); err == nil {
+		return s.w.syntax("more after the object")
+	} else if s.w.err != io.EOF {
+		return err
+	}
+	return nil
+}
+
+// member reads one member of the object.
+func (s *stream) member() error {
+	if c, err := s.w.next(); err != nil {
+		return err
+	} else if c != '"' {
+		return s.w.syntax(illFormed)
+	}
+	text, err := s.value()
+	if err != nil {
+		return err
+	}
+	name, _ := jsontext.AppendUnquote(nil, text)
+	s.head = append(s.head, ':')
+	if err := s.w.take(':'); err != nil {
+		return err
+	}
+	c, err := s.w.next()
+	if err != nil {
+		return err
+	}
+	if string(name) == "cardRangeData" {
+		s.lists++
+		if c == '[' {
+			return s.list(s.lists == 1)
+		}
+	}
+	if text, err = s.value(); err != nil {
+		return err
+	}
+	if string(name) == "messageVersion" && s.fixed == nil && text[0] == '"' {
+		text, _ = jsontext.AppendUnquote(nil, text)
+		if v, ok := message.ParseVersion(string(text)); ok {
+			s.fixed = &v
+		}
+	}
+	return nil
+}
+
+// value reads a value into head.
+func (s *stream) value() ([]byte, error) {
+	at := s.w.offset()
+	text, err := s.w.raw()
+	if err != nil {
+		return nil, err
+	}
+	if !jsontext.Value(text).IsValid(jsontext.AllowDuplicateNames(true)) {
+		return nil, &message.SyntaxError{Offset: at, Reason: illFormed}
+	}
+	s.head = append(s.head, text...)
+	return text, nil
+}
+
+const illFormed = "not well-formed JSON"
+
+// list reads the array cardRangeData. Of one that is not the first only the
+// members that occur twice count, as for Check.
+func (s *stream) list(first bool) error {
+	s.used = s.guess()
+	s.glance.version, s.entries.version = s.used, s.used
+	s.w.at++ // the bracket
+	c, err := s.w.next()
+	if err != nil {
+		return err
+	}
+	if c == ']' {
+		s.w.at++
+		s.head = append(s.head, "[]"...)
+		return nil
+	}
+	s.head = append(s.head, "[{}]"...) // not empty is all that matters
+	for at := 0; ; at++ {
+		if _, err := s.w.next(); err != nil {
+			return err
+		}
+		if err := s.entry(at, first); err != nil {
+			return err
+		}
+		c, err := s.w.next()
+		if err != nil {
+			return err
+		}
+		if first {
+			s.count++
+		}
+		if c == ']' {
+			s.w.at++
+			return nil
+		}
+		if err := s.w.take(','); err != nil {
+			return err
+		}
+	}
+}
+
+// guess is the version to read entries by.
+func (s *stream) guess() message.Version {
+	if s.fixed != nil {
+		return *s.fixed
+	}
+	if s.opts.Context.PReq != nil {
+		if v, ok := s.opts.Context.PReq.Version(); ok {
+			return v
+		}
+	}
+	if b := s.w.buf[s.w.at:s.w.end]; bytes.Contains(b[:min(len(b), 4096)], []byte(`"ranges"`)) {
+		return message.V231
+	}
+	return message.V220
+}
+
+// entry reads one entry, which begins at the window.
+func (s *stream) entry(at int, first bool) error {
+	n := s.glance.entry(s.w.buf[s.w.at:s.w.end])
+	if n > 0 && first {
+		if known, ok := s.known[string(s.glance.skeleton)]; ok {
+			s.keep(at, s.w.read(n), known)
+			return nil
+		}
+	}
+	offset := s.w.offset()
+	text, err := s.w.raw()
+	if err != nil {
+		return err
+	}
+	if n == 0 { // perhaps because the window ended
+		n = s.glance.entry(text)
+		if known, ok := s.known[string(s.glance.skeleton)]; ok && first && n == len(text) {
+			s.keep(at, text, known)
+			return nil
+		}
+	}
+	return s.look(at, text, first, n == len(text) && n > 0, offset)
+}
+
+// look asks the tables about an entry.
+func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) error {
+	before := miniHeads[s.used]
+	s.mini = append(append(append(s.mini[:0], before...), text...), "]}"...)
+	m, err := message.Parse(s.mini, message.Limits{Depth: s.opts.Depth, Members: -1})
+	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
+		bad.Offset = max(bad.Offset-int64(len(before)), 0) + offset
+		return bad
+	}
+	if err == nil && len(text) == 0 {
+		return &message.SyntaxError{Offset: offset, Reason: illFormed}
+	}
+	if err != nil {
+		return err
+	}
+	problems := m.Check(message.Context{})
+	for _, p := range problems {
+		rest := strings.TrimPrefix(string(p.Path), "cardRangeData[0]")
+		p.Path = message.Path(fmt.Sprintf("cardRangeData[%d]%s", at, rest))
+		if p.Code == message.Duplicate && !strings.HasSuffix(rest, "]") {
+			s.twice = capped(s.twice, p)
+		} else if first {
+			s.faults = capped(s.faults, p)
+		}
+	}
+	if !first {
+		return nil
+	}
+	if len(problems) > 0 {
+		s.compare(at, text, 0)
+		return nil
+	}
+	s.text = *bytes.NewBuffer(text)
+	s.entries.dec.Reset(&s.text, jsontext.AllowDuplicateNames(true))
+	info, err := s.entries.read()
+	if err != nil { // a range the wrong way round
+		s.reverse(at)
+		s.compare(at, text, 0)
+		return nil
+	}
+	known := skeleton{info, s.entries.action}
+	if glanced && s.agrees() && len(s.glance.skeleton) <= s.left {
+		s.left -= len(s.glance.skeleton)
+		s.known[string(s.glance.skeleton)] = known
+	}
+	for _, r := range s.entries.bounds {
+		s.add(at, r, known)
+	}
+	start := uint64(0)
+	if glanced { // or else equal entries would differ
+		start = s.glance.bounds[0].start
+	}
+	s.compare(at, text, start)
+	return nil
+}
+
+// miniHeads begin a message around a single entry.
+var miniHeads = [...]string{
+	message.V210: `{"messageType":"PRes","messageVersion":"2.1.0",` + miniIDs + `"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.1.0","cardRangeData":[`,
+	message.V220: `{"messageType":"PRes","messageVersion":"2.2.0",` + miniIDs + `"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","cardRangeData":[`,
+	message.V231: `{"messageType":"PRes","messageVersion":"2.3.1",` + miniIDs + `"dsProtocolVersions":["2.3.1"],"readOrder":"01","cardRangeData":[`,
+}
+
+const miniIDs = `"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",`
+
+func capped(list message.Problems, p message.Problem) message.Problems {
+	if len(list) == maxProblems {
+		return list
+	}
+	return append(list, p)
+}
+
+// agrees reports whether the glance saw the bounds that the reader read.
+func (s *stream) agrees() bool {
+	n := 0
+	for _, p := range s.glance.bounds {
+		if p.startDigits != p.endDigits {
+			continue
+		}
+		if n == len(s.entries.bounds) || (Range{p.start, p.end, int(p.startDigits)}) != s.entries.bounds[n] {
+			return false
+		}
+		n++
+	}
+	return n == len(s.entries.bounds)
+}
+
+// keep keeps an entry that was seen at a glance.
+func (s *stream) keep(at int, text []byte, known skeleton) {
+	for _, p := range s.glance.bounds {
+		switch {
+		case p.startDigits != p.endDigits:
+			s.entries.notes.Skipped++
+		case p.start > p.end:
+			s.reverse(at)
+		default:
+			s.add(at, Range{p.start, p.end, int(p.startDigits)}, known)
+		}
+	}
+	s.compare(at, text, s.glance.bounds[0].start)
+}
+
+func (s *stream) add(at int, r Range, known skeleton) {
+	s.ranges++
+	if s.updates {
+		s.changes = append(s.changes, change{r.Start, r.End, known.info, uint32(at), uint8(r.Digits), known.action})
+	} else {
+		s.tapes[r.Digits-minDigits].add(r.Start, r.End, known.info)
+	}
+}
+
+// A change is an update while it is collected.
+type change struct {
+	start, end  uint64
+	info, entry uint32
+	digits      uint8
+	action      Action
+}
+
+func (s *stream) reverse(at int) {
+	if s.reversed < 0 {
+		s.reversed = at
+	}
+}
+
+// compare notes an entry that equals an earlier one, which is a fault from
+// 2.3.1.
+func (s *stream) compare(at int, text []byte, start uint64) {
+	if s.used < message.V231 || len(s.seen) > maxEntries {
+		return
+	}
+	if text[0] == '"' && bytes.IndexByte(text, '\\') >= 0 { // strings are compared by what they say
+		text, _ = jsontext.AppendUnquote(nil, text)
+		text = fmt.Appendf(nil, "%q", text)
+	}
+	key := raw{maphash.Bytes(s.seed, text), start}
+	if _, twice := s.seen[key]; twice {
+		s.equal = capped(s.equal, message.Problem{Code: message.Duplicate, Path: badEntry(at).Path})
+	}
+	if s.seen == nil {
+		s.seen = make(map[raw]struct{})
+	}
+	s.seen[key] = struct{}{}
+}
+
+// maxEntries is how many entries a PRes may have from 2.3.1.
+var maxEntries = message.TableOf(message.PRes, message.V231).Field("cardRangeData").Max
+
+// wrongVersion reports whether the entries were read by another version than
+// that of the message.
+func (s *stream) wrongVersion() bool { return s.count > 0 && s.hasActual && s.actual != s.used }
+
+// pres reads a PRes.
+func (s *stream) pres(r io.Reader) (*Response, message.Problems, error) {
+	if err := s.object(r); err != nil {
+		return nil, nil, err
+	}
+	m, err := message.Parse(s.head, message.Limits{Depth: s.opts.Depth, Members: -1})
+	if err != nil {
+		return nil, nil, err
+	}
+	s.actual, s.hasActual = m.Version()
+	resp := &Response{Head: m, Version: s.actual}
+	typ, known := m.Type()
+	if known && typ != message.PRes {
+		return resp, notPRes, nil
+	}
+	problems := slices.DeleteFunc(m.Check(s.opts.Context), func(p message.Problem) bool {
+		return strings.HasPrefix(string(p.Path), "cardRangeData[") // of the stand-in
+	})
+	checked := known && s.hasActual // or else Check has no table
+	if checked && s.actual >= message.V231 && m.Has("cardRangeDataFileURL") {
+		resp.FileURL = m.Text("cardRangeDataFileURL")
+		s.count = 0 // what is beside it is ignored
+	}
+	switch {
+	case !checked:
+		problems = append(problems, s.twice...)
+	case s.count == 0:
+		problems = append(s.twice, problems...)
+	case s.wrongVersion():
+		problems = append(s.twice, problems...)
+		if len(problems) == 0 {
+			problems = message.Problems{{Code: message.Format, Path: "messageVersion"}}
+		}
+	default:
+		problems = append(s.found(), problems...)
+	}
+	if len(problems) > maxProblems {
+		problems = problems[:maxProblems]
+	}
+	if len(problems) == 0 && s.count > 0 && s.reversed >= 0 {
+		problems = message.Problems{badEntry(s.reversed)}
+	}
+	if len(problems) > 0 {
+		return resp, problems, nil
+	}
+	s.fill(resp)
+	return resp, nil, nil
+}
+
+// found are the problems of cardRangeData, in the order of Check.
+func (s *stream) found() message.Problems {
+	all := s.faults
+	if most := message.TableOf(message.PRes, s.used).Field("cardRangeData").Max; most > 0 && s.count > most {
+		all = append(all, message.Problem{Code: message.Format, Path: "cardRangeData"})
+	}
+	return append(append(all, s.equal...), s.twice...)
+}
+
+// fill takes over what a valid PRes says.
+func (s *stream) fill(resp *Response) {
+	m := resp.Head
+	resp.Serial = m.Text("serialNum")
+	resp.DS = dsOf(m, s.actual)
+	for i := 0; s.actual >= message.V231; i++ {
+		at := fmt.Sprintf("dsUrlList[%d].", i)
+		url := m.Text(at + "threeDSServerToDsUrl")
+		if url == "" {
+			break
+		}
+		resp.DSURLs = append(resp.DSURLs, DSURL{url, m.Text(at + "dsCountryCode")})
+	}
+	resp.backward = m.Text("readOrder") == "02"
+	switch {
+	case resp.FileURL != "":
+		resp.Kind, resp.Serial = File, ""
+	case s.ranges == 0:
+		resp.Kind = Unchanged
+	case s.updates && resp.Serial != "":
+		resp.Kind = Changes
+	default:
+		resp.Kind = Complete
+	}
+	if resp.Kind == File {
+		return
+	}
+	s.deliver(resp)
+}
+
+// deliver hands over what was collected.
+func (s *stream) deliver(resp *Response) {
+	resp.Entries, resp.Ranges, resp.Notes = s.count, s.ranges, s.entries.notes
+	for _, info := range s.entries.infos {
+		resp.infos = append(resp.infos, info.under(resp.DS))
+	}
+	if resp.Kind == Complete {
+		for _, c := range s.changes {
+			s.tapes[c.digits-minDigits].add(c.start, c.end, c.info)
+		}
+		resp.tapes = s.tapes
+		return
+	}
+	resp.changes = s.changes
+}
+
+// file reads a file of card ranges.
+func (s *stream) file(r io.Reader, pres *Response) (*Response, message.Problems, error) {
+	s.updates = false
+	if err := s.object(r); err != nil {
+		return nil, nil, err
+	}
+	m, err := message.Parse(s.head, message.Limits{Depth: s.opts.Depth, Members: -1})
+	if err != nil {
+		return nil, nil, err
+	}
+	var problems message.Problems
+	for _, p := range m.Check(message.Context{}) {
+		if p.Code == message.Duplicate && !strings.HasPrefix(string(p.Path), "cardRangeData[") {
+			problems = append(problems, p)
+		}
+	}
+	problems = append(s.found(), problems...)
+	resp := &Response{Head: m, Version: pres.Version, Kind: Complete, DS: pres.DS, DSURLs: pres.DSURLs}
+	switch {
+	case !m.Has("cardRangeData"):
+		problems = append(message.Problems{{Code: message.Missing, Path: "cardRangeData"}}, problems...)
+	case s.count == 0:
+		problems = append(message.Problems{{Code: message.Format, Path: "cardRangeData"}}, problems...)
+	case len(problems) == 0 && s.reversed >= 0:
+		problems = message.Problems{badEntry(s.reversed)}
+	}
+	if len(problems) > 0 {
+		return resp, problems, nil
+	}
+	if s.ranges == 0 {
+		resp.Kind = Unchanged
+	}
+	s.deliver(resp)
+	return resp, nil, nil
+}

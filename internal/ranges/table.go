@@ -1,0 +1,296 @@
+package ranges
+
+import (
+	"fmt"
+	"iter"
+)
+
+// Card numbers and the bounds of ranges have 13 to 19 digits; 19 digits fit a
+// uint64. Numbers of different length never meet: a range holds only numbers
+// that are as long as its bounds.
+const (
+	minDigits = 13
+	maxDigits = 19
+	laneCount = maxDigits - minDigits + 1
+)
+
+// A Range is the card numbers of Digits digits from Start to End, both
+// inclusive.
+type Range struct {
+	Start, End uint64
+	Digits     int
+}
+
+// String is the range as "start-end", with leading zeros.
+func (r Range) String() string {
+	return fmt.Sprintf("%0*d-%0*d", r.Digits, r.Start, r.Digits, r.End)
+}
+
+// Table maps card numbers to ranges. It never changes once built, so any number
+// of goroutines may use it. A nil Table holds nothing.
+//
+// It has two layers: the ranges as the directory server gave them, which
+// updates are applied to and snapshots are made of, and the disjoint segments
+// that look-ups search. Where no range lies in another the two are one.
+type Table struct {
+	lanes [laneCount]lane // by length of the number
+	infos []*Info         // no two say the same
+	count int
+}
+
+// lane is the part of a table for numbers of one length.
+type lane struct {
+	ranges rows
+	cover  rows // disjoint segments
+
+	// Two indexes over the cover, so small that they stay in the caches:
+	// samples are the starts of every eighth segment, and below[i] is how many
+	// of them are below first + i<<shift.
+	samples     []uint64
+	below       []uint32
+	first, span uint64 // the lowest number of the cover, and how far the highest is from it
+	shift       uint8
+}
+
+// A row is a range or a segment with the number of its Info in Table.infos. It
+// takes 20 bytes, and a look-up that has found it has all of it at hand: with
+// starts, ends and Infos apart there would be three places to wait for.
+type row struct{ start0, start1, end0, end1, info uint32 }
+
+func rowOf(start, end uint64, info uint32) row {
+	return row{uint32(start), uint32(start >> 32), uint32(end), uint32(end >> 32), info}
+}
+
+func (r *row) start() uint64 { return uint64(r.start0) | uint64(r.start1)<<32 }
+func (r *row) end() uint64   { return uint64(r.end0) | uint64(r.end1)<<32 }
+
+func (r *row) in(digits int) Range { return Range{r.start(), r.end(), digits} }
+
+// rows are sorted: by start, then the wider first.
+type rows []row
+
+// from is how many of the rows start below n.
+func (c rows) from(n uint64) int {
+	low, high := 0, len(c)
+	for low < high {
+		mid := int(uint(low+high) / 2)
+		if c[mid].start() < n {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	return low
+}
+
+// Len returns how many ranges the table was built of.
+func (t *Table) Len() int {
+	if t == nil {
+		return 0
+	}
+	return t.count
+}
+
+// Infos returns how many different Infos the ranges have.
+func (t *Table) Infos() int {
+	if t == nil {
+		return 0
+	}
+	return len(t.infos)
+}
+
+// Lookup returns what is known of the narrowest range that holds the number, or
+// nil when none does. It does not allocate.
+func (t *Table) Lookup(pan string) *Info {
+	n, ok := number(pan)
+	if t == nil || !ok {
+		return nil
+	}
+	l := &t.lanes[len(pan)-minDigits]
+	past := n - l.first // wraps around for what is below
+	if past > l.span || l.below == nil {
+		return nil
+	}
+	bucket := past >> l.shift
+	low, high := l.below[bucket], l.below[bucket+1]
+	for low < high {
+		mid := (low + high) / 2
+		if l.samples[mid] <= n {
+			low = mid + 1
+		} else {
+			high = mid
+		}
+	}
+	near := l.cover[(low-1)*perSample:] // the first sample is not above n, so low is not 0
+	at := 0
+	for at+1 < len(near) && near[at+1].start() <= n {
+		at++
+	}
+	if near[at].end() >= n {
+		return t.infos[near[at].info]
+	}
+	return nil
+}
+
+// All yields the ranges as the directory server gave them: by length, then by
+// start, the wider before those within it.
+func (t *Table) All() iter.Seq2[Range, *Info] {
+	return func(yield func(Range, *Info) bool) {
+		if t == nil {
+			return
+		}
+		for i := range t.lanes {
+			for k := range t.lanes[i].ranges {
+				r := &t.lanes[i].ranges[k]
+				if !yield(r.in(i+minDigits), t.infos[r.info]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Prefixed yields those ranges that hold a card number with the prefix, in the
+// order of All. A prefix has up to 19 digits; with another text it yields
+// nothing.
+func (t *Table) Prefixed(prefix string) iter.Seq2[Range, *Info] {
+	return func(yield func(Range, *Info) bool) {
+		if t == nil || len(prefix) > maxDigits {
+			return
+		}
+		n, ok := digits(prefix)
+		if !ok {
+			return
+		}
+		for i := range t.lanes {
+			low, high := n, n
+			for range i + minDigits - len(prefix) {
+				low, high = low*10, high*10+9
+			}
+			for k := range t.lanes[i].ranges {
+				r := &t.lanes[i].ranges[k]
+				if r.start() > high || len(prefix) > i+minDigits {
+					break
+				}
+				if r.end() >= low && !yield(r.in(i+minDigits), t.infos[r.info]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// seal makes the look-up layer of ranges that may stand together.
+func (l *lane) seal() {
+	l.cover = l.ranges
+	if l.ranges.isNested() {
+		l.cover = flatten(l.ranges)
+	}
+	n := len(l.cover)
+	if n == 0 {
+		return
+	}
+	l.first = l.cover[0].start()
+	l.span = l.cover[n-1].end() - l.first
+	l.samples = make([]uint64, 0, (n+perSample-1)/perSample)
+	for i := 0; i < n; i += perSample {
+		l.samples = append(l.samples, l.cover[i].start())
+	}
+	for l.span>>l.shift+2 > uint64(max(len(l.samples)/perBucket, 16)) {
+		l.shift++
+	}
+	l.below = make([]uint32, l.span>>l.shift+2)
+	at := 0
+	for i := range l.below {
+		edge := l.first + uint64(i)<<l.shift
+		for at < len(l.samples) && l.samples[at] < edge {
+			at++
+		}
+		l.below[i] = uint32(at)
+	}
+}
+
+// perSample is how many segments share a sample, perBucket how many samples
+// share a bucket, or up to twice as many, where numbers are used evenly.
+const (
+	perSample = 8
+	perBucket = 2
+)
+
+// isNested reports whether any range lies in another.
+func (c rows) isNested() bool {
+	for i := 1; i < len(c); i++ {
+		if c[i].start() <= c[i-1].end() {
+			return true
+		}
+	}
+	return false
+}
+
+// flatten turns sorted, nested ranges into disjoint segments: where a narrower
+// range begins the wider one stops, and goes on behind it.
+func flatten(ranges rows) rows {
+	flat := make(rows, 0, segments(ranges, func(segment) {}))
+	segments(ranges, func(s segment) { flat = append(flat, rowOf(s.start, s.end, s.info)) })
+	return flat
+}
+
+type segment struct {
+	start, end uint64
+	info       uint32
+}
+
+// segments hands out the disjoint segments in ascending order and returns their
+// number.
+func segments(ranges rows, emit func(segment)) (n int) {
+	var open []segment // ranges not yet handed out to their end, widest first; start moves on
+	out := func(s segment) {
+		emit(s)
+		n++
+	}
+	closeUpTo := func(limit uint64) {
+		for len(open) > 0 && open[len(open)-1].end < limit {
+			top := open[len(open)-1]
+			open = open[:len(open)-1]
+			if top.start <= top.end {
+				out(top)
+			}
+			if len(open) > 0 {
+				open[len(open)-1].start = top.end + 1
+			}
+		}
+	}
+	for i := range ranges {
+		s := segment{ranges[i].start(), ranges[i].end(), ranges[i].info}
+		closeUpTo(s.start)
+		if len(open) > 0 {
+			if around := open[len(open)-1]; around.start < s.start {
+				around.end = s.start - 1
+				out(around)
+			}
+		}
+		open = append(open, s)
+	}
+	closeUpTo(^uint64(0))
+	return n
+}
+
+// number reads a card number or a bound.
+func number[T string | []byte](s T) (uint64, bool) {
+	if len(s) < minDigits || len(s) > maxDigits {
+		return 0, false
+	}
+	return digits(s)
+}
+
+// digits reads up to 19 decimal digits.
+func digits[T string | []byte](s T) (n uint64, ok bool) {
+	for i := range len(s) {
+		c := s[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c)
+	}
+	return n, true
+}

@@ -1,0 +1,418 @@
+package ranges
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"unsafe"
+
+	"pgregory.net/rapid"
+)
+
+func TestLookup(t *testing.T) {
+	wide, narrow, long, zero := &Info{ACSEnd: "wide"}, &Info{ACSEnd: "narrow"}, &Info{ACSEnd: "long"}, &Info{ACSEnd: "zero"}
+	table := build(t, &Builder{},
+		ranged{"4000000000000000", "4999999999999999", wide},
+		ranged{"4000001000000000", "4000001999999999", narrow},
+		ranged{"4000000000000000000", "4999999999999999999", long},
+		ranged{"9999999999999999998", "9999999999999999999", long},
+		ranged{"0000000000000", "0000009999999", zero},
+	)
+	for _, test := range []struct {
+		pan  string
+		want *Info
+	}{
+		{"4000000000000000", wide},
+		{"4000000999999999", wide},
+		{"4000001000000000", narrow},
+		{"4000001999999999", narrow},
+		{"4000002000000000", wide},
+		{"4999999999999999", wide},
+		{"5000000000000000", nil},
+		{"3999999999999999", nil},
+		{"400000000000000", nil},   // 15 digits
+		{"40000000000000000", nil}, // 17 digits
+		{"4000000000000000000", long},
+		{"9999999999999999997", nil},
+		{"9999999999999999999", long},
+		{"0000000000000", zero},
+		{"0000010000000", nil},
+		{"00000000000000", nil},
+		{"", nil},
+		{"4000", nil},
+		{"40000000000000000000", nil},
+		{"400000000000000x", nil},
+		{"4000000000000000 ", nil},
+	} {
+		if got := table.Lookup(test.pan); got != test.want {
+			t.Errorf("Lookup(%q) = %v, want %v", test.pan, got, test.want)
+		}
+	}
+	if table.Len() != 5 {
+		t.Errorf("Len() = %d, want 5", table.Len())
+	}
+	var none *Table
+	if none.Lookup("4000000000000000") != nil || none.Len() != 0 {
+		t.Error("a nil table is not empty")
+	}
+}
+
+func TestAddRefuses(t *testing.T) {
+	for _, test := range []struct {
+		start, end string
+		want       error
+	}{
+		{"4000000000000001", "4000000000000000", ErrReversed},
+		{"4000000000000", "4000000000000000", ErrLength},
+		{"400000000000", "400000000000", ErrBounds},
+		{"40000000000000000000", "40000000000000000000", ErrBounds},
+		{"400000000000000a", "4000000000000000", ErrBounds},
+		{"", "", ErrBounds},
+		{"4000000000000000", "4000000000000000", nil},
+	} {
+		var b Builder
+		if err := b.Add(test.start, test.end, &Info{}); !errors.Is(err, test.want) {
+			t.Errorf("Add(%s, %s) = %v, want %v", test.start, test.end, err, test.want)
+		}
+	}
+}
+
+// TestOverlap has the three ways in which two ranges can meet.
+func TestOverlap(t *testing.T) {
+	first, second := &Info{ACSEnd: "first"}, &Info{ACSEnd: "second"}
+	for _, test := range []struct {
+		name, start, end         string
+		refused, refusedDisjoint bool
+	}{
+		{"apart", "4000000002000", "4000000002999", false, false},
+		{"inside", "4000000001200", "4000000001300", false, true},
+		{"inside, same start", "4000000001000", "4000000001300", false, true},
+		{"inside, same end", "4000000001300", "4000000001999", false, true},
+		{"around", "4000000000000", "4000000005000", false, true},
+		{"same", "4000000001000", "4000000001999", false, true},
+		{"across the end", "4000000001500", "4000000002500", true, true},
+		{"across the start", "4000000000500", "4000000001500", true, true},
+		{"one number in common", "4000000001999", "4000000002500", true, true},
+	} {
+		for _, disjoint := range []bool{false, true} {
+			b := Builder{Disjoint: disjoint}
+			b.Add("4000000001000", "4000000001999", first)
+			b.Add(test.start, test.end, second)
+			_, err := b.Build()
+			overlap, isOverlap := errors.AsType[*OverlapError](err)
+			want := test.refused
+			if disjoint {
+				want = test.refusedDisjoint
+			}
+			if isOverlap != want {
+				t.Errorf("%s, Disjoint %t: Build = %v", test.name, disjoint, err)
+			}
+			if isOverlap && (len(overlap.Pairs) != 1 || len(overlap.Pairs[0][0].String()) != 27) {
+				t.Errorf("%s: overlaps %v", test.name, overlap.Pairs)
+			}
+		}
+	}
+}
+
+func TestLastOfEqualBoundsCounts(t *testing.T) {
+	first, last := &Info{ACSEnd: "first"}, &Info{ACSEnd: "last"}
+	table := build(t, &Builder{},
+		ranged{"4000000000000", "4000000000009", first},
+		ranged{"5000000000000", "5000000000009", first},
+		ranged{"4000000000000", "4000000000009", last},
+	)
+	if got := table.Lookup("4000000000005"); got != last {
+		t.Error("the range added first won")
+	}
+	if table.Len() != 2 {
+		t.Errorf("Len() = %d, want 2", table.Len())
+	}
+}
+
+// TestLookupIsNaiveSearch: whatever the ranges, a look-up finds what a scan for
+// the narrowest, latest range finds.
+func TestLookupIsNaiveSearch(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		set := drawNested(t)
+		var b Builder
+		for _, r := range set {
+			if err := b.Add(r.start, r.end, r.info); err != nil {
+				t.Fatalf("Add: %v", err)
+			}
+		}
+		table, err := b.Build()
+		if err != nil {
+			t.Fatalf("Build of nested ranges: %v", err)
+		}
+		for _, r := range set {
+			for _, pan := range around(r) {
+				if got, want := table.Lookup(pan), naive(set, pan); got != want {
+					t.Fatalf("Lookup(%s) = %v, want %v", pan, got, want)
+				}
+			}
+		}
+	})
+}
+
+// TestBuildFindsEveryOverlap: whatever the ranges, Build refuses exactly the
+// sets in which a comparison of all pairs finds an overlap.
+func TestBuildFindsEveryOverlap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		b := Builder{Disjoint: rapid.Bool().Draw(t, "disjoint")}
+		var set []Range
+		bad := false
+		for range rapid.IntRange(0, 8).Draw(t, "ranges") {
+			x := rapid.Uint64Range(0, 40).Draw(t, "x")
+			y := rapid.Uint64Range(x, min(x+12, 45)).Draw(t, "y")
+			r := Range{4_000_000_000_000 + x, 4_000_000_000_000 + y, 13}
+			for _, o := range set {
+				meet := r.Start <= o.End && o.Start <= r.End
+				nested := r.Start <= o.Start && o.End <= r.End || o.Start <= r.Start && r.End <= o.End
+				bad = bad || meet && (b.Disjoint || !nested)
+			}
+			set = append(set, r)
+			b.add(r, b.id(&Info{}))
+		}
+		if _, err := b.Build(); (err != nil) != bad {
+			t.Fatalf("Build = %v, overlap: %t", err, bad)
+		}
+	})
+}
+
+func TestLookupDoesNotAllocate(t *testing.T) {
+	table := generate(10_000)
+	if n := testing.AllocsPerRun(100, func() { table.Lookup("4000000000000000") }); n != 0 {
+		t.Errorf("%v allocations per look-up, want 0", n)
+	}
+}
+
+func TestSchemes(t *testing.T) {
+	s := NewSchemes("visa", "mastercard", "sbn")
+	if s.AnyTried() || s.Lookup("5019000000000000") != nil {
+		t.Error("new schemes know something")
+	}
+	cobadged, other := &Info{}, &Info{}
+	s.Swap("sbn", build(t, &Builder{}, ranged{"5019000000000000", "5019999999999999", cobadged}))
+	if !s.AnyTried() || !s.Tried("sbn") || s.Tried("visa") {
+		t.Error("after a swap of sbn: wrong schemes count as tried")
+	}
+	s.Swap("mastercard", build(t, &Builder{}, ranged{"5000000000000000", "5999999999999999", other}))
+	want := []Hit{{"mastercard", other, s.Generation("mastercard")}, {"sbn", cobadged, s.Generation("sbn")}}
+	if got := s.Lookup("5019000000000000"); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("Lookup = %v, want %v", got, want)
+	}
+	s.MarkTried("visa")
+	if !s.Tried("visa") || s.Table("visa") != nil {
+		t.Error("visa was tried and gave nothing")
+	}
+	s.Swap("diners", nil) // not one of them
+	if s.Tried("diners") || len(s.Names()) != 3 {
+		t.Error("an unknown scheme was taken in")
+	}
+}
+
+// TestSwapIsWhole: readers meet the old table or the new one, never a mixture.
+func TestSwapIsWhole(t *testing.T) {
+	s := NewSchemes("visa")
+	generation := func(name string) *Table {
+		info := &Info{ACSEnd: name}
+		return build(t, &Builder{}, ranged{"4000000000000", "4000000000009", info}, ranged{"4100000000000", "4100000000009", info})
+	}
+	odd, even := generation("odd"), generation("even")
+	s.Swap("visa", even)
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range 1000 {
+				if hits := s.Lookup("4100000000001"); len(hits) != 1 {
+					t.Error("a range was missing during a swap")
+				}
+			}
+		})
+	}
+	for i := range 1000 {
+		s.Swap("visa", []*Table{even, odd}[i%2])
+	}
+	wg.Wait()
+}
+
+// BenchmarkLookup compares a look-up with halving over the same starts, to be
+// read as a ratio: on a busy machine both are slower than they are.
+func BenchmarkLookup(b *testing.B) {
+	for _, n := range []int{10_000, 200_000, 2_000_000} {
+		for _, set := range []struct {
+			name  string
+			table *Table
+		}{{"even", generate(n)}, {"clustered", clustered(n)}} {
+			numbers := make([]string, 1<<16) // one in ten misses, as in life
+			lane := &set.table.lanes[16-minDigits].cover
+			starts := make([]uint64, len(*lane))
+			for i := range starts {
+				starts[i] = (*lane)[i].start()
+			}
+			for i := range numbers {
+				at := rand.IntN(len(*lane))
+				width := (*lane)[at].end() - starts[at] + 1
+				numbers[i] = fmt.Sprintf("%016d", starts[at]+rand.Uint64N(width*10/9))
+			}
+			name := fmt.Sprintf("%s/%dranges", set.name, n)
+			b.Run(name+"/table", func(b *testing.B) {
+				b.ReportAllocs()
+				at := 0
+				for b.Loop() {
+					set.table.Lookup(numbers[at&(len(numbers)-1)])
+					at++
+				}
+				all, lookup := set.table.bytes()
+				b.ReportMetric(float64(lookup)/float64(n), "B/range")
+				b.ReportMetric(float64(all)/float64(n), "B/range-all")
+			})
+			b.Run(name+"/halving", func(b *testing.B) {
+				at, sum := 0, 0
+				for b.Loop() {
+					n, _ := number(numbers[at&(len(numbers)-1)])
+					found, _ := slices.BinarySearch(starts, n)
+					at, sum = at+1, sum+found
+				}
+			})
+		}
+	}
+}
+
+// bytes is what the layers of the table hold beside the infos: all of it, and
+// what look-ups search.
+func (t *Table) bytes() (all, lookup int) {
+	size := func(c rows) int { return cap(c) * int(unsafe.Sizeof(row{})) }
+	for i := range t.lanes {
+		l := &t.lanes[i]
+		lookup += size(l.cover) + cap(l.below)*4 + cap(l.samples)*8
+		if l.ranges.isNested() {
+			all += size(l.ranges)
+		}
+	}
+	return all + lookup, lookup
+}
+
+func BenchmarkBuild(b *testing.B) {
+	for _, n := range []int{200_000, 2_000_000} {
+		b.Run(fmt.Sprintf("%dranges", n), func(b *testing.B) {
+			for b.Loop() {
+				generate(n)
+			}
+		})
+	}
+}
+
+// generate spreads n ranges over all 16-digit numbers that begin with 4; nine
+// tenths of the numbers lie in one.
+func generate(n int) *Table {
+	infos := make([]*Info, 4000)
+	for i := range infos {
+		infos[i] = &Info{ACSEnd: "2.2.0"}
+	}
+	width := uint64(1_000_000_000_000_000 / n)
+	b := Builder{Disjoint: true}
+	for i := range n {
+		start := 4_000_000_000_000_000 + uint64(i)*width
+		b.add(Range{start, start + width/10*9, 16}, b.id(infos[i%len(infos)]))
+	}
+	t, err := b.Build()
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// clustered spreads n ranges as issuers do: up to a few hundred side by side
+// under random 8-digit prefixes.
+func clustered(n int) *Table {
+	r := rand.New(rand.NewPCG(1, 2))
+	info := &Info{}
+	b := Builder{Disjoint: true}
+	used := make(map[uint64]bool)
+	for n > 0 {
+		prefix := 40_000_000 + r.Uint64N(19_999_999)
+		if used[prefix] {
+			continue
+		}
+		used[prefix] = true
+		for i := range min(uint64(n), 1+r.Uint64N(1<<r.UintN(9))) {
+			start := prefix*100_000_000 + i*100_000
+			b.add(Range{start, start + 89_999, 16}, b.id(info))
+			n--
+		}
+	}
+	t, err := b.Build()
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+type ranged struct {
+	start, end string
+	info       *Info
+}
+
+func build(t *testing.T, b *Builder, set ...ranged) *Table {
+	t.Helper()
+	for _, r := range set {
+		if err := b.Add(r.start, r.end, r.info); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+// drawNested draws ranges of two lengths of which no two cross.
+func drawNested(t *rapid.T) []ranged {
+	var set []ranged
+	var fill func(from, to uint64, digits, depth int)
+	fill = func(from, to uint64, digits, depth int) {
+		for depth < 4 && from <= to && rapid.Bool().Draw(t, "more") {
+			start := rapid.Uint64Range(from, to).Draw(t, "start")
+			end := rapid.Uint64Range(start, to).Draw(t, "end")
+			info := &Info{ACSEnd: fmt.Sprint(len(set))}
+			set = append(set, ranged{fmt.Sprintf("%0*d", digits, start), fmt.Sprintf("%0*d", digits, end), info})
+			fill(start, end, digits, depth+1)
+			from = end + 1
+		}
+	}
+	fill(4_000_000_000_000, 4_000_300_000_000, 13, 0)
+	fill(0, 9_999_999_999_999_999_999, 19, 0)
+	return rapid.Permutation(set).Draw(t, "order")
+}
+
+// around lists the numbers at the edges of a range.
+func around(r ranged) []string {
+	start, _ := number(r.start)
+	end, _ := number(r.end)
+	var pans []string
+	for _, n := range []uint64{start - 1, start, start + 1, start + (end-start)/2, end - 1, end, end + 1} {
+		if pan := fmt.Sprintf("%0*d", len(r.start), n); len(pan) == len(r.start) {
+			pans = append(pans, pan)
+		}
+	}
+	return pans
+}
+
+func naive(set []ranged, pan string) *Info {
+	var best *Info
+	var width uint64
+	n, _ := number(pan)
+	for _, r := range set {
+		start, _ := number(r.start)
+		end, _ := number(r.end)
+		if len(r.start) == len(pan) && start <= n && n <= end && (best == nil || end-start <= width) {
+			best, width = r.info, end-start
+		}
+	}
+	return best
+}
