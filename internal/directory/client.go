@@ -1,0 +1,293 @@
+package directory
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/message"
+)
+
+// Hooks are told what happens, to be counted. Any may be nil; they must be
+// quick and may be called by many goroutines.
+type Hooks struct {
+	// Exchanged is called after each AReq, PReq and Erro; err is nil or *Error.
+	Exchanged func(scheme string, t message.Type, took time.Duration, err error)
+	// Refreshed is called when the scheme's card ranges were replaced, or found
+	// to hold; at is when that was, which for those of a store is some time ago.
+	Refreshed func(scheme string, ranges int, at time.Time)
+	// Dropped is called when an Erro could not be sent because too many are.
+	Dropped func(scheme string)
+}
+
+// Client talks to all directory servers. Close it when it is no longer used.
+type Client struct {
+	// LeaseTime is how long a node that vanished while it asked for ranges keeps
+	// the others from asking; 0: 15 s. Set it before Run.
+	LeaseTime time.Duration
+
+	peers      map[string]*peer
+	order      []*peer
+	refreshers []*refresher // one of each, in order
+	cards      *ranges.Schemes
+	keeper     Keeper // nil: nothing outlives the process
+	node       string
+	log        *slog.Logger
+	hooks      Hooks
+
+	mu         sync.Mutex // guards closed, and background.Add against Wait
+	closed     bool
+	background sync.WaitGroup
+}
+
+// New returns a client of the peers, or all that is wrong with them. Run puts
+// their ranges into cards and keeps them in keeper; without one they, and when
+// a directory server was asked last, are forgotten with the process. Nothing is
+// sent before Send, Report or Run.
+func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, hooks Hooks) (*Client, error) {
+	c := &Client{peers: make(map[string]*peer), cards: cards, keeper: keeper, node: newNode(), log: log, hooks: hooks}
+	var faults []error
+	for _, given := range peers {
+		p, err := newPeer(given)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("directory %s: %w", given.Scheme, err))
+		case c.peers[p.Scheme] != nil:
+			faults = append(faults, fmt.Errorf("directory %s: configured twice", p.Scheme))
+		default:
+			p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
+			c.peers[p.Scheme] = p
+			c.order = append(c.order, p)
+			c.refreshers = append(c.refreshers, newRefresher(c, p))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return c, nil
+}
+
+// Send posts an AReq to the scheme's directory server and returns the body of
+// its answer, whatever it is. It takes at most the peer's Timeout, and less
+// when ctx ends before. The request leaves at most once. Country is that of the
+// card's issuer, if it is known: the directory server may have an address for
+// it. The error is an *Error.
+func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
+	p := c.peers[scheme]
+	if p == nil {
+		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
+	}
+	start := time.Now()
+	answer, err := p.send(ctx, c.addresses(p, country), areq, requestID(v, transID))
+	c.exchanged(p, message.AReq, start, err)
+	return answer, err
+}
+
+// addresses are where AReqs of a peer may go, best first: what its PRes gave for
+// the issuer's country, what is configured, what its PRes gave for all (PR-23,
+// PR-24).
+func (c *Client) addresses(p *peer, country string) []string {
+	urls := []string{p.AReqURL}
+	g := c.cards.Generation(p.Scheme)
+	if g == nil {
+		return urls
+	}
+	for _, u := range g.DSURLs {
+		switch u.Country {
+		case "":
+			urls = append(urls, u.URL)
+		case country:
+			urls = slices.Insert(urls, slices.Index(urls, p.AReqURL), u.URL)
+		}
+	}
+	return urls
+}
+
+// listed says whether a peer gave an address of its own in the PRes in use, and
+// returns its host name.
+func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
+	g := c.cards.Generation(p.Scheme)
+	if g == nil {
+		return "", false
+	}
+	for _, u := range g.DSURLs {
+		if host, port, err := addressOf(u.URL); err == nil && net.JoinHostPort(host, port) == addr {
+			return host, true
+		}
+	}
+	return "", false
+}
+
+func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http.Header) ([]byte, error) {
+	select {
+	case p.inFlight <- struct{}{}:
+		defer func() { <-p.inFlight }()
+	default:
+		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	resp, err := p.post(ctx, urls, areq, header, 2)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	return p.read(ctx, resp.Body, resp.ContentLength, maxARes)
+}
+
+// post sends one request and returns an answer of status 200. When no byte of
+// the request can have left it is sent again, up to the number of attempts, and
+// to the next of the addresses, if there is one.
+func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
+	for {
+		resp, sent, err := p.attempt(ctx, urls[0], body, header)
+		attempts--
+		if len(urls) > 1 {
+			urls = urls[1:]
+		}
+		switch {
+		case err == nil && resp.StatusCode == http.StatusOK:
+			return resp, nil
+		case err == nil:
+			io.CopyN(io.Discard, resp.Body, maxHeader) // so that the connection can be used again
+			resp.Body.Close()
+			return nil, statusError(p.Scheme, resp.StatusCode)
+		case sent || attempts <= 0 || ctx.Err() != nil:
+			return nil, p.failure(ctx, err, sent)
+		}
+	}
+}
+
+// attempt makes the only attempt there is: net/http repeats a POST by itself
+// only when it can rewind the body, so it gets none that it could. Sent reports
+// whether the request may have left, in part or whole.
+func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
+	var used *conn
+	var mark int
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		used = got.Conn.(*conn) // what dial returned
+		mark = used.mark()
+	}})
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, false, err
+	}
+	req.GetBody = nil
+	maps.Copy(req.Header, header)
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	req.Header["User-Agent"] = []string{""} // that is: none
+	resp, err = p.transport.RoundTrip(req)
+	if err != nil && used != nil {
+		sent = used.sealSince(mark)
+	}
+	return resp, sent, err
+}
+
+// read reads an answer of at most limit bytes. Size is what the peer announced,
+// or less than 0.
+func (p *peer) read(ctx context.Context, r io.Reader, size, limit int64) ([]byte, error) {
+	tooLarge := &Error{p.Scheme, TooLarge, "Answer too large", 0, nil}
+	if size > limit {
+		return nil, tooLarge
+	}
+	var body bytes.Buffer
+	if size > 0 {
+		body.Grow(int(size) + bytes.MinRead)
+	}
+	n, err := body.ReadFrom(io.LimitReader(r, limit+1))
+	// A peer that sees us hang up at the deadline may end its answer properly,
+	// and half an answer would look whole.
+	err = cmp.Or(err, ctx.Err())
+	switch {
+	case err != nil:
+		return nil, p.failure(ctx, err, true)
+	case n > limit:
+		return nil, tooLarge
+	}
+	return body.Bytes(), nil
+}
+
+// requestID returns the headers for an AReq or PReq of the version (HT-09).
+func requestID(v message.Version, transID string) http.Header {
+	h := make(http.Header)
+	if v >= message.V231 {
+		h.Set("X-Request-ID", transID)
+	}
+	return h
+}
+
+// Report posts an Erro to the scheme's directory server in the background. What
+// comes of it is counted and otherwise ignored; when too many are under way, or
+// the client is closed, the Erro is dropped.
+func (c *Client) Report(scheme string, erro []byte) {
+	p := c.peers[scheme]
+	if p == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		select {
+		case p.reports <- struct{}{}:
+			c.background.Go(func() {
+				defer func() { <-p.reports }()
+				c.report(p, erro)
+			})
+			return
+		default:
+		}
+	}
+	if c.hooks.Dropped != nil {
+		c.hooks.Dropped(scheme)
+	}
+	c.log.Warn("erro not sent", "scheme", scheme, "error", "too many under way")
+}
+
+func (c *Client) report(p *peer, erro []byte) {
+	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
+	defer cancel()
+	start := time.Now()
+	resp, err := p.post(ctx, []string{p.AReqURL}, erro, nil, 2)
+	if err == nil {
+		io.CopyN(io.Discard, resp.Body, maxHeader)
+		resp.Body.Close()
+	}
+	c.exchanged(p, message.Erro, start, err)
+	if err != nil {
+		c.log.Warn("erro not sent", "scheme", p.Scheme, "error", err)
+	}
+}
+
+// Close waits for the Erros under way, at most the longest Timeout, and closes
+// idle connections. Send must not be called any more; Run has to be ended by
+// its context.
+func (c *Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.background.Wait()
+	for _, p := range c.order {
+		p.transport.CloseIdleConnections()
+		p.files.CloseIdleConnections()
+	}
+	return nil
+}
+
+// exchanged counts an exchange.
+func (c *Client) exchanged(p *peer, t message.Type, start time.Time, err error) {
+	if c.hooks.Exchanged != nil {
+		c.hooks.Exchanged(p.Scheme, t, time.Since(start), err)
+	}
+}

@@ -1,0 +1,15 @@
+// Package directory is the client of the directory servers: it carries an AReq
+// there and the answer back, keeps the card ranges fresh with PReq, and tells a
+// directory server about a message of its that was not valid.
+//
+//	        ┌─ peer visa ─────── own connections, certificate, trust, bounds
+//	Client ─┼─ peer mastercard ─ …
+//	        └─ …
+//
+// Each payment scheme is a peer of its own, so that one that hangs or lies
+// harms no other. A request leaves at most once: it is tried a second time only
+// when not a single byte of it can have been sent.
+//
+// The package does not judge an ARes; whoever sends the AReq does. It keeps
+// nothing on disk: after a restart the ranges are asked for again.
+package directory

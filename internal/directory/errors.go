@@ -1,0 +1,136 @@
+package directory
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+)
+
+// A Kind says what went wrong between us and a directory server.
+type Kind uint8
+
+// The kinds of failure.
+const (
+	Timeout  Kind = iota + 1 // no complete answer in time
+	Connect                  // no connection, and none at the second attempt: nothing was sent
+	Broken                   // the connection ended after the request may have been sent
+	Busy                     // too many requests wait for this directory server already
+	Status                   // an HTTP status other than 200
+	TooLarge                 // the answer is longer than allowed
+	Encoding                 // the answer is compressed in a way that was not asked for, or badly
+	Canceled                 // the caller gave up
+	Unknown                  // no such directory server is configured
+)
+
+var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown"}
+
+func (k Kind) String() string { return kindNames[k] }
+
+// Error is a request to a directory server that got no usable answer.
+type Error struct {
+	Scheme string
+	Kind   Kind
+	Text   string // fit for errorDetail: no addresses, nothing of ours
+	Status int    // of the answer, for kind Status
+	Err    error  // the cause with all details, for the log; may be nil
+}
+
+func (e *Error) Error() string { return fmt.Sprintf("directory %s: %s", e.Scheme, e.Text) }
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Detail is what others may be told of it.
+func (e *Error) Detail() string { return e.Text }
+
+// LogValue adds the cause, which Error keeps back.
+func (e *Error) LogValue() slog.Value {
+	v := []slog.Attr{slog.String("kind", e.Kind.String()), slog.String("text", e.Text)}
+	if e.Err != nil {
+		v = append(v, slog.String("cause", e.Err.Error()))
+	}
+	return slog.GroupValue(v...)
+}
+
+// failure makes an Error of what went wrong on the wire. Sent says whether the
+// request may have left.
+func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
+	kind := Connect
+	if sent {
+		kind = Broken
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return &Error{p.Scheme, Timeout, "Connection timeout", 0, err}
+	case ctx.Err() != nil:
+		return &Error{p.Scheme, Canceled, "Request abandoned", 0, err}
+	}
+	return &Error{p.Scheme, kind, reason(err), 0, err}
+}
+
+// reason puts a connection error in words that name no address.
+func reason(err error) string {
+	if text, ok := certificateReason(err); ok {
+		return text
+	}
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && !dns.IsTimeout {
+		return "Host not found"
+	}
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "TLS handshake failed"
+	}
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return "TLS handshake failed"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
+		return "TLS handshake refused"
+	}
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return "Connection timeout"
+	}
+	for _, known := range []struct {
+		err  error
+		text string
+	}{
+		{context.DeadlineExceeded, "Connection timeout"},
+		{os.ErrDeadlineExceeded, "Connection timeout"},
+		{syscall.ECONNREFUSED, "Connection refused"},
+		{syscall.ECONNRESET, "Connection reset"},
+		{syscall.EPIPE, "Connection reset"},
+		{syscall.EHOSTUNREACH, "Host not reachable"},
+		{syscall.ENETUNREACH, "Network not reachable"},
+		{errNotConfigured, "Address not configured"},
+		{io.EOF, "Connection closed"},
+		{io.ErrUnexpectedEOF, "Connection closed"},
+		{net.ErrClosed, "Connection closed"},
+	} {
+		if errors.Is(err, known.err) {
+			return known.text
+		}
+	}
+	return "Connection failed"
+}
+
+func certificateReason(err error) (string, bool) {
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "Certificate of the directory server is for another host", true
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "Certificate of the directory server is not valid at this time", true
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || errors.Is(err, errWeakKey) {
+		return "Certificate of the directory server is not trusted", true
+	}
+	return "", false
+}
+
+func statusError(scheme string, status int) *Error {
+	return &Error{scheme, Status, fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status)), status, nil}
+}

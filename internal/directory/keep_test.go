@@ -1,0 +1,456 @@
+package directory
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A node is a refresher of a process of its own, and what it has loaded.
+type node struct {
+	*refresher
+	cards *ranges.Schemes
+}
+
+// A shared is a directory server, a store, and the nodes that use both.
+type shared struct {
+	t      *testing.T
+	ds     *ds
+	peer   Peer
+	keeper *storetest.Memory
+	says   func(w http.ResponseWriter, preq *message.Message)
+}
+
+func newShared(t *testing.T, change func(*Peer)) *shared {
+	t.Helper()
+	s := &shared{t: t, keeper: storetest.NewMemory(time.Now)}
+	s.says = func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, entry)) }
+	ca := newAuthority(t)
+	s.ds = &ds{erros: make(chan string, 10), answer: func(w http.ResponseWriter, preq *message.Message) { s.says(w, preq) }}
+	s.peer = peerAt("visa", serve(t, ca.server(), s.ds.ServeHTTP), ca.client())
+	if change != nil {
+		change(&s.peer)
+	}
+	return s
+}
+
+// start is a process that has just started.
+func (s *shared) start() *node {
+	s.t.Helper()
+	c, cards := newClient(s.t, Hooks{}, s.peer)
+	c.keeper = s.keeper
+	r := newRefresher(c, c.peers["visa"])
+	r.look(s.t.Context())
+	return &node{r, cards}
+}
+
+// due lets the time until the next PReq pass, for all nodes.
+func (s *shared) due() {
+	s.t.Helper()
+	s.change(func(now *Standing) { now.Next, now.Asked, now.Earliest = time.Time{}, time.Time{}, time.Time{} })
+}
+
+func (s *shared) standing() Standing {
+	s.t.Helper()
+	now, err := ReadStanding(s.t.Context(), s.keeper, "visa")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return now
+}
+
+func (s *shared) change(f func(*Standing)) {
+	s.t.Helper()
+	c, _ := newClient(s.t, Hooks{}, s.peer)
+	c.keeper = s.keeper
+	r := newRefresher(c, c.peers["visa"])
+	lease, err := s.keeper.Acquire(s.t.Context(), standingKey("visa"), "test", time.Minute)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.lease, r.standing = lease, s.standing()
+	f(&r.standing)
+	if !r.save(s.t.Context()) {
+		s.t.Fatal("standing not saved")
+	}
+	r.release(s.t.Context())
+}
+
+func (s *shared) wish(w Wish) {
+	s.t.Helper()
+	w.At = time.Now()
+	if err := MakeWish(s.t.Context(), s.keeper, "visa", "operator", w); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// TestRestart: the ranges outlive the process while the directory server is
+// gone, and so does the floor between PReqs (PR-32).
+func TestRestart(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	a.turn(t.Context())
+	if a.cards.Lookup(card) == nil || len(s.ds.preqs) != 1 {
+		t.Fatalf("%d PReqs, ranges there: %t", len(s.ds.preqs), a.cards.Lookup(card) != nil)
+	}
+	s.says = func(w http.ResponseWriter, _ *message.Message) { w.WriteHeader(http.StatusServiceUnavailable) }
+	b := s.start()
+	if b.cards.Lookup(card) == nil || !b.cards.AnyTried() {
+		t.Error("the ranges are gone with the process")
+	}
+	if wait := time.Until(b.standing.Next); wait < 3*time.Hour {
+		t.Errorf("after the restart the next PReq may leave in %v, want about 4 h", wait)
+	}
+	b.turn(t.Context())
+	if len(s.ds.preqs) != 1 {
+		t.Error("asked again before it was time")
+	}
+}
+
+// TestEndedBeforeStanding: the process ended after it had stored the first
+// generation and before it could note that: the ranges are used all the same.
+func TestEndedBeforeStanding(t *testing.T) {
+	s := newShared(t, nil)
+	s.start().turn(t.Context())
+	s.change(func(now *Standing) { *now = Standing{Asked: now.Asked} })
+	if s.start().cards.Lookup(card) == nil {
+		t.Error("what was stored is not found")
+	}
+}
+
+// TestOneNodeAsks: of several nodes one asks, the others take over what it
+// loaded.
+func TestOneNodeAsks(t *testing.T) {
+	s := newShared(t, nil)
+	a, b := s.start(), s.start()
+	s.says = func(w http.ResponseWriter, preq *message.Message) {
+		b.turn(t.Context()) // while a is at work
+		io.WriteString(w, pres(preq, entry))
+	}
+	a.turn(t.Context())
+	b.standing.Next = time.Time{} // b may think that it is time
+	b.turn(t.Context())
+	if len(s.ds.preqs) != 1 {
+		t.Fatalf("%d PReqs, want one", len(s.ds.preqs))
+	}
+	if b.cards.Lookup(card) != nil {
+		t.Error("loaded before a look")
+	}
+	if b.look(t.Context()); b.cards.Lookup(card) == nil || b.loaded != a.loaded {
+		t.Error("the other node's ranges were not taken over")
+	}
+}
+
+// TestFencedNode: a node that lost its lease while it was asking keeps what it
+// loaded to itself.
+func TestFencedNode(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	s.says = func(w http.ResponseWriter, preq *message.Message) {
+		if err := s.keeper.Release(t.Context(), a.lease); err != nil { // as if its time had run out
+			t.Error(err)
+		}
+		if _, err := s.keeper.Acquire(t.Context(), standingKey("visa"), "other", time.Minute); err != nil {
+			t.Error(err)
+		}
+		io.WriteString(w, pres(preq, entry))
+	}
+	a.turn(t.Context())
+	if all, err := s.keeper.Snapshots(t.Context(), "visa"); err != nil || len(all) != 0 {
+		t.Errorf("a node without the lease stored %d generations, %v", len(all), err)
+	}
+}
+
+// many is n ranges in one PRes.
+func many(n int) string {
+	var b bytes.Buffer
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"startRange":"40000%02d000000000","endRange":"40000%02d999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`, i, i)
+	}
+	return b.String()
+}
+
+// TestShrinking: a set of less than half of the ranges waits for an operator;
+// exactly half does not.
+func TestShrinking(t *testing.T) {
+	s := newShared(t, nil)
+	n := 0
+	s.says = func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, many(n))) }
+	a := s.start()
+	in := func(count int) int {
+		t.Helper()
+		n = count
+		s.due()
+		a.look(t.Context())
+		a.turn(t.Context())
+		return a.cards.Table("visa").Len()
+	}
+	if got := in(20); got != 20 {
+		t.Fatalf("%d ranges, want 20", got)
+	}
+	if got := in(10); got != 10 {
+		t.Errorf("half of the ranges: %d in use, want 10", got)
+	}
+	if got := in(4); got != 10 {
+		t.Errorf("less than half: %d in use, want the 10 as before", got)
+	}
+	held := s.standing()
+	if held.Held == 0 || held.HeldOf != 4 || held.Fault == "" {
+		t.Fatalf("nothing is held: %+v", held)
+	}
+	s.wish(Wish{Accept: held.Held + 1})
+	if a.look(t.Context()); a.cards.Table("visa").Len() != 10 {
+		t.Error("another number was accepted")
+	}
+	s.wish(Wish{Accept: held.Held})
+	s.wish(Wish{Refresh: true}) // does not make the other forgotten
+	b := s.start()              // the node that looks first does it
+	if got := b.cards.Table("visa").Len(); got != 4 {
+		t.Errorf("after accepting: %d ranges, want 4", got)
+	}
+	if a.look(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
+		t.Errorf("the other node has %d ranges, held %d", a.cards.Table("visa").Len(), s.standing().Held)
+	}
+}
+
+// TestSerial: the next PReq asks for changes since the serial number in use,
+// until the directory server does not know it any more (MX-02, PR-06).
+func TestSerial(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	next := func(says func(http.ResponseWriter, *message.Message)) *message.Message {
+		t.Helper()
+		s.says = says
+		s.due()
+		a.look(t.Context())
+		a.turn(t.Context())
+		return s.ds.preqs[len(s.ds.preqs)-1]
+	}
+	with := func(serial, entries string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			text := pres(preq, entries)
+			io.WriteString(w, text[:len(text)-1]+`,"serialNum":"`+serial+`"}`)
+		}
+	}
+	if preq := next(with("10", entry)); preq.Has("serialNum") {
+		t.Error("a serial number in the first PReq")
+	}
+	other := `{"startRange":"4100000000000000","endRange":"4100000999999999","actionInd":"A","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`
+	if preq := next(with("11", other)); preq.Text("serialNum") != "10" {
+		t.Errorf("serialNum %q, want 10", preq.Text("serialNum"))
+	}
+	if a.cards.Lookup(card) == nil || a.cards.Lookup(otherCard) == nil {
+		t.Error("the update was not added to what there was")
+	}
+	erro := func(code string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			fmt.Fprintf(w, `{"messageType":"Erro","messageVersion":"2.2.0","errorCode":%q,"errorComponent":"D","errorDescription":"x","errorDetail":"y"}`, code)
+		}
+	}
+	if preq := next(erro("307")); preq.Text("serialNum") != "11" {
+		t.Errorf("serialNum %q, want 11", preq.Text("serialNum"))
+	}
+	if wait := time.Until(s.standing().Next); wait < 59*time.Minute {
+		t.Errorf("after Erro 307 the next PReq may leave in %v, want the floor (ruling 6)", wait)
+	}
+	if preq := next(with("12", entry)); preq.Has("serialNum") || a.cards.Lookup(otherCard) != nil {
+		t.Error("after Erro 307 the PReq did not ask for everything, or the answer was not taken so")
+	}
+	if preq := next(erro("103")); preq.Text("serialNum") != "12" || a.cards.Lookup(card) == nil {
+		t.Error("an Erro changed what is in use")
+	}
+	// A bad update changes neither ranges nor serial number (VP-17, PR-14).
+	bad := `{"startRange":"4200000000000000","endRange":"4200000999999999","actionInd":"D","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`
+	next(with("13", bad))
+	<-s.ds.erros
+	if got := s.standing().Serial; got != "12" {
+		t.Errorf("serial number %q after a bad update, want 12", got)
+	}
+}
+
+// TestCorruptGeneration: what is damaged in the store is not used; the one
+// before it is.
+func TestCorruptGeneration(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	a.turn(t.Context())
+	lease, err := s.keeper.Acquire(t.Context(), "test", "test", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := s.keeper.Snapshots(t.Context(), "visa")
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d generations, %v", len(all), err)
+	}
+	r, err := s.keeper.OpenSnapshot(t.Context(), "visa", all[0].Generation)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)/2] ^= 1
+	bad := all[0]
+	bad.Generation++
+	if err := s.keeper.PutSnapshot(t.Context(), bad, lease, bytes.NewReader(data), 3); err != nil {
+		t.Fatal(err)
+	}
+	s.change(func(now *Standing) { now.Generation = bad.Generation })
+	if b := s.start(); b.cards.Lookup(card) == nil || b.loaded != all[0].Generation {
+		t.Errorf("generation %d is in use, want the whole one, %d", b.loaded, all[0].Generation)
+	}
+}
+
+// TestWishToRefresh: an operator may ask for a refresh, but not below the floor.
+func TestWishToRefresh(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	a.turn(t.Context())
+	s.wish(Wish{Refresh: true})
+	a.look(t.Context())
+	if wait := time.Until(a.standing.Next); wait < 59*time.Minute || wait > time.Hour {
+		t.Errorf("the next PReq may leave in %v, want the floor of an hour after the last", wait)
+	}
+	s.change(func(now *Standing) { now.Earliest = now.Earliest.Add(-2 * time.Hour) })
+	s.wish(Wish{Refresh: true})
+	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
+		t.Error("it is not time after the floor")
+	}
+}
+
+// TestImport: a generation from elsewhere is taken over by the nodes.
+func TestImport(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	var b ranges.Builder
+	if err := b.Add("4100000000000000", "4100000999999999", &ranges.Info{ACSStart: "2.2.0", ACSEnd: "2.2.0"}); err != nil {
+		t.Fatal(err)
+	}
+	table, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := Import(t.Context(), s.keeper, "visa", "operator", &ranges.Generation{Table: table, Version: message.V220})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.look(t.Context()); a.loaded != number || a.cards.Lookup(otherCard) == nil {
+		t.Errorf("generation %d in use, want %d", a.loaded, number)
+	}
+}
+
+// TestFile: a card range file is fetched although the connection breaks again
+// and again, and taken as a complete set (PR-19, PR-20, PR-21, PR-22).
+func TestFile(t *testing.T) {
+	content := []byte(`{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
+	var asked []string
+	etag := `"1"`
+	files := func(w http.ResponseWriter, r *http.Request) {
+		from := 0
+		asked = append(asked, r.Header.Get("Range"))
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err == nil {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
+		}
+		w.Header().Set("ETag", etag)
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)-from))
+		if from > 0 {
+			w.WriteHeader(http.StatusPartialContent)
+		}
+		_, _ = w.Write(content[from:min(from+50, len(content))]) // and no more
+	}
+	ca := newAuthority(t)
+	anybody := ca.server()
+	anybody.ClientAuth = tls.NoClientCert
+	at := serve(t, anybody, files)
+	for _, tt := range []struct {
+		name  string
+		hosts []string
+		want  bool
+	}{{"configured host", []string{"127.0.0.1"}, true}, {"other host", []string{"files.example"}, false}} {
+		t.Run(tt.name, func(t *testing.T) {
+			asked = nil
+			s := newShared(t, func(p *Peer) {
+				p.Versions, p.FileHosts = message.Versions(), tt.hosts
+			})
+			s.says = func(w http.ResponseWriter, preq *message.Message) {
+				fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
+					preq.Text("threeDSServerTransID"), dsID, at+"/file")
+			}
+			a := s.start()
+			a.p.files.TLSClientConfig.RootCAs = ca.pool
+			a.turn(t.Context())
+			if got := a.cards.Lookup(card) != nil; got != tt.want {
+				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
+			}
+			if preq := s.ds.preqs[0]; preq.Text("cardRangeDataDownloadInd") != "Y" || preq.Has("serialNum") {
+				t.Errorf("our PReq: %s", preq.Bytes())
+			}
+			if tt.want && !slices.Equal(asked, []string{"", "bytes=50-", "bytes=100-"}) {
+				t.Errorf("asked for %q", asked)
+			}
+		})
+	}
+}
+
+// TestStoreGone: without the store nothing is asked, for the floor could not be
+// kept; what is in use stays.
+func TestStoreGone(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	if err := s.keeper.Close(); err != nil {
+		t.Fatal(err)
+	}
+	a.turn(t.Context())
+	if len(s.ds.preqs) != 0 {
+		t.Error("asked although nothing could be remembered")
+	}
+	if wait := time.Until(a.standing.Next); wait <= 0 || wait > lookEvery {
+		t.Errorf("next try in %v", wait)
+	}
+}
+
+// TestDSURLs: the addresses that a PRes gave are used for the issuer's country,
+// and when the configured one cannot be reached (PR-23, PR-24, RT-04).
+func TestDSURLs(t *testing.T) {
+	ca := newAuthority(t)
+	says := func(name string) string {
+		return serve(t, ca.server(), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, name) })
+	}
+	configured, india, spare := says("configured"), says("india"), says("spare")
+	dead := "https://127.0.0.1:1"
+	for _, tt := range []struct {
+		name, configured, country string
+		urls                      []ranges.DSURL
+		want                      string
+	}{
+		{"no list", configured, "356", nil, "configured"},
+		{"country", configured, "356", []ranges.DSURL{{URL: spare}, {URL: india, Country: "356"}}, "india"},
+		{"other country", configured, "840", []ranges.DSURL{{URL: spare}, {URL: india, Country: "356"}}, "configured"},
+		{"country unknown", configured, "", []ranges.DSURL{{URL: india, Country: "356"}}, "configured"},
+		{"configured one is dead", dead, "840", []ranges.DSURL{{URL: spare}}, "spare"},
+		{"country's is dead", configured, "356", []ranges.DSURL{{URL: dead, Country: "356"}}, "configured"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			p := peerAt("visa", tt.configured, ca.client())
+			c, cards := newClient(t, Hooks{}, p)
+			cards.Put("visa", &ranges.Generation{DSURLs: tt.urls})
+			got, err := c.Send(t.Context(), "visa", []byte("{}"), transID, message.V231, tt.country)
+			if err != nil || string(got) != tt.want {
+				t.Errorf("answer %q, %v; want %q", got, err, tt.want)
+			}
+		})
+	}
+}

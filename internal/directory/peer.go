@@ -1,0 +1,157 @@
+package directory
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// Peer is the directory server of one payment scheme. Fields that are zero have
+// the default named beside them.
+type Peer struct {
+	Scheme  string
+	AReqURL string // https; Erros go there too
+	PReqURL string // https
+
+	OperatorID  string                       // threeDSServerOperatorID, absent when empty
+	RefNumber   func(message.Version) string // threeDSServerRefNumber
+	Versions    []message.Version            // those spoken with this directory server
+	PReqVersion *message.Version             // the highest of Versions
+
+	// TLS holds the authorities that sign the directory server's certificate
+	// (RootCAs) and the certificate to show it (Certificates, or
+	// GetClientCertificate when it may change). New takes a copy and refuses
+	// one that trusts the system's authorities or verifies nothing.
+	TLS *tls.Config
+
+	Timeout     time.Duration // of Send and Report, all included: 10 s
+	DialTimeout time.Duration // of one connection: 5 s
+	IdleTimeout time.Duration // of an unused connection; best a little less than the peer's: 60 s
+	PReqTimeout time.Duration // of a PReq, all included: 5 min
+	MaxInFlight int           // AReqs that wait for an answer: 5000
+	MaxDials    int           // connections that are being made: 64
+	MaxPRes     int64         // length of a PRes, uncompressed: 512 MiB
+
+	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
+	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
+
+	// FileHosts are the hosts that a card range file may be fetched from
+	// (2.3.1). None: no file is asked for.
+	FileHosts []string
+
+	// LoopbackMethodURL lets an http threeDSMethodURL on this machine count.
+	// For the sandbox.
+	LoopbackMethodURL bool
+}
+
+const (
+	maxARes   = 256 << 10
+	maxHeader = 16 << 10 // of an answer's header, and of what is read of an answer nobody wants
+
+	maxReports = 64 // Erros of a peer that are under way
+)
+
+// peer is a Peer at work.
+type peer struct {
+	Peer
+	reach     *dialer
+	transport *http.Transport
+	files     *http.Transport // for card range files: other hosts, the same trust
+	inFlight  chan struct{}
+	reports   chan struct{}
+	silent    bool // the last PReq had no answer; of the goroutine that refreshes alone
+}
+
+func newPeer(given Peer) (*peer, error) {
+	p := &peer{Peer: given}
+	p.Versions = slices.Sorted(slices.Values(p.Versions))
+	p.Timeout = cmp.Or(p.Timeout, 10*time.Second)
+	p.DialTimeout = cmp.Or(p.DialTimeout, 5*time.Second)
+	p.IdleTimeout = cmp.Or(p.IdleTimeout, time.Minute)
+	p.PReqTimeout = cmp.Or(p.PReqTimeout, 5*time.Minute)
+	p.MaxInFlight = cmp.Or(p.MaxInFlight, 5000)
+	p.MaxDials = cmp.Or(p.MaxDials, 64)
+	p.MaxPRes = cmp.Or(p.MaxPRes, 512<<20)
+	p.Refresh = cmp.Or(p.Refresh, 4*time.Hour)
+	if err := p.complete(); err != nil {
+		return nil, err
+	}
+	if p.PReqVersion == nil {
+		p.PReqVersion = &p.Versions[len(p.Versions)-1]
+	}
+	secured, err := harden(p.TLS)
+	if err != nil {
+		return nil, err
+	}
+	reach := &dialer{
+		tls:     make(map[string]*tls.Config),
+		secured: secured,
+		slots:   make(chan struct{}, p.MaxDials),
+		patient: p.Timeout,
+		limit:   p.DialTimeout,
+	}
+	for _, address := range []string{p.AReqURL, p.PReqURL} {
+		host, port, err := addressOf(address)
+		if err != nil {
+			return nil, err
+		}
+		c := secured.Clone()
+		c.ServerName = cmp.Or(c.ServerName, host)
+		reach.tls[net.JoinHostPort(host, port)] = c
+	}
+	p.inFlight = make(chan struct{}, p.MaxInFlight)
+	p.reports = make(chan struct{}, maxReports)
+	p.reach = reach
+	p.transport = newTransport(reach, p)
+	p.files = &http.Transport{TLSClientConfig: secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
+	return p, nil
+}
+
+// newTransport is a transport for HTTP/1.1 over our connections alone: no
+// proxy, no compression that was not asked for, as many idle connections as
+// there can be requests.
+func newTransport(reach *dialer, p *peer) *http.Transport {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Transport{
+		DialTLSContext:         reach.dial,
+		Protocols:              protocols,
+		DisableCompression:     true,
+		MaxIdleConnsPerHost:    p.MaxInFlight,
+		IdleConnTimeout:        p.IdleTimeout,
+		MaxResponseHeaderBytes: maxHeader,
+		ReadBufferSize:         2 << 10, // an ARes is no longer, and thousands wait at once
+	}
+}
+
+// complete reports what a peer lacks, all at once.
+func (p *peer) complete() error {
+	var faults []error
+	if p.Scheme == "" {
+		faults = append(faults, errors.New("no scheme"))
+	}
+	if p.RefNumber == nil {
+		faults = append(faults, errors.New("no reference number"))
+	}
+	if len(p.Versions) == 0 {
+		faults = append(faults, errors.New("no protocol version"))
+	}
+	return errors.Join(faults...)
+}
+
+// addressOf returns where an https URL leads.
+func addressOf(address string) (host, port string, err error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return "", "", fmt.Errorf("not an https URL: %q", address)
+	}
+	return u.Hostname(), cmp.Or(u.Port(), "443"), nil
+}

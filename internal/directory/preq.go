@@ -1,0 +1,298 @@
+package directory
+
+import (
+	"compress/flate"
+	"compress/gzip"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/message"
+)
+
+// exchange makes one exchange of PReq and PRes and uses what it brings. Whatever
+// is wrong leaves the ranges in use as they are.
+func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
+	p := r.p
+	version, id := *p.PReqVersion, newTransID()
+	preq := message.Compose(message.PReq, version, r.members(version, id)...)
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
+	defer cancel()
+	body, err := p.prepare(ctx, preq, requestID(version, id), attempts)
+	if err == nil {
+		defer body.Close()
+	}
+	var got verdict
+	if err == nil {
+		got, err = r.receive(ctx, preq, body)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return unreachable
+	}
+	r.exchanged(p, message.PReq, start, err)
+	defer r.cards.MarkTried(p.Scheme)
+	if err != nil {
+		return r.unanswered(id, err)
+	}
+	p.silent = false
+	return got
+}
+
+// members are what a PReq says.
+func (r *refresher) members(version message.Version, id string) []message.Member {
+	all := []message.Member{
+		{Name: "threeDSServerOperatorID", Text: r.p.OperatorID},
+		{Name: "threeDSServerRefNumber", Text: r.p.RefNumber(version)},
+		{Name: "threeDSServerTransID", Text: id},
+		{Name: "serialNum", Text: r.serial()},
+	}
+	if version >= message.V231 && r.p.downloads() {
+		all = append(all, message.Member{Name: "cardRangeDataDownloadInd", Text: "Y"})
+	}
+	return all
+}
+
+// prepare sends a PReq and returns the answer's body, uncompressed.
+func (p *peer) prepare(ctx context.Context, preq []byte, header http.Header, attempts int) (io.ReadCloser, error) {
+	header.Set("Accept-Encoding", "gzip")
+	resp, err := p.post(ctx, []string{p.PReqURL}, preq, header, attempts)
+	if err != nil {
+		return nil, err
+	}
+	body, err := p.uncompressed(resp.Header, resp.Body)
+	if err != nil {
+		resp.Body.Close()
+	}
+	return body, err
+}
+
+// uncompressed is the content of a body by its header.
+func (p *peer) uncompressed(header http.Header, body io.ReadCloser) (io.ReadCloser, error) {
+	switch encoding := header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+		return body, nil
+	case "gzip":
+		plain, err := gzip.NewReader(body)
+		if err != nil {
+			return nil, p.badly(err)
+		}
+		return struct {
+			io.Reader
+			io.Closer
+		}{plain, body}, nil
+	default:
+		return nil, p.badly(fmt.Errorf("content encoding %q", encoding))
+	}
+}
+
+func (p *peer) badly(err error) error {
+	return &Error{p.Scheme, Encoding, "Answer is not encoded as asked for", 0, err}
+}
+
+// broken makes an Error of what went wrong while a body was read.
+func (p *peer) broken(ctx context.Context, err error) error {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	switch {
+	case corrupt, errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+		return p.badly(err)
+	case errors.Is(err, ranges.ErrTooLarge):
+		return &Error{p.Scheme, TooLarge, "Answer too large", 0, nil}
+	}
+	return p.failure(ctx, err, true)
+}
+
+// unanswered judges a PReq without an answer that could be read. A directory
+// server that answered at all, but for trouble of its own, is not asked again
+// before the floor. One that stays silent is complained of once.
+func (r *refresher) unanswered(id string, err error) verdict {
+	p := r.p
+	level := slog.LevelWarn
+	if p.silent {
+		level = slog.LevelDebug
+	}
+	p.silent = true
+	r.log.Log(context.Background(), level, "card ranges not refreshed", "scheme", p.Scheme, "threeDSServerTransID", id, "error", err)
+	e, ok := errors.AsType[*Error](err)
+	text := "no answer"
+	if ok {
+		text = e.Text
+	}
+	r.fault(text)
+	switch {
+	case ok && e.Kind == Encoding:
+		r.reject(message.Error{ServerTransID: id}, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
+		return refused
+	case ok && (e.Kind == TooLarge || e.Kind == Status && e.Status < 500):
+		return refused
+	}
+	return unreachable
+}
+
+// fault notes what was wrong with the latest exchange.
+func (r *refresher) fault(text string) {
+	r.standing.Fault, r.standing.FaultAt = text, time.Now().UTC()
+}
+
+// What errorDetail says with code 101.
+const (
+	unreadable  = "Invalid Formatted Message"
+	unknownType = "Invalid Message Type"
+	wrongType   = "Invalid Message for the receiving component"
+)
+
+// receive reads a PRes and uses it, or says to the directory server what is
+// wrong with it. An error means that there was nothing to judge.
+func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (verdict, error) {
+	request, err := message.Parse(preq, message.Limits{})
+	if err != nil {
+		panic(fmt.Sprintf("directory: a PReq of ours: %v", err))
+	}
+	about := message.Error{ServerTransID: request.Text("threeDSServerTransID")}
+	opts := ranges.Options{
+		Source:  ranges.Source{Loopback: r.p.LoopbackMethodURL},
+		Context: message.Context{PReq: request, Versions: r.p.Versions},
+		Bytes:   r.p.MaxPRes,
+	}
+	pres, problems, err := ranges.ReadPRes(body, opts)
+	// A peer that sees us hang up at the deadline may end its answer properly.
+	if ctx.Err() != nil {
+		return unreachable, r.p.failure(ctx, ctx.Err(), true)
+	}
+	if _, bad := errors.AsType[*message.SyntaxError](err); bad {
+		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
+		return refused, nil
+	}
+	if err != nil {
+		return unreachable, r.p.broken(ctx, err)
+	}
+	return r.judge(ctx, about, pres, problems, opts), nil
+}
+
+// judge decides about an answer that could be read.
+func (r *refresher) judge(ctx context.Context, about message.Error, pres *ranges.Response, problems message.Problems, opts ranges.Options) verdict {
+	head := pres.Head
+	if id := head.Text("dsTransID"); len(id) == len(about.ServerTransID) {
+		about.DSTransID = id
+	}
+	typ, known := head.Type()
+	switch {
+	case known && typ == message.Erro:
+		return r.erro(about, message.ReadError(head))
+	case known && typ != message.PRes:
+		about.MessageType = typ.String()
+		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: wrongType}})
+		return refused
+	case !known && head.Has("messageType"):
+		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: unknownType}})
+		return refused
+	}
+	if known {
+		about.MessageType = message.PRes.String()
+	}
+	if len(problems) > 0 {
+		r.reject(about, problems)
+		return refused
+	}
+	if pres.Kind == ranges.File {
+		return r.download(ctx, about, pres, opts)
+	}
+	return r.use(ctx, about, pres)
+}
+
+// erro heeds an Erro in answer to a PReq: code 307 asks for a full load next
+// time (PR-06).
+func (r *refresher) erro(about message.Error, bad message.Error) verdict {
+	r.log.Warn("card ranges refused", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "error", bad.Error())
+	r.fault("the directory server answered with an Erro of code " + bad.Code.String())
+	if bad.Code == message.SerialNumber {
+		r.standing.Full = true
+	}
+	return refused
+}
+
+// use puts what a PRes or a file brings in place of the generation in use, if
+// it is valid, and not suspiciously little.
+func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.Response) verdict {
+	base := r.cards.Generation(r.p.Scheme)
+	next, problems := pres.Next(base)
+	if len(problems) > 0 {
+		r.reject(about, problems)
+		return refused
+	}
+	if n := pres.Notes; n.Skipped > 0 || n.Withheld > 0 {
+		r.log.Warn("card ranges left out in part", "scheme", r.p.Scheme, "skipped", n.Skipped, "method URLs withheld", n.Withheld)
+	}
+	switch {
+	case pres.Kind == ranges.Unchanged:
+		r.unchanged(next)
+		return fresh
+	case next.Len() == 0 && base.Len() == 0:
+		r.log.Warn("card ranges empty", "scheme", r.p.Scheme)
+		r.fault("the directory server has no card ranges")
+		return fresh
+	case next.Len() < base.Len()/2:
+		r.holdBack(ctx, next, base)
+		return fresh
+	}
+	r.adopt(ctx, next)
+	r.log.Info("card ranges refreshed", "scheme", r.p.Scheme, "ranges", next.Len(), "serial", next.Serial != "")
+	return fresh
+}
+
+// unchanged takes over what a PRes without ranges says: that those in use still
+// hold, and the versions and addresses of the directory server.
+func (r *refresher) unchanged(next *ranges.Generation) {
+	r.log.Info("card ranges unchanged", "scheme", r.p.Scheme)
+	if next == nil {
+		r.fault("the directory server has no card ranges")
+		return
+	}
+	next.Loaded = time.Now().UTC()
+	r.standing.describe(next)
+	r.put(next, r.loaded)
+}
+
+// holdBack keeps a generation out of use that has less than half of the ranges
+// of the one before, until an operator says that it is right.
+func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation) {
+	next.Scheme, next.Loaded = r.p.Scheme, time.Now().UTC()
+	r.log.Error("card ranges held back: less than half of those in use", "scheme", r.p.Scheme,
+		"ranges", next.Len(), "in use", base.Len())
+	r.fault(fmt.Sprintf("held back: %d ranges after %d", next.Len(), base.Len()))
+	if r.keeper == nil {
+		return
+	}
+	number, err := keepGeneration(ctx, r.keeper, heldScheme(r.p.Scheme), next, r.lease, 1)
+	if err != nil {
+		r.complain(ctx, "held generation not kept", err)
+		return
+	}
+	r.standing.Held, r.standing.HeldOf = number, next.Len()
+}
+
+// reject tells the directory server that its PRes is not valid. The log gets
+// names of elements only: errorDetail may hold bounds of ranges.
+func (r *refresher) reject(about message.Error, problems message.Problems) {
+	about.Version = *r.p.PReqVersion
+	about.Code, about.Detail = problems.Pick(message.ForPeer)
+	r.log.Warn("PRes not valid", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID,
+		"code", about.Code.String(), "element", problems[0].Path.Name(), "faults", len(problems))
+	r.fault("PRes not valid: code " + about.Code.String() + " " + problems[0].Path.Name())
+	r.Report(r.p.Scheme, about.JSON())
+}
+
+// newTransID returns a random UUID of version 4.
+func newTransID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6] = b[6]&0x0f | 0x40
+	b[8] = b[8]&0x3f | 0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

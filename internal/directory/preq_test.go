@@ -1,0 +1,299 @@
+package directory
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/message"
+)
+
+const (
+	card      = "4000000000000005"
+	otherCard = "4100000000000005"
+	entry     = `{"startRange":"4000000000000000","endRange":"4000000999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`
+	dsID      = "f25084f0-5b16-4c0a-ae5d-b24808a95e4b"
+)
+
+// A ds answers PReqs and keeps what it got.
+type ds struct {
+	answer func(w http.ResponseWriter, preq *message.Message)
+	erros  chan string
+
+	mu    sync.Mutex
+	preqs []*message.Message
+	heads []http.Header
+}
+
+func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if r.URL.Path == "/areq" {
+		d.erros <- string(body)
+		return
+	}
+	m, err := message.Parse(body, message.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	d.mu.Lock()
+	d.preqs, d.heads = append(d.preqs, m), append(d.heads, r.Header)
+	d.mu.Unlock()
+	d.answer(w, m)
+}
+
+// newDS starts a directory server and a client of it.
+func newDS(t *testing.T, change func(*Peer), answer func(http.ResponseWriter, *message.Message)) (*ds, *Client, *ranges.Schemes) {
+	ca := newAuthority(t)
+	d := &ds{answer: answer, erros: make(chan string, 10)}
+	p := peerAt("visa", serve(t, ca.server(), d.ServeHTTP), ca.client())
+	if change != nil {
+		change(&p)
+	}
+	c, cards := newClient(t, Hooks{}, p)
+	return d, c, cards
+}
+
+// refreshOnce makes one exchange as Run does.
+func refreshOnce(t *testing.T, c *Client) verdict {
+	return newRefresher(c, c.peers["visa"]).exchange(t.Context(), 2)
+}
+
+func pres(preq *message.Message, entries string) string {
+	return fmt.Sprintf(`{"messageType":"PRes","messageVersion":%q,"threeDSServerTransID":%q,"dsTransID":%q,`+
+		`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","cardRangeData":[%s]}`,
+		preq.Text("messageVersion"), preq.Text("threeDSServerTransID"), dsID, entries)
+}
+
+func TestRunLoadsRanges(t *testing.T) {
+	d, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, entry)) })
+	loaded := make(chan int, 1)
+	c.hooks.Refreshed = func(_ string, n int, _ time.Time) { loaded <- n }
+	if cards.AnyTried() {
+		t.Error("tried before anything was sent")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- c.Run(ctx) }()
+	if n := <-loaded; n != 1 {
+		t.Errorf("%d ranges, want 1", n)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Errorf("Run = %v", err)
+	}
+	if hits := cards.Lookup(card); len(hits) != 1 || hits[0].Scheme != "visa" || hits[0].Info.ACSEnd != "2.2.0" {
+		t.Errorf("Lookup = %v", hits)
+	}
+	preq := d.preqs[0]
+	if v, _ := preq.Version(); v != message.V220 || len(d.preqs) != 1 {
+		t.Errorf("%d PReqs of version %v, want one of the highest configured", len(d.preqs), v)
+	}
+	if problems := preq.Check(message.Context{}); problems != nil {
+		t.Errorf("our PReq: %v", problems)
+	}
+	if preq.Text("threeDSServerRefNumber") != "REF-2.2.0" || preq.Text("threeDSServerOperatorID") != "op-1" || preq.Has("serialNum") || preq.Has("cardRangeDataDownloadInd") {
+		t.Errorf("our PReq: %s", preq.Bytes())
+	}
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+	if id := preq.Text("threeDSServerTransID"); !uuid.MatchString(id) {
+		t.Errorf("threeDSServerTransID %q", id)
+	}
+	if d.heads[0].Get("Accept-Encoding") != "gzip" || d.heads[0].Get("X-Request-ID") != "" {
+		t.Errorf("headers %v", d.heads[0])
+	}
+}
+
+func TestPReq231(t *testing.T) {
+	d, c, cards := newDS(t, func(p *Peer) { p.Versions = message.Versions() }, func(w http.ResponseWriter, preq *message.Message) {
+		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
+			`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
+			preq.Text("threeDSServerTransID"), dsID)
+	})
+	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
+		t.Errorf("verdict %d", v)
+	}
+	if id := d.preqs[0].Text("threeDSServerTransID"); d.heads[0].Get("X-Request-ID") != id {
+		t.Errorf("X-Request-ID %q, want %q", d.heads[0].Get("X-Request-ID"), id)
+	}
+}
+
+// TestRefusedPRes: whatever is wrong with an answer, the ranges in use stay, and
+// the directory server is told what is wrong unless it told us (VG-31, VP-17,
+// PR-31).
+func TestRefusedPRes(t *testing.T) {
+	plain := func(text string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, _ *message.Message) {
+			io.WriteString(w, text)
+		}
+	}
+	edited := func(old, new string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			io.WriteString(w, strings.Replace(pres(preq, entry), old, new, 1))
+		}
+	}
+	encoded := func(encoding string, body []byte) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, _ *message.Message) {
+			w.Header().Set("Content-Encoding", encoding)
+			w.Write(body)
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		answer func(http.ResponseWriter, *message.Message)
+		want   verdict
+		code   string // of the Erro that must arrive
+		detail string
+	}{
+		{"not JSON", plain("<html>"), refused, "101", unreadable},
+		{"unknown type", plain(`{"messageType":"XRes"}`), refused, "101", unknownType},
+		{"another type", plain(`{"messageType":"ARes","messageVersion":"2.2.0"}`), refused, "101", wrongType},
+		{"no type", plain(`{"messageVersion":"2.2.0"}`), refused, "201", "messageType"},
+		{"an Erro", plain(`{"messageType":"Erro","messageVersion":"2.2.0","errorCode":"103","errorComponent":"D","errorDescription":"x","errorDetail":"x"}`), refused, "", ""},
+		{"a broken Erro", plain(`{"messageType":"Erro"}`), refused, "", ""},
+		{"VG-29 another transaction", func(w http.ResponseWriter, preq *message.Message) {
+			io.WriteString(w, strings.Replace(pres(preq, entry), preq.Text("threeDSServerTransID"), transID, 1))
+		}, refused, "301", "threeDSServerTransID"},
+		{"VG-27 another version", edited(`"2.2.0"`, `"2.1.0"`), refused, "203", "messageVersion"},
+		{"VP-02 no dsTransID", edited(`"dsTransID":"`+dsID+`",`, ""), refused, "201", "dsTransID"},
+		{"VP-07 no startRange", edited(`"startRange"`, `"xRange"`), refused, "201", "cardRangeData.startRange"},
+		{"VP-09 reversed", edited(`"startRange":"4000000000000000"`, `"startRange":"4999999999999999"`), refused, "203", "cardRangeData"},
+		{"VP-06 empty array", edited(entry, ""), refused, "203", "cardRangeData"},
+		{"VG-17 twice", edited(`"dsTransID"`, `"cardRangeData":[],"dsTransID"`), refused, "204", "cardRangeData"},
+		{"PR-15 no range data", edited(`,"cardRangeData":[`+entry+`]`, ""), fresh, "", ""},
+		{"500", func(w http.ResponseWriter, _ *message.Message) { w.WriteHeader(500) }, unreachable, "", ""},
+		{"429", func(w http.ResponseWriter, _ *message.Message) { w.WriteHeader(429) }, refused, "", ""},
+		{"cut off", func(w http.ResponseWriter, _ *message.Message) {
+			w.Header().Set("Content-Length", "100")
+			io.WriteString(w, "{")
+			panic(http.ErrAbortHandler)
+		}, unreachable, "", ""},
+		{"too long", plain(strings.Repeat(" ", 1<<20+1)), refused, "", ""},
+		{"gzip bomb", encoded("gzip", zipped(strings.Repeat(" ", 4<<20))), refused, "", ""},
+		{"not gzip", encoded("gzip", []byte("no, not at all")), refused, "101", unreadable},
+		{"bad gzip", encoded("gzip", append(zipped("")[:10], "garbage, not deflated"...)), refused, "101", unreadable},
+		{"brotli", encoded("br", []byte("{}")), refused, "101", unreadable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			d, c, cards := newDS(t, func(p *Peer) { p.MaxPRes = 1 << 20 }, test.answer)
+			old := new(ranges.Builder)
+			old.Add(otherCard, otherCard, &ranges.Info{})
+			table, _ := old.Build()
+			cards.Swap("visa", table)
+			if got := refreshOnce(t, c); got != test.want {
+				t.Errorf("verdict %d, want %d", got, test.want)
+			}
+			if cards.Lookup(otherCard) == nil || cards.Lookup(card) != nil {
+				t.Error("the ranges in use were changed")
+			}
+			c.Close() // waits for the Erro
+			d.checkErro(t, test.code, test.detail)
+		})
+	}
+}
+
+// checkErro wants one Erro with the code, or none if code is empty.
+func (d *ds) checkErro(t *testing.T, code, detail string) {
+	t.Helper()
+	close(d.erros)
+	text, came := <-d.erros
+	if !came {
+		if code != "" {
+			t.Errorf("no Erro came, want %s", code)
+		}
+		return
+	}
+	m, err := message.Parse([]byte(text), message.Limits{})
+	if err != nil {
+		t.Fatalf("Erro %s: %v", text, err)
+	}
+	if code == "" || m.Text("errorCode") != code || m.Text("errorDetail") != detail || m.Text("errorComponent") != "S" ||
+		m.Text("threeDSServerTransID") != d.preqs[0].Text("threeDSServerTransID") {
+		t.Errorf("Erro %s, want code %q, detail %q", text, code, detail)
+	}
+	if problems := m.Check(message.Context{}); problems != nil {
+		t.Errorf("Erro %s: %v", text, problems)
+	}
+}
+
+func TestGzippedPRes(t *testing.T) {
+	_, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Write(zipped(pres(preq, entry)))
+	})
+	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
+		t.Errorf("verdict %d, want the ranges", v)
+	}
+}
+
+// TestSilentDirectoryCountsAsTried: after that its cards are not enrolled, and
+// nobody waits for it any more.
+func TestSilentDirectoryCountsAsTried(t *testing.T) {
+	ca := newAuthority(t)
+	p := peerAt("visa", "https://127.0.0.1:1", ca.client())
+	c, cards := newClient(t, Hooks{}, p)
+	if v := refreshOnce(t, c); v != unreachable || !cards.Tried("visa") || cards.Lookup(card) != nil {
+		t.Errorf("verdict %d, tried %t", v, cards.Tried("visa"))
+	}
+}
+
+func TestReport(t *testing.T) {
+	d, c, _ := newDS(t, nil, nil)
+	c.Report("visa", []byte(`{"messageType":"Erro"}`))
+	if got := <-d.erros; got != `{"messageType":"Erro"}` {
+		t.Errorf("Erro %s", got)
+	}
+}
+
+// TestReportsAreBounded: what a dead directory server does not take is dropped,
+// and Close waits for the rest.
+func TestReportsAreBounded(t *testing.T) {
+	ca := newAuthority(t)
+	release := make(chan struct{})
+	var mu sync.Mutex
+	arrived, dropped := 0, 0
+	address := serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
+		<-release
+		mu.Lock()
+		defer mu.Unlock()
+		arrived++
+		w.WriteHeader(500) // ignored
+	})
+	c, _ := newClient(t, Hooks{Dropped: func(string) { dropped++ }}, peerAt("visa", address, ca.client()))
+	for range maxReports + 3 {
+		c.Report("visa", []byte(`{}`))
+	}
+	close(release)
+	c.Close()
+	c.Report("visa", []byte(`{}`))
+	if arrived != maxReports || dropped != 4 {
+		t.Errorf("%d arrived and %d were dropped, want %d and 4", arrived, dropped, maxReports)
+	}
+}
+
+// TestPReqIsPatient: the limit of an AReq does not cut a PRes off (TO-11).
+func TestPReqIsPatient(t *testing.T) {
+	_, c, cards := newDS(t, func(p *Peer) { p.Timeout = time.Nanosecond }, func(w http.ResponseWriter, preq *message.Message) {
+		io.WriteString(w, pres(preq, entry))
+	})
+	c.peers["visa"].transport.CloseIdleConnections()
+	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
+		t.Errorf("verdict %d", v)
+	}
+}
+
+func zipped(text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, text)
+	w.Close()
+	return b.Bytes()
+}

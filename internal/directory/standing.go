@@ -1,0 +1,153 @@
+package directory
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A Keeper keeps what must outlive a process and what nodes share: generations
+// of card ranges, and how things stand with each directory server.
+type Keeper interface {
+	store.Leases
+	store.Snapshots
+	store.States
+}
+
+// Standing is how things stand with the card ranges of one scheme, the same for
+// all nodes.
+type Standing struct {
+	Asked time.Time `json:"asked,omitzero"` // when the latest PReq left
+	Next  time.Time `json:"next,omitzero"`  // when the next one leaves
+	// Earliest is when the protocol lets the next one leave, should an operator
+	// wish it.
+	Earliest time.Time `json:"earliest,omitzero"`
+	Full     bool      `json:"full,omitempty"` // the next one asks for all ranges, whatever is in use
+
+	Generation int64     `json:"generation,omitempty"` // number of the one in use; 0: none
+	Serial     string    `json:"serial,omitempty"`     // of it
+	Ranges     int       `json:"ranges,omitempty"`     // in it
+	Version    string    `json:"version,omitempty"`    // of the PRes that it came of
+	Loaded     time.Time `json:"loaded,omitzero"`      // when it, or the news that it still holds, came
+
+	Fault   string    `json:"fault,omitempty"` // of the latest exchange, in words; "": none
+	FaultAt time.Time `json:"faultAt,omitzero"`
+
+	Held   int64 `json:"held,omitempty"`   // number of a generation that waits for Accept; 0: none
+	HeldOf int   `json:"heldOf,omitempty"` // ranges in it
+
+	Seen time.Time `json:"seen,omitzero"` // the newest Wish that was looked at
+}
+
+// A Wish is what an operator wants done. The node that looks first does it.
+type Wish struct {
+	At      time.Time `json:"at"`
+	Refresh bool      `json:"refresh,omitempty"` // ask now, or as soon as the protocol lets us
+	Accept  int64     `json:"accept,omitempty"`  // use the held generation of this number
+}
+
+// Names under which a scheme's things are kept.
+func standingKey(scheme string) string { return "ranges/" + scheme }
+func wishKey(scheme string) string     { return "ranges/" + scheme + "/wish" }
+func heldScheme(scheme string) string  { return scheme + "/held" }
+
+// keptGenerations is how many generations of a scheme stay in the store.
+const keptGenerations = 3
+
+// ReadStanding returns how things stand with a scheme; zero when nothing is
+// known yet.
+func ReadStanding(ctx context.Context, k Keeper, scheme string) (Standing, error) {
+	var s Standing
+	err := readState(ctx, k, standingKey(scheme), &s)
+	return s, err
+}
+
+// MakeWish leaves a wish for the nodes that serve, beside those that none has
+// seen yet.
+func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) error {
+	lease, err := k.Acquire(ctx, wishKey(scheme), holder, time.Minute)
+	if err != nil {
+		return fmt.Errorf("directory: wish: %w", err)
+	}
+	var former Wish
+	standing, err := ReadStanding(ctx, k, scheme)
+	if err == nil {
+		err = readState(ctx, k, wishKey(scheme), &former)
+	}
+	if err != nil {
+		return errors.Join(err, k.Release(ctx, lease))
+	}
+	if former.At.After(standing.Seen) {
+		w.Refresh = w.Refresh || former.Refresh
+		w.Accept = cmp.Or(w.Accept, former.Accept)
+	}
+	value, err := json.Marshal(w)
+	if err != nil {
+		return err
+	}
+	return errors.Join(k.PutState(ctx, wishKey(scheme), value, lease), k.Release(ctx, lease))
+}
+
+// readState reads a small value; what was never set leaves v as it is.
+func readState(ctx context.Context, k Keeper, key string, v any) error {
+	value, err := k.State(ctx, key)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("directory: %s: %w", key, err)
+	}
+	if err := json.Unmarshal(value, v); err != nil {
+		return fmt.Errorf("directory: %s: %w", key, err)
+	}
+	return nil
+}
+
+// OpenGeneration reads a stored generation of a scheme. A corrupt one is an
+// error.
+func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
+	r, err := k.OpenSnapshot(ctx, scheme, number)
+	if err != nil {
+		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
+	}
+	defer r.Close()
+	g, err := ranges.ReadGeneration(r)
+	if err != nil {
+		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
+	}
+	return g, nil
+}
+
+// keepGeneration stores a generation under the next number and returns it.
+func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
+	all, err := k.Snapshots(ctx, scheme)
+	if err != nil {
+		return 0, fmt.Errorf("directory: generations of %s: %w", scheme, err)
+	}
+	number := int64(1)
+	if len(all) > 0 {
+		number = all[0].Generation + 1
+	}
+	note, err := json.Marshal(map[string]any{"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded})
+	if err != nil {
+		return 0, err
+	}
+	r, w := io.Pipe()
+	go func() {
+		_, err := g.WriteTo(w)
+		w.CloseWithError(err)
+	}()
+	defer r.Close()
+	s := store.Snapshot{Scheme: scheme, Generation: number, Created: g.Loaded, Note: note}
+	if err := k.PutSnapshot(ctx, s, lease, r, keep); err != nil {
+		return 0, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
+	}
+	return number, nil
+}
