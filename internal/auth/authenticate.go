@@ -1,0 +1,242 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/message"
+)
+
+// An authentication is one /auth on its way through the engine.
+type authentication struct {
+	*Engine
+	start   time.Time
+	acc     *account.Account
+	req     *message.Request
+	version message.Version // of the request; 2.2.0 until known, for our Erro
+	pan     string
+	hits    []ranges.Hit
+	id      string // the requestor's, or ours
+	ours    bool   // the id is ours: he knows none until the AReq has left
+	idErr   error  // what is wrong with the requestor's id
+	peer    *Directory
+	info    *ranges.Info
+	areq    *message.Message
+	changes []string
+}
+
+// Authenticate passes an AReq to the card's directory server and returns the
+// ARes as it came. A request that is refused does not use its id up. Once the
+// AReq is on its way it goes on, and its outcome is committed, though ctx ends.
+func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
+	a := &authentication{Engine: e, start: e.Now(), acc: acc, version: message.V220}
+	ares, err := a.run(ctx, body)
+	scheme := ""
+	if a.peer != nil {
+		scheme = a.peer.Scheme
+	}
+	e.observe("auth", scheme, outcome(ares, err), a.start)
+	return ares, err
+}
+
+// outcome names how an operation ended, for the metrics.
+func outcome(answer []byte, err error) string {
+	if bad, ok := errors.AsType[message.Error](err); ok {
+		return bad.Code.String()
+	}
+	if err != nil {
+		return "internal"
+	}
+	if m, err := message.Parse(answer, message.Limits{}); err == nil && m.Has("transStatus") {
+		return m.Text("transStatus")
+	}
+	return "ok"
+}
+
+func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
+	req, err := message.ReadRequest(body, a.Limits)
+	if err != nil {
+		return nil, badJSON(err)
+	}
+	a.req = req
+	if v, ok := message.ParseVersion(req.Text("messageVersion")); ok {
+		a.version = v
+	}
+	a.locate()
+	if err := a.build(); err != nil {
+		return nil, err
+	}
+	if err := a.admit(); err != nil {
+		return nil, err
+	}
+	rec, err := a.claim(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return a.exchange(ctx, rec)
+}
+
+// locate finds the directory: the one the id was made for, else the first that
+// holds the card. It judges nothing yet, for all faults of the request come
+// before those of its id.
+func (a *authentication) locate() {
+	a.pan = a.req.Text("acctNumber")
+	if cardNumber(a.pan) {
+		a.hits = a.Cards.Lookup(a.pan)
+	}
+	scheme := ""
+	if a.id = strings.ToLower(a.req.Text("threeDSServerTransID")); a.id != "" {
+		info, err := a.IDs.Check(a.id, a.start, a.Timeouts.Preauth, a.acc.Merchant.Name, a.pan)
+		a.idErr = err
+		if err == nil && int(info.Scheme) < len(Schemes) {
+			scheme = Schemes[info.Scheme]
+		}
+	}
+	for _, hit := range a.hits {
+		if peer, ok := a.Engine.peer(hit.Scheme); ok && (scheme == "" || scheme == hit.Scheme) {
+			a.peer, a.info = peer, hit.Info
+			break
+		}
+	}
+	if a.id == "" && a.req.Text("deviceChannel") != "02" {
+		if a.peer != nil {
+			scheme = a.peer.Scheme
+		}
+		a.id, a.ours = a.IDs.New(a.start, a.rand(), schemeIndex(scheme), a.acc.Merchant.Name, a.pan), true
+	}
+}
+
+// build completes the request with what the server owns and checks all of it.
+func (a *authentication) build() error {
+	a.complete()
+	c := message.Context{Loopback: a.Loopback}
+	areq, found := a.req.Build(c)
+	if len(found) > 0 {
+		return fault(a.version, found, a.knownID())
+	}
+	a.areq = areq
+	return nil
+}
+
+// knownID is the id that the requestor knows, as far as it is his.
+func (a *authentication) knownID() string {
+	if a.ours || a.idErr != nil {
+		return ""
+	}
+	return a.id
+}
+
+// complete applies R6 of the API contract and the parts of R9 that need profile or range.
+func (a *authentication) complete() {
+	var dir Directory
+	if a.peer != nil {
+		dir = *a.peer
+	}
+	requestor := a.acc.Merchant.Requestor(dir.Scheme)
+	req := a.req
+	if a.id != "" {
+		req.Set("threeDSServerTransID", a.id)
+	}
+	req.Set("threeDSServerRefNumber", a.Server.RefNumber(a.version))
+	req.Set("threeDSServerOperatorID", dir.OperatorID)
+	if a.peer != nil {
+		req.Set("threeDSServerURL", dir.ResultsURL)
+	} else {
+		req.Set("threeDSServerURL", a.Peers[0].ResultsURL) // goes nowhere, but is no fault of the request
+	}
+	req.Set("cardSecurityCode", "") // no directory's rules ask for it yet, and it may be kept nowhere
+	owned := func(name, ours, directory, server string) {
+		if ours != "" {
+			req.Set(name, ours)
+			return
+		}
+		req.Default(name, directory)
+		req.Default(name, server)
+	}
+	owned("threeDSRequestorID", requestor.ID, dir.RequestorID, a.Server.RequestorID)
+	owned("threeDSRequestorName", requestor.Name, dir.RequestorName, a.Server.RequestorName)
+	if a.acc.Strict {
+		return
+	}
+	req.Default("acquirerCountryCode", a.acc.Merchant.AcquirerCountry)
+	for _, change := range req.Normalise() {
+		a.changes = append(a.changes, string(change.Path)+": "+change.What)
+	}
+	if a.info != nil && req.Text("deviceChannel") == "02" && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
+		if acs := acsVersion(a.info, a.version.String()); acs != nil && acs.MethodURL == "" {
+			req.Set("threeDSCompInd", "U")
+			a.changes = append(a.changes, "threeDSCompInd: U, the range has no 3DS Method")
+		}
+	}
+}
+
+// admit judges the id and the version: after all faults of the request.
+func (a *authentication) admit() error {
+	if !a.Cards.AnyTried() {
+		return noRanges(a.version)
+	}
+	switch {
+	case errors.Is(a.idErr, transid.ErrCard):
+		return erro(a.version, message.BadTransactionData, "acctNumber", "")
+	case errors.Is(a.idErr, transid.ErrExpired):
+		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has expired", a.id)
+	case a.idErr != nil:
+		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
+	case a.peer == nil:
+		return erro(a.version, message.BadTransactionData, "acctNumber", a.knownID())
+	}
+	common := usable(a.peer, a.info)
+	if !slices.Contains(common, a.version) {
+		return erro(a.version, message.UnsupportedVersion, versions(common), a.knownID())
+	}
+	return nil
+}
+
+// versions lists vs as errorDetail has it.
+func versions(vs []message.Version) string {
+	if len(vs) == 0 {
+		return "no version is common to ACS, DS and 3DS Server"
+	}
+	var s []string
+	for _, v := range vs {
+		s = append(s, v.String())
+	}
+	return strings.Join(s, ",")
+}
+
+// claim commits the id before the AReq leaves. From here on the id is used up,
+// on every node and whatever crashes.
+func (a *authentication) claim(ctx context.Context) (*record, error) {
+	rec := &record{
+		Version: a.version.String(), Sent: a.Now().UnixMilli(),
+		AReq: a.areq.Facts(), Changes: a.changes,
+	}
+	t := store.Txn{
+		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,
+		Expires: a.in(a.kept()),
+	}
+	if err := a.seal(&t, rec); err != nil {
+		return nil, err
+	}
+	switch err := a.Store.Create(ctx, t); {
+	case errors.Is(err, store.ErrExists):
+		return nil, erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has been used", a.id)
+	case err != nil:
+		a.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", a.id, "err", err)
+		return nil, unreachable(a.version, a.id)
+	}
+	return rec, nil
+}
+
+// kept is how long a claim and a final transaction stay known: at least as
+// long as its id could be tried again, and as long as a result would be.
+func (e *Engine) kept() time.Duration {
+	return max(e.Timeouts.Result, 2*(e.Timeouts.Preauth+e.Timeouts.Authentication))
+}

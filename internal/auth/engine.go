@@ -1,0 +1,154 @@
+package auth
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/message"
+)
+
+// Schemes lists the words by which the API calls the directory servers. A
+// scheme's place in the list travels in the transaction ids: add at the end.
+var Schemes = []string{"standin", "visa", "mastercard", "jcb", "upi", "amex", "protectbuy", "sbn"}
+
+// A Store is what the engine wants of a store; see package store for the contract.
+type Store interface {
+	Create(ctx context.Context, t store.Txn) error
+	Get(ctx context.Context, id string) (store.Txn, error)
+	Update(ctx context.Context, id string, change func(*store.Txn) error) error
+}
+
+// Cards tells which schemes hold a card.
+type Cards interface {
+	// Lookup returns the schemes that hold pan, the preferred one first.
+	Lookup(pan string) []ranges.Hit
+	// AnyTried reports whether any directory has been asked for its ranges
+	// since start, whatever it answered.
+	AnyTried() bool
+}
+
+// Directories reaches the directory servers.
+type Directories interface {
+	// Send posts an AReq and returns the answer's body. Country is that of the
+	// card's issuer, "" when it is not known. An error means that there is no
+	// answer; it may have a method Detail() string, fit for others' eyes.
+	Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
+	// Report posts an Erro in the background; nobody waits for the reply.
+	Report(scheme string, erro []byte)
+}
+
+// A Sealer encrypts what the store keeps, bound to the transaction's id.
+type Sealer interface {
+	Seal(id string, plain []byte) []byte
+	Open(id string, sealed []byte) ([]byte, error)
+}
+
+// A Directory is what the engine knows of one directory server.
+type Directory struct {
+	Scheme        string
+	Versions      []message.Version // that may be used with it, ascending
+	OperatorID    string            // threeDSServerOperatorID it assigned us
+	RequestorID   string            // its form of threeDSRequestorID, if any
+	RequestorName string
+	ResultsURL    string // threeDSServerURL in its AReqs
+	Informational bool   // accepts transStatus I whatever was asked for
+}
+
+// Server is what the 3DS Server says of itself.
+type Server struct {
+	RefNumber     func(message.Version) string // threeDSServerRefNumber
+	RequestorID   string                       // when nobody nearer has one
+	RequestorName string
+}
+
+// Timeouts are the engine's limits; all of them are set.
+type Timeouts struct {
+	Authentication  time.Duration // an /auth, everything included
+	Preauth         time.Duration // age at which an id can no longer be used
+	Challenge       time.Duration // how long a challenge waits for its RReq
+	Result          time.Duration // how long a result is kept
+	DecoupledResult time.Duration // the same after a decoupled authentication
+}
+
+// decoupledGrace is waited beyond threeDSRequestorDecMaxTime: an hour for the
+// ACS and half a minute for the way (EMV 3DS 2.3.1, Req 346; kept for 2.2.0).
+const decoupledGrace = time.Hour + 30*time.Second
+
+// An Observer is told how operations end; its methods must not block.
+type Observer interface {
+	// Operation is one of preauth, auth, postauth, rreq; outcome is a
+	// transStatus, an error code, or "ok".
+	Observe(operation, scheme, outcome string, took time.Duration)
+}
+
+// An Engine does the work. Set all fields but the optional ones before use; it
+// is then safe for concurrent calls.
+type Engine struct {
+	Store       Store
+	Cards       Cards
+	Directories Directories
+	IDs         *transid.Keys
+	Sealer      Sealer
+	Server      Server
+	Peers       []Directory // in order of preference
+	Timeouts    Timeouts
+	Limits      message.Limits // of every message read; zero: the defaults
+	Loopback    bool           // the sandbox: pages on plain http of this machine are good
+	Log         *slog.Logger
+	Now         func() time.Time
+	Rand        io.Reader // nil: crypto/rand
+	Observer    Observer  // nil: nobody
+
+	inFlight sync.WaitGroup
+	crds     [transid.MaxScheme + 1]crdCache // by number of the scheme
+}
+
+// Drain waits until every AReq that has left has been answered and its outcome
+// committed, or until ctx ends.
+func (e *Engine) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		e.inFlight.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (e *Engine) peer(scheme string) (*Directory, bool) {
+	i := slices.IndexFunc(e.Peers, func(d Directory) bool { return d.Scheme == scheme })
+	if i < 0 {
+		return nil, false
+	}
+	return &e.Peers[i], true
+}
+
+func (e *Engine) rand() io.Reader {
+	if e.Rand != nil {
+		return e.Rand
+	}
+	return rand.Reader
+}
+
+func (e *Engine) observe(operation, scheme, outcome string, start time.Time) {
+	if e.Observer != nil {
+		e.Observer.Observe(operation, scheme, outcome, e.Now().Sub(start))
+	}
+}
+
+// schemeIndex is the number of a scheme in transaction ids.
+func schemeIndex(scheme string) uint8 {
+	return uint8(max(slices.Index(Schemes, scheme), 0))
+}

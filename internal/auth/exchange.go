@@ -1,0 +1,170 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// commitTime is what an /auth may take beyond its time limit to commit what
+// became of it: the answer is still there within a quarter of a second.
+const commitTime = 200 * time.Millisecond
+
+// exchange sends the one AReq of a claimed transaction. It goes on though the
+// requestor hangs up; the time limit counts from the /auth's start.
+func (a *authentication) exchange(ctx context.Context, rec *record) ([]byte, error) {
+	a.inFlight.Add(1)
+	defer a.inFlight.Done()
+	a.req, a.hits = nil, nil // most of an /auth's time is spent waiting here, by thousands at once
+	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.left())
+	defer cancel()
+	body, err := a.Directories.Send(apart, a.peer.Scheme, a.areq.Bytes(), a.id, a.version, a.info.IssuerCountry)
+	return a.judge(body, err, rec, ctx.Err() != nil)
+}
+
+// left is what remains of the time limit.
+func (a *authentication) left() time.Duration {
+	return a.start.Add(a.Timeouts.Authentication).Sub(a.Now())
+}
+
+// judge makes of a directory's answer what the requestor gets, and commits
+// what became of the transaction.
+func (a *authentication) judge(body []byte, err error, rec *record, gone bool) ([]byte, error) {
+	if err != nil {
+		return nil, a.failed(a.contact(err))
+	}
+	ares, err := message.Parse(body, a.Limits)
+	if err != nil {
+		return nil, a.refuse(nil, message.InvalidMessage, "Invalid Formatted Message", "")
+	}
+	kind, known := ares.Type()
+	switch {
+	case known && kind == message.Erro:
+		return nil, a.failed(a.relay(ares))
+	case known && kind != message.ARes:
+		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
+	case !known && ares.Has("messageType"):
+		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
+	}
+	found := ares.Check(message.Context{AReq: a.areq, Versions: a.peer.Versions, Informational: a.peer.Informational})
+	if len(found) > 0 {
+		code, detail := found.Pick(message.ForPeer)
+		return nil, a.refuse(ares, code, detail, "ARes")
+	}
+	return a.accept(ares, rec, gone)
+}
+
+// accept commits a good ARes. A challenge reaches the requestor only after its
+// ids are committed; a final status is his at any rate, for it is complete.
+func (a *authentication) accept(ares *message.Message, rec *record, gone bool) ([]byte, error) {
+	status := ares.Text("transStatus")
+	next, keep := Final, a.kept()
+	switch status {
+	case "C", "S":
+		next, keep = Challenge, a.Timeouts.Challenge
+	case "D":
+		next, keep = Challenge, a.decoupledWait()
+	}
+	rec.ARes = ares.Facts()
+	rec.Decoupled = status == "D"
+	rec.Undelivered = gone
+	err := a.commit(next, rec, keep)
+	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
+		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", a.changes,
+		"took", a.Now().Sub(a.start))
+	if err != nil {
+		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)
+		if next == Challenge {
+			return nil, unreachable(a.version, a.id)
+		}
+	}
+	return ares.Bytes(), nil
+}
+
+// decoupledWait is how long the RReq of a decoupled authentication may take.
+func (a *authentication) decoupledWait() time.Duration {
+	minutes, err := strconv.Atoi(a.areq.Text("threeDSRequestorDecMaxTime"))
+	if err != nil {
+		minutes = 10080 // the longest there is: 7 days
+	}
+	return time.Duration(minutes)*time.Minute + decoupledGrace
+}
+
+// contact makes the Erro of a directory that gave no answer.
+func (a *authentication) contact(err error) message.Error {
+	detail := "Connection failed"
+	var told interface{ Detail() string }
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		detail = "Connection timeout"
+	case errors.As(err, &told):
+		detail = told.Detail()
+	}
+	a.Log.Warn("directory gave no answer", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme, "err", err)
+	bad := erro(a.version, message.ConnectionFailure, detail, a.id)
+	bad.MessageType = "AReq"
+	return bad
+}
+
+// relay passes a directory's Erro on, code and component unchanged.
+func (a *authentication) relay(m *message.Message) message.Error {
+	bad := message.ReadError(m)
+	if _, known := m.Version(); !known {
+		bad.Version = a.version
+	}
+	if bad.ServerTransID == "" {
+		bad.ServerTransID = a.id
+	}
+	a.Log.Warn("directory answered with an Erro", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+		"errorCode", bad.Code, "errorComponent", bad.Component)
+	return bad
+}
+
+// refuse answers an ARes that is not good: an Erro to the directory server, in
+// a request of its own, and one to the requestor.
+func (a *authentication) refuse(m *message.Message, code message.Code, detail, kind string) error {
+	bad := erro(a.version, code, detail, a.id)
+	bad.Description = code.Description()
+	bad.MessageType = kind
+	bad.SDKTransID = a.areq.Text("sdkTransID")
+	if m != nil {
+		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
+	}
+	a.Directories.Report(a.peer.Scheme, bad.JSON())
+	a.Log.Warn("answer of the directory refused", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+		"errorCode", code, "errorDetail", detail)
+	// The requestor knows no other id of the transaction (API contract, G9).
+	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
+	bad.Description = "Invalid response from Directory Server"
+	return a.failed(bad)
+}
+
+// failed commits that the transaction came to nothing and returns bad. Should
+// the commit fail too, the claim alone says the same once its time is over.
+func (a *authentication) failed(bad message.Error) error {
+	if err := a.commit(Failed, nil, a.kept()); err != nil {
+		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", Failed, "err", err)
+	}
+	return bad
+}
+
+// commit moves the transaction to its next state, with rec where there is one.
+func (a *authentication) commit(next store.State, rec *record, keep time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
+	defer cancel()
+	return a.Store.Update(ctx, a.id, func(t *store.Txn) error {
+		if err := advance(t, next); err != nil {
+			return err
+		}
+		t.Expires = a.in(keep)
+		if rec == nil {
+			return nil
+		}
+		return a.seal(t, rec)
+	})
+}

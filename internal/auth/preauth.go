@@ -1,0 +1,233 @@
+package auth
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/message"
+)
+
+// Preauth answers whether a card is enrolled, with a fresh transaction id and
+// what the requestor needs for the 3DS Method: a CRD. It stores nothing and
+// calls nobody.
+func (e *Engine) Preauth(acc *account.Account, body []byte) ([]byte, error) {
+	start := e.Now()
+	pan, ds, err := e.asked(body)
+	if err != nil {
+		return nil, err
+	}
+	if !e.Cards.AnyTried() {
+		return nil, noRanges(message.V220)
+	}
+	for _, hit := range e.Cards.Lookup(pan) {
+		peer, ok := e.peer(hit.Scheme)
+		if !ok || ds != "" && ds != hit.Scheme {
+			continue
+		}
+		scheme := schemeIndex(hit.Scheme)
+		id := e.IDs.New(start, e.rand(), scheme, acc.Merchant.Name, pan)
+		e.observe("preauth", hit.Scheme, "ok", start)
+		return e.crds[scheme].answer(id, peer, hit.Info), nil
+	}
+	e.observe("preauth", ds, "305", start)
+	return nil, unknownBIN()
+}
+
+// asked reads a body and returns the card number and the scheme it names.
+func (e *Engine) asked(body []byte) (pan, ds string, err error) {
+	req, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		return "", "", badJSON(err)
+	}
+	pan, ds = req.Text("acctNumber"), req.Text("ds")
+	found := req.Duplicates()
+	switch {
+	case !req.Has("acctNumber"):
+		found = append(found, message.Problem{Code: message.Missing, Path: "acctNumber"})
+	case !cardNumber(pan):
+		found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
+	}
+	if req.Has("ds") && !slices.Contains(Schemes, ds) {
+		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
+	}
+	if len(found) > 0 {
+		return "", "", fault(message.V220, found, "")
+	}
+	return pan, ds, nil
+}
+
+// cardNumber reports whether s has the form of acctNumber.
+func cardNumber(s string) bool {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return false
+		}
+	}
+	return len(s) >= 13 && len(s) <= 19
+}
+
+// usable lists the versions that ACS, DS and we share for a range, ascending.
+func usable(peer *Directory, info *ranges.Info) []message.Version {
+	var common []message.Version
+	for _, v := range peer.Versions {
+		s := v.String()
+		if slices.Contains(info.DSVersions, s) && acsVersion(info, s) != nil {
+			common = append(common, v)
+		}
+	}
+	return common
+}
+
+// best is what the ACS says of the highest version that ACS, DS and we share; nil
+// when there is none.
+func best(peer *Directory, info *ranges.Info) *ranges.ACSVersion {
+	for _, v := range slices.Backward(peer.Versions) {
+		s := v.String()
+		if !slices.Contains(info.DSVersions, s) {
+			continue
+		}
+		if acs := acsVersion(info, s); acs != nil {
+			return acs
+		}
+	}
+	return nil
+}
+
+// acsVersion finds what the ACS says of one version.
+func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
+	for i := range info.ACS {
+		if info.ACS[i].Version == version {
+			return &info.ACS[i]
+		}
+	}
+	return nil
+}
+
+// crdCache remembers what the CRDs of one scheme say after their id: the same
+// for all cards of a range, and for all ranges that share what is said of them.
+// The zero value is ready.
+type crdCache struct {
+	rest  sync.Map // *ranges.Info, which never changes → []byte
+	count atomic.Int64
+}
+
+// maxCRDs bounds the cache. Directory servers say a few thousand different
+// things; after a refresh they are new ones, so what is old has to go some time.
+const maxCRDs = 10_000
+
+// crdStart is how every CRD begins.
+const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
+
+// answer is the CRD with an id. The peer is always the same.
+func (c *crdCache) answer(id string, peer *Directory, info *ranges.Info) []byte {
+	v, ok := c.rest.Load(info)
+	if !ok {
+		if c.count.Add(1) > maxCRDs {
+			c.rest.Clear()
+			c.count.Store(1)
+		}
+		whole := crd(id, peer, info)
+		v = whole[len(crdStart)+len(id):]
+		c.rest.Store(info, v)
+	}
+	rest := v.([]byte)
+	b := make([]byte, 0, len(crdStart)+len(id)+len(rest))
+	b = append(b, crdStart...)
+	b = append(b, id...)
+	return append(b, rest...)
+}
+
+// crd writes the card range data of one card: the API contract, §2. Members without a
+// value are left out, never null or empty.
+func crd(id string, peer *Directory, info *ranges.Info) []byte {
+	b := make([]byte, 0, 1024)
+	text := func(name, value string) {
+		if value == "" {
+			return
+		}
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, name...)
+		b = append(b, `":`...)
+		b = quote(b, value)
+	}
+	list := func(name string, values []string) {
+		if len(values) == 0 {
+			return
+		}
+		b = append(b, ',', '"')
+		b = append(b, name...)
+		b = append(b, `":[`...)
+		for i, v := range values {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = quote(b, v)
+		}
+		b = append(b, ']')
+	}
+	b = append(b, '{')
+	text("messageType", "CRD")
+	text("threeDSServerTransID", id)
+	text("scheme", peer.Scheme)
+	text("acsStartProtocolVersion", info.ACSStart)
+	text("acsEndProtocolVersion", info.ACSEnd)
+	text("dsStartProtocolVersion", info.DSStart)
+	text("dsEndProtocolVersion", info.DSEnd)
+	list("dsProtocolVersions", info.DSVersions)
+	b = append(b, `,"acsProtocolVersions":[`...)
+	for i := range info.ACS {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '{')
+		text("version", info.ACS[i].Version)
+		text("threeDSMethodURL", info.ACS[i].MethodURL)
+		list("acsInfoInd", info.ACS[i].InfoInd)
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	for i, v := range peer.Versions {
+		if i == 0 {
+			b = append(b, `,"threeDSServerProtocolVersions":[`...)
+		} else {
+			b = append(b, ',')
+		}
+		b = quote(b, v.String())
+		if i == len(peer.Versions)-1 {
+			b = append(b, ']')
+		}
+	}
+	if acs := best(peer, info); acs != nil {
+		text("threeDSMethodURL", acs.MethodURL)
+		list("acsInfoInd", acs.InfoInd)
+	}
+	return append(b, '}')
+}
+
+// quote appends s as a JSON string. The strings of a CRD are ours or come out
+// of a checked PRes: nothing but quotes, backslashes and controls needs care.
+func quote(b []byte, s string) []byte {
+	b = append(b, '"')
+	done := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		b = append(b, s[done:i]...)
+		done = i + 1
+		if c < ' ' {
+			const hex = "0123456789abcdef"
+			b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		} else {
+			b = append(b, '\\', c)
+		}
+	}
+	return append(append(b, s[done:]...), '"')
+}

@@ -1,0 +1,107 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/message"
+)
+
+// TestOneResult posts many different RReqs for one challenge at once: one is
+// acknowledged, and that one is read (I2).
+func TestOneResult(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	id := preauth(t, e, shop)
+	req := areq("2.3.1", id)
+	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
+	if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+		t.Fatal(err)
+	}
+	var acked atomic.Pointer[[]byte]
+	var count atomic.Int32
+	var group sync.WaitGroup
+	for i := range 32 {
+		group.Go(func() {
+			body := rreq(req, "Y", i).json()
+			got := e.Receive(context.Background(), []string{"visa"}, body)
+			switch o := parse(t, got.Body); o.text("messageType") + o.text("errorCode") {
+			case "RRes":
+				count.Add(1)
+				acked.Store(&body)
+			case "Erro312":
+			default:
+				t.Errorf("answer %s", got.Body)
+			}
+		})
+	}
+	group.Wait()
+	if count.Load() != 1 {
+		t.Fatalf("%d of 32 RReqs acknowledged, want 1", count.Load())
+	}
+	got, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json())
+	if err != nil || string(got) != string(*acked.Load()) {
+		t.Errorf("Result = %q, %v; want what was acknowledged", got, err)
+	}
+}
+
+// TestOneAReq calls /auth many times at once with one id: one AReq leaves (I5).
+func TestOneAReq(t *testing.T) {
+	w := newWorld()
+	nodes := []*auth.Engine{w.engine(0), w.engine(0)}
+	id := preauth(t, w.engine(0), shop)
+	body := areq("2.2.0", id).json()
+	var good atomic.Int32
+	var group sync.WaitGroup
+	for i := range 32 {
+		group.Go(func() {
+			_, err := nodes[i%2].Authenticate(context.Background(), shop, body)
+			switch codeOf(err) {
+			case "":
+				good.Add(1)
+			case "301":
+			default:
+				t.Errorf("Authenticate: %v", err)
+			}
+		})
+	}
+	group.Wait()
+	if good.Load() != 1 || w.sends[id] != 1 {
+		t.Errorf("%d good answers and %d AReqs, want 1 and 1", good.Load(), w.sends[id])
+	}
+}
+
+// errorJSON is the Erro on the wire, with the id taken out.
+func errorJSON(err error, id string) string {
+	bad, _ := errors.AsType[message.Error](err)
+	return strings.ReplaceAll(string(bad.JSON()), id, "ID")
+}
+
+// TestOthersAreUnknown: to another merchant an id in every state is answered
+// exactly as one that nobody knows (I3).
+func TestOthersAreUnknown(t *testing.T) {
+	for _, status := range []string{"C", "Y", "N"} {
+		t.Run(fmt.Sprint("after ", status), func(t *testing.T) {
+			w := newWorld()
+			e := w.engine(0)
+			id := preauth(t, e, shop)
+			w.reply = func(_ string, o object) ([]byte, error) { return ares(o, status), nil }
+			if _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); err != nil {
+				t.Fatal(err)
+			}
+			const nobodys = "01a1fa01-36cc-465e-ab5f-50d051286852"
+			_, theirs := e.Result(t.Context(), other, object{"threeDSServerTransID": id}.json())
+			_, unknown := e.Result(t.Context(), other, object{"threeDSServerTransID": nobodys}.json())
+			a, b := errorJSON(theirs, id), errorJSON(unknown, nobodys)
+			if a != b || codeOf(theirs) != "203" {
+				t.Errorf("another's id: %s; unknown id: %s", a, b)
+			}
+		})
+	}
+}

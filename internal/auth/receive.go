@@ -1,0 +1,293 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A Receipt is the answer to what a directory server posted.
+type Receipt struct {
+	Body          []byte // RRes or Erro; empty when an Erro was received
+	ServerTransID string // of the RRes, for X-Response-ID
+	DSTransID     string // of the RReq, for X-Request-ID
+	Version       message.Version
+}
+
+// A receipt is one posted message on its way through the engine.
+type receipt struct {
+	*Engine
+	schemes []string // whose client certificate this is
+	msg     *message.Message
+	version message.Version
+	txn     store.Txn
+	rec     *record
+}
+
+// Receive takes an RReq, or an Erro, that one of the given schemes' directory
+// servers posted. The result is committed before the RRes is returned. Every
+// fault is answered with an Erro in the Receipt; there is no error.
+func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Receipt {
+	start := e.Now()
+	r := &receipt{Engine: e, schemes: schemes, version: message.V231}
+	got, kind := r.run(ctx, body)
+	e.observe("rreq", r.txn.Scheme, kind, start)
+	return got
+}
+
+func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
+	m, err := message.Parse(body, r.Limits)
+	if err != nil {
+		return r.refuse(message.InvalidMessage, "Invalid Formatted Message", "")
+	}
+	r.msg = m
+	if v, ok := m.Version(); ok {
+		r.version = v
+	}
+	kind, known := m.Type()
+	switch {
+	case known && kind == message.Erro:
+		r.giveUp(ctx)
+		return Receipt{Version: r.version}, "erro"
+	case known && kind != message.RReq:
+		return r.refuse(message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
+	case !known && m.Has("messageType"):
+		return r.refuse(message.InvalidMessage, "Invalid Message Type", "")
+	}
+	err = r.load(ctx)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		r.Log.ErrorContext(ctx, "transaction not read", "err", err)
+		return r.refuse(message.TransientFailure, "The server could not reach its own data", "RReq")
+	}
+	return r.result(ctx, err == nil)
+}
+
+// load reads the transaction that the message names, if the poster's directory
+// is the one its AReq went to (invariant I7).
+func (r *receipt) load(ctx context.Context) error {
+	id := strings.ToLower(idOf(r.msg, "threeDSServerTransID"))
+	if id == "" {
+		return store.ErrNotFound
+	}
+	t, err := r.Store.Get(ctx, id)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(r.schemes, t.Scheme) {
+		r.Log.WarnContext(ctx, "RReq from a directory that has no part in the transaction",
+			"threeDSServerTransID", id, "schemes", r.schemes)
+		return store.ErrNotFound
+	}
+	rec, err := r.unseal(&t)
+	if err != nil {
+		return err
+	}
+	r.txn, r.rec = t, rec
+	return nil
+}
+
+// result checks an RReq, first by itself and against its transaction, then by
+// the transaction's state, and commits it.
+func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
+	c := message.Context{}
+	if known {
+		var err error
+		if c, err = r.rec.context(); err != nil {
+			r.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", r.txn.ID, "err", err)
+			return r.refuse(message.PermanentFailure, "The server could not read its own data", "RReq")
+		}
+	}
+	if peer, ok := r.peer(r.txn.Scheme); ok {
+		c.Versions = peer.Versions
+	}
+	if found := r.msg.Check(c); len(found) > 0 {
+		code, detail := found.Pick(message.ForPeer)
+		return r.refuse(code, detail, "RReq")
+	}
+	if !known || r.txn.State == Sent {
+		return r.refuse(message.UnknownTransaction, "threeDSServerTransID", "RReq")
+	}
+	if code, detail := r.standing(r.txn.State); code != 0 {
+		return r.refuse(code, detail, "RReq")
+	}
+	state, err := r.commit(ctx)
+	switch {
+	case errors.Is(err, errArrow):
+		code, detail := r.standing(state)
+		return r.refuse(code, detail, "RReq")
+	case errors.Is(err, store.ErrNotFound):
+		return r.refuse(message.UnknownTransaction, "threeDSServerTransID", "RReq")
+	case err != nil:
+		r.Log.ErrorContext(ctx, "result not stored", "threeDSServerTransID", r.txn.ID, "err", err)
+		return r.refuse(message.TransientFailure, "The server could not store the result", "RReq")
+	}
+	return r.accept()
+}
+
+// standing says why a transaction in state takes no RReq; code 0: it does.
+func (r *receipt) standing(state store.State) (message.Code, string) {
+	switch state {
+	case Challenge:
+		return 0, ""
+	case Result:
+		if r.version >= message.V231 {
+			return message.DuplicateMessage, "threeDSServerTransID"
+		}
+	case Final, Failed:
+		if r.version >= message.V231 {
+			return message.Inconsistent, "No challenge is pending for the transaction"
+		}
+	}
+	return message.UnknownTransaction, "threeDSServerTransID"
+}
+
+// commit stores the result, if the transaction is still waiting for it, and
+// returns the state it found. The first RReq wins, byte for byte (I2).
+func (r *receipt) commit(ctx context.Context) (store.State, error) {
+	keep := r.Timeouts.Result
+	if r.rec.Decoupled {
+		keep = r.Timeouts.DecoupledResult
+	}
+	rec := *r.rec
+	rec.RReq = r.msg.Bytes()
+	var found store.State
+	err := r.Store.Update(ctx, r.txn.ID, func(t *store.Txn) error {
+		found = t.State
+		if err := advance(t, Result); err != nil {
+			return err
+		}
+		t.Expires = r.in(keep)
+		return r.seal(t, &rec)
+	})
+	return found, err
+}
+
+// accept acknowledges a committed result.
+func (r *receipt) accept() (Receipt, string) {
+	m := r.msg
+	status := "01"
+	switch {
+	case m.Text("transStatus") == "D":
+		status = "04" // the requestor goes on with a decoupled 3RI
+	case r.rec.Undelivered:
+		status = "03"
+	}
+	members := []message.Member{
+		{Name: "threeDSServerTransID", Raw: m.Raw("threeDSServerTransID")},
+		{Name: "acsTransID", Raw: m.Raw("acsTransID")},
+		{Name: "dsTransID", Raw: m.Raw("dsTransID")},
+		{Name: "resultsStatus", Text: status},
+	}
+	if r.version >= message.V220 && m.Has("sdkTransID") {
+		members = append(members, message.Member{Name: "sdkTransID", Raw: m.Raw("sdkTransID")})
+	}
+	r.Log.Info("result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
+		"transStatus", m.Text("transStatus"), "resultsStatus", status)
+	return Receipt{
+		Body:          message.Compose(message.RRes, r.version, members...),
+		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
+	}, m.Text("transStatus")
+}
+
+// refuse answers with an Erro. It carries what ids the message or the
+// transaction has, and the transaction's version where the message's is none.
+func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, string) {
+	version := r.version
+	if r.rec != nil {
+		version = r.rec.version()
+	}
+	bad := message.Error{
+		Version: version, Code: code, Component: component,
+		Description: code.Description(), Detail: detail, MessageType: kind,
+	}
+	if r.msg != nil {
+		bad.ServerTransID = idOf(r.msg, "threeDSServerTransID")
+		bad.DSTransID = idOf(r.msg, "dsTransID")
+		bad.ACSTransID = idOf(r.msg, "acsTransID")
+		bad.SDKTransID = idOf(r.msg, "sdkTransID")
+	}
+	r.Log.Warn("message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
+		"errorCode", code, "errorDetail", detail)
+	return Receipt{Body: bad.JSON(), Version: version}, code.String()
+}
+
+// giveUp handles an Erro posted by a directory server: the transaction it
+// names, if it waits for a result, ends with it. An Erro is never answered
+// with an Erro, whatever becomes of it.
+func (r *receipt) giveUp(ctx context.Context) {
+	bad := message.ReadError(r.msg)
+	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
+		"errorCode", bad.Code, "errorComponent", bad.Component)
+	if err := r.load(ctx); err != nil {
+		log.WarnContext(ctx, "Erro from a directory for no transaction of ours", "err", err)
+		return
+	}
+	if facts, err := r.rec.context(); err != nil || foreign(r.msg, facts.ARes) {
+		log.WarnContext(ctx, "Erro from a directory with ids of another transaction", "err", err)
+		return
+	}
+	rec := *r.rec
+	rec.Erro = bad.JSON()
+	err := r.Store.Update(ctx, r.txn.ID, func(t *store.Txn) error {
+		if t.State != Challenge {
+			return errArrow // an Erro ends a wait, not an /auth in flight
+		}
+		if err := advance(t, Failed); err != nil {
+			return err
+		}
+		t.Expires = r.in(r.Timeouts.Result)
+		return r.seal(t, &rec)
+	})
+	log.WarnContext(ctx, "Erro from a directory", "err", err)
+}
+
+// foreign reports whether m names an id that is not the one of the ARes.
+func foreign(m, ares *message.Message) bool {
+	for _, name := range []string{"acsTransID", "dsTransID"} {
+		if id := m.Text(name); id != "" && ares != nil && id != ares.Text(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// idOf returns the transaction id of that name if it has the form of one: what
+// has not is never repeated.
+func idOf(m *message.Message, name string) string {
+	id := m.Text(name)
+	if !uuidForm(id) {
+		return ""
+	}
+	return id
+}
+
+func uuidForm(s string) bool {
+	if len(s) != 36 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case i == 8 || i == 13 || i == 18 || i == 23:
+			if c != '-' {
+				return false
+			}
+		case c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F':
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// over reports whether an /auth that began at the given moment, perhaps on
+// another node with another clock, can no longer be in flight.
+func (e *Engine) over(sent int64) bool {
+	return e.Now().Sub(time.UnixMilli(sent)) > e.Timeouts.Authentication+commitTime+transid.MaxSkew
+}

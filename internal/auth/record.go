@@ -1,0 +1,77 @@
+package auth
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A record is what a transaction keeps beside its state. It is sealed before
+// the store sees it. It never holds a card number: of the AReq only the facts
+// that later messages are checked against are kept.
+type record struct {
+	Version string // of the transaction
+	Sent    int64  // when the AReq was about to leave, Unix milliseconds
+	AReq    []byte // facts of the request, JSON
+	ARes    []byte `json:",omitempty"` // facts of the answer
+	RReq    []byte `json:",omitempty"` // the result, byte for byte as it came
+	Erro    []byte `json:",omitempty"` // of the DS, which gave the transaction up
+
+	Decoupled   bool     `json:",omitempty"` // the ARes said D
+	Undelivered bool     `json:",omitempty"` // the requestor had gone when the ARes came
+	Changes     []string `json:",omitempty"` // what was normalised in the request
+}
+
+// seal puts r into t.
+func (e *Engine) seal(t *store.Txn, r *record) error {
+	plain, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("auth: record: %w", err)
+	}
+	t.Data = e.Sealer.Seal(t.ID, plain)
+	return nil
+}
+
+// unseal reads what seal wrote.
+func (e *Engine) unseal(t *store.Txn) (*record, error) {
+	plain, err := e.Sealer.Open(t.ID, t.Data)
+	if err != nil {
+		return nil, fmt.Errorf("auth: record of %s: %w", t.ID, err)
+	}
+	r := new(record)
+	if err := json.Unmarshal(plain, r); err != nil {
+		return nil, fmt.Errorf("auth: record of %s: %w", t.ID, err)
+	}
+	return r, nil
+}
+
+// context makes of the kept facts what a later message is checked against.
+func (r *record) context() (message.Context, error) {
+	var c message.Context
+	var err error
+	if c.AReq, err = message.Parse(r.AReq, message.Limits{}); err != nil {
+		return c, fmt.Errorf("auth: kept AReq: %w", err)
+	}
+	if len(r.ARes) > 0 {
+		if c.ARes, err = message.Parse(r.ARes, message.Limits{}); err != nil {
+			return c, fmt.Errorf("auth: kept ARes: %w", err)
+		}
+	}
+	return c, nil
+}
+
+func (r *record) version() message.Version {
+	v, ok := message.ParseVersion(r.Version)
+	if !ok {
+		return message.V220
+	}
+	return v
+}
+
+// in returns the store's form of a moment d from now: UTC, whole milliseconds.
+func (e *Engine) in(d time.Duration) time.Time {
+	return e.Now().Add(d).UTC().Truncate(time.Millisecond)
+}

@@ -1,0 +1,84 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+const unknownID = "Unknown threeDSServerTransID"
+
+// Result hands out the RReq of a challenge, byte for byte, any number of times
+// while it is kept. To all but the merchant that made the /auth an id is as
+// good as unknown.
+func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
+	start := e.Now()
+	rreq, scheme, err := e.handOut(ctx, acc, body)
+	e.observe("postauth", scheme, outcome(rreq, err), start)
+	return rreq, err
+}
+
+func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte) ([]byte, string, error) {
+	req, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		return nil, "", badJSON(err)
+	}
+	found := req.Duplicates()
+	if !req.Has("threeDSServerTransID") {
+		found = append(found, message.Problem{Code: message.Missing, Path: "threeDSServerTransID"})
+	}
+	if len(found) > 0 {
+		return nil, "", fault(message.V220, found, "")
+	}
+	id := strings.ToLower(req.Text("threeDSServerTransID"))
+	if !uuidForm(id) {
+		return nil, "", unknown(message.V220, unknownID, "")
+	}
+	t, err := e.Store.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && t.Owner != acc.Merchant.Name {
+		return nil, "", unknown(message.V220, unknownID, id)
+	}
+	if err != nil {
+		e.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", id, "err", err)
+		return nil, "", unreachable(message.V220, id)
+	}
+	rec, err := e.unseal(&t)
+	if err != nil {
+		return nil, t.Scheme, err
+	}
+	rreq, err := e.stateOf(&t, rec)
+	return rreq, t.Scheme, err
+}
+
+// stateOf says what a transaction of the caller has to give.
+func (e *Engine) stateOf(t *store.Txn, rec *record) ([]byte, error) {
+	v := rec.version()
+	switch {
+	case t.State == Result:
+		return rec.RReq, nil
+	case t.State == Challenge, t.State == Sent && !e.over(rec.Sent):
+		bad := erro(v, message.BadTransactionData, "No response from directory server yet", t.ID)
+		bad.Description = "No RReq has been received"
+		return nil, bad
+	case t.State == Final:
+		return nil, unknown(v, "No challenge took place, the result is in the ARes", t.ID)
+	case t.State == Failed && rec.Erro != nil:
+		m, err := message.Parse(rec.Erro, message.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		return nil, message.ReadError(m)
+	}
+	return nil, unknown(v, unknownID, t.ID)
+}
+
+// unknown is the 203 of /postauth: nothing to be had here, now or later.
+func unknown(v message.Version, detail, id string) message.Error {
+	e := erro(v, message.Format, detail, id)
+	e.Description = unknownID
+	return e
+}

@@ -1,0 +1,302 @@
+package auth_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A world is an engine among fakes that a test holds in its hands: a store in
+// memory, directories that are functions, a clock that stands still.
+type world struct {
+	now   atomic.Int64 // Unix nanoseconds
+	mu    sync.Mutex
+	txns  map[string]store.Txn
+	fault func(op string) (done bool, err error) // of the next write; nil: none
+	sends map[string]int                         // AReqs that left, by id
+	erros []message.Error                        // posted to directories
+	reply func(scheme string, areq object) ([]byte, error)
+	hits  []ranges.Hit
+	tried bool
+	rand  *rand.ChaCha8
+}
+
+func newWorld() *world {
+	w := &world{
+		txns:  make(map[string]store.Txn),
+		sends: make(map[string]int), tried: true, rand: rand.NewChaCha8([32]byte{1}),
+	}
+	w.now.Store(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano())
+	w.hits = []ranges.Hit{{Scheme: "visa", Info: allVersions("")}, {Scheme: "mastercard", Info: allVersions("")}}
+	w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
+	return w
+}
+
+// allVersions is a range whose issuer and directory speak all versions.
+func allVersions(method string) *ranges.Info {
+	info := &ranges.Info{ACSStart: "2.1.0", ACSEnd: "2.3.1", DSStart: "2.1.0", DSEnd: "2.3.1"}
+	for _, v := range message.Versions() {
+		info.DSVersions = append(info.DSVersions, v.String())
+		info.ACS = append(info.ACS, ranges.ACSVersion{Version: v.String(), MethodURL: method, InfoInd: []string{"01"}})
+	}
+	return info
+}
+
+// engine returns a new engine in the world: a node that has just started, with
+// a clock that is off by skew.
+func (w *world) engine(skew time.Duration) *auth.Engine {
+	peers := make([]auth.Directory, 0, 2)
+	for _, scheme := range []string{"visa", "mastercard"} {
+		peers = append(peers, auth.Directory{
+			Scheme: scheme, Versions: message.Versions(), OperatorID: "op-" + scheme,
+			ResultsURL: "https://results.example/" + scheme,
+		})
+	}
+	return &auth.Engine{
+		Store: w, Cards: w, Directories: w, Sealer: plain{}, IDs: transid.NewKeys(make([]byte, 32)),
+		Server:   auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
+		Peers:    peers,
+		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute},
+		Log:      slog.New(slog.DiscardHandler),
+		Now:      func() time.Time { return w.clock().Add(skew) },
+		Rand:     w.rand,
+	}
+}
+
+func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()).UTC() }
+
+func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
+
+// write does a write and the fault that the test wants of it.
+func (w *world) write(op string, do func() error) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.fault == nil {
+		return do()
+	}
+	done, err := w.fault(op)
+	if done {
+		if bad := do(); bad != nil {
+			return bad
+		}
+	}
+	return err
+}
+
+func (w *world) Create(_ context.Context, t store.Txn) error {
+	return w.write("create", func() error {
+		if _, taken := w.txns[t.ID]; taken {
+			return store.ErrExists
+		}
+		w.txns[t.ID] = t
+		return nil
+	})
+}
+
+func (w *world) Get(_ context.Context, id string) (store.Txn, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t, ok := w.txns[id]
+	if !ok || !w.clock().Before(t.Expires) {
+		return store.Txn{}, store.ErrNotFound
+	}
+	return t, nil
+}
+
+func (w *world) Update(_ context.Context, id string, change func(*store.Txn) error) error {
+	if _, err := w.Get(context.Background(), id); err != nil {
+		return err
+	}
+	return w.write("update", func() error {
+		t := w.txns[id]
+		if err := change(&t); err != nil {
+			return err
+		}
+		w.txns[id] = t
+		return nil
+	})
+}
+
+func (w *world) Lookup(pan string) []ranges.Hit {
+	if pan[0] != '4' {
+		return nil
+	}
+	return append([]ranges.Hit(nil), w.hits...)
+}
+
+func (w *world) AnyTried() bool { return w.tried }
+
+func (w *world) Send(_ context.Context, scheme string, areq []byte, transID string, _ message.Version, _ string) ([]byte, error) {
+	var o object
+	if err := json.Unmarshal(areq, &o); err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	w.sends[transID]++
+	reply := w.reply
+	w.mu.Unlock()
+	return reply(scheme, o)
+}
+
+func (w *world) Report(_ string, erro []byte) {
+	m, err := message.Parse(erro, message.Limits{})
+	if err != nil {
+		panic(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.erros = append(w.erros, message.ReadError(m))
+}
+
+// plain seals nothing, but notices when a record is opened under another id.
+type plain struct{}
+
+func (plain) Seal(id string, data []byte) []byte { return append([]byte(id), data...) }
+
+func (plain) Open(id string, sealed []byte) ([]byte, error) {
+	if len(sealed) < len(id) || string(sealed[:len(id)]) != id {
+		return nil, errors.New("sealed for another id")
+	}
+	return sealed[len(id):], nil
+}
+
+type object map[string]any
+
+func (o object) text(name string) string { s, _ := o[name].(string); return s }
+
+func (o object) json() []byte {
+	data, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func parse(t testing.TB, data []byte) object {
+	t.Helper()
+	var o object
+	if err := json.Unmarshal(data, &o); err != nil {
+		t.Fatalf("not JSON: %v", err)
+	}
+	return o
+}
+
+var (
+	shop  = &account.Account{Merchant: &account.Merchant{Name: "Shop"}}
+	other = &account.Account{Merchant: &account.Merchant{Name: "Other"}}
+)
+
+const pan = "4000001234567890"
+
+// areq is a good request of a browser payment.
+func areq(version, id string) object {
+	o := object{
+		"messageType": "AReq", "messageVersion": version, "deviceChannel": "02", "messageCategory": "01",
+		"threeDSServerTransID": id, "threeDSCompInd": "U", "acctNumber": pan,
+		"threeDSRequestorAuthenticationInd": "01", "threeDSRequestorURL": "https://shop.example",
+		"acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411", "merchantCountryCode": "208", "merchantName": "Shop",
+		"purchaseAmount": "1099", "purchaseCurrency": "978", "purchaseExponent": "2", "purchaseDate": "20261120120000",
+		"browserAcceptHeader": "text/html", "browserIP": "192.0.2.1", "browserJavaEnabled": false, "browserLanguage": "en",
+		"browserColorDepth": "24", "browserScreenHeight": "1080", "browserScreenWidth": "1920", "browserTZ": "-60",
+		"browserUserAgent": "Mozilla/5.0", "notificationURL": "https://shop.example/done",
+	}
+	if version != "2.1.0" {
+		o["browserJavascriptEnabled"] = true
+	}
+	return o
+}
+
+const value = "AAABBCJZUwAAAAAAUFlTAAAAAAA="
+
+// ares is a good answer to areq.
+func ares(areq object, status string) []byte { return aresObject(areq, status).json() }
+
+func aresObject(areq object, status string) object {
+	id := areq.text("threeDSServerTransID")
+	o := object{
+		"messageType": "ARes", "messageVersion": areq["messageVersion"], "threeDSServerTransID": id,
+		"acsTransID": "ac5" + id[3:], "dsTransID": "d5d" + id[3:], "acsReferenceNumber": "ACS", "dsReferenceNumber": "DS",
+		"transStatus": status,
+	}
+	switch status {
+	case "Y", "A":
+		o["eci"], o["authenticationValue"] = "05", value
+	case "N", "U", "R":
+		o["transStatusReason"] = "01"
+	case "D":
+		o["acsDecConInd"] = "Y"
+	}
+	if status == "C" || status == "D" {
+		o["acsChallengeMandated"], o["acsURL"] = "N", "https://acs.example/c"
+		if areq.text("messageVersion") == "2.3.1" {
+			o["authenticationMethod"] = []string{"02"}
+		} else {
+			o["authenticationType"] = "02"
+		}
+	}
+	if status == "D" {
+		o["cardholderInfo"] = "Use your phone"
+		if areq.text("messageVersion") == "2.3.1" {
+			o["cardholderInfo"] = object{"text": "Use your phone"}
+		} else {
+			o["authenticationType"] = "04"
+		}
+	}
+	return o
+}
+
+// rreq is a good result of the challenge that began with areq.
+func rreq(areq object, status string, n int) object {
+	first := aresObject(areq, "C")
+	o := object{
+		"messageType": "RReq", "messageVersion": areq["messageVersion"], "messageCategory": "01",
+		"threeDSServerTransID": areq["threeDSServerTransID"], "acsTransID": first["acsTransID"], "dsTransID": first["dsTransID"],
+		"transStatus": status, "interactionCounter": fmt.Sprintf("%02d", n%100),
+	}
+	if status == "Y" || status == "A" {
+		o["eci"], o["authenticationValue"] = "05", value
+	} else {
+		o["transStatusReason"] = "01"
+	}
+	if areq.text("messageVersion") == "2.3.1" {
+		o["authenticationMethod"] = []string{"02"}
+	} else {
+		o["authenticationType"] = "02"
+	}
+	return o
+}
+
+// preauth returns a fresh id for the card.
+func preauth(t testing.TB, e *auth.Engine, acc *account.Account) string {
+	t.Helper()
+	crd, err := e.Preauth(acc, object{"acctNumber": pan}.json())
+	if err != nil {
+		t.Fatalf("Preauth: %v", err)
+	}
+	return parse(t, crd).text("threeDSServerTransID")
+}
+
+// codeOf is the code of an Erro; "" if err is nil, "?" if it is something else.
+func codeOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	if bad, ok := errors.AsType[message.Error](err); ok {
+		return bad.Code.String()
+	}
+	return "?"
+}
