@@ -1,0 +1,239 @@
+// Package api is the listener for requestors: POST /preauth, /auth and
+// /postauth. It knows HTTP and the wire form of answers, and nothing of the
+// protocol behind them.
+package api
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/message"
+)
+
+// Default sizes of request bodies, in bytes (API contract, G8).
+const (
+	maxAuthBody = 256 << 10
+	maxBody     = 64 << 10
+)
+
+// An Engine is what the listener wants of the engine. An error is a
+// [message.Error] to be answered as such, or a fault of ours.
+type Engine interface {
+	Preauth(acc *account.Account, body []byte) ([]byte, error)
+	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+}
+
+// A Keeper knows the API keys.
+type Keeper interface {
+	// Authenticate returns account.ErrUnknownKey for a key that is not good;
+	// any other error means that it could not be looked up.
+	Authenticate(ctx context.Context, key string) (*account.Account, error)
+}
+
+// A Handler is the API. Set its fields before use.
+type Handler struct {
+	Engine      Engine
+	Keys        Keeper
+	Limits      *Limiter // per key; nil: none
+	MaxInFlight int64    // requests at once, all operations together; 0: no bound
+	AuthBody    int64    // largest body of /auth; 0: 256 KiB
+	Body        int64    // largest body of the others; 0: 64 KiB
+	Log         *slog.Logger
+
+	inFlight atomic.Int64
+}
+
+// operation is one of the three.
+type operation struct {
+	limit func(h *Handler) int64
+	call  func(h *Handler, ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+}
+
+var operations = map[string]operation{
+	"/preauth": {(*Handler).body, func(h *Handler, _ context.Context, acc *account.Account, body []byte) ([]byte, error) {
+		return h.Engine.Preauth(acc, body)
+	}},
+	"/auth": {(*Handler).authBody, func(h *Handler, ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
+		return h.Engine.Authenticate(ctx, acc, body)
+	}},
+	"/postauth": {(*Handler).body, func(h *Handler, ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
+		return h.Engine.Result(ctx, acc, body)
+	}},
+}
+
+func (h *Handler) body() int64     { return cmp.Or(h.Body, maxBody) }
+func (h *Handler) authBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
+
+// ServeHTTP checks the key before anything else (G2), then path, method and
+// body, and answers. It is the only place that turns errors into answers.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer h.recover(w, r)
+	header := w.Header()
+	header["Cache-Control"] = noStore
+	key := r.Header.Get("Apikey")
+	acc, err := h.Keys.Authenticate(r.Context(), key)
+	switch {
+	case errors.Is(err, account.ErrUnknownKey):
+		header["Content-Type"] = plainText
+		header["X-Content-Type-Options"] = noSniff
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, "Invalid API Key")
+		return
+	case err != nil:
+		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err)
+		h.answer(w, http.StatusBadRequest, own(message.TransientFailure, "The server could not reach its own data, try again"))
+		return
+	}
+	op, ok := operations[r.URL.Path]
+	if !ok {
+		h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation"))
+		return
+	}
+	if r.Method != http.MethodPost {
+		header.Set("Allow", http.MethodPost)
+		h.answer(w, http.StatusMethodNotAllowed, own(message.InvalidMessage, "The method is POST"))
+		return
+	}
+	if !h.admit(w, key) {
+		return
+	}
+	defer h.inFlight.Add(-1)
+	body, err := read(w, r, op.limit(h))
+	if err != nil {
+		h.unread(w, r, err)
+		return
+	}
+	answer, err := op.call(h, r.Context(), acc, body)
+	h.finish(w, r, answer, err)
+}
+
+// admit refuses what is over the limits: of the key, and of the process.
+func (h *Handler) admit(w http.ResponseWriter, key string) bool {
+	if wait, ok := h.Limits.Allow(key); !ok {
+		w.Header().Set("Retry-After", strconv.Itoa(wait))
+		h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
+		return false
+	}
+	if n := h.inFlight.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
+		h.inFlight.Add(-1)
+		w.Header().Set("Retry-After", "1")
+		h.answer(w, http.StatusServiceUnavailable, own(message.TransientFailure, "The server is overloaded"))
+		return false
+	}
+	return true
+}
+
+// promised is the longest body that gets its memory before its bytes: who
+// announces more has to send it first.
+const promised = 8 << 10
+
+// read takes the whole body, or fails at the first byte over the limit.
+func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+	if r.ContentLength > limit {
+		return nil, &http.MaxBytesError{Limit: limit}
+	}
+	body := http.MaxBytesReader(w, r.Body, limit)
+	if 0 < r.ContentLength && r.ContentLength <= promised {
+		data := make([]byte, r.ContentLength)
+		_, err := io.ReadFull(body, data)
+		return data, err
+	}
+	return io.ReadAll(body)
+}
+
+// unread answers a body that was too large or did not come.
+func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header().Set("Connection", "close")
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		h.answer(w, http.StatusRequestEntityTooLarge,
+			own(message.InvalidMessage, "The body is larger than "+strconv.FormatInt(over.Limit, 10)+" bytes"))
+		return
+	}
+	h.Log.InfoContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
+	h.answer(w, http.StatusBadRequest, own(message.InvalidMessage, "The body did not come completely"))
+}
+
+// finish writes what an operation came to.
+func (h *Handler) finish(w http.ResponseWriter, r *http.Request, answer []byte, err error) {
+	if err == nil {
+		h.write(w, http.StatusOK, answer)
+		return
+	}
+	if bad, ok := errors.AsType[message.Error](err); ok {
+		h.answer(w, http.StatusBadRequest, bad)
+		return
+	}
+	if r.Context().Err() != nil {
+		return // the caller has gone
+	}
+	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
+	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
+}
+
+func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	h.Log.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "stack", stack())
+	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
+}
+
+func (h *Handler) answer(w http.ResponseWriter, status int, bad message.Error) {
+	h.write(w, status, bad.JSON())
+}
+
+// header values that every answer carries; shared, never changed.
+var (
+	jsonType  = []string{"application/json; charset=utf-8"}
+	plainText = []string{"text/plain; charset=utf-8"}
+	noStore   = []string{"no-store"}
+	noSniff   = []string{"nosniff"}
+)
+
+func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
+	header := w.Header()
+	header["Content-Type"] = jsonType
+	header["X-Content-Type-Options"] = noSniff
+	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	if _, err := w.Write(body); err != nil {
+		h.Log.Info("answer not sent", "err", err)
+	}
+}
+
+// own makes an Erro of the listener itself: nothing is known yet of the
+// request's version.
+func own(code message.Code, detail string) message.Error {
+	return message.Error{
+		Version: message.V220, Code: code, Component: "S",
+		Description: auth.Describe(code), Detail: detail,
+	}
+}
+
+// Server makes the HTTP server of a listener: every wait is bounded. slowest
+// is the longest that a handler may take.
+func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 3 * time.Second,
+		ReadTimeout:       slowest + 5*time.Second,
+		WriteTimeout:      slowest + 10*time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,87 @@
+// Package console is the listener for operators: whether the process lives,
+// whether it is ready for requests, and its metrics. It is meant for a private
+// address and shows nothing of any transaction.
+package console
+
+import (
+	"encoding/json"
+	"net/http"
+	"sync/atomic"
+)
+
+// A Condition is one thing that readiness depends on.
+type Condition struct {
+	Name string
+	// Check returns "" when all is well, else what is wrong. Degraded says that
+	// requests can be served all the same.
+	Check func() (problem string, degraded bool)
+}
+
+// A Handler serves /livez, /readyz and /metrics. Set its fields before use.
+type Handler struct {
+	Conditions []Condition
+	Metrics    http.Handler
+
+	stopping atomic.Bool
+}
+
+// Stop makes the process unready, for good: load balancers take it out before
+// its listeners close.
+func (h *Handler) Stop() { h.stopping.Store(true) }
+
+type report struct {
+	Status   string            `json:"status"` // ready, degraded, unready
+	Problems map[string]string `json:"problems,omitempty"`
+}
+
+func (h *Handler) state() (report, int) {
+	if h.stopping.Load() {
+		return report{Status: "unready", Problems: map[string]string{"process": "shutting down"}}, http.StatusServiceUnavailable
+	}
+	got, status := report{Status: "ready"}, http.StatusOK
+	for _, c := range h.Conditions {
+		problem, degraded := c.Check()
+		if problem == "" {
+			continue
+		}
+		if got.Problems == nil {
+			got.Problems = make(map[string]string)
+		}
+		got.Problems[c.Name] = problem
+		switch {
+		case !degraded:
+			got.Status, status = "unready", http.StatusServiceUnavailable
+		case got.Status == "ready":
+			got.Status = "degraded"
+		}
+	}
+	return got, status
+}
+
+// ServeHTTP answers GET and HEAD.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	switch r.URL.Path {
+	case "/livez":
+		write(w, http.StatusOK, report{Status: "alive"})
+	case "/readyz":
+		got, status := h.state()
+		write(w, status, got)
+	case "/metrics":
+		h.Metrics.ServeHTTP(w, r)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the operator who has gone needs no answer
+}

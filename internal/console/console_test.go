@@ -1,0 +1,49 @@
+package console_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/console"
+)
+
+func TestConsole(t *testing.T) {
+	store, ranges := "", ""
+	h := &console.Handler{
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+		Conditions: []console.Condition{
+			{Name: "ranges", Check: func() (string, bool) { return ranges, true }},
+			{Name: "store", Check: func() (string, bool) { return store, false }},
+		},
+	}
+	get := func(method, path string) (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		return w.Code, strings.TrimSpace(w.Body.String())
+	}
+	for _, tt := range []struct {
+		store, ranges, method, path string
+		code                        int
+		body                        string
+	}{
+		{"", "", "GET", "/livez", 200, `{"status":"alive"}`},
+		{"", "", "GET", "/readyz", 200, `{"status":"ready"}`},
+		{"", "none", "GET", "/readyz", 200, `{"status":"degraded","problems":{"ranges":"none"}}`},
+		{"gone", "none", "GET", "/readyz", 503, `{"status":"unready","problems":{"ranges":"none","store":"gone"}}`},
+		{"gone", "", "GET", "/livez", 200, `{"status":"alive"}`},
+		{"", "", "GET", "/metrics", 418, ""},
+		{"", "", "GET", "/", 404, "404 page not found"},
+		{"", "", "POST", "/readyz", 405, ""},
+	} {
+		store, ranges = tt.store, tt.ranges
+		if code, body := get(tt.method, tt.path); code != tt.code || body != tt.body {
+			t.Errorf("%s %s with %q, %q = %d %s, want %d %s", tt.method, tt.path, tt.store, tt.ranges, code, body, tt.code, tt.body)
+		}
+	}
+	h.Stop()
+	if code, body := get("GET", "/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
+		t.Errorf("/readyz after Stop = %d %s", code, body)
+	}
+}

@@ -1,0 +1,97 @@
+// Package obs is what operators see of the server: its log and its metrics.
+// Card numbers do not belong in either; should one get into a log line all the
+// same, the handler here hides it.
+package obs
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// NewLogger returns a logger that writes one JSON object per line to w, with
+// every run of digits that could be a card number hidden.
+func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: mask}))
+}
+
+// mask hides card numbers in the text of an attribute, whatever its type.
+func mask(_ []string, a slog.Attr) slog.Attr {
+	switch a.Value.Kind() {
+	case slog.KindString:
+		if s := Mask(a.Value.String()); s != a.Value.String() {
+			a.Value = slog.StringValue(s)
+		}
+	case slog.KindAny:
+		switch v := a.Value.Any().(type) {
+		case error:
+			a.Value = slog.StringValue(Mask(v.Error()))
+		case fmt.Stringer:
+			a.Value = slog.StringValue(Mask(v.String()))
+		case []string:
+			masked := make([]string, len(v))
+			for i, s := range v {
+				masked[i] = Mask(s)
+			}
+			a.Value = slog.AnyValue(masked)
+		case *slog.Source:
+		default:
+			a.Value = slog.StringValue(Mask(fmt.Sprint(v)))
+		}
+	}
+	return a
+}
+
+// Mask replaces every run of 13 to 19 digits in s by stars; spaces and dashes
+// inside a run do not save it. Longer runs are hidden too. The digits of a UUID
+// are left alone: one of its groups never has 13.
+func Mask(s string) string {
+	var b strings.Builder
+	last := 0
+	for i := 0; i < len(s); {
+		if !digit(s[i]) {
+			i++
+			continue
+		}
+		end, digits := run(s, i)
+		if digits >= 13 && !partOfUUID(s, i, end) {
+			b.WriteString(s[last:i])
+			b.WriteString("***")
+			last = end
+		}
+		i = end
+	}
+	if last == 0 {
+		return s
+	}
+	return b.String() + s[last:]
+}
+
+// run finds the digits that begin at i, with single spaces or dashes between
+// them, and returns its end and how many digits it has.
+func run(s string, i int) (end, digits int) {
+	for end = i; end < len(s); end++ {
+		switch {
+		case digit(s[end]):
+			digits++
+		case (s[end] == ' ' || s[end] == '-') && end+1 < len(s) && digit(s[end+1]):
+		default:
+			return end, digits
+		}
+	}
+	return end, digits
+}
+
+// partOfUUID reports whether s[i:end] lies within the text of a UUID.
+func partOfUUID(s string, i, end int) bool {
+	for from := max(0, end-36); from <= i && from+36 <= len(s); from++ {
+		u := s[from : from+36]
+		if u[8] == '-' && u[13] == '-' && u[18] == '-' && u[23] == '-' && strings.Trim(u, "0123456789abcdefABCDEF-") == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func digit(c byte) bool { return '0' <= c && c <= '9' }

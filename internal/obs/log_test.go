@@ -1,0 +1,64 @@
+package obs_test
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/obs"
+)
+
+func TestMask(t *testing.T) {
+	for _, tt := range []struct{ in, want string }{
+		{"", ""},
+		{"no digits", "no digits"},
+		{"4000001234567890", "***"},
+		{"card 4000001234567890 refused", "card *** refused"},
+		{"4000 0012 3456 7890", "***"},
+		{"4000-0012-3456-7890.", "***."},
+		{"12 digits 400000123456", "12 digits 400000123456"},
+		{"13 digits 4000001234567", "13 digits ***"},
+		{"19 digits 4000001234567890123", "19 digits ***"},
+		{"20 digits 40000012345678901234", "20 digits ***"},
+		{"two 4000001234567890,5000001234567890", "two ***,***"},
+		{"id 01a1fa01-36cc-465e-ab5f-50d051286852", "id 01a1fa01-36cc-465e-ab5f-50d051286852"},
+		{"id 01010101-3636-4650-8050-500051286852 made", "id 01010101-3636-4650-8050-500051286852 made"},
+		{"2026-11-20 12:00:00", "2026-11-20 12:00:00"},
+	} {
+		if got := obs.Mask(tt.in); got != tt.want {
+			t.Errorf("Mask(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+type pan string
+
+func (p pan) String() string { return string(p) }
+
+// TestLogger puts a card number into every kind of attribute: none of them
+// shows it.
+func TestLogger(t *testing.T) {
+	const number = "4000001234567890"
+	var out strings.Builder
+	log := obs.NewLogger(&out, slog.LevelDebug)
+	log.Info("seen "+number, "text", number, "error", errors.New("bad "+number), "stringer", pan(number),
+		"list", []string{number}, "struct", struct{ N string }{number}, "bytes", []byte(number),
+		slog.Group("group", "inner", number))
+	log.With("with", number).WithGroup("g").Debug("x", "y", number)
+	if strings.Contains(out.String(), number) {
+		t.Errorf("the log shows a card number: %s", out.String())
+	}
+	if !strings.Contains(out.String(), "bad ***") {
+		t.Errorf("the log hides more than the number: %s", out.String())
+	}
+}
+
+func FuzzMask(f *testing.F) {
+	f.Add("4000 0012-3456 7890 and 01a1fa01-36cc-465e-ab5f-50d051286852")
+	f.Fuzz(func(t *testing.T, s string) {
+		if got := obs.Mask(s); obs.Mask(got) != got {
+			t.Errorf("Mask(%q) = %q, which masks again", s, got)
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package obs
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Metrics counts what the server does. It is an observer of the engine.
+type Metrics struct {
+	registry   *prometheus.Registry
+	operations *prometheus.CounterVec
+	seconds    *prometheus.HistogramVec
+	directory  *prometheus.CounterVec
+	ranges     *prometheus.GaugeVec
+	loaded     *prometheus.GaugeVec
+}
+
+// NewMetrics returns metrics in a registry of their own.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		registry: prometheus.NewRegistry(),
+		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_operations_total",
+			Help: "Operations by scheme and outcome: a transStatus, an error code, or ok.",
+		}, []string{"operation", "scheme", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "threeds_operation_seconds",
+			Help:    "How long operations took, the directory server's time included.",
+			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+		}, []string{"operation"}),
+		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_directory_requests_total",
+			Help: "Requests to directory servers by scheme, message and outcome.",
+		}, []string{"scheme", "message", "outcome"}),
+		ranges: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_card_ranges",
+			Help: "Card ranges in use.",
+		}, []string{"scheme"}),
+		loaded: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_card_ranges_loaded_timestamp_seconds",
+			Help: "When the card ranges in use were loaded.",
+		}, []string{"scheme"}),
+	}
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.ranges, m.loaded,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Observe counts one operation of the engine.
+func (m *Metrics) Observe(operation, scheme, outcome string, took time.Duration) {
+	m.operations.WithLabelValues(operation, scheme, outcome).Inc()
+	m.seconds.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// Request counts one request to a directory server.
+func (m *Metrics) Request(scheme, message, outcome string) {
+	m.directory.WithLabelValues(scheme, message, outcome).Inc()
+}
+
+// Ranges notes a scheme's new card ranges.
+func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
+	m.ranges.WithLabelValues(scheme).Set(float64(count))
+	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}

@@ -1,0 +1,89 @@
+// Package results is the listener for directory servers: RReq and Erro come
+// in over mutual TLS, RRes and Erro go out, always with status 200 where there
+// is a message to answer. Who a client certificate belongs to is decided here;
+// what the message means, in the engine.
+package results
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/message"
+)
+
+// maxBody is the largest message taken, in bytes (API contract, G8).
+const maxBody = 256 << 10
+
+// A Receiver takes what the directory servers of the schemes posted.
+type Receiver interface {
+	Receive(ctx context.Context, schemes []string, body []byte) auth.Receipt
+}
+
+// A Handler is the listener's. Set its fields before use.
+type Handler struct {
+	Engine Receiver
+	Trust  *Trust
+	Log    *slog.Logger
+}
+
+// ServeHTTP answers a POST on any path: the address in the AReq is ours to
+// choose, and TLS has let in only directory servers.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer h.recover(w, r)
+	w.Header().Set("Cache-Control", "no-store")
+	schemes := h.Trust.schemesOf(r)
+	if len(schemes) == 0 {
+		w.WriteHeader(http.StatusForbidden)
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		status := http.StatusBadRequest
+		if _, over := errors.AsType[*http.MaxBytesError](err); over {
+			status = http.StatusRequestEntityTooLarge
+		}
+		w.WriteHeader(status)
+		return
+	}
+	// The DS sends a result once: it is stored though the DS hangs up.
+	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
+	h.write(w, r, got)
+}
+
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, got auth.Receipt) {
+	header := w.Header()
+	if got.Version >= message.V231 && got.DSTransID != "" {
+		header.Set("X-Request-ID", got.DSTransID)
+		header.Set("X-Response-ID", got.ServerTransID)
+	}
+	if len(got.Body) > 0 {
+		header.Set("Content-Type", "application/json; charset=utf-8")
+	}
+	header.Set("Content-Length", strconv.Itoa(len(got.Body)))
+	if _, err := w.Write(got.Body); err != nil {
+		h.Log.InfoContext(r.Context(), "answer not sent", "err", err)
+	}
+}
+
+func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v == http.ErrAbortHandler {
+		panic(v)
+	}
+	h.Log.ErrorContext(r.Context(), "panic in a handler", "stack", string(debug.Stack()))
+	w.WriteHeader(http.StatusInternalServerError)
+}

@@ -1,0 +1,131 @@
+package results
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rsa"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Client says by which certificates a directory server is known.
+type Client struct {
+	Scheme string
+	CA     *x509.CertPool
+	Names  []string // of the certificate; empty: any under CA
+}
+
+// Trust decides which directory servers a client certificate stands for. Each
+// scheme has its own roots: what opens one scheme's door opens no other.
+type Trust struct {
+	Clients []Client
+	Now     func() time.Time
+}
+
+// errForeign ends the handshake of a client that no directory vouches for.
+var errForeign = errors.New("results: client certificate of no configured directory")
+
+// Schemes lists the schemes whose directory server may show this chain.
+func (t *Trust) Schemes(chain []*x509.Certificate) []string {
+	if len(chain) == 0 || !strong(chain[0]) {
+		return nil
+	}
+	rest := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		rest.AddCert(c)
+	}
+	var schemes []string
+	for _, client := range t.Clients {
+		_, err := chain[0].Verify(x509.VerifyOptions{
+			Roots: client.CA, Intermediates: rest, CurrentTime: t.Now(),
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		})
+		if err == nil && named(chain[0], client.Names) {
+			schemes = append(schemes, client.Scheme)
+		}
+	}
+	return schemes
+}
+
+// strong reports whether a key has the size that the protocol asks for: RSA
+// 2048, elliptic curves 256 bits (EMV 3DS annex D).
+func strong(c *x509.Certificate) bool {
+	switch key := c.PublicKey.(type) {
+	case *rsa.PublicKey:
+		return key.N.BitLen() >= 2048
+	case *ecdsa.PublicKey:
+		return key.Curve.Params().BitSize >= 256
+	}
+	return false
+}
+
+// named reports whether c carries one of names, as a DNS name or as its common
+// name.
+func named(c *x509.Certificate, names []string) bool {
+	return len(names) == 0 || slices.ContainsFunc(names, func(name string) bool {
+		return strings.EqualFold(c.Subject.CommonName, name) ||
+			slices.ContainsFunc(c.DNSNames, func(dns string) bool { return strings.EqualFold(dns, name) })
+	})
+}
+
+// TLS is the listener's configuration: the certificate by the name the client
+// asks for (the first one when it asks for none), and a client certificate that
+// a directory vouches for, checked in the handshake. Sessions are not resumed,
+// so that a changed trust holds for the next connection.
+func (t *Trust) TLS(certs ...tls.Certificate) *tls.Config {
+	return &tls.Config{
+		MinVersion:             tls.VersionTLS12,
+		CipherSuites:           suites,
+		Certificates:           certs,
+		ClientAuth:             tls.RequireAnyClientCert,
+		SessionTicketsDisabled: true,
+		NextProtos:             []string{"h2", "http/1.1"},
+		VerifyConnection: func(state tls.ConnectionState) error {
+			if len(t.Schemes(state.PeerCertificates)) == 0 {
+				return errForeign
+			}
+			return nil
+		},
+	}
+}
+
+// suites are those of TLS 1.2 with forward secrecy and authenticated
+// encryption; the protocol asks for the first two (EMV 3DS annex D).
+var suites = []uint16{
+	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+}
+
+type identityKey struct{}
+
+// identity remembers, for one connection, whose it is.
+type identity struct {
+	once    sync.Once
+	schemes []string
+}
+
+// ConnContext gives each connection a place to remember whose it is: for
+// [http.Server.ConnContext].
+func ConnContext(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, identityKey{}, new(identity))
+}
+
+func (t *Trust) schemesOf(r *http.Request) []string {
+	if r.TLS == nil {
+		return nil
+	}
+	id, ok := r.Context().Value(identityKey{}).(*identity)
+	if !ok {
+		return t.Schemes(r.TLS.PeerCertificates)
+	}
+	id.once.Do(func() { id.schemes = t.Schemes(r.TLS.PeerCertificates) })
+	return id.schemes
+}

@@ -1,0 +1,120 @@
+package results_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/results"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+type signer struct {
+	cert *x509.Certificate
+	key  crypto.Signer
+}
+
+// certify makes a certificate; change may alter it. A nil parent signs itself.
+func certify(t *testing.T, parent *signer, key crypto.Signer, change func(*x509.Certificate)) *signer {
+	t.Helper()
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ds"}, DNSNames: []string{"rreq.ds.example"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	if parent == nil {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.ExtKeyUsage = true, true, x509.KeyUsageCertSign, nil
+	}
+	if change != nil {
+		change(c)
+	}
+	signed, with := c, key
+	if parent != nil {
+		signed, with = parent.cert, parent.key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, signed, key.Public(), with)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &signer{cert, key}
+}
+
+func newKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// TestTrust: whom a client certificate stands for. What opens one scheme's
+// door opens no other.
+func TestTrust(t *testing.T) {
+	visa, mastercard := certify(t, nil, newKey(t), nil), certify(t, nil, newKey(t), nil)
+	pool := func(ca *signer) *x509.CertPool {
+		p := x509.NewCertPool()
+		p.AddCert(ca.cert)
+		return p
+	}
+	trust := &results.Trust{
+		Clients: []results.Client{
+			{Scheme: "visa", CA: pool(visa), Names: []string{"rreq.ds.example"}},
+			{Scheme: "mastercard", CA: pool(mastercard)},
+			{Scheme: "jcb", CA: pool(mastercard), Names: []string{"jcb.example"}},
+		},
+		Now: func() time.Time { return now },
+	}
+	weak, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := certify(t, visa, newKey(t), func(c *x509.Certificate) {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
+	})
+	leaf := func(ca *signer, change func(*x509.Certificate)) []*x509.Certificate {
+		return []*x509.Certificate{certify(t, ca, newKey(t), change).cert}
+	}
+	for _, tt := range []struct {
+		name  string
+		chain []*x509.Certificate
+		want  []string
+	}{
+		{"none", nil, nil},
+		{"visa", leaf(visa, nil), []string{"visa"}},
+		{"visa, name in other case", leaf(visa, func(c *x509.Certificate) { c.DNSNames = []string{"RREQ.ds.example"} }), []string{"visa"}},
+		{"visa, other name", leaf(visa, func(c *x509.Certificate) { c.DNSNames = []string{"areq.ds.example"} }), nil},
+		{"visa, named by subject", leaf(visa, func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "rreq.ds.example" }), []string{"visa"}},
+		{"visa through another", []*x509.Certificate{certify(t, between, newKey(t), nil).cert, between.cert}, []string{"visa"}},
+		{"visa, one in between missing", leaf(between, nil), nil},
+		{"mastercard", leaf(mastercard, nil), []string{"mastercard"}},
+		{"both of one CA", leaf(mastercard, func(c *x509.Certificate) { c.DNSNames = []string{"jcb.example"} }), []string{"mastercard", "jcb"}},
+		{"self-signed", []*x509.Certificate{certify(t, nil, newKey(t), nil).cert}, nil},
+		{"expired", leaf(visa, func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Minute) }), nil},
+		{"not yet valid", leaf(visa, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Minute) }), nil},
+		{"for servers only", leaf(visa, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), nil},
+		{"RSA 2048", []*x509.Certificate{certify(t, visa, weak, nil).cert}, []string{"visa"}},
+		{"P-224", []*x509.Certificate{certify(t, visa, p224, nil).cert}, nil},
+	} {
+		if got := trust.Schemes(tt.chain); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: Schemes = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
