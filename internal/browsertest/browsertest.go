@@ -1,0 +1,169 @@
+// Package browsertest gives tests a real Chromium: headless, with a fresh
+// profile, silent on the network but for what the test opens.
+//
+// It finds a browser that is installed and never fetches one. Without one a
+// test is skipped, loudly; with CI=true it fails instead.
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// Limit is how long all steps of one test with a browser may take together.
+const Limit = 90 * time.Second
+
+// NewBrowser starts a browser of its own for a test and returns the context of
+// a tab in it. The browser ends with the test.
+func NewBrowser(t testing.TB) context.Context {
+	t.Helper()
+	program := find(t)
+	profile, err := os.MkdirTemp("", "browsertest")
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := []chromedp.ExecAllocatorOption{
+		chromedp.ExecPath(program),
+		chromedp.UserDataDir(profile),
+		chromedp.WSURLReadTimeout(30 * time.Second),
+		chromedp.NoFirstRun,
+		chromedp.NoDefaultBrowserCheck,
+		chromedp.Headless,
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-default-apps", true),
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.Flag("disable-domain-reliability", true),
+		chromedp.Flag("disable-extensions", true),
+		chromedp.Flag("disable-sync", true),
+		chromedp.Flag("metrics-recording-only", true),
+		chromedp.Flag("no-pings", true),
+		chromedp.Flag("password-store", "basic"),
+	}
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox) // Chromium's own does not work for root
+	}
+	allocator, cancelBrowser := chromedp.NewExecAllocator(context.Background(), options...)
+	tab, cancelTab := chromedp.NewContext(allocator)
+	ctx, cancelLimit := context.WithTimeout(tab, Limit)
+	t.Cleanup(func() {
+		cancelLimit()
+		end, cancel := context.WithTimeout(tab, 10*time.Second)
+		defer cancel()
+		_ = chromedp.Cancel(end) // waits; what has not ended then is killed
+		cancelTab()
+		cancelBrowser()
+		_ = os.RemoveAll(profile)
+	})
+	if err := chromedp.Do(tab); err != nil { // with tab, not ctx: the browser lives as long as this one
+		t.Fatalf("browser %s: %v", program, err)
+	}
+	return ctx
+}
+
+// find returns the browser to use: $CHROMIUM, or Debian's, or one in PATH.
+func find(t testing.TB) string {
+	t.Helper()
+	names := []string{"/usr/bin/chromium", "chromium", "chromium-browser", "google-chrome"}
+	if named := os.Getenv("CHROMIUM"); named != "" {
+		names = []string{named}
+	}
+	for _, name := range names {
+		if program, err := exec.LookPath(name); err == nil {
+			return program
+		}
+	}
+	const missing = "NO BROWSER: install chromium, or set CHROMIUM to its path; nothing of the browser flow is tested without"
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+	return ""
+}
+
+// View sets the size of the tab's viewport in CSS pixels and its colour
+// scheme, "light" or "dark".
+func View(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
+	return chromedp.Steps(chromedp.EmulateViewport(width, height), chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return err
+	}))
+}
+
+// ForeignFrame waits until an iframe is there and shows a page of another
+// origin, and returns its node, for chromedp.FromNode. A frame that first shows
+// a page of the outer page's own origin, and is sent on from there, is safe to
+// use only after that.
+func ForeignFrame(t testing.TB, ctx context.Context, selector string) *chromedp.Node {
+	t.Helper()
+	shown := fmt.Sprintf("document.querySelector(%[1]q)?.contentDocument === null", selector)
+	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](shown), chromedp.WaitVisible(chromedp.CSS(selector))); err != nil {
+		t.Fatalf("frame %s: %v", selector, err)
+	}
+	frames, err := chromedp.Run(ctx, chromedp.Nodes(chromedp.CSS(selector)))
+	if err != nil {
+		t.Fatalf("frame %s: %v", selector, err)
+	}
+	return frames[0]
+}
+
+// Screenshot writes what the tab's viewport shows to artifacts/NAME.png at the
+// root of the module.
+func Screenshot(t testing.TB, ctx context.Context, name string) {
+	t.Helper()
+	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		t.Fatalf("screenshot %s: %v", name, err)
+	}
+	save(t, name, png)
+}
+
+// FullScreenshot is Screenshot for the whole page, however long it is.
+func FullScreenshot(t testing.TB, ctx context.Context, name string) {
+	t.Helper()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		t.Fatalf("screenshot %s: %v", name, err)
+	}
+	save(t, name, png)
+}
+
+func save(t testing.TB, name string, png []byte) {
+	t.Helper()
+	root, err := moduleRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(root, "artifacts", name+".png")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, png, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func moduleRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no go.mod above %s", start)
+		}
+	}
+}

@@ -1,0 +1,91 @@
+package sandbox
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// authenticate judges an AReq that is well-formed by what a directory server
+// knows besides the field tables, then lets the issuer decide by the card.
+func (d *directory) authenticate(body []byte, m received) answer {
+	if e, bad := d.implausible(m); bad {
+		return d.refuse(m, e)
+	}
+	pan := m.text("acctNumber")
+	version, channel := m.text("messageVersion"), m.text("deviceChannel")
+	found := d.box.table.find(pan)
+	doing, known := found.outcome(pan, channel == threeRI)
+	if known && !slices.Contains(found.versions, version) {
+		return d.refuse(m, erro{code: "102", detail: strings.Join(found.versions, ",")})
+	}
+	if m.text("threeDSCompInd") != "Y" && channel == browser && d.box.book.methodDone(m.text("threeDSServerTransID")) {
+		return d.refuse(m, erro{
+			code: "305", description: "Invalid ThreeDSCompInd",
+			detail: `The threeDSCompInd must be "Y" when successful`,
+		})
+	}
+	if !known || !possible(doing, m) {
+		return d.refuse(m, erro{code: "305", description: "No valid test input found", detail: "No valid test input found"})
+	}
+	t := &transaction{
+		box: d.box, dir: d, deed: doing, areq: m, areqRaw: body,
+		version: version, channel: channel, payment: m.text("messageCategory") == "01",
+		ids: ids{server: m.text("threeDSServerTransID"), ds: newID(), acs: newID(), sdk: m.text("sdkTransID")},
+	}
+	t.writeARes()
+	t.start()
+	if !d.box.book.open(t) {
+		return d.refuse(m, twice(version))
+	}
+	if doing.kind == "silence" {
+		return answer{silent: true}
+	}
+	return answer{kind: "ARes", body: t.aresRaw, txn: t}
+}
+
+// implausible finds what the field tables do not.
+func (d *directory) implausible(m received) (erro, bool) {
+	if schemeOf(m.text("acctNumber")) != d.scheme.word {
+		return erro{code: "305", detail: "acctNumber: not a card of this directory server"}, true
+	}
+	u, err := url.Parse(m.text("threeDSServerURL"))
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return erro{code: "203", detail: "threeDSServerURL"}, true
+	}
+	// A directory server fills these in for the issuer.
+	for _, name := range []string{"dsReferenceNumber", "dsTransID", "dsURL", "deviceInfo"} {
+		if m.has(name) {
+			return erro{code: "203", detail: name}, true
+		}
+	}
+	return erro{}, false
+}
+
+// twice is the error for an AReq whose id was seen before.
+func twice(version string) erro {
+	if version == v231 {
+		return erro{code: "312", detail: "threeDSServerTransID"}
+	}
+	return erro{code: "301", detail: "threeDSServerTransID: used before"}
+}
+
+// possible says whether the AReq lets the issuer do what the card does.
+func possible(doing deed, m received) bool {
+	version := m.text("messageVersion")
+	if m.text("deviceChannel") == threeRI &&
+		(doing.kind == "challenge" || doing.kind == "decoupled" || doing.status == "I") {
+		return false
+	}
+	switch {
+	case doing.status == "I":
+		return version != v210
+	case doing.kind == "decoupled":
+		asked := m.text("threeDSRequestorDecReqInd")
+		return version != v210 && (asked == "Y" || asked == "B" && version == v231)
+	case doing.kind == "challenge":
+		// 06 asks for anything but a challenge.
+		return version == v210 || !slices.Contains(m.list("threeDSRequestorChallengeInd"), "06")
+	}
+	return true
+}

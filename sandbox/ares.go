@@ -1,0 +1,119 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"slices"
+)
+
+// writeARes writes the answer to the AReq in the shape of its version.
+func (t *transaction) writeARes() {
+	switch t.deed.kind {
+	case "challenge":
+		t.ares = "C"
+	case "decoupled":
+		t.ares = "D"
+	default:
+		t.ares = t.deed.status
+	}
+	o := new(object).
+		put("messageType", "ARes").
+		put("messageVersion", t.version).
+		put("threeDSServerTransID", t.ids.server).
+		put("dsTransID", t.ids.ds).
+		put("dsReferenceNumber", t.dir.scheme.refNumber()).
+		put("acsTransID", t.ids.acs).
+		put("acsReferenceNumber", acsRefNumber).
+		put("acsOperatorID", t.dir.scheme.operatorID()).
+		put("transStatus", t.ares).
+		put("transStatusReason", t.deed.reason).
+		put("eci", t.dir.scheme.eci(t.ares, t.payment))
+	if t.ares == "Y" || t.ares == "A" {
+		o.put("authenticationValue", newValue())
+	}
+	if t.ares == "C" || t.ares == "D" {
+		o.put("acsChallengeMandated", "Y")
+		t.putMethod(o)
+	}
+	if t.ares == "D" {
+		o.put("acsDecConInd", "Y")
+	}
+	t.putInfo(o)
+	if t.channel == app {
+		t.putApp(o)
+	} else if t.ares == "C" {
+		o.put("acsURL", t.box.acs.url+challengePath)
+	}
+	if !t.box.Nice {
+		o.put("messageExtension", []json.RawMessage{t.extension()})
+		o.put("sandboxRemark", strange()).null("sandboxNothing")
+	}
+	t.aresRaw = o.bytes()
+}
+
+// putInfo adds what the shop is to show the cardholder: a text, in 2.3.1 in an
+// object.
+func (t *transaction) putInfo(o *object) {
+	text := t.deed.info
+	if t.ares == "D" {
+		text = "Please confirm this payment in your banking app."
+	}
+	switch {
+	case text == "":
+	case t.version == v231:
+		info := new(object).put("text", text)
+		if !t.box.Nice {
+			info.null("sandboxNothing")
+		}
+		o.put("cardholderInfo", info)
+	default:
+		o.put("cardholderInfo", text)
+	}
+}
+
+// extension is one that nobody has to understand.
+func (t *transaction) extension() json.RawMessage {
+	return new(object).
+		put("name", "sandboxScore").
+		put("id", t.dir.scheme.rid+"-sandbox").
+		put("criticalityIndicator", false).
+		put("data", json.RawMessage(`{"score":{"value":0.50,"scale":1e2},"none":null}`)).
+		bytes()
+}
+
+// putApp adds what an app's SDK needs.
+func (t *transaction) putApp(o *object) {
+	o.put("sdkTransID", t.ids.sdk)
+	if t.version == v231 {
+		o.put("threeDSRequestorAppURLInd", "N").put("deviceInfoRecognisedVersion", "1.6")
+	}
+	if t.ares != "C" {
+		return
+	}
+	t.render = rendering(t.areq.object("deviceRenderOptions"), t.version)
+	o.put("acsRenderingType", t.render)
+	o.put("acsSignedContent", t.box.signedContent(t.areq["sdkEphemPubKey"]))
+}
+
+// rendering chooses, among what the device can show, how the challenge looks.
+func rendering(options received, version string) *object {
+	face := options.text("sdkInterface")
+	if face == "03" || face == "" {
+		face = "01"
+	}
+	allowed := []string{"01", "02", "03", "04"}
+	if face == "02" {
+		allowed = []string{"01", "02", "03", "05"}
+	}
+	template := allowed[0]
+	for _, can := range options.list("sdkUiType") {
+		if slices.Contains(allowed, can) {
+			template = can
+			break
+		}
+	}
+	o := new(object).put("acsInterface", face).put("acsUiTemplate", template)
+	if version == v231 {
+		o.put("deviceUserInterfaceMode", "01")
+	}
+	return o
+}

@@ -1,0 +1,217 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// code is what opens every challenge of the sandbox, and triesAllowed how often
+// one may guess.
+const (
+	code         = "123456"
+	triesAllowed = 3
+)
+
+// challenge takes the CReq that a browser brings from the shop.
+func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
+	raw, err := decode(r.PostFormValue("creq"))
+	if err != nil {
+		a.box.fail(w, http.StatusBadRequest, "The shop has sent this page something it cannot read.", "creq is missing or not base64url")
+		return
+	}
+	m := readMessage(raw)
+	t := a.box.book.transaction(m.text("acsTransID"))
+	if t == nil || t.channel != browser || t.ares != "C" {
+		a.box.fail(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
+		return
+	}
+	t.record("browser", "acs", "CReq", raw, "")
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	session := r.PostFormValue("threeDSSessionData")
+	if e, bad := t.misplaced(raw, session); bad {
+		a.box.show(w, http.StatusOK, t.errorPage(e, session))
+		return
+	}
+	if t.creq == nil {
+		t.creq, t.session = raw, session
+		t.open()
+	}
+	a.box.show(w, http.StatusOK, t.page())
+}
+
+// misplaced judges a CReq against the transaction. Only 2.3.1 has codes for a
+// CReq that differs (314) or is late (315). The caller holds the lock.
+func (t *transaction) misplaced(raw []byte, session string) (erro, bool) {
+	if e, bad := faults(raw, setting{types: []string{"CReq"}, areq: t.areqRaw, ares: t.aresRaw}); bad {
+		return e, true
+	}
+	m := readMessage(raw)
+	late, other := "315", "314"
+	if t.version != v231 {
+		late, other = "305", "305"
+	}
+	switch {
+	case m.text("threeDSServerTransID") != t.ids.server:
+		return erro{code: "301", detail: "threeDSServerTransID"}, true
+	case m.text("messageVersion") != t.version:
+		return erro{code: "203", detail: "messageVersion"}, true
+	case len(session) > 1024:
+		return erro{code: "203", detail: "threeDSSessionData"}, true
+	case t.creq != nil && !bytes.Equal(t.creq, raw):
+		return erro{code: other, detail: "The CReq differs from the first one"}, true
+	case t.phase == ended:
+		return erro{code: late, detail: "The challenge is over"}, true
+	}
+	return erro{}, false
+}
+
+// open begins the challenge after the first good CReq. The caller holds the
+// lock.
+func (t *transaction) open() {
+	switch t.deed.how {
+	case "asks":
+		t.phase = asking
+		t.wait(t.box.StepTimeout, notFinished)
+	case "fails":
+		t.finish(failed)
+	default:
+		t.finish(passed)
+	}
+}
+
+// again shows the page after a reply to it: reloading it repeats nothing.
+func (a *issuer) again(w http.ResponseWriter, r *http.Request) {
+	t := a.open(w, r)
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a.box.show(w, http.StatusOK, t.page())
+}
+
+// reply takes what the cardholder did on the page.
+func (a *issuer) reply(w http.ResponseWriter, r *http.Request) {
+	t := a.open(w, r)
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase == asking {
+		t.react(r.PostFormValue("action"), r.PostFormValue("code"))
+	}
+	if t.phase == ended {
+		a.box.show(w, http.StatusOK, t.page())
+		return
+	}
+	http.Redirect(w, r, challengePath+"/"+t.ids.acs, http.StatusSeeOther)
+}
+
+// open finds the challenge that an address names, once its CReq has come.
+func (a *issuer) open(w http.ResponseWriter, r *http.Request) *transaction {
+	t := a.box.book.transaction(r.PathValue("acsTransID"))
+	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+	}
+	if t == nil || t.creq == nil {
+		a.box.fail(w, http.StatusNotFound, "There is no such challenge.", "acsTransID in the address")
+		return nil
+	}
+	return t
+}
+
+// react does what a button says. The caller holds the lock.
+func (t *transaction) react(action, entered string) {
+	entered = strings.Join(strings.Fields(entered), "")
+	switch {
+	case action == "cancel":
+		t.finish(cancelled)
+		return
+	case action == "resend":
+		t.note, t.wrong = "We have sent you a new code.", false
+	case entered == "":
+		t.note, t.wrong = "Please enter the code first.", true
+	default:
+		t.tries++
+		if entered == code {
+			t.finish(passed)
+			return
+		}
+		if t.tries == triesAllowed {
+			t.finish(tooMany)
+			return
+		}
+		t.note, t.wrong = "That code is not right. "+left(triesAllowed-t.tries), true
+	}
+	t.wait(t.box.StepTimeout, notFinished)
+}
+
+func left(n int) string {
+	if n == 1 {
+		return "You have one try left."
+	}
+	return fmt.Sprintf("You have %d tries left.", n)
+}
+
+// page is what the browser sees at this point of the challenge. The caller
+// holds the lock.
+func (t *transaction) page() view {
+	v := view{
+		Name: "code", Title: "Confirm your payment",
+		Scheme:   t.dir.scheme.name,
+		Merchant: t.areq.text("merchantName"),
+		Amount:   amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")),
+		Last:     last4(t.areq.text("acctNumber")),
+		Action:   challengePath + "/" + t.ids.acs,
+		Note:     t.note, Wrong: t.wrong, Code: code,
+	}
+	if v.Amount == "" {
+		v.Title = "Confirm it is you"
+	}
+	if t.phase != ended {
+		return v
+	}
+	v.Name, v.After = "leave", t.box.PageDelay.Milliseconds()
+	v.Title, v.Text = "Confirmed", "Thank you. You are going back to the shop."
+	if readMessage(t.cres).text("transStatus") != "Y" {
+		v.Title, v.Text, v.Wrong = "Not confirmed", "Your bank has not confirmed this. You are going back to the shop.", true
+	}
+	t.record("acs", "browser", "CRes", t.cres, "")
+	v.Form = t.back("cres", t.encodeCRes(), t.session)
+	return v
+}
+
+// errorPage carries an Erro to the shop as the CRes would travel, in a field of
+// its own: "error", unpadded base64url.
+func (t *transaction) errorPage(e erro, session string) view {
+	e.component, e.version, e.about, e.ids = "A", t.version, "CReq", t.ids
+	e.ids.sdk = ""
+	body := t.box.alter("Erro", e.bytes())
+	t.record("acs", "browser", "Erro", body, "")
+	return view{
+		Name: "leave", Title: "Something went wrong", Scheme: t.dir.scheme.name, Wrong: true,
+		Text:   "Your bank and the shop did not understand each other. You are going back to the shop.",
+		Detail: "Erro " + e.code + ": " + e.detail,
+		After:  t.box.PageDelay.Milliseconds(),
+		Form:   t.back("error", encodeURL(body), clip(session, 1024)),
+	}
+}
+
+// back is the form that goes to the shop.
+func (t *transaction) back(name, value, session string) *form {
+	f := &form{URL: t.areq.text("notificationURL"), Fields: []field{{name, value}}}
+	if session != "" {
+		f.Fields = append(f.Fields, field{"threeDSSessionData", session})
+	}
+	return f
+}
+
+func encodeURL(body []byte) string { return base64.RawURLEncoding.EncodeToString(body) }
+
+func last4(pan string) string { return pan[max(0, len(pan)-4):] }

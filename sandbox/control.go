@@ -1,0 +1,85 @@
+package sandbox
+
+import (
+	"encoding/json"
+	"net/http"
+)
+
+// controlRoutes are for looking and steering. Nothing of the protocol is here.
+//
+//	GET  /exchanges?transID=ID   what passed in a transaction, raw
+//	GET  /transactions           the ids of the latest hundred, newest first
+//	GET  /cards                  the card table
+//	GET  /app?transID=ID         a page that decides a challenge inside an app
+//	POST /app                    transID and result=pass, fail or cancel: the same by program
+//	     /ranges                 the card ranges, see rangeRoutes
+func controlRoutes(s *Sandbox) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /exchanges", s.showExchanges)
+	mux.HandleFunc("GET /transactions", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, http.StatusOK, s.book.latest(100))
+	})
+	mux.HandleFunc("GET /cards", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = w.Write([]byte(CardTable()))
+	})
+	mux.HandleFunc("GET /app", s.showApp)
+	mux.HandleFunc("POST /app", s.decideApp)
+	limited := limitBody(mux)
+	all := http.NewServeMux()
+	s.rangeRoutes(all)
+	all.Handle("/", limited)
+	return all
+}
+
+func (s *Sandbox) showExchanges(w http.ResponseWriter, r *http.Request) {
+	all := s.Received(r.FormValue("transID"))
+	if all == nil {
+		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no transaction with this transID"})
+		return
+	}
+	writeJSON(w, http.StatusOK, all)
+}
+
+// waitingApp is the app challenge that a request means, nil when none waits.
+func (s *Sandbox) waitingApp(r *http.Request) *transaction {
+	if t := s.book.transaction(r.FormValue("transID")); t != nil && t.asks() {
+		return t
+	}
+	return nil
+}
+
+func (s *Sandbox) showApp(w http.ResponseWriter, r *http.Request) {
+	t := s.waitingApp(r)
+	if t == nil {
+		s.fail(w, http.StatusNotFound, "No challenge in an app waits here.", "transID in the address")
+		return
+	}
+	t.mu.Lock()
+	v := t.page()
+	t.mu.Unlock()
+	v.Name, v.Action = "app", "/app?transID="+t.ids.acs
+	s.show(w, http.StatusOK, v)
+}
+
+func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
+	verdicts := map[string]verdict{"pass": passed, "fail": failed, "cancel": cancelled}
+	v, known := verdicts[r.FormValue("result")]
+	if !known {
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail or cancel"})
+		return
+	}
+	t := s.waitingApp(r)
+	if t == nil || !t.end(v) {
+		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge in an app waits under this transID"})
+		return
+	}
+	writeJSON(w, http.StatusOK, map[string]string{"transStatus": v.status})
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client has gone, or reads it
+}

@@ -1,0 +1,178 @@
+package sandbox
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// A directory is one scheme's directory server.
+type directory struct {
+	box       *Sandbox
+	scheme    *scheme
+	url       string
+	server3DS tls.Certificate // what the 3-D Secure server shows here
+	results   *http.Client    // for RReq and Erro to it
+	ranges    *Ranges
+	files     string      // the base of the file of card ranges
+	asked     atomic.Bool // an AReq came before
+}
+
+const maxBody = 256 << 10
+
+func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
+	d := &directory{box: s, scheme: sch}
+	server, err := s.certs.directories.issue(sch.serverName(), s.certs.hosts...)
+	if err != nil {
+		return nil, err
+	}
+	client, err := s.certs.directories.issue(sch.clientName())
+	if err != nil {
+		return nil, err
+	}
+	if d.server3DS, err = s.certs.servers.issue(sch.ownerName()); err != nil {
+		return nil, err
+	}
+	d.results = s.resultsClient(client)
+	l, err := s.listen(d, &tls.Config{
+		Certificates: []tls.Certificate{server},
+		ClientAuth:   tls.RequireAndVerifyClientCert,
+		ClientCAs:    s.certs.servers.pool(),
+		MinVersion:   tls.VersionTLS12,
+	})
+	if err != nil {
+		return nil, err
+	}
+	d.url = l.url + "/"
+	d.ranges = newRanges(d)
+	return d, d.openFiles(server)
+}
+
+// ServeHTTP takes one message of the 3-D Secure server and answers it.
+func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, filePath) {
+		d.serveFile(w, r)
+		return
+	}
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		http.Error(w, "POST an AReq, a PReq or an Erro", http.StatusMethodNotAllowed)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "the message is too large or broken off", http.StatusRequestEntityTooLarge)
+		return
+	}
+	m := readMessage(body)
+	kind := m.text("messageType")
+	d.box.book.note(m.text("threeDSServerTransID"), Exchange{
+		At: d.box.stamp(), From: "server", To: d.name(), Type: kind, Body: string(body),
+	})
+	if kind == "Erro" {
+		d.box.log.Info("the server complains", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
+		return
+	}
+	a := d.answer(r, kind, body, m)
+	if a.ranges {
+		d.serveRanges(w, r, m)
+		return
+	}
+	if a.silent {
+		d.box.log.Debug("silence", "scheme", d.scheme.word)
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler) // anything else would be an answer
+	}
+	d.send(w, m, a)
+}
+
+// An answer is what goes back on the connection, and who waits for what then.
+type answer struct {
+	kind   string
+	body   []byte
+	silent bool
+	ranges bool         // the card ranges, which are written by serveRanges
+	txn    *transaction // begins once the answer has left
+}
+
+func (d *directory) answer(r *http.Request, kind string, body []byte, m received) answer {
+	if fault := d.stranger(r); fault != "" {
+		return d.refuse(m, erro{code: "303", detail: fault})
+	}
+	if e, bad := faults(body, setting{types: []string{"AReq", "PReq"}}); bad {
+		return d.refuse(m, e)
+	}
+	if kind == "PReq" {
+		return answer{ranges: true}
+	}
+	if d.asked.CompareAndSwap(false, true) {
+		select {
+		case <-time.After(d.box.FirstAnswerDelay):
+		case <-r.Context().Done():
+		}
+	}
+	return d.authenticate(body, m)
+}
+
+// stranger says what is wrong with the client's certificate: it is of the right
+// authority, but each directory server knows its own.
+func (d *directory) stranger(r *http.Request) string {
+	if name := d.scheme.ownerName(); r.TLS.PeerCertificates[0].VerifyHostname(name) != nil {
+		return fmt.Sprintf("the client certificate is not the one for %s", d.scheme.word)
+	}
+	return ""
+}
+
+// send writes an answer and lets what comes after it begin.
+func (d *directory) send(w http.ResponseWriter, m received, a answer) {
+	a.body = d.box.alter(a.kind, a.body)
+	d.box.book.note(m.text("threeDSServerTransID"), Exchange{
+		At: d.box.stamp(), From: d.name(), To: "server", Type: a.kind, Body: string(a.body),
+	})
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
+	_, err := w.Write(a.body)
+	if err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil {
+		d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", a.kind, "error", err)
+	}
+	if a.txn != nil {
+		a.txn.begin()
+	}
+}
+
+// refuse answers with an Erro.
+func (d *directory) refuse(m received, e erro) answer {
+	e.component, e.version, e.about = "D", usable(m.text("messageVersion")), m.text("messageType")
+	if e.ids.server = m.text("threeDSServerTransID"); !uuid(e.ids.server) {
+		e.ids.server = ""
+	}
+	if e.ids.sdk = m.text("sdkTransID"); !uuid(e.ids.sdk) {
+		e.ids.sdk = ""
+	}
+	if _, known := message.ParseType(e.about); !known {
+		e.about = ""
+	}
+	d.box.log.Info("refused", "scheme", d.scheme.word, "type", e.about, "code", e.code, "detail", e.detail)
+	return answer{kind: "Erro", body: e.bytes()}
+}
+
+// usable is the version to answer in.
+func usable(version string) string {
+	for _, v := range versions() {
+		if v == version {
+			return v
+		}
+	}
+	return v231
+}
+
+func (d *directory) name() string { return "ds " + d.scheme.word }

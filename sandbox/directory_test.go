@@ -1,0 +1,316 @@
+package sandbox_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"math/big"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/sandbox"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestStartIsFast guards the second in which the whole command has to be ready.
+func TestStartIsFast(t *testing.T) {
+	best := time.Hour
+	for range 3 { // the machine may be busy
+		began := time.Now()
+		start(t, nil)
+		best = min(best, time.Since(began))
+	}
+	if best > 300*time.Millisecond {
+		t.Errorf("Start took %v", best)
+	}
+}
+
+// TestCloseEndsAll closes a sandbox in which everything waits: a silent
+// directory server, a challenge, a decoupled result.
+func TestCloseEndsAll(t *testing.T) {
+	box := start(t, func(s *sandbox.Sandbox) { s.DecoupledDelay = time.Hour })
+	s := newServer(t, box)
+	s.ask(s.areq("2.2.0", "02", "4000000000000172"))
+	s.ask(s.areq("2.2.0", "02", "4000000000000183"))
+	areq := s.areq("2.2.0", "02", "4000000000000163")
+	silent := make(chan error, 1)
+	go func() {
+		_, err := s.post(context.Background(), "visa", areq.json(t))
+		silent <- err
+	}()
+	waitFor(t, box, areq["threeDSServerTransID"].(string), func([]sandbox.Exchange) bool { return true })
+	if err := box.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-silent; err == nil {
+		t.Error("the silent directory server answered")
+	}
+	left := ""
+	if !eventually(func() bool { left = ours(); return left == "" }) {
+		t.Errorf("still running:\n%s", left)
+	}
+}
+
+// ours is a goroutine that runs code of the package, if there is one.
+func ours() string {
+	stacks := make([]byte, 4<<20)
+	stacks = stacks[:runtime.Stack(stacks, true)]
+	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
+		if strings.Contains(stack, "threeds/sandbox.(*") {
+			return stack
+		}
+	}
+	return ""
+}
+
+func TestStartTwice(t *testing.T) {
+	box := start(t, nil)
+	if err := box.Start(); err == nil {
+		t.Error("a second Start went well")
+	}
+	if err := (&sandbox.Sandbox{Listen: "127.0.0.1:8080"}).Start(); err == nil {
+		t.Error("a fixed port went well")
+	}
+	if err := (&sandbox.Sandbox{Listen: "nowhere.invalid:0"}).Start(); err == nil {
+		t.Error("a host that is not here went well")
+	}
+	if err := new(sandbox.Sandbox).Close(); err != nil {
+		t.Errorf("Close before Start: %v", err)
+	}
+}
+
+// TestMutualTLS knocks with the wrong certificates.
+func TestMutualTLS(t *testing.T) {
+	box := start(t, nil)
+	visa, mastercard := box.Directories()[0], box.Directories()[1]
+	post := func(c *http.Client) (*http.Response, error) {
+		t.Cleanup(c.CloseIdleConnections)
+		return c.Post(visa.URL, "application/json", strings.NewReader("{}"))
+	}
+	for name, c := range map[string]*http.Client{
+		"without a certificate": clientWith(visa.ServerCA),
+		"without trust":         clientWith(x509.NewCertPool(), visa.ClientCert),
+		"of another authority":  clientWith(visa.ServerCA, foreign(t)),
+	} {
+		if answer, err := post(c); err == nil {
+			answer.Body.Close()
+			t.Errorf("a client %s got in", name)
+		}
+	}
+	answer, err := post(clientWith(visa.ServerCA, mastercard.ClientCert))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var got members
+	if err := json.NewDecoder(answer.Body).Decode(&got); err != nil || got["errorCode"] != "303" {
+		t.Errorf("the certificate for another scheme: %v, %v; want code 303", got, err)
+	}
+}
+
+// foreign is a client certificate of another sandbox.
+func foreign(t *testing.T) tls.Certificate {
+	return start(t, nil).Directories()[0].ClientCert
+}
+
+func TestHTTP(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	answer, err := s.client("visa").Get(s.directory("visa").URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != "POST" {
+		t.Errorf("GET: %s", answer.Status)
+	}
+	answer, err = s.client("visa").Post(s.directory("visa").URL, "application/json", strings.NewReader(strings.Repeat(" ", 256<<10+1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusRequestEntityTooLarge {
+		t.Errorf("a large body: %s", answer.Status)
+	}
+}
+
+// TestFaults sends what a directory server refuses and looks at how it says so.
+func TestFaults(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	good := func() members { return s.areq("2.2.0", "02", "4000000000000103") }
+	duplicate := strings.Replace(string(good().json(t)), `"mcc"`, `"mcc":"5411","mcc"`, 1)
+	for _, test := range []struct {
+		name, body, code, detail string
+	}{
+		{"no JSON", "{", "101", "Invalid Formatted Message"},
+		{"no object", "[]", "101", "Invalid Formatted Message"},
+		{"no type", "{}", "201", "messageType"},
+		{"unknown type", string(good().with(members{"messageType": "XReq"}).json(t)), "101", "Invalid Message Type"},
+		{"other type", string(good().with(members{"messageType": "ARes"}).json(t)), "101", "Invalid Message for the receiving component"},
+		{"no version", string(good().with(members{"messageVersion": nil}).json(t)), "201", "messageVersion"},
+		{"old version", string(good().with(members{"messageVersion": "1.0.2"}).json(t)), "102", "2.1.0,2.2.0,2.3.1"},
+		{"missing", string(good().with(members{"mcc": nil, "merchantName": nil}).json(t)), "201", "mcc"},
+		{"format", string(good().with(members{"acctNumber": 4000000000000103}).json(t)), "203", "acctNumber"},
+		{"duplicate", duplicate, "204", "mcc"},
+		{"ISO", string(good().with(members{"purchaseCurrency": "999"}).json(t)), "304", "purchaseCurrency"},
+		{"critical extension", string(good().with(members{"messageExtension": []members{{
+			"name": "x", "id": "A0-X", "criticalityIndicator": true, "data": members{"a": "b"},
+		}}}).json(t)), "202", "A0-X"},
+		{"another scheme's card", string(good().with(members{"acctNumber": "5100000000000103"}).json(t)), "305", "acctNumber: not a card of this directory server"},
+		{"results over http", string(good().with(members{"threeDSServerURL": "http://127.0.0.1/"}).json(t)), "203", "threeDSServerURL"},
+		{"the directory server's own", string(good().with(members{"dsTransID": newID()}).json(t)), "203", "dsTransID"},
+	} {
+		raw, err := s.post(t.Context(), "visa", []byte(test.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		valid(t, raw, message.Context{})
+		got := read(t, raw)
+		detail, _ := got["errorDetail"].(string)
+		if got["messageType"] != "Erro" || got["errorCode"] != test.code || !strings.HasPrefix(detail, test.detail) || got["errorComponent"] != "D" {
+			t.Errorf("%s: got %s, want %s %q", test.name, raw, test.code, test.detail)
+		}
+	}
+}
+
+// TestTwice sends an AReq again: an id is good for one.
+func TestTwice(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	for version, code := range map[string]string{"2.1.0": "301", "2.2.0": "301", "2.3.1": "312"} {
+		areq := s.areq(version, "02", "4000000000000103")
+		if got := s.ask(areq); got["transStatus"] != "Y" {
+			t.Errorf("first: %v", got)
+		}
+		if got := s.ask(areq); got["errorCode"] != code {
+			t.Errorf("%s, again: got %v, want code %s", version, got, code)
+		}
+	}
+}
+
+// TestErro posts an Erro: it is taken without a word, and written down.
+func TestErro(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	id := newID()
+	raw, err := s.post(t.Context(), "visa", members{"messageType": "Erro", "threeDSServerTransID": id, "errorCode": 7}.json(t))
+	if err != nil || len(raw) > 0 {
+		t.Errorf("got %q, %v", raw, err)
+	}
+	if all := box.Received(id); len(all) != 1 || all[0].Type != "Erro" || all[0].From != "server" || all[0].To != "ds visa" {
+		t.Errorf("Received = %+v", all)
+	}
+}
+
+func TestRanges(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		for _, d := range s.box.Directories() {
+			preq := members{
+				"messageType": "PReq", "messageVersion": version, "threeDSServerTransID": newID(),
+				"threeDSServerRefNumber": "3DS_LOA_SER_TEST_020200_00001",
+			}
+			ask := func(changes members) (members, []byte) {
+				raw, err := s.post(t.Context(), d.Scheme, preq.with(changes).json(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				valid(t, raw, message.Context{PReq: parse(t, preq.with(changes).json(t))})
+				return read(t, raw), raw
+			}
+			got, raw := ask(nil)
+			if all, _ := got["cardRangeData"].([]any); len(all) != len(d.CardPrefixes) {
+				t.Errorf("%s %s: %s", d.Scheme, version, raw)
+			}
+			for _, prefix := range d.CardPrefixes {
+				if card, _ := s.box.Card(prefix + "000000000103"); card.Scheme != d.Scheme || !strings.Contains(string(raw), prefix+"000000000000") {
+					t.Errorf("%s %s: prefix %s", d.Scheme, version, prefix)
+				}
+			}
+			if got, raw := ask(members{"serialNum": got["serialNum"]}); got["cardRangeData"] != nil || got["messageType"] != "PRes" {
+				t.Errorf("known serial: %s", raw)
+			}
+			if got, raw := ask(members{"serialNum": "999"}); got["errorCode"] != "307" {
+				t.Errorf("unknown serial: %s", raw)
+			}
+		}
+	}
+}
+
+// TestFirstAnswer is slow once.
+func TestFirstAnswer(t *testing.T) {
+	const delay = 30 * time.Millisecond
+	s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.FirstAnswerDelay = delay }))
+	began := time.Now()
+	s.ask(s.areq("2.2.0", "02", "4000000000000103"))
+	if took := time.Since(began); took < delay {
+		t.Errorf("the first answer took %v", took)
+	}
+}
+
+// TestAlter breaks what a directory server sends.
+func TestAlter(t *testing.T) {
+	s := newServer(t, start(t, func(s *sandbox.Sandbox) {
+		s.Alter = func(kind string, body []byte) []byte { return []byte(`{"was":"` + kind + `"}`) }
+	}))
+	if got := s.ask(s.areq("2.2.0", "02", "4000000000000103")); got["was"] != "ARes" {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestSignedContent verifies the JWS as an SDK would.
+func TestSignedContent(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		areq := s.areq(version, "01", "4000000000000170")
+		ares := s.ask(areq)
+		parts := strings.Split(ares["acsSignedContent"].(string), ".")
+		if len(parts) != 3 {
+			t.Fatalf("%d parts", len(parts))
+		}
+		var raw [3][]byte
+		for i, part := range parts {
+			var err error
+			if raw[i], err = base64.RawURLEncoding.DecodeString(part); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var header struct {
+			Alg string   `json:"alg"`
+			X5c [][]byte `json:"x5c"`
+		}
+		if err := json.Unmarshal(raw[0], &header); err != nil || header.Alg != "ES256" {
+			t.Fatalf("header %s: %v", raw[0], err)
+		}
+		cert, err := x509.ParseCertificate(header.X5c[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(box.IssuerCAPEM())
+		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}); err != nil {
+			t.Error(err)
+		}
+		hash := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
+		r, q := new(big.Int).SetBytes(raw[2][:32]), new(big.Int).SetBytes(raw[2][32:])
+		if !ecdsa.Verify(cert.PublicKey.(*ecdsa.PublicKey), hash[:], r, q) {
+			t.Error("the signature is not valid")
+		}
+		content := read(t, raw[1])
+		key, _ := content["sdkEphemPubKey"].(map[string]any)
+		if key["x"] != areq["sdkEphemPubKey"].(members)["x"] || content["acsEphemPubKey"] == nil || content["acsURL"] == nil {
+			t.Errorf("content %s", raw[1])
+		}
+	}
+}

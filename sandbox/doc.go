@@ -1,0 +1,25 @@
+// Package sandbox plays everybody whom a 3-D Secure server talks to: a
+// directory server for each scheme, the issuers behind them, and the pages
+// that a cardholder's browser sees. It is a peer and not a mock: real HTTPS,
+// real mutual TLS, real messages.
+//
+//	box := &sandbox.Sandbox{}
+//	if err := box.Start(); err != nil { … }
+//	defer box.Close()
+//	for _, ds := range box.Directories() { … configure the server under test … }
+//
+// What a card does stands in scenarios/cards.txt, which is program and manual
+// in one. What passed on the wire is told by Received and on the control
+// listener; the protocol listeners speak only the protocol.
+//
+// The directory servers tell of their card ranges in every version: Ranges
+// changes them, generates millions of them, and chooses what goes wrong, out of
+// scenarios/ranges.txt.
+//
+// It shares the package message with the server, to judge what it receives,
+// and nothing else: what it sends is written by its own encoder, so that a
+// mistake of the server's is not made twice.
+//
+// It is not a place to go live on: certificates are made at start, nothing is
+// kept at exit, and nothing it is given leaves the machine.
+package sandbox

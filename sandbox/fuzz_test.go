@@ -1,0 +1,44 @@
+package sandbox
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+)
+
+// FuzzDecode reads what browsers bring. Whatever is read was meant: written
+// again it is the same but for padding and line ends.
+func FuzzDecode(f *testing.F) {
+	for _, seed := range []string{"", "=", "YQ", "YQ==", "YQ=", "Y", "YR", "-_-_", "+/+/", "eyJhIjoxfQ", "YW\r\nJj"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		raw, err := decode(text)
+		if err != nil {
+			return
+		}
+		want := strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(text), "=")
+		if got := base64.RawURLEncoding.EncodeToString(raw); got != want {
+			t.Errorf("decode(%q) = %q", text, raw)
+		}
+	})
+}
+
+// FuzzCards reads card tables. What is read answers for every card.
+func FuzzCards(f *testing.F) {
+	f.Add(cardsText)
+	f.Add("table *\n*03 answer Y; method none; versions 2.1.0")
+	f.Add("table 9* *1\n* last eight <= 5; answer N reason=01")
+	f.Fuzz(func(t *testing.T, text string) {
+		table, err := readCards(text)
+		if err != nil {
+			return
+		}
+		for _, pan := range []string{"4000000000000003", "9000100111111111", "3400000000000", "6200000000000000103"} {
+			found := table.find(pan)
+			if done, ok := found.outcome(pan, false); ok && (done.kind == "" || !found.listed()) {
+				t.Errorf("%s: %+v of %+v", pan, done, found)
+			}
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package sandbox
+
+import (
+	"net/http"
+	"net/url"
+)
+
+// method is the 3DS Method: it tells the shop's page that it has seen the
+// browser.
+func (a *issuer) method(w http.ResponseWriter, r *http.Request) {
+	id, back, fault := a.methodData(r)
+	if fault != "" {
+		a.box.fail(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
+		return
+	}
+	a.box.book.methodRan(id)
+	reply := new(object).put("threeDSServerTransID", id).bytes()
+	a.noteMethod(id, "acs", "browser", reply)
+	a.box.show(w, http.StatusOK, view{
+		Name: "leave", Title: "One moment", Text: "Your bank gets ready.", After: 1,
+		Form: &form{URL: back, Fields: []field{{"threeDSMethodData", encodeURL(reply)}}},
+	})
+}
+
+// silentMethod is a 3DS Method that never comes to its end.
+func (a *issuer) silentMethod(w http.ResponseWriter, r *http.Request) {
+	if _, _, fault := a.methodData(r); fault != "" {
+		a.box.fail(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
+		return
+	}
+	a.box.show(w, http.StatusOK, view{Name: "error", Title: "One moment", Text: "This 3DS Method never answers."})
+}
+
+// methodData reads the form field of the 3DS Method.
+func (a *issuer) methodData(r *http.Request) (id, back, fault string) {
+	raw, err := decode(r.FormValue("threeDSMethodData"))
+	if err != nil {
+		return "", "", "threeDSMethodData is not base64url"
+	}
+	m := readMessage(raw)
+	id, back = m.text("threeDSServerTransID"), m.text("threeDSMethodNotificationURL")
+	if !uuid(id) {
+		return "", "", "threeDSServerTransID is missing or no UUID"
+	}
+	if !webURL(back) {
+		return "", "", "threeDSMethodNotificationURL is missing or no web address"
+	}
+	a.noteMethod(id, "browser", "acs", raw)
+	return id, back, ""
+}
+
+func (a *issuer) noteMethod(id, from, to string, body []byte) {
+	a.box.book.note(id, Exchange{
+		At: a.box.stamp(), From: from, To: to, Type: "threeDSMethodData", Body: string(body),
+	})
+}
+
+// webURL says whether a browser can be sent to text.
+func webURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}

@@ -1,0 +1,145 @@
+package sandbox
+
+import (
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An Exchange is one message that passed between two parties, as it stood on
+// the wire.
+type Exchange struct {
+	At   time.Time `json:"at"`
+	From string    `json:"from"` // "server", "acs", "browser", or "ds" and the scheme
+	To   string    `json:"to"`
+	Type string    `json:"type"`           // messageType; "threeDSMethodData" for the 3DS Method
+	Body string    `json:"body"`           // raw; what a browser carries, with its base64url taken off
+	Note string    `json:"note,omitempty"` // what was wrong with it, or, with no Body, that no answer came
+}
+
+// A book remembers transactions and what passed in them, the newest of them.
+type book struct {
+	keep int
+
+	mu      sync.Mutex
+	pages   map[string]*page // by each of the transaction's ids
+	order   []*page          // oldest first
+	methods map[string]bool  // threeDSServerTransIDs whose 3DS Method has completed
+	ran     []string         // the same, oldest first
+}
+
+// A page is one transaction.
+type page struct {
+	ids []string
+	all []Exchange
+	txn *transaction
+}
+
+func newBook(keep int) *book {
+	return &book{keep: keep, pages: make(map[string]*page), methods: make(map[string]bool)}
+}
+
+// page returns the page of an id and opens one when there is none. The caller
+// holds the lock.
+func (b *book) page(id string) *page {
+	if p := b.pages[id]; p != nil {
+		return p
+	}
+	p := &page{ids: []string{id}}
+	b.pages[id] = p
+	b.order = append(b.order, p)
+	for len(b.order) > b.keep {
+		for _, old := range b.order[0].ids {
+			delete(b.pages, old)
+		}
+		b.order = b.order[1:]
+	}
+	return p
+}
+
+// keepBody is how much of a message is written down.
+const keepBody = 64 << 10
+
+// note writes a message down, or the beginning of a long one. A message without
+// an id is kept nowhere.
+func (b *book) note(id string, e Exchange) {
+	if id == "" {
+		return
+	}
+	if len(e.Body) > keepBody {
+		e.Body = strings.Clone(e.Body[:keepBody])
+		e.Note = strings.TrimPrefix(e.Note+"; only its first 65536 bytes", "; ")
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.page(id)
+	p.all = append(p.all, e)
+}
+
+// open enters a transaction under the server's id. It is false when that id
+// already has one.
+func (b *book) open(t *transaction) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := b.page(t.ids.server)
+	if p.txn != nil {
+		return false
+	}
+	p.txn = t
+	for _, id := range []string{t.ids.ds, t.ids.acs} {
+		p.ids = append(p.ids, id)
+		b.pages[id] = p
+	}
+	return true
+}
+
+// transaction finds one by any of its ids.
+func (b *book) transaction(id string) *transaction {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.pages[id]; p != nil {
+		return p.txn
+	}
+	return nil
+}
+
+func (b *book) exchanges(id string) []Exchange {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if p := b.pages[id]; p != nil {
+		return slices.Clone(p.all)
+	}
+	return nil
+}
+
+// latest is the server's ids of the newest n transactions, newest first.
+func (b *book) latest(n int) []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var ids []string
+	for i := len(b.order) - 1; i >= 0 && len(ids) < n; i-- {
+		ids = append(ids, b.order[i].ids[0])
+	}
+	return ids
+}
+
+// methodRan remembers that the 3DS Method completed for an id, methodDone asks.
+func (b *book) methodRan(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.methods[id] {
+		return
+	}
+	b.methods[id] = true
+	if b.ran = append(b.ran, id); len(b.ran) > b.keep {
+		delete(b.methods, b.ran[0])
+		b.ran = b.ran[1:]
+	}
+}
+
+func (b *book) methodDone(id string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.methods[id]
+}

@@ -1,0 +1,248 @@
+package sandbox_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/sandbox"
+)
+
+// follow sends an AReq and checks the RReq that comes of it.
+func (s *server) follow(areq members, between func(ares members)) (ares members, rreq result) {
+	s.t.Helper()
+	ares = s.ask(areq)
+	if between != nil {
+		between(ares)
+	}
+	rreq = s.result()
+	valid(s.t, rreq.raw, message.Context{AReq: parse(s.t, areq.json(s.t)), ARes: parse(s.t, ares.json(s.t))})
+	for _, name := range []string{"acsTransID", "dsTransID"} {
+		if rreq.message[name] != ares[name] {
+			s.t.Errorf("%s differs between ARes and RReq", name)
+		}
+	}
+	return ares, rreq
+}
+
+// TestAppResults is the challenge in an app, whose result comes by itself or
+// by the control port.
+func TestAppResults(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	decide := func(id, result string) int {
+		answer, err := http.PostForm(box.ControlURL()+"/app", url.Values{"transID": {id}, "result": {result}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		for _, test := range []struct{ end, control, status string }{
+			{"70", "", "Y"}, {"71", "", "N"}, {"72", "pass", "Y"}, {"72", "fail", "N"}, {"72", "cancel", "N"},
+		} {
+			areq := s.areq(version, "01", "40000000000001"+test.end)
+			_, rreq := s.follow(areq, func(ares members) {
+				if test.control == "" {
+					return
+				}
+				if got := decide(ares["acsTransID"].(string), test.control); got != http.StatusOK {
+					t.Errorf("control port: status %d", got)
+				}
+			})
+			if rreq.message["transStatus"] != test.status || rreq.message["interactionCounter"] != "01" || rreq.client != "rreq.visa.sandbox.test" {
+				t.Errorf("%s %v: %s from %s", version, test, rreq.raw, rreq.client)
+			}
+			if cancelled := rreq.message["challengeCancel"] == "01"; cancelled != (test.control == "cancel") {
+				t.Errorf("%s %v: challengeCancel %v", version, test, rreq.message["challengeCancel"])
+			}
+			if test.control != "" && decide(rreq.message["dsTransID"].(string), "pass") != http.StatusNotFound {
+				t.Error("a challenge was decided twice")
+			}
+		}
+	}
+	if decide(newID(), "pass") != http.StatusNotFound || decide(newID(), "maybe") != http.StatusBadRequest {
+		t.Error("the control port takes anything")
+	}
+}
+
+// TestAppPage is the same by hand.
+func TestAppPage(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	areq := s.areq("2.2.0", "01", "4000000000000172")
+	s.follow(areq, func(ares members) {
+		p := get(t, box.ControlURL()+"/app?transID="+ares["acsTransID"].(string))
+		p.guarded()
+		if p.testID("merchant") != "Bicycles & Sons" || !strings.Contains(p.text, `data-testid="pass"`) {
+			t.Errorf("page %s", p.text)
+		}
+		to, err := p.url.Parse(p.action())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := send(t, to.String(), url.Values{"result": {"pass"}}); p.status != http.StatusOK {
+			t.Errorf("status %d", p.status)
+		}
+	})
+}
+
+func TestDecoupled(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	for _, version := range []string{"2.2.0", "2.3.1"} {
+		for _, channel := range []string{"01", "02"} {
+			_, rreq := s.follow(s.areq(version, channel, "5200000000000183"), nil)
+			if rreq.message["transStatus"] != "Y" || rreq.message["eci"] != "02" || rreq.message["interactionCounter"] != nil {
+				t.Errorf("%s", rreq.raw)
+			}
+			if version == "2.2.0" && rreq.message["authenticationType"] != "04" {
+				t.Errorf("authenticationType in %s", rreq.raw)
+			}
+		}
+	}
+}
+
+// TestTimeouts leaves challenges alone.
+func TestTimeouts(t *testing.T) {
+	s := newServer(t, start(t, func(s *sandbox.Sandbox) {
+		s.FirstCReqTimeout, s.StepTimeout = 2*time.Millisecond, 3*time.Millisecond
+	}))
+	for _, test := range []struct{ channel, cancel string }{{"02", "05"}, {"01", "04"}} {
+		_, rreq := s.follow(s.areq("2.2.0", test.channel, "4000000000000172"), nil)
+		if rreq.message["transStatus"] != "N" || rreq.message["transStatusReason"] != "14" || rreq.message["challengeCancel"] != test.cancel {
+			t.Errorf("channel %s: %s", test.channel, rreq.raw)
+		}
+	}
+}
+
+// TestBadRRes answers an RReq badly: the directory server says so.
+func TestBadRRes(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	s.answer = func(m members) (int, []byte) {
+		if m["messageType"] == "Erro" {
+			return http.StatusOK, nil
+		}
+		return http.StatusOK, rres(m).with(members{"acsTransID": newID()}).json(t)
+	}
+	areq := s.areq("2.2.0", "02", "4000000000000183")
+	s.follow(areq, nil)
+	erro := s.result()
+	valid(t, erro.raw, message.Context{})
+	if erro.message["errorCode"] != "301" || erro.message["errorMessageType"] != "RRes" || erro.message["errorComponent"] != "D" {
+		t.Errorf("got %s", erro.raw)
+	}
+}
+
+// TestNoRRes counts how often an RReq is tried.
+func TestNoRRes(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	s.answer = func(members) (int, []byte) { return http.StatusInternalServerError, nil }
+	_, rreq := s.follow(s.areq("2.2.0", "02", "4000000000000183"), nil)
+	id := rreq.message["threeDSServerTransID"].(string)
+	waitFor(t, box, id, func(all []sandbox.Exchange) bool {
+		return strings.Contains(all[len(all)-1].Note, "no answer: status 500")
+	})
+	s.none() // it arrived, so it is not sent again
+
+	// Nobody listens: tried twice, given up.
+	areq := s.areq("2.2.0", "02", "4000000000000183").with(members{"threeDSServerURL": "https://127.0.0.1:1/"})
+	s.ask(areq)
+	waitFor(t, box, areq["threeDSServerTransID"].(string), func(all []sandbox.Exchange) bool {
+		return strings.Contains(all[len(all)-1].Note, "no answer:")
+	})
+	// Not on this machine: not even tried.
+	areq = s.areq("2.2.0", "02", "4000000000000183").with(members{"threeDSServerURL": "https://192.0.2.1/"})
+	s.ask(areq)
+	waitFor(t, box, areq["threeDSServerTransID"].(string), func(all []sandbox.Exchange) bool {
+		return strings.Contains(all[len(all)-1].Note, "not on this machine")
+	})
+}
+
+// waitFor waits until what was recorded is as it should be.
+func waitFor(t *testing.T, box *sandbox.Sandbox, id string, ok func([]sandbox.Exchange) bool) {
+	t.Helper()
+	done := eventually(func() bool {
+		all := box.Received(id)
+		return len(all) > 0 && ok(all)
+	})
+	if !done {
+		t.Fatalf("waited in vain: %+v", box.Received(id))
+	}
+}
+
+// eventually asks until it is so, for some seconds.
+func eventually(ok func() bool) bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for range 5000 {
+		if ok() {
+			return true
+		}
+		<-tick.C
+	}
+	return false
+}
+
+// TestReceived looks at what is remembered, here and on the control port.
+func TestReceived(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	areq := s.areq("2.2.0", "02", "4000000000000183")
+	ares, rreq := s.follow(areq, nil)
+	id := ares["dsTransID"].(string)
+	waitFor(t, box, id, func(all []sandbox.Exchange) bool { return len(all) == 4 })
+	all := box.Received(id)
+	var seen []string
+	for _, e := range all {
+		seen = append(seen, e.From+" "+e.Type+" "+e.To)
+	}
+	want := []string{"server AReq ds visa", "ds visa ARes server", "ds visa RReq server", "server RRes ds visa"}
+	if !slices.Equal(seen, want) {
+		t.Errorf("seen %q, want %q", seen, want)
+	}
+	if all[0].Body != string(areq.json(t)) || all[2].Body != string(rreq.raw) {
+		t.Error("bodies differ from what was on the wire")
+	}
+	var told []sandbox.Exchange
+	answer, err := http.Get(box.ControlURL() + "/exchanges?transID=" + id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&told); err != nil || len(told) != 4 || told[2].Body != all[2].Body {
+		t.Errorf("the control port tells %+v, %v", told, err)
+	}
+	for path, status := range map[string]int{"/exchanges?transID=x": 404, "/transactions": 200, "/cards": 200, "/app?transID=" + id: 404} {
+		answer, err := http.Get(box.ControlURL() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		if answer.StatusCode != status {
+			t.Errorf("GET %s: %s", path, answer.Status)
+		}
+	}
+}
+
+// TestKeep forgets the oldest transactions.
+func TestKeep(t *testing.T) {
+	box := start(t, func(s *sandbox.Sandbox) { s.Keep = 2 })
+	s := newServer(t, box)
+	var ids []string
+	for range 3 {
+		areq := s.areq("2.2.0", "02", "4000000000000103")
+		s.ask(areq)
+		ids = append(ids, areq["threeDSServerTransID"].(string))
+	}
+	if box.Received(ids[0]) != nil || box.Received(ids[1]) == nil || box.Received(ids[2]) == nil {
+		t.Error("the wrong transactions were forgotten")
+	}
+}

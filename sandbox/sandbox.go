@@ -1,0 +1,328 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A Sandbox is one set of directory servers with their issuers. Set fields,
+// then Start; the zero value is ready to start.
+type Sandbox struct {
+	// Listen is where the listeners go: a host and the port 0, since there are
+	// many of them. Empty means 127.0.0.1:0.
+	Listen string
+
+	// Now is the clock that stamps what is recorded and sent. nil means
+	// time.Now.
+	Now func() time.Time
+
+	// Log takes what happens, never a card number. nil means nothing is logged.
+	Log *slog.Logger
+
+	// Nice switches off the habits of real peers that are legal and unwelcome:
+	// unknown members (nested, and null) in every message, padded base64url in
+	// the CRes of some cards.
+	Nice bool
+
+	// FirstAnswerDelay is how long each directory server thinks about its first
+	// AReq: real ones are slow when cold.
+	FirstAnswerDelay time.Duration
+
+	// DecoupledDelay is how long a cardholder takes to answer on another
+	// device. Zero means 5 s.
+	DecoupledDelay time.Duration
+
+	// AppDelay is how long a challenge inside an app takes; there is no SDK
+	// here, so only its result is seen. Zero means 1 s.
+	AppDelay time.Duration
+
+	// PageDelay is how long a page that needs nobody is shown before it sends
+	// itself. Zero means 800 ms.
+	PageDelay time.Duration
+
+	// FirstCReqTimeout and StepTimeout are how long the issuer waits for the
+	// challenge to begin and for each step of it. Zero means 30 s and 10 min.
+	FirstCReqTimeout, StepTimeout time.Duration
+
+	// ResultTimeout is how long a directory server waits for the answer to its
+	// RReq. Zero means 5 s.
+	ResultTimeout time.Duration
+
+	// Outside lets an RReq go to a threeDSServerURL that is not on this
+	// machine.
+	Outside bool
+
+	// Keep is how many transactions are remembered; the oldest are forgotten
+	// first. Zero means 10,000.
+	Keep int
+
+	// Alter, when set, sees every message before a directory server or issuer
+	// sends it and returns what is sent instead: for tests of broken peers. It
+	// is called by several goroutines at once. A PRes, too, is then made whole
+	// before it is sent.
+	Alter func(messageType string, body []byte) []byte
+
+	table       cardTable
+	directories []*directory
+	schemes     map[string]*directory
+	certs       *certificates
+	log         *slog.Logger
+	acs         *issuer
+	book        *book
+	control     *listener
+
+	ctx     context.Context
+	cancel  context.CancelFunc
+	servers []*listener
+	gate    sync.RWMutex   // nothing enters after the end
+	work    sync.WaitGroup // every goroutine and every request in progress
+}
+
+// A Directory is what a 3-D Secure server has to know of one of the directory
+// servers.
+type Directory struct {
+	Scheme       string          // visa mastercard amex jcb upi protectbuy sbn standin
+	URL          string          // takes AReq, PReq and Erro
+	ServerCA     *x509.CertPool  // signed the directory server's certificate
+	ServerCAPEM  []byte          // the same as text
+	ClientCert   tls.Certificate // what the server shows to the directory server
+	ClientCAPEM  []byte          // signed the certificate that an RReq comes with
+	ClientName   string          // the DNS name in that certificate
+	ID           string          // the scheme's RID, which an app's SDK knows it by
+	RefNumber    string          // dsReferenceNumber
+	DSVersions   []string        // the protocol versions it speaks
+	CardPrefixes []string        // its documented ranges begin with these
+}
+
+// Start makes the certificates and opens all listeners. After an error the
+// sandbox is closed.
+func (s *Sandbox) Start() error {
+	if s.ctx != nil {
+		return errors.New("sandbox: started twice")
+	}
+	s.defaults()
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.start(); err != nil {
+		return errors.Join(fmt.Errorf("sandbox: %w", err), s.Close())
+	}
+	return nil
+}
+
+func (s *Sandbox) start() error {
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return err
+	}
+	if port != "0" {
+		return fmt.Errorf("listen %s: the port must be 0, there are several listeners", s.Listen)
+	}
+	if s.table, err = readCards(cardsText); err != nil {
+		return fmt.Errorf("scenarios/cards.txt: %w", err)
+	}
+	if s.certs, err = newCertificates(host); err != nil {
+		return err
+	}
+	s.book = newBook(s.Keep)
+	if s.acs, err = newIssuer(s); err != nil {
+		return err
+	}
+	if s.control, err = s.listen(controlRoutes(s), nil); err != nil {
+		return err
+	}
+	s.schemes = make(map[string]*directory)
+	for i := range schemes {
+		d, err := newDirectory(s, &schemes[i])
+		if err != nil {
+			return err
+		}
+		s.directories = append(s.directories, d)
+		s.schemes[d.scheme.word] = d
+	}
+	return nil
+}
+
+func (s *Sandbox) defaults() {
+	if s.Listen == "" {
+		s.Listen = "127.0.0.1:0"
+	}
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	s.log = s.Log
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if s.Keep == 0 {
+		s.Keep = 10_000
+	}
+	for _, d := range []struct {
+		field *time.Duration
+		value time.Duration
+	}{
+		{&s.DecoupledDelay, 5 * time.Second},
+		{&s.AppDelay, time.Second},
+		{&s.PageDelay, 800 * time.Millisecond},
+		{&s.FirstCReqTimeout, 30 * time.Second},
+		{&s.StepTimeout, 10 * time.Minute},
+		{&s.ResultTimeout, 5 * time.Second},
+	} {
+		if *d.field == 0 {
+			*d.field = d.value
+		}
+	}
+}
+
+// Close ends all listeners, requests and waiting results. Nothing is left.
+func (s *Sandbox) Close() error {
+	if s.ctx == nil {
+		return nil
+	}
+	s.gate.Lock()
+	s.cancel()
+	s.gate.Unlock()
+	var all error
+	for _, l := range s.servers {
+		all = errors.Join(all, l.server.Close())
+	}
+	for _, d := range s.directories {
+		d.results.CloseIdleConnections()
+	}
+	s.work.Wait()
+	for _, d := range s.directories {
+		d.results.CloseIdleConnections()
+	}
+	return all
+}
+
+// Directories tells of each directory server, in a fixed order.
+func (s *Sandbox) Directories() []Directory {
+	var all []Directory
+	for _, d := range s.directories {
+		all = append(all, Directory{
+			Scheme:       d.scheme.word,
+			URL:          d.url,
+			ServerCA:     s.certs.directories.pool(),
+			ServerCAPEM:  s.certs.directories.pem(),
+			ClientCert:   d.server3DS,
+			ClientCAPEM:  s.certs.directories.pem(),
+			ClientName:   d.scheme.clientName(),
+			ID:           d.scheme.rid,
+			RefNumber:    d.scheme.refNumber(),
+			DSVersions:   versions(),
+			CardPrefixes: d.scheme.prefixes,
+		})
+	}
+	return all
+}
+
+// ResultsCert is a certificate for the listener that takes RReq, of an
+// authority that the directory servers trust, for localhost and the host of
+// Listen.
+func (s *Sandbox) ResultsCert() tls.Certificate { return s.certs.results }
+
+// CAPEM is the certificates of all the sandbox's authorities.
+func (s *Sandbox) CAPEM() []byte {
+	var all []byte
+	for _, a := range []*authority{s.certs.directories, s.certs.servers, s.certs.issuers} {
+		all = append(all, a.pem()...)
+	}
+	return all
+}
+
+// IssuerCAPEM is the authority that acsSignedContent is signed under: what an
+// app's SDK trusts.
+func (s *Sandbox) IssuerCAPEM() []byte { return s.certs.issuers.pem() }
+
+// ACSURL is the base of the pages that a browser opens: plain http.
+func (s *Sandbox) ACSURL() string { return s.acs.url }
+
+// ControlURL is the base of the listener for looking and steering.
+func (s *Sandbox) ControlURL() string { return s.control.url }
+
+// Received is what passed between the sandbox and its peers in a transaction,
+// in the order in which it passed. transID may be any of its ids.
+func (s *Sandbox) Received(transID string) []Exchange { return s.book.exchanges(transID) }
+
+// A listener is one open port with the server on it.
+type listener struct {
+	server *http.Server
+	url    string
+}
+
+// listen opens a port, with TLS when conf is given. Requests are known to
+// Close and end with the sandbox.
+func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
+	ln, err := net.Listen("tcp", s.Listen)
+	if err != nil {
+		return nil, err
+	}
+	l := &listener{url: "http://" + address(ln)}
+	if conf != nil {
+		ln = tls.NewListener(ln, conf)
+		l.url = "https://" + address(ln)
+	}
+	l.server = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !s.enter() {
+				panic(http.ErrAbortHandler)
+			}
+			defer s.work.Done()
+			h.ServeHTTP(w, r)
+		}),
+		BaseContext:       func(net.Listener) context.Context { return s.ctx },
+		ReadHeaderTimeout: 10 * time.Second, // and none for the rest: silence lasts as long as the client bears it
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+	s.servers = append(s.servers, l)
+	s.work.Go(func() {
+		if err := l.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+			s.log.Error("sandbox listener ended", "url", l.url, "error", err)
+		}
+	})
+	return l, nil
+}
+
+// address is where a listener can be reached from this machine.
+func address(ln net.Listener) string {
+	at := ln.Addr().(*net.TCPAddr)
+	if at.IP.IsUnspecified() {
+		return fmt.Sprintf("127.0.0.1:%d", at.Port)
+	}
+	return at.String()
+}
+
+// enter lets a request in unless the sandbox is closed.
+func (s *Sandbox) enter() bool {
+	s.gate.RLock()
+	defer s.gate.RUnlock()
+	if s.ctx.Err() != nil {
+		return false
+	}
+	s.work.Add(1)
+	return true
+}
+
+// later runs f after d unless the sandbox is closed, or stop is called, before.
+func (s *Sandbox) later(d time.Duration, f func()) (stop func()) {
+	ctx, stop := context.WithCancel(s.ctx)
+	s.work.Go(func() {
+		defer stop()
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			f()
+		case <-ctx.Done():
+		}
+	})
+	return stop
+}

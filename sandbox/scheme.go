@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"strconv"
+	"strings"
+)
+
+// A scheme is what differs between directory servers: data, and no code.
+type scheme struct {
+	word string // as the requestor's API names it
+	name string // as a cardholder knows it
+	rid  string
+
+	// Electronic commerce indicators: by outcome of a payment, then of an
+	// authentication without one.
+	yes, attempt, no, informational string
+	plainYes, plainNo               string
+
+	// prefixes of the ranges that its PRes has.
+	prefixes []string
+}
+
+var schemes = []scheme{
+	{word: "visa", name: "Visa", rid: "A000000003", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"4000", "4111"}},
+	{word: "mastercard", name: "Mastercard", rid: "A000000004", yes: "02", attempt: "01", no: "00", informational: "06", plainYes: "N2", plainNo: "N0",
+		prefixes: []string{"5105", "5555", "2223"}},
+	{word: "amex", name: "American Express", rid: "A000000025", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"3400", "3782"}},
+	{word: "jcb", name: "JCB", rid: "A000000065", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"3530"}},
+	{word: "upi", name: "UnionPay", rid: "A000000333", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"6200"}},
+	{word: "protectbuy", name: "Discover", rid: "A000000152", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"3600", "6011"}},
+	{word: "sbn", name: "Dankort", rid: "A000000121", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"5019"}},
+	{word: "standin", name: "Stand-in", rid: "A000000999", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		prefixes: []string{"3000", "5000", "6000", "7000"}},
+}
+
+// schemeOf is the scheme that a card number belongs to, by its first digits.
+func schemeOf(pan string) string {
+	first := func(n int) int {
+		v, _ := strconv.Atoi(pan[:min(n, len(pan))])
+		return v
+	}
+	switch two, four := first(2), first(4); {
+	case strings.HasPrefix(pan, "4"):
+		return "visa"
+	case 51 <= two && two <= 55, 2221 <= four && four <= 2720:
+		return "mastercard"
+	case two == 34, two == 37:
+		return "amex"
+	case two == 35:
+		return "jcb"
+	case two == 62:
+		return "upi"
+	case two == 36, two == 38, two == 65, four == 6011:
+		return "protectbuy"
+	case four == 5019:
+		return "sbn"
+	}
+	return "standin"
+}
+
+// eci is what the scheme's issuers put beside a transaction status; a status
+// that is no result yet has none.
+func (s *scheme) eci(status string, payment bool) string {
+	switch status {
+	case "Y":
+		if !payment {
+			return s.plainYes
+		}
+		return s.yes
+	case "A":
+		return s.attempt
+	case "I":
+		return s.informational
+	case "N", "U", "R":
+		if !payment {
+			return s.plainNo
+		}
+		return s.no
+	}
+	return ""
+}
+
+func (s *scheme) serverName() string { return "ds." + s.word + ".sandbox.test" }
+func (s *scheme) clientName() string { return "rreq." + s.word + ".sandbox.test" }
+func (s *scheme) ownerName() string  { return "3dss." + s.word + ".sandbox.test" }
+
+// refNumber and the two of the issuer have the form of EMVCo's numbers.
+func (s *scheme) refNumber() string { return "3DS_LOA_DIS_SNDB_020301_" + s.rid[5:] }
+
+const acsRefNumber = "3DS_LOA_ACS_SNDB_020301_00001"
+
+func (s *scheme) operatorID() string { return "SANDBOX-ACS-" + strings.ToUpper(s.word) }
+
+// versions are the protocol versions that all directory servers speak. Their
+// names sort like the versions themselves.
+func versions() []string { return []string{v210, v220, v231} }
+
+const (
+	v210 = "2.1.0"
+	v220 = "2.2.0"
+	v231 = "2.3.1"
+)

@@ -1,0 +1,153 @@
+package shop
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
+
+// TestAReq holds the AReq of each version and plan against a file that was
+// checked by hand against the field tables.
+func TestAReq(t *testing.T) {
+	for _, version := range versions {
+		for _, plan := range []string{"once", "monthly"} {
+			o := testOrder("4000000000000003")
+			o.Plan = plan
+			o.Browser.Language, o.Browser.ColorDepth = "zh-Hant-TW", 30
+			o.Browser.Accept, o.Browser.IP = "*/*", "::1"
+			o.tidy()
+			a := areq{version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082", time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o}
+			var got bytes.Buffer
+			if err := json.Indent(&got, a.json(), "", "  "); err != nil {
+				t.Fatal(err)
+			}
+			got.WriteByte('\n')
+			file := filepath.Join("testdata", "areq-"+version+"-"+plan+".json")
+			if *update {
+				if err := os.WriteFile(file, got.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("%s differs (-want +got):\n%s", file, diff)
+			}
+		}
+	}
+}
+
+func TestMasked(t *testing.T) {
+	for _, test := range []struct{ in, want string }{
+		{`{"acctNumber":"4000000000000003"}`, `{"acctNumber": "400000******0003"}`},
+		{`{"ACCTNUMBER":"4000000000000003","a":[{"acctNumber":4000000000000003}]}`, `{"ACCTNUMBER": "400000******0003","a": [{"acctNumber": "***"}]}`},
+		{`{"acctNumber":["4000000000000003","12"]}`, `{"acctNumber": ["400000******0003","***"]}`},
+		{`{"acctNumber":"4000 0000 0000 0003"}`, `{"acctNumber": "***"}`},
+		{`{"authenticationValue":"AAABBZEEBgAAAAAAAAQGAAAAAAA=","cardExpiryDate":"2912"}`, `{"authenticationValue": "AAAB…AAA=","cardExpiryDate": "****"}`},
+		{`{"b":1.50,"a":null,"c":true,"u":"<&>"}`, `{"b": 1.50,"a": null,"c": true,"u": "<&>"}`},
+		{`{"a":{},"b":[]}`, `{"a": {},"b": []}`},
+		{`Invalid API Key`, `(15 bytes that are no JSON)`},
+		{`{"a":1}{`, `(8 bytes that are no JSON)`},
+		{strings.Repeat("[", 20000), `(20000 bytes that are no JSON)`},
+	} {
+		got := masked([]byte(test.in))
+		got = strings.NewReplacer("\n", "", "  ", "").Replace(got)
+		if got != test.want {
+			t.Errorf("masked(%.80s) = %s, want %s", test.in, got, test.want)
+		}
+	}
+}
+
+// FuzzMasked: whatever the message, the value of acctNumber does not come out.
+func FuzzMasked(f *testing.F) {
+	f.Add(`{"acctNumber":"4000000000000003"}`)
+	f.Add(`{"a":{"acctNumber":["x",{"b":4000000000000003}]}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		out := masked([]byte(text))
+		var before, after any
+		if json.Unmarshal([]byte(text), &before) != nil {
+			return
+		}
+		if err := json.Unmarshal([]byte(out), &after); err != nil {
+			t.Fatalf("masked(%q) is no JSON: %v", text, err)
+		}
+		if left := unmasked(before, after, false); left != nil {
+			t.Fatalf("masked(%q) has %v", text, left)
+		}
+	})
+}
+
+// unmasked returns a value under a member acctNumber that is the same before
+// and after, nil when there is none.
+func unmasked(before, after any, card bool) any {
+	switch b := before.(type) {
+	case map[string]any:
+		for name, value := range b {
+			if left := unmasked(value, after.(map[string]any)[name], strings.EqualFold(name, "acctNumber")); left != nil {
+				return left
+			}
+		}
+	case []any:
+		for i, value := range b {
+			if left := unmasked(value, after.([]any)[i], card); left != nil {
+				return left
+			}
+		}
+	default:
+		if card && b != nil && b == after && b != "***" {
+			return b
+		}
+	}
+	return nil
+}
+
+// FuzzDecode: whatever was encoded is decoded, and what is decoded has the
+// same bytes when encoded and decoded again.
+func FuzzDecode(f *testing.F) {
+	f.Add("eyJhIjoxfQ")
+	f.Add(" ey JhIjoxfQ== ")
+	f.Fuzz(func(t *testing.T, text string) {
+		if data, err := decode(encode([]byte(text))); err != nil || string(data) != text {
+			t.Fatalf("decode(encode(%q)) = %q, %v", text, data, err)
+		}
+		if data, err := decode(text); err == nil {
+			if again, err := decode(encode(data)); err != nil || !bytes.Equal(again, data) {
+				t.Fatalf("decode(%q) = %q, again %q, %v", text, data, again, err)
+			}
+		}
+	})
+}
+
+func TestWords(t *testing.T) {
+	for w := range endings {
+		if e := endings[w]; e.Title == "" || e.Text == "" {
+			t.Errorf("%s has no words", w)
+		}
+	}
+	for _, test := range []struct {
+		m    message
+		want word
+	}{
+		{message{TransStatus: "D"}, unavailable},
+		{message{TransStatus: "S"}, faulty},
+		{message{TransStatus: ""}, faulty},
+		{message{TransStatus: "U", ChallengeCancel: "06"}, unavailable},
+		{message{TransStatus: "N", ChallengeCancel: "05"}, timedOut},
+		{message{TransStatus: "Y", ChallengeCancel: "01"}, authenticated},
+	} {
+		if got := wordOf(&test.m); got != test.want {
+			t.Errorf("wordOf(%+v) = %s, want %s", test.m, got, test.want)
+		}
+	}
+}

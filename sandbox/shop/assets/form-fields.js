@@ -1,0 +1,99 @@
+// The checkout's form: what the card number means, test cards to click, faults
+// beside their fields, and the data of this browser.
+const $ = (id) => document.getElementById(id);
+
+export function prepareForm() {
+  // A wide window has room for the list of test cards.
+  $("cards").open = matchMedia("(min-width: 40rem)").matches;
+  for (const chip of document.querySelectorAll(".chip")) {
+    chip.addEventListener("click", () => {
+      $("card").value = chip.dataset.card;
+      explain();
+      $("form").scrollIntoView({ block: "nearest" });
+    });
+  }
+  $("card").addEventListener("input", explain);
+  $("plan").addEventListener("change", price);
+  explain();
+  price();
+}
+
+function price() {
+  const monthly = $("plan").value === "monthly";
+  const { dataset } = $("price");
+  $("price").textContent = $("pay-price").textContent = monthly ? dataset.monthly : dataset.single;
+  $("per").hidden = !monthly;
+}
+
+// explain says what the last four digits of the number mean, and marks the
+// test card that it is.
+function explain() {
+  const number = $("card").value.replace(/\D/g, "");
+  for (const chip of document.querySelectorAll(".chip")) {
+    chip.setAttribute("aria-pressed", String(chip.dataset.card.replace(/\D/g, "") === number));
+  }
+  $("card-means").textContent = meaning(number);
+}
+
+function meaning(number) {
+  if (number.length < 13) return "";
+  if (number === "9000100111111111") return "A card that is not enrolled";
+  if (number.startsWith("9000") || number.startsWith("9001")) return "A card of the older table: digits 5 to 8 decide";
+  const last = number.slice(-4);
+  const words = ["a", "b", "c", "d"].map((place, i) => {
+    for (const row of document.querySelectorAll(`dl[data-digit="${place}"] div`)) {
+      if (row.querySelector("dt").textContent === last[i]) return row.querySelector("dd").textContent;
+    }
+    return null;
+  });
+  if (words.includes(null)) return "No test card ends so: expect an error";
+  return `Ends in ${last}: ${words.join(", ")}`;
+}
+
+// fitting is the largest challenge window that this viewport has room for.
+function fitting() {
+  const { innerWidth: w, innerHeight: h } = window;
+  if (w >= 560 && h >= 720) return "03";
+  if (w >= 660 && h >= 500) return "04";
+  return "05";
+}
+
+export function order() {
+  return {
+    card: $("card").value,
+    expiry: $("expiry").value,
+    name: $("name").value,
+    plan: $("plan").value,
+    version: $("version").value,
+    window: $("window").value || fitting(),
+    browser: {
+      javaEnabled: false,
+      language: navigator.language,
+      colorDepth: screen.colorDepth,
+      screenHeight: screen.height,
+      screenWidth: screen.width,
+      tz: new Date().getTimezoneOffset(),
+      userAgent: navigator.userAgent,
+    },
+  };
+}
+
+// showFaults puts each fault beside its field and the focus on the first.
+export function showFaults(faults) {
+  $("form-fault").textContent = faults[""] || "";
+  $("form-fault").hidden = !faults[""];
+  let first = null;
+  for (const name of ["card", "expiry", "name"]) {
+    const input = $(name);
+    const text = faults[name] || "";
+    $(`${name}-fault`).textContent = text;
+    $(`${name}-fault`).hidden = !text;
+    if (text) {
+      input.setAttribute("aria-invalid", "true");
+      first = first || input;
+    } else {
+      input.removeAttribute("aria-invalid");
+    }
+  }
+  if (first) first.focus();
+}

@@ -1,0 +1,73 @@
+// The two frames of the flow: the hidden one of the 3DS Method and the one of
+// the challenge, in its dialog.
+const $ = (id) => document.getElementById(id);
+
+// The attributes that the protocol gives such a frame.
+const sandbox = "allow-forms allow-scripts allow-same-origin";
+
+// notice resolves when the shop's own notification page reports from a frame.
+function noticeFrom(frame, step) {
+  const aborted = new AbortController();
+  const heard = new Promise((resolve) => {
+    addEventListener("message", (event) => {
+      if (event.origin !== location.origin || event.source !== frame.contentWindow) return;
+      if (event.data?.shop === step) resolve("notice");
+    }, { signal: aborted.signal });
+  });
+  return { heard, stop: () => aborted.abort() };
+}
+
+function makeFrame(src, title) {
+  const frame = document.createElement("iframe");
+  frame.setAttribute("sandbox", sandbox);
+  frame.title = title;
+  frame.src = src;
+  return frame;
+}
+
+export function hiddenFrame(src) {
+  const frame = makeFrame(src, "3DS Method");
+  frame.className = "method-frame";
+  frame.setAttribute("aria-hidden", "true");
+  frame.tabIndex = -1;
+  const { heard, stop } = noticeFrom(frame, "method");
+  document.body.append(frame);
+  return { notice: heard, remove: () => { stop(); frame.remove(); } };
+}
+
+// challenge opens the dialog. Its event is "notice" when the cardholder is back
+// and "cancel" when the dialog was closed.
+export function challenge(view) {
+  const dialog = $("dialog");
+  const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank");
+  frame.dataset.testid = "challenge-frame";
+  if (view.version >= "2.3.1") frame.allow = "payment *; publickey-credentials-get *";
+  dialog.dataset.window = view.window;
+  $("dialog-frame").replaceChildren(frame);
+  const { heard, stop } = noticeFrom(frame, "challenge");
+  const aborted = new AbortController();
+  const { signal } = aborted;
+  const cancelled = new Promise((resolve) => {
+    $("dialog-cancel").addEventListener("click", () => resolve("cancel"), { signal });
+    dialog.addEventListener("cancel", (event) => { // the Escape key
+      event.preventDefault();
+      resolve("cancel");
+    }, { signal });
+  });
+  dialog.showModal();
+  $("dialog-title").focus();
+  let noticed = false;
+  return {
+    get event() {
+      if (noticed) return cancelled;
+      return Promise.race([cancelled, heard.then((e) => { noticed = true; return e; })]);
+    },
+    close() {
+      stop();
+      aborted.abort();
+      dialog.close();
+      $("dialog-frame").replaceChildren();
+      $("progress-title").focus();
+    },
+  };
+}

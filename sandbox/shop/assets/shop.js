@@ -1,0 +1,198 @@
+// The checkout. The back end says which state a checkout is in; this page does
+// what the state asks for, again and again, until it is done.
+import { showWire, clearWire } from "./wire.js";
+import { showSteps } from "./steps.js";
+import { challenge, hiddenFrame } from "./frames.js";
+import { prepareForm, order, showFaults } from "./form-fields.js";
+import { showResult } from "./result.js";
+
+const $ = (id) => document.getElementById(id);
+const processing = Number(document.body.dataset.processing);
+const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
+
+// The place of the checkout in this tab, should the bank's page leave its
+// frame or the shopper reload.
+const place = {
+  get: () => sessionStorage.getItem("checkout"),
+  set: (id) => sessionStorage.setItem("checkout", id),
+  clear: () => sessionStorage.removeItem("checkout"),
+};
+
+let began = 0; // when the processing screen was shown
+
+async function call(path, body) {
+  const init = { cache: "no-store" };
+  if (body !== undefined) {
+    init.method = "POST";
+    init.headers = { "Content-Type": "application/json" };
+    init.body = JSON.stringify(body);
+  }
+  const answer = await fetch(path, init);
+  if (answer.status === 404) {
+    place.clear();
+    throw new Error("the checkout is over");
+  }
+  const data = await answer.json();
+  if (data.wire) {
+    showWire(data.wire);
+    showSteps(data);
+  }
+  return data;
+}
+
+const look = (id) => call(`/checkout/${id}`);
+const ask = (id) => call(`/checkout/${id}/result`, {});
+
+// show makes one of the three cards of the left side visible.
+function show(which) {
+  for (const id of ["form", "progress", "result"]) $(id).hidden = id !== which;
+  $("cards").hidden = which !== "form";
+  $("steps").hidden = which === "form";
+}
+
+function working(title, text) {
+  show("progress");
+  if ($("progress-title").textContent !== title) $("progress-title").textContent = title;
+  if ($("progress-text").textContent !== text) $("progress-text").textContent = text;
+}
+
+// watch keeps the panel up to date while a slow call is under way.
+async function watch(id, promise) {
+  let over = false;
+  const end = promise.finally(() => { over = true; });
+  while (!over) {
+    await Promise.race([pause(400), end]);
+    if (!over) await look(id).catch(() => {});
+  }
+  return end;
+}
+
+const steps = {
+  // The 3DS Method: in a hidden frame, until the bank's notice or the limit.
+  async method(view) {
+    const { run, limit, noticed } = view.method;
+    if (run && !noticed) {
+      const frame = hiddenFrame(`/frame/${view.id}/method`);
+      let heard = false;
+      frame.notice.then(() => { heard = true; });
+      const end = performance.now() + limit;
+      while (!heard && performance.now() < end) {
+        await Promise.race([frame.notice, pause(Math.min(500, end - performance.now()))]);
+        if ((await look(view.id)).method.noticed) heard = true;
+      }
+      frame.remove();
+    }
+    return watch(view.id, call(`/checkout/${view.id}/auth`, {}));
+  },
+
+  async asking(view) {
+    await pause(500);
+    return look(view.id);
+  },
+
+  // The challenge: until the notice, the cancel button, or a result that has
+  // come without either (the bank gave up waiting).
+  async challenge(view) {
+    await minimum();
+    working("Waiting for you", "Your bank has a question. Please answer it in the dialog.");
+    const dialog = challenge(view);
+    try {
+      for (let wait = 1500; view.state === "challenge"; wait = Math.min(wait * 1.2, 5000)) {
+        const event = await Promise.race([dialog.event, pause(wait)]);
+        if (event === "cancel") return await call(`/checkout/${view.id}/cancel`, {});
+        view = event === "notice" ? await look(view.id) : await ask(view.id);
+      }
+      return view;
+    } finally {
+      dialog.close();
+    }
+  },
+
+  async returned(view) {
+    working(view.canceled ? "Cancelling" : "Fetching the result", "One moment, please.");
+    return poll(view, 200, 2000);
+  },
+
+  async decoupled(view) {
+    await minimum();
+    working("Approve in your bank's app", view.info || "Your bank asks you to approve this payment on another device. This page goes on by itself.");
+    return poll(view, 1000, 5000);
+  },
+};
+
+async function poll(view, wait, longest) {
+  const { state } = view;
+  while (view.state === state) {
+    await pause(wait);
+    view = await ask(view.id);
+    wait = Math.min(wait * 1.5, longest);
+  }
+  return view;
+}
+
+// minimum waits until the processing screen was to be seen for long enough.
+const minimum = () => pause(Math.max(0, began + processing - performance.now()));
+
+async function drive(view) {
+  place.set(view.id);
+  began = performance.now();
+  working("Checking with your bank", "This takes a few seconds. Please stay on this page.");
+  $("scheme").hidden = !view.scheme;
+  $("scheme").textContent = view.scheme || "";
+  $("progress-title").focus();
+  while (view.state !== "done") {
+    if (!steps[view.state]) throw new Error("a state that this page does not know");
+    view = await steps[view.state](view);
+  }
+  await minimum();
+  place.clear();
+  show("result");
+  showResult(view.ending);
+}
+
+// lost says that the back end did not answer, or no longer knows the checkout.
+// Otherwise a reload goes on with it.
+function lost(error) {
+  console.error(error);
+  show("form");
+  showFaults({ "": place.get() ? "The shop did not answer. Reload the page to go on where you were, or pay again." : "This checkout took too long and is over. Please pay again." });
+  $("pay").disabled = false;
+}
+
+async function pay() {
+  $("pay").disabled = true;
+  showFaults({});
+  clearWire();
+  try {
+    const view = await call("/checkout", order());
+    if (view.faults) {
+      showFaults(view.faults);
+    } else {
+      await drive(view);
+    }
+    $("pay").disabled = false;
+  } catch (error) {
+    lost(error);
+  }
+}
+
+async function resume(id) {
+  let view;
+  try {
+    view = await look(id);
+  } catch {
+    return; // nothing to go on with
+  }
+  await drive(view).catch(lost);
+}
+
+prepareForm();
+$("form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  pay();
+});
+$("again").addEventListener("click", () => {
+  show("form");
+  $("card").focus();
+});
+if (place.get()) resume(place.get());

@@ -1,0 +1,51 @@
+// The list of steps: what is over, what is under way, what was left out.
+const order = ["starting", "method", "asking", "challenge", "returned", "done"];
+
+function set(step, state, outcome) {
+  const row = document.querySelector(`#steps li[data-step="${step}"]`);
+  row.dataset.state = state;
+  const out = row.querySelector(".outcome");
+  if (out.textContent !== outcome) out.textContent = outcome;
+}
+
+const has = (view, name) => view.wire.some((m) => m.name === name);
+
+export function showSteps(view) {
+  const at = view.state === "decoupled" ? order.indexOf("challenge") : order.indexOf(view.state);
+  const started = Boolean(view.version);
+  set("check", started ? "over" : "stopped", started ? `${view.scheme || "enrolled"}, version ${view.version}` : "no");
+  set("method", ...method(view, at));
+  set("auth", ...authentication(view));
+  set("challenge", ...challenge(view));
+  set("result", ...result(view));
+}
+
+function method(view, at) {
+  if (!view.method) return ["skipped", "not reached"];
+  const { run, noticed, compInd } = view.method;
+  if (at <= order.indexOf("method")) return ["active", run ? (noticed ? "answered" : "waiting for the bank") : "none"];
+  return [run ? "over" : "skipped", { Y: "answered (Y)", N: "no answer in time (N)", U: "none for this card (U)" }[compInd] || ""];
+}
+
+function authentication(view) {
+  if (has(view, "ARes")) {
+    const { transStatus } = JSON.parse(view.wire.find((m) => m.name === "ARes").body);
+    return ["over", `transStatus ${transStatus}`];
+  }
+  if (view.state === "asking") return ["active", "asking the bank"];
+  return view.state === "done" ? ["stopped", has(view, "AReq") ? "no answer" : "not reached"] : ["", ""];
+}
+
+function challenge(view) {
+  if (view.state === "challenge") return ["active", "your turn"];
+  if (view.state === "decoupled") return ["active", "on another device"];
+  if (!has(view, "CReq")) return view.state === "done" ? ["skipped", "none"] : ["", ""];
+  if (view.canceled) return ["stopped", "closed by you"];
+  return ["over", has(view, "CRes") ? "answered" : "over"];
+}
+
+function result(view) {
+  if (view.state === "returned") return ["active", "fetching"];
+  if (view.state === "done") return [view.ending.good ? "over" : "stopped", view.ending.word];
+  return ["", ""];
+}

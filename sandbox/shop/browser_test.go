@@ -1,0 +1,278 @@
+package shop
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+)
+
+// A tab is a real browser at a shop's page.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	bank *bank
+	shop *Shop
+	url  string
+}
+
+// open starts a shop and shows it in a browser. set may change the shop before.
+func open(t *testing.T, set func(*Shop)) *tab {
+	t.Helper()
+	ctx := browsertest.NewBrowser(t)
+	b := newBank(t)
+	s := b.shop()
+	s.CancelWait = 500 * time.Millisecond
+	if set != nil {
+		set(s)
+	}
+	base, err := s.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	tb := &tab{t, ctx, b, s, base}
+	tb.do(browsertest.View(1280, 800, "light"), chromedp.Navigate(base))
+	return tb
+}
+
+func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
+	tb.t.Helper()
+	if err := chromedp.Do(tb.ctx, steps...); err != nil {
+		browsertest.Screenshot(tb.t, tb.ctx, "shop-failed-"+strings.ReplaceAll(tb.t.Name(), "/", "-"))
+		tb.t.Fatal(err)
+	}
+}
+
+func id(name string) chromedp.CSS { return chromedp.CSS(`[data-testid="` + name + `"]`) }
+
+func (tb *tab) shot(name string) {
+	tb.t.Helper()
+	browsertest.Screenshot(tb.t, tb.ctx, "shop-"+name)
+}
+
+// pay types a card number and presses the button.
+func (tb *tab) pay(card string) {
+	tb.t.Helper()
+	tb.do(
+		chromedp.WaitVisible(id("pay")),
+		chromedp.SetValue(id("card-number"), card),
+		chromedp.Click(id("pay")),
+	)
+}
+
+func (tb *tab) text(name string) string {
+	tb.t.Helper()
+	text, err := chromedp.Run(tb.ctx, chromedp.TextContent(id(name)))
+	if err != nil {
+		tb.t.Fatal(err)
+	}
+	return strings.TrimSpace(text)
+}
+
+func (tb *tab) is(expression string) {
+	tb.t.Helper()
+	ok, err := chromedp.Run(tb.ctx, chromedp.Evaluate[bool](expression))
+	if err != nil || !ok {
+		tb.t.Errorf("%s: %t, %v", expression, ok, err)
+	}
+}
+
+// ends waits for the result and compares its word, status and ECI.
+func (tb *tab) ends(w word, status, eci string) {
+	tb.t.Helper()
+	tb.do(chromedp.WaitVisible(id("result-word")))
+	if got := [3]string{tb.text("result-word"), tb.text("result-status"), tb.text("result-eci")}; got != [3]string{string(w), status, eci} {
+		tb.t.Errorf("the result is %q, want %q", got, [3]string{string(w), status, eci})
+	}
+	tb.is(`document.activeElement.id === "result-title"`)
+}
+
+// wire compares the names on the panel, but for questions that were too early:
+// how many there are depends on the machine.
+func (tb *tab) wire(want ...string) {
+	tb.t.Helper()
+	got, err := chromedp.Run(tb.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("[data-testid=wire-message]")].map((m) => m.dataset.name).filter((n) => n !== "Result?" && n !== "Erro")`))
+	if err != nil || strings.Join(got, ", ") != strings.Join(want, ", ") {
+		tb.t.Errorf("the wire panel has %q, want %q; %v", got, want, err)
+	}
+}
+
+// bankPage waits for the bank's page in the dialog and returns its frame.
+func (tb *tab) bankPage() *chromedp.Node {
+	tb.t.Helper()
+	frame := browsertest.ForeignFrame(tb.t, tb.ctx, `[data-testid="challenge-frame"]`)
+	tb.do(chromedp.WaitVisible(id("approve"), chromedp.FromNode(frame)))
+	return frame
+}
+
+// inChallenge presses a button of the bank's page.
+func (tb *tab) inChallenge(button string) {
+	tb.t.Helper()
+	tb.do(chromedp.Click(id(button), chromedp.FromNode(tb.bankPage())))
+}
+
+func TestBrowserFrictionless(t *testing.T) {
+	tb := open(t, nil)
+	tb.shot("home")
+	tb.pay("4000000000000003")
+	tb.ends(authenticated, "Y", "05")
+	tb.wire("Card check", "CRD", "3DS Method data", "3DS Method notice", "AReq", "ARes")
+	if got := tb.text("method-state"); got != "answered (Y)" {
+		t.Errorf("method-state %q, want answered (Y)", got)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("[data-testid=wire-message] details")[5].open = true`))
+	tb.shot("frictionless")
+	areq, _ := tb.bank.lastCall("/auth")
+	if areq["browserJavascriptEnabled"] != true || areq["browserScreenWidth"] == "" || areq["browserIP"] != "127.0.0.1" {
+		t.Errorf("browser data: %v", areq)
+	}
+}
+
+func TestBrowserChallenge(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("4000000000000072")
+	tb.bankPage()
+	tb.is(`document.activeElement.id === "dialog-title"`)
+	tb.is(`document.querySelector("dialog iframe").offsetWidth === 500 && document.querySelector("dialog iframe").offsetHeight === 600`)
+	tb.is(`document.querySelector("dialog iframe").getAttribute("sandbox") === "allow-forms allow-scripts allow-same-origin"`)
+	tb.is(`document.querySelector("dialog iframe").getAttribute("allow") === "payment *; publickey-credentials-get *"`)
+	tb.shot("challenge")
+	tb.inChallenge("approve")
+	tb.ends(authenticated, "Y", "05")
+	tb.wire("Card check", "CRD", "3DS Method data", "3DS Method notice", "AReq", "ARes", "CReq", "CRes", "RReq")
+	tb.shot("challenge-result")
+}
+
+func TestBrowserChallengeDenied(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("4000000000000072")
+	tb.inChallenge("deny")
+	tb.ends(failed, "N", "none")
+	tb.shot("failed")
+}
+
+// TestBrowserCancel: by button and by Escape.
+func TestBrowserCancel(t *testing.T) {
+	tb := open(t, nil)
+	for _, cancel := range []chromedp.Action[chromedp.Void]{chromedp.Click(id("challenge-cancel")), chromedp.KeyEvent("\x1b")} {
+		tb.pay("4000000000000172")
+		tb.do(chromedp.WaitVisible(id("challenge-frame")), cancel)
+		tb.ends(cancelled, "none", "none")
+		tb.is(`!document.querySelector("dialog").open && !document.querySelector("iframe")`)
+		tb.shot("cancelled")
+		tb.do(chromedp.Click(id("again")))
+	}
+}
+
+// TestBrowserChallengeGivenUp: the bank tells the 3DS server, nobody tells the
+// page; the dialog closes all the same.
+func TestBrowserChallengeGivenUp(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("4000000000000172")
+	tb.do(chromedp.WaitVisible(id("challenge-frame")))
+	areq, _ := tb.bank.lastCall("/auth")
+	tb.bank.finish(areq["threeDSServerTransID"].(string), "N", "04")
+	tb.ends(timedOut, "N", "none")
+	tb.is(`!document.querySelector("dialog").open`)
+	tb.shot("timed-out")
+}
+
+func TestBrowserMethodSilent(t *testing.T) {
+	tb := open(t, func(s *Shop) { s.MethodLimit = 300 * time.Millisecond })
+	tb.pay("4000000000000203")
+	tb.ends(authenticated, "Y", "05")
+	if got := tb.text("method-state"); got != "no answer in time (N)" {
+		t.Errorf("method-state %q, want no answer in time (N)", got)
+	}
+	if areq, _ := tb.bank.lastCall("/auth"); areq["threeDSCompInd"] != "N" {
+		t.Errorf("threeDSCompInd %v, want N", areq["threeDSCompInd"])
+	}
+	tb.shot("method-silent")
+}
+
+func TestBrowserDecoupled(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("4000000000000183")
+	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("progress-text").textContent.includes("app of your bank")`))
+	tb.shot("decoupled")
+	areq, _ := tb.bank.lastCall("/auth")
+	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
+	tb.ends(authenticated, "Y", "05")
+}
+
+// TestBrowserReload: a reload in the middle of a challenge goes on with it.
+func TestBrowserReload(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("4000000000000172")
+	tb.do(chromedp.WaitVisible(id("challenge-frame")), chromedp.Reload())
+	tb.inChallenge("approve")
+	tb.ends(authenticated, "Y", "05")
+}
+
+// TestBrowserKeyboard goes through a payment without a mouse.
+func TestBrowserKeyboard(t *testing.T) {
+	tb := open(t, nil)
+	tb.do(chromedp.Focus(id("card-number")), chromedp.KeyEvent("\r"), chromedp.WaitVisible(id("challenge-frame")))
+	tb.bankPage()
+	tb.do(chromedp.KeyEvent("\t"))
+	tb.is(`document.activeElement.id === "dialog-cancel"`)
+	tb.do(chromedp.KeyEvent("\t"))
+	tb.is(`document.activeElement.tagName === "IFRAME"`)
+	tb.do(chromedp.KeyEvent("\r"))
+	tb.ends(authenticated, "Y", "05")
+}
+
+func TestBrowserFaults(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("12")
+	tb.do(chromedp.WaitVisible(chromedp.CSS("#card-fault")))
+	tb.is(`document.activeElement.id === "card"`)
+	tb.shot("faults")
+	tb.pay("9000100111111111")
+	tb.ends(notEnrolled, "none", "none")
+	tb.shot("not-enrolled")
+	tb.do(chromedp.Click(id("again")))
+	tb.pay("4000000000000063")
+	tb.ends(faulty, "none", "none")
+	if got := tb.text("result-error"); !strings.HasPrefix(got, "405 from S:") {
+		t.Errorf("result-error %q, want 405 from S", got)
+	}
+	tb.shot("error")
+}
+
+// TestBrowserLooks takes the pictures for people to look at, and holds what
+// can be measured: nothing wider than the screen, targets of 44 pixels.
+func TestBrowserLooks(t *testing.T) {
+	tb := open(t, nil)
+	for _, look := range []struct {
+		width, height int64
+		scheme        string
+	}{{390, 844, "light"}, {390, 844, "dark"}, {820, 1180, "light"}, {1280, 800, "light"}, {1280, 800, "dark"}, {320, 640, "light"}} {
+		name := fmt.Sprintf("look-%dx%d-%s-", look.width, look.height, look.scheme)
+		narrow := func() {
+			t.Helper()
+			tb.is(`document.documentElement.scrollWidth <= innerWidth`)
+			tb.is(`[...document.querySelectorAll("button, input, select, summary")].filter((e) => e.offsetHeight > 0 && e.offsetHeight < 44).length === 0`)
+		}
+		tb.do(browsertest.View(look.width, look.height, look.scheme), chromedp.Navigate(tb.url), chromedp.WaitVisible(id("pay")))
+		browsertest.FullScreenshot(t, tb.ctx, "shop-"+name+"home")
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("cards").open = true`))
+		narrow()
+		browsertest.FullScreenshot(t, tb.ctx, "shop-"+name+"cards")
+		tb.pay("4000000000000072")
+		tb.bankPage()
+		narrow()
+		tb.shot(name + "challenge")
+		tb.inChallenge("approve")
+		tb.ends(authenticated, "Y", "05")
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("[data-testid=wire-message] details")[5].open = true`))
+		narrow()
+		browsertest.FullScreenshot(t, tb.ctx, "shop-"+name+"result")
+	}
+}

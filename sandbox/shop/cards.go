@@ -1,0 +1,47 @@
+package shop
+
+// A testCard is an example that the page offers to click.
+type testCard struct {
+	Number string
+	Says   string
+	Group  string
+}
+
+// testCards are the examples on the page. Any number of 13 to 19 digits is a
+// test card; its last four digits decide.
+var testCards = []testCard{
+	{"4000 0000 0000 0003", "Approved at once", "Without a question"},
+	{"4000 0000 0000 0103", "Approved, no 3DS Method", "Without a question"},
+	{"4000 0000 0000 0203", "Approved, 3DS Method never answers", "Without a question"},
+	{"5200 0000 0000 0023", "Attempted", "Without a question"},
+	{"4000 0000 0000 0013", "Not authenticated", "Without a question"},
+	{"4000 0000 0000 0033", "Rejected by the issuer", "Without a question"},
+	{"4000 0000 0000 0053", "Could not be checked", "Without a question"},
+	{"4000 0000 0000 0043", "For information only", "Without a question"},
+	{"4000 0000 0000 0072", "Your bank asks, you answer", "With a challenge"},
+	{"5200 0000 0000 0070", "Passes by itself", "With a challenge"},
+	{"4000 0000 0000 0071", "Fails by itself", "With a challenge"},
+	{"4000 0000 0000 0083", "Approve on another device", "With a challenge"},
+	{"4000 0000 0000 0063", "Directory server is silent", "Trouble"},
+	{"9000 1001 1111 1111", "Not enrolled", "Trouble"},
+}
+
+// firstCard is in the form when the page opens.
+const firstCard = "4000 0000 0000 0072"
+
+// A digit is one of the last four of a card number, and what its values mean.
+type digit struct {
+	Place string
+	About string
+	Means []meaning
+}
+
+type meaning struct{ Value, Says string }
+
+var digits = []digit{
+	{"a", "Versions", []meaning{{"0", "all versions"}, {"1", "2.1.0 only"}, {"2", "2.2.0 only"}, {"3", "2.3.1 only"}}},
+	{"b", "3DS Method", []meaning{{"0", "with 3DS Method"}, {"1", "no 3DS Method"}, {"2", "3DS Method never answers"}}},
+	{"c", "Outcome", []meaning{{"0", "authenticated (Y)"}, {"1", "not authenticated (N)"}, {"2", "attempted (A)"}, {"3", "rejected (R)"},
+		{"4", "informational (I)"}, {"5", "unavailable (U)"}, {"6", "directory server silent"}, {"7", "challenge"}, {"8", "decoupled"}}},
+	{"d", "How", []meaning{{"3", "frictionless"}, {"0", "passes by itself"}, {"1", "fails by itself"}, {"2", "you decide"}}},
+}

@@ -1,0 +1,128 @@
+package shop
+
+import (
+	"sync"
+	"time"
+)
+
+// A state says what a checkout waits for. The page does what the state asks
+// for and knows nothing else.
+type state string
+
+const (
+	starting  state = "starting"  // the answer to /preauth
+	method    state = "method"    // the page to run the 3DS Method, if any, and to go on
+	asking    state = "asking"    // the answer to /auth
+	challenge state = "challenge" // the cardholder, in the bank's page
+	returned  state = "returned"  // the result, the cardholder being back
+	decoupled state = "decoupled" // the result, the cardholder being elsewhere
+	done      state = "done"      // nothing
+)
+
+// next lists the arrows between states. Every state may end.
+var next = map[state][]state{
+	starting:  {method},
+	method:    {asking},
+	asking:    {challenge, decoupled},
+	challenge: {returned},
+}
+
+// A checkout is one attempt to pay.
+type checkout struct {
+	id      string // for the page
+	session string // for the ACS, as threeDSSessionData
+	began   time.Time
+
+	mu       sync.Mutex
+	state    state
+	order    order // the card number is gone once /auth was answered
+	base     string
+	scheme   string
+	version  string
+	transID  string
+	method   methodRun
+	ares     message
+	creq     []byte // made once: a reloaded frame posts the same bytes
+	info     string // what the bank wants the cardholder to read
+	deadline time.Time
+	polling  bool     // a call of /postauth is under way
+	canceled bool     // by the cardholder, in the shop's dialog
+	erro     *message // that the ACS sent instead of a CRes
+	ending   *ending
+	wire     wire
+}
+
+// methodRun is how the 3DS Method went.
+type methodRun struct {
+	url     string
+	limit   time.Duration
+	started bool   // the frame was loaded
+	noticed bool   // the ACS said that it is through
+	compInd string // what the AReq said of it
+}
+
+// to moves the checkout on and reports whether its state has such an arrow.
+// The caller holds the lock.
+func (c *checkout) to(s state) bool {
+	for _, allowed := range next[c.state] {
+		if allowed == s {
+			c.state = s
+			return true
+		}
+	}
+	return false
+}
+
+// end settles how the checkout went; the first ending stays. The caller holds
+// the lock.
+func (c *checkout) end(e ending) {
+	if c.state == done {
+		return
+	}
+	if e.Erro != nil {
+		for _, text := range []*string{&e.Erro.Code, &e.Erro.Component, &e.Erro.Description, &e.Erro.Detail} {
+			*text = c.wire.hide(maskDigits(*text))
+		}
+	}
+	c.state, c.ending = done, &e
+	c.order.Card = ""
+}
+
+// view is all that the page is told.
+type view struct {
+	ID       string      `json:"id"`
+	State    state       `json:"state"`
+	Scheme   string      `json:"scheme,omitempty"`
+	Version  string      `json:"version,omitempty"`
+	Method   *methodView `json:"method,omitempty"`
+	Window   string      `json:"window,omitempty"`
+	Size     *size       `json:"size,omitempty"`
+	Info     string      `json:"info,omitempty"`
+	Canceled bool        `json:"canceled,omitempty"`
+	Ending   *ending     `json:"ending,omitempty"`
+	Wire     []exchange  `json:"wire"`
+}
+
+type methodView struct {
+	Run     bool   `json:"run"` // there is a 3DS Method to run
+	Limit   int64  `json:"limit"`
+	Noticed bool   `json:"noticed"`
+	CompInd string `json:"compInd,omitempty"`
+}
+
+func (c *checkout) view() view {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v := view{
+		ID: c.id, State: c.state, Scheme: c.scheme, Version: c.version, Info: c.info,
+		Canceled: c.canceled, Ending: c.ending, Wire: c.wire.all(),
+	}
+	if c.version != "" {
+		v.Method = &methodView{c.method.url != "", c.method.limit.Milliseconds(), c.method.noticed, c.method.compInd}
+	}
+	if c.state == challenge {
+		s := windows[c.order.Window]
+		v.Window, v.Size = c.order.Window, &s
+	}
+	return v
+}

@@ -1,0 +1,37 @@
+package shop
+
+import (
+	"encoding/base64"
+	"errors"
+	"strings"
+)
+
+// encode writes base64url without padding, the form that the protocol asks
+// for. ACSs fail on any other.
+func encode(data []byte) string { return base64.RawURLEncoding.EncodeToString(data) }
+
+var errNotBase64 = errors.New("not base64")
+
+// standard turns the URL alphabet into the other one and drops line breaks.
+var standard = strings.NewReplacer("-", "+", "_", "/", "\r", "", "\n", "", "\t", "")
+
+// decode reads what ACSs really send: either alphabet, with padding or
+// without, with white space in it. A space may also be a plus sign that a form
+// lost: it is one when the value makes sense only so.
+func decode(text string) ([]byte, error) {
+	text = strings.TrimRight(standard.Replace(text), "= ")
+	data, err := base64.RawStdEncoding.DecodeString(strings.ReplaceAll(text, " ", ""))
+	if err == nil && (isObject(data) || !strings.Contains(text, " ")) {
+		return data, nil
+	}
+	data, err = base64.RawStdEncoding.DecodeString(strings.ReplaceAll(strings.TrimLeft(text, " "), " ", "+"))
+	if err != nil {
+		return nil, errNotBase64
+	}
+	return data, nil
+}
+
+func isObject(data []byte) bool {
+	t := strings.TrimSpace(string(data))
+	return strings.HasPrefix(t, "{") && strings.HasSuffix(t, "}")
+}

@@ -1,0 +1,293 @@
+package shop
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxOrder bounds what the page may send.
+const maxOrder = 16 << 10
+
+// begin opens a checkout: it asks the 3DS server for the card's versions and
+// chooses one. Answers with the view of the checkout, or with what to correct.
+func (s *Shop) begin(w http.ResponseWriter, r *http.Request) {
+	var o order
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&o); err != nil {
+		writeJSON(w, http.StatusBadRequest, faults{"": "The order could not be read."})
+		return
+	}
+	if bad := o.tidy(); len(bad) > 0 {
+		writeJSON(w, http.StatusUnprocessableEntity, faults(bad))
+		return
+	}
+	o.Browser.see(r)
+	c, err := s.till.open()
+	if err != nil {
+		w.Header().Set("Retry-After", "60")
+		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
+		return
+	}
+	c.order, c.base = o, s.base(r)
+	c.wire.key, c.wire.card = s.APIKey, o.Card
+	s.preauth(r.Context(), c)
+	writeJSON(w, http.StatusOK, c.view())
+}
+
+// faults are what the shopper has to correct, by field; "" is the whole.
+type faults map[string]string
+
+func (f faults) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]map[string]string{"faults": f})
+}
+
+// see fills in what the back end alone sees of the browser.
+func (b *browser) see(r *http.Request) {
+	b.Accept = strings.Join(r.Header.Values("Accept"), ",")
+	if b.Accept == "" {
+		b.Accept = "*/*"
+	}
+	if b.UserAgent == "" {
+		b.UserAgent = r.UserAgent()
+	}
+	b.IP = r.RemoteAddr
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		b.IP = host
+	}
+}
+
+func (s *Shop) preauth(ctx context.Context, c *checkout) {
+	sent := compose([]member{{"acctNumber", c.order.Card}})
+	got, err := s.api.call(ctx, "/preauth", sent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wire.add(s.Now(), "Card check", partyShop, partyServer, sent, "POST /preauth")
+	if !s.recorded(c, "/preauth", got, err) {
+		return
+	}
+	crd := &got.message
+	switch {
+	case crd.MessageType == "Erro" && crd.ErrorCode == "305":
+		e := endWithErro(crd)
+		e.Word, e.Title, e.Text = notEnrolled, endings[notEnrolled].Title, endings[notEnrolled].Text
+		c.end(e)
+		return
+	case crd.MessageType == "Erro":
+		c.end(endWithErro(crd))
+		return
+	case crd.MessageType != "CRD" || crd.ServerTransID == "":
+		c.end(endWithFault("The 3DS server answered the card check with something else than a CRD."))
+		return
+	}
+	c.scheme, c.transID, c.version = crd.Scheme, crd.ServerTransID, c.order.Version
+	if c.version == "" {
+		c.version = highest(crd)
+	}
+	if c.version == "" {
+		c.end(endWithFault("Directory server, ACS, 3DS server and shop have no protocol version in common."))
+		return
+	}
+	c.method.url, _ = methodURL(crd, c.version)
+	if !isWeb(c.method.url) {
+		c.method.url = ""
+	}
+	c.method.limit = s.methodLimit(c.version)
+	c.to(method)
+	s.till.name(c, c.transID)
+}
+
+// recorded puts an answer of the API on the wire panel and reports whether it
+// is a message; otherwise the checkout has ended. The caller holds the lock.
+func (s *Shop) recorded(c *checkout, operation string, got answer, err error) bool {
+	if len(got.raw) > 0 {
+		name := got.message.MessageType
+		if name == "" {
+			name = "No message"
+		}
+		c.wire.add(s.Now(), name, partyServer, partyShop, got.raw, "")
+	}
+	if err == nil {
+		return true
+	}
+	s.Log.Warn("shop: call of the 3DS server", "operation", operation, "error", err)
+	if errors.Is(err, errNotMessage) {
+		c.end(endWithFault("The 3DS server's answer is not a message. Is the API key the right one, and the address?"))
+	} else {
+		c.end(endWithFault("The 3DS server cannot be reached."))
+	}
+	return false
+}
+
+// methodLimit is the time that the 3DS Method has.
+func (s *Shop) methodLimit(version string) time.Duration {
+	switch {
+	case s.MethodLimit > 0:
+		return s.MethodLimit
+	case version >= "2.3.1":
+		return 5 * time.Second
+	}
+	return 10 * time.Second
+}
+
+// authenticate sends the AReq. The page calls it when the 3DS Method is over,
+// one way or the other; a second call changes nothing.
+func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout) {
+	c.mu.Lock()
+	if !c.to(asking) {
+		c.mu.Unlock()
+		writeJSON(w, http.StatusOK, c.view())
+		return
+	}
+	c.method.compInd = c.method.outcome()
+	request := areq{c.version, c.transID, c.method.compInd, c.base, s.Now(), c.order}
+	sent := request.json()
+	c.wire.add(s.Now(), "AReq", partyShop, partyServer, sent, "POST /auth")
+	c.mu.Unlock()
+
+	// A page that goes away must not take the answer with it: the transaction
+	// is under way, and a reload shows how it went.
+	got, err := s.api.call(context.WithoutCancel(r.Context()), "/auth", sent)
+
+	c.mu.Lock()
+	c.order.Card = ""
+	if s.recorded(c, "/auth", got, err) {
+		s.answered(c, &got.message)
+	}
+	c.wire.card = ""
+	c.mu.Unlock()
+	writeJSON(w, http.StatusOK, c.view())
+}
+
+// outcome is the threeDSCompInd of a method run.
+func (m *methodRun) outcome() string {
+	switch {
+	case m.url == "":
+		return "U"
+	case m.noticed:
+		return "Y"
+	}
+	return "N"
+}
+
+// answered does what an ARes asks for. The caller holds the lock.
+func (s *Shop) answered(c *checkout, ares *message) {
+	switch {
+	case ares.MessageType == "Erro":
+		c.end(endWithErro(ares))
+		return
+	case ares.MessageType != "ARes" || ares.ServerTransID != c.transID:
+		c.end(endWithFault("The 3DS server answered the AReq with something else than its ARes."))
+		return
+	}
+	c.ares, c.info = *ares, string(ares.CardholderInfo)
+	switch ares.TransStatus {
+	case "C":
+		if !isWeb(ares.ACSURL) {
+			c.end(endWithFault("The ARes asks for a challenge and names no address for it."))
+			return
+		}
+		c.creq = c.challengeRequest()
+		c.wire.add(s.Now(), "CReq", partyBrowser, partyACS, c.creq, "form field creq, posted from the challenge frame")
+		c.deadline = s.Now().Add(s.ChallengeLimit)
+		c.to(challenge)
+	case "D":
+		c.deadline = s.Now().Add(s.CheckoutAge)
+		c.to(decoupled)
+	default:
+		c.end(endWithStatus(ares))
+	}
+}
+
+// challengeRequest is the CReq. The caller holds the lock.
+func (c *checkout) challengeRequest() []byte {
+	return compose([]member{
+		{"messageType", "CReq"},
+		{"messageVersion", c.version},
+		{"threeDSServerTransID", c.transID},
+		{"acsTransID", c.ares.ACSTransID},
+		{"challengeWindowSize", c.order.Window},
+	})
+}
+
+// cancel is the cardholder closing the dialog. The ACS cannot be told: only
+// its own page has a way to cancel. So the shop waits a little, in case a
+// result is on its way, and then calls it a day.
+func (s *Shop) cancel(w http.ResponseWriter, _ *http.Request, c *checkout) {
+	c.mu.Lock()
+	if c.to(returned) {
+		c.canceled = true
+		c.deadline = s.Now().Add(s.CancelWait)
+	}
+	c.mu.Unlock()
+	writeJSON(w, http.StatusOK, c.view())
+}
+
+// show tells the page where the checkout stands.
+func (s *Shop) show(w http.ResponseWriter, _ *http.Request, c *checkout) {
+	writeJSON(w, http.StatusOK, c.view())
+}
+
+// result asks the 3DS server for the result, once. The page calls it again
+// and again while it waits; the deadline is kept here.
+func (s *Shop) result(w http.ResponseWriter, r *http.Request, c *checkout) {
+	c.mu.Lock()
+	waits := c.state == challenge || c.state == returned || c.state == decoupled
+	mine := waits && !c.polling
+	c.polling = c.polling || mine
+	c.mu.Unlock()
+	if mine {
+		s.postauth(r.Context(), c)
+	}
+	writeJSON(w, http.StatusOK, c.view())
+}
+
+func (s *Shop) postauth(ctx context.Context, c *checkout) {
+	sent := compose([]member{{"threeDSServerTransID", c.transID}})
+	got, err := s.api.call(ctx, "/postauth", sent)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.polling = false
+	if c.state == done {
+		return
+	}
+	m := &got.message
+	name := m.MessageType
+	if name == "" {
+		name = "No message"
+	}
+	c.wire.ask(s.Now(), "Result?", "POST /postauth", sent, name, got.raw, "")
+	switch {
+	case err == nil && m.MessageType == "RReq" && m.ServerTransID == c.transID:
+		c.end(endWithStatus(m))
+	case err == nil && m.MessageType == "Erro" && m.ErrorCode != "305" && m.ErrorCode != "403":
+		c.end(endWithErro(m))
+	case errors.Is(err, errNotMessage):
+		c.end(endWithFault("The 3DS server's answer is not a message."))
+	case s.Now().After(c.deadline): // 305: nothing yet; 403 and a lost call: for the moment
+		c.end(c.lateness())
+	}
+}
+
+// lateness is the ending when no result came in time. The caller holds the
+// lock.
+func (c *checkout) lateness() ending {
+	switch {
+	case c.erro != nil:
+		return endWithErro(c.erro)
+	case c.canceled:
+		return endWith(cancelled)
+	case c.state == returned:
+		return endWith(missing)
+	}
+	return endWith(timedOut)
+}
+
+func writeJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(marshal(v)) // the browser may be gone
+}

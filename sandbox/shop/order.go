@@ -1,0 +1,84 @@
+package shop
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// The one product.
+const (
+	productName     = "Fjord Over-Ear"
+	productAmount   = "12900" // in minor units
+	productCurrency = "978"   // EUR
+	productExponent = "2"
+	productPrice    = "€129.00"
+
+	monthlyAmount = "1290"
+	monthlyPrice  = "€12.90"
+)
+
+// An order is what the page sends when the shopper pays.
+type order struct {
+	Card    string  `json:"card"`
+	Expiry  string  `json:"expiry"` // MM/YY
+	Name    string  `json:"name"`
+	Plan    string  `json:"plan"`    // "once" or "monthly"
+	Version string  `json:"version"` // "" for the highest one possible
+	Window  string  `json:"window"`  // 01-05
+	Browser browser `json:"browser"`
+}
+
+// browser is what only JavaScript in the page can tell.
+type browser struct {
+	JavaEnabled  bool   `json:"javaEnabled"`
+	Language     string `json:"language"`
+	ColorDepth   int    `json:"colorDepth"`
+	ScreenHeight int    `json:"screenHeight"`
+	ScreenWidth  int    `json:"screenWidth"`
+	TZ           int    `json:"tz"` // minutes, as getTimezoneOffset gives them
+	UserAgent    string `json:"userAgent"`
+
+	// What the back end sees of the request.
+	Accept string `json:"-"`
+	IP     string `json:"-"`
+}
+
+var expiry = regexp.MustCompile(`^(0[1-9]|1[0-2])\s*/?\s*([0-9]{2})$`)
+
+// tidy brings an order into the form that messages want and returns what the
+// shopper has to correct, by the name of the field.
+func (o *order) tidy() map[string]string {
+	faults := make(map[string]string)
+	o.Card = strings.NewReplacer(" ", "", "-", "").Replace(o.Card)
+	if strings.Trim(o.Card, "0123456789") != "" || len(o.Card) < 13 || len(o.Card) > 19 {
+		faults["card"] = "A card number has 13 to 19 digits."
+	}
+	if m := expiry.FindStringSubmatch(strings.TrimSpace(o.Expiry)); m != nil {
+		o.Expiry = m[2] + m[1]
+	} else {
+		faults["expiry"] = "Month and year, such as 12/29."
+	}
+	o.Name = strings.TrimSpace(o.Name)
+	if n := utf8.RuneCountInString(o.Name); n < 2 || n > 45 {
+		faults["name"] = "2 to 45 characters, as printed on the card."
+	}
+	if o.Plan != "once" && o.Plan != "monthly" {
+		faults["plan"] = "Once or monthly."
+	}
+	if _, known := windows[o.Window]; !known {
+		faults["window"] = "One of the five window sizes."
+	}
+	if o.Version != "" && !isVersion(o.Version) {
+		faults["version"] = "2.1.0, 2.2.0 or 2.3.1."
+	}
+	return faults
+}
+
+// A size of the challenge window in CSS pixels; zero is all there is.
+type size struct {
+	Width  int `json:"width"`
+	Height int `json:"height"`
+}
+
+var windows = map[string]size{"01": {250, 400}, "02": {390, 400}, "03": {500, 600}, "04": {600, 400}, "05": {}}

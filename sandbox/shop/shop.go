@@ -1,0 +1,197 @@
+package shop
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Shop is the demonstration merchant. Set the fields, then call Start, or
+// serve Handler yourself; do not change the fields afterwards.
+type Shop struct {
+	API    string       // base URL of the 3DS server's API, required
+	APIKey string       // the merchant's key; never leaves the back end
+	Client *http.Client // for calls to the API; nil: one with a limit of 15 s
+	Log    *slog.Logger // nil: discards
+
+	// PublicURL is where browsers and ACSs reach the shop, without a slash at
+	// the end. Empty: taken from the Host of each request, which is a name of
+	// the loopback interface or the request is refused.
+	PublicURL string
+
+	// MethodLimit is how long the page waits for the 3DS Method. Zero: what
+	// the protocol gives, 10 s and in 2.3.1 5 s.
+	MethodLimit time.Duration
+	// ChallengeLimit is how long the dialog may stay open. Zero: 11 minutes,
+	// which is the ACS's 10 and time for its result to arrive.
+	ChallengeLimit time.Duration
+	// ResultWait is how long the shop asks for the result after the cardholder
+	// has come back from the challenge. Zero: 30 s.
+	ResultWait time.Duration
+	// CancelWait is the same after the cardholder closed the dialog. Zero: 3 s.
+	CancelWait time.Duration
+	// Processing is how long the processing screen stays at the least. Zero:
+	// 2 s, which is what the protocol asks for.
+	Processing time.Duration
+
+	// MaxCheckouts bounds the checkouts that are kept at a time, zero: 1000.
+	// Each is forgotten CheckoutAge after it began, zero: 30 minutes.
+	MaxCheckouts int
+	CheckoutAge  time.Duration
+
+	Now func() time.Time // nil: time.Now
+
+	once    sync.Once
+	handler http.Handler
+	api     *client
+	till    *till
+	server  *http.Server
+	served  chan struct{} // closed when server.Serve has returned
+}
+
+// Handler returns the shop's pages and what they call.
+func (s *Shop) Handler() http.Handler {
+	s.once.Do(s.build)
+	return s.handler
+}
+
+func (s *Shop) build() {
+	setDefault(&s.Log, slog.New(slog.DiscardHandler))
+	setDefault(&s.ChallengeLimit, 11*time.Minute)
+	setDefault(&s.ResultWait, 30*time.Second)
+	setDefault(&s.CancelWait, 3*time.Second)
+	setDefault(&s.Processing, 2*time.Second)
+	setDefault(&s.MaxCheckouts, 1000)
+	setDefault(&s.CheckoutAge, 30*time.Minute)
+	if s.Now == nil {
+		s.Now = time.Now
+	}
+	s.api = newClient(s.API, s.APIKey, s.Client)
+	s.till = newTill(s.MaxCheckouts, s.CheckoutAge, s.Now)
+
+	own := http.NewServeMux() // only for the shop's own pages
+	own.HandleFunc("POST /checkout", s.begin)
+	own.HandleFunc("GET /checkout/{id}", s.onCheckout((*Shop).show))
+	own.HandleFunc("POST /checkout/{id}/auth", s.onCheckout((*Shop).authenticate))
+	own.HandleFunc("POST /checkout/{id}/result", s.onCheckout((*Shop).result))
+	own.HandleFunc("POST /checkout/{id}/cancel", s.onCheckout((*Shop).cancel))
+
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.home)
+	mux.HandleFunc("GET /static/{name}", s.static)
+	mux.HandleFunc("GET /frame/{id}/method", s.onCheckout((*Shop).methodFrame))
+	mux.HandleFunc("GET /frame/{id}/challenge", s.onCheckout((*Shop).challengeFrame))
+	mux.HandleFunc("POST /notify/method", s.methodNotice)
+	mux.HandleFunc("POST /notify/challenge", s.challengeNotice)
+	mux.Handle("/checkout", http.NewCrossOriginProtection().Handler(own))
+	mux.Handle("/checkout/", http.NewCrossOriginProtection().Handler(own))
+	s.handler = s.guard(mux)
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// policy is the Content-Security-Policy of every answer. The hosts of ACSs
+// cannot be known, so frames and the forms inside them may go anywhere; all
+// else is the shop's own.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"form-action 'self' http: https:; frame-src 'self' http: https:; frame-ancestors 'self'; base-uri 'none'"
+
+// guard sets the headers that every answer has, and refuses requests for hosts
+// that are not the shop's: a page elsewhere whose name was made to resolve to
+// this machine must not reach it.
+func (s *Shop) guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		if !s.ours(r.Host) {
+			http.Error(w, "This shop answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// ours reports whether a Host header names the shop.
+func (s *Shop) ours(host string) bool {
+	if public, err := url.Parse(s.PublicURL); err == nil && public.Host != "" && strings.EqualFold(host, public.Host) {
+		return true
+	}
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.TrimSuffix(strings.ToLower(strings.Trim(name, "[]")), ".")
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.IsLoopback()
+}
+
+// base is the address under which this request's browser knows the shop.
+func (s *Shop) base(r *http.Request) string {
+	if s.PublicURL != "" {
+		return strings.TrimSuffix(s.PublicURL, "/")
+	}
+	return "http://" + r.Host
+}
+
+// Start serves the shop on an address such as 127.0.0.1:0 until Close, and
+// returns its URL.
+func (s *Shop) Start(listen string) (string, error) {
+	l, err := net.Listen("tcp", listen)
+	if err != nil {
+		return "", err
+	}
+	s.server = &http.Server{
+		Handler:           s.Handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       15 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    32 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	s.served = make(chan struct{})
+	go func() {
+		defer close(s.served)
+		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			s.Log.Error("shop: serving ended", "error", err)
+		}
+	}()
+	if s.PublicURL != "" {
+		return strings.TrimSuffix(s.PublicURL, "/"), nil
+	}
+	return "http://" + l.Addr().String(), nil
+}
+
+// Close stops what Start began. It gives requests in flight two seconds.
+func (s *Shop) Close() error {
+	if s.server == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	err := s.server.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = s.server.Close()
+	}
+	<-s.served
+	s.api.close()
+	return err
+}

@@ -1,0 +1,282 @@
+package shop
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTillLimit(t *testing.T) {
+	now := time.Now()
+	s := newBank(t).shop()
+	s.MaxCheckouts, s.CheckoutAge, s.Now = 3, time.Minute, func() time.Time { return now }
+	p := &page{t: t, shop: s}
+	begin := func() int {
+		return p.do("POST", "/checkout", "application/json", string(marshal(testOrder("4000000000000003")))).StatusCode
+	}
+	for i, want := range []int{200, 200, 200, 503, 503} {
+		if got := begin(); got != want {
+			t.Errorf("checkout %d: status %d, want %d", i+1, got, want)
+		}
+	}
+	now = now.Add(time.Minute - 1)
+	if got := begin(); got != 503 {
+		t.Errorf("just before the first is old: status %d, want 503", got)
+	}
+	now = now.Add(1)
+	if got := begin(); got != 200 {
+		t.Errorf("the first being old: status %d, want 200", got)
+	}
+	if n := len(s.till.byID) + len(s.till.alias); n != 3 {
+		t.Errorf("%d entries after the sweep, want 3: the checkout, its session, its transaction", n)
+	}
+}
+
+func TestCheckoutAge(t *testing.T) {
+	now := time.Now()
+	s := newBank(t).shop()
+	s.Now = func() time.Time { return now }
+	p := &page{t: t, shop: s}
+	v := p.post("/checkout", testOrder("4000000000000003"))
+	now = now.Add(30*time.Minute - 1)
+	if res := p.do("GET", "/checkout/"+v.ID, "", ""); res.StatusCode != 200 {
+		t.Errorf("just before 30 minutes: status %d, want 200", res.StatusCode)
+	}
+	now = now.Add(1)
+	if res := p.do("GET", "/checkout/"+v.ID, "", ""); res.StatusCode != 404 {
+		t.Errorf("after 30 minutes: status %d, want 404", res.StatusCode)
+	}
+}
+
+func TestOrderFaults(t *testing.T) {
+	good := testOrder("4000 0000-0000 0003")
+	for _, test := range []struct {
+		name string
+		make func(*order)
+		want string // field at fault, "" for none
+	}{
+		{"good", func(*order) {}, ""},
+		{"card of 12", func(o *order) { o.Card = "400000000003" }, "card"},
+		{"card of 13", func(o *order) { o.Card = "4000000000003" }, ""},
+		{"card of 19", func(o *order) { o.Card = "4000000000000000003" }, ""},
+		{"card of 20", func(o *order) { o.Card = "40000000000000000003" }, "card"},
+		{"card with a letter", func(o *order) { o.Card = "400000000000000x" }, "card"},
+		{"no month 13", func(o *order) { o.Expiry = "13/29" }, "expiry"},
+		{"expiry without slash", func(o *order) { o.Expiry = "1229" }, ""},
+		{"name of 1", func(o *order) { o.Name = " A " }, "name"},
+		{"name of 45", func(o *order) { o.Name = strings.Repeat("é", 45) }, ""},
+		{"name of 46", func(o *order) { o.Name = strings.Repeat("é", 46) }, "name"},
+		{"window 06", func(o *order) { o.Window = "06" }, "window"},
+		{"version 2.0.0", func(o *order) { o.Version = "2.0.0" }, "version"},
+		{"plan", func(o *order) { o.Plan = "" }, "plan"},
+	} {
+		o := good
+		test.make(&o)
+		bad := o.tidy()
+		if _, named := bad[test.want]; named != (test.want != "") || len(bad) > 1 {
+			t.Errorf("%s: faults %v, want %q", test.name, bad, test.want)
+		}
+	}
+	if good.tidy(); good.Card != "4000000000000003" || good.Expiry != "2912" {
+		t.Errorf("card %s, expiry %s, want digits and YYMM", good.Card, good.Expiry)
+	}
+}
+
+func TestHost(t *testing.T) {
+	s := newBank(t).shop()
+	s.PublicURL = "https://shop.example/"
+	for _, test := range []struct {
+		host string
+		want int
+	}{
+		{"127.0.0.1", 200},
+		{"127.0.0.1:8082", 200},
+		{"127.8.9.10:1", 200},
+		{"[::1]:8082", 200},
+		{"[::1]", 200},
+		{"localhost:8082", 200},
+		{"LOCALHOST", 200},
+		{"localhost.:8082", 200},
+		{"shop.localhost:8082", 200},
+		{"shop.example", 200},
+		{"shop.example:444", 421},
+		{"", 421},
+		{"evil.example:8082", 421},
+		{"127.0.0.1.evil.example", 421},
+		{"localhost.evil.example", 421},
+		{"notlocalhost", 421},
+		{"10.0.0.1", 421},
+		{"0.0.0.0:8082", 421},
+		{"2130706433", 421},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Host = test.host
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		if w.Code != test.want {
+			t.Errorf("Host %q: status %d, want %d", test.host, w.Code, test.want)
+		}
+	}
+}
+
+// TestOtherOrigins: a page elsewhere cannot use the checkout of this one, but
+// the ACS may notify.
+func TestOtherOrigins(t *testing.T) {
+	s := newBank(t).shop()
+	for _, test := range []struct {
+		target string
+		want   int
+	}{{"/checkout", http.StatusForbidden}, {"/checkout/x/auth", http.StatusForbidden}, {"/notify/challenge", http.StatusNotFound}} {
+		r := httptest.NewRequest("POST", "http://127.0.0.1"+test.target, strings.NewReader("{}"))
+		r.Header.Set("Origin", "http://evil.example")
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		w := httptest.NewRecorder()
+		s.Handler().ServeHTTP(w, r)
+		if w.Code != test.want {
+			t.Errorf("%s: status %d, want %d", test.target, w.Code, test.want)
+		}
+	}
+}
+
+// TestHeaders: every answer, of whatever status, carries the policy.
+func TestHeaders(t *testing.T) {
+	p := &page{t: t, shop: newBank(t).shop()}
+	v := p.toAuth(testOrder("4000000000000072"))
+	for _, test := range []struct {
+		method, target string
+		want           int
+	}{
+		{"GET", "/", 200},
+		{"GET", "/static/shop.css", 200},
+		{"GET", "/static/shop.html", 404},
+		{"GET", "/static/..%2fshop.go", 404},
+		{"GET", "/nowhere", 404},
+		{"DELETE", "/", 405},
+		{"GET", "/checkout/" + v.ID, 200},
+		{"GET", "/checkout/unknown", 404},
+		{"POST", "/checkout", 400},
+		{"GET", "/frame/" + v.ID + "/challenge", 200},
+		{"GET", "/frame/" + v.ID + "/method", 409},
+		{"POST", "/notify/method", 400},
+		{"POST", "/notify/challenge", 404},
+	} {
+		res := p.do(test.method, test.target, "application/x-www-form-urlencoded", "")
+		if res.StatusCode != test.want {
+			t.Errorf("%s %s: status %d, want %d", test.method, test.target, res.StatusCode, test.want)
+		}
+		for name, want := range map[string]string{
+			"Content-Security-Policy": policy,
+			"X-Content-Type-Options":  "nosniff",
+			"Cache-Control":           "no-store",
+			"Referrer-Policy":         "no-referrer",
+		} {
+			if got := res.Header.Get(name); got != want {
+				t.Errorf("%s %s: %s %q, want %q", test.method, test.target, name, got, want)
+			}
+		}
+	}
+}
+
+// TestKeyStaysInside: nothing that reaches a browser has the API key or the
+// card number in it, even when the 3DS server writes them into its errors.
+func TestKeyStaysInside(t *testing.T) {
+	for _, card := range []string{"4000000000000003", "4000000000000063", "4000000000000072", "9000100111111111"} {
+		bank := newBank(t)
+		bank.echo = " " + testKey + " " + card
+		p := &page{t: t, shop: bank.shop()}
+		p.do("GET", "/", "", "")
+		v := p.toAuth(testOrder(card))
+		p.do("GET", "/frame/"+v.ID+"/challenge", "", "")
+		p.do("POST", "/checkout/"+v.ID+"/result", "application/json", "{}")
+		p.do("GET", "/checkout/"+v.ID, "", "")
+		for _, secret := range []string{testKey, card} {
+			if strings.Contains(p.seen.String(), secret) {
+				t.Errorf("%s: %s reached the browser", card, secret)
+			}
+		}
+		for _, call := range bank.calls {
+			if call.key != testKey {
+				t.Errorf("%s: %s without the key", card, call.path)
+			}
+		}
+	}
+}
+
+func TestServerTrouble(t *testing.T) {
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("APIKey") != "" {
+			t.Error("the key went along with a redirect")
+		}
+	}))
+	defer elsewhere.Close()
+	for name, handler := range map[string]http.HandlerFunc{
+		"wrong key": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Invalid API Key", http.StatusUnauthorized)
+		},
+		"redirect": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
+		"hung up":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"other JSON":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"a":1}`)) },
+		"wrong types": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"messageType":1}`)) },
+		"too large":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) },
+		"no version": func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte(`{"messageType":"CRD","threeDSServerTransID":"x"}`))
+		},
+	} {
+		server := httptest.NewServer(handler)
+		p := &page{t: t, shop: &Shop{API: server.URL, APIKey: testKey}}
+		if v := p.post("/checkout", testOrder("4000000000000003")); v.State != done || v.Ending.Word != faulty || v.Ending.Text == "" {
+			t.Errorf("%s: %s, %+v", name, v.State, v.Ending)
+		}
+		server.Close()
+	}
+}
+
+func TestStartClose(t *testing.T) {
+	s := newBank(t).shop()
+	base, err := s.Start("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.Get(base + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 200 {
+		t.Errorf("status %d, want 200", res.StatusCode)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := http.Get(base + "/"); err == nil {
+		t.Error("still there after Close")
+	}
+}
+
+func TestHighest(t *testing.T) {
+	for _, test := range []struct {
+		ds, acs, server []string
+		want            string
+	}{
+		{versions, versions, versions, "2.3.1"},
+		{[]string{"2.2.0", "2.3.1"}, []string{"2.1.0", "2.3.1"}, versions, "2.3.1"},
+		{versions, []string{"2.1.0", "2.3.1"}, []string{"2.1.0", "2.2.0"}, "2.1.0"},
+		{[]string{"2.2.0"}, versions, versions, "2.2.0"},
+		{[]string{"2.2.0"}, []string{"2.1.0"}, versions, ""},
+		{versions, nil, versions, ""},
+		{append(versions, "2.4.0"), append(versions, "2.4.0"), append(versions, "2.4.0"), "2.3.1"},
+	} {
+		crd := &message{DSVersions: test.ds, ServerVersions: test.server}
+		for _, v := range test.acs {
+			crd.ACSVersions = append(crd.ACSVersions, acsVersion{Version: v})
+		}
+		if got := highest(crd); got != test.want {
+			t.Errorf("highest(%v, %v, %v) = %q, want %q", test.ds, test.acs, test.server, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package shop
+
+import (
+	"crypto/rand"
+	"errors"
+	"sync"
+	"time"
+)
+
+// A till keeps the checkouts that are going on, in memory, bounded in number
+// and in age.
+type till struct {
+	max int
+	age time.Duration
+	now func() time.Time
+
+	mu    sync.Mutex
+	byID  map[string]*checkout
+	alias map[string]*checkout // by what other parties know: session data, transaction id
+}
+
+func newTill(max int, age time.Duration, now func() time.Time) *till {
+	return &till{max: max, age: age, now: now, byID: make(map[string]*checkout), alias: make(map[string]*checkout)}
+}
+
+var errFull = errors.New("too many checkouts at a time")
+
+// open begins a checkout under a fresh id, which nobody can guess: whoever
+// has it, has the checkout. Other parties get to know the session instead.
+func (t *till) open() (*checkout, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.byID) >= t.max {
+		t.sweep()
+	}
+	if len(t.byID) >= t.max {
+		return nil, errFull
+	}
+	c := &checkout{id: rand.Text(), session: rand.Text(), began: t.now(), state: starting}
+	t.byID[c.id], t.alias[c.session] = c, c
+	return c, nil
+}
+
+// sweep forgets what is too old. The caller holds the lock.
+func (t *till) sweep() {
+	for id, c := range t.byID {
+		if t.old(c) {
+			delete(t.byID, id)
+		}
+	}
+	for id, c := range t.alias {
+		if t.old(c) {
+			delete(t.alias, id)
+		}
+	}
+}
+
+func (t *till) old(c *checkout) bool { return t.now().Sub(c.began) >= t.age }
+
+// name makes a checkout known to notices under the id of its transaction.
+func (t *till) name(c *checkout, transID string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.alias[transID] = c
+}
+
+// find returns the checkout with an id, nil when there is none (any more).
+func (t *till) find(id string) *checkout { return t.get(t.byID, id) }
+
+// notified returns the checkout that a notice is for, by session data or
+// transaction id, nil when there is none.
+func (t *till) notified(alias string) *checkout { return t.get(t.alias, alias) }
+
+func (t *till) get(from map[string]*checkout, id string) *checkout {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := from[id]
+	if c == nil || t.old(c) {
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,175 @@
+package shop
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// An exchange is one message of the flow as the wire panel shows it.
+type exchange struct {
+	Number int       `json:"number"`
+	Name   string    `json:"name"` // "AReq", "3DS Method data"
+	From   string    `json:"from"`
+	To     string    `json:"to"`
+	At     time.Time `json:"at"`
+	Note   string    `json:"note,omitempty"`
+	Times  int       `json:"times"` // more than once for questions that were repeated
+	Body   string    `json:"body"`  // indented, masked
+}
+
+// The parties of the flow, as the panel calls them.
+const (
+	partyBrowser = "browser"
+	partyShop    = "shop"
+	partyServer  = "3DS server"
+	partyACS     = "ACS"
+)
+
+// A wire is the messages of a checkout in the order in which they passed.
+type wire struct {
+	list []exchange
+	key  string // the API key: should a peer echo it, it stays here
+	card string // likewise the card number, as long as it is known
+}
+
+// maxWire bounds the messages of one checkout: anybody who has seen its ids
+// can post notices.
+const maxWire = 60
+
+func (w *wire) all() []exchange { return slices.Clone(w.list) }
+
+// add records one message, given as it was sent.
+func (w *wire) add(at time.Time, name, from, to string, raw []byte, note string) {
+	if len(w.list) >= maxWire {
+		return
+	}
+	w.list = append(w.list, exchange{
+		Number: len(w.list) + 1, Name: name, From: from, To: to, At: at.UTC(), Note: note, Times: 1,
+		Body: w.hide(masked(raw)),
+	})
+}
+
+// ask records a question and its answer. When the same pair was the last to be
+// recorded, it is only counted: a page that waits asks many times.
+func (w *wire) ask(at time.Time, question, operation string, sent []byte, name string, got []byte, note string) {
+	body := w.hide(masked(got))
+	if n := len(w.list); n >= 2 && w.list[n-1].Name == name && w.list[n-1].Body == body && w.list[n-2].Name == question {
+		for i := n - 2; i < n; i++ {
+			w.list[i].Times++
+			w.list[i].At = at.UTC()
+		}
+		return
+	}
+	w.add(at, question, partyShop, partyServer, sent, operation)
+	w.add(at, name, partyServer, partyShop, got, note)
+}
+
+// hide removes what must not reach a browser from a text.
+func (w *wire) hide(text string) string {
+	if w.key != "" {
+		text = strings.ReplaceAll(text, w.key, "***")
+	}
+	if w.card != "" {
+		text = strings.ReplaceAll(text, w.card, maskPAN(w.card))
+	}
+	return text
+}
+
+// maskedNames are the members whose values are not shown whole, in lower case.
+var maskedNames = map[string]func(string) string{
+	"acctnumber":          maskPAN,
+	"authenticationvalue": shorten,
+	"cardexpirydate":      func(string) string { return "****" },
+	"errordetail":         maskDigits,
+	"errordescription":    maskDigits,
+}
+
+// masked is a JSON message indented for people, its members in their order,
+// with card numbers and authentication values masked. Of what is no JSON, only
+// the size is told.
+func masked(raw []byte) string {
+	var b, out bytes.Buffer
+	if json.Valid(raw) { // which bounds the depth, too
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.UseNumber()
+		if maskValue(&b, d, "") == nil && json.Indent(&out, b.Bytes(), "", "  ") == nil {
+			return out.String()
+		}
+	}
+	return fmt.Sprintf("(%d bytes that are no JSON)", len(raw))
+}
+
+// maskValue copies one JSON value; name is the member that it belongs to.
+func maskValue(b *bytes.Buffer, d *json.Decoder, name string) error {
+	t, err := d.Token()
+	if err != nil {
+		return err
+	}
+	switch t := t.(type) {
+	case json.Delim:
+		b.WriteString(t.String())
+		for first := true; d.More(); first = false {
+			if !first {
+				b.WriteByte(',')
+			}
+			if t == '{' {
+				key, err := d.Token()
+				if err != nil {
+					return err
+				}
+				name, _ = key.(string)
+				b.Write(marshal(name))
+				b.WriteByte(':')
+			}
+			if err := maskValue(b, d, name); err != nil {
+				return err
+			}
+		}
+		end, err := d.Token()
+		if err != nil {
+			return err
+		}
+		fmt.Fprint(b, end)
+	case string:
+		b.Write(marshal(maskText(name, t)))
+	default:
+		if maskedNames[strings.ToLower(name)] != nil {
+			t = "***" // a number where a text belongs is hidden, not guessed at
+		}
+		b.Write(marshal(t))
+	}
+	return nil
+}
+
+func maskText(name, text string) string {
+	if mask := maskedNames[strings.ToLower(name)]; mask != nil {
+		return mask(text)
+	}
+	return text
+}
+
+// maskPAN leaves the first six and the last four digits.
+func maskPAN(pan string) string {
+	if len(pan) < 13 || len(pan) > 19 || strings.Trim(pan, "0123456789") != "" {
+		return "***"
+	}
+	return pan[:6] + strings.Repeat("*", len(pan)-10) + pan[len(pan)-4:]
+}
+
+var longDigits = regexp.MustCompile(`[0-9]{13,19}`)
+
+// maskDigits masks what could be a card number in a text of somebody else's.
+func maskDigits(text string) string { return longDigits.ReplaceAllStringFunc(text, maskPAN) }
+
+// shorten leaves the ends of a value.
+func shorten(value string) string {
+	if len(value) < 16 {
+		return "***"
+	}
+	return value[:4] + "…" + value[len(value)-4:]
+}

@@ -1,0 +1,149 @@
+package sandbox
+
+import (
+	"sync"
+	"time"
+)
+
+// channels as deviceChannel writes them.
+const (
+	app     = "01"
+	browser = "02"
+	threeRI = "03"
+)
+
+// A transaction is one AReq that was accepted, and what becomes of it.
+type transaction struct {
+	box     *Sandbox
+	dir     *directory
+	deed    deed
+	areq    received
+	areqRaw []byte
+	aresRaw []byte // as written, without what Alter made of it
+	ids     ids
+	version string
+	channel string
+	payment bool
+	ares    string // transStatus of the ARes
+	render  *object
+
+	mu       sync.Mutex
+	phase    phase
+	creq     []byte // the first one; it must not change
+	session  string // threeDSSessionData as it came
+	tries    int    // codes that were entered
+	note     string // what the page says
+	wrong    bool   // and whether that is bad news
+	cres     []byte
+	round    int    // counts the waits
+	stopWait func() // ends the present one
+}
+
+// A phase is how far a challenge has come.
+type phase int
+
+const (
+	waiting phase = iota // for the first CReq, or for the result of a challenge elsewhere
+	asking               // a person has the page
+	ended                // the result has been sent, or there never was a challenge
+)
+
+// A verdict is how a challenge ended.
+type verdict struct {
+	status string // transStatus of the RReq
+	reason string
+	cancel string // challengeCancel
+}
+
+var (
+	passed      = verdict{status: "Y"}
+	failed      = verdict{status: "N", reason: "01"}
+	tooMany     = verdict{status: "N", reason: "19"}
+	cancelled   = verdict{status: "N", reason: "01", cancel: "01"}
+	notBegun    = verdict{status: "N", reason: "14", cancel: "05"}
+	notFinished = verdict{status: "N", reason: "14", cancel: "04"}
+)
+
+// start is where a transaction stands before its ARes leaves.
+func (t *transaction) start() {
+	switch {
+	case t.ares != "C" && t.ares != "D":
+		t.phase = ended
+	case t.channel == app && t.deed.how == "asks":
+		t.phase = asking
+	}
+}
+
+// begin starts what comes after the ARes has left: a result without a page, or
+// the wait for a CReq. By then the next step may have been taken.
+func (t *transaction) begin() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.phase == ended || t.round > 0:
+	case t.ares == "D":
+		t.wait(t.box.DecoupledDelay, passed)
+	case t.channel == browser:
+		t.wait(t.box.FirstCReqTimeout, notBegun)
+	case t.deed.how == "asks":
+		t.wait(t.box.StepTimeout, notFinished)
+	case t.deed.how == "fails":
+		t.wait(t.box.AppDelay, failed)
+	default:
+		t.wait(t.box.AppDelay, passed)
+	}
+}
+
+// wait lets the transaction end with v after d, unless it ends or waits anew
+// before. The caller holds the lock.
+func (t *transaction) wait(d time.Duration, v verdict) {
+	if t.stopWait != nil {
+		t.stopWait()
+	}
+	t.round++
+	round := t.round
+	t.stopWait = t.box.later(d, func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if t.phase != ended && t.round == round {
+			t.finish(v)
+		}
+	})
+}
+
+// end sends the result, unless one was sent, and reports whether it did.
+func (t *transaction) end(v verdict) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.phase == ended {
+		return false
+	}
+	t.finish(v)
+	return true
+}
+
+// finish sends the result: to the 3-D Secure server first, and only then may
+// the browser have it. The caller holds the lock, so that nobody else decides
+// meanwhile.
+func (t *transaction) finish(v verdict) {
+	t.phase = ended
+	if t.stopWait != nil {
+		t.stopWait()
+	}
+	t.dir.sendResult(t, t.rreq(v))
+	t.cres = t.writeCRes(v)
+}
+
+// asks says whether an app's challenge waits for somebody to decide it.
+func (t *transaction) asks() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.channel == app && t.phase == asking
+}
+
+// record writes down one message, or a note in place of one.
+func (t *transaction) record(from, to, kind string, body []byte, note string) {
+	t.box.book.note(t.ids.server, Exchange{
+		At: t.box.stamp(), From: from, To: to, Type: kind, Body: string(body), Note: note,
+	})
+}

@@ -1,0 +1,162 @@
+package sandbox
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// An object is a JSON object in the order in which its members were put.
+type object struct {
+	text bytes.Buffer
+}
+
+// put adds a member. "" and nil values are left out, so that optional members
+// need no if.
+func (o *object) put(name string, value any) *object {
+	switch v := value.(type) {
+	case nil:
+		return o
+	case string:
+		if v == "" {
+			return o
+		}
+	case json.RawMessage:
+		if len(v) == 0 {
+			return o
+		}
+	case *object:
+		if v == nil {
+			return o
+		}
+		value = json.RawMessage(v.bytes())
+	}
+	return o.member(name, value)
+}
+
+// null adds a member that is there and says nothing.
+func (o *object) null(name string) *object { return o.member(name, nil) }
+
+func (o *object) member(name string, value any) *object {
+	if o.text.Len() > 0 {
+		o.text.WriteByte(',')
+	}
+	fmt.Fprintf(&o.text, "%q:%s", name, encode(value))
+	return o
+}
+
+func (o *object) bytes() []byte {
+	return append(append([]byte{'{'}, o.text.Bytes()...), '}')
+}
+
+// encode is json.Marshal without escapes made for HTML, which no other peer
+// would send.
+func encode(v any) []byte {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("sandbox: encoding our own value: " + err.Error()) // strings, raw JSON and maps of them
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'})
+}
+
+// strange is what a peer may add and a reader has to bear: members that no
+// version knows, nested, with null, with a number that no float holds.
+func strange() json.RawMessage {
+	return json.RawMessage(`{"nothing":null,"amount":12345678901234567890.10,"deeper":{"empty":{},"nothing":null,"list":["a",{"b":null}]}}`)
+}
+
+// newID is a random UUID.
+func newID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // crypto/rand does not fail
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// newValue is an authentication value: 20 bytes, 28 characters.
+func newValue() string {
+	b := make([]byte, 20)
+	_, _ = rand.Read(b)
+	return base64.StdEncoding.EncodeToString(b)
+}
+
+// An erro is an error message of the directory server (component D) or the
+// issuer (A).
+type erro struct {
+	version, component, code, description, detail, about string
+	ids                                                  ids
+}
+
+// ids are the four names of a transaction.
+type ids struct{ server, ds, acs, sdk string }
+
+func (e erro) bytes() []byte {
+	if e.version == "" {
+		e.version = v231
+	}
+	if e.description == "" {
+		e.description = descriptions[e.code]
+	}
+	if e.description == "" {
+		e.description = "An error"
+	}
+	o := new(object).
+		put("threeDSServerTransID", e.ids.server).
+		put("acsTransID", e.ids.acs).
+		put("dsTransID", e.ids.ds).
+		put("errorCode", e.code).
+		put("errorComponent", e.component).
+		put("errorDescription", e.description).
+		put("errorDetail", clip(e.detail, 2048)).
+		put("errorMessageType", e.about).
+		put("messageType", "Erro").
+		put("messageVersion", e.version).
+		put("sdkTransID", e.ids.sdk)
+	return o.bytes()
+}
+
+// descriptions are what the sandbox says with each code it uses.
+var descriptions = map[string]string{
+	"101": "Message not recognised or not meant for this component",
+	"102": "Message version not supported for this card",
+	"103": "Too many messages in too short a time",
+	"201": "A required element is missing",
+	"202": "A critical message extension is not recognised",
+	"203": "Format or value of an element is not valid",
+	"204": "An element occurs twice",
+	"207": "A value is reserved",
+	"301": "Transaction id not recognised",
+	"303": "Access denied",
+	"304": "An ISO code is not valid",
+	"305": "Transaction data not valid",
+	"307": "Serial number not valid",
+	"312": "This message was received before",
+	"314": "A transaction has one CReq",
+	"315": "CReq after the result was sent",
+	"403": "Transient system failure",
+	"404": "Permanent system failure",
+	"405": "No connection to the next system",
+}
+
+func clip(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n])
+	}
+	return s
+}
+
+// stamp is a time as control and log show it.
+func (s *Sandbox) stamp() time.Time { return s.Now().UTC() }
+
+// alter gives a test its chance to break a message.
+func (s *Sandbox) alter(kind string, body []byte) []byte {
+	if s.Alter == nil {
+		return body
+	}
+	return s.Alter(kind, body)
+}
