@@ -1,0 +1,194 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"time"
+)
+
+// Config is the file that serve and key read. The tags are the whole truth on
+// a key: its name, its kind (kinds.go), what it may be, its default, whether
+// it must be there. A pointer is a section that may be left out. The comments
+// are the reference page, docs/configuration.md, which a test generates.
+type config struct {
+	API struct {
+		// Where requestors reach /preauth, /auth and /postauth.
+		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:8080"`
+		// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
+		TLS *keyPair `yaml:"tls"`
+	} `yaml:"api"`
+
+	Results struct {
+		// Where directory servers post results. Always mutual TLS.
+		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:8443"`
+		// The address that directory servers see: sent to them as threeDSServerURL.
+		URL string `yaml:"url" as:"url" need:"yes"`
+		// Certificate and key that directory servers see there.
+		TLS keyPair `yaml:"tls"`
+	} `yaml:"results"`
+
+	Store struct {
+		// Where transactions and API keys live: `file:` and a directory. It is made when absent.
+		URL string `yaml:"url" as:"store" default:"file:threeds-data"`
+	} `yaml:"store"`
+
+	// The key file: what transaction ids are signed, API keys hashed and results sealed with. Made, readable by its owner alone, when absent. Default: `keys.json` in the store's directory.
+	Keys string `yaml:"keys" as:"file"`
+
+	Console struct {
+		// Where operators reach /livez, /readyz and /metrics. Never open it to the outside.
+		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:9090"`
+	} `yaml:"console"`
+
+	Limits struct {
+		// Requests per API key; beyond it 429.
+		PerKey rate `yaml:"per_key" as:"rate" default:"500/s"`
+		// Requests in work at once on the API; beyond it 503.
+		InFlight int `yaml:"in_flight" as:"count" in:"1..1000000" default:"10000"`
+		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
+		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`
+		// Largest body of /auth and of a message on the results listener; beyond it 413.
+		AuthBody int `yaml:"auth_body" as:"size" in:"16KiB..16MiB" default:"256KiB"`
+		// Largest body elsewhere; beyond it 413.
+		Body int `yaml:"body" as:"size" in:"1KiB..16MiB" default:"64KiB"`
+		// How deep the JSON of a message may be nested; the message itself is depth 1.
+		Depth int `yaml:"depth" as:"count" in:"5..100" default:"10"`
+		// How many members the JSON of a message may have, at all levels together.
+		Members int `yaml:"members" as:"count" in:"200..100000" default:"1000"`
+	} `yaml:"limits"`
+
+	Log struct {
+		// The least serious thing that is logged.
+		Level string `yaml:"level" as:"word" in:"debug info warn error" default:"info"`
+	} `yaml:"log"`
+
+	Server struct {
+		// Reference number that EMVCo gave this server, by protocol version.
+		ReferenceNumbers map[string]string `yaml:"reference_numbers" key:"version" as:"text" in:"1..32"`
+		// Reference number for the versions not named in reference_numbers. Needed unless all are.
+		ReferenceNumber string `yaml:"reference_number" as:"text" in:"1..32"`
+		// threeDSRequestorID where neither merchant, caller nor directory has one.
+		RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+		// threeDSRequestorName where neither merchant, caller nor directory has one.
+		RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	} `yaml:"server"`
+
+	Merchants []merchant `yaml:"merchants"`
+
+	Timeouts struct {
+		// From the start of /auth to the end of the directory's answer.
+		Authentication time.Duration `yaml:"authentication" as:"duration" in:"1s..60s" default:"10s"`
+		// How long a threeDSServerTransID from /preauth may be used.
+		Preauth time.Duration `yaml:"preauth" as:"duration" in:"10s..1h" default:"80s"`
+		// How long a result may be fetched once it is there.
+		Result time.Duration `yaml:"result" as:"duration" in:"10s..24h" default:"300s"`
+		// The same for a decoupled authentication.
+		DecoupledResult time.Duration `yaml:"decoupled_result" as:"duration" in:"10s..24h" default:"20m"`
+		// How long the result of a challenge is waited for.
+		Challenge time.Duration `yaml:"challenge" as:"duration" in:"10m..168h" default:"24h"`
+		// How long requests in work may take to finish at shutdown.
+		Shutdown time.Duration `yaml:"shutdown" as:"duration" in:"0s..10m" default:"15s"`
+	} `yaml:"timeouts"`
+
+	Directories []directoryConfig `yaml:"directories" need:"yes"`
+
+	// The MPI for 3-D Secure 1.0.2. Not in this release: the section is refused.
+	V1 refused `yaml:"v1" in:"3-D Secure 1.0.2 (/enrolled, /check) is not in this release; take the section out"`
+
+	dir string // of the file, for relative paths
+}
+
+// merchant is the profile of one merchant. Merchants without one have empty
+// settings: keys may name any merchant.
+type merchant struct {
+	// The merchant's name, as `threeds key create --name` takes it.
+	Name string `yaml:"name" as:"text" in:"1..100" need:"yes"`
+	// This merchant's threeDSRequestorID; wins over what the caller sends.
+	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+	// This merchant's threeDSRequestorName; wins over what the caller sends.
+	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	// acquirerCountryCode when the caller sends none.
+	AcquirerCountry string `yaml:"acquirer_country" as:"country"`
+	// What is done when a request lacks what a scheme asks for beyond the protocol.
+	SchemeRules string `yaml:"scheme_rules" as:"word" in:"off warn enforce" default:"off"`
+	// Other values for one directory, by scheme: requestor_id and requestor_name.
+	PerDirectory map[string]identity `yaml:"per_directory" key:"scheme"`
+}
+
+// identity is who the requestor is towards one directory.
+type identity struct {
+	// This merchant's threeDSRequestorID at that directory.
+	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+	// This merchant's threeDSRequestorName at that directory.
+	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+}
+
+// directoryConfig is one directory server. Their order is the order of
+// preference for a card that several hold.
+type directoryConfig struct {
+	// The scheme whose cards it holds. Each once.
+	Scheme string `yaml:"scheme" as:"word" in:"visa mastercard amex jcb upi protectbuy sbn standin" need:"yes"`
+	// Where AReqs go.
+	AReqURL string `yaml:"areq_url" as:"https" need:"yes"`
+	// Where PReqs go.
+	PReqURL string `yaml:"preq_url" as:"https" need:"yes"`
+	// threeDSServerOperatorID that this directory gave us.
+	OperatorID string `yaml:"operator_id" as:"text" in:"1..32"`
+	// Protocol versions to use with it.
+	Versions []string `yaml:"versions" as:"version" need:"yes"`
+	// Whether transStatus I is taken only where the request asked for it (strict) or always (any).
+	Informational string `yaml:"informational" as:"word" in:"strict any" default:"strict"`
+	// How often its card ranges are fetched.
+	Refresh time.Duration `yaml:"refresh" as:"duration" in:"1s..24h" default:"4h"`
+	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h between full loads of 2.3.1. Less is for laboratories.
+	MinRefresh time.Duration `yaml:"min_refresh" as:"duration" in:"1s..24h"`
+	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
+	FileHosts []string `yaml:"file_hosts" as:"host"`
+	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
+	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+	// This directory's threeDSRequestorName, where neither merchant nor caller has one.
+	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	// Certificate and key that we show it.
+	ClientCert keyPair `yaml:"client_cert"`
+	// The CA certificates that its own certificate must chain to, for AReq and PReq.
+	ServerCA caFile `yaml:"server_ca" as:"ca" need:"yes"`
+	// The CA certificates that its certificate must chain to when it posts a result.
+	ClientCA caFile `yaml:"client_ca" as:"ca" need:"yes"`
+	// Names, one of which must be in that certificate. Unset, any certificate under client_ca is taken, and serve warns.
+	ClientNames []string `yaml:"client_names" as:"host"`
+	// A results address of its own for this directory; default the common one.
+	Results *struct {
+		// The address that this directory sees, on the common listener.
+		URL string `yaml:"url" as:"url" need:"yes"`
+		// Certificate and key that this directory sees there, chosen by the host name it asks for (SNI).
+		TLS keyPair `yaml:"tls"`
+	} `yaml:"results"`
+}
+
+// keyPair is a certificate with its key, both files in PEM form.
+type keyPair struct {
+	// File of the certificate, followed by those between it and the root.
+	Cert string `yaml:"cert" as:"file" need:"yes"`
+	// File of its private key.
+	Key string `yaml:"key" as:"file" need:"yes"`
+
+	Certificate tls.Certificate // filled by loadFiles
+}
+
+// caFile is a file of CA certificates in PEM form.
+type caFile struct {
+	File string
+	Pool *x509.CertPool // filled by loadFiles
+}
+
+// rate is how many of something may happen in some time.
+type rate struct {
+	Count int
+	Per   time.Duration
+}
+
+// PerSecond is the rate for those who count in seconds.
+func (r rate) PerSecond() float64 { return float64(r.Count) / r.Per.Seconds() }
+
+// refused is a key that is known and may not be set, with the reason in its tag.
+type refused struct{}

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// relations checks what one value alone cannot say.
+func (l *loader) relations() {
+	c := l.config
+	if c.Keys == "" && c.Store.URL != "" {
+		c.Keys = filepath.Join(c.Store.URL, "keys.json")
+	}
+	l.listeners()
+	names := map[string]int{}
+	for i, m := range c.Merchants {
+		l.once(names, m.Name, i, "merchants", "name")
+	}
+	seen := map[string]int{}
+	for i, d := range c.Directories {
+		l.once(seen, d.Scheme, i, "directories", "scheme")
+		at := fmt.Sprintf("directories[%d]", i)
+		if d.MinRefresh > 0 && d.Refresh > 0 && d.Refresh < d.MinRefresh {
+			l.fault(at+".refresh", "shorter than min_refresh (at least %s)", d.MinRefresh)
+		}
+		twice := map[string]bool{}
+		for j, v := range d.Versions {
+			if v != "" && twice[v] {
+				l.fault(fmt.Sprintf("%s.versions[%d]", at, j), "given twice")
+			}
+			twice[v] = true
+		}
+	}
+	l.referenceNumbers()
+}
+
+// once complains about the second of two list items with the same value.
+func (l *loader) once(seen map[string]int, value string, i int, list, key string) {
+	if value == "" {
+		return
+	}
+	if first, ok := seen[value]; ok {
+		l.fault(fmt.Sprintf("%s[%d].%s", list, i, key), "given twice (first in %s[%d])", list, first)
+		return
+	}
+	seen[value] = i
+}
+
+func (l *loader) listeners() {
+	c := l.config
+	seen := map[string]string{}
+	for _, at := range []struct{ path, address string }{
+		{"api.listen", c.API.Listen}, {"results.listen", c.Results.Listen}, {"console.listen", c.Console.Listen},
+	} {
+		if other, ok := seen[at.address]; ok && at.address != "" && !strings.HasSuffix(at.address, ":0") {
+			l.fault(at.path, "the same address as %s (each listener has its own)", other)
+		}
+		seen[at.address] = at.path
+	}
+}
+
+// referenceNumbers asks for a reference number for every version in use.
+func (l *loader) referenceNumbers() {
+	c := l.config
+	if c.Server.ReferenceNumber != "" || l.at["server.reference_number"] != nil {
+		return
+	}
+	for _, v := range versions {
+		for i, d := range c.Directories {
+			for _, used := range d.Versions {
+				if used == v && c.Server.ReferenceNumbers[v] == "" && l.at["server.reference_numbers."+v] == nil {
+					l.fault("server.reference_number", "missing (directories[%d] uses %s, which reference_numbers does not name)", i, v)
+					return
+				}
+			}
+		}
+	}
+}
+
+// loadFiles reads every certificate that the file names. A path that was
+// wrong before is not looked at again.
+func (l *loader) loadFiles(now time.Time) {
+	c := l.config
+	if c.API.TLS != nil {
+		l.keyPair(c.API.TLS, "api.tls", x509.ExtKeyUsageServerAuth, now)
+	}
+	l.keyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now)
+	for i := range c.Directories {
+		d, at := &c.Directories[i], fmt.Sprintf("directories[%d]", i)
+		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+		l.ca(&d.ServerCA, at+".server_ca", now)
+		l.ca(&d.ClientCA, at+".client_ca", now)
+		if d.Results != nil {
+			l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
+		}
+	}
+}
+
+// soon is how long before its end a certificate is worth a warning.
+const soon = 30 * 24 * time.Hour
+
+func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time.Time) {
+	cert, certOK := l.read(k.Cert, path+".cert")
+	key, keyOK := l.read(k.Key, path+".key")
+	if !certOK {
+		return
+	}
+	chain := l.certificates(cert, path+".cert")
+	if len(chain) == 0 {
+		return
+	}
+	l.dates(chain[0], path+".cert", now)
+	if !usable(chain[0], use) {
+		l.fault(path+".cert", "the certificate is not made for this side of a connection (%s)",
+			map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server authentication", x509.ExtKeyUsageClientAuth: "client authentication"}[use])
+	}
+	if !keyOK {
+		return
+	}
+	if block, _ := pem.Decode(key); block == nil || !strings.HasSuffix(block.Type, "PRIVATE KEY") {
+		l.fault(path+".key", "the file holds no private key (PEM)")
+		return
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		l.fault(path+".key", "the key does not belong to the certificate of %s.cert, or is of an unknown form", path)
+		return
+	}
+	k.Certificate = pair
+}
+
+func (l *loader) ca(f *caFile, path string, now time.Time) {
+	data, ok := l.read(f.File, path)
+	if !ok {
+		return
+	}
+	f.Pool = x509.NewCertPool()
+	for i, cert := range l.certificates(data, path) {
+		if !cert.IsCA {
+			l.fault(path, "certificate %d of the file is not a CA's (name the CA that signed it)", i+1)
+			continue
+		}
+		l.dates(cert, path, now)
+		f.Pool.AddCert(cert)
+	}
+}
+
+// read reads a file; an empty name was complained about before.
+func (l *loader) read(file, path string) ([]byte, bool) {
+	if file == "" {
+		return nil, false
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		l.fault(path, "%v", err) // names the file as it was looked for
+		return nil, false
+	}
+	return data, true
+}
+
+// certificates are those in PEM data; at least one, or it is a fault.
+func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
+	var all []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			l.fault(path, "certificate %d of the file cannot be read: %v", len(all)+1, err)
+			return nil
+		}
+		all = append(all, cert)
+	}
+	if len(all) == 0 {
+		l.fault(path, "the file holds no certificate (PEM)")
+	}
+	return all
+}
+
+func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
+	const day = "2006-01-02"
+	switch {
+	case now.After(cert.NotAfter):
+		l.fault(path, "the certificate has expired on %s", cert.NotAfter.UTC().Format(day))
+	case now.Before(cert.NotBefore):
+		l.fault(path, "the certificate is not valid before %s", cert.NotBefore.UTC().Format(day))
+	case now.Add(soon).After(cert.NotAfter):
+		l.warnings = append(l.warnings, l.note(path, "the certificate expires on %s", cert.NotAfter.UTC().Format(day)))
+	}
+}
+
+func usable(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
+	if len(cert.ExtKeyUsage)+len(cert.UnknownExtKeyUsage) == 0 {
+		return true
+	}
+	for _, u := range cert.ExtKeyUsage {
+		if u == use || u == x509.ExtKeyUsageAny {
+			return true
+		}
+	}
+	return false
+}
+
+// warn notes what works and is rarely meant.
+func (l *loader) warn() {
+	c := l.config
+	warn := func(path, format string, args ...any) {
+		l.warnings = append(l.warnings, l.note(path, format, args...))
+	}
+	if c.API.TLS == nil && !loopback(c.API.Listen) {
+		warn("api.tls", "unset, so API keys and card numbers travel in the clear unless a proxy ends TLS in front")
+	}
+	results := func(path, address string) {
+		if u, err := url.Parse(address); err == nil && u.Scheme == "http" {
+			warn(path, "not https: directory servers refuse such an address")
+		}
+	}
+	results("results.url", c.Results.URL)
+	for i, m := range c.Merchants {
+		if m.SchemeRules != "" && m.SchemeRules != "off" {
+			warn(fmt.Sprintf("merchants[%d].scheme_rules", i), "has no effect in this release")
+		}
+	}
+	for i, d := range c.Directories {
+		at := fmt.Sprintf("directories[%d]", i)
+		if len(d.ClientNames) == 0 {
+			warn(at+".client_names", "unset, so any certificate under client_ca may post this directory's results")
+		}
+		if d.MinRefresh > 0 && d.MinRefresh < time.Hour {
+			warn(at+".min_refresh", "under the protocol's 1h: for laboratories only")
+		}
+		if d.Results != nil {
+			results(at+".results.url", d.Results.URL)
+		}
+	}
+}
+
+// loopback says whether only this machine can reach the address.
+func loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

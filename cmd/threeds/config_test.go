@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"flag"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+)
+
+var update = flag.Bool("update", false, "rewrite the files that tests compare with")
+
+// noon is the time that the certificates of these tests are made around.
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+// TestConfig loads threeds.yaml of each archive in testdata/config, among
+// certificates made for it, and compares everything that is said of it.
+func TestConfig(t *testing.T) {
+	files, err := filepath.Glob("testdata/config/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no archives: %v", err)
+	}
+	certs := makeCertificates(t)
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dir := t.TempDir()
+			for name, data := range certs {
+				write(t, filepath.Join(dir, name), data)
+			}
+			want := (*txtar.File)(nil)
+			for i := range a.Files {
+				if a.Files[i].Name == "want" {
+					want = &a.Files[i]
+				} else {
+					write(t, filepath.Join(dir, a.Files[i].Name), a.Files[i].Data)
+				}
+			}
+			if want == nil {
+				a.Files = append(a.Files, txtar.File{Name: "want"})
+				want = &a.Files[len(a.Files)-1]
+			}
+			got := strings.ReplaceAll(said(filepath.Join(dir, "threeds.yaml")), dir+string(filepath.Separator), "")
+			if *update {
+				want.Data = []byte(got)
+				write(t, file, txtar.Format(a))
+				return
+			}
+			if diff := cmp.Diff(string(want.Data), got); diff != "" {
+				t.Errorf("said of threeds.yaml (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// said is what loading the file says: faults, or warnings and "ok".
+func said(file string) string {
+	_, warnings, err := loadConfig(file, noon)
+	if err != nil {
+		return err.Error() + "\n"
+	}
+	for i := range warnings {
+		warnings[i] = "warning: " + warnings[i]
+	}
+	return strings.Join(append(warnings, "ok"), "\n") + "\n"
+}
+
+func TestConfigValues(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range makeCertificates(t) {
+		write(t, filepath.Join(dir, name), data)
+	}
+	a, err := txtar.ParseFile("testdata/config/full.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "threeds.yaml")
+	write(t, file, a.Files[0].Data)
+	c, _, err := loadConfig(file, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		key       string
+		got, want any
+	}{
+		{"store.url", c.Store.URL, filepath.Join(dir, "threeds-data")},
+		{"keys", c.Keys, filepath.Join(dir, "keys.json")},
+		{"limits.per_key", c.Limits.PerKey, rate{30, time.Minute}},
+		{"limits.per_key, per second", c.Limits.PerKey.PerSecond(), 0.5},
+		{"limits.body (default)", c.Limits.Body, 64 << 10},
+		{"limits.auth_body", c.Limits.AuthBody, 1 << 20},
+		{"server.reference_numbers", c.Server.ReferenceNumbers, map[string]string{"2.2.0": "3DS_LOA_SER_0001"}},
+		{"timeouts.decoupled_result (default)", c.Timeouts.DecoupledResult, 20 * time.Minute},
+		{"merchants[0].acquirer_country", c.Merchants[0].AcquirerCountry, "208"},
+		{"merchants[0].per_directory", c.Merchants[0].PerDirectory, map[string]identity{"visa": {RequestorID: "visa-7"}}},
+		{"directories[0].versions", c.Directories[0].Versions, []string{"2.1.0", "2.2.0", "2.3.1"}},
+		{"directories[0].refresh", c.Directories[0].Refresh, 4 * time.Hour},
+		{"directories[0].client_cert", len(c.Directories[0].ClientCert.Certificate.Certificate), 1},
+		{"directories[0].results.url", c.Directories[0].Results.URL, "https://visa.acquirer.example/results"},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", tt.key, diff)
+		}
+	}
+	if c.Directories[0].ServerCA.Pool == nil || c.Directories[0].ClientCA.Pool == nil {
+		t.Error("directories[0]: CA pools are not filled")
+	}
+}
+
+// TestDefaults reads every default by its own kind.
+func TestDefaults(t *testing.T) {
+	for _, k := range keysOf(t) {
+		if k.Default == "" || k.Default == "none" {
+			continue
+		}
+		if _, err := kinds[k.As].read(k.Default, k.In, ""); err != nil {
+			t.Errorf("%s: default %s: %v", k.Path, k.Default, err)
+		}
+	}
+}
+
+// FuzzConfig: whatever the file says, the answer is a config or complaints that
+// each name a place in it, and no complaint quotes what looks like a secret.
+func FuzzConfig(f *testing.F) {
+	files, _ := filepath.Glob("testdata/config/*.txtar")
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(a.Files[0].Data)
+	}
+	place := regexp.MustCompile(`^threeds\.yaml:[1-9][0-9]*:[1-9][0-9]*: .`)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l := parseConfig("threeds.yaml", data)
+		l.warn()
+		var bad *configError
+		if err := l.err(); err != nil && !errors.As(err, &bad) {
+			t.Fatalf("an error of another type: %v", err)
+		}
+		if bad == nil {
+			return
+		}
+		for _, fault := range bad.faults {
+			if line := fault.in(bad.file); !place.MatchString(line) {
+				t.Errorf("%q does not name its place", line)
+			}
+		}
+	})
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// makeCertificates makes PEM files, good and bad, by name.
+func makeCertificates(t *testing.T) map[string][]byte {
+	t.Helper()
+	files := map[string][]byte{}
+	year := 365 * 24 * time.Hour
+	ca := newCert(t, files, "ca", nil, noon.Add(year))
+	newCert(t, files, "server", ca, noon.Add(year), x509.ExtKeyUsageServerAuth)
+	newCert(t, files, "client", ca, noon.Add(year), x509.ExtKeyUsageClientAuth)
+	newCert(t, files, "expired", ca, noon.Add(-time.Hour), x509.ExtKeyUsageServerAuth)
+	newCert(t, files, "ending", ca, noon.Add(time.Hour), x509.ExtKeyUsageServerAuth)
+	files["nothing.pem"] = []byte("nothing of the kind\n")
+	files["torn.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("torn")})
+	return files
+}
+
+type signer struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+// newCert makes NAME.pem and NAME.key, signed by ca, or by itself as a CA.
+func newCert(t *testing.T, files map[string][]byte, name string, ca *signer, end time.Time, uses ...x509.ExtKeyUsage) *signer {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(int64(len(files) + 1)), Subject: pkix.Name{CommonName: name},
+		NotBefore: noon.Add(-365 * 24 * time.Hour), NotAfter: end,
+		ExtKeyUsage: uses, DNSNames: []string{name + ".example"},
+		IsCA: ca == nil, BasicConstraintsValid: true,
+	}
+	by := &signer{c, key}
+	if ca != nil {
+		by = ca
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, by.cert, &key.PublicKey, by.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[name+".pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	files[name+".key"] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	return &signer{c, key}
+}
+
+// TestSecretsAreNotQuoted puts a key where its path belongs.
+func TestSecretsAreNotQuoted(t *testing.T) {
+	secret := makeCertificates(t)["server.key"]
+	text := "results:\n  tls:\n    key: |\n" + regexp.MustCompile(`(?m)^`).ReplaceAllString(string(bytes.TrimSpace(secret)), "      ") + "\n"
+	l := parseConfig("threeds.yaml", []byte(text))
+	got := fmt.Sprint(l.err())
+	if !strings.Contains(got, "results.tls.key: is not the path of a file") {
+		t.Errorf("a key in place of its path is not told apart:\n%s", got)
+	}
+	for line := range strings.Lines(string(secret)) {
+		if strings.Contains(got, strings.TrimSpace(line)) {
+			t.Fatal("a complaint quotes the key")
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/sqlite"
+)
+
+// runKey makes, lists and revokes API keys, beside a running server or before
+// there is one.
+func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return misused("key: no command (create, list or revoke)")
+	}
+	switch args[0] {
+	case "create":
+		return keyCreate(ctx, args[1:], stdout, stderr)
+	case "list":
+		return keyList(ctx, args[1:], stdout)
+	case "revoke":
+		return keyRevoke(ctx, args[1:], stdin, stderr)
+	}
+	return misused("key: unknown command %q%s", args[0], hint(args[0], "create", "list", "revoke"))
+}
+
+func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("key create", flag.ContinueOnError)
+	name := fs.String("name", "", "the merchant that the key is for")
+	strict := fs.Bool("strict", false, "requests with this key are not put right, but refused")
+	file := configFlag(fs)
+	if _, err := parse(fs, args, 0); err != nil {
+		return err
+	}
+	if *name == "" {
+		return misused("key create: --name NAME is missing")
+	}
+	if _, err := readText(*name, "1..100", ""); err != nil {
+		return misused("key create: --name: %v", err)
+	}
+	return withKeys(*file, func(c *config, st store.Store, ring *keyring.Ring) error {
+		if !slices.ContainsFunc(c.Merchants, func(m merchant) bool { return m.Name == *name }) {
+			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
+		}
+		key, err := account.Create(ctx, st, ring, *name, *strict)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(stdout, key)
+		return err
+	})
+}
+
+func keyList(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("key list", flag.ContinueOnError)
+	file := configFlag(fs)
+	if _, err := parse(fs, args, 0); err != nil {
+		return err
+	}
+	return withKeys(*file, func(_ *config, st store.Store, _ *keyring.Ring) error {
+		keys, err := st.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		for _, k := range keys {
+			strict := "lenient"
+			if k.Strict {
+				strict = "strict"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", hex.EncodeToString(k.Hash)[:shown], k.Created.UTC().Format(time.DateTime), strict, k.Merchant)
+		}
+		return w.Flush()
+	})
+}
+
+// shown is how many digits of a hash list shows, least how many of them revoke
+// wants to see.
+const shown, least = 12, 6
+
+func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) error {
+	fs := flag.NewFlagSet("key revoke", flag.ContinueOnError)
+	file := configFlag(fs)
+	rest, err := parse(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 1 {
+		switch prefix := strings.ToLower(rest[0]); {
+		case strings.Contains(prefix, "-"):
+			return misused("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
+		case len(prefix) < least || strings.Trim(prefix, "0123456789abcdef") != "":
+			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", least)
+		}
+	}
+	return withKeys(*file, func(_ *config, st store.Store, ring *keyring.Ring) error {
+		match, err := matcher(rest, stdin, ring)
+		if err != nil {
+			return err
+		}
+		keys, err := st.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !match(k.Hash) })
+		switch len(keys) {
+		case 0:
+			return errors.New("key revoke: no such key")
+		case 1:
+		default:
+			return fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
+		}
+		if err := st.RevokeKey(ctx, keys[0].Hash); err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", hex.EncodeToString(keys[0].Hash)[:shown], keys[0].Merchant)
+		return nil
+	})
+}
+
+// matcher says which hash is meant: by its beginning, or by the key itself.
+func matcher(args []string, stdin io.Reader, ring *keyring.Ring) (func(hash []byte) bool, error) {
+	if len(args) == 1 {
+		prefix := strings.ToLower(args[0])
+		return func(hash []byte) bool { return strings.HasPrefix(hex.EncodeToString(hash), prefix) }, nil
+	}
+	line, err := bufio.NewReader(io.LimitReader(stdin, 1<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	key := strings.TrimSpace(line)
+	if key == "" {
+		return nil, errors.New("key revoke: no key on standard input, and no beginning of a hash")
+	}
+	hashes := ring.Hashes(key)
+	return func(hash []byte) bool {
+		return slices.ContainsFunc(hashes, func(h []byte) bool { return string(h) == string(hash) })
+	}, nil
+}
+
+func configFlag(fs *flag.FlagSet) *string {
+	return fs.String("config", defaultConfig, "the configuration")
+}
+
+// withKeys opens what the key commands work on, and closes it again.
+func withKeys(file string, do func(*config, store.Store, *keyring.Ring) error) (err error) {
+	c, err := readConfig(file)
+	if err != nil {
+		return err
+	}
+	st, ring, err := openStore(c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return do(c, st, ring)
+}
+
+// openStore opens the store and the key file, and makes what is not there yet.
+func openStore(c *config) (*sqlite.DB, *keyring.Ring, error) {
+	if err := os.MkdirAll(c.Store.URL, 0o700); err != nil {
+		return nil, nil, err
+	}
+	ring, err := keyring.LoadOrCreate(c.Keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := sqlite.Open(c.Store.URL, sqlite.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	return st, ring, nil
+}

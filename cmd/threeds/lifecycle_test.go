@@ -1,0 +1,271 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+// A process is the program as a user starts it.
+type process struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	out    lockedBuffer // both outputs
+	exited chan struct{}
+}
+
+// launch runs threeds, which stands in the path of the tests, with further
+// environment.
+func launch(t *testing.T, env []string, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: exec.Command("threeds", args...), exited: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+	})
+	return p
+}
+
+// end sends a signal and returns how long the process took to exit, which it
+// must do in good order.
+func (p *process) end(signal os.Signal) time.Duration {
+	p.t.Helper()
+	start := time.Now()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		p.t.Fatal(err)
+	}
+	return p.ended(start)
+}
+
+func (p *process) ended(start time.Time) time.Duration {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(40 * time.Second):
+		p.t.Fatalf("the process does not end:\n%s", p.out.String())
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		p.t.Errorf("exit status %d:\n%s", code, p.out.String())
+	}
+	return time.Since(start)
+}
+
+// spawnSite is startSite with a process of its own.
+func spawnSite(t *testing.T, ca *authority, ds *wire, p plan) (*site, *process) {
+	t.Helper()
+	dir := t.TempDir()
+	s := &site{world: &world{t: t}, ds: ds, ca: ca, config: filepath.Join(dir, "threeds.yaml")}
+	text := s.yaml(dir, p)
+	var addresses []string
+	for strings.Contains(text, "127.0.0.1:0") {
+		addresses = append(addresses, freeAddress(t))
+		text = strings.Replace(text, "127.0.0.1:0", addresses[len(addresses)-1], 1)
+	}
+	write(t, s.config, []byte(text))
+	s.API, s.results, s.console = "http://"+addresses[0], "https://"+addresses[1]+"/results", "http://"+addresses[2]
+	s.APIKey, s.OtherAPIKey = s.key("Shop"), s.key("Other")
+	proc := launch(t, nil, "serve", "--config", s.config)
+	s.log = &proc.out
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	return s, proc
+}
+
+// refusing says whether nothing accepts at an address any more.
+func refusing(address string) bool {
+	c, err := net.Dial("tcp", address)
+	if err == nil {
+		c.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+func host(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		t.Fatalf("no address: %q", address)
+	}
+	return u.Host
+}
+
+// TestTerminate ends a server that has work to do: it says that it is not
+// ready, takes no more, finishes what it has, and exits with 0.
+func TestTerminate(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	const n = 24
+	var entered sync.WaitGroup
+	entered.Add(n)
+	leave := make(chan bool)
+	s.ds.play(func(w http.ResponseWriter, areq object) {
+		entered.Done()
+		<-leave
+		_, _ = w.Write(marshal(ares(areq, "C")))
+	})
+	codes := make(chan int, n)
+	ids := make([]string, n)
+	for i := range n {
+		req := s.request("2.2.0")
+		ids[i] = req.text("threeDSServerTransID")
+		go func() {
+			code, _ := s.post("/auth", req)
+			codes <- code
+		}()
+	}
+	entered.Wait()
+	start := time.Now()
+	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "new connections to be refused", func() bool { return refusing(host(t, s.API)) && refusing(host(t, s.results)) })
+	if got := s.readiness(); !strings.Contains(got, `"unready"`) {
+		t.Errorf("/readyz while it ends: %q, want unready", got)
+	}
+	since(t, start, time.Second) // as long as a directory server may think
+	select {
+	case <-proc.exited:
+		t.Fatal("it ended with work in flight")
+	default:
+	}
+	close(leave)
+	for range n {
+		if code := <-codes; code != 200 {
+			t.Errorf("an /auth in flight got %d", code)
+		}
+	}
+	took := proc.ended(start)
+	if took > 15*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+	t.Logf("%d in flight, ended after %v", n, took.Round(time.Millisecond))
+	again := launch(t, nil, "serve", "--config", s.config)
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	for _, id := range ids { // what was promised is there
+		s.refused("/postauth", object{"threeDSServerTransID": id}, expected{code: "305"})
+	}
+	again.end(os.Interrupt)
+}
+
+// TestTerminateInTime ends a server whose work does not.
+func TestTerminateInTime(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 1s}"})
+	entered, leave := make(chan bool), make(chan bool)
+	defer close(leave)
+	s.ds.play(func(http.ResponseWriter, object) {
+		entered <- true
+		<-leave
+	})
+	req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, s.API+"/auth", strings.NewReader(string(marshal(s.request("2.2.0")))))
+	req.Header.Set("APIKey", s.APIKey)
+	go func() {
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			res.Body.Close()
+		}
+	}()
+	<-entered
+	start := time.Now()
+	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-proc.exited:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not end")
+	}
+	if code := proc.cmd.ProcessState.ExitCode(); code == 0 {
+		t.Error("exit status 0 though work was lost")
+	}
+	if !strings.Contains(proc.out.String(), "in flight") {
+		t.Errorf("it does not say why:\n%s", proc.out.String())
+	}
+	t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
+}
+
+// TestSandboxProcess runs the sandbox as its users do, and ends it as they do:
+// nothing stays behind.
+func TestSandboxProcess(t *testing.T) {
+	temp, dir := t.TempDir(), t.TempDir()
+	file := filepath.Join(dir, "ready.json")
+	start := time.Now()
+	p := launch(t, []string{"TMPDIR=" + temp}, "sandbox", "--listen", "127.0.0.1:0", "--ready-file", file)
+	var got struct {
+		ready
+		Control string
+	}
+	waitFor(t, "the ready file", func() bool {
+		data, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(data, &got) == nil
+	})
+	took := time.Since(start)
+	t.Logf("ready after %v", took.Round(time.Millisecond))
+	if took > 10*time.Second { // a second is what is promised, on a machine that does nothing else
+		t.Errorf("ready after %v", took)
+	}
+	w := &world{got.ready, t}
+	w.preauth("4000001234560103")
+	if len(list(t, temp)) == 0 {
+		t.Error("nothing in the temporary directory: the test looks at the wrong place")
+	}
+	t.Logf("ended after %v", p.end(os.Interrupt).Round(time.Millisecond))
+	if left, err := os.ReadDir(temp); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v %v", left, err)
+	}
+	if left := list(t, dir); len(left) != 1 || left[0] != file {
+		t.Errorf("beside the ready file: %v", left)
+	}
+	for name, address := range map[string]string{"api": got.API, "results": got.Results, "acs": got.ACS, "shop": got.Shop, "control": got.Control} {
+		if !refusing(host(t, address)) {
+			t.Errorf("%s is still open", name)
+		}
+	}
+	for scheme, address := range got.DS {
+		if !refusing(host(t, address)) {
+			t.Errorf("the directory server of %s is still open", scheme)
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// TestNoGoroutineStays starts and ends a whole server in this process.
+func TestNoGoroutineStays(t *testing.T) {
+	http.DefaultClient.CloseIdleConnections()
+	before := goleak.IgnoreCurrent()
+	t.Run("sandbox", func(t *testing.T) {
+		w := startSandbox(t)
+		w.card("4000001234560070", "2.2.0", true, true, "70")
+	})
+	t.Run("serve", func(t *testing.T) {
+		ca := newAuthority(t)
+		s := startSite(t, ca, newWire(t, ca))
+		areq, answer := s.challenged("2.2.0")
+		s.result(marshal(rreq(areq, answer, "Y")))
+		s.ds.client.CloseIdleConnections()
+	})
+	http.DefaultClient.CloseIdleConnections()
+	if err := goleak.Find(before); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,176 @@
+// Threeds is an EMV 3-D Secure server with its tools: the production server,
+// a sandbox of directory servers and issuers to develop against, API keys,
+// card ranges, and a checker for messages.
+//
+// This package reads the command line and the configuration and plugs the
+// other packages together. It decides nothing about the protocol.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+)
+
+const usage = `Usage:
+    threeds sandbox [--listen HOST:PORT] [--data DIR] [--ready-file FILE]
+        run everything in one process: server, directory servers, issuers, shop
+    threeds serve [--config FILE]
+        run the server in production
+    threeds key create --name NAME [--strict] [--config FILE]
+        make an API key for the merchant NAME and print it, once
+    threeds key list [--config FILE]
+        list the keys: start of the hash, merchant, strictness, age
+    threeds key revoke HASHPREFIX [--config FILE]
+        revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
+    threeds ranges status [--json] [--config FILE]
+        say how things stand with the card ranges of each directory
+    threeds ranges lookup PREFIX [--scheme SCHEME] [--json] [--config FILE]
+        say who holds cards that begin with these digits, or the card with these 13 to 19
+        (- is standard input)
+    threeds ranges diff OLD NEW [--scheme SCHEME] [--json] [--config FILE]
+        say how two generations differ: numbers, or "held" for the one held back
+    threeds ranges export SCHEME [--generation N] [--config FILE]
+        print all ranges as CSV
+    threeds ranges import SCHEME PRES [--config FILE]
+        use the complete set in the file PRES, a PRes, as it is or gzipped (- is standard input)
+    threeds ranges refresh SCHEME [--config FILE]
+        ask the directory server as soon as the protocol lets us
+    threeds ranges accept SCHEME [--config FILE]
+        use the generation that is held back
+    threeds check FILE
+        read a message (- is standard input), show it masked, say all that is wrong with it
+    threeds version
+        say which build this is
+    threeds help
+        show this text
+
+FILE of --config is threeds.yaml unless given.
+Exit status: 0 done, 1 failed, 2 misused.
+`
+
+// defaultConfig is the file that serve and key read when none is named.
+const defaultConfig = "threeds.yaml"
+
+// misuse is the error of a command line that cannot be run: exit status 2.
+type misuse struct{ text string }
+
+func (m misuse) Error() string { return m.text }
+
+// asked is the error of a command line that asks for help with a command: its
+// text is the result, exit status 0.
+type asked struct{ text string }
+
+func (a asked) Error() string { return a.text }
+
+func misused(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run is the program without the process: tests call it, main exits with what
+// it returns.
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	err := dispatch(ctx, args, stdin, stdout, stderr)
+	var wrong misuse
+	var help asked
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &help):
+		fmt.Fprintln(stdout, help.text)
+		return 0
+	case errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "threeds: %v\nRun \"threeds help\" for the commands and their flags.\n", err)
+		return 2
+	}
+	// Every line of an error stands alone, so that one of many faults can be
+	// found by the name of the program too.
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(stderr, "threeds: %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	return 1
+}
+
+func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return misused("no command")
+	}
+	rest := args[1:]
+	switch args[0] {
+	case "serve":
+		return runServe(ctx, rest, stdout, stderr)
+	case "sandbox":
+		return runSandbox(ctx, rest, stdout, stderr)
+	case "key":
+		return runKey(ctx, rest, stdin, stdout, stderr)
+	case "ranges":
+		return runRanges(ctx, rest, stdin, stdout, stderr)
+	case "check":
+		return runCheck(rest, stdin, stdout, stderr)
+	case "version", "-version", "--version":
+		return runVersion(rest, stdout)
+	case "help", "-h", "-help", "--help":
+		_, err := io.WriteString(stdout, usage)
+		return err
+	}
+	return misused("unknown command %q%s", args[0], hint(args[0],
+		"serve", "sandbox", "key", "ranges", "check", "version", "help"))
+}
+
+// parse reads the flags of a command, which may stand before and after its
+// arguments, and returns the arguments. More than most of them is a misuse.
+func parse(fs *flag.FlagSet, args []string, most int) ([]string, error) {
+	fs.SetOutput(io.Discard) // the error is enough
+	var rest []string
+	for {
+		if err := fs.Parse(args); err != nil {
+			return nil, flagError(fs, args, err)
+		}
+		if fs.NArg() == 0 {
+			break
+		}
+		rest = append(rest, fs.Arg(0))
+		args = fs.Args()[1:]
+	}
+	if len(rest) > most {
+		return nil, misused("%s: unexpected argument %q", fs.Name(), rest[most])
+	}
+	return rest, nil
+}
+
+// flagError says what is wrong with a flag, with the nearest one that exists.
+func flagError(fs *flag.FlagSet, args []string, err error) error {
+	if errors.Is(err, flag.ErrHelp) {
+		return asked{fmt.Sprintf("threeds %s takes%s", fs.Name(), flagNames(fs))}
+	}
+	for _, arg := range args {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		if strings.HasPrefix(arg, "-") && name != "" && fs.Lookup(name) == nil {
+			var known []string
+			fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
+			return misused("%s: unknown flag --%s%s", fs.Name(), name, hint("--"+name, known...))
+		}
+	}
+	return misused("%s: %v", fs.Name(), err)
+}
+
+func flagNames(fs *flag.FlagSet) string {
+	var b strings.Builder
+	fs.VisitAll(func(f *flag.Flag) { fmt.Fprintf(&b, "\n    --%s: %s", f.Name, f.Usage) })
+	if b.Len() == 0 {
+		return " no flags"
+	}
+	return b.String()
+}

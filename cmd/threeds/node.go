@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/console"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A nodeConfig is everything a server needs, as values: serve makes it of the
+// configuration file, sandbox of the sandbox's parts.
+type nodeConfig struct {
+	Dir       string // of the store
+	Ring      *keyring.Ring
+	Server    auth.Server
+	Merchants []account.Merchant
+	Peers     []directory.Peer
+	Engine    []auth.Directory
+	Clients   []results.Client
+	Timeouts  auth.Timeouts
+	Shutdown  time.Duration // for what is in flight when the process is to end
+	LeaseTime time.Duration // of the refresher; 0: its own
+	Limits    limits
+	Loopback  bool                             // the sandbox: plain http pages of this machine are good
+	Cards     func(*ranges.Schemes) auth.Cards // nil: the ranges alone
+	Store     func(store.Store) store.Store    // nil: as it is; tests put faults in between
+	API       net.Listener                     // TLS or not
+	Results   net.Listener                     // TCP; TLS is put on top
+	Console   net.Listener                     // nil: none
+	Certs     []tls.Certificate                // of the results listener, by SNI
+	Log       *slog.Logger
+}
+
+// limits bound what the listeners take.
+type limits struct {
+	PerKey   float64 // requests per second and API key
+	InFlight int64
+	AuthBody int64
+	Body     int64
+	Message  message.Limits
+}
+
+// A node is a running server.
+type node struct {
+	cfg     nodeConfig
+	db      store.Store
+	book    *account.Book
+	client  *directory.Client
+	engine  *auth.Engine
+	console *console.Handler
+	servers []*http.Server // of requestors and directory servers
+	health  *http.Server   // of operators; nil: none
+}
+
+// newNode plugs the parts together. Nothing is listening yet.
+func newNode(cfg nodeConfig) (*node, error) {
+	db, err := sqlite.Open(cfg.Dir, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	n := &node{cfg: cfg, db: db}
+	if cfg.Store != nil {
+		n.db = cfg.Store(db)
+	}
+	schemes := make([]string, len(cfg.Engine))
+	for i, d := range cfg.Engine {
+		schemes[i] = d.Scheme
+	}
+	cards := ranges.NewSchemes(schemes...)
+	metrics := obs.NewMetrics()
+	n.client, err = directory.New(cfg.Peers, cards, n.db, cfg.Log, hooks(metrics))
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	n.client.LeaseTime = cfg.LeaseTime
+	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
+	n.engine = &auth.Engine{
+		Store: n.db, Cards: cards, Directories: n.client,
+		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
+		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
+		Log: cfg.Log, Now: time.Now, Observer: metrics,
+	}
+	if cfg.Cards != nil {
+		n.engine.Cards = cfg.Cards(cards)
+	}
+	n.console = &console.Handler{Metrics: metrics.Handler(), Conditions: conditions(n.db, cards)}
+	return n, nil
+}
+
+// abandon closes a node that was never run.
+func (n *node) abandon() error {
+	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.client.Close(), n.db.Close())
+}
+
+// hooks counts what happens at the directories.
+func hooks(m *obs.Metrics) directory.Hooks {
+	return directory.Hooks{
+		Exchanged: func(scheme string, t message.Type, _ time.Duration, err error) {
+			outcome := "ok"
+			if bad, ok := errors.AsType[*directory.Error](err); ok {
+				outcome = bad.Kind.String()
+			}
+			m.Request(scheme, t.String(), outcome)
+		},
+		Refreshed: m.Ranges,
+		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
+	}
+}
+
+// conditions are what readiness depends on.
+func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
+	all := []console.Condition{{
+		Name: "store",
+		Check: func() (string, bool) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			if err := db.Ping(ctx); err != nil {
+				return "cannot be reached", false
+			}
+			return "", false
+		},
+	}, {
+		Name: "directories",
+		Check: func() (string, bool) {
+			if !cards.AnyTried() {
+				return "none has been asked for its card ranges yet", false
+			}
+			return "", false
+		},
+	}}
+	for _, scheme := range cards.Names() {
+		all = append(all, console.Condition{Name: "ranges of " + scheme, Check: func() (string, bool) {
+			if t := cards.Table(scheme); t == nil || t.Len() == 0 {
+				return "none: its cards count as not enrolled", true
+			}
+			return "", true
+		}})
+	}
+	return all
+}
+
+// run serves until ctx ends, then stops accepting, finishes what is in flight
+// within the time for it, and closes everything.
+func (n *node) run(ctx context.Context) error {
+	work, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	group, failed := errgroup.WithContext(work)
+	n.client.Resume(ctx)
+	n.listen(group)
+	group.Go(func() error { return ended(n.book.Run(failed)) })
+	group.Go(func() error { return ended(n.client.Run(failed)) })
+	group.Go(func() error { return n.sweep(failed) })
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	n.cfg.Log.Info("stopping", "within", n.cfg.Shutdown)
+	err := n.drain()
+	stop()
+	return errors.Join(group.Wait(), err, n.client.Close(), n.db.Close())
+}
+
+// listen starts the servers.
+func (n *node) listen(group *errgroup.Group) {
+	handler := &api.Handler{
+		Engine: n.engine, Keys: n.book, Limits: api.NewLimiter(n.cfg.Limits.PerKey),
+		MaxInFlight: n.cfg.Limits.InFlight, AuthBody: n.cfg.Limits.AuthBody, Body: n.cfg.Limits.Body, Log: n.cfg.Log,
+	}
+	trust := &results.Trust{Clients: n.cfg.Clients, Now: time.Now}
+	received := api.Server(&results.Handler{Engine: n.engine, Trust: trust, Log: n.cfg.Log}, 5*time.Second, n.cfg.Log)
+	received.ConnContext = results.ConnContext
+	serve := func(s *http.Server, l net.Listener) *http.Server {
+		group.Go(func() error {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("listener %s: %w", l.Addr(), err)
+			}
+			return nil
+		})
+		return s
+	}
+	n.servers = []*http.Server{
+		serve(api.Server(handler, n.cfg.Timeouts.Authentication, n.cfg.Log), n.cfg.API),
+		serve(received, tls.NewListener(n.cfg.Results, trust.TLS(n.cfg.Certs...))),
+	}
+	if n.cfg.Console != nil {
+		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), n.cfg.Console)
+	}
+}
+
+// drain stops accepting and waits for what has been accepted. The console
+// tells that to the end.
+func (n *node) drain() error {
+	n.console.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Shutdown)
+	defer cancel()
+	var group errgroup.Group
+	for _, s := range n.servers {
+		group.Go(func() error { return s.Shutdown(ctx) })
+	}
+	err := errors.Join(group.Wait(), n.engine.Drain(ctx))
+	all := n.servers
+	if n.health != nil {
+		err = errors.Join(err, n.health.Shutdown(ctx))
+		all = append(all, n.health)
+	}
+	if err != nil {
+		for _, s := range all {
+			_ = s.Close()
+		}
+		return fmt.Errorf("what was in flight did not finish: %w", err)
+	}
+	return nil
+}
+
+// sweep frees what has expired, until ctx ends.
+func (n *node) sweep(ctx context.Context) error {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-ticker.C:
+			if _, err := n.db.Sweep(ctx, now); err != nil && ctx.Err() == nil {
+				n.cfg.Log.Error("expired transactions not swept", "err", err)
+			}
+		}
+	}
+}
+
+// ended turns the end of a background task by its context into no error.
+func ended(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}

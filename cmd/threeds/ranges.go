@@ -1,0 +1,230 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/sqlite"
+)
+
+// runRanges shows and changes the card ranges that are kept in the store,
+// beside a running server or without one.
+func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return misused("ranges: no command (status, lookup, diff, export, import, refresh or accept)")
+	}
+	rest := args[1:]
+	switch args[0] {
+	case "status":
+		return rangesStatus(ctx, rest, stdout)
+	case "lookup":
+		return rangesLookup(ctx, rest, stdin, stdout, stderr)
+	case "diff":
+		return rangesDiff(ctx, rest, stdout)
+	case "export":
+		return rangesExport(ctx, rest, stdout, stderr)
+	case "import":
+		return rangesImport(ctx, rest, stdin, stdout, stderr)
+	case "refresh":
+		return rangesRefresh(ctx, rest, stdout)
+	case "accept":
+		return rangesAccept(ctx, rest, stdout)
+	}
+	return misused("ranges: unknown command %q%s", masked(args[0]),
+		hint(args[0], "status", "lookup", "diff", "export", "import", "refresh", "accept"))
+}
+
+// A rangeStore is the store of a configuration with what the commands on card
+// ranges ask of it.
+type rangeStore struct {
+	directory.Keeper // nil: there is no store yet
+	*config
+	file string // of the configuration
+}
+
+// withRanges opens the store that a configuration names, and closes it again.
+// One that is not there is not made.
+func withRanges(file string, do func(*rangeStore) error) error {
+	return openRanges(file, false, do)
+}
+
+// withNewRanges is withRanges for what writes: the store is made.
+func withNewRanges(file string, do func(*rangeStore) error) error {
+	return openRanges(file, true, do)
+}
+
+func openRanges(file string, create bool, do func(*rangeStore) error) (err error) {
+	c, err := readConfig(file)
+	if err != nil {
+		return err
+	}
+	s := &rangeStore{config: c, file: file}
+	if _, err := os.Stat(c.Store.URL); errors.Is(err, fs.ErrNotExist) && !create {
+		return do(s)
+	}
+	if err := os.MkdirAll(c.Store.URL, 0o700); err != nil {
+		return err
+	}
+	db, err := sqlite.Open(c.Store.URL, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	s.Keeper = db
+	defer func() { err = errors.Join(err, db.Close()) }()
+	return do(s)
+}
+
+// directory is the configured directory of a scheme.
+func (s *rangeStore) directory(scheme string) (directoryConfig, error) {
+	var names []string
+	for _, d := range s.Directories {
+		if d.Scheme == scheme {
+			return d, nil
+		}
+		names = append(names, d.Scheme)
+	}
+	return directoryConfig{}, misused("ranges: %s names no directory of scheme %q%s (there are: %s)",
+		s.file, masked(scheme), hint(scheme, names...), strings.Join(names, ", "))
+}
+
+// standing is how things stand with a scheme.
+func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Standing, error) {
+	if s.Keeper == nil {
+		return directory.Standing{}, nil
+	}
+	return directory.ReadStanding(ctx, s, scheme)
+}
+
+// inUse reads the generation that a node which starts now puts into use: the
+// newest that is whole. What is not is told to complain. Nil: there is none.
+func (s *rangeStore) inUse(ctx context.Context, scheme string, complain io.Writer) (*ranges.Generation, int64, error) {
+	if s.Keeper == nil {
+		return nil, 0, nil
+	}
+	all, err := s.Snapshots(ctx, scheme)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, one := range all {
+		g, err := directory.OpenGeneration(ctx, s, scheme, one.Generation)
+		if err == nil {
+			return g, one.Generation, nil
+		}
+		if ctx.Err() != nil {
+			return nil, 0, err
+		}
+		fmt.Fprintf(complain, "threeds: %v\n", err)
+	}
+	if len(all) > 0 {
+		return nil, 0, fmt.Errorf("none of the generations of %s can be read", scheme)
+	}
+	return nil, 0, nil
+}
+
+// heldWord stands for the generation that is held back where a number of one is
+// expected. It is kept as a scheme of its own: see package directory.
+const heldWord = "held"
+
+// generation reads one generation of a scheme; that of number 0 is empty.
+func (s *rangeStore) generation(ctx context.Context, scheme, word string) (*ranges.Generation, error) {
+	name, number := scheme, int64(0)
+	if word != heldWord {
+		if number, _ = strconv.ParseInt(word, 10, 64); number == 0 { // generationWord has checked it
+			return &ranges.Generation{}, nil
+		}
+	}
+	if s.Keeper == nil {
+		return nil, fmt.Errorf("%s has no card ranges yet", scheme)
+	}
+	if word == heldWord {
+		standing, err := s.standing(ctx, scheme)
+		if err != nil {
+			return nil, err
+		}
+		if standing.Held == 0 {
+			return nil, fmt.Errorf("nothing of %s is held back", scheme)
+		}
+		name, number = scheme+"/"+heldWord, standing.Held
+	}
+	g, err := directory.OpenGeneration(ctx, s, name, number)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, fmt.Errorf("%s has no generation %s%s", scheme, word, s.kept(ctx, scheme))
+	}
+	return g, err
+}
+
+// kept says which generations there are.
+func (s *rangeStore) kept(ctx context.Context, scheme string) string {
+	all, err := s.Snapshots(ctx, scheme)
+	if err != nil || len(all) == 0 {
+		return " (there is none)"
+	}
+	var numbers []string
+	for _, one := range all {
+		numbers = append(numbers, strconv.FormatInt(one.Generation, 10))
+	}
+	slices.Reverse(numbers)
+	return fmt.Sprintf(" (there are: %s)", strings.Join(numbers, ", "))
+}
+
+// generationWord checks what names a generation.
+func generationWord(word string) error {
+	if n, err := strconv.ParseInt(word, 10, 64); word == heldWord || err == nil && n >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%q is no number of a generation, and not %q", masked(word), heldWord)
+}
+
+// oneScheme reads a command line that names a scheme and at most so many more
+// things, all of which must be there.
+func oneScheme(fs *flag.FlagSet, args []string, more ...string) ([]string, error) {
+	want := append([]string{"SCHEME"}, more...)
+	rest, err := parse(fs, args, len(want))
+	if err != nil {
+		return nil, err
+	}
+	if len(rest) < len(want) {
+		return nil, misused("%s: %s is missing", fs.Name(), want[len(rest)])
+	}
+	return rest, nil
+}
+
+// again is how a command that is proposed names the configuration.
+func (s *rangeStore) again() string {
+	if s.file == defaultConfig {
+		return ""
+	}
+	return " --config " + s.file
+}
+
+// newHolder is a name for this process among the holders of leases.
+func newHolder() string { return "threeds ranges " + rand.Text() }
+
+// masked is a text without a card number: of 13 digits or more the first six
+// and the last four stay.
+func masked(s string) string {
+	if len(s) < 13 || !isDigits(s) {
+		return s
+	}
+	return s[:6] + strings.Repeat("*", len(s)-10) + s[len(s)-4:]
+}
+
+func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// oneLine is a text that others wrote, fit for a terminal and a table.
+func oneLine(s string) string {
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
+}

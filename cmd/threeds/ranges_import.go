@@ -1,0 +1,221 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// rangesImport makes a PRes from disk the newest generation of a scheme.
+func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("ranges import", flag.ContinueOnError)
+	file := configFlag(fs)
+	rest, err := oneScheme(fs, args, "PRES")
+	if err != nil {
+		return err
+	}
+	return withNewRanges(*file, func(s *rangeStore) error {
+		d, err := s.directory(rest[0])
+		if err != nil {
+			return err
+		}
+		g, err := readPRes(ctx, rest[1], d, stdin, stderr)
+		if err != nil {
+			return err
+		}
+		before, err := s.standing(ctx, d.Scheme)
+		if err != nil {
+			return err
+		}
+		number, err := directory.Import(ctx, s, d.Scheme, newHolder(), g)
+		if errors.Is(err, store.ErrHeld) {
+			return fmt.Errorf("%s: a node is asking the directory server just now; try again when it is done", d.Scheme)
+		}
+		if err != nil {
+			return err
+		}
+		serial := ""
+		if g.Serial != "" {
+			serial = ", serial number " + oneLine(g.Serial)
+		}
+		place := ""
+		if before.Generation > 0 {
+			place = fmt.Sprintf(", in place of generation %d with %s", before.Generation, count(before.Ranges, "range"))
+		}
+		_, err = fmt.Fprintf(stdout, "%s: generation %d with %s%s%s; nodes that serve take it within seconds\n",
+			d.Scheme, number, count(g.Len(), "range"), serial, place)
+		return err
+	})
+}
+
+// readPRes makes a generation of the PRes in a file, with the checks that one
+// from the directory server has to pass.
+func readPRes(ctx context.Context, name string, d directoryConfig, stdin io.Reader, stderr io.Writer) (*ranges.Generation, error) {
+	raw := stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		raw = f
+	} else {
+		name = "standard input"
+	}
+	p := newProgress(stderr, name, raw)
+	in := &presReader{ctx: ctx, raw: raw, progress: p}
+	response, problems, err := ranges.ReadPRes(in, ranges.Options{Context: message.Context{Versions: d.versions()}})
+	p.end()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if len(problems) == 0 {
+		switch response.Kind {
+		case ranges.Unchanged:
+			return nil, fmt.Errorf("%s: brings no card range", name)
+		case ranges.File:
+			return nil, fmt.Errorf("%s: brings only the address of its card ranges", name)
+		}
+		var g *ranges.Generation
+		if g, problems = response.Next(nil); len(problems) == 0 {
+			if n := response.Notes; n.Skipped > 0 || n.Withheld > 0 {
+				fmt.Fprintf(stderr, "%s: %s left out, for their start and end differ in length; %s without threeDSMethodURL, for it is not https\n",
+					name, count(n.Skipped, "range"), count(n.Withheld, "set of range data"))
+			}
+			return g, nil
+		}
+	}
+	for _, p := range problems {
+		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
+	}
+	return nil, fmt.Errorf("%s: %s", name, count(len(problems), "fault"))
+}
+
+// A presReader reads a PRes that may be compressed, and can begin again.
+type presReader struct {
+	ctx      context.Context
+	raw      io.Reader
+	in       io.Reader
+	progress *progress
+}
+
+func (r *presReader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.in == nil {
+		plain := bufio.NewReaderSize(io.TeeReader(r.raw, r.progress), 256<<10)
+		r.in = plain
+		if start, _ := plain.Peek(2); string(start) == "\x1f\x8b" {
+			unzipped, err := gzip.NewReader(plain)
+			if err != nil {
+				return 0, err
+			}
+			r.in = unzipped
+		}
+	}
+	return r.in.Read(b)
+}
+
+// Seek goes to where the reader is when it is new, and nowhere else.
+func (r *presReader) Seek(offset int64, whence int) (int64, error) {
+	seeker, ok := r.raw.(io.Seeker)
+	if !ok || offset != 0 || whence != io.SeekStart && r.in != nil {
+		return 0, errors.ErrUnsupported
+	}
+	if _, err := seeker.Seek(0, io.SeekStart); err != nil {
+		return 0, err
+	}
+	r.in = nil
+	r.progress.reset()
+	return 0, nil
+}
+
+// A progress says how far the reading of a file is: as a bar where somebody
+// looks on, or else in a line for every tenth.
+type progress struct {
+	w     io.Writer
+	name  string
+	size  int64 // 0: unknown
+	live  bool
+	start time.Time
+	shown time.Time // when the bar was last drawn
+	done  int64
+	tenth int64
+}
+
+func newProgress(w io.Writer, name string, in io.Reader) *progress {
+	p := &progress{w: w, name: name, start: time.Now()}
+	if f, ok := in.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			p.size = info.Size()
+		}
+	}
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// Write counts what was read.
+func (p *progress) Write(b []byte) (int, error) {
+	p.done += int64(len(b))
+	switch {
+	case p.live:
+		if now := time.Now(); now.Sub(p.shown) > 100*time.Millisecond {
+			p.shown = now
+			p.draw()
+		}
+	case p.size > 0:
+		if tenth := p.percent() / 10; tenth > p.tenth {
+			p.tenth = tenth
+			fmt.Fprintf(p.w, "%s: %d %%, %.1f MB/s\n", p.name, tenth*10, p.rate())
+		}
+	}
+	return len(b), nil
+}
+
+const barWidth = 30
+
+func (p *progress) draw() {
+	if p.size == 0 {
+		fmt.Fprintf(p.w, "\r%s  %.1f MB  %.1f MB/s ", p.name, float64(p.done)/1e6, p.rate())
+		return
+	}
+	full := int(p.percent() * barWidth / 100)
+	fmt.Fprintf(p.w, "\r%s  [%s%s] %3d %%  %.1f MB/s ", p.name, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.percent(), p.rate())
+}
+
+func (p *progress) percent() int64 {
+	if p.size == 0 {
+		return 0
+	}
+	return min(p.done*100/p.size, 100)
+}
+
+func (p *progress) rate() float64 {
+	return float64(p.done) / 1e6 / max(time.Since(p.start), time.Millisecond).Seconds()
+}
+
+func (p *progress) reset() { p.done, p.tenth, p.start = 0, 0, time.Now() }
+
+// end leaves the line of the bar.
+func (p *progress) end() {
+	if p.live {
+		p.draw()
+		fmt.Fprintln(p.w)
+	}
+}

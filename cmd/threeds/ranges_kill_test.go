@@ -1,0 +1,125 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// manyRanges is a full set of 2.2.0 of which every range says the same letter.
+func manyRanges(preq object, letter byte, n int) []byte {
+	var b bytes.Buffer
+	head := marshal(object{
+		"messageType": "PRes", "messageVersion": preq["messageVersion"], "threeDSServerTransID": preq["threeDSServerTransID"],
+		"dsTransID": newUUID(), "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
+	})
+	b.Write(head[:len(head)-1])
+	b.WriteString(`,"cardRangeData":[`)
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"startRange":"4%05d0000000000","endRange":"4%05d9999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%c"}`, i, i, letter)
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}
+
+// labVictim is a victim that asks for its ranges once a second, in 2.2.0.
+func labVictim(t *testing.T, ca *authority, p *peer) *victim {
+	t.Helper()
+	v := newVictim(t, ca, p)
+	text, err := os.ReadFile(v.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(text), "min_refresh: 1s", "refresh: 1s\n    min_refresh: 1s", 1)
+	changed = strings.Replace(changed, "versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [2.1.0, 2.2.0]", 1)
+	if err := os.WriteFile(v.config, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// whole asks for cards all over the set and says which letter they have; it
+// fails the test when one is missing, or they differ.
+func (v *victim) whole(n int) string {
+	v.t.Helper()
+	letter := ""
+	for i := 0; i < n; i += n / 25 {
+		code, crd := v.call("/preauth", object{"acctNumber": fmt.Sprintf("4%05d1234567890", i)})
+		if code == 0 {
+			v.t.Fatal("no answer")
+		}
+		got := strings.TrimPrefix(crd.text("threeDSMethodURL"), "https://acs.example/")
+		if code != 200 || got == "" || letter != "" && got != letter {
+			v.t.Fatalf("card in range %d: %d %v, but others say %q: no complete generation", i, code, crd, letter)
+		}
+		letter = got
+	}
+	return letter
+}
+
+// TestKillDuringLoad kills the server while it loads and stores card ranges: it
+// comes back with one complete generation each time (I10).
+func TestKillDuringLoad(t *testing.T) {
+	kills, n := 50, 20_000
+	if testing.Short() {
+		kills = 5
+	}
+	ca := newAuthority(t)
+	p := newPeer(t, ca)
+	var sets, asked atomic.Int64
+	p.ranges = func(preq object) []byte {
+		asked.Store(time.Now().UnixNano())
+		return manyRanges(preq, "AB"[sets.Add(1)%2], n)
+	}
+	v := labVictim(t, ca, p)
+	v.start()
+	waitFor(t, "the first load", func() bool {
+		code, _ := v.call("/preauth", object{"acctNumber": "4000001234567890"})
+		return code == 200
+	})
+	load := time.Since(time.Unix(0, asked.Load())) // how long one takes here
+	random := rand.New(rand.NewPCG(3, 4))
+	seen := make(map[string]int)
+	for range kills {
+		// The next load begins within a second or so; half of the kills or more
+		// come before it is stored.
+		loads := sets.Load()
+		waitFor(t, "a load", func() bool { return sets.Load() > loads })
+		time.Sleep(time.Duration(random.Int64N(int64(2 * load))))
+		v.kill()
+		v.start()
+		seen[v.whole(n)]++
+	}
+	t.Logf("%d kills, a load takes %v, %d begun; came back with %v", kills, load, sets.Load(), seen)
+	if len(seen) < 2 && kills > 10 {
+		t.Errorf("always the same generation, %v: nothing was stored in between", seen)
+	}
+}
+
+// TestRangesOutlive: with every directory server gone and the process started
+// anew, cards are enrolled as before (issue of cold starts).
+func TestRangesOutlive(t *testing.T) {
+	ca := newAuthority(t)
+	p := newPeer(t, ca)
+	p.ranges = func(preq object) []byte { return manyRanges(preq, 'A', 1000) }
+	v := labVictim(t, ca, p)
+	v.start()
+	waitFor(t, "the first load", func() bool {
+		code, _ := v.call("/preauth", object{"acctNumber": "4000001234567890"})
+		return code == 200
+	})
+	v.kill()
+	p.server.Close()
+	v.start()
+	if got := v.whole(1000); got != "A" {
+		t.Errorf("the ranges say %q, want those from before", got)
+	}
+}

@@ -1,0 +1,153 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+)
+
+// shownRange is a range as the commands write it in JSON, in the words of the
+// protocol.
+type shownRange struct {
+	Start string `json:"start"`
+	End   string `json:"end"`
+	*shownInfo
+}
+
+// shownInfo is what is said of a range.
+type shownInfo struct {
+	ACS     []shownACS `json:"acsProtocolVersions"`
+	DS      []string   `json:"dsProtocolVersions"`
+	Country string     `json:"issuerCountryCode,omitempty"`
+}
+
+type shownACS struct {
+	Version    string           `json:"version"`
+	MethodURL  string           `json:"threeDSMethodURL,omitempty"`
+	InfoInd    []string         `json:"acsInfoInd,omitempty"`
+	Extensions []shownExtension `json:"supportedMsgExt,omitempty"`
+}
+
+type shownExtension struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+}
+
+func showInfo(info *ranges.Info) *shownInfo {
+	if info == nil {
+		return nil
+	}
+	shown := &shownInfo{ACS: []shownACS{}, DS: append([]string{}, info.DSVersions...), Country: info.IssuerCountry}
+	for _, v := range info.ACS {
+		one := shownACS{Version: v.Version, MethodURL: v.MethodURL, InfoInd: v.InfoInd}
+		for _, e := range v.Extensions {
+			one.Extensions = append(one.Extensions, shownExtension(e))
+		}
+		shown.ACS = append(shown.ACS, one)
+	}
+	return shown
+}
+
+// bounds are the first and the last number of a range.
+func bounds(r ranges.Range) (start, end string) {
+	start, end, _ = strings.Cut(r.String(), "-")
+	return start, end
+}
+
+// narrow is how many numbers a range must have for its bounds not to give away
+// those within it.
+const narrow = 10_000
+
+// boundsAround are the bounds of a range that holds a card number, so that they
+// do not give it away.
+func boundsAround(r ranges.Range, pan string) (start, end string) {
+	start, end = bounds(r)
+	if r.End-r.Start < narrow-1 {
+		return masked(start), masked(end)
+	}
+	if start == pan {
+		start = masked(start)
+	}
+	if end == pan {
+		end = masked(end)
+	}
+	return start, end
+}
+
+// describe says in lines what is said of a range: one for the versions that
+// have the same of all else, one for the rest.
+func describe(info *ranges.Info) []string {
+	var lines []string
+	for rest := info.ACS; len(rest) > 0; {
+		first, n := rest[0], 1
+		for n < len(rest) && sameBut(first, rest[n]) {
+			n++
+		}
+		line := versionsOf(rest[:n])
+		if first.MethodURL == "" {
+			line += " no 3DS Method"
+		} else {
+			line += " " + first.MethodURL
+		}
+		if len(first.InfoInd) > 0 {
+			line += " acsInfoInd " + strings.Join(first.InfoInd, ",")
+		}
+		for _, e := range first.Extensions {
+			line += " extension " + e.ID + " " + e.Version
+		}
+		lines = append(lines, oneLine(line))
+		rest = rest[n:]
+	}
+	if len(lines) == 0 {
+		lines = append(lines, "no version")
+	}
+	last := "directory server " + strings.Join(info.DSVersions, ",")
+	if len(info.DSVersions) == 0 {
+		last = "directory server: no version"
+	}
+	if info.IssuerCountry != "" {
+		last += ", issuer in " + info.IssuerCountry
+	}
+	return append(lines, last)
+}
+
+// sameBut reports whether two versions differ in nothing but their numbers.
+func sameBut(x, y ranges.ACSVersion) bool {
+	return x.MethodURL == y.MethodURL && slices.Equal(x.InfoInd, y.InfoInd) && slices.Equal(x.Extensions, y.Extensions)
+}
+
+func versionsOf(acs []ranges.ACSVersion) string {
+	var versions []string
+	for _, v := range acs {
+		versions = append(versions, v.Version)
+	}
+	return strings.Join(versions, ",")
+}
+
+// inOneLine is describe for a table.
+func inOneLine(info *ranges.Info) string { return strings.Join(describe(info), "; ") }
+
+// dsURLs says where the directory server is reached for ranges of an issuer's
+// country, beside the address that is configured.
+func dsURLs(g *ranges.Generation, country string) string {
+	var all []string
+	for _, u := range g.URLs(country) {
+		in := ""
+		for _, d := range g.DSURLs {
+			if d.URL == u && d.Country != "" && d.Country == country {
+				in = " (" + d.Country + ")"
+			}
+		}
+		all = append(all, oneLine(u)+in)
+	}
+	return strings.Join(all, ", ")
+}
+
+// tell writes lines with the same indent.
+func tell(b *strings.Builder, indent string, lines ...string) {
+	for _, line := range lines {
+		fmt.Fprintf(b, "%s%s\n", indent, line)
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/directory"
+)
+
+// From which age on card ranges are marked.
+const (
+	oldRanges    = 6 * time.Hour
+	tooOldRanges = 24 * time.Hour
+)
+
+// rangesReport is one line of the status. Times that are not there are zero.
+type rangesReport struct {
+	Scheme     string    `json:"scheme"`
+	Generation int64     `json:"generation"` // 0: none
+	Serial     string    `json:"serial"`
+	Ranges     int       `json:"ranges"`
+	Versions   []string  `json:"versions"` // configured
+	PRes       string    `json:"version"`  // of the PRes that the generation came of
+	Loaded     time.Time `json:"loaded,omitzero"`
+	Age        int64     `json:"age"`  // seconds
+	Mark       string    `json:"mark"` // "", warning, error
+	Fault      string    `json:"fault"`
+	FaultAt    time.Time `json:"faultAt,omitzero"`
+	Held       int64     `json:"held"` // 0: none
+	HeldRanges int       `json:"heldRanges"`
+	Asked      time.Time `json:"asked,omitzero"`
+	Next       time.Time `json:"next,omitzero"`
+}
+
+func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("ranges status", flag.ContinueOnError)
+	asJSON := jsonFlag(fs)
+	file := configFlag(fs)
+	if _, err := parse(fs, args, 0); err != nil {
+		return err
+	}
+	return withRanges(*file, func(s *rangeStore) error {
+		now := time.Now()
+		all := []rangesReport{}
+		for _, d := range s.Directories {
+			standing, err := s.standing(ctx, d.Scheme)
+			if err != nil {
+				return err
+			}
+			all = append(all, reportOf(d, standing, now))
+		}
+		if *asJSON {
+			return writeJSON(stdout, all)
+		}
+		return writeStatus(stdout, all, now, s.again())
+	})
+}
+
+func reportOf(d directoryConfig, s directory.Standing, now time.Time) rangesReport {
+	r := rangesReport{
+		Scheme: d.Scheme, Generation: s.Generation, Serial: oneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
+		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldOf, Asked: s.Asked, Next: s.Next,
+	}
+	age := now.Sub(s.Loaded)
+	switch {
+	case s.Loaded.IsZero():
+		r.Mark = "error"
+		return r
+	case age >= tooOldRanges:
+		r.Mark = "error"
+	case age >= oldRanges:
+		r.Mark = "warning"
+	}
+	r.Age = int64(max(age, 0) / time.Second)
+	return r
+}
+
+func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again string) error {
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SCHEME\tGENERATION\tSERIAL\tRANGES\tVERSIONS\tPRES\tAGE\tNEXT\tHELD\tLAST FAULT")
+	for _, r := range all {
+		generation, ranges, age, held := "none", "0", "never", "-"
+		if r.Generation > 0 {
+			generation, ranges = fmt.Sprint(r.Generation), fmt.Sprint(r.Ranges)
+		}
+		if !r.Loaded.IsZero() {
+			age = span(now.Sub(r.Loaded))
+		}
+		if r.Mark != "" {
+			age += " (" + r.Mark + ")"
+		}
+		if r.Held > 0 {
+			held = count(r.HeldRanges, "range")
+		}
+		fault := "-"
+		if r.Fault != "" {
+			fault = span(now.Sub(r.FaultAt)) + " ago: " + r.Fault
+		}
+		fmt.Fprintln(w, strings.Join([]string{r.Scheme, generation, cmp.Or(r.Serial, "-"), ranges, strings.Join(r.Versions, ","),
+			cmp.Or(r.PRes, "-"), age, due(r.Next, now), held, fault}, "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, r := range all {
+		if r.Held == 0 {
+			continue
+		}
+		_, err := fmt.Fprintf(stdout, "\n%s: %s held back, %d in use.\n    compare: threeds ranges diff %d held --scheme %s%s\n    use it:  threeds ranges accept %s%s\n",
+			r.Scheme, count(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again, r.Scheme, again)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// due says when something is to happen.
+func due(next, now time.Time) string {
+	const late = 5 * time.Minute
+	switch wait := next.Sub(now); {
+	case next.IsZero():
+		return "-"
+	case wait > 0:
+		return "in " + span(wait)
+	case wait > -late:
+		return "now"
+	default:
+		return "overdue " + span(-wait)
+	}
+}
+
+// span is a duration as people say it.
+func span(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd%02dh", int(d.Hours())/24, int(d.Hours())%24)
+}
+
+func jsonFlag(fs *flag.FlagSet) *bool {
+	return fs.Bool("json", false, "say it in JSON")
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/directory"
+)
+
+// rangesRefresh leaves the wish that a directory server be asked soon.
+func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
+	return withWish("ranges refresh", args, func(s *rangeStore, d directoryConfig) error {
+		standing, err := s.standing(ctx, d.Scheme)
+		if err != nil {
+			return err
+		}
+		if s.Keeper == nil {
+			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL)
+		}
+		now := time.Now().UTC()
+		if err := s.wish(ctx, d.Scheme, standing, directory.Wish{At: now, Refresh: true}); err != nil {
+			return err
+		}
+		at := standing.Earliest
+		if at.IsZero() { // of a node that ended while it asked
+			at = standing.Asked.Add(cmp.Or(d.MinRefresh, directory.Floor))
+		}
+		if standing.Next.Before(at) { // a retry may come before
+			at = standing.Next
+		}
+		if !at.After(now) {
+			_, err = fmt.Fprintf(stdout, "%s: its directory server is asked as soon as a node that serves sees this, within seconds\n", d.Scheme)
+			return err
+		}
+		_, err = fmt.Fprintf(stdout, "%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
+			d.Scheme, span(now.Sub(standing.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), span(at.Sub(now)))
+		return err
+	})
+}
+
+// rangesAccept leaves the wish that the generation which is held back be used.
+func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
+	return withWish("ranges accept", args, func(s *rangeStore, d directoryConfig) error {
+		standing, err := s.standing(ctx, d.Scheme)
+		if err != nil {
+			return err
+		}
+		if standing.Held == 0 {
+			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
+		}
+		if err := s.wish(ctx, d.Scheme, standing, directory.Wish{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
+			return err
+		}
+		place := ""
+		if standing.Generation > 0 {
+			place = fmt.Sprintf(", in place of generation %d with %s", standing.Generation, count(standing.Ranges, "range"))
+		}
+		_, err = fmt.Fprintf(stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
+			d.Scheme, standing.Held, count(standing.HeldOf, "range"), place)
+		return err
+	})
+}
+
+// withWish reads a command line that names a scheme and has a wish.
+func withWish(name string, args []string, do func(*rangeStore, directoryConfig) error) error {
+	fs := flag.NewFlagSet(name, flag.ContinueOnError)
+	file := configFlag(fs)
+	rest, err := oneScheme(fs, args)
+	if err != nil {
+		return err
+	}
+	return withRanges(*file, func(s *rangeStore) error {
+		d, err := s.directory(rest[0])
+		if err != nil {
+			return err
+		}
+		return do(s, d)
+	})
+}
+
+// wish leaves a wish that is newer than those that were looked at, whatever the
+// clocks of two machines say.
+func (s *rangeStore) wish(ctx context.Context, scheme string, standing directory.Standing, w directory.Wish) error {
+	if !w.At.After(standing.Seen) {
+		w.At = standing.Seen.Add(time.Millisecond)
+	}
+	return directory.MakeWish(ctx, s, scheme, newHolder(), w)
+}

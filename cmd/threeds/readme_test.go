@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestReadme pastes the session of README.md into a shell beside a sandbox. Of
+// the lines only the address of the API is changed.
+func TestReadme(t *testing.T) {
+	for _, tool := range []string{"sh", "curl"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			if os.Getenv("CI") == "true" {
+				t.Fatalf("%s is not installed", tool)
+			}
+			t.Skipf("NO %s: the session of README.md is not tested", tool)
+		}
+	}
+	blocks := shellBlocks(t, "../../README.md")
+	if len(blocks) < 4 || blocks[0] != "go run ./cmd/threeds sandbox\n" {
+		t.Fatal("the session of README.md does not begin with the sandbox")
+	}
+	session := strings.Join(blocks[1:], "")
+	if !strings.Contains(session, "KEY="+sandboxKey+"\n") {
+		t.Error("README.md has another key than the sandbox")
+	}
+	api := startSandbox(t).API
+	moved := strings.Replace(session, "API=http://127.0.0.1:8080\n", "API="+api+"\n", 1)
+	if moved == session {
+		t.Fatal("README.md does not say where the API is")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "sh", "-e")
+	cmd.Stdin = strings.NewReader(moved)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil || errs.Len() > 0 {
+		t.Errorf("the session ends with %v and says on standard error:\n%s", err, &errs)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	want := []string{`"messageType" *: *"CRD"`, `"transStatus" *: *"Y"`, `"transStatus" *: *"C"`, `"messageType" *: *"RReq"`}
+	if len(lines) != len(want) {
+		t.Fatalf("the session prints %d lines, want %d:\n%s", len(lines), len(want), &out)
+	}
+	for i, pattern := range want {
+		if !regexp.MustCompile(pattern).MatchString(lines[i]) {
+			t.Errorf("line %d of the session is not %s:\n%s", i+1, pattern, lines[i])
+		}
+	}
+}
+
+// shellBlocks are the blocks marked sh of a page, in order.
+func shellBlocks(t *testing.T, page string) []string {
+	t.Helper()
+	data, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(data), -1) {
+		blocks = append(blocks, m[1])
+	}
+	return blocks
+}

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestG7(t *testing.T) {
+	w := startSandbox(t)
+	for _, kind := range []string{
+		"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "text/plain", "text/html",
+		"application/x-www-form-urlencoded", "multipart/form-data", "nonsense", "",
+	} {
+		for path, want := range map[string]int{"/preauth": 200, "/auth": 400, "/postauth": 400} {
+			req, err := http.NewRequest(http.MethodPost, w.API+path, strings.NewReader(`{"acctNumber":"4000001234560103"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("APIKey", w.APIKey)
+			if kind != "" {
+				req.Header.Set("Content-Type", kind)
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, _ := io.ReadAll(res.Body)
+			res.Body.Close()
+			if res.StatusCode != want || want == 400 && parseObject(t, data).text("errorCode") != "201" {
+				t.Errorf("%s as %q: %d %s", path, kind, res.StatusCode, data)
+			}
+		}
+	}
+}
+
+// padded is a body of exactly n bytes that says what o says.
+func padded(o object, n int) []byte {
+	data := marshal(o)
+	return append(data, bytes.Repeat([]byte{' '}, n-len(data))...)
+}
+
+func TestG8(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	areq, answer := s.challenged("2.2.0")
+	pending := object{"threeDSServerTransID": areq["threeDSServerTransID"]}
+	const small, large = 64 << 10, 256 << 10
+	for _, tt := range []struct {
+		path  string
+		limit int
+		body  func() object
+		want  int
+	}{
+		{"/preauth", small, func() object { return object{"acctNumber": testPAN} }, 200},
+		{"/auth", large, func() object { return s.request("2.2.0") }, 200},
+		{"/postauth", small, func() object { return pending }, 400},
+	} {
+		for _, d := range []int{-1, 0, 1} {
+			t.Run(fmt.Sprintf("body of %s %+d", tt.path, d), func(t *testing.T) {
+				w := &world{s.ready, t}
+				code, got := w.post(tt.path, padded(tt.body(), tt.limit+d))
+				if d > 0 {
+					expected{status: 413, code: "101"}.check(t, code, got)
+				} else if code != tt.want {
+					t.Errorf("%d %v, want %d", code, got, tt.want)
+				}
+			})
+		}
+		t.Run("body of "+tt.path+" without a length", func(t *testing.T) {
+			req, err := http.NewRequest(http.MethodPost, s.API+tt.path, io.MultiReader(bytes.NewReader(padded(tt.body(), tt.limit+1))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("APIKey", s.APIKey)
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			data, _ := io.ReadAll(res.Body)
+			expected{status: 413, code: "101"}.check(t, res.StatusCode, parseObject(t, data))
+		})
+	}
+	t.Run("body of a result", func(t *testing.T) {
+		good := rreq(areq, answer, "Y")
+		if code, got, err := s.ds.post(s.results, padded(good, large+1)); err != nil || code != 413 {
+			t.Errorf("%d %v %v, want 413", code, got, err)
+		}
+		if got := s.in(t).result(padded(good, large)); got.text("messageType") != "RRes" {
+			t.Errorf("at the limit: %v", got)
+		}
+	})
+	t.Run("depth", func(t *testing.T) {
+		for depth, want := range map[int]int{9: 200, 10: 200, 11: 400} {
+			body := fmt.Sprintf(`{"acctNumber":"%s","x":%s1%s}`, testPAN, strings.Repeat("[", depth-1), strings.Repeat("]", depth-1))
+			code, got := (&world{s.ready, t}).post("/preauth", body)
+			if code != want {
+				t.Errorf("depth %d: %d %v, want %d", depth, code, got, want)
+			}
+			if want == 400 {
+				expected{code: "203", description: "Invalid JSON"}.check(t, code, got)
+			}
+		}
+	})
+	t.Run("members", func(t *testing.T) {
+		for n, want := range map[int]int{999: 200, 1000: 200, 1001: 400} {
+			for name, body := range map[string]string{
+				"flat":   fmt.Sprintf(`{"acctNumber":"%s"%s}`, testPAN, more(n-1)),
+				"nested": fmt.Sprintf(`{"acctNumber":"%s","x":{"y":{"z":1%s}}}`, testPAN, more(n-4)),
+			} {
+				code, got := (&world{s.ready, t}).post("/preauth", body)
+				if code != want {
+					t.Errorf("%d members, %s: %d %v, want %d", n, name, code, got, want)
+				}
+			}
+		}
+	})
+}
+
+// more is n further members of an object.
+func more(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, `,"m%d":0`, i)
+	}
+	return b.String()
+}
+
+// ofCRD are the members that a CRD always has.
+var ofCRD = []string{
+	"messageType", "threeDSServerTransID", "scheme", "acsStartProtocolVersion", "acsEndProtocolVersion", "dsStartProtocolVersion",
+	"dsEndProtocolVersion", "dsProtocolVersions", "acsProtocolVersions", "threeDSServerProtocolVersions",
+}
+
+func TestG9(t *testing.T) {
+	w := startSandbox(t)
+	t.Run("CRD", func(t *testing.T) {
+		for _, pan := range []string{"4000001234560103", "4000001234560003", "5000001234561103", "9000100500000000", "3400001234560203"} {
+			members(t, "CRD", (&world{w.ready, t}).preauth(pan), ofCRD, []string{"threeDSMethodURL", "acsInfoInd"})
+		}
+	})
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	t.Run("ARes", func(t *testing.T) {
+		for _, v := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+			var sent []byte
+			s.ds.setAnswer(func(areq object) (int, []byte) {
+				sent = marshal(ares(areq, "Y"))
+				return 200, sent
+			})
+			_, got := s.in(t).call(http.MethodPost, "/auth", s.APIKey, s.request(v))
+			if !bytes.Equal(got, sent) {
+				t.Errorf("%s: the ARes is %s, was %s", v, got, sent)
+			}
+		}
+		s.ds.setAnswer(nil)
+	})
+	t.Run("RReq", func(t *testing.T) {
+		areq, answer := s.in(t).challenged("2.2.0")
+		sent := marshal(rreq(areq, answer, "N"))
+		s.in(t).result(sent)
+		_, got := s.in(t).call(http.MethodPost, "/postauth", s.APIKey, object{"threeDSServerTransID": areq["threeDSServerTransID"]})
+		if !bytes.Equal(got, sent) {
+			t.Errorf("the RReq is %s, was %s", got, sent)
+		}
+	})
+	t.Run("RRes", func(t *testing.T) {
+		areq, answer := s.in(t).challenged("2.2.0")
+		got := s.in(t).result(marshal(rreq(areq, answer, "N")))
+		members(t, "RRes", got, []string{"messageType", "messageVersion", "threeDSServerTransID", "acsTransID", "dsTransID", "resultsStatus"}, nil)
+	})
+	t.Run("Erro", func(t *testing.T) {
+		s := s.in(t)
+		bad := func(areq object) object { return ares(areq, "Y").with(object{"transStatus": "Z"}) }
+		s.ds.setAnswer(func(areq object) (int, []byte) { return 200, marshal(bad(areq)) })
+		s.refused("/auth", s.request("2.2.0"), expected{code: "203", msg: "ARes"})
+		s.refused("/auth", app("2.2.0", testPAN, ""), expected{code: "203", msg: "ARes"})
+		s.ds.setAnswer(nil)
+		s.refused("/auth", object{}, expected{code: "201"})
+		s.refused("/preauth", object{}, expected{code: "201"})
+		s.refused("/postauth", object{}, expected{code: "201"})
+		s.refused("/preauth", "x", expected{code: "203"})
+	})
+}
+
+func TestG10(t *testing.T) {
+	ca := newAuthority(t)
+	f, p := newFaulty()
+	s := startSite(t, ca, newWire(t, ca), p)
+	status := func(key string) int {
+		res, _ := s.call(http.MethodPost, "/preauth", key, object{"acctNumber": testPAN})
+		return res.StatusCode
+	}
+	t.Run("works as soon as it is created", func(t *testing.T) {
+		if got := status(s.key("Shop")); got != 200 {
+			t.Errorf("status %d, want 200", got)
+		}
+	})
+	t.Run("stops within 1 s of its revocation", func(t *testing.T) {
+		key := s.key("Shop")
+		if got := status(key); got != 200 {
+			t.Fatalf("status %d, want 200", got)
+		}
+		s.revoke(key)
+		start := time.Now()
+		waitFor(t, "the key to stop", func() bool { return status(key) == 401 })
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("it took %v", took)
+		}
+		if status(s.APIKey) != 200 {
+			t.Error("another key of the merchant stopped too")
+		}
+	})
+	t.Run("all keys of a merchant see its transactions", func(t *testing.T) {
+		s := s.in(t)
+		crd := s.preauth(testPAN)
+		second := *s.world
+		second.APIKey = s.key("Shop")
+		code, answer := second.post("/auth", browser("2.2.0", testPAN, crd.text("threeDSServerTransID"), "U"))
+		if code != 200 {
+			t.Fatalf("/auth with another key of the merchant: %d %v", code, answer)
+		}
+		s.refused("/postauth", object{"threeDSServerTransID": crd["threeDSServerTransID"]},
+			expected{code: "203", detail: "No challenge took place, the result is in the ARes"})
+	})
+	t.Run("a merchant's transactions are nobody else's", func(t *testing.T) {
+		s := s.in(t)
+		other := *s.world
+		other.APIKey = s.OtherAPIKey
+		other.refused("/auth", s.request("2.2.0"), expected{code: "301"})
+	})
+	t.Run("unreachable store", func(t *testing.T) {
+		s := s.in(t)
+		fresh, made := s.key("Shop"), s.request("2.2.0")
+		f.down.Store(true)
+		f.keys.Store(true)
+		defer f.down.Store(false)
+		defer f.keys.Store(false)
+		for _, key := range []string{fresh, "5a5a5a5a-0000-4000-8000-00000000dead"} {
+			res, data := s.call(http.MethodPost, "/preauth", key, object{"acctNumber": testPAN})
+			if res.StatusCode == 401 {
+				t.Error("a key that cannot be looked up is called invalid")
+				continue
+			}
+			expected{code: "403", description: "Transient system failure"}.check(t, res.StatusCode, parseObject(t, data))
+		}
+		if got := status(s.APIKey); got != 200 {
+			t.Errorf("/preauth with a known key: %d, want 200", got)
+		}
+		s.refused("/auth", made, expected{code: "403", description: "Transient system failure"})
+		s.refused("/postauth", object{"threeDSServerTransID": newUUID()}, expected{code: "403"})
+	})
+}
+
+// version and its like are in ascending order.
+func ascending(t *testing.T, crd object, name string) {
+	t.Helper()
+	var got []string
+	for _, v := range crd[name].([]any) {
+		switch v := v.(type) {
+		case string:
+			got = append(got, v)
+		case map[string]any:
+			got = append(got, v["version"].(string))
+		}
+	}
+	if len(got) == 0 || !slices.IsSorted(got) {
+		t.Errorf("%s = %v, want versions, ascending", name, got)
+	}
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/message"
+)
+
+// runServe is the production server: nothing in it is simulated.
+func runServe(ctx context.Context, args []string, _, stderr io.Writer) error {
+	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
+	file := fs.String("config", defaultConfig, "the configuration `FILE`")
+	if _, err := parse(fs, args, 0); err != nil {
+		return err
+	}
+	return serve(ctx, *file, stderr, func(*nodeConfig) {})
+}
+
+// serve runs the server that a configuration file describes, with the last
+// changes of the caller.
+func serve(ctx context.Context, file string, stderr io.Writer, change func(*nodeConfig)) error {
+	c, warnings, err := loadConfig(file, time.Now())
+	if err != nil {
+		return err
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
+		return err // the loader has checked it
+	}
+	log := obs.NewLogger(stderr, level)
+	for _, w := range warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	cfg, err := c.node(log)
+	if err != nil {
+		return err
+	}
+	if err := c.open(ctx, cfg); err != nil {
+		return err
+	}
+	change(cfg)
+	n, err := newNode(*cfg)
+	if err != nil {
+		return errors.Join(err, cfg.API.Close(), cfg.Results.Close(), cfg.Console.Close())
+	}
+	log.Info("serving", "build", build(), "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
+	return n.run(ctx)
+}
+
+// node makes of a checked configuration the values that a node is built from.
+func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
+	ring, err := keyring.LoadOrCreate(c.keyFile())
+	if err != nil {
+		return nil, err
+	}
+	cfg := &nodeConfig{
+		Dir: c.Store.URL, Ring: ring, Log: log, Shutdown: c.Timeouts.Shutdown,
+		Server: auth.Server{
+			RefNumber: c.refNumber, RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
+		},
+		Timeouts: auth.Timeouts{
+			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
+			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult,
+		},
+		Limits: limits{
+			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight),
+			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
+			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
+		},
+		Certs: []tls.Certificate{c.Results.TLS.Certificate},
+	}
+	for _, m := range c.Merchants {
+		cfg.Merchants = append(cfg.Merchants, m.account())
+	}
+	for _, d := range c.Directories {
+		cfg.add(d, c)
+	}
+	return cfg, nil
+}
+
+// keyFile is where the keys are unless the configuration says otherwise.
+func (c *config) keyFile() string {
+	if c.Keys != "" {
+		return c.Keys
+	}
+	return filepath.Join(c.Store.URL, "keys.json")
+}
+
+func (c *config) refNumber(v message.Version) string {
+	if n := c.Server.ReferenceNumbers[v.String()]; n != "" {
+		return n
+	}
+	return c.Server.ReferenceNumber
+}
+
+// account is the profile of a merchant as the book of keys wants it.
+func (m merchant) account() account.Merchant {
+	got := account.Merchant{
+		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules,
+		PerDirectory: make(map[string]account.Requestor),
+	}
+	for scheme, id := range m.PerDirectory {
+		got.PerDirectory[scheme] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
+	}
+	return got
+}
+
+// add puts one directory into cfg, in the three forms that its users want.
+func (cfg *nodeConfig) add(d directoryConfig, c *config) {
+	versions := d.versions()
+	cfg.Peers = append(cfg.Peers, directory.Peer{
+		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
+		RefNumber: c.refNumber, Versions: versions,
+		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+		Timeout: c.Timeouts.Authentication, MaxInFlight: c.Limits.PerDirectory,
+		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts,
+	})
+	url := c.Results.URL
+	if d.Results != nil {
+		url = d.Results.URL
+		cfg.Certs = append(cfg.Certs, d.Results.TLS.Certificate)
+	}
+	cfg.Engine = append(cfg.Engine, auth.Directory{
+		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
+		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
+		ResultsURL: url, Informational: d.Informational == "any",
+	})
+	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames})
+}
+
+// versions are those to use with a directory, in order.
+func (d directoryConfig) versions() []message.Version {
+	var versions []message.Version
+	for _, s := range d.Versions {
+		if v, ok := message.ParseVersion(s); ok { // the loader has checked them
+			versions = append(versions, v)
+		}
+	}
+	slices.Sort(versions)
+	return versions
+}
+
+// open opens the three listeners, or none.
+func (c *config) open(ctx context.Context, cfg *nodeConfig) error {
+	var opened []net.Listener
+	var listen net.ListenConfig
+	for _, l := range []struct {
+		to            *net.Listener
+		name, address string
+	}{
+		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen}, {&cfg.Console, "console", c.Console.Listen},
+	} {
+		got, err := listen.Listen(ctx, "tcp", l.address)
+		if err != nil {
+			for _, o := range opened {
+				_ = o.Close()
+			}
+			return fmt.Errorf("%s.listen: %w", l.name, err)
+		}
+		opened = append(opened, got)
+		*l.to = got
+	}
+	if c.API.TLS != nil {
+		cfg.API = tls.NewListener(cfg.API, &tls.Config{
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			Certificates: []tls.Certificate{c.API.TLS.Certificate},
+		})
+	}
+	return nil
+}

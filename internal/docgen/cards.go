@@ -1,0 +1,119 @@
+package docgen
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+const (
+	cardsStart = "<!-- cards: generated from sandbox/scenarios/cards.txt -->\n"
+	cardsEnd   = "<!-- end of cards -->\n"
+)
+
+// cardPage is docs/test-cards.md with fresh tables between its marks.
+func cardPage(root string) ([]byte, error) {
+	page, err := os.ReadFile(filepath.Join(root, "docs/test-cards.md"))
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(root, "sandbox/scenarios/cards.txt"))
+	if err != nil {
+		return nil, err
+	}
+	tables, err := cardTables(text)
+	if err != nil {
+		return nil, fmt.Errorf("cards.txt: %w", err)
+	}
+	return between(page, cardsStart, cardsEnd, tables)
+}
+
+// cardTables turns the sandbox's text into tables for people. It reads the
+// text itself, since it wants the comments beside the lines too.
+func cardTables(text []byte) (string, error) {
+	var b strings.Builder
+	inside := false
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line, comment, _ := strings.Cut(lines.Text(), "#")
+		line = strings.TrimSpace(line)
+		comment = strings.TrimSpace(comment)
+		pattern, statements := splitCard(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasPrefix(line, "table "):
+			fmt.Fprintf(&b, "\n### %s\n\n| Card number | What it does | |\n| --- | --- | --- |\n", heading(strings.TrimPrefix(line, "table ")))
+			inside = true
+		case !inside || statements == "":
+			return "", fmt.Errorf("line %d is not understood", n)
+		default:
+			does, err := cardWords(statements)
+			if err != nil {
+				return "", fmt.Errorf("line %d: %w", n, err)
+			}
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", pattern, does, comment)
+		}
+	}
+	return b.String() + "\n", lines.Err()
+}
+
+var cardPattern = regexp.MustCompile(`^([0-9.* ]*[0-9.*])\s+([a-z].*)$`)
+
+func splitCard(line string) (pattern, statements string) {
+	if part := cardPattern.FindStringSubmatch(line); part != nil {
+		return part[1], part[2]
+	}
+	return line, ""
+}
+
+func heading(patterns string) string {
+	if patterns == "*" {
+		return "All other cards"
+	}
+	return "Cards " + patterns
+}
+
+// cardWording says in words what a statement of the text says in short.
+var cardWording = []struct {
+	pattern *regexp.Regexp
+	words   string
+}{
+	{regexp.MustCompile(`^versions (.*)$`), "versions $1"},
+	{regexp.MustCompile(`^method answers$`), "3DS Method"},
+	{regexp.MustCompile(`^method none$`), "no 3DS Method"},
+	{regexp.MustCompile(`^method silent$`), "3DS Method that never answers"},
+	{regexp.MustCompile(`^answer ([A-Z])$`), "ARes `$1`"},
+	{regexp.MustCompile(`^answer ([A-Z]) reason=([0-9]+)$`), "ARes `$1` with reason `$2`"},
+	{regexp.MustCompile(`^challenge passes$`), "challenge, passes by itself"},
+	{regexp.MustCompile(`^challenge fails$`), "challenge, fails by itself"},
+	{regexp.MustCompile(`^challenge asks$`), "challenge, the cardholder decides"},
+	{regexp.MustCompile(`^decoupled$`), "decoupled, if asked for"},
+	{regexp.MustCompile(`^silence$`), "the directory server never answers"},
+	{regexp.MustCompile(`^not enrolled$`), "not enrolled"},
+	{regexp.MustCompile(`^only 3RI$`), "in 3RI"},
+	{regexp.MustCompile(`^not 3RI$`), "in app and browser"},
+	{regexp.MustCompile(`^info (.*)$`), "`cardholderInfo`: “$1”"},
+	{regexp.MustCompile(`^cres padded$`), "`cres` with padding"},
+	{regexp.MustCompile(`^last eight <= ([0-9]+)$`), "last eight digits up to $1"},
+}
+
+func cardWords(statements string) (string, error) {
+	var words []string
+next:
+	for _, s := range strings.Split(statements, ";") {
+		s = strings.TrimSpace(s)
+		for _, w := range cardWording {
+			if w.pattern.MatchString(s) {
+				words = append(words, w.pattern.ReplaceAllString(s, w.words))
+				continue next
+			}
+		}
+		return "", fmt.Errorf("no words for the statement %q", s)
+	}
+	return strings.Join(words, "; "), nil
+}

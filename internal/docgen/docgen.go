@@ -1,0 +1,76 @@
+// Package docgen writes those documents that would otherwise drift away from
+// the code: the reference of all fields and the OpenAPI description, from the
+// tables of package message, and the tables of test cards, from the text that
+// the sandbox runs.
+//
+// It is not part of the server, and it explains nothing: pages with a voice
+// are written by hand and hold what is generated between two marks.
+//
+//	go generate ./...
+package docgen
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+//go:generate go run ./cmd ../..
+
+// Files returns what is generated, by path below root, the directory of the
+// module.
+func Files(root string) (map[string][]byte, error) {
+	files := map[string][]byte{
+		"docs/reference/README.md":  index(),
+		"docs/reference/objects.md": objects(),
+		"docs/reference/codes.md":   codes(),
+	}
+	for _, t := range message.Types() {
+		files["docs/reference/"+page(t)] = messagePage(t)
+	}
+	api, err := openAPI()
+	if err != nil {
+		return nil, err
+	}
+	files["docs/openapi.yaml"] = api
+	cards, err := cardPage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/test-cards.md"] = cards
+	return files, nil
+}
+
+// Write writes them.
+func Write(root string) error {
+	files, err := Files(root)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(root, "docs/reference"), 0o755); err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between replaces what stands between two marks of a page.
+func between(page []byte, start, end, text string) ([]byte, error) {
+	i := bytes.Index(page, []byte(start))
+	j := bytes.Index(page, []byte(end))
+	if i < 0 || j < i {
+		return nil, fmt.Errorf("the marks %q and %q are not there", start, end)
+	}
+	return []byte(string(page[:i]) + start + "\n" + text + string(page[j:])), nil
+}
+
+// page is the file name of a message's page.
+func page(t message.Type) string { return strings.ToLower(t.String()) + ".md" }
