@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// addedTime measures what /auth adds to the time that the directory server takes
+// itself, at a steady rate.
+func addedTime(ctx context.Context, b *bench) (rows []row, err error) {
+	w, err := newWorld(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	warm := Authentications{Count: b.plan.warm, Rate: b.plan.authRate, Every: 10, Dir: w.dir}
+	if err := w.ask(ctx, "Load.Authenticate", warm, new(Authenticated)); err != nil {
+		return nil, err
+	}
+	var got Authenticated
+	all := Authentications{Count: b.plan.auths, Rate: b.plan.authRate, Every: 10, Dir: w.dir}
+	if err := w.ask(ctx, "Load.Authenticate", all, &got); err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("time added by /auth at %.0f/s, ", b.plan.authRate)
+	p50, p99 := median(got.Added.Calm), percentile(got.Added.Calm, 0.99)
+	return []row{{
+		what: what + "p50", target: "<= 2 ms", measured: fmt.Sprintf("%.2f ms", ms(p50)), good: p50 <= 2*time.Millisecond,
+		note: fmt.Sprintf("an exchange with the directory alone %.2f ms, a sync of the disk %.2f ms", ms(median(got.Direct)), ms(median(got.Added.Syncs))),
+	}, {
+		what: what + "p99", target: "<= 10 ms", measured: fmt.Sprintf("%.2f ms", ms(p99)), good: p99 <= 10*time.Millisecond,
+		note: got.Added.circumstances(),
+	}}, nil
+}
+
+// inFlightMemory measures how much larger the server is at its largest while very
+// many /auth wait for a slow directory server: first with connections still to
+// be made, then with all of them there.
+func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
+	p := b.plan
+	if err := raiseFiles(uint64(2*p.inFlight + 1000)); err != nil {
+		return nil, err
+	}
+	w, err := newWorld(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+	// A few, so that what is needed once is there before.
+	few := Authentications{Count: 20, Rate: 100}
+	if err := w.ask(ctx, "Load.Authenticate", few, new(Authenticated)); err != nil {
+		return nil, err
+	}
+	before, _, err := memory(w.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	// All of them wait until the last one has come.
+	arrive := time.Duration(float64(p.inFlight) / p.coldRate * float64(time.Second))
+	most, _, err := w.wave(ctx, b, p.coldRate, arrive+2*p.slow)
+	if err != nil {
+		return nil, err
+	}
+	var took []time.Duration
+	for range p.warmTimes {
+		_, t, err := w.wave(ctx, b, p.warmRate, p.slow)
+		if err != nil {
+			return nil, err
+		}
+		took = append(took, percentile(t, 0.99))
+	}
+	after, highest, err := memory(w.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	each := float64(highest-before) / float64(p.inFlight) / 1024
+	return []row{{
+		what: fmt.Sprintf("memory per /auth in flight, %d", p.inFlight), target: "<= 80 KiB",
+		measured: fmt.Sprintf("%.1f KiB", each), good: each <= 80 && most >= int64(p.inFlight),
+		note: fmt.Sprintf("0 errors; resident %d MiB before, %d at its highest, %d after; directory %.0f s: /auth p99 %.2f s",
+			before>>20, highest>>20, after>>20, p.slow.Seconds(), median(took).Seconds()),
+	}}, nil
+}
+
+// wave sends as many /auth as are to be in flight and waits for all answers. It
+// returns how many were in flight at once, as the directory server saw them,
+// and how long they took.
+func (w *world) wave(ctx context.Context, b *bench, rate float64, delay time.Duration) (int64, []time.Duration, error) {
+	if err := w.directory.ask(ctx, "Directory.Behave", Manner{"Y", delay}, new(int)); err != nil {
+		return 0, nil, err
+	}
+	var got Authenticated
+	if err := w.ask(ctx, "Load.Authenticate", Authentications{Count: b.plan.inFlight, Rate: rate}, &got); err != nil {
+		return 0, nil, err
+	}
+	var most int64
+	if err := w.directory.ask(ctx, "Directory.Most", 0, &most); err != nil {
+		return 0, nil, err
+	}
+	now, highest, err := memory(w.cmd.Process.Pid)
+	b.say("%d at %.0f/s: %d at once, p50 %.3f s, p99 %.3f s, generator late by %.0f ms, resident %d MiB, at its highest %d",
+		b.plan.inFlight, rate, most, median(got.Took).Seconds(), percentile(got.Took, 0.99).Seconds(),
+		ms(percentile(got.Added.Late, 1)), now>>20, highest>>20)
+	return most, got.Took, err
+}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestMain(m *testing.M) {
+	if isChild() {
+		runChild()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// TestFigures measures every figure for a moment: that it runs and leaves
+// nothing behind, not what comes out.
+func TestFigures(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "threeds")
+	b := &bench{dir: filepath.Dir(program), progress: t.Output()}
+	if err := b.build(t.Context(), sameFlags()...); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range figures {
+		t.Run(f.name, func(t *testing.T) {
+			dir := t.TempDir()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var out bytes.Buffer
+			if err := run(ctx, []string{"-quick", "-threeds", program, "-dir", dir, f.name}, &out, t.Output()); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(out.String(), "PASS") + strings.Count(out.String(), "MISS"); n == 0 {
+				t.Errorf("no figure in\n%s", out.String())
+			}
+			t.Log("\n" + out.String())
+			if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v %v", left, err)
+			}
+		})
+	}
+}
+
+// sameFlags are the flags that this binary was built with, so that what it shares
+// with the program under test need not be compiled again.
+func sameFlags() []string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	for _, s := range info.Settings {
+		if s.Key == "-race" && s.Value == "true" {
+			return []string{"-race"}
+		}
+	}
+	return nil
+}
+
+func TestChoose(t *testing.T) {
+	if got, err := choose(nil); err != nil || len(got) != len(figures) {
+		t.Errorf("choose() = %d figures, %v; want all", len(got), err)
+	}
+	if got, err := choose([]string{"rreq", "auth"}); err != nil || len(got) != 2 || got[0].name != "rreq" {
+		t.Errorf("choose(rreq, auth) = %d figures, %v", len(got), err)
+	}
+	if _, err := choose([]string{"speed"}); err == nil {
+		t.Error("choose(speed): no error")
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	for _, tt := range []struct {
+		values []int
+		p      float64
+		want   int
+	}{
+		{nil, 0.5, 0},
+		{[]int{7}, 0.99, 7},
+		{[]int{3, 1, 2}, 0.5, 2},
+		{[]int{3, 1, 2}, 0, 1},
+		{[]int{3, 1, 2}, 1, 3},
+	} {
+		if got := percentile(tt.values, tt.p); got != tt.want {
+			t.Errorf("percentile(%v, %v) = %d, want %d", tt.values, tt.p, got, tt.want)
+		}
+	}
+}

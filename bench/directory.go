@@ -1,0 +1,116 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// ownTime begins the dsReferenceNumber of an ARes; how long the directory server
+// took follows, in nanoseconds. An ARes reaches the requestor as it is, so the
+// load generator can take that time off.
+const ownTime = "OWN-TIME-"
+
+// Directory is a directory server that enrolls the cards 400000….
+type Directory struct {
+	delay    atomic.Int64
+	status   atomic.Value // string
+	inFlight atomic.Int64
+	most     atomic.Int64
+}
+
+// Open is how a directory server shows itself.
+type Open struct {
+	CA   []byte
+	Cert Certificate
+}
+
+// Listen starts the server and returns its address. It ends with the process.
+func (d *Directory) Listen(o Open, address *string) error {
+	cert, pool, err := o.Cert.load(o.CA)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	*address = l.Addr().String()
+	d.status.Store("Y")
+	server := &http.Server{
+		Handler: d, ReadHeaderTimeout: patience, IdleTimeout: 10 * time.Minute,
+		ErrorLog: log.New(io.Discard, "", 0),
+	}
+	go func() {
+		_ = server.Serve(tls.NewListener(l, &tls.Config{
+			MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert},
+			ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool,
+		}))
+	}()
+	return nil
+}
+
+// Manner is how a directory server answers AReqs.
+type Manner struct {
+	Status string        // transStatus: Y or C
+	Delay  time.Duration // from the AReq to the ARes
+}
+
+// Behave changes the manner.
+func (d *Directory) Behave(m Manner, _ *int) error {
+	d.status.Store(m.Status)
+	d.delay.Store(int64(m.Delay))
+	d.most.Store(0)
+	return nil
+}
+
+// Most tells how many AReqs were in flight at once since the last Behave.
+func (d *Directory) Most(_ int, n *int64) error {
+	*n = d.most.Load()
+	return nil
+}
+
+func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	n := d.inFlight.Add(1)
+	defer d.inFlight.Add(-1)
+	for most := d.most.Load(); n > most && !d.most.CompareAndSwap(most, n); most = d.most.Load() {
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	if string(member(body, "messageType")) == "PReq" {
+		fmt.Fprintf(w, aPRes, member(body, "threeDSServerTransID"), newUUID())
+		return
+	}
+	time.Sleep(time.Duration(d.delay.Load()) - time.Since(start))
+	outcome := `"transStatus":"Y","eci":"05","authenticationValue":"AAABBCJZUwAAAAAAUFlTAAAAAAA="`
+	if d.status.Load() == "C" {
+		outcome = `"transStatus":"C","acsChallengeMandated":"N","authenticationType":"02","acsURL":"https://acs.example/challenge"`
+	}
+	ares := fmt.Appendf(nil, `{"messageType":"ARes","messageVersion":"2.2.0","threeDSServerTransID":"%s","acsTransID":"%s","dsTransID":"%s",`+
+		`"acsReferenceNumber":"3DS_LOA_ACS_BENCH_020200_00001","acsOperatorID":"ACS-1",%s,"dsReferenceNumber":"%s%d"}`,
+		member(body, "threeDSServerTransID"), newUUID(), newUUID(), outcome, ownTime, time.Since(start))
+	w.Header().Set("Content-Length", fmt.Sprint(len(ares)))
+	_, _ = w.Write(ares)
+}
+
+// aPRes enrolls one range: transaction ids to be filled in.
+const aPRes = `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":"%s","dsTransID":"%s","serialNum":"1",` +
+	`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","cardRangeData":[` +
+	`{"startRange":"4000000000000000","endRange":"4000009999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]}`
+
+func newUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,45 @@
+package main
+
+import "time"
+
+// A plan is how long and how much is measured.
+type plan struct {
+	starts int // of the sandbox
+
+	ranges int           // card ranges loaded for preauth
+	conns  int           // connections of preauth
+	rounds int           // of preauth: so many for each of the two handlers
+	round  time.Duration // each
+
+	authRate float64 // /auth per second
+	auths    int     // measured
+	warm     int     // before
+
+	inFlight  int           // of memory
+	slow      time.Duration // what the directory server takes there
+	coldRate  float64       // /auth per second while connections are made
+	warmRate  float64       // and when they are there
+	warmTimes int           // how often the latter
+
+	resultRate  float64 // RReq per second
+	results     int     // measured at that rate
+	resultBurst int     // sent at once, each time
+	resultConns int     // then
+	bursts      int
+}
+
+var fullPlan = plan{
+	starts: 5,
+	ranges: 2_000_000, conns: 64, rounds: 7, round: 2 * time.Second,
+	authRate: 200, auths: 4000, warm: 200,
+	inFlight: 5000, slow: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
+	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
+}
+
+var quickPlan = plan{
+	starts: 1,
+	ranges: 20_000, conns: 8, rounds: 1, round: 50 * time.Millisecond,
+	authRate: 200, auths: 40, warm: 10,
+	inFlight: 50, slow: 300 * time.Millisecond, coldRate: 400, warmRate: 400, warmTimes: 1,
+	resultRate: 200, results: 40, resultBurst: 60, resultConns: 8, bursts: 1,
+}

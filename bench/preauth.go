@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/message"
+)
+
+// constant is what /preauth is measured against: a handler with the same duties
+// around it and nothing inside. It checks the key, counts, reads the body and
+// answers as many bytes, with the means of the real one.
+type constant struct {
+	keys    api.Keeper
+	limits  *api.Limiter
+	metrics *obs.Metrics
+	answer  []byte
+}
+
+func (c *constant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	start := time.Now()
+	key := r.Header.Get("Apikey")
+	if _, err := c.keys.Authenticate(r.Context(), key); err != nil {
+		w.WriteHeader(http.StatusUnauthorized)
+		return
+	}
+	if _, ok := c.limits.Allow(key); !ok || r.ContentLength < 0 || r.ContentLength > 64<<10 {
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
+	body := make([]byte, r.ContentLength)
+	if _, err := io.ReadFull(http.MaxBytesReader(w, r.Body, 64<<10), body); err != nil {
+		w.WriteHeader(http.StatusBadRequest)
+		return
+	}
+	c.metrics.Observe("preauth", "visa", "ok", time.Since(start))
+	header := w.Header()
+	header["Cache-Control"], header["X-Content-Type-Options"], header["Content-Type"] = noStore, noSniff, jsonType
+	header["Content-Length"] = []string{strconv.Itoa(len(c.answer))}
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(c.answer)
+}
+
+var (
+	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
+	jsonType = []string{"application/json; charset=utf-8"}
+)
+
+// preauth measures throughput and processor time of /preauth against those of
+// the constant handler. Both listen in this process, and nothing else runs in it.
+func preauth(ctx context.Context, b *bench) (rows []row, err error) {
+	schemes, pans, err := cards(b.plan.ranges)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(b.dir, "preauth")
+	if err := putKey(ctx, dir); err != nil {
+		return nil, err
+	}
+	ring, err := keyring.Load(filepath.Join(dir, "keys.json"))
+	if err != nil {
+		return nil, err
+	}
+	db, err := sqlite.Open(dir, sqlite.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	log := slog.New(slog.DiscardHandler)
+	book := account.New(db, ring.Hashes, nil, log)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	ran := make(chan error, 1)
+	go func() { ran <- book.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ran
+	}()
+	metrics := obs.NewMetrics()
+	engine := &auth.Engine{
+		Store: db, Cards: schemes, IDs: ring.ID(), Sealer: ring, Log: log, Now: time.Now, Observer: metrics,
+		Server:   auth.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_BENCH_020200_00001" }},
+		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second},
+	}
+	for _, name := range schemes.Names() {
+		engine.Peers = append(engine.Peers, auth.Directory{Scheme: name, Versions: message.Versions()})
+	}
+	limits := api.NewLimiter(1e9)
+	bodies := make([][]byte, len(pans))
+	for i, pan := range pans {
+		bodies[i] = []byte(`{"acctNumber":"` + pan + `"}`)
+	}
+	acc, err := book.Authenticate(ctx, apiKey)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := engine.Preauth(acc, bodies[0])
+	if err != nil {
+		return nil, err
+	}
+	d := &duel{b: b, bodies: bodies}
+	return d.run(ctx, log,
+		&api.Handler{Engine: engine, Keys: book, Limits: limits, MaxInFlight: 10000, Log: log},
+		&constant{keys: book, limits: limits, metrics: metrics, answer: answer})
+}
+
+// A duel is two handlers that take turns under the same load.
+type duel struct {
+	b      *bench
+	bodies [][]byte
+	load   *child
+}
+
+// A turn is what one handler did in one round.
+type turn struct{ perSecond, micros float64 } // requests, and processor time of each
+
+func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handler) (rows []row, err error) {
+	if d.load, err = startChild(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, d.load.stop()) }()
+	var addresses []string
+	for _, h := range handlers {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		server := api.Server(h, 10*time.Second, log)
+		go server.Serve(l) //nolint:errcheck // ends when it is closed
+		defer server.Close()
+		address := l.Addr().String()
+		t := Targets{Address: address, Path: "/preauth", Key: apiKey, Bodies: d.bodies, Conns: d.b.plan.conns}
+		if err := d.load.ask(ctx, "Load.Aim", t, new(int)); err != nil {
+			return nil, err
+		}
+		if _, err := d.turn(ctx, address, d.b.plan.round/2); err != nil { // to warm up
+			return nil, err
+		}
+		addresses = append(addresses, address)
+	}
+	if d.b.profile != "" {
+		f, err := os.Create(d.b.profile)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return nil, err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	return d.rounds(ctx, addresses[0], addresses[1])
+}
+
+// rounds lets both take turns; who goes first changes from round to round.
+func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
+	var speed, cost, ourSpeed, ourCost, theirCost []float64
+	for i := range d.b.plan.rounds {
+		got := make(map[string]turn)
+		order := []string{ours, theirs}
+		if i%2 == 1 {
+			order = []string{theirs, ours}
+		}
+		for _, address := range order {
+			t, err := d.turn(ctx, address, d.b.plan.round)
+			if err != nil {
+				return nil, err
+			}
+			got[address] = t
+		}
+		a, b := got[ours], got[theirs]
+		d.b.say("round %d: %.0f/s at %.1f µs, constant %.0f/s at %.1f µs", i+1, a.perSecond, a.micros, b.perSecond, b.micros)
+		speed, cost = append(speed, a.perSecond/b.perSecond), append(cost, a.micros/b.micros)
+		ourSpeed, ourCost, theirCost = append(ourSpeed, a.perSecond), append(ourCost, a.micros), append(theirCost, b.micros)
+	}
+	spread := func(v []float64) string {
+		return fmt.Sprintf("rounds %.2f to %.2f", percentile(v, 0), percentile(v, 1))
+	}
+	return []row{{
+		what: "/preauth requests/s, ratio to constant", target: ">= 0.92",
+		measured: fmt.Sprintf("%.2f", median(speed)), good: median(speed) >= 0.92,
+		note: fmt.Sprintf("%s; %.0f/s", spread(speed), median(ourSpeed)),
+	}, {
+		what: "/preauth processor time, ratio to constant", target: "<= 1.08",
+		measured: fmt.Sprintf("%.2f", median(cost)), good: median(cost) <= 1.08,
+		note: fmt.Sprintf("%s; %.1f µs against %.1f µs", spread(cost), median(ourCost), median(theirCost)),
+	}}, nil
+}
+
+// turn has the load go to one of the two for a while.
+func (d *duel) turn(ctx context.Context, address string, wait time.Duration) (turn, error) {
+	runtime.GC() // so that nobody pays for the other's garbage
+	before, err := processorTime()
+	if err != nil {
+		return turn{}, err
+	}
+	var t Tally
+	if err := d.load.ask(ctx, "Load.Hammer", Stroke{address, wait}, &t); err != nil {
+		return turn{}, err
+	}
+	after, err := processorTime()
+	return turn{float64(t.Requests) / t.Took.Seconds(), float64((after - before).Microseconds()) / float64(t.Requests)}, err
+}

@@ -1,0 +1,253 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/sqlite"
+)
+
+// A world is the program under test, as `threeds serve` in a process of its own,
+// between a directory server and a load generator in two more.
+type world struct {
+	dir       string
+	cmd       *exec.Cmd
+	load      *child
+	directory *child
+	exited    chan error // has what became of cmd
+}
+
+// apiKey is the key that all load is made with.
+const apiKey = "b0b0b0b0-0000-4000-8000-000000000001"
+
+// configuration of the program under test. Only what must be is not the default:
+// a limit per key that one key alone cannot reach, and patience with a
+// directory server that is slow on purpose.
+const configuration = `
+api: {listen: %[1]s}
+results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, key: results-key.pem}}
+console: {listen: %[3]s}
+store: {url: "file:data"}
+limits: {per_key: 1000000/s}
+timeouts: {authentication: 60s}
+server: {reference_number: 3DS_LOA_SER_BENCH_020200_00001, requestor_id: R1, requestor_name: Requestor}
+directories:
+  - scheme: visa
+    areq_url: https://%[4]s/
+    preq_url: https://%[4]s/
+    versions: [2.1.0, 2.2.0]
+    client_cert: {cert: server.pem, key: server-key.pem}
+    server_ca: ca.pem
+    client_ca: ca.pem
+    client_names: [rreq.ds.example]
+`
+
+// newWorld starts everything and waits until it is ready.
+func newWorld(ctx context.Context, b *bench) (w *world, err error) {
+	w = new(world)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.stop())
+		}
+	}()
+	if w.dir, err = os.MkdirTemp(b.dir, "world-"); err != nil {
+		return w, err
+	}
+	if w.load, err = startChild(ctx); err != nil {
+		return w, err
+	}
+	if w.directory, err = startChild(ctx); err != nil {
+		return w, err
+	}
+	peers, err := w.certify(ctx)
+	if err != nil {
+		return w, err
+	}
+	var console string
+	for _, address := range []*string{&peers.API, &peers.Results, &console} {
+		if *address, err = freeAddress(ctx); err != nil {
+			return w, err
+		}
+	}
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory)
+	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
+		return w, err
+	}
+	if err := putKey(ctx, filepath.Join(w.dir, "data")); err != nil {
+		return w, err
+	}
+	if err := w.serve(ctx, b.threeds, console); err != nil {
+		return w, err
+	}
+	return w, w.ask(ctx, "Load.Meet", peers, new(int))
+}
+
+// certify makes all certificates, gives the program its own as files and the
+// directory server its own, which then listens.
+func (w *world) certify(ctx context.Context) (Peers, error) {
+	ca, err := newAuthority()
+	if err != nil {
+		return Peers{}, err
+	}
+	issued := make(map[string]Certificate)
+	for name, host := range map[string]string{
+		"results": "results.example", "server": "3dss.example", "ds": "ds.example", "rreq": "rreq.ds.example",
+	} {
+		if issued[name], err = ca.issue(host); err != nil {
+			return Peers{}, err
+		}
+	}
+	err = errors.Join(issued["results"].write(w.dir, "results"), issued["server"].write(w.dir, "server"),
+		os.WriteFile(filepath.Join(w.dir, "ca.pem"), ca.pem(), 0o600))
+	if err != nil {
+		return Peers{}, err
+	}
+	p := Peers{Key: apiKey, CA: ca.pem(), AsServer: issued["server"], AsDirectory: issued["rreq"]}
+	return p, w.directory.ask(ctx, "Directory.Listen", Open{ca.pem(), issued["ds"]}, &p.Directory)
+}
+
+func freeAddress(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// putKey makes a store in dir, with a key of a merchant in it.
+func putKey(ctx context.Context, dir string) error {
+	db, err := sqlite.Open(dir, sqlite.Options{})
+	if err != nil {
+		return err
+	}
+	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	err = db.PutKey(ctx, store.Key{Hash: ring.Hash(apiKey), Merchant: "Bench", Created: time.Now().UTC()})
+	return errors.Join(err, db.Close())
+}
+
+// serve starts the program under test and waits until it says that it is ready.
+func (w *world) serve(ctx context.Context, program, console string) error {
+	log, err := os.Create(filepath.Join(w.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	w.cmd = exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(w.dir, "threeds.yaml"))
+	w.cmd.Stdout, w.cmd.Stderr = log, log
+	tie(w.cmd)
+	if err := w.cmd.Start(); err != nil {
+		w.cmd = nil
+		return err
+	}
+	w.exited = make(chan error, 1)
+	go func() { w.exited <- w.cmd.Wait() }()
+	return poll(ctx, func() (bool, error) {
+		select {
+		case err := <-w.exited:
+			w.exited <- err
+			return false, fmt.Errorf("the server ended, %v: %s", err, w.lastWords())
+		default:
+		}
+		res, err := http.Get("http://" + console + "/readyz")
+		if err != nil {
+			return false, nil // not yet
+		}
+		return res.StatusCode == http.StatusOK, res.Body.Close()
+	})
+}
+
+// poll asks every few milliseconds until the answer is yes.
+func poll(ctx context.Context, done func() (bool, error)) error {
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+// lastWords are the end of the server's log.
+func (w *world) lastWords() []byte {
+	data, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	if err != nil {
+		return nil
+	}
+	return bytes.TrimSpace(data[max(0, len(data)-2000):])
+}
+
+// ask is ask of the load generator, with the server's last words when it fails.
+func (w *world) ask(ctx context.Context, method string, args, reply any) error {
+	if err := w.load.ask(ctx, method, args, reply); err != nil {
+		return fmt.Errorf("%w; the end of the server's log:\n%s", err, w.lastWords())
+	}
+	return nil
+}
+
+// stop ends all processes, the program under test in good order, and removes
+// what they left.
+func (w *world) stop() error {
+	var errs []error
+	if w.load != nil {
+		errs = append(errs, w.load.stop())
+	}
+	if w.cmd != nil {
+		errs = append(errs, end(w.cmd, w.exited))
+	}
+	if w.directory != nil {
+		errs = append(errs, w.directory.stop())
+	}
+	return errors.Join(append(errs, os.RemoveAll(w.dir))...)
+}
+
+// end asks a program to end, and ends it when it does not.
+func end(cmd *exec.Cmd, exited <-chan error) error {
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	select {
+	case err := <-exited:
+		return err
+	case <-time.After(20 * time.Second):
+		return errors.Join(errors.New("the program did not end when asked"), cmd.Process.Kill(), <-exited)
+	}
+}
+
+// post makes one request as an ordinary client would.
+func post(ctx context.Context, url, key string, body io.Reader) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("APIKey", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d: %.300s", res.StatusCode, answer)
+	}
+	return answer, err
+}
