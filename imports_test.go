@@ -1,0 +1,58 @@
+package threeds_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// may lists, for each package, which packages of this module it may import. A
+// package that is not listed may import none. cmd wires and may import all.
+var may = map[string]string{
+	"message":                  "internal/iso",
+	"message/messagetest":      "message internal/iso",
+	"sandbox":                  "message",
+	"sandbox/shop":             "",
+	"internal/keyring":         "internal/transid",
+	"internal/ranges":          "message",
+	"internal/directory":       "message internal/ranges internal/store",
+	"internal/store/sqlite":    "internal/store",
+	"internal/store/storetest": "internal/store",
+	"internal/account":         "internal/store",
+	"internal/auth":            "message internal/ranges internal/transid internal/store internal/account",
+	"internal/api":             "message internal/auth internal/account",
+	"internal/results":         "message internal/auth",
+	"internal/docgen":          "message",
+	"internal/docgen/cmd":      "internal/docgen",
+}
+
+// TestImports keeps the arrows of doc.go true. It reads the files itself and
+// does not ask the go command, so that the test cache knows what it read.
+func TestImports(t *testing.T) {
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "bench") {
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range f.Imports {
+			dep, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/")
+			if ours && !strings.Contains(" "+may[pkg]+" ", " "+dep+" ") {
+				t.Errorf("%s imports %s, see doc.go", path, dep)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
