@@ -35,16 +35,16 @@ const (
 // cards builds the tables of n ranges, and returns card numbers that are in them.
 func cards(n int) (*ranges.Schemes, []string, error) {
 	random := rand.New(rand.NewPCG(1, 2))
-	infos := make([]*ranges.Info, payloads)
-	for i := range infos {
-		infos[i] = issuer(i)
-	}
 	var names, pans []string
 	for _, i := range issuances {
 		names = append(names, i.scheme)
 	}
 	schemes := ranges.NewSchemes(names...)
 	for _, i := range issuances {
+		infos := make([]*ranges.Info, payloads)
+		for k := range infos {
+			infos[k] = issuer(k)
+		}
 		table, some, err := i.table(int(float64(n)*i.share), sampled*int(100*i.share)/100, infos, random)
 		if err != nil {
 			return nil, nil, err

@@ -112,7 +112,7 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := engine.Preauth(acc, bodies[0])
+	answer, err := engine.Preauth(acc, bodies[0], nil)
 	if err != nil {
 		return nil, err
 	}

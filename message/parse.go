@@ -96,6 +96,24 @@ func parse(data []byte, lim Limits, folded bool) (*Message, error) {
 	return m, nil
 }
 
+// Glance reads one JSON object as ReadRequest does and shows it to look, which
+// keeps nothing of it: for messages of which a few members matter. The error is
+// a *SyntaxError.
+func Glance(data []byte, lim Limits, look func(*Request)) error {
+	p := parsers.Get().(*parser)
+	defer p.release()
+	if err := p.read(data, lim.orDefault(), true); err != nil {
+		return err
+	}
+	p.message = Message{data: data, nodes: p.nodes, twice: p.twice, head: p.head}
+	p.request = Request{m: &p.message}
+	p.message.identify()
+	p.message.survey(0, top)
+	look(&p.request)
+	p.request, p.message = Request{}, Message{}
+	return nil
+}
+
 var parsers = sync.Pool{New: func() any { return &parser{dec: jsontext.NewDecoder(new(bytes.Buffer), decoderOptions)} }}
 
 // decoderOptions leaves duplicate names to us: we report them all.
@@ -106,6 +124,7 @@ var decoderOptions = jsontext.AllowDuplicateNames(true)
 // of strings no more than their end.
 type parser struct {
 	dec    *jsontext.Decoder
+	used   bool // the decoder
 	text   bytes.Buffer
 	nodes  []node
 	frames []frame
@@ -123,6 +142,9 @@ type parser struct {
 	// keep to an order, so it is worth a look before anything is searched.
 	follows [maxNames]uint16
 	last    uint16
+
+	message Message // of Glance
+	request Request
 }
 
 // A place is where in a message an object or array is, as far as it matters
@@ -151,8 +173,10 @@ const keep = 4096
 
 func (p *parser) release() {
 	p.data = nil
-	p.text = bytes.Buffer{}
-	p.dec.Reset(&p.text, decoderOptions)
+	if p.used {
+		p.used, p.text = false, bytes.Buffer{}
+		p.dec.Reset(&p.text, decoderOptions)
+	}
 	if cap(p.nodes) > keep {
 		p.nodes = nil
 	}
@@ -228,7 +252,7 @@ func (p *parser) broken(at int) error {
 // wellFormed says whether the data is one JSON value, in UTF-8, and nothing
 // behind it.
 func (p *parser) wellFormed() error {
-	p.text = *bytes.NewBuffer(p.data)
+	p.used, p.text = true, *bytes.NewBuffer(p.data)
 	p.dec.Reset(&p.text, decoderOptions)
 	if _, err := p.dec.ReadValue(); err != nil {
 		return p.failed(err)

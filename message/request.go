@@ -44,18 +44,24 @@ const sealed = 1 << 7
 func (m *Message) survey(i uint32, at place) {
 	var seen map[string]bool
 	n := m.nodes[i]
+	first := uint32(0) // the first member of an unknown name: mostly there is no other
 	for j := i + 1; j < n.next; j = m.nodes[j].next {
 		child := &m.nodes[j]
 		if n.kind == jsonObject && child.name&unknownName != 0 {
-			low := string(fold(nil, nameText(m.data, *child)))
-			if seen[low] {
-				child.flags |= duplicate
-				m.twice = true
+			switch {
+			case first == 0:
+				first = j
+			case seen == nil:
+				seen = map[string]bool{m.lowName(first): true}
 			}
-			if seen == nil {
-				seen = make(map[string]bool)
+			if seen != nil {
+				low := m.lowName(j)
+				if seen[low] {
+					child.flags |= duplicate
+					m.twice = true
+				}
+				seen[low] = true
 			}
-			seen[low] = true
 		}
 		if child.flags&hasItems == 0 {
 			continue
@@ -72,6 +78,11 @@ func (m *Message) survey(i uint32, at place) {
 		}
 		m.survey(j, within)
 	}
+}
+
+// lowName is the unknown name of a member in lower case.
+func (m *Message) lowName(i uint32) string {
+	return string(fold(nil, nameText(m.data, m.nodes[i])))
 }
 
 // Text returns a member that is a string, by its canonical name: "acctNumber",
@@ -166,9 +177,10 @@ func (r *Request) find(name string) uint32 {
 	if id := names.ids[name]; id != 0 {
 		return r.m.member(0, uint32(id))
 	}
+	var wanted, found [64]byte // enough for the names that are asked for
+	low := fold(wanted[:0], []byte(name))
 	for i := uint32(1); i < r.m.nodes[0].next; i = r.m.nodes[i].next {
-		n := r.m.nodes[i]
-		if n.name&unknownName != 0 && bytes.Equal(fold(nil, nameText(r.m.data, n)), fold(nil, []byte(name))) {
+		if n := r.m.nodes[i]; n.name&unknownName != 0 && bytes.Equal(fold(found[:0], nameText(r.m.data, n)), low) {
 			return i
 		}
 	}
@@ -202,6 +214,9 @@ func (m *Message) hollow(i uint32) bool {
 func unquoted(raw []byte) string {
 	if len(raw) == 0 || raw[0] != '"' {
 		return ""
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
 	}
 	text, _ := jsontext.AppendUnquote(nil, raw)
 	return string(text)

@@ -10,7 +10,9 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +30,7 @@ const (
 // An Engine is what the listener wants of the engine. An error is a
 // [message.Error] to be answered as such, or a fault of ours.
 type Engine interface {
-	Preauth(acc *account.Account, body []byte) ([]byte, error)
+	Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 }
@@ -56,19 +58,40 @@ type Handler struct {
 // operation is one of the three.
 type operation struct {
 	limit func(h *Handler) int64
-	call  func(h *Handler, ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+	call  func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error)
+	// lends says that nothing of the body and of the answer is kept, so that
+	// their memory may serve the next request.
+	lends bool
 }
 
 var operations = map[string]operation{
-	"/preauth": {(*Handler).body, func(h *Handler, _ context.Context, acc *account.Account, body []byte) ([]byte, error) {
-		return h.Engine.Preauth(acc, body)
-	}},
-	"/auth": {(*Handler).authBody, func(h *Handler, ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-		return h.Engine.Authenticate(ctx, acc, body)
-	}},
-	"/postauth": {(*Handler).body, func(h *Handler, ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-		return h.Engine.Result(ctx, acc, body)
-	}},
+	"/preauth": {(*Handler).body, func(h *Handler, _ context.Context, acc *account.Account, s *scratch) (answer []byte, err error) {
+		answer, err = h.Engine.Preauth(acc, s.body, s.answer[:0])
+		if err == nil {
+			s.answer = answer
+		}
+		return answer, err
+	}, true},
+	"/auth": {(*Handler).authBody, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error) {
+		return h.Engine.Authenticate(ctx, acc, s.body)
+	}, false},
+	"/postauth": {(*Handler).body, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error) {
+		return h.Engine.Result(ctx, acc, s.body)
+	}, false},
+}
+
+// scratch is the memory of one request and its answer.
+type scratch struct{ body, answer []byte }
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+// release hands the memory on, if it is not large, and without the card number
+// that was in it.
+func (s *scratch) release() {
+	clear(s.body)
+	if cap(s.body) <= promised && cap(s.answer) <= promised {
+		scratches.Put(s)
+	}
 }
 
 func (h *Handler) body() int64     { return cmp.Or(h.Body, maxBody) }
@@ -108,12 +131,22 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.inFlight.Add(-1)
-	body, err := read(w, r, op.limit(h))
-	if err != nil {
+	h.serve(w, r, acc, &op)
+}
+
+// serve reads the body, has the operation done, and answers.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Account, op *operation) {
+	s := new(scratch)
+	if op.lends {
+		s = scratches.Get().(*scratch)
+		defer s.release()
+	}
+	var err error
+	if s.body, err = read(w, r, op.limit(h), s.body[:0]); err != nil {
 		h.unread(w, r, err)
 		return
 	}
-	answer, err := op.call(h, r.Context(), acc, body)
+	answer, err := op.call(h, r.Context(), acc, s)
 	h.finish(w, r, answer, err)
 }
 
@@ -137,14 +170,15 @@ func (h *Handler) admit(w http.ResponseWriter, key string) bool {
 // announces more has to send it first.
 const promised = 8 << 10
 
-// read takes the whole body, or fails at the first byte over the limit.
-func read(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
+// read takes the whole body, into the given memory if it is enough, or fails at
+// the first byte over the limit.
+func read(w http.ResponseWriter, r *http.Request, limit int64, into []byte) ([]byte, error) {
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
 	body := http.MaxBytesReader(w, r.Body, limit)
 	if 0 < r.ContentLength && r.ContentLength <= promised {
-		data := make([]byte, r.ContentLength)
+		data := slices.Grow(into, int(r.ContentLength))[:r.ContentLength]
 		_, err := io.ReadFull(body, data)
 		return data, err
 	}

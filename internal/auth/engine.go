@@ -108,7 +108,6 @@ type Engine struct {
 	Observer    Observer  // nil: nobody
 
 	inFlight sync.WaitGroup
-	crds     [transid.MaxScheme + 1]crdCache // by number of the scheme
 }
 
 // Drain waits until every AReq that has left has been answered and its outcome

@@ -2,8 +2,6 @@ package auth
 
 import (
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -11,9 +9,9 @@ import (
 )
 
 // Preauth answers whether a card is enrolled, with a fresh transaction id and
-// what the requestor needs for the 3DS Method: a CRD. It stores nothing and
-// calls nobody.
-func (e *Engine) Preauth(acc *account.Account, body []byte) ([]byte, error) {
+// what the requestor needs for the 3DS Method: a CRD, which it appends to dst.
+// It stores nothing, calls nobody, and keeps nothing of body.
+func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error) {
 	start := e.Now()
 	pan, ds, err := e.asked(body)
 	if err != nil {
@@ -30,7 +28,7 @@ func (e *Engine) Preauth(acc *account.Account, body []byte) ([]byte, error) {
 		scheme := schemeIndex(hit.Scheme)
 		id := e.IDs.New(start, e.rand(), scheme, acc.Merchant.Name, pan)
 		e.observe("preauth", hit.Scheme, "ok", start)
-		return e.crds[scheme].answer(id, peer, hit.Info), nil
+		return appendCRD(dst, id, peer, hit.Info), nil
 	}
 	e.observe("preauth", ds, "305", start)
 	return nil, unknownBIN()
@@ -38,20 +36,22 @@ func (e *Engine) Preauth(acc *account.Account, body []byte) ([]byte, error) {
 
 // asked reads a body and returns the card number and the scheme it names.
 func (e *Engine) asked(body []byte) (pan, ds string, err error) {
-	req, err := message.ReadRequest(body, e.Limits)
+	var found message.Problems
+	err = message.Glance(body, e.Limits, func(req *message.Request) {
+		pan, ds = req.Text("acctNumber"), req.Text("ds")
+		found = req.Duplicates()
+		switch {
+		case !req.Has("acctNumber"):
+			found = append(found, message.Problem{Code: message.Missing, Path: "acctNumber"})
+		case !cardNumber(pan):
+			found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
+		}
+		if req.Has("ds") && !slices.Contains(Schemes, ds) {
+			found = append(found, message.Problem{Code: message.Format, Path: "ds"})
+		}
+	})
 	if err != nil {
 		return "", "", badJSON(err)
-	}
-	pan, ds = req.Text("acctNumber"), req.Text("ds")
-	found := req.Duplicates()
-	switch {
-	case !req.Has("acctNumber"):
-		found = append(found, message.Problem{Code: message.Missing, Path: "acctNumber"})
-	case !cardNumber(pan):
-		found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
-	}
-	if req.Has("ds") && !slices.Contains(Schemes, ds) {
-		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
 		return "", "", fault(message.V220, found, "")
@@ -106,38 +106,22 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 	return nil
 }
 
-// crdCache remembers what the CRDs of one scheme say after their id: the same
-// for all cards of a range, and for all ranges that share what is said of them.
-// The zero value is ready.
-type crdCache struct {
-	rest  sync.Map // *ranges.Info, which never changes → []byte
-	count atomic.Int64
-}
-
-// maxCRDs bounds the cache. Directory servers say a few thousand different
-// things; after a refresh they are new ones, so what is old has to go some time.
-const maxCRDs = 10_000
-
 // crdStart is how every CRD begins.
 const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
 
-// answer is the CRD with an id. The peer is always the same.
-func (c *crdCache) answer(id string, peer *Directory, info *ranges.Info) []byte {
-	v, ok := c.rest.Load(info)
-	if !ok {
-		if c.count.Add(1) > maxCRDs {
-			c.rest.Clear()
-			c.count.Store(1)
-		}
-		whole := crd(id, peer, info)
-		v = whole[len(crdStart)+len(id):]
-		c.rest.Store(info, v)
+// appendCRD appends the CRD with an id. What comes after the id is the same for
+// all cards of a range, and for all ranges of a scheme of which the same is
+// said: it is remembered with what is said.
+func appendCRD(dst []byte, id string, peer *Directory, info *ranges.Info) []byte {
+	rest := info.Memo(peer.Scheme)
+	if rest == nil {
+		rest = crd(id, peer, info)[len(crdStart)+len(id):]
+		info.Remember(peer.Scheme, rest)
 	}
-	rest := v.([]byte)
-	b := make([]byte, 0, len(crdStart)+len(id)+len(rest))
-	b = append(b, crdStart...)
-	b = append(b, id...)
-	return append(b, rest...)
+	dst = slices.Grow(dst, len(crdStart)+len(id)+len(rest))
+	dst = append(dst, crdStart...)
+	dst = append(dst, id...)
+	return append(dst, rest...)
 }
 
 // crd writes the card range data of one card: the API contract, §2. Members without a

@@ -283,7 +283,7 @@ func rreq(areq object, status string, n int) object {
 // preauth returns a fresh id for the card.
 func preauth(t testing.TB, e *auth.Engine, acc *account.Account) string {
 	t.Helper()
-	crd, err := e.Preauth(acc, object{"acctNumber": pan}.json())
+	crd, err := e.Preauth(acc, object{"acctNumber": pan}.json(), nil)
 	if err != nil {
 		t.Fatalf("Preauth: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/openthreeds/threeds/message"
 )
@@ -19,7 +20,28 @@ type Info struct {
 	ACS              []ACSVersion // ascending
 	IssuerCountry    string       // ISO 3166-1 numeric, from 2.3.1; see Generation.URLs
 
-	own uint8 // which of DSStart and DSEnd the range gives itself
+	own  uint8 // which of DSStart and DSEnd the range gives itself
+	memo atomic.Pointer[memo]
+}
+
+// A memo is what the user of a table has made of an Info.
+type memo struct {
+	scheme string
+	text   []byte
+}
+
+// Memo returns what was remembered with the Info for a scheme, nil when nothing
+// was. The text is shared: read only. It goes with the Info.
+func (info *Info) Memo(scheme string) []byte {
+	if m := info.memo.Load(); m != nil && m.scheme == scheme {
+		return m.text
+	}
+	return nil
+}
+
+// Remember keeps a text with the Info, in place of that for another scheme.
+func (info *Info) Remember(scheme string, text []byte) {
+	info.memo.Store(&memo{scheme, text})
 }
 
 const (
@@ -66,7 +88,10 @@ func listed(versions []string) DS {
 // under is info with those versions of the directory server that its ranges
 // leave to the PRes. They may change without the ranges.
 func (info *Info) under(ds DS) *Info {
-	full := *info
+	full := &Info{
+		ACSStart: info.ACSStart, ACSEnd: info.ACSEnd, DSStart: info.DSStart, DSEnd: info.DSEnd,
+		DSVersions: info.DSVersions, ACS: info.ACS, IssuerCountry: info.IssuerCountry, own: info.own,
+	}
 	if info.own&ownStart == 0 {
 		full.DSStart = ds.Start
 	}
@@ -79,7 +104,7 @@ func (info *Info) under(ds DS) *Info {
 	case ownStart, ownEnd:
 		full.DSVersions = between(full.DSStart, full.DSEnd)
 	}
-	return &full
+	return full
 }
 
 // between returns the protocol versions that there are from start to end.

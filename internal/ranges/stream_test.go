@@ -55,7 +55,7 @@ func (j judgement) text() string {
 	if len(j.problems) == 0 && !j.malformed {
 		fmt.Fprintf(&b, ", %+v\n", j.notes)
 		for r, info := range j.table.All() {
-			fmt.Fprintf(&b, "%s %+v\n", r, *info)
+			fmt.Fprintf(&b, "%s %+v\n", r, info)
 		}
 	}
 	return b.String()
