@@ -28,7 +28,7 @@ type authentication struct {
 	idErr   error  // what is wrong with the requestor's id
 	peer    *Directory
 	info    *ranges.Info
-	areq    *message.Message
+	areq    *message.Message // from when it has left on, its facts alone
 	changes []string
 }
 

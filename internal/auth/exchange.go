@@ -19,10 +19,13 @@ const commitTime = 200 * time.Millisecond
 func (a *authentication) exchange(ctx context.Context, rec *record) ([]byte, error) {
 	a.inFlight.Add(1)
 	defer a.inFlight.Done()
-	a.req, a.hits = nil, nil // most of an /auth's time is spent waiting here, by thousands at once
+	// Most of an /auth's time is spent waiting here, by thousands at once: of
+	// the request nothing is kept but the text and the facts in rec.
+	areq := a.areq.Bytes()
+	a.req, a.areq, a.hits = nil, nil, nil
 	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.left())
 	defer cancel()
-	body, err := a.Directories.Send(apart, a.peer.Scheme, a.areq.Bytes(), a.id, a.version, a.info.IssuerCountry)
+	body, err := a.Directories.Send(apart, a.peer.Scheme, areq, a.id, a.version, a.info.IssuerCountry)
 	return a.judge(body, err, rec, ctx.Err() != nil)
 }
 
@@ -37,6 +40,11 @@ func (a *authentication) judge(body []byte, err error, rec *record, gone bool) (
 	if err != nil {
 		return nil, a.failed(a.contact(err))
 	}
+	c, err := rec.context()
+	if err != nil {
+		return nil, err
+	}
+	a.areq = c.AReq
 	ares, err := message.Parse(body, a.Limits)
 	if err != nil {
 		return nil, a.refuse(nil, message.InvalidMessage, "Invalid Formatted Message", "")
@@ -50,8 +58,8 @@ func (a *authentication) judge(body []byte, err error, rec *record, gone bool) (
 	case !known && ares.Has("messageType"):
 		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
-	found := ares.Check(message.Context{AReq: a.areq, Versions: a.peer.Versions, Informational: a.peer.Informational})
-	if len(found) > 0 {
+	c.Versions, c.Informational = a.peer.Versions, a.peer.Informational
+	if found := ares.Check(c); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
 		return nil, a.refuse(ares, code, detail, "ARes")
 	}
