@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke bench bench-ranges microbench update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance bench bench-ranges microbench update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -46,6 +46,10 @@ fuzz:
 # Every benchmark runs once, so that none rots.
 smoke:
 	$(GO) test -run='^$$' -bench=. -benchtime=1x ./...
+
+# A check for each obligation of a 3DS Server, from outside, and a table of them.
+conformance:
+	$(GO) test ./conformance -count=1 -run='^TestConformance$$' -v | grep -vE '^ *(=== |--- PASS)'
 
 # The figures that are promised, beside their targets: about four minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

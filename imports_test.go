@@ -16,6 +16,7 @@ var may = map[string]string{
 	"message/messagetest":      "message internal/iso",
 	"sandbox":                  "message",
 	"sandbox/shop":             "",
+	"conformance":              "",
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
 	"internal/directory":       "message internal/ranges internal/store",

@@ -1,0 +1,4 @@
+package conformance
+
+// ap is the app flow.
+var ap = []check{}

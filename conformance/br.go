@@ -1,0 +1,4 @@
+package conformance
+
+// br is the browser flow.
+var br = []check{}

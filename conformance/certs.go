@@ -1,0 +1,98 @@
+package conformance
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// An authority signs certificates that live for a day.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+}
+
+func newAuthority(name string) *authority {
+	key := newKey()
+	template := &x509.Certificate{
+		SerialNumber: newSerial(), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	must(err)
+	cert, err := x509.ParseCertificate(der)
+	must(err)
+	return &authority{cert, key}
+}
+
+// issue makes a certificate for a name and 127.0.0.1, good for both sides of a
+// connection, after the changes.
+func (a *authority) issue(name string, changes ...func(*x509.Certificate)) tls.Certificate {
+	key := newKey()
+	template := &x509.Certificate{
+		SerialNumber: newSerial(), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	for _, change := range changes {
+		change(template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	must(err)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func (a *authority) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(a.cert)
+	return pool
+}
+
+// write puts the CA's certificate into a directory, as NAME.pem.
+func (a *authority) write(dir, name string) {
+	writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", a.cert.Raw)
+}
+
+// writePair puts a certificate and its key into a directory, as NAME.pem and
+// NAME-key.pem.
+func writePair(dir, name string, c tls.Certificate) {
+	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
+	must(err)
+	writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", c.Certificate[0])
+	writePEM(filepath.Join(dir, name+"-key.pem"), "PRIVATE KEY", der)
+}
+
+func writePEM(file, typ string, der []byte) {
+	must(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: der}), 0o600))
+}
+
+func newKey() *ecdsa.PrivateKey {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(err)
+	return key
+}
+
+func newSerial() *big.Int {
+	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	must(err)
+	return n
+}
+
+// must ends a check over what only a broken machine does.
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

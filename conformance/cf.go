@@ -1,0 +1,4 @@
+package conformance
+
+// cf is confidentiality, storage and logging.
+var cf = []check{}

@@ -1,0 +1,4 @@
+package conformance
+
+// da is decoupled authentication.
+var da = []check{}

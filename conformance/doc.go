@@ -1,0 +1,13 @@
+// Package conformance shows from outside that a 3DS Server does what the
+// protocol asks of it: it starts the program with directory servers that it
+// holds in its hands, and runs one check for each obligation.
+//
+// The obligations are the rows of rows.txt, by id. A row is shown by a check of
+// this package, by a unit test that carries its id, by a document, or it does
+// not apply, with the reason; TestRows holds the list complete.
+//
+// A check bends one thing in an otherwise legal exchange and looks at what the
+// server does. The package shares no code with the server: it has messages,
+// certificates, directory servers and judgement of its own, so that a mistake
+// of the server is not also one of the suite.
+package conformance

@@ -1,0 +1,339 @@
+package conformance
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+)
+
+// A request is what a directory server got, byte for byte.
+type request struct {
+	at      time.Time
+	method  string
+	path    string
+	proto   string
+	header  http.Header
+	length  int64 // of the body as announced, -1 if it was not
+	chunked bool
+	body    []byte
+	tls     tls.ConnectionState
+	peer    string // address of the other side, one for each connection
+	o       object // the body, nil if it is no JSON object
+}
+
+// A reply is what a directory server says.
+type reply struct {
+	status int // 0: 200
+	header http.Header
+	body   []byte
+	silent bool // no answer while the other side waits
+	cut    bool // the connection is closed instead of an answer
+}
+
+// A ds is a directory server under control.
+type ds struct {
+	scheme string
+	ca     *authority // of its own certificate, and of those that it demands and shows
+	url    string
+	server *http.Server
+	client *http.Client // as the DS, towards the results listener
+
+	mu      sync.Mutex
+	got     []*request
+	hellos  []*tls.ClientHelloInfo
+	dials   []time.Time // connections, those cut included
+	cut     int         // connections still to be cut before the handshake
+	ranges  []cardRange
+	scripts map[string]func(*request) reply // by threeDSServerTransID
+	answer  func(*request) *reply           // before anything else; nil: not its business
+}
+
+// A cardRange is six digits that are enrolled.
+type cardRange struct {
+	prefix    string
+	from, to  string   // versions of the ACS
+	methodURL string   // none if empty
+	info      []string // acsInfoInd
+}
+
+// The cards of the shared lab. Cards that begin 400006 are in no range.
+var usualRanges = []cardRange{
+	{prefix: "400000", from: v210, to: v231},
+	{prefix: "400001", from: v210, to: v231, methodURL: "https://acs.example/method"},
+	{prefix: "400002", from: v210, to: v210},
+	{prefix: "400003", from: v220, to: v220},
+	{prefix: "400004", from: v231, to: v231},
+	{prefix: "400005", from: v210, to: v220},
+	{prefix: "510000", from: v210, to: v231},
+}
+
+// newDS makes a directory server; change may bend its TLS before it listens.
+func newDS(scheme string, change func(*ds, *tls.Config)) *ds {
+	d := &ds{scheme: scheme, ca: newAuthority(scheme + " CA"), ranges: usualRanges, scripts: make(map[string]func(*request) reply)}
+	config := &tls.Config{
+		Certificates: []tls.Certificate{d.ca.issue("ds." + scheme + ".example")},
+		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: d.ca.pool(),
+		NextProtos: []string{"h2", "http/1.1"},
+		GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			d.hellos = append(d.hellos, hello)
+			return nil, nil
+		},
+	}
+	if change != nil {
+		change(d, config)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	d.url = "https://" + l.Addr().String() + "/"
+	d.server = &http.Server{Handler: d, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = d.server.Serve(tls.NewListener(cutter{l, d}, config)) }()
+	return d
+}
+
+// connect gives the directory server its client, which trusts the CA of the
+// results listener.
+func (d *ds) connect(results *authority) {
+	d.client = clientOf(results.pool(), d.ca.issue("rreq."+d.scheme+".example"))
+}
+
+func clientOf(roots *x509.CertPool, certs ...tls.Certificate) *http.Client {
+	return &http.Client{
+		Timeout:   10 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}, MaxIdleConnsPerHost: 8},
+	}
+}
+
+func (d *ds) close() {
+	_ = d.server.Close()
+	if d.client != nil {
+		d.client.CloseIdleConnections()
+	}
+}
+
+// A cutter is a listener that closes the connections that are to be cut.
+type cutter struct {
+	net.Listener
+	d *ds
+}
+
+func (c cutter) Accept() (net.Conn, error) {
+	for {
+		conn, err := c.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c.d.mu.Lock()
+		c.d.dials = append(c.d.dials, time.Now())
+		cut := c.d.cut > 0
+		if cut {
+			c.d.cut--
+		}
+		c.d.mu.Unlock()
+		if !cut {
+			return conn, nil
+		}
+		_ = conn.Close()
+	}
+}
+
+func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	q := &request{
+		at: time.Now(), method: r.Method, path: r.URL.Path, proto: r.Proto, header: r.Header.Clone(), length: r.ContentLength,
+		chunked: slices.Contains(r.TransferEncoding, "chunked"), body: body, peer: r.RemoteAddr, o: read(body),
+	}
+	if r.TLS != nil {
+		q.tls = *r.TLS
+	}
+	d.mu.Lock()
+	d.got = append(d.got, q)
+	d.mu.Unlock()
+	say := d.says(q)
+	switch {
+	case say.silent:
+		<-r.Context().Done()
+		return
+	case say.cut:
+		panic(http.ErrAbortHandler)
+	}
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	for name, values := range say.header {
+		w.Header()[name] = values
+	}
+	if say.status != 0 {
+		w.WriteHeader(say.status)
+	}
+	_, _ = w.Write(say.body)
+}
+
+// says is the answer to a request: by what the checks have asked for, else a
+// legal one.
+func (d *ds) says(q *request) reply {
+	d.mu.Lock()
+	answer, script := d.answer, d.scripts[q.o.text("threeDSServerTransID")]
+	d.mu.Unlock()
+	if answer != nil {
+		if say := answer(q); say != nil {
+			return *say
+		}
+	}
+	if script != nil {
+		return script(q)
+	}
+	switch q.o.text("messageType") {
+	case "AReq":
+		return reply{body: aresTo(q.o, "Y").bytes()}
+	case "PReq":
+		return reply{body: d.pres(q.o).bytes()}
+	}
+	return reply{}
+}
+
+// pres is a legal answer to a PReq: the ranges, all of them.
+func (d *ds) pres(preq object) object {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return presOf(preq, d.ranges)
+}
+
+func presOf(preq object, ranges []cardRange) object {
+	version := preq.text("messageVersion")
+	o := object{
+		"messageType": "PRes", "messageVersion": version, "threeDSServerTransID": preq["threeDSServerTransID"],
+		"dsTransID": newID(), "serialNum": "1",
+	}
+	var data []any
+	for _, r := range ranges {
+		if version == v231 {
+			data = append(data, r.object231())
+		} else {
+			data = append(data, r.object220(version))
+		}
+	}
+	o["cardRangeData"] = data
+	if version == v231 {
+		o["dsProtocolVersions"], o["readOrder"] = allVersions, "01"
+	} else {
+		o["dsStartProtocolVersion"], o["dsEndProtocolVersion"] = v210, v231
+	}
+	return plain(o).(object)
+}
+
+func (r cardRange) first() string { return r.prefix + "0000000000" }
+func (r cardRange) last() string  { return r.prefix + "9999999999" }
+
+// object220 is the range as it is written before 2.3.1.
+func (r cardRange) object220(version string) object {
+	o := object{"startRange": r.first(), "endRange": r.last(), "acsStartProtocolVersion": r.from, "acsEndProtocolVersion": r.to}
+	if r.methodURL != "" {
+		o["threeDSMethodURL"] = r.methodURL
+	}
+	if len(r.info) > 0 && version == v220 {
+		o["acsInfoInd"] = r.info
+	}
+	return o
+}
+
+// object231 is the range as it is written in 2.3.1.
+func (r cardRange) object231() object {
+	var versions []any
+	for _, v := range allVersions {
+		if v < r.from || v > r.to {
+			continue
+		}
+		o := object{"version": v, "acsInfoInd": []string{"01"}}
+		if len(r.info) > 0 {
+			o["acsInfoInd"] = r.info
+		}
+		if r.methodURL != "" {
+			o["threeDSMethodURL"] = r.methodURL
+		}
+		versions = append(versions, o)
+	}
+	return object{"ranges": []object{{"start": r.first(), "end": r.last()}}, "acsProtocolVersions": versions}
+}
+
+// requests are the messages of a type that came, for an id unless it is empty.
+func (d *ds) requests(messageType, id string) []*request {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var got []*request
+	for _, q := range d.got {
+		if q.o.text("messageType") == messageType && (id == "" || q.o.text("threeDSServerTransID") == id) {
+			got = append(got, q)
+		}
+	}
+	return got
+}
+
+// connections are the times at which connections were opened, cut ones too.
+func (d *ds) connections() []time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.dials)
+}
+
+// script makes f answer every message with an id.
+func (d *ds) script(id string, f func(*request) reply) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.scripts[id] = f
+}
+
+// answers makes f answer first; where it returns nil, all is as usual.
+func (d *ds) answers(f func(*request) *reply) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.answer = f
+}
+
+// An answer is what came back from the server under test.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	o      object // nil if the body is no JSON object
+	proto  string
+}
+
+// post sends a message as the directory server.
+func (d *ds) post(url string, body []byte) (*answer, error) { return post(d.client, url, nil, body) }
+
+// post sends a body; header replaces the usual Content-Type.
+func post(c *http.Client, url string, header http.Header, body []byte) (*answer, error) {
+	return send(c, http.MethodPost, url, header, body)
+}
+
+func send(c *http.Client, method, url string, header http.Header, body []byte) (*answer, error) {
+	req, err := http.NewRequestWithContext(context.Background(), method, url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, err
+	}
+	return &answer{status: res.StatusCode, header: res.Header, body: data, o: read(data), proto: res.Proto}, nil
+}

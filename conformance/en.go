@@ -1,0 +1,4 @@
+package conformance
+
+// en is encoding and sizes.
+var en = []check{}

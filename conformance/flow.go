@@ -1,0 +1,256 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// A flow is one authentication, legal but for what a check bends. Use it in
+// this order: ares or reply, then auth (or one of refused, rejected, accepted,
+// challenged), then rreq, then result.
+type flow struct {
+	t        *T
+	l        *lab
+	d        *ds
+	version  string
+	channel  string
+	category string
+	id       string
+	key      string
+	req      object // what the requestor asks for, before the edits
+	edits    []edit
+	say      func(*request) reply
+	ares     object // what the DS answered, when it was a JSON object
+	answer   *answer
+}
+
+// flow begins an authentication on the shared lab. Kind is the channel, APP,
+// BRW or 3RI, and NPA unless it is a payment; 3RI of 2.1.0 is always NPA. The
+// edits are of the requestor's request.
+func (t *T) flow(version, kind string, edits ...edit) *flow {
+	return t.flowIn(t.shared(), version, kind, edits...)
+}
+
+// flowIn begins an authentication on a lab.
+func (t *T) flowIn(l *lab, version, kind string, edits ...edit) *flow {
+	x := &flow{t: t, l: l, version: version, category: "PA", key: l.key, edits: edits}
+	x.channel, _, _ = strings.Cut(kind, " ")
+	if strings.HasSuffix(kind, " NPA") || kind == "3RI" && version == v210 {
+		x.category = "NPA"
+	}
+	x.req = sample("AReq", version, x.channel, x.category)
+	x.req["deviceChannel"], x.req["messageCategory"] = channelCodes[x.channel], categoryCodes[x.category]
+	return x.card("visa", x.req.text("acctNumber"))
+}
+
+// card makes it another card, of a directory.
+func (x *flow) card(scheme, pan string) *flow {
+	x.d, x.req["acctNumber"] = x.l.ds[scheme], pan
+	return x.answers("Y")
+}
+
+// answers makes the directory server answer with an ARes of that transStatus,
+// edited.
+func (x *flow) answers(status string, edits ...edit) *flow {
+	return x.replies(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} })
+}
+
+// replies makes f answer the AReq. An Erro is taken without a word.
+func (x *flow) replies(f func(*request) reply) *flow {
+	x.say = f
+	return x
+}
+
+// preauth fetches the id of the transaction, once, and gives the CRD.
+func (x *flow) preauth() object {
+	got := x.call("/preauth", object{"acctNumber": x.req["acctNumber"]}.bytes())
+	x.id = got.o.text("threeDSServerTransID")
+	if got.status != 200 || x.id == "" {
+		x.t.Fatalf("/preauth: %d %s", got.status, got.body)
+	}
+	x.d.script(x.id, func(q *request) reply {
+		x.t.note("server > directory", q.body)
+		if q.o.text("messageType") != "AReq" {
+			return reply{}
+		}
+		say := x.say(q)
+		x.t.note("directory > server", say.body)
+		return say
+	})
+	return got.o
+}
+
+// call posts to the API as the requestor.
+func (x *flow) call(path string, body []byte) *answer {
+	x.t.note("requestor > server "+path, body)
+	got, err := x.l.call(path, x.key, body)
+	if err != nil {
+		x.t.Fatalf("%s: %v", path, err)
+	}
+	x.t.noteAnswer("server > requestor", got)
+	return got
+}
+
+// auth sends the request.
+func (x *flow) auth() *answer {
+	if x.id == "" {
+		x.preauth()
+	}
+	x.req["threeDSServerTransID"] = x.id
+	say := x.say
+	x.say = func(q *request) reply {
+		r := say(q)
+		x.ares = read(r.body)
+		return r
+	}
+	x.answer = x.call("/auth", x.req.bytes(x.edits...))
+	return x.answer
+}
+
+// sent are the AReqs that reached the directory server.
+func (x *flow) sent() []*request { return x.d.requests("AReq", x.id) }
+
+// areq sends the request and gives the AReq that reached the directory server.
+func (x *flow) areq() object {
+	x.auth()
+	sent := x.sent()
+	if len(sent) != 1 || sent[0].o == nil {
+		x.t.Fatalf("%s: %d AReqs came, want 1: %d %s", x, len(sent), x.answer.status, x.answer.body)
+	}
+	return sent[0].o
+}
+
+// erro is the Erro that the directory server got; nil if none comes in time.
+func (x *flow) erro() *request {
+	var got []*request
+	wait(3*time.Second, func() bool {
+		got = x.d.requests("Erro", x.id)
+		return len(got) > 0
+	})
+	if len(got) == 0 {
+		return nil
+	}
+	return got[0]
+}
+
+// accepted wants the request to go through and the ARes to come back.
+func (x *flow) accepted() *answer {
+	got := x.auth()
+	if got.status != 200 || got.o.text("messageType") != "ARes" {
+		x.t.Errorf("%s: %d %s, want the ARes", x, got.status, got.body)
+	}
+	return got
+}
+
+// refused wants an Erro with one of the codes, separated by |, that names the
+// element, and no AReq at the directory server.
+func (x *flow) refused(codes, element string) {
+	got := x.auth()
+	x.isErro("requestor", got.o, codes, element)
+	if got.status != 400 {
+		x.t.Errorf("%s: status %d, want 400", x, got.status)
+	}
+	if n := len(x.sent()); n != 0 {
+		x.t.Errorf("%s: %d AReqs left", x, n)
+	}
+}
+
+// rejected wants the ARes to be refused: an Erro with one of the codes to the
+// directory server and one to the requestor, both naming the element.
+func (x *flow) rejected(codes, element string) {
+	got := x.auth()
+	if len(x.sent()) != 1 {
+		x.t.Fatalf("%s: %d AReqs came, want 1: %d %s", x, len(x.sent()), got.status, got.body)
+	}
+	x.isErro("requestor", got.o, codes, element)
+	erro := x.erro()
+	if erro == nil {
+		x.t.Errorf("%s: no Erro came to the directory server", x)
+		return
+	}
+	x.isErro("directory", erro.o, codes, element)
+}
+
+// isErro holds an Erro of the server against one of the codes and the element
+// that it has to name; an empty element is any.
+func (x *flow) isErro(whose string, o object, codes, element string) {
+	if o.text("messageType") != "Erro" || o.text("errorComponent") != "S" ||
+		!slices.Contains(strings.Split(codes, "|"), o.text("errorCode")) ||
+		element != "" && !slices.Contains(strings.Split(o.text("errorDetail"), ","), element) {
+		x.t.Errorf("%s: %s got %s, want an Erro with code %s naming %q", x, whose, encode(o), codes, element)
+	}
+}
+
+// challenged brings the authentication to a challenge.
+func (x *flow) challenged() *flow { return x.waiting("C") }
+
+// waiting brings the authentication to an ARes after which an RReq is due.
+func (x *flow) waiting(status string) *flow {
+	x.answers(status)
+	if got := x.auth(); got.status != 200 || got.o.text("transStatus") != status {
+		x.t.Fatalf("%s: %d %s, want an ARes with %s", x, got.status, got.body, status)
+	}
+	return x
+}
+
+// rreq posts the result of the challenge, edited, and gives the server's
+// answer.
+func (x *flow) rreq(status string, edits ...edit) *answer {
+	return x.post(x.rreqOf(status).bytes(edits...))
+}
+
+// rreqOf is a legal RReq.
+func (x *flow) rreqOf(status string) object {
+	words := []string{x.channel, x.category, status}
+	o := sample("RReq", x.version, words...)
+	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
+		o[name] = x.ares[name]
+	}
+	o["messageCategory"], o["transStatus"] = categoryCodes[x.category], status
+	if x.ares.text("acsDecConInd") == "Y" {
+		delete(o, "interactionCounter")
+		delete(o, "acsRenderingType")
+		if x.version == v220 {
+			o["authenticationType"] = "04"
+		}
+	}
+	if x.channel == "APP" && x.version != v210 {
+		o["sdkTransID"] = x.req["sdkTransID"]
+	}
+	return o
+}
+
+// post sends a message to the results listener as the directory server.
+func (x *flow) post(body []byte) *answer {
+	x.t.note("directory > server", body)
+	got, err := x.d.post(x.l.results, body)
+	if err != nil {
+		x.t.Fatalf("%s: results: %v", x, err)
+	}
+	x.t.noteAnswer("server > directory", got)
+	return got
+}
+
+// taken wants an RReq to be answered with an RRes of that resultsStatus.
+func (x *flow) taken(got *answer, resultsStatus string) {
+	if got.status != 200 || got.o.text("messageType") != "RRes" || got.o.text("resultsStatus") != resultsStatus {
+		x.t.Errorf("%s: %d %s, want an RRes with %s", x, got.status, got.body, resultsStatus)
+	}
+}
+
+// refusedRReq wants an RReq to be answered with an Erro.
+func (x *flow) refusedRReq(got *answer, codes, element string) {
+	if got.status != 200 {
+		x.t.Errorf("%s: status %d, want 200", x, got.status)
+	}
+	x.isErro("directory", got.o, codes, element)
+}
+
+// result asks for the result as the requestor.
+func (x *flow) result() *answer {
+	return x.call("/postauth", object{"threeDSServerTransID": x.id}.bytes())
+}
+
+// String names the flow in faults.
+func (x *flow) String() string { return x.version + " " + x.channel + " " + x.category }

@@ -1,0 +1,4 @@
+package conformance
+
+// ht is HTTP.
+var ht = []check{}

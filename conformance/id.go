@@ -1,0 +1,4 @@
+package conformance
+
+// id is transaction ids and state.
+var id = []check{}

@@ -1,0 +1,267 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A plan is how a lab differs from the plainest one.
+type plan struct {
+	// sections of the configuration in place of the usual, by name: "timeouts":
+	// "{authentication: 1s}"
+	sections    map[string]string
+	directories []directory // empty: visa and mastercard as they usually are
+	prepare     func(*lab)  // before the process starts
+	unready     bool        // do not wait until the card ranges are loaded
+}
+
+// A directory is one of the directory servers of a plan.
+type directory struct {
+	scheme string
+	// keys of its configuration, beside or in place of the usual: "versions":
+	// "[2.2.0]"; an empty value takes one out
+	keys   map[string]string
+	ranges []cardRange
+	change func(*ds, *tls.Config) // of the directory server, before it listens
+}
+
+var usualDirectories = []directory{
+	{scheme: "visa"},
+	{scheme: "mastercard", keys: map[string]string{"informational": "any"}},
+}
+
+// A lab is a server in a process of its own, with the directory servers that it
+// knows and a client of its API.
+type lab struct {
+	binary  string
+	dir     string // with the configuration and all that the server writes
+	config  string
+	ca      *authority // of the results listener
+	ds      map[string]*ds
+	api     string // URL without path
+	results string // URL with path
+	console string // URL without path
+	key     string // of the merchant Shop
+	other   string // of another one
+	client  *http.Client
+
+	mu      sync.Mutex
+	process *exec.Cmd
+	exited  chan struct{}
+	log     lockedBuffer
+}
+
+// newLab starts a server by a plan.
+func newLab(binary string, p plan) (*lab, error) {
+	l := &lab{binary: binary, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
+		Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32},
+	}}
+	if err := l.open(p); err != nil {
+		l.close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *lab) open(p plan) error {
+	var err error
+	if l.dir, err = os.MkdirTemp("", "conformance-"); err != nil {
+		return err
+	}
+	l.config = filepath.Join(l.dir, "threeds.yaml")
+	if len(p.directories) == 0 {
+		p.directories = usualDirectories
+	}
+	for _, d := range p.directories {
+		peer := newDS(d.scheme, d.change)
+		if d.ranges != nil {
+			peer.ranges = d.ranges
+		}
+		peer.connect(l.ca)
+		l.ds[d.scheme] = peer
+	}
+	l.write(p)
+	if p.prepare != nil {
+		p.prepare(l)
+	}
+	if l.key, err = l.newKey("Shop"); err != nil {
+		return err
+	}
+	if l.other, err = l.newKey("Other"); err != nil {
+		return err
+	}
+	return l.start(!p.unready)
+}
+
+// write makes the configuration and the files that it names.
+func (l *lab) write(p plan) {
+	api, results, console := freeAddress(), freeAddress(), freeAddress()
+	l.api, l.results, l.console = "http://"+api, "https://"+results+"/results", "http://"+console
+	writePair(l.dir, "results", l.ca.issue("results.example"))
+	sections := map[string]string{
+		"api":      fmt.Sprintf("{listen: %s}", api),
+		"results":  fmt.Sprintf("{listen: %s, url: %q, tls: {cert: results.pem, key: results-key.pem}}", results, l.results),
+		"store":    `{url: "file:data"}`,
+		"console":  fmt.Sprintf("{listen: %s}", console),
+		"log":      "{level: debug}",
+		"limits":   "{per_key: 100000/s}",
+		"timeouts": "{authentication: 4s}",
+		"server":   "{reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}",
+	}
+	maps.Copy(sections, p.sections)
+	var b strings.Builder
+	yaml(&b, "", sections)
+	b.WriteString("directories:\n")
+	for _, d := range p.directories {
+		peer := l.ds[d.scheme]
+		peer.ca.write(l.dir, d.scheme+"-ca")
+		writePair(l.dir, d.scheme+"-client", peer.ca.issue("3dss.example"))
+		keys := map[string]string{
+			"areq_url": peer.url, "preq_url": peer.url, "operator_id": d.scheme + "-operator", "versions": "[2.1.0, 2.2.0, 2.3.1]",
+			"min_refresh": "1s", "client_cert": fmt.Sprintf("{cert: %[1]s-client.pem, key: %[1]s-client-key.pem}", d.scheme),
+			"server_ca": d.scheme + "-ca.pem", "client_ca": d.scheme + "-ca.pem",
+			"client_names": "[rreq." + d.scheme + ".example]",
+		}
+		maps.Copy(keys, d.keys)
+		fmt.Fprintf(&b, "  - scheme: %s\n", d.scheme)
+		yaml(&b, "    ", keys)
+	}
+	must(os.WriteFile(l.config, []byte(b.String()), 0o600))
+}
+
+func yaml(b *strings.Builder, indent string, keys map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
+		if keys[name] != "" {
+			fmt.Fprintf(b, "%s%s: %s\n", indent, name, keys[name])
+		}
+	}
+}
+
+func freeAddress() string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(err)
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newKey makes an API key.
+func (l *lab) newKey(name string, flags ...string) (string, error) {
+	out, err := l.command(append([]string{"key", "create", "--name", name}, flags...)...)
+	return strings.TrimSpace(out), err
+}
+
+// command runs the program with this lab's configuration and returns what it
+// prints.
+func (l *lab) command(args ...string) (string, error) {
+	var out, errs bytes.Buffer
+	cmd := exec.Command(l.binary, append(args, "--config", l.config)...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %w: %s", strings.Join(args, " "), err, errs.String())
+	}
+	return out.String(), nil
+}
+
+// start runs the process and waits until it serves.
+func (l *lab) start(ready bool) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	cmd := exec.Command(l.binary, "serve", "--config", l.config)
+	cmd.Stdout, cmd.Stderr = &l.log, &l.log
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(exited)
+	}()
+	l.process, l.exited = cmd, exited
+	path, want := "/livez", `{"status":"alive"}`
+	if ready {
+		path, want = "/readyz", `{"status":"ready"}`
+	}
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		select {
+		case <-exited:
+			return fmt.Errorf("the server ended:\n%s", l.log.String())
+		default:
+		}
+		got, err := send(l.client, http.MethodGet, l.console+path, nil, nil)
+		if err == nil && strings.TrimSpace(string(got.body)) == want {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return errors.New("the server is not ready after 20 s:\n" + l.log.String())
+}
+
+// kill ends the process as a power cut does.
+func (l *lab) kill() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process == nil {
+		return
+	}
+	_ = l.process.Process.Kill()
+	<-l.exited
+	l.process = nil
+}
+
+// stop ends the process in good order.
+func (l *lab) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.process == nil {
+		return
+	}
+	_ = l.process.Process.Signal(os.Interrupt)
+	<-l.exited
+	l.process = nil
+}
+
+func (l *lab) close() {
+	l.kill()
+	for _, d := range l.ds {
+		d.close()
+	}
+	l.client.CloseIdleConnections()
+	if l.dir != "" {
+		_ = os.RemoveAll(l.dir)
+	}
+}
+
+// call posts to the API with a key.
+func (l *lab) call(path, key string, body []byte) (*answer, error) {
+	return post(l.client, l.api+path, http.Header{"Apikey": {key}}, body)
+}
+
+// A lockedBuffer takes what a process writes.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}

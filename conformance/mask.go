@@ -1,0 +1,27 @@
+package conformance
+
+import (
+	"regexp"
+	"strings"
+)
+
+// masked are the members whose values no report may show.
+var masked = regexp.MustCompile(`(?i)("(?:authenticationValue|cardholderName|email|deliveryEmailAddress|subscriber|` +
+	`(?:bill|ship)Addr(?:Line[123]|City|PostCode)|browserIP|appIp|cardExpiryDate|cardSecurityCode|tokenCryptogram|taxId|` +
+	`sdkEncData|threeDSReqAuthData|threeDSReqPriorAuthData|shipNameIndicator|userId|deviceId)"\s*:\s*)` +
+	`("(?:[^"\\]|\\.)*"|[^,}\]"{\[]+)`)
+
+// digits are what may be a card number.
+var digits = regexp.MustCompile(`\b[0-9]{13,19}\b`)
+
+// mask hides the cardholder's data in a message, be it JSON or not. What is
+// long is cut.
+func mask(data []byte) string {
+	s := masked.ReplaceAllString(string(data), `$1"***"`)
+	s = digits.ReplaceAllStringFunc(s, func(n string) string { return n[:6] + strings.Repeat("*", len(n)-10) + n[len(n)-4:] })
+	const most = 4096
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,4 @@
+package conformance
+
+// op is operation messages.
+var op = []check{}

@@ -1,0 +1,4 @@
+package conformance
+
+// pr is the protocol of PReq and PRes.
+var pr = []check{}

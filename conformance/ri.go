@@ -1,0 +1,4 @@
+package conformance
+
+// ri is the 3RI flow.
+var ri = []check{}

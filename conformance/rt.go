@@ -1,0 +1,4 @@
+package conformance
+
+// rt is retries and failures.
+var rt = []check{}

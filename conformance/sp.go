@@ -1,0 +1,4 @@
+package conformance
+
+// sp is secure payment confirmation.
+var sp = []check{}

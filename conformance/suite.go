@@ -1,0 +1,183 @@
+package conformance
+
+import (
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A check shows one row.
+type check struct {
+	id string
+	do func(*T)
+}
+
+// A group is the checks of the rows with one prefix.
+type group struct {
+	prefix, name string
+	checks       []check
+}
+
+// A Suite runs the checks against one build of the server.
+type Suite struct {
+	// Binary is the path of the program.
+	Binary string
+
+	mu     sync.Mutex
+	shared *lab
+	broken error
+}
+
+// Close ends the server that checks share.
+func (s *Suite) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared != nil {
+		s.shared.close()
+	}
+}
+
+// lab is the server that checks share, which is started for the first of them.
+func (s *Suite) lab() (*lab, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shared == nil && s.broken == nil {
+		s.shared, s.broken = newLab(s.Binary, plan{})
+	}
+	return s.shared, s.broken
+}
+
+// Checks are the ids of the rows that are shown by checks, in order.
+func Checks() []string {
+	var ids []string
+	for _, g := range groups {
+		for _, c := range g.checks {
+			ids = append(ids, c.id)
+		}
+	}
+	return ids
+}
+
+// Run runs the check of a row.
+func (s *Suite) Run(id string) Result {
+	for _, g := range groups {
+		for _, c := range g.checks {
+			if c.id == id {
+				return s.run(c)
+			}
+		}
+	}
+	return Result{ID: id, Faults: []string{"there is no check of this row"}}
+}
+
+func (s *Suite) run(c check) Result {
+	t := &T{suite: s, start: time.Now()}
+	func() {
+		defer t.clean()
+		defer func() {
+			switch v := recover().(type) {
+			case nil, fatal:
+			default:
+				t.Errorf("panic: %v\n%s", v, debug.Stack())
+			}
+		}()
+		c.do(t)
+	}()
+	return Result{ID: c.id, Faults: t.faults, Exchanges: t.exchanges, Took: time.Since(t.start)}
+}
+
+// A Result is what came of a check.
+type Result struct {
+	ID        string
+	Faults    []string // none: the row is shown
+	Exchanges []Exchange
+	Took      time.Duration
+}
+
+// An Exchange is a message that was sent or came, masked.
+type Exchange struct {
+	// Leg is from whom to whom it went.
+	Leg  string `json:"leg"`
+	Text string `json:"text"`
+}
+
+// A T is one run of a check.
+type T struct {
+	suite *Suite
+	start time.Time
+
+	mu        sync.Mutex
+	faults    []string
+	exchanges []Exchange
+	cleanups  []func()
+}
+
+// fatal is the panic that ends a check.
+type fatal struct{}
+
+// Errorf notes a fault of the server.
+func (t *T) Errorf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.faults = append(t.faults, mask([]byte(fmt.Sprintf(format, args...))))
+}
+
+// Fatalf notes a fault after which the check cannot go on.
+func (t *T) Fatalf(format string, args ...any) {
+	t.Errorf(format, args...)
+	panic(fatal{})
+}
+
+// note keeps a message for the report.
+func (t *T) note(leg string, data []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.exchanges = append(t.exchanges, Exchange{leg, strings.TrimSpace(mask(data))})
+}
+
+func (t *T) noteAnswer(leg string, a *answer) {
+	t.note(leg, fmt.Appendf(nil, "%d %s", a.status, a.body))
+}
+
+// cleanup does f when the check is over, last things first.
+func (t *T) cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
+
+func (t *T) clean() {
+	for i := len(t.cleanups) - 1; i >= 0; i-- {
+		t.cleanups[i]()
+	}
+}
+
+// shared is the lab that many checks use at once: it must be left as it was.
+func (t *T) shared() *lab {
+	l, err := t.suite.lab()
+	if err != nil {
+		t.Fatalf("lab: %v", err)
+	}
+	return l
+}
+
+// lab starts a server for this check alone.
+func (t *T) lab(p plan) *lab {
+	l, err := newLab(t.suite.Binary, p)
+	if err != nil {
+		t.Fatalf("lab: %v", err)
+	}
+	t.cleanup(l.close)
+	return l
+}
+
+// wait polls until ok, which something real brings about, and says whether it
+// came in time.
+func wait(most time.Duration, ok func() bool) bool {
+	for deadline := time.Now().Add(most); ; time.Sleep(5 * time.Millisecond) {
+		if ok() {
+			return true
+		}
+		if time.Now().After(deadline) {
+			return false
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package conformance
+
+// tl is TLS and certificates.
+var tl = []check{}

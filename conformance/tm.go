@@ -1,0 +1,4 @@
+package conformance
+
+// tm is the 3DS Method.
+var tm = []check{}

@@ -1,0 +1,4 @@
+package conformance
+
+// va is the validation of ARes.
+var va = []check{}

@@ -1,0 +1,4 @@
+package conformance
+
+// vn is version negotiation.
+var vn = []check{}

@@ -1,0 +1,4 @@
+package conformance
+
+// vo is the validation of OReq and of Erro.
+var vo = []check{}

@@ -1,0 +1,4 @@
+package conformance
+
+// vr is the validation of RReq.
+var vr = []check{}
