@@ -240,7 +240,11 @@ func (c *checker) rule(t *Table, r *Rule, s scope) {
 		return
 	}
 	name := t.Fields[r.row].Name
-	if !slices.ContainsFunc(c.problems, func(p Problem) bool { return string(p.Path) == name }) {
+	known := func(p Problem) bool { // of the member, or of one inside it that the rule may look at
+		inside, ok := strings.CutPrefix(string(p.Path), name)
+		return ok && (inside == "" || inside[0] == '.')
+	}
+	if !slices.ContainsFunc(c.problems, known) {
 		c.report(r.Code, name)
 	}
 }

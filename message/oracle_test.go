@@ -30,7 +30,9 @@ func (o *oracle) add(code Code, path string) {
 func (o *oracle) check(m *doc) []Problem {
 	o.fields(o.d.messages[o.version][o.message].Fields, m, "")
 	for _, r := range append(slices.Clone(o.d.messages[o.version][o.message].Rules), beside[o.message]...) {
-		told := slices.ContainsFunc(o.found, func(p Problem) bool { return string(p.Path) == r.Field })
+		told := slices.ContainsFunc(o.found, func(p Problem) bool { // of the field, or of what the rule may look at in it
+			return string(p.Path) == r.Field || strings.HasPrefix(string(p.Path), r.Field+".")
+		})
 		if r.Soft || told {
 			continue
 		}
