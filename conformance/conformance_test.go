@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,6 +50,13 @@ func TestConformance(t *testing.T) {
 				mu.Lock()
 				results = append(results, got)
 				mu.Unlock()
+				open := slices.ContainsFunc(Rows(), func(r Row) bool { return r.ID == id && r.How == Open })
+				switch {
+				case open && len(got.Faults) == 0:
+					t.Error("the check of an open row passes: write box into rows.txt")
+				case open:
+					t.Skipf("open: %s", strings.Join(got.Faults, "\n"))
+				}
 				for _, fault := range got.Faults {
 					t.Error(fault)
 				}

@@ -64,20 +64,22 @@ type cardRange struct {
 	info      []string // acsInfoInd
 }
 
-// The cards of the shared lab. Cards that begin 400006 are in no range.
-var usualRanges = []cardRange{
+// usualRanges are the cards that the directory servers hold unless a check says
+// otherwise. Cards that begin 400006 are in no range.
+var usualRanges = map[string][]cardRange{"visa": {
 	{prefix: "400000", from: v210, to: v231},
 	{prefix: "400001", from: v210, to: v231, methodURL: "https://acs.example/method"},
 	{prefix: "400002", from: v210, to: v210},
 	{prefix: "400003", from: v220, to: v220},
 	{prefix: "400004", from: v231, to: v231},
 	{prefix: "400005", from: v210, to: v220},
+}, "mastercard": {
 	{prefix: "510000", from: v210, to: v231},
-}
+}}
 
 // newDS makes a directory server; change may bend its TLS before it listens.
 func newDS(scheme string, change func(*ds, *tls.Config)) *ds {
-	d := &ds{scheme: scheme, ca: newAuthority(scheme + " CA"), ranges: usualRanges, scripts: make(map[string]func(*request) reply)}
+	d := &ds{scheme: scheme, ca: newAuthority(scheme + " CA"), ranges: usualRanges[scheme], scripts: make(map[string]func(*request) reply)}
 	config := &tls.Config{
 		Certificates: []tls.Certificate{d.ca.issue("ds." + scheme + ".example")},
 		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: d.ca.pool(),

@@ -254,3 +254,63 @@ func (x *flow) result() *answer {
 
 // String names the flow in faults.
 func (x *flow) String() string { return x.version + " " + x.channel + " " + x.category }
+
+// reserved stands for the code of a value that EMVCo reserves: 207 in 2.3.1,
+// 203 before.
+const reserved = "reserved"
+
+func codesIn(version, codes string) string {
+	switch {
+	case codes != reserved:
+		return codes
+	case version == v231:
+		return "207"
+	}
+	return "203"
+}
+
+// refuses wants the edited request to be refused in each version.
+func (t *T) refuses(versions []string, kind, codes, element string, edits ...edit) {
+	for _, v := range versions {
+		t.flow(v, kind, edits...).refused(codesIn(v, codes), element)
+	}
+}
+
+// sends wants the AReq that comes of the edited request to have that value at a
+// path, in each version; nil: nothing there.
+func (t *T) sends(versions []string, kind, path string, value any, edits ...edit) {
+	for _, v := range versions {
+		x := t.flow(v, kind, edits...)
+		t.want(x.String()+" AReq", x.areq(), path, value)
+	}
+}
+
+// rejects wants the edited ARes of that transStatus to be refused in each
+// version.
+func (t *T) rejects(versions []string, kind, status, codes, element string, edits ...edit) {
+	for _, v := range versions {
+		t.flow(v, kind).answers(status, edits...).rejected(codesIn(v, codes), element)
+	}
+}
+
+// accepts wants the edited ARes of that transStatus to reach the requestor in
+// each version.
+func (t *T) accepts(versions []string, kind, status string, edits ...edit) {
+	for _, v := range versions {
+		t.flow(v, kind).answers(status, edits...).accepted()
+	}
+}
+
+// want wants a value at a path of a message; nil: nothing there.
+func (t *T) want(what string, o object, path string, value any) {
+	switch {
+	case value == nil:
+		if o.has(path) {
+			t.Errorf("%s: %s = %s, want none", what, path, encode(o.at(path)))
+		}
+	case !o.has(path):
+		t.Errorf("%s: no %s, want %s", what, path, encode(value))
+	case string(encode(plain(value))) != string(encode(o.at(path))):
+		t.Errorf("%s: %s = %.200s, want %.200s", what, path, encode(o.at(path)), encode(value))
+	}
+}

@@ -24,6 +24,7 @@ type plan struct {
 	sections    map[string]string
 	directories []directory // empty: visa and mastercard as they usually are
 	prepare     func(*lab)  // before the process starts
+	env         []string    // of the process, beside ours
 	unready     bool        // do not wait until the card ranges are loaded
 }
 
@@ -46,6 +47,7 @@ var usualDirectories = []directory{
 // knows and a client of its API.
 type lab struct {
 	binary  string
+	env     []string
 	dir     string // with the configuration and all that the server writes
 	config  string
 	ca      *authority // of the results listener
@@ -65,7 +67,7 @@ type lab struct {
 
 // newLab starts a server by a plan.
 func newLab(binary string, p plan) (*lab, error) {
-	l := &lab{binary: binary, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
+	l := &lab{binary: binary, env: p.env, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
 		Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32},
 	}}
 	if err := l.open(p); err != nil {
@@ -179,6 +181,7 @@ func (l *lab) start(ready bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cmd := exec.Command(l.binary, "serve", "--config", l.config)
+	cmd.Env = append(os.Environ(), l.env...)
 	cmd.Stdout, cmd.Stderr = &l.log, &l.log
 	if err := cmd.Start(); err != nil {
 		return err

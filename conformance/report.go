@@ -45,9 +45,11 @@ func NewReport(results []Result) *Report {
 	return &report
 }
 
-// Failing are the rows whose checks found a fault.
-func (r *Report) Failing() []Verdict {
-	return slices.DeleteFunc(slices.Clone(r.Verdicts), func(v Verdict) bool { return len(v.Faults) == 0 })
+// Failing are the rows whose checks found a fault that is not known as open.
+func (r *Report) Failing() []Verdict { return failing(r.Verdicts) }
+
+func failing(all []Verdict) []Verdict {
+	return slices.DeleteFunc(slices.Clone(all), func(v Verdict) bool { return len(v.Faults) == 0 || v.How == Open })
 }
 
 // JSON writes the report for programs.
@@ -64,15 +66,11 @@ func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
 	line := func(name string, all []Verdict) {
 		n := make(map[How]int)
-		failing := 0
 		for _, v := range all {
 			n[v.How]++
-			if len(v.Faults) > 0 {
-				failing++
-			}
 		}
 		fmt.Fprintf(&b, "%-48s %5d %9d %9d %5d %14d %5d %8d\n",
-			name, len(all), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], failing)
+			name, len(all), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], len(failing(all)))
 	}
 	fmt.Fprintf(&b, "%-48s %5s %9s %9s %5s %14s %5s %8s\n", "group", "rows", "black box", "unit test", "docs", "not applicable", "open", "failing")
 	for _, g := range groups {

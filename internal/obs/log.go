@@ -11,9 +11,17 @@ import (
 )
 
 // NewLogger returns a logger that writes one JSON object per line to w, with
-// every run of digits that could be a card number hidden.
+// every run of digits that could be a card number hidden. Times are UTC.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: mask}))
+	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: tidy}))
+}
+
+// tidy makes times UTC, whatever the host's zone, and hides card numbers.
+func tidy(groups []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindTime {
+		a.Value = slog.TimeValue(a.Value.Time().UTC())
+	}
+	return mask(groups, a)
 }
 
 // mask hides card numbers in the text of an attribute, whatever its type.

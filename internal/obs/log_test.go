@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/obs"
 )
@@ -61,4 +62,17 @@ func FuzzMask(f *testing.F) {
 			t.Errorf("Mask(%q) = %q, which masks again", s, got)
 		}
 	})
+}
+
+// TestLoggerUTC is CF-12 and MC-24: times are UTC, whatever the host's zone.
+func TestLoggerUTC(t *testing.T) {
+	zone := time.FixedZone("", -5*60*60)
+	was := time.Local
+	time.Local = zone
+	defer func() { time.Local = was }()
+	var b strings.Builder
+	obs.NewLogger(&b, slog.LevelInfo).Info("x", "loaded", time.Date(2026, 11, 21, 7, 0, 0, 0, zone))
+	if !strings.Contains(b.String(), `"loaded":"2026-11-21T12:00:00Z"`) || strings.Contains(b.String(), "-05:00") {
+		t.Error(b.String())
+	}
 }
