@@ -28,10 +28,12 @@ type Suite struct {
 	mu     sync.Mutex
 	shared *lab
 	broken error
+	lanes  lanePool
 }
 
-// Close ends the server that checks share.
+// Close ends the servers that checks share.
 func (s *Suite) Close() {
+	s.lanes.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared != nil {
