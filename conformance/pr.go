@@ -493,6 +493,7 @@ func (f *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rest := f.content[from:]
 	if f.cutAt > 0 && len(rest) > f.cutAt {
 		_, _ = w.Write(rest[:f.cutAt])
+		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	}
 	_, _ = w.Write(rest)

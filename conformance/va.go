@@ -1,11 +1,58 @@
 package conformance
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // Group VA: what an ARes has to be.
 
 // va is the validation of ARes.
-var va = byRow(aresFaults, inARes)
+var va = byRow(aresFaults, inARes,
+	check{"VA-01", func(t *T) { // every member of every kind of ARes is looked at
+		for _, v := range allVersions {
+			for _, kind := range []string{"BRW", "APP", "3RI", "BRW NPA"} {
+				for _, status := range []string{"Y", "N", "C"} {
+					if status == "C" && kind == "3RI" {
+						continue
+					}
+					x := t.flow(v, kind).answers(status)
+					x.passed()
+					for name := range x.ares {
+						if name == "messageType" || name == "messageVersion" {
+							continue // rows VG-03 and VG-26
+						}
+						t.flow(v, kind).answers(status, set(name, 12345)).rejected("203", name)
+					}
+				}
+			}
+		}
+	}},
+	check{"VA-32", func(t *T) { // an Erro ends it, and reaches the requestor as it is
+		for _, v := range allVersions {
+			for _, component := range []string{"D", "A"} {
+				want := object{"errorCode": "402", "errorComponent": component, "errorDescription": "words of the peer", "errorDetail": "more of them"}
+				x := t.flow(v, "BRW").replies(func(q *request) reply {
+					o := object{"messageType": "Erro", "messageVersion": v, "threeDSServerTransID": q.o["threeDSServerTransID"], "errorMessageType": "AReq"}
+					maps.Copy(o, want)
+					return reply{body: o.bytes()}
+				})
+				got := x.auth()
+				for name := range want {
+					if got.status != 400 || got.o.text(name) != want.text(name) {
+						t.Errorf("%s: %d %s = %q, want %q", x, got.status, name, got.o.text(name), want.text(name))
+					}
+				}
+				if got := x.result(); got.o.text("errorCode") != "203" {
+					t.Errorf("%s: /postauth after an Erro: %s", x, got.body)
+				}
+				if erros := x.d.requests("Erro", x.id); len(erros) > 0 {
+					t.Errorf("%s: an Erro was answered with %s", x, erros[0].body)
+				}
+			}
+		}
+	}},
+)
 
 // aresFaults are the rows of an ARes that one change shows. The good one is of
 // status Y, to a browser's payment, unless the case says otherwise.

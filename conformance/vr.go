@@ -1,11 +1,101 @@
 package conformance
 
-import "strings"
+import (
+	"bytes"
+	"maps"
+	"strings"
+)
 
 // Group VR: what an RReq has to be.
 
 // vr is the validation of RReq.
-var vr = byRow(rreqFaults, inRReq)
+var vr = byRow(rreqFaults, inRReq,
+	check{"VR-01", func(t *T) { // every member of every kind of RReq is looked at
+		for _, v := range allVersions {
+			for _, kind := range []string{"BRW", "APP", "BRW NPA"} {
+				for _, status := range []string{"Y", "N"} {
+					x := t.flow(v, kind).challenged()
+					good := x.rreqOf(status)
+					for name := range good {
+						if name != "messageType" && name != "messageVersion" {
+							x.refusedRReq(x.post(good.bytes(set(name, 12345))), "203", name)
+						}
+					}
+					x.pending()
+					x.taken(x.post(good.bytes()), "01")
+				}
+			}
+		}
+	}},
+	check{"VR-07", func(t *T) { // a second RReq is refused, and the first result stays
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			first := x.rreqOf("N").bytes()
+			x.taken(x.post(first), "01")
+			want := "301"
+			if v == v231 {
+				want = "312"
+			}
+			for _, again := range [][]byte{first, x.rreqOf("Y").bytes()} {
+				x.refusedRReq(x.post(again), want, "")
+			}
+			if got := x.result(); !bytes.Equal(got.body, first) {
+				t.Errorf("%s: the result has become %s", x, got.body)
+			}
+		}
+	}},
+	check{"VR-08", func(t *T) { // no RReq after a final ARes
+		for _, v := range allVersions {
+			for _, status := range []string{"Y", "N", "A", "U", "R"} {
+				x := t.flow(v, "BRW").answers(status)
+				x.accepted()
+				want := "301"
+				if v == v231 {
+					want = "313"
+				}
+				x.refusedRReq(x.rreq("Y"), want, "")
+				if got := x.result(); got.o.text("errorCode") != "203" {
+					t.Errorf("%s: /postauth: %s", x, got.body)
+				}
+			}
+		}
+	}},
+	check{"VR-20", func(t *T) { // what was acknowledged outlives a power cut
+		l := t.lab(plan{})
+		for _, v := range allVersions {
+			x := t.flowIn(l, v, "BRW").challenged()
+			body := x.rreqOf("Y").bytes()
+			x.taken(x.post(body), "01")
+			l.kill()
+			if err := l.start(true); err != nil {
+				t.Fatalf("%v", err)
+			}
+			if got := x.result(); got.status != 200 || !bytes.Equal(got.body, body) {
+				t.Errorf("%s: after a crash: %d %s, want the RReq", x, got.status, got.body)
+			}
+		}
+	}},
+	check{"VR-21", func(t *T) { // an Erro on the results address
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			want := object{"errorCode": "203", "errorComponent": "D", "errorDescription": "the RReq of the ACS was bad", "errorDetail": "eci"}
+			erro := object{"messageType": "Erro", "messageVersion": v, "threeDSServerTransID": x.id, "errorMessageType": "RReq"}
+			maps.Copy(erro, want)
+			if got := x.post(erro.bytes()); got.status != 200 || len(got.body) != 0 {
+				t.Errorf("%s: an Erro was answered with %d %s", x, got.status, got.body)
+			}
+			got := x.result()
+			for name := range want {
+				if got.status != 400 || got.o.text(name) != want.text(name) {
+					t.Errorf("%s: /postauth: %d %s, want the Erro", x, got.status, got.body)
+				}
+			}
+			if got := x.rreq("Y"); got.o.text("messageType") != "Erro" {
+				t.Errorf("%s: an RReq after it: %s", x, got.body)
+			}
+		}
+	}},
+)
 
 // rreqFaults are the rows of an RReq that one change shows. The good one is of
 // status Y, after the challenge of a browser's payment, unless the case says
