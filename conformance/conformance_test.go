@@ -2,15 +2,19 @@ package conformance
 
 import (
 	"bytes"
+	"flag"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"time"
 )
+
+var rows = flag.String("rows", "", "run the checks of the rows that match this alone, such as MC-1 or ^VG")
 
 // build makes the program.
 func build(t *testing.T) string {
@@ -38,39 +42,37 @@ func build(t *testing.T) string {
 // TestConformance runs every check against a build of this tree and prints the
 // table of the groups.
 func TestConformance(t *testing.T) {
-	suite := &Suite{Binary: build(t)}
+	suite := &Suite{Binary: build(t), Workers: 6}
 	defer suite.Close()
-	var mu sync.Mutex
-	var results []Result
-	t.Run("row", func(t *testing.T) { // returns when all have run
-		for _, id := range Checks() {
-			t.Run(id, func(t *testing.T) {
-				t.Parallel()
-				got := suite.Run(id)
-				mu.Lock()
-				results = append(results, got)
-				mu.Unlock()
-				open := slices.ContainsFunc(Rows(), func(r Row) bool { return r.ID == id && r.How == Open })
-				switch {
-				case open && len(got.Faults) == 0:
-					t.Error("the check of an open row passes: write box into rows.txt")
-				case open:
-					t.Skipf("open: %s", strings.Join(got.Faults, "\n"))
-				}
-				for _, fault := range got.Faults {
-					t.Error(fault)
-				}
-				if t.Failed() {
-					for _, e := range got.Exchanges[max(0, len(got.Exchanges)-12):] {
-						t.Logf("%s: %s", e.Leg, strings.TrimSpace(e.Text))
-					}
-				}
-			})
-		}
-	})
+	only := regexp.MustCompile(*rows)
+	results := suite.Run(only.MatchString)
+	for _, got := range results {
+		t.Run(got.ID, func(t *testing.T) { judge(t, got) })
+	}
 	var table bytes.Buffer
 	if err := NewReport(results).Text(&table); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("\n%s", table.String())
+}
+
+// judge makes the result of a check that of a test.
+func judge(t *testing.T, got Result) {
+	t.Helper()
+	if got.Took > 3*time.Second {
+		t.Logf("took %v", got.Took)
+	}
+	open := slices.ContainsFunc(Rows(), func(r Row) bool { return r.ID == got.ID && r.How == Open })
+	switch {
+	case open && len(got.Faults) == 0:
+		t.Error("the check of an open row passes: write box into rows.txt")
+	case open:
+		t.Skipf("open: %s", strings.Join(got.Faults, "\n"))
+	case len(got.Faults) == 0:
+		return
+	}
+	t.Error(strings.Join(got.Faults, "\n"))
+	for _, e := range got.Exchanges[max(0, len(got.Exchanges)-12):] {
+		t.Logf("%s: %s", e.Leg, e.Text)
+	}
 }

@@ -65,16 +65,22 @@ type lab struct {
 	log     lockedBuffer
 }
 
-// newLab starts a server by a plan.
+// newLab starts a server by a plan. Its addresses are free when they are chosen
+// and may be taken when it listens: then others are tried.
 func newLab(binary string, p plan) (*lab, error) {
-	l := &lab{binary: binary, env: p.env, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
-		Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32},
-	}}
-	if err := l.open(p); err != nil {
+	for tries := 0; ; tries++ {
+		l := &lab{binary: binary, env: p.env, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
+			Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32},
+		}}
+		err := l.open(p)
+		if err == nil {
+			return l, nil
+		}
 		l.close()
-		return nil, err
+		if tries == 3 || !strings.Contains(err.Error(), "address already in use") {
+			return nil, err
+		}
 	}
-	return l, nil
 }
 
 func (l *lab) open(p plan) error {

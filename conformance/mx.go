@@ -1,4 +1,243 @@
 package conformance
 
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
 // mx is the construction of messages other than the AReq.
-var mx = []check{}
+var mx = []check{
+	{"MX-01", func(t *T) {
+		l := t.lab(plan{directories: versionedDirectories})
+		for scheme, v := range versionOf {
+			sent := l.ds[scheme].requests("PReq", "")
+			if len(sent) == 0 {
+				t.Fatalf("no PReq of %s", v)
+			}
+			x := &flow{t: t, version: v, channel: "BRW", category: "PA"}
+			x.definesAll(sent[0].o)
+			t.want("PReq", sent[0].o, "messageVersion", v)
+		}
+	}},
+	{"MX-02", func(t *T) {
+		l := t.lab(plan{directories: refreshing(versionedDirectories), prepare: func(l *lab) {
+			for _, d := range l.ds {
+				d.answers(func(q *request) *reply {
+					if q.o.text("messageType") != "PReq" {
+						return nil
+					}
+					if q.o.has("serialNum") {
+						return &reply{body: unchanged(q.o, "10").bytes()}
+					}
+					return &reply{body: d.pres(q.o).bytes(set("serialNum", "10"))}
+				})
+			}
+		}})
+		for scheme, v := range versionOf {
+			sent := l.ds[scheme].preqs(t, 3)
+			t.want(v+" first PReq", sent[0].o, "serialNum", nil)
+			t.want(v+" second PReq", sent[1].o, "serialNum", "10")
+			t.want(v+" third PReq", sent[2].o, "serialNum", "10")
+		}
+	}},
+	{"MX-03", func(t *T) {
+		with := slices.Clone(versionedDirectories)
+		for i := range with {
+			with[i].keys = maps.Clone(with[i].keys)
+			with[i].keys["file_hosts"] = "[files.example]"
+		}
+		for want, directories := range map[string][]directory{"Y": with, "": versionedDirectories} {
+			l := t.lab(plan{directories: directories})
+			for scheme, v := range versionOf {
+				got := l.ds[scheme].requests("PReq", "")[0].o.text("cardRangeDataDownloadInd")
+				if v == v231 && got != want || v != v231 && got != "" {
+					t.Errorf("%s: cardRangeDataDownloadInd %q, want %q", v, got, want)
+				}
+			}
+		}
+	}},
+	{"MX-04", func(t *T) {
+		l := t.lab(plan{directories: refreshing(versionedDirectories)})
+		seen := make(map[string]bool)
+		for scheme := range versionOf {
+			for _, q := range l.ds[scheme].preqs(t, 2) {
+				if id := q.o.text("threeDSServerTransID"); seen[id] || !uuid.MatchString(id) {
+					t.Errorf("PReq: id %q", id)
+				} else {
+					seen[id] = true
+				}
+			}
+		}
+	}},
+	{"MX-05", func(t *T) {
+		for _, v := range allVersions {
+			for _, kind := range []string{"BRW", "APP", "BRW NPA"} {
+				x := t.flow(v, kind).challenged()
+				got := x.rreq("Y")
+				x.taken(got, "01")
+				x.definesAll(got.o)
+				for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
+					t.want("RRes", got.o, name, x.ares[name])
+				}
+				if kind == "APP" && v != v210 {
+					t.want("RRes", got.o, "sdkTransID", x.req["sdkTransID"])
+				}
+			}
+			x := t.flow(v, "BRW").answers("C", set("dsTransID", strings.ToUpper(newID())))
+			x.auth()
+			t.want("RRes", x.rreq("Y").o, "dsTransID", x.ares["dsTransID"])
+		}
+	}},
+	{"MX-06", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			x.taken(x.rreq("N", set("challengeCancel", "01")), "01")
+			y := t.flow(v, "BRW").challenged()
+			y.taken(y.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "04")), "01")
+			z := t.flow(v, "BRW").challenged()
+			z.taken(z.rreq("U"), "01")
+		}
+	}},
+	{"MX-10", func(t *T) {
+		x := t.flow(v231, "BRW").challenged()
+		got, err := post(x.d.client, x.l.results, map[string][]string{"X-Request-Id": {newID()}}, x.rreqOf("Y").bytes())
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		x.taken(got, "01")
+		if id := got.header.Get("X-Request-ID"); id != x.ares.text("dsTransID") {
+			t.Errorf("X-Request-ID is %q, want %q", id, x.ares.text("dsTransID"))
+		}
+		if id := got.header.Get("X-Response-ID"); id != x.id {
+			t.Errorf("X-Response-ID is %q, want %q", id, x.id)
+		}
+	}},
+	{"MX-15", func(t *T) {
+		for _, v := range allVersions {
+			for _, kind := range []string{"BRW", "APP"} {
+				x := t.flow(v, kind).answers("Y", drop("acsReferenceNumber"))
+				x.rejected("201", "acsReferenceNumber")
+				if erro := x.erro(); erro != nil {
+					x.erroOf(erro.o, "ARes")
+				}
+				y := t.flow(v, kind).challenged()
+				y.erroOf(y.rreq("Y", drop("transStatus")).o, "RReq")
+			}
+		}
+	}},
+	{"MX-16", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").answers("Y", drop("threeDSServerTransID"))
+			x.rejected("201", "threeDSServerTransID") // which finds the Erro by the id
+			y := t.flow(v, "BRW")
+			y.replies(func(*request) reply { return reply{body: []byte("garbage")} })
+			y.rejected("101", "")
+		}
+	}},
+	{"MX-17", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "APP")
+			x.preauth()
+			for name := range inclusions(v, "AReq", "APP", "PA") {
+				if !strings.HasPrefix(name, "message") && name != "deviceChannel" && name != "threeDSServerTransID" {
+					x.req[name] = 7
+				}
+			}
+			got := x.auth()
+			x.isErro("requestor", got.o, "203|304", "")
+			texts(t, got.o)
+			var many []object
+			for n := range map[bool]int{true: 15, false: 10}[v == v231] {
+				many = append(many, object{"name": "n", "id": strings.Repeat("x", 60) + itoa(n), "criticalityIndicator": true, "data": object{"a": "b"}})
+			}
+			y := t.flow(v, "BRW").answers("Y", set("messageExtension", many))
+			y.rejected("202", "")
+			if erro := y.erro(); erro != nil {
+				texts(t, erro.o)
+			}
+		}
+	}},
+	{"MX-18", func(t *T) {
+		for _, v := range allVersions {
+			for _, bad := range []string{"9.9.9", "", "two"} {
+				x := t.flow(v, "BRW").answers("Y", set("messageVersion", bad))
+				x.auth()
+				erro := x.erro()
+				if erro == nil {
+					t.Fatalf("%s: no Erro", x)
+				}
+				t.want("Erro", erro.o, "messageVersion", v)
+			}
+		}
+	}},
+}
+
+// versionedDirectories are three directories whose highest versions are the
+// three of the protocol: the version of their PReqs.
+var versionedDirectories = []directory{
+	{scheme: "visa", keys: map[string]string{"versions": "[2.1.0]"}},
+	{scheme: "mastercard", keys: map[string]string{"versions": "[2.1.0, 2.2.0]"}},
+	{scheme: "standin", keys: map[string]string{"versions": "[2.1.0, 2.2.0, 2.3.1]"}, ranges: []cardRange{{prefix: "300000", from: v210, to: v231}}},
+}
+
+var versionOf = map[string]string{"visa": v210, "mastercard": v220, "standin": v231}
+
+// refreshing are the same directories, asked every second.
+func refreshing(directories []directory) []directory {
+	directories = slices.Clone(directories)
+	for i := range directories {
+		keys := maps.Clone(directories[i].keys)
+		if keys == nil {
+			keys = make(map[string]string)
+		}
+		keys["refresh"] = "1s"
+		directories[i].keys = keys
+	}
+	return directories
+}
+
+// unchanged is a PRes that says that nothing is new.
+func unchanged(preq object, serial string) object {
+	o := presOf(preq, nil)
+	delete(o, "cardRangeData")
+	o["serialNum"] = serial
+	return o
+}
+
+// preqs waits until so many PReqs have come.
+func (d *ds) preqs(t *T, n int) []*request {
+	var sent []*request
+	if !wait(time.Duration(n+8)*time.Second, func() bool {
+		sent = d.requests("PReq", "")
+		return len(sent) >= n
+	}) {
+		t.Fatalf("%s: %d PReqs in time, want %d", d.scheme, len(sent), n)
+	}
+	return sent
+}
+
+// erroOf wants an Erro of the server to a directory to be complete.
+func (x *flow) erroOf(o object, messageType string) {
+	x.definesAll(o)
+	for name, want := range map[string]any{
+		"messageType": "Erro", "messageVersion": x.version, "errorComponent": "S", "errorMessageType": messageType,
+		"threeDSServerTransID": x.id, "dsTransID": x.ares["dsTransID"], "acsTransID": x.ares["acsTransID"],
+	} {
+		x.t.want(x.String()+" Erro", o, name, want)
+	}
+	if x.channel == "APP" {
+		x.t.want(x.String()+" Erro", o, "sdkTransID", x.req["sdkTransID"])
+	}
+	texts(x.t, o)
+}
+
+// texts wants both texts of an Erro to be there and not too long.
+func texts(t *T, o object) {
+	for _, name := range []string{"errorDescription", "errorDetail"} {
+		if n := len([]rune(o.text(name))); n < 1 || n > 2048 {
+			t.Errorf("%s has %d characters", name, n)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package conformance
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,8 @@ type group struct {
 type Suite struct {
 	// Binary is the path of the program.
 	Binary string
+	// Workers is how many checks run at a time.
+	Workers int
 
 	mu     sync.Mutex
 	shared *lab
@@ -62,16 +65,34 @@ func Checks() []string {
 	return ids
 }
 
-// Run runs the check of a row.
-func (s *Suite) Run(id string) Result {
+// Run runs the checks of the rows that want says yes to, several at a time:
+// most of them wait for somebody, and few of them reckon.
+func (s *Suite) Run(want func(id string) bool) []Result {
+	todo := make(chan check)
+	var mu sync.Mutex
+	var results []Result
+	var workers sync.WaitGroup
+	for range s.Workers {
+		workers.Go(func() {
+			for c := range todo {
+				got := s.run(c)
+				mu.Lock()
+				results = append(results, got)
+				mu.Unlock()
+			}
+		})
+	}
 	for _, g := range groups {
 		for _, c := range g.checks {
-			if c.id == id {
-				return s.run(c)
+			if want(c.id) {
+				todo <- c
 			}
 		}
 	}
-	return Result{ID: id, Faults: []string{"there is no check of this row"}}
+	close(todo)
+	workers.Wait()
+	slices.SortFunc(results, func(a, b Result) int { return strings.Compare(a.ID, b.ID) })
+	return results
 }
 
 func (s *Suite) run(c check) Result {

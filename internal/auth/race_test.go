@@ -105,3 +105,29 @@ func TestOthersAreUnknown(t *testing.T) {
 		})
 	}
 }
+
+// TestErroNamesKeptIDs is MX-15: the Erro about an RReq has the ids that the
+// RReq lacks, from the ARes.
+func TestErroNamesKeptIDs(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	id := preauth(t, e, shop)
+	req := areq("2.2.0", id)
+	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
+	if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+		t.Fatal(err)
+	}
+	bad := rreq(req, "Y", 0)
+	want := map[string]any{"dsTransID": bad["dsTransID"], "acsTransID": bad["acsTransID"]}
+	delete(bad, "dsTransID")
+	delete(bad, "acsTransID")
+	got := parse(t, e.Receive(t.Context(), []string{"visa"}, bad.json()).Body)
+	if got.text("errorCode") != "201" {
+		t.Errorf("errorCode = %q, want 201", got.text("errorCode"))
+	}
+	for name, id := range want {
+		if got[name] != id {
+			t.Errorf("%s = %v, want %v", name, got[name], id)
+		}
+	}
+}

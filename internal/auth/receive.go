@@ -28,6 +28,7 @@ type receipt struct {
 	version message.Version
 	txn     store.Txn
 	rec     *record
+	facts   message.Context // of the transaction, as far as they are known
 }
 
 // Receive takes an RReq, or an Erro, that one of the given schemes' directory
@@ -95,14 +96,15 @@ func (r *receipt) load(ctx context.Context) error {
 // result checks an RReq, first by itself and against its transaction, then by
 // the transaction's state, and commits it.
 func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
-	c := message.Context{}
 	if known {
-		var err error
-		if c, err = r.rec.context(); err != nil {
+		c, err := r.rec.context()
+		if err != nil {
 			r.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", r.txn.ID, "err", err)
 			return r.refuse(message.PermanentFailure, "The server could not read its own data", "RReq")
 		}
+		r.facts = c
 	}
+	c := r.facts
 	if peer, ok := r.peer(r.txn.Scheme); ok {
 		c.Versions = peer.Versions
 	}
@@ -208,13 +210,21 @@ func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, strin
 	}
 	if r.msg != nil {
 		bad.ServerTransID = idOf(r.msg, "threeDSServerTransID")
-		bad.DSTransID = idOf(r.msg, "dsTransID")
-		bad.ACSTransID = idOf(r.msg, "acsTransID")
-		bad.SDKTransID = idOf(r.msg, "sdkTransID")
+		bad.DSTransID = r.idOf("dsTransID", r.facts.ARes)
+		bad.ACSTransID = r.idOf("acsTransID", r.facts.ARes)
+		bad.SDKTransID = r.idOf("sdkTransID", r.facts.AReq)
 	}
 	r.Log.Warn("message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", detail)
 	return Receipt{Body: bad.JSON(), Version: version}, code.String()
+}
+
+// idOf is an id of the message, else the one that is kept of an earlier one.
+func (r *receipt) idOf(name string, earlier *message.Message) string {
+	if id := idOf(r.msg, name); id != "" || earlier == nil {
+		return id
+	}
+	return earlier.Text(name)
 }
 
 // giveUp handles an Erro posted by a directory server: the transaction it
