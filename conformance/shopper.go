@@ -17,12 +17,13 @@ import (
 // test: what binds the requestor's page is looked at there. It plays the
 // browser; the directory servers are those of the lab.
 type shopper struct {
-	t    *T
-	l    *lab
-	d    *ds
-	url  string
-	view object // the checkout as the shop's page sees it
-	id   string // of the transaction
+	t      *T
+	l      *lab
+	d      *ds
+	url    string
+	window string // challengeWindowSize
+	view   object // the checkout as the shop's page sees it
+	id     string // of the transaction
 }
 
 // shop opens the shop in front of the shared lab.
@@ -31,7 +32,7 @@ func (t *T) shop() *shopper {
 	s := &shop.Shop{API: l.api, APIKey: l.key}
 	server := httptest.NewServer(s.Handler())
 	t.cleanup(server.Close)
-	return &shopper{t: t, l: l, d: l.ds["visa"], url: server.URL}
+	return &shopper{t: t, l: l, d: l.ds["visa"], url: server.URL, window: "03"}
 }
 
 // The cards of the shared lab, as a shopper knows them.
@@ -44,7 +45,7 @@ const (
 // pay begins a checkout.
 func (s *shopper) pay(card, version string) *shopper {
 	s.act("/checkout", object{
-		"card": card, "expiry": "12/29", "name": "Alex Example", "plan": "once", "window": "03", "version": version,
+		"card": card, "expiry": "12/29", "name": "Alex Example", "plan": "once", "window": s.window, "version": version,
 		"browser": object{"language": "en-GB", "colorDepth": 24, "screenHeight": 800, "screenWidth": 1280, "tz": -60, "userAgent": "Test/1"},
 	})
 	s.id = s.seen("CRD").text("threeDSServerTransID")
