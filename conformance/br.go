@@ -67,6 +67,18 @@ var br = []check{
 			}
 		}
 	}},
+	{"BR-08", func(t *T) { // a challenge that nobody takes up: the ACS's RReq is still answered
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			got := x.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "05"), set("interactionCounter", "00"))
+			if got.status != 200 || got.o.text("messageType") != "RRes" || !slices.Contains([]string{"01", "02"}, got.o.text("resultsStatus")) {
+				t.Errorf("%s: %d %s, want an RRes", x, got.status, got.body)
+			}
+			if got := x.result(); got.o.text("challengeCancel") != "05" {
+				t.Errorf("%s: /postauth: %s", x, got.body)
+			}
+		}
+	}},
 	{"BR-09", func(t *T) { // the CReq
 		for _, v := range allVersions {
 			s := t.shop().challenged(v)

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"compress/gzip"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -223,6 +224,7 @@ var pr = []check{
 	{"PR-19", func(t *T) { prFile(t, prFileBeside) }},
 	{"PR-20", func(t *T) { prFile(t, prFileCut) }},
 	{"PR-21", func(t *T) { prFile(t, prFileSerial) }},
+	{"PR-22", prLarge},
 	{"PR-23", prList},
 	{"PR-24", prCountry},
 	{"PR-25", func(t *T) { // a range's versions of the directory server override those of the PRes
@@ -268,6 +270,32 @@ var pr = []check{
 		if got.status != 400 || got.o.text("errorCode") != "305" || got.o.text("errorComponent") != "S" || got.o.text("errorDescription") != "Unknown BIN" {
 			t.Errorf("/preauth: %d %s, want Erro 305 Unknown BIN", got.status, got.body)
 		}
+	}},
+	{"PR-28", func(t *T) { // before there are ranges: not now, and when the directory server has none, not enrolled
+		var a *lane
+		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v220, nil)}, prepare: func(l *lab) {
+			a = hold(l, l.ds["visa"], v220, "47000000")
+		}})
+		t.cleanup(func() { close(a.gone) })
+		says := func(preauth, auth string) {
+			x := t.flowIn(l, v220, "APP")
+			for path, want := range map[string]string{"/preauth": preauth, "/auth": auth} {
+				body := object{"acctNumber": cardNoMethod}
+				if path == "/auth" {
+					body = x.req
+				}
+				if got := x.call(path, body.bytes()); got.status != 400 || got.o.text("errorCode") != want || got.o.text("errorComponent") != "S" {
+					t.Errorf("%s: %d %s, want Erro %s", path, got.status, got.body, want)
+				}
+			}
+			if areqs := a.requests("AReq", ""); len(areqs) > 0 {
+				t.Errorf("an AReq left without a range: %s", areqs[0].body)
+			}
+		}
+		a.pending = a.next(t)
+		says("403", "403")
+		a.accepted(t, a.erro("404"))
+		says("305", "305")
 	}},
 	{"PR-29", func(t *T) { // no connection: once more at once, and then not for a minute
 		var d *ds
@@ -607,6 +635,62 @@ func prList(t *T) { // PR-23: a list takes the place of the one before, and so d
 		a.accepted(t, a.pres("", ranges))
 		a.goesTo(t, 0, "/")
 	})
+}
+
+// prLarge has a complete set of 200000 entries, compressed and not: it is taken,
+// while the server answers, and in little memory.
+func prLarge(t *T) {
+	var a *lane
+	l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) {
+		a = hold(l, l.ds["visa"], v231, "47000000")
+	}})
+	t.cleanup(func() { close(a.gone) })
+	a.begin(t, "")
+	const many = 200_000
+	before := l.memory(t)
+	var small []byte
+	var size int
+	q := a.next(t)
+	var body bytes.Buffer
+	pack := gzip.NewWriter(&body)
+	whole := string(a.pres("", []object{{"x": "y"}})(q.o))
+	head, tail, _ := strings.Cut(whole, `{"x":"y"}`)
+	_, _ = io.WriteString(pack, head)
+	for n := range many {
+		comma := ","
+		if n == 0 {
+			comma = ""
+		}
+		got, _ := fmt.Fprintf(pack, `%s{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.2.0","threeDSMethodURL":"https://acs%d.example/method","acsInfoInd":["01","02"]},{"version":"2.3.1","acsInfoInd":["01"]}]}`, comma, n, n, n%500)
+		size += got
+	}
+	_, _ = io.WriteString(pack, tail)
+	must(pack.Close())
+	small = body.Bytes()
+	q.say <- reply{body: small, header: http.Header{"Content-Encoding": {"gzip"}}}
+	if !wait(60*time.Second, func() bool { return a.crd(t, fmt.Sprintf("46%06d12345678", many-1)) != nil }) {
+		t.Fatalf("%d ranges in %d bytes were not there after a minute", many, size)
+	}
+	if grown := l.memory(t) - before; grown > 2*size {
+		t.Errorf("%d bytes of ranges took %d bytes of memory", size, grown)
+	}
+	if a.crd(t, "4600000012345678") == nil || a.crd(t, a.card(0)) != nil {
+		t.Errorf("the set is not the one that was sent")
+	}
+}
+
+// memory is the most that the server has had in memory so far, in bytes.
+func (l *lab) memory(t *T) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.process.Process.Pid))
+	if err != nil {
+		return 0 // not this system
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	kilobytes := 0
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		t.Fatalf("VmHWM: %v", err)
+	}
+	return kilobytes << 10
 }
 
 // drain forgets PReqs of a process that is gone.

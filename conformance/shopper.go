@@ -29,11 +29,14 @@ type shopper struct {
 // shop opens the shop in front of the shared lab.
 func (t *T) shop() *shopper {
 	l := t.shared()
-	s := &shop.Shop{API: l.api, APIKey: l.key}
+	s := &shop.Shop{API: l.api, APIKey: l.key, PublicURL: shopURL}
 	server := httptest.NewServer(s.Handler())
 	t.cleanup(server.Close)
 	return &shopper{t: t, l: l, d: l.ds["visa"], url: server.URL, window: "03"}
 }
+
+// shopURL is where browsers and ACSs would find the shop.
+const shopURL = "https://shop.example"
 
 // The cards of the shared lab, as a shopper knows them.
 const (
@@ -75,7 +78,7 @@ func (s *shopper) act(path string, body object) object {
 }
 
 func (s *shopper) checkout(step string) object {
-	return s.act("/checkout/"+s.view.text("id")+"/"+step, nil)
+	return s.act("/checkout/"+s.view.text("id")+"/"+step, object{})
 }
 
 // state wants the checkout to be in a state.

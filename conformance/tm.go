@@ -92,7 +92,7 @@ var tm = []check{
 			action, values := fields(s.frame("method"))
 			data := t.unpadded("threeDSMethodData", values["threeDSMethodData"])
 			if action != "https://acs.example/method" || len(data) != 2 || data.text("threeDSServerTransID") != s.id ||
-				data.text("threeDSMethodNotificationURL") != s.url+"/notify/method" {
+				data.text("threeDSMethodNotificationURL") != shopURL+"/notify/method" {
 				t.Errorf("%s: to %s: %s", v, action, data.bytes())
 			}
 		}
