@@ -1,4 +1,325 @@
 package conformance
 
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+)
+
 // cf is confidentiality, storage and logging.
-var cf = []check{}
+var cf = []check{
+	{"CF-01", func(t *T) {
+		api := newAuthority("API CA")
+		l := t.lab(plan{unready: true, sections: map[string]string{"api": "{listen: 127.0.0.1:0, tls: {cert: api.pem, key: api-key.pem}}"}, prepare: func(l *lab) {
+			writePair(l.dir, "api", api.issue("api.example"))
+		}})
+		if !wait(10*time.Second, func() bool { return serving.MatchString(l.log.String()) }) {
+			t.Fatalf("it does not say where it serves")
+		}
+		address := serving.FindStringSubmatch(l.log.String())[1]
+		client := clientOf(api.pool())
+		got, err := post(client, "https://"+address+"/preauth", nil, []byte("{}"))
+		if err != nil || got.status != 401 {
+			t.Errorf("without a key: %v %v", got, err)
+		}
+		if got, err = post(client, "https://"+address+"/preauth", http.Header{"Apikey": {l.key}}, []byte("{}")); err != nil || got.status != 400 {
+			t.Errorf("with a key: %v %v", got, err)
+		}
+		if got, err := l.call("/preauth", l.key, []byte("{}")); err == nil && got.status < 400 {
+			t.Errorf("in the clear: %d %s", got.status, got.body)
+		}
+		old := clientOf(api.pool())
+		old.Transport.(*http.Transport).TLSClientConfig.MaxVersion = tls.VersionTLS11
+		if _, err := post(old, "https://"+address+"/preauth", nil, []byte("{}")); err == nil {
+			t.Errorf("TLS 1.1 is taken")
+		}
+	}},
+	{"CF-03", func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		l.scan(t, secrets["authenticationValue"])
+	}},
+	{"CF-04", func(t *T) {
+		l := t.lab(plan{sections: map[string]string{"timeouts": "{result: 10s}"}})
+		x := t.flowIn(l, v220, "BRW").challenged()
+		x.taken(x.rreq("Y"), "01")
+		t.want("result", x.result().o, "transStatus", "Y")
+		if !wait(20*time.Second, func() bool { return x.result().o.text("errorCode") == "203" }) {
+			t.Errorf("a result is there for longer than configured")
+		}
+	}},
+	{"CF-05", func(t *T) {
+		l := t.lab(plan{})
+		for _, v := range allVersions { // a code of the right length cannot be told from other digits
+			x := t.flowIn(l, v, "BRW", set("cardSecurityCode", "CSC-"+secretMark))
+			got := x.auth()
+			if bytes.Contains(got.body, []byte(secretMark)) {
+				t.Errorf("%s: the answer shows it", x)
+			}
+		}
+		l.scan(t, secretMark)
+	}},
+	{"CF-06", func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		l.scan(t, secrets["acctNumber"])
+	}},
+	{"CF-07", func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		for name, secret := range secrets {
+			if log := l.log.String(); strings.Contains(log, secret) {
+				t.Errorf("the log holds %s", name)
+			}
+		}
+	}},
+	{"CF-08", func(t *T) {
+		for _, v := range allVersions {
+			for _, name := range []string{"acctNumber", "cardholderName", "email", "mcc", "purchaseAmount", "browserIP", "billAddrCountry", "notificationURL", "acquirerBIN"} {
+				x := t.flow(v, "BRW", set(name, secretMark+strings.Repeat("\x01", 300)))
+				got := x.auth()
+				x.isErro("requestor", got.o, "203|304|305", "")
+				if bytes.Contains(got.body, []byte(secretMark)) {
+					t.Errorf("%s: the Erro shows the value of %s", x, name)
+				}
+			}
+			for _, name := range []string{"authenticationValue", "eci", "acsTransID", "transStatus", "threeDSServerTransID"} {
+				x := t.flow(v, "BRW").answers("Y", set(name, secretMark+strings.Repeat("\x01", 5000)))
+				got := x.auth()
+				if erro := x.erro(); erro == nil || bytes.Contains(erro.body, []byte(secretMark)) || bytes.Contains(got.body, []byte(secretMark)) {
+					t.Errorf("%s: no Erro, or it shows the value of %s", x, name)
+				}
+			}
+		}
+	}},
+	{"CF-09", func(t *T) {
+		l := t.lab(plan{})
+		x := t.flowIn(l, v231, "BRW", set("payTokenInd", true), set("payTokenInfo", object{"tokenCryptogram": secretMark + "AAA="}))
+		x.auth()
+		l.scan(t, secretMark)
+	}},
+	{"CF-10", func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		err := filepath.WalkDir(filepath.Join(l.dir, "data"), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s may be read by others: %v", filepath.Base(path), info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		l.scan(t, l.key)
+		keys := filepath.Join(l.dir, "data", "keys.json")
+		l.stop()
+		if err := os.Chmod(keys, 0o644); err != nil {
+			t.Fatalf("%v", err)
+		}
+		if l.start(false) == nil {
+			t.Errorf("it serves with a key file that others may read")
+		}
+	}},
+	{"CF-11", func(t *T) {
+		l := t.lab(plan{unready: true}) // all its certificates live for a day
+		for _, name := range []string{"results.tls", "client_cert", "server_ca", "client_ca"} {
+			if !regexp.MustCompile(`WARN.*` + name + `.*expires`).MatchString(l.log.String()) {
+				t.Errorf("no warning that the certificate of %s expires", name)
+			}
+		}
+	}},
+	{"CF-12", func(t *T) {
+		l := t.lab(plan{sections: map[string]string{"log": "{level: info}"}})
+		for _, v := range allVersions {
+			x := t.flowIn(l, v, "BRW").challenged()
+			x.rreq("Y", drop("transStatus"))
+			x.taken(x.rreq("Y"), "01")
+			y := t.flowIn(l, v, "BRW").answers("Y", drop("dsTransID"))
+			y.auth()
+			for _, z := range []*flow{x, y} {
+				z.t.lines(l, z.id, map[*flow]int{x: 3, y: 1}[z])
+			}
+		}
+	}},
+	{"CF-13", func(t *T) {
+		l := t.shared()
+		d := l.ds["visa"]
+		inside := regexp.MustCompile(`goroutine|panic|\.go\b|/tmp/|sqlite|internal/|SELECT|runtime error|encoding/json`)
+		see := func(what string, got *answer, err error) {
+			if err != nil {
+				return
+			}
+			if inside.Match(got.body) || got.header.Get("Server") != "" || got.header.Get("X-Powered-By") != "" {
+				t.Errorf("%s: %v %s", what, got.header, got.body)
+			}
+		}
+		for _, body := range []string{"", "{", "[]", `{"messageType":"\ud800"}`, `{"threeDSServerTransID":{}}`, strings.Repeat("[", 1000), "\x00\xff"} {
+			for _, path := range []string{"/preauth", "/auth", "/postauth", "/nowhere", "/../etc/passwd", "/%00"} {
+				got, err := l.call(path, l.key, []byte(body))
+				see(path, got, err)
+				got, err = l.call(path, "wrong", []byte(body))
+				see(path, got, err)
+			}
+			got, err := d.post(l.results, []byte(body))
+			see("results", got, err)
+			got, err = d.post(l.results+"/nowhere", []byte(body))
+			see("results/nowhere", got, err)
+		}
+	}},
+	{"CF-14", func(t *T) {
+		l := t.lab(plan{})
+		x := t.flowIn(l, v231, "BRW", hide...).card("visa", secrets["acctNumber"])
+		x.replies(func(q *request) reply { // while a request is in work
+			l.mu.Lock()
+			_ = l.process.Process.Signal(syscall.SIGQUIT)
+			l.mu.Unlock()
+			<-l.exited
+			return reply{cut: true}
+		})
+		x.preauth()
+		x.req["threeDSServerTransID"] = x.id
+		_, _ = l.call("/auth", l.key, x.req.bytes(x.edits...))
+		if !strings.Contains(l.log.String(), "goroutine") {
+			t.Fatalf("no trace of a process that was told to give one")
+		}
+		for name, secret := range secrets {
+			if strings.Contains(l.log.String(), secret) {
+				t.Errorf("the trace holds %s", name)
+			}
+		}
+	}},
+	{"CF-15", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			x.taken(x.rreq("Y"), "01")
+			x.key = x.l.other
+			theirs := x.result()
+			unknown := x.call("/postauth", object{"threeDSServerTransID": newID()}.bytes())
+			theirs.o["threeDSServerTransID"], unknown.o["threeDSServerTransID"] = "", ""
+			if theirs.status != unknown.status || string(encode(theirs.o)) != string(encode(unknown.o)) {
+				t.Errorf("%s: another's id: %d %s, an unknown one: %d %s", x, theirs.status, theirs.body, unknown.status, unknown.body)
+			}
+			y := t.flow(v, "BRW")
+			y.preauth()
+			y.key = y.l.other
+			y.refused("301", "")
+		}
+	}},
+	{"CF-16", func(t *T) {
+		l := t.lab(spcPlan)
+		x := t.flowIn(l, v231, "BRW", offerSPC...)
+		x.answers("S", set("webAuthnCredList[0].credentialIds", secretMark+secretMark), set("spcTransData.displayName", secretMark))
+		if got := x.accepted(); !bytes.Contains(got.body, []byte(secretMark)) {
+			t.Errorf("the requestor does not get the data")
+		}
+		l.scan(t, secretMark)
+	}},
+}
+
+// secretMark is in values that must not be seen again.
+const secretMark = "Zq7SECRETx9"
+
+// secrets are the cardholder's data in the flows of play.
+var secrets = map[string]string{
+	"acctNumber": "4000009876543213", "cardholderName": "Quentin Mxyzptlk", "email": "quentin@mxyzptlk.example", "browserIP": "203.0.113.217",
+	"billAddrLine1": "77 Mxyzptlk Road", "mobilePhone": "987650123456", "authenticationValue": "Q29uZmlkZW50aWFsMDEyMzQ1Njc=",
+}
+
+// hide are the edits that put them into a request.
+var hide = []edit{
+	set("acctNumber", secrets["acctNumber"]), set("cardholderName", secrets["cardholderName"]), set("email", secrets["email"]),
+	set("browserIP", secrets["browserIP"]), set("billAddrLine1", secrets["billAddrLine1"]),
+	set("mobilePhone", object{"cc": "45", "subscriber": secrets["mobilePhone"]}),
+}
+
+// play lets a lab see the cardholder's data in flows that go well and in flows
+// that do not.
+func (l *lab) play(t *T) {
+	value := set("authenticationValue", secrets["authenticationValue"])
+	for _, v := range allVersions {
+		good := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).answers("Y", value)
+		good.accepted()
+		x := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).challenged()
+		x.rreq("Y", value, drop("eci"), set("acsTransID", "short"))
+		x.taken(x.rreq("Y", value), "01")
+		x.result()
+		bad := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).answers("Y", value, drop("dsTransID"))
+		bad.rejected("201", "dsTransID")
+		odd := t.flowIn(l, v, "BRW", append(hide, set("mcc", "x"))...).card("visa", secrets["acctNumber"])
+		odd.refused("203", "mcc")
+		erro := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"])
+		erro.replies(func(*request) reply {
+			return reply{body: erroFor(erro, "305").bytes(set("errorDetail", "acctNumber "+secrets["acctNumber"]))}
+		})
+		erro.auth()
+		cut := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"])
+		cut.replies(func(*request) reply { return reply{cut: true} })
+		cut.auth()
+	}
+}
+
+// scan looks for a secret in the log and in all that the server has written.
+func (l *lab) scan(t *T, secret string) {
+	forms := [][]byte{[]byte(secret), []byte(base64.StdEncoding.EncodeToString([]byte(secret))), []byte(hex.EncodeToString([]byte(secret)))}
+	if plain, err := base64.StdEncoding.DecodeString(secret); err == nil {
+		forms = append(forms, plain)
+	}
+	look := func(where string, data []byte) {
+		for _, form := range forms {
+			if bytes.Contains(data, form) {
+				t.Errorf("%s holds what no one may read", where)
+			}
+		}
+	}
+	look("the log", []byte(l.log.String()))
+	files := 0
+	err := filepath.WalkDir(filepath.Join(l.dir, "data"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		files++
+		data, err := os.ReadFile(path)
+		look(filepath.Base(path), data)
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("the store has %d files: %v", files, err)
+	}
+}
+
+// lines wants at least so many lines of the log about an id, with times in UTC.
+func (t *T) lines(l *lab, id string, want int) {
+	var got []object
+	wait(3*time.Second, func() bool {
+		got = nil
+		for line := range strings.Lines(l.log.String()) {
+			if o := read([]byte(line)); o.text("threeDSServerTransID") == id {
+				got = append(got, o)
+			}
+		}
+		return len(got) >= want
+	})
+	if len(got) < want {
+		t.Errorf("%d lines of the log tell of %s, want %d at least", len(got), id, want)
+	}
+	for _, o := range got {
+		if !strings.HasSuffix(o.text("time"), "Z") {
+			t.Errorf("a time of the log is %s", o.text("time"))
+		}
+	}
+}
+
+var serving = regexp.MustCompile(`"msg":"serving".*"api":"([^"]+)"`)

@@ -313,6 +313,7 @@ type answer struct {
 	body   []byte
 	o      object // nil if the body is no JSON object
 	proto  string
+	framed bool // its length was announced, or it was chunked
 }
 
 // post sends a message as the directory server.
@@ -341,5 +342,8 @@ func send(c *http.Client, method, url string, header http.Header, body []byte) (
 	if err != nil {
 		return nil, err
 	}
-	return &answer{status: res.StatusCode, header: res.Header, body: data, o: read(data), proto: res.Proto}, nil
+	return &answer{
+		status: res.StatusCode, header: res.Header, body: data, o: read(data), proto: res.Proto,
+		framed: res.ContentLength >= 0 || slices.Contains(res.TransferEncoding, "chunked") || res.ProtoMajor > 1,
+	}, nil
 }

@@ -1,4 +1,91 @@
 package conformance
 
+import (
+	"net/http"
+	"strings"
+)
+
 // en is encoding and sizes.
-var en = []check{}
+var en = []check{
+	{"EN-02", func(t *T) {
+		const value = "AAABBCJZ\r\nUwAAAAAA UFlTAAAAAAA="
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").answers("Y", set("authenticationValue", value))
+			t.want("ARes", x.accepted().o, "authenticationValue", value)
+			y := t.flow(v, "BRW").challenged()
+			y.taken(y.rreq("Y", set("authenticationValue", value)), "01")
+			t.want("RReq", y.result().o, "authenticationValue", value)
+		}
+	}},
+	{"EN-04", func(t *T) {
+		for _, content := range []string{"eyJhbGciOiJQUzI1NiJ9.e30.c2ln", "eyJhbGciOiJQUzI1NiJ9.e30.c2lnbmE", "eyJhbGciOiJub25lIn0.e30.AAAA"} {
+			for _, v := range allVersions {
+				x := t.flow(v, "APP").answers("C", set("acsSignedContent", content))
+				t.want("ARes", x.accepted().o, "acsSignedContent", content)
+			}
+		}
+	}},
+	{"EN-05", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "APP")
+			t.want("AReq", x.areq(), "sdkEphemPubKey", x.req["sdkEphemPubKey"])
+			t.flow(v, "APP", set("sdkEphemPubKey", `{"kty":"EC"}`)).refused("203", "sdkEphemPubKey")
+		}
+	}},
+	{"EN-06", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").answers("Y", text(`"transStatus":"Y"`, "\n\t\"transStat\\u0075s\" :  \"\\u0059\"\r\n"), set("foo", "😀 \u2028"))
+			t.want("ARes", x.accepted().o, "transStatus", "Y")
+			y := t.flow(v, "BRW").challenged()
+			y.taken(y.rreq("Y", text(`"messageType":"RReq"`, `"messageT\u0079pe":"RR\u0065q"`), set("foo", "😀")), "01")
+			t.flow(v, "BRW").answers("Y", set("foo", "x"), text(`"foo":"x"`, "\"foo\":\"\xff\"")).rejected("101|203", "")
+			z := t.flow(v, "BRW").challenged()
+			z.refusedRReq(z.rreq("Y", set("foo", "x"), text(`"foo":"x"`, "\"foo\":\"\xc3(\"")), "101|203", "")
+		}
+	}},
+	{"EN-07", func(t *T) {
+		long := strings.Repeat("9", 48)
+		t.sends(allVersions, "BRW", "purchaseAmount", long, set("purchaseAmount", long))
+		t.sends(allVersions, "BRW", "purchaseAmount", "007", set("purchaseAmount", "007"))
+		t.refuses(allVersions, "BRW", "203", "purchaseAmount", set("purchaseAmount", 1099))
+		t.refuses(allVersions, "BRW", "203", "acctNumber", text(`"acctNumber":"4000001234567899"`, `"acctNumber":4000001234567899`))
+	}},
+	{"EN-08", func(t *T) {
+		bombs := []string{
+			strings.Repeat("[", 50000), strings.Repeat(`{"a":`, 50000), `{"messageType":"RReq","a":` + strings.Repeat("[", 500) + strings.Repeat("]", 500) + "}",
+			`{"messageType":"RReq"` + strings.Repeat(`,"a":1`, 20000) + "}", `{"messageType":"RReq","a":[` + strings.Repeat("1,", 100000) + "1]}",
+		}
+		d, l := t.shared().ds["visa"], t.shared()
+		for _, bomb := range bombs {
+			got, err := d.post(l.results, []byte(bomb))
+			if err != nil {
+				t.Fatalf("results: %v", err)
+			}
+			if got.o.text("messageType") != "Erro" && got.status != 400 && got.status != 413 {
+				t.Errorf("results: %d %.200s", got.status, got.body)
+			}
+			if got, err = l.call("/auth", l.key, []byte(bomb)); err != nil || got.status != 400 && got.status != 413 {
+				t.Errorf("/auth: %v %v", got, err)
+			}
+			x := t.flow(v220, "BRW").answers("Y", raw(bomb))
+			x.isErro("requestor", x.auth().o, "101|201|203|204|405", "")
+		}
+		huge := t.flow(v220, "BRW").answers("Y", set("foo", strings.Repeat("a", 20<<20)))
+		huge.isErro("requestor", huge.auth().o, "101|203|405", "")
+		t.flow(v220, "BRW").accepted() // it still serves
+	}},
+	{"EN-09", func(t *T) {
+		x := t.flow(v231, "BRW").challenged()
+		got := x.rreq("Y")
+		for name, header := range map[string]http.Header{"AReq": x.sent()[0].header, "RRes": got.header} {
+			for _, h := range []string{"X-Request-Id", "X-Response-Id"} {
+				if name == "AReq" && h == "X-Response-Id" {
+					continue
+				}
+				if values := header[h]; len(values) != 1 || !uuid.MatchString(values[0]) {
+					t.Errorf("%s: %s is %q", name, h, values)
+				}
+			}
+		}
+	}},
+}

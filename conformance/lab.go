@@ -48,6 +48,7 @@ var usualDirectories = []directory{
 type lab struct {
 	binary  string
 	env     []string
+	plan    plan
 	dir     string // with the configuration and all that the server writes
 	config  string
 	ca      *authority // of the results listener
@@ -72,6 +73,9 @@ func newLab(binary string, p plan) (*lab, error) {
 		l := &lab{binary: binary, env: p.env, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
 			Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32},
 		}}
+		if len(p.directories) == 0 {
+			p.directories = usualDirectories
+		}
 		err := l.open(p)
 		if err == nil {
 			return l, nil
@@ -88,10 +92,7 @@ func (l *lab) open(p plan) error {
 	if l.dir, err = os.MkdirTemp("", "conformance-"); err != nil {
 		return err
 	}
-	l.config = filepath.Join(l.dir, "threeds.yaml")
-	if len(p.directories) == 0 {
-		p.directories = usualDirectories
-	}
+	l.config, l.plan = filepath.Join(l.dir, "threeds.yaml"), p
 	for _, d := range p.directories {
 		peer := newDS(d.scheme, d.change)
 		if d.ranges != nil {
@@ -162,6 +163,17 @@ func freeAddress() string {
 	must(err)
 	defer l.Close()
 	return l.Addr().String()
+}
+
+// beside starts another node of the same server: the same store, keys and
+// directory servers, other addresses. End it with kill.
+func (l *lab) beside() (*lab, error) {
+	other := &lab{
+		binary: l.binary, env: l.env, plan: l.plan, dir: l.dir, config: filepath.Join(l.dir, "beside.yaml"), ca: l.ca, ds: l.ds,
+		key: l.key, other: l.other, client: l.client,
+	}
+	other.write(l.plan)
+	return other, other.start(true)
 }
 
 // newKey makes an API key.

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -98,6 +99,46 @@ var mx = []check{
 			y.taken(y.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "04")), "01")
 			z := t.flow(v, "BRW").challenged()
 			z.taken(z.rreq("U"), "01")
+		}
+	}},
+	{"MX-08", func(t *T) {
+		for _, v := range allVersions {
+			gone := make(chan struct{})
+			x := t.flow(v, "BRW")
+			x.preauth()
+			var sent object
+			x.d.script(x.id, func(q *request) reply {
+				<-gone
+				time.Sleep(100 * time.Millisecond) // the server has time to see that nobody waits
+				x.t.mu.Lock()
+				defer x.t.mu.Unlock()
+				sent = aresTo(q.o, "C")
+				return reply{body: sent.bytes()}
+			})
+			x.req["threeDSServerTransID"] = x.id
+			impatient := &http.Client{Timeout: 300 * time.Millisecond}
+			if _, err := post(impatient, x.l.api+"/auth", http.Header{"Apikey": {x.key}}, x.req.bytes()); err == nil {
+				t.Fatalf("%s: an answer before there was one", x)
+			}
+			impatient.CloseIdleConnections()
+			close(gone)
+			var got *answer
+			if !wait(5*time.Second, func() bool { // until the ARes is there
+				if len(x.sent()) == 0 {
+					return false
+				}
+				x.t.mu.Lock()
+				x.ares = sent
+				x.t.mu.Unlock()
+				if x.ares == nil {
+					return false
+				}
+				got = x.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "05"))
+				return got.o.text("errorCode") != "301"
+			}) {
+				t.Fatalf("%s: no answer to the RReq", x)
+			}
+			x.taken(got, "03")
 		}
 	}},
 	{"MX-10", func(t *T) {

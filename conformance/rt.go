@@ -1,4 +1,108 @@
 package conformance
 
+import "time"
+
 // rt is retries and failures.
-var rt = []check{}
+var rt = []check{
+	{"RT-01", func(t *T) {
+		l := t.lab(plan{directories: []directory{{scheme: "visa"}}, prepare: fresh})
+		for _, v := range allVersions {
+			dead := t.flowIn(l, v, "BRW")
+			dead.preauth()
+			before := len(dead.d.connections())
+			dead.d.cutNext(2)
+			got := dead.auth()
+			dead.isErro("requestor", got.o, "405", "")
+			if n := len(dead.d.connections()) - before; n != 2 {
+				t.Errorf("%s: %d connections were tried, want 2", dead, n)
+			}
+			once := t.flowIn(l, v, "BRW")
+			once.preauth()
+			once.d.cutNext(1)
+			once.accepted()
+			if n := len(once.sent()); n != 1 {
+				t.Errorf("%s: %d AReqs after one connection failed", once, n)
+			}
+		}
+	}},
+	{"RT-02", func(t *T) {
+		for _, v := range allVersions {
+			for _, say := range []reply{{cut: true}, {status: 503}, {body: []byte("{")}} {
+				x := t.flow(v, "BRW")
+				x.replies(func(*request) reply { return say })
+				x.isErro("requestor", x.auth().o, "101|402|403|405", "")
+				if n := len(x.sent()); n != 1 {
+					t.Errorf("%s: %d AReqs, want 1", x, n)
+				}
+			}
+		}
+		silent := t.flow(v220, "BRW")
+		silent.replies(func(*request) reply { return reply{silent: true} })
+		silent.isErro("requestor", silent.auth().o, "402|405", "")
+		if n := len(silent.sent()); n != 1 {
+			t.Errorf("%d AReqs to a silent directory, want 1", n)
+		}
+	}},
+	{"RT-03", func(t *T) {
+		l := t.lab(plan{})
+		x := t.flowIn(l, v220, "BRW")
+		stopped := make(chan struct{})
+		x.replies(func(q *request) reply {
+			go func() {
+				l.stop()
+				close(stopped)
+			}()
+			wait(2*time.Second, func() bool { // until nothing new is taken
+				got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
+				return err != nil || got.status == 503 && got.o.text("errorCode") == "403"
+			})
+			return reply{body: aresTo(q.o, "Y").bytes()}
+		})
+		x.accepted() // what is in work is finished
+		<-stopped
+		if got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes()); err == nil {
+			t.Errorf("after it was told to stop: %d %s", got.status, got.body)
+		}
+	}},
+	{"RT-05", func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			sent := x.rreqOf("Y").bytes()
+			x.taken(x.post(sent), "01")
+			before := x.result()
+			x.refusedRReq(x.post(sent), stateCode(v, "312"), "")
+			if after := x.result(); string(after.body) != string(before.body) {
+				t.Errorf("%s: the result was %s and is %s", x, before.body, after.body)
+			}
+		}
+	}},
+	{"RT-06", func(t *T) {
+		for _, v := range allVersions {
+			for _, status := range []int{201, 302, 400, 404, 413, 429, 500, 503} {
+				x := t.flow(v, "BRW")
+				x.replies(func(q *request) reply {
+					return reply{status: status, header: map[string][]string{"Location": {x.d.url}}, body: []byte("trouble")}
+				})
+				x.isErro("requestor", x.auth().o, "101|403|405", "")
+				if n := len(x.sent()); n != 1 {
+					t.Errorf("%s: %d AReqs after %d, want 1", x, n, status)
+				}
+			}
+		}
+	}},
+}
+
+// fresh makes every request to a directory server come over a connection of its
+// own.
+func fresh(l *lab) {
+	for _, d := range l.ds {
+		d.server.SetKeepAlivesEnabled(false)
+	}
+}
+
+// cutNext cuts the next connections before their handshake.
+func (d *ds) cutNext(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.cut = n
+}

@@ -195,7 +195,7 @@ func TestResultAfterCancel(t *testing.T) {
 }
 
 // TestCResEncodings: eight forms of one CRes, with and without session data,
-// all bring the cardholder back.
+// all bring the cardholder back (EN-01, EN-03, ID-16).
 func TestCResEncodings(t *testing.T) {
 	std, web := base64.StdEncoding, base64.URLEncoding
 	lines := func(s string) string { return s[:10] + "\r\n" + s[10:20] + "\n\t " + s[20:] + "\n" }
@@ -305,7 +305,7 @@ func TestMethodNotices(t *testing.T) {
 }
 
 // TestChallengeFrame: what the frame posts has the form that ACSs want, and a
-// reload posts it again, byte for byte.
+// reload posts it again, byte for byte (EN-01, MX-11, MX-12, MX-13).
 func TestChallengeFrame(t *testing.T) {
 	bank := newBank(t)
 	p := &page{t: t, shop: bank.shop()}
