@@ -102,22 +102,34 @@ func (t *T) onLanes(versions []string, do func(*lane)) {
 	if p.err != nil {
 		t.Fatalf("lab: %v", p.err)
 	}
-	var all sync.WaitGroup
+	var all []func()
 	for _, v := range versions {
-		all.Go(func() {
+		all = append(all, func() {
 			a := <-p.free[v]
+			defer func() { p.free[v] <- a }()
+			do(a)
+		})
+	}
+	t.together(all...)
+}
+
+// together does several things at the same time. One that cannot go on does not
+// end the others.
+func (t *T) together(all ...func()) {
+	var group sync.WaitGroup
+	for _, do := range all {
+		group.Go(func() {
 			defer func() {
-				p.free[v] <- a
 				switch bad := recover().(type) {
 				case nil, fatal:
 				default:
 					t.Errorf("panic: %v\n%s", bad, debug.Stack())
 				}
 			}()
-			do(a)
+			do()
 		})
 	}
-	all.Wait()
+	group.Wait()
 }
 
 func (p *lanePool) open(binary string) error {

@@ -413,34 +413,39 @@ func shift(pan string, by int64) string {
 // prCrash kills the server around the moment when it takes over ranges: the
 // serial number that it goes on with is that of the ranges that it has.
 func prCrash(t *T) {
-	var a *lane
-	l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) {
-		a = hold(l, l.ds["visa"], v231, "47000000")
-	}})
-	t.cleanup(func() { close(a.gone) })
+	var kills []func()
+	for _, after := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {
+		var a *lane
+		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) {
+			a = hold(l, l.ds["visa"], v231, "47000000")
+		}})
+		t.cleanup(func() { close(a.gone) })
+		kills = append(kills, func() { a.killed(t, l, after) })
+	}
+	t.together(kills...)
+}
+
+func (a *lane) killed(t *T, l *lab, after time.Duration) {
 	a.begin(t, "1")
-	for n, after := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {
-		q := a.next(t)
-		serial := fmt.Sprint(n + 2)
-		q.say <- reply{body: a.pres(serial, a.entries(n+4))(q.o)}
-		time.Sleep(after) // somewhere in the taking over
-		l.kill()
-		a.drain()
-		if err := l.start(false); err != nil {
-			t.Fatalf("%v", err)
-		}
-		select { // a process that was killed holds the others back for a while
-		case a.pending = <-a.asked:
-		case <-time.After(25 * time.Second):
-			t.Fatalf("no PReq after a restart")
-		}
-		got, has := a.pending.o.text("serialNum"), a.crd(t, a.card(n+4)) != nil
-		if has != (got == serial) {
-			t.Errorf("after a crash the PReq has serialNum %q, and the ranges of %s are there: %t", got, serial, has)
-		}
-		if a.crd(t, a.card(0)) == nil {
-			t.Errorf("after a crash the ranges before it are gone")
-		}
+	q := a.next(t)
+	q.say <- reply{body: a.pres("2", a.entries(4))(q.o)}
+	time.Sleep(after) // somewhere in the taking over
+	l.kill()
+	a.drain()
+	if err := l.start(false); err != nil {
+		t.Fatalf("%v", err)
+	}
+	select { // a process that was killed holds the others back for a while
+	case a.pending = <-a.asked:
+	case <-time.After(40 * time.Second):
+		t.Fatalf("no PReq after a restart")
+	}
+	got, has := a.pending.o.text("serialNum"), a.crd(t, a.card(4)) != nil
+	if has != (got == "2") {
+		t.Errorf("after a crash the PReq has serialNum %q, and the ranges of 2 are there: %t", got, has)
+	}
+	if a.crd(t, a.card(0)) == nil {
+		t.Errorf("after a crash the ranges before it are gone")
 	}
 }
 
