@@ -18,7 +18,8 @@ import (
 
 // pr is the protocol of card ranges.
 var pr = []check{
-	{"PR-02", func(t *T) { // changes are asked for once an hour at most: the laboratory's floor stands for it
+	{"PR-02", func(t *T) { // changes are asked for once an hour at most; the laboratory's floor shows that it is kept
+		floorHolds(t, func(a *lane) answerTo { return a.pres("1", a.entries(0, 1)) })
 		t.onLanes(allVersions, func(a *lane) {
 			a.begin(t, "1")
 			for serial := range 3 {
@@ -31,6 +32,7 @@ var pr = []check{
 		})
 	}},
 	{"PR-03", func(t *T) { // nor sooner after bad data
+		floorHolds(t, func(a *lane) answerTo { return a.pres("1", a.entries(0, 1), drop("dsTransID")) })
 		t.onLanes(allVersions, func(a *lane) {
 			a.begin(t, "1")
 			for _, bad := range []edit{drop("dsTransID"), raw("{"), set("messageType", "XRes")} {
@@ -52,6 +54,7 @@ var pr = []check{
 		}
 	}},
 	{"PR-05", func(t *T) { // 103: hold off
+		floorHolds(t, func(a *lane) answerTo { return a.erro("103") })
 		t.onLanes(allVersions, func(a *lane) {
 			a.begin(t, "1")
 			before := a.accepted(t, a.erro("103")).at
@@ -79,6 +82,8 @@ var pr = []check{
 		})
 	}},
 	{"PR-07", func(t *T) { // bad data: an Erro, and then the floor, in every version
+		floorHolds(t, func(a *lane) answerTo { return a.pres("1", []object{a.entry(0, bend{"actionInd": "X"})}) })
+		floorHolds(t, func(a *lane) answerTo { return a.erro("307") })
 		t.onLanes(allVersions, func(a *lane) {
 			a.begin(t, "1")
 			before := a.refused(t, "203 cardRangeData.actionInd", a.pres("2", []object{a.entry(5, bend{"actionInd": "X"})})).at
@@ -370,6 +375,29 @@ var pr = []check{
 	}},
 }
 
+// floorHolds wants no PReq to follow an answer where the floor is the protocol's,
+// though the operator wants one each second.
+func floorHolds(t *T, say func(*lane) answerTo) {
+	var all []*lane
+	p := plan{unready: true, prepare: func(l *lab) { all = holdAll(l) }}
+	for _, s := range laneSchemes {
+		if s.scheme == "visa" || s.scheme == "jcb" || s.scheme == "sbn" { // one of each version
+			p.directories = append(p.directories, laneDirectory(s.scheme, s.version, map[string]string{"min_refresh": ""}))
+		}
+	}
+	t.lab(p)
+	var waits []func()
+	for _, a := range all {
+		t.cleanup(func() { close(a.gone) })
+		waits = append(waits, func() {
+			q := a.next(t)
+			q.say <- reply{body: say(a)(q.o)}
+			a.quiet(t, 2500*time.Millisecond)
+		})
+	}
+	t.together(waits...)
+}
+
 // firstOf is what is said of a bad PRes of PR-03.
 func firstOf(e edit) string {
 	if e.text != nil {
@@ -609,7 +637,7 @@ func prFileSerial(t *T, a *lane, files *fileServer, url string) {
 // indian gives range 0 a country that has an address of its own.
 func indian(t *T, a *lane) {
 	a.beginWith(t, "", []object{a.entry(0, bend{"issuerCountryCode": "356"}), a.entry(1, bend{"issuerCountryCode": "208"}), a.entry(2), a.entry(3)},
-		set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "india", "dsCountryCode": "356"}, {"threeDSServerToDsUrl": a.url + "denmark", "dsCountryCode": "756"}}))
+		set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "india", "dsCountryCode": "356"}, {"threeDSServerToDsUrl": a.url + "switzerland", "dsCountryCode": "756"}}))
 }
 
 // goesTo wants the AReq of a card in a range to arrive at a path.
