@@ -11,15 +11,18 @@ var masked = regexp.MustCompile(`(?i)("(?:authenticationValue|cardholderName|ema
 	`sdkEncData|threeDSReqAuthData|threeDSReqPriorAuthData|shipNameIndicator|userId|deviceId)"\s*:\s*)` +
 	`("(?:[^"\\]|\\.)*"|[^,}\]"{\[]+)`)
 
+// most is how much of a message is kept.
+const most = 4096
+
 // digits are what may be a card number.
 var digits = regexp.MustCompile(`\b[0-9]{13,19}\b`)
 
 // mask hides the cardholder's data in a message, be it JSON or not. What is
 // long is cut.
 func mask(data []byte) string {
+	data = data[:min(len(data), 4*most)]
 	s := masked.ReplaceAllString(string(data), `$1"***"`)
 	s = digits.ReplaceAllStringFunc(s, func(n string) string { return n[:6] + strings.Repeat("*", len(n)-10) + n[len(n)-4:] })
-	const most = 4096
 	if len(s) > most {
 		s = s[:most] + "…"
 	}

@@ -141,6 +141,16 @@ var mx = []check{
 			x.taken(got, "03")
 		}
 	}},
+	{"MX-09", func(t *T) {
+		for _, wish := range []string{"F", "B"} {
+			x := t.flow(v231, "BRW", set("threeDSRequestorDecReqInd", wish), set("threeDSRequestorDecMaxTime", "00010")).challenged()
+			x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
+		}
+		for _, wish := range []string{"Y", "N"} {
+			x := t.flow(v231, "BRW", set("threeDSRequestorDecReqInd", wish), set("threeDSRequestorDecMaxTime", "00010")).challenged()
+			x.refusedRReq(x.rreq("D", set("transStatusReason", "29")), "203", "transStatus")
+		}
+	}},
 	{"MX-10", func(t *T) {
 		x := t.flow(v231, "BRW").challenged()
 		got, err := post(x.d.client, x.l.results, map[string][]string{"X-Request-Id": {newID()}}, x.rreqOf("Y").bytes())

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // samplesJSON is what legal messages hold. "for" names the message and the
@@ -22,11 +23,11 @@ type sampleRow struct {
 	Has object `json:"has"`
 }
 
-func sampleRows() []sampleRow {
+var sampleRows = sync.OnceValue(func() []sampleRow {
 	var rows []sampleRow
 	must(json.Unmarshal(samplesJSON, &rows))
 	return rows
-}
+})
 
 // The versions of the protocol.
 const (

@@ -108,7 +108,10 @@ func (s *Suite) run(c check) Result {
 		}()
 		c.do(t)
 	}()
-	return Result{ID: c.id, Faults: t.faults, Exchanges: t.exchanges, Took: time.Since(t.start)}
+	// A request that nobody waited for may still be noted.
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Result{ID: c.id, Faults: slices.Clone(t.faults), Exchanges: slices.Clone(t.exchanges), Took: time.Since(t.start)}
 }
 
 // A Result is what came of a check.
