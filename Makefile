@@ -28,9 +28,10 @@ vet:
 lint:
 	$(GO) tool staticcheck ./...
 
-# Tests that count allocations, which the race detector changes, and one that
-# is a loop over thousands of cases in a single goroutine.
-PLAIN = Alloc|^TestGeneratedCases$$
+# Tests that count allocations, which the race detector changes, one that is a
+# loop over thousands of cases in a single goroutine, and one that watches
+# another process.
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...

@@ -27,6 +27,8 @@ type request struct {
 	tls     tls.ConnectionState
 	peer    string // address of the other side, one for each connection
 	o       object // the body, nil if it is no JSON object
+	typ     string // its messageType
+	id      string // its threeDSServerTransID
 }
 
 // A reply is what a directory server says.
@@ -161,6 +163,7 @@ func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS != nil {
 		q.tls = *r.TLS
 	}
+	q.typ, q.id = q.o.text("messageType"), q.o.text("threeDSServerTransID")
 	d.mu.Lock()
 	d.got = append(d.got, q)
 	d.mu.Unlock()
@@ -278,7 +281,7 @@ func (d *ds) requests(messageType, id string) []*request {
 	defer d.mu.Unlock()
 	var got []*request
 	for _, q := range d.got {
-		if q.o.text("messageType") == messageType && (id == "" || q.o.text("threeDSServerTransID") == id) {
+		if q.typ == messageType && (id == "" || q.id == id) {
 			got = append(got, q)
 		}
 	}

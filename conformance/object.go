@@ -53,7 +53,12 @@ func find(v any, path []string) (any, bool) {
 
 var step = regexp.MustCompile(`[^.\[\]]+`)
 
-func split(path string) []string { return step.FindAllString(path, -1) }
+func split(path string) []string {
+	if !strings.ContainsAny(path, ".[") {
+		return []string{path}
+	}
+	return step.FindAllString(path, -1)
+}
 
 // An edit changes a message at one place: as an object, or as the text that it
 // is on the wire.
