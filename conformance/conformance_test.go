@@ -42,7 +42,7 @@ func build(t *testing.T) string {
 // TestConformance runs every check against a build of this tree and prints the
 // table of the groups.
 func TestConformance(t *testing.T) {
-	suite := &Suite{Binary: build(t), Workers: 16}
+	suite := &Suite{Binary: build(t), Workers: 6}
 	defer suite.Close()
 	only := regexp.MustCompile(*rows)
 	results := suite.Run(only.MatchString)

@@ -89,8 +89,9 @@ func (x *flow) late() {
 	if !wait(time.Second, ended.Load) {
 		x.t.Errorf("%s: a second after the limit the connection is still open", x)
 	}
-	if got := x.result(); got.o.text("errorCode") != "203" {
-		x.t.Errorf("%s: /postauth after it: %s", x, got.body)
+	// At once, but that a server under load may be too late to note it.
+	if !wait(2*patience, func() bool { return x.result().o.text("errorCode") == "203" }) {
+		x.t.Errorf("%s: /postauth after it: %s", x, x.result().body)
 	}
 	if got := x.call("/auth", x.req.bytes(x.edits...)); got.o.text("errorCode") != "301" {
 		x.t.Errorf("%s: /auth again: %s", x, got.body)
@@ -107,7 +108,7 @@ func (x *flow) timesOut(limit time.Duration) {
 	if got.status != 400 || got.o.text("errorCode") != "405" {
 		x.t.Errorf("%s: %d %s, want Erro 405", x, got.status, got.body)
 	}
-	if took < limit-50*time.Millisecond || took > limit+750*time.Millisecond {
+	if took < limit-50*time.Millisecond || took > limit+2*time.Second {
 		x.t.Errorf("%s: it ended after %v, want %v", x, took, limit)
 	}
 }
