@@ -16,7 +16,7 @@ var may = map[string]string{
 	"message/messagetest":      "message internal/iso",
 	"sandbox":                  "message",
 	"sandbox/shop":             "",
-	"conformance":              "",
+	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
 	"internal/directory":       "message internal/ranges internal/store",

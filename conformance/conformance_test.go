@@ -102,6 +102,9 @@ func command(t *testing.T, binary string) {
 		if err := json.Unmarshal(out, &report); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+		for _, v := range report.Failing() {
+			t.Errorf("%s: %s: %s", name, v.ID, strings.Join(v.Faults, "\n"))
+		}
 		seen := slices.DeleteFunc(report.Verdicts, func(v Verdict) bool { return len(v.Exchanges) == 0 })
 		want := map[string]int{"itself": 2, "other": 45}[name]
 		if len(seen) < want || bytes.Contains(out, []byte("4000001234567899")) {

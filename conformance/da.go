@@ -1,4 +1,80 @@
 package conformance
 
 // da is decoupled authentication.
-var da = []check{}
+var da = byRow(daFaults, inRReq,
+	check{"DA-01", func(t *T) { // how long the requestor can wait
+		for _, v := range since220 {
+			t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y")).refused("201", "threeDSRequestorDecMaxTime")
+			for _, bad := range []string{"00000", "10081", "100000", "abcde"} {
+				t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", bad)).refused("203", "threeDSRequestorDecMaxTime")
+			}
+			for _, good := range []string{"00001", "10080"} {
+				if got := t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", good)).areq().text("threeDSRequestorDecMaxTime"); got != good {
+					t.Errorf("%s: threeDSRequestorDecMaxTime %q, want %q", v, got, good)
+				}
+			}
+		}
+	}},
+	check{"DA-02", func(t *T) { // D: the requestor gets all of it, and there is no challenge
+		for _, v := range since220 {
+			for _, kind := range []string{"BRW", "APP", "3RI"} {
+				got := t.flow(v, kind, wantDecoupled.edits()...).answers("D").passed()
+				if got.o.has("acsURL") || !got.o.has("cardholderInfo") || got.o.text("acsDecConInd") != "Y" {
+					t.Errorf("%s %s: %s", v, kind, got.body)
+				}
+			}
+		}
+	}},
+	check{"DA-07", func(t *T) { // the 3RI that follows a fallback
+		x := t.flow(v231, "BRW", decoupledAs("F").edits()...).challenged()
+		x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
+		follow := func(ref string) *flow {
+			return t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", "00010"),
+				set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": ref, "threeDSReqPriorAuthMethod": "02"}}))
+		}
+		areq := follow(x.ares.text("acsTransID")).areq()
+		for path, want := range map[string]string{
+			"deviceChannel": "03", "threeRIInd": "19", "threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010",
+			"threeDSRequestorPriorAuthenticationInfo[0].threeDSReqPriorRef":        x.ares.text("acsTransID"),
+			"threeDSRequestorPriorAuthenticationInfo[0].threeDSReqPriorAuthMethod": "02",
+		} {
+			if got := areq.text(path); got != want {
+				t.Errorf("%s = %q, want %q", path, got, want)
+			}
+		}
+		y := follow(newID())
+		if got := y.auth(); got.o.text("messageType") != "Erro" || len(y.sent()) > 0 {
+			t.Errorf("a fallback of an authentication that nobody knows went through: %d %s", got.status, got.body)
+		}
+	}},
+	check{"DA-08", func(t *T) { // which has to say how long
+		t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"),
+			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": newID(), "threeDSReqPriorAuthMethod": "02"}})).refused("201", "threeDSRequestorDecMaxTime")
+	}},
+	check{"DA-09", func(t *T) { // the range tells whether it makes sense to ask
+		t.onLanes(since220, func(a *lane) {
+			a.beginWith(t, "", append(a.entries(1, 2, 3), a.entry(0, a.info([]string{"01", "03"}))))
+			if got := a.crd(t, a.card(0)).text("acsInfoInd[1]"); got != "03" {
+				t.Errorf("%s: /preauth: acsInfoInd %q, want 03", a.version, got)
+			}
+		})
+	}},
+	check{"DA-10", func(t *T) { // until it is there, the result is pending and not unknown
+		for _, v := range since220 {
+			x := t.flow(v, "BRW", wantDecoupled.edits()...).waiting("D")
+			x.pending()
+			x.pending()
+			x.taken(x.rreq("Y"), "01")
+			if got := x.result(); got.status != 200 || got.o.text("transStatus") != "Y" {
+				t.Errorf("%s: /postauth: %d %s", x, got.status, got.body)
+			}
+		}
+	}},
+)
+
+var daFaults = []fault{
+	{row: "DA-05", name: "time over", in: "2.2.0 2.3.1", ask: wantDecoupled, ares: "D", rreq: "U", set: bend{"transStatusReason": "24", "challengeCancel": "03", "interactionCounter": nil}},
+	{row: "DA-05", name: "tried, not performed", in: "2.2.0 2.3.1", ask: wantDecoupled, ares: "D", rreq: "U", set: bend{"transStatusReason": "26", "challengeCancel": "03", "interactionCounter": nil}},
+	{row: "DA-06", name: "after F", in: "2.3.1", ask: decoupledAs("F"), rreq: "D", set: bend{"transStatusReason": "29"}},
+	{row: "DA-06", name: "after B", in: "2.3.1", ask: decoupledAs("B"), rreq: "D", set: bend{"transStatusReason": "30"}},
+}

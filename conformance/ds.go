@@ -36,8 +36,9 @@ type reply struct {
 	status int // 0: 200
 	header http.Header
 	body   []byte
-	silent bool // no answer while the other side waits
-	cut    bool // the connection is closed instead of an answer
+	silent bool   // no answer while the other side waits
+	ended  func() // of a silent one, called when the other side gave up
+	cut    bool   // the connection is closed instead of an answer
 }
 
 // A ds is a directory server under control.
@@ -170,6 +171,9 @@ func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case say.silent:
 		<-r.Context().Done()
+		if say.ended != nil {
+			say.ended()
+		}
 		return
 	case say.cut:
 		panic(http.ErrAbortHandler)

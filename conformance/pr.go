@@ -1,4 +1,739 @@
 package conformance
 
-// pr is the protocol of PReq and PRes.
-var pr = []check{}
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// pr is the protocol of card ranges.
+var pr = []check{
+	{"PR-02", func(t *T) { // changes are asked for once an hour at most; the laboratory's floor shows that it is kept
+		floorHolds(t, func(a *lane) answerTo { return a.pres("1", a.entries(0, 1)) })
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			for serial := range 3 {
+				before := a.accepted(t, a.pres(fmt.Sprint(serial+2), a.entries(4+serial))).at
+				a.pending = a.next(t)
+				if gap := a.pending.at.Sub(before); gap < floor {
+					t.Errorf("%s: the next PReq came after %v, the floor is %v", a.version, gap, floor)
+				}
+			}
+		})
+	}},
+	{"PR-03", func(t *T) { // nor sooner after bad data
+		floorHolds(t, func(a *lane) answerTo { return a.pres("1", a.entries(0, 1), drop("dsTransID")) })
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			for _, bad := range []edit{drop("dsTransID"), raw("{"), set("messageType", "XRes")} {
+				before := a.refused(t, firstOf(bad), a.pres("2", a.entries(4), bad)).at
+				a.pending = a.next(t)
+				if gap := a.pending.at.Sub(before); gap < floor {
+					t.Errorf("%s: the next PReq came after %v, the floor is %v", a.version, gap, floor)
+				}
+			}
+		})
+	}},
+	{"PR-04", func(t *T) { // every 24 hours at the latest
+		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v220, map[string]string{"refresh": "24h"})}})
+		text, err := os.ReadFile(l.config)
+		must(err)
+		must(os.WriteFile(l.config, bytes.Replace(text, []byte("refresh: 24h"), []byte("refresh: 25h"), 1), 0o600))
+		if _, err := l.newKey("Shop"); err == nil || !strings.Contains(err.Error(), "refresh") {
+			t.Errorf("a configuration with refresh: 25h: %v, want it refused", err)
+		}
+	}},
+	{"PR-05", func(t *T) { // 103: hold off
+		floorHolds(t, func(a *lane) answerTo { return a.erro("103") })
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			before := a.accepted(t, a.erro("103")).at
+			a.pending = a.next(t)
+			if gap := a.pending.at.Sub(before); gap < floor {
+				t.Errorf("%s: after Erro 103 the next PReq came in %v, the floor is %v", a.version, gap, floor)
+			}
+			a.knows(t, 0, 1, 2, 3)
+		})
+	}},
+	{"PR-06", func(t *T) { // 307: a full load, and the old ranges meanwhile
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			if q := a.accepted(t, a.erro("307")); q.o.text("serialNum") != "1" {
+				t.Errorf("%s: serialNum %q, want 1", a.version, q.o.text("serialNum"))
+			}
+			a.knows(t, 0, 1, 2, 3)
+			if q := a.accepted(t, a.pres("9", a.entries(1, 2, 5))); q.o.has("serialNum") {
+				t.Errorf("%s: after Erro 307 the PReq has serialNum %q", a.version, q.o.text("serialNum"))
+			}
+			a.knows(t, 1, 2, 5)
+			if a.pending = a.next(t); a.pending.o.text("serialNum") != "9" {
+				t.Errorf("%s: after the full load the PReq has serialNum %q, want 9", a.version, a.pending.o.text("serialNum"))
+			}
+		})
+	}},
+	{"PR-07", func(t *T) { // bad data: an Erro, and then the floor, in every version
+		floorHolds(t, func(a *lane) answerTo { return a.pres("1", []object{a.entry(0, bend{"actionInd": "X"})}) })
+		floorHolds(t, func(a *lane) answerTo { return a.erro("307") })
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			before := a.refused(t, "203 cardRangeData.actionInd", a.pres("2", []object{a.entry(5, bend{"actionInd": "X"})})).at
+			a.pending = a.next(t)
+			if gap := a.pending.at.Sub(before); gap < floor {
+				t.Errorf("%s: the PReq was repeated after %v, the floor is %v", a.version, gap, floor)
+			}
+		})
+	}},
+	{"PR-08", func(t *T) { // A, D and M; no action is A
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "10")
+			a.accepted(t, a.pres("11", []object{
+				a.entry(0, bend{"actionInd": "D"}), a.entry(4, bend{"actionInd": "A"}), a.entry(5), a.entry(1, bend{"actionInd": "M"}, a.method("https://acs.example/changed")),
+			}))
+			a.knows(t, 1, 2, 3, 4, 5)
+			if got := a.crd(t, a.card(1)).text("threeDSMethodURL"); got != "https://acs.example/changed" {
+				t.Errorf("%s: threeDSMethodURL %q after M", a.version, got)
+			}
+		})
+	}},
+	{"PR-09", func(t *T) { // M changes no bounds
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			want := "203 cardRangeData"
+			if a.version == v231 {
+				want = "206"
+			}
+			low, high := a.span(1)
+			a.refused(t, want, a.pres("2", []object{a.between(low, high[:15]+"8", bend{"actionInd": "M"})}))
+		})
+	}},
+	{"PR-10", func(t *T) { // a complete set takes the place of the one before
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			a.accepted(t, a.pres("", []object{a.entry(2), a.entry(4), a.entry(5, bend{"actionInd": "D"})}))
+			a.knows(t, 2, 4, 5)
+			if q := a.accepted(t, a.pres("5", []object{a.entry(6, bend{"actionInd": "D"}), a.entry(4)})); q.o.has("serialNum") {
+				t.Errorf("%s: a serialNum after a set without one", a.version)
+			}
+			a.knows(t, 4, 6)
+			if a.version != v231 { // nothing at all never empties the ranges
+				a.accepted(t, a.pres("", nil))
+				a.knows(t, 4, 6)
+			}
+		})
+	}},
+	{"PR-11", func(t *T) { // readOrder
+		t.onLanes([]string{v231}, func(a *lane) {
+			a.begin(t, "1")
+			again := []object{a.entry(1, bend{"actionInd": "D"}), a.entry(1)}
+			a.accepted(t, a.pres("2", again))
+			a.knows(t, 0, 1, 2, 3)
+			a.refused(t, "206", a.pres("3", again, set("readOrder", "02")))
+			slices.Reverse(again)
+			a.accepted(t, a.pres("3", again, set("readOrder", "02")))
+			a.knows(t, 0, 1, 2, 3)
+		})
+	}},
+	{"PR-12", func(t *T) { // an overlap is judged after each entry
+		t.onLanes([]string{v231}, func(a *lane) {
+			a.begin(t, "1")
+			_, high := a.span(1)
+			moved := []object{a.entry(1, bend{"actionInd": "D"}), a.between(a.card(1), high)}
+			a.refused(t, "205", a.pres("2", moved, set("readOrder", "02")))
+			a.accepted(t, a.pres("2", moved))
+			low, _ := a.span(1)
+			if a.crd(t, low) != nil || a.crd(t, a.card(1)) == nil {
+				t.Errorf("the range that was moved is not where it should be")
+			}
+		})
+	}},
+	{"PR-13", func(t *T) { // readers see one set or the other
+		t.onLanes(allVersions, func(a *lane) {
+			set := func(n int) []object {
+				var all []object
+				for i := range 4 {
+					all = append(all, a.entry(i, a.method(fmt.Sprintf("https://acs.example/%d", n)), a.info([]string{"01", "02"}[n:])))
+				}
+				return all
+			}
+			a.beginWith(t, "", set(0))
+			over := make(chan struct{})
+			var readers sync.WaitGroup
+			for i := range 4 {
+				readers.Go(func() {
+					for n := 0; ; n++ {
+						select {
+						case <-over:
+							return
+						default:
+						}
+						got, err := a.lab.call("/preauth", a.lab.key, object{"acctNumber": a.card(i)}.bytes())
+						if err != nil || got.status != 200 {
+							t.Errorf("%s: while ranges were replaced: %v %s", a.version, err, got.body)
+							return
+						}
+						url, info := got.o.text("threeDSMethodURL"), got.o.has("acsInfoInd[1]")
+						if a.version != v210 && (url == "https://acs.example/0") != info {
+							t.Errorf("%s: neither the set before nor the set after: %s", a.version, got.body)
+							return
+						}
+					}
+				})
+			}
+			for n := range 3 {
+				a.accepted(t, a.pres("", set((n+1)%2)))
+			}
+			close(over)
+			readers.Wait()
+		})
+	}},
+	{"PR-14", prCrash},
+	{"PR-15", func(t *T) { // the same serial number and no ranges: no change
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			a.accepted(t, a.pres("1", nil))
+			a.knows(t, 0, 1, 2, 3)
+			if a.pending = a.next(t); a.pending.o.text("serialNum") != "1" {
+				t.Errorf("%s: serialNum %q, want 1", a.version, a.pending.o.text("serialNum"))
+			}
+		})
+	}},
+	{"PR-16", func(t *T) { prShared(t, false) }},
+	{"PR-17", func(t *T) { prShared(t, true) }},
+	{"PR-18", func(t *T) { // gzip is offered, and both forms are taken
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "")
+			q, erro := a.reply(t, func(preq object) reply {
+				return reply{body: zipped(a.pres("", a.entries(1, 2, 4))(preq)), header: http.Header{"Content-Encoding": {"gzip"}}}
+			})
+			if erro != nil {
+				t.Errorf("%s: a compressed PRes was refused: %s", a.version, erro.bytes())
+			}
+			if got := q.header.Get("Accept-Encoding"); a.version == v231 && got != "gzip" {
+				t.Errorf("Accept-Encoding %q, want gzip", got)
+			}
+			a.knows(t, 1, 2, 4)
+			a.accepted(t, a.pres("", a.entries(1, 2, 5)))
+			a.knows(t, 1, 2, 5)
+		})
+	}},
+	{"PR-19", func(t *T) { prFile(t, prFileBeside) }},
+	{"PR-20", func(t *T) { prFile(t, prFileCut) }},
+	{"PR-21", func(t *T) { prFile(t, prFileSerial) }},
+	{"PR-22", prLarge},
+	{"PR-23", prList},
+	{"PR-24", prCountry},
+	{"PR-25", func(t *T) { // a range's versions of the directory server override those of the PRes
+		t.onLanes(since220, func(a *lane) {
+			own := bend{"dsStartProtocolVersion": v210, "dsEndProtocolVersion": v210}
+			general := []edit{set("dsStartProtocolVersion", v210), set("dsEndProtocolVersion", v220)}
+			wantOwn, want := v210+" "+v210, v210+" "+v220
+			if a.version == v231 {
+				own = bend{"dsProtocolVersions": []string{v220}}
+				general = []edit{set("dsProtocolVersions", []string{v220, v231})}
+				wantOwn, want = v220+" "+v220, v220+" "+v231
+			}
+			a.beginWith(t, "", []object{a.entry(0), a.entry(1, own), a.entry(2), a.entry(3)}, general...)
+			for n, want := range []string{want, wantOwn} {
+				crd := a.crd(t, a.card(n))
+				if got := crd.text("dsStartProtocolVersion") + " " + crd.text("dsEndProtocolVersion"); got != want {
+					t.Errorf("%s: range %d: versions of the directory server %s, want %s", a.version, n, got, want)
+				}
+			}
+		})
+	}},
+	{"PR-26", func(t *T) { // bounds belong to the range, for cards of their length
+		t.onLanes(allVersions, func(a *lane) {
+			low, high := a.span(5)
+			a.beginWith(t, "", append(a.entries(0, 1), a.between(low, high), a.between(a.prefix+"60000", a.prefix+"60999")))
+			for pan, in := range map[string]bool{
+				low: true, high: true, a.card(5): true, low + "0": false, low[:15]: false, high + "999": false,
+				a.prefix + "60000": true, a.prefix + "60999": true, a.prefix + "61000": false, a.prefix + "59999": false, a.prefix + "600000": false,
+			} {
+				if got := a.crd(t, pan) != nil; got != in {
+					t.Errorf("%s: a card of %d digits: enrolled %t, want %t", a.version, len(pan), got, in)
+				}
+			}
+			before, _ := a.span(5)
+			if a.crd(t, decrement(before)) != nil || a.crd(t, increment(high)) != nil {
+				t.Errorf("%s: a card beside the range is enrolled", a.version)
+			}
+		})
+	}},
+	{"PR-27", func(t *T) { // a card in no range
+		x := t.flow(v220, "BRW")
+		got := x.call("/preauth", object{"acctNumber": "4000061234567890"}.bytes())
+		if got.status != 400 || got.o.text("errorCode") != "305" || got.o.text("errorComponent") != "S" || got.o.text("errorDescription") != "Unknown BIN" {
+			t.Errorf("/preauth: %d %s, want Erro 305 Unknown BIN", got.status, got.body)
+		}
+	}},
+	{"PR-28", func(t *T) { // before there are ranges: not now, and when the directory server has none, not enrolled
+		var a *lane
+		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v220, nil)}, prepare: func(l *lab) {
+			a = hold(l, l.ds["visa"], v220, "47000000")
+		}})
+		t.cleanup(func() { close(a.gone) })
+		says := func(preauth, auth string) {
+			x := t.flowIn(l, v220, "APP")
+			for path, want := range map[string]string{"/preauth": preauth, "/auth": auth} {
+				body := object{"acctNumber": cardNoMethod}
+				if path == "/auth" {
+					body = x.req
+				}
+				if got := x.call(path, body.bytes()); got.status != 400 || got.o.text("errorCode") != want || got.o.text("errorComponent") != "S" {
+					t.Errorf("%s: %d %s, want Erro %s", path, got.status, got.body, want)
+				}
+			}
+			if areqs := a.requests("AReq", ""); len(areqs) > 0 {
+				t.Errorf("an AReq left without a range: %s", areqs[0].body)
+			}
+		}
+		a.pending = a.next(t)
+		says("403", "403")
+		a.accepted(t, a.erro("404"))
+		says("305", "305")
+	}},
+	{"PR-29", func(t *T) { // no connection: once more at once, and then not for a minute
+		var d *ds
+		l := t.lab(plan{unready: true, directories: []directory{{scheme: "visa"}}, prepare: func(l *lab) {
+			d = l.ds["visa"]
+			d.cut = 1000
+		}})
+		if !wait(patience, func() bool { return len(d.connections()) >= 2 }) {
+			t.Fatalf("%d connections, want two at once", len(d.connections()))
+		}
+		first := d.connections()
+		if gap := first[1].Sub(first[0]); gap > time.Second {
+			t.Errorf("the second attempt came after %v, want it at once", gap)
+		}
+		if wait(2500*time.Millisecond, func() bool { return len(d.connections()) > 2 }) {
+			t.Errorf("%d attempts in a few seconds, want two", len(d.connections()))
+		}
+		if got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567890"}.bytes()); err != nil || got.o.text("messageType") != "Erro" {
+			t.Errorf("/preauth without any ranges: %v %v", got, err)
+		}
+	}},
+	{"PR-30", func(t *T) { // the same mutual TLS as for AReq
+		d := t.shared().ds["visa"]
+		preqs := d.requests("PReq", "")
+		x := t.flow(v220, "BRW")
+		x.areq()
+		if len(preqs) == 0 || len(preqs[0].tls.PeerCertificates) == 0 {
+			t.Fatalf("%d PReqs, the first without a certificate", len(preqs))
+		}
+		areq := x.sent()[0]
+		if !bytes.Equal(preqs[0].tls.PeerCertificates[0].Raw, areq.tls.PeerCertificates[0].Raw) {
+			t.Errorf("the PReq came with another certificate than the AReq")
+		}
+	}},
+	{"PR-31", func(t *T) { // a bad PRes is answered with an Erro, in a request of its own
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "")
+			q := a.refused(t, "201 dsTransID", a.pres("", a.entries(0, 1, 2, 3), drop("dsTransID")))
+			erro := a.requests("Erro", q.o.text("threeDSServerTransID"))[0]
+			for name, want := range map[string]string{
+				"messageType": "Erro", "errorMessageType": "PRes", "errorComponent": "S", "messageVersion": a.version,
+				"threeDSServerTransID": q.o.text("threeDSServerTransID"),
+			} {
+				if got := erro.o.text(name); got != want {
+					t.Errorf("%s: %s = %q, want %q", a.version, name, got, want)
+				}
+			}
+			if erro.method != http.MethodPost || erro.o.text("errorDescription") == "" {
+				t.Errorf("%s: %s %s", a.version, erro.method, erro.body)
+			}
+			if n := len(a.requests("Erro", q.o.text("threeDSServerTransID"))); n != 1 {
+				t.Errorf("%s: %d Erros", a.version, n)
+			}
+		})
+	}},
+	{"PR-32", func(t *T) { // the ranges outlive the process, and so does the floor
+		l := t.lab(plan{directories: []directory{{scheme: "visa", keys: map[string]string{"min_refresh": "", "refresh": "1s"}}}})
+		d := l.ds["visa"]
+		for range 2 {
+			l.kill()
+			if err := l.start(true); err != nil {
+				t.Fatalf("%v", err)
+			}
+			got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567890"}.bytes())
+			if err != nil || got.status != 200 {
+				t.Errorf("after a restart: %v %v", got, err)
+			}
+		}
+		if wait(2*time.Second, func() bool { return len(d.requests("PReq", "")) > 1 }) {
+			t.Errorf("%d PReqs after restarts, want one within the protocol's floor", len(d.requests("PReq", "")))
+		}
+	}},
+}
+
+// floorHolds wants no PReq to follow an answer where the floor is the protocol's,
+// though the operator wants one each second.
+func floorHolds(t *T, say func(*lane) answerTo) {
+	var all []*lane
+	p := plan{unready: true, prepare: func(l *lab) { all = holdAll(l) }}
+	for _, s := range laneSchemes {
+		if s.scheme == "visa" || s.scheme == "jcb" || s.scheme == "sbn" { // one of each version
+			p.directories = append(p.directories, laneDirectory(s.scheme, s.version, map[string]string{"min_refresh": ""}))
+		}
+	}
+	t.lab(p)
+	var waits []func()
+	for _, a := range all {
+		t.cleanup(func() { close(a.gone) })
+		waits = append(waits, func() {
+			q := a.next(t)
+			q.say <- reply{body: say(a)(q.o)}
+			a.quiet(t, 2500*time.Millisecond)
+		})
+	}
+	t.together(waits...)
+}
+
+// firstOf is what is said of a bad PRes of PR-03.
+func firstOf(e edit) string {
+	if e.text != nil {
+		return "101"
+	}
+	o := object{"dsTransID": "x", "messageType": "PRes"}
+	if e.object(o); o.has("dsTransID") {
+		return "101"
+	}
+	return "201 dsTransID"
+}
+
+// method changes the address of a range's 3DS Method.
+func (a *lane) method(url string) bend {
+	if a.version == v231 {
+		return bend{"acsProtocolVersions[0].threeDSMethodURL": url, "acsProtocolVersions[1].threeDSMethodURL": url}
+	}
+	return bend{"threeDSMethodURL": url}
+}
+
+// info changes a range's acsInfoInd.
+func (a *lane) info(codes []string) bend {
+	switch a.version {
+	case v231:
+		return bend{"acsProtocolVersions[0].acsInfoInd": codes, "acsProtocolVersions[1].acsInfoInd": codes}
+	case v220:
+		return bend{"acsInfoInd": codes}
+	}
+	return nil
+}
+
+func decrement(pan string) string { return shift(pan, -1) }
+func increment(pan string) string { return shift(pan, 1) }
+
+func shift(pan string, by int64) string {
+	var n int64
+	_, _ = fmt.Sscan(pan, &n)
+	return fmt.Sprint(n + by)
+}
+
+// prCrash kills the server around the moment when it takes over ranges: the
+// serial number that it goes on with is that of the ranges that it has.
+func prCrash(t *T) {
+	var kills []func()
+	for _, after := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {
+		var a *lane
+		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) {
+			a = hold(l, l.ds["visa"], v231, "47000000")
+		}})
+		t.cleanup(func() { close(a.gone) })
+		kills = append(kills, func() { a.killed(t, l, after) })
+	}
+	t.together(kills...)
+}
+
+func (a *lane) killed(t *T, l *lab, after time.Duration) {
+	a.begin(t, "1")
+	q := a.next(t)
+	q.say <- reply{body: a.pres("2", a.entries(4))(q.o)}
+	time.Sleep(after) // somewhere in the taking over
+	l.kill()
+	a.drain()
+	if err := l.start(false); err != nil {
+		t.Fatalf("%v", err)
+	}
+	select { // a process that was killed holds the others back for a while
+	case a.pending = <-a.asked:
+	case <-time.After(40 * time.Second):
+		t.Fatalf("no PReq after a restart")
+	}
+	got, has := a.pending.o.text("serialNum"), a.crd(t, a.card(4)) != nil
+	if has != (got == "2") {
+		t.Errorf("after a crash the PReq has serialNum %q, and the ranges of 2 are there: %t", got, has)
+	}
+	if a.crd(t, a.card(0)) == nil {
+		t.Errorf("after a crash the ranges before it are gone")
+	}
+}
+
+// prShared has two directories with the same card.
+func prShared(t *T, partly bool) {
+	var all []*lane
+	l := t.lab(plan{
+		unready: true, directories: []directory{laneDirectory("visa", v231, nil), laneDirectory("mastercard", v220, nil)},
+		prepare: func(l *lab) {
+			all = []*lane{hold(l, l.ds["visa"], v231, "47000000"), hold(l, l.ds["mastercard"], v220, "47000000")}
+		},
+	})
+	t.cleanup(func() { close(all[0].gone); close(all[1].gone) })
+	for n, a := range all {
+		low, high := a.span(1)
+		if partly && n == 1 {
+			low, _ = a.span(0)
+			high = a.card(1)
+		}
+		a.beginWith(t, fmt.Sprint(n+1), []object{a.between(low, high)})
+	}
+	for _, a := range all {
+		crd := all[0].crd(t, a.card(1), set("ds", a.scheme))
+		if crd.text("scheme") != a.scheme {
+			t.Errorf("a card that two schemes hold, %s wished for: %s", a.scheme, crd.bytes())
+		}
+		x := t.flowIn(l, v220, "BRW").card(a.scheme, a.card(1))
+		x.id = crd.text("threeDSServerTransID")
+		x.listen()
+		x.accepted()
+		if n := len(x.sent()); n != 1 {
+			t.Errorf("%s was wished for and got %d AReqs", a.scheme, n)
+		}
+	}
+	if got := all[0].crd(t, all[0].card(1)).text("scheme"); got != "visa" {
+		t.Errorf("a card that two schemes hold, no wish: %q, want the first that is configured", got)
+	}
+	for n, a := range all {
+		if a.pending = a.next(t); a.pending.o.text("serialNum") != fmt.Sprint(n+1) {
+			t.Errorf("%s is asked with serialNum %q, want its own", a.scheme, a.pending.o.text("serialNum"))
+		}
+	}
+}
+
+// listen makes the directory server answer the flow whose id is known.
+func (x *flow) listen() {
+	x.d.script(x.id, func(q *request) reply {
+		x.t.note("server > directory", q.body)
+		if q.o.text("messageType") != "AReq" {
+			return reply{}
+		}
+		return x.say(q)
+	})
+}
+
+// A fileServer has a card range file.
+type fileServer struct {
+	content []byte
+	cutAt   int // each answer ends after so many bytes; 0: whole
+
+	mu   sync.Mutex
+	gets []http.Header
+}
+
+func (f *fileServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.gets = append(f.gets, r.Header.Clone())
+	f.mu.Unlock()
+	from := 0
+	status := http.StatusOK
+	if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err == nil && from > 0 && from < len(f.content) {
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(f.content)-1, len(f.content)))
+		status = http.StatusPartialContent
+	}
+	w.Header().Set("ETag", `"1"`)
+	w.Header().Set("Content-Length", fmt.Sprint(len(f.content)-from))
+	w.WriteHeader(status)
+	rest := f.content[from:]
+	if f.cutAt > 0 && len(rest) > f.cutAt {
+		_, _ = w.Write(rest[:f.cutAt])
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+	_, _ = w.Write(rest)
+}
+
+func (f *fileServer) asked() []http.Header {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.gets)
+}
+
+// prFile runs a scenario with a directory whose ranges come in a file.
+func prFile(t *T, scenario func(*T, *lane, *fileServer, string)) {
+	var a *lane
+	t.lab(plan{
+		unready:     true,
+		directories: []directory{laneDirectory("visa", v231, map[string]string{"file_hosts": "[127.0.0.1]"})},
+		prepare:     func(l *lab) { a = hold(l, l.ds["visa"], v231, "47000000") },
+	})
+	t.cleanup(func() { close(a.gone) })
+	files := &fileServer{content: encode(object{"cardRangeData": a.entries(4, 5)})}
+	server := httptest.NewUnstartedServer(files)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{a.ca.issue("files.example")}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.cleanup(server.Close)
+	scenario(t, a, files, server.URL+"/ranges.json")
+}
+
+// prFileBeside: what is beside the address of a file is ignored, and the file is
+// a complete set, checked as any other.
+func prFileBeside(t *T, a *lane, files *fileServer, url string) {
+	a.begin(t, "")
+	a.accepted(t, a.pres("", nil, set("cardRangeDataFileURL", url)))
+	a.knows(t, 4, 5)
+	files.content = encode(object{"cardRangeData": append(a.entries(4), a.between(a.card(4), a.card(5)))})
+	a.refused(t, "205", a.pres("", nil, set("cardRangeDataFileURL", url)))
+	files.content = encode(object{"cardRangeData": a.entries(6, 7)})
+	a.accepted(t, a.pres("9", a.entries(1), set("cardRangeDataFileURL", url)))
+	a.knows(t, 6, 7)
+	files.content = encode(object{"cardRangeData": a.entries(5, 6)})
+	a.accepted(t, a.pres("9", []object{{"ranges": "none"}}, set("cardRangeDataFileURL", url)))
+	a.accepted(t, a.pres("", []object{}, set("cardRangeDataFileURL", url)))
+	a.knows(t, 5, 6)
+	if a.pending = a.next(t); a.pending.o.has("serialNum") {
+		t.Errorf("the serial number beside the address of a file was taken")
+	}
+}
+
+// prFileCut: a file is fetched on where the connection broke, compressed or not.
+func prFileCut(t *T, a *lane, files *fileServer, url string) {
+	files.cutAt = 100
+	a.accepted(t, a.pres("", nil, set("cardRangeDataFileURL", url)))
+	a.knows(t, 4, 5)
+	asked := files.asked()
+	if len(asked) < 2 {
+		t.Fatalf("the file was asked for %d times, want on and on", len(asked))
+	}
+	for n, h := range asked {
+		want := ""
+		if n > 0 {
+			want = fmt.Sprintf("bytes=%d-", n*files.cutAt)
+		}
+		if h.Get("Range") != want {
+			t.Errorf("request %d: Range %q, want %q", n+1, h.Get("Range"), want)
+		}
+	}
+}
+
+// prFileSerial: with files there are no serial numbers.
+func prFileSerial(t *T, a *lane, files *fileServer, url string) {
+	for n, say := range []answerTo{a.pres("5", a.entries(0, 1)), a.pres("", nil, set("cardRangeDataFileURL", url)), a.pres("6", a.entries(0, 1))} {
+		q := a.accepted(t, say)
+		if q.o.has("serialNum") || q.o.text("cardRangeDataDownloadInd") != "Y" {
+			t.Errorf("PReq %d: %s, want cardRangeDataDownloadInd and no serialNum", n+1, q.body)
+		}
+	}
+}
+
+// indian gives range 0 a country that has an address of its own.
+func indian(t *T, a *lane) {
+	a.beginWith(t, "", []object{a.entry(0, bend{"issuerCountryCode": "356"}), a.entry(1, bend{"issuerCountryCode": "208"}), a.entry(2), a.entry(3)},
+		set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "india", "dsCountryCode": "356"}, {"threeDSServerToDsUrl": a.url + "switzerland", "dsCountryCode": "756"}}))
+}
+
+// goesTo wants the AReq of a card in a range to arrive at a path.
+func (a *lane) goesTo(t *T, n int, path string) {
+	x := t.flowIn(a.lab, v231, "BRW").card(a.scheme, a.card(n))
+	x.accepted()
+	if sent := x.sent(); len(sent) != 1 || sent[0].path != path {
+		t.Errorf("range %d: %d AReqs, want one to %s", n, len(sent), path)
+	}
+}
+
+func prCountry(t *T) { // PR-24
+	t.onLanes([]string{v231}, func(a *lane) {
+		indian(t, a)
+		a.goesTo(t, 0, "/india")
+		a.goesTo(t, 1, "/")
+		a.goesTo(t, 2, "/")
+	})
+}
+
+func prList(t *T) { // PR-23: a list takes the place of the one before, and so does none
+	t.onLanes([]string{v231}, func(a *lane) {
+		indian(t, a)
+		a.goesTo(t, 0, "/india")
+		ranges := []object{a.entry(0, bend{"issuerCountryCode": "356"}), a.entry(1)}
+		a.accepted(t, a.pres("", ranges, set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "elsewhere", "dsCountryCode": "356"}})))
+		a.goesTo(t, 0, "/elsewhere")
+		a.accepted(t, a.pres("", ranges))
+		a.goesTo(t, 0, "/")
+	})
+}
+
+// prLarge has a complete set of 200000 entries, compressed and not: it is taken,
+// while the server answers, and in little memory.
+func prLarge(t *T) {
+	var a *lane
+	l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) {
+		a = hold(l, l.ds["visa"], v231, "47000000")
+	}})
+	t.cleanup(func() { close(a.gone) })
+	a.begin(t, "")
+	const many = 200_000
+	before := l.memory(t)
+	var small []byte
+	var size int
+	q := a.next(t)
+	var body bytes.Buffer
+	pack := gzip.NewWriter(&body)
+	whole := string(a.pres("", []object{{"x": "y"}})(q.o))
+	head, tail, _ := strings.Cut(whole, `{"x":"y"}`)
+	_, _ = io.WriteString(pack, head)
+	for n := range many {
+		comma := ","
+		if n == 0 {
+			comma = ""
+		}
+		got, _ := fmt.Fprintf(pack, `%s{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.2.0","threeDSMethodURL":"https://acs%d.example/method","acsInfoInd":["01","02"]},{"version":"2.3.1","acsInfoInd":["01"]}]}`, comma, n, n, n%500)
+		size += got
+	}
+	_, _ = io.WriteString(pack, tail)
+	must(pack.Close())
+	small = body.Bytes()
+	q.say <- reply{body: small, header: http.Header{"Content-Encoding": {"gzip"}}}
+	if !wait(60*time.Second, func() bool { return a.crd(t, fmt.Sprintf("46%06d12345678", many-1)) != nil }) {
+		t.Fatalf("%d ranges in %d bytes were not there after a minute", many, size)
+	}
+	if grown := l.memory(t) - before; grown > 2*size {
+		t.Errorf("%d bytes of ranges took %d bytes of memory", size, grown)
+	}
+	if a.crd(t, "4600000012345678") == nil || a.crd(t, a.card(0)) != nil {
+		t.Errorf("the set is not the one that was sent")
+	}
+}
+
+// memory is the most that the server has had in memory so far, in bytes.
+func (l *lab) memory(t *T) int {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", l.process.Process.Pid))
+	if err != nil {
+		return 0 // not this system
+	}
+	_, rest, _ := strings.Cut(string(data), "VmHWM:")
+	kilobytes := 0
+	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
+		t.Fatalf("VmHWM: %v", err)
+	}
+	return kilobytes << 10
+}
+
+// drain forgets PReqs of a process that is gone.
+func (a *lane) drain() {
+	a.pending = nil
+	for {
+		select {
+		case <-a.asked:
+		case <-time.After(20 * time.Millisecond):
+			return
+		}
+	}
+}

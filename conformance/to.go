@@ -1,4 +1,114 @@
 package conformance
 
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
 // to is timeouts.
-var to = []check{}
+var to = []check{
+	{"TO-01", func(t *T) { // the time limit of an AReq is configured
+		l := t.lab(plan{sections: map[string]string{"timeouts": "{authentication: 2s}"}})
+		x := t.flowIn(l, v220, "BRW")
+		say := x.say
+		x.replies(func(q *request) reply {
+			time.Sleep(1200 * time.Millisecond)
+			return say(q)
+		}).accepted()
+		t.flowIn(l, v220, "BRW").timesOut(2 * time.Second)
+	}},
+	{"TO-02", func(t *T) { // 10 s unless configured
+		l := t.lab(plan{sections: map[string]string{"timeouts": "{}"}})
+		t.flowIn(l, v220, "BRW").timesOut(10 * time.Second)
+	}},
+	{"TO-03", func(t *T) { // when it is over the connection is closed, and what comes late is ignored
+		var all []func()
+		for _, v := range allVersions {
+			all = append(all, func() { t.flow(v, "BRW").late() })
+		}
+		t.together(all...)
+	}},
+	{"TO-04", func(t *T) { // an RReq is answered within 3 s, under load too
+		const many = 60
+		flows := make([]*flow, many)
+		for i := range flows {
+			flows[i] = t.flow(allVersions[i%3], "BRW").challenged()
+		}
+		var all sync.WaitGroup
+		for _, x := range flows {
+			body := x.rreqOf("Y").bytes()
+			all.Go(func() {
+				start := time.Now()
+				got, err := x.d.post(x.l.results, body)
+				if err != nil {
+					t.Errorf("%s: %v", x, err)
+					return
+				}
+				if took := time.Since(start); took > 3*time.Second {
+					t.Errorf("%s: the RRes took %v", x, took)
+				}
+				x.taken(got, "01")
+			})
+		}
+		all.Wait()
+	}},
+	{"TO-06", func(t *T) { shopMethodLimit(t, allVersions...) }},
+	{"TO-11", func(t *T) { // a PRes may take longer than an ARes
+		var a *lane
+		t.lab(plan{
+			unready: true, sections: map[string]string{"timeouts": "{authentication: 1s}"},
+			directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) { a = hold(l, l.ds["visa"], v231, "47000000") },
+		})
+		t.cleanup(func() { close(a.gone) })
+		q := a.next(t)
+		time.Sleep(2500 * time.Millisecond)
+		q.say <- reply{body: a.pres("", a.entries(0, 1))(q.o)}
+		a.settled(t, q)
+		a.knows(t, 0, 1)
+	}},
+	{"TO-13", func(t *T) { // sdkMaxTimeout is 5 minutes at least
+		for _, v := range allVersions {
+			t.flow(v, "APP", set("sdkMaxTimeout", "04")).refused("203", "sdkMaxTimeout")
+			t.flow(v, "APP", set("sdkMaxTimeout", "5")).refused("203", "sdkMaxTimeout")
+			if got := t.flow(v, "APP", set("sdkMaxTimeout", "05")).areq().text("sdkMaxTimeout"); got != "05" {
+				t.Errorf("%s: sdkMaxTimeout %q", v, got)
+			}
+		}
+	}},
+}
+
+// late has a directory server that is silent until the limit is over.
+func (x *flow) late() {
+	var ended atomic.Bool
+	x.replies(func(*request) reply { return reply{silent: true, ended: func() { ended.Store(true) }} })
+	got := x.auth()
+	if got.status != 400 || got.o.text("errorCode") != "405" || got.o.text("errorDetail") != "Connection timeout" || got.o.text("errorMessageType") != "AReq" {
+		x.t.Errorf("%s: %d %s, want Erro 405, Connection timeout", x, got.status, got.body)
+	}
+	if !wait(time.Second, ended.Load) {
+		x.t.Errorf("%s: a second after the limit the connection is still open", x)
+	}
+	// At once, but that a server under load may be too late to note it.
+	if !wait(2*patience, func() bool { return x.result().o.text("errorCode") == "203" }) {
+		x.t.Errorf("%s: /postauth after it: %s", x, x.result().body)
+	}
+	if got := x.call("/auth", x.req.bytes(x.edits...)); got.o.text("errorCode") != "301" {
+		x.t.Errorf("%s: /auth again: %s", x, got.body)
+	}
+}
+
+// timesOut wants an authentication to end when its time is over, and not before.
+func (x *flow) timesOut(limit time.Duration) {
+	x.preauth()
+	start := time.Now()
+	x.replies(func(*request) reply { return reply{silent: true} })
+	got := x.auth()
+	took := time.Since(start)
+	if got.status != 400 || got.o.text("errorCode") != "405" {
+		x.t.Errorf("%s: %d %s, want Erro 405", x, got.status, got.body)
+	}
+	if took < limit-50*time.Millisecond || took > limit+2*time.Second {
+		x.t.Errorf("%s: it ended after %v, want %v", x, took, limit)
+	}
+}

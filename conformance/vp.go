@@ -1,4 +1,295 @@
 package conformance
 
-// vp is the validation of PRes and of card range data.
-var vp = []check{}
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// A presFault is one change to a legal PRes, or to the range in it, and what is
+// to come of it.
+type presFault struct {
+	row, name string
+	in        string // versions, all if empty
+	edits     []edit // of the PRes
+	entry     bend   // of its one range
+	want      string // code and element of the Erro; empty: legal
+}
+
+// presFaults are the rows of a PRes that one change shows, in answer to a PReq
+// without a serial number.
+var presFaults = []presFault{
+	{row: "VP-01", name: "bad element", edits: []edit{set("dsTransID", "x")}, want: "203 dsTransID"},
+	{row: "VP-01", name: "missing element", edits: []edit{drop("dsTransID")}, want: "201 dsTransID"},
+	{row: "VP-01", name: "another transaction", edits: []edit{set("threeDSServerTransID", newID())}, want: "301 threeDSServerTransID"},
+	{row: "VP-01", name: "another type", edits: []edit{set("messageType", "ARes")}, want: "101"},
+
+	{row: "VP-02", name: "no threeDSServerTransID", in: "2.1.0 2.2.0", edits: []edit{drop("threeDSServerTransID")}, want: "201 threeDSServerTransID"},
+	{row: "VP-02", name: "no dsTransID", in: "2.1.0 2.2.0", edits: []edit{drop("dsTransID")}, want: "201 dsTransID"},
+	{row: "VP-02", name: "no dsStartProtocolVersion", in: "2.1.0 2.2.0", edits: []edit{drop("dsStartProtocolVersion")}, want: "201 dsStartProtocolVersion"},
+	{row: "VP-02", name: "no dsEndProtocolVersion", in: "2.1.0 2.2.0", edits: []edit{drop("dsEndProtocolVersion")}, want: "201 dsEndProtocolVersion"},
+
+	{row: "VP-03", name: "no threeDSServerTransID", in: "2.3.1", edits: []edit{drop("threeDSServerTransID")}, want: "201 threeDSServerTransID"},
+	{row: "VP-03", name: "no dsTransID", in: "2.3.1", edits: []edit{drop("dsTransID")}, want: "201 dsTransID"},
+	{row: "VP-03", name: "no dsProtocolVersions", in: "2.3.1", edits: []edit{drop("dsProtocolVersions")}, want: "201 dsProtocolVersions"},
+	{row: "VP-03", name: "empty dsProtocolVersions", in: "2.3.1", edits: []edit{set("dsProtocolVersions", []string{})}, want: "201 dsProtocolVersions"},
+	{row: "VP-03", name: "no readOrder", in: "2.3.1", edits: []edit{drop("readOrder")}, want: "201 readOrder"},
+	{row: "VP-03", name: "bad readOrder", in: "2.3.1", edits: []edit{set("readOrder", "x")}, want: "203 readOrder"},
+
+	{row: "VP-04", name: "empty", edits: []edit{set("serialNum", "")}, want: "203 serialNum"},
+	{row: "VP-04", name: "21 characters", edits: []edit{set("serialNum", strings.Repeat("9", 21))}, want: "203 serialNum"},
+	{row: "VP-04", name: "a number", edits: []edit{set("serialNum", 1)}, want: "203 serialNum"},
+
+	{row: "VP-06", name: "empty", in: "2.1.0 2.2.0", edits: []edit{set("cardRangeData", []object{})}, want: "203 cardRangeData"},
+	{row: "VP-06", name: "empty where it is asked for", in: "2.3.1", edits: []edit{set("cardRangeData", []object{})}, want: "201 cardRangeData"},
+	{row: "VP-06", name: "an object", edits: []edit{set("cardRangeData", object{"x": "y"})}, want: "203 cardRangeData"},
+
+	{row: "VP-07", name: "no startRange", in: "2.1.0 2.2.0", entry: bend{"startRange": nil}, want: "201 cardRangeData.startRange"},
+	{row: "VP-07", name: "no endRange", in: "2.1.0 2.2.0", entry: bend{"endRange": nil}, want: "201 cardRangeData.endRange"},
+	{row: "VP-07", name: "no acsStartProtocolVersion", in: "2.1.0 2.2.0", entry: bend{"acsStartProtocolVersion": nil}, want: "201 cardRangeData.acsStartProtocolVersion"},
+	{row: "VP-07", name: "no acsEndProtocolVersion", in: "2.1.0 2.2.0", entry: bend{"acsEndProtocolVersion": nil}, want: "201 cardRangeData.acsEndProtocolVersion"},
+	{row: "VP-07", name: "12 digits", in: "2.1.0 2.2.0", entry: bend{"startRange": "470000000000"}, want: "203 cardRangeData.startRange"},
+	{row: "VP-07", name: "20 digits", in: "2.1.0 2.2.0", entry: bend{"endRange": strings.Repeat("4", 20)}, want: "203 cardRangeData.endRange"},
+	{row: "VP-07", name: "unknown action", in: "2.1.0 2.2.0", entry: bend{"actionInd": "X"}, want: "203 cardRangeData.actionInd"},
+	{row: "VP-07", name: "URL of 257 characters", in: "2.1.0 2.2.0", entry: bend{"threeDSMethodURL": long("https://acs.example/", 257)}, want: "203 cardRangeData.threeDSMethodURL"},
+	{row: "VP-07", name: "all that may be", in: "2.1.0 2.2.0", entry: bend{
+		"threeDSMethodURL": long("https://acs.example/", 256), "actionInd": "A", "dsStartProtocolVersion": v210, "dsEndProtocolVersion": v220,
+	}},
+
+	{row: "VP-08", name: "no ranges", in: "2.3.1", entry: bend{"ranges": []object{}}, want: "201 cardRangeData.ranges"},
+	{row: "VP-08", name: "no start", in: "2.3.1", entry: bend{"ranges[0].start": nil}, want: "201 cardRangeData.ranges.start"},
+	{row: "VP-08", name: "no end", in: "2.3.1", entry: bend{"ranges[0].end": nil}, want: "201 cardRangeData.ranges.end"},
+	{row: "VP-08", name: "5001 ranges", in: "2.3.1", entry: bend{"ranges": manyRanges(5001)}, want: "203 cardRangeData.ranges"},
+	{row: "VP-08", name: "no versions", in: "2.3.1", entry: bend{"acsProtocolVersions": nil}, want: "201 cardRangeData.acsProtocolVersions"},
+	{row: "VP-08", name: "version without one", in: "2.3.1", entry: bend{"acsProtocolVersions": []object{{"acsInfoInd": []string{"01"}}}}, want: "201 cardRangeData.acsProtocolVersions.version"},
+	{row: "VP-08", name: "URL of 2049 characters", in: "2.3.1", entry: bend{"acsProtocolVersions[0].threeDSMethodURL": long("https://acs.example/", 2049)}, want: "203 cardRangeData.acsProtocolVersions.threeDSMethodURL"},
+	{row: "VP-08", name: "excluded country", in: "2.3.1", entry: bend{"issuerCountryCode": "999"}, want: "304 cardRangeData.issuerCountryCode"},
+	{row: "VP-08", name: "all that may be", in: "2.3.1", entry: bend{
+		"acsProtocolVersions[0].threeDSMethodURL": long("https://acs.example/", 2048), "acsProtocolVersions[0].acsInfoInd": []string{"01", "02"},
+		"actionInd": "A", "issuerCountryCode": "208", "dsProtocolVersions": []string{v220},
+	}},
+
+	{row: "VP-09", name: "reversed", in: "2.1.0 2.2.0", entry: bend{"startRange": "4700000900000000", "endRange": "4700000800000000"}, want: "203 cardRangeData"},
+	{row: "VP-09", name: "reversed", in: "2.3.1", entry: bend{"ranges": []object{{"start": "4700000900000000", "end": "4700000800000000"}}}, want: "203 cardRangeData"},
+
+	{row: "VP-11", name: "05", in: "2.2.0", entry: bend{"acsInfoInd": []string{"05"}}, want: "203 cardRangeData.acsInfoInd"},
+	{row: "VP-11", name: "04 and 80", in: "2.2.0", entry: bend{"acsInfoInd": []string{"04", "80"}}},
+	{row: "VP-11", name: "not there yet", in: "2.1.0", entry: bend{"acsInfoInd": []string{"01", "02"}}},
+	{row: "VP-11", name: "12", in: "2.3.1", entry: bend{"acsProtocolVersions[0].acsInfoInd": []string{"12"}}, want: "207 cardRangeData.acsProtocolVersions.acsInfoInd"},
+	{row: "VP-11", name: "11 and 99", in: "2.3.1", entry: bend{"acsProtocolVersions[0].acsInfoInd": []string{"11", "99"}}},
+
+	{row: "VP-12", name: "of the ACS", in: "2.2.0", entry: bend{"acsEndProtocolVersion": "2.4.0"}},
+	{row: "VP-12", name: "of the directory server", in: "2.2.0", edits: []edit{set("dsEndProtocolVersion", "2.10.15")}},
+	{row: "VP-12", name: "no version", in: "2.2.0", entry: bend{"acsEndProtocolVersion": "2.4"}, want: "203 cardRangeData.acsEndProtocolVersion"},
+
+	{row: "VP-13", name: "of the ACS", in: "2.3.1", entry: bend{"acsProtocolVersions[0].version": "9.0.0"}, want: "102"},
+	{row: "VP-13", name: "of the directory server", in: "2.3.1", entry: bend{"dsProtocolVersions": []string{"9.0.0"}}, want: "102"},
+
+	{row: "VP-18", name: "no address of the web", in: "2.1.0 2.2.0", entry: bend{"threeDSMethodURL": "ftp://acs.example/m"}, want: "203 cardRangeData.threeDSMethodURL"},
+	{row: "VP-18", name: "no address of the web", in: "2.3.1", entry: bend{"acsProtocolVersions[0].threeDSMethodURL": "acs.example"}, want: "203 cardRangeData.acsProtocolVersions.threeDSMethodURL"},
+
+	{row: "VP-19", name: "no URL", in: "2.3.1", edits: []edit{set("dsUrlList", []object{{"dsCountryCode": "208"}})}, want: "201 dsUrlList.threeDSServerToDsUrl"},
+	{row: "VP-19", name: "100 URLs", in: "2.3.1", edits: []edit{set("dsUrlList", urls(100))}, want: "203 dsUrlList"},
+	{row: "VP-19", name: "no country", in: "2.3.1", edits: []edit{set("dsUrlList", []object{{"threeDSServerToDsUrl": "https://ds.example/", "dsCountryCode": "999"}})}, want: "304 dsUrlList.dsCountryCode"},
+	{row: "VP-19", name: "99 URLs", in: "2.3.1", edits: []edit{set("dsUrlList", urls(99))}},
+
+	{row: "VP-20", name: "version of one character", in: "2.3.1", entry: extensions("A000000802-004", "2"), want: "203 cardRangeData.acsProtocolVersions.supportedMsgExt.version"},
+	{row: "VP-20", name: "id of 13 characters", in: "2.3.1", entry: extensions("A00000802-004", "2.0"), want: "203 cardRangeData.acsProtocolVersions.supportedMsgExt.id"},
+	{row: "VP-20", name: "no id", in: "2.3.1", entry: bend{"acsProtocolVersions[0].supportedMsgExt": []object{{"version": "2.0"}}}, want: "201 cardRangeData.acsProtocolVersions.supportedMsgExt.id"},
+	{row: "VP-20", name: "whole", in: "2.3.1", entry: extensions("A000000802-004", "2.0")},
+}
+
+func extensions(id, version string) bend {
+	return bend{"acsProtocolVersions[0].supportedMsgExt": []object{{"id": id, "version": version}}}
+}
+
+func manyRanges(n int) []object {
+	all := make([]object, n)
+	for i := range all {
+		all[i] = object{"start": fmt.Sprintf("46%06d00000000", i), "end": fmt.Sprintf("46%06d99999999", i)}
+	}
+	return all
+}
+
+func urls(n int) []object {
+	all := make([]object, n)
+	for i := range all {
+		all[i] = object{"threeDSServerToDsUrl": fmt.Sprintf("https://ds.example/%d", i), "dsCountryCode": "208"}
+	}
+	return all
+}
+
+// inPRes puts the faults of one row into PRes on one lane.
+func inPRes(t *T, a *lane, faults []presFault) {
+	a.begin(t, "")
+	for _, f := range faults {
+		before := t.count()
+		say := a.pres("", []object{a.entry(7, f.entry)}, f.edits...)
+		if f.want != "" {
+			a.refused(t, f.want, say)
+		} else {
+			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, f.entry)), f.edits...))
+			a.knows(t, 0, 1, 2, 7)
+		}
+		if t.count() > before {
+			t.Errorf("the case above: %s %s, %s", f.row, f.name, a.version)
+		}
+	}
+}
+
+// vp is the validation of PRes.
+var vp = vpChecks(presFaults, []check{
+	{"VP-05", func(t *T) { // cardRangeData is required when the serial number changed, or none was sent
+		t.onLanes(allVersions, func(a *lane) {
+			if a.version != v231 { // before, it is optional
+				a.begin(t, "1")
+				a.accepted(t, a.pres("2", nil))
+				a.knows(t, 0, 1, 2, 3)
+				return
+			}
+			a.begin(t, "")
+			a.refused(t, "201 cardRangeData", a.pres("", nil))
+			a.begin(t, "1")
+			a.refused(t, "201 cardRangeData", a.pres("2", nil))
+			a.accepted(t, a.pres("1", nil))
+			a.knows(t, 0, 1, 2, 3)
+		})
+	}},
+	{"VP-10", func(t *T) { // a range whose bounds differ in length is left out
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "")
+			low, _ := a.span(7)
+			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.between(low[:13], low[:15]+"9"))))
+			a.knows(t, 0, 1, 2)
+		})
+	}},
+	{"VP-14", func(t *T) { // overlapping ranges
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			want := "203 cardRangeData"
+			if a.version == v231 {
+				want = "205"
+			}
+			first, last := a.span(0)
+			within := a.between(first, first[:10]+"000999")
+			a.refused(t, want, a.pres("2", []object{a.entry(5), a.between(a.card(5), a.card(6))}))
+			a.refused(t, want, a.pres("2", []object{within}))
+			a.refused(t, want, a.pres("2", []object{a.between(first, last[:15]+"8")}))
+			if a.version == v231 {
+				a.refused(t, want, a.pres("", append(a.entries(0, 1, 2), within)))
+				return
+			}
+			// In a complete set ranges may lie within each other; the narrowest counts.
+			narrow := a.between(first, first[:10]+"000999", bend{"threeDSMethodURL": "https://acs.example/narrow"})
+			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), narrow)))
+			if got := a.crd(t, first).text("threeDSMethodURL"); got != "https://acs.example/narrow" {
+				t.Errorf("%s: threeDSMethodURL %q, want that of the narrowest range", a.version, got)
+			}
+			a.knows(t, 0, 1, 2)
+		})
+	}},
+	{"VP-15", func(t *T) { // impossible actions
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			does := func(n int, action string) answerTo {
+				return a.pres("2", []object{a.entry(n, bend{"actionInd": action})})
+			}
+			if a.version != v231 {
+				a.refused(t, "203 cardRangeData", does(5, "D"))
+				a.refused(t, "203 cardRangeData", does(5, "M"))
+				return
+			}
+			a.refused(t, "206", does(5, "M"))
+			a.refused(t, "206", does(1, "A"))
+			a.refused(t, "206", does(5, "D"))
+			low, high := a.span(5)
+			erros := a.requests("Erro", "")
+			if detail := erros[len(erros)-1].o.text("errorDetail"); !strings.Contains(detail, low+"-"+high) || !strings.HasSuffix(detail, "D") {
+				t.Errorf("errorDetail %q, want range and action", detail)
+			}
+		})
+	}},
+	{"VP-16", func(t *T) { // the same range again
+		t.onLanes(until220, func(a *lane) {
+			a.begin(t, "1")
+			a.accepted(t, a.pres("2", []object{a.entry(1, bend{"actionInd": "A", "threeDSMethodURL": "https://acs.example/again"})}))
+			if got := a.crd(t, a.card(1)).text("threeDSMethodURL"); got != "https://acs.example/again" {
+				t.Errorf("%s: threeDSMethodURL %q, want that of the range added last", a.version, got)
+			}
+			a.knows(t, 0, 1, 2, 3)
+		})
+	}},
+	{"VP-17", func(t *T) { // one bad of a hundred: none is applied, the serial number stays
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "7")
+			var ranges []object
+			for n := 4; n < 100; n++ {
+				ranges = append(ranges, a.entry(n))
+			}
+			bad := a.entry(0, bend{"actionInd": "X"})
+			a.refused(t, "203 cardRangeData.actionInd", a.pres("8", append(ranges, a.entry(1, bend{"actionInd": "D"}), bad)))
+			a.pending = a.next(t)
+			if got := a.pending.o.text("serialNum"); got != "7" && got != "" {
+				t.Errorf("%s: after a bad PRes the PReq has serialNum %q, want the one before it or none", a.version, got)
+			}
+			a.knows(t, 0, 1, 2, 3)
+		})
+	}},
+	{"VP-21", func(t *T) { // an Erro does not empty the ranges
+		t.onLanes(allVersions, func(a *lane) {
+			a.begin(t, "1")
+			for _, code := range []string{"103", "201", "203", "404", "999", "307"} {
+				before := a.accepted(t, a.erro(code)).at
+				a.knows(t, 0, 1, 2, 3)
+				a.pending = a.next(t)
+				if gap := a.pending.at.Sub(before); gap < floor {
+					t.Errorf("%s: %v after Erro %s the next PReq came, the floor is %v", a.version, gap, code, floor)
+				}
+			}
+		})
+	}},
+})
+
+// vpChecks adds the checks of faults to the others.
+func vpChecks(faults []presFault, others []check) []check {
+	cases := make(map[string]map[string][]presFault)
+	for _, f := range faults {
+		if cases[f.row] == nil {
+			cases[f.row] = make(map[string][]presFault)
+		}
+		versions := allVersions
+		if f.in != "" {
+			versions = strings.Fields(f.in)
+		}
+		for _, v := range versions {
+			cases[f.row][v] = append(cases[f.row][v], f)
+		}
+	}
+	for row, byVersion := range cases {
+		others = append(others, check{row, func(t *T) {
+			t.onLanes(slices.Sorted(maps.Keys(byVersion)), func(a *lane) {
+				inPRes(t, a, byVersion[a.version])
+				if row == "VP-18" {
+					a.httpMethodURL(t)
+				}
+			})
+		}})
+	}
+	slices.SortFunc(others, func(a, b check) int { return strings.Compare(a.id, b.id) })
+	return others
+}
+
+// httpMethodURL: an http address of a 3DS Method is no reason to refuse a PRes,
+// but the requestor does not get it (rows VP-18 and TL-12).
+func (a *lane) httpMethodURL(t *T) {
+	bare := bend{"threeDSMethodURL": "http://acs.example/method"}
+	if a.version == v231 {
+		bare = bend{"acsProtocolVersions[0].threeDSMethodURL": "http://acs.example/method", "acsProtocolVersions[1].threeDSMethodURL": "http://acs.example/method"}
+	}
+	a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, bare))))
+	crd := a.crd(t, a.card(7))
+	if crd == nil || strings.Contains(string(crd.bytes()), "acs.example") {
+		t.Errorf("%s: /preauth says %s, want the card without the http address", a.version, crd.bytes())
+	}
+}

@@ -118,6 +118,10 @@ func (a *authentication) build() error {
 	a.complete()
 	c := message.Context{Loopback: a.Loopback}
 	areq, found := a.req.Build(c)
+	if a.version < message.V220 && a.req.Text("deviceChannel") == "03" && a.req.Text("messageCategory") == "01" {
+		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).
+		found = append(found, message.Problem{Code: message.Format, Path: "messageCategory"})
+	}
 	if len(found) > 0 {
 		return fault(a.version, found, a.knownID())
 	}

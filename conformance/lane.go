@@ -1,0 +1,396 @@
+package conformance
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A lane is a directory server, as far as card ranges go. Each PReq that comes
+// waits there until a check says what the answer is: so a check sees every
+// PReq, none is lost between two of them, and nothing has to be timed.
+type lane struct {
+	*ds
+	lab     *lab
+	version string // of its PReqs
+	prefix  string // eight digits: the cards that are its own
+	asked   chan *asking
+	gone    chan struct{} // closed at the end
+	pending *asking       // that a step has seen and not answered
+}
+
+// asking is one PReq that waits for its answer.
+type asking struct {
+	*request
+	say chan reply
+}
+
+// hold makes a lane of a directory server.
+func hold(l *lab, d *ds, version, prefix string) *lane {
+	a := &lane{ds: d, lab: l, version: version, prefix: prefix, asked: make(chan *asking), gone: make(chan struct{})}
+	d.answers(func(q *request) *reply {
+		if q.o.text("messageType") != "PReq" {
+			return nil
+		}
+		waits := &asking{q, make(chan reply, 1)}
+		select {
+		case a.asked <- waits:
+		case <-a.gone:
+			return &reply{cut: true}
+		}
+		select {
+		case say := <-waits.say:
+			return &say
+		case <-a.gone:
+			return &reply{cut: true}
+		}
+	})
+	return a
+}
+
+// laneSchemes are all schemes that a configuration may have; the number of
+// versions that a directory speaks decides the version of its PReqs.
+var laneSchemes = []struct{ scheme, version string }{
+	{"visa", v231}, {"mastercard", v231}, {"amex", v231}, {"jcb", v220}, {"upi", v220}, {"protectbuy", v220}, {"sbn", v210}, {"standin", v210},
+}
+
+// lanesOf is a plan whose directories are all lanes.
+func lanesOf(keys map[string]string) plan {
+	p := plan{unready: true}
+	for _, s := range laneSchemes {
+		p.directories = append(p.directories, laneDirectory(s.scheme, s.version, keys))
+	}
+	return p
+}
+
+func laneDirectory(scheme, version string, keys map[string]string) directory {
+	d := directory{scheme: scheme, keys: map[string]string{"refresh": "1s", "versions": "[2.1.0, 2.2.0, 2.3.1]"}}
+	switch version {
+	case v220:
+		d.keys["versions"] = "[2.1.0, 2.2.0]"
+	case v210:
+		d.keys["versions"] = "[2.1.0]"
+	}
+	for name, value := range keys {
+		d.keys[name] = value
+	}
+	return d
+}
+
+// A lanePool is the lanes that checks share, each used by one at a time. They
+// are those of a few servers.
+type lanePool struct {
+	once sync.Once
+	err  error
+	labs []*lab
+	all  []*lane
+	free map[string]chan *lane // by version
+}
+
+// laneServers is how many servers there are with shared lanes.
+const laneServers = 3
+
+// onLanes does something on a lane of each of the versions, at the same time.
+func (t *T) onLanes(versions []string, do func(*lane)) {
+	t.near()
+	p := &t.suite.lanes
+	p.once.Do(func() { p.err = p.open(t.suite.Binary) })
+	if p.err != nil {
+		t.Fatalf("lab: %v", p.err)
+	}
+	var all []func()
+	for _, v := range versions {
+		all = append(all, func() {
+			a := <-p.free[v]
+			defer func() { p.free[v] <- a }()
+			do(a)
+		})
+	}
+	t.together(all...)
+}
+
+// together does several things at the same time. One that cannot go on does not
+// end the others.
+func (t *T) together(all ...func()) {
+	var group sync.WaitGroup
+	for _, do := range all {
+		group.Go(func() {
+			defer func() {
+				switch bad := recover().(type) {
+				case nil, fatal, beyond:
+				default:
+					t.Errorf("panic: %v\n%s", bad, debug.Stack())
+				}
+			}()
+			do()
+		})
+	}
+	group.Wait()
+}
+
+func (p *lanePool) open(binary string) error {
+	p.free = make(map[string]chan *lane)
+	for _, v := range allVersions {
+		p.free[v] = make(chan *lane, laneServers*len(laneSchemes))
+	}
+	for range laneServers {
+		start := lanesOf(nil)
+		start.prepare = func(l *lab) { p.all = append(p.all, holdAll(l)...) }
+		l, err := newLab(binary, start)
+		if err != nil {
+			return err
+		}
+		p.labs = append(p.labs, l)
+	}
+	for _, a := range p.all {
+		p.free[a.version] <- a
+	}
+	return nil
+}
+
+func (p *lanePool) close() {
+	for _, a := range p.all {
+		close(a.gone)
+	}
+	for _, l := range p.labs {
+		l.close()
+	}
+}
+
+// holdAll makes lanes of all directory servers of a lab.
+func holdAll(l *lab) []*lane {
+	var all []*lane
+	for i, s := range laneSchemes {
+		if d := l.ds[s.scheme]; d != nil {
+			all = append(all, hold(l, d, s.version, fmt.Sprintf("4%07d", 7000000+i)))
+		}
+	}
+	return all
+}
+
+// patience is how long a step may take; the floor between PReqs is a second.
+const patience = 10 * time.Second
+
+// next is the PReq that waits, or the next one to come.
+func (a *lane) next(t *T) *asking {
+	if q := a.pending; q != nil {
+		a.pending = nil
+		return q
+	}
+	select {
+	case q := <-a.asked:
+		return q
+	case <-time.After(patience):
+		t.Fatalf("no PReq of version %s came in %v", a.version, patience)
+		return nil
+	}
+}
+
+// quiet wants no PReq to come for a while.
+func (a *lane) quiet(t *T, d time.Duration) {
+	select {
+	case q := <-a.asked:
+		a.pending = q
+		t.Errorf("%s: a PReq came: %s", a.version, q.body)
+	case <-time.After(d):
+	}
+}
+
+// answer is a step's answer to a PReq.
+type answerTo func(preq object) []byte
+
+// step answers the next PReq, and waits until the server has made something of
+// the answer: an Erro, which is returned, or the PReq after it, which stays.
+func (a *lane) step(t *T, say answerTo) (sent *asking, erro object) {
+	return a.reply(t, func(preq object) reply { return reply{body: say(preq)} })
+}
+
+func (a *lane) reply(t *T, say func(preq object) reply) (sent *asking, erro object) {
+	q := a.next(t)
+	t.note("server > directory", q.body)
+	r := say(q.o)
+	t.note("directory > server", r.body)
+	q.say <- r
+	return q, a.settled(t, q)
+}
+
+// settled waits for what comes of an answer.
+func (a *lane) settled(t *T, q *asking) object {
+	var erro object
+	ok := wait(patience, func() bool {
+		if got := a.requests("Erro", q.o.text("threeDSServerTransID")); len(got) > 0 {
+			erro = got[0].o
+			t.note("server > directory", got[0].body)
+			return true
+		}
+		select {
+		case a.pending = <-a.asked:
+			return true
+		default:
+			return false
+		}
+	})
+	if !ok {
+		t.Fatalf("%s: neither an Erro nor another PReq came in %v", a.version, patience)
+	}
+	return erro
+}
+
+// span is the n-th range of a lane's cards.
+func (a *lane) span(n int) (low, high string) {
+	return fmt.Sprintf("%s%02d000000", a.prefix, n), fmt.Sprintf("%s%02d999999", a.prefix, n)
+}
+
+// card is a card in the n-th range.
+func (a *lane) card(n int) string { return fmt.Sprintf("%s%02d500000", a.prefix, n) }
+
+// entry is the n-th range as cardRangeData has it, changed.
+func (a *lane) entry(n int, changes ...bend) object {
+	low, high := a.span(n)
+	return a.between(low, high, changes...)
+}
+
+// between is a range of any bounds as cardRangeData has it, changed.
+func (a *lane) between(low, high string, changes ...bend) object {
+	o := object{"startRange": low, "endRange": high, "acsStartProtocolVersion": v210, "acsEndProtocolVersion": v220}
+	if a.version == v231 {
+		o = object{
+			"ranges":              []object{{"start": low, "end": high}},
+			"acsProtocolVersions": []object{{"version": v220}, {"version": v231}},
+		}
+	}
+	o = plain(o).(object)
+	for _, change := range changes {
+		change.apply(o)
+	}
+	return o
+}
+
+// entries are several of the n-th ranges.
+func (a *lane) entries(which ...int) []object {
+	all := make([]object, len(which))
+	for i, n := range which {
+		all[i] = a.entry(n)
+	}
+	return all
+}
+
+// pres is a PRes with these ranges, edited; no ranges for nil, no serial number
+// for an empty one.
+func (a *lane) pres(serial string, ranges []object, edits ...edit) answerTo {
+	return func(preq object) []byte {
+		o := presOf(preq, nil)
+		delete(o, "serialNum")
+		delete(o, "cardRangeData")
+		if serial != "" {
+			o["serialNum"] = serial
+		}
+		if ranges != nil {
+			o["cardRangeData"] = ranges
+		}
+		return o.bytes(edits...)
+	}
+}
+
+// erro is an Erro of the directory server.
+func (a *lane) erro(code string) answerTo {
+	return func(preq object) []byte {
+		return object{
+			"messageType": "Erro", "messageVersion": preq["messageVersion"], "threeDSServerTransID": preq["threeDSServerTransID"],
+			"errorCode": code, "errorComponent": "D", "errorDescription": "no", "errorDetail": "not now", "errorMessageType": "PReq",
+		}.bytes()
+	}
+}
+
+// begin gives the lane its ranges 0 to 3 as a complete set, whatever it had.
+func (a *lane) begin(t *T, serial string) { a.beginWith(t, serial, a.entries(0, 1, 2, 3)) }
+
+func (a *lane) beginWith(t *T, serial string, ranges []object, edits ...edit) {
+	if a.pending = a.next(t); a.pending.o.has("serialNum") {
+		a.step(t, a.erro("307"))
+	}
+	if a.pending = a.next(t); a.pending.o.has("serialNum") {
+		t.Fatalf("%s: after Erro 307 the PReq has a serialNum", a.version)
+	}
+	a.accepted(t, a.pres(serial, ranges, edits...))
+}
+
+// refused answers with something bad: the directory server has to hear of it,
+// and the ranges in use have to stay.
+func (a *lane) refused(t *T, want string, say answerTo) *asking {
+	was := a.glance(t)
+	q, erro := a.step(t, say)
+	code, element, _ := strings.Cut(want, " ")
+	switch {
+	case erro == nil:
+		t.Errorf("%s: a bad PRes was not answered with an Erro, want %s", a.version, want)
+	case erro.text("errorCode") != code || erro.text("errorComponent") != "S" || erro.text("messageVersion") != a.version,
+		element != "" && erro.text("errorDetail") != element && !slices.Contains(strings.Split(erro.text("errorDetail"), ","), element):
+		t.Errorf("%s: the directory got %s, want an Erro with code %s naming %q", a.version, erro.bytes(), code, element)
+	}
+	if is := a.glance(t); is != was {
+		t.Errorf("%s: the ranges in use have changed: %s, before it %s", a.version, is, was)
+	}
+	return q
+}
+
+// accepted answers with something good, to which there must be no Erro.
+func (a *lane) accepted(t *T, say answerTo) *asking {
+	q, erro := a.step(t, say)
+	if erro != nil {
+		t.Errorf("%s: a legal answer was refused: %s", a.version, erro.bytes())
+	}
+	return q
+}
+
+// glance says which of the lane's first eight ranges are in use.
+func (a *lane) glance(t *T) string {
+	var in []int
+	for n := range 8 {
+		if a.crd(t, a.card(n)) != nil {
+			in = append(in, n)
+		}
+	}
+	return fmt.Sprint(in)
+}
+
+// knows wants just these of the lane's ranges to be in use.
+func (a *lane) knows(t *T, want ...int) {
+	if got := a.glance(t); got != fmt.Sprint(want) {
+		t.Errorf("%s: the ranges in use are %s, want %v", a.version, got, want)
+	}
+}
+
+// crd is what /preauth says of a card, nil if it is not enrolled.
+func (a *lane) crd(t *T, pan string, more ...edit) object {
+	got, err := a.lab.call("/preauth", a.lab.key, object{"acctNumber": pan}.bytes(more...))
+	switch {
+	case err != nil:
+		t.Fatalf("/preauth: %v", err)
+	case got.status == 200 && got.o.text("messageType") == "CRD":
+		return got.o
+	case got.status == 400 && got.o.text("errorCode") == "305" && got.o.text("errorDescription") == "Unknown BIN":
+		return nil
+	case got.status == 400 && got.o.text("errorCode") == "403": // nothing has been loaded since the start
+		return nil
+	}
+	t.Fatalf("/preauth: %d %s", got.status, got.body)
+	return nil
+}
+
+// zipped is data compressed.
+func zipped(data []byte) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(data)
+	must(w.Close())
+	return b.Bytes()
+}
+
+// floor is what the laboratories have as the least time between two PReqs.
+const floor = time.Second

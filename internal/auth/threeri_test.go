@@ -1,0 +1,41 @@
+package auth_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// TestThreeRIPayment: 3RI is for payments from 2.2.0 on; before, such a request
+// is refused and no AReq leaves (RI-02).
+func TestThreeRIPayment(t *testing.T) {
+	for _, tt := range []struct{ version, category, code string }{
+		{"2.1.0", "01", "203"}, {"2.1.0", "02", ""}, {"2.2.0", "01", ""}, {"2.3.1", "01", ""},
+	} {
+		w := newWorld()
+		e := w.engine(0)
+		req := areq(tt.version, "")
+		for name := range req {
+			if strings.HasPrefix(name, "browser") {
+				delete(req, name)
+			}
+		}
+		for _, name := range []string{"threeDSServerTransID", "notificationURL", "threeDSCompInd", "threeDSRequestorAuthenticationInd"} {
+			delete(req, name)
+		}
+		req["deviceChannel"], req["messageCategory"], req["threeRIInd"] = "03", tt.category, "03"
+		req["acquirerCountryCode"] = "208"
+		_, err := e.Authenticate(t.Context(), shop, req.json())
+		if codeOf(err) != tt.code {
+			t.Errorf("%s, category %s: %v, want %q", tt.version, tt.category, err, tt.code)
+		}
+		if bad, ok := errors.AsType[message.Error](err); ok && bad.Detail != "messageCategory" {
+			t.Errorf("errorDetail %q, want messageCategory", bad.Detail)
+		}
+		if left := len(w.sends) > 0; left != (tt.code == "") {
+			t.Errorf("%s, category %s: an AReq left: %t", tt.version, tt.category, left)
+		}
+	}
+}
