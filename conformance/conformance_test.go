@@ -51,6 +51,9 @@ func TestConformance(t *testing.T) {
 		t.Run(got.ID, func(t *testing.T) { judge(t, got) })
 	}
 	t.Run("command", func(t *testing.T) { command(t, suite.Binary) })
+	if *rows == "" {
+		page(t, NewReport(results))
+	}
 	var table bytes.Buffer
 	if err := NewReport(results).Text(&table); err != nil {
 		t.Fatal(err)
@@ -110,5 +113,24 @@ func command(t *testing.T, binary string) {
 		if len(seen) < want || bytes.Contains(out, []byte("4000001234567899")) {
 			t.Errorf("%s: %d rows with exchanges, want %d, and no card number", name, len(seen), want)
 		}
+	}
+}
+
+// page holds docs/conformance.md equal to what a run says.
+func page(t *testing.T, r *Report) {
+	t.Helper()
+	const file = "../docs/conformance.md"
+	var want bytes.Buffer
+	if err := r.Page(&want); err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if err := os.WriteFile(file, want.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want.Bytes()) {
+		t.Errorf("%s is not what this run says (%v); go test ./conformance -update", file, err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite members.txt")
+var update = flag.Bool("update", false, "rewrite members.txt and docs/conformance.md")
 
 // TestMembers holds members.txt equal to the dictionary.
 func TestMembers(t *testing.T) {

@@ -1,0 +1,69 @@
+package conformance
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Page writes the report as docs/conformance.md: for everybody who wants to
+// know what is shown, and by what.
+func (r *Report) Page(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(`# Conformance
+
+What EMV 3-D Secure asks of a 3DS Server, one row for each obligation, and what shows that this server does it. Made from a
+run of the suite in [conformance](../conformance); do not edit it. ` + "`make conformance`" + ` runs the suite, ` + "`threeds conform`" + `
+runs it where there is nothing but the program.
+
+- **black box**: a check that starts the program with directory servers under control, and bends one thing.
+- **unit test**: what cannot be seen from outside, such as a wait of a week.
+- **docs**: what somebody else has to do is said there.
+- **open**: nothing shows it yet.
+
+| Group | Rows | Black box | Unit test | Docs | Not applicable | Open | Failing |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+`)
+	line := func(name string, all []Verdict) {
+		n := make(map[How]int)
+		for _, v := range all {
+			n[v.How]++
+		}
+		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d |\n",
+			name, len(all), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], len(failing(all)))
+	}
+	for _, g := range groups {
+		line(g.prefix+" "+g.name, r.of(g.prefix+"-"))
+	}
+	line("**all**", r.Verdicts)
+	for _, g := range groups {
+		fmt.Fprintf(&b, "\n## %s: %s\n\n| Row | Versions | What | Shown by |\n| --- | --- | --- | --- |\n", g.prefix, g.name)
+		for _, v := range r.of(g.prefix + "-") {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", v.ID, v.Versions, v.Text, v.shownBy())
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// shownBy is the last cell of a row.
+func (v Verdict) shownBy() string {
+	switch v.How {
+	case Box:
+		if len(v.Faults) > 0 {
+			return "black box: **failing**"
+		}
+		return "black box"
+	case Unit:
+		return "unit test: `" + strings.ReplaceAll(v.By, " ", "`, `") + "`"
+	case Docs:
+		var links []string
+		for file := range strings.FieldsSeq(v.By) {
+			links = append(links, fmt.Sprintf("[%s](../%[1]s)", file))
+		}
+		return "docs: " + strings.Join(links, ", ")
+	case NotApplicable:
+		return "not applicable: " + v.By
+	}
+	return "open: " + v.By
+}
