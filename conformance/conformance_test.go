@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"io/fs"
 	"os"
@@ -45,10 +46,11 @@ func TestConformance(t *testing.T) {
 	suite := &Suite{Binary: build(t), Workers: 6}
 	defer suite.Close()
 	only := regexp.MustCompile(*rows)
-	results := suite.Run(only.MatchString)
+	results := suite.Run(t.Context(), only.MatchString)
 	for _, got := range results {
 		t.Run(got.ID, func(t *testing.T) { judge(t, got) })
 	}
+	t.Run("command", func(t *testing.T) { command(t, suite.Binary) })
 	var table bytes.Buffer
 	if err := NewReport(results).Text(&table); err != nil {
 		t.Fatal(err)
@@ -74,5 +76,39 @@ func judge(t *testing.T, got Result) {
 	t.Error(strings.Join(got.Faults, "\n"))
 	for _, e := range got.Exchanges[max(0, len(got.Exchanges)-12):] {
 		t.Logf("%s: %s", e.Leg, e.Text)
+	}
+}
+
+// command runs the suite as the program's own command, and against a server
+// that runs somewhere.
+func command(t *testing.T, binary string) {
+	t.Helper()
+	l, err := newLab(binary, plan{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	for name, args := range map[string][]string{
+		"itself": {"conform", "--rows", "^MC-1[34]$", "--json"},
+		"other":  {"conform", "--json", "--api", l.api, "--key", "-", "--card", "4000001234567899"},
+	} {
+		cmd := exec.Command(binary, args...)
+		cmd.Stdin = strings.NewReader(l.key + "\n")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var report Report
+		if err := json.Unmarshal(out, &report); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, v := range report.Failing() {
+			t.Errorf("%s: %s: %s", name, v.ID, strings.Join(v.Faults, "\n"))
+		}
+		seen := slices.DeleteFunc(report.Verdicts, func(v Verdict) bool { return len(v.Exchanges) == 0 })
+		want := map[string]int{"itself": 2, "other": 45}[name]
+		if len(seen) < want || bytes.Contains(out, []byte("4000001234567899")) {
+			t.Errorf("%s: %d rows with exchanges, want %d, and no card number", name, len(seen), want)
+		}
 	}
 }

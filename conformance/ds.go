@@ -278,6 +278,7 @@ func (r cardRange) object231() object {
 
 // requests are the messages of a type that came, for an id unless it is empty.
 func (d *ds) requests(messageType, id string) []*request {
+	d.here()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var got []*request
@@ -291,6 +292,7 @@ func (d *ds) requests(messageType, id string) []*request {
 
 // connections are the times at which connections were opened, cut ones too.
 func (d *ds) connections() []time.Time {
+	d.here()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.dials)
@@ -298,6 +300,7 @@ func (d *ds) connections() []time.Time {
 
 // script makes f answer every message with an id.
 func (d *ds) script(id string, f func(*request) reply) {
+	d.here()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.scripts[id] = f
@@ -305,6 +308,7 @@ func (d *ds) script(id string, f func(*request) reply) {
 
 // answers makes f answer first; where it returns nil, all is as usual.
 func (d *ds) answers(f func(*request) *reply) {
+	d.here()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.answer = f
@@ -321,7 +325,18 @@ type answer struct {
 }
 
 // post sends a message as the directory server.
-func (d *ds) post(url string, body []byte) (*answer, error) { return post(d.client, url, nil, body) }
+func (d *ds) post(url string, body []byte) (*answer, error) {
+	d.here()
+	return post(d.client, url, nil, body)
+}
+
+// here ends a check of a server that runs somewhere: it has no directory server
+// of ours.
+func (d *ds) here() {
+	if d == nil {
+		panic(beyond{})
+	}
+}
 
 // post sends a body; header replaces the usual Content-Type.
 func post(c *http.Client, url string, header http.Header, body []byte) (*answer, error) {

@@ -87,6 +87,12 @@ func newLab(binary string, p plan) (*lab, error) {
 	}
 }
 
+// remoteLab is a server that runs somewhere, of which there is nothing but its
+// API.
+func remoteLab(api, key string) *lab {
+	return &lab{api: strings.TrimSuffix(api, "/"), key: key, client: &http.Client{Timeout: 30 * time.Second}}
+}
+
 func (l *lab) open(p plan) error {
 	var err error
 	if l.dir, err = os.MkdirTemp("", "conformance-"); err != nil {

@@ -97,6 +97,7 @@ const laneServers = 3
 
 // onLanes does something on a lane of each of the versions, at the same time.
 func (t *T) onLanes(versions []string, do func(*lane)) {
+	t.near()
 	p := &t.suite.lanes
 	p.once.Do(func() { p.err = p.open(t.suite.Binary) })
 	if p.err != nil {
@@ -121,7 +122,7 @@ func (t *T) together(all ...func()) {
 		group.Go(func() {
 			defer func() {
 				switch bad := recover().(type) {
-				case nil, fatal:
+				case nil, fatal, beyond:
 				default:
 					t.Errorf("panic: %v\n%s", bad, debug.Stack())
 				}

@@ -15,7 +15,7 @@ var masked = regexp.MustCompile(`(?i)("(?:authenticationValue|cardholderName|ema
 const most = 4096
 
 // digits are what may be a card number.
-var digits = regexp.MustCompile(`\b[0-9]{13,19}\b`)
+var digits = regexp.MustCompile(`[0-9]{13,}`)
 
 // mask hides the cardholder's data in a message, be it JSON or not. What is
 // long is cut.

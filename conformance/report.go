@@ -45,6 +45,16 @@ func NewReport(results []Result) *Report {
 	return &report
 }
 
+// NewRequestorReport holds the rows of which a server that runs somewhere has
+// shown something: the requestor's side.
+func NewRequestorReport(results []Result) *Report {
+	report := NewReport(results)
+	report.Verdicts = slices.DeleteFunc(report.Verdicts, func(v Verdict) bool {
+		return !slices.ContainsFunc(results, func(r Result) bool { return r.ID == v.ID && (r.Judged > 0 || len(r.Faults) > 0) })
+	})
+	return report
+}
+
 // Failing are the rows whose checks found a fault that is not known as open.
 func (r *Report) Failing() []Verdict { return failing(r.Verdicts) }
 

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"slices"
@@ -21,10 +22,18 @@ type group struct {
 	checks       []check
 }
 
-// A Suite runs the checks against one build of the server.
+// A Suite runs the checks against one build of the server, or against the
+// requestor's side of a server that runs somewhere. Set its fields before use.
 type Suite struct {
 	// Binary is the path of the program.
 	Binary string
+	// API is where a server that runs takes requests, in place of Binary: then
+	// what a directory server would have to see or say is left out.
+	API string
+	// Key is an API key of that server.
+	Key string
+	// Card is a card number that is enrolled there.
+	Card string
 	// Workers is how many checks run at a time.
 	Workers int
 
@@ -48,6 +57,9 @@ func (s *Suite) Close() {
 func (s *Suite) lab() (*lab, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.API != "" && s.shared == nil {
+		s.shared = remoteLab(s.API, s.Key)
+	}
 	if s.shared == nil && s.broken == nil {
 		s.shared, s.broken = newLab(s.Binary, plan{})
 	}
@@ -79,8 +91,9 @@ func (c check) waits() bool {
 const waiters = 16
 
 // Run runs the checks of the rows that want says yes to, several at a time:
-// most of them wait for somebody, and few of them reckon.
-func (s *Suite) Run(want func(id string) bool) []Result {
+// most of them wait for somebody, and few of them reckon. It begins no more of
+// them when ctx ends.
+func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 	var mu sync.Mutex
 	var results []Result
 	var workers sync.WaitGroup
@@ -101,6 +114,9 @@ func (s *Suite) Run(want func(id string) bool) []Result {
 		for range n {
 			workers.Go(func() {
 				for c := range todo {
+					if ctx.Err() != nil {
+						continue
+					}
 					got := s.run(c)
 					mu.Lock()
 					results = append(results, got)
@@ -120,7 +136,7 @@ func (s *Suite) run(c check) Result {
 		defer t.clean()
 		defer func() {
 			switch v := recover().(type) {
-			case nil, fatal:
+			case nil, fatal, beyond:
 			default:
 				t.Errorf("panic: %v\n%s", v, debug.Stack())
 			}
@@ -130,12 +146,13 @@ func (s *Suite) run(c check) Result {
 	// A request that nobody waited for may still be noted.
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return Result{ID: c.id, Faults: slices.Clone(t.faults), Exchanges: slices.Clone(t.exchanges), Took: time.Since(t.start)}
+	return Result{ID: c.id, Judged: t.judged, Faults: slices.Clone(t.faults), Exchanges: slices.Clone(t.exchanges), Took: time.Since(t.start)}
 }
 
 // A Result is what came of a check.
 type Result struct {
 	ID        string
+	Judged    int      // answers to the requestor that were judged
 	Faults    []string // none: the row is shown
 	Exchanges []Exchange
 	Took      time.Duration
@@ -155,12 +172,27 @@ type T struct {
 
 	mu        sync.Mutex
 	faults    []string
+	judged    int
 	exchanges []Exchange
 	cleanups  []func()
 }
 
 // fatal is the panic that ends a check.
 type fatal struct{}
+
+// beyond is the panic that ends a check of a server that runs somewhere, where
+// a directory server of ours is needed.
+type beyond struct{}
+
+// remote says whether the server runs somewhere.
+func (t *T) remote() bool { return t.suite != nil && t.suite.API != "" }
+
+// near ends the check if the server runs somewhere.
+func (t *T) near() {
+	if t.remote() {
+		panic(beyond{})
+	}
+}
 
 // Errorf notes a fault of the server.
 func (t *T) Errorf(format string, args ...any) {
@@ -173,6 +205,13 @@ func (t *T) Errorf(format string, args ...any) {
 func (t *T) Fatalf(format string, args ...any) {
 	t.Errorf(format, args...)
 	panic(fatal{})
+}
+
+// judge counts an answer to the requestor that is judged.
+func (t *T) judge() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.judged++
 }
 
 // note keeps a message for the report.
@@ -197,6 +236,12 @@ func (t *T) clean() {
 
 // shared is the lab that many checks use at once: it must be left as it was.
 func (t *T) shared() *lab {
+	t.near()
+	return t.common()
+}
+
+// common is the shared lab, or the server that runs somewhere.
+func (t *T) common() *lab {
 	l, err := t.suite.lab()
 	if err != nil {
 		t.Fatalf("lab: %v", err)
@@ -206,6 +251,7 @@ func (t *T) shared() *lab {
 
 // lab starts a server for this check alone.
 func (t *T) lab(p plan) *lab {
+	t.near()
 	l, err := newLab(t.suite.Binary, p)
 	if err != nil {
 		t.Fatalf("lab: %v", err)

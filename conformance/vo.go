@@ -1,4 +1,35 @@
 package conformance
 
 // vo is the validation of OReq and of Erro.
-var vo = []check{}
+var vo = []check{
+	{"VO-03", func(t *T) {
+		for _, v := range until220 {
+			x := t.flow(v, "BRW").challenged()
+			oreq := object{
+				"messageType": "OReq", "messageVersion": v, "dsReferenceNumber": "DS1", "dsTransID": newID(), "opCategory": "01",
+				"opDescription": "Hello", "opExpDate": "20301231", "opSeverity": "01",
+				"opSeq": object{"seqId": newID(), "seqNum": "01", "seqTotal": "01"},
+			}
+			x.refusedRReq(x.post(oreq.bytes()), "101", "")
+		}
+	}},
+	{"VO-04", func(t *T) {
+		for _, v := range allVersions {
+			for _, odd := range []edit{
+				drop("errorDetail"), drop("errorDescription"), drop("errorComponent"), drop("errorMessageType"), set("errorCode", "99"),
+				set("errorDetail", ""), set("foo", object{"a": nil}), drop("messageVersion"),
+			} {
+				x := t.flow(v, "BRW")
+				x.replies(func(*request) reply { return reply{body: erroFor(x, "203").bytes(odd)} })
+				if got := x.auth(); got.status != 400 || got.o.text("messageType") != "Erro" {
+					t.Errorf("%s: %d %s, want an Erro", x, got.status, got.body)
+				}
+				y := t.flow(v, "BRW").challenged()
+				if got := y.post(erroFor(y, "203").bytes(odd)); got.status != 200 || len(got.body) > 0 {
+					t.Errorf("%s: an Erro was answered with %d %s", y, got.status, got.body)
+				}
+				y.refusedRReq(y.rreq("Y"), stateCode(v, "313"), "") // the transaction is closed
+			}
+		}
+	}},
+}

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/openthreeds/threeds/conformance"
+)
+
+// runConform runs the conformance suite: against this program, which it starts
+// beside itself, or against the requestor's side of another server.
+func runConform(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
+	asJSON := fs.Bool("json", false, "print the report as JSON, with every message, masked")
+	rows := fs.String("rows", "", "run the checks of the rows that match `PATTERN` alone: ^MC-1")
+	api := fs.String("api", "", "check the server at `URL`, the requestor's side alone")
+	key := fs.String("key", "", "an API `KEY` of that server; - reads it from standard input")
+	card := fs.String("card", "", "a card `NUMBER` that is enrolled there")
+	if _, err := parse(fs, args, 0); err != nil {
+		return err
+	}
+	only, err := regexp.Compile(*rows)
+	if err != nil {
+		return misused("conform: --rows: %v", err)
+	}
+	if (*api == "") != (*key == "") || (*api == "") != (*card == "") {
+		return misused("conform: --api, --key and --card go together")
+	}
+	if *key, err = given(*key, stdin); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	suite := &conformance.Suite{Binary: self, API: *api, Key: *key, Card: *card, Workers: 6}
+	defer suite.Close()
+	results := suite.Run(ctx, only.MatchString)
+	report := conformance.NewReport(results)
+	if *api != "" {
+		report = conformance.NewRequestorReport(results)
+	}
+	write := report.Text
+	if *asJSON {
+		write = report.JSON
+	}
+	if err := write(stdout); err != nil {
+		return err
+	}
+	if n := len(report.Failing()); n > 0 {
+		return fmt.Errorf("conform: %d rows failing", n)
+	}
+	if ctx.Err() != nil {
+		return errors.New("conform: interrupted")
+	}
+	return nil
+}
+
+// given is a key of the command line, or the one on standard input.
+func given(key string, stdin io.Reader) (string, error) {
+	if key != "-" {
+		return key, nil
+	}
+	line, err := bufio.NewReader(stdin).ReadString('\n')
+	if key = strings.TrimSpace(line); key == "" {
+		return "", fmt.Errorf("conform: no key on standard input: %w", err)
+	}
+	return key, nil
+}
