@@ -76,6 +76,7 @@ var usualRanges = map[string][]cardRange{"visa": {
 	{prefix: "400003", from: v220, to: v220},
 	{prefix: "400004", from: v231, to: v231},
 	{prefix: "400005", from: v210, to: v220},
+	{prefix: "400007", from: v231, to: v231, info: []string{"01", "07"}}, // the issuer knows SPC
 }, "mastercard": {
 	{prefix: "510000", from: v210, to: v231},
 }}
@@ -250,7 +251,7 @@ func (r cardRange) object220(version string) object {
 	if r.methodURL != "" {
 		o["threeDSMethodURL"] = r.methodURL
 	}
-	if len(r.info) > 0 && version == v220 {
+	if len(r.info) > 0 && version == v220 && r.from <= v220 {
 		o["acsInfoInd"] = r.info
 	}
 	return o

@@ -63,7 +63,11 @@ func (f fault) flow(t *T, version string) *flow {
 	if wish, ok := ask["threeDSRequestorChallengeInd"].(string); ok && version == v231 {
 		ask["threeDSRequestorChallengeInd"] = []string{wish}
 	}
-	return t.flow(version, kind, ask.edits()...)
+	x := t.flow(version, kind, ask.edits()...)
+	if ask["threeDSRequestorSpcSupport"] != nil {
+		x.card("visa", cardSPC) // asked of an issuer that knows it
+	}
+	return x
 }
 
 // byRow makes one check of the faults of each row, and adds the checks that are

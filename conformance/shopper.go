@@ -43,6 +43,7 @@ const (
 	cardNoMethod = "4000001234567890"
 	cardMethod   = "4000011234567890"
 	cardUnknown  = "4000061234567890"
+	cardSPC      = "4000071234567890"
 )
 
 // pay begins a checkout.

@@ -115,10 +115,10 @@ func (f spoiled) told(t *testing.T, kind, transID, version string, good, erro ob
 	if f.noIDs {
 		want["dsTransID"], want["acsTransID"] = "", ""
 	}
-	switch f.name {
-	case "missing, null":
+	switch kind + " " + f.name { // of an RReq the ids are known without it
+	case "ARes missing, null":
 		want["dsTransID"] = ""
-	case "missing, empty":
+	case "ARes missing, empty":
 		want["acsTransID"] = ""
 	}
 	for name, w := range want {
