@@ -76,6 +76,9 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err := a.admit(); err != nil {
 		return nil, err
 	}
+	if err := a.further(ctx); err != nil {
+		return nil, err
+	}
 	rec, err := a.claim(ctx)
 	if err != nil {
 		return nil, err
@@ -169,6 +172,7 @@ func (a *authentication) complete() {
 	for _, change := range req.Normalise() {
 		a.changes = append(a.changes, string(change.Path)+": "+change.What)
 	}
+	a.offerSPC()
 	if a.info != nil && req.Text("deviceChannel") == "02" && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(a.info, a.version.String()); acs != nil && acs.MethodURL == "" {
 			req.Set("threeDSCompInd", "U")
@@ -216,7 +220,7 @@ func versions(vs []message.Version) string {
 func (a *authentication) claim(ctx context.Context) (*record, error) {
 	rec := &record{
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
-		AReq: a.areq.Facts(), Changes: a.changes,
+		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: a.changes,
 	}
 	t := store.Txn{
 		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,

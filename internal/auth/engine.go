@@ -84,7 +84,7 @@ const decoupledGrace = time.Hour + 30*time.Second
 
 // An Observer is told how operations end; its methods must not block.
 type Observer interface {
-	// Operation is one of preauth, auth, postauth, rreq; outcome is a
+	// Operation is one of preauth, auth, postauth, rreq, oreq; outcome is a
 	// transStatus, an error code, or "ok".
 	Observe(operation, scheme, outcome string, took time.Duration)
 }

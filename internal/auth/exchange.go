@@ -80,6 +80,10 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 	rec.ARes = ares.Facts()
 	rec.Decoupled = status == "D"
 	rec.Undelivered = gone
+	if err := a.rememberSPC(status, ares, rec); err != nil {
+		a.Log.Error("first leg not stored", "threeDSServerTransID", a.id, "err", err)
+		return nil, unreachable(a.version, a.id)
+	}
 	err := a.commit(next, rec, keep)
 	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
