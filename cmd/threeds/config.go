@@ -144,6 +144,8 @@ type directoryConfig struct {
 	MinRefresh time.Duration `yaml:"min_refresh" as:"duration" in:"1s..24h"`
 	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
 	FileHosts []string `yaml:"file_hosts" as:"host"`
+	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
+	CriticalExtensions []string `yaml:"critical_extensions" as:"text" in:"1..64"`
 	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
 	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.

@@ -141,6 +141,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
+		CriticalExtensions: d.CriticalExtensions,
 	})
 	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames})
 }

@@ -120,6 +120,9 @@ func (a *authentication) locate() {
 func (a *authentication) build() error {
 	a.complete()
 	c := message.Context{Loopback: a.Loopback}
+	if a.peer != nil {
+		c.KnownExtension = a.peer.context(c).KnownExtension
+	}
 	areq, found := a.req.Build(c)
 	if len(found) > 0 {
 		return fault(a.version, found, a.knownID())

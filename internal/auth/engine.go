@@ -60,6 +60,16 @@ type Directory struct {
 	RequestorName string
 	ResultsURL    string // threeDSServerURL in its AReqs
 	Informational bool   // accepts transStatus I whatever was asked for
+
+	// CriticalExtensions are the ids of those that the requestors understand.
+	CriticalExtensions []string
+}
+
+// context adds to c what messages of the directory are checked against.
+func (d *Directory) context(c message.Context) message.Context {
+	c.Versions, c.Informational = d.Versions, d.Informational
+	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
+	return c
 }
 
 // Server is what the 3DS Server says of itself.

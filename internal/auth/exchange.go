@@ -58,8 +58,7 @@ func (a *authentication) judge(body []byte, err error, rec *record, gone bool) (
 	case !known && ares.Has("messageType"):
 		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
-	c.Versions, c.Informational = a.peer.Versions, a.peer.Informational
-	if found := ares.Check(c); len(found) > 0 {
+	if found := ares.Check(a.peer.context(c)); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
 		return nil, a.refuse(ares, code, detail, "ARes")
 	}

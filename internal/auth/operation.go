@@ -39,7 +39,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	c := message.Context{}
 	scheme := r.schemes[0]
 	if peer, ok := r.peer(scheme); ok {
-		c.Versions = peer.Versions
+		c = peer.context(c)
 	}
 	r.txn.Scheme = scheme // for the metrics
 	if found := r.msg.Check(c); len(found) > 0 {

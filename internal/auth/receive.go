@@ -114,7 +114,7 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 		}
 	}
 	if peer, ok := r.peer(r.txn.Scheme); ok {
-		c.Versions = peer.Versions
+		c = peer.context(c)
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)

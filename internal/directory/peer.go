@@ -67,6 +67,7 @@ type peer struct {
 	files     *http.Transport // for card range files: other hosts, the same trust
 	inFlight  chan struct{}
 	reports   chan struct{}
+	clock     clock
 	silent    bool // the last PReq had no answer; of the goroutine that refreshes alone
 }
 
