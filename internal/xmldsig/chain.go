@@ -49,9 +49,7 @@ func (v *Verified) trust(signers, certs []*certificate, policies []Policy) error
 				return nil
 			}
 		}
-		if s.refusal != nil && (refusal.Reason == NoRoot || refusal.Reason == LinkBroken) {
-			refusal = s.refusal
-		}
+		refusal = clearer(refusal, s.refusal)
 	}
 	return refusal
 }
@@ -89,12 +87,30 @@ func (s *search) extend(chain []*certificate) []*certificate {
 	return nil
 }
 
-// note keeps the first refusal that says more than that a name is the same.
+// note keeps the first of the refusals that say most.
 func (s *search) note(r *Refusal) {
-	if s.refusal == nil || s.refusal.Reason == LinkBroken {
-		r.Policy = s.policy.Name
-		s.refusal = r
+	r.Policy = s.policy.Name
+	s.refusal = clearer(s.refusal, r)
+}
+
+// clearer returns a unless b, the later one, says more: that there is a root says
+// more than that there is none, and that it signed more than that it has the name.
+func clearer(a, b *Refusal) *Refusal {
+	rank := func(r *Refusal) int {
+		switch {
+		case r == nil:
+			return 0
+		case r.Reason == NoRoot:
+			return 1
+		case r.Reason == LinkBroken:
+			return 2
+		}
+		return 3
 	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
 }
 
 // check tells why a chain that ends in a root is refused, or returns nil.
