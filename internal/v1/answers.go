@@ -74,14 +74,15 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// MaxCRRes is how many bytes of a CRRes are read.
+// MaxCRRes is how many bytes of a CRRes are read: room for 200,000 ranges. While
+// it is read it takes some twenty times its length in memory.
 const MaxCRRes = 16 << 20
 
 // ReadCRRes reads what a directory server answers to asked. The error is a
 // *[Fault] when that cannot be used, no part of it, or an *[Error] when it is one.
 func ReadCRRes(doc []byte, asked *CRReq) (*CRRes, error) {
-	// A range has seven tokens and at least 79 bytes; 11 lets it have blanks too.
-	m, body, err := openAnswer(doc, xmldsig.Limits{Size: MaxCRRes, Tokens: MaxCRRes / 79 * 11}, "CRRes")
+	// A range has at least 79 bytes for 7 tokens, or 84 for 12 with blanks between.
+	m, body, err := openAnswer(doc, xmldsig.Limits{Size: MaxCRRes, Tokens: MaxCRRes / 7}, "CRRes")
 	if err != nil {
 		return nil, err
 	}
