@@ -184,7 +184,9 @@ func TestLimits(t *testing.T) {
 		min, max int
 		of       string
 	}{
-		{"Message.id", func(s string) []byte { return []byte(strings.Replace(string(veres(enrolled+acsURL+protocol)), "m1", s, 1)) }, 1, 128, "é"},
+		{"Message.id", func(s string) []byte {
+			return []byte(strings.Replace(string(veres(enrolled+acsURL+protocol)), "m1", s, 1))
+		}, 1, 128, "é"},
 		{"CH.acctID", func(s string) []byte { return veres(strings.Replace(enrolled, "a b/+=", s, 1) + acsURL + protocol) }, 1, 28, "é"},
 		{"IReq.iReqDetail", func(s string) []byte { return ireq("<iReqDetail>" + s + "</iReqDetail>") }, 0, 256, "é"},
 		{"IReq.vendorCode", func(s string) []byte { return ireq("<vendorCode>" + s + "</vendorCode>") }, 0, 256, "é"},

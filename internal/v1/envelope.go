@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 )
 
 // How much of a PARes is read. Real ones have less than a tenth of it.
@@ -21,11 +22,16 @@ const (
 // padding and without line breaks.
 func Deflate(doc []byte) string {
 	var packed bytes.Buffer
-	z := zlib.NewWriter(&packed)
+	z := packers.Get().(*zlib.Writer)
+	defer packers.Put(z)
+	z.Reset(&packed)
 	z.Write(doc) // a Buffer takes everything
 	z.Close()
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
+
+// packers holds *zlib.Writer, of which each has 800 KB.
+var packers = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
 
 var (
 	errText    = fmt.Errorf("v1: more than %d characters", MaxText)

@@ -20,6 +20,10 @@ type Opened struct {
 	Signature *xmldsig.Verified
 }
 
+// MaxTokens is how many elements, attributes and texts a PARes may have, the
+// signature included. Real ones have about 60.
+const MaxTokens = 2048
+
 // OpenPARes unpacks, verifies and reads a PARes that came through a browser.
 //
 // Whom to believe is said by policies, each named for its scheme. It is called
@@ -35,7 +39,7 @@ func OpenPARes(text string, policies func(claimed time.Time) []xmldsig.Policy) (
 	if err != nil {
 		return nil, err
 	}
-	m, err := open(doc, xmldsig.Limits{})
+	m, err := open(doc, xmldsig.Limits{Tokens: MaxTokens})
 	if err != nil {
 		return nil, err
 	}
