@@ -6,10 +6,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -363,6 +365,8 @@ func TestNewRoot(t *testing.T) {
 		{"for lists", newHolder(t, nil, "ca", crlOnly).cert.Raw, string(xmldsig.NotForCerts)},
 		{"not a certificate", []byte("x"), "cannot be read"},
 		{"elliptic curve", elliptical(t), "not RSA"},
+		{"4096 bits", sized(t, 4096), ""},
+		{"4097 bits", sized(t, 4097), "more than 4096 bits"},
 	} {
 		for _, lenient := range []bool{false, true} {
 			root, err := xmldsig.NewRoot(tt.der, lenient)
@@ -374,6 +378,21 @@ func TestNewRoot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// sized returns a certificate with an RSA key of that many bits, which nobody has.
+func sized(t *testing.T, bits uint) []byte {
+	t.Helper()
+	ca := newHolder(t, nil, "ca")
+	n := new(big.Int).Lsh(big.NewInt(1), bits-1)
+	pub := &rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537}
+	template := *ca.cert
+	template.PublicKey = nil
+	der, err := x509.CreateCertificate(rand.Reader, &template, ca.cert, pub, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }
 
 // elliptical returns a certificate with a key that is not RSA.
