@@ -37,8 +37,6 @@ type Verified struct {
 // signature of signed alone by a key whose certificates, found in the signature,
 // chain to a root of one of the policies. The first policy that is content wins.
 // The error is a *[Refusal].
-//
-// Nothing is fetched: whether a certificate was revoked is not asked.
 func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	if signed == signature || signed.parent == nil || signed.parent != signature.parent {
 		return nil, &Refusal{Reason: NotBeside}
