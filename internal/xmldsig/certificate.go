@@ -126,6 +126,10 @@ func readLenient(der []byte) (*certificate, error) {
 	if err != nil || len(rest) > 0 || !x.Algorithm.Algorithm.Equal(x.TBS.Algorithm.Algorithm) {
 		return nil, errors.New("xmldsig: certificate cannot be read, leniently either")
 	}
+	const version3 = 2
+	if x.TBS.Version > version3 || x.TBS.Version < version3 && x.TBS.Extensions != nil {
+		return nil, errors.New("xmldsig: certificate has extensions that its version does not know")
+	}
 	key, err := x509.ParsePKIXPublicKey(x.TBS.Key.FullBytes)
 	if err != nil {
 		return nil, errors.New("xmldsig: key of a certificate cannot be read")

@@ -17,6 +17,14 @@ func FuzzCertificate(f *testing.F) {
 			f.Fatal(err)
 		}
 		f.Add(der)
+		version := bytes.Index(der, []byte{0xa0, 3, 2, 1, 2}) // of version 3
+		for v := range byte(4) {
+			if version > 0 {
+				other := bytes.Clone(der)
+				other[version+4] = v
+				f.Add(other)
+			}
+		}
 	}
 	f.Fuzz(func(t *testing.T, der []byte) {
 		strict, err := readCertificate(der, false)
