@@ -100,7 +100,7 @@ func (f *form) signers(certs []*certificate) []*certificate {
 	hashed := sum(f.hash, f.signedInfo.Canonical(f.infoExcl))
 	var list []*certificate
 	for _, c := range certs {
-		if rsa.VerifyPKCS1v15(c.key, f.hash, hashed, f.value) == nil {
+		if c.key.Size() == len(f.value) && rsa.VerifyPKCS1v15(c.key, f.hash, hashed, f.value) == nil {
 			list = append(list, c)
 		}
 	}
