@@ -11,15 +11,20 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 )
+
+// maxKeyBits keeps the cost of one signature low.
+const maxKeyBits = 4096
 
 // A Root is a certificate that is trusted because somebody configured it.
 type Root struct{ cert *certificate }
 
 // NewRoot reads the DER of a certificate, which need not be signed by itself but
-// must be a certificate authority's with an RSA key. With lenient it may be one
+// must be a certificate authority's with an RSA key of at most 4096 bits. With
+// lenient it may be one
 // that crypto/x509 refuses to read.
 func NewRoot(der []byte, lenient bool) (*Root, error) {
 	c, err := readCertificate(der, lenient)
@@ -121,6 +126,10 @@ func readLenient(der []byte) (*certificate, error) {
 	if err != nil || len(rest) > 0 || !x.Algorithm.Algorithm.Equal(x.TBS.Algorithm.Algorithm) {
 		return nil, errors.New("xmldsig: certificate cannot be read, leniently either")
 	}
+	const version3 = 2
+	if x.TBS.Version > version3 || x.TBS.Version < version3 && x.TBS.Extensions != nil {
+		return nil, errors.New("xmldsig: certificate has extensions that its version does not know")
+	}
 	key, err := x509.ParsePKIXPublicKey(x.TBS.Key.FullBytes)
 	if err != nil {
 		return nil, errors.New("xmldsig: key of a certificate cannot be read")
@@ -157,6 +166,9 @@ func (c *certificate) finish(key any, extensions []pkix.Extension) error {
 	var ok bool
 	if c.key, ok = key.(*rsa.PublicKey); !ok {
 		return errors.New("xmldsig: key of a certificate is not RSA")
+	}
+	if c.key.N.BitLen() > maxKeyBits {
+		return fmt.Errorf("xmldsig: key of a certificate has more than %d bits", maxKeyBits)
 	}
 	c.maxPath = -1
 	seen := map[string]bool{}

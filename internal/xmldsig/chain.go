@@ -13,11 +13,9 @@ import (
 // root.
 const maxLinks = 4
 
-// What keeps the cost of one document low, however it was made.
-const (
-	maxKeyBits = 4096
-	maxSteps   = 64 // beginnings of chains that are looked at for a policy
-)
+// maxSteps is how many beginnings of chains are looked at for a policy, however a
+// document is made.
+const maxSteps = 64
 
 // A link is that parent signed child, or not.
 type link struct{ child, parent *certificate }
@@ -146,7 +144,6 @@ func (s *search) checkOne(c *certificate, i int) Reason {
 	if minBits == 0 {
 		minBits = 2048
 	}
-	bits := c.key.N.BitLen()
 	const signing = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
 	switch {
 	case c.lenient && !s.policy.Lenient:
@@ -157,7 +154,7 @@ func (s *search) checkOne(c *certificate, i int) Reason {
 		return NotYetValid
 	case s.policy.At.After(c.until):
 		return Expired
-	case bits < minBits || bits > maxKeyBits:
+	case c.key.N.BitLen() < minBits:
 		return KeySize
 	case i == 0 && c.usage != 0 && c.usage&signing == 0:
 		return NotForSigning
@@ -178,7 +175,7 @@ func (s *search) signed(child, parent *certificate) bool {
 	l := link{child, parent}
 	good, known := s.links[l]
 	if !known {
-		good = child.hash != 0 && len(child.signature) == parent.key.Size() && parent.key.N.BitLen() <= maxKeyBits &&
+		good = child.hash != 0 &&
 			rsa.VerifyPKCS1v15(parent.key, child.hash, sum(child.hash, child.signed), child.signature) == nil
 		s.links[l] = good
 	}

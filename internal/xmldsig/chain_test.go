@@ -6,10 +6,12 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"fmt"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -363,6 +365,8 @@ func TestNewRoot(t *testing.T) {
 		{"for lists", newHolder(t, nil, "ca", crlOnly).cert.Raw, string(xmldsig.NotForCerts)},
 		{"not a certificate", []byte("x"), "cannot be read"},
 		{"elliptic curve", elliptical(t), "not RSA"},
+		{"4096 bits", sized(t, 4096), ""},
+		{"4097 bits", sized(t, 4097), "more than 4096 bits"},
 	} {
 		for _, lenient := range []bool{false, true} {
 			root, err := xmldsig.NewRoot(tt.der, lenient)
@@ -374,6 +378,61 @@ func TestNewRoot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Where certificates may break rules, their extensions may not.
+func TestLenientExtensions(t *testing.T) {
+	basic, usage := asn1.ObjectIdentifier{2, 5, 29, 19}, asn1.ObjectIdentifier{2, 5, 29, 15}
+	isCA := []byte{0x30, 3, 1, 1, 0xff}
+	for _, tt := range []struct {
+		name string
+		list []pkix.Extension
+		want string // "" for good
+	}{
+		{"path length", []pkix.Extension{{Id: basic, Value: []byte{0x30, 6, 1, 1, 0xff, 2, 1, 0}}}, ""},
+		{"negative path length", []pkix.Extension{{Id: basic, Value: []byte{0x30, 6, 1, 1, 0xff, 2, 1, 0xfe}}}, "extension"},
+		{"bytes after constraints", []pkix.Extension{{Id: basic, Value: append(bytes.Clone(isCA), 0)}}, "extension"},
+		{"no constraints", []pkix.Extension{{Id: basic, Value: []byte{4, 0}}}, "extension"},
+		{"constraints twice", []pkix.Extension{{Id: basic, Value: isCA}, {Id: basic, Value: isCA}}, "twice"},
+		{"usage", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 2, 2, 4}}}, ""},
+		{"usage for nothing", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 1, 0}}}, string(xmldsig.NotForCerts)},
+		{"bytes after usage", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 2, 2, 4, 0}}}, "extension"},
+	} {
+		der := made(t, &key(t, "other").PublicKey, func(c *x509.Certificate) {
+			c.BasicConstraintsValid, c.KeyUsage, c.ExtraExtensions = false, 0, tt.list
+			c.RawSubject = []byte{0x30, 0x0f, 0x31, 0x0d, 0x30, 0x0b, 6, 3, 0x55, 4, 3, 0x13, 4, 'a', '_', 'b', 'c'}
+		})
+		_, err := xmldsig.NewRoot(der, true)
+		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
+		}
+		if _, err := xmldsig.NewRoot(der, false); err == nil {
+			t.Errorf("%s: crypto/x509 reads it", tt.name)
+		}
+	}
+}
+
+// sized returns a certificate with an RSA key of that many bits, which nobody has.
+func sized(t *testing.T, bits uint) []byte {
+	t.Helper()
+	n := new(big.Int).Lsh(big.NewInt(1), bits-1)
+	return made(t, &rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537})
+}
+
+// made returns an authority's certificate for a key, which is not looked at.
+func made(t *testing.T, pub *rsa.PublicKey, changes ...func(*x509.Certificate)) []byte {
+	t.Helper()
+	ca := newHolder(t, nil, "ca")
+	template := *ca.cert
+	template.PublicKey = nil
+	for _, change := range changes {
+		change(&template)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, ca.cert, pub, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }
 
 // elliptical returns a certificate with a key that is not RSA.

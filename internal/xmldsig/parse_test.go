@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,17 +41,17 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// sketch draws a tree on one line.
+// sketch draws a tree on one line, attributes in alphabetical order.
 func sketch(e *xmldsig.Element) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "{%s}%s ", e.Space, e.Local)
+	var attrs, inside []string
 	for _, a := range e.Attrs {
+		space := ""
 		if a.Space != "" {
-			fmt.Fprintf(&b, "{%s}", a.Space)
+			space = "{" + a.Space + "}"
 		}
-		fmt.Fprintf(&b, "%s=%q ", a.Local, a.Value)
+		attrs = append(attrs, fmt.Sprintf("%s%s=%q ", space, a.Local, a.Value))
 	}
-	var inside []string
+	slices.Sort(attrs)
 	for _, n := range e.Content {
 		if n.Element != nil {
 			inside = append(inside, sketch(n.Element))
@@ -58,7 +59,7 @@ func sketch(e *xmldsig.Element) string {
 			inside = append(inside, fmt.Sprintf("%q", n.Text))
 		}
 	}
-	return b.String() + "(" + strings.Join(inside, " ") + ")"
+	return fmt.Sprintf("{%s}%s %s(%s)", e.Space, e.Local, strings.Join(attrs, ""), strings.Join(inside, " "))
 }
 
 func TestParseRefuses(t *testing.T) {

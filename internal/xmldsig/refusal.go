@@ -31,7 +31,7 @@ const (
 	Critical         Reason = "certificate has a critical extension that is not understood"
 	NotYetValid      Reason = "certificate is not valid yet"
 	Expired          Reason = "certificate is expired"
-	KeySize          Reason = "key is too short or too long"
+	KeySize          Reason = "key is too short"
 	SHA1Signature    Reason = "SHA-1 in the signature is not allowed"
 	SHA1Certificate  Reason = "SHA-1 in the signature of a certificate is not allowed"
 	Malformed        Reason = "certificate is malformed, and such ones are not allowed"

@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -51,6 +52,9 @@ type holder struct {
 	key  *rsa.PrivateKey
 }
 
+// serial numbers the certificates: xmlsec1 takes those of one number for one.
+var serial atomic.Int64
+
 // chainTime is when the certificates of tests are good.
 var chainTime = time.Date(2016, 6, 1, 12, 0, 0, 0, time.UTC)
 
@@ -60,7 +64,7 @@ func newHolder(t testing.TB, issuer *holder, name string, changes ...func(*x509.
 	t.Helper()
 	h := &holder{key: key(t, name)}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
+		SerialNumber: big.NewInt(serial.Add(1)),
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    chainTime.Add(-time.Hour),
 		NotAfter:     chainTime.Add(time.Hour),
@@ -92,6 +96,7 @@ type paper struct {
 	hash              crypto.Hash
 	exclInfo, exclRef bool // forms of SignedInfo and PARes
 	certs             []*holder
+	apart             bool     // each certificate in an X509Data of its own
 	edit              []string // pairs as for strings.NewReplacer, before it is signed
 	after             []string // likewise, when it is signed
 }
@@ -117,9 +122,11 @@ func (p *paper) sign(t testing.TB, signer *rsa.PrivateKey) []byte {
 		crypto.SHA256: "http://www.w3.org/2001/04/xmldsig-more#rsa-sha256",
 	}
 	var certs strings.Builder
-	for _, h := range p.certs {
-		fmt.Fprintf(&certs, "<X509Data><X509Certificate>\n%s\n</X509Certificate></X509Data>",
-			base64.StdEncoding.EncodeToString(h.cert.Raw))
+	for i, h := range p.certs {
+		if i > 0 && p.apart {
+			certs.WriteString("</X509Data><X509Data>")
+		}
+		fmt.Fprintf(&certs, "<X509Certificate>\n%s\n</X509Certificate>", base64.StdEncoding.EncodeToString(h.cert.Raw))
 	}
 	transforms := ""
 	if p.exclRef {
@@ -131,7 +138,7 @@ func (p *paper) sign(t testing.TB, signer *rsa.PrivateKey) []byte {
 		`<SignatureMethod Algorithm="` + method[p.hash] + `"/>` +
 		`<Reference` + p.uri + `>` + transforms + `<DigestMethod Algorithm="` + digest[p.hash] + `"/>` +
 		`<DigestValue>DIGEST</DigestValue></Reference></SignedInfo>` +
-		`<SignatureValue>VALUE</SignatureValue><KeyInfo>` + certs.String() + `</KeyInfo>` +
+		`<SignatureValue>VALUE</SignatureValue><KeyInfo><X509Data>` + certs.String() + `</X509Data></KeyInfo>` +
 		`</Signature></Message></ThreeDSecure>`
 	doc = strings.NewReplacer(p.edit...).Replace(doc)
 

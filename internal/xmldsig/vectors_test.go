@@ -66,17 +66,21 @@ func inflate(t testing.TB, text []byte) []byte {
 	return doc
 }
 
-// realPolicy trusts the root that the real PARes brings along, the second of its
+// realRoot returns the root that the real PARes brings along, the second of its
 // certificates.
-func realPolicy(t testing.TB) xmldsig.Policy {
+func realRoot(t testing.TB) []byte {
 	t.Helper()
 	text := strings.Split(string(realPARes(t)), "<X509Certificate>")[2]
 	der, err := base64.StdEncoding.DecodeString(text[:strings.Index(text, "<")])
 	if err != nil {
 		t.Fatal(err)
 	}
+	return der
+}
+
+func realPolicy(t testing.TB) xmldsig.Policy {
 	return xmldsig.Policy{
-		Name: "real", Roots: []*xmldsig.Root{newRoot(t, der)}, At: realTime, AllowSHA1: true, MinKeyBits: 1024,
+		Name: "real", Roots: []*xmldsig.Root{newRoot(t, realRoot(t))}, At: realTime, AllowSHA1: true, MinKeyBits: 1024,
 	}
 }
 

@@ -37,8 +37,6 @@ type Verified struct {
 // signature of signed alone by a key whose certificates, found in the signature,
 // chain to a root of one of the policies. The first policy that is content wins.
 // The error is a *[Refusal].
-//
-// Nothing is fetched: whether a certificate was revoked is not asked.
 func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	if signed == signature || signed.parent == nil || signed.parent != signature.parent {
 		return nil, &Refusal{Reason: NotBeside}
@@ -102,7 +100,7 @@ func (f *form) signers(certs []*certificate) []*certificate {
 	hashed := sum(f.hash, f.signedInfo.Canonical(f.infoExcl))
 	var list []*certificate
 	for _, c := range certs {
-		if c.key.N.BitLen() <= maxKeyBits && rsa.VerifyPKCS1v15(c.key, f.hash, hashed, f.value) == nil {
+		if c.key.Size() == len(f.value) && rsa.VerifyPKCS1v15(c.key, f.hash, hashed, f.value) == nil {
 			list = append(list, c)
 		}
 	}

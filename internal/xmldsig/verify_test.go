@@ -127,7 +127,7 @@ func TestCombinations(t *testing.T) {
 		for _, exclInfo := range []bool{false, true} {
 			for _, exclRef := range []bool{false, true} {
 				p := newPaper(ca, signer, ca) // order is of no account
-				p.hash, p.exclInfo, p.exclRef = hash, exclInfo, exclRef
+				p.hash, p.exclInfo, p.exclRef, p.apart = hash, exclInfo, exclRef, exclInfo
 				v, err := verify(p.sign(t, signer.key), policy)
 				if err != nil {
 					t.Errorf("%v, exclusive %v and %v: %v", hash, exclInfo, exclRef, err)
