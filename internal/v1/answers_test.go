@@ -112,6 +112,7 @@ func TestReadVEResFaults(t *testing.T) {
 		{"a long name", veres(y + "<aaaaaaaaaaaaaaaaaaaaa/>"), v1.Fault{Code: "5", Detail: "?"}},
 		{"another space", veres(in(y, "<acctID>", "<acctID xmlns='u'>", 1)), v1.Fault{Code: "3", Detail: "CH.acctID"}},
 		{"another space too", veres(in(y, "<acctID>", "<acctID xmlns='u'/><acctID>", 1)), v1.Fault{Code: "5", Detail: "CH.acctID"}},
+		{"IReq in another space", veres("<CH><enrolled>N</enrolled></CH><IReq xmlns='u'/>"), v1.Fault{Code: "5", Detail: "IReq"}},
 		{"text between", veres(y + "x"), v1.Fault{Code: "5", Detail: "VERes"}},
 		{"text in CH", veres(in(y, "<acctID>", "x<acctID>", 1)), v1.Fault{Code: "5", Detail: "CH"}},
 		{"critical", veres(y + "<Extension id='visa.3ds' critical='true'/><Extension id='evil\" &lt;' critical='true'/>"),

@@ -57,14 +57,15 @@ func TestDeflate(t *testing.T) {
 }
 
 // docWith returns a document whose packed form ends in as many "=" as wanted and
-// has some "+" in it, the last character being another.
+// has some "+" in it or none. The last character is another: there a blank that
+// is a "+" and one that was added cannot be told apart.
 func docWith(t *testing.T, padding int, plus bool) ([]byte, string) {
 	t.Helper()
 	doc := []byte("<a>")
 	for range 5000 {
 		doc = append(doc, rand.Text()[0])
 		s := v1.Deflate(doc)
-		if strings.Count(s, "=") == padding && strings.Contains(s, "+") == plus {
+		if strings.Count(s, "=") == padding && strings.Contains(s, "+") == plus && s[len(s)-1] != '+' {
 			return doc, s
 		}
 	}

@@ -3,8 +3,8 @@
 // Error. It touches no network and no clock.
 //
 // What comes in is read strictly: one root, one message, known elements inside
-// those they belong to, each at most once. What is wrong is told by a [Fault], which
-// names elements and never values.
+// those they belong to, each at most once. What is wrong is told by a [Fault],
+// which names elements and never values.
 package v1
 
 import "time"
