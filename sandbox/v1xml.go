@@ -104,14 +104,6 @@ func tag(name string, inside ...string) string {
 // leaf writes an element around text.
 func leaf(name, text string) string { return tag(name, escapeText.Replace(text)) }
 
-// optional is leaf, or nothing for no text.
-func optional(name, text string) string {
-	if text == "" {
-		return ""
-	}
-	return leaf(name, text)
-}
-
 // What the canonical form escapes, in text and in the values of attributes.
 var (
 	escapeText = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "\r", "&#xD;")
