@@ -135,7 +135,7 @@ func TestV1Judges(t *testing.T) {
 		{"<pan>4000001234560000</pan>", "", "3", "VEReq.pan"},
 		{"<version>1.0.2", "<version>1.0.1", "6", "1.0.2"},
 		{"<version>1.0.2", "<version>1.1.0", "5", "VEReq.version"},
-		{"<pan>4000001234560000", "<pan>400000123456", "5", "VEReq.pan"},
+		{"<pan>4000001234560000", "<pan>40000012345", "5", "VEReq.pan"},
 		{"<pan>4000001234560000", "<pan>4000 0012 3456 0000", "5", "VEReq.pan"},
 		{"<acqBIN>423456", "<acqBIN>423456789012", "5", "VEReq.Merchant.acqBIN"},
 		{"<merID>shop-1", "<merID>" + strings.Repeat("x", 25), "5", "VEReq.Merchant.merID"},

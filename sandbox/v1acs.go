@@ -217,10 +217,9 @@ func (d *v1Directory) decide(m v1Received, a *v1Account) v1Outcome {
 	if a.card.broken {
 		o.fault = v1Fault{message: "PARes", kind: "signature"}
 	}
+	o.pan = strings.Repeat("0", max(13, len(a.pan))) // what the element holds at the least
 	if o.status == "Y" || o.status == "A" {
-		o.pan = strings.Repeat("0", len(a.pan)-4) + last4(a.pan)
-	} else {
-		o.pan = strings.Repeat("0", len(a.pan))
+		o.pan = o.pan[4:] + last4(a.pan)
 	}
 	return o
 }

@@ -27,7 +27,7 @@ const once = 1
 var (
 	veReqParts = []part{
 		{"version", once, anything, nil},
-		{"pan", once, digitsOf(13, 19), nil},
+		{"pan", once, digitsOf(12, 19), nil},
 		{"Merchant", once, nil, v1Asker},
 		{"Browser", '?', nil, []part{
 			{"deviceCategory", '?', digitsOf(1, 9), nil},
