@@ -25,6 +25,7 @@ var may = map[string]string{
 	"internal/auth":            "message internal/ranges internal/transid internal/store internal/account",
 	"internal/api":             "message internal/auth internal/account",
 	"internal/results":         "message internal/auth",
+	"internal/v1":              "internal/xmldsig internal/iso",
 	"internal/docgen":          "message",
 	"internal/docgen/cmd":      "internal/docgen",
 }
