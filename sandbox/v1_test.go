@@ -358,13 +358,3 @@ func TestV1TLS(t *testing.T) {
 		client.CloseIdleConnections()
 	}
 }
-
-// TestV1ShortCard: a card of twelve digits is masked to thirteen, which the PARes
-// has at the least.
-func TestV1ShortCard(t *testing.T) {
-	p := newPlugIn(t, start(t, nil), "visa")
-	_, raw := p.authenticate("id", "400000120000")
-	if got := readAnswer(t, raw).Message.PARes[0].PAN; got != "0000000000000" {
-		t.Errorf("pan %s", got)
-	}
-}

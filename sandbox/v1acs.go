@@ -217,7 +217,7 @@ func (d *v1Directory) decide(m v1Received, a *v1Account) v1Outcome {
 	if a.card.broken {
 		o.fault = v1Fault{message: "PARes", kind: "signature"}
 	}
-	o.pan = strings.Repeat("0", max(13, len(a.pan))) // what the element holds at the least
+	o.pan = strings.Repeat("0", len(a.pan))
 	if o.status == "Y" || o.status == "A" {
 		o.pan = o.pan[4:] + last4(a.pan)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // A V1Directory is what a merchant plug-in has to know of a directory server of
@@ -24,10 +25,12 @@ type V1Directory struct {
 	ClientCert  tls.Certificate // what the plug-in shows to the directory server
 
 	// Roots and RootsPEM are what the signatures of the scheme's PARes chain
-	// to. The keys are made when they are asked for, or a card was enrolled: a
-	// fifth of a second, once.
-	Roots    func() []*x509.Certificate
-	RootsPEM func() []byte
+	// to. The keys are made late, when they are asked for or a card was
+	// enrolled: a fifth of a second, once. RootsSoFar does not make them: it has
+	// none as long as nothing was signed.
+	Roots      func() []*x509.Certificate
+	RootsPEM   func() []byte
+	RootsSoFar func() []*x509.Certificate
 }
 
 // A v1Directory is one scheme's directory server, and its issuers' keys.
@@ -39,6 +42,7 @@ type v1Directory struct {
 	client   tls.Certificate
 	url      string
 	chain    func() *v1Chain // the scheme's own
+	made     atomic.Pointer[v1Chain]
 	impostor func() *v1Chain // of the same names, and of nobody's trust
 	tables   [2][]v1Range    // of the CRRes: as they were before, and as they are
 }
@@ -58,7 +62,12 @@ func newV1Directory(s *Sandbox, sch *scheme) (*v1Directory, error) {
 		}
 		return c
 	}
-	d.chain, d.impostor = sync.OnceValue(newChain), sync.OnceValue(newChain)
+	d.impostor = sync.OnceValue(newChain)
+	d.chain = sync.OnceValue(func() *v1Chain {
+		c := newChain()
+		d.made.Store(c)
+		return c
+	})
 	d.tables = v1Tables(sch.word, s.v1.table)
 	var err error
 	if d.ca, err = newAuthority("Sandbox " + sch.name + " 1.0.2 network CA"); err != nil {
@@ -94,6 +103,12 @@ func (s *Sandbox) V1Directories() []V1Directory {
 			ServerCA: d.ca.pool(), ServerCAPEM: d.ca.pem(), ClientCert: d.client,
 			Roots:    func() []*x509.Certificate { return []*x509.Certificate{d.chain().root} },
 			RootsPEM: func() []byte { return certPEM(d.chain().root) },
+			RootsSoFar: func() []*x509.Certificate {
+				if c := d.made.Load(); c != nil {
+					return []*x509.Certificate{c.root}
+				}
+				return nil
+			},
 		})
 	}
 	return all
