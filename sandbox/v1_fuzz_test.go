@@ -45,6 +45,23 @@ func FuzzV1(f *testing.F) {
 	})
 }
 
+// FuzzPaReq reads what a browser brings. What can be read is no longer than a
+// message may be, and packed again it can be read again.
+func FuzzPaReq(f *testing.F) {
+	for _, seed := range []string{"", "eJw=", "YWJj", deflate([]byte("<a/>"), 0), deflate([]byte(strings.Repeat("x", maxV1)), 76), deflate(make([]byte, maxV1+1), 0)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		raw, err := inflate(text)
+		if err != nil {
+			return
+		}
+		if again, err := inflate(deflate(raw, 64)); err != nil || string(again) != string(raw) || len(raw) > maxV1 {
+			t.Errorf("%d bytes, then %d, %v", len(raw), len(again), err)
+		}
+	})
+}
+
 // illegal says whether a character cannot stand in XML.
 func illegal(c rune) bool {
 	return c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF || c == 0xFFFD

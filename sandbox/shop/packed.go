@@ -96,10 +96,11 @@ func indentElement(b *strings.Builder, d *xml.Decoder, start xml.StartElement, i
 		return errors.New("too deep")
 	}
 	name, kids, text := start.Name.Local, false, ""
-	b.WriteString(indent + "<" + name)
+	shown := maskDigits(name)
+	b.WriteString(indent + "<" + shown)
 	for _, a := range start.Attr {
 		if a.Name.Space != "xmlns" && a.Name.Local != "xmlns" {
-			fmt.Fprintf(b, " %s=%q", a.Name.Local, a.Value)
+			b.WriteString(" " + maskDigits(a.Name.Local) + `="` + maskDigits(a.Value) + `"`)
 		}
 	}
 	b.WriteString(">")
@@ -127,7 +128,7 @@ func indentElement(b *strings.Builder, d *xml.Decoder, start xml.StartElement, i
 			} else {
 				b.WriteString(maskDigits(text))
 			}
-			b.WriteString("</" + name + ">\n")
+			b.WriteString("</" + shown + ">\n")
 			return nil
 		}
 	}
