@@ -5,14 +5,14 @@
 // knows everybody.
 //
 //	               cmd/threeds
-//	 ┌──────────┬──────┴───────┬───────────────┐
-//	api      results     directory, store/*   sandbox
-//	 └────┬─────┘              │               │
-//	     auth ─── account      │               │
-//	      │                    │               │
-//	   ranges  transid  store  │               │
-//	      └──────────┬─────────┘               │
-//	              message ◀────────────────────┘
+//	 ┌──────────┬──────┴─────────┬───────────────┐
+//	api      results       directory, store/*   sandbox
+//	 └────┬─────┘                │               │
+//	     auth ─── account        │               │
+//	      │                      │               │
+//	ranges scheme transid store  │               │
+//	      └──────────┬───────────┘               │
+//	              message ◀──────────────────────┘
 //	                 │
 //	                iso
 package threeds

@@ -22,11 +22,16 @@ var may = map[string]string{
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
-	"internal/auth":            "message internal/ranges internal/transid internal/store internal/account",
+	"internal/scheme":          "message",
+	"internal/auth":            "message internal/scheme internal/ranges internal/transid internal/store internal/account",
 	"internal/api":             "message internal/auth internal/account",
 	"internal/results":         "message internal/auth",
+<<<<<<< HEAD
 	"internal/v1":              "internal/xmldsig internal/iso",
 	"internal/docgen":          "message",
+=======
+	"internal/docgen":          "message internal/scheme",
+>>>>>>> wip-prof
 	"internal/docgen/cmd":      "internal/docgen",
 }
 

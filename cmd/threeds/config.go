@@ -109,8 +109,8 @@ type merchant struct {
 	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
 	// acquirerCountryCode when the caller sends none.
 	AcquirerCountry string `yaml:"acquirer_country" as:"country"`
-	// What is done when a request lacks what a scheme asks for beyond the protocol.
-	SchemeRules string `yaml:"scheme_rules" as:"word" in:"off warn enforce" default:"off"`
+	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
+	SchemeRules string `yaml:"scheme_rules" as:"word" in:"off warn enforce" default:"warn"`
 	// Other values for one directory, by scheme: requestor_id and requestor_name.
 	PerDirectory map[string]identity `yaml:"per_directory" key:"scheme"`
 }

@@ -229,11 +229,6 @@ func (l *loader) warn() {
 		}
 	}
 	results("results.url", c.Results.URL)
-	for i, m := range c.Merchants {
-		if m.SchemeRules != "" && m.SchemeRules != "off" {
-			warn(fmt.Sprintf("merchants[%d].scheme_rules", i), "has no effect in this release")
-		}
-	}
 	for i, d := range c.Directories {
 		at := fmt.Sprintf("directories[%d]", i)
 		if len(d.ClientNames) == 0 {

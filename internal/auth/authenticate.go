@@ -30,6 +30,8 @@ type authentication struct {
 	info    *ranges.Info
 	areq    *message.Message // from when it has left on, its facts alone
 	changes []string
+
+	findings []string // what the scheme asks for and the request lacks, and is not refused for
 }
 
 // Authenticate passes an AReq to the card's directory server and returns the
@@ -83,6 +85,7 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	a.tellFindings(ctx)
 	return a.exchange(ctx, rec)
 }
 
@@ -124,6 +127,7 @@ func (a *authentication) build() error {
 		c.KnownExtension = a.peer.context(c).KnownExtension
 	}
 	areq, found := a.req.Build(c)
+	found = append(found, a.rules(areq)...)
 	if len(found) > 0 {
 		return fault(a.version, found, a.knownID())
 	}
@@ -223,7 +227,7 @@ func versions(vs []message.Version) string {
 func (a *authentication) claim(ctx context.Context) (*record, error) {
 	rec := &record{
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
-		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: a.changes,
+		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: a.changes, Findings: a.findings,
 	}
 	t := store.Txn{
 		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,

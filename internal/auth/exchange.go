@@ -88,6 +88,7 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
 		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", a.changes,
 		"took", a.Now().Sub(a.start))
+	a.explain(a.id, a.peer.Scheme, ares)
 	if err != nil {
 		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)
 		if next == Challenge {

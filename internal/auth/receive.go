@@ -205,6 +205,7 @@ func (r *receipt) accept() (Receipt, string) {
 	}
 	r.Log.Info("result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
 		"transStatus", m.Text("transStatus"), "resultsStatus", status)
+	r.explain(r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.Compose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,

@@ -25,6 +25,7 @@ type record struct {
 	Decoupled   bool     `json:",omitempty"` // the ARes said D
 	Undelivered bool     `json:",omitempty"` // the requestor had gone when the ARes came
 	Changes     []string `json:",omitempty"` // what was normalised in the request
+	Findings    []string `json:",omitempty"` // what the scheme asks for and the request lacked
 }
 
 // seal puts r into t.
