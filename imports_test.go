@@ -26,12 +26,8 @@ var may = map[string]string{
 	"internal/auth":            "message internal/scheme internal/ranges internal/transid internal/store internal/account",
 	"internal/api":             "message internal/auth internal/account",
 	"internal/results":         "message internal/auth",
-<<<<<<< HEAD
 	"internal/v1":              "internal/xmldsig internal/iso",
-	"internal/docgen":          "message",
-=======
 	"internal/docgen":          "message internal/scheme",
->>>>>>> wip-prof
 	"internal/docgen/cmd":      "internal/docgen",
 }
 

@@ -127,8 +127,11 @@ const (
 	Informational        // Context.Informational
 )
 
-// Field returns the row of a name, nil when there is none.
+// Field returns the row of a name, nil when there is none. A nil Table has none.
 func (t *Table) Field(name string) *Field {
+	if t == nil {
+		return nil
+	}
 	if i := t.row(names.ids[name]); i >= 0 {
 		return &t.Fields[i]
 	}
