@@ -187,8 +187,8 @@ func (p *peer) attempt(ctx context.Context, url string, body []byte, header http
 		return nil, false, err
 	}
 	req.GetBody = nil
-	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	maps.Copy(req.Header, header)
 	req.Header["User-Agent"] = []string{""} // that is: none
 	resp, err = p.transport.RoundTrip(req)
 	if err != nil && used != nil {

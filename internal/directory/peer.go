@@ -88,21 +88,32 @@ func newPeer(given Peer) (*peer, error) {
 	if p.PReqVersion == nil {
 		p.PReqVersion = &p.Versions[len(p.Versions)-1]
 	}
+	if err := p.wire(p.AReqURL, p.PReqURL); err != nil {
+		return nil, err
+	}
+	p.files = &http.Transport{TLSClientConfig: p.reach.secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
+	return p, nil
+}
+
+// wire prepares connections to the addresses, and to no others until the
+// dialer's listed says so. It takes nothing but TLS and bounds from p.
+func (p *peer) wire(addresses ...string) error {
 	secured, err := harden(p.TLS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reach := &dialer{
 		tls:     make(map[string]*tls.Config),
+		listed:  func(string) (string, bool) { return "", false },
 		secured: secured,
 		slots:   make(chan struct{}, p.MaxDials),
 		patient: p.Timeout,
 		limit:   p.DialTimeout,
 	}
-	for _, address := range []string{p.AReqURL, p.PReqURL} {
+	for _, address := range addresses {
 		host, port, err := addressOf(address)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c := secured.Clone()
 		c.ServerName = cmp.Or(c.ServerName, host)
@@ -112,8 +123,7 @@ func newPeer(given Peer) (*peer, error) {
 	p.reports = make(chan struct{}, maxReports)
 	p.reach = reach
 	p.transport = newTransport(reach, p)
-	p.files = &http.Transport{TLSClientConfig: secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
-	return p, nil
+	return nil
 }
 
 // newTransport is a transport for HTTP/1.1 over our connections alone: no
