@@ -7,12 +7,12 @@
 //	               cmd/threeds
 //	 ┌──────────┬──────┴─────────┬───────────────┐
 //	api      results       directory, store/*   sandbox
-//	 └────┬─────┘                │               │
-//	     auth ─── account        │               │
-//	      │                      │               │
-//	ranges scheme transid store  │               │
-//	      └──────────┬───────────┘               │
-//	              message ◀──────────────────────┘
+//	 ├────┬─────┘                │               │
+//	mpi  auth ─── account        │               │
+//	 │    │                      │               │
+//	v1  ranges scheme transid store              │
+//	 │    └──────────┬───────────┘               │
+//	xmldsig       message ◀──────────────────────┘
 //	                 │
 //	                iso
 package threeds

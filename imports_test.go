@@ -24,9 +24,10 @@ var may = map[string]string{
 	"internal/account":         "internal/store",
 	"internal/scheme":          "message",
 	"internal/auth":            "message internal/scheme internal/ranges internal/transid internal/store internal/account",
-	"internal/api":             "message internal/auth internal/account",
-	"internal/results":         "message internal/auth",
 	"internal/v1":              "internal/xmldsig internal/iso",
+	"internal/mpi":             "internal/iso internal/v1 internal/xmldsig internal/store internal/account",
+	"internal/api":             "message internal/auth internal/mpi internal/account",
+	"internal/results":         "message internal/auth",
 	"internal/docgen":          "message internal/scheme",
 	"internal/docgen/cmd":      "internal/docgen",
 }
