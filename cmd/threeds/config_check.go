@@ -39,6 +39,7 @@ func (l *loader) relations() {
 			twice[v] = true
 		}
 	}
+	l.relationsV1()
 	l.referenceNumbers()
 }
 
@@ -102,6 +103,7 @@ func (l *loader) loadFiles(now time.Time) {
 			l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
 		}
 	}
+	l.filesV1(now)
 }
 
 // soon is how long before its end a certificate is worth a warning.
@@ -241,6 +243,7 @@ func (l *loader) warn() {
 			results(at+".results.url", d.Results.URL)
 		}
 	}
+	l.warnV1()
 }
 
 // loopback says whether only this machine can reach the address.

@@ -31,7 +31,7 @@ func NewMetrics() *Metrics {
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "threeds_operation_seconds",
 			Help:    "How long operations took, the directory server's time included.",
-			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"operation"}),
 		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_directory_requests_total",
