@@ -274,9 +274,47 @@ func TestPR11PR12ReadOrder(t *testing.T) {
 	wants(t, g, problems, message.RangeOverlap, lowA+"-"+highA+",4000000000500-"+highB)
 }
 
+// TestVP05WithoutRanges: an answer without ranges to a PReq that asked since
+// serial number 0.
+func TestVP05WithoutRanges(t *testing.T) {
+	serial := func(text, serial string) string {
+		return strings.Replace(text, `"serialNum":"1","cardRangeData":[]`, serial+`"note":""`, 1)
+	}
+	empty := func(text, serial string) string { return strings.Replace(text, `"serialNum":"1",`, serial, 1) }
+	for _, test := range []struct {
+		id, text string
+		code     message.Code // 0: good, and nothing changes
+	}{
+		{"2.3.1, the serial of the PReq", serial(pres231(""), `"serialNum":"0",`), 0},
+		{"2.3.1, another serial", serial(pres231(""), `"serialNum":"1",`), message.Missing},
+		{"2.3.1, no serial", serial(pres231(""), ""), message.Missing},
+		{"2.3.1, another serial, empty", empty(pres231(""), `"serialNum":"1",`), message.Missing},
+		{"2.3.1, the serial of the PReq, empty", empty(pres231(""), `"serialNum":"0",`), message.Format},
+		{"2.3.1, a file", strings.Replace(serial(pres231(""), ""), `"readOrder"`, `"cardRangeDataFileURL":"https://files.example/1","readOrder"`, 1), 0},
+		{"2.2.0, the serial of the PReq", serial(pres220(""), `"serialNum":"0",`), 0},
+		{"2.2.0, another serial", serial(pres220(""), `"serialNum":"1",`), 0},
+		{"2.2.0, no serial", serial(pres220(""), ""), 0},
+		{"2.1.0, another serial", strings.ReplaceAll(serial(pres220(""), `"serialNum":"1",`), `2.2.0`, `2.1.0`), 0},
+	} {
+		t.Run(test.id, func(t *testing.T) {
+			base := generationOf(t, pres220(old(lowA, highA, "")))
+			base.Serial = "0"
+			g, problems := asked(t, base, test.text)
+			if test.code != 0 {
+				wants(t, g, problems, test.code, "cardRangeData")
+				return
+			}
+			has(t, good(t, g, problems), lowA)
+			if g.Serial != "0" || g.Len() != 1 {
+				t.Errorf("serial %q, %d ranges", g.Serial, g.Len())
+			}
+		})
+	}
+}
+
 func TestPR15Unchanged(t *testing.T) {
 	for _, text := range []string{
-		strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1),
+		strings.Replace(strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1), `"serialNum":"1"`, `"serialNum":"0"`, 1),
 		strings.Replace(pres220(""), `,"cardRangeData":[]`, "", 1),
 	} {
 		base := generationOf(t, pres220(old(lowA, highA, "")))
@@ -354,7 +392,7 @@ func TestPR23PR24DSURLs(t *testing.T) {
 	if got := strings.Join(g.URLs("208"), " "); got != "https://ds.example/all" {
 		t.Errorf("URLs of Denmark: %s", got)
 	}
-	g, problems := asked(t, g, strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1))
+	g, problems := asked(t, g, strings.Replace(strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1), `"serialNum":"1"`, `"serialNum":"0"`, 1))
 	if good(t, g, problems); len(g.URLs("356")) != 0 {
 		t.Error("a list that is absent was kept")
 	}
