@@ -39,8 +39,8 @@ var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the
 // PRes in FILE as the next generation; without one FILE is -. GENERATION is
 // "held", or "damaged" for one that cannot be read, or anything else. Then come
-// members of the Standing: age, next and asked are durations around now, fault
-// is a text.
+// members of the Standing: age, next, earliest and asked are durations around
+// now, fault is a text.
 func seed(ts *testscript.TestScript, _ bool, args []string) {
 	scheme, word, file := args[0], args[1], args[2]
 	ctx := context.Background()
@@ -67,6 +67,8 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 			standing.Asked = now.Add(-d)
 		case "next":
 			standing.Next = now.Add(d)
+		case "earliest":
+			standing.Earliest = now.Add(d)
 		case "fault":
 			standing.Fault, standing.FaultAt = value, now.Add(-2*time.Minute)
 		}

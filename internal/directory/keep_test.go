@@ -2,15 +2,19 @@ package directory
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
@@ -349,6 +353,70 @@ func TestImport(t *testing.T) {
 	}
 	if a.look(t.Context()); a.loaded != number || a.cards.Lookup(otherCard) == nil {
 		t.Errorf("generation %d in use, want %d", a.loaded, number)
+	}
+}
+
+// A slowKeeper takes its time to store a generation, and lets nobody release a
+// lease, as if the process had ended before.
+type slowKeeper struct {
+	*storetest.Memory
+	took time.Duration
+}
+
+func (k slowKeeper) PutSnapshot(ctx context.Context, s store.Snapshot, l store.Lease, content io.Reader, keep int) error {
+	select {
+	case <-time.After(k.took):
+		return k.Memory.PutSnapshot(ctx, s, l, content, keep)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (slowKeeper) Release(context.Context, store.Lease) error { return nil }
+
+// TestKilledImport: an import keeps its scheme for as long as it takes, and one
+// that was killed keeps it for seconds.
+func TestKilledImport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := slowKeeper{storetest.NewMemory(time.Now), 10 * time.Minute}
+		ctx, kill := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := Import(ctx, k, "visa", "operator", &ranges.Generation{Version: message.V220})
+			done <- err
+		}()
+		node := func() error {
+			_, err := k.Acquire(t.Context(), standingKey("visa"), "node", time.Minute)
+			return err
+		}
+		time.Sleep(9 * time.Minute)
+		if err := node(); !errors.Is(err, store.ErrHeld) {
+			t.Errorf("while it is stored: %v, want ErrHeld", err)
+		}
+		kill()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Import = %v", err)
+		}
+		time.Sleep(briefly)
+		if err := node(); err != nil {
+			t.Errorf("%v after it was killed: %v", briefly, err)
+		}
+	})
+}
+
+// TestWishAfterDeath: the node that asked ended before there was an answer. An
+// operator's wish does not make another one ask before the floor.
+func TestWishAfterDeath(t *testing.T) {
+	s := newShared(t, nil)
+	s.start().turn(t.Context())
+	s.due()
+	ctx, kill := context.WithCancel(t.Context())
+	s.says = func(http.ResponseWriter, *message.Message) { kill() }
+	a := s.start()
+	a.turn(ctx)
+	s.wish(Wish{Refresh: true})
+	if b := s.start(); time.Until(b.standing.Next) < 59*time.Minute {
+		t.Errorf("the next PReq may leave in %v, want the floor", time.Until(b.standing.Next))
 	}
 }
 
