@@ -118,14 +118,19 @@ func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *
 	ts.Check(db.PutSnapshot(context.Background(), s, lease, &content, 3))
 }
 
-// pres FILE RANGES VERSION SEED writes a PRes of some size.
+// pres FILE RANGES VERSION SEED writes a PRes of some size, or with the version
+// "file" a card range file.
 func writePRes(ts *testscript.TestScript, _ bool, args []string) {
 	var n, seed int
 	_, err := fmt.Sscan(args[1]+" "+args[3], &n, &seed)
 	ts.Check(err)
 	f, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)
-	ts.Check(rangestest.Set{Ranges: n, Seed: uint64(seed)}.Write(f, rangestest.PRes{Version: args[2], Serial: "s" + args[3]}))
+	pres := rangestest.PRes{Version: args[2], Serial: "s" + args[3]}
+	if args[2] == "file" {
+		pres.Version, pres.File = "2.3.1", true
+	}
+	ts.Check(rangestest.Set{Ranges: n, Seed: uint64(seed)}.Write(f, pres))
 	ts.Check(f.Close())
 }
 
@@ -255,7 +260,7 @@ func TestPresReader(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pres")
 			write(t, file, data)
 			var log strings.Builder
-			g, err := readPRes(t.Context(), file, d, nil, &log)
+			g, err := readSet(t.Context(), file, d, nil, nil, &log)
 			if err != nil {
 				t.Fatal(err, log.String())
 			}
@@ -272,7 +277,7 @@ func TestPresReader(t *testing.T) {
 		cancel()
 		file := filepath.Join(t.TempDir(), "pres")
 		write(t, file, []byte(old))
-		if _, err := readPRes(ctx, file, d, nil, io.Discard); !errors.Is(err, context.Canceled) {
+		if _, err := readSet(ctx, file, d, nil, nil, io.Discard); !errors.Is(err, context.Canceled) {
 			t.Errorf("err = %v", err)
 		}
 	})

@@ -2,6 +2,7 @@ package ranges
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"runtime"
 	"strings"
@@ -380,6 +381,55 @@ func TestPR19File(t *testing.T) {
 		if _, _, err := ReadFile(strings.NewReader(body), pres, Options{}); err == nil {
 			t.Errorf("%q was read", body)
 		}
+	}
+}
+
+// TestReadSet: a file is told from a PRes, whatever stands first in it, and
+// though the reader cannot begin again.
+func TestReadSet(t *testing.T) {
+	beside := &Response{Version: message.V231, DS: DS{Versions: []string{"2.2.0"}}, DSURLs: []DSURL{{URL: "https://ds.example/"}}}
+	late := strings.Repeat(" ", 5000) // so that the version of the entries cannot be guessed
+	for _, test := range []struct {
+		name, text string
+		kind       Kind
+		version    message.Version
+		code       message.Code // when it can be read again
+		once       message.Code // when it cannot
+	}{
+		{"PRes of 2.2.0", pres220(old(lowA, highA, "")), Complete, message.V220, 0, 0},
+		{"PRes of 2.3.1", pres231(recent(lowA, highA, "")), Complete, message.V231, 0, 0},
+		{"file", `{"cardRangeData":[` + recent(lowA, highA, "") + `]}`, Complete, message.V231, 0, 0},
+		{"file with more", `{"made":"today","cardRangeData":[` + recent(lowA, highA, "") + `],"by":1}`, Complete, message.V231, 0, 0},
+		{"file, late", `{"cardRangeData":[` + late + recent(lowA, highA, "") + `]}`, Complete, message.V231, 0, message.Format},
+		{"file with entries of 2.2.0", `{"cardRangeData":[` + old(lowA, highA, "") + `]}`, Complete, message.V231, message.Missing, message.Format},
+		{"PRes that lacks its type", strings.Replace(pres220(old(lowA, highA, "")), "messageType", "x", 1), Complete, message.V220, message.Missing, message.Missing},
+		{"nothing", `{}`, Complete, message.V231, message.Missing, message.Missing},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for r, code := range map[io.Reader]message.Code{
+				strings.NewReader(test.text):                 test.code,
+				io.MultiReader(strings.NewReader(test.text)): test.once,
+			} {
+				resp, problems, err := ReadSet(r, beside, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := problems.Pick(message.ForPeer); len(problems) > 0 && got != code || len(problems) == 0 && code != 0 {
+					t.Fatalf("%v, want %v", problems, code)
+				}
+				if code != 0 {
+					continue
+				}
+				g, problems := resp.Next(nil)
+				has(t, good(t, g, problems), lowA)
+				if resp.Kind != test.kind || g.Version != test.version {
+					t.Errorf("kind %d, version %v", resp.Kind, g.Version)
+				}
+				if file := strings.HasPrefix(test.name, "file"); file != (len(g.DSURLs) == 1) || file && g.Table.Lookup(lowA).DSVersions[0] != "2.2.0" {
+					t.Errorf("what is said beside it: %v, %+v", g.DSURLs, g.Table.Lookup(lowA))
+				}
+			}
+		})
 	}
 }
 
