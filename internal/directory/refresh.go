@@ -29,6 +29,7 @@ const (
 	retryEvery = time.Minute    // while there is no answer (Req 249)
 	hourFloor  = time.Hour      // between PReqs that are answered (Req 246)
 	fullFloor  = 12 * time.Hour // between full loads of 2.3.1
+	longest    = 24 * time.Hour // without asking
 
 	lookEvery = 5 * time.Second // for what other nodes and operators did
 
@@ -149,6 +150,8 @@ func (r *refresher) resume(ctx context.Context) {
 		r.complain(ctx, "generations not listed", err)
 		return
 	}
+	collector.begin()
+	defer func() { collector.end(r.cards.Generation(r.p.Scheme).Len()) }()
 	for _, s := range all {
 		if s.Generation <= r.loaded {
 			return
@@ -388,7 +391,7 @@ func (r *refresher) pause(v verdict) time.Duration {
 		return p.floor(hourFloor)
 	}
 	tenth := float64(p.Refresh) / 10
-	return max(r.least(), p.Refresh+time.Duration(tenth*(2*mathrand.Float64()-1)))
+	return max(r.least(), min(p.Refresh+time.Duration(tenth*(2*mathrand.Float64()-1)), longest))
 }
 
 // least is how long the protocol has us wait after a PReq that was answered.
