@@ -135,15 +135,16 @@ type steady struct {
 
 // A contrast is what requests took during reloads and before them.
 type contrast struct {
-	ratios     []float64 // of the p99 during each reload to that before it
-	busy, calm []time.Duration
-	late       []time.Duration // when the generator began those of busy
+	ratios     []float64       // of the p99 during each reload to that before it
+	busy, calm []time.Duration // the p99 of each
+	late       []time.Duration // the p99 of the generator during each reload
+	p50        [2]time.Duration
 }
 
 func (c *contrast) said() string {
-	return fmt.Sprintf("reloads %.2f to %.2f, p50 %.2f ms against %.2f, p99 %.2f against %.2f, generator late by %.2f",
-		percentile(c.ratios, 0), percentile(c.ratios, 1), ms(median(c.busy)), ms(median(c.calm)),
-		ms(percentile(c.busy, 0.99)), ms(percentile(c.calm, 0.99)), ms(percentile(c.late, 0.99)))
+	return fmt.Sprintf("reloads %.2f to %.2f, p50 %.2f ms against %.2f, p99 of the quietest %.2f against %.2f, generator then late by %.2f",
+		percentile(c.ratios, 0), percentile(c.ratios, 1), ms(c.p50[0]), ms(c.p50[1]),
+		ms(percentile(c.busy, 0)), ms(percentile(c.calm, 0)), ms(percentile(c.late, 0)))
 }
 
 // A span is some time in which something was the case.
@@ -206,12 +207,16 @@ func (s *Series) divide(calm, busy []span) contrast {
 		return took, late
 	}
 	var all contrast
+	var during, before []time.Duration
 	for i := range busy {
 		b, late := within(busy[i])
 		c, _ := within(calm[i])
-		all.busy, all.calm, all.late = append(all.busy, b...), append(all.calm, c...), append(all.late, late...)
-		all.ratios = append(all.ratios, float64(percentile(b, 0.99))/float64(max(percentile(c, 0.99), 1)))
+		during, before = append(during, b...), append(before, c...)
+		b99, c99 := percentile(b, 0.99), percentile(c, 0.99)
+		all.busy, all.calm, all.late = append(all.busy, b99), append(all.calm, c99), append(all.late, percentile(late, 0.99))
+		all.ratios = append(all.ratios, float64(b99)/float64(max(c99, 1)))
 	}
+	all.p50 = [2]time.Duration{median(during), median(before)}
 	return all
 }
 
