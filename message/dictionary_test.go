@@ -97,6 +97,7 @@ const (
 	ruling26 = "ids and category of a result are held against the request"
 	ruling24 = "other systems have codes of their own"
 	ruling16 = "older lists have them; no result is lost over it"
+	ruling5  = "a PRes without ranges has to say the serial number that the PReq asked with"
 )
 
 var deviations = []deviation{
@@ -110,6 +111,9 @@ var deviations = []deviation{
 	{"2.3.1 RReq rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
 	{"2.2.0 RRes rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
 	{"2.3.1 RRes rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
+	{"2.3.1 PRes.cardRangeData condition", "absent(cardRangeDataFileURL) and absent(preq.serialNum)",
+		"absent(cardRangeDataFileURL) and serialNum != preq.serialNum", ruling5},
+	{"2.3.1 PRes.cardRangeData complete", "false", "true", ruling5},
 	{"2.1.0 RReq.challengeCancel values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", ruling16},
 	{"2.1.0 CReq.challengeCancel values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", ruling16},
 	{"list challengeCancel 2.1.0 values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", ruling16},
@@ -123,6 +127,23 @@ var dictionaryTypes = []Type{AReq, ARes, RReq, RRes, PReq, PRes, Erro, CReq, CRe
 
 // operation are the objects and code lists of the messages that it lacks.
 var operation = []string{"opSeq", "opPriorTransRef", "opCategory", "opSeverity", "opStatus", "transIdType"}
+
+// amend puts the conditions of the deviations into the dictionary.
+func (d *dictionary) amend() {
+	for _, dev := range deviations {
+		cell, ok := strings.CutSuffix(dev.cell, " condition")
+		if !ok {
+			continue
+		}
+		version, path, _ := strings.Cut(cell, " ")
+		name, field, _ := strings.Cut(path, ".")
+		for _, f := range d.messages[version][name].Fields {
+			if f.Name == field {
+				f.Condition.Expr = dev.got
+			}
+		}
+	}
+}
 
 // TestDictionary holds the tables against the field dictionary, cell by cell.
 func TestDictionary(t *testing.T) {

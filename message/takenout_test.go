@@ -12,6 +12,7 @@ import (
 // them that were needed, and no others.
 func TestTakenOut(t *testing.T) {
 	d := loadDictionary(t)
+	d.amend()
 	rapid.Check(t, func(rt *rapid.T) {
 		typ := rapid.SampledFrom(dictionaryTypes).Draw(rt, "type")
 		col := rapid.SampledFrom(columnsOf(typ)).Draw(rt, "column")

@@ -38,7 +38,7 @@ type Peer struct {
 	PReqTimeout time.Duration // of a PReq, all included: 5 min
 	MaxInFlight int           // AReqs that wait for an answer: 5000
 	MaxDials    int           // connections that are being made: 64
-	MaxPRes     int64         // length of a PRes, uncompressed: 512 MiB
+	MaxPRes     int64         // length of a PRes, uncompressed: 1 GiB
 
 	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
 	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
@@ -80,7 +80,7 @@ func newPeer(given Peer) (*peer, error) {
 	p.PReqTimeout = cmp.Or(p.PReqTimeout, 5*time.Minute)
 	p.MaxInFlight = cmp.Or(p.MaxInFlight, 5000)
 	p.MaxDials = cmp.Or(p.MaxDials, 64)
-	p.MaxPRes = cmp.Or(p.MaxPRes, 512<<20)
+	p.MaxPRes = cmp.Or(p.MaxPRes, 1<<30)
 	p.Refresh = cmp.Or(p.Refresh, 4*time.Hour)
 	if err := p.complete(); err != nil {
 		return nil, err
