@@ -5,14 +5,14 @@
 // knows everybody.
 //
 //	               cmd/threeds
-//	 ┌──────────┬──────┴───────┬───────────────┐
-//	api      results     directory, store/*   sandbox
-//	 └────┬─────┘              │               │
-//	     auth ─── account      │               │
-//	      │                    │               │
-//	   ranges  transid  store  │               │
-//	      └──────────┬─────────┘               │
-//	              message ◀────────────────────┘
+//	 ┌──────────┬──────┴─────────┬───────────────┐
+//	api      results       directory, store/*   sandbox
+//	 ├────┬─────┘                │               │
+//	mpi  auth ─── account        │               │
+//	 │    │                      │               │
+//	v1  ranges scheme transid store              │
+//	 │    └──────────┬───────────┘               │
+//	xmldsig       message ◀──────────────────────┘
 //	                 │
 //	                iso
 package threeds

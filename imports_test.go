@@ -23,10 +23,13 @@ var may = map[string]string{
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
-	"internal/auth":            "message internal/ranges internal/transid internal/store internal/account",
-	"internal/api":             "message internal/auth internal/account",
+	"internal/scheme":          "message",
+	"internal/auth":            "message internal/scheme internal/ranges internal/transid internal/store internal/account",
+	"internal/v1":              "internal/xmldsig internal/iso",
+	"internal/mpi":             "internal/iso internal/v1 internal/xmldsig internal/store internal/account",
+	"internal/api":             "message internal/auth internal/mpi internal/account",
 	"internal/results":         "message internal/auth",
-	"internal/docgen":          "message",
+	"internal/docgen":          "message internal/scheme",
 	"internal/docgen/cmd":      "internal/docgen",
 }
 

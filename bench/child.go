@@ -16,11 +16,11 @@ const childMark = "THREEDS_BENCH_CHILD"
 
 func isChild() bool { return os.Getenv(childMark) != "" }
 
-// runChild serves the parent. What a child is, a load generator or a directory
-// server, is decided by what it is asked for.
+// runChild serves the parent. What a child is, a load generator, a directory
+// server or a control, is decided by what it is asked for.
 func runChild() {
 	s := rpc.NewServer()
-	for _, service := range []any{new(Load), new(Directory)} {
+	for _, service := range []any{new(Load), new(Directory), new(Control)} {
 		if err := s.Register(service); err != nil {
 			panic(err)
 		}

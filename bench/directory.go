@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -23,6 +25,8 @@ type Directory struct {
 	status   atomic.Value // string
 	inFlight atomic.Int64
 	most     atomic.Int64
+	offer    atomic.Pointer[Offer]
+	asked    atomic.Pointer[time.Time]
 }
 
 // Open is how a directory server shows itself.
@@ -88,6 +92,11 @@ func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if string(member(body, "messageType")) == "PReq" {
+		d.asked.Store(&start)
+		if o := d.offer.Load(); o != nil {
+			o.send(w, member(body, "threeDSServerTransID"))
+			return
+		}
 		fmt.Fprintf(w, aPRes, member(body, "threeDSServerTransID"), newUUID())
 		return
 	}
@@ -101,6 +110,53 @@ func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		member(body, "threeDSServerTransID"), newUUID(), newUUID(), outcome, ownTime, time.Since(start))
 	w.Header().Set("Content-Length", fmt.Sprint(len(ares)))
 	_, _ = w.Write(ares)
+}
+
+// An Offer is the PRes in a file, as rangestest writes it, in place of a small one.
+type Offer struct {
+	File string
+	Size int64
+	Rate int64 // bytes per second, as a network would have it; 0: as fast as they are taken
+}
+
+// Give has each PReq answered with an offer.
+func (d *Directory) Give(o Offer, _ *int) error {
+	d.offer.Store(&o)
+	return nil
+}
+
+// Asked tells when the latest PReq came.
+func (d *Directory) Asked(_ int, at *time.Time) error {
+	if came := d.asked.Load(); came != nil {
+		*at = *came
+	}
+	return nil
+}
+
+// send writes the file, with the id of the PReq in place of the one in it. What
+// cannot be written the server will miss.
+func (o *Offer) send(w http.ResponseWriter, id []byte) {
+	f, err := os.Open(o.File)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Length", fmt.Sprint(o.Size))
+	part := make([]byte, 256<<10)
+	start, sent := time.Now(), int64(0)
+	for {
+		n, err := io.ReadFull(f, part)
+		if sent == 0 {
+			copy(part, bytes.Replace(part[:n], member(part[:n], "threeDSServerTransID"), id, 1))
+		}
+		if _, bad := w.Write(part[:n]); bad != nil || err != nil {
+			return
+		}
+		if sent += int64(n); o.Rate > 0 {
+			time.Sleep(time.Until(start.Add(time.Duration(float64(sent) / float64(o.Rate) * float64(time.Second)))))
+		}
+	}
 }
 
 // aPRes enrolls one range: transaction ids to be filled in.

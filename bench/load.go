@@ -21,6 +21,7 @@ type Load struct {
 
 	hammers map[string]*hammer
 	rreqs   [][]byte // requests with the results of challenges, to be sent
+	ceased  atomic.Bool
 }
 
 // Peers is where load goes, and how the generator shows itself there.

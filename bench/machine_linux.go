@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -41,6 +42,22 @@ func memory(pid int) (now, highest int64, err error) {
 		}
 	}
 	return now, highest, nil
+}
+
+// forgetHighest has the highest memory of a process begin anew.
+func forgetHighest(pid int) error {
+	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
+}
+
+// humble lets all others go before a process: priorities are of threads, and
+// those to come inherit them.
+func humble(pid int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	for _, thread := range threads {
+		id, bad := strconv.Atoi(thread.Name())
+		err = errors.Join(err, bad, syscall.Setpriority(syscall.PRIO_PROCESS, id, 19))
+	}
+	return err
 }
 
 // raiseFiles lets this process and its children have at least n files open.

@@ -14,6 +14,10 @@ func processorTime() (time.Duration, error) { return 0, errors.ErrUnsupported }
 
 func memory(int) (now, highest int64, err error) { return 0, 0, errors.ErrUnsupported }
 
+func forgetHighest(int) error { return errors.ErrUnsupported }
+
+func humble(int) error { return errors.ErrUnsupported }
+
 func raiseFiles(uint64) error { return errors.ErrUnsupported }
 
 func tie(*exec.Cmd) {}

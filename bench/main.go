@@ -30,6 +30,7 @@ const usage = `Usage: bench [flags] [FIGURE...]
 Figures, all of them unless some are named:
     start     from the start of the sandbox to its ready file
     preauth   /preauth against a constant handler in the same process
+    ranges    memory, and /preauth, while two million card ranges load
     auth      time that /auth adds to the directory server's own
     memory    memory of an /auth in flight
     rreq      time and throughput of results
@@ -54,6 +55,7 @@ type figure struct {
 var figures = []figure{
 	{"start", time.Minute, coldStart},
 	{"preauth", 3 * time.Minute, preauth},
+	{"ranges", 6 * time.Minute, reloads},
 	{"auth", 2 * time.Minute, addedTime},
 	{"memory", 4 * time.Minute, inFlightMemory},
 	{"rreq", 5 * time.Minute, resultTime},

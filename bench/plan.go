@@ -11,6 +11,12 @@ type plan struct {
 	rounds int           // of preauth: so many for each of the two handlers
 	round  time.Duration // each
 
+	presRate    int64         // bytes per second of a PRes with those ranges
+	preauthRate float64       // /preauth per second meanwhile
+	reloads     int           // of each version
+	calm        time.Duration // before each
+	settle      time.Duration // how long memory has to stay as it is
+
 	authRate float64 // /auth per second
 	auths    int     // measured
 	warm     int     // before
@@ -31,6 +37,7 @@ type plan struct {
 var fullPlan = plan{
 	starts: 5,
 	ranges: 2_000_000, conns: 64, rounds: 7, round: 2 * time.Second,
+	presRate: 125_000_000, preauthRate: 500, reloads: 5, calm: 6 * time.Second, settle: 3 * time.Second,
 	authRate: 200, auths: 4000, warm: 200,
 	inFlight: 5000, slow: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
@@ -39,6 +46,7 @@ var fullPlan = plan{
 var quickPlan = plan{
 	starts: 1,
 	ranges: 20_000, conns: 8, rounds: 1, round: 50 * time.Millisecond,
+	presRate: 125_000_000, preauthRate: 200, reloads: 1, calm: 200 * time.Millisecond, settle: 200 * time.Millisecond,
 	authRate: 200, auths: 40, warm: 10,
 	inFlight: 50, slow: 300 * time.Millisecond, coldRate: 400, warmRate: 400, warmTimes: 1,
 	resultRate: 200, results: 40, resultBurst: 60, resultConns: 8, bursts: 1,

@@ -47,15 +47,27 @@ directories:
   - scheme: visa
     areq_url: https://%[4]s/
     preq_url: https://%[4]s/
-    versions: [2.1.0, 2.2.0]
+    versions: [%[5]s]
+    %[6]s
     client_cert: {cert: server.pem, key: server-key.pem}
     server_ca: ca.pem
     client_ca: ca.pem
     client_names: [rreq.ds.example]
 `
 
+// A setup is how one world differs from another.
+type setup struct {
+	versions string             // spoken with the directory server
+	refresh  string             // how often it is asked for its ranges, as configuration
+	before   func(*world) error // is called before the program under test starts
+}
+
 // newWorld starts everything and waits until it is ready.
-func newWorld(ctx context.Context, b *bench) (w *world, err error) {
+func newWorld(ctx context.Context, b *bench) (*world, error) {
+	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", before: func(*world) error { return nil }})
+}
+
+func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	w = new(world)
 	defer func() {
 		if err != nil {
@@ -81,11 +93,14 @@ func newWorld(ctx context.Context, b *bench) (w *world, err error) {
 			return w, err
 		}
 	}
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory, s.versions, s.refresh)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}
 	if err := putKey(ctx, filepath.Join(w.dir, "data")); err != nil {
+		return w, err
+	}
+	if err := s.before(w); err != nil {
 		return w, err
 	}
 	if err := w.serve(ctx, b.threeds, console); err != nil {

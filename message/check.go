@@ -104,10 +104,11 @@ func (c *checker) note(code Code, name string, item int, note string) {
 // header finds the table. Without one there is nothing more to say.
 func (c *checker) header() bool {
 	typ, known := c.m.Type()
+	ver, knownVersion := c.m.Version()
+	known = known && (!knownVersion || typ.In(ver))
 	if !known {
 		c.report(c.headerFault(idType, InvalidMessage), "messageType")
 	}
-	ver, knownVersion := c.m.Version()
 	active := c.ctx.Versions
 	if active == nil {
 		active = allVersions

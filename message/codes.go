@@ -397,6 +397,44 @@ var codeLists = map[string]codeList{
 		emvco: []codeRange{{"03", "79", every}},
 		ds:    []codeRange{{"80", "99", every}},
 	},
+	"opCategory": {
+		values: []code{
+			{"01", "general information", from231},
+			{"02", "operational alert", from231},
+			{"03", "public key certificate expiry", from231},
+			{"04", "approval expiry", from231},
+			{"05", "fraud alert", from231},
+			{"06", "other", from231},
+		},
+		emvco: []codeRange{{"07", "79", from231}},
+		ds:    []codeRange{{"80", "99", from231}},
+	},
+	"opSeverity": {
+		values: []code{
+			{"01", "critical", from231},
+			{"02", "high", from231},
+			{"03", "medium", from231},
+			{"04", "low", from231},
+		},
+		emvco: []codeRange{{"05", "79", from231}},
+		ds:    []codeRange{{"80", "99", from231}},
+	},
+	"opStatus": {
+		values: []code{
+			{"01", "all messages of the sequence received", from231},
+			{"02", "messages of the sequence missing or out of order", from231},
+			{"03", "action not supported or not executed", from231},
+		},
+		emvco: []codeRange{{"04", "79", from231}},
+		ds:    []codeRange{{"80", "99", from231}},
+	},
+	"transIdType": {
+		values: []code{
+			{"01", "set by the 3DS Server", from231},
+			{"02", "set by the DS", from231},
+			{"03", "set by the ACS", from231},
+		},
+	},
 	"messageType": {
 		values: []code{
 			{"AReq", "authentication request", every},

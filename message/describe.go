@@ -24,7 +24,7 @@ func (m *Message) Describe(w io.Writer) error {
 	t, known := m.Type()
 	v, knownVersion := m.Version()
 	if known && knownVersion {
-		d.table, d.version = TableOf(t, v), v
+		d.table, d.version = TableOf(t, v), v // nil: a type that the version lacks
 	}
 	d.object(d.table, 0, "")
 	if d.unknown > 0 {

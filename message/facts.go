@@ -29,7 +29,7 @@ func compileFacts() (rows [typeCount][versionCount][]bool) {
 			}
 			reference := regexp.MustCompile(`\b` + word + `\.(\w+)`)
 			for _, t := range tables.messages {
-				if t[v].Type == r.typ {
+				if t[v] == nil || t[v].Type == r.typ {
 					continue
 				}
 				for _, condition := range t[v].conditions() {

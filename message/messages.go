@@ -11,4 +11,6 @@ var messageRows = [typeCount]versions{
 	Erro: {erro210, erro210, erro210},
 	CReq: {creq210, creq220, creq231},
 	CRes: {cres210, cres210, cres231},
+	OReq: {V231: oreq231},
+	ORes: {V231: ores231},
 }

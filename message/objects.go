@@ -19,6 +19,8 @@ var objectRows = map[string]versions{
 	"merchantRiskIndicator":              {V210: merchantRiskIndicatorRows210, V220: merchantRiskIndicatorRows210, V231: merchantRiskIndicatorRows231},
 	"messageExtension":                   same(extensionEntryRows210...),
 	"multiTransaction":                   {V231: multiTransactionRows231},
+	"opPriorTransRef":                    {V231: opPriorTransRefRows231},
+	"opSeq":                              {V231: opSeqRows231},
 	"payTokenInfo":                       {V231: payTokenInfoRows231},
 	"phone":                              same(phoneRows210...),
 	"recurringInd":                       {V231: recurringIndRows231},

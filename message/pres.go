@@ -40,7 +40,7 @@ var pres210 = Rows{
 //
 //	APP BRW 3RI, for each PA and NPA
 var pres231 = pres210.Without("dsEndProtocolVersion", "dsStartProtocolVersion").With(Rows{
-	{Need: "CC CC CC", Name: "cardRangeData", Kind: Object, Type: "cardRange", Array: true, Max: 200000, When: "absent(cardRangeDataFileURL) and absent(preq.serialNum)", Partial: true, Forbid: "present(cardRangeDataFileURL)", Yields: true, Doc: "card ranges"},
+	{Need: "CC CC CC", Name: "cardRangeData", Kind: Object, Type: "cardRange", Array: true, Max: 200000, When: "absent(cardRangeDataFileURL) and serialNum != preq.serialNum", Forbid: "present(cardRangeDataFileURL)", Yields: true, Doc: "card ranges"},
 	{Need: "CC CC CC", Name: "cardRangeDataFileURL", Kind: URL, Max: 2048, Forbid: `preq.cardRangeDataDownloadInd != "Y"`, Doc: "card range file to download"},
 	{Need: "RR RR RR", Name: "dsProtocolVersions", Kind: Dotted, Array: true, Max: 10, Doc: "active versions of the DS"},
 	{Need: "OO OO OO", Name: "dsUrlList", Kind: Object, Type: "dsUrl", Array: true, Max: 99, Doc: "DS URLs by country"},

@@ -127,8 +127,11 @@ const (
 	Informational        // Context.Informational
 )
 
-// Field returns the row of a name, nil when there is none.
+// Field returns the row of a name, nil when there is none. A nil Table has none.
 func (t *Table) Field(name string) *Field {
+	if t == nil {
+		return nil
+	}
 	if i := t.row(names.ids[name]); i >= 0 {
 		return &t.Fields[i]
 	}
@@ -140,7 +143,8 @@ func (t *Table) row(id uint16) int {
 	return int(t.rowOf[id])
 }
 
-// TableOf returns the table of a type in a version. It is shared: read only.
+// TableOf returns the table of a type in a version, nil when that version lacks
+// it. It is shared: read only.
 func TableOf(t Type, v Version) *Table { return tables.messages[t][v] }
 
 // ObjectTable returns the table of a nested object in a version, nil when that
@@ -214,13 +218,18 @@ func compileTables() *tableSet {
 			}
 		}
 		for _, t := range Types() {
+			if !t.In(v) {
+				continue
+			}
 			set.messages[t][v] = &Table{Type: t, Name: t.String(), Version: v,
 				Fields: slices.Clone(messageRows[t][v]), Rules: slices.Clone(messageRules[t][v])}
 		}
 	}
 	for _, v := range Versions() {
 		for _, t := range set.messages {
-			set.compile(t[v])
+			if t[v] != nil {
+				set.compile(t[v])
+			}
 		}
 		for _, t := range set.objects {
 			if t[v] != nil {

@@ -48,14 +48,21 @@ const (
 	Erro
 	CReq
 	CRes
+	OReq // from 2.3.1
+	ORes // from 2.3.1
 
-	typeCount = 9
+	typeCount = 11
 )
 
-var typeNames = [typeCount]string{"AReq", "ARes", "RReq", "RRes", "PReq", "PRes", "Erro", "CReq", "CRes"}
+var typeNames = [typeCount]string{"AReq", "ARes", "RReq", "RRes", "PReq", "PRes", "Erro", "CReq", "CRes", "OReq", "ORes"}
 
-// Types returns all types that have tables.
-func Types() []Type { return []Type{AReq, ARes, RReq, RRes, PReq, PRes, Erro, CReq, CRes} }
+// Types returns all types.
+func Types() []Type {
+	return []Type{AReq, ARes, RReq, RRes, PReq, PRes, Erro, CReq, CRes, OReq, ORes}
+}
+
+// In reports whether a version has messages of type t.
+func (t Type) In(v Version) bool { return messageRows[t][v] != nil }
 
 // ParseType reads a type as messageType writes it.
 func ParseType(s string) (Type, bool) {

@@ -32,6 +32,7 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("POST "+challengePath, a.challenge)
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.again)
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
+	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
 	l, err := s.listen(limitBody(mux), nil)
 	if err != nil {
 		return nil, err

@@ -2,14 +2,16 @@ package sandbox
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 )
 
 // controlRoutes are for looking and steering. Nothing of the protocol is here.
 //
-//	GET  /exchanges?transID=ID   what passed in a transaction, raw
+//	GET  /exchanges?transID=ID   what passed in a transaction, raw; in 1.0.2 ID is the Message id
 //	GET  /transactions           the ids of the latest hundred, newest first
 //	GET  /cards                  the card table
+//	GET  /v1                     the table of 3-D Secure 1.0.2
 //	GET  /app?transID=ID         a page that decides a challenge inside an app
 //	POST /app                    transID and result=pass, fail or cancel: the same by program
 //	     /ranges                 the card ranges, see rangeRoutes
@@ -19,10 +21,8 @@ func controlRoutes(s *Sandbox) http.Handler {
 	mux.HandleFunc("GET /transactions", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.book.latest(100))
 	})
-	mux.HandleFunc("GET /cards", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		_, _ = w.Write([]byte(CardTable()))
-	})
+	mux.HandleFunc("GET /cards", showText(CardTable()))
+	mux.HandleFunc("GET /v1", showText(V1Table()))
 	mux.HandleFunc("GET /app", s.showApp)
 	mux.HandleFunc("POST /app", s.decideApp)
 	limited := limitBody(mux)
@@ -30,6 +30,13 @@ func controlRoutes(s *Sandbox) http.Handler {
 	s.rangeRoutes(all)
 	all.Handle("/", limited)
 	return all
+}
+
+func showText(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, text) // the client has gone, or reads it
+	}
 }
 
 func (s *Sandbox) showExchanges(w http.ResponseWriter, r *http.Request) {

@@ -16,6 +16,9 @@
 // changes them, generates millions of them, and chooses what goes wrong, out of
 // scenarios/ranges.txt.
 //
+// Five schemes have a directory server and issuers of 3-D Secure 1.0.2 too, see
+// V1Directories and scenarios/v1.txt.
+//
 // It shares the package message with the server, to judge what it receives,
 // and nothing else: what it sends is written by its own encoder, so that a
 // mistake of the server's is not made twice.

@@ -180,6 +180,10 @@ func TestCard(t *testing.T) {
 		{"9001100611111111", &sandbox.Card{Scheme: "standin", Listed: true, Versions: all[1:2]}},
 		{"9001999911110003", &sandbox.Card{Scheme: "standin", Versions: all}},
 		{"9000100111111111", nil},
+		{"4102010000000003", nil}, // of 1.0.2 alone
+		{"340201990000000", nil},
+		{"6502010212340000", nil},
+		{"4102000000000103", &sandbox.Card{Scheme: "visa", Listed: true, Versions: all}},
 		{"400000000003", nil},
 		{"40000000000000000003", nil},
 		{"400000000000000x", nil},

@@ -220,7 +220,7 @@ func TestReceived(t *testing.T) {
 	if err := json.NewDecoder(answer.Body).Decode(&told); err != nil || len(told) != 4 || told[2].Body != all[2].Body {
 		t.Errorf("the control port tells %+v, %v", told, err)
 	}
-	for path, status := range map[string]int{"/exchanges?transID=x": 404, "/transactions": 200, "/cards": 200, "/app?transID=" + id: 404} {
+	for path, status := range map[string]int{"/exchanges?transID=x": 404, "/transactions": 200, "/cards": 200, "/v1": 200, "/app?transID=" + id: 404} {
 		answer, err := http.Get(box.ControlURL() + path)
 		if err != nil {
 			t.Fatal(err)

@@ -71,6 +71,7 @@ type Sandbox struct {
 	Alter func(messageType string, body []byte) []byte
 
 	table       cardTable
+	v1          v1World
 	directories []*directory
 	schemes     map[string]*directory
 	certs       *certificates
@@ -127,6 +128,10 @@ func (s *Sandbox) start() error {
 	if s.table, err = readCards(cardsText); err != nil {
 		return fmt.Errorf("scenarios/cards.txt: %w", err)
 	}
+	if s.v1.table, err = readV1(v1Text); err != nil {
+		return fmt.Errorf("scenarios/v1.txt: %w", err)
+	}
+	s.v1.keep = s.Keep
 	if s.certs, err = newCertificates(host); err != nil {
 		return err
 	}
@@ -145,6 +150,13 @@ func (s *Sandbox) start() error {
 		}
 		s.directories = append(s.directories, d)
 		s.schemes[d.scheme.word] = d
+	}
+	for _, word := range v1Schemes {
+		d, err := newV1Directory(s, s.schemes[word].scheme)
+		if err != nil {
+			return err
+		}
+		s.v1.directories = append(s.v1.directories, d)
 	}
 	return nil
 }
@@ -233,6 +245,9 @@ func (s *Sandbox) CAPEM() []byte {
 	var all []byte
 	for _, a := range []*authority{s.certs.directories, s.certs.servers, s.certs.issuers} {
 		all = append(all, a.pem()...)
+	}
+	for _, d := range s.v1.directories {
+		all = append(all, d.ca.pem()...)
 	}
 	return all
 }

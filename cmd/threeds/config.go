@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
 // Config is the file that serve and key read. The tags are the whole truth on
@@ -12,7 +14,7 @@ import (
 // are the reference page, docs/configuration.md, which a test generates.
 type config struct {
 	API struct {
-		// Where requestors reach /preauth, /auth and /postauth.
+		// Where requestors reach /preauth, /auth, /postauth, /enrolled and /check.
 		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:8080"`
 		// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 		TLS *keyPair `yaml:"tls"`
@@ -92,8 +94,7 @@ type config struct {
 
 	Directories []directoryConfig `yaml:"directories" need:"yes"`
 
-	// The MPI for 3-D Secure 1.0.2. Not in this release: the section is refused.
-	V1 refused `yaml:"v1" in:"3-D Secure 1.0.2 (/enrolled, /check) is not in this release; take the section out"`
+	V1 []v1Config `yaml:"v1"`
 
 	dir string // of the file, for relative paths
 }
@@ -109,8 +110,8 @@ type merchant struct {
 	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
 	// acquirerCountryCode when the caller sends none.
 	AcquirerCountry string `yaml:"acquirer_country" as:"country"`
-	// What is done when a request lacks what a scheme asks for beyond the protocol.
-	SchemeRules string `yaml:"scheme_rules" as:"word" in:"off warn enforce" default:"off"`
+	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
+	SchemeRules string `yaml:"scheme_rules" as:"word" in:"off warn enforce" default:"warn"`
 	// Other values for one directory, by scheme: requestor_id and requestor_name.
 	PerDirectory map[string]identity `yaml:"per_directory" key:"scheme"`
 }
@@ -144,6 +145,8 @@ type directoryConfig struct {
 	MinRefresh time.Duration `yaml:"min_refresh" as:"duration" in:"1s..24h"`
 	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
 	FileHosts []string `yaml:"file_hosts" as:"host"`
+	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
+	CriticalExtensions []string `yaml:"critical_extensions" as:"text" in:"1..64"`
 	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
 	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.
@@ -165,6 +168,36 @@ type directoryConfig struct {
 	} `yaml:"results"`
 }
 
+// v1Config is what /enrolled and /check need for the cards of one scheme. The
+// networks ended 3-D Secure 1 in 2022: without an entry it is off.
+type v1Config struct {
+	// The scheme whose cards are asked for by 3-D Secure 1.0.2. Each once; without an entry a scheme's /enrolled answers with an error at once.
+	Scheme string `yaml:"scheme" as:"word" in:"visa mastercard amex jcb upi protectbuy sbn standin" need:"yes"`
+	// Where VEReqs and CRReqs go.
+	DirectoryURL string `yaml:"directory_url" as:"https" need:"yes"`
+	// Where a message goes that could not be delivered to directory_url, or was answered there with a status of 5xx. Unset, it is tried there once more.
+	FallbackURL string `yaml:"fallback_url" as:"https"`
+	// Certificate and key that we show there.
+	ClientCert keyPair `yaml:"client_cert"`
+	// The CA certificates that its own certificate must chain to.
+	ServerCA caFile `yaml:"server_ca" as:"ca" need:"yes"`
+	// The scheme's root certificates: the signature of a PARes must chain to one of them. No scheme may have a root of another.
+	PAResRoots rootFile `yaml:"pares_roots" as:"roots" need:"yes"`
+	// Whether SHA-1 may be used in the signature of a PARes and of its certificates. Every real issuer of 3-D Secure 1 needs it.
+	AllowSHA1 bool `yaml:"allow_sha1" as:"switch" default:"false"`
+	// The shortest RSA key in the chain of a PARes. Less than 2048 is for laboratories and old chains.
+	MinKeyBits int `yaml:"min_key_bits" as:"count" in:"1024..4096" default:"2048"`
+	// When the certificates of a PARes, the root included, must be valid: when it comes, or when the issuer says that it was signed. The second is for laboratories and old chains.
+	VerifyAt string `yaml:"verify_at" as:"word" in:"now signing_time" default:"now"`
+	// Who asks for the card ranges that take part, once a day: cards outside them are answered with N at once. Unset, the directory server is asked for each card.
+	CardRanges *struct {
+		// Acquirer BIN that the directory server knows, 1 to 11 digits.
+		AcquirerBIN string `yaml:"acquirer_bin" as:"text" in:"1..11" need:"yes"`
+		// Merchant id that the directory server knows.
+		MerchantID string `yaml:"merchant_id" as:"text" in:"1..24" need:"yes"`
+	} `yaml:"card_ranges"`
+}
+
 // keyPair is a certificate with its key, both files in PEM form.
 type keyPair struct {
 	// File of the certificate, followed by those between it and the root.
@@ -181,6 +214,12 @@ type caFile struct {
 	Pool *x509.CertPool // filled by loadFiles
 }
 
+// rootFile is a file of root certificates of signatures, in PEM form.
+type rootFile struct {
+	File  string
+	Roots []*xmldsig.Root // filled by loadFiles
+}
+
 // rate is how many of something may happen in some time.
 type rate struct {
 	Count int
@@ -189,6 +228,3 @@ type rate struct {
 
 // PerSecond is the rate for those who count in seconds.
 func (r rate) PerSecond() float64 { return float64(r.Count) / r.Per.Seconds() }
-
-// refused is a key that is known and may not be set, with the reason in its tag.
-type refused struct{}

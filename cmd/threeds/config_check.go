@@ -39,6 +39,7 @@ func (l *loader) relations() {
 			twice[v] = true
 		}
 	}
+	l.relationsV1()
 	l.referenceNumbers()
 }
 
@@ -102,6 +103,7 @@ func (l *loader) loadFiles(now time.Time) {
 			l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
 		}
 	}
+	l.filesV1(now)
 }
 
 // soon is how long before its end a certificate is worth a warning.
@@ -229,11 +231,6 @@ func (l *loader) warn() {
 		}
 	}
 	results("results.url", c.Results.URL)
-	for i, m := range c.Merchants {
-		if m.SchemeRules != "" && m.SchemeRules != "off" {
-			warn(fmt.Sprintf("merchants[%d].scheme_rules", i), "has no effect in this release")
-		}
-	}
 	for i, d := range c.Directories {
 		at := fmt.Sprintf("directories[%d]", i)
 		if len(d.ClientNames) == 0 {
@@ -246,6 +243,7 @@ func (l *loader) warn() {
 			results(at+".results.url", d.Results.URL)
 		}
 	}
+	l.warnV1()
 }
 
 // loopback says whether only this machine can reach the address.

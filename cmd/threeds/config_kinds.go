@@ -33,6 +33,8 @@ var kinds = map[string]kind{
 	"host":     {"host name", readHost},
 	"file":     {"file, relative to this one", readFile},
 	"ca":       {"file, relative to this one", readCA},
+	"roots":    {"file, relative to this one", readRoots},
+	"switch":   {"`true` or `false`", readSwitch},
 	"store":    {"file: and a directory", readStore},
 	"duration": {"duration such as 300s, 20m, 4h", readDuration},
 	"rate":     {"rate such as 500/s, 30/m", readRate},
@@ -144,6 +146,21 @@ func readCA(s, allowed, dir string) (any, error) {
 		return nil, err
 	}
 	return caFile{File: path.(string)}, nil
+}
+
+func readRoots(s, allowed, dir string) (any, error) {
+	path, err := readFile(s, allowed, dir)
+	if err != nil {
+		return nil, err
+	}
+	return rootFile{File: path.(string)}, nil
+}
+
+func readSwitch(s, _, _ string) (any, error) {
+	if s != "true" && s != "false" {
+		return nil, errors.New("not a switch (allowed: true, false)")
+	}
+	return s == "true", nil
 }
 
 // readStore takes file:DIR and gives the directory.

@@ -231,12 +231,6 @@ func (l *loader) field(n ast.Node, v reflect.Value, tag reflect.StructTag, path 
 	if n != nil && n.Type() == ast.NullType {
 		n = nil
 	}
-	if _, ok := v.Interface().(refused); ok {
-		if n != nil {
-			l.fault(path, "%s", tag.Get("in"))
-		}
-		return
-	}
 	if n == nil && tag.Get("need") != "" {
 		l.fault(path, "missing%s", allowed(tag))
 		return

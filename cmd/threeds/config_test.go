@@ -5,6 +5,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -116,6 +117,14 @@ func TestConfigValues(t *testing.T) {
 		{"directories[0].refresh", c.Directories[0].Refresh, 4 * time.Hour},
 		{"directories[0].client_cert", len(c.Directories[0].ClientCert.Certificate.Certificate), 1},
 		{"directories[0].results.url", c.Directories[0].Results.URL, "https://visa.acquirer.example/results"},
+		{"v1[0].allow_sha1", c.V1[0].AllowSHA1, true},
+		{"v1[0].min_key_bits", c.V1[0].MinKeyBits, 1024},
+		{"v1[0].verify_at", c.V1[0].VerifyAt, "signing_time"},
+		{"v1[0].card_ranges", c.V1[0].CardRanges.AcquirerBIN, "400551"},
+		{"v1[0].pares_roots", len(c.V1[0].PAResRoots.Roots), 1},
+		{"v1[1].allow_sha1 (default)", c.V1[1].AllowSHA1, false},
+		{"v1[1].min_key_bits (default)", c.V1[1].MinKeyBits, 2048},
+		{"v1[1].verify_at (default)", c.V1[1].VerifyAt, "now"},
 	} {
 		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", tt.key, diff)
@@ -185,6 +194,8 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	newCert(t, files, "client", ca, noon.Add(year), x509.ExtKeyUsageClientAuth)
 	newCert(t, files, "expired", ca, noon.Add(-time.Hour), x509.ExtKeyUsageServerAuth)
 	newCert(t, files, "ending", ca, noon.Add(time.Hour), x509.ExtKeyUsageServerAuth)
+	newRoot(t, files, "root", noon.Add(year))
+	newRoot(t, files, "oldroot", noon.Add(-time.Hour))
 	files["nothing.pem"] = []byte("nothing of the kind\n")
 	files["torn.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("torn")})
 	return files
@@ -223,6 +234,24 @@ func newCert(t *testing.T, files map[string][]byte, name string, ca *signer, end
 	files[name+".pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	files[name+".key"] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 	return &signer{c, key}
+}
+
+// newRoot makes NAME.pem, the root of PARes signatures.
+func newRoot(t *testing.T, files map[string][]byte, name string, end time.Time) {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: noon.Add(-365 * 24 * time.Hour), NotAfter: end, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files[name+".pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // TestSecretsAreNotQuoted puts a key where its path belongs.

@@ -76,9 +76,10 @@ type victim struct {
 func newVictim(t *testing.T, ca *authority, p *peer, env ...string) *victim {
 	t.Helper()
 	dir := t.TempDir()
+	free := freeAddresses(t, 3)
 	v := &victim{
 		t: t, config: filepath.Join(dir, "threeds.yaml"), env: env, log: filepath.Join(dir, "log"),
-		api: freeAddress(t), results: freeAddress(t), ready: freeAddress(t),
+		api: free[0], results: free[1], ready: free[2],
 	}
 	resultsCert, resultsKey := ca.write(dir, ca.issue("results.example"), "results")
 	clientCert, clientKey := ca.write(dir, ca.issue("3dss.example"), "client")
@@ -117,12 +118,23 @@ directories:
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	return freeAddresses(t, 1)[0]
+}
+
+// freeAddresses are different from each other: a port that was let go is given
+// out again at once.
+func freeAddresses(t *testing.T, n int) []string {
+	t.Helper()
+	var free []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		free = append(free, l.Addr().String())
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return free
 }
 
 // start runs the process and waits until it is ready.

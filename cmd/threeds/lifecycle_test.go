@@ -78,10 +78,9 @@ func spawnSite(t *testing.T, ca *authority, ds *wire, p plan) (*site, *process) 
 	dir := t.TempDir()
 	s := &site{world: &world{t: t}, ds: ds, ca: ca, config: filepath.Join(dir, "threeds.yaml")}
 	text := s.yaml(dir, p)
-	var addresses []string
-	for strings.Contains(text, "127.0.0.1:0") {
-		addresses = append(addresses, freeAddress(t))
-		text = strings.Replace(text, "127.0.0.1:0", addresses[len(addresses)-1], 1)
+	addresses := freeAddresses(t, strings.Count(text, "127.0.0.1:0"))
+	for _, address := range addresses {
+		text = strings.Replace(text, "127.0.0.1:0", address, 1)
 	}
 	write(t, s.config, []byte(text))
 	s.API, s.results, s.console = "http://"+addresses[0], "https://"+addresses[1]+"/results", "http://"+addresses[2]

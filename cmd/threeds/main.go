@@ -38,8 +38,9 @@ const usage = `Usage:
         say how two generations differ: numbers, or "held" for the one held back
     threeds ranges export SCHEME [--generation N] [--config FILE]
         print all ranges as CSV
-    threeds ranges import SCHEME PRES [--config FILE]
-        use the complete set in the file PRES, a PRes, as it is or gzipped (- is standard input)
+    threeds ranges import SCHEME FILE [--config FILE]
+        use the complete set in a file: a PRes, or a card range file of 2.3.1, as it is or
+        gzipped (- is standard input)
     threeds ranges refresh SCHEME [--config FILE]
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]

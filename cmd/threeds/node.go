@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
@@ -36,6 +37,8 @@ type nodeConfig struct {
 	Peers     []directory.Peer
 	Engine    []auth.Directory
 	Clients   []results.Client
+	V1Peers   []directory.V1Peer // of 3-D Secure 1.0.2, may be none
+	V1        []mpi.Directory    // the same, as the engine wants them
 	Timeouts  auth.Timeouts
 	Shutdown  time.Duration // for what is in flight when the process is to end
 	LeaseTime time.Duration // of the refresher; 0: its own
@@ -66,6 +69,8 @@ type node struct {
 	book    *account.Book
 	client  *directory.Client
 	engine  *auth.Engine
+	v1      *directory.V1Client
+	mpi     *mpi.Engine
 	console *console.Handler
 	servers []*http.Server // of requestors and directory servers
 	health  *http.Server   // of operators; nil: none
@@ -91,6 +96,10 @@ func newNode(cfg nodeConfig) (*node, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	n.v1, err = directory.NewV1(cfg.V1Peers, cfg.Log, v1Hooks(metrics))
+	if err != nil {
+		return nil, errors.Join(err, n.client.Close(), db.Close())
+	}
 	n.client.LeaseTime = cfg.LeaseTime
 	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
 	n.engine = &auth.Engine{
@@ -102,28 +111,44 @@ func newNode(cfg nodeConfig) (*node, error) {
 	if cfg.Cards != nil {
 		n.engine.Cards = cfg.Cards(cards)
 	}
+	n.mpi = &mpi.Engine{
+		Directories: cfg.V1, Client: n.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
+		Log: cfg.Log, Now: time.Now, Observer: metrics,
+	}
 	n.console = &console.Handler{Metrics: metrics.Handler(), Conditions: conditions(n.db, cards)}
 	return n, nil
 }
 
 // abandon closes a node that was never run.
 func (n *node) abandon() error {
-	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.client.Close(), n.db.Close())
+	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.client.Close(), n.v1.Close(), n.db.Close())
 }
 
 // hooks counts what happens at the directories.
 func hooks(m *obs.Metrics) directory.Hooks {
 	return directory.Hooks{
 		Exchanged: func(scheme string, t message.Type, _ time.Duration, err error) {
-			outcome := "ok"
-			if bad, ok := errors.AsType[*directory.Error](err); ok {
-				outcome = bad.Kind.String()
-			}
-			m.Request(scheme, t.String(), outcome)
+			m.Request(scheme, t.String(), exchanged(err))
 		},
 		Refreshed: m.Ranges,
 		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
 	}
+}
+
+// v1Hooks is hooks for those of 3-D Secure 1.0.2.
+func v1Hooks(m *obs.Metrics) directory.V1Hooks {
+	return directory.V1Hooks{
+		Exchanged: func(scheme, message string, _ time.Duration, err error) { m.Request(scheme, message, exchanged(err)) },
+		Dropped:   func(scheme string) { m.Request(scheme, "Error", "dropped") },
+	}
+}
+
+// exchanged is the outcome of an exchange, in a word.
+func exchanged(err error) string {
+	if bad, ok := errors.AsType[*directory.Error](err); ok {
+		return bad.Kind.String()
+	}
+	return "ok"
 }
 
 // conditions are what readiness depends on.
@@ -168,6 +193,10 @@ func (n *node) run(ctx context.Context) error {
 	n.listen(group)
 	group.Go(func() error { return ended(n.book.Run(failed)) })
 	group.Go(func() error { return ended(n.client.Run(failed)) })
+	group.Go(func() error {
+		n.mpi.Run(failed)
+		return nil
+	})
 	group.Go(func() error { return n.sweep(failed) })
 	select {
 	case <-ctx.Done():
@@ -176,13 +205,13 @@ func (n *node) run(ctx context.Context) error {
 	n.cfg.Log.Info("stopping", "within", n.cfg.Shutdown)
 	err := n.drain()
 	stop()
-	return errors.Join(group.Wait(), err, n.client.Close(), n.db.Close())
+	return errors.Join(group.Wait(), err, n.client.Close(), n.v1.Close(), n.db.Close())
 }
 
 // listen starts the servers.
 func (n *node) listen(group *errgroup.Group) {
 	handler := &api.Handler{
-		Engine: n.engine, Keys: n.book, Limits: api.NewLimiter(n.cfg.Limits.PerKey),
+		Engine: n.engine, MPI: n.mpi, Keys: n.book, Limits: api.NewLimiter(n.cfg.Limits.PerKey),
 		MaxInFlight: n.cfg.Limits.InFlight, AuthBody: n.cfg.Limits.AuthBody, Body: n.cfg.Limits.Body, Log: n.cfg.Log,
 	}
 	trust := &results.Trust{Clients: n.cfg.Clients, Now: time.Now}
@@ -198,12 +227,20 @@ func (n *node) listen(group *errgroup.Group) {
 		return s
 	}
 	n.servers = []*http.Server{
-		serve(api.Server(handler, n.cfg.Timeouts.Authentication, n.cfg.Log), n.cfg.API),
+		serve(api.Server(handler, n.slowest(), n.cfg.Log), n.cfg.API),
 		serve(received, tls.NewListener(n.cfg.Results, trust.TLS(n.cfg.Certs...))),
 	}
 	if n.cfg.Console != nil {
 		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), n.cfg.Console)
 	}
+}
+
+// slowest is how long a request of the API may take.
+func (n *node) slowest() time.Duration {
+	if len(n.cfg.V1) > 0 {
+		return max(n.cfg.Timeouts.Authentication, mpi.Longest)
+	}
+	return n.cfg.Timeouts.Authentication
 }
 
 // drain stops accepting and waits for what has been accepted. The console

@@ -195,7 +195,7 @@ func (p *peer) pres(preq object) object {
 				"ranges": []object{{"start": "4000000000000000", "end": "4000009999999999"}},
 				"acsProtocolVersions": []object{
 					{"version": "2.1.0", "acsInfoInd": []string{"01"}}, {"version": "2.2.0", "acsInfoInd": []string{"01"}},
-					{"version": "2.3.1", "acsInfoInd": []string{"01"}},
+					{"version": "2.3.1", "acsInfoInd": []string{"01", "07"}},
 				},
 			}},
 		})

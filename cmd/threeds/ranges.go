@@ -135,12 +135,12 @@ func (s *rangeStore) inUse(ctx context.Context, scheme string, complain io.Write
 }
 
 // heldWord stands for the generation that is held back where a number of one is
-// expected. It is kept as a scheme of its own: see package directory.
+// expected.
 const heldWord = "held"
 
 // generation reads one generation of a scheme; that of number 0 is empty.
 func (s *rangeStore) generation(ctx context.Context, scheme, word string) (*ranges.Generation, error) {
-	name, number := scheme, int64(0)
+	open, number := directory.OpenGeneration, int64(0)
 	if word != heldWord {
 		if number, _ = strconv.ParseInt(word, 10, 64); number == 0 { // generationWord has checked it
 			return &ranges.Generation{}, nil
@@ -157,9 +157,9 @@ func (s *rangeStore) generation(ctx context.Context, scheme, word string) (*rang
 		if standing.Held == 0 {
 			return nil, fmt.Errorf("nothing of %s is held back", scheme)
 		}
-		name, number = scheme+"/"+heldWord, standing.Held
+		open, number = directory.OpenHeld, standing.Held
 	}
-	g, err := directory.OpenGeneration(ctx, s, name, number)
+	g, err := open(ctx, s, scheme, number)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, fmt.Errorf("%s has no generation %s%s", scheme, word, s.kept(ctx, scheme))
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,12 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// rangesImport makes a PRes from disk the newest generation of a scheme.
+// rangesImport makes a PRes from disk, or a file of card ranges, the newest
+// generation of a scheme.
 func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("ranges import", flag.ContinueOnError)
 	file := configFlag(fs)
-	rest, err := oneScheme(fs, args, "PRES")
+	rest, err := oneScheme(fs, args, "FILE")
 	if err != nil {
 		return err
 	}
@@ -31,7 +33,11 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if err != nil {
 			return err
 		}
-		g, err := readPRes(ctx, rest[1], d, stdin, stderr)
+		used, _, err := s.inUse(ctx, d.Scheme, stderr)
+		if err != nil {
+			return err
+		}
+		g, err := readSet(ctx, rest[1], d, used, stdin, stderr)
 		if err != nil {
 			return err
 		}
@@ -60,9 +66,11 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 	})
 }
 
-// readPRes makes a generation of the PRes in a file, with the checks that one
-// from the directory server has to pass.
-func readPRes(ctx context.Context, name string, d directoryConfig, stdin io.Reader, stderr io.Writer) (*ranges.Generation, error) {
+// readSet makes a generation of a PRes in a file, or of a file of card ranges as
+// directory servers let it be fetched, with the checks that one from the
+// directory server has to pass. What such a file leaves to the PRes is that of
+// the generation in use.
+func readSet(ctx context.Context, name string, d directoryConfig, used *ranges.Generation, stdin io.Reader, stderr io.Writer) (*ranges.Generation, error) {
 	raw := stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -76,10 +84,13 @@ func readPRes(ctx context.Context, name string, d directoryConfig, stdin io.Read
 	}
 	p := newProgress(stderr, name, raw)
 	in := &presReader{ctx: ctx, raw: raw, progress: p}
-	response, problems, err := ranges.ReadPRes(in, ranges.Options{Context: message.Context{Versions: d.versions()}})
+	response, problems, err := ranges.ReadSet(in, besideFile(d, used), ranges.Options{Context: message.Context{Versions: d.versions()}})
 	p.end()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if head := response.Head; !head.Has("messageType") && !head.Has("messageVersion") && !slices.Contains(d.versions(), message.V231) {
+		return nil, fmt.Errorf("%s: is no PRes, so a card range file of 2.3.1, and the directory is not configured for that version", name)
 	}
 	if len(problems) == 0 {
 		switch response.Kind {
@@ -101,6 +112,15 @@ func readPRes(ctx context.Context, name string, d directoryConfig, stdin io.Read
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
 	}
 	return nil, fmt.Errorf("%s: %s", name, count(len(problems), "fault"))
+}
+
+// besideFile is what there would be in a PRes that names a file.
+func besideFile(d directoryConfig, used *ranges.Generation) *ranges.Response {
+	if used != nil {
+		return &ranges.Response{Version: message.V231, DS: used.DS, DSURLs: used.DSURLs}
+	}
+	versions := slices.Sorted(slices.Values(d.Versions))
+	return &ranges.Response{Version: message.V231, DS: ranges.DS{Start: versions[0], End: versions[len(versions)-1], Versions: versions}}
 }
 
 // A presReader reads a PRes that may be compressed, and can begin again.

@@ -39,8 +39,8 @@ var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the
 // PRes in FILE as the next generation; without one FILE is -. GENERATION is
 // "held", or "damaged" for one that cannot be read, or anything else. Then come
-// members of the Standing: age, next and asked are durations around now, fault
-// is a text.
+// members of the Standing: age, next, earliest and asked are durations around
+// now, fault is a text.
 func seed(ts *testscript.TestScript, _ bool, args []string) {
 	scheme, word, file := args[0], args[1], args[2]
 	ctx := context.Background()
@@ -67,6 +67,8 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 			standing.Asked = now.Add(-d)
 		case "next":
 			standing.Next = now.Add(d)
+		case "earliest":
+			standing.Earliest = now.Add(d)
 		case "fault":
 			standing.Fault, standing.FaultAt = value, now.Add(-2*time.Minute)
 		}
@@ -116,14 +118,19 @@ func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *
 	ts.Check(db.PutSnapshot(context.Background(), s, lease, &content, 3))
 }
 
-// pres FILE RANGES VERSION SEED writes a PRes of some size.
+// pres FILE RANGES VERSION SEED writes a PRes of some size, or with the version
+// "file" a card range file.
 func writePRes(ts *testscript.TestScript, _ bool, args []string) {
 	var n, seed int
 	_, err := fmt.Sscan(args[1]+" "+args[3], &n, &seed)
 	ts.Check(err)
 	f, err := os.Create(ts.MkAbs(args[0]))
 	ts.Check(err)
-	ts.Check(rangestest.Set{Ranges: n, Seed: uint64(seed)}.Write(f, rangestest.PRes{Version: args[2], Serial: "s" + args[3]}))
+	pres := rangestest.PRes{Version: args[2], Serial: "s" + args[3]}
+	if args[2] == "file" {
+		pres.Version, pres.File = "2.3.1", true
+	}
+	ts.Check(rangestest.Set{Ranges: n, Seed: uint64(seed)}.Write(f, pres))
 	ts.Check(f.Close())
 }
 
@@ -253,7 +260,7 @@ func TestPresReader(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pres")
 			write(t, file, data)
 			var log strings.Builder
-			g, err := readPRes(t.Context(), file, d, nil, &log)
+			g, err := readSet(t.Context(), file, d, nil, nil, &log)
 			if err != nil {
 				t.Fatal(err, log.String())
 			}
@@ -270,7 +277,7 @@ func TestPresReader(t *testing.T) {
 		cancel()
 		file := filepath.Join(t.TempDir(), "pres")
 		write(t, file, []byte(old))
-		if _, err := readPRes(ctx, file, d, nil, io.Discard); !errors.Is(err, context.Canceled) {
+		if _, err := readSet(ctx, file, d, nil, nil, io.Discard); !errors.Is(err, context.Canceled) {
 			t.Errorf("err = %v", err)
 		}
 	})

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -26,9 +25,6 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 			return err
 		}
 		at := standing.Earliest
-		if at.IsZero() { // of a node that ended while it asked
-			at = standing.Asked.Add(cmp.Or(d.MinRefresh, directory.Floor))
-		}
 		if standing.Next.Before(at) { // a retry may come before
 			at = standing.Next
 		}

@@ -61,7 +61,7 @@ func TestCardsOutside(t *testing.T) {
 			}
 		}
 	})
-	t.Run("not enrolled", func(t *testing.T) {
+	t.Run("PR-27 not enrolled", func(t *testing.T) {
 		(&world{sandbox.ready, t}).refused("/preauth", object{"acctNumber": "9000100111111111"}, expected{code: "305", description: "Unknown BIN"})
 	})
 }

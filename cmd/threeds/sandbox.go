@@ -20,10 +20,12 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
@@ -142,6 +144,9 @@ func (p *playground) config(ctx context.Context, listen string) (*nodeConfig, er
 	for i, d := range p.peer.Directories() {
 		cfg.addSandbox(i, d)
 	}
+	for _, d := range p.peer.V1Directories() {
+		cfg.addSandboxV1(d)
+	}
 	return cfg, nil
 }
 
@@ -161,6 +166,26 @@ func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(d.ClientCAPEM)
 	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: pool, Names: []string{d.ClientName}})
+}
+
+// addSandboxV1 is addV1 for a directory server of the sandbox. The keys of its
+// issuers are made when they first sign, so the roots are asked for late.
+func (cfg *nodeConfig) addSandboxV1(d sandbox.V1Directory) {
+	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
+		Scheme: d.Scheme, URL: d.URL, TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+	})
+	cfg.V1 = append(cfg.V1, mpi.Directory{Scheme: d.Scheme, Policy: func() xmldsig.Policy {
+		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
+		for _, cert := range d.RootsSoFar() {
+			root, err := xmldsig.NewRoot(cert.Raw, false)
+			if err != nil {
+				cfg.Log.Error("root of the sandbox not read", "scheme", d.Scheme, "err", err)
+				continue
+			}
+			policy.Roots = append(policy.Roots, root)
+		}
+		return policy
+	}})
 }
 
 // sandboxRefNumber has the form of the numbers that EMVCo gives.

@@ -17,8 +17,10 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -91,6 +93,9 @@ func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
 	for _, d := range c.Directories {
 		cfg.add(d, c)
 	}
+	for _, d := range c.V1 {
+		cfg.addV1(d)
+	}
 	return cfg, nil
 }
 
@@ -141,8 +146,26 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
+		CriticalExtensions: d.CriticalExtensions,
 	})
 	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames})
+}
+
+// addV1 puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
+// its users want.
+func (cfg *nodeConfig) addV1(d v1Config) {
+	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
+		Scheme: d.Scheme, URL: d.DirectoryURL, Fallback: d.FallbackURL,
+		TLS: &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+	})
+	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
+	v1 := mpi.Directory{
+		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy }, SigningTime: d.VerifyAt == "signing_time",
+	}
+	if r := d.CardRanges; r != nil {
+		v1.CardRanges = &mpi.Asker{AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}
+	}
+	cfg.V1 = append(cfg.V1, v1)
 }
 
 // versions are those to use with a directory, in order.

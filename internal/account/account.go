@@ -31,7 +31,9 @@ type Merchant struct {
 	RequestorName   string
 	AcquirerCountry string // ISO 3166-1, three digits
 
-	// SchemeRules says what to do when a scheme's own rule is broken.
+	// SchemeRules says what is done when a request lacks what its scheme asks
+	// for beyond the protocol: "off" nothing, "enforce" an Erro. Everything
+	// else, "warn" among it, is a record and a log line.
 	SchemeRules string
 
 	// PerDirectory has the forms of id and name that one scheme's directory

@@ -1,6 +1,6 @@
 // Package api is the listener for requestors: POST /preauth, /auth and
-// /postauth. It knows HTTP and the wire form of answers, and nothing of the
-// protocol behind them.
+// /postauth, and /enrolled and /check of 3-D Secure 1.0.2. It knows HTTP and the
+// wire form of answers, and nothing of the protocols behind them.
 package api
 
 import (
@@ -45,6 +45,7 @@ type Keeper interface {
 // A Handler is the API. Set its fields before use.
 type Handler struct {
 	Engine      Engine
+	MPI         MPI // of /enrolled and /check; without it they fail
 	Keys        Keeper
 	Limits      *Limiter // per key; nil: none
 	MaxInFlight int64    // requests at once, all operations together; 0: no bound
@@ -55,7 +56,7 @@ type Handler struct {
 	inFlight atomic.Int64
 }
 
-// operation is one of the three.
+// operation is one of the three of 3-D Secure 2.
 type operation struct {
 	limit func(h *Handler) int64
 	call  func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error)
@@ -97,12 +98,22 @@ func (s *scratch) release() {
 func (h *Handler) body() int64     { return cmp.Or(h.Body, maxBody) }
 func (h *Handler) authBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 
-// ServeHTTP checks the key before anything else (G2), then path, method and
-// body, and answers. It is the only place that turns errors into answers.
+// ServeHTTP answers a request of either protocol.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recover(w, r)
+	w.Header()["Cache-Control"] = noStore
+	if legacy[r.URL.Path] != nil {
+		h.serveMPI(w, r)
+		return
+	}
+	h.serveV2(w, r)
+}
+
+// serveV2 checks the key before anything else (G2), then path, method and body,
+// and answers. With unread and finish it is the only place that turns errors
+// into Erros.
+func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	header["Cache-Control"] = noStore
 	key := r.Header.Get("Apikey")
 	acc, err := h.Keys.Authenticate(r.Context(), key)
 	switch {
@@ -157,10 +168,19 @@ func (h *Handler) admit(w http.ResponseWriter, key string) bool {
 		h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
 		return false
 	}
-	if n := h.inFlight.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
-		h.inFlight.Add(-1)
+	if !h.enter() {
 		w.Header().Set("Retry-After", "1")
 		h.answer(w, http.StatusServiceUnavailable, own(message.TransientFailure, "The server is overloaded"))
+		return false
+	}
+	return true
+}
+
+// enter counts a request in, unless there are too many; whoever is in leaves by
+// counting inFlight down.
+func (h *Handler) enter() bool {
+	if n := h.inFlight.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
+		h.inFlight.Add(-1)
 		return false
 	}
 	return true
@@ -223,6 +243,10 @@ func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
 		panic(v)
 	}
 	h.Log.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "stack", stack())
+	if legacy[r.URL.Path] != nil {
+		h.deny(w, internal)
+		return
+	}
 	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
 }
 

@@ -30,6 +30,8 @@ type authentication struct {
 	info    *ranges.Info
 	areq    *message.Message // from when it has left on, its facts alone
 	changes []string
+
+	findings []string // what the scheme asks for and the request lacks, and is not refused for
 }
 
 // Authenticate passes an AReq to the card's directory server and returns the
@@ -76,10 +78,14 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err := a.admit(); err != nil {
 		return nil, err
 	}
+	if err := a.further(ctx); err != nil {
+		return nil, err
+	}
 	rec, err := a.claim(ctx)
 	if err != nil {
 		return nil, err
 	}
+	a.tellFindings(ctx)
 	return a.exchange(ctx, rec)
 }
 
@@ -117,7 +123,11 @@ func (a *authentication) locate() {
 func (a *authentication) build() error {
 	a.complete()
 	c := message.Context{Loopback: a.Loopback}
+	if a.peer != nil {
+		c.KnownExtension = a.peer.context(c).KnownExtension
+	}
 	areq, found := a.req.Build(c)
+	found = append(found, a.rules(areq)...)
 	if a.version < message.V220 && a.req.Text("deviceChannel") == "03" && a.req.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).
 		found = append(found, message.Problem{Code: message.Format, Path: "messageCategory"})
@@ -173,6 +183,7 @@ func (a *authentication) complete() {
 	for _, change := range req.Normalise() {
 		a.changes = append(a.changes, string(change.Path)+": "+change.What)
 	}
+	a.offerSPC()
 	if a.info != nil && req.Text("deviceChannel") == "02" && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(a.info, a.version.String()); acs != nil && acs.MethodURL == "" {
 			req.Set("threeDSCompInd", "U")
@@ -220,7 +231,7 @@ func versions(vs []message.Version) string {
 func (a *authentication) claim(ctx context.Context) (*record, error) {
 	rec := &record{
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
-		AReq: a.areq.Facts(), Changes: a.changes,
+		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: a.changes, Findings: a.findings,
 	}
 	t := store.Txn{
 		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,

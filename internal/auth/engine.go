@@ -60,6 +60,16 @@ type Directory struct {
 	RequestorName string
 	ResultsURL    string // threeDSServerURL in its AReqs
 	Informational bool   // accepts transStatus I whatever was asked for
+
+	// CriticalExtensions are the ids of those that the requestors understand.
+	CriticalExtensions []string
+}
+
+// context adds to c what messages of the directory are checked against.
+func (d *Directory) context(c message.Context) message.Context {
+	c.Versions, c.Informational = d.Versions, d.Informational
+	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
+	return c
 }
 
 // Server is what the 3DS Server says of itself.
@@ -82,11 +92,13 @@ type Timeouts struct {
 // ACS and half a minute for the way (EMV 3DS 2.3.1, Req 346; kept for 2.2.0).
 const decoupledGrace = time.Hour + 30*time.Second
 
-// An Observer is told how operations end; its methods must not block.
+// An Observer is told how operations end, and what requests lack; its methods must not block.
 type Observer interface {
-	// Operation is one of preauth, auth, postauth, rreq; outcome is a
+	// Operation is one of preauth, auth, postauth, rreq, oreq; outcome is a
 	// transStatus, an error code, or "ok".
 	Observe(operation, scheme, outcome string, took time.Duration)
+	// Finding is one place where a request lacks what its scheme asks for.
+	Finding(scheme, element, rule string)
 }
 
 // An Engine does the work. Set all fields but the optional ones before use; it

@@ -58,8 +58,7 @@ func (a *authentication) judge(body []byte, err error, rec *record, gone bool) (
 	case !known && ares.Has("messageType"):
 		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
-	c.Versions, c.Informational = a.peer.Versions, a.peer.Informational
-	if found := ares.Check(c); len(found) > 0 {
+	if found := ares.Check(a.peer.context(c)); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
 		return nil, a.refuse(ares, code, detail, "ARes")
 	}
@@ -80,11 +79,16 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 	rec.ARes = ares.Facts()
 	rec.Decoupled = status == "D"
 	rec.Undelivered = gone
+	if err := a.rememberSPC(status, ares, rec); err != nil {
+		a.Log.Error("first leg not stored", "threeDSServerTransID", a.id, "err", err)
+		return nil, unreachable(a.version, a.id)
+	}
 	err := a.commit(next, rec, keep)
 	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
 		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", a.changes,
 		"took", a.Now().Sub(a.start))
+	a.explain(a.id, a.peer.Scheme, ares)
 	if err != nil {
 		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)
 		if next == Challenge {

@@ -131,3 +131,16 @@ func TestErroNamesKeptIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestPR28BeforeTheFirstAnswer: until any directory was asked for its ranges,
+// nobody can say that a card is not enrolled. The protocol would let us send an
+// AReq without ranges; we ask the requestor to come again, within seconds.
+func TestPR28BeforeTheFirstAnswer(t *testing.T) {
+	w := newWorld()
+	w.tried, w.hits = false, nil
+	e := w.engine(0)
+	_, err := e.Preauth(shop, object{"acctNumber": "4000000000000002"}.json(), nil)
+	if bad, ok := errors.AsType[message.Error](err); !ok || bad.Code != message.TransientFailure {
+		t.Errorf("/preauth: %v, want %v", err, message.TransientFailure)
+	}
+}

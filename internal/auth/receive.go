@@ -14,9 +14,9 @@ import (
 
 // A Receipt is the answer to what a directory server posted.
 type Receipt struct {
-	Body          []byte // RRes or Erro; empty when an Erro was received
-	ServerTransID string // of the RRes, for X-Response-ID
-	DSTransID     string // of the RReq, for X-Request-ID
+	Body          []byte // RRes, ORes or Erro; empty when an Erro was received, or an OReq before the last
+	ServerTransID string // of the RRes or ORes, for X-Response-ID
+	DSTransID     string // of the request, for X-Request-ID
 	Version       message.Version
 }
 
@@ -31,14 +31,20 @@ type receipt struct {
 	facts   message.Context // of the transaction, as far as they are known
 }
 
-// Receive takes an RReq, or an Erro, that one of the given schemes' directory
-// servers posted. The result is committed before the RRes is returned. Every
+// Receive takes an RReq, an OReq or an Erro that one of the given schemes'
+// directory servers posted. The result is committed before the RRes is returned. Every
 // fault is answered with an Erro in the Receipt; there is no error.
 func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Receipt {
 	start := e.Now()
 	r := &receipt{Engine: e, schemes: schemes, version: message.V231}
 	got, kind := r.run(ctx, body)
-	e.observe("rreq", r.txn.Scheme, kind, start)
+	operation := "rreq"
+	if r.msg != nil {
+		if t, known := r.msg.Type(); known && t == message.OReq {
+			operation = "oreq"
+		}
+	}
+	e.observe(operation, r.txn.Scheme, kind, start)
 	return got
 }
 
@@ -56,6 +62,10 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	case known && kind == message.Erro:
 		r.giveUp(ctx)
 		return Receipt{Version: r.version}, "erro"
+	case known && kind == message.OReq && kind.In(r.version):
+		return r.operate(ctx)
+	case known && !kind.In(r.version):
+		return r.refuse(message.InvalidMessage, "Invalid Message Type", "")
 	case known && kind != message.RReq:
 		return r.refuse(message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
 	case !known && m.Has("messageType"):
@@ -106,7 +116,7 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	}
 	c := r.facts
 	if peer, ok := r.peer(r.txn.Scheme); ok {
-		c.Versions = peer.Versions
+		c = peer.context(c)
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
@@ -117,6 +127,12 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	}
 	if code, detail := r.standing(r.txn.State); code != 0 {
 		return r.refuse(code, detail, "RReq")
+	}
+	if r.msg.Text("transStatus") == "D" {
+		if err := r.remember(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
+			r.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", r.txn.ID, "err", err)
+			return r.refuse(message.TransientFailure, "The server could not store the result", "RReq")
+		}
 	}
 	state, err := r.commit(ctx)
 	switch {
@@ -191,6 +207,7 @@ func (r *receipt) accept() (Receipt, string) {
 	}
 	r.Log.Info("result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
 		"transStatus", m.Text("transStatus"), "resultsStatus", status)
+	r.explain(r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.Compose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,

@@ -11,18 +11,21 @@ import (
 
 // A record is what a transaction keeps beside its state. It is sealed before
 // the store sees it. It never holds a card number: of the AReq only the facts
-// that later messages are checked against are kept.
+// that later messages are checked against are kept, and where a further leg may
+// follow the purchase, with a digest of the card.
 type record struct {
-	Version string // of the transaction
-	Sent    int64  // when the AReq was about to leave, Unix milliseconds
-	AReq    []byte // facts of the request, JSON
-	ARes    []byte `json:",omitempty"` // facts of the answer
-	RReq    []byte `json:",omitempty"` // the result, byte for byte as it came
-	Erro    []byte `json:",omitempty"` // of the DS, which gave the transaction up
+	Version  string    // of the transaction
+	Sent     int64     // when the AReq was about to leave, Unix milliseconds
+	AReq     []byte    // facts of the request, JSON
+	Purchase *purchase `json:",omitempty"` // when a further leg may follow
+	ARes     []byte    `json:",omitempty"` // facts of the answer
+	RReq     []byte    `json:",omitempty"` // the result, byte for byte as it came
+	Erro     []byte    `json:",omitempty"` // of the DS, which gave the transaction up
 
 	Decoupled   bool     `json:",omitempty"` // the ARes said D
 	Undelivered bool     `json:",omitempty"` // the requestor had gone when the ARes came
 	Changes     []string `json:",omitempty"` // what was normalised in the request
+	Findings    []string `json:",omitempty"` // what the scheme asks for and the request lacked
 }
 
 // seal puts r into t.

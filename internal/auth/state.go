@@ -20,6 +20,9 @@ const (
 	Result    store.State = "result"    // RReq committed
 )
 
+// Beside transactions the engine keeps two kinds of rows that have no life of
+// their own: Leg and Operations.
+
 // arrows is the whole life of a transaction (invariant I4). What is not in it
 // cannot happen; the states without a row never change.
 var arrows = map[store.State][]store.State{

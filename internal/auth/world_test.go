@@ -283,11 +283,7 @@ func rreq(areq object, status string, n int) object {
 // preauth returns a fresh id for the card.
 func preauth(t testing.TB, e *auth.Engine, acc *account.Account) string {
 	t.Helper()
-	crd, err := e.Preauth(acc, object{"acctNumber": pan}.json(), nil)
-	if err != nil {
-		t.Fatalf("Preauth: %v", err)
-	}
-	return parse(t, crd).text("threeDSServerTransID")
+	return preauthOf(t, e, acc, pan)
 }
 
 // codeOf is the code of an Erro; "" if err is nil, "?" if it is something else.
@@ -299,4 +295,22 @@ func codeOf(err error) string {
 		return bad.Code.String()
 	}
 	return "?"
+}
+
+// preauthOf is preauth for any card.
+func preauthOf(t testing.TB, e *auth.Engine, acc *account.Account, pan string) string {
+	t.Helper()
+	crd, err := e.Preauth(acc, object{"acctNumber": pan}.json(), nil)
+	if err != nil {
+		t.Fatalf("Preauth: %v", err)
+	}
+	return parse(t, crd).text("threeDSServerTransID")
+}
+
+// told is what an Erro says: its code and its detail.
+func told(err error) string {
+	if bad, ok := errors.AsType[message.Error](err); ok {
+		return bad.Code.String() + " " + bad.Detail
+	}
+	return fmt.Sprint(err)
 }

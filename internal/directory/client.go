@@ -67,6 +67,7 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 		case c.peers[p.Scheme] != nil:
 			faults = append(faults, fmt.Errorf("directory %s: configured twice", p.Scheme))
 		default:
+			p.clock.log = log.With("scheme", p.Scheme)
 			p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 			c.peers[p.Scheme] = p
 			c.order = append(c.order, p)
@@ -159,6 +160,7 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 		}
 		switch {
 		case err == nil && resp.StatusCode == http.StatusOK:
+			p.clock.compare(resp.Header.Get("Date"))
 			return resp, nil
 		case err == nil:
 			io.CopyN(io.Discard, resp.Body, maxHeader) // so that the connection can be used again
@@ -185,8 +187,8 @@ func (p *peer) attempt(ctx context.Context, url string, body []byte, header http
 		return nil, false, err
 	}
 	req.GetBody = nil
-	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	maps.Copy(req.Header, header)
 	req.Header["User-Agent"] = []string{""} // that is: none
 	resp, err = p.transport.RoundTrip(req)
 	if err != nil && used != nil {

@@ -2,15 +2,19 @@ package directory
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
@@ -93,9 +97,9 @@ func (s *shared) wish(w Wish) {
 	}
 }
 
-// TestRestart: the ranges outlive the process while the directory server is
+// TestPR32Restart: the ranges outlive the process while the directory server is
 // gone, and so does the floor between PReqs (PR-32).
-func TestRestart(t *testing.T) {
+func TestPR32Restart(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
 	a.turn(t.Context())
@@ -113,6 +117,29 @@ func TestRestart(t *testing.T) {
 	b.turn(t.Context())
 	if len(s.ds.preqs) != 1 {
 		t.Error("asked again before it was time")
+	}
+}
+
+// TestPR32NoFullLoadAfterRestart: a complete set of 2.3.1 is not asked for within
+// 12 hours of the last, in however many processes.
+func TestPR32NoFullLoadAfterRestart(t *testing.T) {
+	s := newShared(t, func(p *Peer) { p.Versions, p.Refresh = message.Versions(), time.Minute })
+	s.says = func(w http.ResponseWriter, preq *message.Message) {
+		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
+			`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
+			preq.Text("threeDSServerTransID"), dsID)
+	}
+	s.start().turn(t.Context())
+	for range 3 {
+		b := s.start()
+		wait := time.Until(b.standing.Next)
+		b.turn(t.Context()) // though it is not due
+		if wait < 12*time.Hour-time.Minute || b.cards.Lookup(card) == nil {
+			t.Errorf("after a restart the next PReq may leave in %v, want 12 h", wait)
+		}
+	}
+	if len(s.ds.preqs) != 1 {
+		t.Errorf("%d PReqs, want one", len(s.ds.preqs))
 	}
 }
 
@@ -225,9 +252,9 @@ func TestShrinking(t *testing.T) {
 	}
 }
 
-// TestSerial: the next PReq asks for changes since the serial number in use,
+// TestPR06VP17Serial: the next PReq asks for changes since the serial number in use,
 // until the directory server does not know it any more (MX-02, PR-06).
-func TestSerial(t *testing.T) {
+func TestPR06VP17Serial(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
 	next := func(says func(http.ResponseWriter, *message.Message)) *message.Message {
@@ -352,14 +379,81 @@ func TestImport(t *testing.T) {
 	}
 }
 
-// TestFile: a card range file is fetched although the connection breaks again
-// and again, and taken as a complete set (PR-19, PR-20, PR-21, PR-22).
-func TestFile(t *testing.T) {
+// A slowKeeper takes its time to store a generation, and lets nobody release a
+// lease, as if the process had ended before.
+type slowKeeper struct {
+	*storetest.Memory
+	took time.Duration
+}
+
+func (k slowKeeper) PutSnapshot(ctx context.Context, s store.Snapshot, l store.Lease, content io.Reader, keep int) error {
+	select {
+	case <-time.After(k.took):
+		return k.Memory.PutSnapshot(ctx, s, l, content, keep)
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (slowKeeper) Release(context.Context, store.Lease) error { return nil }
+
+// TestKilledImport: an import keeps its scheme for as long as it takes, and one
+// that was killed keeps it for seconds.
+func TestKilledImport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := slowKeeper{storetest.NewMemory(time.Now), 10 * time.Minute}
+		ctx, kill := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := Import(ctx, k, "visa", "operator", &ranges.Generation{Version: message.V220})
+			done <- err
+		}()
+		node := func() error {
+			_, err := k.Acquire(t.Context(), standingKey("visa"), "node", time.Minute)
+			return err
+		}
+		time.Sleep(9 * time.Minute)
+		if err := node(); !errors.Is(err, store.ErrHeld) {
+			t.Errorf("while it is stored: %v, want ErrHeld", err)
+		}
+		kill()
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Errorf("Import = %v", err)
+		}
+		time.Sleep(briefly)
+		if err := node(); err != nil {
+			t.Errorf("%v after it was killed: %v", briefly, err)
+		}
+	})
+}
+
+// TestWishAfterDeath: the node that asked ended before there was an answer. An
+// operator's wish does not make another one ask before the floor.
+func TestWishAfterDeath(t *testing.T) {
+	s := newShared(t, nil)
+	s.start().turn(t.Context())
+	s.due()
+	ctx, kill := context.WithCancel(t.Context())
+	s.says = func(http.ResponseWriter, *message.Message) { kill() }
+	a := s.start()
+	a.turn(ctx)
+	s.wish(Wish{Refresh: true})
+	if b := s.start(); time.Until(b.standing.Next) < 59*time.Minute {
+		t.Errorf("the next PReq may leave in %v, want the floor", time.Until(b.standing.Next))
+	}
+}
+
+// TestPR19PR20PR21PR22File: a card range file is fetched although the connection
+// breaks again and again, and taken as a complete set.
+func TestPR19PR20PR21PR22File(t *testing.T) {
 	content := []byte(`{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
 	var asked []string
 	etag := `"1"`
 	files := func(w http.ResponseWriter, r *http.Request) {
 		from := 0
+		if r.Header.Get("Accept-Encoding") != "gzip" {
+			t.Errorf("PR-18: Accept-Encoding %q", r.Header.Get("Accept-Encoding"))
+		}
 		asked = append(asked, r.Header.Get("Range"))
 		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err == nil {
 			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(content)-1, len(content)))
@@ -422,9 +516,9 @@ func TestStoreGone(t *testing.T) {
 	}
 }
 
-// TestDSURLs: the addresses that a PRes gave are used for the issuer's country,
+// TestPR23PR24DSURLs: the addresses that a PRes gave are used for the issuer's country,
 // and when the configured one cannot be reached (PR-23, PR-24, RT-04).
-func TestDSURLs(t *testing.T) {
+func TestPR23PR24DSURLs(t *testing.T) {
 	ca := newAuthority(t)
 	says := func(name string) string {
 		return serve(t, ca.server(), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, name) })

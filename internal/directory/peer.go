@@ -38,7 +38,7 @@ type Peer struct {
 	PReqTimeout time.Duration // of a PReq, all included: 5 min
 	MaxInFlight int           // AReqs that wait for an answer: 5000
 	MaxDials    int           // connections that are being made: 64
-	MaxPRes     int64         // length of a PRes, uncompressed: 512 MiB
+	MaxPRes     int64         // length of a PRes, uncompressed: 1 GiB
 
 	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
 	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
@@ -67,6 +67,7 @@ type peer struct {
 	files     *http.Transport // for card range files: other hosts, the same trust
 	inFlight  chan struct{}
 	reports   chan struct{}
+	clock     clock
 	silent    bool // the last PReq had no answer; of the goroutine that refreshes alone
 }
 
@@ -79,7 +80,7 @@ func newPeer(given Peer) (*peer, error) {
 	p.PReqTimeout = cmp.Or(p.PReqTimeout, 5*time.Minute)
 	p.MaxInFlight = cmp.Or(p.MaxInFlight, 5000)
 	p.MaxDials = cmp.Or(p.MaxDials, 64)
-	p.MaxPRes = cmp.Or(p.MaxPRes, 512<<20)
+	p.MaxPRes = cmp.Or(p.MaxPRes, 1<<30)
 	p.Refresh = cmp.Or(p.Refresh, 4*time.Hour)
 	if err := p.complete(); err != nil {
 		return nil, err
@@ -87,21 +88,32 @@ func newPeer(given Peer) (*peer, error) {
 	if p.PReqVersion == nil {
 		p.PReqVersion = &p.Versions[len(p.Versions)-1]
 	}
+	if err := p.wire(p.AReqURL, p.PReqURL); err != nil {
+		return nil, err
+	}
+	p.files = &http.Transport{TLSClientConfig: p.reach.secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
+	return p, nil
+}
+
+// wire prepares connections to the addresses, and to no others until the
+// dialer's listed says so. It takes nothing but TLS and bounds from p.
+func (p *peer) wire(addresses ...string) error {
 	secured, err := harden(p.TLS)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	reach := &dialer{
 		tls:     make(map[string]*tls.Config),
+		listed:  func(string) (string, bool) { return "", false },
 		secured: secured,
 		slots:   make(chan struct{}, p.MaxDials),
 		patient: p.Timeout,
 		limit:   p.DialTimeout,
 	}
-	for _, address := range []string{p.AReqURL, p.PReqURL} {
+	for _, address := range addresses {
 		host, port, err := addressOf(address)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		c := secured.Clone()
 		c.ServerName = cmp.Or(c.ServerName, host)
@@ -111,8 +123,7 @@ func newPeer(given Peer) (*peer, error) {
 	p.reports = make(chan struct{}, maxReports)
 	p.reach = reach
 	p.transport = newTransport(reach, p)
-	p.files = &http.Transport{TLSClientConfig: secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
-	return p, nil
+	return nil
 }
 
 // newTransport is a transport for HTTP/1.1 over our connections alone: no

@@ -20,6 +20,8 @@ import (
 // is wrong leaves the ranges in use as they are.
 func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	p := r.p
+	collector.begin()
+	defer func() { collector.end(r.cards.Generation(p.Scheme).Len()) }()
 	version, id := *p.PReqVersion, newTransID()
 	preq := message.Compose(message.PReq, version, r.members(version, id)...)
 	start := time.Now()

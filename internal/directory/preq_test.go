@@ -126,10 +126,10 @@ func TestPReq231(t *testing.T) {
 	}
 }
 
-// TestRefusedPRes: whatever is wrong with an answer, the ranges in use stay, and
+// TestPR31VP17RefusedPRes: whatever is wrong with an answer, the ranges in use stay, and
 // the directory server is told what is wrong unless it told us (VG-31, VP-17,
 // PR-31).
-func TestRefusedPRes(t *testing.T) {
+func TestPR31VP17RefusedPRes(t *testing.T) {
 	plain := func(text string) func(http.ResponseWriter, *message.Message) {
 		return func(w http.ResponseWriter, _ *message.Message) {
 			io.WriteString(w, text)
@@ -224,13 +224,103 @@ func (d *ds) checkErro(t *testing.T, code, detail string) {
 	}
 }
 
-func TestGzippedPRes(t *testing.T) {
-	_, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) {
+func TestPR18GzippedPRes(t *testing.T) {
+	d, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Write(zipped(pres(preq, entry)))
 	})
 	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
 		t.Errorf("verdict %d, want the ranges", v)
+	}
+	if got := d.heads[0].Get("Accept-Encoding"); got != "gzip" {
+		t.Errorf("Accept-Encoding %q", got)
+	}
+}
+
+// TestPR30MutualTLS: a PReq goes over the same kind of link as an AReq, with our
+// certificate.
+func TestPR30MutualTLS(t *testing.T) {
+	ca := newAuthority(t)
+	shown := make(chan string, 2)
+	address := serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
+		shown <- r.URL.Path + " " + r.TLS.PeerCertificates[0].SerialNumber.String()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
+	refreshOnce(t, c)
+	_, _ = send(t, c, "visa")
+	preq, areq := <-shown, <-shown
+	if preq != strings.Replace(areq, "/areq", "/preq", 1) || !strings.HasPrefix(preq, "/preq ") {
+		t.Errorf("shown with %q and %q", preq, areq)
+	}
+}
+
+// TestVP05OtherSerial: in 2.3.1 a PRes without ranges that says another serial
+// number than the PReq is not valid; before, it changes nothing.
+func TestVP05OtherSerial(t *testing.T) {
+	for _, test := range []struct {
+		version message.Version
+		serial  string
+		want    verdict
+		code    string
+	}{
+		{message.V231, "7", fresh, ""},
+		{message.V231, "8", refused, "201"},
+		{message.V231, "", refused, "201"},
+		{message.V220, "8", fresh, ""},
+		{message.V220, "", fresh, ""},
+	} {
+		t.Run(test.version.String()+" "+test.serial, func(t *testing.T) {
+			d, c, cards := newDS(t, func(p *Peer) { p.Versions = message.Versions()[:test.version+1] }, func(w http.ResponseWriter, preq *message.Message) {
+				serial := ""
+				if test.serial != "" {
+					serial = fmt.Sprintf(`,"serialNum":%q`, test.serial)
+				}
+				fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":%q,"threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01",`+
+					`"dsProtocolVersions":["2.2.0"],"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0"%s}`,
+					test.version.String(), preq.Text("threeDSServerTransID"), dsID, serial)
+			})
+			old := new(ranges.Builder)
+			old.Add(otherCard, otherCard, &ranges.Info{})
+			table, _ := old.Build()
+			cards.Put("visa", &ranges.Generation{Table: table, Serial: "7"})
+			if got := refreshOnce(t, c); got != test.want {
+				t.Errorf("verdict %d, want %d", got, test.want)
+			}
+			if d.preqs[0].Text("serialNum") != "7" || cards.Lookup(otherCard) == nil || cards.Generation("visa").Serial != "7" {
+				t.Errorf("PReq %s, serial number in use %q", d.preqs[0].Bytes(), cards.Generation("visa").Serial)
+			}
+			c.Close()
+			d.checkErro(t, test.code, "cardRangeData")
+		})
+	}
+}
+
+// TestVP21Erro: an Erro in answer to a PReq, whatever its code, leaves the ranges
+// and the serial number as they are, and the floor holds.
+func TestVP21Erro(t *testing.T) {
+	for _, code := range []string{"101", "103", "201", "203", "307", "403", "404", "405", "999"} {
+		t.Run(code, func(t *testing.T) {
+			s := newShared(t, nil)
+			a := s.start()
+			a.turn(t.Context())
+			s.due()
+			a.look(t.Context())
+			s.says = func(w http.ResponseWriter, _ *message.Message) {
+				fmt.Fprintf(w, `{"messageType":"Erro","messageVersion":"2.2.0","errorCode":%q,"errorComponent":"D","errorDescription":"x","errorDetail":"y"}`, code)
+			}
+			a.turn(t.Context())
+			now := s.standing()
+			if len(s.ds.preqs) != 2 || a.cards.Lookup(card) == nil || now.Ranges != 1 || now.Fault == "" {
+				t.Errorf("%d PReqs, ranges there: %t, %+v", len(s.ds.preqs), a.cards.Lookup(card) != nil, now)
+			}
+			if wait := time.Until(now.Next); wait < 59*time.Minute {
+				t.Errorf("the next PReq may leave in %v, want the floor", wait)
+			}
+			if len(s.ds.erros) > 0 {
+				t.Error("an Erro was answered with one")
+			}
+		})
 	}
 }
 

@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -26,12 +25,11 @@ const (
 	fresh                      // the ranges are those of the directory server
 )
 
-// Floor is the least time between two PReqs that are answered (Req 246).
-const Floor = time.Hour
-
 const (
 	retryEvery = time.Minute    // while there is no answer (Req 249)
+	hourFloor  = time.Hour      // between PReqs that are answered (Req 246)
 	fullFloor  = 12 * time.Hour // between full loads of 2.3.1
+	longest    = 24 * time.Hour // without asking
 
 	lookEvery = 5 * time.Second // for what other nodes and operators did
 
@@ -152,6 +150,8 @@ func (r *refresher) resume(ctx context.Context) {
 		r.complain(ctx, "generations not listed", err)
 		return
 	}
+	collector.begin()
+	defer func() { collector.end(r.cards.Generation(r.p.Scheme).Len()) }()
 	for _, s := range all {
 		if s.Generation <= r.loaded {
 			return
@@ -185,6 +185,7 @@ func (r *refresher) turn(ctx context.Context) {
 	defer r.renew(ctx)()
 	r.standing.Asked = time.Now().UTC()
 	r.standing.Next = r.standing.Asked.Add(r.unsure())
+	r.standing.Earliest = r.standing.Next // should the process end, no wish comes before
 	if !r.save(ctx) {
 		return // what cannot be remembered is not done: the floor holds across restarts
 	}
@@ -209,9 +210,9 @@ func (r *refresher) turn(ctx context.Context) {
 // the process ended: as after an answer, unless there are no ranges at all.
 func (r *refresher) unsure() time.Duration {
 	if r.cards.Generation(r.p.Scheme) == nil {
-		return min(retryEvery, r.p.floor(Floor))
+		return min(retryEvery, r.p.floor(hourFloor))
 	}
-	return r.p.floor(Floor)
+	return r.p.floor(hourFloor)
 }
 
 // hold takes the scheme's lease and reads what the last holder left.
@@ -240,34 +241,12 @@ func (r *refresher) hold(ctx context.Context) bool {
 	return true
 }
 
-func (c *Client) leaseTime() time.Duration { return cmp.Or(c.LeaseTime, 15*time.Second) }
-
-// renew keeps the lease alive until its result is called. A lease that is lost
-// all the same is no harm: what is written under it is fenced.
+// renew keeps the lease alive until its result is called.
 func (r *refresher) renew(ctx context.Context) (stop func()) {
 	if r.keeper == nil {
 		return func() {}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		ticker := time.NewTicker(r.leaseTime() / 3)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				if _, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime()); err != nil {
-					r.complain(ctx, "lease not renewed", err)
-				}
-			}
-		}
-	})
-	return func() {
-		cancel()
-		wg.Wait()
-	}
+	return stayOn(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.complain(ctx, "lease not renewed", err) })
 }
 
 func (r *refresher) release(ctx context.Context) {
@@ -308,12 +287,13 @@ func (r *refresher) hear(ctx context.Context) {
 	if !w.At.After(r.standing.Seen) {
 		return
 	}
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, time.Minute)
+	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
 	if err != nil {
 		return // somebody is at work; there will be another look
 	}
 	r.lease = lease
 	defer r.release(ctx)
+	defer r.renew(ctx)()
 	if r.standing, err = ReadStanding(ctx, r.keeper, r.p.Scheme); err != nil || !w.At.After(r.standing.Seen) {
 		return
 	}
@@ -336,7 +316,7 @@ func later(a, b time.Time) time.Time {
 
 // accept uses the generation that was held back.
 func (r *refresher) accept(ctx context.Context) {
-	g, err := OpenGeneration(ctx, r.keeper, heldScheme(r.p.Scheme), r.standing.Held)
+	g, err := OpenHeld(ctx, r.keeper, r.p.Scheme, r.standing.Held)
 	if err != nil {
 		r.complain(ctx, "held generation not usable", err)
 		return
@@ -372,25 +352,33 @@ func (s *Standing) describe(g *ranges.Generation) {
 // Import stores a generation that came from elsewhere than the directory
 // server; the nodes that serve take it over. ErrHeld: one of them is asking.
 func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
-	lease, err := k.Acquire(ctx, standingKey(scheme), holder, 10*time.Minute)
+	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
 	if err != nil {
 		return 0, fmt.Errorf("directory: import: %w", err)
 	}
+	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // a lease that is lost shows when it is written under
+	number, err := importUnder(ctx, k, lease, scheme, g)
+	stop()
+	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
+}
+
+func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
 	standing, err := ReadStanding(ctx, k, scheme)
 	if err != nil {
-		return 0, errors.Join(err, k.Release(ctx, lease))
+		return 0, err
 	}
 	g.Scheme, g.Loaded = scheme, time.Now().UTC()
 	number, err := keepGeneration(ctx, k, scheme, g, lease, keptGenerations)
-	if err == nil {
-		standing.Generation = number
-		standing.describe(g)
-		var value []byte
-		if value, err = json.Marshal(standing); err == nil {
-			err = k.PutState(ctx, standingKey(scheme), value, lease)
-		}
+	if err != nil {
+		return 0, err
 	}
-	return number, errors.Join(err, k.Release(ctx, lease))
+	standing.Generation = number
+	standing.describe(g)
+	value, err := json.Marshal(standing)
+	if err != nil {
+		return 0, err
+	}
+	return number, k.PutState(ctx, standingKey(scheme), value, lease)
 }
 
 // pause returns how long to wait after a PReq.
@@ -400,10 +388,10 @@ func (r *refresher) pause(v verdict) time.Duration {
 	case unreachable:
 		return retryEvery
 	case refused:
-		return p.floor(Floor)
+		return p.floor(hourFloor)
 	}
 	tenth := float64(p.Refresh) / 10
-	return max(r.least(), p.Refresh+time.Duration(tenth*(2*mathrand.Float64()-1)))
+	return max(r.least(), min(p.Refresh+time.Duration(tenth*(2*mathrand.Float64()-1)), longest))
 }
 
 // least is how long the protocol has us wait after a PReq that was answered.
@@ -411,7 +399,7 @@ func (r *refresher) least() time.Duration {
 	if *r.p.PReqVersion >= message.V231 && r.serial() == "" { // the next one asks for everything again
 		return r.p.floor(fullFloor)
 	}
-	return r.p.floor(Floor)
+	return r.p.floor(hourFloor)
 }
 
 // serial is what the next PReq asks for changes since; "": for everything.

@@ -72,7 +72,7 @@ func ReadStanding(ctx context.Context, k Keeper, scheme string) (Standing, error
 // MakeWish leaves a wish for the nodes that serve, beside those that none has
 // seen yet.
 func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) error {
-	lease, err := k.Acquire(ctx, wishKey(scheme), holder, time.Minute)
+	lease, err := k.Acquire(ctx, wishKey(scheme), holder, briefly)
 	if err != nil {
 		return fmt.Errorf("directory: wish: %w", err)
 	}
@@ -123,6 +123,11 @@ func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) 
 		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
 	}
 	return g, nil
+}
+
+// OpenHeld reads the generation of a scheme that is held back under a number.
+func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
+	return OpenGeneration(ctx, k, heldScheme(scheme), number)
 }
 
 // keepGeneration stores a generation under the next number and returns it.

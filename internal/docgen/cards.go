@@ -29,7 +29,16 @@ func cardPage(root string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cards.txt: %w", err)
 	}
-	return between(page, cardsStart, cardsEnd, tables)
+	if page, err = between(page, cardsStart, cardsEnd, tables); err != nil {
+		return nil, err
+	}
+	if text, err = os.ReadFile(filepath.Join(root, "sandbox/scenarios/v1.txt")); err != nil {
+		return nil, err
+	}
+	if tables, err = v1Tables(text); err != nil {
+		return nil, fmt.Errorf("v1.txt: %w", err)
+	}
+	return between(page, v1Start, v1End, tables)
 }
 
 // cardTables turns the sandbox's text into tables for people. It reads the

@@ -1,7 +1,7 @@
 // Package docgen writes those documents that would otherwise drift away from
 // the code: the reference of all fields and the OpenAPI description, from the
-// tables of package message, and the tables of test cards, from the text that
-// the sandbox runs.
+// tables of package message, the tables of test cards, from the text that the
+// sandbox runs, and those of card schemes, from the text that the server runs.
 //
 // It is not part of the server, and it explains nothing: pages with a voice
 // are written by hand and hold what is generated between two marks.
@@ -42,6 +42,11 @@ func Files(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/test-cards.md"] = cards
+	schemes, err := schemePage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/schemes.md"] = schemes
 	return files, nil
 }
 

@@ -92,7 +92,7 @@ func TestOpenAPI(t *testing.T) {
 		t.Errorf("openapi: %v", v)
 	}
 	paths := doc["paths"].(map[string]any)
-	for _, path := range []string{"/preauth", "/auth", "/postauth"} {
+	for _, path := range []string{"/preauth", "/auth", "/postauth", "/enrolled", "/check"} {
 		if paths[path] == nil {
 			t.Errorf("%s is missing", path)
 		}

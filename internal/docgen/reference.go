@@ -22,6 +22,8 @@ var about = map[message.Type]string{
 	message.Erro: "Error message: towards requestors and directory servers alike. See [errors](../errors.md).",
 	message.CReq: "Challenge request: what the browser posts to the `acsURL`, as `creq`.",
 	message.CRes: "Final challenge response: what comes back as `cres`. Never the result.",
+	message.OReq: "Operation request, from 2.3.1: what a directory server tells the operators of the server.",
+	message.ORes: "Operation response, from 2.3.1: how the server acknowledges a sequence of OReqs.",
 }
 
 // serverOwned are the members of an AReq that the server sets, whatever comes in.
@@ -63,6 +65,9 @@ func messagePage(t message.Type) []byte {
 	fmt.Fprintf(&b, "# %s\n\n%s\n%s\n", t, generated, about[t])
 	for _, v := range message.Versions() {
 		table := message.TableOf(t, v)
+		if table == nil {
+			continue
+		}
 		fmt.Fprintf(&b, "\n## %s\n\n%d members.\n\n", v, len(table.Fields))
 		rows(&b, table)
 		rules(&b, table)
@@ -190,7 +195,9 @@ func codeLists() []*list {
 	}
 	for _, v := range message.Versions() {
 		for _, t := range message.Types() {
-			visit(message.TableOf(t, v))
+			if table := message.TableOf(t, v); table != nil {
+				visit(table)
+			}
 		}
 		for _, name := range message.ObjectNames() {
 			if t := message.ObjectTable(name, v); t != nil {

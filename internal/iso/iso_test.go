@@ -2,6 +2,7 @@ package iso_test
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,6 +29,34 @@ func TestCurrency(t *testing.T) {
 		}
 		if e, ok := iso.Currency([]byte(test.numeric)); e != test.exponent || ok != test.ok {
 			t.Errorf("Currency([]byte(%q)) = %d, %v; want %d, %v", test.numeric, e, ok, test.exponent, test.ok)
+		}
+	}
+}
+
+// TestCurrencyLetters goes there and back with every code there may be.
+func TestCurrencyLetters(t *testing.T) {
+	n := 0
+	for i := range 1000 {
+		numeric := fmt.Sprintf("%03d", i)
+		_, known := iso.Currency(numeric)
+		alpha, ok := iso.CurrencyLetters(numeric)
+		if ok != known {
+			t.Errorf("CurrencyLetters(%q) = %q, %v; Currency knows it: %v", numeric, alpha, ok, known)
+		}
+		if !ok {
+			continue
+		}
+		n++
+		if back, _, ok := iso.CurrencyAlpha(alpha); back != numeric || !ok {
+			t.Errorf("CurrencyAlpha(%q) = %q, %v, want %q", alpha, back, ok, numeric)
+		}
+	}
+	if n < 150 {
+		t.Errorf("%d currencies", n)
+	}
+	for _, bad := range []string{"", "20", "0208", "DKK", "2 8"} {
+		if alpha, ok := iso.CurrencyLetters(bad); ok {
+			t.Errorf("CurrencyLetters(%q) = %q", bad, alpha)
 		}
 	}
 }

@@ -15,6 +15,7 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
 	directory  *prometheus.CounterVec
+	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
 }
@@ -30,12 +31,16 @@ func NewMetrics() *Metrics {
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "threeds_operation_seconds",
 			Help:    "How long operations took, the directory server's time included.",
-			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10},
+			Buckets: []float64{.0001, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30},
 		}, []string{"operation"}),
 		directory: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_directory_requests_total",
 			Help: "Requests to directory servers by scheme, message and outcome.",
 		}, []string{"scheme", "message", "outcome"}),
+		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_scheme_findings_total",
+			Help: "Elements of requests that do not keep a rule of the scheme's own: require, advise, format or closed.",
+		}, []string{"scheme", "element", "rule"}),
 		ranges: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "threeds_card_ranges",
 			Help: "Card ranges in use.",
@@ -45,7 +50,7 @@ func NewMetrics() *Metrics {
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
 	}
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.ranges, m.loaded,
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -54,6 +59,11 @@ func NewMetrics() *Metrics {
 func (m *Metrics) Observe(operation, scheme, outcome string, took time.Duration) {
 	m.operations.WithLabelValues(operation, scheme, outcome).Inc()
 	m.seconds.WithLabelValues(operation).Observe(took.Seconds())
+}
+
+// Finding counts one element of a request that does not keep a scheme's rule.
+func (m *Metrics) Finding(scheme, element, rule string) {
+	m.findings.WithLabelValues(scheme, element, rule).Inc()
 }
 
 // Request counts one request to a directory server.

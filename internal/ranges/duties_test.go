@@ -2,6 +2,7 @@ package ranges
 
 import (
 	"fmt"
+	"io"
 	"maps"
 	"runtime"
 	"strings"
@@ -274,9 +275,47 @@ func TestPR11PR12ReadOrder(t *testing.T) {
 	wants(t, g, problems, message.RangeOverlap, lowA+"-"+highA+",4000000000500-"+highB)
 }
 
+// TestVP05WithoutRanges: an answer without ranges to a PReq that asked since
+// serial number 0.
+func TestVP05WithoutRanges(t *testing.T) {
+	serial := func(text, serial string) string {
+		return strings.Replace(text, `"serialNum":"1","cardRangeData":[]`, serial+`"note":""`, 1)
+	}
+	empty := func(text, serial string) string { return strings.Replace(text, `"serialNum":"1",`, serial, 1) }
+	for _, test := range []struct {
+		id, text string
+		code     message.Code // 0: good, and nothing changes
+	}{
+		{"2.3.1, the serial of the PReq", serial(pres231(""), `"serialNum":"0",`), 0},
+		{"2.3.1, another serial", serial(pres231(""), `"serialNum":"1",`), message.Missing},
+		{"2.3.1, no serial", serial(pres231(""), ""), message.Missing},
+		{"2.3.1, another serial, empty", empty(pres231(""), `"serialNum":"1",`), message.Missing},
+		{"2.3.1, the serial of the PReq, empty", empty(pres231(""), `"serialNum":"0",`), message.Format},
+		{"2.3.1, a file", strings.Replace(serial(pres231(""), ""), `"readOrder"`, `"cardRangeDataFileURL":"https://files.example/1","readOrder"`, 1), 0},
+		{"2.2.0, the serial of the PReq", serial(pres220(""), `"serialNum":"0",`), 0},
+		{"2.2.0, another serial", serial(pres220(""), `"serialNum":"1",`), 0},
+		{"2.2.0, no serial", serial(pres220(""), ""), 0},
+		{"2.1.0, another serial", strings.ReplaceAll(serial(pres220(""), `"serialNum":"1",`), `2.2.0`, `2.1.0`), 0},
+	} {
+		t.Run(test.id, func(t *testing.T) {
+			base := generationOf(t, pres220(old(lowA, highA, "")))
+			base.Serial = "0"
+			g, problems := asked(t, base, test.text)
+			if test.code != 0 {
+				wants(t, g, problems, test.code, "cardRangeData")
+				return
+			}
+			has(t, good(t, g, problems), lowA)
+			if g.Serial != "0" || g.Len() != 1 {
+				t.Errorf("serial %q, %d ranges", g.Serial, g.Len())
+			}
+		})
+	}
+}
+
 func TestPR15Unchanged(t *testing.T) {
 	for _, text := range []string{
-		strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1),
+		strings.Replace(strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1), `"serialNum":"1"`, `"serialNum":"0"`, 1),
 		strings.Replace(pres220(""), `,"cardRangeData":[]`, "", 1),
 	} {
 		base := generationOf(t, pres220(old(lowA, highA, "")))
@@ -345,6 +384,55 @@ func TestPR19File(t *testing.T) {
 	}
 }
 
+// TestReadSet: a file is told from a PRes, whatever stands first in it, and
+// though the reader cannot begin again.
+func TestReadSet(t *testing.T) {
+	beside := &Response{Version: message.V231, DS: DS{Versions: []string{"2.2.0"}}, DSURLs: []DSURL{{URL: "https://ds.example/"}}}
+	late := strings.Repeat(" ", 5000) // so that the version of the entries cannot be guessed
+	for _, test := range []struct {
+		name, text string
+		kind       Kind
+		version    message.Version
+		code       message.Code // when it can be read again
+		once       message.Code // when it cannot
+	}{
+		{"PRes of 2.2.0", pres220(old(lowA, highA, "")), Complete, message.V220, 0, 0},
+		{"PRes of 2.3.1", pres231(recent(lowA, highA, "")), Complete, message.V231, 0, 0},
+		{"file", `{"cardRangeData":[` + recent(lowA, highA, "") + `]}`, Complete, message.V231, 0, 0},
+		{"file with more", `{"made":"today","cardRangeData":[` + recent(lowA, highA, "") + `],"by":1}`, Complete, message.V231, 0, 0},
+		{"file, late", `{"cardRangeData":[` + late + recent(lowA, highA, "") + `]}`, Complete, message.V231, 0, message.Format},
+		{"file with entries of 2.2.0", `{"cardRangeData":[` + old(lowA, highA, "") + `]}`, Complete, message.V231, message.Missing, message.Format},
+		{"PRes that lacks its type", strings.Replace(pres220(old(lowA, highA, "")), "messageType", "x", 1), Complete, message.V220, message.Missing, message.Missing},
+		{"nothing", `{}`, Complete, message.V231, message.Missing, message.Missing},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for r, code := range map[io.Reader]message.Code{
+				strings.NewReader(test.text):                 test.code,
+				io.MultiReader(strings.NewReader(test.text)): test.once,
+			} {
+				resp, problems, err := ReadSet(r, beside, Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := problems.Pick(message.ForPeer); len(problems) > 0 && got != code || len(problems) == 0 && code != 0 {
+					t.Fatalf("%v, want %v", problems, code)
+				}
+				if code != 0 {
+					continue
+				}
+				g, problems := resp.Next(nil)
+				has(t, good(t, g, problems), lowA)
+				if resp.Kind != test.kind || g.Version != test.version {
+					t.Errorf("kind %d, version %v", resp.Kind, g.Version)
+				}
+				if file := strings.HasPrefix(test.name, "file"); file != (len(g.DSURLs) == 1) || file && g.Table.Lookup(lowA).DSVersions[0] != "2.2.0" {
+					t.Errorf("what is said beside it: %v, %+v", g.DSURLs, g.Table.Lookup(lowA))
+				}
+			}
+		})
+	}
+}
+
 func TestPR23PR24DSURLs(t *testing.T) {
 	list := `"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/all"},{"threeDSServerToDsUrl":"https://ds.example/in","dsCountryCode":"356"}],"readOrder"`
 	g := generationOf(t, strings.Replace(pres231(recent(lowA, highA, `,"issuerCountryCode":"356"`)), `"readOrder"`, list, 1))
@@ -354,7 +442,7 @@ func TestPR23PR24DSURLs(t *testing.T) {
 	if got := strings.Join(g.URLs("208"), " "); got != "https://ds.example/all" {
 		t.Errorf("URLs of Denmark: %s", got)
 	}
-	g, problems := asked(t, g, strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1))
+	g, problems := asked(t, g, strings.Replace(strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1), `"serialNum":"1"`, `"serialNum":"0"`, 1))
 	if good(t, g, problems); len(g.URLs("356")) != 0 {
 		t.Error("a list that is absent was kept")
 	}

@@ -46,13 +46,17 @@ func (s *Schemes) Names() []string {
 // Lookup returns the schemes that have a range for the card number, in order of
 // preference; nil when none has.
 func (s *Schemes) Lookup(pan string) []Hit {
+	n, ok := number(pan)
+	if !ok {
+		return nil
+	}
 	var hits []Hit
 	for _, one := range s.order {
 		g := one.inUse.Load()
 		if g == nil {
 			continue
 		}
-		if info := g.Table.Lookup(pan); info != nil {
+		if info := g.Table.find(n, len(pan)); info != nil {
 			hits = append(hits, Hit{one.name, info, g})
 		}
 	}

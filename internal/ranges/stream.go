@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -53,6 +54,39 @@ func (o Options) orDefault() Options {
 // the PReq. Should another version follow them, they are read again if r can
 // seek; otherwise messageVersion is a problem.
 func ReadPRes(r io.Reader, opts Options) (*Response, message.Problems, error) {
+	return read(r, opts, (*stream).pres)
+}
+
+// ReadFile reads what the cardRangeDataFileURL of a PRes led to: an object with
+// a complete cardRangeData. All else, the versions of the directory server and
+// the URLs, is that of the PRes.
+func ReadFile(r io.Reader, pres *Response, opts Options) (*Response, message.Problems, error) {
+	s := newStream(opts)
+	s.fixed, s.updates = &pres.Version, false
+	m, err := s.object(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, problems := s.file(m, pres)
+	return resp, problems, nil
+}
+
+// ReadSet reads a PRes as ReadPRes does, or a file as ReadFile does: an object
+// that says of itself neither its type nor its version, with what is said
+// beside it.
+func ReadSet(r io.Reader, beside *Response, opts Options) (*Response, message.Problems, error) {
+	return read(r, opts, func(s *stream, m *message.Message) (*Response, message.Problems) {
+		if m.Has("messageType") || m.Has("messageVersion") {
+			return s.pres(m)
+		}
+		s.actual, s.hasActual = beside.Version, true
+		return s.file(m, beside)
+	})
+}
+
+// read reads a text, and once more when its entries were read by a version that
+// is not the one it turns out to have.
+func read(r io.Reader, opts Options, judge func(*stream, *message.Message) (*Response, message.Problems)) (*Response, message.Problems, error) {
 	s := newStream(opts)
 	start := int64(-1)
 	seeker, ok := r.(io.Seeker)
@@ -61,26 +95,24 @@ func ReadPRes(r io.Reader, opts Options) (*Response, message.Problems, error) {
 			start = at
 		}
 	}
-	resp, problems, err := s.pres(r)
-	if err == nil && s.wrongVersion() && start >= 0 {
+	m, err := s.object(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	resp, problems := judge(s, m)
+	if s.wrongVersion() && start >= 0 {
 		if _, err := seeker.Seek(start, io.SeekStart); err != nil {
 			return nil, nil, err
 		}
 		version := s.actual
 		s = newStream(opts)
 		s.fixed = &version
-		resp, problems, err = s.pres(r)
+		if m, err = s.object(r); err != nil {
+			return nil, nil, err
+		}
+		resp, problems = judge(s, m)
 	}
-	return resp, problems, err
-}
-
-// ReadFile reads what the cardRangeDataFileURL of a PRes led to: an object with
-// a complete cardRangeData. All else, the versions of the directory server and
-// the URLs, is that of the PRes.
-func ReadFile(r io.Reader, pres *Response, opts Options) (*Response, message.Problems, error) {
-	s := newStream(opts)
-	s.fixed = &pres.Version
-	return s.file(r, pres)
+	return resp, problems, nil
 }
 
 // A stream reads one text.
@@ -139,8 +171,16 @@ func newStream(opts Options) *stream {
 	return s
 }
 
-// object reads the text. The entries go into the tapes, all else into head.
-func (s *stream) object(r io.Reader) error {
+// object reads the text: the entries go into the tapes, all else into head, of
+// which it makes a message.
+func (s *stream) object(r io.Reader) (*message.Message, error) {
+	if err := s.walk(r); err != nil {
+		return nil, err
+	}
+	return message.Parse(s.head, message.Limits{Depth: s.opts.Depth, Members: -1})
+}
+
+func (s *stream) walk(r io.Reader) error {
 	s.w = newWindow(r, s.opts)
 	if err := s.w.take('{'); err != nil {
 		return err
@@ -261,6 +301,9 @@ func (s *stream) list(first bool) error {
 		if first {
 			s.count++
 		}
+		if at%yieldEvery == 0 {
+			runtime.Gosched()
+		}
 		if c == ']' {
 			s.w.at++
 			return nil
@@ -270,6 +313,10 @@ func (s *stream) list(first bool) error {
 		}
 	}
 }
+
+// yieldEvery is how many entries are read before others who wait may go first:
+// a reader has the processor for a fraction of a millisecond instead of ten.
+const yieldEvery = 256
 
 // guess is the version to read entries by.
 func (s *stream) guess() message.Version {
@@ -463,20 +510,13 @@ var maxEntries = message.TableOf(message.PRes, message.V231).Field("cardRangeDat
 // that of the message.
 func (s *stream) wrongVersion() bool { return s.count > 0 && s.hasActual && s.actual != s.used }
 
-// pres reads a PRes.
-func (s *stream) pres(r io.Reader) (*Response, message.Problems, error) {
-	if err := s.object(r); err != nil {
-		return nil, nil, err
-	}
-	m, err := message.Parse(s.head, message.Limits{Depth: s.opts.Depth, Members: -1})
-	if err != nil {
-		return nil, nil, err
-	}
+// pres judges a PRes.
+func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 	s.actual, s.hasActual = m.Version()
 	resp := &Response{Head: m, Version: s.actual}
 	typ, known := m.Type()
 	if known && typ != message.PRes {
-		return resp, notPRes, nil
+		return resp, notPRes
 	}
 	problems := slices.DeleteFunc(m.Check(s.opts.Context), func(p message.Problem) bool {
 		return strings.HasPrefix(string(p.Path), "cardRangeData[") // of the stand-in
@@ -506,10 +546,10 @@ func (s *stream) pres(r io.Reader) (*Response, message.Problems, error) {
 		problems = message.Problems{badEntry(s.reversed)}
 	}
 	if len(problems) > 0 {
-		return resp, problems, nil
+		return resp, problems
 	}
 	s.fill(resp)
-	return resp, nil, nil
+	return resp, nil
 }
 
 // found are the problems of cardRangeData, in the order of Check.
@@ -567,16 +607,8 @@ func (s *stream) deliver(resp *Response) {
 	resp.changes = s.changes
 }
 
-// file reads a file of card ranges.
-func (s *stream) file(r io.Reader, pres *Response) (*Response, message.Problems, error) {
-	s.updates = false
-	if err := s.object(r); err != nil {
-		return nil, nil, err
-	}
-	m, err := message.Parse(s.head, message.Limits{Depth: s.opts.Depth, Members: -1})
-	if err != nil {
-		return nil, nil, err
-	}
+// file judges a file of card ranges.
+func (s *stream) file(m *message.Message, pres *Response) (*Response, message.Problems) {
 	var problems message.Problems
 	for _, p := range m.Check(message.Context{}) {
 		if p.Code == message.Duplicate && !strings.HasPrefix(string(p.Path), "cardRangeData[") {
@@ -590,15 +622,17 @@ func (s *stream) file(r io.Reader, pres *Response) (*Response, message.Problems,
 		problems = append(message.Problems{{Code: message.Missing, Path: "cardRangeData"}}, problems...)
 	case s.count == 0:
 		problems = append(message.Problems{{Code: message.Format, Path: "cardRangeData"}}, problems...)
+	case s.wrongVersion():
+		problems = message.Problems{{Code: message.Format, Path: "cardRangeData"}}
 	case len(problems) == 0 && s.reversed >= 0:
 		problems = message.Problems{badEntry(s.reversed)}
 	}
 	if len(problems) > 0 {
-		return resp, problems, nil
+		return resp, problems
 	}
 	if s.ranges == 0 {
 		resp.Kind = Unchanged
 	}
 	s.deliver(resp)
-	return resp, nil, nil
+	return resp, nil
 }

@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 
+	"github.com/openthreeds/threeds/internal/ranges/rangestest"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -20,6 +24,31 @@ import (
 func TestReadPResIsTheTables(t *testing.T) {
 	for name, text := range faulty() {
 		t.Run(name, func(t *testing.T) { sameVerdict(t, []byte(text), message.Context{}) })
+	}
+}
+
+// TestReaderLetsOthersGo: with one processor, those who wait for it get it many
+// times while a PRes is read, and not once in ten milliseconds.
+func TestReaderLetsOthersGo(t *testing.T) {
+	const entries = 20_000
+	var text bytes.Buffer
+	if err := (rangestest.Set{Ranges: entries, Seed: 1}).Write(&text, rangestest.PRes{Version: "2.2.0"}); err != nil {
+		t.Fatal(err)
+	}
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var done atomic.Bool
+	turns := 0
+	var other sync.WaitGroup
+	other.Go(func() {
+		for ; !done.Load(); turns++ {
+			runtime.Gosched()
+		}
+	})
+	_, problems, err := ReadPRes(&text, Options{})
+	done.Store(true)
+	other.Wait()
+	if err != nil || len(problems) > 0 || turns < entries/yieldEvery {
+		t.Errorf("%d turns, %v, %v", turns, problems, err)
 	}
 }
 

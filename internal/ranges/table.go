@@ -103,10 +103,18 @@ func (t *Table) Infos() int {
 // nil when none does. It does not allocate.
 func (t *Table) Lookup(pan string) *Info {
 	n, ok := number(pan)
-	if t == nil || !ok {
+	if !ok {
 		return nil
 	}
-	l := &t.lanes[len(pan)-minDigits]
+	return t.find(n, len(pan))
+}
+
+// find is Lookup for a number of so many digits.
+func (t *Table) find(n uint64, digits int) *Info {
+	if t == nil {
+		return nil
+	}
+	l := &t.lanes[digits-minDigits]
 	past := n - l.first // wraps around for what is below
 	if past > l.span || l.below == nil {
 		return nil

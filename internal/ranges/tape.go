@@ -3,6 +3,7 @@ package ranges
 import (
 	"cmp"
 	"encoding/binary"
+	"runtime"
 	"slices"
 )
 
@@ -87,9 +88,10 @@ func (s segment) before(o segment) bool {
 	return s.start < o.start || s.start == o.start && s.end > o.end
 }
 
-// each plays the tape.
+// each plays the tape. Between blocks others who wait may go first.
 func (t *tape) each(f func(segment)) {
 	for _, b := range t.blocks {
+		runtime.Gosched()
 		var s segment
 		for n := 0; len(b) > 0; b = b[n:] {
 			s, n = readRange(b, s)

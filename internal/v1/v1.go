@@ -2,9 +2,9 @@
 // plug-in sends and receives: VEReq and VERes, PAReq and PARes, CRReq and CRRes,
 // Error. It touches no network and no clock.
 //
-// What comes in is read strictly: one root, one message, known elements in
-// their places, each at most once. What is wrong is told by a [Fault], which
-// names elements and never values.
+// What comes in is read strictly: one root, one message, known elements inside
+// those they belong to, each at most once. What is wrong is told by a [Fault],
+// which names elements and never values.
 package v1
 
 import "time"
@@ -69,7 +69,6 @@ type PAReq struct {
 // A PARes is what the issuer says, read from bytes whose signature is good.
 type PARes struct {
 	ID        string // id of the element PARes, which the signature names
-	MessageID string
 	AcqBIN    string
 	MerID     string
 	XID       string // as signed

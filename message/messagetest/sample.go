@@ -17,7 +17,8 @@ import (
 // and of the rest everything when full is set, otherwise a random choice.
 // Equal random numbers make equal messages. In a message that holds neither
 // channel nor category they still say which columns it follows. An AReq holds
-// what a 3DS server sends, so that Build gives it back as it is.
+// what a 3DS server sends, so that Build gives it back as it is. It panics when
+// the version lacks the type.
 func Sample(random *rand.Rand, t message.Type, v message.Version, ch message.Channel, cat message.Category, full bool) []byte {
 	s := &sampler{rand: random, typ: t, version: v, channel: ch, category: cat, full: full}
 	return s.message()

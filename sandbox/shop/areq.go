@@ -18,6 +18,8 @@ const (
 	acquirerBIN     = "400000"
 	acquirerID      = "demo-merchant-1"
 	shopperEmail    = "shopper@shop.example"
+
+	merchantCountryName = "DK" // as 1.0.2's API wants it
 )
 
 // decoupledMinutes is how long an approval outside the page may take, in the

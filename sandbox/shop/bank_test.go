@@ -45,12 +45,15 @@ func newBank(t *testing.T) *bank {
 	api.HandleFunc("POST /preauth", b.api(b.preauth))
 	api.HandleFunc("POST /auth", b.api(b.auth))
 	api.HandleFunc("POST /postauth", b.api(b.postauth))
+	api.HandleFunc("POST /enrolled", b.mpi(b.enrolled))
+	api.HandleFunc("POST /check", b.mpi(b.check))
 	b.API = httptest.NewServer(api)
 	acs := http.NewServeMux()
 	acs.HandleFunc("POST /method", b.method)
 	acs.HandleFunc("POST /method/silent", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "…") })
 	acs.HandleFunc("POST /challenge", b.challenge)
 	acs.HandleFunc("POST /answer", b.answer)
+	acs.HandleFunc("POST /pareq", b.payer)
 	b.ACS = httptest.NewServer(acs)
 	t.Cleanup(b.API.Close)
 	t.Cleanup(b.ACS.Close)
@@ -93,7 +96,7 @@ func problem(code, component, description, detail string) object {
 
 func (b *bank) preauth(body object) object {
 	card := body["acctNumber"].(string)
-	if card == "9000100111111111" {
+	if card == "9000100111111111" || card[2:6] == "0201" {
 		return problem("305", "S", "Unknown BIN", "No CRD found, card with BIN ****** is not enrolled with any known DS")
 	}
 	b.count++

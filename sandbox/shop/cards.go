@@ -24,6 +24,11 @@ var testCards = []testCard{
 	{"4000 0000 0000 0083", "Approve on another device", "With a challenge"},
 	{"4000 0000 0000 0063", "Directory server is silent", "Trouble"},
 	{"9000 1001 1111 1111", "Not enrolled", "Trouble"},
+	{"4102 0100 0000 0000", "Approved", "3-D Secure 1.0.2 alone"},
+	{"5102 0100 0000 0001", "Attempted", "3-D Secure 1.0.2 alone"},
+	{"4102 0100 0000 0002", "Not authenticated", "3-D Secure 1.0.2 alone"},
+	{"4102 0100 0000 0004", "The answer is not signed by the bank", "3-D Secure 1.0.2 alone"},
+	{"4102 0100 0000 1000", "Not enrolled in 1.0.2 either", "3-D Secure 1.0.2 alone"},
 }
 
 // firstCard is in the form when the page opens.

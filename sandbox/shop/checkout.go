@@ -11,6 +11,7 @@ type state string
 
 const (
 	starting  state = "starting"  // the answer to /preauth
+	enrolling state = "enrolling" // the page to ask for 1.0.2, and the answer to /enrolled
 	method    state = "method"    // the page to run the 3DS Method, if any, and to go on
 	asking    state = "asking"    // the answer to /auth
 	challenge state = "challenge" // the cardholder, in the bank's page
@@ -21,7 +22,8 @@ const (
 
 // next lists the arrows between states. Every state may end.
 var next = map[state][]state{
-	starting:  {method},
+	starting:  {method, enrolling},
+	enrolling: {challenge},
 	method:    {asking},
 	asking:    {challenge, decoupled},
 	challenge: {returned},
@@ -30,22 +32,23 @@ var next = map[state][]state{
 // A checkout is one attempt to pay.
 type checkout struct {
 	id      string // for the page
-	session string // for the ACS, as threeDSSessionData
+	session string // for the ACS, as threeDSSessionData or MD
 	began   time.Time
 
 	mu       sync.Mutex
 	state    state
-	order    order // the card number is gone once /auth was answered
+	order    order // the card number is gone once /auth or /enrolled was answered
 	base     string
 	scheme   string
 	version  string
 	transID  string
 	method   methodRun
+	v1       legacy
 	ares     message
 	creq     []byte // made once: a reloaded frame posts the same bytes
 	info     string // what the bank wants the cardholder to read
 	deadline time.Time
-	polling  bool     // a call of /postauth is under way
+	polling  bool     // a call of /postauth or /enrolled is under way
 	canceled bool     // by the cardholder, in the shop's dialog
 	erro     *message // that the ACS sent instead of a CRes
 	ending   *ending
@@ -84,6 +87,7 @@ func (c *checkout) end(e ending) {
 			*text = c.wire.hide(maskDigits(*text))
 		}
 	}
+	e.Text = c.wire.hide(maskDigits(e.Text))
 	c.state, c.ending = done, &e
 	c.order.Card = ""
 }
@@ -117,7 +121,7 @@ func (c *checkout) view() view {
 		ID: c.id, State: c.state, Scheme: c.scheme, Version: c.version, Info: c.info,
 		Canceled: c.canceled, Ending: c.ending, Wire: c.wire.all(),
 	}
-	if c.version != "" {
+	if c.version != "" && !c.v1.on {
 		v.Method = &methodView{c.method.url != "", c.method.limit.Milliseconds(), c.method.noticed, c.method.compInd}
 	}
 	if c.state == challenge {

@@ -26,7 +26,7 @@ func newClient(base, key string, c *http.Client) *client {
 	own := c == nil
 	if own {
 		c = &http.Client{
-			Timeout:   15 * time.Second, // the API ends /auth after 10.25 s
+			Timeout:   35 * time.Second, // the API ends /auth after 10.25 s, /enrolled after 30 s
 			Transport: http.DefaultTransport.(*http.Transport).Clone(),
 		}
 	}
@@ -55,23 +55,36 @@ func (c *client) call(ctx context.Context, operation string, body []byte) (answe
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("APIKey", c.key)
-	res, err := c.http.Do(req)
+	status, raw, err := c.exchange(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w", operation, err)
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	if err != nil {
-		return answer{}, fmt.Errorf("%s: %w", operation, err)
-	}
-	if len(raw) > maxAnswer {
-		return answer{}, fmt.Errorf("%s: answer of more than %d bytes", operation, maxAnswer)
 	}
 	a := answer{raw: raw}
 	if json.Unmarshal(raw, &a.message) != nil {
-		return a, fmt.Errorf("%s: status %d: %w", operation, res.StatusCode, errNotMessage)
+		return a, fmt.Errorf("%s: status %d: %w", operation, status, errNotMessage)
 	}
 	return a, nil
+}
+
+// exchange sends a request and reads all of its answer.
+func (c *client) exchange(req *http.Request) (status int, raw []byte, err error) {
+	res, err := c.http.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	raw, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	if err == nil && len(raw) > maxAnswer {
+		err = fmt.Errorf("answer of more than %d bytes", maxAnswer)
+	}
+	return res.StatusCode, raw, err
+}
+
+// at is the same client for another address.
+func (c *client) at(base string) *client {
+	other := *c
+	other.base, other.own = strings.TrimSuffix(base, "/"), false
+	return &other
 }
 
 func (c *client) close() {

@@ -9,6 +9,10 @@
 //	  │                         │  /postauth →         │
 //	  │  ← the ending, and every message that passed   │
 //
+// A card that is not enrolled falls back to 3-D Secure 1.0.2: /enrolled takes the
+// place of /preauth and /auth, PAReq and PARes pass through the browser, and
+// /check says what the PARes is worth.
+//
 // It is made to be read and to be played with. It is not a shop: nothing is
 // sold or charged, checkouts live in memory and are gone at exit, and it serves
 // only names of the loopback interface. It is a merchant, so it shares no code

@@ -74,7 +74,7 @@ func (s *Shop) preauth(ctx context.Context, c *checkout) {
 	case crd.MessageType == "Erro" && crd.ErrorCode == "305":
 		e := endWithErro(crd)
 		e.Word, e.Title, e.Text = notEnrolled, endings[notEnrolled].Title, endings[notEnrolled].Text
-		c.end(e)
+		c.fallBack(e)
 		return
 	case crd.MessageType == "Erro":
 		c.end(endWithErro(crd))
@@ -235,8 +235,11 @@ func (s *Shop) show(w http.ResponseWriter, _ *http.Request, c *checkout) {
 // and again while it waits; the deadline is kept here.
 func (s *Shop) result(w http.ResponseWriter, r *http.Request, c *checkout) {
 	c.mu.Lock()
+	if c.v1.on {
+		c.waitForPARes(s.Now())
+	}
 	waits := c.state == challenge || c.state == returned || c.state == decoupled
-	mine := waits && !c.polling
+	mine := waits && !c.polling && !c.v1.on
 	c.polling = c.polling || mine
 	c.mu.Unlock()
 	if mine {

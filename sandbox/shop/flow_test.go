@@ -55,10 +55,14 @@ func testOrder(card string) order {
 		Browser: browser{Language: "en-GB", ColorDepth: 24, ScreenHeight: 800, ScreenWidth: 1280, TZ: -60, UserAgent: "Test/1"}}
 }
 
-// toAuth pays with a card up to the answer to the AReq, the 3DS Method done.
+// toAuth pays with a card up to the answer to the AReq, the 3DS Method done, or
+// to that of /enrolled.
 func (p *page) toAuth(o order) view {
 	p.t.Helper()
 	v := p.post("/checkout", o)
+	if v.State == enrolling {
+		return p.post("/checkout/"+v.ID+"/enrolled", nil)
+	}
 	if v.State != method {
 		return v
 	}

@@ -45,12 +45,16 @@ func (s *Shop) methodFrame(w http.ResponseWriter, _ *http.Request, c *checkout) 
 }
 
 // challengeFrame is the first page in the challenge's iframe: it posts the
-// CReq to the ACS. Loaded again, it posts the same bytes.
+// CReq, or in 1.0.2 the PAReq, to the ACS. Loaded again, it posts the same bytes.
 func (s *Shop) challengeFrame(w http.ResponseWriter, _ *http.Request, c *checkout) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != challenge {
 		s.neutral(w, http.StatusConflict)
+		return
+	}
+	if c.v1.on {
+		s.form(w, c.v1.acsURL, field{"PaReq", c.v1.paReq}, field{"TermUrl", c.base + "/notify/pares"}, field{"MD", c.session})
 		return
 	}
 	s.form(w, c.ares.ACSURL, field{"creq", encode(c.creq)}, field{"threeDSSessionData", encode([]byte(c.session))})

@@ -12,7 +12,9 @@ const (
 	productAmount   = "12900" // in minor units
 	productCurrency = "978"   // EUR
 	productExponent = "2"
-	productPrice    = "€129.00"
+
+	productCurrencyName = "EUR" // as 1.0.2's API wants it
+	productPrice        = "€129.00"
 
 	monthlyAmount = "1290"
 	monthlyPrice  = "€12.90"

@@ -17,8 +17,9 @@ import (
 // serve Handler yourself; do not change the fields afterwards.
 type Shop struct {
 	API    string       // base URL of the 3DS server's API, required
+	MPI    string       // base URL of the merchant plug-in, for cards of 1.0.2 alone; empty: API
 	APIKey string       // the merchant's key; never leaves the back end
-	Client *http.Client // for calls to the API; nil: one with a limit of 15 s
+	Client *http.Client // for calls to both; nil: one with a limit of 35 s
 	Log    *slog.Logger // nil: discards
 
 	// PublicURL is where browsers and ACSs reach the shop, without a slash at
@@ -51,6 +52,7 @@ type Shop struct {
 	once    sync.Once
 	handler http.Handler
 	api     *client
+	mpi     *client
 	till    *till
 	server  *http.Server
 	served  chan struct{} // closed when server.Serve has returned
@@ -74,11 +76,14 @@ func (s *Shop) build() {
 		s.Now = time.Now
 	}
 	s.api = newClient(s.API, s.APIKey, s.Client)
+	setDefault(&s.MPI, s.API)
+	s.mpi = s.api.at(s.MPI)
 	s.till = newTill(s.MaxCheckouts, s.CheckoutAge, s.Now)
 
 	own := http.NewServeMux() // only for the shop's own pages
 	own.HandleFunc("POST /checkout", s.begin)
 	own.HandleFunc("GET /checkout/{id}", s.onCheckout((*Shop).show))
+	own.HandleFunc("POST /checkout/{id}/enrolled", s.onCheckout((*Shop).enrol))
 	own.HandleFunc("POST /checkout/{id}/auth", s.onCheckout((*Shop).authenticate))
 	own.HandleFunc("POST /checkout/{id}/result", s.onCheckout((*Shop).result))
 	own.HandleFunc("POST /checkout/{id}/cancel", s.onCheckout((*Shop).cancel))
@@ -90,6 +95,7 @@ func (s *Shop) build() {
 	mux.HandleFunc("GET /frame/{id}/challenge", s.onCheckout((*Shop).challengeFrame))
 	mux.HandleFunc("POST /notify/method", s.methodNotice)
 	mux.HandleFunc("POST /notify/challenge", s.challengeNotice)
+	mux.HandleFunc("POST /notify/pares", s.paResNotice)
 	mux.Handle("/checkout", http.NewCrossOriginProtection().Handler(own))
 	mux.Handle("/checkout/", http.NewCrossOriginProtection().Handler(own))
 	s.handler = s.guard(mux)
@@ -162,7 +168,7 @@ func (s *Shop) Start(listen string) (string, error) {
 		Handler:           s.Handler(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      45 * time.Second,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    32 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),

@@ -27,6 +27,7 @@ const (
 	partyBrowser = "browser"
 	partyShop    = "shop"
 	partyServer  = "3DS server"
+	partyMPI     = "MPI" // the 3DS server's other half, for 1.0.2
 	partyACS     = "ACS"
 )
 
@@ -45,12 +46,17 @@ func (w *wire) all() []exchange { return slices.Clone(w.list) }
 
 // add records one message, given as it was sent.
 func (w *wire) add(at time.Time, name, from, to string, raw []byte, note string) {
+	w.addText(at, name, from, to, masked(raw), note)
+}
+
+// addText records one message, given as it is to be shown.
+func (w *wire) addText(at time.Time, name, from, to, text, note string) {
 	if len(w.list) >= maxWire {
 		return
 	}
 	w.list = append(w.list, exchange{
 		Number: len(w.list) + 1, Name: name, From: from, To: to, At: at.UTC(), Note: note, Times: 1,
-		Body: w.hide(masked(raw)),
+		Body: w.hide(text),
 	})
 }
 
@@ -87,6 +93,15 @@ var maskedNames = map[string]func(string) string{
 	"cardexpirydate":      func(string) string { return "****" },
 	"errordetail":         maskDigits,
 	"errordescription":    maskDigits,
+
+	"card[number]":       maskPAN, // of /enrolled and /check
+	"card[expire_month]": func(string) string { return "**" },
+	"card[expire_year]":  func(string) string { return "****" },
+	"pareq":              shorten,
+	"pares":              shorten,
+	"cavv":               shorten,
+	"message":            maskDigits,
+	"detail":             maskDigits,
 }
 
 // masked is a JSON message indented for people, its members in their order,
@@ -138,7 +153,7 @@ func maskValue(b *bytes.Buffer, d *json.Decoder, name string) error {
 	case string:
 		b.Write(marshal(maskText(name, t)))
 	default:
-		if maskedNames[strings.ToLower(name)] != nil {
+		if t != nil && maskedNames[strings.ToLower(name)] != nil {
 			t = "***" // a number where a text belongs is hidden, not guessed at
 		}
 		b.Write(marshal(t))

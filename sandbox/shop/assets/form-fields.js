@@ -40,6 +40,7 @@ function meaning(number) {
   if (number === "9000100111111111") return "A card that is not enrolled";
   if (number.startsWith("9000") || number.startsWith("9001")) return "A card of the older table: digits 5 to 8 decide";
   const last = number.slice(-4);
+  if (/^(41|51|34|35|36|65)0201/.test(number)) return `A card of 1.0.2 alone: ${legacy(last)}`;
   const words = ["a", "b", "c", "d"].map((place, i) => {
     for (const row of document.querySelectorAll(`dl[data-digit="${place}"] div`)) {
       if (row.querySelector("dt").textContent === last[i]) return row.querySelector("dd").textContent;
@@ -48,6 +49,12 @@ function meaning(number) {
   });
   if (words.includes(null)) return "No test card ends so: expect an error";
   return `Ends in ${last}: ${words.join(", ")}`;
+}
+
+// legacy says what the digits mean in 3-D Secure 1.0.2.
+function legacy(last) {
+  if (last[0] === "0") return ["authenticated", "attempted", "not authenticated", "unavailable", "signature broken"][last[3]] || "unavailable";
+  return { 1: "not enrolled", 3: "directory server silent" }[last[0]] || "cannot say";
 }
 
 // fitting is the largest challenge window that this viewport has room for.

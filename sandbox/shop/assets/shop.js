@@ -68,6 +68,13 @@ async function watch(id, promise) {
 }
 
 const steps = {
+  // Not enrolled in 2.x: the back end asks about 1.0.2.
+  async enrolling(view) {
+    const next = await watch(view.id, call(`/checkout/${view.id}/enrolled`, {}));
+    if (next.state === "enrolling") await pause(500); // another tab has asked
+    return next;
+  },
+
   // The 3DS Method: in a hidden frame, until the bank's notice or the limit.
   async method(view) {
     const { run, limit, noticed } = view.method;

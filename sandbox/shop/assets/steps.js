@@ -1,5 +1,5 @@
 // The list of steps: what is over, what is under way, what was left out.
-const order = ["starting", "method", "asking", "challenge", "returned", "done"];
+const order = ["starting", "method", "enrolling", "asking", "challenge", "returned", "done"];
 
 function set(step, state, outcome) {
   const row = document.querySelector(`#steps li[data-step="${step}"]`);
@@ -8,12 +8,14 @@ function set(step, state, outcome) {
   if (out.textContent !== outcome) out.textContent = outcome;
 }
 
+const legacy = (view) => view.version === "1.0.2";
 const has = (view, name) => view.wire.some((m) => m.name === name);
 
 export function showSteps(view) {
   const at = view.state === "decoupled" ? order.indexOf("challenge") : order.indexOf(view.state);
   const started = Boolean(view.version);
-  set("check", started ? "over" : "stopped", started ? `${view.scheme || "enrolled"}, version ${view.version}` : "no");
+  if (legacy(view)) set("check", "over", "not enrolled in 2.x, on with 1.0.2");
+  else set("check", started ? "over" : "stopped", started ? `${view.scheme || "enrolled"}, version ${view.version}` : "no");
   set("method", ...method(view, at));
   set("auth", ...authentication(view));
   set("challenge", ...challenge(view));
@@ -21,6 +23,7 @@ export function showSteps(view) {
 }
 
 function method(view, at) {
+  if (legacy(view)) return ["skipped", "none in 1.0.2"];
   if (!view.method) return ["skipped", "not reached"];
   const { run, noticed, compInd } = view.method;
   if (at <= order.indexOf("method")) return ["active", run ? (noticed ? "answered" : "waiting for the bank") : "none"];
@@ -28,6 +31,7 @@ function method(view, at) {
 }
 
 function authentication(view) {
+  if (legacy(view)) return enrolment(view);
   if (has(view, "ARes")) {
     const { transStatus } = JSON.parse(view.wire.find((m) => m.name === "ARes").body);
     return ["over", `transStatus ${transStatus}`];
@@ -36,12 +40,23 @@ function authentication(view) {
   return view.state === "done" ? ["stopped", has(view, "AReq") ? "no answer" : "not reached"] : ["", ""];
 }
 
+// In 1.0.2 the directory server tells whether a card takes part, and no more.
+function enrolment(view) {
+  const answer = view.wire.find((m) => m.name === "Enrolment");
+  if (!answer) return view.state === "done" ? ["stopped", "no answer"] : ["active", "asking the directory server"];
+  let enrolled = null;
+  try {
+    ({ enrolled } = JSON.parse(answer.body));
+  } catch { /* said in the ending */ }
+  return [enrolled === "Y" ? "over" : "stopped", `enrolled ${enrolled ?? "unknown"}`];
+}
+
 function challenge(view) {
   if (view.state === "challenge") return ["active", "your turn"];
   if (view.state === "decoupled") return ["active", "on another device"];
-  if (!has(view, "CReq")) return view.state === "done" ? ["skipped", "none"] : ["", ""];
+  if (!has(view, "CReq") && !has(view, "PAReq")) return view.state === "done" ? ["skipped", "none"] : ["", ""];
   if (view.canceled) return ["stopped", "closed by you"];
-  return ["over", has(view, "CRes") ? "answered" : "over"];
+  return ["over", has(view, "CRes") || has(view, "PARes") ? "answered" : "over"];
 }
 
 function result(view) {

@@ -81,6 +81,9 @@ function gist({ body: text }) {
   }
   if (m.messageType === "Erro") return m.errorCode;
   if (m.transStatus) return m.transStatus;
+  if (m.enrolled !== undefined) return m.enrolled ?? m.error?.message ?? "";
+  if (m.status) return m.status;
+  if (m.error?.type) return m.error.type;
   if (m.threeDSCompInd) return `${m.messageVersion}, compInd ${m.threeDSCompInd}`;
   if (m.messageType === "CRD") return m.scheme || "";
   if (m.challengeWindowSize) return `window ${m.challengeWindowSize}`;

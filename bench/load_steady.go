@@ -1,0 +1,114 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Steady is requests to /preauth at a steady rate, and between them as many to
+// a process that does nothing else than answer: what the machine does to both
+// is none of the server's doing.
+type Steady struct {
+	Bodies  [][]byte
+	Rate    float64 // per second
+	Control string  // address
+}
+
+// Steadied is what Steady came to.
+type Steadied struct{ Server, Control Series }
+
+// A Series is of each request when it began, how long it took, and how late the
+// generator began it.
+type Series struct {
+	Start []time.Time
+	Took  []time.Duration
+	Late  []time.Duration
+}
+
+// A line is where requests of a series go.
+type line struct {
+	idle     chan *conn // used in turn, so that none is idle for long
+	requests [][]byte
+
+	mu  sync.Mutex
+	got Series
+}
+
+// steadyConns is more than there are ever requests in flight, or nearly.
+const steadyConns = 64
+
+func (l *Load) line(p *pool, bodies [][]byte) (*line, error) {
+	n := &line{idle: make(chan *conn, steadyConns)}
+	for _, body := range bodies {
+		n.requests = append(n.requests, request(p.address, "/preauth", l.key, body))
+	}
+	for range steadyConns {
+		c, err := p.dial()
+		if err != nil {
+			return n, errors.Join(err, n.close())
+		}
+		n.idle <- c
+	}
+	return n, nil
+}
+
+func (n *line) close() error {
+	close(n.idle)
+	var err error
+	for c := range n.idle {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// shoot makes the i-th request, which was due.
+func (n *line) shoot(i int, due time.Time) error {
+	c := <-n.idle
+	start := time.Now()
+	status, err := c.do(n.requests[i%len(n.requests)])
+	took := time.Since(start)
+	if err == nil && status != 200 {
+		err = fmt.Errorf("/preauth: status %d: %.300s", status, c.body)
+	}
+	n.idle <- c
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.got.Start, n.got.Took, n.got.Late = append(n.got.Start, start), append(n.got.Took, took), append(n.got.Late, start.Sub(due))
+	return err
+}
+
+// Steady asks, open loop, until Cease. Every answer has status 200.
+func (l *Load) Steady(s Steady, got *Steadied) error {
+	server, err := l.line(l.api, s.Bodies)
+	if err != nil {
+		return err
+	}
+	control, err := l.line(&pool{address: s.Control}, s.Bodies)
+	if err != nil {
+		return errors.Join(err, server.close())
+	}
+	l.ceased.Store(false)
+	var faults faults
+	var shots sync.WaitGroup
+	begin := time.Now()
+	for i := 0; !l.ceased.Load(); i++ {
+		due := begin.Add(time.Duration(float64(i) / (2 * s.Rate) * float64(time.Second)))
+		time.Sleep(time.Until(due))
+		to := server
+		if i%2 == 1 {
+			to = control
+		}
+		shots.Go(func() { faults.note(to.shoot(i/2, due)) })
+	}
+	shots.Wait()
+	*got = Steadied{server.got, control.got}
+	return errors.Join(faults.err(), server.close(), control.close())
+}
+
+// Cease ends Steady.
+func (l *Load) Cease(_ int, _ *int) error {
+	l.ceased.Store(true)
+	return nil
+}

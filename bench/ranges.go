@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges/rangestest"
+)
+
+// reloads measures what becomes of the server while it loads a complete set of
+// card ranges in place of the same: how much larger it gets, and how long
+// /preauth takes meanwhile.
+func reloads(ctx context.Context, b *bench) (rows []row, err error) {
+	for _, version := range []string{"2.2.0", "2.3.1"} {
+		got, err := reloadsOf(ctx, b, version)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", version, err)
+		}
+		rows = append(rows, got...)
+	}
+	return rows, nil
+}
+
+func reloadsOf(ctx context.Context, b *bench, version string) (rows []row, err error) {
+	set := rangestest.Set{Ranges: b.plan.ranges, Seed: 1}
+	offer := Offer{File: filepath.Join(b.dir, "pres-"+version), Rate: b.plan.presRate}
+	if offer.Size, err = writePRes(set, version, offer.File); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(offer.File)) }()
+	versions := "2.1.0, 2.2.0"
+	if version > "2.2.0" {
+		versions += ", " + version
+	}
+	w, err := newWorldOf(ctx, b, setup{versions: versions, refresh: "refresh: 24h\n    min_refresh: 1s", before: func(w *world) error {
+		return errors.Join(humble(w.directory.cmd.Process.Pid), w.directory.ask(ctx, "Directory.Give", offer, new(int)))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, w.stop()) }()
+
+	settled, err := w.settle(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	if err := forgetHighest(w.cmd.Process.Pid); err != nil {
+		return nil, err
+	}
+	steady, err := w.reloadUnderLoad(ctx, b, sample(set))
+	if err != nil {
+		return nil, err
+	}
+	now, highest, err := memory(w.cmd.Process.Pid)
+	if err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("%d ranges of %s, ", b.plan.ranges, version)
+	grown, ratio := float64(highest)/float64(settled), median(steady.server.ratios)
+	return []row{{
+		what: what + "peak memory of reloads, ratio", target: "<= 2.2",
+		measured: fmt.Sprintf("%.2f", grown), good: grown <= 2.2,
+		note: fmt.Sprintf("resident %d MiB with one generation, %d at its highest in %d reloads, %d after",
+			settled>>20, highest>>20, b.plan.reloads, now>>20),
+	}, {
+		what: what + fmt.Sprintf("/preauth p99 at %.0f/s meanwhile, ratio", b.plan.preauthRate), target: "<= 1.1",
+		measured: fmt.Sprintf("%.2f", ratio), good: ratio <= 1.1,
+		note: fmt.Sprintf("%s; a control has %.2f, %s; %d MB from PReq to use in %.1f s", steady.server.said(),
+			median(steady.control.ratios), steady.control.said(), offer.Size/1e6, median(steady.took).Seconds()),
+	}}, nil
+}
+
+func writePRes(set rangestest.Set, version, file string) (int64, error) {
+	f, err := os.Create(file)
+	if err != nil {
+		return 0, err
+	}
+	err = errors.Join(set.Write(f, rangestest.PRes{Version: version}), f.Sync()) // or else the disk is busy later
+	info, err2 := f.Stat()
+	if err = errors.Join(err, err2, f.Close()); err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// sample is requests for cards all over a set.
+func sample(set rangestest.Set) [][]byte {
+	var bodies [][]byte
+	n := 0
+	for r := range set.All() {
+		if n++; n%max(set.Ranges/sampled, 1) == 0 {
+			bodies = append(bodies, []byte(`{"acctNumber":"`+r.Start+`"}`))
+		}
+	}
+	for i := range bodies { // neighbours are not asked for one after the other
+		k := i * 7919 % len(bodies)
+		bodies[i], bodies[k] = bodies[k], bodies[i]
+	}
+	return bodies
+}
+
+// settle waits until the resident memory of the server stays as it is.
+func (w *world) settle(ctx context.Context, b *bench) (int64, error) {
+	const step = 100 * time.Millisecond
+	var lowest int64
+	for calm := time.Duration(0); calm < b.plan.settle; calm += step {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(step):
+		}
+		now, _, err := memory(w.cmd.Process.Pid)
+		if err != nil {
+			return 0, err
+		}
+		if lowest == 0 || now < lowest-lowest/100 {
+			lowest, calm = now, 0
+		}
+	}
+	return lowest, nil
+}
+
+// A steady is what it was like with reloads and without.
+type steady struct {
+	server, control contrast
+	took            []time.Duration // from the PReq to the ranges in use
+}
+
+// A contrast is what requests took during reloads and before them.
+type contrast struct {
+	ratios     []float64       // of the p99 during each reload to that before it
+	busy, calm []time.Duration // the p99 of each
+	late       []time.Duration // the p99 of the generator during each reload
+	p50        [2]time.Duration
+}
+
+func (c *contrast) said() string {
+	return fmt.Sprintf("reloads %.2f to %.2f, p50 %.2f ms against %.2f, p99 of the quietest %.2f against %.2f, generator then late by %.2f",
+		percentile(c.ratios, 0), percentile(c.ratios, 1), ms(c.p50[0]), ms(c.p50[1]),
+		ms(percentile(c.busy, 0)), ms(percentile(c.calm, 0)), ms(percentile(c.late, 0)))
+}
+
+// A span is some time in which something was the case.
+type span struct{ from, to time.Time }
+
+// reloadUnderLoad has the server reload its ranges again and again while
+// /preauth is asked steadily.
+func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) (all *steady, err error) {
+	control, err := startChild(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, control.stop()) }()
+	load := Steady{Bodies: bodies, Rate: b.plan.preauthRate}
+	if err := control.ask(ctx, "Control.Listen", 0, &load.Control); err != nil {
+		return nil, err
+	}
+	var got Steadied
+	done := make(chan error, 1)
+	go func() { done <- w.ask(ctx, "Load.Steady", load, &got) }()
+	var calm, busy []span
+	for i := range b.plan.reloads {
+		start := time.Now()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case err := <-done:
+			return nil, errors.Join(errors.New("the load ended"), err)
+		case <-time.After(b.plan.calm):
+		}
+		calm = append(calm, span{start, time.Now()})
+		s, err := w.reload(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		busy = append(busy, s)
+		b.say("reload %d: %.2f s", i+1, s.to.Sub(s.from).Seconds())
+	}
+	if err := w.ask(ctx, "Load.Cease", 0, new(int)); err != nil {
+		return nil, err
+	}
+	if err := <-done; err != nil {
+		return nil, err
+	}
+	all = &steady{server: got.Server.divide(calm, busy), control: got.Control.divide(calm, busy)}
+	for _, s := range busy {
+		all.took = append(all.took, s.to.Sub(s.from))
+	}
+	return all, nil
+}
+
+// divide sorts what was measured by when it was.
+func (s *Series) divide(calm, busy []span) contrast {
+	within := func(p span) (took, late []time.Duration) {
+		for i, at := range s.Start {
+			if at.Before(p.to) && p.from.Before(at.Add(s.Took[i])) {
+				took, late = append(took, s.Took[i]), append(late, s.Late[i])
+			}
+		}
+		return took, late
+	}
+	var all contrast
+	var during, before []time.Duration
+	for i := range busy {
+		b, late := within(busy[i])
+		c, _ := within(calm[i])
+		during, before = append(during, b...), append(before, c...)
+		b99, c99 := percentile(b, 0.99), percentile(c, 0.99)
+		all.busy, all.calm, all.late = append(all.busy, b99), append(all.calm, c99), append(all.late, percentile(late, 0.99))
+		all.ratios = append(all.ratios, float64(b99)/float64(max(c99, 1)))
+	}
+	all.p50 = [2]time.Duration{median(during), median(before)}
+	return all
+}
+
+// reload has an operator ask for the ranges, and returns from when to when the
+// server had them in work: from its PReq on until it says that they are in use.
+func (w *world) reload(ctx context.Context, b *bench) (span, error) {
+	before, _, err := w.refreshed()
+	if err != nil {
+		return span{}, err
+	}
+	cmd := exec.CommandContext(ctx, b.threeds, "ranges", "refresh", "visa", "--config", filepath.Join(w.dir, "threeds.yaml"))
+	cmd.Stderr = b.progress
+	if err := cmd.Run(); err != nil {
+		return span{}, fmt.Errorf("ranges refresh: %w", err)
+	}
+	var s span
+	err = poll(ctx, func() (bool, error) {
+		n, at, err := w.refreshed()
+		s.to = at
+		return n > before, err
+	})
+	if err != nil {
+		return span{}, fmt.Errorf("%w; the end of the server's log:\n%s", err, w.lastWords())
+	}
+	return s, w.directory.ask(ctx, "Directory.Asked", 0, &s.from)
+}
+
+// refreshed is how often the server has said that it uses new card ranges, and
+// when it did so last. It is read from the log, which costs the server nothing.
+func (w *world) refreshed() (n int, last time.Time, err error) {
+	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
+	if err != nil {
+		return 0, last, err
+	}
+	for line := range bytes.Lines(log) {
+		if !bytes.Contains(line, []byte(`"card ranges refreshed"`)) {
+			continue
+		}
+		var said struct{ Time time.Time }
+		if err := json.Unmarshal(line, &said); err != nil {
+			return 0, last, err
+		}
+		n, last = n+1, said.Time
+	}
+	return n, last, nil
+}

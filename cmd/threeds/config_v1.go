@@ -1,0 +1,63 @@
+package main
+
+import (
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/xmldsig"
+)
+
+// relationsV1 is relations for the section v1.
+func (l *loader) relationsV1() {
+	seen := map[string]int{}
+	for i, d := range l.config.V1 {
+		l.once(seen, d.Scheme, i, "v1", "scheme")
+		if r := d.CardRanges; r != nil && strings.Trim(r.AcquirerBIN, "0123456789") != "" {
+			l.fault(fmt.Sprintf("v1[%d].card_ranges.acquirer_bin", i), "not a number (1 to 11 digits)")
+		}
+	}
+}
+
+// filesV1 is loadFiles for the section v1.
+func (l *loader) filesV1(now time.Time) {
+	owners := map[string]int{} // of the roots, by DER
+	for i := range l.config.V1 {
+		d, at := &l.config.V1[i], fmt.Sprintf("v1[%d]", i)
+		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+		l.ca(&d.ServerCA, at+".server_ca", now)
+		data, ok := l.read(d.PAResRoots.File, at+".pares_roots")
+		if !ok {
+			continue
+		}
+		for j, cert := range l.certificates(data, at+".pares_roots") {
+			root, err := xmldsig.NewRoot(cert.Raw, false)
+			if err != nil {
+				l.fault(at+".pares_roots", "certificate %d of the file is no root of a PARes (a CA's with an RSA key is)", j+1)
+				continue
+			}
+			if d.VerifyAt == "now" {
+				l.dates(cert, at+".pares_roots", now)
+			}
+			if first, taken := owners[string(cert.Raw)]; taken && first != i {
+				l.fault(at+".pares_roots", "certificate %d of the file is a root of v1[%d] too (no scheme may sign for another)", j+1, first)
+			}
+			owners[string(cert.Raw)] = i
+			d.PAResRoots.Roots = append(d.PAResRoots.Roots, root)
+		}
+	}
+}
+
+// warnV1 is warn for the section v1.
+func (l *loader) warnV1() {
+	for i, d := range l.config.V1 {
+		at := fmt.Sprintf("v1[%d]", i)
+		if d.MinKeyBits > 0 && d.MinKeyBits < 2048 {
+			l.warnings = append(l.warnings, l.note(at+".min_key_bits", "keys under 2048 bits can be broken: for laboratories and old chains only"))
+		}
+		if d.VerifyAt == "signing_time" {
+			l.warnings = append(l.warnings, l.note(at+".verify_at", "whoever has the key of an expired certificate can sign with it: for laboratories and old chains only"))
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestMC19 is also MC-12: scheme_rules as operators set them, from the file to
+// the answer. Visa wants cardExpiryDate, and a form of threeDSRequestorID that
+// the server's own has not.
+func TestMC19(t *testing.T) {
+	s := reading(t, plan{sections: `merchants:
+  - {name: Off, scheme_rules: off}
+  - {name: Warn, scheme_rules: warn}
+  - {name: Default, requestor_name: Default}
+  - {name: Enforce, scheme_rules: enforce}
+  - {name: Fits, scheme_rules: enforce, per_directory: {visa: {requestor_id: 12345678*Fits}}}
+`})
+	const finding = "cardExpiryDate: required"
+	for _, tt := range []struct {
+		merchant, key, detail string // detail "": sent
+		told                  bool
+	}{
+		{"off", s.key("Off"), "", false},
+		{"warn", s.key("Warn"), "", true},
+		{"warn, strict", s.key("Warn", "--strict"), "", true},
+		{"the default", s.key("Default"), "", true},
+		{"without settings", s.APIKey, "", true},
+		{"enforce", s.key("Enforce"), "cardExpiryDate,threeDSRequestorID", false},
+		{"enforce, strict", s.key("Enforce", "--strict"), "cardExpiryDate,threeDSRequestorID", false},
+		{"enforce, with an id that fits", s.key("Fits"), "cardExpiryDate", false},
+	} {
+		t.Run(tt.merchant, func(t *testing.T) {
+			eachVersion(t, s, func(s *site, v string) {
+				s.APIKey = tt.key
+				req := s.request(v).with(object{"cardExpiryDate": nil})
+				if v == "2.3.1" { // what a strict key has to bring itself
+					req = req.with(object{"acquirerCountryCode": "208", "acquirerCountryCodeSource": "01", "acceptLanguage": []string{"en"}})
+				}
+				id := req.text("threeDSServerTransID")
+				if tt.detail == "" {
+					same(s.t, s.through(req), "cardExpiryDate", nil)
+				} else {
+					s.refused("/auth", req, expected{code: "201", detail: tt.detail})
+					req["cardExpiryDate"] = "3012"
+					if strings.Contains(tt.detail, ",") {
+						s.refused("/auth", req, expected{code: "203", detail: "threeDSRequestorID"})
+					} else {
+						s.through(req)
+					}
+				}
+				told := false
+				for line := range strings.Lines(s.log.String()) {
+					told = told || strings.Contains(line, id) && strings.Contains(line, "scheme rules not kept") && strings.Contains(line, finding)
+				}
+				if told != tt.told {
+					s.t.Errorf("logged: %t, want %t", told, tt.told)
+				}
+			})
+		})
+	}
+	res, err := http.Get(s.console + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	metrics, _ := io.ReadAll(res.Body)
+	if want := `threeds_scheme_findings_total{element="cardExpiryDate",rule="require",scheme="visa"}`; !strings.Contains(string(metrics), want) {
+		t.Errorf("/metrics lacks %s", want)
+	}
+}

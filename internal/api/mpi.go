@@ -1,0 +1,205 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/mpi"
+)
+
+// An MPI is what the listener wants of the engine of 3-D Secure 1.0.2.
+type MPI interface {
+	Enrolled(ctx context.Context, acc *account.Account, asked mpi.Enrollment) mpi.Answer
+	// Check returns a *mpi.ParamError for a PARes that is not good; another
+	// error means that it could not be judged.
+	Check(ctx context.Context, acc *account.Account, pares string) (mpi.Checked, error)
+}
+
+// legacy are the operations of 3-D Secure 1.0.2: form in, JSON out, their own
+// way of bringing the key and of telling errors.
+var legacy = map[string]func(h *Handler, r *http.Request, acc *account.Account, body []byte) (any, error){
+	"/enrolled": (*Handler).enrolled,
+	"/check":    (*Handler).check,
+}
+
+// A fault is an answer of the MPI's operations other than the wanted one. Param
+// and message are null when they are empty.
+type fault struct {
+	status               int
+	param, kind, message string
+}
+
+func (f *fault) Error() string { return "api: " + f.kind }
+
+var (
+	unauthorized = &fault{http.StatusUnauthorized, "", "unauthorized", "Not Authorized"}
+	wrongMethod  = &fault{http.StatusMethodNotAllowed, "", "invalid_request", "The method is POST"}
+	cutOff       = &fault{http.StatusBadRequest, "", "invalid_request", "The body did not come completely"}
+	notJSON      = &fault{http.StatusBadRequest, "", "invalid_request", "The body is not a JSON object"}
+	tooMany      = &fault{http.StatusTooManyRequests, "", "rate_limit", "The rate limit of the key is reached"}
+	overloaded   = &fault{http.StatusServiceUnavailable, "", "unavailable", "The server is overloaded"}
+	unreachable  = &fault{http.StatusServiceUnavailable, "", "unavailable", "The server could not reach its own data, try again"}
+	internal     = &fault{http.StatusInternalServerError, "", "internal", "The server failed"}
+)
+
+// serveMPI is ServeHTTP for the MPI's operations: the key first (M1), then
+// method, limits and body.
+func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
+	key, _, _ := r.BasicAuth()
+	acc, err := h.Keys.Authenticate(r.Context(), key)
+	switch {
+	case errors.Is(err, account.ErrUnknownKey):
+		w.Header().Set("WWW-Authenticate", `Basic realm="threeds"`)
+		h.deny(w, unauthorized)
+		return
+	case err != nil:
+		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err)
+		h.deny(w, unreachable)
+		return
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		h.deny(w, wrongMethod)
+		return
+	}
+	if wait, ok := h.Limits.Allow(key); !ok {
+		w.Header().Set("Retry-After", strconv.Itoa(wait))
+		h.deny(w, tooMany)
+		return
+	}
+	if !h.enter() {
+		h.deny(w, overloaded)
+		return
+	}
+	defer h.inFlight.Add(-1)
+	body, err := read(w, r, h.body(), nil)
+	if err != nil {
+		h.undelivered(w, r, err)
+		return
+	}
+	answer, err := legacy[r.URL.Path](h, r, acc, body)
+	h.reply(w, r, answer, err)
+}
+
+// undelivered is unread for the MPI's operations.
+func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, err error) {
+	w.Header().Set("Connection", "close")
+	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		h.deny(w, &fault{http.StatusRequestEntityTooLarge, "", "invalid_request",
+			"The body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"})
+		return
+	}
+	h.Log.InfoContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
+	h.deny(w, cutOff)
+}
+
+// reply writes what one of the MPI's operations came to.
+func (h *Handler) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
+	if err == nil {
+		h.write(w, http.StatusOK, encode(answer))
+		return
+	}
+	if bad, ok := errors.AsType[*mpi.ParamError](err); ok {
+		h.deny(w, &fault{status: http.StatusBadRequest, param: bad.Param, kind: bad.Type})
+		return
+	}
+	if bad, ok := errors.AsType[*fault](err); ok {
+		h.deny(w, bad)
+		return
+	}
+	if r.Context().Err() != nil {
+		return // the caller has gone
+	}
+	if errors.Is(err, mpi.ErrUnavailable) {
+		h.deny(w, unreachable)
+		return
+	}
+	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
+	h.deny(w, internal)
+}
+
+// deny answers with a fault.
+func (h *Handler) deny(w http.ResponseWriter, f *fault) {
+	if f.status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	var body struct {
+		Error struct {
+			Param   *string `json:"param"`
+			Type    string  `json:"type"`
+			Message *string `json:"message"`
+		} `json:"error"`
+	}
+	body.Error.Param, body.Error.Type, body.Error.Message = orNull(f.param), f.kind, orNull(f.message)
+	h.write(w, f.status, encode(body))
+}
+
+func (h *Handler) enrolled(r *http.Request, acc *account.Account, body []byte) (any, error) {
+	sent, err := readParams(r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return nil, notJSON
+	}
+	asked, err := mpi.ReadEnrollment(sent)
+	if err != nil {
+		return nil, err
+	}
+	a := h.MPI.Enrolled(r.Context(), acc, asked)
+	type trouble struct {
+		Message string `json:"message"`
+		Detail  string `json:"detail"`
+	}
+	answer := struct {
+		ACSURL   *string  `json:"acs_url"`
+		PAReq    *string  `json:"pareq"`
+		Enrolled *string  `json:"enrolled"`
+		ECI      string   `json:"eci"`
+		Error    *trouble `json:"error"`
+	}{orNull(a.ACSURL), orNull(a.PAReq), orNull(a.Enrolled), a.ECI, (*trouble)(a.Error)}
+	return answer, nil
+}
+
+func (h *Handler) check(r *http.Request, acc *account.Account, body []byte) (any, error) {
+	sent, err := readParams(r.Header.Get("Content-Type"), body)
+	if err != nil {
+		return nil, notJSON
+	}
+	pares, err := mpi.ReadPARes(sent)
+	if err != nil {
+		return nil, err
+	}
+	c, err := h.MPI.Check(r.Context(), acc, pares)
+	return struct {
+		Amount        string `json:"amount"`
+		Currency      string `json:"currency"`
+		CAVV          string `json:"cavv"`
+		CAVVAlgorithm string `json:"cavv_algorithm"`
+		ECI           string `json:"eci"`
+		MerchantID    string `json:"merchant_id"`
+		Last4         string `json:"last4"`
+		Status        string `json:"status"`
+		XID           string `json:"xid"`
+	}(c), err
+}
+
+// orNull is a text, or null when it is empty.
+func orNull(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// encode writes an answer as JSON, addresses as they are.
+func encode(answer any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(answer); err != nil {
+		panic("api: " + err.Error()) // structs of texts
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

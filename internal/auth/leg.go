@@ -1,0 +1,233 @@
+package auth
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A further leg of an authentication is an AReq of its own that refers to what
+// came before: the second AReq of SPC, after an ARes S, and the 3RI that goes on
+// decoupled, after an RReq D (EMV 3DS 2.3.1, Req 444 to 455 and 463 to 467). The
+// requestor starts it, since neither card nor request is kept here; what is kept
+// is enough to check that it is the same purchase of the same card, by the same
+// merchant, in time.
+const (
+	spcTime      = 540 * time.Second // from the ARes S to the second AReq, unless it says that the time was over
+	fallbackTime = 60 * time.Second  // from the RReq D to the 3RI
+	legLife      = 20 * time.Minute  // how long the first leg is remembered
+
+	// Leg is the state of the row that remembers a first leg, by acsTransID.
+	Leg store.State = "leg"
+)
+
+// Kinds of a further leg.
+const (
+	spc      = "spc"
+	fallback = "fallback"
+)
+
+// A purchase is what a further leg must have in common with the first.
+type purchase struct {
+	Values map[string]string // JSON texts, by element
+	Card   []byte            // digest of the card number, salted with the first leg's id
+}
+
+// A firstLeg is what is kept for the next.
+type firstLeg struct {
+	Kind string
+	At   int64 // when it ended with S or D, Unix milliseconds
+	ID   string
+	purchase
+}
+
+// common are the elements that all legs share.
+var common = []string{
+	"messageCategory", "purchaseAmount", "purchaseCurrency", "purchaseExponent",
+	"acquirerBIN", "acquirerMerchantID", "mcc", "merchantCountryCode", "merchantName",
+}
+
+// purchaseOf is the purchase of an AReq that may need a further leg, nil of one
+// that never does.
+func (a *authentication) purchaseOf(areq *message.Message) *purchase {
+	if a.version < message.V231 ||
+		areq.Text("threeDSRequestorSpcSupport") != "Y" && !slices.Contains([]string{"F", "B"}, areq.Text("threeDSRequestorDecReqInd")) {
+		return nil
+	}
+	p := &purchase{Values: make(map[string]string), Card: cardDigest(a.id, a.pan)}
+	for _, name := range common {
+		p.Values[name] = string(areq.Raw(name))
+	}
+	return p
+}
+
+func cardDigest(id, pan string) []byte {
+	sum := sha256.Sum256([]byte(id + "\x00" + pan))
+	return sum[:]
+}
+
+// remember keeps the first leg that ended with acsTransID, so that the next is
+// recognised on every node. It comes before whatever tells the requestor to go
+// on; should that fail, what is remembered is never asked for.
+func (e *Engine) remember(ctx context.Context, kind, acsTransID string, t *store.Txn, p *purchase) error {
+	if p == nil {
+		return nil // the AReq asked for no such leg; the one that comes is refused
+	}
+	leg := firstLeg{Kind: kind, At: e.Now().UnixMilli(), ID: t.ID, purchase: *p}
+	plain, err := json.Marshal(leg)
+	if err != nil {
+		return fmt.Errorf("auth: first leg: %w", err)
+	}
+	row := store.Txn{ID: legKey(acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: Leg, Expires: e.in(legLife)}
+	row.Data = e.Sealer.Seal(row.ID, plain)
+	err = e.Store.Create(ctx, row)
+	if errors.Is(err, store.ErrExists) {
+		return nil // the same result once more
+	}
+	return err
+}
+
+func legKey(acsTransID string) string { return "leg." + strings.ToLower(acsTransID) }
+
+// rememberSPC keeps the first leg of SPC before the requestor hears of it.
+func (a *authentication) rememberSPC(status string, ares *message.Message, rec *record) error {
+	if status != "S" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
+	defer cancel()
+	t := &store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme}
+	return a.remember(ctx, spc, ares.Text("acsTransID"), t, rec.Purchase)
+}
+
+// offerSPC takes back the offer of SPC to an issuer that cannot use it: one whose
+// acsInfoInd lacks 07 (Req 448).
+func (a *authentication) offerSPC() {
+	if a.info == nil || !a.req.Has("threeDSRequestorSpcSupport") {
+		return
+	}
+	acs := acsVersion(a.info, a.version.String())
+	if acs == nil || slices.Contains(acs.InfoInd, "07") {
+		return
+	}
+	a.req.Set("threeDSRequestorSpcSupport", "")
+	a.changes = append(a.changes, "threeDSRequestorSpcSupport: left out, the range has no SPC")
+}
+
+// further checks an AReq that says it goes on where another ended, and nothing of
+// others.
+func (a *authentication) further(ctx context.Context) error {
+	kind := a.legKind()
+	if kind == "" {
+		return nil
+	}
+	ref, found := a.reference(kind)
+	if len(found) > 0 {
+		return fault(a.version, found, a.knownID())
+	}
+	row, err := a.Store.Get(ctx, legKey(ref))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		a.Log.ErrorContext(ctx, "first leg not read", "threeDSServerTransID", a.id, "err", err)
+		return unreachable(a.version, a.knownID())
+	}
+	var first firstLeg
+	known := err == nil && row.Owner == a.acc.Merchant.Name && row.Scheme == a.peer.Scheme
+	if known {
+		if err := a.open(&row, &first); err != nil {
+			return fmt.Errorf("auth: first leg: %w", err)
+		}
+	}
+	if !known || first.Kind != kind {
+		return erro(a.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", a.knownID())
+	}
+	if other := a.differs(&first); len(other) > 0 {
+		return erro(a.version, message.BadTransactionData, strings.Join(other, ","), a.knownID())
+	}
+	return a.inTime(&first)
+}
+
+// legKind tells a further leg by what only such a one has.
+func (a *authentication) legKind() string {
+	switch {
+	case a.version < message.V231:
+		return ""
+	case a.areq.Text("threeRIInd") == "19":
+		return fallback
+	case a.areq.Has("spcIncompInd") || a.assertion():
+		return spc
+	}
+	return ""
+}
+
+// assertion reports whether the request holds what an authenticator signed.
+func (a *authentication) assertion() bool {
+	for i := range 3 {
+		if a.areq.Text(fmt.Sprintf("threeDSRequestorAuthenticationInfo[%d].threeDSReqAuthMethod", i)) == "09" {
+			return true
+		}
+	}
+	return false
+}
+
+// reference is the acsTransID of the first leg, or what is wrong with how the
+// request refers to it.
+func (a *authentication) reference(kind string) (ref string, found message.Problems) {
+	const prior = "threeDSRequestorPriorAuthenticationInfo"
+	method := map[string]string{spc: "05", fallback: "02"}[kind]
+	if kind == fallback && a.areq.Text("threeDSRequestorDecReqInd") != "Y" {
+		found = append(found, message.Problem{Code: message.Format, Path: "threeDSRequestorDecReqInd"})
+	}
+	for i := range 3 {
+		at := fmt.Sprintf("%s[%d].", prior, i)
+		if ref := a.areq.Text(at + "threeDSReqPriorRef"); ref != "" && a.areq.Text(at+"threeDSReqPriorAuthMethod") == method {
+			return ref, found
+		}
+	}
+	bad := message.Problem{Code: message.Missing, Path: prior}
+	if a.areq.Has(prior) {
+		bad = message.Problem{Code: message.Format, Path: prior + ".threeDSReqPriorAuthMethod"}
+	}
+	return "", append(found, bad)
+}
+
+// differs names the elements in which the request is not that of the first leg.
+func (a *authentication) differs(first *firstLeg) []string {
+	var names []string
+	if !bytes.Equal(first.Card, cardDigest(first.ID, a.pan)) {
+		names = append(names, "acctNumber")
+	}
+	for _, name := range common {
+		if first.Values[name] != string(a.areq.Raw(name)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// inTime holds the request against the time for its leg. Clocks of nodes may
+// differ, so that much more is allowed. When the time for SPC was over before the
+// cardholder had finished the request says so, and brings no assertion.
+func (a *authentication) inTime(first *firstLeg) error {
+	age := a.start.Sub(time.UnixMilli(first.At)) - transid.MaxSkew
+	switch {
+	case first.Kind == fallback && age > fallbackTime:
+		return erro(a.version, message.BadTransactionData, "threeRIInd: the 60 s after the RReq are over", a.knownID())
+	case first.Kind == spc && a.areq.Text("spcIncompInd") == "03":
+		if a.areq.Has("threeDSRequestorAuthenticationInfo") {
+			return erro(a.version, message.BadTransactionData, "threeDSRequestorAuthenticationInfo", a.knownID())
+		}
+	case first.Kind == spc && age > spcTime:
+		return erro(a.version, message.BadTransactionData, "spcIncompInd: the 540 s after the ARes are over", a.knownID())
+	}
+	return nil
+}

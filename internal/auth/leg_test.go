@@ -1,0 +1,237 @@
+package auth_test
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/ranges"
+)
+
+// areq231 is areq with what 2.3.1 asks for beside.
+func areq231(id string, more object) object {
+	o := areq("2.3.1", id)
+	o["acceptLanguage"], o["acquirerCountryCode"] = []string{"en"}, "208"
+	maps.Copy(o, more)
+	return o
+}
+
+// aresS is an answer that asks for SPC.
+func aresS(areq object) []byte {
+	o := aresObject(areq, "S")
+	o["spcTransData"] = object{
+		"challenge": strings.Repeat("c", 43), "currency": "EUR", "displayName": "Card", "icon": "https://bank.example/i",
+		"payeeOrigin": "https://shop.example", "timeout": "60000", "value": "10.99",
+	}
+	o["webAuthnCredList"] = []object{{"rpID": "bank.example", "credentialIds": strings.Repeat("a", 16)}}
+	return o.json()
+}
+
+// spcWorld has issuers that know SPC.
+func spcWorld() *world {
+	w := newWorld()
+	info := allVersions("")
+	info.ACS[2].InfoInd = []string{"01", "07"}
+	w.hits = []ranges.Hit{{Scheme: "visa", Info: info}}
+	w.reply = func(_ string, areq object) ([]byte, error) { return aresS(areq), nil }
+	return w
+}
+
+var offered = object{"threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
+
+// asserted refers to an ARes S and brings what the authenticator signed.
+func asserted(ref string) object {
+	return object{
+		"threeDSRequestorAuthenticationInfo": []object{{
+			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": "202611201200", "threeDSReqAuthData": "signed",
+		}},
+		"threeDSRequestorPriorAuthenticationInfo": []object{{
+			"threeDSReqPriorAuthMethod": "05", "threeDSReqPriorAuthTimestamp": "202611201200", "threeDSReqPriorRef": ref,
+		}},
+	}
+}
+
+// try makes an authentication of its own and returns what came of it.
+func try(t *testing.T, e *auth.Engine, acc *account.Account, parts ...object) (object, error) {
+	t.Helper()
+	req := areq231(preauth(t, e, acc), nil)
+	for _, part := range parts {
+		maps.Copy(req, part)
+	}
+	for name, v := range req {
+		if v == nil {
+			delete(req, name)
+		}
+	}
+	got, err := e.Authenticate(t.Context(), acc, req.json())
+	if err != nil {
+		return nil, err
+	}
+	return parse(t, got), nil
+}
+
+// TestSPC: the second AReq of SPC goes out when it refers to an ARes S of the
+// same merchant, is the same purchase, and comes in time (SP-01, SP-05 to SP-08).
+func TestSPC(t *testing.T) {
+	type change struct {
+		name  string
+		parts []object
+		after time.Duration
+		acc   *account.Account
+		want  string // code and element; "": it goes out
+	}
+	incomplete := func(code string) object {
+		return object{"spcIncompInd": code, "threeDSRequestorAuthenticationInfo": nil}
+	}
+	for _, c := range []change{
+		{name: "asserted"},
+		{name: "at the end of the time", after: 545 * time.Second}, // two clocks may differ by 5 s
+		{name: "too late", after: 545*time.Second + time.Millisecond, want: "305 spcIncompInd: the 540 s after the ARes are over"},
+		{name: "too late, and says so", after: 10 * time.Minute, parts: []object{incomplete("03")}},
+		{name: "says so with an assertion", after: 10 * time.Minute, parts: []object{{"spcIncompInd": "03"}}, want: "305 threeDSRequestorAuthenticationInfo"},
+		{name: "SPC failed", parts: []object{incomplete("01")}},
+		{name: "SPC cancelled", parts: []object{incomplete("02")}},
+		{name: "another card", parts: []object{{"acctNumber": "4000001234567891"}}, want: "305 acctNumber"},
+		{name: "another amount", parts: []object{{"purchaseAmount": "1"}}, want: "305 purchaseAmount"},
+		{name: "amount and shop", parts: []object{{"purchaseAmount": "1", "acquirerMerchantID": "M2"}}, want: "305 purchaseAmount,acquirerMerchantID"},
+		{name: "another merchant", acc: other, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
+		{name: "no such reference", parts: []object{asserted("ac500000-0000-4000-8000-000000000000")}, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
+		{name: "no reference", parts: []object{{"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
+		{name: "forgotten", after: 20 * time.Minute, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := spcWorld()
+			e := w.engine(0)
+			first, err := try(t, e, shop, offered)
+			if err != nil || first.text("transStatus") != "S" {
+				t.Fatal(first, err)
+			}
+			w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
+			w.pass(c.after)
+			acc := c.acc
+			if acc == nil {
+				acc = shop
+			}
+			parts := append([]object{offered, asserted(first.text("acsTransID"))}, c.parts...)
+			if strings.HasPrefix(c.name, "another card") {
+				parts = append(parts, object{"threeDSServerTransID": preauthOf(t, e, acc, "4000001234567891")})
+			}
+			got, err := try(t, w.engine(0), acc, parts...)
+			if c.want == "" {
+				if err != nil || got.text("transStatus") != "Y" {
+					t.Fatal(got, err)
+				}
+				return
+			}
+			if told := told(err); told != c.want {
+				t.Errorf("refused with %q, want %q", told, c.want)
+			}
+			if len(w.sends) != 1 {
+				t.Errorf("%d AReqs left", len(w.sends))
+			}
+		})
+	}
+}
+
+// TestSPCStoreGone: an ARes S whose leg cannot be remembered is not handed out.
+func TestSPCStoreGone(t *testing.T) {
+	w := spcWorld()
+	n := 0
+	w.fault = func(op string) (bool, error) {
+		if op == "create" {
+			n++
+		}
+		if n == 2 { // the claim was the first
+			return false, errors.New("store fault")
+		}
+		return true, nil
+	}
+	if _, err := try(t, w.engine(0), shop, offered); codeOf(err) != "403" {
+		t.Errorf("got %v, want 403", err)
+	}
+}
+
+// TestSP01: SPC is offered to issuers that know it.
+func TestSP01(t *testing.T) {
+	w := spcWorld()
+	var sent object
+	w.reply = func(_ string, areq object) ([]byte, error) {
+		sent = areq
+		return ares(areq, "Y"), nil
+	}
+	e := w.engine(0)
+	if _, err := try(t, e, shop, offered); err != nil || sent["threeDSRequestorSpcSupport"] != "Y" {
+		t.Error("not offered:", sent, err)
+	}
+	w.hits[0].Info.ACS[2].InfoInd = []string{"01"}
+	if _, err := try(t, e, shop, offered); err != nil || sent["threeDSRequestorSpcSupport"] != nil {
+		t.Error("offered to an issuer without SPC:", sent, err)
+	}
+}
+
+// TestFallback: the 3RI after an RReq D (DA-06 to DA-08, TO-10).
+func TestFallback(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		parts object
+		after time.Duration
+		want  string
+	}{
+		{name: "in time", after: 60 * time.Second},
+		{name: "at the end of it", after: 65 * time.Second}, // two clocks may differ by 5 s
+		{name: "too late", after: 65*time.Second + time.Millisecond, want: "305 threeRIInd: the 60 s after the RReq are over"},
+		{name: "not decoupled", parts: object{"threeDSRequestorDecReqInd": "N", "threeDSRequestorDecMaxTime": nil}, want: "203 threeDSRequestorDecReqInd"},
+		{name: "another method", parts: object{"threeDSRequestorPriorAuthenticationInfo": []object{{"threeDSReqPriorAuthMethod": "01", "threeDSReqPriorRef": "ac500000-0000-4000-8000-000000000000"}}},
+			want: "203 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorAuthMethod"},
+		{name: "another amount", parts: object{"purchaseAmount": "5"}, want: "305 purchaseAmount"},
+		{name: "no reference", parts: object{"threeDSRequestorPriorAuthenticationInfo": nil}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			e := w.engine(0)
+			var sent object
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				sent = areq
+				return ares(areq, "C"), nil
+			}
+			first, err := try(t, e, shop, object{"threeDSRequestorDecReqInd": "F", "threeDSRequestorDecMaxTime": "00010"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			result := rreq(sent, "D", 1)
+			result["transStatusReason"] = "29"
+			got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body)
+			if got.text("resultsStatus") != "04" {
+				t.Fatalf("RReq D answered with %v", got)
+			}
+			w.pass(c.after)
+			w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "D"), nil }
+			next := object{
+				"deviceChannel": "03", "threeRIInd": "19", "threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010",
+				"threeDSRequestorPriorAuthenticationInfo": []object{{
+					"threeDSReqPriorAuthMethod": "02", "threeDSReqPriorAuthTimestamp": "202611201200", "threeDSReqPriorRef": first["acsTransID"],
+				}},
+			}
+			for name := range areq231("", nil) {
+				if strings.HasPrefix(name, "browser") || name == "threeDSCompInd" || name == "notificationURL" || name == "acceptLanguage" ||
+					name == "threeDSRequestorAuthenticationInd" {
+					next[name] = nil
+				}
+			}
+			answer, err := try(t, w.engine(0), shop, next, c.parts)
+			if c.want == "" {
+				if err != nil || answer.text("transStatus") != "D" {
+					t.Fatal(answer, err)
+				}
+				return
+			}
+			if told := told(err); told != c.want {
+				t.Errorf("refused with %q, want %q", told, c.want)
+			}
+		})
+	}
+}

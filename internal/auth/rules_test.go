@@ -1,0 +1,286 @@
+package auth_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A stand is an engine with a directory per scheme, whose log and findings a
+// test reads.
+type stand struct {
+	*world
+	e   *auth.Engine
+	log bytes.Buffer
+
+	mu      sync.Mutex
+	counted []string
+}
+
+func newStand(of string) *stand {
+	s := &stand{world: newWorld()}
+	s.hits = []ranges.Hit{{Scheme: of, Info: allVersions("")}}
+	s.e = s.engine(0)
+	s.e.Peers = nil
+	for _, name := range auth.Schemes {
+		s.e.Peers = append(s.e.Peers, auth.Directory{Scheme: name, Versions: message.Versions(), ResultsURL: "https://results.example/"})
+	}
+	s.e.Log = slog.New(slog.NewJSONHandler(&s.log, nil))
+	s.e.Observer = s
+	return s
+}
+
+func (s *stand) Observe(string, string, string, time.Duration) {}
+
+func (s *stand) Finding(scheme, element, rule string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counted = append(s.counted, scheme+" "+element+" "+rule)
+}
+
+func merchant(rules string, strict bool) *account.Account {
+	return &account.Account{Merchant: &account.Merchant{Name: "Shop", SchemeRules: rules}, Strict: strict}
+}
+
+// recorded are the findings of the one transaction in the store.
+func (s *stand) recorded(t *testing.T) []string {
+	t.Helper()
+	if len(s.txns) != 1 {
+		t.Fatalf("%d transactions, want 1", len(s.txns))
+	}
+	var rec struct{ Findings []string }
+	for id, txn := range s.txns {
+		if err := json.Unmarshal(txn.Data[len(id):], &rec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rec.Findings
+}
+
+// good is a request with which Visa and Mastercard can have no fault that is
+// sure; without names are left out.
+func good(version, id string, without ...string) object {
+	o := areq(version, id)
+	o["cardExpiryDate"], o["threeDSRequestorID"] = "3012", "12345678*M1"
+	for _, name := range without {
+		delete(o, name)
+	}
+	return o
+}
+
+// TestSchemeRules is MC-12, MC-19 and MC-21: what becomes of a request that a
+// scheme asks more of.
+func TestSchemeRules(t *testing.T) {
+	type change = map[string]any
+	for _, tt := range []struct {
+		name, scheme string
+		change       change
+		code, detail string // with enforce; "": sent
+		finding      string // recorded with warn, and with enforce when sent
+	}{
+		{"MC-19", "visa", change{"cardExpiryDate": nil}, "201", "cardExpiryDate", "cardExpiryDate: required"},
+		{"MC-19", "mastercard", change{"cardExpiryDate": nil}, "201", "cardExpiryDate", "cardExpiryDate: required"},
+		{"MC-19 left to the directory", "jcb", change{"cardExpiryDate": nil, "threeDSRequestorID": "12345678MCT123456789012345"}, "", "", ""},
+		{"MC-12", "visa", change{"threeDSRequestorID": "M1"}, "203", "threeDSRequestorID", "threeDSRequestorID: not of the scheme's form"},
+		{"MC-12 amex", "amex", change{"threeDSRequestorID": "M1"}, "203", "threeDSRequestorID", "threeDSRequestorID: not of the scheme's form"},
+		{"MC-12 protectbuy", "protectbuy", change{"threeDSRequestorID": "M1"}, "203", "threeDSRequestorID", "threeDSRequestorID: not of the scheme's form"},
+		{"MC-12 unsure", "jcb", nil, "", "", "threeDSRequestorID: not of the scheme's form (unsure)"},
+		{"MC-21", "visa", change{"messageCategory": "80"}, "203", "messageCategory", "messageCategory: a code of no known meaning"},
+		{"MC-21 in 2.3.1", "visa", change{"messageCategory": "80", "messageVersion": "2.3.1"}, "207", "messageCategory", "messageCategory: a code of no known meaning"},
+		{"MC-21 known", "mastercard", change{"messageCategory": "80"}, "", "", "email: advised"},
+		{"said to be required", "visa", nil, "", "", "email: required (unsure)"},
+		{"advised", "mastercard", nil, "", "", "email: advised"},
+		{"nothing is public", "upi", nil, "", "", ""},
+		{"memory alone", "sbn", nil, "", "", ""},
+		{"no scheme", "standin", nil, "", "", ""},
+		{"all faults at once", "visa", change{"cardExpiryDate": nil, "threeDSRequestorID": "M1", "mcc": "54", "acquirerBIN": nil, "browserTZ": "x"}, "201",
+			"acquirerBIN cardExpiryDate browserTZ mcc threeDSRequestorID", "cardExpiryDate: required"},
+	} {
+		for _, rules := range []string{"", "warn", "enforce", "off"} {
+			for _, strict := range []bool{false, true} {
+				t.Run(tt.name+" "+tt.scheme+" "+rules, func(t *testing.T) {
+					s, acc := newStand(tt.scheme), merchant(rules, strict)
+					version, _ := tt.change["messageVersion"].(string)
+					if version == "" {
+						version = "2.2.0"
+					}
+					req := good(version, preauth(t, s.e, acc))
+					if version == "2.3.1" {
+						req["acquirerCountryCode"], req["acquirerCountryCodeSource"], req["acceptLanguage"] = "208", "01", []string{"en"}
+					}
+					for name, value := range tt.change {
+						req[name] = value
+					}
+					byProtocol := tt.name == "all faults at once"
+					_, err := s.e.Authenticate(t.Context(), acc, req.json())
+					if rules == "enforce" && tt.code != "" || byProtocol {
+						s.refused(t, err, tt.code, tt.detail, byProtocol && rules != "enforce")
+						return
+					}
+					if err != nil {
+						t.Fatalf("refused: %v", err)
+					}
+					s.sent(t, rules, tt.finding)
+				})
+			}
+		}
+	}
+}
+
+// refused: nothing has left and nothing is stored; all elements are named.
+func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool) {
+	t.Helper()
+	if got := codeOf(err); got != code {
+		t.Fatalf("%v, code %s, want %s", err, got, code)
+	}
+	bad := err.(message.Error)
+	names := strings.Split(bad.Detail, ",")
+	for _, want := range strings.Fields(detail) {
+		ruled := want == "cardExpiryDate" || want == "threeDSRequestorID"
+		if slices.Contains(names, want) == (fewer && ruled) {
+			t.Errorf("errorDetail %q, want %s in it: %t", bad.Detail, want, !(fewer && ruled))
+		}
+	}
+	if len(s.sends)+len(s.txns) > 0 {
+		t.Error("a refused request was sent or stored")
+	}
+}
+
+// sent: the AReq has left as ever, and what it lacks is in record and log, or
+// nowhere.
+func (s *stand) sent(t *testing.T, rules, finding string) {
+	t.Helper()
+	if len(s.sends) != 1 {
+		t.Errorf("%d AReqs left, want 1", len(s.sends))
+	}
+	got := s.recorded(t)
+	logged := strings.Contains(s.log.String(), `"scheme rules not kept"`)
+	switch {
+	case rules == "off":
+		if len(got)+len(s.counted) > 0 || logged {
+			t.Errorf("off: recorded %q, counted %q, logged: %t", got, s.counted, logged)
+		}
+		return
+	case finding != "" && !slices.Contains(got, finding):
+		t.Errorf("recorded %q, want %q among it", got, finding)
+	case finding == "" && len(got) > 0:
+		t.Errorf("recorded %q, want nothing", got)
+	}
+	for _, text := range got {
+		if !strings.Contains(s.log.String(), text) {
+			t.Errorf("%q is not in the log", text)
+		}
+	}
+	if len(s.counted) != len(got) || logged != (len(got) > 0) {
+		t.Errorf("recorded %d, counted %d, logged: %t", len(got), len(s.counted), logged)
+	}
+}
+
+// TestSchemesHaveProfiles: the words of the API are those of the profiles.
+func TestSchemesHaveProfiles(t *testing.T) {
+	have := map[string]bool{"standin": true}
+	for _, p := range scheme.Profiles()[1:] {
+		have[p.Scheme] = true
+		if !slices.Contains(auth.Schemes, p.Scheme) {
+			t.Errorf("a profile of %s, which no directory has", p.Scheme)
+		}
+	}
+	for _, name := range auth.Schemes {
+		if !have[name] {
+			t.Errorf("%s has no profile", name)
+		}
+	}
+}
+
+// TestFindingsHoldNoValues: whatever is wrong with them, what requestors send
+// is in no finding, log line, metric or answer.
+func TestFindingsHoldNoValues(t *testing.T) {
+	const canary = "CANARY"
+	for _, of := range auth.Schemes {
+		for _, rules := range []string{"warn", "enforce"} {
+			s, acc := newStand(of), merchant(rules, false)
+			req := good("2.2.0", preauth(t, s.e, acc), "cardExpiryDate")
+			req["threeDSRequestorID"], req["threeDSRequestorName"] = canary+" id", canary+" name"
+			req["cardholderName"], req["billAddrCity"] = canary+" who", canary+" where"
+			req["threeDSRequestorChallengeInd"] = "97"
+			s.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
+			_, err := s.e.Authenticate(t.Context(), acc, req.json())
+			told := s.log.String() + strings.Join(s.counted, " ")
+			if err != nil {
+				told += string(err.(message.Error).JSON())
+			} else {
+				told += strings.Join(s.recorded(t), " ")
+			}
+			for _, value := range []string{canary, `"97"`, " 97", pan} {
+				if strings.Contains(told, value) {
+					t.Errorf("%s %s: %q is told: %s", of, rules, value, told)
+				}
+			}
+		}
+	}
+}
+
+// TestReasonsExplained: a reason of the scheme's own is logged with its
+// meaning, from an ARes and from an RReq.
+func TestReasonsExplained(t *testing.T) {
+	s, acc := newStand("visa"), merchant("off", false)
+	req := good("2.2.0", preauth(t, s.e, acc))
+	s.reply = func(_ string, areq object) ([]byte, error) {
+		o := aresObject(areq, "N")
+		o["transStatusReason"] = "81"
+		return o.json(), nil
+	}
+	if _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
+		t.Fatal(err)
+	}
+	if log := s.log.String(); !strings.Contains(log, `"transStatusReason":"81","meaning":"the ACS timed out"`) {
+		t.Errorf("the reason is not explained: %s", log)
+	}
+	s.log.Reset()
+	req = good("2.2.0", preauth(t, s.e, acc))
+	s.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "C"), nil }
+	if _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
+		t.Fatal(err)
+	}
+	result := rreq(req, "N", 1)
+	result["transStatusReason"] = "83"
+	s.e.Receive(t.Context(), []string{"visa"}, result.json())
+	if log := s.log.String(); !strings.Contains(log, `"meaning":"system error of the ACS"`) {
+		t.Errorf("the reason is not explained: %s", log)
+	}
+}
+
+// BenchmarkAuth is the engine's part of an /auth, with the rules of a scheme
+// and without.
+func BenchmarkAuth(b *testing.B) {
+	for _, tt := range []struct{ name, scheme, rules string }{
+		{"standin", "standin", "warn"}, {"upi/off", "upi", "off"}, {"upi/warn", "upi", "warn"}, {"visa/off", "visa", "off"}, {"visa/warn", "visa", "warn"},
+	} {
+		b.Run(tt.name, func(b *testing.B) {
+			b.ReportAllocs()
+			s, acc := newStand(tt.scheme), merchant(tt.rules, false)
+			s.e.Log, s.e.Observer = slog.New(slog.DiscardHandler), nil
+			for b.Loop() {
+				b.StopTimer()
+				clear(s.txns)
+				clear(s.sends)
+				body := good("2.2.0", preauth(b, s.e, acc)).json()
+				b.StartTimer()
+				if _, err := s.e.Authenticate(b.Context(), acc, body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,210 @@
+package directory
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A V1Peer is the directory server of one scheme for 3-D Secure 1.0.2. Fields
+// that are zero have the default named beside them.
+type V1Peer struct {
+	Scheme string
+
+	// URL takes all messages; https. What cannot be delivered there, or is
+	// answered with a status of 5xx, is tried once more: at Fallback, https
+	// too, or at URL again when there is none.
+	URL, Fallback string
+
+	TLS         *tls.Config   // as in Peer
+	Timeout     time.Duration // of one attempt, all included: 12 s
+	DialTimeout time.Duration // of one connection: 5 s
+	IdleTimeout time.Duration // of an unused connection: 60 s
+	MaxInFlight int           // messages that wait for an answer: 500
+	MaxDials    int           // connections that are being made: 64
+}
+
+// V1Hooks are told what happens, to be counted. Any may be nil; they must be
+// quick and may be called by many goroutines.
+type V1Hooks struct {
+	// Exchanged is called after each message; err is nil or *Error.
+	Exchanged func(scheme, message string, took time.Duration, err error)
+	// Dropped is called when an Error could not be sent because too many are.
+	Dropped func(scheme string)
+}
+
+// A V1Client talks to the directory servers of 3-D Secure 1.0.2. What it sends
+// are questions, which may be asked twice: unlike an AReq a message is sent
+// again when a connection breaks. Close it when it is no longer used.
+type V1Client struct {
+	peers map[string]*v1Peer
+	log   *slog.Logger
+	hooks V1Hooks
+
+	mu         sync.Mutex // guards closed, and background.Add against Wait
+	closed     bool
+	background sync.WaitGroup
+}
+
+// v1Peer is a V1Peer at work.
+type v1Peer struct {
+	*peer
+	urls [2]string
+}
+
+// Largest answers: of card ranges, and of everything else.
+const (
+	maxCRRes = 16 << 20
+	maxV1    = 256 << 10
+)
+
+var xmlHeader = http.Header{"Content-Type": {"application/xml; charset=utf-8"}}
+
+// NewV1 returns a client of the peers, or all that is wrong with them.
+func NewV1(peers []V1Peer, log *slog.Logger, hooks V1Hooks) (*V1Client, error) {
+	c := &V1Client{peers: make(map[string]*v1Peer), log: log, hooks: hooks}
+	var faults []error
+	for _, given := range peers {
+		p, err := newV1Peer(given)
+		switch {
+		case err != nil:
+			faults = append(faults, fmt.Errorf("v1 directory %s: %w", given.Scheme, err))
+		case c.peers[given.Scheme] != nil:
+			faults = append(faults, fmt.Errorf("v1 directory %s: configured twice", given.Scheme))
+		default:
+			c.peers[given.Scheme] = p
+		}
+	}
+	if len(faults) > 0 {
+		return nil, errors.Join(faults...)
+	}
+	return c, nil
+}
+
+func newV1Peer(given V1Peer) (*v1Peer, error) {
+	if given.Scheme == "" {
+		return nil, errors.New("no scheme")
+	}
+	p := &v1Peer{
+		peer: &peer{Peer: Peer{
+			Scheme: given.Scheme, TLS: given.TLS,
+			Timeout:     cmp.Or(given.Timeout, 12*time.Second),
+			DialTimeout: cmp.Or(given.DialTimeout, 5*time.Second),
+			IdleTimeout: cmp.Or(given.IdleTimeout, time.Minute),
+			MaxInFlight: cmp.Or(given.MaxInFlight, 500),
+			MaxDials:    cmp.Or(given.MaxDials, 64),
+		}},
+		urls: [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
+	}
+	return p, p.wire(p.urls[:]...)
+}
+
+// Exchange posts a message to the scheme's directory server and returns the
+// body of its answer, whatever it is. Name is that of the message, for the
+// metrics and for how long the answer may be. The error is an *Error.
+func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte) ([]byte, error) {
+	p := c.peers[scheme]
+	if p == nil {
+		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
+	}
+	start := time.Now()
+	limit := int64(maxV1)
+	if name == "CRReq" {
+		limit = maxCRRes
+	}
+	answer, err := p.exchange(ctx, msg, limit)
+	c.exchanged(scheme, name, start, err)
+	return answer, err
+}
+
+func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64) ([]byte, error) {
+	select {
+	case p.inFlight <- struct{}{}:
+		defer func() { <-p.inFlight }()
+	default:
+		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
+	}
+	answer, err := p.try(ctx, p.urls[0], msg, limit)
+	if again(err) && ctx.Err() == nil {
+		answer, err = p.try(ctx, p.urls[1], msg, limit)
+	}
+	return answer, err
+}
+
+// again reports whether another attempt may help: not against silence, which
+// has taken its time already, and not against an answer that is one.
+func again(err error) bool {
+	bad, ok := errors.AsType[*Error](err)
+	return ok && (bad.Kind == Connect || bad.Kind == Broken || bad.Kind == Status && bad.Status >= 500)
+}
+
+// try makes one attempt.
+func (p *v1Peer) try(ctx context.Context, url string, msg []byte, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	resp, sent, err := p.attempt(ctx, url, msg, xmlHeader)
+	if err != nil {
+		return nil, p.failure(ctx, err, sent)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		_, _ = io.CopyN(io.Discard, resp.Body, maxHeader) // so that the connection can be used again
+		return nil, statusError(p.Scheme, resp.StatusCode)
+	}
+	return p.read(ctx, resp.Body, resp.ContentLength, limit)
+}
+
+// Report posts an Error to the scheme's directory server in the background.
+// What comes of it is counted and otherwise ignored; when too many are under
+// way, or the client is closed, the Error is dropped.
+func (c *V1Client) Report(scheme string, msg []byte) {
+	p := c.peers[scheme]
+	if p == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		select {
+		case p.reports <- struct{}{}:
+			c.background.Go(func() {
+				defer func() { <-p.reports }()
+				start := time.Now()
+				_, err := p.try(context.Background(), p.urls[0], msg, maxV1)
+				c.exchanged(scheme, "Error", start, err)
+			})
+			return
+		default:
+		}
+	}
+	if c.hooks.Dropped != nil {
+		c.hooks.Dropped(scheme)
+	}
+	c.log.Warn("Error not sent", "scheme", scheme, "error", "too many under way")
+}
+
+// Close waits for the Errors under way, at most the longest Timeout, and closes
+// idle connections. Exchange must not be called any more.
+func (c *V1Client) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.background.Wait()
+	for _, p := range c.peers {
+		p.transport.CloseIdleConnections()
+	}
+	return nil
+}
+
+func (c *V1Client) exchanged(scheme, name string, start time.Time, err error) {
+	if c.hooks.Exchanged != nil {
+		c.hooks.Exchanged(scheme, name, time.Since(start), err)
+	}
+}

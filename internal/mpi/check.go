@@ -1,0 +1,111 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/v1"
+	"github.com/openthreeds/threeds/internal/xmldsig"
+)
+
+// Checked is the answer of /check, all of it as signed.
+type Checked struct {
+	Amount        string // minor units
+	Currency      string // three letters
+	CAVV          string // empty with N and U
+	CAVVAlgorithm string // empty with N and U
+	ECI           string // one digit
+	MerchantID    string
+	Last4         string
+	Status        string // Y, A, N, U
+	XID           string
+}
+
+// Check says what a PARes is worth. It is refused, with a *ParamError that does
+// not tell why, unless its signature is good, an issuer of a configured scheme
+// made it, and it agrees with the PAReq that this merchant got, if he got one
+// here. Another error means that nothing could be decided.
+func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (Checked, error) {
+	start := e.Now()
+	scheme, log := "", e.Log.With("merchant", acc.Merchant.Name)
+	p, err := v1.OpenPARes(text, e.policies)
+	if err == nil {
+		scheme = p.Signature.Policy
+		log = log.With("messageId", p.MessageID, "scheme", scheme)
+		log.DebugContext(ctx, "PARes verified", "digest", p.Signature.Digest, "signature", p.Signature.Signature,
+			"sha1", p.Signature.SHA1, "keyBits", p.Signature.KeyBits, "raw", p.Raw)
+		err = e.enforce(ctx, acc.Merchant.Name, p)
+	}
+	if errors.Is(err, ErrUnavailable) {
+		log.ErrorContext(ctx, "PARes not checked", "err", err)
+		e.observe("check", scheme, "store", start)
+		return Checked{}, err
+	}
+	if err != nil {
+		log.WarnContext(ctx, "PARes refused", "err", err)
+		e.observe("check", scheme, "refused", start)
+		return Checked{}, &ParamError{"pares", InvalidParam}
+	}
+	log.InfoContext(ctx, "checked", "status", p.Status, "iReqCode", p.IReq.Code, "took", e.Now().Sub(start))
+	e.observe("check", scheme, p.Status, start)
+	return answer(p), nil
+}
+
+// policies are those of all schemes. Certificates are judged now, or, where a
+// scheme is configured so, at the time at which the issuer claims to have signed.
+func (e *Engine) policies(claimed time.Time) []xmldsig.Policy {
+	now := e.Now()
+	policies := make([]xmldsig.Policy, len(e.Directories))
+	for i := range e.Directories {
+		d := &e.Directories[i]
+		policies[i] = d.Policy()
+		policies[i].At = now
+		if d.SigningTime && !claimed.IsZero() && claimed.Before(now) {
+			policies[i].At = claimed
+		}
+	}
+	return policies
+}
+
+// enforce holds a PARes against the PAReq that it answers (M9). One that this
+// merchant did not ask for, or too long ago, passes: the caller compares.
+func (e *Engine) enforce(ctx context.Context, owner string, p *v1.Opened) error {
+	found, err := e.find(ctx, owner, p)
+	if err != nil {
+		return errors.Join(ErrUnavailable, err)
+	}
+	var refusal error
+	for _, t := range found {
+		err := e.use(ctx, t.ID, p)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, store.ErrNotFound) {
+			continue // it has expired just now
+		}
+		if _, ok := errors.AsType[*mismatch](err); !ok && !errors.Is(err, errOther) {
+			return errors.Join(ErrUnavailable, err)
+		}
+		refusal = err
+	}
+	return refusal
+}
+
+// answer is what the merchant learns of a good PARes.
+func answer(p *v1.Opened) Checked {
+	alpha, _ := iso.CurrencyLetters(p.Currency)
+	c := Checked{
+		Amount: p.Amount, Currency: alpha, MerchantID: p.MerID, Last4: p.Last4, Status: p.Status, XID: p.XID, ECI: p.ShortECI(),
+	}
+	if successful(p.Status) {
+		c.CAVV, c.CAVVAlgorithm = p.CAVV, p.CAVVAlgo
+	}
+	return c
+}
+
+// successful reports whether a status comes with an authentication value.
+func successful(status string) bool { return status == "Y" || status == "A" }

@@ -1,0 +1,283 @@
+package mpi_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/v1/v1test"
+	"github.com/openthreeds/threeds/internal/xmldsig"
+)
+
+// TestChecked has the answers to good PARes (M7).
+func TestChecked(t *testing.T) {
+	for _, tt := range []struct{ scheme, pan, status, signed, eci string }{
+		{"visa", visaPAN, "Y", "05", "5"}, {"visa", visaPAN, "A", "06", "6"}, {"visa", visaPAN, "N", "", "7"}, {"visa", visaPAN, "U", "", "7"},
+		{"mastercard", masterPAN, "Y", "02", "2"}, {"mastercard", masterPAN, "A", "01", "1"}, {"mastercard", masterPAN, "Y", "01", "1"},
+		{"mastercard", masterPAN, "N", "", "0"}, {"mastercard", masterPAN, "U", "", "1"},
+	} {
+		t.Run(tt.scheme+" "+tt.status+tt.signed, func(t *testing.T) {
+			w := newWorld(t)
+			req := w.enroll(shop, purchase(tt.pan))
+			p := req.Answer(tt.pan, tt.status)
+			p.Amount = "000000021601"
+			want := mpi.Checked{
+				Amount: "21601", Currency: "DKK", ECI: tt.eci, MerchantID: "M-1001", Last4: "0000", Status: tt.status, XID: p.XID,
+			}
+			if tt.signed != "" {
+				p.ECI, p.CAVV = tt.signed, "jHyn+7YFi1EUAREAAAAvNUe6Hv8="
+				want.CAVV, want.CAVVAlgorithm, want.Last4 = p.CAVV, "2", "7890"
+			}
+			for range 2 { // as often as one likes
+				if diff := cmp.Diff(want, w.accepts(shop, sign(tt.scheme, p))); diff != "" {
+					t.Errorf("answer (-want +got):\n%s", diff)
+				}
+			}
+			if got := last(w.observed); got != "check "+tt.scheme+" "+tt.status {
+				t.Errorf("observed %q", got)
+			}
+			if strings.Contains(w.log.String(), tt.pan) || p.CAVV != "" && strings.Contains(w.log.String(), p.CAVV) {
+				t.Errorf("the log holds a secret: %s", w.log)
+			}
+		})
+	}
+}
+
+// differing are the ways in which a PARes may not be the answer to its PAReq.
+var differing = map[string]func(*v1test.PARes){
+	"acqBIN":      func(p *v1test.PARes) { p.AcqBIN = "400552" },
+	"merID":       func(p *v1test.PARes) { p.MerID = "M-1002" },
+	"date":        func(p *v1test.PARes) { p.Date = "20200101 00:00:00" },
+	"purchAmount": func(p *v1test.PARes) { p.Amount = "1" },
+	"currency":    func(p *v1test.PARes) { p.Currency = "978" },
+	"exponent":    func(p *v1test.PARes) { p.Currency, p.Exponent = "392", "0" },
+	"pan":         func(p *v1test.PARes) { p.PAN = p.PAN[:12] + "7891" },
+}
+
+// TestEnforced: a PARes that differs from its PAReq is refused (M9), and a
+// Message id that somebody changed on the way helps nothing.
+func TestEnforced(t *testing.T) {
+	for name, change := range differing {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			req := w.enroll(shop, purchase(visaPAN))
+			good := req.Answer(visaPAN, "Y")
+			bad := good
+			change(&bad)
+			w.refuses(shop, sign("visa", bad), name)
+			bad.MessageID = "anything"
+			w.refuses(shop, sign("visa", bad), name)
+			w.accepts(shop, sign("visa", good)) // the refusals have not used it up
+		})
+	}
+	t.Run("xid", func(t *testing.T) {
+		w := newWorld(t)
+		req := w.enroll(shop, purchase(visaPAN))
+		p := req.Answer(visaPAN, "Y")
+		p.XID = "MDAwMDAwMDAwMDAwMDAwMDAwMDA="
+		w.refuses(shop, sign("visa", p), "xid")
+	})
+	t.Run("length of the card number", func(t *testing.T) {
+		w := newWorld(t)
+		req := w.enroll(shop, purchase(visaPAN))
+		p := req.Answer(visaPAN, "Y")
+		p.PAN = "0" + p.PAN
+		w.refuses(shop, sign("visa", p), "pan")
+	})
+	t.Run("scheme", func(t *testing.T) {
+		w := newWorld(t)
+		req := w.enroll(shop, purchase(visaPAN))
+		p := req.Answer(visaPAN, "N")
+		w.refuses(shop, sign("mastercard", p), "scheme")
+	})
+	t.Run("another Message id, all else equal", func(t *testing.T) {
+		w := newWorld(t)
+		req := w.enroll(shop, purchase(visaPAN))
+		p := req.Answer(visaPAN, "Y")
+		p.MessageID = "anything"
+		w.accepts(shop, sign("visa", p))
+		p.Status, p.PAN, p.CAVV = "N", strings.Repeat("0", 16), ""
+		w.refuses(shop, sign("visa", p), "another PARes came before")
+	})
+	t.Run("over the hour", func(t *testing.T) {
+		w := newWorld(t)
+		w.pass(29 * time.Minute) // a list ends with the hour
+		req := w.enroll(shop, purchase(visaPAN))
+		w.pass(59 * time.Minute)
+		p := req.Answer(visaPAN, "Y")
+		p.MessageID, p.Amount = "anything", "1"
+		w.refuses(shop, sign("visa", p), "purchAmount")
+	})
+}
+
+// TestSecondUse: the first PARes for a PAReq stays (M9).
+func TestSecondUse(t *testing.T) {
+	w := newWorld(t)
+	req := w.enroll(shop, purchase(visaPAN))
+	first := req.Answer(visaPAN, "N")
+	w.accepts(shop, sign("visa", first))
+	second := req.Answer(visaPAN, "Y")
+	w.refuses(shop, sign("visa", second), "another PARes came before")
+	second.MessageID = "anything"
+	w.refuses(shop, sign("visa", second), "another PARes came before")
+	w.accepts(shop, sign("visa", first))
+}
+
+// TestRetry: PAReqs with one order_id do not disturb each other, and each may
+// have its PARes (M9).
+func TestRetry(t *testing.T) {
+	w := newWorld(t)
+	var all []v1test.PARes
+	for i := range 20 {
+		asked := purchase(visaPAN)
+		asked.Amount = fmt.Sprint(1000 + i)
+		req := w.enroll(shop, asked)
+		all = append(all, req.Answer(visaPAN, "Y"))
+		w.pass(time.Second)
+	}
+	for i, p := range all {
+		if got := w.accepts(shop, sign("visa", p)); got.Amount != fmt.Sprint(1000+i) {
+			t.Errorf("%d: %+v", i, got)
+		}
+	}
+	changed := all[0]
+	changed.Amount, changed.MessageID = "1", "anything"
+	w.refuses(shop, sign("visa", changed), "purchAmount")
+}
+
+// TestForeign: what this merchant did not ask for, or too long ago, is verified
+// and answered.
+func TestForeign(t *testing.T) {
+	w := newWorld(t)
+	asked := purchase(visaPAN)
+	req := w.enroll(shop, asked)
+	p := req.Answer(visaPAN, "Y")
+	p.Amount = "1"
+	text := sign("visa", p)
+	w.refuses(shop, text, "purchAmount")
+	if got := w.accepts(other, text); got.Amount != "1" {
+		t.Errorf("another merchant gets %+v", got)
+	}
+	w.pass(time.Hour)
+	if got := w.accepts(shop, text); got.Amount != "1" {
+		t.Errorf("after an hour: %+v", got)
+	}
+	p.XID, p.MessageID = "MDAwMDAwMDAwMDAwMDAwMDAwMDA=", "never-seen"
+	w.accepts(shop, sign("visa", p))
+}
+
+// TestUntrusted: without a good signature there is no answer of any kind (M8).
+func TestUntrusted(t *testing.T) {
+	w := newWorld(t)
+	req := w.enroll(shop, purchase(visaPAN))
+	visa := issuers()["visa"]
+	for _, status := range []string{"Y", "A", "N", "U"} {
+		p := req.Answer(visaPAN, status)
+		doc := visa.Document(p)
+		cut, _, _ := strings.Cut(doc, "<Signature")
+		for name, text := range map[string]string{
+			"another root":  sign("stranger", p),
+			"no signature":  v1test.Pack(cut + "</Message></ThreeDSecure>"),
+			"changed":       v1test.Pack(strings.Replace(doc, "<status>"+status, "<status>"+map[bool]string{true: "N", false: "U"}[status == "U"], 1)),
+			"two of them":   v1test.Pack(strings.Replace(doc, "<Signature", strings.Replace(doc[strings.Index(doc, "<PARes"):strings.Index(doc, "<Signature")], "21601", "1", 1)+"<Signature", 1)),
+			"an Error":      v1test.Pack(message("x", "<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>d</errorDetail></Error>")),
+			"no PARes":      v1test.Pack("<x/>"),
+			"not packed":    doc,
+			"not base64":    "%%%",
+			"nothing in it": v1test.Pack(""),
+		} {
+			t.Run(name+" "+status, func(t *testing.T) {
+				w.t = t
+				w.refuses(shop, text, "PARes refused")
+			})
+		}
+	}
+	w.t = t
+	w.accepts(shop, sign("visa", req.Answer(visaPAN, "Y")))
+	w.Directories = nil
+	w.refuses(shop, sign("visa", req.Answer(visaPAN, "Y")), "PARes refused")
+}
+
+// TestTrust has what a policy decides: SHA-1, keys, and the time of certificates.
+func TestTrust(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		options v1test.Options
+		change  func(*mpi.Directory, *xmldsig.Policy)
+		good    bool
+	}{
+		{"SHA-1, not allowed", v1test.Options{SHA1: true}, func(*mpi.Directory, *xmldsig.Policy) {}, false},
+		{"SHA-1, allowed", v1test.Options{SHA1: true}, func(_ *mpi.Directory, p *xmldsig.Policy) { p.AllowSHA1 = true }, true},
+		{"1024 bits, not allowed", v1test.Options{Bits: 1024}, func(*mpi.Directory, *xmldsig.Policy) {}, false},
+		{"1024 bits, allowed", v1test.Options{Bits: 1024}, func(_ *mpi.Directory, p *xmldsig.Policy) { p.MinKeyBits = 1024 }, true},
+		{"expired", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, func(*mpi.Directory, *xmldsig.Policy) {}, false},
+		{"expired since it was signed", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			issuer := v1test.NewIssuer(t, tt.options)
+			d := &w.Directories[0]
+			root, err := xmldsig.NewRoot(issuer.Root(), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			policy := xmldsig.Policy{Name: "visa", Roots: []*xmldsig.Root{root}}
+			d.Policy = func() xmldsig.Policy { return policy }
+			tt.change(d, &policy)
+			req := w.enroll(shop, purchase(visaPAN))
+			p := req.Answer(visaPAN, "Y")
+			p.Time = time.Now().Add(-72 * time.Hour).UTC().Format("20060102 15:04:05")
+			if !tt.good {
+				w.refuses(shop, issuer.Sign(p), "PARes refused")
+				return
+			}
+			w.accepts(shop, issuer.Sign(p))
+		})
+	}
+}
+
+// TestUndecided: when the store cannot be asked whether the PARes is the right
+// one, there is no answer.
+func TestUndecided(t *testing.T) {
+	w := newWorld(t)
+	req := w.enroll(shop, purchase(visaPAN))
+	text := sign("visa", req.Answer(visaPAN, "Y"))
+	w.store.fails(errDown)
+	if c, err := w.Check(t.Context(), shop, text); !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+		t.Errorf("%+v %v", c, err)
+	}
+	if got := last(w.observed); got != "check visa store" {
+		t.Errorf("observed %q", got)
+	}
+	w.store.fails(nil)
+	w.accepts(shop, text)
+}
+
+// TestRace: of different PARes for one PAReq that come at once, one is taken.
+func TestRace(t *testing.T) {
+	w := newWorld(t)
+	req := w.enroll(shop, purchase(visaPAN))
+	var all sync.WaitGroup
+	var taken atomic.Int32
+	for i := range 16 {
+		p := req.Answer(visaPAN, "Y")
+		p.CAVV = fmt.Sprintf("AAABBCJZUwAAAAAAUF%02dAAAAAAA=", i)
+		text := sign("visa", p)
+		all.Go(func() {
+			if _, err := w.Check(t.Context(), shop, text); err == nil {
+				taken.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if taken.Load() != 1 {
+		t.Errorf("%d PARes were taken, want 1", taken.Load())
+	}
+}

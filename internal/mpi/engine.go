@@ -1,0 +1,124 @@
+package mpi
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/xmldsig"
+)
+
+// A Store is what the engine wants of a store; see package store for the contract.
+type Store interface {
+	Create(ctx context.Context, t store.Txn) error
+	Get(ctx context.Context, id string) (store.Txn, error)
+	Update(ctx context.Context, id string, change func(*store.Txn) error) error
+}
+
+// A Client reaches the directory servers.
+type Client interface {
+	// Exchange posts the message of that name and returns the answer's body. An
+	// error means that there is no answer; it may have a method Detail() string,
+	// fit for others' eyes.
+	Exchange(ctx context.Context, scheme, name string, msg []byte) ([]byte, error)
+	// Report posts an Error in the background; nobody waits for the reply.
+	Report(scheme string, msg []byte)
+}
+
+// A Sealer encrypts what the store keeps, bound to the transaction's id.
+type Sealer interface {
+	Seal(id string, plain []byte) []byte
+	Open(id string, sealed []byte) ([]byte, error)
+}
+
+// An Observer is told how operations end; its methods must not block.
+type Observer interface {
+	// Operation is enrolled or check; outcome is what was answered, Y, N, U or
+	// A, or in a word why nothing was.
+	Observe(operation, scheme, outcome string, took time.Duration)
+}
+
+// A Directory is what the engine knows of one scheme's 3-D Secure 1.
+type Directory struct {
+	Scheme string
+	// Policy says which signatures of its issuers count; it is asked for each
+	// PARes. Its Name is the scheme, its At is set by the engine.
+	Policy func() xmldsig.Policy
+	// SigningTime has certificates judged at the time that the issuer claims to
+	// have signed at, instead of now.
+	SigningTime bool
+	// CardRanges says who asks for the card ranges that take part. Nil: nobody,
+	// and the directory server is asked for each card.
+	CardRanges *Asker
+}
+
+// An Asker is a merchant that the directory server knows.
+type Asker struct{ AcquirerBIN, MerchantID string }
+
+// An Engine does the work. Set all fields but the optional ones before use; it
+// is then safe for concurrent calls. Without directories it refuses everything,
+// politely.
+type Engine struct {
+	Directories []Directory // each scheme once
+	Client      Client
+	Store       Store
+	Sealer      Sealer
+	Refresh     time.Duration // how often card ranges are asked for; 0: daily
+	Loopback    bool          // the sandbox: issuers on plain http of this machine are good
+	Log         *slog.Logger
+	Now         func() time.Time
+	Rand        io.Reader // nil: crypto/rand
+	Observer    Observer  // nil: nobody
+
+	mu     sync.RWMutex
+	tables map[string]*cardTable // by scheme; none: not loaded, or not believed
+}
+
+// ErrUnavailable says that our own data could not be reached: nothing was
+// decided, the same request may succeed later.
+var ErrUnavailable = errors.New("mpi: the store cannot be reached")
+
+// Longest is the longest that Enrolled takes: two attempts at a directory server
+// and what is written afterwards. The contract allows 30 s (M4).
+const (
+	Longest  = 28 * time.Second
+	exchange = 25 * time.Second
+)
+
+// Run keeps the card ranges fresh until ctx ends.
+func (e *Engine) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	for i := range e.Directories {
+		if d := &e.Directories[i]; d.CardRanges != nil {
+			all.Go(func() { e.keepFresh(ctx, d) })
+		}
+	}
+	all.Wait()
+}
+
+func (e *Engine) directory(scheme string) *Directory {
+	for i := range e.Directories {
+		if e.Directories[i].Scheme == scheme {
+			return &e.Directories[i]
+		}
+	}
+	return nil
+}
+
+func (e *Engine) rand() io.Reader {
+	if e.Rand != nil {
+		return e.Rand
+	}
+	return rand.Reader
+}
+
+func (e *Engine) observe(operation, scheme, outcome string, start time.Time) {
+	if e.Observer != nil {
+		e.Observer.Observe(operation, scheme, outcome, e.Now().Sub(start))
+	}
+}

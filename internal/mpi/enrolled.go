@@ -1,0 +1,183 @@
+package mpi
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/v1"
+)
+
+// An Answer is that of /enrolled. An empty text is one that is not there.
+type Answer struct {
+	ACSURL   string
+	PAReq    string
+	Enrolled string // Y, N or U; empty when there is an Error
+	ECI      string // one digit
+	Error    *Trouble
+}
+
+// Trouble is why a directory server's answer is missing.
+type Trouble struct{ Message, Detail string }
+
+// The messages of a Trouble that is not the directory server's own.
+const (
+	noContact     = "Directory server timeout or connection error"
+	noDirectory   = "3-D Secure 1 is not available for this card"
+	transientText = "Transient system failure"
+)
+
+// An enrollment is one /enrolled on its way through the engine.
+type enrollment struct {
+	*Engine
+	Enrollment
+	owner    string
+	scheme   string
+	id       string // of all messages of this authentication
+	merchant v1.Merchant
+}
+
+// Enrolled asks whether a card takes part, and if it does makes the PAReq for
+// it. There is always an answer: what goes wrong is told in it.
+func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) Answer {
+	start := e.Now()
+	ctx, cancel := context.WithTimeout(ctx, Longest)
+	defer cancel()
+	scheme := schemeOf(asked.Card.Number)
+	numeric, _ := iso.CountryAlpha2(asked.Merchant.Country)
+	n := &enrollment{
+		Engine: e, Enrollment: asked, owner: acc.Merchant.Name, scheme: scheme, id: e.newID(),
+		merchant: v1.Merchant{
+			AcqBIN: asked.Merchant.AcquirerBIN, ID: asked.Merchant.ID,
+			Name: asked.Merchant.Name, Country: numeric, URL: asked.Merchant.URL,
+		},
+	}
+	answer, outcome := n.run(ctx)
+	e.observe("enrolled", scheme, outcome, start)
+	e.Log.InfoContext(ctx, "enrolled", "messageId", n.id, "scheme", scheme, "merchant", n.owner, "outcome", outcome,
+		"took", e.Now().Sub(start))
+	return answer
+}
+
+// run returns the answer, and in a word how it came about.
+func (n *enrollment) run(ctx context.Context) (answer Answer, outcome string) {
+	if n.directory(n.scheme) == nil {
+		return n.fail(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"), "unconfigured"
+	}
+	if n.absent(n.scheme, n.Card.Number) {
+		return Answer{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
+	}
+	res, answer, outcome := n.ask(ctx)
+	if outcome != "" {
+		return answer, outcome
+	}
+	switch res.Enrolled {
+	case "N":
+		return Answer{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
+	case "U":
+		return Answer{Enrolled: "U", ECI: v1.ECI(n.scheme, v1.Unavailable)}, "U"
+	}
+	pareq, err := n.request(ctx, res)
+	if err != nil {
+		n.Log.ErrorContext(ctx, "PAReq not kept", "messageId", n.id, "err", err)
+		return n.fail(transientText, "The server could not reach its own data, try again"), "store"
+	}
+	return Answer{ACSURL: res.URL, PAReq: pareq, Enrolled: "Y", ECI: v1.ECI(n.scheme, v1.Success)}, "Y"
+}
+
+func (n *enrollment) fail(message, detail string) Answer {
+	return Answer{ECI: v1.ECI(n.scheme, v1.Failure), Error: &Trouble{message, detail}}
+}
+
+// ask makes the exchange of VEReq and VERes. Outcome is empty when there is a
+// VERes to go on with; else answer is what to say.
+func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, outcome string) {
+	ctx, cancel := context.WithTimeout(ctx, exchange)
+	defer cancel()
+	req := &v1.VEReq{
+		ID: n.id, PAN: n.Card.Number, DeviceCategory: "0",
+		Merchant: v1.Merchant{AcqBIN: n.merchant.AcqBIN, ID: n.merchant.ID},
+	}
+	body, err := n.Client.Exchange(ctx, n.scheme, "VEReq", req.Marshal())
+	if err != nil {
+		n.Log.WarnContext(ctx, "v1 directory gave no answer", "messageId", n.id, "scheme", n.scheme, "err", err)
+		return nil, n.fail(noContact, detailOf(err)), "silent"
+	}
+	res, err = v1.ReadVERes(body, req, v1.Options{Loopback: n.Loopback})
+	switch {
+	case err != nil:
+		return nil, n.fail(noContact, n.report(n.scheme, n.id, err)), "invalid"
+	case res.IReq.Code != "":
+		return nil, n.refused(ctx, res.IReq), "refused"
+	}
+	return res, Answer{}, ""
+}
+
+// detailOf is what may be told of an exchange that failed.
+func detailOf(err error) string {
+	var told interface{ Detail() string }
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "Connection timeout"
+	case errors.As(err, &told):
+		return told.Detail()
+	}
+	return "Connection failed"
+}
+
+// report handles an answer that cannot be used: the directory server is told
+// what is wrong with it, unless it is an Error, which never gets one back. It
+// returns what the requestor is told.
+func (e *Engine) report(scheme, id string, err error) string {
+	log := e.Log.With("messageId", id, "scheme", scheme)
+	if got, ok := errors.AsType[*v1.Error](err); ok {
+		log.Warn("v1 directory answered with an Error", "errorCode", got.Code)
+		return "The directory server could not read the request"
+	}
+	log.Warn("answer of a v1 directory refused", "err", err)
+	if fault, ok := errors.AsType[*v1.Fault](err); ok {
+		e.Client.Report(scheme, fault.Answer(id).Marshal())
+	}
+	return "Invalid response from the directory server"
+}
+
+// refused makes the answer to an IReq.
+func (n *enrollment) refused(ctx context.Context, r v1.IReq) Answer {
+	n.Log.WarnContext(ctx, "v1 directory refused a request", "messageId", n.id, "scheme", n.scheme, "iReqCode", r.Code)
+	text := iReqText(r.Code)
+	detail := r.Detail
+	if detail == "" || strings.Contains(detail, n.Card.Number) {
+		detail = text
+	}
+	return n.fail(text, detail)
+}
+
+// request makes the PAReq and keeps what its PARes will have to agree with.
+func (n *enrollment) request(ctx context.Context, res *v1.VERes) (string, error) {
+	numeric, exponent, _ := iso.CurrencyAlpha(n.Currency)
+	made := n.Now()
+	display, _ := v1.DisplayAmount(n.Amount, n.Currency)
+	req := v1.PAReq{
+		ID: n.id, Version: res.Version, Merchant: n.merchant, XID: v1.XID(n.OrderID), Date: made,
+		DisplayAmount: display, Amount: n.Amount, Currency: numeric, Exponent: exponent,
+		AcctID: res.AcctID, Expiry: v1.Expiry(n.Card.ExpireMonth, n.Card.ExpireYear),
+	}
+	amount := strings.TrimLeft(n.Amount, "0")
+	if amount == "" {
+		amount = "0"
+	}
+	pan := n.Card.Number
+	err := n.keep(ctx, n.owner, n.scheme, n.id, &kept{
+		AcqBIN: n.merchant.AcqBIN, MerID: n.merchant.ID, XID: req.XID, Date: v1.FormatTime(made),
+		Amount: amount, Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
+	})
+	if err != nil {
+		return "", err
+	}
+	return req.Encode(), nil
+}
+
+// newID makes a Message id.
+func (e *Engine) newID() string { return v1.NewMessageID(e.rand()) }

@@ -1,0 +1,253 @@
+package mpi
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/v1"
+)
+
+// The states of a PAReq that was made here.
+const (
+	open    store.State = "open"    // no PARes has come for it
+	checked store.State = "checked" // one has, and no other will do
+	index   store.State = "index"   // no PAReq, but a list of those with one xid
+)
+
+// keepFor is how long a PAReq is remembered (M9).
+const keepFor = time.Hour
+
+// kept is what is remembered of a PAReq: what the PARes has to repeat. It holds
+// no card number and no name.
+type kept struct {
+	AcqBIN, MerID, XID, Date, Amount, Currency string
+	Exponent                                   int
+	Last4                                      string
+	PANLength                                  int
+	Used                                       []byte `json:",omitempty"` // digest of the first PARes
+}
+
+// listed are the PAReqs with one xid, by the ids of their transactions.
+type listed struct{ IDs []string }
+
+// mostListed bounds that list: the newest stay.
+const mostListed = 8
+
+// keep remembers a PAReq for its owner, to be found by Message id and by xid.
+func (e *Engine) keep(ctx context.Context, owner, scheme, messageID string, k *kept) error {
+	now := e.Now()
+	t := store.Txn{
+		ID: requestID(owner, messageID), Owner: owner, Scheme: scheme, State: open,
+		Expires: moment(now.Add(keepFor)),
+	}
+	if err := e.seal(&t, k); err != nil {
+		return err
+	}
+	if err := e.Store.Create(ctx, t); err != nil {
+		return fmt.Errorf("mpi: keep PAReq: %w", err)
+	}
+	return e.list(ctx, t, k.XID, now)
+}
+
+// list adds a PAReq to those with its xid. The list is one of an hour, and lives
+// through the next: an id is never made anew while its last life is not yet
+// swept. A few minutes more make up for clocks that differ between nodes.
+func (e *Engine) list(ctx context.Context, req store.Txn, xid string, now time.Time) error {
+	hour := now.Truncate(keepFor)
+	t := store.Txn{
+		ID: listID(req.Owner, xid, hour), Owner: req.Owner, Scheme: req.Scheme, State: index,
+		Expires: moment(hour.Add(2*keepFor + 5*time.Minute)),
+	}
+	if err := e.seal(&t, listed{[]string{req.ID}}); err != nil {
+		return err
+	}
+	err := e.Store.Create(ctx, t)
+	if errors.Is(err, store.ErrExists) {
+		err = e.Store.Update(ctx, t.ID, func(t *store.Txn) error {
+			var l listed
+			if err := e.unseal(t, &l); err != nil {
+				return err
+			}
+			l.IDs = append(l.IDs, req.ID)
+			l.IDs = l.IDs[max(len(l.IDs)-mostListed, 0):]
+			return e.seal(t, l)
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("mpi: list PAReq: %w", err)
+	}
+	return nil
+}
+
+// find returns the PAReqs of a merchant that a PARes may be the answer to: the
+// one with its Message id, or, when there is none, those with its xid. The
+// Message id is not signed: by the second way, whoever changes it gains nothing,
+// for the PARes must still agree with a PAReq that was made with the signed xid.
+// It also finds the PAReq when an issuer answers with a Message id of its own.
+func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.Txn, error) {
+	t, err := e.Store.Get(ctx, requestID(owner, p.MessageID))
+	if err == nil {
+		return []store.Txn{t}, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	var found []store.Txn
+	hour := e.Now().Truncate(keepFor)
+	for _, id := range []string{listID(owner, p.XID, hour), listID(owner, p.XID, hour.Add(-keepFor))} {
+		more, err := e.ofList(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, more...)
+	}
+	return found, nil
+}
+
+// ofList returns those PAReqs of a list that are still remembered.
+func (e *Engine) ofList(ctx context.Context, id string) ([]store.Txn, error) {
+	t, err := e.Store.Get(ctx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var l listed
+	if err := e.unseal(&t, &l); err != nil {
+		return nil, err
+	}
+	var found []store.Txn
+	for _, id := range l.IDs {
+		switch t, err := e.Store.Get(ctx, id); {
+		case err == nil:
+			found = append(found, t)
+		case !errors.Is(err, store.ErrNotFound):
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+// A mismatch is a PARes that is not the answer to the PAReq that it should be.
+type mismatch struct{ elements []string }
+
+func (m *mismatch) Error() string {
+	return "differs from the PAReq in " + strings.Join(m.elements, ", ")
+}
+
+// errOther says that another PARes has been accepted for the PAReq.
+var errOther = errors.New("another PARes came before for the PAReq")
+
+// errSame says that the very same PARes has been accepted before: all is well,
+// and nothing is to be written.
+var errSame = errors.New("mpi: the same PARes again")
+
+// use accepts a PARes as the answer to a PAReq, atomically: the first that
+// agrees with it, and later none but the same.
+func (e *Engine) use(ctx context.Context, id string, p *v1.Opened) error {
+	digest, err := digestOf(&p.PARes)
+	if err != nil {
+		return err
+	}
+	err = e.Store.Update(ctx, id, func(t *store.Txn) error {
+		var k kept
+		if err := e.unseal(t, &k); err != nil {
+			return err
+		}
+		if differs := k.differences(&p.PARes, t.Scheme, p.Signature.Policy); len(differs) > 0 {
+			return &mismatch{differs}
+		}
+		if t.State == checked {
+			if !bytes.Equal(k.Used, digest) {
+				return errOther
+			}
+			return errSame
+		}
+		t.State, k.Used = checked, digest
+		return e.seal(t, &k)
+	})
+	if errors.Is(err, errSame) {
+		return nil
+	}
+	return err
+}
+
+// differences names what a PARes says otherwise than its PAReq (M9).
+func (k *kept) differences(p *v1.PARes, scheme, signedUnder string) []string {
+	var names []string
+	for _, c := range []struct {
+		name string
+		same bool
+	}{
+		{"acqBIN", k.AcqBIN == p.AcqBIN}, {"merID", k.MerID == p.MerID}, {"xid", k.XID == p.XID}, {"date", k.Date == p.Date},
+		{"purchAmount", k.Amount == p.Amount}, {"currency", k.Currency == p.Currency}, {"exponent", k.Exponent == p.Exponent},
+		{"pan", !successful(p.Status) || k.Last4 == p.Last4 && k.PANLength == p.PANLength},
+		{"scheme", scheme == signedUnder},
+	} {
+		if !c.same {
+			names = append(names, c.name)
+		}
+	}
+	return names
+}
+
+// digestOf tells one PARes from another by all that is signed in it.
+func digestOf(p *v1.PARes) ([]byte, error) {
+	text, err := json.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("mpi: digest: %w", err)
+	}
+	sum := sha256.Sum256(text)
+	return sum[:], nil
+}
+
+func (e *Engine) seal(t *store.Txn, v any) error {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("mpi: record: %w", err)
+	}
+	t.Data = e.Sealer.Seal(t.ID, plain)
+	return nil
+}
+
+func (e *Engine) unseal(t *store.Txn, v any) error {
+	plain, err := e.Sealer.Open(t.ID, t.Data)
+	if err == nil {
+		err = json.Unmarshal(plain, v)
+	}
+	if err != nil {
+		return fmt.Errorf("mpi: record of %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+// requestID is the id of a PAReq's transaction. The owner is part of it: what
+// another merchant has made is not there.
+func requestID(owner, messageID string) string { return "v1." + fingerprint(owner, messageID) }
+
+// listID is the id of the list of PAReqs with one xid that were made in one hour.
+func listID(owner, xid string, hour time.Time) string {
+	return "v1x." + fingerprint(owner, xid, strconv.FormatInt(hour.Unix(), 10))
+}
+
+// fingerprint is a short name for parts of any length.
+func fingerprint(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:20])
+}
+
+// moment is the store's form of a time: UTC, whole milliseconds.
+func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

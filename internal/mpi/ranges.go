@@ -1,0 +1,169 @@
+package mpi
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/v1"
+)
+
+// A cardTable holds the card ranges of one scheme that take part, as its
+// directory server told them. It never changes; an update makes another.
+type cardTable struct {
+	serial string
+	loaded time.Time
+	ranges map[v1.CR]struct{}
+	sorted []span
+}
+
+// A span is a range with its ends filled up to the longest card number, so that
+// ranges of different lengths can be told apart by comparing text.
+type span struct {
+	begin, end string
+	reach      string // the furthest end of all spans up to this one
+}
+
+const longestPAN = 19
+
+// fill makes a card number, or the end of a range, as long as the longest.
+func fill(pan, with string) string {
+	return pan + strings.Repeat(with, max(longestPAN-len(pan), 0))
+}
+
+// apply makes of a table, nil for none, and a whole CRRes the next table.
+func (t *cardTable) apply(res *v1.CRRes, at time.Time) *cardTable {
+	next := &cardTable{serial: res.Serial, loaded: at, ranges: make(map[v1.CR]struct{})}
+	if t != nil {
+		if len(res.Ranges) == 0 {
+			next.serial = cmp.Or(res.Serial, t.serial)
+			next.ranges, next.sorted = t.ranges, t.sorted
+			return next
+		}
+		for r := range t.ranges {
+			next.ranges[r] = struct{}{}
+		}
+	}
+	for _, r := range res.Ranges {
+		kind := v1.CR{Begin: r.Begin, End: r.End}
+		if r.Delete {
+			delete(next.ranges, kind)
+		} else {
+			next.ranges[kind] = struct{}{}
+		}
+	}
+	for r := range next.ranges {
+		next.sorted = append(next.sorted, span{begin: fill(r.Begin, "0"), end: fill(r.End, "9")})
+	}
+	slices.SortFunc(next.sorted, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
+	reach := ""
+	for i := range next.sorted {
+		reach = max(reach, next.sorted[i].end)
+		next.sorted[i].reach = reach
+	}
+	return next
+}
+
+// holds reports whether a card lies in a range that takes part.
+func (t *cardTable) holds(pan string) bool {
+	pan = fill(pan, "0")
+	after, found := slices.BinarySearchFunc(t.sorted, pan, func(s span, pan string) int { return cmp.Compare(s.begin, pan) })
+	return found || after > 0 && t.sorted[after-1].reach >= pan
+}
+
+// absent reports whether it is known, without asking, that a card does not take
+// part. A table that could not be renewed for two days is not believed.
+func (e *Engine) absent(scheme, pan string) bool {
+	t := e.table(scheme)
+	return t != nil && e.Now().Sub(t.loaded) < 2*e.refresh() && !t.holds(pan)
+}
+
+func (e *Engine) table(scheme string) *cardTable {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	return e.tables[scheme]
+}
+
+func (e *Engine) setTable(scheme string, t *cardTable) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.tables == nil {
+		e.tables = make(map[string]*cardTable)
+	}
+	e.tables[scheme] = t
+}
+
+// refresh is how often the card ranges are asked for.
+func (e *Engine) refresh() time.Duration { return cmp.Or(e.Refresh, 24*time.Hour) }
+
+// firstRetry is how long a failed load of card ranges rests; each further
+// failure doubles it, up to the usual time between two loads.
+const firstRetry = time.Minute
+
+// keepFresh asks for the card ranges of one scheme again and again, until ctx
+// ends.
+func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
+	retry := firstRetry
+	for {
+		wait := e.refresh()
+		if err := e.load(ctx, d); err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			wait, retry = min(retry, wait), 2*retry
+			e.Log.WarnContext(ctx, "card ranges of 3-D Secure 1 not loaded", "scheme", d.Scheme, "err", err, "again", wait)
+		} else {
+			retry = firstRetry
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+	}
+}
+
+// load asks for what has changed since the last time, or for everything.
+func (e *Engine) load(ctx context.Context, d *Directory) error {
+	had := e.table(d.Scheme)
+	res, err := e.askRanges(ctx, d, had)
+	if err == nil && res.IReq.Code == serialUnknown && had != nil {
+		e.setTable(d.Scheme, nil)
+		had = nil
+		res, err = e.askRanges(ctx, d, nil)
+	}
+	switch {
+	case err != nil:
+		return err
+	case res.IReq.Code != "":
+		return errors.New("refused: " + iReqText(res.IReq.Code))
+	case had == nil && len(res.Ranges) == 0:
+		return errors.New("the first answer has no card ranges")
+	}
+	next := had.apply(res, e.Now())
+	e.setTable(d.Scheme, next)
+	e.Log.InfoContext(ctx, "card ranges of 3-D Secure 1 loaded", "scheme", d.Scheme, "ranges", len(next.ranges))
+	return nil
+}
+
+// askRanges makes one exchange of CRReq and CRRes.
+func (e *Engine) askRanges(ctx context.Context, d *Directory, had *cardTable) (*v1.CRRes, error) {
+	req := &v1.CRReq{ID: e.newID(), Merchant: v1.Merchant{AcqBIN: d.CardRanges.AcquirerBIN, ID: d.CardRanges.MerchantID}}
+	if had != nil {
+		req.Serial = had.serial
+	}
+	body, err := e.Client.Exchange(ctx, d.Scheme, "CRReq", req.Marshal())
+	if err != nil {
+		return nil, err
+	}
+	res, err := v1.ReadCRRes(body, req)
+	if err != nil {
+		e.report(d.Scheme, req.ID, err)
+	}
+	return res, err
+}

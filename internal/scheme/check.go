@@ -1,0 +1,183 @@
+package scheme
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// A Finding is one thing that an AReq lacks. It names an element and never
+// quotes a value. Findings are shared: read only.
+type Finding struct {
+	Element string
+	Rule    Kind         // Require, Advise, Format or Closed
+	Code    message.Code // of the Erro with which it may be refused; 0: it must not be
+	Text    string       // the finding in words: "cardExpiryDate: required"
+}
+
+// A sheet is a profile, made ready for use.
+type sheet struct {
+	codes map[string]map[string]string // by element and code: meanings
+	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule
+}
+
+// Beside the columns of the protocol there are those of a request that names
+// none we know: what all columns agree on.
+const (
+	anyChannel  = message.ThreeRI + 1
+	anyCategory = message.NPA + 1
+)
+
+// A rule is a fact that can be checked, in one column.
+type rule struct {
+	Finding
+	pattern pattern           // of Format
+	codes   map[string]string // of Closed: those with a meaning
+}
+
+func newSheet(facts []Fact) *sheet {
+	s := &sheet{codes: make(map[string]map[string]string)}
+	for _, f := range facts {
+		if f.Kind == Code {
+			s.addCodes(f)
+		}
+	}
+	for _, v := range message.Versions() {
+		for ch := message.APP; ch <= anyChannel; ch++ {
+			for cat := message.PA; cat <= anyCategory; cat++ {
+				for _, f := range facts {
+					if f.Kind != Require && f.Kind != Advise && f.Kind != Format && f.Kind != Closed || !f.holds(v, ch, cat) {
+						continue
+					}
+					s.rules[v][ch][cat] = append(s.rules[v][ch][cat], rule{f.finding(v), f.pattern, s.codes[f.Element]})
+				}
+			}
+		}
+	}
+	return s
+}
+
+func (s *sheet) addCodes(f Fact) {
+	if s.codes[f.Element] == nil {
+		s.codes[f.Element] = make(map[string]string)
+	}
+	if f.From == f.To {
+		s.codes[f.Element][f.From] = f.Text
+		return
+	}
+	first, _ := strconv.Atoi(f.From) // readCode has checked both
+	last, _ := strconv.Atoi(f.To)
+	for n := first; n <= last; n++ {
+		s.codes[f.Element][fmt.Sprintf("%02d", n)] = f.Text
+	}
+}
+
+// holds says whether a fact is to be checked in a column. What the protocol
+// does not have there is not asked for; what it requires itself, it refuses
+// itself.
+func (f *Fact) holds(v message.Version, ch message.Channel, cat message.Category) bool {
+	if ch == anyChannel {
+		return !slices.ContainsFunc(message.Channels(), func(ch message.Channel) bool { return !f.holds(v, ch, cat) })
+	}
+	if cat == anyCategory {
+		return !slices.ContainsFunc(message.Categories(), func(cat message.Category) bool { return !f.holds(v, ch, cat) })
+	}
+	row := message.TableOf(message.AReq, v).Field(f.Element)
+	if row == nil {
+		return false
+	}
+	switch need := row.Need.At(ch, cat); {
+	case need == '-', need == 'R' && (f.Kind == Require || f.Kind == Advise):
+		return false
+	}
+	for i, word := range []string{ch.String(), cat.String(), v.String()} {
+		named := slices.ContainsFunc(f.In, func(s string) bool { return slices.Contains(dimensions[i], s) })
+		if named && !slices.Contains(f.In, word) {
+			return false
+		}
+	}
+	return true
+}
+
+// finding is what is found when the fact does not hold.
+func (f *Fact) finding(v message.Version) Finding {
+	found := Finding{Element: f.Element, Rule: f.Kind}
+	switch f.Kind {
+	case Require:
+		found.Code, found.Text = message.Missing, f.Element+": required"
+	case Advise:
+		found.Text = f.Element + ": advised"
+	case Format:
+		found.Code, found.Text = message.Format, f.Element+": not of the scheme's form"
+	case Closed:
+		found.Code, found.Text = message.Format, f.Element+": a code of no known meaning"
+		if v >= message.V231 {
+			found.Code = message.Reserved
+		}
+	}
+	if !f.Sure {
+		found.Code = 0
+		found.Text += " (unsure)"
+	}
+	return found
+}
+
+func (s *sheet) check(areq *message.Message) []*Finding {
+	v, ok := areq.Version()
+	if !ok {
+		return nil
+	}
+	ch, ok := message.ParseChannel(string(text(areq, "deviceChannel")))
+	if !ok {
+		ch = anyChannel
+	}
+	cat, ok := message.ParseCategory(string(text(areq, "messageCategory")))
+	if !ok {
+		cat = anyCategory
+	}
+	var found []*Finding
+	rules := s.rules[v][ch][cat]
+	for i := range rules {
+		if !rules[i].kept(areq) {
+			if found == nil {
+				found = make([]*Finding, 0, len(rules)-i)
+			}
+			found = append(found, &rules[i].Finding)
+		}
+	}
+	return found
+}
+
+// kept says whether an AReq keeps the rule. What is no text at all is a fault
+// by the protocol already.
+func (r *rule) kept(areq *message.Message) bool {
+	switch r.Rule {
+	case Format:
+		value := text(areq, r.Element)
+		return len(value) == 0 || r.pattern.fits(value)
+	case Closed:
+		raw := areq.Raw(r.Element)
+		if !bytes.Contains(raw, []byte(`"8`)) && !bytes.Contains(raw, []byte(`"9`)) && bytes.IndexByte(raw, '\\') < 0 {
+			return true
+		}
+		return !slices.ContainsFunc(areq.Strings(r.Element), func(code string) bool {
+			return len(code) == 2 && code >= "80" && code <= "99" && r.codes[code] == ""
+		})
+	}
+	return areq.Has(r.Element)
+}
+
+// text is the text of a string element, as far as possible without a copy.
+func text(m *message.Message, name string) []byte {
+	raw := m.Raw(name)
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil
+	}
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return []byte(m.Text(name))
+	}
+	return raw[1 : len(raw)-1]
+}

@@ -1,0 +1,239 @@
+package scheme
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/messagetest"
+)
+
+// visaPayment is an AReq with all that Visa's profile asks for.
+const visaPayment = `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",
+"threeDSRequestorID":"12345678*M1","threeDSRequestorURL":"https://shop.example","threeDSRequestorChallengeInd":"82",
+"acquirerBIN":"400000","acquirerMerchantID":"M1","mcc":"5411","merchantCountryCode":"208","merchantName":"Shop","transType":"01",
+"purchaseAmount":"1","purchaseCurrency":"978","purchaseExponent":"2","purchaseDate":"20261120120000",
+"acctNumber":"4000001234567890","cardExpiryDate":"3012","cardholderName":"Ann","email":"a@shop.example","acctID":"1","acctType":"01",
+"acctInfo":{"chAccAgeInd":"01"},"addrMatch":"Y","browserIP":"192.0.2.1",
+"billAddrLine1":"1","billAddrCity":"2","billAddrCountry":"208","billAddrPostCode":"3",
+"shipAddrLine1":"1","shipAddrCity":"2","shipAddrCountry":"208","shipAddrPostCode":"3",
+"homePhone":{"cc":"45","subscriber":"1"},"mobilePhone":{"cc":"45","subscriber":"1"},"workPhone":{"cc":"45","subscriber":"1"}}`
+
+func parse(t testing.TB, text string) *message.Message {
+	t.Helper()
+	m, err := message.Parse([]byte(text), message.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// findings are those of an AReq, and what may be refused marked with its code.
+func findings(t testing.TB, scheme, areq string) string {
+	t.Helper()
+	var s []string
+	for _, f := range Check(scheme, parse(t, areq)) {
+		text := f.Text
+		if f.Code != 0 {
+			text = f.Code.String() + " " + text
+		}
+		s = append(s, text)
+	}
+	return strings.Join(s, ", ")
+}
+
+// TestProfiles: every scheme has its lines, and they are what was published.
+func TestProfiles(t *testing.T) {
+	var have []string
+	lines := map[string]bool{}
+	for _, p := range Profiles() {
+		have = append(have, p.Scheme)
+		for _, f := range p.Facts {
+			lines[fmt.Sprint(p.Scheme, " ", f.Kind, " ", f.Element, " ", f.From, " ", f.Source, " ", f.Sure)] = true
+		}
+	}
+	if !slices.Equal(have, words) {
+		t.Errorf("profiles of %v, want %v", have, words)
+	}
+	for _, want := range []string{
+		"visa rid A000000003  vendor-doc true", "mastercard rid A000000004  vendor-doc true", "amex rid A000000025  vendor-doc true",
+		"jcb rid A000000065  vendor-doc true", "upi rid A000000333  memory false", "protectbuy rid A000000152  vendor-doc false",
+		"sbn rid A000000121  memory false",
+		"visa require cardExpiryDate  vendor-doc true", "mastercard require cardExpiryDate  vendor-doc true",
+		"visa require email  vendor-doc false", "mastercard advise email  vendor-doc true",
+		"visa format threeDSRequestorID  vendor-doc true", "jcb format threeDSRequestorID  vendor-doc false",
+		"mastercard code eci N2 vendor-doc true", "sbn code eci 05 memory false", "mastercard code messageCategory 80 vendor-doc true",
+		"visa extension A000000003-001  vendor-doc true", "mastercard extension A000000004-acsRBA  vendor-doc true",
+		"every closed messageCategory  public-standard true",
+	} {
+		if !lines[want] {
+			t.Errorf("no line %s", want)
+		}
+	}
+}
+
+func TestMeaning(t *testing.T) {
+	for _, tt := range []struct{ scheme, element, code, want string }{
+		{"visa", "eci", "05", "authenticated: Y in a payment"},
+		{"mastercard", "eci", "02", "authenticated: Y in a payment"},
+		{"mastercard", "eci", "N0", "not authenticated: N or U without a payment"},
+		{"visa", "transStatusReason", "80", "error in connecting to the ACS"},
+		{"mastercard", "transStatusReason", "80", "data was shared only"},
+		{"mastercard", "acsInfoInd", "94", "Identity Check Express: delegation to a wallet"},
+		{"mastercard", "acsInfoInd", "95", ""},
+		{"jcb", "transStatusReason", "80", ""},
+		{"visa", "transStatusReason", "", ""},
+		{"standin", "eci", "05", ""},
+		{every, "eci", "05", ""},
+	} {
+		if got := Meaning(tt.scheme, tt.element, tt.code); got != tt.want {
+			t.Errorf("Meaning(%s, %s, %s) = %q, want %q", tt.scheme, tt.element, tt.code, got, tt.want)
+		}
+	}
+	for _, eci := range []string{"05", "06", "07"} {
+		for _, scheme := range []string{"visa", "amex", "jcb", "upi", "protectbuy", "sbn"} {
+			if Meaning(scheme, "eci", eci) == "" {
+				t.Errorf("%s: eci %s has no meaning", scheme, eci)
+			}
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	const none = `"threeDSRequestorID":"MER_1","deviceChannel":"02","messageCategory":"01","messageVersion":"2.2.0"`
+	for _, tt := range []struct{ name, scheme, areq, want string }{
+		{"all there", "visa", visaPayment, ""},
+		{"MC-19 Visa", "visa", strings.Replace(visaPayment, "cardExpiryDate", "x", 1), "201 cardExpiryDate: required"},
+		{"MC-19 Mastercard", "mastercard", strings.Replace(strings.Replace(visaPayment, "cardExpiryDate", "x", 1), `"82"`, `"01"`, 1), "201 cardExpiryDate: required"},
+		{"empty is missing", "visa", strings.Replace(visaPayment, `"3012"`, `""`, 1), "201 cardExpiryDate: required"},
+		{"doubtful", "visa", strings.Replace(visaPayment, "email", "x", 1), "email: required (unsure)"},
+		{"advised", "visa", strings.Replace(visaPayment, "acctInfo", "x", 1), "acctInfo: advised"},
+		{"not in this channel", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"01"`, 1), "browserIP", "x", 1), ""},
+		{"not in this category", "visa", strings.Replace(strings.Replace(visaPayment, `"messageCategory":"01"`, `"messageCategory":"02"`, 1), "transType", "x", 1), ""},
+		{"in this version", "visa", strings.Replace(strings.Replace(visaPayment, `2.2.0`, `2.3.1`, 1), `"82"`, `["82"]`, 1), "broadInfo: advised"},
+		{"no channel we know", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"80"`, 1), "cardExpiryDate", "x", 1), "201 cardExpiryDate: required"},
+		{"no version we know", "visa", strings.Replace(visaPayment, `2.2.0`, `2.0.0`, 1), ""},
+		{"MC-12", "visa", strings.Replace(visaPayment, "12345678*M1", "M1", 1), "203 threeDSRequestorID: not of the scheme's form"},
+		{"an escaped form", "visa", strings.Replace(visaPayment, "12345678*M1", `12345678\u002aM1`, 1), ""},
+		{"no text is a fault by the protocol", "visa", strings.Replace(visaPayment, `"12345678*M1"`, `5`, 1), ""},
+		{"MC-21 unknown category", "visa", strings.Replace(visaPayment, `"messageCategory":"01"`, `"messageCategory":"80"`, 1), "203 messageCategory: a code of no known meaning"},
+		{"MC-21 in 2.3.1", "jcb", `{"messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"80"}`, "207 messageCategory: a code of no known meaning"},
+		{"an unknown preference", "visa", strings.Replace(visaPayment, `"82"`, `"83"`, 1), "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
+		{"one of two", "amex", `{` + strings.Replace(none, "2.2.0", "2.3.1", 1) + `,"threeDSRequestorChallengeInd":["01","82"]}`, "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
+		{"an escaped code", "amex", `{` + none + `,"threeDSRequestorChallengeInd":"\u0038\u0032"}`, "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
+		{"amex", "amex", `{` + none + `}`, ""},
+		{"amex, another form", "amex", `{` + strings.Replace(none, "MER_1", "MER1", 1) + `}`, "203 threeDSRequestorID: not of the scheme's form"},
+		{"jcb, another form", "jcb", `{` + none + `}`, "threeDSRequestorID: not of the scheme's form (unsure)"},
+		{"jcb", "jcb", `{` + strings.Replace(none, "MER_1", "12345678MCT123456789012345", 1) + `}`, ""},
+		{"protectbuy", "protectbuy", `{` + none + `}`, ""},
+		{"protectbuy, too long", "protectbuy", `{` + strings.Replace(none, "MER_1", "123456789_1", 1) + `}`, "203 threeDSRequestorID: not of the scheme's form"},
+		{"upi", "upi", `{` + none + `}`, ""},
+		{"sbn", "sbn", `{` + none + `}`, ""},
+		{"standin", "standin", `{}`, ""},
+		{"the section of all is no scheme", every, visaPayment, ""},
+	} {
+		if got := findings(t, tt.scheme, tt.areq); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+	mastercard := strings.Replace(strings.Replace(visaPayment, `"messageCategory":"01"`, `"messageCategory":"80"`, 1), `"82"`, `"01"`, 1)
+	if got := findings(t, "mastercard", mastercard); got != "" {
+		t.Errorf("MC-21 Mastercard's own category: %q", got)
+	}
+}
+
+// TestSound: no line of the file that is unsure, or of memory, can refuse.
+func TestSound(t *testing.T) {
+	for name, s := range book.sheets {
+		soundRules(t, name, s, book.profiles)
+	}
+}
+
+// TestSamples: a request that has all members lacks none, in every version,
+// channel and category, whatever the scheme; and no finding has a value in it.
+func TestSamples(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, v := range message.Versions() {
+		for _, ch := range message.Channels() {
+			for _, cat := range message.Categories() {
+				if v == message.V210 && ch == message.ThreeRI && cat == message.PA {
+					continue
+				}
+				for range 20 {
+					areq := string(messagetest.Sample(random, message.AReq, v, ch, cat, false))
+					m := parse(t, areq)
+					for _, scheme := range words[1:] {
+						for _, f := range Check(scheme, m) {
+							if (f.Rule == Require || f.Rule == Advise) == m.Has(f.Element) {
+								t.Errorf("%s %s %s %s: %s, in %s", scheme, v, ch, cat, f.Text, areq)
+							}
+							if row := message.TableOf(message.AReq, v).Field(f.Element); row == nil || row.Need.At(ch, cat) == '-' {
+								t.Errorf("%s %s %s %s: %s, which is not defined there", scheme, v, ch, cat, f.Text)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPattern(t *testing.T) {
+	for _, tt := range []struct{ pattern, value, want string }{
+		{`an8 "*" an1-26`, "12345678*A", "yes"},
+		{`an8 "*" an1-26`, "12345678*" + strings.Repeat("A", 26), "yes"},
+		{`an8 "*" an1-26`, "12345678*" + strings.Repeat("A", 27), "no"},
+		{`an8 "*" an1-26`, "12345678*", "no"},
+		{`an8 "*" an1-26`, "1234567*A", "no"},
+		{`an8 "*" an1-26`, "123456789*A", "no"},
+		{`an8 "*" an1-26`, "12345678*A B", "no"},
+		{`an8 "*" an1-26`, "", "no"},
+		{`n2`, "a1", "no"},
+		{`n2`, "21", "yes"},
+		{`x2`, "\u00e9", "no"},
+		{`"MCT" x3-4`, "MCT~ !", "yes"},
+		{`"MCT" x3-4`, "MCU~ !", "no"},
+		{`"MCT" x3-4`, "MC", "no"},
+	} {
+		p, err := readPattern(tt.pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := p.fits([]byte(tt.value)); got != (tt.want == "yes") {
+			t.Errorf("%s fits %q: %t, want %s", tt.pattern, tt.value, got, tt.want)
+		}
+	}
+}
+
+// TestCheckAllocs: when all is well, looking costs no allocation.
+func TestCheckAllocs(t *testing.T) {
+	m := parse(t, strings.Replace(visaPayment, `"82"`, `"01"`, 1))
+	for _, scheme := range []string{"visa", "mastercard", "upi", "standin"} {
+		if n := testing.AllocsPerRun(100, func() {
+			if Check(scheme, m) != nil {
+				t.Fatal("findings")
+			}
+		}); n != 0 {
+			t.Errorf("%s: %v allocations, want none", scheme, n)
+		}
+	}
+}
+
+func BenchmarkCheck(b *testing.B) {
+	good := parse(b, strings.Replace(visaPayment, `"82"`, `"01"`, 1))
+	bare := parse(b, `{"messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01","threeDSRequestorID":"M1"}`)
+	for _, tt := range []struct {
+		name, scheme string
+		areq         *message.Message
+	}{{"visa/complete", "visa", good}, {"visa/bare", "visa", bare}, {"upi/complete", "upi", good}, {"standin", "standin", good}} {
+		b.Run(tt.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				Check(tt.scheme, tt.areq)
+			}
+		})
+	}
+}

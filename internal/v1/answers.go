@@ -1,0 +1,174 @@
+package v1
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+
+	"github.com/openthreeds/threeds/internal/xmldsig"
+)
+
+// Options are what a reader of answers allows beyond the protocol.
+type Options struct {
+	Loopback bool // the sandbox: a page on plain http of this machine is good
+}
+
+// MaxURL is how long the URL of an access control server may be.
+const MaxURL = 2048
+
+// ReadVERes reads what a directory server answers to asked. The error is a
+// *[Fault] when that cannot be used, or an *[Error] when it is one.
+func ReadVERes(doc []byte, asked *VEReq, o Options) (*VERes, error) {
+	m, body, err := openAnswer(doc, xmldsig.Limits{}, "VERes")
+	if err != nil {
+		return nil, err
+	}
+	f := &faults{}
+	p := f.part(body, "", "version", "CH", "url", "protocol*", "IReq", "Extension*")
+	r := &VERes{ID: m.id, Version: p.version()}
+	if r.ID != asked.ID {
+		note(&f.bad, "Message.id")
+	}
+	ch, _ := p.part("CH", true, "enrolled", "acctID")
+	r.Enrolled = ch.need("enrolled", oneOf("YNU"))
+	var refused bool
+	if r.IReq, refused = p.iReq(); refused && r.Enrolled == "Y" {
+		note(&f.bad, "IReq")
+	}
+	if r.Enrolled == "Y" {
+		r.AcctID = ch.need("acctID", func(s string) bool { return text(1, 28)(s) && s != asked.PAN })
+		r.URL = p.need("url", o.page)
+		p.needThreeDSecure()
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// needThreeDSecure wants that protocol among those of the access control server.
+func (p part) needThreeDSecure() {
+	if p.child("protocol") == nil {
+		note(&p.f.missing, "protocol")
+		return
+	}
+	for _, c := range p.children {
+		if s, _ := c.Text(); c.Local == "protocol" && s == "ThreeDSecure" {
+			return
+		}
+	}
+	note(&p.f.bad, "protocol")
+}
+
+// page tells whether a browser may be sent to this address.
+func (o Options) page(s string) bool {
+	u, err := url.Parse(s)
+	if err != nil || len(s) > MaxURL || u.Hostname() == "" || u.User != nil {
+		return false
+	}
+	return u.Scheme == "https" || o.Loopback && u.Scheme == "http" && isLoopback(u.Hostname())
+}
+
+func isLoopback(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && addr.IsLoopback()
+}
+
+// MaxCRRes is how many bytes of a CRRes are read: room for 200,000 ranges. While
+// it is read it takes some twenty times its length in memory.
+const MaxCRRes = 16 << 20
+
+// ReadCRRes reads what a directory server answers to asked. The error is a
+// *[Fault] when that cannot be used, no part of it, or an *[Error] when it is one.
+func ReadCRRes(doc []byte, asked *CRReq) (*CRRes, error) {
+	// A range has at least 79 bytes for 7 tokens, or 84 for 12 with blanks between.
+	m, body, err := openAnswer(doc, xmldsig.Limits{Size: MaxCRRes, Tokens: MaxCRRes / 7}, "CRRes")
+	if err != nil {
+		return nil, err
+	}
+	f := &faults{}
+	p := f.part(body, "", "version", "CR*", "serialNumber", "IReq")
+	p.version()
+	r := &CRRes{ID: m.id}
+	if r.ID != asked.ID {
+		note(&f.bad, "Message.id")
+	}
+	for _, c := range p.children {
+		if c.Local == "CR" {
+			r.Ranges = append(r.Ranges, f.readCR(c))
+		}
+	}
+	var refused bool
+	if r.IReq, refused = p.iReq(); !refused {
+		r.Serial = p.need("serialNumber", text(1, 20))
+	} else if len(r.Ranges) > 0 || p.child("serialNumber") != nil {
+		note(&f.bad, "IReq")
+	}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (f *faults) readCR(e *xmldsig.Element) CR {
+	p := f.part(e, "CR", "begin", "end", "action")
+	pan := digits(13, 19)
+	c := CR{Begin: p.need("begin", pan), End: p.need("end", pan), Delete: p.need("action", oneOf("AD")) == "D"}
+	if c.Begin != "" && c.End != "" && (len(c.Begin) != len(c.End) || c.Begin > c.End) {
+		note(&f.bad, "CR.end")
+	}
+	return c
+}
+
+// openAnswer returns the body of this name. When it is an Error, the error is
+// that.
+func openAnswer(doc []byte, limits xmldsig.Limits, name string) (*envelope, *xmldsig.Element, error) {
+	m, err := open(doc, limits)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case m.sole("Error"):
+		return nil, nil, readError(m.id, m.bodies[0])
+	case !m.sole(name):
+		return nil, nil, &Fault{NotDefined, "Message: not a " + name}
+	}
+	return m, m.bodies[0], nil
+}
+
+// readError reads an Error, with patience: nobody would be told of its faults.
+func readError(id string, body *xmldsig.Element) *Error {
+	p := (&faults{}).part(body, "", "version", "errorCode", "errorMessage", "errorDetail", "vendorCode")
+	free := text(0, 2048)
+	return &Error{
+		ID: id, Code: p.may("errorCode", digits(1, 4)), Message: p.may("errorMessage", free),
+		Detail: p.may("errorDetail", free), VendorCode: p.may("vendorCode", free),
+	}
+}
+
+// Error makes an Error an error. Its text has the code, and none of the words
+// that the peer chose.
+func (e *Error) Error() string {
+	if e.Code == "" {
+		return "v1: the peer answered with an Error without code"
+	}
+	return fmt.Sprintf("v1: the peer answered with Error %s", e.Code)
+}
+
+// Answer returns the Error to send for a fault; id is that of the message at
+// fault, or of ours that it should have answered.
+func (f *Fault) Answer(id string) *Error {
+	return &Error{ID: id, Code: f.Code, Message: errorMessages[f.Code], Detail: f.Detail}
+}
+
+// errorMessages are the texts that go with the codes of an Error.
+var errorMessages = map[string]string{
+	RootInvalid:      "Root element invalid",
+	NotDefined:       "Message element not a defined message",
+	ElementMissing:   "Required element missing",
+	CriticalUnknown:  "Critical element not recognized",
+	FormatInvalid:    "Format of one or more elements is invalid",
+	VersionTooOld:    "Protocol version too old",
+	TransientTrouble: "Transient system failure",
+	PermanentTrouble: "Permanent system failure",
+}

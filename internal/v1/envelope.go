@@ -1,0 +1,112 @@
+package v1
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+)
+
+// How much of a PARes is read. Real ones have less than a tenth of it.
+const (
+	MaxText = 64 << 10  // characters, as it comes through the browser
+	MaxXML  = 128 << 10 // bytes, unpacked
+)
+
+// Deflate packs a message for the way through a browser: zlib, then base64 with
+// padding and without line breaks.
+func Deflate(doc []byte) string {
+	var packed bytes.Buffer
+	z := packers.Get().(*zlib.Writer)
+	defer packers.Put(z)
+	z.Reset(&packed)
+	z.Write(doc) // a Buffer takes everything
+	z.Close()
+	return base64.StdEncoding.EncodeToString(packed.Bytes())
+}
+
+// packers holds *zlib.Writer, of which each has 800 KB.
+var packers = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
+
+var (
+	errText    = fmt.Errorf("v1: more than %d characters", MaxText)
+	errXML     = fmt.Errorf("v1: unpacks to more than %d bytes", MaxXML)
+	errBase64  = errors.New("v1: not base64")
+	errDeflate = errors.New("v1: not zlib, or cut short or changed on the way")
+	errRest    = errors.New("v1: something follows the packed message")
+)
+
+// Inflate unpacks a message that came through a browser. It repairs what happens
+// there: line breaks and blanks between, padding lost, and each "+" become a
+// blank. A message packed without the header and checksum of zlib is taken too,
+// and raw is true: whoever sends those should be counted.
+func Inflate(text string) (doc []byte, raw bool, err error) {
+	if len(text) > MaxText {
+		return nil, false, errText
+	}
+	for _, reading := range readings(text) {
+		packed, ok := decode(reading)
+		if !ok {
+			continue
+		}
+		if doc, raw, err = unpack(packed); err == nil || errors.Is(err, errXML) {
+			return doc, raw, err
+		}
+	}
+	if err == nil {
+		err = errBase64
+	}
+	return nil, false, err
+}
+
+// readings returns what text can mean, the likeliest first. Only blanks are in
+// doubt: they are a "+" each, or filling.
+func readings(text string) []string {
+	text = strings.NewReplacer("\r", "", "\n", "", "\t", "").Replace(text)
+	trimmed := strings.Trim(text, " ")
+	if trimmed == text && !strings.Contains(text, " ") {
+		return []string{text}
+	}
+	return []string{
+		strings.ReplaceAll(trimmed, " ", "+"),
+		strings.ReplaceAll(text, " ", "+"),
+		strings.ReplaceAll(text, " ", ""),
+	}
+}
+
+// decode reads base64 of which padding may be missing.
+func decode(s string) ([]byte, bool) {
+	digits := strings.TrimRight(s, "=")
+	if padding := len(s) - len(digits); padding > (4-len(digits)%4)%4 {
+		return nil, false
+	}
+	b, err := base64.RawStdEncoding.Strict().DecodeString(digits)
+	return b, err == nil && len(b) > 0
+}
+
+func unpack(packed []byte) (doc []byte, raw bool, err error) {
+	source := bytes.NewReader(packed)
+	z, err := zlib.NewReader(source)
+	if raw = errors.Is(err, zlib.ErrHeader); raw {
+		source.Reset(packed)
+		z = flate.NewReader(source)
+	} else if err != nil {
+		return nil, false, errDeflate
+	}
+	// Both readers take no more of a bytes.Reader than they need.
+	doc, err = io.ReadAll(io.LimitReader(z, MaxXML+1))
+	switch {
+	case len(doc) > MaxXML:
+		return nil, raw, errXML
+	case err != nil:
+		return nil, raw, errDeflate
+	case source.Len() > 0:
+		return nil, raw, errRest
+	}
+	return doc, raw, nil
+}

@@ -1,0 +1,80 @@
+package v1
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"io"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/iso"
+)
+
+// xidLen is how many bytes an xid has.
+const xidLen = 20
+
+// XID returns the xid of an order: the base64 of the order's id, filled up with
+// zeros on the left to 20 bytes. An id that has more bytes than that, which 20
+// characters outside ASCII can have, is represented by the first 20 bytes of its
+// SHA-256.
+func XID(orderID string) string {
+	raw := []byte(orderID)
+	if len(raw) > xidLen {
+		sum := sha256.Sum256(raw)
+		raw = sum[:xidLen]
+	}
+	fill := strings.Repeat("0", xidLen-len(raw))
+	return base64.StdEncoding.EncodeToString(append([]byte(fill), raw...))
+}
+
+// NewMessageID makes a Message id: 30 hexadecimal digits, which is as long as
+// old peers allow. It reads 15 bytes of rand, which must not fail.
+func NewMessageID(rand io.Reader) string {
+	var id [15]byte
+	if _, err := io.ReadFull(rand, id[:]); err != nil {
+		panic("v1: random source: " + err.Error())
+	}
+	return hex.EncodeToString(id[:])
+}
+
+// DisplayAmount returns an amount as the cardholder is shown it, "216.01 DKK".
+// The amount is 1-12 digits in minor units, the currency three letters; when one
+// of them is not, there is nothing to show and ok is false.
+func DisplayAmount(amount, currency string) (display string, ok bool) {
+	_, exponent, ok := iso.CurrencyAlpha(currency)
+	if !ok || !digits(1, 12)(amount) {
+		return "", false
+	}
+	amount = strings.TrimLeft(amount, "0")
+	if short := exponent + 1 - len(amount); short > 0 {
+		amount = strings.Repeat("0", short) + amount
+	}
+	point := len(amount) - exponent
+	if exponent > 0 {
+		amount = amount[:point] + "." + amount[point:]
+	}
+	return amount + " " + currency, true
+}
+
+// Expiry returns the date a card expires as PAReq has it, YYMM, of a month of two
+// digits and a year of four.
+func Expiry(month, year string) string { return year[2:] + month }
+
+// An Outcome is what an electronic commerce indicator tells.
+type Outcome int
+
+const (
+	Success     Outcome = iota // authenticated, or enrolled and likely to be
+	Attempt                    // attempted, or not enrolled
+	Unavailable                // could not be performed
+	Failure                    // failed, or nobody answered
+)
+
+// ECI returns the indicator as the API has it, one digit (rows M3 and M7 of the
+// API contract). Mastercard counts its own way; all other schemes are alike.
+func ECI(scheme string, o Outcome) string {
+	if scheme == "mastercard" {
+		return [...]string{Success: "2", Attempt: "1", Unavailable: "1", Failure: "0"}[o]
+	}
+	return [...]string{Success: "5", Attempt: "6", Unavailable: "7", Failure: "7"}[o]
+}

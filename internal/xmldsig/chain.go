@@ -1,0 +1,196 @@
+package xmldsig
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rsa"
+	"crypto/x509"
+	"fmt"
+	"slices"
+)
+
+// maxLinks is how many signatures of certificates lie between the signer and the
+// root.
+const maxLinks = 4
+
+// maxSteps is how many beginnings of chains are looked at for a policy, however a
+// document is made.
+const maxSteps = 64
+
+// A link is that parent signed child, or not.
+type link struct{ child, parent *certificate }
+
+// A search looks for a chain to the roots of one policy.
+type search struct {
+	policy *Policy
+	sha1   bool // in the signature of the document
+	certs  []*certificate
+	links  map[link]bool // what was found out, for other policies too
+	steps  int
+	// The refusal that says most: of a chain that ends in a root of the policy,
+	// if there is one.
+	refusal *Refusal
+}
+
+// trust looks for the first policy that one of the signers satisfies.
+func (v *Verified) trust(signers, certs []*certificate, policies []Policy) error {
+	links := map[link]bool{}
+	refusal := &Refusal{Reason: NoRoot}
+	for i := range policies {
+		s := &search{policy: &policies[i], sha1: v.SHA1, certs: certs, links: links}
+		for _, signer := range signers {
+			if chain := s.extend([]*certificate{signer}); chain != nil {
+				v.Policy = s.policy.Name
+				v.KeyBits = signer.key.N.BitLen()
+				v.Chain = len(chain)
+				v.SHA1 = v.SHA1 || slices.ContainsFunc(chain[:len(chain)-1], usesSHA1)
+				return nil
+			}
+		}
+		refusal = clearer(refusal, s.refusal)
+	}
+	return refusal
+}
+
+// extend returns chain, which begins with a signer, with all that lies between it
+// and a root, and the root; nil when there is no such chain that the policy
+// allows.
+func (s *search) extend(chain []*certificate) []*certificate {
+	if s.steps++; s.steps > maxSteps {
+		s.note(&Refusal{Reason: LongChain})
+		return nil
+	}
+	last := chain[len(chain)-1]
+	for _, root := range s.policy.Roots {
+		if !bytes.Equal(root.cert.subject, last.issuer) {
+			continue
+		}
+		whole := append(slices.Clone(chain), root.cert)
+		refusal := s.check(whole)
+		if refusal == nil {
+			return whole
+		}
+		s.note(refusal)
+	}
+	if len(chain) > maxLinks {
+		return nil // one link more than allowed was looked at, to tell the reason
+	}
+	for _, c := range s.certs {
+		if bytes.Equal(c.subject, last.issuer) && !slices.Contains(chain, c) && s.signed(last, c) {
+			if whole := s.extend(append(slices.Clone(chain), c)); whole != nil {
+				return whole
+			}
+		}
+	}
+	return nil
+}
+
+// note keeps the first of the refusals that say most.
+func (s *search) note(r *Refusal) {
+	r.Policy = s.policy.Name
+	s.refusal = clearer(s.refusal, r)
+}
+
+// clearer returns a unless b, the later one, says more: that there is a root says
+// more than that there is none, and that it signed more than that it has the name.
+func clearer(a, b *Refusal) *Refusal {
+	rank := func(r *Refusal) int {
+		switch {
+		case r == nil:
+			return 0
+		case r.Reason == NoRoot:
+			return 1
+		case r.Reason == LinkBroken:
+			return 2
+		}
+		return 3
+	}
+	if rank(b) > rank(a) {
+		return b
+	}
+	return a
+}
+
+// check tells why a chain that ends in a root is refused, or returns nil.
+func (s *search) check(chain []*certificate) *Refusal {
+	root := len(chain) - 1
+	if root > maxLinks {
+		return &Refusal{Reason: LongChain}
+	}
+	for i, c := range chain[:root] {
+		if !s.signed(c, chain[i+1]) {
+			return &Refusal{Reason: LinkBroken, Where: place(i, root)}
+		}
+	}
+	for i, c := range chain {
+		reason := s.checkOne(c, i)
+		if reason == "" && i < root && usesSHA1(c) && !s.policy.AllowSHA1 {
+			reason = SHA1Certificate
+		}
+		if reason != "" {
+			return &Refusal{Reason: reason, Where: place(i, root)}
+		}
+	}
+	if s.sha1 && !s.policy.AllowSHA1 {
+		return &Refusal{Reason: SHA1Signature}
+	}
+	return nil
+}
+
+// checkOne judges the certificate at place i of a chain, the signer's being at 0,
+// without regard to who signed it.
+func (s *search) checkOne(c *certificate, i int) Reason {
+	minBits := s.policy.MinKeyBits
+	if minBits == 0 {
+		minBits = 2048
+	}
+	const signing = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
+	switch {
+	case c.lenient && !s.policy.Lenient:
+		return Malformed
+	case c.critical:
+		return Critical
+	case s.policy.At.Before(c.from):
+		return NotYetValid
+	case s.policy.At.After(c.until):
+		return Expired
+	case c.key.N.BitLen() < minBits:
+		return KeySize
+	case i == 0 && c.usage != 0 && c.usage&signing == 0:
+		return NotForSigning
+	case i == 0:
+		return ""
+	case !c.isCA:
+		return NotCA
+	case c.usage != 0 && c.usage&x509.KeyUsageCertSign == 0:
+		return NotForCerts
+	case c.maxPath >= 0 && i-1 > c.maxPath:
+		return PathLength
+	}
+	return ""
+}
+
+// signed tells whether the key of parent signed child.
+func (s *search) signed(child, parent *certificate) bool {
+	l := link{child, parent}
+	good, known := s.links[l]
+	if !known {
+		good = child.hash != 0 &&
+			rsa.VerifyPKCS1v15(parent.key, child.hash, sum(child.hash, child.signed), child.signature) == nil
+		s.links[l] = good
+	}
+	return good
+}
+
+func usesSHA1(c *certificate) bool { return c.hash == crypto.SHA1 }
+
+// place names the certificate at place i of a chain whose root is at place root.
+func place(i, root int) string {
+	switch i {
+	case 0:
+		return "signer"
+	case root:
+		return "root"
+	}
+	return fmt.Sprintf("issuer %d", i)
+}

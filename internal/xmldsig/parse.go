@@ -1,0 +1,378 @@
+package xmldsig
+
+import (
+	"bytes"
+	"encoding/xml"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Limits are how much of a document is read. A zero field is its default.
+type Limits struct {
+	Size   int // bytes; default 256 KiB
+	Depth  int // elements inside one another, the root included; default 32
+	Attrs  int // attributes of one element, declarations of namespaces included; default 64
+	Tokens int // elements, attributes and pieces of text together; default 8192
+}
+
+// A ParseError is why a document was not read. Its text names places and never
+// values.
+type ParseError struct {
+	Offset  int    // in bytes, where the token at fault begins
+	Element string // the innermost open element, shortened; "" outside the root
+	Reason  string
+}
+
+func (e *ParseError) Error() string {
+	if e.Element == "" {
+		return fmt.Sprintf("xmldsig: byte %d: %s", e.Offset, e.Reason)
+	}
+	return fmt.Sprintf("xmldsig: byte %d, in %s: %s", e.Offset, e.Element, e.Reason)
+}
+
+// The namespaces that XML itself has.
+const (
+	spaceXML   = "http://www.w3.org/XML/1998/namespace"
+	spaceXMLNS = "http://www.w3.org/2000/xmlns/"
+)
+
+// Parse reads a document within the default limits; see [Limits.Parse].
+func Parse(doc []byte) (*Element, error) { return Limits{}.Parse(doc) }
+
+// Parse reads a whole document and returns its root. It wants XML 1.0 with
+// namespaces, in UTF-8, one byte order mark allowed, and refuses comments,
+// processing instructions, DOCTYPE, and line breaks or tabs written as
+// themselves in attributes. The error is a *[ParseError].
+func (l Limits) Parse(doc []byte) (*Element, error) {
+	l = l.orDefault()
+	p := &parser{limits: l, scope: map[string]string{"": "", "xml": spaceXML}}
+	if len(doc) > l.Size {
+		return nil, p.fault(0, "document too long")
+	}
+	rest := bytes.TrimPrefix(doc, []byte("\ufeff"))
+	if !utf8.Valid(rest) {
+		return nil, p.fault(0, "not UTF-8")
+	}
+	rest = rest[len(declaration.Find(rest)):]
+	p.base = len(doc) - len(rest)
+	p.doc = rest
+	return p.document()
+}
+
+func (l Limits) orDefault() Limits {
+	for _, f := range []struct {
+		field *int
+		def   int
+	}{{&l.Size, 256 << 10}, {&l.Depth, 32}, {&l.Attrs, 64}, {&l.Tokens, 8192}} {
+		if *f.field == 0 {
+			*f.field = f.def
+		}
+	}
+	return l
+}
+
+// declaration is the XML declaration that is allowed at the very start. Any other
+// is a processing instruction to the parser, and refused as such.
+var declaration = regexp.MustCompile(`^<\?xml` +
+	`[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"1\.0"|'1\.0')` +
+	`(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(?:"(?i:utf-8)"|'(?i:utf-8)'))?` +
+	`(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(?:"(?:yes|no)"|'(?:yes|no)'))?` +
+	`[ \t\r\n]*\?>`)
+
+// A parser builds the tree from the tokens of encoding/xml, and checks what that
+// does not.
+type parser struct {
+	limits Limits
+	doc    []byte // without byte order mark and declaration
+	base   int    // bytes before doc
+	tokens int
+
+	root, open *Element // open is the innermost element that has not ended
+	depth      int
+	pending    []byte            // text of open since the last tag
+	scope      map[string]string // the namespace of each prefix, where the parser is
+	hidden     []binding         // what declarations of open elements replaced in scope
+}
+
+// unbound in hidden is a prefix that had no namespace before.
+const unbound = "\x00"
+
+func (p *parser) fault(at int, reason string) error {
+	e := &ParseError{Offset: p.base + at, Reason: reason}
+	if p.open != nil {
+		e.Element = shortened(p.open.Local)
+	}
+	return e
+}
+
+// shortened cuts a name that a sender chose to what a log line has room for.
+func shortened(name string) string {
+	if r := []rune(name); len(r) > 40 {
+		return string(r[:40]) + "…"
+	}
+	return name
+}
+
+func (p *parser) document() (*Element, error) {
+	dec := xml.NewDecoder(bytes.NewReader(p.doc))
+	for at := 0; at < len(p.doc); at = int(dec.InputOffset()) {
+		if reason := p.look(p.doc[at:]); reason != "" {
+			return nil, p.fault(at, reason)
+		}
+		token, err := dec.RawToken()
+		if err != nil {
+			return nil, p.fault(at, "not well-formed")
+		}
+		raw := p.doc[at:dec.InputOffset()]
+		reason := ""
+		switch t := token.(type) {
+		case xml.StartElement:
+			reason = p.start(t, raw)
+			if reason == "" && raw[len(raw)-2] == '/' {
+				_, _ = dec.RawToken() // the end of <a/>, for which nothing is read
+				p.leave()
+			}
+		case xml.EndElement:
+			reason = p.end(t)
+		case xml.CharData:
+			reason = p.text(t, raw)
+		}
+		if reason != "" {
+			return nil, p.fault(at, reason)
+		}
+	}
+	switch {
+	case p.open != nil:
+		return nil, p.fault(len(p.doc), "document ends inside an element")
+	case p.root == nil:
+		return nil, p.fault(len(p.doc), "no element")
+	}
+	return p.root, nil
+}
+
+// look judges a token by how it begins, before anything is allocated for it, and
+// returns why it is refused, or "".
+func (p *parser) look(rest []byte) string {
+	switch {
+	case bytes.HasPrefix(rest, []byte("</")):
+		return "" // counted where it began
+	case bytes.HasPrefix(rest, []byte("<!--")):
+		return "comment"
+	case bytes.HasPrefix(rest, []byte("<?")):
+		return "processing instruction, or a declaration not of XML 1.0 in UTF-8 or not at the start"
+	case bytes.HasPrefix(rest, cdata):
+		return p.count(1)
+	case bytes.HasPrefix(rest, []byte("<!")):
+		return "DOCTYPE or another directive"
+	case rest[0] == '<':
+		return p.lookAtTag(rest)
+	}
+	return p.count(1)
+}
+
+var cdata = []byte("<![CDATA[")
+
+func (p *parser) count(tokens int) string {
+	if p.tokens += tokens; p.tokens > p.limits.Tokens {
+		return "too many tokens"
+	}
+	return ""
+}
+
+// lookAtTag counts the attributes of a start tag and checks how they are written.
+func (p *parser) lookAtTag(tag []byte) string {
+	attrs := 0
+	for i := 1; i < len(tag); i++ {
+		switch c := tag[i]; c {
+		case '>':
+			return p.count(1 + attrs)
+		case '"', '\'':
+			if attrs++; attrs > p.limits.Attrs {
+				return "too many attributes"
+			}
+			n := bytes.IndexByte(tag[i+1:], c)
+			if n < 0 {
+				return "attribute without end"
+			}
+			if bytes.ContainsAny(tag[i+1:i+1+n], "\t\r\n") {
+				// XML makes blanks of these, encoding/xml does not.
+				return "line break or tab in an attribute"
+			}
+			i += n + 1
+			if i+1 < len(tag) && !bytes.ContainsRune([]byte(" \t\r\n/>"), rune(tag[i+1])) {
+				return "no white space between attributes"
+			}
+		}
+	}
+	return "tag without end"
+}
+
+func (p *parser) start(t xml.StartElement, raw []byte) string {
+	switch {
+	case p.open == nil && p.root != nil:
+		return "second root"
+	case p.depth == p.limits.Depth:
+		return "elements too deep"
+	case namesSurrogate(raw):
+		return "reference to no character"
+	}
+	e := &Element{Prefix: t.Name.Space, Local: t.Name.Local, parent: p.open}
+	if reason := p.enter(e, t.Attr); reason != "" {
+		return reason
+	}
+	if p.open == nil {
+		p.root = e
+	} else {
+		p.flush()
+		p.open.Content = append(p.open.Content, Node{Element: e})
+	}
+	p.open = e
+	p.depth++
+	return ""
+}
+
+// enter gives e its attributes and resolves the prefixes.
+func (p *parser) enter(e *Element, attrs []xml.Attr) string {
+	if e.Prefix == "xmlns" || !goodName(e.Local) {
+		return badName
+	}
+	for _, a := range attrs {
+		switch {
+		case !goodName(a.Name.Local):
+			return badName
+		case a.Name.Space == "" && a.Name.Local == "xmlns":
+			e.spaces = append(e.spaces, binding{"", a.Value})
+		case a.Name.Space == "xmlns":
+			e.spaces = append(e.spaces, binding{a.Name.Local, a.Value})
+		default:
+			e.Attrs = append(e.Attrs, Attr{Prefix: a.Name.Space, Local: a.Name.Local, Value: a.Value})
+		}
+	}
+	if reason := p.declare(e.spaces); reason != "" {
+		return reason
+	}
+	var ok bool
+	if e.Space, ok = p.scope[e.Prefix]; !ok {
+		return "prefix without namespace"
+	}
+	for i := range e.Attrs {
+		a := &e.Attrs[i]
+		if a.Prefix != "" {
+			if a.Space, ok = p.scope[a.Prefix]; !ok {
+				return "prefix without namespace"
+			}
+		}
+		for _, other := range e.Attrs[:i] {
+			if other.Local == a.Local && other.Space == a.Space {
+				return "attribute twice"
+			}
+		}
+	}
+	return ""
+}
+
+// declare puts the declarations of an element in scope.
+func (p *parser) declare(spaces []binding) string {
+	for i, b := range spaces {
+		for _, other := range spaces[:i] {
+			if other.prefix == b.prefix {
+				return "attribute twice"
+			}
+		}
+		switch {
+		case b.prefix == "xmlns", b.uri == spaceXMLNS, (b.prefix == "xml") != (b.uri == spaceXML):
+			return "namespace of XML itself declared anew"
+		case b.prefix != "" && b.uri == "":
+			return "prefix declared without namespace"
+		}
+		before, ok := p.scope[b.prefix]
+		if !ok {
+			before = unbound
+		}
+		p.hidden = append(p.hidden, binding{b.prefix, before})
+		p.scope[b.prefix] = b.uri
+	}
+	return ""
+}
+
+func (p *parser) end(t xml.EndElement) string {
+	if p.open == nil || p.open.Prefix != t.Name.Space || p.open.Local != t.Name.Local {
+		return "end of an element that is not open"
+	}
+	p.leave()
+	return ""
+}
+
+// leave ends the open element and takes its declarations out of scope.
+func (p *parser) leave() {
+	p.flush()
+	for range p.open.spaces {
+		last := len(p.hidden) - 1
+		if b := p.hidden[last]; b.uri == unbound {
+			delete(p.scope, b.prefix)
+		} else {
+			p.scope[b.prefix] = b.uri
+		}
+		p.hidden = p.hidden[:last]
+	}
+	p.open = p.open.parent
+	p.depth--
+}
+
+// text takes a piece of text; raw is how it is written.
+func (p *parser) text(s, raw []byte) string {
+	isCDATA := bytes.HasPrefix(raw, cdata)
+	if p.open == nil {
+		if isCDATA || len(bytes.Trim(raw, " \t\r\n")) > 0 {
+			return "text outside the root"
+		}
+		return ""
+	}
+	if !isCDATA && namesSurrogate(raw) {
+		return "reference to no character"
+	}
+	p.pending = append(p.pending, s...)
+	return ""
+}
+
+// flush makes one node of the text since the last tag.
+func (p *parser) flush() {
+	if len(p.pending) > 0 {
+		p.open.Content = append(p.open.Content, Node{Text: string(p.pending)})
+		p.pending = p.pending[:0]
+	}
+}
+
+const badName = "not a name, or not one with at most one prefix"
+
+// goodName tells whether the second part of a name that encoding/xml took is a
+// name itself. It is the whole name, with its colons, when that cannot be cut in
+// two.
+func goodName(local string) bool {
+	first, _ := utf8.DecodeRuneInString(local)
+	return (first == '_' || unicode.IsLetter(first)) && !strings.Contains(local, ":")
+}
+
+// namesSurrogate tells whether there is a reference such as &#xD800; of which
+// encoding/xml makes U+FFFD.
+func namesSurrogate(raw []byte) bool {
+	for {
+		_, after, ok := bytes.Cut(raw, []byte("&#"))
+		if !ok {
+			return false
+		}
+		digits, rest, _ := bytes.Cut(after, []byte(";"))
+		base := 10
+		if hex, ok := bytes.CutPrefix(digits, []byte("x")); ok {
+			digits, base = hex, 16
+		}
+		if n, err := strconv.ParseUint(string(digits), base, 32); err == nil && 0xd800 <= n && n <= 0xdfff {
+			return true
+		}
+		raw = rest
+	}
+}

@@ -1,0 +1,114 @@
+package xmldsig
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rsa"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Policy is whom to believe, and how far: one for each card scheme, so that no
+// scheme vouches for another.
+type Policy struct {
+	Name       string
+	Roots      []*Root
+	At         time.Time // when all certificates, the root included, must be valid
+	MinKeyBits int       // of every key of the chain; 0 is 2048
+	AllowSHA1  bool      // in the signature and those of the certificates
+	Lenient    bool      // allow certificates that crypto/x509 refuses to read
+}
+
+// Verified is what a good signature says.
+type Verified struct {
+	// Canonical is the signed element in the bytes that were digested. Whoever
+	// wants to know what was signed reads these and nothing else.
+	Canonical []byte
+	Policy    string // name of the policy whose root the chain ends in
+	Digest    string // "SHA-1" or "SHA-256", of the signed element
+	Signature string // likewise, of the signature
+	SHA1      bool   // SHA-1 was used there or in the signature of a certificate
+	KeyBits   int    // of the key that signed
+	Chain     int    // certificates, the signer's and the root included
+}
+
+// Verify checks that signature, the neighbour of signed in the document, is a
+// signature of signed alone by a key whose certificates, found in the signature,
+// chain to a root of one of the policies. The first policy that is content wins.
+// The error is a *[Refusal].
+func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
+	if signed == signature || signed.parent == nil || signed.parent != signature.parent {
+		return nil, &Refusal{Reason: NotBeside}
+	}
+	f, err := readForm(signature)
+	if err != nil {
+		return nil, err
+	}
+	id, _ := signed.Attr("id")
+	switch {
+	case id == "":
+		return nil, &Refusal{Reason: NoID}
+	case f.uri != "#"+id:
+		return nil, &Refusal{Reason: WrongURI, Where: "Reference"}
+	case signed.root().countID(id) != 1:
+		return nil, &Refusal{Reason: IDTwice}
+	}
+	canonical := signed.Canonical(f.refExcl)
+	if !bytes.Equal(sum(f.refHash, canonical), f.digest) {
+		return nil, &Refusal{Reason: DigestDiffer, Where: "DigestValue"}
+	}
+
+	lenient := slices.ContainsFunc(policies, func(p Policy) bool { return p.Lenient })
+	certs := readCertificates(f.certificate, lenient)
+	signers := f.signers(certs)
+	if len(signers) == 0 {
+		return nil, &Refusal{Reason: WrongKey, Where: "SignatureValue"}
+	}
+	v := &Verified{
+		Canonical: canonical,
+		Digest:    f.refHash.String(),
+		Signature: f.hash.String(),
+		SHA1:      f.refHash == crypto.SHA1 || f.hash == crypto.SHA1,
+	}
+	if err := v.trust(signers, certs, policies); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// countID counts the attributes with this value whose name is id in any case and
+// any namespace.
+func (e *Element) countID(id string) int {
+	n := 0
+	for _, a := range e.Attrs {
+		if a.Value == id && strings.EqualFold(a.Local, "id") {
+			n++
+		}
+	}
+	for _, c := range e.Content {
+		if c.Element != nil {
+			n += c.Element.countID(id)
+		}
+	}
+	return n
+}
+
+// signers returns the certificates whose key made the signature. Several may
+// have the same key.
+func (f *form) signers(certs []*certificate) []*certificate {
+	hashed := sum(f.hash, f.signedInfo.Canonical(f.infoExcl))
+	var list []*certificate
+	for _, c := range certs {
+		if c.key.Size() == len(f.value) && rsa.VerifyPKCS1v15(c.key, f.hash, hashed, f.value) == nil {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func sum(hash crypto.Hash, data []byte) []byte {
+	h := hash.New()
+	h.Write(data)
+	return h.Sum(nil)
+}
