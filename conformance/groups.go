@@ -1,9 +1,11 @@
 package conformance
 
+import "slices"
+
 // groups are all groups of rows, with their checks.
 var groups = []group{
 	{"MC", "message construction: AReq and common rules", mc},
-	{"MX", "message construction: other messages", mx},
+	{"MX", "message construction: other messages", slices.Concat(mx, ores[:1])},
 	{"VG", "validation: general rules", vg},
 	{"VA", "validation of ARes", va},
 	{"VR", "validation of RReq", vr},
@@ -18,7 +20,7 @@ var groups = []group{
 	{"SP", "secure payment confirmation", sp},
 	{"PR", "card ranges: PReq and PRes", pr},
 	{"OP", "operation messages", op},
-	{"TO", "timeouts", to},
+	{"TO", "timeouts", slices.Concat(to, ores[1:])},
 	{"RT", "retries and failures", rt},
 	{"TL", "TLS and certificates", tl},
 	{"HT", "HTTP", ht},

@@ -1,4 +1,141 @@
 package conformance
 
-// op is operation messages.
-var op = []check{}
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// oreq posts an operation message as the directory server of Visa.
+func (t *T) oreq(o object, edits ...edit) *answer {
+	l := t.shared()
+	body := o.bytes(edits...)
+	t.note("directory > server", body)
+	got, err := l.ds["visa"].post(l.results, body)
+	if err != nil {
+		t.Fatalf("results: %v", err)
+	}
+	t.noteAnswer("server > directory", got)
+	return got
+}
+
+// quiet wants an answer of status 200 that says nothing.
+func (t *T) quiet(got *answer) {
+	if got.status != 200 || len(got.body) != 0 {
+		t.Errorf("%d %s, want 200 and no body", got.status, got.body)
+	}
+}
+
+// operated wants an ORes.
+func (t *T) operated(got *answer, status string) {
+	if got.status != 200 || got.o.text("messageType") != "ORes" || got.o.text("opStatus") != status {
+		t.Errorf("%d %s, want an ORes with %s", got.status, got.body, status)
+	}
+}
+
+// op is the operation messages.
+var op = []check{
+	{"OP-01", func(t *T) { t.operated(t.oreq(oreqs(1)[0]), "01") }},
+	{"OP-02", func(t *T) {
+		all := oreqs(3)
+		t.quiet(t.oreq(all[0]))
+		t.quiet(t.oreq(all[1]))
+		t.operated(t.oreq(all[2]), "01")
+	}},
+	{"OP-03", func(t *T) {
+		all := oreqs(3)
+		t.quiet(t.oreq(all[0]))
+		t.operated(t.oreq(all[2]), "02")
+	}},
+	{"OP-04", func(t *T) {
+		start := time.Now()
+		t.operated(t.oreq(oreqs(1)[0]), "01")
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	}},
+	{"OP-05", func(t *T) {
+		l := t.lab(plan{directories: []directory{{scheme: "visa"}}})
+		all := oreqs(3)
+		if _, err := l.ds["visa"].post(l.results, all[0].bytes()); err != nil {
+			t.Fatalf("results: %v", err)
+		}
+		if !wait(8*time.Second, func() bool { return len(l.ds["visa"].requests("Erro", "")) > 0 }) {
+			t.Fatalf("no Erro came")
+		}
+		erro := l.ds["visa"].requests("Erro", "")[0].o
+		if erro.text("errorCode") != "402" || erro.text("errorComponent") != "S" || erro.text("dsTransID") != all[0].text("dsTransID") {
+			t.Errorf("Erro %s", encode(erro))
+		}
+	}},
+	{"OP-06", func(t *T) {
+		all := oreqs(2)
+		t.quiet(t.oreq(all[0]))
+		got := t.oreq(all[1], set("opSeverity", "x"))
+		if got.status != 200 || got.o.text("errorCode") != "203" || got.o.text("errorDetail") != "opSeverity" ||
+			got.o.text("errorMessageType") != "OReq" || got.o.text("dsTransID") != all[1].text("dsTransID") {
+			t.Errorf("%d %s, want an Erro 203 that names opSeverity", got.status, got.body)
+		}
+	}},
+	{"OP-07", func(t *T) {
+		o := oreqs(1)[0]
+		got := t.oreq(o)
+		if got.header.Get("X-Request-ID") != o.text("dsTransID") || got.header.Get("X-Response-ID") != got.o.text("threeDSServerTransID") {
+			t.Errorf("headers %v of %s", got.header, got.body)
+		}
+	}},
+	{"OP-08", func(t *T) {
+		o := oreqs(1)[0]
+		const word = "operations-canary <script>"
+		t.oreq(o, set("opDescription", word), set("opCategory", "05"))
+		line := ""
+		if !wait(2*time.Second, func() bool {
+			for text := range strings.Lines(t.shared().log.String()) {
+				if strings.Contains(text, "operations-canary") {
+					line = text
+				}
+			}
+			return line != ""
+		}) {
+			t.Fatalf("the log does not tell of the message")
+		}
+		if !strings.Contains(line, `"WARN"`) || !strings.Contains(line, `"opCategory":"05"`) || !strings.Contains(line, `"opSeverity":"03"`) ||
+			!strings.Contains(line, `"opExpDate":"20301231"`) || strings.Contains(line, "\n\n") {
+			t.Errorf("log line %s", line)
+		}
+	}},
+}
+
+// erroOf wants an Erro with a code that names an element, or any.
+func (t *T) erroOf(got *answer, code, element string) {
+	if got.status != 200 || got.o.text("messageType") != "Erro" || got.o.text("errorCode") != code ||
+		element != "" && got.o.text("errorDetail") != element {
+		t.Errorf("%d %s, want an Erro %s that names %q", got.status, got.body, code, element)
+	}
+}
+
+var canonicalUUID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
+
+// ores are rows about the ORes that other groups hold.
+var ores = []check{
+	{"MX-14", func(t *T) {
+		o := oreqs(1)[0]
+		got, again := t.oreq(o), t.oreq(o)
+		for _, name := range []string{"dsTransID", "messageType", "messageVersion", "opStatus", "threeDSServerRefNumber", "threeDSServerTransID"} {
+			if got.o.text(name) == "" {
+				t.Errorf("%s is missing in %s", name, got.body)
+			}
+		}
+		id := got.o.text("threeDSServerTransID")
+		if len(got.o) != 6 || !canonicalUUID.MatchString(id) || id == again.o.text("threeDSServerTransID") {
+			t.Errorf("ORes %s, then %s", got.body, again.body)
+		}
+	}},
+	{"TO-12", func(t *T) {
+		start := time.Now()
+		t.operated(t.oreq(oreqs(1)[0]), "01")
+		if took := time.Since(start); took > 3*time.Second {
+			t.Errorf("answered after %v", took)
+		}
+	}},
+}

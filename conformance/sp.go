@@ -1,9 +1,22 @@
 package conformance
 
-import "bytes"
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
 
 // sp is secure payment confirmation.
 var sp = []check{
+	{"SP-01", func(t *T) {
+		l := t.shared()
+		if areq := t.spc(l).areq(); areq.text("threeDSRequestorSpcSupport") != "Y" || !areq.has("payeeOrigin") {
+			t.Errorf("not offered to an issuer with SPC")
+		}
+		if areq := t.flowIn(l, v231, "BRW", offerSPC...).areq(); areq.has("threeDSRequestorSpcSupport") {
+			t.Errorf("offered to an issuer without SPC")
+		}
+	}},
 	{"SP-02", func(t *T) {
 		l := t.lab(spcPlan)
 		x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
@@ -20,6 +33,51 @@ var sp = []check{
 			t.Errorf("%s: the requestor does not get the data", x)
 		}
 		l.scan(t, secretMark)
+	}},
+	{"SP-05", func(t *T) {
+		l := t.shared()
+		_, ref := t.confirmed(l)
+		areq := t.spc(l, priorOf("05", ref), set("spcIncompInd", "03")).areq()
+		if areq.text("spcIncompInd") != "03" || areq.has("threeDSRequestorAuthenticationInfo") {
+			t.Errorf("AReq %s", encode(areq))
+		}
+		t.spc(l, priorOf("05", ref), set("spcIncompInd", "03"), assertion("signed")).refused("305", "threeDSRequestorAuthenticationInfo")
+	}},
+	{"SP-06", func(t *T) {
+		l := t.shared()
+		first, ref := t.confirmed(l)
+		second := t.spc(l, priorOf("05", ref), assertion("signed"))
+		areq := second.areq()
+		if second.id == first.id || areq.text("threeDSRequestorAuthenticationInfo[0].threeDSReqAuthMethod") != "09" ||
+			areq.text(prior+"[0].threeDSReqPriorRef") != ref || areq.text(prior+"[0].threeDSReqPriorAuthMethod") != "05" {
+			t.Errorf("AReq %s", encode(areq))
+		}
+		t.spc(l, assertion("signed")).refused("201", prior)
+		t.spc(l, priorOf("02", ref), assertion("signed")).refused("203", prior+".threeDSReqPriorAuthMethod")
+		t.spc(l, priorOf("05", newID()), assertion("signed")).refused("305", prior+".threeDSReqPriorRef")
+		foreign := t.spc(l, priorOf("05", ref), assertion("signed"))
+		foreign.key = l.other
+		foreign.refused("305", prior+".threeDSReqPriorRef")
+	}},
+	{"SP-07", func(t *T) {
+		l := t.shared()
+		_, ref := t.confirmed(l)
+		for _, name := range []string{"purchaseAmount", "purchaseCurrency", "acquirerMerchantID", "mcc"} {
+			value := map[string]string{"purchaseAmount": "1", "purchaseCurrency": "208", "acquirerMerchantID": "M2", "mcc": "5999"}[name]
+			t.spc(l, priorOf("05", ref), assertion("signed"), set(name, value)).refused("305", name)
+		}
+		other := t.spc(l, priorOf("05", ref), assertion("signed"))
+		other.req["acctNumber"] = "4000071234567898"
+		other.refused("305", "acctNumber")
+	}},
+	{"SP-08", func(t *T) {
+		l := t.shared()
+		_, ref := t.confirmed(l)
+		for _, code := range []string{"01", "02"} {
+			if areq := t.spc(l, priorOf("05", ref), set("spcIncompInd", code)).areq(); areq.text("spcIncompInd") != code {
+				t.Errorf("spcIncompInd %s is not in %s", code, encode(areq))
+			}
+		}
 	}},
 	{"SP-09", func(t *T) {
 		l := t.lab(spcPlan)
@@ -67,4 +125,44 @@ func secondSPC(first *flow) []edit {
 			"threeDSReqPriorRef": first.ares["acsTransID"], "threeDSReqPriorAuthMethod": "05", "threeDSReqPriorAuthTimestamp": "202611201200",
 		}}),
 	}
+}
+
+// spc begins an authentication with an issuer that knows SPC.
+func (t *T) spc(l *lab, edits ...edit) *flow {
+	return t.flowIn(l, v231, "BRW", append(slices.Clone(offerSPC), edits...)...).card("visa", cardSPC)
+}
+
+// confirmed brings an authentication to an ARes S and returns its acsTransID.
+func (t *T) confirmed(l *lab) (*flow, string) {
+	x := t.spc(l).waiting("S")
+	return x, x.ares.text("acsTransID")
+}
+
+// priorOf refers to an earlier ARes.
+func priorOf(method, ref string) edit {
+	return set("threeDSRequestorPriorAuthenticationInfo", []object{{
+		"threeDSReqPriorAuthMethod": method, "threeDSReqPriorAuthTimestamp": "202611201200", "threeDSReqPriorRef": ref,
+	}})
+}
+
+// assertion is what the browser returned.
+func assertion(data any) edit {
+	return set("threeDSRequestorAuthenticationInfo", []object{{
+		"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": "202611201200", "threeDSReqAuthData": data,
+	}})
+}
+
+const prior = "threeDSRequestorPriorAuthenticationInfo"
+
+// oreqs are the messages of a sequence.
+func oreqs(n int) []object {
+	var all []object
+	id := newID()
+	for i := range n {
+		o := sample("OReq", v231)
+		o["dsTransID"] = newID()
+		o["opSeq"] = object{"seqId": id, "seqNum": fmt.Sprintf("%02d", i+1), "seqTotal": fmt.Sprintf("%02d", n)}
+		all = append(all, o)
+	}
+	return all
 }

@@ -2,6 +2,25 @@ package conformance
 
 // vo is the validation of OReq and of Erro.
 var vo = []check{
+	{"VO-01", func(t *T) {
+		for _, name := range []string{"dsReferenceNumber", "dsTransID", "opCategory", "opDescription", "opExpDate", "opSeq", "opSeverity"} {
+			t.erroOf(t.oreq(oreqs(1)[0], drop(name)), "201", name)
+		}
+		t.erroOf(t.oreq(oreqs(1)[0], set("opSeverity", "09")), "207", "opSeverity")
+		t.erroOf(t.oreq(oreqs(1)[0], set("opPriorTransRef", object{"transIdType": "09", "transId": newID()})), "203", "opPriorTransRef.transIdType")
+		t.operated(t.oreq(oreqs(1)[0], set("opPriorTransRef", object{"transIdType": "01", "transId": newID()})), "01")
+	}},
+	{"VO-02", func(t *T) {
+		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqId", "1")), "203", "opSeq.seqId")
+		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqNum", "00")), "203", "opSeq.seqNum")
+		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqTotal", "0")), "203", "opSeq.seqTotal")
+		all := oreqs(3)
+		t.quiet(t.oreq(all[0]))
+		t.operated(t.oreq(all[2]), "02")
+		all = oreqs(3)
+		t.quiet(t.oreq(all[0]))
+		t.operated(t.oreq(all[1], set("opSeq.seqTotal", "02")), "02")
+	}},
 	{"VO-03", func(t *T) {
 		for _, v := range until220 {
 			x := t.flow(v, "BRW").challenged()

@@ -150,9 +150,6 @@ var rreqFaults = []fault{
 	{row: "VR-12", name: "a method that is no list", in: "2.3.1", set: bend{"authenticationMethod": "02"}, want: "203 authenticationMethod"},
 	{row: "VR-12", name: "several methods", in: "2.3.1", set: bend{"authenticationMethod": []string{"02", "07"}}},
 
-	{row: "VR-13", name: "02", in: "2.2.0", ask: wantDecoupled, ares: "D", set: bend{"authenticationType": "02"}, want: "203 authenticationType"},
-	{row: "VR-13", name: "04", in: "2.2.0", ask: wantDecoupled, ares: "D"},
-
 	{row: "VR-14", name: "after C", set: bend{"interactionCounter": nil}, want: "201 interactionCounter"},
 	{row: "VR-14", name: "one digit", set: bend{"interactionCounter": "1"}, want: "203 interactionCounter"},
 	{row: "VR-14", name: "a number", set: bend{"interactionCounter": 1}, want: "203 interactionCounter"},

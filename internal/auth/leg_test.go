@@ -75,7 +75,8 @@ func try(t *testing.T, e *auth.Engine, acc *account.Account, parts ...object) (o
 }
 
 // TestSPC: the second AReq of SPC goes out when it refers to an ARes S of the
-// same merchant, is the same purchase, and comes in time (SP-01, SP-05 to SP-08).
+// same merchant, is the same purchase, and comes in time (SP-04, SP-05, SP-06,
+// SP-07, SP-08, TO-08).
 func TestSPC(t *testing.T) {
 	type change struct {
 		name  string

@@ -134,6 +134,8 @@ func TestBrowserFrictionless(t *testing.T) {
 	}
 }
 
+// TestBrowserChallenge: the challenge in its frame, which lets payment confirmation
+// run in it (SP-12).
 func TestBrowserChallenge(t *testing.T) {
 	tb := open(t, nil)
 	tb.pay("4000000000000072")

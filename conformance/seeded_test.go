@@ -1,0 +1,110 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A seeded fault is a change of the server that a row's check has to notice.
+type seededFault struct {
+	row, file string
+	old, new  string
+}
+
+// seededFaults reads testdata/faults.txt.
+func seededFaults(t *testing.T) []seededFault {
+	t.Helper()
+	data, err := os.ReadFile("testdata/faults.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []seededFault
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case line[0] == '-':
+			f := &all[len(all)-1]
+			f.old += line[1:] + "\n"
+		case line[0] == '+':
+			f := &all[len(all)-1]
+			f.new += line[1:] + "\n"
+		default:
+			row, file, ok := strings.Cut(line, " ")
+			if !ok {
+				t.Fatalf("faults.txt: %s", line)
+			}
+			all = append(all, seededFault{row: row, file: file})
+		}
+	}
+	return all
+}
+
+// buildWith makes the program with a fault: the compiler reads a changed copy in
+// place of one file, and the tree stays as it is.
+func (f *seededFault) buildWith(dir string) (string, error) {
+	path, err := filepath.Abs(filepath.Join("..", f.file))
+	if err != nil {
+		return "", err
+	}
+	source, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(source), f.old); n != 1 {
+		return "", fmt.Errorf("%s has the text %d times: %s", f.file, n, f.old)
+	}
+	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "threeds")
+	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), f.old, f.new, 1)), 0o600); err != nil {
+		return "", err
+	}
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
+	if err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
+		return "", err
+	}
+	cmd := exec.Command("go", "build", "-overlay", overlay, "-o", binary, "../cmd/threeds")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, nil
+}
+
+// TestSeededFaults puts faults into the server, one at a time: the check of the
+// right row notices each. With every build it takes minutes, so that all of them
+// are for SEEDED=all, and a few for every day.
+func TestSeededFaults(t *testing.T) {
+	faults := seededFaults(t)
+	if len(faults) < 30 {
+		t.Errorf("%d faults", len(faults))
+	}
+	few := map[string]bool{"VR-07": true, "HT-12": true, "CF-15": true}
+	noticed := 0
+	for _, f := range faults {
+		if os.Getenv("SEEDED") != "all" && !few[f.row] {
+			continue
+		}
+		t.Run(f.row+" "+f.file, func(t *testing.T) {
+			binary, err := f.buildWith(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			suite := &Suite{Binary: binary, Workers: 1}
+			defer suite.Close()
+			if got := suite.Run(t.Context(), func(id string) bool { return id == f.row }); len(got) != 1 || len(got[0].Faults) == 0 {
+				t.Errorf("nobody noticed:\n%s", f.new)
+				return
+			}
+			noticed++
+		})
+	}
+	t.Logf("%d faults noticed by their rows", noticed)
+}
