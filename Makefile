@@ -29,9 +29,9 @@ lint:
 	$(GO) tool staticcheck ./...
 
 # Tests that count allocations, which the race detector changes, one that is a
-# loop over thousands of cases in a single goroutine, and one that watches
-# another process.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$
+# loop over thousands of cases in a single goroutine, and those that watch another
+# process.
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
