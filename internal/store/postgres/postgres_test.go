@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
 	"sync"
 	"testing"
@@ -130,4 +131,15 @@ func TestServerClock(t *testing.T) {
 	if left := time.Until(l.Expires); err != nil || left < 59*time.Minute || left > 61*time.Minute {
 		t.Errorf("Acquire for an hour = %+v, %v", l, err)
 	}
+}
+
+// replaceHost returns the URL with another address.
+func replaceHost(t *testing.T, text, address string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = address
+	return u.String()
 }
