@@ -127,6 +127,13 @@ func TestServerClock(t *testing.T) {
 			t.Errorf("Get of one with %v to live: %v", left, err)
 		}
 	}
+	// A node whose clock is ahead takes nothing away that lives here.
+	if n, err := db.Sweep(ctx, time.Now().Add(2*time.Hour)); n != 1 || err != nil {
+		t.Errorf("Sweep by a clock that is ahead = %d, %v; want 1", n, err)
+	}
+	if _, err := db.Get(ctx, "here"); err != nil {
+		t.Errorf("Get after it: %v", err)
+	}
 	l, err := db.Acquire(ctx, "visa", "me", time.Hour)
 	if left := time.Until(l.Expires); err != nil || left < 59*time.Minute || left > 61*time.Minute {
 		t.Errorf("Acquire for an hour = %+v, %v", l, err)

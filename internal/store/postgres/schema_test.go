@@ -2,10 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -109,6 +113,46 @@ func TestOpenAtOnce(t *testing.T) {
 			t.Errorf("id %d was claimed %d times, want once", i, n)
 		}
 	}
+}
+
+// TestPartitioned makes partitions as the manual says, and sees all at work.
+func TestPartitioned(t *testing.T) {
+	db, url := openNew(t)
+	manual, err := os.ReadFile("../../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sql, _ := strings.Cut(string(manual), "```sql\n")
+	sql, _, ok := strings.Cut(sql, "```\n")
+	if !ok {
+		t.Fatal("the manual has lost its statements")
+	}
+	ctx := t.Context()
+	x := txn("before")
+	if err := db.Create(ctx, x); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Get(t).Exec(t, url, sql)
+	for i := range 40 {
+		old := txn(fmt.Sprint("old", i))
+		old.Expires = time.Now().Add(-time.Second)
+		if err := errors.Join(db.Create(ctx, old), db.Create(ctx, txn(fmt.Sprint("new", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, url, `SELECT count(DISTINCT tableoid) FROM txns`); n != 4 {
+		t.Errorf("%d partitions hold something, want 4", n)
+	}
+	if n, err := db.Sweep(ctx, time.Now()); n != 40 || err != nil {
+		t.Errorf("Sweep = %d, %v; want 40", n, err)
+	}
+	if err := db.Create(ctx, x); !errors.Is(err, store.ErrExists) {
+		t.Errorf("Create of an id from before: %v, want ErrExists", err)
+	}
+	if err := db.Update(ctx, "before", func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+		t.Errorf("Update: %v", err)
+	}
+	openAt(t, url, Options{})
 }
 
 // TestSession: whatever server, role and URL say, commits wait for the disk.

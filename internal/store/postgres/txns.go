@@ -13,7 +13,7 @@ import (
 )
 
 // statements are those that ask the clock, {now}.
-type statements struct{ get, update, acquire string }
+type statements struct{ get, update, sweep, acquire string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
@@ -21,19 +21,17 @@ func statementsAt(clock string) statements {
 		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
 		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
 			WHERE id = $1 AND ver = $2 AND expires > {now}`),
+		// By id, not by place: places repeat among partitions. An array, so that the
+		// rows are chosen once. What the clock here has not seen expire stays, though
+		// the caller's be ahead.
+		sweep: at(`DELETE FROM txns WHERE id = ANY (ARRAY(
+			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
 		acquire: at(sqlAcquire),
 	}
 }
 
-const (
-	sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (id) DO NOTHING`
-
-	// By id, not by place: places repeat among partitions. An array, so that the
-	// rows are chosen once.
-	sqlSweep = `DELETE FROM txns WHERE id = ANY (ARRAY(
-		SELECT id FROM txns WHERE expires <= $1 ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`
-)
+const sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	ON CONFLICT (id) DO NOTHING`
 
 // sweepLen is how many transactions one statement frees.
 const sweepLen = 500
@@ -105,7 +103,7 @@ func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
 	for {
 		var n int64
 		err := db.write(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
-			tag, err := conn.Exec(ctx, sqlSweep, now.UnixMilli(), sweepLen)
+			tag, err := conn.Exec(ctx, db.sql.sweep, now.UnixMilli(), sweepLen)
 			n = tag.RowsAffected()
 			return err
 		})

@@ -175,9 +175,6 @@ func (s *Server) Halt() error {
 	return errors.Join(s.life.Close(), s.keeper.Wait())
 }
 
-// Restart halts and starts the server.
-func (s *Server) Restart() error { return errors.Join(s.Halt(), s.Start()) }
-
 // Address is where the server listens.
 func (s *Server) Address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
