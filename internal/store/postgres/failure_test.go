@@ -224,9 +224,10 @@ func TestOutcomeUnknown(t *testing.T) {
 			"Update": func() error { // its first half is a read: the second is broken
 				m.armed.Store(0)
 				return db.Update(ctx, "there", func(t *store.Txn) error {
-					calls++
+					if calls++; calls == 1 {
+						m.armed.Store(at)
+					}
 					t.Data = append(t.Data, '+')
-					m.armed.Store(at)
 					return nil
 				})
 			},

@@ -84,3 +84,49 @@ func TestDamagedSnapshot(t *testing.T) {
 		}
 	}
 }
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestOvertakenAddsNothing: another upload has taken the place, freed the chunks
+// and not yet committed when the next chunk comes: it waits, and is not added.
+func TestOvertakenAddsNothing(t *testing.T) {
+	db, url := openNew(t)
+	conn := connect(t, url)
+	committed := make(chan error, 1)
+	var read bool
+	content := readerFunc(func(p []byte) (int, error) {
+		if read {
+			return 0, io.EOF
+		}
+		read = true
+		ctx := context.Background()
+		_, err := conn.Exec(ctx, `BEGIN; UPDATE uploads SET id = nextval('upload_ids'); DELETE FROM chunks`)
+		if err != nil {
+			return 0, err
+		}
+		looking := connect(t, url)
+		go func() {
+			for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
+				err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+			}
+			_, err := conn.Exec(ctx, `COMMIT`)
+			committed <- err
+		}()
+		return len(p), nil
+	})
+	if err := put(t, db, 1, content, 1); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("PutSnapshot: %v, want ErrFenced", err)
+	}
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	if n := count(t, url, `SELECT count(*) FROM chunks`); n != 0 {
+		t.Errorf("%d chunks are left over", n)
+	}
+}
