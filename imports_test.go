@@ -21,6 +21,7 @@ var may = map[string]string{
 	"internal/ranges":          "message",
 	"internal/directory":       "message internal/ranges internal/store",
 	"internal/store/sqlite":    "internal/store",
+	"internal/store/postgres":  "internal/store",
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
 	"internal/scheme":          "message",

@@ -30,11 +30,11 @@ type config struct {
 	} `yaml:"results"`
 
 	Store struct {
-		// Where transactions and API keys live: `file:` and a directory. It is made when absent.
-		URL string `yaml:"url" as:"store" default:"file:threeds-data"`
+		// Where transactions, API keys and card ranges live: `file:` and a directory, which is made when absent; or a PostgreSQL database, which several nodes may share. See [operating](operating.md#postgresql).
+		URL storeAt `yaml:"url" as:"store" default:"file:threeds-data"`
 	} `yaml:"store"`
 
-	// The key file: what transaction ids are signed, API keys hashed and results sealed with. Made, readable by its owner alone, when absent. Default: `keys.json` in the store's directory.
+	// The key file: what transaction ids are signed, API keys hashed and results sealed with. Beside a store in a directory it is made, readable by its owner alone, when absent, and is by default `keys.json` in there. Required with PostgreSQL, where all nodes have the same.
 	Keys string `yaml:"keys" as:"file"`
 
 	Console struct {

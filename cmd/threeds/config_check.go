@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -16,8 +17,11 @@ import (
 // relations checks what one value alone cannot say.
 func (l *loader) relations() {
 	c := l.config
-	if c.Keys == "" && c.Store.URL != "" {
-		c.Keys = filepath.Join(c.Store.URL, "keys.json")
+	if c.Keys == "" && c.Store.URL.Dir != "" {
+		c.Keys = filepath.Join(c.Store.URL.Dir, "keys.json")
+	}
+	if c.Store.URL.Postgres != "" && l.at["keys"] == nil {
+		l.fault("keys", "missing (with PostgreSQL all nodes have the same key file, so there is no default)")
 	}
 	l.listeners()
 	names := map[string]int{}
@@ -231,6 +235,9 @@ func (l *loader) warn() {
 		}
 	}
 	results("results.url", c.Results.URL)
+	if far(c.Store.URL.Postgres) {
+		warn("store.url", "no sslmode=verify-full, so another may answer in the place of the database")
+	}
 	for i, d := range c.Directories {
 		at := fmt.Sprintf("directories[%d]", i)
 		if len(d.ClientNames) == 0 {
@@ -244,6 +251,17 @@ func (l *loader) warn() {
 		}
 	}
 	l.warnV1()
+}
+
+// far says whether a database is on another machine and not asked for its
+// certificate.
+func far(database string) bool {
+	u, err := url.Parse(database)
+	if err != nil || database == "" || u.Query().Get("sslmode") == "verify-full" {
+		return false
+	}
+	host := cmp.Or(u.Query().Get("host"), u.Hostname())
+	return !strings.HasPrefix(host, "/") && !loopback(net.JoinHostPort(host, "0"))
 }
 
 // loopback says whether only this machine can reach the address.

@@ -35,7 +35,7 @@ var kinds = map[string]kind{
 	"ca":       {"file, relative to this one", readCA},
 	"roots":    {"file, relative to this one", readRoots},
 	"switch":   {"`true` or `false`", readSwitch},
-	"store":    {"file: and a directory", readStore},
+	"store":    {"file: and a directory, or postgres:// URL", readStore},
 	"duration": {"duration such as 300s, 20m, 4h", readDuration},
 	"rate":     {"rate such as 500/s, 30/m", readRate},
 	"size":     {"size in bytes such as 64KiB, 1MiB", readSize},
@@ -163,16 +163,46 @@ func readSwitch(s, _, _ string) (any, error) {
 	return s == "true", nil
 }
 
-// readStore takes file:DIR and gives the directory.
+// readStore takes file:DIR, or the URL of a database without a secret in it.
 func readStore(s, allowed, dir string) (any, error) {
 	if strings.HasPrefix(s, "postgres:") || strings.HasPrefix(s, "postgresql:") {
-		return nil, errors.New("PostgreSQL comes with a later release (allowed: file: and a directory)")
+		return readPostgres(s, allowed, dir)
 	}
 	path, ok := strings.CutPrefix(s, "file:")
 	if !ok || path == "" {
-		return nil, errors.New("not a store (file: and a directory, such as file:threeds-data)")
+		return nil, errors.New("not a store (file: and a directory, such as file:threeds-data, or a postgres:// URL)")
 	}
-	return readFile(path, allowed, dir)
+	got, err := readFile(path, allowed, dir)
+	if err != nil {
+		return nil, err
+	}
+	return storeAt{Dir: got.(string)}, nil
+}
+
+// readPostgres makes the files that the URL names absolute.
+func readPostgres(s, allowed, dir string) (any, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Opaque != "" || u.Host == "" && !u.Query().Has("host") || len(u.Path) < 2 {
+		return nil, errors.New("not such a URL (postgres://USER@HOST[,HOST…][:PORT]/DATABASE[?sslmode=verify-full&…])")
+	}
+	q, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, errors.New("what follows the ? of the URL cannot be read")
+	}
+	if _, ok := u.User.Password(); ok || q.Has("password") || q.Has("sslpassword") {
+		return nil, errors.New("holds a password (it belongs into a file: passfile=FILE, or sslcert=FILE and sslkey=FILE, after the ?)")
+	}
+	for _, name := range []string{"passfile", "sslcert", "sslkey", "sslrootcert"} {
+		if file := q.Get(name); file != "" && (name != "sslrootcert" || file != "system") {
+			path, err := readFile(file, allowed, dir)
+			if err != nil {
+				return nil, fmt.Errorf("%s %w", name, err)
+			}
+			q.Set(name, path.(string))
+		}
+	}
+	u.RawQuery = q.Encode()
+	return storeAt{Postgres: u.String()}, nil
 }
 
 func readDuration(s, allowed, _ string) (any, error) {

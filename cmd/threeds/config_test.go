@@ -103,7 +103,7 @@ func TestConfigValues(t *testing.T) {
 		key       string
 		got, want any
 	}{
-		{"store.url", c.Store.URL, filepath.Join(dir, "threeds-data")},
+		{"store.url", c.Store.URL, storeAt{Dir: filepath.Join(dir, "threeds-data")}},
 		{"keys", c.Keys, filepath.Join(dir, "keys.json")},
 		{"limits.per_key", c.Limits.PerKey, rate{30, time.Minute}},
 		{"limits.per_key, per second", c.Limits.PerKey.PerSecond(), 0.5},

@@ -75,6 +75,12 @@ type victim struct {
 
 func newVictim(t *testing.T, ca *authority, p *peer, env ...string) *victim {
 	t.Helper()
+	return newVictimAt(t, ca, p, `store: {url: "file:data"}`, env...)
+}
+
+// newVictimAt is newVictim with another store, whole lines of the configuration.
+func newVictimAt(t *testing.T, ca *authority, p *peer, place string, env ...string) *victim {
+	t.Helper()
 	dir := t.TempDir()
 	free := freeAddresses(t, 3)
 	v := &victim{
@@ -89,21 +95,21 @@ func newVictim(t *testing.T, ca *authority, p *peer, env ...string) *victim {
 	text := fmt.Sprintf(`
 api: {listen: %s}
 results: {listen: %s, url: "https://%[2]s/results", tls: {cert: %s, key: %s}}
-store: {url: "file:data"}
+%s
 console: {listen: %s}
 limits: {per_key: 100000/s}
 server: {reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}
 directories:
   - scheme: visa
     areq_url: %s/
-    preq_url: %[6]s/
+    preq_url: %[7]s/
     versions: [2.1.0, 2.2.0, 2.3.1]
     min_refresh: 1s
     client_cert: {cert: %s, key: %s}
     server_ca: ca.pem
     client_ca: ca.pem
     client_names: [rreq.ds.example]
-`, v.api, v.results, resultsCert, resultsKey, v.ready, p.server.URL, clientCert, clientKey)
+`, v.api, v.results, resultsCert, resultsKey, place, v.ready, p.server.URL, clientCert, clientKey)
 	if err := os.WriteFile(v.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

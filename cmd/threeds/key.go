@@ -8,7 +8,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -17,7 +16,6 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
 // runKey makes, lists and revokes API keys, beside a running server or before
@@ -51,7 +49,7 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if _, err := readText(*name, "1..100", ""); err != nil {
 		return misused("key create: --name: %v", err)
 	}
-	return withKeys(*file, func(c *config, st store.Store, ring *keyring.Ring) error {
+	return withKeys(ctx, *file, func(c *config, st store.Store, ring *keyring.Ring) error {
 		if !slices.ContainsFunc(c.Merchants, func(m merchant) bool { return m.Name == *name }) {
 			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
 		}
@@ -70,7 +68,7 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 	if _, err := parse(fs, args, 0); err != nil {
 		return err
 	}
-	return withKeys(*file, func(_ *config, st store.Store, _ *keyring.Ring) error {
+	return withKeys(ctx, *file, func(_ *config, st store.Store, _ *keyring.Ring) error {
 		keys, err := st.Keys(ctx)
 		if err != nil {
 			return err
@@ -106,7 +104,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", least)
 		}
 	}
-	return withKeys(*file, func(_ *config, st store.Store, ring *keyring.Ring) error {
+	return withKeys(ctx, *file, func(_ *config, st store.Store, ring *keyring.Ring) error {
 		match, err := matcher(rest, stdin, ring)
 		if err != nil {
 			return err
@@ -156,31 +154,19 @@ func configFlag(fs *flag.FlagSet) *string {
 }
 
 // withKeys opens what the key commands work on, and closes it again.
-func withKeys(file string, do func(*config, store.Store, *keyring.Ring) error) (err error) {
+func withKeys(ctx context.Context, file string, do func(*config, store.Store, *keyring.Ring) error) (err error) {
 	c, err := readConfig(file)
 	if err != nil {
 		return err
 	}
-	st, ring, err := openStore(c)
+	st, err := openStore(ctx, c.Store.URL)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
+	ring, err := c.firstRing(ctx, st)
+	if err != nil {
+		return err
+	}
 	return do(c, st, ring)
-}
-
-// openStore opens the store and the key file, and makes what is not there yet.
-func openStore(c *config) (*sqlite.DB, *keyring.Ring, error) {
-	if err := os.MkdirAll(c.Store.URL, 0o700); err != nil {
-		return nil, nil, err
-	}
-	ring, err := keyring.LoadOrCreate(c.Keys)
-	if err != nil {
-		return nil, nil, err
-	}
-	st, err := sqlite.Open(c.Store.URL, sqlite.Options{})
-	if err != nil {
-		return nil, nil, err
-	}
-	return st, ring, nil
 }

@@ -6,13 +6,23 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childArgs) != "" {
 		os.Exit(runChild())
 	}
-	testscript.Main(m, map[string]func(){"threeds": main})
+	testscript.Main(stopping{m}, map[string]func(){"threeds": main})
+}
+
+// stopping ends what the tests have started for all of them.
+type stopping struct{ *testing.M }
+
+func (m stopping) Run() int {
+	defer pgtest.Stop()
+	return m.M.Run()
 }
 
 // TestScripts runs the scripts in testdata: what is typed, what is said, how

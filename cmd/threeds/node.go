@@ -23,14 +23,13 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
 	"github.com/openthreeds/threeds/message"
 )
 
 // A nodeConfig is everything a server needs, as values: serve makes it of the
 // configuration file, sandbox of the sandbox's parts.
 type nodeConfig struct {
-	Dir       string // of the store
+	At        storeAt
 	Ring      *keyring.Ring
 	Server    auth.Server
 	Merchants []account.Merchant
@@ -77,8 +76,8 @@ type node struct {
 }
 
 // newNode plugs the parts together. Nothing is listening yet.
-func newNode(cfg nodeConfig) (*node, error) {
-	db, err := sqlite.Open(cfg.Dir, sqlite.Options{})
+func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
+	db, err := openStore(ctx, cfg.At)
 	if err != nil {
 		return nil, err
 	}

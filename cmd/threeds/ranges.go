@@ -17,7 +17,6 @@ import (
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
 // runRanges shows and changes the card ranges that are kept in the store,
@@ -57,28 +56,27 @@ type rangeStore struct {
 
 // withRanges opens the store that a configuration names, and closes it again.
 // One that is not there is not made.
-func withRanges(file string, do func(*rangeStore) error) error {
-	return openRanges(file, false, do)
+func withRanges(ctx context.Context, file string, do func(*rangeStore) error) error {
+	return openRanges(ctx, file, false, do)
 }
 
 // withNewRanges is withRanges for what writes: the store is made.
-func withNewRanges(file string, do func(*rangeStore) error) error {
-	return openRanges(file, true, do)
+func withNewRanges(ctx context.Context, file string, do func(*rangeStore) error) error {
+	return openRanges(ctx, file, true, do)
 }
 
-func openRanges(file string, create bool, do func(*rangeStore) error) (err error) {
+func openRanges(ctx context.Context, file string, create bool, do func(*rangeStore) error) (err error) {
 	c, err := readConfig(file)
 	if err != nil {
 		return err
 	}
 	s := &rangeStore{config: c, file: file}
-	if _, err := os.Stat(c.Store.URL); errors.Is(err, fs.ErrNotExist) && !create {
-		return do(s)
+	if at := c.Store.URL; at.Postgres == "" && !create {
+		if _, err := os.Stat(at.Dir); errors.Is(err, fs.ErrNotExist) {
+			return do(s)
+		}
 	}
-	if err := os.MkdirAll(c.Store.URL, 0o700); err != nil {
-		return err
-	}
-	db, err := sqlite.Open(c.Store.URL, sqlite.Options{})
+	db, err := openStore(ctx, c.Store.URL)
 	if err != nil {
 		return err
 	}

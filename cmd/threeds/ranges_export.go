@@ -30,7 +30,7 @@ func rangesExport(ctx context.Context, args []string, stdout, stderr io.Writer) 
 			return misused("ranges export: --generation: %v", err)
 		}
 	}
-	return withRanges(*file, func(s *rangeStore) error {
+	return withRanges(ctx, *file, func(s *rangeStore) error {
 		d, err := s.directory(rest[0])
 		if err != nil {
 			return err

@@ -28,7 +28,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 	if err != nil {
 		return err
 	}
-	return withNewRanges(*file, func(s *rangeStore) error {
+	return withNewRanges(ctx, *file, func(s *rangeStore) error {
 		d, err := s.directory(rest[0])
 		if err != nil {
 			return err

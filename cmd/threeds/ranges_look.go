@@ -48,7 +48,7 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 	if err != nil {
 		return err
 	}
-	return withRanges(*file, func(s *rangeStore) error {
+	return withRanges(ctx, *file, func(s *rangeStore) error {
 		if *only != "" {
 			if _, err := s.directory(*only); err != nil {
 				return err
@@ -211,7 +211,7 @@ func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
 			return misused("ranges diff: %v", err)
 		}
 	}
-	return withRanges(*file, func(s *rangeStore) error {
+	return withRanges(ctx, *file, func(s *rangeStore) error {
 		if *scheme == "" {
 			if len(s.Directories) > 1 {
 				return misused("ranges diff: --scheme SCHEME is missing: generations are numbered in each scheme")

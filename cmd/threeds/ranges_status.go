@@ -46,7 +46,7 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 	if _, err := parse(fs, args, 0); err != nil {
 		return err
 	}
-	return withRanges(*file, func(s *rangeStore) error {
+	return withRanges(ctx, *file, func(s *rangeStore) error {
 		now := time.Now()
 		all := []rangesReport{}
 		for _, d := range s.Directories {

@@ -12,13 +12,13 @@ import (
 
 // rangesRefresh leaves the wish that a directory server be asked soon.
 func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
-	return withWish("ranges refresh", args, func(s *rangeStore, d directoryConfig) error {
+	return withWish(ctx, "ranges refresh", args, func(s *rangeStore, d directoryConfig) error {
 		standing, err := s.standing(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}
 		if s.Keeper == nil {
-			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL)
+			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL.Dir)
 		}
 		now := time.Now().UTC()
 		if err := s.wish(ctx, d.Scheme, standing, directory.Wish{At: now, Refresh: true}); err != nil {
@@ -40,7 +40,7 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 
 // rangesAccept leaves the wish that the generation which is held back be used.
 func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
-	return withWish("ranges accept", args, func(s *rangeStore, d directoryConfig) error {
+	return withWish(ctx, "ranges accept", args, func(s *rangeStore, d directoryConfig) error {
 		standing, err := s.standing(ctx, d.Scheme)
 		if err != nil {
 			return err
@@ -62,14 +62,14 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // withWish reads a command line that names a scheme and has a wish.
-func withWish(name string, args []string, do func(*rangeStore, directoryConfig) error) error {
+func withWish(ctx context.Context, name string, args []string, do func(*rangeStore, directoryConfig) error) error {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	file := configFlag(fs)
 	rest, err := oneScheme(fs, args)
 	if err != nil {
 		return err
 	}
-	return withRanges(*file, func(s *rangeStore) error {
+	return withRanges(ctx, *file, func(s *rangeStore) error {
 		d, err := s.directory(rest[0])
 		if err != nil {
 			return err

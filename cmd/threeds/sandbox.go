@@ -84,7 +84,7 @@ func (p *playground) run(ctx context.Context, listen, readyFile string) (err err
 	if err != nil {
 		return err
 	}
-	n, err := newNode(*cfg)
+	n, err := newNode(ctx, *cfg)
 	if err != nil {
 		return errors.Join(err, cfg.API.Close(), cfg.Results.Close())
 	}
@@ -127,7 +127,7 @@ func (p *playground) config(ctx context.Context, listen string) (*nodeConfig, er
 		return nil, errors.Join(err, api.Close())
 	}
 	cfg := &nodeConfig{
-		Dir: p.dir, Ring: p.ring, Log: p.log, Loopback: true, API: api, Results: received,
+		At: storeAt{Dir: p.dir}, Ring: p.ring, Log: p.log, Loopback: true, API: api, Results: received,
 		Certs:    []tls.Certificate{p.peer.ResultsCert()},
 		Shutdown: 15 * time.Second,
 		Server: auth.Server{

@@ -9,14 +9,12 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/results"
@@ -57,7 +55,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 		return err
 	}
 	change(cfg)
-	n, err := newNode(*cfg)
+	n, err := newNode(ctx, *cfg)
 	if err != nil {
 		return errors.Join(err, cfg.API.Close(), cfg.Results.Close(), cfg.Console.Close())
 	}
@@ -67,12 +65,12 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 
 // node makes of a checked configuration the values that a node is built from.
 func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
-	ring, err := keyring.LoadOrCreate(c.keyFile())
+	ring, err := c.ring()
 	if err != nil {
 		return nil, err
 	}
 	cfg := &nodeConfig{
-		Dir: c.Store.URL, Ring: ring, Log: log, Shutdown: c.Timeouts.Shutdown,
+		At: c.Store.URL, Ring: ring, Log: log, Shutdown: c.Timeouts.Shutdown,
 		Server: auth.Server{
 			RefNumber: c.refNumber, RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
@@ -97,14 +95,6 @@ func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
 		cfg.addV1(d)
 	}
 	return cfg, nil
-}
-
-// keyFile is where the keys are unless the configuration says otherwise.
-func (c *config) keyFile() string {
-	if c.Keys != "" {
-		return c.Keys
-	}
-	return filepath.Join(c.Store.URL, "keys.json")
 }
 
 func (c *config) refNumber(v message.Version) string {

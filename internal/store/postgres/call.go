@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// What the server says, by SQLSTATE.
+const (
+	serializationFailure = "40001" // done nothing: try again
+	deadlockDetected     = "40P01" // the same
+	readOnly             = "25006" // it has become a standby
+)
+
+// tries is how often a call is begun that has surely done nothing.
+const tries = 5
+
+// A job is what a call does on a connection. An error that is a fact of the
+// contract is the answer of the call; any other means that it failed.
+type job func(ctx context.Context, conn *pgx.Conn) error
+
+// read runs a job that changes nothing. When the connection fails under it, it
+// is begun again.
+func (db *DB) read(ctx context.Context, what string, do job) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	err := db.call(ctx, what, db.timeout, do, func(err error) bool { return didNothing(err) || connectionFailed(err) })
+	if errors.Is(err, pgx.ErrNoRows) {
+		return store.ErrNotFound
+	}
+	return err
+}
+
+// write runs a job that is one statement, which commits by itself.
+func (db *DB) write(ctx context.Context, what string, do job) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	return db.call(ctx, what, db.timeout, do, didNothing)
+}
+
+// transact runs a job in a transaction, within a call that has been entered. An
+// answer that is a fact undoes it.
+func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Context, tx pgx.Tx) error) error {
+	return db.call(ctx, what, 10*db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return do(ctx, tx) })
+	}, didNothing)
+}
+
+// call runs a job, and again while again says so of its error.
+func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
+	for try := 1; ; try++ {
+		err := db.once(ctx, limit, do)
+		switch {
+		case err == nil || isFact(err):
+			return err
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+			return ctx.Err()
+		case try < tries && again(err):
+			continue
+		}
+		return fmt.Errorf("postgres: %s: %w", what, err)
+	}
+}
+
+// once runs a job on a connection of the pool. When ctx ends before that, it is
+// never run; once begun, its outcome is waited for, up to limit.
+func (db *DB) once(ctx context.Context, limit time.Duration, do job) error {
+	wait, cancel := context.WithTimeout(ctx, db.timeout)
+	conn, err := db.pool.Acquire(wait)
+	cancel()
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	clear(conn.Conn().PgConn().CustomData())
+	err = do(work, conn.Conn())
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == readOnly {
+		db.pool.Reset() // the other connections lead there too
+	}
+	if warned, ok := conn.Conn().PgConn().CustomData()[warning]; ok && err == nil {
+		return fmt.Errorf("done with a warning: %v", warned)
+	}
+	return err
+}
+
+// warning is where a connection keeps the last one that it got.
+const warning = "warning"
+
+// keepWarning notes what the server says beside an answer. None of our statements
+// gives a reason for a warning, but a commit does when its wait for a standby was
+// broken off: it then counts as done, on one disk.
+func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
+	if n.SeverityUnlocalized == "WARNING" {
+		conn.CustomData()[warning] = n.Message
+	}
+}
+
+// didNothing tells that nothing was sent, or that the server has undone it all.
+func didNothing(err error) bool {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	if ok {
+		return failed.Code == serializationFailure || failed.Code == deadlockDetected
+	}
+	return pgconn.SafeToRetry(err)
+}
+
+// connectionFailed tells that no answer came; a server that shuts down may say so.
+func connectionFailed(err error) bool {
+	failed, ok := errors.AsType[*pgconn.PgError](err)
+	return !ok && !errors.Is(err, pgx.ErrNoRows) || ok && failed.Code[:3] == "57P"
+}
+
+func isFact(err error) bool {
+	switch err { //nolint:errorlint // an error of a caller may wrap one
+	case store.ErrNotFound, store.ErrExists, store.ErrHeld, store.ErrFenced, store.ErrTooLarge:
+		return true
+	}
+	return false
+}
+
+// changed returns how to read the outcome of a statement: none is the answer when
+// no row has changed.
+func changed(none error) func(pgconn.CommandTag, error) error {
+	return func(tag pgconn.CommandTag, err error) error {
+		if err == nil && tag.RowsAffected() == 0 {
+			return none
+		}
+		return err
+	}
+}
+
+// blob makes nil the empty value: a nil slice would be NULL.
+func blob(data []byte) []byte {
+	if data == nil {
+		return []byte{}
+	}
+	return data
+}

@@ -1,0 +1,336 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+func txn(id string) store.Txn {
+	return store.Txn{
+		ID: id, Owner: "shop", Scheme: "visa", State: "sent", Data: []byte("data of " + id),
+		Expires: time.Now().Add(time.Hour),
+	}
+}
+
+// eventually calls f until it works: a server that comes back takes its time.
+func eventually(t *testing.T, what string, f func() error) {
+	t.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// known tells the facts of the contract from failures.
+func known(err error) bool { return err != nil && isFact(err) }
+
+// TestServerCrash ends the server in the middle of writes, several times: each
+// call gets nil or an error that is no fact, what got nil is there, whole, and the
+// store works on by itself.
+func TestServerCrash(t *testing.T) {
+	server := pgtest.Get(t)
+	db, _ := openNew(t)
+	ctx := context.Background()
+	const crashes, writers = 3, 8
+	var acked, errs atomic.Int64
+	for round := range crashes {
+		eventually(t, "Ping", func() error { return db.Ping(ctx) })
+		var stop atomic.Bool
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		states := make(map[string]store.State) // by id, as acknowledged
+		for i := range writers {
+			wg.Go(func() {
+				for n := 0; !stop.Load(); n++ {
+					id := fmt.Sprintf("%d-%d-%d", round, i, n)
+					err := db.Create(ctx, txn(id))
+					state := store.State("sent")
+					if err == nil {
+						mu.Lock()
+						states[id] = state
+						mu.Unlock()
+						acked.Add(1)
+						err = db.Update(ctx, id, func(t *store.Txn) error { t.State, t.Data = "final", []byte("result of "+id); return nil })
+						if err == nil {
+							state = "final"
+							mu.Lock()
+							states[id] = state
+							mu.Unlock()
+						}
+					}
+					if err != nil {
+						errs.Add(1)
+						if known(err) {
+							t.Errorf("a write that the crash hit: %v, which is a fact", err)
+						}
+					}
+				}
+			})
+		}
+		before := acked.Load()
+		eventually(t, "writes", func() error {
+			if acked.Load() < before+50 {
+				return errors.New("too few")
+			}
+			return nil
+		})
+		if err := server.Halt(); err != nil {
+			t.Fatal(err)
+		}
+		stop.Store(true)
+		wg.Wait()
+		if err := db.Ping(ctx); err == nil || known(err) {
+			t.Errorf("Ping of a server that is down: %v", err)
+		}
+		if err := server.Start(); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "Ping", func() error { return db.Ping(ctx) })
+		for id, state := range states {
+			got, err := db.Get(ctx, id)
+			if err != nil {
+				t.Errorf("%s was acknowledged: %v", id, err)
+				continue
+			}
+			want := "data of " + id
+			if got.State == "final" {
+				want = "result of " + id
+			}
+			if state == "final" && got.State != "final" || string(got.Data) != want {
+				t.Errorf("%s is %s with %q, acknowledged was %s", id, got.State, got.Data, state)
+			}
+		}
+	}
+	t.Logf("%d crashes, %d acknowledged, %d errors", crashes, acked.Load(), errs.Load())
+	if errs.Load() == 0 {
+		t.Error("no write was hit: the test shows nothing")
+	}
+}
+
+// A middleman passes the protocol on, until it is told to keep an answer back and
+// to break the connection in its place.
+type middleman struct {
+	net.Listener
+	to    string
+	armed atomic.Int32 // after how many messages of an answer to break; 0: never
+	conns sync.WaitGroup
+}
+
+func newMiddleman(t *testing.T, to string) *middleman {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &middleman{Listener: l, to: to}
+	m.conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			m.conns.Go(func() { m.pass(c) })
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		m.conns.Wait()
+	})
+	return m
+}
+
+func (m *middleman) pass(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", m.to)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	m.conns.Go(func() {
+		defer server.Close()
+		_, _ = io.Copy(server, client)
+	})
+	complete := false
+	var head [5]byte // kind and length of a message of the server
+	for {
+		if _, err := io.ReadFull(server, head[:]); err != nil {
+			return
+		}
+		body := make([]byte, int(head[1])<<24|int(head[2])<<16|int(head[3])<<8|int(head[4])-4)
+		if _, err := io.ReadFull(server, body); err != nil {
+			return
+		}
+		const commandComplete, readyForQuery = 'C', 'Z'
+		switch armed := m.armed.Load(); {
+		case armed == 1 && head[0] == commandComplete, armed == 2 && complete:
+			m.armed.Store(0)
+			if armed == 1 { // the commit comes after it: let it come
+				for head[0] != readyForQuery {
+					if _, err := io.ReadFull(server, head[:]); err != nil {
+						return
+					}
+					if _, err := io.CopyN(io.Discard, server, int64(head[3])<<8|int64(head[4])-4); err != nil {
+						return
+					}
+				}
+			}
+			return
+		}
+		complete = head[0] == commandComplete
+		if _, err := client.Write(append(head[:], body...)); err != nil {
+			return
+		}
+	}
+}
+
+// TestOutcomeUnknown breaks the connection when a write is done and its answer
+// on the way: it is an error and no fact, and was not tried again.
+func TestOutcomeUnknown(t *testing.T) {
+	server := pgtest.Get(t)
+	direct, url := openNew(t)
+	m := newMiddleman(t, server.Address())
+	db := openAt(t, replaceHost(t, url, m.Addr().String())+"&pool_max_conns=1", Options{})
+	ctx := context.Background()
+	if err := direct.Create(ctx, txn("there")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := direct.Acquire(ctx, "visa", "me", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at, name := range map[int32]string{1: "before the answer", 2: "in the middle of the answer"} {
+		calls := 0
+		for what, call := range map[string]func() error{
+			"Create": func() error { return db.Create(ctx, txn(name)) },
+			"Update": func() error { // its first half is a read: the second is broken
+				m.armed.Store(0)
+				return db.Update(ctx, "there", func(t *store.Txn) error {
+					if calls++; calls == 1 {
+						m.armed.Store(at)
+					}
+					t.Data = append(t.Data, '+')
+					return nil
+				})
+			},
+			"PutState": func() error { return db.PutState(ctx, name, []byte("v"), l) },
+			"PutKey":   func() error { return db.PutKey(ctx, store.Key{Hash: []byte(name), Created: time.Now()}) },
+		} {
+			eventually(t, "Ping", func() error { return db.Ping(ctx) })
+			m.armed.Store(at)
+			if err := call(); err == nil || known(err) {
+				t.Errorf("%s, broken %s: %v, want an error that is no fact", what, name, err)
+			}
+			m.armed.Store(0)
+		}
+		if calls != 1 {
+			t.Errorf("change was called %d times, want 1", calls)
+		}
+	}
+	got, err := direct.Get(ctx, "there")
+	if err != nil || string(got.Data) != "data of there++" {
+		t.Errorf("Get = %q, %v; want each update once", got.Data, err)
+	}
+	for _, name := range []string{"before the answer", "in the middle of the answer"} {
+		if _, err := direct.Get(ctx, name); err != nil {
+			t.Errorf("Create broken %s: %v; the server had committed it", name, err)
+		}
+	}
+	// A read is asked again.
+	m.armed.Store(1)
+	if _, err := db.Get(ctx, "there"); err != nil {
+		t.Errorf("Get, broken: %v", err)
+	}
+}
+
+// TestStandbyMissing: a commit that waits for a standby which is not there is no
+// success, also when an operator breaks the wait off and the server says "done,
+// but".
+func TestStandbyMissing(t *testing.T) {
+	server := pgtest.Get(t)
+	_, url := openNew(t)
+	quick, patient := openAt(t, url, Options{Timeout: 500 * time.Millisecond}), openAt(t, url, Options{Timeout: time.Minute})
+	ctx := context.Background()
+	standbys := func(names string) {
+		server.Exec(t, url, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`)
+		server.Exec(t, url, `SELECT pg_reload_conf()`)
+	}
+	standbys("nobody")
+	defer standbys("")
+	waiting := func(then string) {
+		eventually(t, "the wait for a standby", func() error {
+			conn, err := pgx.Connect(ctx, url)
+			if err != nil {
+				return err
+			}
+			defer conn.Close(ctx) //nolint:errcheck // nothing is at stake
+			var n int
+			err = conn.QueryRow(ctx, `SELECT count(`+then+`) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'threeds'`).Scan(&n)
+			if err == nil && n == 0 {
+				return errors.New("nobody waits")
+			}
+			return err
+		})
+	}
+	eventually(t, "a commit without its standby", func() error { // the server takes a moment to begin with it
+		err := quick.Create(ctx, txn(fmt.Sprint(time.Now().UnixNano())))
+		switch {
+		case err == nil:
+			return errors.New("is a success")
+		case known(err):
+			t.Errorf("Create whose standby never answers: %v, want an error that is no fact", err)
+		}
+		return nil
+	})
+	failed := make(chan error)
+	go func() { failed <- patient.Create(ctx, txn("cancelled")) }()
+	waiting("pg_cancel_backend(pid)")
+	if err := <-failed; err == nil || known(err) {
+		t.Errorf("Create whose wait for a standby was broken off: %v, want an error that is no fact", err)
+	}
+	go func() { failed <- patient.Create(ctx, txn("terminated")) }()
+	waiting("pg_terminate_backend(pid)")
+	if err := <-failed; err == nil || known(err) {
+		t.Errorf("Create whose session was ended: %v, want an error that is no fact", err)
+	}
+	standbys("")
+	eventually(t, "Create with no standby asked for", func() error { return quick.Create(ctx, txn(fmt.Sprint(time.Now().UnixNano()))) })
+}
+
+// TestContextEndsWhileWaiting gives up at the end of the context while no
+// connection is free.
+func TestContextEndsWhileWaiting(t *testing.T) {
+	db, url := openNew(t)
+	one := openAt(t, url+"&pool_max_conns=1", Options{})
+	busy, err := one.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := one.Create(ctx, txn("a")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Create with no connection free: %v, want that of the context", err)
+	}
+	busy.Release()
+	if _, err := db.Get(t.Context(), "a"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get of what was never created: %v", err)
+	}
+}

@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+const (
+	sqlKey    = `SELECT hash, merchant, strict, created FROM api_keys WHERE hash = $1`
+	sqlKeys   = `SELECT hash, merchant, strict, created FROM api_keys ORDER BY created, hash`
+	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created) VALUES ($1, $2, $3, $4) ON CONFLICT (hash) DO NOTHING`
+	sqlRevoke = `DELETE FROM api_keys WHERE hash = $1`
+)
+
+// PutKey implements [store.Store].
+func (db *DB) PutKey(ctx context.Context, k store.Key) error {
+	return db.write(ctx, "put key", func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(store.ErrExists)(conn.Exec(ctx, sqlPutKey, blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli()))
+	})
+}
+
+// RevokeKey implements [store.Store].
+func (db *DB) RevokeKey(ctx context.Context, hash []byte) error {
+	return db.write(ctx, "revoke key", func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlRevoke, blob(hash)))
+	})
+}
+
+// Key implements [store.Store].
+func (db *DB) Key(ctx context.Context, hash []byte) (k store.Key, err error) {
+	err = db.read(ctx, "key", func(ctx context.Context, conn *pgx.Conn) (err error) {
+		k, err = scanKey(conn.QueryRow(ctx, sqlKey, blob(hash)))
+		return err
+	})
+	return k, err
+}
+
+// Keys implements [store.Store].
+func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
+	err = db.read(ctx, "keys", func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, sqlKeys)
+		if err != nil {
+			return err
+		}
+		keys, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (store.Key, error) { return scanKey(row) })
+		return err
+	})
+	return keys, err
+}
+
+func scanKey(row pgx.Row) (store.Key, error) {
+	var k store.Key
+	var created int64
+	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created); err != nil {
+		return store.Key{}, err
+	}
+	k.Created = time.UnixMilli(created).UTC()
+	return k, nil
+}

@@ -1,0 +1,193 @@
+// Package postgres keeps what a [store.Store] keeps in a PostgreSQL database, for
+// several nodes at once.
+//
+// Transactions and leases expire by the clock of the database, so the clocks of
+// the nodes do not matter here. Every write is one statement that commits by
+// itself, or one transaction; none is held open while a caller's function runs, so
+// a node that stops in the middle holds up nobody. synchronous_commit is "on" or
+// "remote_apply" in every session, whatever the server's default: what has returned
+// nil is on disk, and with synchronous standbys on theirs.
+//
+// A write whose outcome is not known, because the connection broke or a standby
+// did not confirm, returns an error and is never tried again. A write that the
+// server has surely not done is.
+//
+// All access to transactions is by id, so that their table may be partitioned by
+// its hash.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// What holds unless the URL says otherwise.
+const (
+	maxConns       = 24 // per process: a few nodes fit into the 100 of a server's own default
+	connectTimeout = 3 * time.Second
+	callTimeout    = 5 * time.Second
+)
+
+// serverClock is the present in milliseconds since 1970, in SQL.
+const serverClock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+
+var errClosed = errors.New("postgres: store is closed")
+
+// Options change how a store works. The zero value is good.
+type Options struct {
+	// Timeout is how long a call waits for a connection, and then how long for
+	// the outcome of what it has begun. 0 means 5 s. What moves a whole snapshot
+	// may take ten times that.
+	Timeout time.Duration
+
+	clock string // in the place of serverClock
+}
+
+// A DB is a [store.Store] in a database. Close it after use.
+type DB struct {
+	pool    *pgxpool.Pool
+	timeout time.Duration
+	sql     statements
+
+	// open is held for reading by every call, so that Close waits for them.
+	open   sync.RWMutex
+	closed bool
+}
+
+var _ store.Store = (*DB)(nil)
+
+// Open opens the store in the database that a URL names, as libpq and pgxpool
+// understand it: postgres://USER@HOST[,HOST…]/DATABASE?sslmode=verify-full&…
+// Tables are made, and those of an older release brought up to date; a database of
+// a newer release is refused.
+func Open(ctx context.Context, url string, opt Options) (*DB, error) {
+	db, err := open(ctx, url, opt)
+	if err != nil {
+		return nil, fmt.Errorf("postgres: open: %w", err)
+	}
+	return db, nil
+}
+
+func open(ctx context.Context, url string, opt Options) (*DB, error) {
+	cfg, err := configure(url)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{timeout: opt.Timeout}
+	if db.timeout == 0 {
+		db.timeout = callTimeout
+	}
+	clock := opt.clock
+	if clock == "" {
+		clock = serverClock
+	}
+	db.sql = statementsAt(clock)
+	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
+		return nil, err
+	}
+	conn, err := db.pool.Acquire(ctx)
+	if err == nil {
+		err = migrate(ctx, conn.Conn(), migrations)
+		conn.Release()
+	}
+	if err != nil {
+		db.pool.Close()
+		return nil, err
+	}
+	return db, nil
+}
+
+// configure reads the URL and adds what it leaves open.
+func configure(text string) (*pgxpool.Config, error) {
+	cfg, err := pgxpool.ParseConfig(text)
+	if err != nil {
+		return nil, err
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		return nil, errors.New("the URL cannot be read")
+	}
+	given := u.Query()
+	if !given.Has("pool_max_conns") {
+		cfg.MaxConns = maxConns
+	}
+	if !given.Has("connect_timeout") {
+		cfg.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if !given.Has("target_session_attrs") {
+		// Of several hosts the one that takes writes; a standby alone is an error.
+		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	session := cfg.ConnConfig.RuntimeParams
+	for name, value := range map[string]string{
+		"application_name": "threeds",
+		// The server's own limits, for when this process is not there to give up.
+		"statement_timeout":                   strconv.FormatInt(10*callTimeout.Milliseconds(), 10),
+		"idle_in_transaction_session_timeout": strconv.FormatInt(10*callTimeout.Milliseconds(), 10),
+	} {
+		if session[name] == "" {
+			session[name] = value
+		}
+	}
+	switch session["synchronous_commit"] {
+	case "", "on", "remote_apply":
+	default:
+		return nil, errors.New("synchronous_commit in the URL is neither on nor remote_apply: acknowledged results could be lost")
+	}
+	cfg.AfterConnect = durable
+	cfg.ConnConfig.OnNotice = keepWarning
+	return cfg, nil
+}
+
+// durable has every commit of a session wait for the disk, and for that of the
+// standbys, if the server has synchronous ones.
+func durable(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false)
+		WHERE current_setting('synchronous_commit') <> 'remote_apply'`)
+	return err
+}
+
+// enter begins a call; the caller must leave.
+func (db *DB) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	db.open.RLock()
+	if db.closed {
+		db.open.RUnlock()
+		return errClosed
+	}
+	return nil
+}
+
+func (db *DB) leave() { db.open.RUnlock() }
+
+// Close implements [store.Store].
+func (db *DB) Close() error {
+	db.open.Lock()
+	defer db.open.Unlock()
+	if !db.closed {
+		db.closed = true
+		db.pool.Close()
+	}
+	return nil
+}
+
+// Ping implements [store.Store].
+func (db *DB) Ping(ctx context.Context) error {
+	return db.read(ctx, "ping", func(ctx context.Context, conn *pgx.Conn) error {
+		var version int
+		return conn.QueryRow(ctx, sqlVersion).Scan(&version)
+	})
+}

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// migrations lead from nothing to the present schema. The version of a database
+// is how many of them it has seen. Never change one that was released; add one
+// that nodes of the release before can live with, for they run on beside it: new
+// tables, and new columns that may be left out. Times are milliseconds since 1970.
+var migrations = []string{
+	// ver changes with every update, so that none is lost. A transaction is found
+	// by id; those that are expired by expires. The row of a lease stays for ever:
+	// no token comes twice. A snapshot is an upload first, then under the same id a
+	// snapshot; no id comes twice. Texts are compared byte by byte, for the order
+	// of a language changes with the machine's libraries and breaks indexes.
+	`CREATE TABLE txns (
+		id      text COLLATE "C" PRIMARY KEY,
+		owner   text   NOT NULL,
+		scheme  text   NOT NULL,
+		state   text   NOT NULL,
+		data    bytea  NOT NULL,
+		expires bigint NOT NULL,
+		ver     bigint NOT NULL
+	);
+	CREATE INDEX txns_expires ON txns (expires);
+	CREATE TABLE api_keys (
+		hash     bytea   PRIMARY KEY,
+		merchant text    NOT NULL,
+		strict   boolean NOT NULL,
+		created  bigint  NOT NULL
+	);
+	CREATE TABLE leases (
+		name    text COLLATE "C" PRIMARY KEY,
+		token   bigint NOT NULL,
+		holder  text COLLATE "C", -- NULL: released
+		expires bigint NOT NULL
+	);
+	CREATE TABLE small_states (
+		key   text COLLATE "C" PRIMARY KEY,
+		value bytea NOT NULL
+	);
+	CREATE SEQUENCE upload_ids;
+	CREATE TABLE uploads (
+		scheme text COLLATE "C" PRIMARY KEY,
+		id     bigint NOT NULL
+	);
+	CREATE TABLE snapshots (
+		id         bigint PRIMARY KEY,
+		scheme     text COLLATE "C" NOT NULL,
+		generation bigint NOT NULL,
+		created    bigint NOT NULL,
+		size       bigint NOT NULL,
+		sha256     bytea  NOT NULL, -- of the content
+		note       bytea  NOT NULL,
+		UNIQUE (scheme, generation)
+	);
+	CREATE TABLE chunks (
+		snapshot bigint NOT NULL,
+		n        bigint NOT NULL, -- from 0
+		data     bytea  NOT NULL,
+		PRIMARY KEY (snapshot, n)
+	);`,
+}
+
+const sqlVersion = `SELECT version FROM schema_version`
+
+// migrating is the advisory lock under which one process at a time migrates.
+const migrating = 0x3d5ec04e
+
+// migrate brings the schema up to date with steps. A schema that is up to date is
+// only read.
+func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
+	var there bool
+	if err := conn.QueryRow(ctx, `SELECT to_regclass('schema_version') IS NOT NULL`).Scan(&there); err != nil {
+		return err
+	}
+	if there {
+		switch version, err := versionOf(ctx, conn, steps); {
+		case err != nil:
+			return err
+		case version == len(steps):
+			return nil
+		}
+	}
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `CREATE TABLE IF NOT EXISTS schema_version (version bigint NOT NULL)`); err != nil {
+			return err
+		}
+		version, err := versionOf(ctx, tx, steps)
+		if err != nil {
+			return err
+		}
+		for i := version; i < len(steps); i++ {
+			if _, err := tx.Exec(ctx, steps[i]); err != nil {
+				return fmt.Errorf("migration %d: %w", i+1, err)
+			}
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM schema_version`); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `INSERT INTO schema_version VALUES ($1)`, len(steps))
+		return err
+	})
+}
+
+// versionOf reads the version of the schema, 0 if it says none.
+func versionOf(ctx context.Context, conn interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}, steps []string) (version int, err error) {
+	err = conn.QueryRow(ctx, sqlVersion).Scan(&version)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return 0, err
+	}
+	if version > len(steps) {
+		return 0, fmt.Errorf("the database was made by a newer release: schema version %d, this one knows %d", version, len(steps))
+	}
+	return version, nil
+}

@@ -1,0 +1,242 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// connect opens a plain connection until the test ends.
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(ctx) })
+	return conn
+}
+
+// TestMigrate plays the next release: its node brings the schema up to date beside
+// one of this release, which works on, and which could not be started again.
+func TestMigrate(t *testing.T) {
+	old, url := openNew(t)
+	ctx := t.Context()
+	if err := old.Create(ctx, txn("before")); err != nil {
+		t.Fatal(err)
+	}
+	next := append(migrations[:len(migrations):len(migrations)], `ALTER TABLE txns ADD COLUMN more text`, `CREATE TABLE further (id text)`)
+	for range 2 {
+		if err := migrate(ctx, connect(t, url), next); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range []string{"before", "after"} {
+		if id == "after" {
+			if err := old.Create(ctx, txn(id)); err != nil {
+				t.Errorf("Create by the older node: %v", err)
+			}
+		}
+		if err := old.Update(ctx, id, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+			t.Errorf("Update by the older node: %v", err)
+		}
+	}
+	if err := old.Ping(ctx); err != nil {
+		t.Errorf("Ping by the older node: %v", err)
+	}
+	db, err := Open(ctx, url, Options{})
+	if err == nil || !strings.Contains(err.Error(), "newer release: schema version 3, this one knows 1") {
+		t.Errorf("Open of a newer schema: %v", err)
+	}
+	if err == nil {
+		_ = db.Close()
+	}
+}
+
+// TestMigrateFails: of steps that fail nothing stays.
+func TestMigrateFails(t *testing.T) {
+	url := pgtest.Get(t).Schema(t)
+	conn := connect(t, url)
+	bad := append(migrations[:len(migrations):len(migrations)], `CREATE TABLE x (); SELECT 1/0`)
+	if err := migrate(t.Context(), conn, bad); err == nil || !strings.Contains(err.Error(), "migration 2") {
+		t.Errorf("a migration that fails: %v", err)
+	}
+	var n int
+	err := conn.QueryRow(t.Context(), `SELECT count(*) FROM pg_tables WHERE schemaname = current_schema()`).Scan(&n)
+	if err != nil || n != 0 {
+		t.Errorf("%d tables are there, %v", n, err)
+	}
+	openAt(t, url, Options{})
+}
+
+// TestOpenAtOnce has a crowd of processes start with one new database, and then
+// claim the same ids.
+func TestOpenAtOnce(t *testing.T) {
+	url := pgtest.Get(t).Schema(t) + "&pool_max_conns=4"
+	var wg sync.WaitGroup
+	var won [20]atomic.Int32
+	for range 8 {
+		wg.Go(func() {
+			db, err := Open(t.Context(), url, Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i := range won {
+				switch err := db.Create(t.Context(), txn(string(rune('a'+i)))); {
+				case err == nil:
+					won[i].Add(1)
+				case err != store.ErrExists:
+					t.Errorf("Create: %v", err)
+				}
+			}
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for i := range won {
+		if n := won[i].Load(); n != 1 {
+			t.Errorf("id %d was claimed %d times, want once", i, n)
+		}
+	}
+}
+
+// TestPartitioned makes partitions as the manual says, and sees all at work.
+func TestPartitioned(t *testing.T) {
+	db, url := openNew(t)
+	manual, err := os.ReadFile("../../../docs/operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sql, _ := strings.Cut(string(manual), "```sql\n")
+	sql, _, ok := strings.Cut(sql, "```\n")
+	if !ok {
+		t.Fatal("the manual has lost its statements")
+	}
+	ctx := t.Context()
+	x := txn("before")
+	if err := db.Create(ctx, x); err != nil {
+		t.Fatal(err)
+	}
+	pgtest.Get(t).Exec(t, url, sql)
+	for i := range 40 {
+		old := txn(fmt.Sprint("old", i))
+		old.Expires = time.Now().Add(-time.Second)
+		if err := errors.Join(db.Create(ctx, old), db.Create(ctx, txn(fmt.Sprint("new", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, url, `SELECT count(DISTINCT tableoid) FROM txns`); n != 4 {
+		t.Errorf("%d partitions hold something, want 4", n)
+	}
+	if n, err := db.Sweep(ctx, time.Now()); n != 40 || err != nil {
+		t.Errorf("Sweep = %d, %v; want 40", n, err)
+	}
+	if err := db.Create(ctx, x); !errors.Is(err, store.ErrExists) {
+		t.Errorf("Create of an id from before: %v, want ErrExists", err)
+	}
+	if err := db.Update(ctx, "before", func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+		t.Errorf("Update: %v", err)
+	}
+	openAt(t, url, Options{})
+}
+
+// TestSession: whatever server, role and URL say, commits wait for the disk.
+func TestSession(t *testing.T) {
+	server := pgtest.Get(t)
+	_, url := openNew(t)
+	setting := func(url, name string) (value string) {
+		t.Helper()
+		db := openAt(t, url, Options{})
+		conn, err := db.pool.Acquire(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Release()
+		if err := conn.QueryRow(t.Context(), `SELECT current_setting($1)`, name).Scan(&value); err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	defer server.Exec(t, url, `ALTER ROLE threeds RESET synchronous_commit`)
+	for given, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		server.Exec(t, url, `ALTER ROLE threeds SET synchronous_commit = `+given)
+		if got := setting(url, "synchronous_commit"); got != want {
+			t.Errorf("synchronous_commit is %s where the role has %s, want %s", got, given, want)
+		}
+		db, err := Open(t.Context(), url+"&synchronous_commit="+given, Options{})
+		if good := given == want; (err == nil) != good {
+			t.Errorf("Open with synchronous_commit=%s in the URL: %v", given, err)
+		}
+		if err == nil {
+			_ = db.Close()
+		}
+	}
+	for name, want := range map[string]string{"application_name": "threeds", "statement_timeout": "50s"} {
+		if got := setting(url, name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if got := setting(url+"&application_name=mine", "application_name"); got != "mine" {
+		t.Errorf("application_name is %q, want that of the URL", got)
+	}
+}
+
+// TestOpenFails: what cannot be opened is said without a secret.
+func TestOpenFails(t *testing.T) {
+	_, good := openNew(t)
+	for _, url := range []string{
+		"", "postgres://threeds:hunter2@127.0.0.1:1/x?sslmode=disable", "postgres://threeds:hunter2@127.0.0.1/x?sslmode=maybe",
+		strings.Replace(good, "/postgres?", "/nothing?", 1), good + "&search_path=nowhere", good + "&pool_max_conns=none",
+	} {
+		db, err := Open(t.Context(), url, Options{})
+		if err == nil {
+			t.Errorf("Open(%q) is fine", url)
+			_ = db.Close()
+		} else if strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Open quotes the password: %v", err)
+		}
+	}
+}
+
+// TestStandbyRefused: a server that takes no writes is none of ours, and one that
+// takes none any more is left.
+func TestStandbyRefused(t *testing.T) {
+	server := pgtest.Get(t)
+	db, url := openNew(t)
+	defer server.Exec(t, url, `ALTER ROLE threeds RESET default_transaction_read_only`)
+	server.Exec(t, url, `ALTER ROLE threeds SET default_transaction_read_only = on`)
+	if other, err := Open(t.Context(), url, Options{}); err == nil {
+		t.Error("Open of a server that only reads is fine")
+		_ = other.Close()
+	}
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Exec(t.Context(), `SET default_transaction_read_only = on`); err != nil {
+		t.Fatal(err)
+	}
+	conn.Release()
+	server.Exec(t, url, `BEGIN; SET TRANSACTION READ WRITE; ALTER ROLE threeds RESET default_transaction_read_only; COMMIT`)
+	if err := db.Create(t.Context(), txn("a")); err == nil || isFact(err) {
+		t.Errorf("Create on a connection that only reads: %v", err)
+	}
+	if err := db.Create(t.Context(), txn("a")); err != nil {
+		t.Errorf("Create after it: %v", err)
+	}
+}

@@ -1,0 +1,132 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// count runs a query for a number.
+func count(t *testing.T, url, sql string) (n int) {
+	t.Helper()
+	if err := connect(t, url).QueryRow(context.Background(), sql).Scan(&n); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return n
+}
+
+func put(t *testing.T, db *DB, generation int64, content io.Reader, keep int) error {
+	t.Helper()
+	l, err := db.Acquire(t.Context(), "visa", "me", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db.PutSnapshot(t.Context(), store.Snapshot{Scheme: "visa", Generation: generation}, l, content, keep)
+}
+
+// TestNothingLeft: chunks of snapshots that are gone, and of uploads that ended in
+// an error or with their process, do not stay.
+func TestNothingLeft(t *testing.T) {
+	db, url := openNew(t)
+	data := make([]byte, 3*chunkLen)
+	for g := range int64(4) {
+		if err := put(t, db, g, bytes.NewReader(data), 2); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := count(t, url, `SELECT count(*) FROM chunks`); n != 2*3 {
+		t.Errorf("%d chunks of 2 snapshots, want 6", n)
+	}
+	stop := errors.New("stop")
+	if err := put(t, db, 4, io.MultiReader(bytes.NewReader(data), iotest.ErrReader(stop)), 2); !errors.Is(err, stop) {
+		t.Errorf("PutSnapshot: %v", err)
+	}
+	if n := count(t, url, `SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM uploads)`); n != 2*3 {
+		t.Errorf("%d rows after an upload that failed, want 6 chunks", n)
+	}
+	server := pgtest.Get(t) // an upload of a process that died
+	server.Exec(t, url, `INSERT INTO uploads VALUES ('visa', nextval('upload_ids'))`)
+	server.Exec(t, url, `INSERT INTO chunks SELECT id, 0, 'x' FROM uploads`)
+	if err := put(t, db, 5, bytes.NewReader(data), 1); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, url, `SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM uploads)`); n != 3 {
+		t.Errorf("%d rows after the next one, want 3 chunks", n)
+	}
+}
+
+// TestDamagedSnapshot takes bytes out of a snapshot, or changes some: no reader
+// comes to a good end.
+func TestDamagedSnapshot(t *testing.T) {
+	for _, damage := range []string{
+		`DELETE FROM chunks WHERE n = 0`, `DELETE FROM chunks WHERE n = 2`, `UPDATE chunks SET data = '' WHERE n = 1`,
+		`UPDATE chunks SET data = 'x' WHERE n = 1`, `UPDATE chunks SET data = 'xx' WHERE n = 2`,
+		`UPDATE chunks SET data = 'x' WHERE n = 2`, `UPDATE chunks SET data = set_byte(data, 7, 7) WHERE n = 0`,
+	} {
+		db, url := openNew(t)
+		if err := put(t, db, 1, bytes.NewReader(make([]byte, 2*chunkLen+1)), 1); err != nil {
+			t.Fatal(err)
+		}
+		pgtest.Get(t).Exec(t, url, damage)
+		r, err := db.OpenSnapshot(t.Context(), "visa", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(r); err == nil {
+			t.Errorf("%s: %d bytes without error", damage, len(got))
+		}
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestOvertakenAddsNothing: another upload has taken the place, freed the chunks
+// and not yet committed when the next chunk comes: it waits, and is not added.
+func TestOvertakenAddsNothing(t *testing.T) {
+	db, url := openNew(t)
+	conn := connect(t, url)
+	committed := make(chan error, 1)
+	var read bool
+	content := readerFunc(func(p []byte) (int, error) {
+		if read {
+			return 0, io.EOF
+		}
+		read = true
+		ctx := context.Background()
+		_, err := conn.Exec(ctx, `BEGIN; UPDATE uploads SET id = nextval('upload_ids'); DELETE FROM chunks`)
+		if err != nil {
+			return 0, err
+		}
+		looking := connect(t, url)
+		go func() {
+			for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
+				err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n)
+				if err != nil {
+					t.Error(err)
+					break
+				}
+			}
+			_, err := conn.Exec(ctx, `COMMIT`)
+			committed <- err
+		}()
+		return len(p), nil
+	})
+	if err := put(t, db, 1, content, 1); !errors.Is(err, store.ErrFenced) {
+		t.Errorf("PutSnapshot: %v, want ErrFenced", err)
+	}
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	if n := count(t, url, `SELECT count(*) FROM chunks`); n != 0 {
+		t.Errorf("%d chunks are left over", n)
+	}
+}

@@ -1,0 +1,118 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// statements are those that ask the clock, {now}.
+type statements struct{ get, update, sweep, acquire string }
+
+func statementsAt(clock string) statements {
+	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
+	return statements{
+		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
+		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
+			WHERE id = $1 AND ver = $2 AND expires > {now}`),
+		// By id, not by place: places repeat among partitions. An array, so that the
+		// rows are chosen once. What the clock here has not seen expire stays, though
+		// the caller's be ahead.
+		sweep: at(`DELETE FROM txns WHERE id = ANY (ARRAY(
+			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
+		acquire: at(sqlAcquire),
+	}
+}
+
+const sqlCreate = `INSERT INTO txns (id, owner, scheme, state, data, expires, ver) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	ON CONFLICT (id) DO NOTHING`
+
+// sweepLen is how many transactions one statement frees.
+const sweepLen = 500
+
+// errConflict says that another update came between.
+var errConflict = errors.New("postgres: updated meanwhile")
+
+// Create implements [store.Store].
+func (db *DB) Create(ctx context.Context, t store.Txn) error {
+	// A random first version: an id that is freed and taken again between the
+	// two steps of an update must not look like the old one.
+	ver := rand.Int64() >> 1
+	return db.write(ctx, "create", func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(store.ErrExists)(conn.Exec(ctx, sqlCreate,
+			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))
+	})
+}
+
+// Get implements [store.Store].
+func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
+	t, _, err := db.get(ctx, id)
+	return t, err
+}
+
+// get returns a transaction and its version.
+func (db *DB) get(ctx context.Context, id string) (t store.Txn, ver int64, err error) {
+	var expires int64
+	err = db.read(ctx, "get", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, db.sql.get, id).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &ver)
+	})
+	if err != nil {
+		return store.Txn{}, 0, err
+	}
+	t.ID, t.Expires = id, time.UnixMilli(expires).UTC()
+	return t, ver, nil
+}
+
+// Update implements [store.Store]. It reads, has change work with no connection
+// and no lock held, and writes if the transaction is still what it was. Whenever it
+// has to start again, another update has succeeded.
+func (db *DB) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+	for {
+		t, ver, err := db.get(ctx, id)
+		if err != nil {
+			return err
+		}
+		if err := change(&t); err != nil {
+			return err
+		}
+		conflict := false
+		err = db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
+			err := changed(errConflict)(conn.Exec(ctx, db.sql.update,
+				id, ver, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()))
+			if conflict = errors.Is(err, errConflict); conflict {
+				return nil
+			}
+			return err
+		})
+		if err != nil || !conflict {
+			return err
+		}
+	}
+}
+
+// Sweep implements [store.Store]. What another node sweeps at the same time is
+// left to it.
+func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
+	total := 0
+	for {
+		var n int64
+		err := db.write(ctx, "sweep", func(ctx context.Context, conn *pgx.Conn) error {
+			tag, err := conn.Exec(ctx, db.sql.sweep, now.UnixMilli(), sweepLen)
+			n = tag.RowsAffected()
+			return err
+		})
+		if err != nil {
+			return total, err
+		}
+		total += int(n)
+		if n < sweepLen {
+			return total, nil
+		}
+	}
+}
