@@ -122,7 +122,8 @@ func (l *lab) open(p plan) error {
 
 // write makes the configuration and the files that it names.
 func (l *lab) write(p plan) {
-	api, results, console := freeAddress(), freeAddress(), freeAddress()
+	free := freeAddresses(3)
+	api, results, console := free[0], free[1], free[2]
 	l.api, l.results, l.console = "http://"+api, "https://"+results+"/results", "http://"+console
 	writePair(l.dir, "results", l.ca.issue("results.example"))
 	sections := map[string]string{
@@ -164,11 +165,17 @@ func yaml(b *strings.Builder, indent string, keys map[string]string) {
 	}
 }
 
-func freeAddress() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
-	defer l.Close()
-	return l.Addr().String()
+// freeAddresses are different from each other: a port that was let go may be
+// given out again at once.
+func freeAddresses(n int) []string {
+	var free []string
+	for range n {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(err)
+		defer l.Close()
+		free = append(free, l.Addr().String())
+	}
+	return free
 }
 
 // beside starts another node of the same server: the same store, keys and

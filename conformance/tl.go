@@ -178,7 +178,7 @@ var tl = []check{
 		}
 	}},
 	{"TL-11", func(t *T) { // the requestor's link: TLS 1.2 or later, and a key that each shows
-		address := freeAddress()
+		address := freeAddresses(1)[0]
 		l := t.lab(plan{
 			sections: map[string]string{"api": fmt.Sprintf("{listen: %s, tls: {cert: api.pem, key: api-key.pem}}", address)},
 			prepare:  func(l *lab) { writePair(l.dir, "api", l.ca.issue("api.example")) },
