@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance bench bench-ranges microbench update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges microbench update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -52,6 +52,11 @@ smoke:
 conformance:
 	@out=$$($(GO) test ./conformance -count=1 -run='^TestConformance$$' -v); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
+
+# Faults put into the server, one at a time, each noticed by the check of its row:
+# about five minutes. A few of them are part of make test.
+seeded-faults:
+	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
 
 # The figures that are promised, beside their targets: about seven minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures
