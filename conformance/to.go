@@ -8,8 +8,12 @@ import (
 
 // to is timeouts.
 var to = []check{
-	{"TO-01", func(t *T) { // the time limit of an AReq is configured
-		l := t.lab(plan{sections: map[string]string{"timeouts": "{authentication: 2s}"}})
+	{"TO-01", func(t *T) { // the time limit of an AReq is configured, for each directory or for all
+		l := t.lab(plan{
+			sections:    map[string]string{"timeouts": "{authentication: 2s}"},
+			directories: []directory{{scheme: "visa"}, {scheme: "mastercard", keys: map[string]string{"timeout": "1s"}}},
+		})
+		t.flowIn(l, v220, "BRW").card("mastercard", "5100001234567890").timesOut(time.Second)
 		x := t.flowIn(l, v220, "BRW")
 		say := x.say
 		x.replies(func(q *request) reply {

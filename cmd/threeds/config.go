@@ -139,6 +139,8 @@ type directoryConfig struct {
 	Versions []string `yaml:"versions" as:"version" need:"yes"`
 	// Whether transStatus I is taken only where the request asked for it (strict) or always (any).
 	Informational string `yaml:"informational" as:"word" in:"strict any" default:"strict"`
+	// How long its answer to an AReq is waited for, within timeouts.authentication, which holds where it is unset.
+	Timeout time.Duration `yaml:"timeout" as:"duration" in:"1s..60s"`
 	// How often its card ranges are fetched.
 	Refresh time.Duration `yaml:"refresh" as:"duration" in:"1s..24h" default:"4h"`
 	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h between full loads of 2.3.1. Less is for laboratories.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -124,7 +125,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
 		RefNumber: c.refNumber, Versions: versions,
 		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
-		Timeout: c.Timeouts.Authentication, MaxInFlight: c.Limits.PerDirectory,
+		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory,
 		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts,
 	})
 	url := c.Results.URL
