@@ -16,8 +16,8 @@ import (
 func TestNoRealCards(t *testing.T) {
 	number := regexp.MustCompile(`[0-9]+`)
 	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || strings.Contains(path, "/.git/") {
-			return err
+		if err != nil || e.IsDir() || strings.Contains(path, "/.git/") || strings.HasPrefix(e.Name(), "go.") {
+			return err // go.mod and go.sum have times in the versions of modules
 		}
 		data, err := os.ReadFile(path)
 		if err != nil || !utf8.Valid(data) {

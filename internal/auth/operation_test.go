@@ -87,21 +87,22 @@ func TestOP05(t *testing.T) {
 		e.Receive(t.Context(), []string{"visa"}, oreq(2, 3).json())
 		time.Sleep(2999 * time.Millisecond)
 		synctest.Wait()
-		if len(w.erros) != 0 {
-			t.Fatalf("told too early: %v", w.erros)
+		if len(w.reported()) != 0 {
+			t.Fatalf("told too early: %v", w.reported())
 		}
 		time.Sleep(time.Millisecond)
 		synctest.Wait()
-		if len(w.erros) != 1 || w.erros[0].Code.String() != "402" || w.erros[0].Component != "S" || w.erros[0].DSTransID != oreq(2, 3).text("dsTransID") {
-			t.Fatalf("told %+v, want one Erro 402", w.erros)
+		told := w.reported()
+		if len(told) != 1 || told[0].Code.String() != "402" || told[0].Component != "S" || told[0].DSTransID != oreq(2, 3).text("dsTransID") {
+			t.Fatalf("told %+v, want one Erro 402", told)
 		}
 		if got := parse(t, e.Receive(t.Context(), []string{"visa"}, oreq(3, 3).json()).Body); got.text("opStatus") != "02" {
 			t.Errorf("the late one is answered with %v", got)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if len(w.erros) != 1 {
-			t.Errorf("told %d times", len(w.erros))
+		if n := len(w.reported()); n != 1 {
+			t.Errorf("told %d times", n)
 		}
 	})
 }

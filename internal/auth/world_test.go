@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -160,6 +161,13 @@ func (w *world) Report(_ string, erro []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.erros = append(w.erros, message.ReadError(m))
+}
+
+// reported are the Erros that were posted to directories.
+func (w *world) reported() []message.Error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.erros)
 }
 
 // plain seals nothing, but notices when a record is opened under another id.
