@@ -58,7 +58,7 @@ func NewIssuer(t testing.TB, o Options) *Issuer {
 	template := func(n int64, name string, ca bool) *x509.Certificate {
 		c := &x509.Certificate{
 			SerialNumber: big.NewInt(n), Subject: pkix.Name{CommonName: name}, KeyUsage: x509.KeyUsageDigitalSignature,
-			NotBefore: time.Now().Add(-10 * 365 * 24 * time.Hour), NotAfter: o.NotAfter,
+			NotBefore: time.Date(1999, 1, 1, 0, 0, 0, 0, time.UTC), NotAfter: o.NotAfter,
 		}
 		if ca {
 			c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
