@@ -1,5 +1,8 @@
 package conformance
 
+// This file is one idea: the checks of the rows MC, one below the other as the
+// obligations have them, so that each is found by its row.
+
 import (
 	"bytes"
 	"encoding/json"

@@ -1,5 +1,8 @@
 package conformance
 
+// This file is one idea: the checks of the rows PR, and what they need to play a
+// directory server that tells of its card ranges, which no other rows do.
+
 import (
 	"bytes"
 	"compress/gzip"

@@ -98,22 +98,26 @@ func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 	var results []Result
 	var workers sync.WaitGroup
 	for _, waits := range []bool{true, false} {
-		todo := make(chan check, 1000)
+		var list []check
 		for _, g := range groups {
 			for _, c := range g.checks {
 				if want(c.id) && c.waits() == waits {
-					todo <- c
+					list = append(list, c)
 				}
 			}
 		}
-		close(todo)
+		queue := make(chan check, len(list))
+		for _, c := range list {
+			queue <- c
+		}
+		close(queue)
 		n := s.Workers
 		if waits {
 			n = waiters
 		}
 		for range n {
 			workers.Go(func() {
-				for c := range todo {
+				for c := range queue {
 					if ctx.Err() != nil {
 						continue
 					}

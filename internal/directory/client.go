@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -47,9 +46,7 @@ type Client struct {
 	log        *slog.Logger
 	hooks      Hooks
 
-	mu         sync.Mutex // guards closed, and background.Add against Wait
-	closed     bool
-	background sync.WaitGroup
+	background background
 }
 
 // New returns a client of the peers, or all that is wrong with them. Run puts
@@ -238,18 +235,8 @@ func (c *Client) Report(scheme string, erro []byte) {
 	if p == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		select {
-		case p.reports <- struct{}{}:
-			c.background.Go(func() {
-				defer func() { <-p.reports }()
-				c.report(p, erro)
-			})
-			return
-		default:
-		}
+	if c.background.start(p.reports, func() { c.report(p, erro) }) {
+		return
 	}
 	if c.hooks.Dropped != nil {
 		c.hooks.Dropped(scheme)
@@ -276,10 +263,7 @@ func (c *Client) report(p *peer, erro []byte) {
 // idle connections. Send must not be called any more; Run has to be ended by
 // its context.
 func (c *Client) Close() error {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.background.Wait()
+	c.background.end()
 	for _, p := range c.order {
 		p.transport.CloseIdleConnections()
 		p.files.CloseIdleConnections()

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"sync"
 	"time"
 )
 
@@ -48,9 +47,7 @@ type V1Client struct {
 	log   *slog.Logger
 	hooks V1Hooks
 
-	mu         sync.Mutex // guards closed, and background.Add against Wait
-	closed     bool
-	background sync.WaitGroup
+	background background
 }
 
 // v1Peer is a V1Peer at work.
@@ -169,20 +166,13 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 	if p == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.closed {
-		select {
-		case p.reports <- struct{}{}:
-			c.background.Go(func() {
-				defer func() { <-p.reports }()
-				start := time.Now()
-				_, err := p.try(context.Background(), p.urls[0], msg, maxV1)
-				c.exchanged(scheme, "Error", start, err)
-			})
-			return
-		default:
-		}
+	started := c.background.start(p.reports, func() {
+		start := time.Now()
+		_, err := p.try(context.Background(), p.urls[0], msg, maxV1)
+		c.exchanged(scheme, "Error", start, err)
+	})
+	if started {
+		return
 	}
 	if c.hooks.Dropped != nil {
 		c.hooks.Dropped(scheme)
@@ -193,10 +183,7 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 // Close waits for the Errors under way, at most the longest Timeout, and closes
 // idle connections. Exchange must not be called any more.
 func (c *V1Client) Close() error {
-	c.mu.Lock()
-	c.closed = true
-	c.mu.Unlock()
-	c.background.Wait()
+	c.background.end()
 	for _, p := range c.peers {
 		p.transport.CloseIdleConnections()
 	}
