@@ -272,6 +272,11 @@ type listener struct {
 	url    string
 }
 
+// unused is how long a connection without its first request is kept: longer
+// than the servers under test keep theirs for reuse (60 s), or one of them
+// would now and then send a message into a connection that is just ending.
+const unused = 90 * time.Second
+
 // listen opens a port, with TLS when conf is given. Requests are known to
 // Close and end with the sandbox.
 func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
@@ -293,7 +298,7 @@ func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
 			h.ServeHTTP(w, r)
 		}),
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
-		ReadHeaderTimeout: 10 * time.Second, // and none for the rest: silence lasts as long as the client bears it
+		ReadHeaderTimeout: unused, // and none for the rest: silence lasts as long as the client bears it
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
