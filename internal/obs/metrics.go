@@ -1,7 +1,10 @@
 package obs
 
 import (
+	"maps"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,6 +21,18 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+
+	mu  sync.Mutex // of who changes met
+	met atomic.Pointer[map[operation]series]
+}
+
+// An operation is what Observe counts apart from others.
+type operation struct{ name, scheme, outcome string }
+
+// series are the metrics of one operation.
+type series struct {
+	count   prometheus.Counter
+	seconds prometheus.Observer
 }
 
 // NewMetrics returns metrics in a registry of their own.
@@ -50,15 +65,34 @@ func NewMetrics() *Metrics {
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
 	}
+	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // Observe counts one operation of the engine.
-func (m *Metrics) Observe(operation, scheme, outcome string, took time.Duration) {
-	m.operations.WithLabelValues(operation, scheme, outcome).Inc()
-	m.seconds.WithLabelValues(operation).Observe(took.Seconds())
+func (m *Metrics) Observe(name, scheme, outcome string, took time.Duration) {
+	op := operation{name, scheme, outcome}
+	s, ok := (*m.met.Load())[op]
+	if !ok {
+		s = m.meet(op)
+	}
+	s.count.Inc()
+	s.seconds.Observe(took.Seconds())
+}
+
+// meet finds the metrics of an operation for the first time; afterwards they are at
+// hand, for every request would look three labels up. There are few: outcomes are
+// codes.
+func (m *Metrics) meet(op operation) series {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := series{m.operations.WithLabelValues(op.name, op.scheme, op.outcome), m.seconds.WithLabelValues(op.name)}
+	met := maps.Clone(*m.met.Load())
+	met[op] = s
+	m.met.Store(&met)
+	return s
 }
 
 // Finding counts one element of a request that does not keep a scheme's rule.
