@@ -68,6 +68,7 @@ type peer struct {
 	inFlight  chan struct{}
 	reports   chan struct{}
 	clock     clock
+	patience  patience
 	silent    bool // the last PReq had no answer; of the goroutine that refreshes alone
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -146,15 +145,15 @@ func again(err error) bool {
 func (p *v1Peer) try(ctx context.Context, url string, msg []byte, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	resp, sent, err := p.attempt(ctx, url, msg, xmlHeader)
+	resp, sent, err := p.deliver(ctx, url, msg, xmlHeader)
 	if err != nil {
 		return nil, p.failure(ctx, err, sent)
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxHeader) // so that the connection can be used again
+		drain(resp.Body)
 		return nil, statusError(p.Scheme, resp.StatusCode)
 	}
+	defer resp.Body.Close()
 	return p.read(ctx, resp.Body, resp.ContentLength, limit)
 }
 
