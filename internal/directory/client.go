@@ -29,6 +29,10 @@ type Hooks struct {
 	Refreshed func(scheme string, ranges int, at time.Time)
 	// Dropped is called when an Erro could not be sent because too many are.
 	Dropped func(scheme string)
+	// Opened is called when requests of a kind begin to be refused because their
+	// directory server cannot be reached, and when they no longer are; and once
+	// at the start.
+	Opened func(scheme, message string, open bool)
 }
 
 // Client talks to all directory servers. Close it when it is no longer used.
@@ -65,6 +69,7 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 			faults = append(faults, fmt.Errorf("directory %s: configured twice", p.Scheme))
 		default:
 			p.clock.log = log.With("scheme", p.Scheme)
+			p.breaker.announce(log, p.Scheme, message.AReq.String(), hooks.Opened)
 			p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 			c.peers[p.Scheme] = p
 			c.order = append(c.order, p)
@@ -81,14 +86,17 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 // its answer, whatever it is. It takes at most the peer's Timeout, and less
 // when ctx ends before. The request leaves at most once. Country is that of the
 // card's issuer, if it is known: the directory server may have an address for
-// it. The error is an *Error.
+// it. When the directory server could not be reached for a while most requests
+// are refused at once. The error is an *Error.
 func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
 		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
 	}
 	start := time.Now()
-	answer, err := p.send(ctx, c.addresses(p, country), areq, requestID(v, transID))
+	answer, err := p.spared(func() ([]byte, error) {
+		return p.send(ctx, c.addresses(p, country), areq, requestID(v, transID))
+	})
 	c.exchanged(p, message.AReq, start, err)
 	return answer, err
 }

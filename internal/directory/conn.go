@@ -25,6 +25,10 @@ type dialer struct {
 	net     net.Dialer
 }
 
+// keepAlive finds out in half a minute that the other side of a connection is
+// gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
 // dial connects and shakes hands. The transport keeps dialing after the request
 // that asked for the connection is gone, so all waiting is bounded here.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -22,7 +22,7 @@ import (
 // never without having been sent. None arrives twice. STALE=long makes it 10,000
 // requests.
 func TestStaleConnections(t *testing.T) {
-	requests := 2000
+	requests := 400
 	if os.Getenv("STALE") == "long" {
 		requests = 10_000
 	}
