@@ -131,6 +131,7 @@ func hooks(m *obs.Metrics) directory.Hooks {
 		},
 		Refreshed: m.Ranges,
 		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
+		Opened:    m.Open,
 	}
 }
 
@@ -139,6 +140,7 @@ func v1Hooks(m *obs.Metrics) directory.V1Hooks {
 	return directory.V1Hooks{
 		Exchanged: func(scheme, message string, _ time.Duration, err error) { m.Request(scheme, message, exchanged(err)) },
 		Dropped:   func(scheme string) { m.Request(scheme, "Error", "dropped") },
+		Opened:    m.Open,
 	}
 }
 

@@ -28,9 +28,10 @@ const (
 	Encoding                 // the answer is compressed in a way that was not asked for, or badly
 	Canceled                 // the caller gave up
 	Unknown                  // no such directory server is configured
+	Open                     // it could not be reached for a while and was not tried: see breaker
 )
 
-var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown"}
+var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open"}
 
 func (k Kind) String() string { return kindNames[k] }
 

@@ -18,6 +18,7 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
 	directory  *prometheus.CounterVec
+	open       *prometheus.GaugeVec
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
@@ -52,6 +53,10 @@ func NewMetrics() *Metrics {
 			Name: "threeds_directory_requests_total",
 			Help: "Requests to directory servers by scheme, message and outcome.",
 		}, []string{"scheme", "message", "outcome"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_directory_open",
+			Help: "1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.",
+		}, []string{"scheme", "message"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_scheme_findings_total",
 			Help: "Elements of requests that do not keep a rule of the scheme's own: require, advise, format or closed.",
@@ -66,7 +71,7 @@ func NewMetrics() *Metrics {
 		}, []string{"scheme"}),
 	}
 	m.met.Store(new(map[operation]series{}))
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -103,6 +108,15 @@ func (m *Metrics) Finding(scheme, element, rule string) {
 // Request counts one request to a directory server.
 func (m *Metrics) Request(scheme, message, outcome string) {
 	m.directory.WithLabelValues(scheme, message, outcome).Inc()
+}
+
+// Open notes whether requests to a directory server are refused at once.
+func (m *Metrics) Open(scheme, message string, open bool) {
+	value := 0.0
+	if open {
+		value = 1
+	}
+	m.open.WithLabelValues(scheme, message).Set(value)
 }
 
 // Ranges notes a scheme's new card ranges.
