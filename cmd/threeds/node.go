@@ -91,6 +91,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	}
 	cards := ranges.NewSchemes(schemes...)
 	metrics := obs.NewMetrics()
+	watchStore(metrics, db)
 	n.client, err = directory.New(cfg.Peers, cards, n.db, cfg.Log, hooks(metrics))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

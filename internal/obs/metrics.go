@@ -125,6 +125,21 @@ func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
 }
 
+// Gauge adds a metric that is asked for when the metrics are read, with one label
+// or, if that has no name, none.
+func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
+	opts := prometheus.GaugeOpts{Name: name, Help: help}
+	if label != "" {
+		opts.ConstLabels = prometheus.Labels{label: value}
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, ask))
+}
+
+// Counter adds one that never falls, likewise.
+func (m *Metrics) Counter(name, help string, ask func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, ask))
+}
+
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})

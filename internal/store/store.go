@@ -54,7 +54,8 @@ type Key struct {
 // survives the end of the process and of the machine, and every later call, in
 // whichever process, sees it. After another error than those described, a write
 // may or may not have happened; it is never half done. When the context ended
-// before the write began, it has not happened and will not.
+// before the write began, it has not happened and will not; that is what
+// context.Canceled says, of all writes but Sweep.
 //
 // A transaction is expired from its Expires on, by the clock of the store. It is
 // then as good as deleted, at once: Get and Update do not find it. Its ID stays

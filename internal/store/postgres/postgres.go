@@ -158,6 +158,9 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
+// Stat says how busy the connections are.
+func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
+
 // enter begins a call; the caller must leave.
 func (db *DB) enter(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
