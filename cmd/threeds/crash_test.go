@@ -375,6 +375,13 @@ func (v *victim) check(led *ledger, some int) {
 		}
 		ask[id] = want
 	}
+	few := 4
+	for _, want := range led.fresh {
+		if few--; few < 0 {
+			break
+		}
+		v.contradict(led, want)
+	}
 	var tally sync.Mutex
 	each(ask, func(id string, want object) {
 		code, got := v.call("/postauth", object{"threeDSServerTransID": id})
@@ -401,7 +408,7 @@ func (v *victim) check(led *ledger, some int) {
 			code, got = v.call("/postauth", object{"threeDSServerTransID": id})
 		}
 		if code == 200 { // the first one stays
-			_, _, _ = led.peer.post("https://"+v.results+"/results", marshal(want.with(object{"eci": "06", "transStatus": "A"})))
+			v.contradict(led, want)
 			code, got = v.call("/postauth", object{"threeDSServerTransID": id})
 		}
 		tally.Lock()
@@ -422,6 +429,15 @@ func (v *victim) check(led *ledger, some int) {
 		led.areqs[areq.text("threeDSServerTransID")]++
 	}
 	led.peer.areqs = nil
+}
+
+// contradict posts another result after the one that a transaction has.
+func (v *victim) contradict(led *ledger, first object) {
+	other := first.with(object{"transStatus": "A", "eci": "06"})
+	_, got, err := led.peer.post("https://"+v.results+"/results", marshal(other))
+	if err == nil && got.text("messageType") == "RRes" {
+		v.t.Errorf("a second result was acknowledged: %v", got)
+	}
 }
 
 // each calls f for all entries, sixteen at a time.
