@@ -48,7 +48,7 @@ func known(err error) bool { return err != nil && isFact(err) }
 // store works on by itself.
 func TestServerCrash(t *testing.T) {
 	server := pgtest.Get(t)
-	db, _ := openNew(t)
+	db := openAt(t, server.Schema(t), Options{Timeout: time.Second}) // for which calls wait for a server
 	ctx := context.Background()
 	const crashes, writers = 3, 8
 	var acked, errs atomic.Int64
