@@ -116,7 +116,7 @@ func formerPrimary(t *testing.T, pair *pgtest.Pair) {
 	eventually(t, "the new primary", func() error { return knowing.Create(ctx, txn(fmt.Sprint("after", time.Now().UnixNano()))) })
 	check(t, former.Thaw())
 	knowing.guide.mu.Lock()
-	knowing.guide.era++ // all connections are opened anew
+	knowing.guide.era++                                        // all connections are opened anew
 	knowing.guide.best, knowing.guide.doubted = host{}, host{} // and the hosts tried in the order of the URL
 	knowing.guide.mu.Unlock()
 	for i := range 20 {

@@ -97,6 +97,15 @@ func (p *Pair) Asynchronous() {
 	p.await("commits that do not wait", `SELECT count(*) = 0 FROM pg_stat_replication WHERE sync_state = 'quorum'`)
 }
 
+// Disconnect has the standby receive nothing any more.
+func (p *Pair) Disconnect() {
+	p.t.Helper()
+	for _, sql := range []string{`ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`} {
+		p.Standby().Exec(p.t, p.Standby().url("public"), sql)
+	}
+	p.await("the standby to leave", `SELECT count(*) = 0 FROM pg_stat_replication`)
+}
+
 func (p *Pair) exec(sql string) {
 	p.t.Helper()
 	p.Primary().Exec(p.t, p.Primary().url("public"), sql)
