@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges microbench update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults cluster bench bench-ranges microbench update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -31,7 +31,7 @@ lint:
 # Tests that count allocations, which the race detector changes, one that is a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
@@ -57,6 +57,13 @@ conformance:
 # about five minutes. A few of them are part of make test.
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
+
+# Three nodes on PostgreSQL with a synchronous standby: 400 kills of nodes, 20
+# failovers of the primary under load, and what nodes have to do together; about
+# fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
+cluster:
+	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v | grep -vE '^ *=== '
+	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v | grep -vE '^ *=== '
 
 # The figures that are promised, beside their targets: about seven minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

@@ -25,12 +25,16 @@ import (
 const (
 	childArgs  = "THREEDS_TEST_SERVE" // a configuration file
 	childEarly = "THREEDS_TEST_EARLY" // set: results are acknowledged before they are committed
+	childClock = "THREEDS_TEST_CLOCK" // how far the clock is ahead
 )
 
 // runChild is the program of a child process; see TestMain.
 func runChild() int {
 	err := serve(context.Background(), os.Getenv(childArgs), os.Stderr, func(cfg *nodeConfig) {
 		cfg.LeaseTime = 200 * time.Millisecond // who is killed is not waited for
+		if ahead, err := time.ParseDuration(os.Getenv(childClock)); err == nil {
+			cfg.Now = func() time.Time { return time.Now().Add(ahead) }
+		}
 		if os.Getenv(childEarly) != "" {
 			cfg.Store = func(s store.Store) store.Store { return early{s} }
 		}
@@ -146,6 +150,20 @@ func freeAddresses(t *testing.T, n int) []string {
 // start runs the process and waits until it is ready.
 func (v *victim) start() {
 	v.t.Helper()
+	v.launch()
+	waitFor(v.t, "readiness", func() bool {
+		res, err := http.Get("http://" + v.ready + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	})
+}
+
+// launch runs the process.
+func (v *victim) launch() {
+	v.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		v.t.Fatal(err)
@@ -161,14 +179,6 @@ func (v *victim) start() {
 	if err := v.cmd.Start(); err != nil {
 		v.t.Fatal(err)
 	}
-	waitFor(v.t, "readiness", func() bool {
-		res, err := http.Get("http://" + v.ready + "/readyz")
-		if err != nil {
-			return false
-		}
-		defer res.Body.Close()
-		return res.StatusCode == http.StatusOK
-	})
 }
 
 func (v *victim) kill() {

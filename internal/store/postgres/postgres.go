@@ -197,3 +197,12 @@ func (db *DB) Ping(ctx context.Context) error {
 		return conn.QueryRow(ctx, sqlVersion).Scan(&version)
 	})
 }
+
+// Now returns the present by the clock that transactions and leases expire by.
+func (db *DB) Now(ctx context.Context) (time.Time, error) {
+	var ms int64
+	err := db.read(ctx, "now", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, db.sql.now).Scan(&ms)
+	})
+	return time.UnixMilli(ms).UTC(), err
+}
