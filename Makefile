@@ -62,8 +62,8 @@ seeded-faults:
 # failovers of the primary under load, and what nodes have to do together; about
 # fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
-	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v | grep -vE '^ *=== '
-	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v | grep -vE '^ *=== '
+	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
+	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
 
 # The figures that are promised, beside their targets: about seven minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

@@ -229,7 +229,6 @@ type load struct {
 	wrong  []string       // what is wrong at any time
 	errors []failure      // what is so but in the gap
 	count  map[string]int // by step and outcome
-	times  map[string]int // posted RReqs by outcome
 	good   []time.Time    // of acknowledgements, in order
 }
 

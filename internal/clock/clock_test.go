@@ -56,7 +56,7 @@ func TestClock(t *testing.T) {
 			s.down.Store(step.down)
 			time.Sleep(every + 3*time.Second)
 			synctest.Wait()
-			if got := c.Now().Sub(time.Now()); got != step.want {
+			if got := time.Until(c.Now()); got != step.want {
 				t.Errorf("%s: %v ahead, want %v", step.name, got, step.want)
 			}
 			s.back.Store(0)
