@@ -44,6 +44,11 @@ func newCluster(t *testing.T, database string, env ...string) *cluster {
 		if i < len(env) {
 			n.env = append(n.env, env[i])
 		}
+		t.Cleanup(func() {
+			if log, err := os.ReadFile(n.log); t.Failed() && err == nil {
+				t.Logf("node %d ends its log with:\n%s", i, log[max(0, len(log)-4000):])
+			}
+		})
 		c.nodes = append(c.nodes, n)
 		n.key = c.nodes[0].key
 	}

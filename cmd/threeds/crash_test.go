@@ -30,6 +30,10 @@ const (
 
 // runChild is the program of a child process; see TestMain.
 func runChild() int {
+	go func() { // its standard input ends with the test, however that ends
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
 	err := serve(context.Background(), os.Getenv(childArgs), os.Stderr, func(cfg *nodeConfig) {
 		cfg.LeaseTime = 200 * time.Millisecond // who is killed is not waited for
 		if ahead, err := time.ParseDuration(os.Getenv(childClock)); err == nil {
@@ -176,6 +180,9 @@ func (v *victim) launch() {
 	v.cmd = exec.Command(self)
 	v.cmd.Env = append(append(os.Environ(), childArgs+"="+v.config), v.env...)
 	v.cmd.Stdout, v.cmd.Stderr = log, log
+	if _, err := v.cmd.StdinPipe(); err != nil {
+		v.t.Fatal(err)
+	}
 	if err := v.cmd.Start(); err != nil {
 		v.t.Fatal(err)
 	}

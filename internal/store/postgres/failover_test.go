@@ -136,3 +136,71 @@ func formerPrimary(t *testing.T, pair *pgtest.Pair) {
 		}
 	}
 }
+
+// TestDeadConnections has a machine fall silent under a pool of connections that is
+// used up. Calls that only read are answered by another way, and no place in the pool
+// waits for the dead.
+func TestDeadConnections(t *testing.T) {
+	server := pgtest.Get(t)
+	direct, url := openNew(t)
+	ctx := context.Background()
+	check(t, direct.Create(ctx, txn("there")))
+	dead, way := newMiddleman(t, server.Address()), newMiddleman(t, server.Address())
+	const conns = 4
+	// The limit of a read is half of the time: it is long here, for a busy machine.
+	db := openAt(t, fmt.Sprintf("%s&pool_max_conns=%d", replaceHost(t, url, dead.Addr().String()+","+way.Addr().String()), conns), Options{Timeout: 4 * time.Second})
+	all := func() {
+		t.Helper()
+		var calls sync.WaitGroup
+		for range 2 * conns {
+			calls.Go(func() {
+				if _, err := db.Get(ctx, "there"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+	all()
+	dead.quiet.Store(true)
+	start := time.Now()
+	all()
+	first := time.Since(start)
+	for range 10 {
+		all()
+	}
+	if got := time.Since(start); got > 12*time.Second {
+		t.Errorf("it took %v to leave a dead machine", got)
+	} else {
+		t.Logf("first answers after %v, then %d in %v", first, 20*conns, got-first)
+	}
+	start = time.Now()
+	if err := db.Create(ctx, txn("new")); err != nil {
+		t.Errorf("Create: %v", err)
+	}
+	if got := time.Since(start); got > 2*time.Second {
+		t.Errorf("Create took %v", got)
+	}
+	dead.quiet.Store(false)
+}
+
+// TestGuide holds the order in which hosts are tried against what is known of them.
+func TestGuide(t *testing.T) {
+	cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode=disable")
+	check(t, err)
+	for _, tt := range []struct{ best, doubted, want string }{
+		{"", "", "abc"}, {"b", "", "bac"}, {"", "a", "bca"}, {"c", "a", "cba"}, {"a", "a", "bca"},
+	} {
+		port := map[string]uint16{"a": 1, "b": 2, "c": 3}
+		g := &guide{best: host{tt.best, port[tt.best]}, doubted: host{tt.doubted, port[tt.doubted]}}
+		c := cfg.ConnConfig.Copy()
+		g.arrange(c)
+		got := c.Host
+		for _, f := range c.Fallbacks {
+			got += f.Host
+		}
+		if got != tt.want || c.Port != port[c.Host] {
+			t.Errorf("best %q, doubted %q: %s, want %s", tt.best, tt.doubted, got, tt.want)
+		}
+	}
+}

@@ -206,6 +206,7 @@ func (s *Server) Halt() error {
 	if _, err := io.WriteString(s.life, "halt\n"); err != nil {
 		return err
 	}
+	_ = s.Thaw() // what is stopped does not end
 	err := errors.Join(s.life.Close(), s.keeper.Wait())
 	s.keeper = nil
 	return err
