@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges microbench linear update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults cluster bench bench-ranges microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -31,7 +31,7 @@ lint:
 # Tests that count allocations, which the race detector changes, one that is a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
@@ -63,6 +63,13 @@ seeded-faults:
 # artifacts/ shows what no order of the calls explains. make test makes some thousand.
 linear:
 	LINEAR_CALLS=100000 $(GO) test ./internal/store/... -count=1 -timeout=30m -run='^TestLinear' -v
+
+# Three nodes on PostgreSQL with a synchronous standby: 400 kills of nodes, 20
+# failovers of the primary under load, and what nodes have to do together; about
+# fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
+cluster:
+	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
+	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
 
 # The figures that are promised, beside their targets: about seven minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

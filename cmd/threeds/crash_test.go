@@ -36,6 +36,7 @@ const (
 	childTied  = "THREEDS_TEST_TIED"  // set: the child ends with its standard input, and so with its test
 	childEarly = "THREEDS_TEST_EARLY" // set: results are acknowledged before they are committed
 	childSync  = "THREEDS_TEST_SYNC"  // how SQLite syncs, in the place of FULL
+	childClock = "THREEDS_TEST_CLOCK" // how far the clock is ahead
 )
 
 // runChild is the program of a child process; see TestMain.
@@ -54,6 +55,9 @@ func runChild() int {
 	}
 	err := serve(context.Background(), os.Getenv(childArgs), os.Stderr, func(cfg *nodeConfig) {
 		cfg.LeaseTime = 200 * time.Millisecond // who is killed is not waited for
+		if ahead, err := time.ParseDuration(os.Getenv(childClock)); err == nil {
+			cfg.Now = func() time.Time { return time.Now().Add(ahead) }
+		}
 		if os.Getenv(childEarly) != "" {
 			cfg.Store = func(s store.Store) store.Store { return early{s} }
 		}
@@ -183,29 +187,9 @@ func (v *victim) start() {
 // tryStart is start that may fail: the process ends before it is ready.
 func (v *victim) tryStart() error {
 	v.t.Helper()
-	self, err := os.Executable()
-	if err != nil {
+	if err := v.launch(); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	v.cmd, v.exited = exec.Command(self), make(chan struct{})
-	v.cmd.Env = append(append(os.Environ(), childArgs+"="+v.config, childTied+"=1"), v.env...)
-	v.cmd.Stdout, v.cmd.Stderr = log, log
-	if _, err := v.cmd.StdinPipe(); err != nil {
-		return err
-	}
-	if err := v.cmd.Start(); err != nil {
-		v.cmd = nil
-		return err
-	}
-	go func() {
-		_ = v.cmd.Wait()
-		close(v.exited)
-	}()
 	ended := false
 	waitFor(v.t, "readiness", func() bool {
 		select {
@@ -231,6 +215,35 @@ func (v *victim) isReady() bool {
 	}
 	defer res.Body.Close()
 	return res.StatusCode == http.StatusOK
+}
+
+// launch runs the process.
+func (v *victim) launch() error {
+	v.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(v.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	v.cmd, v.exited = exec.Command(self), make(chan struct{})
+	v.cmd.Env = append(append(os.Environ(), childArgs+"="+v.config, childTied+"=1"), v.env...)
+	v.cmd.Stdout, v.cmd.Stderr = log, log
+	if _, err := v.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err := v.cmd.Start(); err != nil {
+		v.cmd = nil
+		return err
+	}
+	go func() {
+		_ = v.cmd.Wait()
+		close(v.exited)
+	}()
+	return nil
 }
 
 func (v *victim) kill() {

@@ -20,6 +20,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"sync"
@@ -57,6 +58,7 @@ type Options struct {
 // A DB is a [store.Store] in a database. Close it after use.
 type DB struct {
 	pool    *pgxpool.Pool
+	guide   *guide
 	timeout time.Duration
 	sql     statements
 
@@ -84,7 +86,8 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{timeout: opt.Timeout}
+	db := &DB{timeout: opt.Timeout, guide: &guide{addrs: make(map[string][]string)}}
+	db.guide.attach(cfg)
 	if db.timeout == 0 {
 		db.timeout = callTimeout
 	}
@@ -147,6 +150,9 @@ func configure(text string) (*pgxpool.Config, error) {
 	}
 	cfg.AfterConnect = durable
 	cfg.ConnConfig.OnNotice = keepWarning
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // see acquire
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3}}
+	cfg.ConnConfig.DialFunc = dialer.DialContext
 	return cfg, nil
 }
 
@@ -193,4 +199,13 @@ func (db *DB) Ping(ctx context.Context) error {
 		var version int
 		return conn.QueryRow(ctx, sqlVersion).Scan(&version)
 	})
+}
+
+// Now returns the present by the clock that transactions and leases expire by.
+func (db *DB) Now(ctx context.Context) (time.Time, error) {
+	var ms int64
+	err := db.read(ctx, "now", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, db.sql.now).Scan(&ms)
+	})
+	return time.UnixMilli(ms).UTC(), err
 }
