@@ -145,21 +145,17 @@ func TestLinear(t *testing.T) {
 func TestLinearAsynchronous(t *testing.T) {
 	c := newClock(t)
 	url := c.server.Schema(t)
-	openAt(t, url, c.options()) // makes the tables
-	cfg, err := configure(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := openAt(t, url, c.options())
+	cfg := db.pool.Config()
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
 		return err
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
+	db.pool.Close()
+	var err error
+	if db.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	db := &DB{pool: pool, timeout: callTimeout, sql: statementsAt(c.options().clock)}
-	defer db.Close() //nolint:errcheck // nothing is at stake
 	report := linear.Run(t, linear.Bed{
 		Do:    func(ctx context.Context, _ int, call linear.Call) linear.Answer { return call.On(ctx, db) },
 		Nodes: 1, Now: c.at.UnixMilli(), Pass: c.setClock(newOperator(t, url)),
