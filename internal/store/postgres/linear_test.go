@@ -95,13 +95,13 @@ func TestLinear(t *testing.T) {
 	c := newClock(t)
 	url := c.server.Schema(t)
 	impatient := c.options()
-	impatient.Timeout = 40 * time.Millisecond
+	impatient.Timeout = 100 * time.Millisecond
 	m := newMiddleman(t, c.server.Address())
 	const conns = "&pool_max_conns=6"
 	nodes := []*DB{
 		openAt(t, url+conns, c.options()),
 		openAt(t, url+conns, impatient),
-		openHasty(t, url+conns+"&statement_timeout=40", c.options()),
+		openHasty(t, url+conns+"&statement_timeout=100", c.options()),
 		openAt(t, replaceHost(t, url, m.Addr().String())+conns, c.options()),
 		openAt(t, url+conns+"&default_transaction_isolation=repeatable%20read", c.options()),
 	}
@@ -134,7 +134,7 @@ func TestLinear(t *testing.T) {
 			}},
 			{Name: "tables locked", Every: 2, Do: func() error {
 				table := []string{"txns", "leases", "api_keys"}[rand.IntN(3)]
-				return operator.exec(`BEGIN; LOCK TABLE ` + table + ` IN EXCLUSIVE MODE; SELECT pg_sleep(0.08); COMMIT`)
+				return operator.exec(`BEGIN; LOCK TABLE ` + table + ` IN EXCLUSIVE MODE; SELECT pg_sleep(0.15); COMMIT`)
 			}},
 		},
 	}, linearCalls(t), linear.Artifacts()).Expect(t)
