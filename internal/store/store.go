@@ -98,6 +98,12 @@ type Store interface {
 	// Keys returns all keys, oldest first.
 	Keys(ctx context.Context) ([]Key, error)
 
+	// RehashKey gives the key with the hash old another one; the rest of it stays,
+	// and whoever reads sees one of the two. It returns ErrNotFound if there is
+	// no such key, and else ErrExists if another has the new hash, and changes
+	// nothing then.
+	RehashKey(ctx context.Context, old, hash []byte) error
+
 	// RevokeKey removes the key with the given hash. It returns ErrNotFound if
 	// there is none.
 	RevokeKey(ctx context.Context, hash []byte) error

@@ -95,13 +95,13 @@ func TestLinear(t *testing.T) {
 	c := newClock(t)
 	url := c.server.Schema(t)
 	impatient := c.options()
-	impatient.Timeout = 40 * time.Millisecond
+	impatient.Timeout = 100 * time.Millisecond
 	m := newMiddleman(t, c.server.Address())
 	const conns = "&pool_max_conns=6"
 	nodes := []*DB{
 		openAt(t, url+conns, c.options()),
 		openAt(t, url+conns, impatient),
-		openHasty(t, url+conns+"&statement_timeout=40", c.options()),
+		openHasty(t, url+conns+"&statement_timeout=100", c.options()),
 		openAt(t, replaceHost(t, url, m.Addr().String())+conns, c.options()),
 		openAt(t, url+conns+"&default_transaction_isolation=repeatable%20read", c.options()),
 	}
@@ -134,7 +134,7 @@ func TestLinear(t *testing.T) {
 			}},
 			{Name: "tables locked", Every: 2, Do: func() error {
 				table := []string{"txns", "leases", "api_keys"}[rand.IntN(3)]
-				return operator.exec(`BEGIN; LOCK TABLE ` + table + ` IN EXCLUSIVE MODE; SELECT pg_sleep(0.08); COMMIT`)
+				return operator.exec(`BEGIN; LOCK TABLE ` + table + ` IN EXCLUSIVE MODE; SELECT pg_sleep(0.15); COMMIT`)
 			}},
 		},
 	}, linearCalls(t), linear.Artifacts()).Expect(t)
@@ -145,21 +145,17 @@ func TestLinear(t *testing.T) {
 func TestLinearAsynchronous(t *testing.T) {
 	c := newClock(t)
 	url := c.server.Schema(t)
-	openAt(t, url, c.options()) // makes the tables
-	cfg, err := configure(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := openAt(t, url, c.options())
+	cfg := db.pool.Config()
 	cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := conn.Exec(ctx, `SET synchronous_commit = off`)
 		return err
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), cfg)
-	if err != nil {
+	db.pool.Close()
+	var err error
+	if db.pool, err = pgxpool.NewWithConfig(t.Context(), cfg); err != nil {
 		t.Fatal(err)
 	}
-	db := &DB{pool: pool, timeout: callTimeout, sql: statementsAt(c.options().clock)}
-	defer db.Close() //nolint:errcheck // nothing is at stake
 	report := linear.Run(t, linear.Bed{
 		Do:    func(ctx context.Context, _ int, call linear.Call) linear.Answer { return call.On(ctx, db) },
 		Nodes: 1, Now: c.at.UnixMilli(), Pass: c.setClock(newOperator(t, url)),

@@ -93,6 +93,7 @@ type writer struct {
 	begin, commit, rollback *sql.Stmt
 	create, update          *sql.Stmt
 	sweep, putKey, revoke   *sql.Stmt
+	rehash                  *sql.Stmt
 
 	savepoint, undo, release             *sql.Stmt
 	acquire, giveBack, fence, putState   *sql.Stmt
@@ -111,6 +112,7 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.update, sqlUpdate},
 		{&w.sweep, sqlSweep},
 		{&w.putKey, sqlPutKey},
+		{&w.rehash, sqlRehash},
 		{&w.revoke, sqlRevoke},
 		{&w.savepoint, "SAVEPOINT several"},
 		{&w.undo, "ROLLBACK TO several"},
