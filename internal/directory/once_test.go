@@ -256,3 +256,17 @@ func TestDialReachesOnlyThePeer(t *testing.T) {
 		t.Errorf("dial of another address: %v", err)
 	}
 }
+
+// TestLoggedCause: what a peer said is not logged, where an answer may be in it.
+func TestLoggedCause(t *testing.T) {
+	ca := newAuthority(t)
+	address := serveRaw(t, ca.server(), func(conn net.Conn) {
+		readRequest(bufio.NewReader(conn))
+		io.WriteString(conn, `{"authenticationValue":"AAABB"}`+"\r\n\r\n")
+	})
+	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
+	_, err := send(t, c, "visa")
+	if err == nil || err.Kind != Broken || strings.Contains(err.LogValue().String(), "AAABB") || !strings.Contains(err.LogValue().String(), "malformed") {
+		t.Errorf("%v, logged as %v", err, err.LogValue())
+	}
+}
