@@ -291,6 +291,7 @@ type ledger struct {
 
 	answers              map[string]int // by what was asked, and the kind or the error code
 	begun                atomic.Int64   // answers to /auth
+	dark                 atomic.Bool    // what arrives does not count
 	acked, lost, changed int
 	complaints           []string
 	acknowledged         func(n int) // called after each, unlocked; may be nil
@@ -320,6 +321,9 @@ func (v *victim) begin(led *ledger) (result object, ok bool) {
 	req := browser("2.2.0", testPAN, id, "U")
 	_, begun := v.call("/auth", req)
 	led.note("auth", begun)
+	if led.dark.Load() {
+		return nil, false
+	}
 	if begun != nil {
 		led.begun.Add(1)
 	}
@@ -344,6 +348,10 @@ func (v *victim) result(led *ledger, want object) bool {
 		return false
 	}
 	led.mu.Lock()
+	if led.dark.Load() {
+		led.mu.Unlock()
+		return false
+	}
 	delete(led.unsure, id)
 	led.fresh[id] = want
 	led.acked++
@@ -436,12 +444,31 @@ func (v *victim) check(led *ledger, some int) {
 	clear(led.unsure)
 	each(led.again, func(_ string, req object) { v.call("/auth", req) })
 	clear(led.again)
+	led.count()
+}
+
+// count takes over the AReqs that the directory server has got.
+func (led *ledger) count() {
 	led.peer.mu.Lock()
 	defer led.peer.mu.Unlock()
 	for _, areq := range led.peer.areqs {
 		led.areqs[areq.text("threeDSServerTransID")]++
 	}
 	led.peer.areqs = nil
+}
+
+// darken is for the moment in which the power goes: what arrives from now on would
+// never have been sent, and does not count. The kernel does tell some syncs that are
+// under way in that moment that all is well. light ends it.
+func (led *ledger) darken() (light func()) {
+	led.dark.Store(true)
+	led.count()
+	return func() {
+		led.peer.mu.Lock()
+		led.peer.areqs = nil
+		led.peer.mu.Unlock()
+		led.dark.Store(false)
+	}
 }
 
 // contradict posts another result after the one that a transaction has.
@@ -563,7 +590,9 @@ func killLoop(t *testing.T, plan killPlan) *ledger {
 	v.start()
 	for i := range plan.kills {
 		v.underLoad(led, func() {
-			time.Sleep(time.Duration(random.Int64N(int64(50 * time.Millisecond))))
+			some := led.answered("RReq RRes") + random.IntN(16)
+			waitFor(t, "results", func() bool { return led.answered("RReq RRes") >= some })
+			time.Sleep(time.Duration(random.Int64N(int64(10 * time.Millisecond))))
 			if plan.database == nil || i%plan.share != 0 {
 				v.kill()
 			} else if err := plan.database.Halt(); err != nil {
@@ -611,7 +640,7 @@ func TestCrashKill(t *testing.T) {
 func onPostgres(t *testing.T, url string) string {
 	t.Helper()
 	// The fewer connections, the faster a start.
-	return fmt.Sprintf("store: {url: %q}\nkeys: %s", url+"&pool_max_conns=6", filepath.Join(t.TempDir(), "keys.json"))
+	return fmt.Sprintf("store: {url: %q}\nkeys: %s", url+"&pool_max_conns=4", filepath.Join(t.TempDir(), "keys.json"))
 }
 
 // TestCrashKillControl has what TestCrashKill must notice: a server that commits

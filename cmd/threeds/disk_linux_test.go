@@ -178,8 +178,10 @@ func oneDisk(t *testing.T, ca *authority, led *ledger, random *rand.Rand, plan l
 	for range plan.losses {
 		cut := make(chan error, 1)
 		at := led.acked + plan.acks/2 + random.IntN(plan.acks/2)
+		light := func() {}
 		led.acknowledged = func(n int) {
 			if n == at {
+				light = led.darken()
 				cut <- d.cut()
 			}
 		}
@@ -194,6 +196,7 @@ func oneDisk(t *testing.T, ca *authority, led *ledger, random *rand.Rand, plan l
 			}
 			v.kill()
 		})
+		light()
 		led.acknowledged = nil
 		d.restart()
 		if err := v.tryStart(); err != nil {

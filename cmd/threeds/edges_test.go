@@ -426,7 +426,7 @@ func TestEdgeBreaker(t *testing.T) {
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca), p)
 	open := func() bool {
-		text := s.metrics()
+		text := s.exposed()
 		if !strings.Contains(text, `threeds_directory_open{message="AReq",scheme="visa"} `) {
 			t.Fatal("the metric is not there")
 		}
@@ -462,7 +462,7 @@ func TestEdgeBreaker(t *testing.T) {
 		t.Errorf("open after %v", took)
 	}
 	const refused = `threeds_directory_requests_total{message="AReq",outcome="open",scheme="visa"}`
-	if try(); !strings.Contains(s.metrics(), refused) {
+	if try(); !strings.Contains(s.exposed(), refused) {
 		t.Error("no request was refused at once")
 	}
 	h.Play(directorytest.Fault{})
@@ -480,8 +480,8 @@ func TestEdgeBreaker(t *testing.T) {
 	}
 }
 
-// metrics is what the console says of them.
-func (s *site) metrics() string {
+// exposed is what the console says of metrics.
+func (s *site) exposed() string {
 	s.t.Helper()
 	res, err := http.Get(s.console + "/metrics")
 	if err != nil {
