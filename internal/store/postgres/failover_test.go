@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -124,7 +125,16 @@ func formerPrimary(t *testing.T, pair *pgtest.Pair) {
 			t.Fatalf("Create beside a former primary: %v", err)
 		}
 	}
-	ignorant := openAt(t, pair.URL(), Options{Timeout: 2 * time.Second})
+	// It finds the first host, and would never be told otherwise while it only reads.
+	ignorant := openAt(t, pair.URL(), Options{Timeout: 2 * time.Second, scout: time.Hour})
+	reading := openAt(t, pair.URL(), Options{scout: 50 * time.Millisecond})
+	if _, err := ignorant.Get(ctx, "later0"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get at the former primary: %v; the test shows nothing", err)
+	}
+	eventually(t, "the scout", func() error {
+		_, err := reading.Get(ctx, "later0")
+		return err
+	})
 	err := ignorant.Create(ctx, txn("there"))
 	if _, found := knowing.Get(ctx, "there"); err == nil && found != nil {
 		t.Error("a former primary without its standby acknowledged a write")
