@@ -1,6 +1,6 @@
 // Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in
 // temporary folders, on loopback ports. A test binary has at most one that its tests
-// share; a [Pair] belongs to one test.
+// share; a [Group] belongs to one test.
 package pgtest
 
 import (
