@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -97,11 +98,13 @@ func (n *victim) ask(path string, body object) (int, []byte) {
 	req.Header.Set("APIKey", n.key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
+		n.t.Log(err)
 		return 0, nil
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil {
+		n.t.Log(err)
 		return 0, nil
 	}
 	return res.StatusCode, data
@@ -377,11 +380,17 @@ func (l *load) acknowledged(more int) {
 	l.mu.Lock()
 	want := len(l.acked) + more
 	l.mu.Unlock()
-	waitFor(l.t, "acknowledged results", func() bool {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.acked) >= want
-	})
+		got, count, wrong := len(l.acked), maps.Clone(l.count), l.wrong
+		l.mu.Unlock()
+		switch {
+		case got >= want:
+			return
+		case time.Now().After(deadline):
+			l.t.Fatalf("%d results acknowledged, want %d; %v %v", got, want, count, wrong)
+		}
+	}
 }
 
 // lost reads every acknowledged result once more and returns how many are not there
