@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
@@ -61,8 +63,27 @@ func TestClusterKeys(t *testing.T) {
 
 // TestClusterClocks has nodes whose clocks are 5 s behind, right, and 5 s ahead.
 func TestClusterClocks(t *testing.T) {
-	c := newCluster(t, pgtest.Get(t).Schema(t), childClock+"=-5s", "", childClock+"=5s")
+	database := pgtest.Get(t).Schema(t)
+	c := newCluster(t, database, childClock+"=-5s", "", childClock+"=5s")
 	c.everyWay()
+	conn, err := pgx.Connect(t.Context(), database)
+	must(t, err)
+	defer conn.Close(t.Context()) //nolint:errcheck // only read
+	for i, n := range c.nodes {
+		f, _, _ := c.preauth(n)
+		f.auth(n)
+		begin := time.Now()
+		if ok, answer := f.result(n); !ok {
+			t.Fatalf("RReq: %v", answer)
+		}
+		var ms int64
+		must(t, conn.QueryRow(t.Context(),
+			`SELECT expires - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM txns WHERE id = $1`, f.id).Scan(&ms))
+		left, took := time.Duration(ms)*time.Millisecond, time.Since(begin)
+		if left > 301*time.Second || left < 299*time.Second-took {
+			t.Errorf("a result of node %d is there for %v more, after %v; want 300 s in all", i, left, took)
+		}
+	}
 	// A claim of a node that is ahead is not over for one that is behind, and the
 	// other way round.
 	f, _, _ := c.preauth(c.nodes[2])

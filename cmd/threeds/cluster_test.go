@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -97,11 +98,13 @@ func (n *victim) ask(path string, body object) (int, []byte) {
 	req.Header.Set("APIKey", n.key)
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
+		n.t.Log(err)
 		return 0, nil
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if err != nil {
+		n.t.Log(err)
 		return 0, nil
 	}
 	return res.StatusCode, data
@@ -187,7 +190,7 @@ func TestClusterNodeDies(t *testing.T) {
 	if long() {
 		rounds = 200
 	}
-	c := newCluster(t, pgtest.NewPair(t).URL())
+	c := newCluster(t, pgtest.NewGroup(t, 2).URL())
 	for round := range rounds {
 		one, two, three := c.nodes[round%3], c.nodes[(round+1)%3], c.nodes[(round+2)%3]
 		var begun []*flow
@@ -377,11 +380,17 @@ func (l *load) acknowledged(more int) {
 	l.mu.Lock()
 	want := len(l.acked) + more
 	l.mu.Unlock()
-	waitFor(l.t, "acknowledged results", func() bool {
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		l.mu.Lock()
-		defer l.mu.Unlock()
-		return len(l.acked) >= want
-	})
+		got, count, wrong := len(l.acked), maps.Clone(l.count), l.wrong
+		l.mu.Unlock()
+		switch {
+		case got >= want:
+			return
+		case time.Now().After(deadline):
+			l.t.Fatalf("%d results acknowledged, want %d; %v %v", got, want, count, wrong)
+		}
+	}
 }
 
 // lost reads every acknowledged result once more and returns how many are not there
@@ -398,41 +407,42 @@ func (l *load) lost() (lost, changed int) {
 	return lost, changed
 }
 
-// TestClusterFailover takes the primary away, as a crash or as a machine does that
-// hangs, and promotes the standby, under load.
+// TestClusterFailover takes the primary of three away, as a crash or as a machine does
+// that hangs, and promotes a standby, under load.
 func TestClusterFailover(t *testing.T) {
 	failovers, hang := 2, time.Second
 	if long() {
 		failovers, hang = 20, 6*time.Second
 	}
-	pair := pgtest.NewPair(t)
-	c := newCluster(t, pair.URL())
+	group := pgtest.NewGroup(t, 3)
+	c := newCluster(t, group.URL())
 	results, longest := 0, time.Duration(0)
 	for i := range failovers {
 		l := c.load()
 		l.acknowledged(25)
-		former, how, begin := pair.Primary(), "crash", time.Now()
+		former, how, begin := group.Primary(), "crash", time.Now()
+		var over time.Time // when the new primary takes writes, and another standby confirms them
 		if i%2 == 1 {
 			how = "hang"
 			must(t, former.Freeze())
-			pair.Promote()
+			group.Promote()
+			over = time.Now()
 			time.Sleep(hang)
 			must(t, former.Halt())
 		} else {
 			must(t, former.Halt())
-			pair.Promote()
+			group.Promote()
+			over = time.Now()
 		}
-		promoted := time.Now()
-		pair.Rebuild()
-		again := time.Now()
+		group.Rebuild()
 		l.acknowledged(50)
 		l.end()
 		lost, changed := l.lost()
-		gap := l.gap(begin, again)
+		gap := l.gap(begin, over)
 		longest = max(longest, gap)
 		results += len(l.acked)
-		t.Logf("%d %s: promoted after %v, a standby again after %v, gap %v; acknowledged=%d lost=%d changed=%d; %v", i+1, how,
-			between(begin, promoted), between(begin, again), gap.Round(time.Millisecond), len(l.acked), lost, changed, l.count)
+		t.Logf("%d %s: promoted after %v, gap %v; acknowledged=%d lost=%d changed=%d; %v", i+1, how,
+			between(begin, over), gap.Round(time.Millisecond), len(l.acked), lost, changed, l.count)
 		if lost+changed > 0 {
 			t.Errorf("%d lost, %d changed", lost, changed)
 		}
@@ -444,7 +454,7 @@ func TestClusterFailover(t *testing.T) {
 	if n := c.twice(); n > 0 {
 		t.Errorf("%d second AReqs", n)
 	}
-	t.Run("control", func(t *testing.T) { asynchronous(t, c, pair) })
+	t.Run("control", func(t *testing.T) { asynchronous(t, c, group) })
 }
 
 func must(t *testing.T, err error) {
@@ -476,13 +486,13 @@ func (l *load) gap(begin, end time.Time) (gap time.Duration) {
 
 // asynchronous is the control: without a standby that confirms, a primary takes what
 // it has acknowledged along with it. If nothing is lost then, the test shows nothing.
-func asynchronous(t *testing.T, c *cluster, pair *pgtest.Pair) {
-	pair.Asynchronous()
-	pair.Disconnect()
+func asynchronous(t *testing.T, c *cluster, group *pgtest.Group) {
+	group.Asynchronous()
+	group.Disconnect()
 	l := c.load()
 	l.acknowledged(25)
-	must(t, pair.Primary().Halt())
-	pair.Promote()
+	must(t, group.Primary().Halt())
+	group.Promote()
 	l.stop.Store(true)
 	l.gen.Wait()
 	waitFor(t, "the new primary", func() bool {

@@ -160,15 +160,19 @@ func freeAddress(t *testing.T) string {
 	return freeAddresses(t, 1)[0]
 }
 
-// freeAddresses are different from each other: a port that was let go is given
-// out again at once.
+// freeAddresses are different from each other, for a port that was let go is given
+// out again at once. They are below those that a system gives to connections: one of
+// them could be taken while the process that listens on it is started anew.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var free []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for tries := 0; len(free) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
 		if err != nil {
-			t.Fatal(err)
+			if tries > 1000 {
+				t.Fatal(err)
+			}
+			continue
 		}
 		defer l.Close()
 		free = append(free, l.Addr().String())

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -16,15 +17,15 @@ import (
 // a machine does that hangs: what was acknowledged is at its successor, and the store
 // finds that by itself.
 func TestFailover(t *testing.T) {
-	pair := pgtest.NewPair(t)
+	group := pgtest.NewGroup(t, 2)
 	for _, how := range []string{"crash", "hang"} {
-		t.Run(how, func(t *testing.T) { failover(t, pair, how == "hang") })
+		t.Run(how, func(t *testing.T) { failover(t, group, how == "hang") })
 	}
-	t.Run("the former primary comes back", func(t *testing.T) { formerPrimary(t, pair) })
+	t.Run("the former primary comes back", func(t *testing.T) { formerPrimary(t, group) })
 }
 
-func failover(t *testing.T, pair *pgtest.Pair, hang bool) {
-	db := openAt(t, pair.URL(), Options{})
+func failover(t *testing.T, group *pgtest.Group, hang bool) {
+	db := openAt(t, group.URL(), Options{})
 	ctx := context.Background()
 	var mu sync.Mutex
 	acked := make(map[string]bool)
@@ -72,17 +73,17 @@ func failover(t *testing.T, pair *pgtest.Pair, hang bool) {
 		})
 	}
 	written(100)
-	former := pair.Primary()
+	former := group.Primary()
 	if hang {
 		check(t, former.Freeze())
 	} else {
 		check(t, former.Halt())
 	}
-	pair.Promote()
+	group.Promote()
 	if hang {
 		check(t, former.Halt())
 	}
-	pair.Rebuild()
+	group.Rebuild()
 	written(100)
 	stop.Store(true)
 	writers.Wait()
@@ -105,14 +106,14 @@ func check(t *testing.T, err error) {
 // formerPrimary has a primary come back that was replaced, as writable as ever.
 // Who knows of the new one leaves it alone, be it the first host of the URL. Who does
 // not know may find it, but is not told that anything was done: its standby is gone.
-func formerPrimary(t *testing.T, pair *pgtest.Pair) {
-	former := pair.Primary()
-	knowing := openAt(t, pair.URL(), Options{Timeout: 2 * time.Second})
+func formerPrimary(t *testing.T, group *pgtest.Group) {
+	former := group.Primary()
+	knowing := openAt(t, group.URL(), Options{Timeout: 2 * time.Second})
 	ctx := context.Background()
 	check(t, knowing.Create(ctx, txn("before")))
 	check(t, former.Freeze())
-	pair.Promote()
-	pair.Asynchronous() // the new primary, which has no standby here
+	group.Promote()
+	group.Asynchronous() // the new primary, which has no standby here
 	eventually(t, "the new primary", func() error { return knowing.Create(ctx, txn(fmt.Sprint("after", time.Now().UnixNano()))) })
 	check(t, former.Thaw())
 	knowing.guide.mu.Lock()
@@ -124,7 +125,16 @@ func formerPrimary(t *testing.T, pair *pgtest.Pair) {
 			t.Fatalf("Create beside a former primary: %v", err)
 		}
 	}
-	ignorant := openAt(t, pair.URL(), Options{Timeout: 2 * time.Second})
+	// It finds the first host, and would never be told otherwise while it only reads.
+	ignorant := openAt(t, group.URL(), Options{Timeout: 2 * time.Second, scout: time.Hour})
+	reading := openAt(t, group.URL(), Options{scout: 50 * time.Millisecond})
+	if _, err := ignorant.Get(ctx, "later0"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get at the former primary: %v; the test shows nothing", err)
+	}
+	eventually(t, "the scout", func() error {
+		_, err := reading.Get(ctx, "later0")
+		return err
+	})
 	err := ignorant.Create(ctx, txn("there"))
 	if _, found := knowing.Get(ctx, "there"); err == nil && found != nil {
 		t.Error("a former primary without its standby acknowledged a write")

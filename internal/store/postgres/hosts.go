@@ -125,11 +125,54 @@ func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
 		g.era++
 	}
 	conn.CustomData()[era], conn.CustomData()[timeline] = g.era, line
+	if ctx.Value(scouting{}) != nil {
+		return nil
+	}
 	g.best, g.lost = g.hostOf(conn), time.Time{}
 	if g.doubted == g.best {
 		g.doubted = host{}
 	}
 	return nil
+}
+
+// scouting marks the context of connections that are opened only to look.
+type scouting struct{}
+
+// scout looks now and then whether one of the other hosts has become the primary, of
+// a newer timeline, until ctx ends. A node that only reads from a former primary would
+// not learn of it from its own failures.
+func (g *guide) scout(ctx context.Context, c *pgx.ConnConfig, every time.Duration) {
+	hosts := map[host]*pgconn.FallbackConfig{{c.Host, c.Port}: {Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}
+	for _, f := range c.Fallbacks {
+		if h := (host{f.Host, f.Port}); hosts[h] == nil { // the first form of several is the safest
+			hosts[h] = f
+		}
+	}
+	if len(hosts) == 1 {
+		return
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		g.mu.Lock()
+		best := g.best
+		g.mu.Unlock()
+		for h, f := range hosts {
+			if h == best {
+				continue
+			}
+			one := c.Copy()
+			one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
+			if conn, err := pgx.ConnectConfig(context.WithValue(ctx, scouting{}, true), one); err == nil {
+				_ = conn.Close(ctx)
+			}
+		}
+	}
 }
 
 // hostOf returns the host that a connection leads to. g.mu is held.

@@ -17,6 +17,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,6 +39,7 @@ const (
 	maxConns       = 24 // per process: a few nodes fit into the 100 of a server's own default
 	connectTimeout = 3 * time.Second
 	callTimeout    = 5 * time.Second
+	scoutEvery     = 5 * time.Second
 )
 
 // serverClock is the present in milliseconds since 1970, in SQL.
@@ -52,13 +54,16 @@ type Options struct {
 	// may take ten times that.
 	Timeout time.Duration
 
-	clock string // in the place of serverClock
+	clock string        // in the place of serverClock
+	scout time.Duration // in the place of scoutEvery
 }
 
 // A DB is a [store.Store] in a database. Close it after use.
 type DB struct {
 	pool    *pgxpool.Pool
 	guide   *guide
+	scouts  sync.WaitGroup
+	recall  context.CancelFunc // of the scouts
 	timeout time.Duration
 	sql     statements
 
@@ -108,6 +113,9 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 		db.pool.Close()
 		return nil, err
 	}
+	var scouts context.Context
+	scouts, db.recall = context.WithCancel(context.WithoutCancel(ctx))
+	db.scouts.Go(func() { db.guide.scout(scouts, cfg.ConnConfig.Copy(), cmp.Or(opt.scout, scoutEvery)) })
 	return db, nil
 }
 
@@ -188,6 +196,8 @@ func (db *DB) Close() error {
 	defer db.open.Unlock()
 	if !db.closed {
 		db.closed = true
+		db.recall()
+		db.scouts.Wait()
 		db.pool.Close()
 	}
 	return nil

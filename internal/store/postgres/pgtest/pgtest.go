@@ -1,6 +1,6 @@
 // Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in
 // temporary folders, on loopback ports. A test binary has at most one that its tests
-// share; a [Pair] belongs to one test.
+// share; a [Group] belongs to one test.
 package pgtest
 
 import (
@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -138,12 +139,16 @@ func place() (s *Server, err error) {
 	return s, nil
 }
 
-func freePort() (int, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, err
+// freePort is below the ports that a system gives to connections: one of them could
+// be taken while the server is started anew.
+func freePort() (port int, err error) {
+	for range 1000 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
+			return l.Addr().(*net.TCPAddr).Port, l.Close()
+		}
 	}
-	return l.Addr().(*net.TCPAddr).Port, l.Close()
+	return 0, err
 }
 
 // command runs one of PostgreSQL's programs as the server's user.
