@@ -77,11 +77,22 @@ func Stop() {
 	mu.Lock()
 	defer mu.Unlock()
 	if server != nil {
-		_ = server.life.Close()
-		_ = server.keeper.Wait()
+		server.Close()
 		server = nil
 	}
 }
+
+// Run starts a server for a program that is no test, which has to close it.
+func Run() (*Server, error) { return start() }
+
+// Close ends the server and removes what it kept.
+func (s *Server) Close() {
+	_ = s.life.Close()
+	_ = s.keeper.Wait()
+}
+
+// URL is that of a database with nothing in it, until somebody uses it.
+func (s *Server) URL() string { return s.url("public") }
 
 // start makes a database cluster and runs it.
 func start() (_ *Server, err error) {
