@@ -50,6 +50,7 @@ func TestBalance(t *testing.T) {
 // TestBalanceMeanwhile looks in the middle, when there are requests at every place.
 func TestBalanceMeanwhile(t *testing.T) {
 	p := tiny()
+	p.Preauth = 50_000 // so that some are at work whenever a node ends
 	f := newFleet(1, &p, true)
 	f.load(4 * time.Second)
 	f.run(time.Second)
@@ -64,6 +65,12 @@ func TestBalanceMeanwhile(t *testing.T) {
 	}
 	if n := f.balance(); n != 0 {
 		t.Errorf("%d requests are not accounted for", n)
+	}
+	f.drain()
+	for i, n := range f.nodes {
+		if n.inFlight.n != 0 {
+			t.Errorf("node %d: %d in flight in the end", i, n.inFlight.n)
+		}
 	}
 	f.arrived[0][auth]++
 	if f.balance() != 1 {
@@ -296,5 +303,45 @@ func TestParams(t *testing.T) {
 	}
 	if err := p.read(strings.NewReader("rate 1\nrate\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("read of a bad second line: %v", err)
+	}
+}
+
+// TestOrder: what is planned for one time happens in the order of the planning.
+func TestOrder(t *testing.T) {
+	s := newSim(1)
+	var got []int
+	for i := range 100 {
+		s.after(time.Duration(i%3), func() { got = append(got, i) })
+	}
+	s.run(time.Second)
+	for i := range got[1:] {
+		a, b := got[i], got[i+1]
+		if a%3 > b%3 || a%3 == b%3 && a > b {
+			t.Fatalf("%d before %d in %v", a, b, got)
+		}
+	}
+}
+
+// TestConnections: a connection that becomes free goes to whoever waits, before his
+// own is made, and that is then there for the next.
+func TestConnections(t *testing.T) {
+	p := tiny()
+	p.DSSigma, p.DSMedian, p.DSTrip, p.MaxDials = 0, 100, 300, 1
+	f := newFleet(1, &p, false)
+	peer := f.nodes[0].peers[0]
+	var ends []time.Duration
+	send := func() { peer.send(func(outcome) { ends = append(ends, f.now.Truncate(50*time.Millisecond)) }) }
+	send()                                                    // connected at 600 ms, answered at 700
+	f.after(time.Millisecond, send)                           // gets that connection
+	f.after(1500*time.Millisecond, func() { send(); send() }) // there are two by now
+	f.run(3 * time.Second)
+	want := []time.Duration{700, 800, 1600, 1600}
+	for i := range want {
+		if len(ends) != len(want) || ends[i] != want[i]*time.Millisecond {
+			t.Fatalf("answers at %v, want %v ms", ends, want)
+		}
+	}
+	if peer.conns.n != 2 || peer.idle != 2 || peer.inFlight.n != 0 {
+		t.Errorf("%d connections, %d idle, %d in flight", peer.conns.n, peer.idle, peer.inFlight.n)
 	}
 }
