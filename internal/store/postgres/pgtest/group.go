@@ -33,7 +33,7 @@ func NewGroup(t testing.TB, members int) *Group {
 	for range members {
 		s, err := place()
 		need(t, err)
-		t.Cleanup(s.remove)
+		t.Cleanup(s.Close)
 		g.servers = append(g.servers, s)
 	}
 	first := g.servers[0]

@@ -86,19 +86,25 @@ func Stop() {
 	mu.Lock()
 	defer mu.Unlock()
 	if server != nil {
-		server.remove()
+		server.Close()
 		server = nil
 	}
 }
 
-// remove ends a server and leaves nothing.
-func (s *Server) remove() {
+// Run starts a server for a program that is no test, which has to close it.
+func Run() (*Server, error) { return start() }
+
+// Close ends the server and removes what it kept.
+func (s *Server) Close() {
 	if s.keeper != nil {
 		_ = s.life.Close()
 		_ = s.keeper.Wait()
 	}
 	_ = os.RemoveAll(s.dir)
 }
+
+// URL is that of a database with nothing in it, until somebody uses it.
+func (s *Server) URL() string { return s.url("public") }
 
 // start makes a database cluster and runs it.
 func start() (*Server, error) {
@@ -111,7 +117,7 @@ func start() (*Server, error) {
 		err = s.Start()
 	}
 	if err != nil {
-		s.remove()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
@@ -133,7 +139,7 @@ func place() (s *Server, err error) {
 		s.port, err = freePort()
 	}
 	if err != nil {
-		s.remove()
+		s.Close()
 		return nil, err
 	}
 	return s, nil
