@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges microbench update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults restarts reloads bench bench-ranges microbench update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -31,7 +31,7 @@ lint:
 # Tests that count allocations, which the race detector changes, one that is a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestRestarts$$
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
@@ -57,6 +57,14 @@ conformance:
 # about five minutes. A few of them are part of make test.
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
+
+# 200 restarts, and 1,000 reloads, under load, and not a failed request: about 25
+# minutes. A few of them are part of make test.
+restarts:
+	RESTARTS=200 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestRestarts$$' -v
+
+reloads:
+	RELOADS=1000 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestReload$$' -v
 
 # The figures that are promised, beside their targets: about seven minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

@@ -12,7 +12,8 @@
 // alive. API keys are made for years: one that was hashed under a secret that has
 // left the file is unknown from then on, so keep previous until those are renewed.
 //
-// The package does not watch the file and does not rotate by itself. Certificates
+// The package does not watch the file and does not rotate by itself: whoever does
+// asks whether the next ring opens what the former one made. Certificates
 // and their private keys are not its business.
 package keyring
 
@@ -20,9 +21,11 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/openthreeds/threeds/internal/transid"
 )
@@ -79,6 +82,14 @@ func newRing(secrets [][]byte) (*Ring, error) {
 	}
 	r.ids = transid.NewKeys(forIDs[0], forIDs[1:]...)
 	return r, nil
+}
+
+// Opens reports whether what former makes is good for r too: ids, hashes and
+// sealed data.
+func (r *Ring) Opens(former *Ring) bool {
+	return slices.ContainsFunc(r.keys, func(d derived) bool {
+		return subtle.ConstantTimeCompare(d.hash[:], former.keys[0].hash[:]) == 1
+	})
 }
 
 // ID returns the keys of transaction ids.

@@ -21,6 +21,9 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+	reloads    *prometheus.CounterVec
+	reloaded   prometheus.Gauge
+	reloadedAt prometheus.Gauge
 
 	mu  sync.Mutex // of who changes met
 	met atomic.Pointer[map[operation]series]
@@ -64,9 +67,25 @@ func NewMetrics() *Metrics {
 			Name: "threeds_card_ranges_loaded_timestamp_seconds",
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_config_reloads_total",
+			Help: "Changed configurations by result: applied, or refused while the former one stays.",
+		}, []string{"result"}),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "threeds_config_last_reload_successful",
+			Help: "Whether the configuration on disk is in use: 0 when it was refused.",
+		}),
+		reloadedAt: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "threeds_config_last_reload_success_timestamp_seconds",
+			Help: "When the configuration in use was taken up.",
+		}),
 	}
+	m.reloads.WithLabelValues("applied")
+	m.reloads.WithLabelValues("refused")
+	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
+		m.reloads, m.reloaded, m.reloadedAt,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -109,6 +128,29 @@ func (m *Metrics) Request(scheme, message, outcome string) {
 func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.ranges.WithLabelValues(scheme).Set(float64(count))
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
+}
+
+// Forget takes a scheme's card ranges out: its directory is configured no more.
+func (m *Metrics) Forget(scheme string) {
+	m.ranges.DeleteLabelValues(scheme)
+	m.loaded.DeleteLabelValues(scheme)
+}
+
+// Configured notes that a configuration is in use since at.
+func (m *Metrics) Configured(at time.Time) {
+	m.reloaded.Set(1)
+	m.reloadedAt.Set(float64(at.UnixMilli()) / 1000)
+}
+
+// Reloaded counts a changed configuration, applied or refused.
+func (m *Metrics) Reloaded(applied bool) {
+	if !applied {
+		m.reloads.WithLabelValues("refused").Inc()
+		m.reloaded.Set(0)
+		return
+	}
+	m.reloads.WithLabelValues("applied").Inc()
+	m.Configured(time.Now())
 }
 
 // Handler serves the metrics.
