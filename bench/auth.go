@@ -10,11 +10,16 @@ import (
 // addedTime measures what /auth adds to the time that the directory server takes
 // itself, at a steady rate.
 func addedTime(ctx context.Context, b *bench) (rows []row, err error) {
-	w, err := newWorld(ctx, b)
+	w, err := newWorld(ctx, b, "")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
+	return w.added(ctx, b, "/auth", 2*time.Millisecond, 10*time.Millisecond)
+}
+
+// added is addedTime in a world that is there, against targets.
+func (w *world) added(ctx context.Context, b *bench, name string, most50, most99 time.Duration) ([]row, error) {
 	warm := Authentications{Count: b.plan.warm, Rate: b.plan.authRate, Every: 10, Dir: w.dir}
 	if err := w.ask(ctx, "Load.Authenticate", warm, new(Authenticated)); err != nil {
 		return nil, err
@@ -24,13 +29,13 @@ func addedTime(ctx context.Context, b *bench) (rows []row, err error) {
 	if err := w.ask(ctx, "Load.Authenticate", all, &got); err != nil {
 		return nil, err
 	}
-	what := fmt.Sprintf("time added by /auth at %.0f/s, ", b.plan.authRate)
+	what := fmt.Sprintf("time added by %s at %.0f/s, ", name, b.plan.authRate)
 	p50, p99 := median(got.Added.Calm), percentile(got.Added.Calm, 0.99)
 	return []row{{
-		what: what + "p50", target: "<= 2 ms", measured: fmt.Sprintf("%.2f ms", ms(p50)), good: p50 <= 2*time.Millisecond,
+		what: what + "p50", target: fmt.Sprintf("<= %.0f ms", ms(most50)), measured: fmt.Sprintf("%.2f ms", ms(p50)), good: p50 <= most50,
 		note: fmt.Sprintf("an exchange with the directory alone %.2f ms, a sync of the disk %.2f ms", ms(median(got.Direct)), ms(median(got.Added.Syncs))),
 	}, {
-		what: what + "p99", target: "<= 10 ms", measured: fmt.Sprintf("%.2f ms", ms(p99)), good: p99 <= 10*time.Millisecond,
+		what: what + "p99", target: fmt.Sprintf("<= %.0f ms", ms(most99)), measured: fmt.Sprintf("%.2f ms", ms(p99)), good: p99 <= most99,
 		note: got.Added.circumstances(),
 	}}, nil
 }
@@ -43,7 +48,7 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 	if err := raiseFiles(uint64(2*p.inFlight + 1000)); err != nil {
 		return nil, err
 	}
-	w, err := newWorld(ctx, b)
+	w, err := newWorld(ctx, b, "")
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,21 @@ func processorTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
+// processorTimeOf is what another process has used.
+func processorTimeOf(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	user, err := strconv.Atoi(string(fields[11]))
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.Atoi(string(fields[12]))
+	return time.Duration(user+system) * (time.Second / 100), err
+}
+
 // memory is the resident memory of a process, now and at its highest, in bytes.
 func memory(pid int) (now, highest int64, err error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

@@ -12,6 +12,8 @@ import (
 
 func processorTime() (time.Duration, error) { return 0, errors.ErrUnsupported }
 
+func processorTimeOf(int) (time.Duration, error) { return 0, errors.ErrUnsupported }
+
 func memory(int) (now, highest int64, err error) { return 0, 0, errors.ErrUnsupported }
 
 func forgetHighest(int) error { return errors.ErrUnsupported }

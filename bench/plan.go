@@ -32,7 +32,15 @@ type plan struct {
 	resultBurst int     // sent at once, each time
 	resultConns int     // then
 	bursts      int
+
+	inserts  int // bare, with PostgreSQL, by each number of writers
+	snapshot int // bytes of card ranges, with PostgreSQL
 }
+
+// challenges is how many results are sent in all; PostgreSQL has one burst more.
+func (p *plan) challenges() int { return p.warmResults() + p.results + (p.bursts+1)*p.resultBurst }
+
+func (p *plan) warmResults() int { return p.results / 10 }
 
 var fullPlan = plan{
 	starts: 5,
@@ -41,6 +49,7 @@ var fullPlan = plan{
 	authRate: 200, auths: 4000, warm: 200,
 	inFlight: 5000, slow: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
+	inserts: 5000, snapshot: 40 << 20,
 }
 
 var quickPlan = plan{
@@ -50,4 +59,5 @@ var quickPlan = plan{
 	authRate: 200, auths: 40, warm: 10,
 	inFlight: 50, slow: 300 * time.Millisecond, coldRate: 400, warmRate: 400, warmTimes: 1,
 	resultRate: 200, results: 40, resultBurst: 60, resultConns: 8, bursts: 1,
+	inserts: 60, snapshot: 1 << 20,
 }

@@ -72,18 +72,19 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	dir := filepath.Join(b.dir, "preauth")
-	if err := putKey(ctx, dir); err != nil {
-		return nil, err
-	}
-	ring, err := keyring.Load(filepath.Join(dir, "keys.json"))
-	if err != nil {
-		return nil, err
-	}
 	db, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
+	keys := filepath.Join(dir, "keys.json")
+	if err := putKey(ctx, db, keys); err != nil {
+		return nil, err
+	}
+	ring, err := keyring.Load(keys)
+	if err != nil {
+		return nil, err
+	}
 	log := slog.New(slog.DiscardHandler)
 	book := account.New(db, ring.Hashes, nil, log)
 	ctx, stop := context.WithCancel(ctx)

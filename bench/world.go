@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
@@ -39,7 +41,8 @@ const configuration = `
 api: {listen: %[1]s}
 results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, key: results-key.pem}}
 console: {listen: %[3]s}
-store: {url: "file:data"}
+store: {url: "%[7]s"}
+keys: keys.json
 limits: {per_key: 1000000/s}
 timeouts: {authentication: 60s}
 server: {reference_number: 3DS_LOA_SER_BENCH_020200_00001, requestor_id: R1, requestor_name: Requestor}
@@ -59,12 +62,13 @@ directories:
 type setup struct {
 	versions string             // spoken with the directory server
 	refresh  string             // how often it is asked for its ranges, as configuration
+	store    string             // URL of the database; empty: it has its own, embedded
 	before   func(*world) error // is called before the program under test starts
 }
 
 // newWorld starts everything and waits until it is ready.
-func newWorld(ctx context.Context, b *bench) (*world, error) {
-	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", before: func(*world) error { return nil }})
+func newWorld(ctx context.Context, b *bench, store string) (*world, error) {
+	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, before: func(*world) error { return nil }})
 }
 
 func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
@@ -93,11 +97,11 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 			return w, err
 		}
 	}
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory, s.versions, s.refresh)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"))
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}
-	if err := putKey(ctx, filepath.Join(w.dir, "data")); err != nil {
+	if err := w.prepare(ctx, s.store); err != nil {
 		return w, err
 	}
 	if err := s.before(w); err != nil {
@@ -142,18 +146,28 @@ func freeAddress(ctx context.Context) (string, error) {
 	return l.Addr().String(), l.Close()
 }
 
-// putKey makes a store in dir, with a key of a merchant in it.
-func putKey(ctx context.Context, dir string) error {
-	db, err := sqlite.Open(dir, sqlite.Options{})
+// prepare makes the store, with a key of a merchant in it.
+func (w *world) prepare(ctx context.Context, url string) error {
+	var db store.Store
+	var err error
+	if url == "" {
+		db, err = sqlite.Open(filepath.Join(w.dir, "data"), sqlite.Options{})
+	} else {
+		db, err = postgres.Open(ctx, url, postgres.Options{})
+	}
 	if err != nil {
 		return err
 	}
-	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
+	return errors.Join(putKey(ctx, db, filepath.Join(w.dir, "keys.json")), db.Close())
+}
+
+// putKey makes a key file, and a key of a merchant in the store.
+func putKey(ctx context.Context, db store.Store, file string) error {
+	ring, err := keyring.LoadOrCreate(file)
 	if err != nil {
-		return errors.Join(err, db.Close())
+		return err
 	}
-	err = db.PutKey(ctx, store.Key{Hash: ring.Hash(apiKey), Merchant: "Bench", Created: time.Now().UTC()})
-	return errors.Join(err, db.Close())
+	return db.PutKey(ctx, store.Key{Hash: ring.Hash(apiKey), Merchant: "Bench", Created: time.Now().UTC()})
 }
 
 // serve starts the program under test and waits until it says that it is ready.

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,14 +53,14 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		Store: n.db, Cards: g.cards, Directories: g.client,
 		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: time.Now, Observer: n.metrics,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
 	}
 	if cfg.Cards != nil {
 		g.engine.Cards = cfg.Cards(g.cards)
 	}
 	g.mpi = &mpi.Engine{
 		Directories: cfg.V1, Client: g.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: time.Now, Observer: n.metrics,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
 	}
 	g.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
@@ -75,7 +76,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)
 	}
-	trust := &results.Trust{Clients: cfg.Clients, Now: time.Now}
+	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now}
 	g.results = &results.Handler{Engine: g.engine, Trust: trust, Log: n.cfg.Log}
 	g.resultsTLS = trust.TLS(cfg.Certs...)
 	if cfg.APICert != nil {
@@ -144,7 +145,7 @@ func (n *node) retire(former, next *generation) {
 	former.client.Retire(next.client)
 	former.v1.Retire(next.v1)
 	for _, scheme := range former.cards.Names() {
-		if next.cards.Generation(scheme) == nil {
+		if !slices.Contains(next.cards.Names(), scheme) {
 			n.metrics.Forget(scheme)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/clock"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -54,6 +55,7 @@ type nodeConfig struct {
 	APICert   *tls.Certificate                 // nil: plain HTTP
 	Certs     []tls.Certificate                // of the results listener, by SNI
 	Log       *slog.Logger
+	Now       func() time.Time // of the engines; nil: that of this machine
 }
 
 // limits bound what the listeners take.
@@ -73,10 +75,12 @@ type node struct {
 	book    *account.Book
 	metrics *obs.Metrics
 	console *console.Handler
-	taken   [2]*listener   // of requestors and directory servers
-	servers []*http.Server // the same
-	health  *http.Server   // of operators; nil: none
-	slowest time.Duration  // what the servers were made for
+	taken   [2]*listener     // of requestors and directory servers
+	servers []*http.Server   // the same
+	clock   *clock.Clock     // nil: that of this machine is good
+	stamp   func() time.Time // the clock that nodes stamp by, all by one
+	health  *http.Server     // of operators; nil: none
+	slowest time.Duration    // what the servers were made for
 	begin   func(*generation)
 
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
@@ -99,6 +103,15 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	if cfg.Store != nil {
 		n.db = cfg.Store(db)
 	}
+	if n.cfg.Now == nil {
+		n.cfg.Now = time.Now
+	}
+	n.stamp = n.cfg.Now
+	if shared, ok := db.(clock.Source); ok {
+		n.clock = clock.New(ctx, n.cfg.Now, shared, cfg.Log)
+		n.stamp = n.clock.Now
+	}
+	watchStore(n.metrics, db)
 	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
@@ -128,6 +141,7 @@ func hooks(m *obs.Metrics) directory.Hooks {
 		},
 		Refreshed: m.Ranges,
 		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
+		Opened:    m.Open,
 	}
 }
 
@@ -136,6 +150,7 @@ func v1Hooks(m *obs.Metrics) directory.V1Hooks {
 	return directory.V1Hooks{
 		Exchanged: func(scheme, message string, _ time.Duration, err error) { m.Request(scheme, message, exchanged(err)) },
 		Dropped:   func(scheme string) { m.Request(scheme, "Error", "dropped") },
+		Opened:    m.Open,
 	}
 }
 
@@ -200,6 +215,9 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	n.begin(n.now)
 	group.Go(func() error { return ended(n.book.Run(failed)) })
 	group.Go(func() error { return n.sweep(failed) })
+	if n.clock != nil {
+		group.Go(func() error { return n.clock.Run(failed) })
+	}
 	serving, done := context.WithCancel(ctx)
 	var onDuty sync.WaitGroup
 	for _, duty := range duties {

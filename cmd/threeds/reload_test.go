@@ -76,7 +76,7 @@ func TestReload(t *testing.T) {
 	ca.write(dir, ca.issue("3dss.example"), "client2")
 	_, second, _ := strings.Cut(first, "directories:\n")
 	second = strings.NewReplacer("scheme: visa", "scheme: mastercard", ds.server.URL, master.server.URL, "operator-visa", "operator-mastercard").Replace(second)
-	l, stop := startLoad(t, s, 25)
+	l, stop := startTraffic(t, s, 25)
 	defer stop()
 	for i := range reloads {
 		text := first
@@ -449,7 +449,7 @@ func TestReloadAuthorities(t *testing.T) {
 	s, proc := spawnSite(t, first, ds, plan{sections: "limits: {per_key: 10000/s}"})
 	ds.play(func(w http.ResponseWriter, areq object) { _, _ = w.Write(marshal(ares(areq, "C"))) })
 	dir := filepath.Dir(s.config)
-	l, stop := startLoad(t, s, 20)
+	l, stop := startTraffic(t, s, 20)
 	defer stop()
 	serves := func(shown *authority, trusted ...*authority) {
 		pool := x509.NewCertPool()

@@ -143,7 +143,7 @@ func TestRestarts(t *testing.T) {
 	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
 	proc := v.ready(s.config)
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
-	l, stop := startLoad(t, s, 50)
+	l, stop := startTraffic(t, s, 50)
 	defer stop()
 	var longest time.Duration
 	for i := range restarts {

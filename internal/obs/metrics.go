@@ -18,6 +18,7 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
 	directory  *prometheus.CounterVec
+	open       *prometheus.GaugeVec
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
@@ -55,6 +56,10 @@ func NewMetrics() *Metrics {
 			Name: "threeds_directory_requests_total",
 			Help: "Requests to directory servers by scheme, message and outcome.",
 		}, []string{"scheme", "message", "outcome"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_directory_open",
+			Help: "1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.",
+		}, []string{"scheme", "message"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_scheme_findings_total",
 			Help: "Elements of requests that do not keep a rule of the scheme's own: require, advise, format or closed.",
@@ -84,7 +89,7 @@ func NewMetrics() *Metrics {
 	m.reloads.WithLabelValues("refused")
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
 		m.reloads, m.reloaded, m.reloadedAt,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -124,14 +129,24 @@ func (m *Metrics) Request(scheme, message, outcome string) {
 	m.directory.WithLabelValues(scheme, message, outcome).Inc()
 }
 
+// Open notes whether requests to a directory server are refused at once.
+func (m *Metrics) Open(scheme, message string, open bool) {
+	value := 0.0
+	if open {
+		value = 1
+	}
+	m.open.WithLabelValues(scheme, message).Set(value)
+}
+
 // Ranges notes a scheme's new card ranges.
 func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.ranges.WithLabelValues(scheme).Set(float64(count))
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
 }
 
-// Forget takes a scheme's card ranges out: its directory is configured no more.
+// Forget takes the state of a scheme out: its directory is configured no more.
 func (m *Metrics) Forget(scheme string) {
+	m.open.DeleteLabelValues(scheme, "AReq")
 	m.ranges.DeleteLabelValues(scheme)
 	m.loaded.DeleteLabelValues(scheme)
 }
@@ -151,6 +166,21 @@ func (m *Metrics) Reloaded(applied bool) {
 	}
 	m.reloads.WithLabelValues("applied").Inc()
 	m.Configured(time.Now())
+}
+
+// Gauge adds a metric that is asked for when the metrics are read, with one label
+// or, if that has no name, none.
+func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
+	opts := prometheus.GaugeOpts{Name: name, Help: help}
+	if label != "" {
+		opts.ConstLabels = prometheus.Labels{label: value}
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, ask))
+}
+
+// Counter adds one that never falls, likewise.
+func (m *Metrics) Counter(name, help string, ask func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, ask))
 }
 
 // Handler serves the metrics.

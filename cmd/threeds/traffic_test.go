@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A load is requestors, and a directory server that posts results, at a steady
+// A traffic is requestors, and a directory server that posts results, at a steady
 // pace, whatever becomes of them. None tries anything again.
-type load struct {
+type traffic struct {
 	s      *site
 	client *http.Client
 
@@ -28,11 +28,11 @@ type load struct {
 	under    sync.WaitGroup
 }
 
-// startLoad begins so many flows a second, each of four requests, and returns how
+// startTraffic begins so many flows a second, each of four requests, and returns how
 // to stop it: that waits for those under way.
-func startLoad(t *testing.T, s *site, flows int) (l *load, stop func()) {
+func startTraffic(t *testing.T, s *site, flows int) (l *traffic, stop func()) {
 	t.Helper()
-	l = &load{s: s, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+	l = &traffic{s: s, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
 	ctx, cancel := context.WithCancel(t.Context())
 	l.under.Go(func() {
 		ticker := time.NewTicker(time.Second / time.Duration(flows))
@@ -54,7 +54,7 @@ func startLoad(t *testing.T, s *site, flows int) (l *load, stop func()) {
 }
 
 // flow is a challenge from /preauth to /postauth.
-func (l *load) flow() {
+func (l *traffic) flow() {
 	l.flows.Add(1)
 	start := time.Now()
 	crd, ok := l.post("/preauth", object{"acctNumber": testPAN})
@@ -86,12 +86,12 @@ func (l *load) flow() {
 	}
 }
 
-func (l *load) note(took time.Duration) {
+func (l *traffic) note(took time.Duration) {
 	for was := l.slowest.Load(); int64(took) > was && !l.slowest.CompareAndSwap(was, int64(took)); was = l.slowest.Load() {
 	}
 }
 
-func (l *load) post(path string, body object) (object, bool) {
+func (l *traffic) post(path string, body object) (object, bool) {
 	l.requests.Add(1)
 	req, err := http.NewRequest(http.MethodPost, l.s.API+path, strings.NewReader(string(marshal(body))))
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *load) post(path string, body object) (object, bool) {
 	return o, true
 }
 
-func (l *load) fail(format string, args ...any) {
+func (l *traffic) fail(format string, args ...any) {
 	l.failed.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -125,7 +125,7 @@ func (l *load) fail(format string, args ...any) {
 }
 
 // none demands that nothing has failed.
-func (l *load) none(t *testing.T) {
+func (l *traffic) none(t *testing.T) {
 	t.Helper()
 	t.Logf("%d flows, %d requests, %d failed; slowest of those without a directory server %v",
 		l.flows.Load(), l.requests.Load(), l.failed.Load(), time.Duration(l.slowest.Load()).Round(time.Millisecond))

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"slices"
+	"time"
+)
+
+// An outcome is how a request ended.
+type outcome int
+
+const (
+	answered      outcome = iota
+	refusedBusy           // 405 at once: the bulkhead is full
+	refusedOpen           // 405 at once: the breaker is open
+	failedTimeout         // 405: the directory gave no answer
+	failedStore           // 403: no answer of the database
+	shed                  // 503: too many in flight
+	nowhere               // no node is there
+	lost                  // no answer at all
+	outcomes
+)
+
+// A kind is a request of requestors or directory servers.
+type kind int
+
+const (
+	preauth kind = iota
+	auth
+	result
+	fetch
+	kinds
+)
+
+func (k kind) String() string { return [kinds]string{"/preauth", "/auth", "RReq", "/postauth"}[k] }
+
+// phases is how many parts a run may have: before, during, after.
+const phases = 4
+
+// A tally counts requests by the phase in which they came.
+type tally struct {
+	arrived [phases][kinds]int
+	ended   [phases][kinds][outcomes]int
+	took    [phases][kinds + 1][]float32 // ms, of those answered; kinds is /auth of the sick directory
+	sick    [phases][outcomes]int        // the part of ended that is /auth of the sick directory
+
+	// By the second in which they came, how many were answered and how many not:
+	// all requests, and /auth of the sick directory.
+	all, ill [][2]int
+}
+
+// note keeps an outcome by the second in which the request came.
+func (t *tally) note(came time.Duration, k kind, scheme int, o outcome) {
+	bad := min(int(o), 1)
+	t.all = grown(t.all, came)
+	t.all[came/time.Second][bad]++
+	if k == auth && scheme == 0 {
+		t.ill = grown(t.ill, came)
+		t.ill[came/time.Second][bad]++
+	}
+}
+
+// grown has room for the second that a time is in.
+func grown[T any](of []T, at time.Duration) []T {
+	for len(of) <= int(at/time.Second) {
+		of = append(of, *new(T))
+	}
+	return of
+}
+
+// well is how long after a time it took until 99 % were answered for good.
+func well(by [][2]int, from, until time.Duration) time.Duration {
+	last := from
+	for at := from; at < until && int(at/time.Second) < len(by); at += time.Second {
+		if n := by[at/time.Second]; n[1]*100 > n[0]+n[1] {
+			last = at.Truncate(time.Second) + time.Second
+		}
+	}
+	return last - from
+}
+
+// sum counts over kinds, all if none is named, in a phase.
+func (t *tally) sum(phase int, o outcome, of ...kind) (n int) {
+	for k := range kinds {
+		if len(of) == 0 || slices.Contains(of, k) {
+			n += t.ended[phase][k][o]
+		}
+	}
+	return n
+}
+
+// quantile is in milliseconds.
+func (t *tally) quantile(phase int, k kind, q float64) float64 {
+	took := t.took[phase][k]
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return float64(took[min(int(q*float64(len(took))), len(took)-1)])
+}
+
+// mean is of the time that requests took which were answered.
+func (t *tally) mean(phase int, k kind) time.Duration {
+	sum := 0.0
+	for _, x := range t.took[phase][k] {
+		sum += float64(x)
+	}
+	return ms(sum / float64(max(1, len(t.took[phase][k]))))
+}
+
+// balance returns what is missing: 0 when nothing is created or forgotten.
+func (f *fleet) balance() int {
+	missing := -f.held.n
+	for _, n := range f.nodes {
+		missing -= n.inFlight.n
+	}
+	for phase := range phases {
+		for k := range kinds {
+			missing += f.arrived[phase][k]
+			for _, n := range f.ended[phase][k] {
+				missing -= n
+			}
+		}
+	}
+	return missing
+}
