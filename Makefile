@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults cluster crash bench bench-ranges microbench linear update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults restarts reloads cluster crash bench bench-ranges microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -31,7 +31,7 @@ lint:
 # Tests that count allocations, which the race detector changes, one that is a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
@@ -57,6 +57,14 @@ conformance:
 # about five minutes. A few of them are part of make test.
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
+
+# 200 restarts, and 1,000 reloads, under load, and not a failed request: about 25
+# minutes. A few of them are part of make test.
+restarts:
+	RESTARTS=200 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestRestarts$$' -v
+
+reloads:
+	RELOADS=1000 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestReload$$' -v
 
 # Both stores against a model of their contract: 100,000 calls at random on each, at
 # once, while connections break and processes die. Three to six minutes; a page in
