@@ -58,9 +58,9 @@ conformance:
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
 
-# Three nodes on PostgreSQL with a synchronous standby: 400 kills of nodes, 20
+# Three nodes on PostgreSQL with synchronous standbys: 400 kills of nodes, 20
 # failovers of the primary under load, and what nodes have to do together; about
-# fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
+# ten minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
 	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
