@@ -72,9 +72,9 @@ reloads:
 linear:
 	LINEAR_CALLS=100000 $(GO) test ./internal/store/... -count=1 -timeout=30m -run='^TestLinear' -v
 
-# Three nodes on PostgreSQL with a synchronous standby: 400 kills of nodes, 20
+# Three nodes on PostgreSQL with synchronous standbys: 400 kills of nodes, 20
 # failovers of the primary under load, and what nodes have to do together; about
-# fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
+# ten minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
 	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
