@@ -17,8 +17,8 @@ func tiny() params {
 	return p
 }
 
-// TestBalance plays every scenario: each request that came has ended in one way.
-func TestBalance(t *testing.T) {
+// TestScenarios plays every scenario: each request that came has ended in one way.
+func TestScenarios(t *testing.T) {
 	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -343,5 +343,17 @@ func TestConnections(t *testing.T) {
 	}
 	if peer.conns.n != 2 || peer.idle != 2 || peer.inFlight.n != 0 {
 		t.Errorf("%d connections, %d idle, %d in flight", peer.conns.n, peer.idle, peer.inFlight.n)
+	}
+}
+
+func TestWell(t *testing.T) {
+	by := [][2]int{{0, 9}, {100, 0}, {98, 2}, {99, 1}, {100, 0}}
+	for _, tt := range []struct {
+		from, until int
+		want        string
+	}{{0, 5, "3 s"}, {3, 5, "0 s"}, {0, 3, "not in 3 s"}, {1, 2, "0 s"}} {
+		if got := well(by, time.Duration(tt.from)*time.Second, time.Duration(tt.until)*time.Second); got != tt.want {
+			t.Errorf("well from %d until %d = %s, want %s", tt.from, tt.until, got, tt.want)
+		}
 	}
 }

@@ -67,15 +67,18 @@ func grown[T any](of []T, at time.Duration) []T {
 	return of
 }
 
-// well is how long after a time it took until 99 % were answered for good.
-func well(by [][2]int, from, until time.Duration) time.Duration {
+// well says how long after a time it took until 99 % were answered for good.
+func well(by [][2]int, from, until time.Duration) string {
 	last := from
 	for at := from; at < until && int(at/time.Second) < len(by); at += time.Second {
 		if n := by[at/time.Second]; n[1]*100 > n[0]+n[1] {
 			last = at.Truncate(time.Second) + time.Second
 		}
 	}
-	return last - from
+	if last >= until {
+		return "not in " + within(until-from)
+	}
+	return within(last - from)
 }
 
 // sum counts over kinds, all if none is named, in a phase.
