@@ -200,9 +200,14 @@ func (n *node) tick(first time.Duration) {
 	n.after(first, again)
 }
 
-// take admits a request.
+// take admits a request. Results come over a listener of their own and are never
+// too many.
 func (n *node) take(r *request) {
-	if n.inFlight.n >= int(n.p.InFlight) {
+	results := 0
+	for phase := range n.flying {
+		results += n.flying[phase][result]
+	}
+	if r.kind != result && n.inFlight.n-results >= int(n.p.InFlight) {
 		n.end(r, shed)
 		return
 	}

@@ -246,19 +246,22 @@ func TestPatience(t *testing.T) {
 // TestBounds: bulkhead, limit and dials are never exceeded, and are reached.
 func TestBounds(t *testing.T) {
 	p := tiny()
-	p.Breaker, p.InFlight, p.MaxDials = 0, 150, 8
+	p.Breaker, p.InFlight, p.MaxDials = 0, 110, 8
 	f := newFleet(1, &p, true)
 	f.load(15 * time.Second)
 	f.dirs[0].silent = true
 	for f.now < 15*time.Second {
 		f.run(f.now + 10*time.Millisecond)
 		for _, n := range f.nodes {
-			if n.peers[0].dialing > 8 || n.peers[0].inFlight.n > 100 || n.inFlight.n > 150 {
+			if n.peers[0].dialing > 8 || n.peers[0].inFlight.n > 100 || n.inFlight.n-n.flying[0][result] > 110 {
 				t.Fatalf("%d dial, %d at the directory, %d in flight", n.peers[0].dialing, n.peers[0].inFlight.n, n.inFlight.n)
 			}
 		}
 	}
 	f.drain()
+	if f.sum(0, shed) == 0 || f.sum(0, shed, result) > 0 {
+		t.Errorf("shed: %d, of them %d results; want some and none", f.sum(0, shed), f.sum(0, shed, result))
+	}
 	if f.nodes[0].peers[0].inFlight.most != 100 || f.sum(0, refusedBusy) == 0 {
 		t.Errorf("at the directory at the most %d, %d refused; want 100 and some", f.nodes[0].peers[0].inFlight.most, f.sum(0, refusedBusy))
 	}
