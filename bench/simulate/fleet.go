@@ -50,6 +50,9 @@ func (f *fleet) rate() float64 { return f.p.Rate / f.p.Cells }
 func (f *fleet) load(until time.Duration) {
 	f.until = until
 	for k, share := range [kinds]float64{1, 1, f.p.Challenge, f.p.Challenge * f.p.Fetches} {
+		if share == 0 {
+			continue
+		}
 		f.come(kind(k), time.Duration(float64(time.Second)/(f.rate()*share)))
 	}
 }

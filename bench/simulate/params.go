@@ -2,16 +2,17 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// Params is what a fleet is made of. Everything may be set; what is not has the
-// defaults of newParams.
+// params are what a fleet is made of, in the units that their list says.
 type params struct {
 	Rate, Cells, Nodes, Cores             float64
 	Challenge, Fetches                    float64
@@ -30,9 +31,13 @@ type params struct {
 	Warmup, Measure                       float64 // s
 }
 
-func newParams() *params { p := new(params); p.each(func(x *param) { *x.at = x.def }); return p }
+func newParams() *params {
+	p := new(params)
+	p.each(func(x *param) { *x.at = x.def })
+	return p
+}
 
-// A param is one of them, with where its default comes from.
+// A param is one of them, with its default and where that comes from.
 type param struct {
 	name string
 	at   *float64
@@ -49,6 +54,7 @@ const (
 	measured = "measured, bench/README.md"
 )
 
+// all is the list.
 func (p *params) all() []param {
 	return []param{
 		{"rate", &p.Rate, 50_000, "/s", planned + ": authentications, each a /preauth and an /auth"},
@@ -127,6 +133,21 @@ func (p *params) set(text string) error {
 		return fmt.Errorf("there is no parameter %q", name)
 	}
 	return nil
+}
+
+// check reports what cannot be played.
+func (p *params) check() error {
+	positive := strings.Fields("rate cells nodes cores max-dials timeout db-cores db-pool db-most db-wire ds-median ds-hands measure")
+	var faults []error
+	p.each(func(x *param) {
+		if *x.at <= 0 && slices.Contains(positive, x.name) {
+			faults = append(faults, fmt.Errorf("%s must be more than 0", x.name))
+		}
+	})
+	if p.Nodes < p.Cells {
+		faults = append(faults, fmt.Errorf("%g nodes are too few for %g cells", p.Nodes, p.Cells))
+	}
+	return errors.Join(faults...)
 }
 
 // read takes a parameter per line; what follows # is for people.

@@ -167,6 +167,15 @@ func TestQueues(t *testing.T) {
 	near(t, "wait of M/D/1", wait.Seconds(), 0.7*mean.Seconds()/(2*(1-0.7)), 0.05)
 }
 
+// mean is of the time that requests took which were answered.
+func (t *tally) mean(phase int, k kind) time.Duration {
+	sum := 0.0
+	for _, x := range t.took[phase][k] {
+		sum += float64(x)
+	}
+	return ms(sum / float64(max(1, len(t.took[phase][k]))))
+}
+
 // TestLittle: in flight are as many /auth as come in the time that one takes.
 func TestLittle(t *testing.T) {
 	p := tiny()
@@ -303,6 +312,17 @@ func TestParams(t *testing.T) {
 		if p.set(bad) == nil {
 			t.Errorf("set(%q): no error", bad)
 		}
+	}
+	if err := p.check(); err == nil || !strings.Contains(err.Error(), "4 nodes are too few for 6 cells") {
+		t.Errorf("check of 4 nodes in 6 cells: %v", err)
+	}
+	p.Cells, p.Cores = 4, 0
+	if err := p.check(); err == nil || err.Error() != "cores must be more than 0" {
+		t.Errorf("check of no cores: %v", err)
+	}
+	p.Cores = 1
+	if err := p.check(); err != nil {
+		t.Error(err)
 	}
 	if err := p.read(strings.NewReader("rate 1\nrate\n")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("read of a bad second line: %v", err)

@@ -101,15 +101,6 @@ func (t *tally) quantile(phase int, k kind, q float64) float64 {
 	return float64(took[min(int(q*float64(len(took))), len(took)-1)])
 }
 
-// mean is of the time that requests took which were answered.
-func (t *tally) mean(phase int, k kind) time.Duration {
-	sum := 0.0
-	for _, x := range t.took[phase][k] {
-		sum += float64(x)
-	}
-	return ms(sum / float64(max(1, len(t.took[phase][k]))))
-}
-
 // balance returns what is missing: 0 when nothing is created or forgotten.
 func (f *fleet) balance() int {
 	missing := -f.held.n
