@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges microbench update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults cluster crash bench bench-ranges microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -30,8 +30,8 @@ lint:
 
 # Tests that count allocations, which the race detector changes, those that are a
 # loop over thousands of cases in a single goroutine, and those that watch another
-# process.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestScenarios$$|^TestQueues$$
+# process, or kill it.
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestScenarios$$|^TestQueues$$
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
@@ -57,6 +57,28 @@ conformance:
 # about five minutes. A few of them are part of make test.
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
+
+# Both stores against a model of their contract: 100,000 calls at random on each, at
+# once, while connections break and processes die. Three to six minutes; a page in
+# artifacts/ shows what no order of the calls explains. make test makes some thousand.
+linear:
+	LINEAR_CALLS=100000 $(GO) test ./internal/store/... -count=1 -timeout=30m -run='^TestLinear' -v
+
+# Three nodes on PostgreSQL with a synchronous standby: 400 kills of nodes, 20
+# failovers of the primary under load, and what nodes have to do together; about
+# fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
+cluster:
+	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
+	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v
+
+# The server under load killed 2,000 times on each kind of store, the power of its
+# disk lost 1,000 times, the disk full, failing and damaged: about an hour on a quiet
+# machine, as root. A tenth of it is part of make test; CRASH is the number of kills,
+# and the rest goes with it.
+CRASH ?= 2000
+crash:
+	@out=$$(CRASH=$(CRASH) $(GO) test ./cmd/threeds -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
+		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
 # The figures that are promised, beside their targets: about seven minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

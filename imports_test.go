@@ -20,6 +20,7 @@ var may = map[string]string{
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
 	"internal/directory":       "message internal/ranges internal/store",
+	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/postgres":  "internal/store",
 	"internal/store/storetest": "internal/store",

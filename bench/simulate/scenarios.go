@@ -346,9 +346,10 @@ func failover(seed uint64, p params) (report, []*fleet) {
 		patience float64
 	}{
 		{"2 s", 2 * time.Second, p.DBPool, p.DBPatience},
-		{"5 s", 5 * time.Second, p.DBPool, p.DBPatience},
-		{"5 s, pool of 12", 5 * time.Second, 12, p.DBPatience},
-		{"5 s, patience of 1 s", 5 * time.Second, p.DBPool, 1},
+		{"4.5 s", 4500 * time.Millisecond, p.DBPool, p.DBPatience},
+		{"4.5 s, pool of 12", 4500 * time.Millisecond, 12, p.DBPatience},
+		{"4.5 s, patience of 1 s", 4500 * time.Millisecond, p.DBPool, 1},
+		{"5.5 s", 5500 * time.Millisecond, p.DBPool, p.DBPatience},
 		{"15 s", 15 * time.Second, p.DBPool, p.DBPatience},
 	} {
 		p := p

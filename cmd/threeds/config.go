@@ -49,6 +49,8 @@ type config struct {
 		InFlight int `yaml:"in_flight" as:"count" in:"1..1000000" default:"10000"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
 		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`
+		// Whether requests to a directory that has given no answer for a while are refused at once, all but one in two seconds, until it answers again. See [operating](operating.md#a-directory-that-is-gone).
+		Breaker bool `yaml:"breaker" as:"switch" default:"true"`
 		// Largest body of /auth and of a message on the results listener; beyond it 413.
 		AuthBody int `yaml:"auth_body" as:"size" in:"16KiB..16MiB" default:"256KiB"`
 		// Largest body elsewhere; beyond it 413.

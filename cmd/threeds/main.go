@@ -12,10 +12,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
+
+	"github.com/openthreeds/threeds/internal/obs"
 )
 
 const usage = `Usage:
@@ -80,6 +84,8 @@ func misused(format string, args ...any) error { return misuse{fmt.Sprintf(forma
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	log.SetFlags(0)
+	log.SetOutput(obs.Libraries(obs.NewLogger(os.Stderr, slog.LevelWarn)))
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

@@ -15,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/clock"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -50,6 +51,7 @@ type nodeConfig struct {
 	Console   net.Listener                     // nil: none
 	Certs     []tls.Certificate                // of the results listener, by SNI
 	Log       *slog.Logger
+	Now       func() time.Time // of the engines; nil: that of this machine
 }
 
 // limits bound what the listeners take.
@@ -71,6 +73,7 @@ type node struct {
 	v1      *directory.V1Client
 	mpi     *mpi.Engine
 	console *console.Handler
+	clock   *clock.Clock   // nil: that of this machine is good
 	servers []*http.Server // of requestors and directory servers
 	health  *http.Server   // of operators; nil: none
 }
@@ -85,12 +88,21 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	if cfg.Store != nil {
 		n.db = cfg.Store(db)
 	}
+	if n.cfg.Now == nil {
+		n.cfg.Now = time.Now
+	}
+	now := n.cfg.Now // what nodes stamp, they stamp by one clock
+	if shared, ok := db.(clock.Source); ok {
+		n.clock = clock.New(ctx, n.cfg.Now, shared, cfg.Log)
+		now = n.clock.Now
+	}
 	schemes := make([]string, len(cfg.Engine))
 	for i, d := range cfg.Engine {
 		schemes[i] = d.Scheme
 	}
 	cards := ranges.NewSchemes(schemes...)
 	metrics := obs.NewMetrics()
+	watchStore(metrics, db)
 	n.client, err = directory.New(cfg.Peers, cards, n.db, cfg.Log, hooks(metrics))
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -105,14 +117,14 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		Store: n.db, Cards: cards, Directories: n.client,
 		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: cfg.Log, Now: time.Now, Observer: metrics,
+		Log: cfg.Log, Now: now, Observer: metrics,
 	}
 	if cfg.Cards != nil {
 		n.engine.Cards = cfg.Cards(cards)
 	}
 	n.mpi = &mpi.Engine{
 		Directories: cfg.V1, Client: n.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
-		Log: cfg.Log, Now: time.Now, Observer: metrics,
+		Log: cfg.Log, Now: now, Observer: metrics,
 	}
 	n.console = &console.Handler{Metrics: metrics.Handler(), Conditions: conditions(n.db, cards)}
 	return n, nil
@@ -131,6 +143,7 @@ func hooks(m *obs.Metrics) directory.Hooks {
 		},
 		Refreshed: m.Ranges,
 		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
+		Opened:    m.Open,
 	}
 }
 
@@ -139,6 +152,7 @@ func v1Hooks(m *obs.Metrics) directory.V1Hooks {
 	return directory.V1Hooks{
 		Exchanged: func(scheme, message string, _ time.Duration, err error) { m.Request(scheme, message, exchanged(err)) },
 		Dropped:   func(scheme string) { m.Request(scheme, "Error", "dropped") },
+		Opened:    m.Open,
 	}
 }
 
@@ -197,6 +211,9 @@ func (n *node) run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return n.sweep(failed) })
+	if n.clock != nil {
+		group.Go(func() error { return n.clock.Run(failed) })
+	}
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
@@ -213,7 +230,7 @@ func (n *node) listen(group *errgroup.Group) {
 		Engine: n.engine, MPI: n.mpi, Keys: n.book, Limits: api.NewLimiter(n.cfg.Limits.PerKey),
 		MaxInFlight: n.cfg.Limits.InFlight, AuthBody: n.cfg.Limits.AuthBody, Body: n.cfg.Limits.Body, Log: n.cfg.Log,
 	}
-	trust := &results.Trust{Clients: n.cfg.Clients, Now: time.Now}
+	trust := &results.Trust{Clients: n.cfg.Clients, Now: n.cfg.Now}
 	received := api.Server(&results.Handler{Engine: n.engine, Trust: trust, Log: n.cfg.Log}, 5*time.Second, n.cfg.Log)
 	received.ConnContext = results.ConnContext
 	serve := func(s *http.Server, l net.Listener) *http.Server {

@@ -33,7 +33,12 @@ func manyRanges(preq object, letter byte, n int) []byte {
 // labVictim is a victim that asks for its ranges once a second, in 2.2.0.
 func labVictim(t *testing.T, ca *authority, p *peer) *victim {
 	t.Helper()
-	v := newVictim(t, ca, p)
+	return inLab(newVictim(t, ca, p))
+}
+
+func inLab(v *victim) *victim {
+	t := v.t
+	t.Helper()
 	text, err := os.ReadFile(v.config)
 	if err != nil {
 		t.Fatal(err)

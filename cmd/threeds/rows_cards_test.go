@@ -255,7 +255,7 @@ func TestCardsSlow(t *testing.T) {
 				code, got := w.post("/auth", browser("2.1.0", pan, crd.text("threeDSServerTransID"), "U"))
 				took := time.Since(start)
 				expected{code: "405", description: "Unable to contact Directory Server", detail: "Connection timeout", msg: "AReq"}.check(t, code, got)
-				if took < 10*time.Second || took > 10*time.Second+250*time.Millisecond {
+				if took < 10*time.Second || took > 12*time.Second { // TestAuthTime looks closer
 					t.Errorf("it took %v", took)
 				}
 				w.refused("/postauth", object{"threeDSServerTransID": crd["threeDSServerTransID"]}, expected{code: "203", detail: "Unknown threeDSServerTransID"})

@@ -157,7 +157,8 @@ func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.URL, PReqURL: d.URL, OperatorID: operator,
 		RefNumber: sandboxRefNumber, Versions: versions, LoopbackMethodURL: true,
-		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+		AlwaysTry: true, // silence is what some of its cards are for
+		TLS:       &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
 	cfg.Engine = append(cfg.Engine, auth.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true,
@@ -172,7 +173,8 @@ func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
 // issuers are made when they first sign, so the roots are asked for late.
 func (cfg *nodeConfig) addSandboxV1(d sandbox.V1Directory) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
-		Scheme: d.Scheme, URL: d.URL, TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
+		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
 	cfg.V1 = append(cfg.V1, mpi.Directory{Scheme: d.Scheme, Policy: func() xmldsig.Policy {
 		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}

@@ -93,7 +93,7 @@ func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
 		cfg.add(d, c)
 	}
 	for _, d := range c.V1 {
-		cfg.addV1(d)
+		cfg.addV1(d, c)
 	}
 	return cfg, nil
 }
@@ -125,7 +125,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
 		RefNumber: c.refNumber, Versions: versions,
 		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
-		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory,
+		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, AlwaysTry: !c.Limits.Breaker,
 		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts,
 	})
 	url := c.Results.URL
@@ -144,10 +144,11 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 
 // addV1 puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
 // its users want.
-func (cfg *nodeConfig) addV1(d v1Config) {
+func (cfg *nodeConfig) addV1(d v1Config, c *config) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
 		Scheme: d.Scheme, URL: d.DirectoryURL, Fallback: d.FallbackURL,
-		TLS: &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+		TLS:       &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+		AlwaysTry: !c.Limits.Breaker,
 	})
 	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
 	v1 := mpi.Directory{

@@ -7,7 +7,10 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
@@ -34,6 +37,41 @@ func opened[S store.Store](s S, err error) (store.Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// watchStore adds what a store tells of itself to the metrics.
+func watchStore(m *obs.Metrics, st store.Store) {
+	switch db := st.(type) {
+	case *postgres.DB:
+		watchPool(m, db.Stat)
+	case *sqlite.DB:
+		m.Counter("threeds_store_writes_total", "Writes that are on disk.", func() float64 { return float64(db.Stat().Writes) })
+		m.Counter("threeds_store_commits_total", "Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
+		m.Counter("threeds_store_commits_failed_total", "Commits that failed, with all writes in them.",
+			func() float64 { return float64(db.Stat().Failed) })
+		m.Gauge("threeds_store_writes_waiting", "Writes whose commit has not begun.", "", "",
+			func() float64 { return float64(db.Stat().Waiting) })
+	}
+}
+
+// watchPool is watchStore for the connections to a database.
+func watchPool(m *obs.Metrics, stat func() *pgxpool.Stat) {
+	const connections, help = "threeds_store_connections", "Connections to the database, by what they do."
+	m.Gauge(connections, help, "state", "in_use", func() float64 { return float64(stat().AcquiredConns()) })
+	m.Gauge(connections, help, "state", "idle", func() float64 { return float64(stat().IdleConns()) })
+	m.Gauge(connections, help, "state", "opening", func() float64 { return float64(stat().ConstructingConns()) })
+	m.Gauge("threeds_store_connections_max", "How many connections there may be.", "", "",
+		func() float64 { return float64(stat().MaxConns()) })
+	m.Counter("threeds_store_connections_opened_total", "Connections that were opened.",
+		func() float64 { return float64(stat().NewConnsCount()) })
+	m.Counter("threeds_store_acquires_total", "Times that a call got a connection.",
+		func() float64 { return float64(stat().AcquireCount()) })
+	m.Counter("threeds_store_acquires_waited_total", "Those of them that had to wait for one.",
+		func() float64 { return float64(stat().EmptyAcquireCount()) })
+	m.Counter("threeds_store_acquire_wait_seconds_total", "How long they waited in all.",
+		func() float64 { return stat().EmptyAcquireWaitTime().Seconds() })
+	m.Counter("threeds_store_acquires_cancelled_total", "Times that a call gave up before it got a connection.",
+		func() float64 { return float64(stat().CanceledAcquireCount()) })
 }
 
 // ring reads the key file. Beside a store of this machine it is made when it is

@@ -29,6 +29,10 @@ func (r ring) Hash(key string) []byte { return r.Hashes(key)[0] }
 func (r ring) Hashes(key string) [][]byte {
 	var hashes [][]byte
 	for _, secret := range r {
+		if secret == "" {
+			hashes = append(hashes, nil)
+			continue
+		}
 		mac := hmac.New(sha256.New, []byte(secret))
 		mac.Write([]byte(key))
 		hashes = append(hashes, mac.Sum(nil))
@@ -39,7 +43,7 @@ func (r ring) Hashes(key string) [][]byte {
 // A keyStore can be counted, stopped and made to fail.
 type keyStore struct {
 	store.Store
-	down            atomic.Bool
+	down, readOnly  atomic.Bool
 	asked, most, at atomic.Int32
 	pause           time.Duration
 }
@@ -66,6 +70,13 @@ func (s *keyStore) Keys(ctx context.Context) ([]store.Key, error) {
 		return nil, errDown
 	}
 	return s.Store.Keys(ctx)
+}
+
+func (s *keyStore) RehashKey(ctx context.Context, old, hash []byte) error {
+	if s.down.Load() || s.readOnly.Load() {
+		return errDown
+	}
+	return s.Store.RehashKey(ctx, old, hash)
 }
 
 type bench struct {
@@ -246,6 +257,75 @@ func TestStoreIsDown(t *testing.T) {
 				t.Error("a key is in the log")
 			}
 		}
+	})
+}
+
+// stored checks under which secret the store has a key; none if it has not.
+func (b *bench) stored(t *testing.T, key, want string) {
+	t.Helper()
+	for _, secret := range []string{"next", "current", "previous"} {
+		_, err := b.store.Store.Key(t.Context(), ring{secret}.Hash(key))
+		if (err == nil) != (secret == want) {
+			t.Errorf("the key is stored under the %s secret: %v, %v; want %q", secret, err == nil, err, want)
+		}
+	}
+}
+
+// TestRehash: a key that is used gets a hash under the current secret, so that the
+// previous one may go. One under the next secret is ahead already.
+func TestRehash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setUp()
+		make := func(secret string) string {
+			key, err := account.Create(t.Context(), b.store, ring{secret}, "shop", true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return key
+		}
+		used, unused, next, revoked := make("previous"), make("previous"), make("next"), make("previous")
+		b.book = account.New(b.store, ring{"current", "previous", "next"}.Hashes, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+		stop := b.run(t)
+		fresh := make("previous") // not in the store when it was read: looked up
+		b.want(t, fresh, nil)
+		time.Sleep(50 * time.Millisecond)
+		b.store.readOnly.Store(true)
+		b.want(t, used, nil)
+		b.want(t, next, nil)
+		b.want(t, revoked, nil)
+		time.Sleep(10 * time.Second)
+		b.stored(t, used, "previous")
+		if err := b.store.RevokeKey(t.Context(), ring{"previous"}.Hash(revoked)); err != nil {
+			t.Fatal(err)
+		}
+		b.store.readOnly.Store(false)
+		for range 20 {
+			b.want(t, used, nil)
+			time.Sleep(100 * time.Millisecond)
+		}
+		b.stored(t, used, "current")
+		b.stored(t, fresh, "current")
+		b.stored(t, unused, "previous")
+		b.stored(t, next, "next")
+		b.stored(t, revoked, "")
+		b.want(t, revoked, account.ErrUnknownKey)
+		stop()
+		if n := strings.Count(b.log.String(), "\n"); n != 2 {
+			t.Errorf("%d lines in the log, want one for the fall and one for the rise:\n%s", n, b.log)
+		}
+
+		b.book = account.New(b.store, ring{"next", "current"}.Hashes, nil, slog.New(slog.DiscardHandler))
+		a, err := b.book.Authenticate(t.Context(), used)
+		if err != nil || a.Merchant.Name != "shop" || !a.Strict {
+			t.Errorf("Authenticate after another rotation = %+v, %v", a, err)
+		}
+		b.want(t, unused, account.ErrUnknownKey)
+		b.book = account.New(b.store, ring{"next", "", "current"}.Hashes, nil, slog.New(slog.DiscardHandler))
+		defer b.run(t)()
+		b.want(t, next, nil)
+		b.want(t, used, nil) // by the next secret, as a node has it that is behind
+		time.Sleep(2 * time.Second)
+		b.stored(t, used, "current")
 	})
 }
 

@@ -1,6 +1,7 @@
 package account
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"sync"
 	"time"
 
@@ -31,6 +33,7 @@ const (
 type KeyStore interface {
 	Key(ctx context.Context, hash []byte) (store.Key, error)
 	Keys(ctx context.Context) ([]store.Key, error)
+	RehashKey(ctx context.Context, old, hash []byte) error
 }
 
 // A Book tells accounts by their keys. Those it has met it knows by heart; an
@@ -48,6 +51,7 @@ type Book struct {
 	known     map[string]*Account // by hash, as in the store
 	met       map[mark]meeting    // by key
 	round     int                 // how often known was replaced
+	former    map[string][]byte   // hashes that are to be replaced, and by which
 }
 
 // A mark is the beginning of what a Book remembers of a key.
@@ -61,7 +65,9 @@ type meeting struct {
 }
 
 // New returns a Book on a store. The function gives the hashes a key may be stored
-// under. It logs when the store cannot be read, and when it can again.
+// under: the present one first, then the former one, nil if there is none, then
+// others. A key that is used, and stored under the former one, gets the present one
+// soon after. It logs when the store cannot be read, and when it can again.
 func New(keys KeyStore, hashes func(key string) [][]byte, merchants []Merchant, log *slog.Logger) *Book {
 	b := &Book{
 		store: keys, hashes: hashes, log: log,
@@ -69,6 +75,7 @@ func New(keys KeyStore, hashes func(key string) [][]byte, merchants []Merchant, 
 		merchants: make(map[string]*Merchant),
 		known:     make(map[string]*Account),
 		met:       make(map[mark]meeting),
+		former:    make(map[string][]byte),
 	}
 	rand.Read(b.pepper[:]) //nolint:errcheck // it never fails, it ends the process
 	for _, m := range merchants {
@@ -122,8 +129,11 @@ func (b *Book) meet(digest *[sha256.Size]byte) *Account {
 func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, hash := range hashes {
+	for i, hash := range hashes {
 		if account := b.known[string(hash)]; account != nil {
+			if i == 1 {
+				b.former[string(hash)] = hashes[0]
+			}
 			b.met[mark(digest[:])] = meeting{*digest, string(hash), account}
 			return account
 		}
@@ -143,10 +153,13 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][
 	round := b.round
 	b.mu.RUnlock()
 	for _, hash := range hashes {
+		if hash == nil {
+			continue
+		}
 		k, err := b.store.Key(ctx, hash)
 		switch {
 		case err == nil:
-			return b.learn(k, digest, round), nil
+			return b.learn(k, digest, hashes, round), nil
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, fmt.Errorf("account: look up key: %w", err)
 		}
@@ -156,10 +169,13 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][
 
 // learn remembers a key that was found, but not if there was a refresh after the
 // round in which it was asked for: that may have found it revoked.
-func (b *Book) learn(k store.Key, digest *[sha256.Size]byte, round int) *Account {
+func (b *Book) learn(k store.Key, digest *[sha256.Size]byte, hashes [][]byte, round int) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	account := b.account(k)
+	if len(hashes) > 1 && bytes.Equal(k.Hash, hashes[1]) {
+		b.former[string(k.Hash)] = hashes[0]
+	}
 	if b.round == round {
 		b.known[string(k.Hash)] = account
 		b.met[mark(digest[:])] = meeting{*digest, string(k.Hash), account}
@@ -186,7 +202,7 @@ func (b *Book) account(k store.Key) *Account {
 func (b *Book) Run(ctx context.Context) error {
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
-	failing := false
+	failing, stuck := false, false
 	for {
 		switch err := b.refresh(ctx); {
 		case ctx.Err() != nil:
@@ -198,12 +214,39 @@ func (b *Book) Run(ctx context.Context) error {
 			failing = false
 			b.log.InfoContext(ctx, "API keys can be read again")
 		}
+		if err := b.rehash(ctx); err != nil && !stuck && ctx.Err() == nil {
+			stuck = true
+			b.log.WarnContext(ctx, "API keys cannot be hashed under the current secret, do not drop the previous one", "error", err)
+		} else if err == nil && stuck {
+			stuck = false
+			b.log.InfoContext(ctx, "API keys can be hashed under the current secret again")
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// rehash gives the keys that were used with their former hash the present one. One
+// that is gone was revoked, or another node has done it.
+func (b *Book) rehash(ctx context.Context) error {
+	b.mu.Lock()
+	former := maps.Clone(b.former)
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, refresh)
+	defer cancel()
+	for old, hash := range former {
+		err := b.store.RehashKey(ctx, []byte(old), hash)
+		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+		b.mu.Lock()
+		delete(b.former, old)
+		b.mu.Unlock()
+	}
+	return nil
 }
 
 // refresh replaces what is known by what the store has, and forgets the keys that

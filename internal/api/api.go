@@ -196,13 +196,12 @@ func read(w http.ResponseWriter, r *http.Request, limit int64, into []byte) ([]b
 	if r.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	body := http.MaxBytesReader(w, r.Body, limit)
 	if 0 < r.ContentLength && r.ContentLength <= promised {
 		data := slices.Grow(into, int(r.ContentLength))[:r.ContentLength]
-		_, err := io.ReadFull(body, data)
+		_, err := io.ReadFull(r.Body, data)
 		return data, err
 	}
-	return io.ReadAll(body)
+	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 }
 
 // unread answers a body that was too large or did not come.
@@ -262,11 +261,17 @@ var (
 	noSniff   = []string{"nosniff"}
 )
 
+// counted is the longest answer whose Content-Length net/http writes by itself,
+// and cheaper: what fits into its buffer.
+const counted = 2 << 10
+
 func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
 	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["X-Content-Type-Options"] = noSniff
-	header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	if len(body) > counted {
+		header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	}
 	w.WriteHeader(status)
 	if _, err := w.Write(body); err != nil {
 		h.Log.Info("answer not sent", "err", err)

@@ -29,6 +29,10 @@ type Hooks struct {
 	Refreshed func(scheme string, ranges int, at time.Time)
 	// Dropped is called when an Erro could not be sent because too many are.
 	Dropped func(scheme string)
+	// Opened is called when requests of a kind begin to be refused because their
+	// directory server cannot be reached, and when they no longer are; and once
+	// at the start.
+	Opened func(scheme, message string, open bool)
 }
 
 // Client talks to all directory servers. Close it when it is no longer used.
@@ -65,6 +69,7 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 			faults = append(faults, fmt.Errorf("directory %s: configured twice", p.Scheme))
 		default:
 			p.clock.log = log.With("scheme", p.Scheme)
+			p.breaker.announce(log, p.Scheme, message.AReq.String(), hooks.Opened)
 			p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 			c.peers[p.Scheme] = p
 			c.order = append(c.order, p)
@@ -81,14 +86,17 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 // its answer, whatever it is. It takes at most the peer's Timeout, and less
 // when ctx ends before. The request leaves at most once. Country is that of the
 // card's issuer, if it is known: the directory server may have an address for
-// it. The error is an *Error.
+// it. When the directory server could not be reached for a while most requests
+// are refused at once. The error is an *Error.
 func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
 		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
 	}
 	start := time.Now()
-	answer, err := p.send(ctx, c.addresses(p, country), areq, requestID(v, transID))
+	answer, err := p.spared(func() ([]byte, error) {
+		return p.send(ctx, c.addresses(p, country), areq, requestID(v, transID))
+	})
 	c.exchanged(p, message.AReq, start, err)
 	return answer, err
 }
@@ -150,7 +158,7 @@ func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http
 // to the next of the addresses, if there is one.
 func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
 	for {
-		resp, sent, err := p.attempt(ctx, urls[0], body, header)
+		resp, sent, err := p.deliver(ctx, urls[0], body, header)
 		attempts--
 		if len(urls) > 1 {
 			urls = urls[1:]
@@ -160,8 +168,7 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 			p.clock.compare(resp.Header.Get("Date"))
 			return resp, nil
 		case err == nil:
-			io.CopyN(io.Discard, resp.Body, maxHeader) // so that the connection can be used again
-			resp.Body.Close()
+			drain(resp.Body)
 			return nil, statusError(p.Scheme, resp.StatusCode)
 		case sent || attempts <= 0 || ctx.Err() != nil:
 			return nil, p.failure(ctx, err, sent)
@@ -169,19 +176,43 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 	}
 }
 
+// maxStale is how many connections may turn out to have ended, one after the
+// other, before all are taken for that.
+const maxStale = 3
+
+// deliver makes one attempt. A connection of former use that had ended before
+// anything was sent is no attempt: it says nothing of the peer, and there may be
+// many of them, all ended at the same moment.
+func (p *peer) deliver(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
+	for stale := 0; ; stale++ {
+		var again bool
+		resp, sent, again, err = p.attempt(ctx, url, body, header)
+		if err == nil || sent || !again || ctx.Err() != nil || stale > maxStale {
+			return resp, sent, err
+		}
+		if stale == maxStale {
+			p.transport.CloseIdleConnections()
+		}
+	}
+}
+
 // attempt makes the only attempt there is: net/http repeats a POST by itself
 // only when it can rewind the body, so it gets none that it could. Sent reports
-// whether the request may have left, in part or whole.
-func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
+// whether the request may have left, in part or whole; again, whether the
+// connection was one of former use.
+func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent, again bool, err error) {
 	var used *conn
 	var mark int
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		used = got.Conn.(*conn) // what dial returned
-		mark = used.mark()
+		used, again = got.Conn.(*conn), got.Reused // what dial returned
+		mark = used.begin(again)
+		if p.rested(mark == 0, got.IdleTime) {
+			used.sealSince(mark)
+		}
 	}})
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	req.GetBody = nil
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
@@ -191,7 +222,10 @@ func (p *peer) attempt(ctx context.Context, url string, body []byte, header http
 	if err != nil && used != nil {
 		sent = used.sealSince(mark)
 	}
-	return resp, sent, err
+	if err == nil {
+		p.patience.learn(resp.Header.Get("Keep-Alive"))
+	}
+	return resp, sent, again, err
 }
 
 // read reads an answer of at most limit bytes. Size is what the peer announced,
@@ -250,8 +284,7 @@ func (c *Client) report(p *peer, erro []byte) {
 	start := time.Now()
 	resp, err := p.post(ctx, []string{p.AReqURL}, erro, nil, 2)
 	if err == nil {
-		io.CopyN(io.Discard, resp.Body, maxHeader)
-		resp.Body.Close()
+		drain(resp.Body)
 	}
 	c.exchanged(p, message.Erro, start, err)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +24,10 @@ type dialer struct {
 	limit   time.Duration                            // for name, connection and handshake together
 	net     net.Dialer
 }
+
+// keepAlive finds out in half a minute that the other side of a connection is
+// gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
 // dial connects and shakes hands. The transport keeps dialing after the request
 // that asked for the connection is gone, so all waiting is bounded here.
@@ -51,7 +56,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		raw.Close()
 		return nil, err
 	}
-	return &conn{Conn: secured}, nil
+	return &conn{Conn: secured, below: below(raw)}, nil
 }
 
 // enter waits for its turn to dial.
@@ -76,14 +81,31 @@ func (d *dialer) enter(ctx context.Context) error {
 // failed request never left: net/http does not say.
 type conn struct {
 	net.Conn
+	below syscall.RawConn // of the socket; nil: there is none
 
 	mu     sync.Mutex
 	writes int
 	sealed bool
+	ended  bool // as the last Read found
+	wary   bool // before the next byte is sent, see whether the peer is still there
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if err != nil {
+		c.mu.Lock()
+		c.ended = true
+		c.mu.Unlock()
+	}
+	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
 	c.mu.Lock()
+	if c.wary {
+		c.wary = false
+		c.sealed = c.sealed || c.ended || stirs(c.below)
+	}
 	if c.sealed {
 		c.mu.Unlock()
 		return 0, net.ErrClosed
@@ -93,10 +115,13 @@ func (c *conn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// mark returns a point in what was sent, for sealSince.
-func (c *conn) mark() int {
+// begin returns a point in what was sent, for sealSince. On a connection that
+// is used again, what follows is not sent when the peer has ended it meanwhile:
+// one who wrote first would not know whether anybody read it.
+func (c *conn) begin(again bool) (mark int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.wary = again
 	return c.writes
 }
 
@@ -107,4 +132,17 @@ func (c *conn) sealSince(mark int) (sent bool) {
 	defer c.mu.Unlock()
 	c.sealed = true
 	return c.writes != mark
+}
+
+// below returns the socket under a connection, nil if there is none.
+func below(c net.Conn) syscall.RawConn {
+	socket, ok := c.(syscall.Conn)
+	if !ok {
+		return nil
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil
+	}
+	return raw
 }

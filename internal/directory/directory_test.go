@@ -301,7 +301,7 @@ func TestTimeout(t *testing.T) {
 			if err == nil || err.Kind != Timeout || err.Text != "Connection timeout" {
 				t.Errorf("error %+v, want a timeout", err)
 			}
-			if took < limit || took > limit+250*time.Millisecond {
+			if took < limit || took > limit+2*time.Second { // of a busy machine
 				t.Errorf("took %v, want %v", took, limit)
 			}
 			mu.Lock()

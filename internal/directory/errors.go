@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"syscall"
 )
 
@@ -28,9 +29,10 @@ const (
 	Encoding                 // the answer is compressed in a way that was not asked for, or badly
 	Canceled                 // the caller gave up
 	Unknown                  // no such directory server is configured
+	Open                     // it could not be reached for a while and was not tried: see breaker
 )
 
-var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown"}
+var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -54,7 +56,11 @@ func (e *Error) Detail() string { return e.Text }
 func (e *Error) LogValue() slog.Value {
 	v := []slog.Attr{slog.String("kind", e.Kind.String()), slog.String("text", e.Text)}
 	if e.Err != nil {
-		v = append(v, slog.String("cause", e.Err.Error()))
+		cause := e.Err.Error()
+		if e.Kind != Connect {
+			cause, _, _ = strings.Cut(cause, `"`) // what follows is of the answer
+		}
+		v = append(v, slog.String("cause", cause))
 	}
 	return slog.GroupValue(v...)
 }
@@ -132,5 +138,5 @@ func certificateReason(err error) (string, bool) {
 }
 
 func statusError(scheme string, status int) *Error {
-	return &Error{scheme, Status, fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status)), status, nil}
+	return &Error{scheme, Status, strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))), status, nil}
 }

@@ -168,12 +168,12 @@ func TestDeadIdleConnection(t *testing.T) {
 		t.Fatal(err)
 	}
 	made[0].sealSince(0) // takes nothing from now on
-	resp, sent, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
+	resp, sent, again, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
 	if err == nil {
 		resp.Body.Close()
 	}
-	if err == nil || sent || len(made) != 1 {
-		t.Errorf("attempt: sent %t, %v over %d connections; want one attempt, not sent", sent, err, len(made))
+	if err == nil || sent || !again || len(made) != 1 {
+		t.Errorf("attempt: sent %t, again %t, %v over %d connections; want one attempt, not sent", sent, again, err, len(made))
 	}
 
 	if _, err := send(t, c, "visa"); err != nil {
@@ -194,7 +194,7 @@ func TestSeal(t *testing.T) {
 	go io.Copy(io.Discard, far)
 	c := &conn{Conn: near}
 	c.Write([]byte("a"))
-	mark := c.mark()
+	mark := c.begin(false)
 	if c.sealSince(mark) {
 		t.Error("something was sent since the mark, but it was not")
 	}
@@ -254,5 +254,19 @@ func TestDialReachesOnlyThePeer(t *testing.T) {
 	_, err := c.peers["visa"].transport.DialTLSContext(t.Context(), "tcp", "127.0.0.1:443")
 	if !errors.Is(err, errNotConfigured) {
 		t.Errorf("dial of another address: %v", err)
+	}
+}
+
+// TestLoggedCause: what a peer said is not logged, where an answer may be in it.
+func TestLoggedCause(t *testing.T) {
+	ca := newAuthority(t)
+	address := serveRaw(t, ca.server(), func(conn net.Conn) {
+		readRequest(bufio.NewReader(conn))
+		io.WriteString(conn, `{"authenticationValue":"AAABB"}`+"\r\n\r\n")
+	})
+	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
+	_, err := send(t, c, "visa")
+	if err == nil || err.Kind != Broken || strings.Contains(err.LogValue().String(), "AAABB") || !strings.Contains(err.LogValue().String(), "malformed") {
+		t.Errorf("%v, logged as %v", err, err.LogValue())
 	}
 }

@@ -39,6 +39,7 @@ type Peer struct {
 	MaxInFlight int           // AReqs that wait for an answer: 5000
 	MaxDials    int           // connections that are being made: 64
 	MaxPRes     int64         // length of a PRes, uncompressed: 1 GiB
+	AlwaysTry   bool          // send every AReq, though the directory server has not been reached for a while
 
 	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
 	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
@@ -67,7 +68,9 @@ type peer struct {
 	files     *http.Transport // for card range files: other hosts, the same trust
 	inFlight  chan struct{}
 	reports   chan struct{}
+	breaker   breaker // of AReqs
 	clock     clock
+	patience  patience
 	silent    bool // the last PReq had no answer; of the goroutine that refreshes alone
 }
 
@@ -91,6 +94,7 @@ func newPeer(given Peer) (*peer, error) {
 	if err := p.wire(p.AReqURL, p.PReqURL); err != nil {
 		return nil, err
 	}
+	p.breaker.off = p.AlwaysTry
 	p.files = &http.Transport{TLSClientConfig: p.reach.secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
 	return p, nil
 }
@@ -109,6 +113,7 @@ func (p *peer) wire(addresses ...string) error {
 		slots:   make(chan struct{}, p.MaxDials),
 		patient: p.Timeout,
 		limit:   p.DialTimeout,
+		net:     net.Dialer{KeepAliveConfig: keepAlive},
 	}
 	for _, address := range addresses {
 		host, port, err := addressOf(address)

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"time"
@@ -28,6 +27,7 @@ type V1Peer struct {
 	IdleTimeout time.Duration // of an unused connection: 60 s
 	MaxInFlight int           // messages that wait for an answer: 500
 	MaxDials    int           // connections that are being made: 64
+	AlwaysTry   bool          // as in Peer, of VEReqs
 }
 
 // V1Hooks are told what happens, to be counted. Any may be nil; they must be
@@ -37,6 +37,8 @@ type V1Hooks struct {
 	Exchanged func(scheme, message string, took time.Duration, err error)
 	// Dropped is called when an Error could not be sent because too many are.
 	Dropped func(scheme string)
+	// Opened is as in Hooks.
+	Opened func(scheme, message string, open bool)
 }
 
 // A V1Client talks to the directory servers of 3-D Secure 1.0.2. What it sends
@@ -62,6 +64,9 @@ const (
 	maxV1    = 256 << 10
 )
 
+// veReq is the message that shoppers wait for.
+const veReq = "VEReq"
+
 var xmlHeader = http.Header{"Content-Type": {"application/xml; charset=utf-8"}}
 
 // NewV1 returns a client of the peers, or all that is wrong with them.
@@ -76,6 +81,8 @@ func NewV1(peers []V1Peer, log *slog.Logger, hooks V1Hooks) (*V1Client, error) {
 		case c.peers[given.Scheme] != nil:
 			faults = append(faults, fmt.Errorf("v1 directory %s: configured twice", given.Scheme))
 		default:
+			p.breaker.off = given.AlwaysTry
+			p.breaker.announce(log, p.Scheme, veReq, hooks.Opened)
 			c.peers[given.Scheme] = p
 		}
 	}
@@ -105,7 +112,9 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 
 // Exchange posts a message to the scheme's directory server and returns the
 // body of its answer, whatever it is. Name is that of the message, for the
-// metrics and for how long the answer may be. The error is an *Error.
+// metrics and for how long the answer may be. When the directory server could
+// not be reached for a while most VEReqs are refused at once. The error is an
+// *Error.
 func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -116,7 +125,14 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte
 	if name == "CRReq" {
 		limit = maxCRRes
 	}
-	answer, err := p.exchange(ctx, msg, limit)
+	request := func() ([]byte, error) { return p.exchange(ctx, msg, limit) }
+	var answer []byte
+	var err error
+	if name == veReq {
+		answer, err = p.spared(request)
+	} else {
+		answer, err = request()
+	}
 	c.exchanged(scheme, name, start, err)
 	return answer, err
 }
@@ -146,15 +162,15 @@ func again(err error) bool {
 func (p *v1Peer) try(ctx context.Context, url string, msg []byte, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	resp, sent, err := p.attempt(ctx, url, msg, xmlHeader)
+	resp, sent, err := p.deliver(ctx, url, msg, xmlHeader)
 	if err != nil {
 		return nil, p.failure(ctx, err, sent)
 	}
-	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		_, _ = io.CopyN(io.Discard, resp.Body, maxHeader) // so that the connection can be used again
+		drain(resp.Body)
 		return nil, statusError(p.Scheme, resp.StatusCode)
 	}
+	defer resp.Body.Close()
 	return p.read(ctx, resp.Body, resp.ContentLength, limit)
 }
 

@@ -23,11 +23,16 @@ func Load(path string) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	secrets, err := parse(data)
+	secrets, previous, err := parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return newRing(secrets)
+	r, err := newRing(secrets)
+	if err != nil {
+		return nil, err
+	}
+	r.previous = previous
+	return r, nil
 }
 
 // LoadOrCreate is Load, but a missing file is made first, with a new current
@@ -98,14 +103,13 @@ func read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// parse returns the secrets, current first. Its errors name members, never what
-// is in them.
-func parse(data []byte) ([][]byte, error) {
+// parse returns the secrets, current first, and whether the second is the previous
+// one. Its errors name members, never what is in them.
+func parse(data []byte) (secrets [][]byte, previous bool, err error) {
 	members, err := object(data)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	var secrets [][]byte
 	var names []string
 	for _, name := range []string{"current", "previous", "next"} {
 		text, ok := members[name]
@@ -114,22 +118,23 @@ func parse(data []byte) ([][]byte, error) {
 		}
 		secret, err := base64.StdEncoding.Strict().DecodeString(text)
 		if err != nil {
-			return nil, fmt.Errorf("%s: not base64", name)
+			return nil, false, fmt.Errorf("%s: not base64", name)
 		}
 		if len(secret) != secretLen {
-			return nil, fmt.Errorf("%s: has %d bytes, want %d", name, len(secret), secretLen)
+			return nil, false, fmt.Errorf("%s: has %d bytes, want %d", name, len(secret), secretLen)
 		}
 		for i, other := range secrets {
 			if bytes.Equal(secret, other) {
-				return nil, fmt.Errorf("%s: is the same as %s", name, names[i])
+				return nil, false, fmt.Errorf("%s: is the same as %s", name, names[i])
 			}
 		}
 		secrets, names = append(secrets, secret), append(names, name)
 	}
 	if _, ok := members["current"]; !ok {
-		return nil, errors.New("current: missing")
+		return nil, false, errors.New("current: missing")
 	}
-	return secrets, nil
+	_, previous = members["previous"]
+	return secrets, previous, nil
 }
 
 // object reads one flat JSON object of strings. It is strict where encoding/json

@@ -10,7 +10,8 @@
 // previous made is accepted too. To rotate, publish a next on all nodes; then move
 // current to previous and next to current; drop previous when nothing it made is
 // alive. API keys are made for years: one that was hashed under a secret that has
-// left the file is unknown from then on, so keep previous until those are renewed.
+// left the file is unknown from then on, so keep previous until all have been used
+// once, for then they are hashed anew.
 //
 // The package does not watch the file and does not rotate by itself. Certificates
 // and their private keys are not its business.
@@ -43,6 +44,8 @@ const (
 type Ring struct {
 	ids  *transid.Keys
 	keys []derived // current, previous, next as far as there are
+
+	previous bool // there is one
 }
 
 // derived is what is made from one secret.
@@ -88,12 +91,16 @@ func (r *Ring) ID() *transid.Keys { return r.ids }
 // secret.
 func (r *Ring) Hash(key string) []byte { return r.keys[0].hashOf(key) }
 
-// Hashes returns what may be stored of an API key: its hash under each secret,
-// the current one first.
+// Hashes returns what may be stored of an API key: its hash under the current
+// secret, under the previous one, which is nil if there is none, and under the next,
+// if there is one.
 func (r *Ring) Hashes(key string) [][]byte {
-	hashes := make([][]byte, len(r.keys))
+	hashes := make([][]byte, 0, 3)
 	for i := range r.keys {
-		hashes[i] = r.keys[i].hashOf(key)
+		if i == 1 && !r.previous {
+			hashes = append(hashes, nil)
+		}
+		hashes = append(hashes, r.keys[i].hashOf(key))
 	}
 	return hashes
 }

@@ -192,15 +192,18 @@ func TestHashesRotate(t *testing.T) {
 		ring  *keyring.Ring
 		known bool
 		n     int
-	}{{"published", published, true, 2}, {"moved", moved, true, 2}, {"done", done, false, 2}} {
+	}{{"published", published, true, 3}, {"moved", moved, true, 2}, {"done", done, false, 3}} {
 		hashes := test.ring.Hashes("key")
 		known := false
 		for _, h := range hashes {
 			known = known || bytes.Equal(h, stored)
 		}
 		if known != test.known || len(hashes) != test.n || !bytes.Equal(hashes[0], test.ring.Hash("key")) {
-			t.Errorf("%s: %d hashes, old one known: %v; want %d, %v, the current one first", test.name, len(hashes), known, test.n, test.known)
+			t.Errorf("%s: %d places for hashes, old one known: %v; want %d, %v, the current one first", test.name, len(hashes), known, test.n, test.known)
 		}
+	}
+	if published.Hashes("key")[1] != nil || !bytes.Equal(moved.Hashes("key")[1], stored) {
+		t.Error("the second hash is not that of the previous secret")
 	}
 	if bytes.Equal(published.Hash("key"), published.Hash("kez")) {
 		t.Error("two keys have one hash")

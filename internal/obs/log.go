@@ -16,6 +16,19 @@ func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: tidy}))
 }
 
+// Libraries is where the standard logger may write what libraries have to say:
+// as warnings, and without what they quote. net/http quotes what a directory
+// server sent unasked, which may be an answer with all that is in it.
+func Libraries(log *slog.Logger) io.Writer { return libraries{log} }
+
+type libraries struct{ log *slog.Logger }
+
+func (l libraries) Write(b []byte) (int, error) {
+	said, _, _ := strings.Cut(string(b), `"`)
+	l.log.Warn("a library says", "what", strings.TrimSpace(said))
+	return len(b), nil
+}
+
 // tidy makes times UTC, whatever the host's zone, and hides card numbers.
 func tidy(groups []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindTime {

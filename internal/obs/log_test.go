@@ -2,6 +2,7 @@ package obs_test
 
 import (
 	"errors"
+	"log"
 	"log/slog"
 	"strings"
 	"testing"
@@ -74,5 +75,18 @@ func TestLoggerUTC(t *testing.T) {
 	obs.NewLogger(&b, slog.LevelInfo).Info("x", "loaded", time.Date(2026, 11, 21, 7, 0, 0, 0, zone))
 	if !strings.Contains(b.String(), `"loaded":"2026-11-21T12:00:00Z"`) || strings.Contains(b.String(), "-05:00") {
 		t.Error(b.String())
+	}
+}
+
+// TestLibraries: what net/http quotes of an answer is not passed on.
+func TestLibraries(t *testing.T) {
+	var b strings.Builder
+	l := log.New(obs.Libraries(obs.NewLogger(&b, slog.LevelWarn)), "", 0)
+	l.Printf("Unsolicited response received on idle HTTP channel starting with %q; err=%v", `{"authenticationValue":"AAABBCJZUw"}`, nil)
+	l.Print("plain words")
+	got := b.String()
+	if strings.Contains(got, "AAABB") || !strings.Contains(got, `"what":"Unsolicited response received on idle HTTP channel starting with"`) ||
+		!strings.Contains(got, `"what":"plain words"`) || strings.Count(got, "\n") != 2 {
+		t.Errorf("%s", got)
 	}
 }

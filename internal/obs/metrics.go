@@ -1,7 +1,10 @@
 package obs
 
 import (
+	"maps"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,9 +18,22 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
 	directory  *prometheus.CounterVec
+	open       *prometheus.GaugeVec
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+
+	mu  sync.Mutex // of who changes met
+	met atomic.Pointer[map[operation]series]
+}
+
+// An operation is what Observe counts apart from others.
+type operation struct{ name, scheme, outcome string }
+
+// series are the metrics of one operation.
+type series struct {
+	count   prometheus.Counter
+	seconds prometheus.Observer
 }
 
 // NewMetrics returns metrics in a registry of their own.
@@ -37,6 +53,10 @@ func NewMetrics() *Metrics {
 			Name: "threeds_directory_requests_total",
 			Help: "Requests to directory servers by scheme, message and outcome.",
 		}, []string{"scheme", "message", "outcome"}),
+		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_directory_open",
+			Help: "1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.",
+		}, []string{"scheme", "message"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_scheme_findings_total",
 			Help: "Elements of requests that do not keep a rule of the scheme's own: require, advise, format or closed.",
@@ -50,15 +70,34 @@ func NewMetrics() *Metrics {
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
 	}
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
+	m.met.Store(new(map[operation]series{}))
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
 // Observe counts one operation of the engine.
-func (m *Metrics) Observe(operation, scheme, outcome string, took time.Duration) {
-	m.operations.WithLabelValues(operation, scheme, outcome).Inc()
-	m.seconds.WithLabelValues(operation).Observe(took.Seconds())
+func (m *Metrics) Observe(name, scheme, outcome string, took time.Duration) {
+	op := operation{name, scheme, outcome}
+	s, ok := (*m.met.Load())[op]
+	if !ok {
+		s = m.meet(op)
+	}
+	s.count.Inc()
+	s.seconds.Observe(took.Seconds())
+}
+
+// meet finds the metrics of an operation for the first time; afterwards they are at
+// hand, for every request would look three labels up. There are few: outcomes are
+// codes.
+func (m *Metrics) meet(op operation) series {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := series{m.operations.WithLabelValues(op.name, op.scheme, op.outcome), m.seconds.WithLabelValues(op.name)}
+	met := maps.Clone(*m.met.Load())
+	met[op] = s
+	m.met.Store(&met)
+	return s
 }
 
 // Finding counts one element of a request that does not keep a scheme's rule.
@@ -71,10 +110,34 @@ func (m *Metrics) Request(scheme, message, outcome string) {
 	m.directory.WithLabelValues(scheme, message, outcome).Inc()
 }
 
+// Open notes whether requests to a directory server are refused at once.
+func (m *Metrics) Open(scheme, message string, open bool) {
+	value := 0.0
+	if open {
+		value = 1
+	}
+	m.open.WithLabelValues(scheme, message).Set(value)
+}
+
 // Ranges notes a scheme's new card ranges.
 func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.ranges.WithLabelValues(scheme).Set(float64(count))
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
+}
+
+// Gauge adds a metric that is asked for when the metrics are read, with one label
+// or, if that has no name, none.
+func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
+	opts := prometheus.GaugeOpts{Name: name, Help: help}
+	if label != "" {
+		opts.ConstLabels = prometheus.Labels{label: value}
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, ask))
+}
+
+// Counter adds one that never falls, likewise.
+func (m *Metrics) Counter(name, help string, ask func() float64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, ask))
 }
 
 // Handler serves the metrics.

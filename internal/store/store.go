@@ -54,7 +54,8 @@ type Key struct {
 // survives the end of the process and of the machine, and every later call, in
 // whichever process, sees it. After another error than those described, a write
 // may or may not have happened; it is never half done. When the context ended
-// before the write began, it has not happened and will not.
+// before the write began, it has not happened and will not; that is what
+// context.Canceled says, of all writes but Sweep.
 //
 // A transaction is expired from its Expires on, by the clock of the store. It is
 // then as good as deleted, at once: Get and Update do not find it. Its ID stays
@@ -96,6 +97,12 @@ type Store interface {
 
 	// Keys returns all keys, oldest first.
 	Keys(ctx context.Context) ([]Key, error)
+
+	// RehashKey gives the key with the hash old another one; the rest of it stays,
+	// and whoever reads sees one of the two. It returns ErrNotFound if there is
+	// no such key, and else ErrExists if another has the new hash, and changes
+	// nothing then.
+	RehashKey(ctx context.Context, old, hash []byte) error
 
 	// RevokeKey removes the key with the given hash. It returns ErrNotFound if
 	// there is none.

@@ -16,7 +16,7 @@ import (
 const (
 	serializationFailure = "40001" // done nothing: try again
 	deadlockDetected     = "40P01" // the same
-	readOnly             = "25006" // it has become a standby
+	readOnly             = "25006" // the same: it has become a standby
 )
 
 // tries is how often a call is begun that has surely done nothing.
@@ -33,7 +33,8 @@ func (db *DB) read(ctx context.Context, what string, do job) error {
 		return err
 	}
 	defer db.leave()
-	err := db.call(ctx, what, db.timeout, do, func(err error) bool { return didNothing(err) || connectionFailed(err) })
+	// Half of the time, so that there is some left to ask another server.
+	err := db.call(ctx, what, db.timeout/2, do, func(err error) bool { return didNothing(err) || connectionFailed(err) })
 	if errors.Is(err, pgx.ErrNoRows) {
 		return store.ErrNotFound
 	}
@@ -57,8 +58,11 @@ func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Con
 	}, didNothing)
 }
 
-// call runs a job, and again while again says so of its error.
+// call runs a job, and again while again says so of its error. While no server takes
+// writes, as in the middle of a failover, it waits for one, but not longer than until
+// that has lasted for the time of a call: from then on calls fail at once.
 func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
+	start := time.Now()
 	for try := 1; ; try++ {
 		err := db.once(ctx, limit, do)
 		switch {
@@ -66,41 +70,58 @@ func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job
 			return err
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return ctx.Err()
-		case try < tries && again(err):
+		case noServer(err) && db.guide.missing() < db.timeout:
+			try = 0
+			timer := time.NewTimer(tryEvery)
+			select {
+			case <-ctx.Done():
+				timer.Stop()
+				return ctx.Err()
+			case <-timer.C:
+			}
+			continue
+		case try < tries && again(err) && time.Since(start) < db.timeout:
 			continue
 		}
 		return fmt.Errorf("postgres: %s: %w", what, err)
 	}
 }
 
+// tryEvery is how often a call tries to open a connection.
+const tryEvery = 100 * time.Millisecond
+
+// noServer tells that no connection could be opened.
+func noServer(err error) bool {
+	_, ok := errors.AsType[*pgconn.ConnectError](err)
+	return ok
+}
+
 // once runs a job on a connection of the pool. When ctx ends before that, it is
 // never run; once begun, its outcome is waited for, up to limit.
-func (db *DB) once(ctx context.Context, limit time.Duration, do job) error {
+func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error) {
 	wait, cancel := context.WithTimeout(ctx, db.timeout)
-	conn, err := db.pool.Acquire(wait)
+	conn, err := db.acquire(wait)
 	cancel()
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer func() { db.giveBack(conn, err) }()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	work, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	clear(conn.Conn().PgConn().CustomData())
+	raw := conn.Conn().PgConn()
+	delete(raw.CustomData(), warning)
 	err = do(work, conn.Conn())
-	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == readOnly {
-		db.pool.Reset() // the other connections lead there too
-	}
-	if warned, ok := conn.Conn().PgConn().CustomData()[warning]; ok && err == nil {
+	switch warned := raw.CustomData()[warning]; {
+	case db.guide.former(raw):
+		return errFormer // what it says may long be out of date
+	case warned != nil && err == nil:
 		return fmt.Errorf("done with a warning: %v", warned)
 	}
 	return err
 }
-
-// warning is where a connection keeps the last one that it got.
-const warning = "warning"
 
 // keepWarning notes what the server says beside an answer. None of our statements
 // gives a reason for a warning, but a commit does when its wait for a standby was
@@ -115,7 +136,7 @@ func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 func didNothing(err error) bool {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	if ok {
-		return failed.Code == serializationFailure || failed.Code == deadlockDetected
+		return failed.Code == serializationFailure || failed.Code == deadlockDetected || failed.Code == readOnly
 	}
 	return pgconn.SafeToRetry(err)
 }

@@ -48,7 +48,7 @@ func known(err error) bool { return err != nil && isFact(err) }
 // store works on by itself.
 func TestServerCrash(t *testing.T) {
 	server := pgtest.Get(t)
-	db, _ := openNew(t)
+	db := openAt(t, server.Schema(t), Options{Timeout: time.Second}) // for which calls wait for a server
 	ctx := context.Background()
 	const crashes, writers = 3, 8
 	var acked, errs atomic.Int64
@@ -132,6 +132,8 @@ type middleman struct {
 	net.Listener
 	to    string
 	armed atomic.Int32 // after how many messages of an answer to break; 0: never
+	quiet atomic.Bool  // nothing is answered, and nothing closed
+	over  chan struct{}
 	conns sync.WaitGroup
 }
 
@@ -141,7 +143,7 @@ func newMiddleman(t *testing.T, to string) *middleman {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &middleman{Listener: l, to: to}
+	m := &middleman{Listener: l, to: to, over: make(chan struct{})}
 	m.conns.Go(func() {
 		for {
 			c, err := l.Accept()
@@ -153,6 +155,7 @@ func newMiddleman(t *testing.T, to string) *middleman {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
+		close(m.over)
 		m.conns.Wait()
 	})
 	return m
@@ -165,10 +168,20 @@ func (m *middleman) pass(client net.Conn) {
 		return
 	}
 	defer server.Close()
+	left := make(chan struct{})
 	m.conns.Go(func() {
+		defer close(left)
 		defer server.Close()
 		_, _ = io.Copy(server, client)
 	})
+	defer func() {
+		if m.quiet.Load() {
+			select {
+			case <-left:
+			case <-m.over:
+			}
+		}
+	}()
 	complete := false
 	var head [5]byte // kind and length of a message of the server
 	for {
@@ -196,6 +209,9 @@ func (m *middleman) pass(client net.Conn) {
 			return
 		}
 		complete = head[0] == commandComplete
+		if m.quiet.Load() {
+			return
+		}
 		if _, err := client.Write(append(head[:], body...)); err != nil {
 			return
 		}

@@ -2,9 +2,11 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -13,13 +15,27 @@ const (
 	sqlKey    = `SELECT hash, merchant, strict, created FROM api_keys WHERE hash = $1`
 	sqlKeys   = `SELECT hash, merchant, strict, created FROM api_keys ORDER BY created, hash`
 	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created) VALUES ($1, $2, $3, $4) ON CONFLICT (hash) DO NOTHING`
+	sqlRehash = `UPDATE api_keys SET hash = $2 WHERE hash = $1`
 	sqlRevoke = `DELETE FROM api_keys WHERE hash = $1`
+
+	uniqueViolation = "23505"
 )
 
 // PutKey implements [store.Store].
 func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 	return db.write(ctx, "put key", func(ctx context.Context, conn *pgx.Conn) error {
 		return changed(store.ErrExists)(conn.Exec(ctx, sqlPutKey, blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli()))
+	})
+}
+
+// RehashKey implements [store.Store].
+func (db *DB) RehashKey(ctx context.Context, old, hash []byte) error {
+	return db.write(ctx, "rehash key", func(ctx context.Context, conn *pgx.Conn) error {
+		err := changed(store.ErrNotFound)(conn.Exec(ctx, sqlRehash, blob(old), blob(hash)))
+		if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == uniqueViolation {
+			return store.ErrExists
+		}
+		return err
 	})
 }
 

@@ -17,9 +17,11 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"strconv"
 	"sync"
@@ -37,6 +39,7 @@ const (
 	maxConns       = 24 // per process: a few nodes fit into the 100 of a server's own default
 	connectTimeout = 3 * time.Second
 	callTimeout    = 5 * time.Second
+	scoutEvery     = 5 * time.Second
 )
 
 // serverClock is the present in milliseconds since 1970, in SQL.
@@ -51,12 +54,16 @@ type Options struct {
 	// may take ten times that.
 	Timeout time.Duration
 
-	clock string // in the place of serverClock
+	clock string        // in the place of serverClock
+	scout time.Duration // in the place of scoutEvery
 }
 
 // A DB is a [store.Store] in a database. Close it after use.
 type DB struct {
 	pool    *pgxpool.Pool
+	guide   *guide
+	scouts  sync.WaitGroup
+	recall  context.CancelFunc // of the scouts
 	timeout time.Duration
 	sql     statements
 
@@ -84,7 +91,8 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{timeout: opt.Timeout}
+	db := &DB{timeout: opt.Timeout, guide: &guide{addrs: make(map[string][]string)}}
+	db.guide.attach(cfg)
 	if db.timeout == 0 {
 		db.timeout = callTimeout
 	}
@@ -105,6 +113,9 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 		db.pool.Close()
 		return nil, err
 	}
+	var scouts context.Context
+	scouts, db.recall = context.WithCancel(context.WithoutCancel(ctx))
+	db.scouts.Go(func() { db.guide.scout(scouts, cfg.ConnConfig.Copy(), cmp.Or(opt.scout, scoutEvery)) })
 	return db, nil
 }
 
@@ -147,6 +158,9 @@ func configure(text string) (*pgxpool.Config, error) {
 	}
 	cfg.AfterConnect = durable
 	cfg.ConnConfig.OnNotice = keepWarning
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // see acquire
+	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3}}
+	cfg.ConnConfig.DialFunc = dialer.DialContext
 	return cfg, nil
 }
 
@@ -157,6 +171,9 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 		WHERE current_setting('synchronous_commit') <> 'remote_apply'`)
 	return err
 }
+
+// Stat says how busy the connections are.
+func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
 
 // enter begins a call; the caller must leave.
 func (db *DB) enter(ctx context.Context) error {
@@ -179,6 +196,8 @@ func (db *DB) Close() error {
 	defer db.open.Unlock()
 	if !db.closed {
 		db.closed = true
+		db.recall()
+		db.scouts.Wait()
 		db.pool.Close()
 	}
 	return nil
@@ -190,4 +209,13 @@ func (db *DB) Ping(ctx context.Context) error {
 		var version int
 		return conn.QueryRow(ctx, sqlVersion).Scan(&version)
 	})
+}
+
+// Now returns the present by the clock that transactions and leases expire by.
+func (db *DB) Now(ctx context.Context) (time.Time, error) {
+	var ms int64
+	err := db.read(ctx, "now", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, db.sql.now).Scan(&ms)
+	})
+	return time.UnixMilli(ms).UTC(), err
 }

@@ -63,8 +63,9 @@ func newClock(t *testing.T) *clock {
 	t.Helper()
 	s := pgtest.Get(t)
 	c := &clock{t: t, server: s, url: s.Schema(t), at: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}
+	s.Exec(t, c.url, `DROP TABLE IF EXISTS public.test_clock`)
 	s.Exec(t, c.url, `CREATE TABLE public.test_clock AS SELECT $1::bigint AS ms`, c.at.UnixMilli())
-	s.Exec(t, c.url, `CREATE FUNCTION public.test_now() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT ms FROM public.test_clock'`)
+	s.Exec(t, c.url, `CREATE OR REPLACE FUNCTION public.test_now() RETURNS bigint LANGUAGE sql VOLATILE AS 'SELECT ms FROM public.test_clock'`)
 	return c
 }
 

@@ -233,10 +233,7 @@ func TestStandbyRefused(t *testing.T) {
 	}
 	conn.Release()
 	server.Exec(t, url, `BEGIN; SET TRANSACTION READ WRITE; ALTER ROLE threeds RESET default_transaction_read_only; COMMIT`)
-	if err := db.Create(t.Context(), txn("a")); err == nil || isFact(err) {
-		t.Errorf("Create on a connection that only reads: %v", err)
-	}
 	if err := db.Create(t.Context(), txn("a")); err != nil {
-		t.Errorf("Create after it: %v", err)
+		t.Errorf("Create, begun on a connection that only reads: %v, want it done on another", err)
 	}
 }

@@ -13,11 +13,12 @@ import (
 )
 
 // statements are those that ask the clock, {now}.
-type statements struct{ get, update, sweep, acquire string }
+type statements struct{ now, get, update, sweep, acquire string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
 	return statements{
+		now: at(`SELECT {now}`),
 		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
 		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
 			WHERE id = $1 AND ver = $2 AND expires > {now}`),

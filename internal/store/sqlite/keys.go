@@ -12,6 +12,7 @@ const (
 	sqlKey    = `SELECT hash, merchant, strict, created FROM api_key WHERE hash = ?1`
 	sqlKeys   = `SELECT hash, merchant, strict, created FROM api_key ORDER BY created, hash`
 	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (hash) DO NOTHING`
+	sqlRehash = `UPDATE api_key SET hash = ?2 WHERE hash = ?1`
 	sqlRevoke = `DELETE FROM api_key WHERE hash = ?1`
 )
 
@@ -23,6 +24,21 @@ func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 	defer db.leave()
 	return db.write(ctx, "put key", func(w *writer) (answer, failed error) {
 		return changed(store.ErrExists)(w.putKey.Exec(blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli()))
+	})
+}
+
+// RehashKey implements [store.Store].
+func (db *DB) RehashKey(ctx context.Context, old, hash []byte) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	return db.write(ctx, "rehash key", func(w *writer) (answer, failed error) {
+		answer, failed = changed(store.ErrNotFound)(w.rehash.Exec(blob(old), blob(hash)))
+		if isTaken(failed) {
+			return store.ErrExists, nil
+		}
+		return answer, failed
 	})
 }
 

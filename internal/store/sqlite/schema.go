@@ -110,6 +110,12 @@ func migrate(conn *sql.Conn) (err error) {
 	return err
 }
 
+// isTaken tells that another row has the same key.
+func isTaken(err error) bool {
+	failed, ok := errors.AsType[*driver.Error](err)
+	return ok && failed.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
+}
+
 // isBusy tells that another connection has what is needed.
 func isBusy(err error) bool {
 	failed, ok := errors.AsType[*driver.Error](err)

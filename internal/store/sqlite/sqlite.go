@@ -65,6 +65,7 @@ type DB struct {
 	queue   chan *request
 	written chan struct{} // closed when the writer has ended
 	readers chan *reader
+	counts  counts
 
 	files []io.Closer // pools, connections, statements, to be closed from the last to the first
 }

@@ -67,13 +67,33 @@ func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer
 // failure marks an error of SQLite, as against an answer.
 type failure struct{ error }
 
+// A Stat says how busy the one connection is that writes.
+type Stat struct {
+	Writes  int64 // since Open, that are on disk
+	Commits int64 // that it took
+	Failed  int64 // commits that failed, with all writes in them
+	Waiting int   // writes whose commit has not begun
+}
+
+// Stat returns how busy the store is.
+func (db *DB) Stat() Stat {
+	return Stat{
+		Writes: db.counts.writes.Load(), Commits: db.counts.commits.Load(), Failed: db.counts.failed.Load(),
+		Waiting: len(db.queue),
+	}
+}
+
+type counts struct{ writes, commits, failed atomic.Int64 }
+
 // A writer is the connection that writes, and its statements. Only the goroutine
 // of run uses it.
 type writer struct {
 	conn                    *sql.Conn
+	counts                  *counts
 	begin, commit, rollback *sql.Stmt
 	create, update          *sql.Stmt
 	sweep, putKey, revoke   *sql.Stmt
+	rehash                  *sql.Stmt
 
 	savepoint, undo, release             *sql.Stmt
 	acquire, giveBack, fence, putState   *sql.Stmt
@@ -83,7 +103,7 @@ type writer struct {
 }
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
-	w := &writer{conn: conn}
+	w := &writer{conn: conn, counts: &db.counts}
 	return w, db.prepareAll(conn, []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
@@ -92,6 +112,7 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.update, sqlUpdate},
 		{&w.sweep, sqlSweep},
 		{&w.putKey, sqlPutKey},
+		{&w.rehash, sqlRehash},
 		{&w.revoke, sqlRevoke},
 		{&w.savepoint, "SAVEPOINT several"},
 		{&w.undo, "ROLLBACK TO several"},
@@ -172,6 +193,12 @@ func gather(batch []*request, queue <-chan *request) []*request {
 func (w *writer) writeBatch(batch []*request) {
 	errs := make([]error, len(batch))
 	err := w.transact(batch, errs)
+	if err == nil {
+		w.counts.commits.Add(1)
+		w.counts.writes.Add(int64(len(batch)))
+	} else {
+		w.counts.failed.Add(1)
+	}
 	for i, r := range batch {
 		if err != nil {
 			r.finish(failure{err})

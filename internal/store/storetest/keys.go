@@ -67,6 +67,70 @@ func testKeysOrder(c *check) {
 	c.wantKeys(c.key(1), c.key(3), c.key(5), c.key(9))
 }
 
+func (c *check) rehash(old, hash []byte, want error) {
+	c.Helper()
+	if err := c.s.RehashKey(c.Context(), old, hash); !errors.Is(err, want) {
+		c.Errorf("RehashKey: %v, want %v", err, want)
+	}
+}
+
+func testKeyRehash(c *check) {
+	a, b := c.key(1), c.key(2)
+	c.putKey(a)
+	c.putKey(b)
+	old, fresh := a.Hash, c.key(3).Hash
+	c.rehash(c.key(4).Hash, fresh, store.ErrNotFound)
+	c.rehash(nil, b.Hash, store.ErrNotFound)
+	c.rehash(old, b.Hash, store.ErrExists)
+	c.rehash(old, old, nil)
+	c.wantKeys(a, b)
+	given := bytes.Clone(fresh)
+	c.rehash(old, given, nil)
+	clear(given)
+	a.Hash = fresh
+	c.wantKey(a)
+	c.wantKeys(a, b)
+	if _, err := c.s.Key(c.Context(), old); !errors.Is(err, store.ErrNotFound) {
+		c.Errorf("Key under the former hash: %v, want ErrNotFound", err)
+	}
+	c.rehash(old, c.key(5).Hash, store.ErrNotFound)
+	if err := c.s.RevokeKey(c.Context(), fresh); err != nil {
+		c.Errorf("RevokeKey: %v", err)
+	}
+	c.rehash(fresh, old, store.ErrNotFound)
+	c.wantKeys(b)
+}
+
+// testKeyRehashAtOnce: of many that want to, one does, and a key that is revoked
+// meanwhile does not come back.
+func testKeyRehashAtOnce(c *check) {
+	a := c.key(1)
+	c.putKey(a)
+	var won, revoked atomic.Int32
+	together(func(i int) {
+		var err error
+		if i == 0 {
+			if err = c.s.RevokeKey(c.Context(), c.key(1).Hash); err == nil {
+				revoked.Add(1)
+			}
+		} else if err = c.s.RehashKey(c.Context(), c.key(1).Hash, c.key(2).Hash); err == nil {
+			won.Add(1)
+		}
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			c.Errorf("%v, want nil or ErrNotFound", err)
+		}
+	})
+	if won.Load()+revoked.Load() != 1 {
+		c.Errorf("%d RehashKeys and %d RevokeKeys of one key succeeded, want 1 in all", won.Load(), revoked.Load())
+	}
+	if revoked.Load() == 1 {
+		c.wantKeys()
+		return
+	}
+	a.Hash = c.key(2).Hash
+	c.wantKeys(a)
+}
+
 func testKeyRevoke(c *check) {
 	a, b := c.key(1), c.key(2)
 	c.putKey(a)

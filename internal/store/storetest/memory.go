@@ -176,6 +176,25 @@ func (s *Memory) Keys(ctx context.Context) ([]store.Key, error) {
 	return keys, nil
 }
 
+// RehashKey implements [store.Store].
+func (s *Memory) RehashKey(ctx context.Context, old, hash []byte) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	k, ok := s.keys[string(old)]
+	if !ok {
+		return store.ErrNotFound
+	}
+	if _, taken := s.keys[string(hash)]; taken && !bytes.Equal(old, hash) {
+		return store.ErrExists
+	}
+	k.Hash = hash
+	delete(s.keys, string(old))
+	s.keys[string(hash)] = ownKey(k)
+	return nil
+}
+
 // RevokeKey implements [store.Store].
 func (s *Memory) RevokeKey(ctx context.Context, hash []byte) error {
 	if err := s.lock(ctx); err != nil {

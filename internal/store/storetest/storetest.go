@@ -82,6 +82,8 @@ var tests = []test{
 	{"KeyMissing", testKeyMissing},
 	{"KeyTwice", testKeyTwice},
 	{"KeysOrder", testKeysOrder},
+	{"KeyRehash", testKeyRehash},
+	{"KeyRehashAtOnce", testKeyRehashAtOnce},
 	{"KeyRevoke", testKeyRevoke},
 	{"KeyNoReference", testKeyNoReference},
 	{"KeysStay", testKeysStay},

@@ -117,6 +117,7 @@ type broken struct {
 	putKey func(context.Context, store.Key) error
 	key    func(context.Context, []byte) (store.Key, error)
 	keys   func(context.Context) ([]store.Key, error)
+	rehash func(context.Context, []byte, []byte) error
 	revoke func(context.Context, []byte) error
 	ping   func(context.Context) error
 	brokenRanges
@@ -169,6 +170,13 @@ func (b *broken) Keys(ctx context.Context) ([]store.Key, error) {
 		return b.keys(ctx)
 	}
 	return b.Memory.Keys(ctx)
+}
+
+func (b *broken) RehashKey(ctx context.Context, old, hash []byte) error {
+	if b.rehash != nil {
+		return b.rehash(ctx, old, hash)
+	}
+	return b.Memory.RehashKey(ctx, old, hash)
 }
 
 func (b *broken) RevokeKey(ctx context.Context, hash []byte) error {
@@ -437,6 +445,38 @@ func TestBrokenStoresFail(t *testing.T) {
 					all[i].Hash = b.Memory.keys[string(all[i].Hash)].Hash
 				}
 				return all, err
+			}
+		}},
+		{"RehashKey puts another key", "KeyRehashAtOnce", func(b *broken, _ *clock) {
+			b.rehash = func(ctx context.Context, old, hash []byte) error {
+				k, err := b.Memory.Key(ctx, old)
+				if err != nil {
+					return err
+				}
+				k.Hash = hash
+				time.Sleep(time.Millisecond)
+				_ = b.Memory.RevokeKey(ctx, old)
+				return b.Memory.PutKey(ctx, k)
+			}
+		}},
+		{"RehashKey replaces another key", "KeyRehash", func(b *broken, _ *clock) {
+			b.rehash = func(ctx context.Context, old, hash []byte) error {
+				if _, err := b.Memory.Key(ctx, old); err == nil && !bytes.Equal(old, hash) {
+					_ = b.Memory.RevokeKey(ctx, hash)
+				}
+				return b.Memory.RehashKey(ctx, old, hash)
+			}
+		}},
+		{"RehashKey keeps the former hash", "KeyRehash", func(b *broken, _ *clock) {
+			b.rehash = func(ctx context.Context, old, hash []byte) error {
+				k, err := b.Memory.Key(ctx, old)
+				if err == nil {
+					err = b.Memory.RehashKey(ctx, old, hash)
+				}
+				if err == nil {
+					_ = b.Memory.PutKey(ctx, k)
+				}
+				return err
 			}
 		}},
 		{"RevokeKey does not mind", "KeyRevoke", func(b *broken, _ *clock) {

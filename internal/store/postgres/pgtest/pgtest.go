@@ -1,5 +1,6 @@
-// Package pgtest runs a PostgreSQL server for tests: a real one, with syncs, in a
-// temporary folder, on a loopback port. A test binary has at most one.
+// Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in
+// temporary folders, on loopback ports. A test binary has at most one that its tests
+// share; a [Group] belongs to one test.
 package pgtest
 
 import (
@@ -7,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -30,9 +32,10 @@ var errMissing = errors.New("no PostgreSQL under /usr/lib/postgresql (Debian pac
 
 // A Server is a PostgreSQL that may be halted and started again.
 type Server struct {
+	bin  string // where PostgreSQL's programs are
 	dir  string
+	data string // in dir
 	port int
-	argv []string // of the shell that keeps it
 	as   *syscall.SysProcAttr
 
 	keeper *exec.Cmd
@@ -44,7 +47,7 @@ type Server struct {
 // keep runs a server for as long as its standard input is open, and then ends it at
 // once, as a crash does. A word on the input does the same and leaves the data;
 // without one, as when the test binary dies, nothing stays.
-const keep = `"$@" >>log 2>&1 & read -r word; kill -QUIT $!; wait $!; [ "$word" ] || rm -rf "$PWD"`
+const keep = `"$@" >>log 2>&1 & read -r word; kill -QUIT $!; kill -CONT $!; wait $!; [ "$word" ] || rm -rf "$PWD"`
 
 var (
 	mu     sync.Mutex
@@ -62,13 +65,19 @@ func Get(t testing.TB) *Server {
 	if server == nil && failed == nil {
 		server, failed = start()
 	}
-	if errors.Is(failed, errMissing) && os.Getenv("CI") != "true" {
-		t.Skipf("NOT TESTED: %v", failed)
-	}
-	if failed != nil {
-		t.Fatal(failed)
-	}
+	need(t, failed)
 	return server
+}
+
+// need ends the test if there is an error, as Get says.
+func need(t testing.TB, err error) {
+	t.Helper()
+	if errors.Is(err, errMissing) && os.Getenv("CI") != "true" {
+		t.Skipf("NOT TESTED: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Stop ends the server, if there is one, and removes what it kept. TestMain calls
@@ -87,52 +96,75 @@ func Run() (*Server, error) { return start() }
 
 // Close ends the server and removes what it kept.
 func (s *Server) Close() {
-	_ = s.life.Close()
-	_ = s.keeper.Wait()
+	if s.keeper != nil {
+		_ = s.life.Close()
+		_ = s.keeper.Wait()
+	}
+	_ = os.RemoveAll(s.dir)
 }
 
 // URL is that of a database with nothing in it, until somebody uses it.
 func (s *Server) URL() string { return s.url("public") }
 
 // start makes a database cluster and runs it.
-func start() (_ *Server, err error) {
+func start() (*Server, error) {
+	s, err := place()
+	if err != nil {
+		return nil, err
+	}
+	err = s.command("initdb", "-D", s.data, "-U", "threeds", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+	if err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// place makes a folder and finds a port for a server, which has no data yet.
+func place() (s *Server, err error) {
 	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/initdb")
 	if len(found) == 0 {
 		return nil, errMissing
 	}
-	bin := filepath.Dir(slices.Max(found))
-	s := new(Server)
+	s = &Server{bin: filepath.Dir(slices.Max(found))}
 	if s.dir, err = os.MkdirTemp("", "threeds-postgres-"); err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = os.RemoveAll(s.dir)
-		}
-	}()
-	if s.as, err = unprivileged(s.dir); err != nil {
-		return nil, err
+	s.data = filepath.Join(s.dir, "data")
+	s.as, err = unprivileged(s.dir)
+	if err == nil {
+		s.port, err = freePort()
 	}
-	data := filepath.Join(s.dir, "data")
-	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "threeds", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	initdb.Dir, initdb.SysProcAttr = s.dir, s.as
-	if out, err := initdb.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
+		s.Close()
 		return nil, err
 	}
-	s.port = l.Addr().(*net.TCPAddr).Port
-	if err := l.Close(); err != nil {
-		return nil, err
+	return s, nil
+}
+
+// freePort is below the ports that a system gives to connections: one of them could
+// be taken while the server is started anew.
+func freePort() (port int, err error) {
+	for range 1000 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
+			return l.Addr().(*net.TCPAddr).Port, l.Close()
+		}
 	}
-	s.argv = []string{
-		"-c", keep, "sh", filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(s.port),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=on",
-		"-c", "max_connections=200", "-c", "shared_buffers=32MB",
+	return 0, err
+}
+
+// command runs one of PostgreSQL's programs as the server's user.
+func (s *Server) command(name string, args ...string) error {
+	cmd := exec.Command(filepath.Join(s.bin, name), args...)
+	cmd.Dir, cmd.SysProcAttr = s.dir, s.as
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
-	return s, s.Start()
+	return nil
 }
 
 // unprivileged gives a folder to a user whom PostgreSQL runs for: it refuses root.
@@ -154,14 +186,17 @@ func unprivileged(dir string) (*syscall.SysProcAttr, error) {
 
 // Start runs the server, again after [Server.Halt], and waits until it answers.
 func (s *Server) Start() (err error) {
-	s.keeper = exec.Command("/bin/sh", s.argv...)
-	s.keeper.Dir, s.keeper.SysProcAttr = s.dir, s.as
-	if s.life, err = s.keeper.StdinPipe(); err != nil {
+	keeper := exec.Command("/bin/sh", "-c", keep, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data, "-p", strconv.Itoa(s.port),
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "fsync=on",
+		"-c", "max_connections=200", "-c", "shared_buffers=32MB")
+	keeper.Dir, keeper.SysProcAttr = s.dir, s.as
+	if s.life, err = keeper.StdinPipe(); err != nil {
 		return err
 	}
-	if err := s.keeper.Start(); err != nil {
+	if err := keeper.Start(); err != nil {
 		return err
 	}
+	s.keeper = keeper
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for {
@@ -171,8 +206,7 @@ func (s *Server) Start() (err error) {
 		}
 		if ctx.Err() != nil {
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
-			_ = s.life.Close()
-			return errors.Join(fmt.Errorf("the server does not answer: %w: %s", err, log), s.keeper.Wait())
+			return fmt.Errorf("the server does not answer: %w: %s", err, log)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -183,7 +217,10 @@ func (s *Server) Halt() error {
 	if _, err := io.WriteString(s.life, "halt\n"); err != nil {
 		return err
 	}
-	return errors.Join(s.life.Close(), s.keeper.Wait())
+	_ = s.Thaw() // what is stopped does not end
+	err := errors.Join(s.life.Close(), s.keeper.Wait())
+	s.keeper = nil
+	return err
 }
 
 // Address is where the server listens.

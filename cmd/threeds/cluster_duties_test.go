@@ -1,0 +1,231 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// command runs the program with the configuration of a node.
+func (n *victim) command(stdin string, args ...string) string {
+	n.t.Helper()
+	var out, errs strings.Builder
+	if code := run(n.t.Context(), append(args, "--config", n.config), strings.NewReader(stdin), &out, &errs); code != 0 {
+		n.t.Fatalf("%v: %d %s", args, code, errs.String())
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// TestClusterKeys makes and revokes API keys beside three nodes: they all take a new
+// key at once, and a revoked one for a second at most. That it is a second is for
+// TestRevoked of the account package, whose clock no other process slows down.
+func TestClusterKeys(t *testing.T) {
+	rounds := 3
+	if long() {
+		rounds = 50
+	}
+	c := newCluster(t, pgtest.Get(t).Schema(t))
+	var slowest time.Duration
+	for range rounds {
+		key := c.nodes[0].command("", "key", "create", "--name", "Shop")
+		with := func(n *victim) int {
+			n = &victim{t: t, api: n.api, key: key}
+			status, _ := n.ask("/preauth", object{"acctNumber": testPAN})
+			return status
+		}
+		for i, n := range c.nodes {
+			if status := with(n); status != 200 {
+				t.Errorf("a new key at node %d: %d", i, status)
+			}
+		}
+		c.nodes[0].command(key, "key", "revoke")
+		revoked := time.Now()
+		waitFor(t, "the end of a key", func() bool {
+			return !slices.ContainsFunc(c.nodes, func(n *victim) bool { return with(n) == 200 })
+		})
+		slowest = max(slowest, time.Since(revoked))
+	}
+	t.Logf("keys=%d longest life after revoke=%v", rounds, slowest.Round(time.Millisecond))
+}
+
+// TestClusterClocks has nodes whose clocks are 5 s behind, right, and 5 s ahead.
+func TestClusterClocks(t *testing.T) {
+	database := pgtest.Get(t).Schema(t)
+	c := newCluster(t, database, childClock+"=-5s", "", childClock+"=5s")
+	c.everyWay()
+	conn, err := pgx.Connect(t.Context(), database)
+	must(t, err)
+	defer conn.Close(t.Context()) //nolint:errcheck // only read
+	for i, n := range c.nodes {
+		f, _, _ := c.preauth(n)
+		f.auth(n)
+		begin := time.Now()
+		if ok, answer := f.result(n); !ok {
+			t.Fatalf("RReq: %v", answer)
+		}
+		var ms int64
+		must(t, conn.QueryRow(t.Context(),
+			`SELECT expires - floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint FROM txns WHERE id = $1`, f.id).Scan(&ms))
+		left, took := time.Duration(ms)*time.Millisecond, time.Since(begin)
+		if left > 301*time.Second || left < 299*time.Second-took {
+			t.Errorf("a result of node %d is there for %v more, after %v; want 300 s in all", i, left, took)
+		}
+	}
+	// A claim of a node that is ahead is not over for one that is behind, and the
+	// other way round.
+	f, _, _ := c.preauth(c.nodes[2])
+	if status, answer := f.auth(c.nodes[0]); f.want == nil {
+		t.Fatalf("/auth: %d %v", status, answer)
+	}
+	for i, n := range c.nodes {
+		var answer object
+		status, data := f.postauth(n)
+		if _ = json.Unmarshal(data, &answer); answer.text("errorCode") != "305" {
+			t.Errorf("/postauth at node %d before the RReq: %d %v, want 305", i, status, answer)
+		}
+	}
+	for i, n := range c.nodes {
+		log, err := os.ReadFile(n.log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if warned := bytes.Contains(log, []byte("clock of this machine differs")); warned != (i != 1) {
+			t.Errorf("node %d warned of its clock: %t", i, warned)
+		}
+	}
+}
+
+// TestClusterRotation rotates the key file while the nodes take turns in restarting,
+// so that in between each of them has another one than the others: first all get to
+// know the next secret, then it becomes the current one. The control leaves out the
+// first half.
+func TestClusterRotation(t *testing.T) {
+	c := newCluster(t, pgtest.Get(t).Schema(t))
+	keysOf := func(n *victim) string {
+		cfg, err := readConfig(n.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cfg.Keys
+	}
+	read := func() (secrets map[string]string) {
+		data, err := os.ReadFile(keysOf(c.nodes[0]))
+		if err == nil {
+			err = json.Unmarshal(data, &secrets)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secrets
+	}
+	write := func(n *victim, secrets map[string]string) {
+		data, err := json.Marshal(secrets)
+		if err == nil {
+			err = os.WriteFile(keysOf(n), data, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.kill()
+		n.start()
+	}
+	first := read()
+	second := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{2}, 32))
+	for _, step := range []map[string]string{
+		{"current": first["current"], "next": second},
+		{"current": second, "previous": first["current"]},
+	} {
+		for _, n := range c.nodes {
+			begun, status, answer := c.preauth(n)
+			if status != 200 {
+				t.Fatalf("/preauth: %d %v", status, answer)
+			}
+			if status, answer := begun.auth(n); begun.want == nil {
+				t.Fatalf("/auth: %d %v", status, answer)
+			}
+			write(n, step)
+			if ok, answer := begun.result(c.nodes[0]); !ok {
+				t.Errorf("RReq after a step: %v", answer)
+			}
+			if status, got := begun.postauth(n); status != 200 || !bytes.Equal(got, begun.want) {
+				t.Errorf("/postauth after a step: %d %s", status, got)
+			}
+			c.everyWay()
+		}
+	}
+	third := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{3}, 32))
+	write(c.nodes[0], map[string]string{"current": third, "previous": first["current"]}) // which the API keys are hashed with
+	f, _, _ := c.preauth(c.nodes[0])
+	if status, answer := f.auth(c.nodes[1]); answer.text("errorCode") != "301" {
+		t.Errorf("control: an id made with a secret that the other node has not: %d %v", status, answer)
+	}
+}
+
+// TestClusterRefresher stops a node in the middle of asking a directory server, long
+// enough for another to take its place. When it goes on it does not publish what it
+// has got.
+func TestClusterRefresher(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), keys)
+	ca := newAuthority(t)
+	p := newPeer(t, ca)
+	var asked atomic.Int32
+	asking, goOn := make(chan bool), make(chan bool)
+	p.ranges = func(preq object) []byte {
+		if asked.Add(1) == 1 {
+			asking <- true
+			<-goOn
+			return manyRanges(preq, 'A', 50)
+		}
+		return manyRanges(preq, 'B', 100)
+	}
+	paused, other := inLab(newVictimAt(t, ca, p, place)), inLab(newVictimAt(t, ca, p, place))
+	if err := paused.launch(); err != nil {
+		t.Fatal(err)
+	}
+	<-asking
+	must(t, paused.cmd.Process.Signal(syscall.SIGSTOP))
+	other.start() // ready when it has asked
+	generation := func() (g struct {
+		Generation int64 `json:"generation"`
+		Ranges     int   `json:"ranges"`
+	}) {
+		var all []json.RawMessage
+		err := json.Unmarshal([]byte(other.command("", "ranges", "status", "--json")), &all)
+		if err == nil && len(all) == 1 {
+			err = json.Unmarshal(all[0], &g)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return g
+	}
+	waitFor(t, "the ranges of the other node", func() bool { return generation().Ranges == 100 })
+	goOn <- true
+	must(t, paused.cmd.Process.Signal(syscall.SIGCONT))
+	waitFor(t, "the node that was stopped", func() bool {
+		log, _ := os.ReadFile(paused.log)
+		return bytes.Contains(log, []byte("generation not kept"))
+	})
+	if g := generation(); g.Ranges != 100 {
+		t.Errorf("a node that had lost its lease has published: %+v", g)
+	}
+	waitFor(t, "the other's ranges at the node that was stopped", func() bool {
+		status, answer := paused.ask("/preauth", object{"acctNumber": "4000551234567890"})
+		return status == 200 && bytes.Contains(answer, []byte("https://acs.example/B"))
+	})
+	t.Logf("PReqs=%d", asked.Load())
+}

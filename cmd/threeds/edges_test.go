@@ -1,0 +1,509 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/directory/directorytest"
+)
+
+// An edge is what comes of a directory server's fault: at /auth, and by /enrolled.
+type edge struct {
+	code, detail string // of the Erro; code 405 where it is empty
+	kind         string // errorMessageType; "": AReq where the code is 405, else ARes; "-": none
+	told         bool   // the directory server gets an Erro of the same code
+	relayed      bool   // the words are the directory server's
+	good         bool   // it is no fault
+}
+
+// edges are the faults of directorytest and what each comes to.
+var edges = map[string]edge{
+	"black hole":                    {detail: "Connection timeout"},
+	"hangs in the handshake":        {detail: "Connection timeout"},
+	"closes for a handshake":        {detail: "Connection closed"},
+	"resets for a handshake":        {detail: "Connection reset"},
+	"plain HTTP":                    {detail: "TLS handshake failed"},
+	"noise for a handshake":         {detail: "TLS handshake failed"},
+	"alert for a handshake":         {detail: "TLS handshake refused"},
+	"resets after the handshake":    {detail: "Connection reset"},
+	"never reads":                   {detail: "Connection timeout"},
+	"silent":                        {detail: "Connection timeout"},
+	"closes after the message":      {detail: "Connection closed"},
+	"resets after the message":      {detail: "Connection reset"},
+	"half-closes after the message": {detail: "Connection closed"},
+	"closes in the header":          {detail: "Connection closed"},
+	"resets in the header":          {detail: "Connection reset"},
+	"closes in the body":            {detail: "Connection closed"},
+	"resets in the body":            {detail: "Connection reset"},
+	"half-closes in the body":       {detail: "Connection closed"},
+	"closes in a chunk":             {detail: "Connection closed"},
+	"silent in the header":          {detail: "Connection timeout"},
+	"silent in the body":            {detail: "Connection timeout"},
+	"header byte by byte":           {detail: "Connection timeout"},
+	"body byte by byte":             {detail: "Connection timeout"},
+	"10 MiB":                        {detail: "Answer too large"},
+	"endless chunks":                {detail: "Answer too large"},
+	"gzip bomb":                     unreadable,
+	"gzip":                          unreadable,
+	"no HTTP":                       {detail: "Connection failed"},
+	"HTTP of the future":            {detail: "Connection failed"},
+	"two lengths":                   {detail: "Connection failed"},
+	"a length below zero":           {detail: "Connection failed"},
+	"a chunk without a length":      {detail: "Connection failed"},
+	"a header of 1 MiB":             {detail: "Connection failed"},
+	"a header of 10,000 lines":      {detail: "Connection failed"},
+	"endless 100 Continue":          {detail: "Connection failed"},
+	"endless 103 Early Hints":       {detail: "Connection failed"},
+	"HTTP 101":                      {detail: "HTTP status 101 Switching Protocols"},
+	"HTTP 503 without end":          {detail: "HTTP status 503 Service Unavailable"},
+	"HTTP 500 with a good answer":   {detail: "HTTP status 500 Internal Server Error"},
+	"a length too short":            unreadable,
+	"nothing":                       unreadable,
+	"garbage":                       unreadable,
+	"HTML":                          unreadable,
+	"half of a good one":            unreadable,
+	"UTF-16":                        unreadable,
+	"two messages":                  unreadable,
+	"an array":                      unreadable,
+	"a byte order mark":             unreadable,
+	"500 deep":                      unreadable,
+
+	"a member twice":               {code: "204", detail: "dsTransID", told: true},
+	"another messageType":          {code: "101", detail: "Invalid Message for the receiving component", kind: "CRes", told: true},
+	"unknown messageType":          {code: "101", detail: "Invalid Message Type", kind: "-", told: true},
+	"unknown messageVersion":       {code: "102", detail: versionList, told: true},
+	"foreign threeDSServerTransID": {code: "301", detail: "threeDSServerTransID", told: true},
+	"Erro":                         {code: "403", detail: "more of them", kind: "-", relayed: true},
+
+	"certificate: self-signed":          {detail: "Certificate of the directory server is not trusted"},
+	"certificate: of another authority": {detail: "Certificate of the directory server is not trusted"},
+	"certificate: expired":              {detail: "Certificate of the directory server is not valid at this time"},
+	"certificate: not yet valid":        {detail: "Certificate of the directory server is not valid at this time"},
+	"certificate: for another host":     {detail: "Certificate of the directory server is for another host"},
+	"certificate: for clients":          {detail: "Certificate of the directory server is not trusted"},
+	"certificate: TLS 1.1":              {detail: "TLS handshake refused"},
+	"certificate: refuses ours":         {detail: "TLS handshake refused"},
+
+	"redirect 301": {detail: "HTTP status 301 Moved Permanently"},
+	"redirect 302": {detail: "HTTP status 302 Found"},
+	"redirect 307": {detail: "HTTP status 307 Temporary Redirect"},
+	"redirect 308": {detail: "HTTP status 308 Permanent Redirect"},
+	"HTTP 201":     {detail: "HTTP status 201 Created"},
+	"HTTP 400":     {detail: "HTTP status 400 Bad Request"},
+	"HTTP 401":     {detail: "HTTP status 401 Unauthorized"},
+	"HTTP 403":     {detail: "HTTP status 403 Forbidden"},
+	"HTTP 404":     {detail: "HTTP status 404 Not Found"},
+	"HTTP 408":     {detail: "HTTP status 408 Request Timeout"},
+	"HTTP 413":     {detail: "HTTP status 413 Request Entity Too Large"},
+	"HTTP 429":     {detail: "HTTP status 429 Too Many Requests"},
+	"HTTP 500":     {detail: "HTTP status 500 Internal Server Error"},
+	"HTTP 502":     {detail: "HTTP status 502 Bad Gateway"},
+	"HTTP 503":     {detail: "HTTP status 503 Service Unavailable"},
+	"HTTP 504":     {detail: "HTTP status 504 Gateway Timeout"},
+	"HTTP 599":     {detail: "HTTP status 599"},
+
+	"good: text/html":          {good: true},
+	"good: after 100 Continue": {good: true},
+	"good: HTTP/1.0":           {good: true},
+	"good: and another one":    {good: true},
+}
+
+// unreadable is an answer that is no message.
+var unreadable = edge{code: "101", detail: "Invalid Formatted Message", kind: "-", told: true}
+
+// expected is the Erro of an edge at /auth.
+func (e edge) expected(version, transID string) expected {
+	want := expected{code: e.code, detail: e.detail, msg: e.kind, version: version, transID: transID, description: "Invalid response from Directory Server"}
+	if e.code == "" {
+		want.code, want.description, want.msg = "405", "Unable to contact Directory Server", "AReq"
+	}
+	if want.msg == "" {
+		want.msg = "ARes"
+	}
+	if e.relayed {
+		want.component, want.description = "D", "words of the directory"
+	}
+	return want
+}
+
+// edgeLimit is the time limit of the tests in which it is not the real one; what
+// is done in time is so by far, on a busy machine too.
+const edgeLimit = 1500 * time.Millisecond
+
+// hostile puts a directory server with faults in the place of the one that
+// takes AReqs. Card ranges still come from the other.
+func hostile(t *testing.T, p *plan) *directorytest.Server {
+	t.Helper()
+	h := directorytest.Start(t, func(message []byte) []byte {
+		var areq object
+		if err := json.Unmarshal(message, &areq); err != nil {
+			panic(err)
+		}
+		return marshal(ares(areq, "Y"))
+	})
+	before := p.change
+	p.change = func(cfg *nodeConfig) {
+		if before != nil {
+			before(cfg)
+		}
+		cfg.Peers[0].AReqURL = h.URL + "/"
+		h.Trusted(cfg.Peers[0].TLS.RootCAs)
+	}
+	return h
+}
+
+// TestEdges has every fault of a directory server at /auth, in every version: the
+// exact answer, no second AReq, an Erro where one is due, a transaction that is
+// over, and a server that is none the worse for it.
+func TestEdges(t *testing.T) {
+	t.Parallel()
+	var p plan
+	h := hostile(t, &p)
+	at := p.change
+	p.change = func(cfg *nodeConfig) {
+		at(cfg)
+		cfg.Timeouts.Authentication = edgeLimit
+		cfg.Peers[0].Timeout, cfg.Peers[0].DialTimeout, cfg.Peers[0].AlwaysTry = edgeLimit, edgeLimit/2, true
+	}
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), p)
+	versions := []string{"2.1.0", "2.2.0", "2.3.1"}
+	told := make(map[string]edge) // by threeDSServerTransID
+	cases := 0
+	for _, fault := range directorytest.Faults() {
+		e, known := edges[fault.Name]
+		if !known {
+			t.Errorf("nobody says what comes of %s", fault)
+			continue
+		}
+		t.Run(fault.Name, func(t *testing.T) {
+			s := s.in(t)
+			h.Play(fault)
+			var all sync.WaitGroup
+			for _, version := range versions {
+				req := s.request(version)
+				id := req.text("threeDSServerTransID")
+				told[id] = e
+				cases++
+				all.Go(func() { s.edge(h, fault, e, version, id, req) })
+			}
+			all.Wait()
+			h.Play(directorytest.Fault{})
+			for range 2 {
+				if code, got := s.post("/auth", s.request("2.2.0")); code != 200 {
+					t.Errorf("a good /auth after that: %d %v", code, got)
+				}
+			}
+		})
+	}
+	if h.Elsewhere() {
+		t.Error("a redirect was followed")
+	}
+	if err := s.stop(); err != nil { // after that no Erro is on its way
+		t.Fatal(err)
+	}
+	for id, e := range told {
+		got := h.Told(id)
+		if want := map[bool]int{true: 1}[e.told]; len(got) != want {
+			t.Errorf("%d Erros for %s after %+v, want %d", len(got), id, e, want)
+		}
+		for _, text := range got {
+			var erro object
+			if err := json.Unmarshal([]byte(text), &erro); err != nil || erro.text("errorCode") != e.code || erro.text("errorDetail") != e.detail || erro.text("errorComponent") != "S" {
+				t.Errorf("told %s of %+v", text, e)
+			}
+		}
+	}
+	if strings.Contains(s.log.String(), "AAABBCJZUwAAAAAAUFlTAAAAAAA=") {
+		t.Error("the log has the authentication value of an answer")
+	}
+	t.Logf("%d cases", cases)
+}
+
+// edge makes one /auth against a fault.
+func (s *site) edge(h *directorytest.Server, fault directorytest.Fault, e edge, version, id string, req object) {
+	t := s.t
+	start := time.Now()
+	code, got := s.post("/auth", req)
+	took := time.Since(start)
+	if fault.Slow && took < edgeLimit*9/10 || took > edgeLimit+5*time.Second {
+		t.Errorf("%s took %v", version, took)
+	}
+	state := expected{code: "203", description: "Unknown threeDSServerTransID", detail: "Unknown threeDSServerTransID"}
+	if e.good {
+		if code != 200 || got.text("transStatus") != "Y" || got.text("threeDSServerTransID") != id {
+			t.Errorf("%s: %d %v", version, code, got)
+		}
+		state.detail = "No challenge took place, the result is in the ARes"
+	} else {
+		e.expected(version, id).check(t, code, got)
+	}
+	s.refused("/postauth", object{"threeDSServerTransID": id}, state)
+	s.refused("/auth", req, expected{code: "301", description: "No transaction found", transID: id, version: version})
+	want := 1
+	if fault.Raw != nil || fault.Early != nil || fault.Certificate != "" {
+		want = 0
+	}
+	if n := h.Got(id); n != want {
+		t.Errorf("%s: %d AReqs came, want %d", version, n, want)
+	}
+}
+
+// TestEdgesV1 has the same faults, as far as they are none of JSON, at /enrolled.
+// A VEReq is a question: it is asked again where a connection failed or the
+// answer was a status of 5xx, and still the whole is bounded.
+func TestEdgesV1(t *testing.T) {
+	t.Parallel()
+	const limit = edgeLimit / 2
+	h := directorytest.Start(t, func(message []byte) []byte {
+		id, _, _ := strings.Cut(strings.SplitN(string(message), `<Message id="`, 2)[1], `"`)
+		return fmt.Appendf(nil, `<ThreeDSecure><Message id="%s"><VERes><version>1.0.2</version><CH><enrolled>N</enrolled></CH></VERes></Message></ThreeDSecure>`, id)
+	})
+	s := startLegacy(t, plan{change: func(cfg *nodeConfig) {
+		for i := range cfg.V1Peers {
+			p := &cfg.V1Peers[i]
+			p.URL, p.Timeout, p.DialTimeout, p.AlwaysTry = h.URL+"/", limit, limit/2, true
+			h.Trusted(p.TLS.RootCAs)
+		}
+	}})
+	var told int
+	for _, fault := range directorytest.Faults() {
+		if fault.JSON {
+			continue
+		}
+		t.Run(fault.Name, func(t *testing.T) {
+			s, e := s.in(t), edges[fault.Name]
+			h.Play(fault)
+			asked, start := h.Got(""), time.Now()
+			code, got := s.form("/enrolled", purchase(v1Visa))
+			took := time.Since(start)
+			if fault.Slow && took < limit*9/10 || took > 2*limit+5*time.Second {
+				t.Errorf("took %v", took)
+			}
+			if e.good {
+				if code != 200 || got.text("enrolled") != "N" || got["error"] != nil {
+					t.Errorf("%d %v", code, got)
+				}
+			} else {
+				detail := e.detail
+				if e.told {
+					told++
+					detail = "Invalid response from the directory server"
+				}
+				message, is := troubled(t, code, got, "7")
+				if message != "Directory server timeout or connection error" || is != detail {
+					t.Errorf("%q, %q, want %q", message, is, detail)
+				}
+			}
+			want := 1
+			switch {
+			case fault.Raw != nil || fault.Early != nil || fault.Certificate != "":
+				want = 0
+			case strings.HasPrefix(e.detail, "HTTP status 5"), !fault.Slow && strings.HasPrefix(e.detail, "Connection "):
+				want = 2
+			}
+			if n := h.Got("") - asked; n != want {
+				t.Errorf("asked %d times, want %d", n, want)
+			}
+			waitFor(t, "the Error", func() bool { return len(h.Told("")) >= told })
+			h.Play(directorytest.Fault{})
+			if _, got := s.form("/enrolled", purchase(v1Visa)); got.text("enrolled") != "N" {
+				t.Errorf("a good one after that: %v", got)
+			}
+		})
+	}
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(h.Told("")); n != told || h.Elsewhere() {
+		t.Errorf("%d Errors came, want %d; a redirect was followed: %t", n, told, h.Elsewhere())
+	}
+}
+
+// names in the table that no fault has would be forgotten otherwise.
+func TestEdgesAreFaults(t *testing.T) {
+	left := maps.Clone(edges)
+	for _, fault := range directorytest.Faults() {
+		delete(left, fault.Name)
+	}
+	if len(left) > 0 {
+		t.Errorf("no such faults: %q", slices.Sorted(maps.Keys(left)))
+	}
+}
+
+// stalls measures the longest time for which this process got nothing done.
+func stalls(t *testing.T) (worst func() time.Duration) {
+	t.Helper()
+	var mu sync.Mutex
+	var most time.Duration
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		const every = 10 * time.Millisecond
+		for last := time.Now(); ; {
+			select {
+			case <-stop:
+				return
+			case <-time.After(every):
+			}
+			now := time.Now()
+			mu.Lock()
+			most = max(most, now.Sub(last)-every)
+			mu.Unlock()
+			last = now
+		}
+	}()
+	t.Cleanup(func() { close(stop); <-done })
+	return func() time.Duration {
+		mu.Lock()
+		defer mu.Unlock()
+		return most
+	}
+}
+
+// TestEdgesInTime has the faults that only a time limit ends, with the limits
+// that a server has when nobody sets any: an answer within 10 s and a quarter.
+// Meanwhile /preauth is answered as ever.
+func TestEdgesInTime(t *testing.T) {
+	t.Parallel()
+	sites := make(map[string]*site) // by the fault of their directory server
+	for _, fault := range directorytest.Faults() {
+		if fault.Slow {
+			var p plan
+			h, ca := hostile(t, &p), newAuthority(t)
+			sites[fault.Name] = startSite(t, ca, newWire(t, ca), p)
+			h.Play(fault)
+		}
+	}
+	worst := stalls(t)
+	var all sync.WaitGroup
+	for name, s := range sites {
+		req := s.request("2.2.0")
+		over := make(chan struct{})
+		all.Go(func() {
+			defer close(over)
+			start := time.Now()
+			code, got := s.post("/auth", req)
+			took := time.Since(start)
+			edges[name].expected("2.2.0", req.text("threeDSServerTransID")).check(t, code, got)
+			// A machine that stands still says nothing about us, and does so more than once.
+			if limit := 10250*time.Millisecond + 3*worst(); took < 9900*time.Millisecond || took > limit {
+				t.Errorf("%s took %v, want 10 s to %v", name, took, limit)
+			}
+		})
+		all.Go(func() {
+			for {
+				if code, got := s.post("/preauth", object{"acctNumber": testPAN}); code != 200 {
+					t.Errorf("%s: /preauth: %d %v", name, code, got)
+				}
+				select {
+				case <-over:
+					return
+				case <-time.After(100 * time.Millisecond):
+				}
+			}
+		})
+	}
+	all.Wait()
+	t.Logf("%d faults; the process stood still for %v at most", len(sites), worst())
+}
+
+// TestEdgeBreaker: a directory server that resets every connection is soon not
+// asked any more but now and then, which log and metrics tell; /preauth goes on,
+// and the first answer ends it.
+func TestEdgeBreaker(t *testing.T) {
+	t.Parallel()
+	var p plan
+	h := hostile(t, &p)
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), p)
+	open := func() bool {
+		text := s.exposed()
+		if !strings.Contains(text, `threeds_directory_open{message="AReq",scheme="visa"} `) {
+			t.Fatal("the metric is not there")
+		}
+		return strings.Contains(text, `threeds_directory_open{message="AReq",scheme="visa"} 1`)
+	}
+	if open() {
+		t.Error("open from the start")
+	}
+	for _, fault := range directorytest.Faults() {
+		if fault.Name == "resets for a handshake" {
+			h.Play(fault)
+		}
+	}
+	try := func() (took time.Duration, code int) {
+		req := s.request("2.2.0")
+		start := time.Now()
+		code, got := s.post("/auth", req)
+		took = time.Since(start)
+		if code != 200 {
+			expected{code: "405", description: "Unable to contact Directory Server", detail: "Connection reset", msg: "AReq",
+				transID: req.text("threeDSServerTransID"), version: "2.2.0"}.check(t, code, got)
+		}
+		return took, code
+	}
+	start := time.Now()
+	for !open() {
+		try()
+		if time.Since(start) > 30*time.Second {
+			t.Fatal("it does not open")
+		}
+	}
+	if took := time.Since(start); took < 5*time.Second {
+		t.Errorf("open after %v", took)
+	}
+	const refused = `threeds_directory_requests_total{message="AReq",outcome="open",scheme="visa"}`
+	if try(); !strings.Contains(s.exposed(), refused) {
+		t.Error("no request was refused at once")
+	}
+	h.Play(directorytest.Fault{})
+	healed := time.Now()
+	for code := 0; code != 200; {
+		_, code = try()
+	}
+	if took := time.Since(healed); took > 5*time.Second || open() {
+		t.Errorf("still open: %t, %v after it has healed", open(), took)
+	}
+	for _, line := range []string{"directory cannot be reached, requests are refused at once", "directory answers again"} {
+		if n := strings.Count(s.log.String(), line); n != 1 {
+			t.Errorf("logged %d times: %s", n, line)
+		}
+	}
+}
+
+// exposed is what the console says of metrics.
+func (s *site) exposed() string {
+	s.t.Helper()
+	res, err := http.Get(s.console + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestBreakerOff: limits.breaker reaches both kinds of directories.
+func TestBreakerOff(t *testing.T) {
+	for sections, want := range map[string]bool{"": false, "limits: {breaker: true}": false, "limits: {breaker: false}": true} {
+		var got []bool
+		startLegacy(t, plan{sections: sections, change: func(cfg *nodeConfig) {
+			got = append(got, cfg.Peers[0].AlwaysTry, cfg.V1Peers[0].AlwaysTry)
+		}})
+		if len(got) != 2 || got[0] != want || got[1] != want {
+			t.Errorf("%q: always tried: %v, want %t", sections, got, want)
+		}
+	}
+}

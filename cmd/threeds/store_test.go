@@ -1,0 +1,78 @@
+package main
+
+import (
+	"bufio"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// TestStoreMetrics has a server on each store tell of it on /metrics.
+func TestStoreMetrics(t *testing.T) {
+	ca := newAuthority(t)
+	for name, tt := range map[string]struct {
+		at       func(t *testing.T) storeAt // zero: as configured
+		positive []string                   // what a server that has just read its card ranges has done
+		others   []string
+		never    string // of the other store
+	}{
+		"sqlite": {
+			positive: []string{"threeds_store_writes_total", "threeds_store_commits_total"},
+			others:   []string{"threeds_store_commits_failed_total", "threeds_store_writes_waiting"},
+			never:    "threeds_store_connections",
+		},
+		"postgres": {
+			at: func(t *testing.T) storeAt { return storeAt{Postgres: pgtest.Get(t).Schema(t) + "&pool_max_conns=7"} },
+			positive: []string{
+				`threeds_store_connections{state="idle"}`, "threeds_store_connections_max",
+				"threeds_store_connections_opened_total", "threeds_store_acquires_total",
+			},
+			others: []string{
+				`threeds_store_connections{state="in_use"}`, `threeds_store_connections{state="opening"}`,
+				"threeds_store_acquires_waited_total", "threeds_store_acquire_wait_seconds_total", "threeds_store_acquires_cancelled_total",
+			},
+			never: "threeds_store_writes_total",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p plan
+			if tt.at != nil {
+				at := tt.at(t)
+				p.change = func(cfg *nodeConfig) { cfg.At = at }
+			}
+			s := startSite(t, ca, newWire(t, ca), p)
+			got := s.metrics()
+			for _, metric := range slices.Concat(tt.positive, tt.others) {
+				if value, ok := got[metric]; !ok {
+					t.Errorf("/metrics lacks %s", metric)
+				} else if value <= 0 && slices.Contains(tt.positive, metric) {
+					t.Errorf("%s is %v", metric, value)
+				}
+			}
+			if name == "postgres" && got["threeds_store_connections_max"] != 7 {
+				t.Errorf("threeds_store_connections_max is %v, want 7", got["threeds_store_connections_max"])
+			}
+			if got["threeds_store_writes_total"] < got["threeds_store_commits_total"] {
+				t.Errorf("%v writes in %v commits", got["threeds_store_writes_total"], got["threeds_store_commits_total"])
+			}
+			if _, ok := got[tt.never]; ok {
+				t.Errorf("/metrics has %s", tt.never)
+			}
+		})
+	}
+}
+
+// metrics are the values that the console exposes, by name and labels.
+func (s *site) metrics() map[string]float64 {
+	got := make(map[string]float64)
+	for lines := bufio.NewScanner(strings.NewReader(s.exposed())); lines.Scan(); {
+		name, value, _ := strings.Cut(lines.Text(), " ")
+		if n, err := strconv.ParseFloat(value, 64); err == nil {
+			got[name] = n
+		}
+	}
+	return got
+}

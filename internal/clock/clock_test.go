@@ -1,0 +1,75 @@
+package clock
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A source is the clock of a bubble, as a store has it that is ahead, and slow.
+type source struct {
+	ahead, there, back atomic.Int64
+	down               atomic.Bool
+}
+
+func (s *source) Now(ctx context.Context) (time.Time, error) {
+	time.Sleep(time.Duration(s.there.Load()))
+	now := time.Now().Add(time.Duration(s.ahead.Load()))
+	time.Sleep(time.Duration(s.back.Load()))
+	if s.down.Load() {
+		return time.Time{}, errors.New("store is down")
+	}
+	return now, nil
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := new(source)
+		s.ahead.Store(int64(-4 * time.Second))
+		c := New(t.Context(), time.Now, s, slog.New(slog.NewTextHandler(&log, nil)))
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		for _, step := range []struct {
+			name               string
+			ahead, there, back time.Duration
+			down               bool
+			want               time.Duration // ahead, as the clock has it afterwards
+		}{
+			{name: "as at the start", ahead: -4 * time.Second, want: -4 * time.Second},
+			{name: "the way explains it", ahead: -4*time.Second + 40*time.Millisecond, there: 50 * time.Millisecond, back: 50 * time.Millisecond, want: -4 * time.Second},
+			{name: "the way is the same both ways", ahead: time.Minute, there: 200 * time.Millisecond, back: 200 * time.Millisecond, want: time.Minute},
+			{name: "no store", ahead: time.Hour, down: true, want: time.Minute},
+			{name: "a store that hangs", ahead: time.Hour, back: 2 * time.Second, want: time.Minute},
+			{name: "right again", ahead: 0, want: 0},
+		} {
+			s.ahead.Store(int64(step.ahead))
+			s.there.Store(int64(step.there))
+			s.back.Store(int64(step.back))
+			s.down.Store(step.down)
+			time.Sleep(every + 3*time.Second)
+			synctest.Wait()
+			if got := time.Until(c.Now()); got != step.want {
+				t.Errorf("%s: %v ahead, want %v", step.name, got, step.want)
+			}
+			s.back.Store(0)
+			s.there.Store(0)
+			s.down.Store(true)
+			time.Sleep(every - 3*time.Second)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if n := strings.Count(log.String(), "\n"); n != 2 {
+			t.Errorf("%d lines in the log, want one when it is apart and one when it is not any more:\n%s", n, &log)
+		}
+	})
+}

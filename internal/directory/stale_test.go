@@ -1,0 +1,102 @@
+package directory
+
+import (
+	"bufio"
+	"crypto/tls"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http/httptrace"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+// TestStaleConnections: a directory server closes idle connections whenever it
+// likes. A request fails only when the close was on its way already while the
+// request left: never on a connection that had ended before it was chosen, and
+// never without having been sent. None arrives twice. STALE=long makes it 10,000
+// requests.
+func TestStaleConnections(t *testing.T) {
+	requests := 400
+	if os.Getenv("STALE") == "long" {
+		requests = 10_000
+	}
+	ca := newAuthority(t)
+	var mu sync.Mutex
+	arrived, closed := make(map[string]int), make(map[string]time.Time)
+	address := serveRaw(t, ca.server(), func(conn net.Conn) {
+		if conn.(*tls.Conn).Handshake() != nil {
+			return
+		}
+		peer := conn.RemoteAddr().String()
+		mu.Lock()
+		delete(closed, peer) // of an earlier connection from that port
+		mu.Unlock()
+		r := bufio.NewReader(conn)
+		for patience := 200 * time.Millisecond; ; patience = time.Duration(rand.IntN(4000)) * time.Microsecond {
+			conn.SetReadDeadline(time.Now().Add(patience))
+			if _, err := r.Peek(1); err != nil {
+				conn.Close()
+				end := time.Now()
+				mu.Lock()
+				closed[peer] = end
+				mu.Unlock()
+				return
+			}
+			conn.SetReadDeadline(time.Time{})
+			req := readRequest(r)
+			if req == nil {
+				return
+			}
+			mu.Lock()
+			arrived[req.Header.Get("X-Request-ID")]++
+			mu.Unlock()
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+		}
+	})
+	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
+	var failed, unsent, avoidable int
+	var clients sync.WaitGroup
+	for range 8 {
+		clients.Go(func() {
+			for range requests / 8 {
+				time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
+				var conn string
+				var chosen time.Time
+				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+					conn, chosen = got.Conn.LocalAddr().String(), time.Now()
+				}})
+				id := newTransID()
+				_, err := c.Send(ctx, "visa", []byte("{}"), id, message.V231, "")
+				mu.Lock()
+				if arrived[id] > 1 || err == nil && arrived[id] != 1 {
+					t.Errorf("%v, and the request arrived %d times", err, arrived[id])
+				}
+				if e, ok := errors.AsType[*Error](err); ok {
+					failed++
+					end, ended := closed[conn]
+					switch {
+					case e.Kind == Connect:
+						unsent++
+					case ended && end.Before(chosen):
+						avoidable++
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	t.Logf("%d of %d requests failed, %d though nothing was sent, %d over connections that had ended before", failed, requests, unsent, avoidable)
+	if unsent > 0 || avoidable > 0 {
+		t.Errorf("%d requests failed that need not have", unsent+avoidable)
+	}
+	if failed > requests/2 {
+		t.Error("hardly any was answered")
+	}
+}

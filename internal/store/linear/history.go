@@ -1,0 +1,119 @@
+package linear
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// patience is how long one history may be thought about. What is not decided by
+// then counts as a violation: histories are kept so short that it does not happen.
+const patience = 30 * time.Second
+
+// A line is the history of one name.
+type line struct {
+	name, of   string
+	generation atomic.Int64
+
+	mu      sync.Mutex
+	calls   []porcupine.Operation
+	unknown int
+	known   []known // leases, the newest last
+}
+
+func (l *line) add(client int64, in input, began int64, out output, ended int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.calls = append(l.calls, porcupine.Operation{ClientId: int(client), Input: in, Call: began, Output: out, Return: ended})
+	switch {
+	case out.Outcome == Unknown:
+		l.unknown++
+	case in.Kind == Acquire && out.Outcome == Done:
+		l.known = append(l.known, known{in.Holder, out.Token})
+	}
+}
+
+// full tells that nothing more should be written.
+func (l *line) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unknown >= maxUnknown
+}
+
+// holding is one of the leases that were acquired, mostly the newest.
+func (l *line) holding() (known, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch n := len(l.known); {
+	case n == 0:
+		return known{}, false
+	case rand.IntN(3) == 0:
+		return l.known[rand.IntN(n)], true
+	default:
+		return l.known[n-1], true
+	}
+}
+
+// model is that of what the line is about.
+func (l *line) model() porcupine.Model {
+	switch l.of {
+	case "txn":
+		return model(stepTxn)
+	case "key":
+		return model(stepKey)
+	}
+	return model(stepLease)
+}
+
+// check tells whether there is an order that explains the history. If not, it
+// returns the page where the history is drawn.
+func (l *line) check(dir string) (page string, ok bool) {
+	l.contend()
+	result, info := porcupine.CheckOperationsVerbose(l.model(), l.calls, patience)
+	if result == porcupine.Ok {
+		return "", true
+	}
+	page = filepath.Join(dir, fmt.Sprintf("linear-%d-%s.html", os.Getpid(), l.name))
+	err := os.MkdirAll(dir, 0o777)
+	if err == nil {
+		err = porcupine.VisualizePath(l.model(), info, page)
+	}
+	if err != nil {
+		page = fmt.Sprintf("%s (not drawn: %v)", l.name, err)
+	}
+	return fmt.Sprintf("%s: %s", result, page), false
+}
+
+// contend marks every PutSnapshot that another one may have taken the place of.
+func (l *line) contend() {
+	puts := slices.DeleteFunc(slices.Clone(l.calls), func(o porcupine.Operation) bool { return o.Input.(input).Kind != PutSnapshot })
+	for i, o := range l.calls {
+		in := o.Input.(input)
+		in.Contended = slices.ContainsFunc(puts, func(p porcupine.Operation) bool {
+			return p.Call != o.Call && p.Call < o.Return && p.Return > o.Call
+		})
+		l.calls[i].Input = in
+	}
+}
+
+// Artifacts is the folder at the root of the module where pages go that CI keeps.
+func Artifacts() string {
+	dir, err := os.Getwd()
+	for err == nil {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return filepath.Join(dir, "artifacts")
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	return os.TempDir()
+}

@@ -1,0 +1,252 @@
+// Package linear says whether a [store.Store] is linearizable: whether the answers
+// that many callers get at once, through several nodes, while connections break and
+// processes die, are those that one caller could have got, one call after the
+// other, in an order that agrees with time.
+//
+// [Run] makes calls at random on a [Bed], has its faults happen in the middle of
+// them, and holds every answer against a model of the contract. The models are in
+// model.go, one for each thing that is on its own: a transaction, an API key, a
+// lease with what is written under it. A history is checked for each name, which
+// keeps it short.
+//
+// A write of unknown outcome may have happened, at any time until the end, or not
+// at all. Of a read without an answer nothing is known, and nothing is recorded.
+package linear
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A Kind is a method of the store.
+type Kind string
+
+// The methods that are called.
+const (
+	Create Kind = "Create"
+	Get    Kind = "Get"
+	Update Kind = "Update"
+	Sweep  Kind = "Sweep"
+
+	PutKey    Kind = "PutKey"
+	Key       Kind = "Key"
+	RevokeKey Kind = "RevokeKey"
+
+	Acquire      Kind = "Acquire"
+	Release      Kind = "Release"
+	PutState     Kind = "PutState"
+	State        Kind = "State"
+	PutSnapshot  Kind = "PutSnapshot"
+	Snapshots    Kind = "Snapshots"
+	OpenSnapshot Kind = "OpenSnapshot"
+)
+
+// reads tells whether a call changes nothing.
+func (k Kind) reads() bool {
+	switch k {
+	case Get, Key, State, Snapshots, OpenSnapshot:
+		return true
+	}
+	return false
+}
+
+// A Call is a call of a store as data, so that another process can make it. Times
+// are milliseconds since 1970.
+type Call struct {
+	Kind  Kind
+	Name  string // transaction, key, or lease: its state and its scheme are called the same
+	Value string // what is written, in all fields there are; no two calls have the same
+
+	Until  int64 // Create, Update: when it expires. Sweep: at what time
+	Refuse bool  // Update: the change function refuses
+
+	Holder     string
+	Token      int64 // of the lease
+	TTL        int64 // Acquire
+	Generation int64
+
+	Cancel time.Duration // after which the context ends; 0: never
+}
+
+// An Outcome is what a call has come to.
+type Outcome string
+
+// The facts of the contract, and two more.
+const (
+	Done     Outcome = "done"
+	Exists   Outcome = "exists"
+	NotFound Outcome = "not found"
+	Held     Outcome = "held"
+	Fenced   Outcome = "fenced"
+	Refused  Outcome = "refused" // by the change function
+
+	Cancelled Outcome = "cancelled" // and surely not happened
+	Unknown   Outcome = "unknown"   // may have happened, or may still
+)
+
+// An Answer is what a store has said.
+type Answer struct {
+	Outcome Outcome
+	Seen    bool   // Update: the change function was called
+	Lost    bool   // the process ended, so that nobody knows whether Seen is true
+	Value   string // what a read has found, what an update saw last
+	Until   int64  // Acquire: when the lease expires; else as found
+	Token   int64
+	Why     string // the error, if it is no fact
+}
+
+var errRefused = errors.New("refused")
+
+// On makes the call.
+func (c Call) On(ctx context.Context, s store.Store) Answer {
+	if c.Cancel > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		defer time.AfterFunc(c.Cancel, cancel).Stop()
+	}
+	var a Answer
+	err := c.call(ctx, s, &a)
+	switch {
+	case err == nil:
+		a.Outcome = Done
+	case errors.Is(err, store.ErrExists):
+		a.Outcome = Exists
+	case errors.Is(err, store.ErrNotFound):
+		a.Outcome = NotFound
+	case errors.Is(err, store.ErrHeld):
+		a.Outcome = Held
+	case errors.Is(err, store.ErrFenced):
+		a.Outcome = Fenced
+	case errors.Is(err, errRefused):
+		a.Outcome = Refused
+	case errors.Is(err, context.Canceled):
+		a.Outcome = Cancelled
+	default:
+		a.Outcome, a.Why = Unknown, err.Error()
+	}
+	return a
+}
+
+func (c Call) call(ctx context.Context, s store.Store, a *Answer) error {
+	lease := store.Lease{Name: c.Name, Holder: c.Holder, Token: c.Token}
+	switch c.Kind {
+	case Create:
+		return s.Create(ctx, c.txn())
+	case Get:
+		t, err := s.Get(ctx, c.Name)
+		a.saw(t)
+		return err
+	case Update:
+		return s.Update(ctx, c.Name, func(t *store.Txn) error {
+			a.Seen = true
+			a.saw(*t)
+			if c.Refuse {
+				return errRefused
+			}
+			*t = c.txn()
+			return nil
+		})
+	case Sweep:
+		_, err := s.Sweep(ctx, time.UnixMilli(c.Until))
+		return err
+	case PutKey:
+		return s.PutKey(ctx, store.Key{Hash: []byte(c.Name), Merchant: c.Value, Created: time.UnixMilli(0)})
+	case Key:
+		k, err := s.Key(ctx, []byte(c.Name))
+		a.Value = k.Merchant
+		return err
+	case RevokeKey:
+		return s.RevokeKey(ctx, []byte(c.Name))
+	case Acquire:
+		l, err := s.Acquire(ctx, c.Name, c.Holder, time.Duration(c.TTL)*time.Millisecond)
+		a.Token, a.Until = l.Token, l.Expires.UnixMilli()
+		return err
+	case Release:
+		return s.Release(ctx, lease)
+	case PutState:
+		return s.PutState(ctx, c.Name, []byte(c.Value), lease)
+	case State:
+		value, err := s.State(ctx, c.Name)
+		a.Value = string(value)
+		return err
+	case PutSnapshot:
+		snapshot := store.Snapshot{Scheme: c.Name, Generation: c.Generation, Created: time.UnixMilli(0), Note: []byte(c.Value)}
+		return s.PutSnapshot(ctx, snapshot, lease, strings.NewReader(c.Value), keep)
+	case Snapshots:
+		all, err := s.Snapshots(ctx, c.Name)
+		for _, g := range all {
+			a.Value += generation(g.Generation, string(g.Note))
+		}
+		return err
+	case OpenSnapshot:
+		content, err := s.OpenSnapshot(ctx, c.Name, c.Generation)
+		if err != nil {
+			return err
+		}
+		var all bytes.Buffer
+		_, err = io.Copy(&all, content)
+		a.Value = generation(c.Generation, all.String())
+		return errors.Join(err, content.Close())
+	}
+	return fmt.Errorf("no such call: %s", c.Kind)
+}
+
+// keep is how many generations stay.
+const keep = 2
+
+// generation is how a snapshot is written in answers and models.
+func generation(n int64, content string) string { return fmt.Sprintf("%d=%s ", n, content) }
+
+// txn is the transaction that a call writes.
+func (c Call) txn() store.Txn {
+	return store.Txn{
+		ID: c.Name, Owner: c.Value, Scheme: c.Value, State: store.State(c.Value), Data: []byte(c.Value),
+		Expires: time.UnixMilli(c.Until),
+	}
+}
+
+// saw notes a transaction. One of which only half is written looks like none that
+// was ever written.
+func (a *Answer) saw(t store.Txn) {
+	a.Value, a.Until = t.Owner, t.Expires.UnixMilli()
+	if t.Scheme != t.Owner || string(t.State) != t.Owner || string(t.Data) != t.Owner {
+		a.Value = fmt.Sprintf("half of %s, %s, %s, %s", t.Owner, t.Scheme, t.State, t.Data)
+	}
+}
+
+func (c Call) String() string {
+	text := fmt.Sprintf("%s %s", c.Kind, c.Value)
+	switch c.Kind {
+	case Create, Update, Sweep:
+		text += fmt.Sprintf(" until %d", c.Until)
+	case Acquire:
+		text += fmt.Sprintf("by %s for %d", c.Holder, c.TTL)
+	case Release, PutState:
+		text += fmt.Sprintf(" under %d of %s", c.Token, c.Holder)
+	case PutSnapshot, OpenSnapshot:
+		text += fmt.Sprintf(" %d under %d of %s", c.Generation, c.Token, c.Holder)
+	}
+	return text
+}
+
+func (a Answer) String() string {
+	text := string(a.Outcome)
+	if a.Value != "" {
+		text += " " + a.Value
+	}
+	if a.Token != 0 {
+		text += fmt.Sprintf(" %d", a.Token)
+	}
+	if a.Until > 0 {
+		text += fmt.Sprintf(" until %d", a.Until)
+	}
+	return text + a.Why
+}

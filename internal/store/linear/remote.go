@@ -1,0 +1,123 @@
+package linear
+
+import (
+	"context"
+	"encoding/gob"
+	"errors"
+	"io"
+	"sync"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A message goes between a [Remote] and [Serve].
+type message struct {
+	ID     int
+	Node   int
+	Call   Call
+	Clock  int64 // not 0: no call, set the clock
+	Answer Answer
+}
+
+// Serve makes the calls that a Remote sends on in, each at once in a goroutine of
+// its own, until in ends. It is what the process does that is to be killed.
+func Serve(in io.Reader, out io.Writer, nodes []store.Store, set func(clock int64)) error {
+	var mu sync.Mutex
+	answers, calls := gob.NewEncoder(out), gob.NewDecoder(in)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		var m message
+		switch err := calls.Decode(&m); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+		wg.Go(func() {
+			if m.Clock != 0 {
+				set(m.Clock)
+			} else {
+				m.Answer = m.Call.On(context.Background(), nodes[m.Node])
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			_ = answers.Encode(m) // who no longer listens has no use for it
+		})
+	}
+}
+
+// A Remote makes calls in another process, which runs Serve. When that ends, the
+// calls it has not answered are unknown, and all later ones.
+type Remote struct {
+	mu      sync.Mutex
+	calls   *gob.Encoder
+	last    int
+	waiting map[int]chan message // nil: ended
+	ended   chan struct{}
+}
+
+// Connect returns a Remote that speaks with a process over its input and output.
+func Connect(in io.Writer, out io.Reader) *Remote {
+	r := &Remote{calls: gob.NewEncoder(in), waiting: make(map[int]chan message), ended: make(chan struct{})}
+	go r.listen(gob.NewDecoder(out))
+	return r
+}
+
+// listen hands out answers until there are no more.
+func (r *Remote) listen(answers *gob.Decoder) {
+	for {
+		var m message
+		if err := answers.Decode(&m); err != nil {
+			break
+		}
+		r.mu.Lock()
+		answer := r.waiting[m.ID]
+		delete(r.waiting, m.ID)
+		r.mu.Unlock()
+		answer <- m
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, answer := range r.waiting {
+		answer <- message{Answer: lost}
+	}
+	r.waiting = nil
+	close(r.ended)
+}
+
+var lost = Answer{Outcome: Unknown, Lost: true, Why: "the process has ended"}
+
+// Do makes a call.
+func (r *Remote) Do(_ context.Context, node int, c Call) Answer {
+	return r.ask(message{Node: node, Call: c}).Answer
+}
+
+// Pass sets the clock.
+func (r *Remote) Pass(to int64) error {
+	if m := r.ask(message{Clock: to}); m.Answer.Lost {
+		return errors.New(m.Answer.Why)
+	}
+	return nil
+}
+
+// Wait waits until the process has closed its output.
+func (r *Remote) Wait() { <-r.ended }
+
+func (r *Remote) ask(m message) message {
+	answer := make(chan message, 1)
+	r.mu.Lock()
+	if r.waiting == nil {
+		r.mu.Unlock()
+		return message{Answer: lost}
+	}
+	r.last++
+	m.ID = r.last
+	r.waiting[m.ID] = answer
+	err := r.calls.Encode(m)
+	r.mu.Unlock()
+	if err != nil {
+		r.Wait() // broken: its end comes
+	}
+	return <-answer
+}

@@ -1,0 +1,216 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// TestFailover takes the primary away from writers, once as a crash does and once as
+// a machine does that hangs: what was acknowledged is at its successor, and the store
+// finds that by itself.
+func TestFailover(t *testing.T) {
+	group := pgtest.NewGroup(t, 2)
+	for _, how := range []string{"crash", "hang"} {
+		t.Run(how, func(t *testing.T) { failover(t, group, how == "hang") })
+	}
+	t.Run("the former primary comes back", func(t *testing.T) { formerPrimary(t, group) })
+}
+
+func failover(t *testing.T, group *pgtest.Group, hang bool) {
+	db := openAt(t, group.URL(), Options{})
+	ctx := context.Background()
+	var mu sync.Mutex
+	acked := make(map[string]bool)
+	var stop atomic.Bool
+	var last, most atomic.Int64 // the latest success, and the longest time without one
+	last.Store(time.Now().UnixNano())
+	var failed atomic.Int64
+	var writers sync.WaitGroup
+	for i := range 8 {
+		writers.Go(func() {
+			for n := 0; !stop.Load(); n++ {
+				id := fmt.Sprintf("%t-%d-%d", hang, i, n)
+				err := db.Create(ctx, txn(id))
+				if err == nil {
+					err = db.Update(ctx, id, func(t *store.Txn) error { t.State, t.Data = "final", []byte("result of "+id); return nil })
+				}
+				switch {
+				case known(err):
+					t.Errorf("a write that the failover hit: %v, which is a fact", err)
+				case err != nil:
+					failed.Add(1)
+				default:
+					now := time.Now().UnixNano()
+					if gap := now - last.Swap(now); gap > most.Load() {
+						most.Store(gap)
+					}
+					mu.Lock()
+					acked[id] = true
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	written := func(more int) {
+		mu.Lock()
+		want := len(acked) + more
+		mu.Unlock()
+		eventually(t, "writes", func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if len(acked) < want {
+				return fmt.Errorf("%d of %d", len(acked), want)
+			}
+			return nil
+		})
+	}
+	written(100)
+	former := group.Primary()
+	if hang {
+		check(t, former.Freeze())
+	} else {
+		check(t, former.Halt())
+	}
+	group.Promote()
+	if hang {
+		check(t, former.Halt())
+	}
+	group.Rebuild()
+	written(100)
+	stop.Store(true)
+	writers.Wait()
+	for id := range acked {
+		got, err := db.Get(ctx, id)
+		if err != nil || got.State != "final" || string(got.Data) != "result of "+id {
+			t.Errorf("%s: %+v, %v; it was acknowledged", id, got, err)
+		}
+	}
+	t.Logf("%d acknowledged, %d failed, longest time without a success %v", len(acked), failed.Load(), time.Duration(most.Load()).Round(time.Millisecond))
+}
+
+func check(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// formerPrimary has a primary come back that was replaced, as writable as ever.
+// Who knows of the new one leaves it alone, be it the first host of the URL. Who does
+// not know may find it, but is not told that anything was done: its standby is gone.
+func formerPrimary(t *testing.T, group *pgtest.Group) {
+	former := group.Primary()
+	knowing := openAt(t, group.URL(), Options{Timeout: 2 * time.Second})
+	ctx := context.Background()
+	check(t, knowing.Create(ctx, txn("before")))
+	check(t, former.Freeze())
+	group.Promote()
+	group.Asynchronous() // the new primary, which has no standby here
+	eventually(t, "the new primary", func() error { return knowing.Create(ctx, txn(fmt.Sprint("after", time.Now().UnixNano()))) })
+	check(t, former.Thaw())
+	knowing.guide.mu.Lock()
+	knowing.guide.era++                                        // all connections are opened anew
+	knowing.guide.best, knowing.guide.doubted = host{}, host{} // and the hosts tried in the order of the URL
+	knowing.guide.mu.Unlock()
+	for i := range 20 {
+		if err := knowing.Create(ctx, txn(fmt.Sprint("later", i))); err != nil {
+			t.Fatalf("Create beside a former primary: %v", err)
+		}
+	}
+	// It finds the first host, and would never be told otherwise while it only reads.
+	ignorant := openAt(t, group.URL(), Options{Timeout: 2 * time.Second, scout: time.Hour})
+	reading := openAt(t, group.URL(), Options{scout: 50 * time.Millisecond})
+	if _, err := ignorant.Get(ctx, "later0"); !errors.Is(err, store.ErrNotFound) {
+		t.Errorf("Get at the former primary: %v; the test shows nothing", err)
+	}
+	eventually(t, "the scout", func() error {
+		_, err := reading.Get(ctx, "later0")
+		return err
+	})
+	err := ignorant.Create(ctx, txn("there"))
+	if _, found := knowing.Get(ctx, "there"); err == nil && found != nil {
+		t.Error("a former primary without its standby acknowledged a write")
+	}
+	t.Logf("a write of who knows of no new primary: %v", err)
+	for i := range 20 {
+		if _, err := knowing.Get(ctx, fmt.Sprint("later", i)); err != nil {
+			t.Errorf("Get at the new primary: %v", err)
+		}
+	}
+}
+
+// TestDeadConnections has a machine fall silent under a pool of connections that is
+// used up. Calls that only read are answered by another way, and no place in the pool
+// waits for the dead.
+func TestDeadConnections(t *testing.T) {
+	server := pgtest.Get(t)
+	direct, url := openNew(t)
+	ctx := context.Background()
+	check(t, direct.Create(ctx, txn("there")))
+	dead, way := newMiddleman(t, server.Address()), newMiddleman(t, server.Address())
+	const conns = 4
+	// The limit of a read is half of the time: it is long here, for a busy machine.
+	db := openAt(t, fmt.Sprintf("%s&pool_max_conns=%d", replaceHost(t, url, dead.Addr().String()+","+way.Addr().String()), conns), Options{Timeout: 4 * time.Second})
+	all := func() {
+		t.Helper()
+		var calls sync.WaitGroup
+		for range 2 * conns {
+			calls.Go(func() {
+				if _, err := db.Get(ctx, "there"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+	}
+	all()
+	dead.quiet.Store(true)
+	start := time.Now()
+	all()
+	first := time.Since(start)
+	for range 10 {
+		all()
+	}
+	if got := time.Since(start); got > 12*time.Second {
+		t.Errorf("it took %v to leave a dead machine", got)
+	} else {
+		t.Logf("first answers after %v, then %d in %v", first, 20*conns, got-first)
+	}
+	start = time.Now()
+	if err := db.Create(ctx, txn("new")); err != nil {
+		t.Errorf("Create: %v", err)
+	}
+	if got := time.Since(start); got > 2*time.Second {
+		t.Errorf("Create took %v", got)
+	}
+	dead.quiet.Store(false)
+}
+
+// TestGuide holds the order in which hosts are tried against what is known of them.
+func TestGuide(t *testing.T) {
+	cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode=disable")
+	check(t, err)
+	for _, tt := range []struct{ best, doubted, want string }{
+		{"", "", "abc"}, {"b", "", "bac"}, {"", "a", "bca"}, {"c", "a", "cba"}, {"a", "a", "bca"},
+	} {
+		port := map[string]uint16{"a": 1, "b": 2, "c": 3}
+		g := &guide{best: host{tt.best, port[tt.best]}, doubted: host{tt.doubted, port[tt.doubted]}}
+		c := cfg.ConnConfig.Copy()
+		g.arrange(c)
+		got := c.Host
+		for _, f := range c.Fallbacks {
+			got += f.Host
+		}
+		if got != tt.want || c.Port != port[c.Host] {
+			t.Errorf("best %q, doubted %q: %s, want %s", tt.best, tt.doubted, got, tt.want)
+		}
+	}
+}

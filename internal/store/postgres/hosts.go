@@ -1,0 +1,286 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// What a connection carries along with it, in its CustomData.
+const (
+	warning  = "warning"  // the last that the server gave
+	era      = "era"      // int: the era of the guide that it was opened in
+	timeline = "timeline" // int64: of its server; 0: not known
+	used     = "used"     // time.Time: when it was last given back
+)
+
+const (
+	idleLong = time.Second // an idle connection is asked whether it is alive after this
+	pingTime = time.Second // and has this to answer
+)
+
+// errFormer says that a server was the primary once, and has been replaced.
+var errFormer = errors.New("the server is a former primary: another has a newer timeline")
+
+// A guide leads to the primary among the hosts of a URL. It remembers where the last
+// connection succeeded, so that no new one waits for a host that is dead. It
+// remembers the newest timeline, of which each promotion of a standby begins one, so
+// that a former primary that comes back is left alone. And it counts eras: one ends
+// when a connection fails, and all connections that were opened in it are then closed
+// in place of being tried one by one.
+type guide struct {
+	mu       sync.Mutex
+	addrs    map[string][]string // of each host's name, as last looked up
+	best     host                // the last that a connection succeeded to
+	doubted  host                // the last that a connection to failed
+	era      int
+	system   string    // what the timeline is of
+	timeline int64     // the newest
+	lost     time.Time // since when no connection can be opened; zero: they can
+}
+
+type host struct {
+	name string
+	port uint16
+}
+
+// attach has a pool follow the guide.
+func (g *guide) attach(cfg *pgxpool.Config) {
+	c := cfg.ConnConfig
+	lookUp, validate := c.LookupFunc, c.ValidateConnect
+	c.LookupFunc = func(ctx context.Context, name string) ([]string, error) {
+		addrs, err := lookUp(ctx, name)
+		if err == nil {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			g.addrs[name] = addrs
+		}
+		return addrs, err
+	}
+	c.ValidateConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		if validate != nil {
+			if err := validate(ctx, conn); err != nil {
+				return err
+			}
+		}
+		return g.admit(ctx, conn)
+	}
+	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
+		g.arrange(c)
+		return nil
+	}
+}
+
+// arrange puts the hosts to try into the order of what is known of them.
+func (g *guide) arrange(c *pgx.ConnConfig) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	all := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	rank := func(f *pgconn.FallbackConfig) int {
+		switch (host{f.Host, f.Port}) {
+		case g.doubted:
+			return 2
+		case g.best:
+			return 0
+		}
+		return 1
+	}
+	slices.SortStableFunc(all, func(a, b *pgconn.FallbackConfig) int { return cmp.Compare(rank(a), rank(b)) })
+	c.Host, c.Port, c.TLSConfig, c.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
+}
+
+// sqlTimeline is not for standbys. An engine that only speaks PostgreSQL's protocol
+// may not know it.
+const sqlTimeline = `SELECT system_identifier, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()`
+
+// admit refuses a former primary and notes what a new connection leads to.
+func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
+	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
+	if _, refused := errors.AsType[*pgconn.PgError](got.Err); got.Err != nil && !refused {
+		return got.Err
+	}
+	system, line := "", int64(0)
+	if got.Err == nil && len(got.Rows) == 1 {
+		system = string(got.Rows[0][0])
+		line, _ = strconv.ParseInt(string(got.Rows[0][1]), 16, 64)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case system != g.system: // another database altogether: its timelines cannot be compared
+		g.system, g.timeline = system, line
+	case line < g.timeline:
+		return errFormer
+	case line > g.timeline:
+		g.timeline = line
+		g.era++
+	}
+	conn.CustomData()[era], conn.CustomData()[timeline] = g.era, line
+	if ctx.Value(scouting{}) != nil {
+		return nil
+	}
+	g.best, g.lost = g.hostOf(conn), time.Time{}
+	if g.doubted == g.best {
+		g.doubted = host{}
+	}
+	return nil
+}
+
+// scouting marks the context of connections that are opened only to look.
+type scouting struct{}
+
+// scout looks now and then whether one of the other hosts has become the primary, of
+// a newer timeline, until ctx ends. A node that only reads from a former primary would
+// not learn of it from its own failures.
+func (g *guide) scout(ctx context.Context, c *pgx.ConnConfig, every time.Duration) {
+	hosts := map[host]*pgconn.FallbackConfig{{c.Host, c.Port}: {Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}
+	for _, f := range c.Fallbacks {
+		if h := (host{f.Host, f.Port}); hosts[h] == nil { // the first form of several is the safest
+			hosts[h] = f
+		}
+	}
+	if len(hosts) == 1 {
+		return
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		g.mu.Lock()
+		best := g.best
+		g.mu.Unlock()
+		for h, f := range hosts {
+			if h == best {
+				continue
+			}
+			one := c.Copy()
+			one.Host, one.Port, one.TLSConfig, one.Fallbacks = f.Host, f.Port, f.TLSConfig, nil
+			if conn, err := pgx.ConnectConfig(context.WithValue(ctx, scouting{}, true), one); err == nil {
+				_ = conn.Close(ctx)
+			}
+		}
+	}
+}
+
+// hostOf returns the host that a connection leads to. g.mu is held.
+func (g *guide) hostOf(conn *pgconn.PgConn) host {
+	addr, ok := conn.Conn().RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return host{}
+	}
+	for name, addrs := range g.addrs {
+		if slices.Contains(addrs, addr.IP.String()) {
+			return host{name, uint16(addr.Port)}
+		}
+	}
+	return host{}
+}
+
+// stale reports whether a connection was opened before another one failed, or leads
+// to a former primary.
+func (g *guide) stale(conn *pgconn.PgConn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return conn.CustomData()[era] != g.era
+}
+
+// former reports whether a connection leads to a former primary.
+func (g *guide) former(conn *pgconn.PgConn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	line, _ := conn.CustomData()[timeline].(int64)
+	return line < g.timeline
+}
+
+// failed ends the era of a connection that has failed. Later ones try its host last.
+func (g *guide) failed(conn *pgconn.PgConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if conn.CustomData()[era] == g.era {
+		g.era++
+		g.doubted = g.hostOf(conn)
+	}
+}
+
+// missing notes that no connection could be opened, and returns how long that has
+// been so.
+func (g *guide) missing() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.lost.IsZero() {
+		g.lost = time.Now()
+	}
+	return time.Since(g.lost)
+}
+
+// found notes that there is a server after all.
+func (g *guide) found() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lost = time.Time{}
+}
+
+// acquire takes a connection from the pool that is likely to work.
+func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
+	for {
+		conn, err := db.pool.Acquire(ctx)
+		if err != nil {
+			return nil, err
+		}
+		raw := conn.Conn().PgConn()
+		switch since, idle := raw.CustomData()[used].(time.Time); {
+		case db.guide.stale(raw):
+		case !idle || time.Since(since) < idleLong:
+			return conn, nil
+		default:
+			ping, cancel := context.WithTimeout(ctx, pingTime)
+			err := conn.Ping(ping)
+			cancel()
+			if err == nil {
+				return conn, nil
+			}
+			if ctx.Err() == nil {
+				db.guide.failed(raw)
+			}
+		}
+		drop(conn)
+	}
+}
+
+// giveBack ends the use of a connection, with the error of what it was used for.
+func (db *DB) giveBack(conn *pgxpool.Conn, err error) {
+	raw := conn.Conn().PgConn()
+	refused, answered := errors.AsType[*pgconn.PgError](err)
+	if raw.IsClosed() || answered && refused.Code == readOnly {
+		db.guide.failed(raw)
+	}
+	if raw.IsClosed() || db.guide.stale(raw) {
+		drop(conn)
+		return
+	}
+	raw.CustomData()[used] = time.Now()
+	db.guide.found()
+	conn.Release()
+}
+
+// drop closes a connection whose server may not answer any more. The pool would wait
+// for the end of that before it opens another in its place.
+func drop(conn *pgxpool.Conn) {
+	raw := conn.Hijack().PgConn()
+	if !raw.IsClosed() { // else somebody is at it
+		_ = raw.Conn().Close()
+	}
+}

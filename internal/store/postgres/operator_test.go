@@ -1,0 +1,117 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/linear"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// sqlOf returns the SQL below a heading of docs/postgres.md.
+func sqlOf(t *testing.T, heading string) string {
+	t.Helper()
+	page, err := os.ReadFile("../../../docs/postgres.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "\n## "+heading+"\n")
+	_, rest, _ = strings.Cut(rest, "```sql\n")
+	sql, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatalf("docs/postgres.md has no SQL below %q", heading)
+	}
+	return sql
+}
+
+// as returns the URL with another user.
+func as(t *testing.T, text, user string) string {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(user)
+	return u.String()
+}
+
+// TestPrivileges: what the page says to grant is enough for a node that may not
+// change tables, and such a node says so on a database that lacks them.
+func TestPrivileges(t *testing.T) {
+	c := newClock(t)
+	server, at := c.server, c.url
+	openAt(t, at, c.options())
+	schema := strings.Split(at[strings.Index(at, "search_path=")+len("search_path="):], ",")[0]
+	t.Cleanup(func() { server.Exec(t, at, "DROP OWNED BY threeds_node; DROP ROLE threeds_node") })
+	server.Exec(t, at, "CREATE ROLE threeds_node LOGIN; GRANT SELECT ON public.test_clock TO threeds_node")
+	for statement := range strings.SplitSeq(sqlOf(t, "Privileges"), ";\n") {
+		if strings.Contains(statement, "TO threeds_node") {
+			server.Exec(t, at, strings.ReplaceAll(statement, "SCHEMA public", "SCHEMA "+schema))
+		}
+	}
+	db := openAt(t, as(t, at, "threeds_node"), c.options())
+	ctx := context.Background()
+	report := linear.Run(t, linear.Bed{
+		Do:    func(ctx context.Context, _ int, c linear.Call) linear.Answer { return c.On(ctx, db) },
+		Nodes: 1, Now: c.at.UnixMilli(), Pass: c.setClock(newOperator(t, at)),
+	}, 500, t.TempDir())
+	if n := report.Outcomes[linear.Unknown]; n > 0 || len(report.Violations) > 0 {
+		t.Errorf("%d of %d calls failed", n, report.Calls)
+	}
+	if err := db.PutKey(ctx, store.Key{Hash: []byte("old")}); err != nil {
+		t.Error(err)
+	}
+	if err := db.RehashKey(ctx, []byte("old"), []byte("new")); err != nil {
+		t.Error(err)
+	}
+	if keys, err := db.Keys(ctx); err != nil || len(keys) == 0 {
+		t.Errorf("Keys = %d, %v", len(keys), err)
+	}
+	empty := as(t, server.Schema(t), "threeds_node")
+	if _, err := Open(ctx, empty, Options{}); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("Open where there are no tables: %v, want that they may not be made", err)
+	}
+}
+
+// TestTriedAgain: what the server has undone because of others is done again, four
+// times at most; any other refusal is final.
+func TestTriedAgain(t *testing.T) {
+	server := pgtest.Get(t)
+	db, at := openNew(t)
+	ctx := context.Background()
+	for _, tt := range []struct {
+		code     string
+		refusals int
+		ok       bool
+	}{
+		{serializationFailure, tries - 2, true}, {serializationFailure, tries - 1, true}, {serializationFailure, tries, false},
+		{deadlockDetected, tries - 1, true}, {deadlockDetected, tries, false},
+		{"53100", 1, false}, // disk full
+	} {
+		t.Run(fmt.Sprint(tt.code, " ", tt.refusals), func(t *testing.T) {
+			// A sequence counts although what has counted is undone.
+			server.Exec(t, at, `DROP SEQUENCE IF EXISTS refusals`)
+			server.Exec(t, at, `CREATE SEQUENCE refusals`)
+			server.Exec(t, at, fmt.Sprintf(`CREATE OR REPLACE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+				BEGIN
+					IF nextval('refusals') <= %d THEN
+						RAISE EXCEPTION 'refused' USING ERRCODE = '%s';
+					END IF;
+					RETURN NEW;
+				END $$`, tt.refusals, tt.code))
+			server.Exec(t, at, `CREATE OR REPLACE TRIGGER refuse BEFORE INSERT ON txns FOR EACH ROW EXECUTE FUNCTION refuse()`)
+			err := db.Create(ctx, txn(t.Name()))
+			if (err == nil) != tt.ok || known(err) {
+				t.Errorf("Create: %v, want success: %v", err, tt.ok)
+			}
+			if _, err := db.Get(ctx, t.Name()); (err == nil) != tt.ok {
+				t.Errorf("Get after it: %v", err)
+			}
+		})
+	}
+}
