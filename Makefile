@@ -28,10 +28,10 @@ vet:
 lint:
 	$(GO) tool staticcheck ./...
 
-# Tests that count allocations, which the race detector changes, one that is a
+# Tests that count allocations, which the race detector changes, those that are a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestScenarios$$|^TestQueues$$
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...

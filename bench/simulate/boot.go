@@ -18,10 +18,10 @@ type start struct {
 }
 
 const (
-	exec  = 100 * time.Millisecond // from the start of a process to its first statement
-	again = time.Second            // until a process that could not start is started again
-	look  = 5 * time.Second        // for what other nodes have loaded: internal/directory
-	chunk = 256 << 10              // bytes of a row of card ranges: internal/store/postgres
+	exec    = 100 * time.Millisecond // from the start of a process to its first statement
+	restart = time.Second            // until a process that could not start is started again
+	look    = 5 * time.Second        // for what other nodes have loaded: internal/directory
+	chunk   = 256 << 10              // bytes of a row of card ranges: internal/store/postgres
 )
 
 // boot starts all nodes.
@@ -36,7 +36,7 @@ func (n *node) boot(st *start) {
 	n.after(exec, func() {
 		n.pool.ask(&call{cpu: us(n.p.DBRead), done: func(ok bool) {
 			if !ok {
-				n.after(again, func() { n.boot(st) })
+				n.after(restart, func() { n.boot(st) })
 				return
 			}
 			left := len(schemes)

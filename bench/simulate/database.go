@@ -10,7 +10,8 @@ type database struct {
 	wire      *station // what comes from it, as a whole
 	log       *log
 	down      bool
-	life      int // grows with each failover: what was before is gone
+	lost      time.Duration // when it went down
+	life      int           // grows with each failover: what was before is gone
 	connected gauge
 	busy      gauge   // connections in use
 	turned    int     // connections that were refused: too many
@@ -40,8 +41,16 @@ func (d *database) up() {
 
 // fail ends a life: what was under way has no answer, no connection is left.
 func (d *database) fail() {
-	d.down = true
+	d.down, d.lost = true, d.now
 	d.life++
+	life := d.life
+	d.after(seconds(d.p.DBPatience), func() {
+		for _, n := range d.nodes {
+			if d.life == life {
+				n.pool.giveUp()
+			}
+		}
+	})
 	lost := d.under
 	d.under = nil
 	d.busy.add(-d.busy.n)
@@ -77,9 +86,26 @@ type pool struct {
 	queue      fifo[*call]
 }
 
+// giveUp fails all who wait: no server has taken writes for too long.
+func (p *pool) giveUp() {
+	waiting := p.queue
+	p.queue = fifo[*call]{}
+	for waiting.len() > 0 {
+		if c := waiting.pop(); c.waiting {
+			c.waiting = false
+			c.done(false)
+		}
+	}
+}
+
 // ask does a call when a connection is free, or fails after a while without one.
+// When the database is gone for that while already it fails at once.
 func (p *pool) ask(c *call) {
 	c.pool = p
+	if p.down && p.now-p.lost >= seconds(p.p.DBPatience) {
+		p.after(ms(p.p.DBTrip), func() { c.done(false) })
+		return
+	}
 	c.waiting = true
 	p.queue.push(c)
 	p.pump()

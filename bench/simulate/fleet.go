@@ -50,6 +50,9 @@ func (f *fleet) rate() float64 { return f.p.Rate / f.p.Cells }
 func (f *fleet) load(until time.Duration) {
 	f.until = until
 	for k, share := range [kinds]float64{1, 1, f.p.Challenge, f.p.Challenge * f.p.Fetches} {
+		if share == 0 {
+			continue
+		}
 		f.come(kind(k), time.Duration(float64(time.Second)/(f.rate()*share)))
 	}
 }
@@ -200,9 +203,14 @@ func (n *node) tick(first time.Duration) {
 	n.after(first, again)
 }
 
-// take admits a request.
+// take admits a request. Results come over a listener of their own and are never
+// too many.
 func (n *node) take(r *request) {
-	if n.inFlight.n >= int(n.p.InFlight) {
+	results := 0
+	for phase := range n.flying {
+		results += n.flying[phase][result]
+	}
+	if r.kind != result && n.inFlight.n-results >= int(n.p.InFlight) {
 		n.end(r, shed)
 		return
 	}

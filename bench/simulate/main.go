@@ -69,6 +69,9 @@ func run(args []string, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if err := p.check(); err != nil {
+		return err
+	}
 	fmt.Fprintf(stdout, "seed %d\n\n", *seed)
 	if err := p.print(stdout); err != nil || *list {
 		return err

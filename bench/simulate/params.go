@@ -2,16 +2,17 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 )
 
-// Params is what a fleet is made of. Everything may be set; what is not has the
-// defaults of newParams.
+// params are what a fleet is made of, in the units that their list says.
 type params struct {
 	Rate, Cells, Nodes, Cores             float64
 	Challenge, Fetches                    float64
@@ -30,9 +31,13 @@ type params struct {
 	Warmup, Measure                       float64 // s
 }
 
-func newParams() *params { p := new(params); p.each(func(x *param) { *x.at = x.def }); return p }
+func newParams() *params {
+	p := new(params)
+	p.each(func(x *param) { *x.at = x.def })
+	return p
+}
 
-// A param is one of them, with where its default comes from.
+// A param is one of them, with its default and where that comes from.
 type param struct {
 	name string
 	at   *float64
@@ -49,6 +54,7 @@ const (
 	measured = "measured, bench/README.md"
 )
 
+// all is the list.
 func (p *params) all() []param {
 	return []param{
 		{"rate", &p.Rate, 50_000, "/s", planned + ": authentications, each a /preauth and an /auth"},
@@ -58,8 +64,8 @@ func (p *params) all() []param {
 		{"nodes", &p.Nodes, 36, "", planned + ": in all cells"},
 		{"cores", &p.Cores, 4, "", planned + ": of a node"},
 		{"preauth", &p.Preauth, 35, "µs", measured + ": processor time of a /preauth"},
-		{"auth", &p.Auth, 500, "µs", measured + ": of an /auth"},
-		{"result", &p.Result, 400, "µs", measured + ": of an RReq"},
+		{"auth", &p.Auth, 650, "µs", measured + ": of an /auth"},
+		{"result", &p.Result, 405, "µs", measured + ": of an RReq"},
 		{"fetch", &p.Fetch, 150, "µs", assumed + ": of a /postauth, a /preauth and a read"},
 		{"in-flight", &p.InFlight, 10_000, "", program + ": limits.in_flight of a node"},
 		{"per-directory", &p.PerDirectory, 5_000, "", program + ": limits.per_directory of a node; 0: none"},
@@ -72,8 +78,8 @@ func (p *params) all() []param {
 		{"memory", &p.Memory, 100, "MiB", measured + ": of a node with two million card ranges"},
 		{"waiting", &p.Waiting, 119, "KiB", measured + ": more for each /auth in flight"},
 		{"db-cores", &p.DBCores, 16, "", planned + ": of a database"},
-		{"db-write", &p.DBWrite, 150, "µs", measured + ": processor time of a claim, outcome or result"},
-		{"db-read", &p.DBRead, 60, "µs", assumed + ": less than half of a write"},
+		{"db-write", &p.DBWrite, 190, "µs", measured + ": processor time of a claim, outcome or result"},
+		{"db-read", &p.DBRead, 97, "µs", measured + ": of a read by id"},
 		{"db-delete", &p.DBDelete, 50, "µs", assumed + ": to sweep a row and vacuum after it"},
 		{"db-sync", &p.DBSync, 1.5, "ms", "0.6 ms measured for a disk, the way to a standby and its sync assumed"},
 		{"db-trip", &p.DBTrip, 0.5, "ms", assumed + ": node to database and back"},
@@ -83,10 +89,10 @@ func (p *params) all() []param {
 		{"db-patience", &p.DBPatience, 5, "s", program + ": wait for a connection"},
 		{"db-wire", &p.DBWire, 10, "Gbit/s", planned},
 		{"wal", &p.WAL, 1.9, "KiB", measured + ": write-ahead log of a claim and an outcome"},
-		{"wal-result", &p.WALResult, 1.7, "KiB", measured + ": of a result"},
+		{"wal-result", &p.WALResult, 1.8, "KiB", measured + ": of a result"},
 		{"keys", &p.Keys, 1000, "", assumed + ": API keys, read by each node twice a second"},
 		{"ranges", &p.Ranges, 42, "MiB", measured + ": two million card ranges, 21.2 bytes each"},
-		{"db-chunk", &p.DBChunk, 1250, "µs", measured + ": processor time of 256 KiB of card ranges"},
+		{"db-chunk", &p.DBChunk, 1250, "µs", assumed + ": processor time of 256 KiB of card ranges"},
 		{"ds-median", &p.DSMedian, 500, "ms", assumed + ": answer to an AReq, lognormal"},
 		{"ds-sigma", &p.DSSigma, 0.5, "", assumed + ": p99 is 3.2 times the median"},
 		{"ds-trip", &p.DSTrip, 20, "ms", assumed + ": node to directory and back"},
@@ -127,6 +133,21 @@ func (p *params) set(text string) error {
 		return fmt.Errorf("there is no parameter %q", name)
 	}
 	return nil
+}
+
+// check reports what cannot be played.
+func (p *params) check() error {
+	positive := strings.Fields("rate cells nodes cores max-dials timeout db-cores db-pool db-most db-wire ds-median ds-hands measure")
+	var faults []error
+	p.each(func(x *param) {
+		if *x.at <= 0 && slices.Contains(positive, x.name) {
+			faults = append(faults, fmt.Errorf("%s must be more than 0", x.name))
+		}
+	})
+	if p.Nodes < p.Cells {
+		faults = append(faults, fmt.Errorf("%g nodes are too few for %g cells", p.Nodes, p.Cells))
+	}
+	return errors.Join(faults...)
 }
 
 // read takes a parameter per line; what follows # is for people.

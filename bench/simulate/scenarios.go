@@ -265,7 +265,7 @@ func sickDirectory(seed uint64, p params) (report, []*fleet) {
 			others -= sick[o]
 		}
 		r.row(v.name, percent(sick[answered], of), percent(sick[failedTimeout], of), percent(sick[refusedBusy]+sick[refusedOpen], of),
-			percent(sick[shed], of), within(well(f.ill, at+lasts, f.until)), whole(most), p.memory(most), whole(sockets),
+			percent(sick[shed], of), well(f.ill, at+lasts, f.until), whole(most), p.memory(most), whole(sockets),
 			percent(others, all-of), fmt.Sprintf("%s, %s", millis(f.quantile(1, auth, 0.99)), millis(f.quantile(2, auth, 0.99))),
 			small(f.quantile(2, preauth, 0.99)))
 	}
@@ -324,7 +324,7 @@ func coldStart(seed uint64, p params) (report, []*fleet) {
 		f.took[1][auth] = append(f.took[1][auth], f.took[1][kinds]...)
 		r.row(v.name, fmt.Sprintf("%.1f, %.1f s", st.first.Seconds(), st.last.Seconds()),
 			fmt.Sprintf("%d, %d", f.db.connected.most, f.db.turned), whole(f.db.busy.most),
-			fmt.Sprintf("%d, %d MiB", sum>>20, peak>>20), fmt.Sprintf("%.1f s", open.Seconds()), within(well(f.all, open, f.until)),
+			fmt.Sprintf("%d, %d MiB", sum>>20, peak>>20), fmt.Sprintf("%.1f s", open.Seconds()), well(f.all, open, f.until),
 			percent(f.ended[1][auth][answered], came), percent(f.ended[1][auth][failedTimeout]+f.ended[1][auth][refusedBusy]+f.ended[1][auth][refusedOpen], came),
 			percent(f.ended[1][auth][shed], came), millis(f.quantile(1, auth, 0.99)))
 	}
@@ -346,9 +346,10 @@ func failover(seed uint64, p params) (report, []*fleet) {
 		patience float64
 	}{
 		{"2 s", 2 * time.Second, p.DBPool, p.DBPatience},
-		{"5 s", 5 * time.Second, p.DBPool, p.DBPatience},
-		{"5 s, pool of 12", 5 * time.Second, 12, p.DBPatience},
-		{"5 s, patience of 1 s", 5 * time.Second, p.DBPool, 1},
+		{"4.5 s", 4500 * time.Millisecond, p.DBPool, p.DBPatience},
+		{"4.5 s, pool of 12", 4500 * time.Millisecond, 12, p.DBPatience},
+		{"4.5 s, patience of 1 s", 4500 * time.Millisecond, p.DBPool, 1},
+		{"5.5 s", 5500 * time.Millisecond, p.DBPool, p.DBPatience},
 		{"15 s", 15 * time.Second, p.DBPool, p.DBPatience},
 	} {
 		p := p
@@ -373,7 +374,7 @@ func failover(seed uint64, p params) (report, []*fleet) {
 		r.row(v.name, percent(f.bad(2), f.came(2)), percent(f.sum(2, failedStore), f.came(2)), percent(f.sum(2, shed), f.came(2)),
 			percent(f.arrived[2][preauth]-f.ended[2][preauth][answered], f.arrived[2][preauth]),
 			percent(f.arrived[2][result]-f.ended[2][result][answered], f.arrived[2][result]),
-			whole(most), p.memory(most), within(well(f.all, at+v.down, f.until)), millis(f.quantile(3, auth, 0.99)))
+			whole(most), p.memory(most), well(f.all, at+v.down, f.until), millis(f.quantile(3, auth, 0.99)))
 	}
 	return r, fleets
 }

@@ -67,15 +67,18 @@ func grown[T any](of []T, at time.Duration) []T {
 	return of
 }
 
-// well is how long after a time it took until 99 % were answered for good.
-func well(by [][2]int, from, until time.Duration) time.Duration {
+// well says how long after a time it took until 99 % were answered for good.
+func well(by [][2]int, from, until time.Duration) string {
 	last := from
 	for at := from; at < until && int(at/time.Second) < len(by); at += time.Second {
 		if n := by[at/time.Second]; n[1]*100 > n[0]+n[1] {
 			last = at.Truncate(time.Second) + time.Second
 		}
 	}
-	return last - from
+	if last >= until {
+		return "not in " + within(until-from)
+	}
+	return within(last - from)
 }
 
 // sum counts over kinds, all if none is named, in a phase.
@@ -96,15 +99,6 @@ func (t *tally) quantile(phase int, k kind, q float64) float64 {
 	}
 	slices.Sort(took)
 	return float64(took[min(int(q*float64(len(took))), len(took)-1)])
-}
-
-// mean is of the time that requests took which were answered.
-func (t *tally) mean(phase int, k kind) time.Duration {
-	sum := 0.0
-	for _, x := range t.took[phase][k] {
-		sum += float64(x)
-	}
-	return ms(sum / float64(max(1, len(t.took[phase][k]))))
 }
 
 // balance returns what is missing: 0 when nothing is created or forgotten.
