@@ -90,7 +90,7 @@ func (a *authority) configs() map[string]*tls.Config {
 		"self-signed":          a.show(nil, nil),
 		"of another authority": a.show(newAuthority(a.t), nil),
 		"expired":              a.show(a, func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }),
-		"not yet valid":        a.show(a, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Minute) }),
+		"not yet valid":        a.show(a, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(30 * time.Minute) }),
 		"for another host":     a.show(a, func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"ds.example"} }),
 		"for clients":          a.show(a, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }),
 		"TLS 1.1":              old,

@@ -80,7 +80,10 @@ func Faults() []Fault {
 		slow(cut("header byte by byte", "HTTP/1.1 200 OK\r\nX: ", trickle)),
 		slow(cut("body byte by byte", "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", trickle)),
 		{Name: "10 MiB", Answer: func(c *Session, good []byte) bool {
-			c.Respond(200, nil, append(good, bytes.Repeat([]byte(" "), 10<<20)...))
+			more, blank := 10<<20, strings.Repeat(" ", 1<<12)
+			c.Say("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(good)+more, good)
+			for ; more > 0 && c.Say("%s", blank); more -= len(blank) {
+			}
 			return false
 		}},
 		{Name: "endless chunks", Answer: func(c *Session, _ []byte) bool {
