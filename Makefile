@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges microbench update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults bench bench-ranges overload microbench update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -63,6 +63,12 @@ seeded-faults:
 # those two alone.
 bench:
 	$(GO) run ./bench $(BENCH)
+
+# Five times what can be served: how much is served then, what the others are told,
+# how soon all is well again; and ten thousand slow connections. About three
+# minutes. The short form is part of make test.
+overload:
+	$(GO) run ./bench overload
 
 # Card ranges at 10 thousand, 200 thousand and 2 million: look-up, reading of a
 # PRes, updates, snapshots; then /preauth with 2 million of them, and memory and

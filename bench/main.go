@@ -34,6 +34,7 @@ Figures, all of them unless some are named:
     auth      time that /auth adds to the directory server's own
     memory    memory of an /auth in flight
     rreq      time and throughput of results
+    overload  what is served when five times as much comes, and with slow connections
 
 Flags:
 `
@@ -59,6 +60,7 @@ var figures = []figure{
 	{"auth", 2 * time.Minute, addedTime},
 	{"memory", 4 * time.Minute, inFlightMemory},
 	{"rreq", 5 * time.Minute, resultTime},
+	{"overload", 5 * time.Minute, overload},
 }
 
 // bench is what the figures share.

@@ -26,6 +26,7 @@ type world struct {
 	cmd       *exec.Cmd
 	load      *child
 	directory *child
+	console   string     // its address
 	exited    chan error // has what became of cmd
 }
 
@@ -40,7 +41,7 @@ api: {listen: %[1]s}
 results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, key: results-key.pem}}
 console: {listen: %[3]s}
 store: {url: "file:data"}
-limits: {per_key: 1000000/s}
+limits: {per_key: 1000000/s%[7]s}
 timeouts: {authentication: 60s}
 server: {reference_number: 3DS_LOA_SER_BENCH_020200_00001, requestor_id: R1, requestor_name: Requestor}
 directories:
@@ -59,12 +60,13 @@ directories:
 type setup struct {
 	versions string             // spoken with the directory server
 	refresh  string             // how often it is asked for its ranges, as configuration
+	limits   string             // more of them, as configuration
 	before   func(*world) error // is called before the program under test starts
 }
 
 // newWorld starts everything and waits until it is ready.
 func newWorld(ctx context.Context, b *bench) (*world, error) {
-	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", before: func(*world) error { return nil }})
+	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", limits: ", connections: 10000", before: func(*world) error { return nil }})
 }
 
 func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
@@ -87,13 +89,12 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err != nil {
 		return w, err
 	}
-	var console string
-	for _, address := range []*string{&peers.API, &peers.Results, &console} {
+	for _, address := range []*string{&peers.API, &peers.Results, &w.console} {
 		if *address, err = freeAddress(ctx); err != nil {
 			return w, err
 		}
 	}
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory, s.versions, s.refresh)
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, s.limits)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}
@@ -103,7 +104,7 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err := s.before(w); err != nil {
 		return w, err
 	}
-	if err := w.serve(ctx, b.threeds, console); err != nil {
+	if err := w.serve(ctx, b.threeds); err != nil {
 		return w, err
 	}
 	return w, w.ask(ctx, "Load.Meet", peers, new(int))
@@ -157,7 +158,7 @@ func putKey(ctx context.Context, dir string) error {
 }
 
 // serve starts the program under test and waits until it says that it is ready.
-func (w *world) serve(ctx context.Context, program, console string) error {
+func (w *world) serve(ctx context.Context, program string) error {
 	log, err := os.Create(filepath.Join(w.dir, "log"))
 	if err != nil {
 		return err
@@ -179,7 +180,7 @@ func (w *world) serve(ctx context.Context, program, console string) error {
 			return false, fmt.Errorf("the server ended, %v: %s", err, w.lastWords())
 		default:
 		}
-		res, err := http.Get("http://" + console + "/readyz")
+		res, err := http.Get("http://" + w.console + "/readyz")
 		if err != nil {
 			return false, nil // not yet
 		}

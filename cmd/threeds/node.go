@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -54,11 +56,13 @@ type nodeConfig struct {
 
 // limits bound what the listeners take.
 type limits struct {
-	PerKey   float64 // requests per second and API key
-	InFlight int64
-	AuthBody int64
-	Body     int64
-	Message  message.Limits
+	PerKey      float64 // requests per second and API key
+	InFlight    int64
+	Connections int           // of each listener; 0: no bound
+	Wait        time.Duration // for a processor, from which on load is shed; 0: it is not
+	AuthBody    int64
+	Body        int64
+	Message     message.Limits
 }
 
 // A node is a running server.
@@ -70,6 +74,8 @@ type node struct {
 	engine  *auth.Engine
 	v1      *directory.V1Client
 	mpi     *mpi.Engine
+	gate    *gate.Gate
+	refused func(operation string, why api.Refusal)
 	console *console.Handler
 	servers []*http.Server // of requestors and directory servers
 	health  *http.Server   // of operators; nil: none
@@ -114,6 +120,11 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		Directories: cfg.V1, Client: n.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
 		Log: cfg.Log, Now: time.Now, Observer: metrics,
 	}
+	if cfg.Limits.Wait > 0 {
+		n.gate = gate.New(cfg.Limits.Wait, nil)
+	}
+	metrics.Gate(n.gate)
+	n.refused = func(operation string, why api.Refusal) { metrics.Refused(operation, string(why)) }
 	n.console = &console.Handler{Metrics: metrics.Handler(), Conditions: conditions(n.db, cards)}
 	return n, nil
 }
@@ -210,8 +221,8 @@ func (n *node) run(ctx context.Context) error {
 // listen starts the servers.
 func (n *node) listen(group *errgroup.Group) {
 	handler := &api.Handler{
-		Engine: n.engine, MPI: n.mpi, Keys: n.book, Limits: api.NewLimiter(n.cfg.Limits.PerKey),
-		MaxInFlight: n.cfg.Limits.InFlight, AuthBody: n.cfg.Limits.AuthBody, Body: n.cfg.Limits.Body, Log: n.cfg.Log,
+		Engine: n.engine, MPI: n.mpi, Keys: n.book, Gate: n.gate, Limits: api.NewLimiter(n.cfg.Limits.PerKey), Refused: n.refused,
+		MaxInFlight: n.inFlight(), AuthBody: n.cfg.Limits.AuthBody, Body: n.cfg.Limits.Body, Log: n.cfg.Log,
 	}
 	trust := &results.Trust{Clients: n.cfg.Clients, Now: time.Now}
 	received := api.Server(&results.Handler{Engine: n.engine, Trust: trust, Log: n.cfg.Log}, 5*time.Second, n.cfg.Log)
@@ -225,13 +236,55 @@ func (n *node) listen(group *errgroup.Group) {
 		})
 		return s
 	}
+	requestors := api.Server(handler, n.slowest(), n.cfg.Log)
+	conns := n.bound(requestors, 2)
+	n.bound(received, 8)
 	n.servers = []*http.Server{
-		serve(api.Server(handler, n.slowest(), n.cfg.Log), n.cfg.API),
+		serve(requestors, n.guard(requestors, handler, conns)),
 		serve(received, tls.NewListener(n.cfg.Results, trust.TLS(n.cfg.Certs...))),
 	}
 	if n.cfg.Console != nil {
 		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), n.cfg.Console)
 	}
+}
+
+// guard puts a door before the API, if load is shed.
+func (n *node) guard(s *http.Server, handler *api.Handler, conns *gate.Conns) net.Listener {
+	if n.gate == nil {
+		return n.cfg.API
+	}
+	door := handler.Door(n.cfg.API)
+	door.Conns = conns
+	door.Attach(s)
+	return door
+}
+
+// inFlight is how many requests may be in work at once: as configured, and as fit
+// into half of the memory, if that has a limit.
+func (n *node) inFlight() int64 {
+	const each = 128 << 10 // of an /auth that waits, with its share of garbage (bench memory)
+	most := n.cfg.Limits.InFlight
+	if fit := debug.SetMemoryLimit(-1) / 2 / each; most > fit {
+		n.cfg.Log.Info("fewer requests at once than configured, for want of memory", "in_flight", fit)
+		return max(fit, 1)
+	}
+	return most
+}
+
+// bound bounds the connections of a server: as configured, and to its part of the
+// files that may be open, for directories and the store need some too.
+func (n *node) bound(s *http.Server, part int) *gate.Conns {
+	most := n.cfg.Limits.Connections
+	if most == 0 {
+		return nil
+	}
+	if files, ok := openFiles(); ok && most > files/part {
+		most = files / part
+		n.cfg.Log.Info("fewer connections than configured, for want of open files", "connections", most, "files", files)
+	}
+	conns := &gate.Conns{Max: most, Closed: func() { n.refused("connection", api.Connections) }}
+	conns.Attach(s)
+	return conns
 }
 
 // slowest is how long a request of the API may take.

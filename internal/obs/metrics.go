@@ -7,6 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/openthreeds/threeds/internal/gate"
 )
 
 // Metrics counts what the server does. It is an observer of the engine.
@@ -18,6 +20,7 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+	refused    *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics in a registry of their own.
@@ -49,8 +52,12 @@ func NewMetrics() *Metrics {
 			Name: "threeds_card_ranges_loaded_timestamp_seconds",
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_refused_total",
+			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit.",
+		}, []string{"operation", "reason"}),
 	}
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded,
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.findings, m.ranges, m.loaded, m.refused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -75,6 +82,27 @@ func (m *Metrics) Request(scheme, message, outcome string) {
 func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.ranges.WithLabelValues(scheme).Set(float64(count))
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
+}
+
+// Refused counts one request that was refused.
+func (m *Metrics) Refused(operation, reason string) {
+	m.refused.WithLabelValues(operation, reason).Inc()
+}
+
+// Gate shows what a gate does: which share of each class it admits, and the wait
+// that it goes by.
+func (m *Metrics) Gate(g *gate.Gate) {
+	for _, c := range gate.Classes() {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name:        "threeds_admitted_share",
+			Help:        "Share of requests that is admitted now, by class: begin, proceed, conclude. Less than 1 is overload.",
+			ConstLabels: prometheus.Labels{"class": c.String()},
+		}, func() float64 { return g.Admitted(c) }))
+	}
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "threeds_processor_wait_seconds",
+		Help: "How long work last waited for a processor.",
+	}, func() float64 { return g.Wait().Seconds() }))
 }
 
 // Handler serves the metrics.
