@@ -58,7 +58,7 @@ conformance:
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
 
-# The figures that are promised, beside their targets: about seven minutes, to be
+# The figures that are promised, beside their targets: about ten minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures
 # those two alone.
 bench:

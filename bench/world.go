@@ -61,6 +61,7 @@ type setup struct {
 	versions string             // spoken with the directory server
 	refresh  string             // how often it is asked for its ranges, as configuration
 	limits   string             // more of them, as configuration
+	env      []string           // of the program under test, more of it
 	before   func(*world) error // is called before the program under test starts
 }
 
@@ -104,7 +105,7 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err := s.before(w); err != nil {
 		return w, err
 	}
-	if err := w.serve(ctx, b.threeds); err != nil {
+	if err := w.serve(ctx, b.threeds, s.env); err != nil {
 		return w, err
 	}
 	return w, w.ask(ctx, "Load.Meet", peers, new(int))
@@ -158,13 +159,14 @@ func putKey(ctx context.Context, dir string) error {
 }
 
 // serve starts the program under test and waits until it says that it is ready.
-func (w *world) serve(ctx context.Context, program string) error {
+func (w *world) serve(ctx context.Context, program string, env []string) error {
 	log, err := os.Create(filepath.Join(w.dir, "log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	w.cmd = exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(w.dir, "threeds.yaml"))
+	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Stdout, w.cmd.Stderr = log, log
 	tie(w.cmd)
 	if err := w.cmd.Start(); err != nil {

@@ -172,7 +172,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		return
 	}
 	if !op.lends {
-		arrived(w, r)
+		gate.Arrived(r.Context())
 	}
 	answer, err := op.call(h, r.Context(), acc, s)
 	h.finish(w, r, answer, err)

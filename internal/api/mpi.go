@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/mpi"
 )
 
@@ -82,7 +83,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.undelivered(w, r, err)
 		return
 	}
-	arrived(w, r)
+	gate.Arrived(r.Context())
 	answer, err := legacy[r.URL.Path](h, r, acc, body)
 	h.reply(w, r, answer, err)
 }

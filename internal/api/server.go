@@ -4,12 +4,10 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
-
-	"github.com/openthreeds/threeds/internal/gate"
 )
 
 // arrival is how long a request may take to come, from its first byte to the
-// last of its body.
+// last of its body. How long it may then be in work is another matter.
 const arrival = 5 * time.Second
 
 // Server makes the HTTP server of a listener: every wait is bounded. slowest
@@ -24,12 +22,4 @@ func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Serve
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
-}
-
-// arrived notes that all of a request has come, and lifts the bound on reading.
-// The server reads on while a handler works, to notice a caller who goes; were
-// that read to run into its bound, it would take the caller for gone.
-func arrived(w http.ResponseWriter, r *http.Request) {
-	gate.Arrived(r.Context())
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 }

@@ -119,7 +119,11 @@ func TestDoor(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	send("body")
 	answer(503, "no")
-	// A body is never taken for a request.
+	// Neither the rest of a header nor a body is ever taken for a request.
+	send("POST /auth HTTP/1.1\r\nHost: x\r\nX-A: ")
+	time.Sleep(50 * time.Millisecond)
+	send(testLine + "Content-Length: 4\r\n\r\nrest")
+	answer(200, "rest")
 	inner := head + "evil"
 	outer := strings.Replace(testLine, "/preauth", "/auth", 1) + "Host: x\r\nContent-Length: 70\r\n\r\n"
 	send(outer)

@@ -39,7 +39,7 @@ const (
 
 	// few may wait for as long as it takes: on a slow or busy machine that has
 	// little to do, refusing helps nobody.
-	few = 32
+	few = 64
 
 	// memory is how far back the pace of work is averaged.
 	memory = 200 * time.Millisecond
@@ -71,7 +71,8 @@ type Gate struct {
 
 	mu     sync.Mutex            // held while looking
 	last   time.Duration         // look, after start
-	pace   float64               // how many are given a processor in a second
+	pace   float64               // how many are given a processor in a second; 0: not known yet
+	many   bool                  // waited at the last look
 	recent [steady]time.Duration // waits, the newest first
 	before time.Duration         // by how much the least of recent was above the target, one look ago
 }
@@ -132,12 +133,20 @@ func (g *Gate) look() {
 	}
 }
 
-// measure is how long who comes now will wait.
+// measure is how long who comes now will wait. The pace is that of looks between
+// which many waited all the time: at others there was no more to do.
 func (g *Gate) measure(passed time.Duration) time.Duration {
 	waiting, perSecond := g.queue()
-	g.pace += (perSecond - g.pace) * min(1, passed.Seconds()/memory.Seconds())
+	many := waiting >= few
+	switch {
+	case many && g.many && g.pace == 0:
+		g.pace = perSecond
+	case many && g.many:
+		g.pace += (perSecond - g.pace) * min(1, passed.Seconds()/memory.Seconds())
+	}
+	g.many = many
 	wait := time.Duration(0)
-	if waiting >= few && g.pace > 0 {
+	if many && g.pace > 0 {
 		wait = time.Duration(min(waiting/g.pace, 60) * float64(time.Second)) // Little's law
 	}
 	g.wait.Store(int64(wait))
