@@ -2,7 +2,7 @@
 //
 // Bytes come in at a listener, become a message, go through an engine, and
 // leave by a listener or an adapter. Imports point down; the command alone
-// knows everybody.
+// knows everybody. The listeners ask internal/gate whether there is room.
 //
 //	               cmd/threeds
 //	 ┌──────────┬──────┴─────────┬───────────────┐

@@ -29,8 +29,9 @@ var may = map[string]string{
 	"internal/auth":            "message internal/scheme internal/ranges internal/transid internal/store internal/account",
 	"internal/v1":              "internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/v1 internal/xmldsig internal/store internal/account",
-	"internal/api":             "message internal/auth internal/mpi internal/account",
-	"internal/results":         "message internal/auth",
+	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate",
+	"internal/results":         "message internal/auth internal/gate",
+	"internal/obs":             "internal/gate",
 	"internal/docgen":          "message internal/scheme",
 	"internal/docgen/cmd":      "internal/docgen",
 }

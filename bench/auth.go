@@ -93,7 +93,7 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 // returns how many were in flight at once, as the directory server saw them,
 // and how long they took.
 func (w *world) wave(ctx context.Context, b *bench, rate float64, delay time.Duration) (int64, []time.Duration, error) {
-	if err := w.directory.ask(ctx, "Directory.Behave", Manner{"Y", delay}, new(int)); err != nil {
+	if err := w.directory.ask(ctx, "Directory.Behave", Manner{Status: "Y", Delay: delay}, new(int)); err != nil {
 		return 0, nil, err
 	}
 	var got Authenticated

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// patience bounds every exchange on a connection.
+// patience bounds every exchange on a connection, but where a pool has less.
 const patience = 90 * time.Second
 
 // A conn speaks HTTP/1.1 on one connection that is kept alive. It does as little
@@ -74,8 +75,9 @@ func (c *conn) do(request []byte) (status int, err error) {
 
 // A pool makes connections to one address and keeps those that are idle.
 type pool struct {
-	address string
-	tls     *tls.Config // nil: plain
+	address  string
+	tls      *tls.Config   // nil: plain
+	patience time.Duration // 0: that of all
 
 	mu   sync.Mutex
 	idle []*conn
@@ -95,13 +97,13 @@ func (p *pool) get() (*conn, error) {
 }
 
 func (p *pool) dial() (*conn, error) {
-	raw, err := net.DialTimeout("tcp", p.address, patience)
+	raw, err := net.DialTimeout("tcp", p.address, cmp.Or(p.patience, patience))
 	if err != nil {
 		return nil, err
 	}
 	if p.tls != nil {
 		secured := tls.Client(raw, p.tls)
-		if err := secured.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := secured.SetDeadline(time.Now().Add(cmp.Or(p.patience, patience))); err != nil {
 			return nil, errors.Join(err, raw.Close())
 		}
 		if err := secured.Handshake(); err != nil {
@@ -143,7 +145,7 @@ func (p *pool) do(request []byte, use func(status int, body []byte) error) error
 	if err != nil {
 		return err
 	}
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(cmp.Or(p.patience, patience))); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	status, err := c.do(request)

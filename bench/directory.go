@@ -22,6 +22,8 @@ const ownTime = "OWN-TIME-"
 // Directory is a directory server that enrolls the cards 400000….
 type Directory struct {
 	delay    atomic.Int64
+	every    atomic.Int64 // so many AReqs are answered with one challenge; 0: as status says
+	asks     atomic.Int64
 	status   atomic.Value // string
 	inFlight atomic.Int64
 	most     atomic.Int64
@@ -64,12 +66,14 @@ func (d *Directory) Listen(o Open, address *string) error {
 type Manner struct {
 	Status string        // transStatus: Y or C
 	Delay  time.Duration // from the AReq to the ARes
+	Every  int64         // one challenge in so many, whatever Status; 0: none
 }
 
 // Behave changes the manner.
 func (d *Directory) Behave(m Manner, _ *int) error {
 	d.status.Store(m.Status)
 	d.delay.Store(int64(m.Delay))
+	d.every.Store(m.Every)
 	d.most.Store(0)
 	return nil
 }
@@ -102,7 +106,7 @@ func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	time.Sleep(time.Duration(d.delay.Load()) - time.Since(start))
 	outcome := `"transStatus":"Y","eci":"05","authenticationValue":"AAABBCJZUwAAAAAAUFlTAAAAAAA="`
-	if d.status.Load() == "C" {
+	if every := d.every.Load(); d.status.Load() == "C" || every > 0 && d.asks.Add(1)%every == 0 {
 		outcome = `"transStatus":"C","acsChallengeMandated":"N","authenticationType":"02","acsURL":"https://acs.example/challenge"`
 	}
 	ares := fmt.Appendf(nil, `{"messageType":"ARes","messageVersion":"2.2.0","threeDSServerTransID":"%s","acsTransID":"%s","dsTransID":"%s",`+

@@ -22,6 +22,8 @@ type Load struct {
 	hammers map[string]*hammer
 	rreqs   [][]byte // requests with the results of challenges, to be sent
 	ceased  atomic.Bool
+
+	loiterers loiterers
 }
 
 // Peers is where load goes, and how the generator shows itself there.
@@ -155,14 +157,23 @@ func (f *faults) err() error {
 // the earlier calls, and waits for all. It returns how late the calls began:
 // what the machine did to the generator.
 func openLoop(n int, rate float64, shoot func(i int)) (late []time.Duration) {
-	late = make([]time.Duration, n)
+	due := make([]time.Duration, n)
+	for i := range due {
+		due[i] = time.Duration(float64(i) / rate * float64(time.Second))
+	}
+	return openLoopAt(due, shoot)
+}
+
+// openLoopAt is openLoop with a time for each call.
+func openLoopAt(due []time.Duration, shoot func(i int)) (late []time.Duration) {
+	late = make([]time.Duration, len(due))
 	start := time.Now()
 	var shots sync.WaitGroup
-	for i := range n {
-		due := start.Add(time.Duration(float64(i) / rate * float64(time.Second)))
-		time.Sleep(time.Until(due))
+	for i, after := range due {
+		at := start.Add(after)
+		time.Sleep(time.Until(at))
 		shots.Go(func() {
-			late[i] = time.Since(due)
+			late[i] = time.Since(at)
 			shoot(i)
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // processorTime is what this process has used, user and system together.
@@ -73,6 +74,27 @@ func humble(pid int) error {
 		err = errors.Join(err, bad, syscall.Setpriority(syscall.PRIO_PROCESS, id, 19))
 	}
 	return err
+}
+
+// pin keeps a process on one processor: its threads, and those that they start.
+func pin(pid, processor int) error {
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	if err != nil {
+		return err
+	}
+	var mask [128]byte
+	mask[processor/8] = 1 << (processor % 8)
+	for _, thread := range threads {
+		id, err := strconv.Atoi(thread.Name())
+		if err != nil {
+			return err
+		}
+		_, _, failed := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(id), unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask)))
+		if failed != 0 && failed != syscall.ESRCH { // the thread has gone
+			return failed
+		}
+	}
+	return nil
 }
 
 // raiseFiles lets this process and its children have at least n files open.

@@ -20,6 +20,8 @@ func forgetHighest(int) error { return errors.ErrUnsupported }
 
 func humble(int) error { return errors.ErrUnsupported }
 
+func pin(int, int) error { return errors.ErrUnsupported }
+
 func raiseFiles(uint64) error { return errors.ErrUnsupported }
 
 func tie(*exec.Cmd) {}

@@ -33,8 +33,15 @@ type plan struct {
 	resultConns int     // then
 	bursts      int
 
-	inserts  int // bare, with PostgreSQL, by each number of writers
-	snapshot int // bytes of card ranges, with PostgreSQL
+	inserts   int           // bare, with PostgreSQL, by each number of writers
+	snapshot  int           // bytes of card ranges, with PostgreSQL
+	rushFrom  float64       // shoppers per second that the search for capacity begins with
+	rushTo    float64       // and ends with at the latest
+	search    time.Duration // each step of it
+	rush      time.Duration // each load
+	after     time.Duration // the normal load after the highest
+	loiterers int           // slow connections
+	loiter    time.Duration // how long they stay
 }
 
 // challenges is how many results are sent in all; PostgreSQL has one burst more.
@@ -50,6 +57,8 @@ var fullPlan = plan{
 	inFlight: 5000, slow: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
 	inserts: 5000, snapshot: 40 << 20,
+	rushFrom: 200, rushTo: 20_000, search: 3 * time.Second, rush: 10 * time.Second, after: 10 * time.Second,
+	loiterers: 10_000, loiter: 20 * time.Second,
 }
 
 var quickPlan = plan{
@@ -60,4 +69,6 @@ var quickPlan = plan{
 	inFlight: 50, slow: 300 * time.Millisecond, coldRate: 400, warmRate: 400, warmTimes: 1,
 	resultRate: 200, results: 40, resultBurst: 60, resultConns: 8, bursts: 1,
 	inserts: 60, snapshot: 1 << 20,
+	rushFrom: 50, rushTo: 50, search: 200 * time.Millisecond, rush: 200 * time.Millisecond, after: 500 * time.Millisecond,
+	loiterers: 60, loiter: 500 * time.Millisecond,
 }

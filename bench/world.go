@@ -28,6 +28,7 @@ type world struct {
 	cmd       *exec.Cmd
 	load      *child
 	directory *child
+	console   string     // its address
 	exited    chan error // has what became of cmd
 }
 
@@ -43,7 +44,7 @@ results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, 
 console: {listen: %[3]s}
 store: {url: "%[7]s"}
 keys: keys.json
-limits: {per_key: 1000000/s}
+limits: {per_key: 1000000/s%[8]s}
 timeouts: {authentication: 60s}
 server: {reference_number: 3DS_LOA_SER_BENCH_020200_00001, requestor_id: R1, requestor_name: Requestor}
 directories:
@@ -63,12 +64,14 @@ type setup struct {
 	versions string             // spoken with the directory server
 	refresh  string             // how often it is asked for its ranges, as configuration
 	store    string             // URL of the database; empty: it has its own, embedded
+	limits   string             // more of them, as configuration
+	env      []string           // of the program under test, more of it
 	before   func(*world) error // is called before the program under test starts
 }
 
 // newWorld starts everything and waits until it is ready.
 func newWorld(ctx context.Context, b *bench, store string) (*world, error) {
-	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, before: func(*world) error { return nil }})
+	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, limits: ", connections: 10000", before: func(*world) error { return nil }})
 }
 
 func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
@@ -91,13 +94,12 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err != nil {
 		return w, err
 	}
-	var console string
-	for _, address := range []*string{&peers.API, &peers.Results, &console} {
+	for _, address := range []*string{&peers.API, &peers.Results, &w.console} {
 		if *address, err = freeAddress(ctx); err != nil {
 			return w, err
 		}
 	}
-	text := fmt.Sprintf(configuration, peers.API, peers.Results, console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"))
+	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err
 	}
@@ -107,7 +109,7 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err := s.before(w); err != nil {
 		return w, err
 	}
-	if err := w.serve(ctx, b.threeds, console); err != nil {
+	if err := w.serve(ctx, b.threeds, s.env); err != nil {
 		return w, err
 	}
 	return w, w.ask(ctx, "Load.Meet", peers, new(int))
@@ -171,13 +173,14 @@ func putKey(ctx context.Context, db store.Store, file string) error {
 }
 
 // serve starts the program under test and waits until it says that it is ready.
-func (w *world) serve(ctx context.Context, program, console string) error {
+func (w *world) serve(ctx context.Context, program string, env []string) error {
 	log, err := os.Create(filepath.Join(w.dir, "log"))
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	w.cmd = exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(w.dir, "threeds.yaml"))
+	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Stdout, w.cmd.Stderr = log, log
 	tie(w.cmd)
 	if err := w.cmd.Start(); err != nil {
@@ -193,7 +196,7 @@ func (w *world) serve(ctx context.Context, program, console string) error {
 			return false, fmt.Errorf("the server ended, %v: %s", err, w.lastWords())
 		default:
 		}
-		res, err := http.Get("http://" + console + "/readyz")
+		res, err := http.Get("http://" + w.console + "/readyz")
 		if err != nil {
 			return false, nil // not yet
 		}

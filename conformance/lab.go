@@ -132,7 +132,7 @@ func (l *lab) write(p plan) {
 		"store":    `{url: "file:data"}`,
 		"console":  fmt.Sprintf("{listen: %s}", console),
 		"log":      "{level: debug}",
-		"limits":   "{per_key: 100000/s}",
+		"limits":   "{per_key: 100000/s, wait: 1m}",
 		"timeouts": "{authentication: 4s}",
 		"server":   "{reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}",
 	}

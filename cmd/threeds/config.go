@@ -45,8 +45,12 @@ type config struct {
 	Limits struct {
 		// Requests per API key; beyond it 429.
 		PerKey rate `yaml:"per_key" as:"rate" default:"500/s"`
-		// Requests in work at once on the API; beyond it 503.
+		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
 		InFlight int `yaml:"in_flight" as:"count" in:"1..1000000" default:"10000"`
+		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating.md#overload).
+		Connections int `yaml:"connections" as:"count" in:"16..1000000" default:"4096"`
+		// How long work may wait for a processor. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating.md#overload).
+		Wait time.Duration `yaml:"wait" as:"duration" in:"1ms..1m" default:"10ms"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
 		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`
 		// Whether requests to a directory that has given no answer for a while are refused at once, all but one in two seconds, until it answers again. See [operating](operating.md#a-directory-that-is-gone).

@@ -130,7 +130,7 @@ api: {listen: %s}
 results: {listen: %s, url: "https://%[2]s/results", tls: {cert: %s, key: %s}}
 %s
 console: {listen: %s}
-limits: {per_key: 100000/s}
+limits: {per_key: 100000/s, wait: 1m}
 server: {reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}
 directories:
   - scheme: visa

@@ -70,8 +70,8 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		}
 	}
 	g.api = &api.Handler{
-		Engine: g.engine, MPI: g.mpi, Keys: n.book, Limits: g.limits,
-		MaxInFlight: cfg.Limits.InFlight, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body, Log: n.cfg.Log,
+		Engine: g.engine, MPI: g.mpi, Keys: n.book, Gate: n.gate, Limits: g.limits, Refused: n.refused,
+		MaxInFlight: n.inFlight(cfg.Limits.InFlight), AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body, Log: n.cfg.Log,
 	}
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)
@@ -194,9 +194,7 @@ func (n *node) serving(handler func(*generation) http.Handler) http.Handler {
 // bounded bounds requests as [api.Server] does, for another time than it was told.
 func bounded(slowest time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		now, control := time.Now(), http.NewResponseController(w)
-		_ = control.SetReadDeadline(now.Add(slowest + 5*time.Second))
-		_ = control.SetWriteDeadline(now.Add(slowest + 10*time.Second))
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowest + 10*time.Second))
 		h.ServeHTTP(w, r)
 	})
 }

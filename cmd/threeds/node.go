@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/clock"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -60,11 +62,13 @@ type nodeConfig struct {
 
 // limits bound what the listeners take.
 type limits struct {
-	PerKey   float64 // requests per second and API key
-	InFlight int64
-	AuthBody int64
-	Body     int64
-	Message  message.Limits
+	PerKey      float64 // requests per second and API key
+	InFlight    int64
+	Connections int           // of each listener; 0: no bound
+	Wait        time.Duration // for a processor, from which on load is shed; 0: it is not
+	AuthBody    int64
+	Body        int64
+	Message     message.Limits
 }
 
 // A node is a running server: what stays as long as the process, and the parts
@@ -74,6 +78,7 @@ type node struct {
 	db      store.Store
 	book    *account.Book
 	metrics *obs.Metrics
+	gate    *gate.Gate // nil: no load is shed
 	console *console.Handler
 	taken   [2]*listener     // of requestors and directory servers
 	servers []*http.Server   // the same
@@ -112,6 +117,10 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		n.stamp = n.clock.Now
 	}
 	watchStore(n.metrics, db)
+	if cfg.Limits.Wait > 0 {
+		n.gate = gate.New(cfg.Limits.Wait, nil)
+	}
+	n.metrics.Gate(n.gate)
 	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
@@ -251,7 +260,9 @@ func (n *node) listen(group *errgroup.Group) {
 	received := api.Server(n.serving(func(g *generation) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
 	received.ConnContext = results.ConnContext
 	requests.ConnState, received.ConnState = n.count, n.count
-	n.servers = []*http.Server{serve(requests, n.taken[0]), serve(received, n.taken[1])}
+	conns := n.bound(requests, 2)
+	n.bound(received, 8)
+	n.servers = []*http.Server{serve(requests, n.guard(requests, conns)), serve(received, n.taken[1])}
 	if n.cfg.Console != nil {
 		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), n.cfg.Console)
 	}
@@ -265,6 +276,49 @@ func (n *node) count(_ net.Conn, s http.ConnState) {
 	case http.StateClosed, http.StateHijacked:
 		n.conns.Add(-1)
 	}
+}
+
+// refused counts a request that was refused, or a connection that had to go.
+func (n *node) refused(operation string, why api.Refusal) {
+	n.metrics.Refused(operation, string(why))
+}
+
+// guard puts a door before the API, if load is shed.
+func (n *node) guard(s *http.Server, conns *gate.Conns) net.Listener {
+	if n.gate == nil {
+		return n.taken[0]
+	}
+	door := (&api.Handler{Gate: n.gate, Refused: n.refused}).Door(n.taken[0])
+	door.Conns = conns
+	door.Attach(s)
+	return door
+}
+
+// inFlight is how many requests may be in work at once: as configured, and as fit
+// into half of the memory, if that has a limit.
+func (n *node) inFlight(most int64) int64 {
+	const each = 128 << 10 // of an /auth that waits, with its share of garbage (bench memory)
+	if fit := debug.SetMemoryLimit(-1) / 2 / each; most > fit {
+		n.cfg.Log.Info("fewer requests at once than configured, for want of memory", "in_flight", fit)
+		return max(fit, 1)
+	}
+	return most
+}
+
+// bound bounds the connections of a server: as configured, and to its part of the
+// files that may be open, for directories and the store need some too.
+func (n *node) bound(s *http.Server, part int) *gate.Conns {
+	most := n.cfg.Limits.Connections
+	if most == 0 {
+		return nil
+	}
+	if files, ok := openFiles(); ok && most > files/part {
+		most = files / part
+		n.cfg.Log.Info("fewer connections than configured, for want of open files", "connections", most, "files", files)
+	}
+	conns := &gate.Conns{Max: most, Closed: func() { n.refused("connection", api.Connections) }}
+	conns.Attach(s)
+	return conns
 }
 
 // drain turns unready, goes on for as long as others need to hear of it, stops

@@ -146,6 +146,8 @@ func (l *loader) unchangeable(inUse *config) {
 		{"results.listen", c.Results.Listen == inUse.Results.Listen},
 		{"console.listen", c.Console.Listen == inUse.Console.Listen},
 		{"store.url", c.Store.URL == inUse.Store.URL},
+		{"limits.connections", c.Limits.Connections == inUse.Limits.Connections},
+		{"limits.wait", c.Limits.Wait == inUse.Limits.Wait},
 	} {
 		if !fixed.same {
 			l.fault(fixed.path, "cannot change in a running process (restart it to apply this)")

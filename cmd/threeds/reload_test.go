@@ -71,7 +71,7 @@ func TestReload(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		_, _ = w.Write(marshal(ares(areq, "C")))
 	})
-	s, proc := spawnSite(t, ca, ds, plan{sections: "limits: {per_key: 10000/s}\ntimeouts: {authentication: 10s}"})
+	s, proc := spawnSite(t, ca, ds, plan{sections: "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {authentication: 10s}"})
 	dir, first := filepath.Dir(s.config), s.text()
 	ca.write(dir, ca.issue("3dss.example"), "client2")
 	_, second, _ := strings.Cut(first, "directories:\n")
@@ -446,7 +446,7 @@ func TestReloadAuthorities(t *testing.T) {
 		RootCAs:              first.pool(), // of the results listener
 		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return asClient.Load(), nil },
 	}}
-	s, proc := spawnSite(t, first, ds, plan{sections: "limits: {per_key: 10000/s}"})
+	s, proc := spawnSite(t, first, ds, plan{sections: "limits: {per_key: 10000/s, wait: 1m}"})
 	ds.play(func(w http.ResponseWriter, areq object) { _, _ = w.Write(marshal(ares(areq, "C"))) })
 	dir := filepath.Dir(s.config)
 	l, stop := startTraffic(t, s, 20)

@@ -140,7 +140,7 @@ func TestRestarts(t *testing.T) {
 		time.Sleep(rand.N(slow))
 		_, _ = w.Write(marshal(ares(areq, "C")))
 	})
-	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
+	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
 	proc := v.ready(s.config)
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
 	l, stop := startTraffic(t, s, 50)

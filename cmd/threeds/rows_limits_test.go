@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -278,5 +279,53 @@ func ascending(t *testing.T, crd object, name string) {
 	}
 	if len(got) == 0 || !slices.IsSorted(got) {
 		t.Errorf("%s = %v, want versions, ascending", name, got)
+	}
+}
+
+// TestConnections: whoever holds more connections than there may be, and sends
+// next to nothing, is in nobody's way: not on the API, where it is counted, and
+// not for results.
+func TestConnections(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), plan{sections: "limits: {connections: 16, wait: 10ms}"})
+	areq, answer := s.challenged("2.2.0")
+	results := strings.TrimSuffix(strings.TrimPrefix(s.results, "https://"), "/results")
+	api := strings.TrimPrefix(s.API, "http://")
+	for i := range 3 * 40 {
+		sends := []struct{ address, text string }{
+			{api, "POST /preauth HTTP/1.1\r\nHost: x\r\nX"},
+			{api, "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: " + s.APIKey + "\r\nContent-Length: 99\r\n\r\n{"},
+			{results, "\x16\x03\x01\x02"}, // a handshake's beginning
+		}[i%3]
+		c, err := net.Dial("tcp", sends.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, sends.text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 20 {
+		s.preauth(testPAN)
+	}
+	if got := s.result(marshal(rreq(areq, answer, "Y"))); got.text("messageType") != "RRes" {
+		t.Errorf("a result: %v", got)
+	}
+	if got := s.through(s.request("2.2.0")); got.text("messageType") != "AReq" {
+		t.Errorf("/auth: %v", got)
+	}
+	res, err := http.Get(s.console + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	metrics, _ := io.ReadAll(res.Body)
+	for _, want := range []string{
+		`threeds_refused_total{operation="connection",reason="connections"} `, `threeds_admitted_share{class="begin"} 1`, "threeds_processor_wait_seconds ",
+	} {
+		if !strings.Contains(string(metrics), want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
 	}
 }

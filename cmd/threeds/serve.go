@@ -95,7 +95,7 @@ func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult,
 		},
 		Limits: limits{
-			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight),
+			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},

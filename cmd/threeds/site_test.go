@@ -149,6 +149,9 @@ func startSite(t *testing.T, ca *authority, ds *wire, plans ...plan) *site {
 			s.API = "http://" + cfg.API.Addr().String()
 			s.results = "https://" + cfg.Results.Addr().String() + "/results"
 			s.console = "http://" + cfg.Console.Addr().String()
+			if !strings.Contains(p.sections, "wait:") {
+				cfg.Limits.Wait = 0 // what waits in this process are the tests as well
+			}
 			if p.change != nil {
 				p.change(cfg)
 			}

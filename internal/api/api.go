@@ -14,10 +14,10 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -47,10 +47,12 @@ type Handler struct {
 	Engine      Engine
 	MPI         MPI // of /enrolled and /check; without it they fail
 	Keys        Keeper
-	Limits      *Limiter // per key; nil: none
-	MaxInFlight int64    // requests at once, all operations together; 0: no bound
-	AuthBody    int64    // largest body of /auth; 0: 256 KiB
-	Body        int64    // largest body of the others; 0: 64 KiB
+	Gate        *gate.Gate                          // sheds load; nil: nothing is shed
+	Limits      *Limiter                            // per key; nil: none
+	MaxInFlight int64                               // requests at once, all operations together; 0: no bound
+	AuthBody    int64                               // largest body of /auth; 0: 256 KiB
+	Body        int64                               // largest body of the others; 0: 64 KiB
+	Refused     func(operation string, why Refusal) // counts; nil: nobody does
 	Log         *slog.Logger
 
 	inFlight atomic.Int64
@@ -98,10 +100,15 @@ func (s *scratch) release() {
 func (h *Handler) body() int64     { return cmp.Or(h.Body, maxBody) }
 func (h *Handler) authBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 
-// ServeHTTP answers a request of either protocol.
+// ServeHTTP answers a request of either protocol. What there is no time for is
+// refused before anything of it is looked at but its path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recover(w, r)
 	w.Header()["Cache-Control"] = noStore
+	if !gate.Asked(r.Context()) && !h.Gate.Admit(classOf(r.URL.Path)) {
+		h.overloaded(w, r, Overload)
+		return
+	}
 	if legacy[r.URL.Path] != nil {
 		h.serveMPI(w, r)
 		return
@@ -138,7 +145,14 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		h.answer(w, http.StatusMethodNotAllowed, own(message.InvalidMessage, "The method is POST"))
 		return
 	}
-	if !h.admit(w, key) {
+	if wait, ok := h.Limits.Allow(key); !ok {
+		h.refused(r, RateLimit)
+		header.Set("Retry-After", strconv.Itoa(wait))
+		h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
+		return
+	}
+	if !h.enter(classOf(r.URL.Path)) {
+		h.overloaded(w, r, InFlight)
 		return
 	}
 	defer h.inFlight.Add(-1)
@@ -157,33 +171,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		h.unread(w, r, err)
 		return
 	}
+	if !op.lends {
+		gate.Arrived(r.Context())
+	}
 	answer, err := op.call(h, r.Context(), acc, s)
 	h.finish(w, r, answer, err)
-}
-
-// admit refuses what is over the limits: of the key, and of the process.
-func (h *Handler) admit(w http.ResponseWriter, key string) bool {
-	if wait, ok := h.Limits.Allow(key); !ok {
-		w.Header().Set("Retry-After", strconv.Itoa(wait))
-		h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
-		return false
-	}
-	if !h.enter() {
-		w.Header().Set("Retry-After", "1")
-		h.answer(w, http.StatusServiceUnavailable, own(message.TransientFailure, "The server is overloaded"))
-		return false
-	}
-	return true
-}
-
-// enter counts a request in, unless there are too many; whoever is in leaves by
-// counting inFlight down.
-func (h *Handler) enter() bool {
-	if n := h.inFlight.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
-		h.inFlight.Add(-1)
-		return false
-	}
-	return true
 }
 
 // promised is the longest body that gets its memory before its bytes: who
@@ -212,7 +204,7 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 			own(message.InvalidMessage, "The body is larger than "+strconv.FormatInt(over.Limit, 10)+" bytes"))
 		return
 	}
-	h.Log.InfoContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
+	h.Log.DebugContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
 	h.answer(w, http.StatusBadRequest, own(message.InvalidMessage, "The body did not come completely"))
 }
 
@@ -284,19 +276,5 @@ func own(code message.Code, detail string) message.Error {
 	return message.Error{
 		Version: message.V220, Code: code, Component: "S",
 		Description: auth.Describe(code), Detail: detail,
-	}
-}
-
-// Server makes the HTTP server of a listener: every wait is bounded. slowest
-// is the longest that a handler may take.
-func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
-	return &http.Server{
-		Handler:           h,
-		ReadHeaderTimeout: 3 * time.Second,
-		ReadTimeout:       slowest + 5*time.Second,
-		WriteTimeout:      slowest + 10*time.Second,
-		IdleTimeout:       60 * time.Second,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/mpi"
 )
 
@@ -67,12 +68,13 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if wait, ok := h.Limits.Allow(key); !ok {
+		h.refused(r, RateLimit)
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
 		h.deny(w, tooMany)
 		return
 	}
-	if !h.enter() {
-		h.deny(w, overloaded)
+	if !h.enter(classOf(r.URL.Path)) {
+		h.overloaded(w, r, InFlight)
 		return
 	}
 	defer h.inFlight.Add(-1)
@@ -81,6 +83,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.undelivered(w, r, err)
 		return
 	}
+	gate.Arrived(r.Context())
 	answer, err := legacy[r.URL.Path](h, r, acc, body)
 	h.reply(w, r, answer, err)
 }
@@ -93,7 +96,7 @@ func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, err error)
 			"The body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"})
 		return
 	}
-	h.Log.InfoContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
+	h.Log.DebugContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
 	h.deny(w, cutOff)
 }
 
@@ -124,7 +127,7 @@ func (h *Handler) reply(w http.ResponseWriter, r *http.Request, answer any, err 
 
 // deny answers with a fault.
 func (h *Handler) deny(w http.ResponseWriter, f *fault) {
-	if f.status == http.StatusServiceUnavailable {
+	if f.status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
 	var body struct {

@@ -10,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/openthreeds/threeds/internal/gate"
 )
 
 // Metrics counts what the server does. It is an observer of the engine.
@@ -22,6 +24,7 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+	refused    *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	reloaded   prometheus.Gauge
 	reloadedAt prometheus.Gauge
@@ -84,13 +87,17 @@ func NewMetrics() *Metrics {
 			Name: "threeds_config_last_reload_success_timestamp_seconds",
 			Help: "When the configuration in use was taken up.",
 		}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_refused_total",
+			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; and connections that had to go.",
+		}, []string{"operation", "reason"}),
 	}
 	m.reloads.WithLabelValues("applied")
 	m.reloads.WithLabelValues("refused")
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
-		m.reloads, m.reloaded, m.reloadedAt,
+		m.reloads, m.reloaded, m.reloadedAt, m.refused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -181,6 +188,21 @@ func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
 // Counter adds one that never falls, likewise.
 func (m *Metrics) Counter(name, help string, ask func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, ask))
+}
+
+// Refused counts one request that was refused.
+func (m *Metrics) Refused(operation, reason string) {
+	m.refused.WithLabelValues(operation, reason).Inc()
+}
+
+// Gate shows what a gate does: which share of each class it admits, and the wait
+// that it goes by.
+func (m *Metrics) Gate(g *gate.Gate) {
+	for _, c := range gate.Classes() {
+		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by class: begin, proceed, conclude. Less than 1 is overload.",
+			"class", c.String(), func() float64 { return g.Admitted(c) })
+	}
+	m.Gauge("threeds_processor_wait_seconds", "How long work last waited for a processor.", "", "", func() float64 { return g.Wait().Seconds() })
 }
 
 // Handler serves the metrics.

@@ -14,6 +14,7 @@ import (
 	"strconv"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -57,6 +58,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
+	gate.Arrived(r.Context())
 	// The DS sends a result once: it is stored though the DS hangs up.
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
 	h.write(w, r, got)

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// loiterers hold connections of the API and do next to nothing on them.
+type loiterers struct {
+	ended  sync.WaitGroup
+	leave  context.CancelFunc
+	opened atomic.Int64
+}
+
+// Loiter has n loiterers come and returns when they are there. A third of them
+// sends a header a byte at a time, a third a body, and a third asks and asks and
+// reads no answer. One whose connection is closed makes another.
+func (l *Load) Loiter(n int, _ *int) error {
+	ctx, leave := context.WithCancel(context.Background())
+	l.loiterers.leave = leave
+	l.loiterers.opened.Store(0)
+	header := "POST /preauth HTTP/1.1\r\nHost: " + l.api.address + "\r\nAPIKey: " + l.key + "\r\n"
+	whole := string(request(l.api.address, "/postauth", l.key, []byte("{}")))
+	manners := []struct{ first, then string }{
+		{header, "X"},
+		{header + "Content-Length: 4000\r\n\r\n", " "},
+		{whole, whole},
+	}
+	for i := range n {
+		m := manners[i%len(manners)]
+		l.loiterers.ended.Go(func() {
+			for ctx.Err() == nil {
+				l.loiterers.loiter(ctx, l.api.address, m.first, m.then)
+			}
+		})
+		if i%10 == 0 {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	return nil
+}
+
+// Leave sends the loiterers away and tells how many connections they made.
+func (l *Load) Leave(_ int, opened *int64) error {
+	l.loiterers.leave()
+	l.loiterers.ended.Wait()
+	*opened = l.loiterers.opened.Load()
+	return nil
+}
+
+// loiter holds one connection until it is closed.
+func (l *loiterers) loiter(ctx context.Context, address, first, then string) {
+	pause := func() bool {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Second):
+			return true
+		}
+	}
+	d := net.Dialer{Timeout: 5 * time.Second}
+	c, err := d.DialContext(ctx, "tcp", address)
+	if err != nil {
+		pause()
+		return
+	}
+	defer c.Close()
+	l.opened.Add(1)
+	_ = c.(*net.TCPConn).SetReadBuffer(4096)
+	for _, err = io.WriteString(c, first); err == nil && pause(); _, err = io.WriteString(c, then) {
+		_ = c.SetWriteDeadline(time.Now().Add(5 * time.Second))
+	}
+}

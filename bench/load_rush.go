@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// A Rush is shoppers who come at steady rates, whatever became of those before.
+// Each makes /preauth, /auth and, after a challenge, has the directory server
+// post its result and fetches it. A refusal, or an answer that takes longer than
+// patience, ends it: the shopper is gone.
+type Rush struct {
+	Phases   []Phase
+	Patience time.Duration // with each answer
+}
+
+// A Phase is a part of a rush.
+type Phase struct {
+	Rate float64 // shoppers per second
+	For  time.Duration
+}
+
+// Kinds of requests, in the order of a shopper's way.
+const (
+	aPreauth = iota
+	anAuth
+	anRReq
+	aPostauth
+	kinds
+)
+
+// Rushed is what a rush came to.
+type Rushed struct {
+	Shoppers []Shopper
+	Kinds    [kinds]Exchanges
+	Late     []time.Duration // how late the generator began each
+	Example  string          // of a request that failed
+}
+
+// A Shopper is one of them: when he was due, and how long he took if he got
+// through, from then on.
+type Shopper struct {
+	Due, Took time.Duration
+	Through   bool
+}
+
+// Exchanges are the requests of one kind.
+type Exchanges struct {
+	Good    []time.Duration // answered with 200
+	Refused []time.Duration // with 503
+	Failed  int             // all else, and those without an answer in time
+}
+
+// rushing is a rush on its way.
+type rushing struct {
+	key          string
+	api, results *pool
+	preauth      []byte
+
+	mu  sync.Mutex
+	got *Rushed
+}
+
+var errRefused = errors.New("refused")
+
+// Rush has shoppers come, open loop, and waits for all of them.
+func (l *Load) Rush(r Rush, got *Rushed) error {
+	api := &pool{address: l.api.address, patience: r.Patience}
+	results := &pool{address: l.results.address, tls: l.results.tls, patience: r.Patience}
+	defer api.close()
+	defer results.close()
+	run := &rushing{
+		key: l.key, api: api, results: results, got: got,
+		preauth: request(api.address, "/preauth", l.key, []byte(`{"acctNumber":"`+aCard+`"}`)),
+	}
+	var due []time.Duration
+	begin := time.Duration(0)
+	for _, p := range r.Phases {
+		for i := range int(p.Rate * p.For.Seconds()) {
+			due = append(due, begin+time.Duration(float64(i)/p.Rate*float64(time.Second)))
+		}
+		begin += p.For
+	}
+	got.Shoppers = make([]Shopper, len(due))
+	start := time.Now()
+	got.Late = openLoopAt(due, func(i int) {
+		through := run.shop() == nil
+		got.Shoppers[i] = Shopper{Due: due[i], Took: time.Since(start) - due[i], Through: through}
+	})
+	return nil
+}
+
+// shop is one shopper's way.
+func (r *rushing) shop() error {
+	var id, acs, ds string
+	var challenged bool
+	err := r.exchange(aPreauth, r.api, r.preauth, func(body []byte) error {
+		id = string(member(body, "threeDSServerTransID"))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	auth := request(r.api.address, "/auth", r.key, fmt.Appendf(nil, aBrowser, aCard, id))
+	err = r.exchange(anAuth, r.api, auth, func(body []byte) error {
+		challenged = string(member(body, "transStatus")) == "C"
+		acs, ds = string(member(body, "acsTransID")), string(member(body, "dsTransID"))
+		return nil
+	})
+	if err != nil || !challenged {
+		return err
+	}
+	rreq := request(r.results.address, "/results", "", fmt.Appendf(nil, aResult, id, acs, ds))
+	err = r.exchange(anRReq, r.results, rreq, func(body []byte) error {
+		if string(member(body, "messageType")) != "RRes" {
+			return fmt.Errorf("no RRes: %.300s", body)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	postauth := request(r.api.address, "/postauth", r.key, []byte(`{"threeDSServerTransID":"`+id+`"}`))
+	return r.exchange(aPostauth, r.api, postauth, func([]byte) error { return nil })
+}
+
+// exchange makes one request and notes what came of it.
+func (r *rushing) exchange(kind int, p *pool, request []byte, use func(body []byte) error) error {
+	start := time.Now()
+	err := p.do(request, func(status int, body []byte) error {
+		switch status {
+		case 200:
+			return use(body)
+		case 503:
+			return errRefused
+		}
+		return fmt.Errorf("status %d: %.300s", status, body)
+	})
+	took := time.Since(start)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := &r.got.Kinds[kind]
+	switch {
+	case err == nil:
+		e.Good = append(e.Good, took)
+	case errors.Is(err, errRefused):
+		e.Refused = append(e.Refused, took)
+	default:
+		e.Failed++
+		r.got.Example = err.Error()
+	}
+	return err
+}
+
+// close closes the connections that are idle.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		_ = c.Close()
+	}
+	p.idle = nil
+}

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+)
+
+const (
+	shopperPatience = 2 * time.Second       // with each answer, and with all together
+	quickDS         = 50 * time.Millisecond // what the directory server takes
+	challenged      = 5                     // one in so many
+	highest         = 5.0                   // load, in capacities
+	normal          = 0.8
+	manyConns       = ", connections: 10000" // for shoppers who wait on connections of their own
+)
+
+// A rushHour is one world under loads around its capacity.
+type rushHour struct {
+	*world
+	b    *bench
+	peak float64 // shoppers per second that got through, at the most
+}
+
+// overload measures what the program serves when more comes than it can serve,
+// how soon all is well afterwards, the same without shedding, and what slow
+// connections cost. Program under test on one side, all others on the other.
+func overload(ctx context.Context, b *bench) ([]row, error) {
+	if err := raiseFiles(uint64(b.plan.loiterers) + 8000); err != nil {
+		return nil, err
+	}
+	rows, capacity, ratio, err := gated(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	b.say("the same without shedding")
+	h, err := newRushHour(ctx, b, manyConns+", wait: 1m")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	h.peak = ratio.peak
+	got, err := h.run(ctx, Phase{highest * capacity, b.plan.rush}, Phase{normal * capacity, b.plan.after})
+	if err != nil {
+		return nil, err
+	}
+	without := got.through(0, b.plan.rush) / ratio.peak
+	slow, err := slowConnections(ctx, b, 0.3*capacity)
+	if err != nil {
+		return nil, err
+	}
+	rows[0].note += fmt.Sprintf("; without shedding %.2f, back to normal %s", without, got.recovery(b.plan, ratio.usual))
+	return append(rows, slow), nil
+}
+
+// reference is what loads are compared with.
+type reference struct {
+	peak  float64
+	usual time.Duration // p99 of a shopper at normal load
+}
+
+func gated(ctx context.Context, b *bench) (_ []row, capacity float64, ref reference, err error) {
+	h, err := newRushHour(ctx, b, manyConns)
+	if err != nil {
+		return nil, 0, ref, err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	if capacity, err = h.search(ctx); err != nil {
+		return nil, 0, ref, err
+	}
+	b.say("capacity %.0f shoppers/s", capacity)
+	var usual Rushed
+	for _, load := range []float64{normal, 1, 2} {
+		got, err := h.run(ctx, Phase{load * capacity, b.plan.rush})
+		if err != nil {
+			return nil, 0, ref, err
+		}
+		if load == normal {
+			usual = got
+		}
+	}
+	ref.usual = percentile(usual.took(0, b.plan.rush), 0.99)
+	got, err := h.run(ctx, Phase{highest * capacity, b.plan.rush}, Phase{normal * capacity, b.plan.after})
+	if err != nil {
+		return nil, 0, ref, err
+	}
+	ref.peak = h.peak
+	ratio := got.through(0, b.plan.rush) / h.peak
+	lost := len(got.Kinds[anRReq].Refused) + got.Kinds[anRReq].Failed
+	var refused []time.Duration
+	for _, k := range got.Kinds {
+		refused = append(refused, k.Refused...)
+	}
+	back := got.recovery(b.plan, ref.usual)
+	rows := []row{{
+		what: "goodput at 5x capacity, ratio to peak", target: ">= 0.85", measured: fmt.Sprintf("%.2f", ratio), good: ratio >= 0.85,
+		note: fmt.Sprintf("capacity %.0f shoppers/s, peak %.0f/s", capacity, h.peak),
+	}, {
+		what: "RReqs refused or lost at 5x", target: "0", measured: fmt.Sprint(lost), good: lost == 0,
+		note: fmt.Sprintf("of %d; p99 %.0f ms", lost+len(got.Kinds[anRReq].Good), ms(percentile(got.Kinds[anRReq].Good, 0.99))),
+	}, {
+		what: "refused at 5x, p99 of the answer", target: "< 50 ms", measured: fmt.Sprintf("%.0f ms", ms(percentile(refused, 0.99))),
+		good: percentile(refused, 0.99) < 50*time.Millisecond,
+		note: fmt.Sprintf("p50 %.1f ms of %d; /preauth served p99 %.0f ms", ms(median(refused)), len(refused), ms(percentile(got.Kinds[aPreauth].Good, 0.99))),
+	}, {
+		what: "from 5x to 0.8x, normal p99 after", target: "<= 5 s", measured: back.String(), good: back <= 5*time.Second,
+		note: fmt.Sprintf("normal is twice the p99 at 0.8x before, %.0f ms", ms(ref.usual)),
+	}}
+	return rows, capacity, ref, nil
+}
+
+// newRushHour starts a world, the program under test on the first processor and
+// load and directory server on the second. Its threads are for all processors: one
+// that waits for the disk would else hold up all others.
+func newRushHour(ctx context.Context, b *bench, limits string) (*rushHour, error) {
+	w, err := newWorldOf(ctx, b, setup{
+		versions: "2.1.0, 2.2.0", limits: limits, env: []string{fmt.Sprint("GOMAXPROCS=", runtime.NumCPU())},
+		before: func(*world) error { return nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	h := &rushHour{world: w, b: b}
+	err = errors.Join(
+		pin(w.cmd.Process.Pid, 0), pin(w.load.cmd.Process.Pid, 1), pin(w.directory.cmd.Process.Pid, 1),
+		w.directory.ask(ctx, "Directory.Behave", Manner{Status: "Y", Delay: quickDS, Every: challenged}, new(int)))
+	if err != nil {
+		return nil, errors.Join(err, w.stop())
+	}
+	return h, nil
+}
+
+// search raises the load until hardly more gets through, and returns how many did
+// of the last load that nearly all of got through.
+func (h *rushHour) search(ctx context.Context) (capacity float64, err error) {
+	for rate := h.b.plan.rushFrom; ; rate *= 1.25 {
+		got, err := h.run(ctx, Phase{rate, h.b.plan.search})
+		if err != nil {
+			return 0, err
+		}
+		through := got.through(0, h.b.plan.search)
+		if through > 0.95*rate || capacity == 0 {
+			capacity = through
+		}
+		if rate > 1.5*capacity || rate >= h.b.plan.rushTo {
+			return capacity, nil
+		}
+	}
+}
+
+// run makes one rush and tells of it.
+func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err error) {
+	if err := h.ask(ctx, "Load.Rush", Rush{phases, shopperPatience}, &got); err != nil {
+		return got, err
+	}
+	first := phases[0]
+	through := got.through(0, first.For)
+	h.peak = max(h.peak, through)
+	took := got.took(0, first.For)
+	h.b.say("%6.0f shoppers/s: %5.0f/s through, p50 %.0f ms, p99 %.0f ms; generator late by %.0f ms", first.Rate, through,
+		ms(median(took)), ms(percentile(took, 0.99)), ms(percentile(got.Late, 0.99)))
+	for i, name := range []string{"/preauth", "/auth", "RReq", "/postauth"} {
+		k := got.Kinds[i]
+		if len(k.Refused)+k.Failed == 0 && len(phases) == 1 {
+			continue
+		}
+		h.b.say("        %-9s %6d served, p50 %.1f ms, p99 %.0f ms; %6d refused, p50 %.1f ms, p99 %.0f ms; %d failed", name,
+			len(k.Good), ms(median(k.Good)), ms(percentile(k.Good, 0.99)), len(k.Refused), ms(median(k.Refused)), ms(percentile(k.Refused, 0.99)), k.Failed)
+	}
+	if got.Example != "" {
+		h.b.say("        a failure: %s", got.Example)
+	}
+	return got, nil
+}
+
+// slowConnections lets many hold connections and hardly use them while some shop.
+func slowConnections(ctx context.Context, b *bench, rate float64) (_ row, err error) {
+	h, err := newRushHour(ctx, b, "")
+	if err != nil {
+		return row{}, err
+	}
+	defer func() { err = errors.Join(err, h.stop()) }()
+	pid := h.cmd.Process.Pid
+	if _, err := h.run(ctx, Phase{rate, b.plan.search}); err != nil { // what is needed once
+		return row{}, err
+	}
+	before, _, err := memory(pid)
+	if err != nil {
+		return row{}, err
+	}
+	h.b.say("%d slow connections", h.b.plan.loiterers)
+	if err := h.ask(ctx, "Load.Loiter", h.b.plan.loiterers, new(int)); err != nil {
+		return row{}, err
+	}
+	got, err := h.run(ctx, Phase{rate, h.b.plan.loiter})
+	var opened int64
+	if err := errors.Join(err, h.ask(ctx, "Load.Leave", 0, &opened)); err != nil {
+		return row{}, err
+	}
+	_, most, err := memory(pid)
+	share := float64(len(got.took(0, h.b.plan.loiter))) / float64(len(got.Shoppers))
+	return row{
+		what: fmt.Sprintf("memory with %d slow connections", h.b.plan.loiterers), target: "< 256 MiB",
+		measured: fmt.Sprintf("%d MiB", most>>20), good: most < 256<<20 && share > 0.999,
+		note: fmt.Sprintf("%d MiB before; %d connections in %.0f s; %.1f%% of %.0f shoppers/s got through, p99 %.0f ms", before>>20, opened,
+			h.b.plan.loiter.Seconds(), 100*share, rate, ms(percentile(got.took(0, h.b.plan.loiter), 0.99))),
+	}, err
+}
+
+// through is how many shoppers of a time got through, per second.
+func (r *Rushed) through(from, to time.Duration) float64 {
+	return float64(len(r.took(from, to))) / (to - from).Seconds()
+}
+
+// took is how long those shoppers of a time took who got through, in time.
+func (r *Rushed) took(from, to time.Duration) (took []time.Duration) {
+	for _, s := range r.Shoppers {
+		if s.Through && s.Took <= shopperPatience && from <= s.Due && s.Due < to {
+			took = append(took, s.Took)
+		}
+	}
+	return took
+}
+
+// recovery is how long after the first phase nobody was refused any more and the
+// p99 was no more than twice the usual, for a second.
+func (r *Rushed) recovery(p plan, usual time.Duration) time.Duration {
+	const window = 500 * time.Millisecond
+	well := 0
+	for from := p.rush; from+window <= p.rush+p.after; from += window {
+		sent := 0
+		for _, s := range r.Shoppers {
+			if from <= s.Due && s.Due < from+window {
+				sent++
+			}
+		}
+		took := r.took(from, from+window)
+		if len(took) < sent || percentile(took, 0.99) > 2*usual {
+			well = 0
+			continue
+		}
+		if well++; well == 2 {
+			return from - window - p.rush
+		}
+	}
+	return p.after
+}

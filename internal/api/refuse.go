@@ -1,0 +1,96 @@
+package api
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+
+	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A Refusal is why a request was not served.
+type Refusal string
+
+// The refusals.
+const (
+	Overload  Refusal = "overload"   // by the gate
+	InFlight  Refusal = "in_flight"  // too many in work
+	RateLimit Refusal = "rate_limit" // of the key
+	// Connections is a connection that went because there were too many.
+	Connections Refusal = "connections"
+)
+
+// classOf is what a request is worth when not all can be served. An /enrolled has
+// no step before it, so it counts as a beginning; so does what is no operation.
+func classOf(path string) gate.Class {
+	switch path {
+	case "/auth":
+		return gate.Proceed
+	case "/postauth", "/check":
+		return gate.Conclude
+	}
+	return gate.Begin
+}
+
+// enter counts a request in, unless there are too many; whoever is in leaves by
+// counting inFlight down. The last tenth of the places is for what concludes, the
+// tenth before it for what is no beginning.
+func (h *Handler) enter(c gate.Class) bool {
+	n := h.inFlight.Add(1)
+	if kept := h.MaxInFlight / 10 * int64(gate.Conclude-c); h.MaxInFlight > 0 && n > h.MaxInFlight-kept {
+		h.inFlight.Add(-1)
+		return false
+	}
+	return true
+}
+
+// tooMuch is the answer of both protocols, made once: refusing has to be cheap.
+var tooMuch = own(message.TransientFailure, "The server is overloaded").JSON()
+
+// overloaded refuses a request. When to come again is spread over some seconds,
+// so that not all do at once.
+func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal) {
+	h.refused(r, why)
+	w.Header()["Retry-After"] = again[rand.IntN(len(again))]
+	if legacy[r.URL.Path] != nil {
+		h.deny(w, overloaded)
+		return
+	}
+	h.write(w, http.StatusServiceUnavailable, tooMuch)
+}
+
+var again = [][]string{{"1"}, {"2"}, {"3"}}
+
+// Door puts a door before a listener, for the operation of the lowest class that
+// comes most often.
+func (h *Handler) Door(l net.Listener) *gate.Door {
+	var answers [][]byte
+	for _, seconds := range again {
+		answers = append(answers, fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nCache-Control: %s\r\nContent-Length: %d\r\n"+
+			"Content-Type: %s\r\nRetry-After: %s\r\nX-Content-Type-Options: %s\r\n\r\n%s",
+			noStore[0], len(tooMuch), jsonType[0], seconds[0], noSniff[0], tooMuch))
+	}
+	return &gate.Door{
+		Listener: l, Gate: h.Gate, Line: "POST /preauth HTTP/1.1\r\n",
+		Answer: func() []byte {
+			if h.Refused != nil {
+				h.Refused("preauth", Overload)
+			}
+			return answers[rand.IntN(len(answers))]
+		},
+	}
+}
+
+// refused counts a request that is refused.
+func (h *Handler) refused(r *http.Request, why Refusal) {
+	if h.Refused == nil {
+		return
+	}
+	operation := "other"
+	if _, ok := operations[r.URL.Path]; ok || legacy[r.URL.Path] != nil {
+		operation = r.URL.Path[1:]
+	}
+	h.Refused(operation, why)
+}

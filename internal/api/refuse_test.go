@@ -1,0 +1,273 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/gate"
+)
+
+// fake is engine and keys that take their time and let everybody in.
+type fake struct {
+	takes time.Duration
+	asked int // for keys
+}
+
+func (f *fake) Authenticate(context.Context, string) (*account.Account, error) {
+	f.asked++
+	return new(account.Account), nil
+}
+
+func (f *fake) serve(ctx context.Context) ([]byte, error) {
+	select {
+	case <-time.After(f.takes):
+		return []byte("{}"), nil
+	case <-ctx.Done():
+		return nil, errors.New("the caller is said to have gone")
+	}
+}
+
+// engine is fake as an Engine.
+type engine struct{ *fake }
+
+func (e engine) Preauth(*account.Account, []byte, []byte) ([]byte, error) {
+	return e.serve(context.Background())
+}
+
+func (e engine) Authenticate(ctx context.Context, _ *account.Account, _ []byte) ([]byte, error) {
+	return e.serve(ctx)
+}
+
+func (e engine) Result(ctx context.Context, _ *account.Account, _ []byte) ([]byte, error) {
+	return e.serve(ctx)
+}
+
+func newHandler(f *fake) *Handler {
+	return &Handler{Engine: engine{f}, Keys: f, Log: slog.New(slog.DiscardHandler)}
+}
+
+func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(http.MethodPost, path, body)
+	r.Header.Set("APIKey", key)
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// shut is a gate that admits nothing any more.
+func shut() *gate.Gate {
+	g := gate.New(time.Second, func() (waiting, perSecond float64) { return 1e9, 1 })
+	for g.Admitted(gate.Conclude) > 0 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	return g
+}
+
+// unread is a body that must not be touched.
+type unread struct{ t *testing.T }
+
+func (u unread) Read([]byte) (int, error) {
+	u.t.Error("the body is read")
+	return 0, io.EOF
+}
+
+// TestOverload: what the gate does not admit is answered with nothing of it looked
+// at, in the manner of its protocol, and counted.
+func TestOverload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := new(fake)
+		h := newHandler(f)
+		h.Gate = shut()
+		counted := make(map[string]int)
+		h.Refused = func(operation string, why Refusal) { counted[operation+" "+string(why)]++ }
+		when := make(map[string]bool)
+		for _, path := range []string{"/preauth", "/auth", "/postauth", "/enrolled", "/check", "/nowhere"} {
+			for range 30 {
+				w := ask(h, path, "k", unread{t})
+				erro := strings.Contains(w.Body.String(), `"errorCode":"403"`) || strings.Contains(w.Body.String(), `"type":"unavailable"`)
+				if w.Code != 503 || !erro || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+					t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
+				}
+				when[w.Header().Get("Retry-After")] = true
+			}
+			operation := strings.TrimPrefix(strings.Replace(path, "nowhere", "other", 1), "/")
+			if n := counted[operation+" overload"]; n != 30 {
+				t.Errorf("%s: %d counted: %v", path, n, counted)
+			}
+		}
+		if len(when) < 2 || when[""] {
+			t.Errorf("Retry-After %v, want several times", when)
+		}
+		if f.asked > 0 {
+			t.Error("a key was looked at")
+		}
+	})
+}
+
+// TestDoorAnswer: a door refuses in the words of the handler.
+func TestDoorAnswer(t *testing.T) {
+	h := newHandler(new(fake))
+	door := h.Door(nil)
+	res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(door.Answer()))), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	w := httptest.NewRecorder()
+	w.Header()["Cache-Control"] = noStore
+	h.overloaded(w, httptest.NewRequest(http.MethodPost, "/preauth", nil), Overload)
+	if err != nil || res.StatusCode != w.Code || string(body) != w.Body.String() {
+		t.Errorf("%d %s %v, want %d %s", res.StatusCode, body, err, w.Code, w.Body)
+	}
+	for name := range w.Header() {
+		if got, want := res.Header.Get(name), w.Header().Get(name); got != want && name != "Retry-After" || got == "" {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestEnter: beginnings leave a fifth of the places to others, and those that go
+// on a tenth to those that conclude.
+func TestEnter(t *testing.T) {
+	for _, tt := range []struct {
+		most  int64
+		class gate.Class
+		want  int64 // that get in
+	}{
+		{10, gate.Begin, 8}, {10, gate.Proceed, 9}, {10, gate.Conclude, 10},
+		{100, gate.Begin, 80}, {100, gate.Proceed, 90}, {100, gate.Conclude, 100},
+		{1, gate.Begin, 1}, {9, gate.Begin, 9}, {0, gate.Begin, 1000},
+	} {
+		h := &Handler{MaxInFlight: tt.most}
+		in := int64(0)
+		for range 1000 {
+			if h.enter(tt.class) {
+				in++
+			}
+		}
+		if in != tt.want || h.inFlight.Load() != tt.want {
+			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.inFlight.Load(), tt.want)
+		}
+		h.inFlight.Add(-1)
+		if !h.enter(tt.class) {
+			t.Errorf("%d places: one has gone, and none gets in", tt.most)
+		}
+	}
+}
+
+// TestKeyRate: a key gets its rate and no more, whatever others do, and they get
+// theirs whatever it does.
+func TestKeyRate(t *testing.T) {
+	for _, sent := range []int{9, 10, 11} { // of a limit of 10
+		synctest.Test(t, func(t *testing.T) {
+			h := newHandler(new(fake))
+			h.Limits = NewLimiter(10)
+			refused := 0
+			h.Refused = func(_ string, why Refusal) {
+				if why == RateLimit {
+					refused++
+				}
+			}
+			for second := range 3 {
+				for i := range 200 { // twenty times its share
+					ask(h, "/preauth", "greedy", strings.NewReader("{}"))
+					if i == 100 {
+						for n := range sent {
+							want := 200
+							if n >= 10 {
+								want = 429
+							}
+							w := ask(h, "/preauth", "modest", strings.NewReader("{}"))
+							if w.Code != want || want == 429 && w.Header().Get("Retry-After") == "" {
+								t.Errorf("second %d, request %d: %d %v, want %d", second, n+1, w.Code, w.Header(), want)
+							}
+						}
+					}
+				}
+				time.Sleep(time.Second)
+			}
+			if want := 3 * (190 + max(0, sent-10)); refused != want {
+				t.Errorf("%d refused, want %d", refused, want)
+			}
+		})
+	}
+}
+
+// pipes is a listener in memory, so that time may be a bubble's.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	c, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (p pipes) Close() error {
+	close(p)
+	return nil
+}
+
+func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
+
+// exchange sends a request to a server of h, the body after a while, and returns
+// the status of the answer and when it came.
+func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (status int, took time.Duration) {
+	l := make(pipes)
+	s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
+	go s.Serve(l) //nolint:errcheck // ends with Close
+	defer s.Close()
+	ours, theirs := net.Pipe()
+	defer ours.Close()
+	l <- theirs
+	start, done := time.Now(), make(chan struct{})
+	defer close(done)
+	go func() {
+		_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nContent-Length: 2\r\n\r\n", path)
+		select {
+		case <-time.After(after):
+		case <-done:
+		}
+		_, _ = io.WriteString(ours, "{}")
+	}()
+	res, err := http.ReadResponse(bufio.NewReader(ours), nil)
+	if err != nil {
+		return 0, time.Since(start)
+	}
+	return res.StatusCode, time.Since(start)
+}
+
+// TestArrival: a body has five seconds to come; once it is there, an operation may
+// take longer than that.
+func TestArrival(t *testing.T) {
+	for _, path := range []string{"/preauth", "/auth", "/postauth"} {
+		for after, want := range map[time.Duration]int{
+			arrival - time.Millisecond: 200, arrival + time.Millisecond: 400, time.Minute: 400,
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				status, took := exchange(t, newHandler(new(fake)), path, after)
+				if status != want || took > arrival+time.Second {
+					t.Errorf("%s, body after %v: %d after %v, want %d", path, after, status, took, want)
+				}
+			})
+		}
+		synctest.Test(t, func(t *testing.T) {
+			if status, took := exchange(t, newHandler(&fake{takes: 9 * time.Second}), path, 0); status != 200 || took != 9*time.Second {
+				t.Errorf("%s: %d after %v, want 200 after 9 s", path, status, took)
+			}
+		})
+	}
+}

@@ -1,0 +1,25 @@
+package api
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// arrival is how long a request may take to come, from its first byte to the
+// last of its body. How long it may then be in work is another matter.
+const arrival = 5 * time.Second
+
+// Server makes the HTTP server of a listener: every wait is bounded. slowest
+// is the longest that a handler may take.
+func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 3 * time.Second,
+		ReadTimeout:       arrival,
+		WriteTimeout:      slowest + 10*time.Second,
+		IdleTimeout:       60 * time.Second,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}

@@ -1,0 +1,139 @@
+package gate
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// Conns bounds the connections of an [http.Server]. When there are too many, one goes on which no request is in
+// work: that whose request has been longest in coming, else that which has been
+// idle longest. So those who hold many and send little push out their own, while
+// who has something to say gets in and says it. Only when requests are in work on
+// all of them, the new one has to go.
+type Conns struct {
+	Max    int
+	Closed func() // is called for each that had to go; nil: nobody is
+
+	mu     sync.Mutex
+	known  map[net.Conn]*place
+	coming list.List // whose request has not come completely, the oldest first
+	idle   list.List // between requests, idle longest first
+}
+
+// place is where a connection is: in one of the lists, or at work and in none.
+type place struct {
+	in *list.List
+	at *list.Element
+}
+
+// Len is how many there are.
+func (c *Conns) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.known)
+}
+
+// Attach has a server follow the bound.
+func (c *Conns) Attach(s *http.Server) { hook(s, c.connState, c.connContext) }
+
+func (c *Conns) connState(conn net.Conn, state http.ConnState) {
+	gone := c.follow(conn, state)
+	if gone == nil {
+		return
+	}
+	if secured, ok := gone.(*tls.Conn); ok {
+		gone = secured.NetConn() // a farewell might have to wait
+	}
+	_ = gone.Close()
+	if c.Closed != nil {
+		c.Closed()
+	}
+}
+
+type connKey struct{}
+
+// conned is a connection in the context of its requests.
+type conned struct {
+	all  *Conns
+	conn net.Conn
+}
+
+// connContext lets Arrived find the connection of a request.
+func (c *Conns) connContext(ctx context.Context, conn net.Conn) context.Context {
+	return context.WithValue(ctx, connKey{}, conned{c, conn})
+}
+
+// Arrived says of the request of a context that all of it has come: its
+// connection is at work until it is idle again.
+func Arrived(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(conned); ok {
+		c.all.mu.Lock()
+		defer c.all.mu.Unlock()
+		c.all.move(c.conn, nil)
+	}
+}
+
+// follow returns the connection that has to go, if one has to.
+func (c *Conns) follow(conn net.Conn, state http.ConnState) (gone net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		return c.add(conn)
+	case http.StateActive:
+		if p := c.known[conn]; p != nil && p.in != &c.coming {
+			c.move(conn, &c.coming)
+		}
+	case http.StateIdle:
+		c.move(conn, &c.idle)
+	case http.StateHijacked, http.StateClosed:
+		c.remove(conn)
+	}
+	return nil
+}
+
+// add takes a new connection in; it returns the one that has to go for it, or
+// itself.
+func (c *Conns) add(conn net.Conn) (gone net.Conn) {
+	if len(c.known) >= c.Max {
+		first := c.coming.Front()
+		if first == nil {
+			first = c.idle.Front()
+		}
+		if first == nil {
+			return conn
+		}
+		gone = first.Value.(net.Conn)
+		c.remove(gone)
+	}
+	if c.known == nil {
+		c.known = make(map[net.Conn]*place)
+	}
+	c.known[conn] = new(place)
+	c.move(conn, &c.coming)
+	return gone
+}
+
+// move puts a connection at the end of a list, or in none; one that has gone
+// stays where it is.
+func (c *Conns) move(conn net.Conn, to *list.List) {
+	p := c.known[conn]
+	if p == nil {
+		return
+	}
+	if p.in != nil {
+		p.in.Remove(p.at)
+	}
+	if p.in = to; to != nil {
+		p.at = to.PushBack(conn)
+	}
+}
+
+func (c *Conns) remove(conn net.Conn) {
+	c.move(conn, nil)
+	delete(c.known, conn)
+}

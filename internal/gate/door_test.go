@@ -1,0 +1,201 @@
+package gate
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const (
+	testLine   = "POST /preauth HTTP/1.1\r\n"
+	testAnswer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno"
+)
+
+// doored is a server behind a door whose gate can be shut.
+type doored struct {
+	refused atomic.Int64
+	asked   atomic.Int64 // requests that came in and had been asked about
+	*httptest.Server
+}
+
+func newDoored(t *testing.T) *doored {
+	d := new(doored)
+	g := New(time.Hour, nil)
+	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case Asked(r.Context()):
+			d.asked.Add(1)
+		case r.URL.Path == "/preauth" && !g.Admit(Begin):
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, "no")
+			return
+		}
+		if Asked(r.Context()) {
+			t.Error("asked twice")
+		}
+		_, _ = io.Copy(w, r.Body)
+	}))
+	door := &Door{Listener: d.Listener, Gate: g, Line: testLine, Answer: func() []byte {
+		d.refused.Add(1)
+		return []byte(testAnswer)
+	}}
+	d.Config.IdleTimeout = time.Minute
+	door.Attach(d.Config)
+	d.Listener = door
+	d.Start()
+	t.Cleanup(d.Close)
+	return d
+}
+
+// turn shuts or opens a gate, which then looks no more.
+func turn(g *Gate, level float64) {
+	g.next.Store(math.MaxInt64)
+	g.level.Store(math.Float64bits(level))
+}
+
+func TestDoor(t *testing.T) {
+	d := newDoored(t)
+	g := d.Listener.(*Door).Gate
+	c, err := net.Dial("tcp", d.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	answer := func(status int, body string) {
+		t.Helper()
+		if err := c.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := io.ReadAll(res.Body); res.StatusCode != status || string(got) != body {
+			t.Errorf("%d %q, want %d %q", res.StatusCode, got, status, body)
+		}
+	}
+	send := func(parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			if _, err := io.WriteString(c, part); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const head = testLine + "Host: x\r\nContent-Length: 4\r\n\r\n"
+	send(head + "good")
+	answer(200, "good")
+	if d.asked.Load() != 1 {
+		t.Error("the handler asks the gate again")
+	}
+	turn(g, 1)
+	// net/http looks for the caller to go while a handler works, and may get the
+	// first byte of what comes next. Then it is the handler's.
+	for range 1000 {
+		send(head + "late")
+		answer(503, "no")
+		if d.refused.Load() > 0 {
+			break
+		}
+	}
+	send(head + "more")
+	answer(503, "no")
+	if n := d.refused.Load(); n != 2 {
+		t.Errorf("the door refused %d, want 2", n)
+	}
+	// What is not plain goes to the handler, which has not been asked about it.
+	send(strings.Replace(head, "/preauth", "/auth", 1) + "auth")
+	answer(200, "auth")
+	send(head) // and the body later
+	time.Sleep(50 * time.Millisecond)
+	send("body")
+	answer(503, "no")
+	// Neither the rest of a header nor a body is ever taken for a request.
+	send("POST /auth HTTP/1.1\r\nHost: x\r\nX-A: ")
+	time.Sleep(50 * time.Millisecond)
+	send(testLine + "Content-Length: 4\r\n\r\nrest")
+	answer(200, "rest")
+	inner := head + "evil"
+	outer := strings.Replace(testLine, "/preauth", "/auth", 1) + "Host: x\r\nContent-Length: 70\r\n\r\n"
+	send(outer)
+	time.Sleep(50 * time.Millisecond)
+	send(inner + strings.Repeat(".", 70-len(inner)))
+	answer(200, inner+strings.Repeat(".", 70-len(inner)))
+	if d.asked.Load() != 1 {
+		t.Error("the gate was asked about what the door left to the handler")
+	}
+	send(head + "shut")
+	answer(503, "no")
+	turn(g, 0)
+	send(head + "open")
+	answer(200, "open")
+}
+
+// FuzzWhole: what is taken for a whole request is one to net/http too, the same
+// and nothing beyond it.
+func FuzzWhole(f *testing.F) {
+	for _, seed := range []string{
+		"Host: x\r\nContent-Length: 4\r\n\r\nbody", "Host: x\r\nContent-Length: 4\r\n\r\nbod", "Host: x\r\nContent-Length: 3\r\n\r\nbody",
+		"Host: x\r\ncontent-length:4 \r\nContent-Length: 4\r\n\r\nbody", "Host: x\r\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\nbody",
+		"Host: x\r\nContent-Length : 4\r\n\r\nbody", "Host: x\r\nContent-Length: +4\r\n\r\nbody", "Host: x\r\nContent-Length: 4\r\n Folded: 1\r\n\r\nbody",
+		"Host: x\r\nExpect: 100-continue\r\nContent-Length: 4\r\n\r\nbody", "Host: x\nContent-Length: 4\n\nbody", "Host: x\r\nA: b\rContent-Length: 1\r\nContent-Length: 4\r\n\r\nbody",
+		"Host: x\r\nContent-Length: 99999\r\n\r\nbody", "Host: x\r\nConnection: close\r\nContent-Length: 4\r\n\r\nbody", "Host: x\r\n\r\n", "\r\n\r\n", "\r\n\r\nx",
+	} {
+		f.Add([]byte(testLine + seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !whole(data, testLine) {
+			return
+		}
+		r := bufio.NewReader(bytes.NewReader(data))
+		req, err := http.ReadRequest(r)
+		if err != nil {
+			return // net/http would refuse it and close the connection: so much the worse for it
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil || req.Method != http.MethodPost || req.URL.Path != "/preauth" || int64(len(body)) != req.ContentLength || req.Close {
+			t.Errorf("%q: %v %s %s, %d bytes of %d", data, err, req.Method, req.URL.Path, len(body), req.ContentLength)
+		}
+		if rest, _ := io.ReadAll(r); len(rest) > 0 {
+			t.Errorf("%q: %q is left", data, rest)
+		}
+	})
+}
+
+func TestWhole(t *testing.T) {
+	for _, tt := range []struct {
+		rest string
+		want bool
+	}{
+		{"Host: x\r\nContent-Length: 4\r\n\r\nbody", true},
+		{"content-LENGTH:4\r\n\r\nbody", true},
+		{"Host: x\r\nContent-Length: 5\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 3\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\n\r\nbodyPOST", false},
+		{"Host: x\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\nTransfer-Encoding: identity\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\n folded\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: -4\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4, 4\r\n\r\nbody", false},
+		{"Host: x\r\n\r\n", false},
+		{"Host: x\r\nContent-Length: 4\r\n", false},
+	} {
+		if got := whole([]byte(testLine+tt.rest), testLine); got != tt.want {
+			t.Errorf("whole(%q) = %t", tt.rest, got)
+		}
+	}
+	if whole([]byte("POST /preauth2 HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), testLine) {
+		t.Error("another path")
+	}
+}

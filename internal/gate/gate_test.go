@@ -1,0 +1,291 @@
+package gate_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/gate"
+)
+
+// A server is one processor with a queue before it. A shopper is three requests,
+// one after the other. Of the second, half the work comes later, when a directory
+// server has answered, and passes no gate. To refuse one request costs a fortieth
+// of all that.
+type server struct {
+	gate   *gate.Gate // nil: all are admitted
+	stalls bool       // now and then the machine does something else
+	random *rand.Rand
+	queue  []arrival
+	later  []arrival
+	owed   time.Duration // work that is left of what was taken from the queue
+	begun  int           // since looked
+	looked time.Time
+
+	count
+}
+
+// count is what came of requests.
+type count struct {
+	served, refused [3]int
+	waited          []time.Duration // by those that were refused
+}
+
+type arrival struct {
+	class gate.Class
+	at    time.Time
+}
+
+const (
+	step     = 500 * time.Microsecond
+	capacity = 2000.0 // shoppers per second, if nobody is refused
+	refusal  = 12500 * time.Nanosecond
+	target   = 10 * time.Millisecond
+	answered = gate.Class(-1) // the second half of a Proceed
+)
+
+var work = map[gate.Class]time.Duration{
+	gate.Begin: 50 * time.Microsecond, gate.Proceed: 200 * time.Microsecond,
+	answered: 200 * time.Microsecond, gate.Conclude: 50 * time.Microsecond,
+}
+
+func newServer() *server {
+	s := &server{random: rand.New(rand.NewPCG(1, 2)), looked: time.Now()}
+	s.gate = gate.New(target, func() (waiting, perSecond float64) {
+		defer func() { s.begun, s.looked = 0, time.Now() }()
+		return float64(len(s.queue)), float64(s.begun) / time.Since(s.looked).Seconds()
+	})
+	return s
+}
+
+// run has shoppers come at so many times the capacity and returns what came of it.
+func (s *server) run(load float64, d time.Duration) count {
+	s.count = count{}
+	for range int(d / step) {
+		time.Sleep(step)
+		for due := load * capacity * step.Seconds(); due > 0; due-- {
+			if s.random.Float64() < due {
+				s.queue = append(s.queue, arrival{gate.Begin, time.Now()})
+			}
+		}
+		for len(s.later) > 0 && !time.Now().Before(s.later[0].at) {
+			s.queue = append(s.queue, s.later[0])
+			s.later = s.later[1:]
+		}
+		if s.stalls && s.random.IntN(400) == 0 {
+			s.owed += time.Duration(20+s.random.IntN(60)) * time.Millisecond
+		}
+		for s.owed -= step; s.owed < 0 && len(s.queue) > 0; {
+			a := s.queue[0]
+			s.queue = s.queue[1:]
+			s.begun++
+			s.owed += s.serve(a)
+		}
+		s.owed = max(s.owed, 0)
+	}
+	return s.count
+}
+
+// serve returns how long it takes.
+func (s *server) serve(a arrival) time.Duration {
+	now := time.Now()
+	if a.class != answered {
+		if !s.gate.Admit(a.class) {
+			s.refused[a.class]++
+			s.waited = append(s.waited, now.Sub(a.at))
+			return refusal
+		}
+		s.served[a.class]++
+	}
+	switch a.class {
+	case gate.Begin:
+		s.queue = append(s.queue, arrival{gate.Proceed, now})
+	case gate.Proceed:
+		s.later = append(s.later, arrival{answered, now.Add(50 * time.Millisecond)})
+	case answered:
+		s.queue = append(s.queue, arrival{gate.Conclude, now})
+	}
+	return work[a.class]
+}
+
+func p99(took []time.Duration) time.Duration {
+	if len(took) == 0 {
+		return 0
+	}
+	slices.Sort(took)
+	return took[len(took)*99/100]
+}
+
+// TestLoads: whatever the load, nearly as much is served as can be after the
+// refusals are paid for; those who have begun are hardly ever refused; the answer
+// to the refused comes soon; and a moment after the load has gone, so has the queue.
+func TestLoads(t *testing.T) {
+	for _, stalls := range []bool{false, true} {
+		for _, load := range []float64{0.5, 0.9, 1.2, 2, 5, 10} {
+			t.Run(fmt.Sprintf("%.1f stalls=%t", load, stalls), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer()
+					s.stalls = stalls
+					s.run(0.5, time.Second)
+					onset := s.run(load, time.Second)
+					got := s.run(load, 5*time.Second)
+					s.run(0.5, time.Second)
+					after := s.run(0.5, time.Second)
+					t.Logf("onset %v %v %v, then %v %v %v, queue %d", onset.served, onset.refused, p99(onset.waited),
+						got.served, got.refused, p99(got.waited), len(s.queue))
+					cost := float64(len(got.waited)) / 5 * refusal.Seconds()
+					could := min(load, 1-cost) * capacity * 5
+					if stalls {
+						could *= 0.6 // a quarter, and what it brings out of step
+					}
+					if served := float64(got.served[gate.Conclude]); served < 0.9*could {
+						t.Errorf("%.0f got through, %.0f could have", served, could)
+					}
+					if lost := got.refused[gate.Proceed] + got.refused[gate.Conclude]; lost > got.served[gate.Proceed]/5 || !stalls && lost > got.served[gate.Proceed]/12 {
+						t.Errorf("%d of %d were refused when they had begun", lost, got.served[gate.Proceed])
+					}
+					if stalls {
+						return // nothing is quick then
+					}
+					if load < 1 && len(got.waited) > 0 {
+						t.Errorf("%d were refused at a load of %.1f", len(got.waited), load)
+					}
+					if w := max(p99(onset.waited), p99(got.waited)); load <= 5 && w > 50*time.Millisecond {
+						t.Errorf("p99 of a refusal: %v", w)
+					}
+					if len(after.waited) > 0 || len(s.queue) > 5 {
+						t.Errorf("a second after: %d refused, %d wait", len(after.waited), len(s.queue))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWithoutGate: the server of TestLoads does drown when nobody is refused.
+func TestWithoutGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer()
+		s.gate = nil
+		got := s.run(5, 5*time.Second)
+		if got.served[gate.Conclude] > int(2*capacity) || len(s.queue) < int(capacity) {
+			t.Errorf("%v served, %d wait: TestLoads proves nothing", got.served, len(s.queue))
+		}
+	})
+}
+
+// A queue is what a gate is told.
+type queue struct{ waiting, perSecond float64 }
+
+// shown returns the shares that a gate admits after each of a row of looks.
+func shown(t *testing.T, c gate.Class, looks ...queue) (shares []float64) {
+	synctest.Test(t, func(t *testing.T) {
+		var now queue
+		g := gate.New(target, func() (float64, float64) { return now.waiting, now.perSecond })
+		for _, now = range looks {
+			time.Sleep(target)
+			shares = append(shares, g.Admitted(c))
+		}
+	})
+	return shares
+}
+
+// TestAdmitted: it takes three looks in a row once the pace is known, 64 who wait, and a wait above the
+// target; the lower class goes first and altogether.
+func TestAdmitted(t *testing.T) {
+	repeat := func(n int, q queue) []queue { return slices.Repeat([]queue{q}, n) }
+	full := queue{100, 1000}
+	for _, tt := range []struct {
+		name    string
+		class   gate.Class
+		looks   []queue
+		refuses bool
+	}{
+		{"one look", gate.Begin, repeat(1, full), false},
+		{"two looks", gate.Begin, repeat(2, full), false},
+		{"three looks", gate.Begin, repeat(3, full), false},
+		{"four looks", gate.Begin, repeat(4, full), true},
+		{"three looks, the pace is known", gate.Begin, slices.Concat(repeat(2, full), repeat(1, queue{0, 1000}), repeat(3, full)), true},
+		{"after a standstill", gate.Begin, slices.Concat(repeat(3, queue{0, 5}), repeat(1, queue{500, 5}), repeat(4, queue{100, 20000})), false},
+		{"two, none, two", gate.Begin, slices.Concat(repeat(2, full), repeat(1, queue{0, 1000}), repeat(2, full)), false},
+		{"63 wait", gate.Begin, repeat(50, queue{63, 1000}), false},
+		{"64 wait", gate.Begin, repeat(50, queue{64, 1000}), true},
+		{"65 wait", gate.Begin, repeat(50, queue{65, 1000}), true},
+		{"64 for less than the target", gate.Begin, repeat(50, queue{64, 8000}), false},
+		{"79 for less than the target", gate.Begin, repeat(50, queue{79, 8000}), false},
+		{"88 for more than the target", gate.Begin, repeat(50, queue{88, 8000}), true},
+		{"the next class, for a moment", gate.Proceed, repeat(3, queue{70, 4000}), false},
+		{"the next class, for long", gate.Proceed, repeat(200, full), true},
+		{"the last class, for a moment", gate.Conclude, repeat(20, full), false},
+		{"the last class, for long", gate.Conclude, repeat(400, full), true},
+		{"no pace is known", gate.Begin, repeat(100, queue{0, 0}), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			shares := shown(t, tt.class, tt.looks...)
+			if got := slices.Min(shares) < 1; got != tt.refuses {
+				t.Errorf("admitted %.2f; refuses: %t, want %t", shares, got, tt.refuses)
+			}
+		})
+	}
+}
+
+// TestForgets: what was long ago counts no more, and the level falls soon when
+// nothing waits.
+func TestForgets(t *testing.T) {
+	overload := slices.Repeat([]queue{{100, 1000}}, 400)
+	shares := shown(t, gate.Begin, append(overload, slices.Repeat([]queue{{0, 1000}}, 50)...)...)
+	if before, after := shares[399], shares[449]; before != 0 || after < 0.99 {
+		t.Errorf("admitted %.2f in overload, %.2f half a second later, want 0 and 1", before, after)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := gate.New(target, func() (float64, float64) { return 100, 1000 })
+		for range 400 {
+			time.Sleep(target)
+			g.Admit(gate.Begin)
+		}
+		if g.Admit(gate.Conclude) {
+			t.Fatal("admitted in overload")
+		}
+		time.Sleep(2 * time.Second)
+		if !g.Admit(gate.Begin) {
+			t.Error("refused though nobody came for two seconds")
+		}
+	})
+}
+
+func TestNoGate(t *testing.T) {
+	var g *gate.Gate
+	if !g.Admit(gate.Begin) || g.Admitted(gate.Begin) != 1 || g.Wait() != 0 {
+		t.Error("no gate refuses")
+	}
+}
+
+// TestScheduler: the runtime tells what the gate wants to know.
+func TestScheduler(t *testing.T) {
+	g := gate.New(time.Hour, nil)
+	stop := make(chan struct{})
+	defer close(stop)
+	for range 500 {
+		go func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					for i := range 100_000 {
+						_ = i * i
+					}
+				}
+			}
+		}()
+	}
+	for deadline := time.Now().Add(10 * time.Second); g.Wait() == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("500 goroutines want a processor, and none is seen to wait")
+		}
+		g.Admit(gate.Begin)
+	}
+}
