@@ -21,12 +21,12 @@ func peek(conn net.Conn) (quiet, over bool) {
 	if err != nil {
 		return false, true
 	}
-	err = raw.Read(func(fd uintptr) bool {
+	// Not its Read, which would wait for the reader that the driver may have left there.
+	err = raw.Control(func(fd uintptr) {
 		var b [1]byte
 		n, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		quiet = err == syscall.EAGAIN
 		over = !quiet && n <= 0
-		return true
 	})
 	return quiet, over || err != nil
 }
