@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults cluster crash bench bench-ranges microbench linear update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults restarts reloads cluster crash bench bench-ranges microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -31,7 +31,7 @@ lint:
 # Tests that count allocations, which the race detector changes, those that are a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestScenarios$$|^TestQueues$$
+PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestScenarios$$|^TestQueues$$
 
 plain:
 	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
@@ -58,15 +58,23 @@ conformance:
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
 
+# 200 restarts, and 1,000 reloads, under load, and not a failed request: about 25
+# minutes. A few of them are part of make test.
+restarts:
+	RESTARTS=200 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestRestarts$$' -v
+
+reloads:
+	RELOADS=1000 $(GO) test ./cmd/threeds -count=1 -timeout=1h -run='^TestReload$$' -v
+
 # Both stores against a model of their contract: 100,000 calls at random on each, at
 # once, while connections break and processes die. Three to six minutes; a page in
 # artifacts/ shows what no order of the calls explains. make test makes some thousand.
 linear:
 	LINEAR_CALLS=100000 $(GO) test ./internal/store/... -count=1 -timeout=30m -run='^TestLinear' -v
 
-# Three nodes on PostgreSQL with a synchronous standby: 400 kills of nodes, 20
+# Three nodes on PostgreSQL with synchronous standbys: 400 kills of nodes, 20
 # failovers of the primary under load, and what nodes have to do together; about
-# fifteen minutes. make test has a short form. docs/nodes.md says what it shows.
+# ten minutes. make test has a short form. docs/nodes.md says what it shows.
 cluster:
 	CLUSTER=long $(GO) test ./cmd/threeds -count=1 -timeout=60m -run='^TestCluster' -v
 	$(GO) test ./internal/store/postgres -count=1 -run='^TestFailover$$' -v

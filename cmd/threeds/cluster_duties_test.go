@@ -33,6 +33,7 @@ func (n *victim) command(stdin string, args ...string) string {
 // key at once, and a revoked one for a second at most. That it is a second is for
 // TestRevoked of the account package, whose clock no other process slows down.
 func TestClusterKeys(t *testing.T) {
+	t.Parallel()
 	rounds := 3
 	if long() {
 		rounds = 50
@@ -63,6 +64,7 @@ func TestClusterKeys(t *testing.T) {
 
 // TestClusterClocks has nodes whose clocks are 5 s behind, right, and 5 s ahead.
 func TestClusterClocks(t *testing.T) {
+	t.Parallel()
 	database := pgtest.Get(t).Schema(t)
 	c := newCluster(t, database, childClock+"=-5s", "", childClock+"=5s")
 	c.everyWay()
@@ -113,6 +115,7 @@ func TestClusterClocks(t *testing.T) {
 // know the next secret, then it becomes the current one. The control leaves out the
 // first half.
 func TestClusterRotation(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, pgtest.Get(t).Schema(t))
 	keysOf := func(n *victim) string {
 		cfg, err := readConfig(n.config)
@@ -178,6 +181,7 @@ func TestClusterRotation(t *testing.T) {
 // enough for another to take its place. When it goes on it does not publish what it
 // has got.
 func TestClusterRefresher(t *testing.T) {
+	t.Parallel()
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), keys)
 	ca := newAuthority(t)

@@ -92,6 +92,8 @@ type config struct {
 		Challenge time.Duration `yaml:"challenge" as:"duration" in:"10m..168h" default:"24h"`
 		// How long requests in work may take to finish at shutdown.
 		Shutdown time.Duration `yaml:"shutdown" as:"duration" in:"0s..10m" default:"15s"`
+		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load balancer needs to hear of it.
+		LameDuck time.Duration `yaml:"lame_duck" as:"duration" in:"0s..5m" default:"0s"`
 	} `yaml:"timeouts"`
 
 	Directories []directoryConfig `yaml:"directories" need:"yes"`

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -114,8 +113,8 @@ func (l *loader) loadFiles(now time.Time) {
 const soon = 30 * 24 * time.Hour
 
 func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time.Time) {
-	cert, certOK := l.read(k.Cert, path+".cert")
-	key, keyOK := l.read(k.Key, path+".key")
+	cert, certOK := l.open(k.Cert, path+".cert")
+	key, keyOK := l.open(k.Key, path+".key")
 	if !certOK {
 		return
 	}
@@ -144,7 +143,7 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 }
 
 func (l *loader) ca(f *caFile, path string, now time.Time) {
-	data, ok := l.read(f.File, path)
+	data, ok := l.open(f.File, path)
 	if !ok {
 		return
 	}
@@ -159,12 +158,12 @@ func (l *loader) ca(f *caFile, path string, now time.Time) {
 	}
 }
 
-// read reads a file; an empty name was complained about before.
-func (l *loader) read(file, path string) ([]byte, bool) {
+// open reads a file; an empty name was complained about before.
+func (l *loader) open(file, path string) ([]byte, bool) {
 	if file == "" {
 		return nil, false
 	}
-	data, err := os.ReadFile(file)
+	data, err := l.read.file(file)
 	if err != nil {
 		l.fault(path, "%v", err) // names the file as it was looked for
 		return nil, false

@@ -63,6 +63,11 @@ func loadConfig(file string, now time.Time) (_ *config, warnings []string, _ err
 	if err != nil {
 		return nil, nil, err
 	}
+	return l.load(now)
+}
+
+// load is the second half of loadConfig: the files, the warnings, the verdict.
+func (l *loader) load(now time.Time) (_ *config, warnings []string, _ error) {
 	l.loadFiles(now)
 	l.warn()
 	if err := l.err(); err != nil {
@@ -70,7 +75,7 @@ func loadConfig(file string, now time.Time) (_ *config, warnings []string, _ err
 	}
 	slices.SortStableFunc(l.warnings, inOrder)
 	for _, w := range l.warnings {
-		warnings = append(warnings, w.in(file))
+		warnings = append(warnings, w.in(l.file))
 	}
 	return l.config, warnings, nil
 }
@@ -82,22 +87,26 @@ type loader struct {
 	faults   []fault
 	warnings []fault
 	at       map[string]*token.Position // of every key that is there, by path
+	read     marks                      // of the files it has read
 }
 
 func newLoader(file string) (*loader, error) {
-	data, err := os.ReadFile(file)
+	read := marks{}
+	data, err := read.file(file)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such file (--config FILE names another)", file)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return parseConfig(file, data), nil
+	l := parseConfig(file, data)
+	l.read = read
+	return l, nil
 }
 
 // parseConfig is the reader without the disk, but for paths made absolute.
 func parseConfig(file string, data []byte) *loader {
-	l := &loader{file: file, config: &config{dir: filepath.Dir(file)}, at: map[string]*token.Position{}}
+	l := &loader{file: file, config: &config{dir: filepath.Dir(file)}, at: map[string]*token.Position{}, read: marks{}}
 	root, ok := l.parse(data)
 	if ok {
 		l.object(root, reflect.ValueOf(l.config).Elem(), "")

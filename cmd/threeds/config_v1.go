@@ -27,7 +27,7 @@ func (l *loader) filesV1(now time.Time) {
 		d, at := &l.config.V1[i], fmt.Sprintf("v1[%d]", i)
 		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
 		l.ca(&d.ServerCA, at+".server_ca", now)
-		data, ok := l.read(d.PAResRoots.File, at+".pares_roots")
+		data, ok := l.open(d.PAResRoots.File, at+".pares_roots")
 		if !ok {
 			continue
 		}

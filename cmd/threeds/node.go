@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -41,14 +43,16 @@ type nodeConfig struct {
 	V1        []mpi.Directory    // the same, as the engine wants them
 	Timeouts  auth.Timeouts
 	Shutdown  time.Duration // for what is in flight when the process is to end
+	LameDuck  time.Duration // before that, for those who have not heard yet
 	LeaseTime time.Duration // of the refresher; 0: its own
 	Limits    limits
 	Loopback  bool                             // the sandbox: plain http pages of this machine are good
 	Cards     func(*ranges.Schemes) auth.Cards // nil: the ranges alone
 	Store     func(store.Store) store.Store    // nil: as it is; tests put faults in between
-	API       net.Listener                     // TLS or not
-	Results   net.Listener                     // TCP; TLS is put on top
+	API       net.Listener                     // TCP; TLS is put on top where there is a certificate
+	Results   net.Listener                     // the same, always with TLS
 	Console   net.Listener                     // nil: none
+	APICert   *tls.Certificate                 // nil: plain HTTP
 	Certs     []tls.Certificate                // of the results listener, by SNI
 	Log       *slog.Logger
 	Now       func() time.Time // of the engines; nil: that of this machine
@@ -63,19 +67,30 @@ type limits struct {
 	Message  message.Limits
 }
 
-// A node is a running server.
+// A node is a running server: what stays as long as the process, and the parts
+// that a changed configuration replaces.
 type node struct {
-	cfg     nodeConfig
+	cfg     nodeConfig // as the process began
 	db      store.Store
 	book    *account.Book
-	client  *directory.Client
-	engine  *auth.Engine
-	v1      *directory.V1Client
-	mpi     *mpi.Engine
+	metrics *obs.Metrics
 	console *console.Handler
-	clock   *clock.Clock   // nil: that of this machine is good
-	servers []*http.Server // of requestors and directory servers
-	health  *http.Server   // of operators; nil: none
+	taken   [2]*listener     // of requestors and directory servers
+	servers []*http.Server   // the same
+	clock   *clock.Clock     // nil: that of this machine is good
+	stamp   func() time.Time // the clock that nodes stamp by, all by one
+	health  *http.Server     // of operators; nil: none
+	slowest time.Duration    // what the servers were made for
+	begin   func(*generation)
+
+	mu       sync.RWMutex // guards now, and its work.Add against Wait
+	now      *generation
+	retiring sync.WaitGroup // generations that have work to finish
+
+	closing atomic.Bool
+	conns   atomic.Int64 // of the servers
+	active  atomic.Int64 // requests on them
+	latest  atomic.Int64 // when the latest of those began, Unix nanoseconds
 }
 
 // newNode plugs the parts together. Nothing is listening yet.
@@ -84,55 +99,38 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{cfg: cfg, db: db}
+	n := &node{cfg: cfg, db: db, metrics: obs.NewMetrics()}
 	if cfg.Store != nil {
 		n.db = cfg.Store(db)
 	}
 	if n.cfg.Now == nil {
 		n.cfg.Now = time.Now
 	}
-	now := n.cfg.Now // what nodes stamp, they stamp by one clock
+	n.stamp = n.cfg.Now
 	if shared, ok := db.(clock.Source); ok {
 		n.clock = clock.New(ctx, n.cfg.Now, shared, cfg.Log)
-		now = n.clock.Now
+		n.stamp = n.clock.Now
 	}
-	schemes := make([]string, len(cfg.Engine))
-	for i, d := range cfg.Engine {
-		schemes[i] = d.Scheme
-	}
-	cards := ranges.NewSchemes(schemes...)
-	metrics := obs.NewMetrics()
-	watchStore(metrics, db)
-	n.client, err = directory.New(cfg.Peers, cards, n.db, cfg.Log, hooks(metrics))
+	watchStore(n.metrics, db)
+	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
+	n.now, err = n.generation(cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	n.v1, err = directory.NewV1(cfg.V1Peers, cfg.Log, v1Hooks(metrics))
-	if err != nil {
-		return nil, errors.Join(err, n.client.Close(), db.Close())
+	n.slowest = n.now.slowest()
+	n.console = &console.Handler{Metrics: n.metrics.Handler(), Conditions: func() []console.Condition {
+		return conditions(n.db, n.current().cards)
+	}}
+	n.taken = [2]*listener{
+		{Listener: cfg.API, config: func() *tls.Config { return n.current().apiTLS }},
+		{Listener: cfg.Results, config: func() *tls.Config { return n.current().resultsTLS }},
 	}
-	n.client.LeaseTime = cfg.LeaseTime
-	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
-	n.engine = &auth.Engine{
-		Store: n.db, Cards: cards, Directories: n.client,
-		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
-		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: cfg.Log, Now: now, Observer: metrics,
-	}
-	if cfg.Cards != nil {
-		n.engine.Cards = cfg.Cards(cards)
-	}
-	n.mpi = &mpi.Engine{
-		Directories: cfg.V1, Client: n.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
-		Log: cfg.Log, Now: now, Observer: metrics,
-	}
-	n.console = &console.Handler{Metrics: metrics.Handler(), Conditions: conditions(n.db, cards)}
 	return n, nil
 }
 
 // abandon closes a node that was never run.
 func (n *node) abandon() error {
-	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.client.Close(), n.v1.Close(), n.db.Close())
+	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.now.client.Close(), n.now.v1.Close(), n.db.Close())
 }
 
 // hooks counts what happens at the directories.
@@ -197,79 +195,103 @@ func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 }
 
 // run serves until ctx ends, then stops accepting, finishes what is in flight
-// within the time for it, and closes everything.
-func (n *node) run(ctx context.Context) error {
+// within the time for it, and closes everything. The duties begin when requests
+// are taken, and end with ctx, before anything else does.
+func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(work)
-	n.client.Resume(ctx)
+	n.begin = func(g *generation) {
+		own, end := context.WithCancel(failed)
+		g.end = end
+		group.Go(func() error { return ended(g.client.Run(failed)) })
+		group.Go(func() error {
+			g.mpi.Run(own)
+			return nil
+		})
+	}
+	n.now.client.Resume(ctx)
 	n.listen(group)
+	n.begin(n.now)
 	group.Go(func() error { return ended(n.book.Run(failed)) })
-	group.Go(func() error { return ended(n.client.Run(failed)) })
-	group.Go(func() error {
-		n.mpi.Run(failed)
-		return nil
-	})
 	group.Go(func() error { return n.sweep(failed) })
 	if n.clock != nil {
 		group.Go(func() error { return n.clock.Run(failed) })
+	}
+	serving, done := context.WithCancel(ctx)
+	var onDuty sync.WaitGroup
+	for _, duty := range duties {
+		onDuty.Go(func() { duty(serving) })
 	}
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
-	n.cfg.Log.Info("stopping", "within", n.cfg.Shutdown)
-	err := n.drain()
+	done()
+	onDuty.Wait()
+	g := n.current()
+	n.cfg.Log.Info("stopping", "lame_duck", g.cfg.LameDuck, "within", g.cfg.Shutdown)
+	err := n.drain(failed, g)
 	stop()
-	return errors.Join(group.Wait(), err, n.client.Close(), n.v1.Close(), n.db.Close())
+	return errors.Join(group.Wait(), err, g.client.Close(), g.v1.Close(), n.db.Close())
 }
 
 // listen starts the servers.
 func (n *node) listen(group *errgroup.Group) {
-	handler := &api.Handler{
-		Engine: n.engine, MPI: n.mpi, Keys: n.book, Limits: api.NewLimiter(n.cfg.Limits.PerKey),
-		MaxInFlight: n.cfg.Limits.InFlight, AuthBody: n.cfg.Limits.AuthBody, Body: n.cfg.Limits.Body, Log: n.cfg.Log,
-	}
-	trust := &results.Trust{Clients: n.cfg.Clients, Now: n.cfg.Now}
-	received := api.Server(&results.Handler{Engine: n.engine, Trust: trust, Log: n.cfg.Log}, 5*time.Second, n.cfg.Log)
-	received.ConnContext = results.ConnContext
 	serve := func(s *http.Server, l net.Listener) *http.Server {
 		group.Go(func() error {
-			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) && !n.closing.Load() {
 				return fmt.Errorf("listener %s: %w", l.Addr(), err)
 			}
 			return nil
 		})
 		return s
 	}
-	n.servers = []*http.Server{
-		serve(api.Server(handler, n.slowest(), n.cfg.Log), n.cfg.API),
-		serve(received, tls.NewListener(n.cfg.Results, trust.TLS(n.cfg.Certs...))),
-	}
+	requests := api.Server(n.serving(func(g *generation) http.Handler { return g.api }), n.slowest, n.cfg.Log)
+	received := api.Server(n.serving(func(g *generation) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
+	received.ConnContext = results.ConnContext
+	requests.ConnState, received.ConnState = n.count, n.count
+	n.servers = []*http.Server{serve(requests, n.taken[0]), serve(received, n.taken[1])}
 	if n.cfg.Console != nil {
 		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), n.cfg.Console)
 	}
 }
 
-// slowest is how long a request of the API may take.
-func (n *node) slowest() time.Duration {
-	if len(n.cfg.V1) > 0 {
-		return max(n.cfg.Timeouts.Authentication, mpi.Longest)
+// count keeps count of connections.
+func (n *node) count(_ net.Conn, s http.ConnState) {
+	switch s {
+	case http.StateNew:
+		n.conns.Add(1)
+	case http.StateClosed, http.StateHijacked:
+		n.conns.Add(-1)
 	}
-	return n.cfg.Timeouts.Authentication
 }
 
-// drain stops accepting and waits for what has been accepted. The console
-// tells that to the end.
-func (n *node) drain() error {
+// drain turns unready, goes on for as long as others need to hear of it, stops
+// accepting, and waits for what has been accepted. The console tells that to the
+// end. When a listener has failed there is nothing to go on with.
+func (n *node) drain(failed context.Context, g *generation) error {
 	n.console.Stop()
-	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Shutdown)
+	n.closing.Store(true)
+	lame := time.NewTimer(g.cfg.LameDuck)
+	defer lame.Stop()
+	select {
+	case <-lame.C:
+	case <-failed.Done():
+	}
+	for _, l := range n.taken {
+		_ = l.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Shutdown)
 	defer cancel()
+	if g.cfg.LameDuck > 0 {
+		n.settle(ctx)
+	}
 	var group errgroup.Group
 	for _, s := range n.servers {
 		group.Go(func() error { return s.Shutdown(ctx) })
 	}
-	err := errors.Join(group.Wait(), n.engine.Drain(ctx))
+	err := errors.Join(group.Wait(), n.retired(ctx), g.engine.Drain(ctx))
 	all := n.servers
 	if n.health != nil {
 		err = errors.Join(err, n.health.Shutdown(ctx))
@@ -282,6 +304,27 @@ func (n *node) drain() error {
 		return fmt.Errorf("what was in flight did not finish: %w", err)
 	}
 	return nil
+}
+
+// quiet is how long nothing has to come over connections that were kept, before
+// they are taken for forgotten.
+const quiet = 250 * time.Millisecond
+
+// settle waits until requests have ceased on the connections that are still
+// open. Each that comes is the last on its connection, and says so. Shutdown
+// closes those without a request at once, and one that is just being sent on such
+// a connection is lost: the client cannot know whether it was taken.
+func (n *node) settle(ctx context.Context) {
+	n.latest.Store(time.Now().UnixNano())
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for n.conns.Load() > 0 && (n.active.Load() > 0 || time.Since(time.Unix(0, n.latest.Load())) < quiet) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // sweep frees what has expired, until ctx ends.

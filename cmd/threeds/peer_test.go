@@ -20,6 +20,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -111,7 +112,8 @@ type peer struct {
 	t      *testing.T
 	ca     *authority
 	server *httptest.Server
-	client *http.Client // as the DS, towards the results listener
+	client *http.Client               // as the DS, towards the results listener
+	tls    atomic.Pointer[tls.Config] // for connections from now on; nil: as it began
 
 	mu    sync.Mutex
 	areqs []object
@@ -130,6 +132,7 @@ func newPeer(t *testing.T, ca *authority) *peer {
 	p.server.TLS = &tls.Config{
 		Certificates: []tls.Certificate{ca.issue("ds.example")},
 		ClientAuth:   tls.RequireAndVerifyClientCert, ClientCAs: ca.pool(),
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return p.tls.Load(), nil },
 	}
 	p.server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients that are killed complain
 	p.server.StartTLS()

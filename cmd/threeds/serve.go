@@ -10,12 +10,16 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/results"
@@ -36,22 +40,29 @@ func runServe(ctx context.Context, args []string, _, stderr io.Writer) error {
 // serve runs the server that a configuration file describes, with the last
 // changes of the caller.
 func serve(ctx context.Context, file string, stderr io.Writer, change func(*nodeConfig)) error {
-	c, warnings, err := loadConfig(file, time.Now())
+	again := make(chan os.Signal, 1)
+	signal.Notify(again, syscall.SIGHUP)
+	defer signal.Stop(again)
+	level := new(slog.LevelVar)
+	log := obs.NewLogger(stderr, level)
+	l, err := newLoader(file)
 	if err != nil {
 		return err
 	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.Log.Level)); err != nil {
-		return err // the loader has checked it
+	c, warnings, err := l.load(time.Now())
+	if err != nil {
+		return err
 	}
-	log := obs.NewLogger(stderr, level)
+	level.Set(c.level())
 	for _, w := range warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	cfg, err := c.node(log)
+	ring, err := c.ring()
 	if err != nil {
 		return err
 	}
+	_, _ = l.read.file(c.Keys) // to see when it changes
+	cfg := c.node(log, ring)
 	if err := c.open(ctx, cfg); err != nil {
 		return err
 	}
@@ -60,18 +71,22 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	if err != nil {
 		return errors.Join(err, cfg.API.Close(), cfg.Results.Close(), cfg.Console.Close())
 	}
+	manager := newManager(log)
+	r := &reloader{file: file, node: n, log: log, level: level, manager: manager, inUse: c, ring: ring, tried: l.read}
 	log.Info("serving", "build", build(), "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
-	return n.run(ctx)
+	return n.run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, again, pollEvery) })
+}
+
+// level is the least serious thing to be logged.
+func (c *config) level() (level slog.Level) {
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // the loader has checked it
+	return level
 }
 
 // node makes of a checked configuration the values that a node is built from.
-func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
-	ring, err := c.ring()
-	if err != nil {
-		return nil, err
-	}
+func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 	cfg := &nodeConfig{
-		At: c.Store.URL, Ring: ring, Log: log, Shutdown: c.Timeouts.Shutdown,
+		At: c.Store.URL, Ring: ring, Log: log, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: c.refNumber, RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
@@ -86,6 +101,9 @@ func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
 		},
 		Certs: []tls.Certificate{c.Results.TLS.Certificate},
 	}
+	if c.API.TLS != nil {
+		cfg.APICert = &c.API.TLS.Certificate
+	}
 	for _, m := range c.Merchants {
 		cfg.Merchants = append(cfg.Merchants, m.account())
 	}
@@ -95,7 +113,7 @@ func (c *config) node(log *slog.Logger) (*nodeConfig, error) {
 	for _, d := range c.V1 {
 		cfg.addV1(d, c)
 	}
-	return cfg, nil
+	return cfg
 }
 
 func (c *config) refNumber(v message.Version) string {
@@ -172,9 +190,17 @@ func (d directoryConfig) versions() []message.Version {
 	return versions
 }
 
-// open opens the three listeners, or none.
-func (c *config) open(ctx context.Context, cfg *nodeConfig) error {
+// open opens the three listeners, or none. Those that the service manager has
+// opened before the process began are used as they are.
+func (c *config) open(ctx context.Context, cfg *nodeConfig) (err error) {
+	passed, err := passedListeners()
+	if err != nil {
+		return err
+	}
 	var opened []net.Listener
+	for _, l := range passed {
+		opened = append(opened, l)
+	}
 	var listen net.ListenConfig
 	for _, l := range []struct {
 		to            *net.Listener
@@ -182,6 +208,9 @@ func (c *config) open(ctx context.Context, cfg *nodeConfig) error {
 	}{
 		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen}, {&cfg.Console, "console", c.Console.Listen},
 	} {
+		if *l.to = passed[l.name]; *l.to != nil {
+			continue
+		}
 		got, err := listen.Listen(ctx, "tcp", l.address)
 		if err != nil {
 			for _, o := range opened {
@@ -191,12 +220,6 @@ func (c *config) open(ctx context.Context, cfg *nodeConfig) error {
 		}
 		opened = append(opened, got)
 		*l.to = got
-	}
-	if c.API.TLS != nil {
-		cfg.API = tls.NewListener(cfg.API, &tls.Config{
-			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
-			Certificates: []tls.Certificate{c.API.TLS.Certificate},
-		})
 	}
 	return nil
 }

@@ -442,3 +442,29 @@ func BenchmarkAuthenticate(b *testing.B) {
 		}
 	})
 }
+
+// TestChange: other settings and secrets hold at once, for keys that are known,
+// though the store is down.
+func TestChange(t *testing.T) {
+	b := setUp(account.Merchant{Name: "Shop", RequestorID: "1"})
+	shop, old := b.create(t, "Shop", true), ring{"previous"}
+	former, err := account.Create(t.Context(), b.store, old, "Former", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.want(t, shop, nil)
+	b.want(t, former, nil)
+	b.store.down.Store(true)
+	b.book.Change(b.ring.Hashes, []account.Merchant{{Name: "Shop", RequestorID: "2"}})
+	got, err := b.book.Authenticate(t.Context(), shop)
+	if err != nil || got.Merchant.RequestorID != "2" || !got.Strict {
+		t.Errorf("after the change: %+v %v", got, err)
+	}
+	b.want(t, former, nil)
+	b.book.Change(ring{"current"}.Hashes, nil)
+	if got, err := b.book.Authenticate(t.Context(), shop); err != nil || got.Merchant.RequestorID != "" || got.Merchant.Name != "Shop" {
+		t.Errorf("without a profile: %+v %v", got, err)
+	}
+	b.store.down.Store(false)
+	b.want(t, former, account.ErrUnknownKey) // its secret is gone
+}

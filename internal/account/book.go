@@ -41,12 +41,12 @@ type KeyStore interface {
 // works at once. It prints no secrets.
 type Book struct {
 	store  KeyStore
-	hashes func(key string) [][]byte
 	log    *slog.Logger
 	slots  chan struct{} // one for each look-up in progress
 	pepper [32]byte
 
 	mu        sync.RWMutex
+	hashes    func(key string) [][]byte
 	merchants map[string]*Merchant
 	known     map[string]*Account // by hash, as in the store
 	met       map[mark]meeting    // by key
@@ -70,18 +70,34 @@ type meeting struct {
 // soon after. It logs when the store cannot be read, and when it can again.
 func New(keys KeyStore, hashes func(key string) [][]byte, merchants []Merchant, log *slog.Logger) *Book {
 	b := &Book{
-		store: keys, hashes: hashes, log: log,
-		slots:     make(chan struct{}, lookups),
-		merchants: make(map[string]*Merchant),
-		known:     make(map[string]*Account),
-		met:       make(map[mark]meeting),
-		former:    make(map[string][]byte),
+		store: keys, log: log,
+		slots: make(chan struct{}, lookups),
+		met:   make(map[mark]meeting),
 	}
 	rand.Read(b.pepper[:]) //nolint:errcheck // it never fails, it ends the process
+	b.Change(hashes, merchants)
+	return b
+}
+
+// Change replaces the merchants' settings and the hashes a key may be stored
+// under. Keys that are known stay so, without a look into the store; those of a
+// hash that has gone do not.
+func (b *Book) Change(hashes func(key string) [][]byte, merchants []Merchant) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.hashes = hashes
+	b.merchants = make(map[string]*Merchant)
 	for _, m := range merchants {
 		b.merchants[m.Name] = &m
 	}
-	return b
+	known := b.known
+	b.known = make(map[string]*Account, len(known))
+	for hash, a := range known {
+		b.known[hash] = b.account(store.Key{Hash: []byte(hash), Merchant: a.Merchant.Name, Strict: a.Strict})
+	}
+	b.former = make(map[string][]byte)
+	clear(b.met) // whoever comes is recalled by one of the new hashes
+	b.round++
 }
 
 // Format implements [fmt.Formatter], for every verb.
@@ -98,7 +114,9 @@ func (b *Book) Authenticate(ctx context.Context, key string) (*Account, error) {
 	if account := b.meet(&digest); account != nil {
 		return account, nil
 	}
+	b.mu.RLock()
 	hashes := b.hashes(key)
+	b.mu.RUnlock()
 	if account := b.recall(&digest, hashes); account != nil {
 		return account, nil
 	}

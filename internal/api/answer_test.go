@@ -29,12 +29,6 @@ func (n says) Result(context.Context, *account.Account, []byte) ([]byte, error) 
 	return n.Preauth(nil, nil, nil)
 }
 
-type anyone struct{}
-
-func (anyone) Authenticate(context.Context, string) (*account.Account, error) {
-	return &account.Account{Merchant: &account.Merchant{Name: "Shop"}}, nil
-}
-
 // TestContentLength: an answer of any length says how long it is (I6), those
 // around the buffer of net/http too, which counts only what fits into it.
 func TestContentLength(t *testing.T) {

@@ -19,7 +19,7 @@ type Condition struct {
 
 // A Handler serves /livez, /readyz and /metrics. Set its fields before use.
 type Handler struct {
-	Conditions []Condition
+	Conditions func() []Condition // of this moment
 	Metrics    http.Handler
 
 	stopping atomic.Bool
@@ -39,7 +39,7 @@ func (h *Handler) state() (report, int) {
 		return report{Status: "unready", Problems: map[string]string{"process": "shutting down"}}, http.StatusServiceUnavailable
 	}
 	got, status := report{Status: "ready"}, http.StatusOK
-	for _, c := range h.Conditions {
+	for _, c := range h.Conditions() {
 		problem, degraded := c.Check()
 		if problem == "" {
 			continue

@@ -11,12 +11,13 @@ import (
 
 func TestConsole(t *testing.T) {
 	store, ranges := "", ""
+	conditions := []console.Condition{
+		{Name: "ranges", Check: func() (string, bool) { return ranges, true }},
+		{Name: "store", Check: func() (string, bool) { return store, false }},
+	}
 	h := &console.Handler{
-		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
-		Conditions: []console.Condition{
-			{Name: "ranges", Check: func() (string, bool) { return ranges, true }},
-			{Name: "store", Check: func() (string, bool) { return store, false }},
-		},
+		Metrics:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
+		Conditions: func() []console.Condition { return conditions },
 	}
 	get := func(method, path string) (int, string) {
 		w := httptest.NewRecorder()

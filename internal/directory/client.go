@@ -50,7 +50,7 @@ type Client struct {
 	log        *slog.Logger
 	hooks      Hooks
 
-	background background
+	background *background // of this client and of those that follow it
 }
 
 // New returns a client of the peers, or all that is wrong with them. Run puts
@@ -58,28 +58,56 @@ type Client struct {
 // a directory server was asked last, are forgotten with the process. Nothing is
 // sent before Send, Report or Run.
 func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, hooks Hooks) (*Client, error) {
-	c := &Client{peers: make(map[string]*peer), cards: cards, keeper: keeper, node: newNode(), log: log, hooks: hooks}
+	c := &Client{cards: cards, keeper: keeper, node: newNode(), log: log, hooks: hooks, background: new(background)}
+	if err := c.take(peers, nil); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// take makes peers of what is given. Those that a former client has, with
+// nothing changed, are taken over as they are.
+func (c *Client) take(peers []Peer, former *Client) error {
+	c.peers = make(map[string]*peer)
 	var faults []error
 	for _, given := range peers {
-		p, err := newPeer(given)
+		p, r, err := c.one(given, former)
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("directory %s: %w", given.Scheme, err))
 		case c.peers[p.Scheme] != nil:
 			faults = append(faults, fmt.Errorf("directory %s: configured twice", p.Scheme))
 		default:
-			p.clock.log = log.With("scheme", p.Scheme)
-			p.breaker.announce(log, p.Scheme, message.AReq.String(), hooks.Opened)
-			p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 			c.peers[p.Scheme] = p
 			c.order = append(c.order, p)
-			c.refreshers = append(c.refreshers, newRefresher(c, p))
+			c.refreshers = append(c.refreshers, r)
 		}
 	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
+	return errors.Join(faults...)
+}
+
+// one makes one peer, with who keeps its card ranges fresh.
+func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
+	var before *refresher
+	if former != nil {
+		i := slices.IndexFunc(former.order, func(p *peer) bool { return p.Scheme == given.Scheme })
+		if i >= 0 && former.order[i].given.same(given) {
+			return former.order[i], former.refreshers[i], nil
+		}
+		if i >= 0 {
+			before = former.refreshers[i]
+		}
 	}
-	return c, nil
+	p, err := newPeer(given)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.clock.log = c.log.With("scheme", p.Scheme)
+	p.breaker.announce(c.log, p.Scheme, message.AReq.String(), c.hooks.Opened)
+	p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
+	r := newRefresher(c, p)
+	r.former = before
+	return p, r, nil
 }
 
 // Send posts an AReq to the scheme's directory server and returns the body of
@@ -293,8 +321,8 @@ func (c *Client) report(p *peer, erro []byte) {
 }
 
 // Close waits for the Erros under way, at most the longest Timeout, and closes
-// idle connections. Send must not be called any more; Run has to be ended by
-// its context.
+// idle connections. Send must not be called any more, on this client and on those
+// before it; Run has to be ended by its context.
 func (c *Client) Close() error {
 	c.background.end()
 	for _, p := range c.order {

@@ -133,10 +133,14 @@ func TestUnwanted(t *testing.T) {
 				io.Copy(io.Discard, conn) // until the other side hangs up
 			})
 			p := peerAt("visa", address, ca.client())
-			p.Timeout = time.Hour
+			p.Timeout = 20 * time.Second
 			c, _ := newClient(t, Hooks{}, p)
+			start := time.Now()
 			if _, err := send(t, c, "visa"); err == nil || err.Kind != Status {
 				t.Errorf("%v, want a status", err)
+			}
+			if took := time.Since(start); took > p.Timeout/2 {
+				t.Errorf("took %v", took)
 			}
 		})
 	}

@@ -63,6 +63,7 @@ const (
 // peer is a Peer at work.
 type peer struct {
 	Peer
+	given     Peer // as New got it
 	reach     *dialer
 	transport *http.Transport
 	files     *http.Transport // for card range files: other hosts, the same trust
@@ -75,7 +76,7 @@ type peer struct {
 }
 
 func newPeer(given Peer) (*peer, error) {
-	p := &peer{Peer: given}
+	p := &peer{Peer: given, given: given}
 	p.Versions = slices.Sorted(slices.Values(p.Versions))
 	p.Timeout = cmp.Or(p.Timeout, 10*time.Second)
 	p.DialTimeout = cmp.Or(p.DialTimeout, 5*time.Second)

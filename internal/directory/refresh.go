@@ -9,6 +9,7 @@ import (
 	"fmt"
 	mathrand "math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -43,18 +44,23 @@ const (
 func (c *Client) Resume(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
-		wg.Go(func() { r.look(ctx) })
+		if r.former == nil && r.resumed.CompareAndSwap(false, true) {
+			wg.Go(func() { r.look(ctx) })
+		}
 	}
 	wg.Wait()
 }
 
 // Run keeps the card ranges of every directory fresh until ctx ends: it asks
 // when it is time, on one node at a time, and takes over what other nodes have
-// loaded. It returns nil when all is quiet.
+// loaded. What a client before this one has begun for the same directories goes
+// on there. It returns nil when all is quiet.
 func (c *Client) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
-		wg.Go(func() { r.run(ctx) })
+		if r.running.CompareAndSwap(false, true) {
+			wg.Go(func() { r.run(ctx) })
+		}
 	}
 	wg.Wait()
 	return nil
@@ -71,15 +77,51 @@ type refresher struct {
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
 	said     time.Duration // the age that was complained of last
+
+	former  *refresher // of the same scheme, in the client before; nil: none, or it has ended
+	resumed atomic.Bool
+	running atomic.Bool
+	quit    chan struct{} // closed by end
+	done    chan struct{} // closed when run has returned
+	ended   sync.Once
 }
 
 func newRefresher(c *Client, p *peer) *refresher {
-	r := &refresher{Client: c, p: p, attempts: 2}
+	r := &refresher{Client: c, p: p, attempts: 2, quit: make(chan struct{}), done: make(chan struct{})}
 	r.ask = r.exchange
 	return r
 }
 
+// end has run return soon. A PReq under way is given up; when the next one may
+// go was written down before it left.
+func (r *refresher) end() { r.ended.Do(func() { close(r.quit) }) }
+
+// follow waits until the one before has ended, and goes on from there: two at
+// once would hold the same lease.
+func (r *refresher) follow(ctx context.Context) {
+	if r.former == nil || !r.former.running.Load() {
+		return
+	}
+	select {
+	case <-r.former.done:
+		r.loaded = r.former.loaded
+	case <-ctx.Done():
+	}
+	r.former = nil
+}
+
 func (r *refresher) run(ctx context.Context) {
+	defer close(r.done)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.quit:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	r.follow(ctx)
 	r.look(ctx)
 	for ctx.Err() == nil {
 		if !time.Now().Before(r.standing.Next) {

@@ -49,13 +49,14 @@ type V1Client struct {
 	log   *slog.Logger
 	hooks V1Hooks
 
-	background background
+	background *background // of this client and of those that follow it
 }
 
 // v1Peer is a V1Peer at work.
 type v1Peer struct {
 	*peer
-	urls [2]string
+	given V1Peer
+	urls  [2]string
 }
 
 // Largest answers: of card ranges, and of everything else.
@@ -71,25 +72,36 @@ var xmlHeader = http.Header{"Content-Type": {"application/xml; charset=utf-8"}}
 
 // NewV1 returns a client of the peers, or all that is wrong with them.
 func NewV1(peers []V1Peer, log *slog.Logger, hooks V1Hooks) (*V1Client, error) {
-	c := &V1Client{peers: make(map[string]*v1Peer), log: log, hooks: hooks}
+	c := &V1Client{log: log, hooks: hooks, background: new(background)}
+	if err := c.take(peers, nil); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// take makes peers of what is given. Those that are among the former ones, with
+// nothing changed, are taken over as they are.
+func (c *V1Client) take(peers []V1Peer, former map[string]*v1Peer) error {
+	c.peers = make(map[string]*v1Peer)
 	var faults []error
 	for _, given := range peers {
-		p, err := newV1Peer(given)
+		p, err := former[given.Scheme], error(nil)
+		if p == nil || !p.given.same(given) {
+			if p, err = newV1Peer(given); err == nil {
+				p.breaker.off = given.AlwaysTry
+				p.breaker.announce(c.log, p.Scheme, veReq, c.hooks.Opened)
+			}
+		}
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("v1 directory %s: %w", given.Scheme, err))
 		case c.peers[given.Scheme] != nil:
 			faults = append(faults, fmt.Errorf("v1 directory %s: configured twice", given.Scheme))
 		default:
-			p.breaker.off = given.AlwaysTry
-			p.breaker.announce(log, p.Scheme, veReq, hooks.Opened)
 			c.peers[given.Scheme] = p
 		}
 	}
-	if len(faults) > 0 {
-		return nil, errors.Join(faults...)
-	}
-	return c, nil
+	return errors.Join(faults...)
 }
 
 func newV1Peer(given V1Peer) (*v1Peer, error) {
@@ -105,7 +117,8 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 			MaxInFlight: cmp.Or(given.MaxInFlight, 500),
 			MaxDials:    cmp.Or(given.MaxDials, 64),
 		}},
-		urls: [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
+		given: given,
+		urls:  [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
 	}
 	return p, p.wire(p.urls[:]...)
 }
@@ -197,7 +210,8 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 }
 
 // Close waits for the Errors under way, at most the longest Timeout, and closes
-// idle connections. Exchange must not be called any more.
+// idle connections. Exchange must not be called any more, on this client and on
+// those before it.
 func (c *V1Client) Close() error {
 	c.background.end()
 	for _, p := range c.peers {

@@ -17,7 +17,8 @@ import (
 const maxFile = 4096
 
 // Load reads the secrets from a file. It refuses a file that others than its
-// owner may read or write.
+// owner may read or write. One that belongs to somebody else may be read by its
+// group: that is how a manager of containers hands us a secret.
 func Load(path string) (*Ring, error) {
 	data, err := read(path)
 	if err != nil {
@@ -90,7 +91,7 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && (mode&0o037 != 0 || !foreign(info)) {
 		return nil, fmt.Errorf("keyring: %s has mode %04o, others than its owner must have no access: chmod 600 %s", path, mode, path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))

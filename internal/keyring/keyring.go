@@ -13,7 +13,8 @@
 // left the file is unknown from then on, so keep previous until all have been used
 // once, for then they are hashed anew.
 //
-// The package does not watch the file and does not rotate by itself. Certificates
+// The package does not watch the file and does not rotate by itself: whoever does
+// asks whether the next ring opens what the former one made. Certificates
 // and their private keys are not its business.
 package keyring
 
@@ -21,9 +22,11 @@ import (
 	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/subtle"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/openthreeds/threeds/internal/transid"
 )
@@ -82,6 +85,14 @@ func newRing(secrets [][]byte) (*Ring, error) {
 	}
 	r.ids = transid.NewKeys(forIDs[0], forIDs[1:]...)
 	return r, nil
+}
+
+// Opens reports whether what former makes is good for r too: ids, hashes and
+// sealed data.
+func (r *Ring) Opens(former *Ring) bool {
+	return slices.ContainsFunc(r.keys, func(d derived) bool {
+		return subtle.ConstantTimeCompare(d.hash[:], former.keys[0].hash[:]) == 1
+	})
 }
 
 // ID returns the keys of transaction ids.

@@ -107,6 +107,23 @@ func TestLoadRefusesAccessOfOthers(t *testing.T) {
 	}
 }
 
+// TestLoadOfAnother: a file that root, say, has put there for our group is good,
+// and for no more than to be read by it.
+func TestLoadOfAnother(t *testing.T) {
+	path := file(t, fmt.Sprintf(`{"current":%q}`, secret('a')))
+	if err := os.Chown(path, os.Geteuid()+1, -1); err != nil {
+		t.Skipf("not root: %v", err)
+	}
+	for mode, want := range map[os.FileMode]bool{0o400: true, 0o440: true, 0o640: true, 0o660: false, 0o444: false, 0o450: false, 0o404: false} {
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := keyring.Load(path); (err == nil) != want {
+			t.Errorf("mode %04o: %v", mode, err)
+		}
+	}
+}
+
 func TestLoadDoesNotCreate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	if _, err := keyring.Load(path); !errors.Is(err, fs.ErrNotExist) {
@@ -324,6 +341,27 @@ func BenchmarkSeal(b *testing.B) {
 	for b.Loop() {
 		if _, err := r.Open("id", r.Seal("id", plain)); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestOpens(t *testing.T) {
+	published, moved, done := rotation(t)
+	other := load(t, fmt.Sprintf(`{"current":%q}`, secret('x')))
+	for _, tt := range []struct {
+		name         string
+		next, former *keyring.Ring
+		want         bool
+	}{
+		{"itself", moved, moved, true},
+		{"next has become current", moved, published, true},
+		{"back again", published, moved, true},
+		{"previous is gone", done, moved, true},
+		{"current is gone", done, published, false},
+		{"another file", other, published, false},
+	} {
+		if got := tt.next.Opens(tt.former); got != tt.want {
+			t.Errorf("%s: Opens = %t", tt.name, got)
 		}
 	}
 }

@@ -90,6 +90,18 @@ const (
 	exchange = 25 * time.Second
 )
 
+// Follow takes over the card ranges of a former engine, before Run, for the
+// schemes that are asked for in the name of the same merchant.
+func (e *Engine) Follow(former *Engine) {
+	for i := range e.Directories {
+		d := &e.Directories[i]
+		was := former.directory(d.Scheme)
+		if t := former.table(d.Scheme); t != nil && was != nil && d.CardRanges != nil && was.CardRanges != nil && *d.CardRanges == *was.CardRanges {
+			e.setTable(d.Scheme, t)
+		}
+	}
+}
+
 // Run keeps the card ranges fresh until ctx ends.
 func (e *Engine) Run(ctx context.Context) {
 	var all sync.WaitGroup

@@ -106,6 +106,9 @@ const firstRetry = time.Minute
 // keepFresh asks for the card ranges of one scheme again and again, until ctx
 // ends.
 func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
+	if t := e.table(d.Scheme); t != nil && !rest(ctx, t.loaded.Add(e.refresh()).Sub(e.Now())) {
+		return
+	}
 	retry := firstRetry
 	for {
 		wait := e.refresh()
@@ -118,13 +121,21 @@ func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
 		} else {
 			retry = firstRetry
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !rest(ctx, wait) {
 			return
-		case <-timer.C:
 		}
+	}
+}
+
+// rest waits, and reports whether it was to the end.
+func rest(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
 	}
 }
 

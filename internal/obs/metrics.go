@@ -22,6 +22,9 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+	reloads    *prometheus.CounterVec
+	reloaded   prometheus.Gauge
+	reloadedAt prometheus.Gauge
 
 	mu  sync.Mutex // of who changes met
 	met atomic.Pointer[map[operation]series]
@@ -69,9 +72,25 @@ func NewMetrics() *Metrics {
 			Name: "threeds_card_ranges_loaded_timestamp_seconds",
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
+		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_config_reloads_total",
+			Help: "Changed configurations by result: applied, or refused while the former one stays.",
+		}, []string{"result"}),
+		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "threeds_config_last_reload_successful",
+			Help: "Whether the configuration on disk is in use: 0 when it was refused.",
+		}),
+		reloadedAt: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "threeds_config_last_reload_success_timestamp_seconds",
+			Help: "When the configuration in use was taken up.",
+		}),
 	}
+	m.reloads.WithLabelValues("applied")
+	m.reloads.WithLabelValues("refused")
+	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
+		m.reloads, m.reloaded, m.reloadedAt,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -123,6 +142,30 @@ func (m *Metrics) Open(scheme, message string, open bool) {
 func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.ranges.WithLabelValues(scheme).Set(float64(count))
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
+}
+
+// Forget takes the state of a scheme out: its directory is configured no more.
+func (m *Metrics) Forget(scheme string) {
+	m.open.DeleteLabelValues(scheme, "AReq")
+	m.ranges.DeleteLabelValues(scheme)
+	m.loaded.DeleteLabelValues(scheme)
+}
+
+// Configured notes that a configuration is in use since at.
+func (m *Metrics) Configured(at time.Time) {
+	m.reloaded.Set(1)
+	m.reloadedAt.Set(float64(at.UnixMilli()) / 1000)
+}
+
+// Reloaded counts a changed configuration, applied or refused.
+func (m *Metrics) Reloaded(applied bool) {
+	if !applied {
+		m.reloads.WithLabelValues("refused").Inc()
+		m.reloaded.Set(0)
+		return
+	}
+	m.reloads.WithLabelValues("applied").Inc()
+	m.Configured(time.Now())
 }
 
 // Gauge adds a metric that is asked for when the metrics are read, with one label

@@ -34,6 +34,19 @@ func NewSchemes(names ...string) *Schemes {
 	return s
 }
 
+// Next returns schemes in another order of preference, with some gone and some
+// new. Those that are in both share their generation: what is put into one is in
+// the other.
+func (s *Schemes) Next(names ...string) *Schemes {
+	next := NewSchemes(names...)
+	for i, one := range next.order {
+		if former := s.find(one.name); former != nil {
+			next.order[i] = former
+		}
+	}
+	return next
+}
+
 // Names returns the schemes in order of preference.
 func (s *Schemes) Names() []string {
 	names := make([]string, len(s.order))

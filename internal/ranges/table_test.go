@@ -416,3 +416,21 @@ func naive(set []ranged, pan string) *Info {
 	}
 	return best
 }
+
+func TestNextSchemes(t *testing.T) {
+	first := NewSchemes("visa", "jcb")
+	g := new(Generation)
+	first.Put("jcb", g)
+	next := first.Next("mastercard", "jcb")
+	if got := next.Names(); !slices.Equal(got, []string{"mastercard", "jcb"}) || next.Generation("jcb") != g || next.Generation("visa") != nil {
+		t.Errorf("next: %v, jcb %p", got, next.Generation("jcb"))
+	}
+	other := new(Generation)
+	first.Put("jcb", other)
+	if next.Generation("jcb") != other || !next.Tried("jcb") || next.Tried("mastercard") {
+		t.Error("a scheme that is in both is not the same in both")
+	}
+	if got := first.Names(); !slices.Equal(got, []string{"visa", "jcb"}) {
+		t.Errorf("the first has become %v", got)
+	}
+}

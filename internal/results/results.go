@@ -38,7 +38,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recover(w, r)
 	w.Header().Set("Cache-Control", "no-store")
 	schemes := h.Trust.schemesOf(r)
-	if len(schemes) == 0 {
+	if len(schemes) == 0 { // the trust has changed since the handshake
+		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusForbidden)
 		return
 	}

@@ -106,9 +106,11 @@ var suites = []uint16{
 
 type identityKey struct{}
 
-// identity remembers, for one connection, whose it is.
+// identity remembers, for one connection, whose it is, as long as the same trust
+// asks: what another one thinks of the certificate is decided anew.
 type identity struct {
-	once    sync.Once
+	mu      sync.Mutex
+	by      *Trust
 	schemes []string
 }
 
@@ -126,6 +128,10 @@ func (t *Trust) schemesOf(r *http.Request) []string {
 	if !ok {
 		return t.Schemes(r.TLS.PeerCertificates)
 	}
-	id.once.Do(func() { id.schemes = t.Schemes(r.TLS.PeerCertificates) })
+	id.mu.Lock()
+	defer id.mu.Unlock()
+	if id.by != t {
+		id.by, id.schemes = t, t.Schemes(r.TLS.PeerCertificates)
+	}
 	return id.schemes
 }

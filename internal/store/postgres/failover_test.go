@@ -214,3 +214,41 @@ func TestGuide(t *testing.T) {
 		}
 	}
 }
+
+// TestOutage ends the server and starts it again: a call that begins in between waits
+// for it, and no connection from before costs one its outcome. When the server is away
+// for longer than a call may take, calls fail at once.
+func TestOutage(t *testing.T) {
+	server := pgtest.Get(t)
+	url := server.Schema(t)
+	patient, quick := openAt(t, url, Options{Timeout: time.Minute}), openAt(t, url, Options{Timeout: 200 * time.Millisecond})
+	ctx := context.Background()
+	for i := range 3 {
+		var fill sync.WaitGroup // many connections in the pool
+		for range 10 {
+			fill.Go(func() { _ = patient.Ping(ctx) })
+		}
+		fill.Wait()
+		eventually(t, "Ping", func() error { return quick.Ping(ctx) })
+		check(t, server.Halt())
+		begun := make(chan error)
+		for j := range 10 {
+			go func() { begun <- patient.Create(ctx, txn(fmt.Sprintf("%d-%d", i, j))) }()
+		}
+		start := time.Now()
+		for range 100 {
+			if err := quick.Create(ctx, txn("never")); err == nil || known(err) {
+				t.Errorf("Create without a server: %v", err)
+			}
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("100 calls without a server took %v", took)
+		}
+		check(t, server.Start())
+		for range 10 {
+			if err := <-begun; err != nil {
+				t.Errorf("Create that began without a server: %v", err)
+			}
+		}
+	}
+}

@@ -241,11 +241,15 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 			return nil, err
 		}
 		raw := conn.Conn().PgConn()
-		switch since, idle := raw.CustomData()[used].(time.Time); {
+		since, idle := raw.CustomData()[used].(time.Time)
+		quiet, over := peek(raw.Conn())
+		switch {
 		case db.guide.stale(raw):
-		case !idle || time.Since(since) < idleLong:
+		case over: // what is sent now would have an unknown outcome
+			db.guide.failed(raw)
+		case quiet && (!idle || time.Since(since) < idleLong):
 			return conn, nil
-		default:
+		default: // it has been idle for long, or the server has said something
 			ping, cancel := context.WithTimeout(ctx, pingTime)
 			err := conn.Ping(ping)
 			cancel()

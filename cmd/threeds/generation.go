@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/results"
+)
+
+// A generation is all that follows from one configuration. It is put into use
+// whole; a request is served to its end by the one that it met. Store, listeners,
+// API keys and metrics belong to the node.
+type generation struct {
+	cfg        nodeConfig
+	cards      *ranges.Schemes
+	client     *directory.Client
+	v1         *directory.V1Client
+	engine     *auth.Engine
+	mpi        *mpi.Engine
+	limits     *api.Limiter
+	api        http.Handler
+	results    http.Handler
+	apiTLS     *tls.Config // nil: plain HTTP
+	resultsTLS *tls.Config
+
+	work sync.WaitGroup // requests
+	end  context.CancelFunc
+}
+
+// generation builds the parts for a configuration, that are to follow the former
+// ones, if there are any. Nothing is running yet, and nothing is to be closed
+// when it is not used.
+func (n *node) generation(cfg nodeConfig, former *generation) (*generation, error) {
+	g := &generation{cfg: cfg}
+	schemes := make([]string, len(cfg.Engine))
+	for i, d := range cfg.Engine {
+		schemes[i] = d.Scheme
+	}
+	if err := g.connect(n, schemes, former); err != nil {
+		return nil, err
+	}
+	g.engine = &auth.Engine{
+		Store: n.db, Cards: g.cards, Directories: g.client,
+		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
+		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
+	}
+	if cfg.Cards != nil {
+		g.engine.Cards = cfg.Cards(g.cards)
+	}
+	g.mpi = &mpi.Engine{
+		Directories: cfg.V1, Client: g.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
+	}
+	g.limits = api.NewLimiter(cfg.Limits.PerKey)
+	if former != nil {
+		g.mpi.Follow(former.mpi)
+		if former.cfg.Limits.PerKey == cfg.Limits.PerKey {
+			g.limits = former.limits
+		}
+	}
+	g.api = &api.Handler{
+		Engine: g.engine, MPI: g.mpi, Keys: n.book, Limits: g.limits,
+		MaxInFlight: cfg.Limits.InFlight, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body, Log: n.cfg.Log,
+	}
+	if slowest := g.slowest(); former != nil && slowest != n.slowest {
+		g.api = bounded(slowest, g.api)
+	}
+	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now}
+	g.results = &results.Handler{Engine: g.engine, Trust: trust, Log: n.cfg.Log}
+	g.resultsTLS = trust.TLS(cfg.Certs...)
+	if cfg.APICert != nil {
+		g.apiTLS = &tls.Config{
+			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			Certificates: []tls.Certificate{*cfg.APICert},
+		}
+	}
+	return g, nil
+}
+
+// connect makes the clients of the directory servers.
+func (g *generation) connect(n *node, schemes []string, former *generation) (err error) {
+	if former != nil {
+		g.cards = former.cards.Next(schemes...)
+		if g.client, err = former.client.Next(g.cfg.Peers, g.cards); err != nil {
+			return err
+		}
+		g.v1, err = former.v1.Next(g.cfg.V1Peers)
+		return err
+	}
+	g.cards = ranges.NewSchemes(schemes...)
+	if g.client, err = directory.New(g.cfg.Peers, g.cards, n.db, n.cfg.Log, hooks(n.metrics)); err != nil {
+		return err
+	}
+	g.client.LeaseTime = g.cfg.LeaseTime
+	g.v1, err = directory.NewV1(g.cfg.V1Peers, n.cfg.Log, v1Hooks(n.metrics))
+	return err
+}
+
+// slowest is how long a request of the API may take.
+func (g *generation) slowest() time.Duration {
+	if len(g.cfg.V1) > 0 {
+		return max(g.cfg.Timeouts.Authentication, mpi.Longest)
+	}
+	return g.cfg.Timeouts.Authentication
+}
+
+func (n *node) current() *generation {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	return n.now
+}
+
+// adopt puts another configuration into use, or says why it cannot be and
+// changes nothing. It is not called by two at once.
+func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
+	former := n.current()
+	g, err := n.generation(cfg, former)
+	if err != nil {
+		return err
+	}
+	g.client.Resume(ctx)
+	n.book.Change(cfg.Ring.Hashes, cfg.Merchants)
+	n.begin(g)
+	n.mu.Lock()
+	n.now = g
+	n.mu.Unlock()
+	n.retire(former, g)
+	return nil
+}
+
+// retire ends a generation when all is done that it has begun.
+func (n *node) retire(former, next *generation) {
+	former.end()
+	former.client.Retire(next.client)
+	former.v1.Retire(next.v1)
+	for _, scheme := range former.cards.Names() {
+		if !slices.Contains(next.cards.Names(), scheme) {
+			n.metrics.Forget(scheme)
+		}
+	}
+	n.retiring.Go(func() {
+		former.work.Wait()
+		_ = former.engine.Drain(context.Background()) // an AReq has its own end
+		former.client.Retire(next.client)
+		former.v1.Retire(next.v1)
+	})
+}
+
+// retired waits for all that have been replaced.
+func (n *node) retired(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		n.retiring.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// serving answers each request by the generation in use when it comes. While the
+// process is about to end each request is the last on its connection.
+func (n *node) serving(handler func(*generation) http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n.mu.RLock()
+		g := n.now
+		g.work.Add(1)
+		n.mu.RUnlock()
+		defer g.work.Done()
+		n.active.Add(1)
+		defer n.active.Add(-1)
+		if n.closing.Load() {
+			n.latest.Store(time.Now().UnixNano())
+			w.Header().Set("Connection", "close")
+		}
+		handler(g).ServeHTTP(w, r)
+	})
+}
+
+// bounded bounds requests as [api.Server] does, for another time than it was told.
+func bounded(slowest time.Duration, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now, control := time.Now(), http.NewResponseController(w)
+		_ = control.SetReadDeadline(now.Add(slowest + 5*time.Second))
+		_ = control.SetWriteDeadline(now.Add(slowest + 10*time.Second))
+		h.ServeHTTP(w, r)
+	})
+}
+
+// A listener puts TLS on what it accepts, as it is configured at that moment.
+type listener struct {
+	net.Listener
+	config func() *tls.Config // nil: plain
+	closed sync.Once
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	if config := l.config(); config != nil {
+		return tls.Server(c, config), nil
+	}
+	return c, nil
+}
+
+// Close is for the first who calls: a server closes what was closed for it. It
+// returns when no connection will be accepted any more.
+func (l *listener) Close() (err error) {
+	l.closed.Do(func() {
+		closed := make(chan struct{})
+		defer close(closed)
+		go knock(l.Addr().String(), closed)
+		err = l.Listener.Close()
+	})
+	return err
+}
+
+// knock connects to a socket until it is closed. One that several processes have
+// may block in all of them, when whoever starts the next one has made it so; an
+// accept that hangs there returns with a connection alone, and Close waits for it.
+func knock(address string, closed <-chan struct{}) {
+	for {
+		select {
+		case <-closed:
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if c, err := net.DialTimeout("tcp", address, 50*time.Millisecond); err == nil {
+			_ = c.Close()
+		}
+	}
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/keyring"
+)
+
+// pollEvery is how often the files are looked at. What has changed is taken up
+// when it has been still from one look to the next.
+const pollEvery = 2 * time.Second
+
+// Marks tell whether files have changed: a digest of what is in each, by path.
+// That of a file which cannot be read is zero. It is the content that counts and
+// no time of a file system, so that whatever way a file comes to its place, a
+// swapped link among them, is good.
+type marks map[string][sha256.Size]byte
+
+var errMoving = errors.New("the file changes while it is read")
+
+// file reads a file and marks it.
+func (m marks) file(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		m[path] = [sha256.Size]byte{}
+		return nil, err
+	}
+	mark := sha256.Sum256(data)
+	if before, ok := m[path]; ok && before != mark {
+		return nil, errMoving
+	}
+	m[path] = mark
+	return data, nil
+}
+
+// again marks the same files as they are now.
+func (m marks) again() marks {
+	now := make(marks, len(m))
+	for path := range m {
+		_, _ = now.file(path) // the mark says it
+	}
+	return now
+}
+
+// A reloader takes up a changed configuration while the node serves: all of it,
+// or, when anything in it is wrong, nothing.
+type reloader struct {
+	file    string
+	node    *node
+	log     *slog.Logger
+	level   *slog.LevelVar
+	manager *manager
+
+	inUse *config
+	ring  *keyring.Ring
+	tried marks // of the files, at the last attempt
+	seen  marks // at the last look, when they differed from that
+}
+
+// run looks for changes, and does as it is told by a signal, until ctx ends.
+func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+			r.reload(ctx, "signal")
+		case <-ticker.C:
+			if r.changed() {
+				r.reload(ctx, "changed files")
+			}
+		}
+	}
+}
+
+// changed looks at the files. A file that is still being written, or one of
+// several that is not there yet, shows by differing from the last look.
+func (r *reloader) changed() bool {
+	now := r.tried.again()
+	if maps.Equal(now, r.tried) {
+		r.seen = nil
+		return false
+	}
+	still := maps.Equal(now, r.seen)
+	r.seen = now
+	return still
+}
+
+// reload takes up what is in the files, or says loudly why not.
+func (r *reloader) reload(ctx context.Context, why string) {
+	r.manager.reloading()
+	defer r.manager.ready()
+	warnings, err := r.attempt(ctx)
+	defer func() { r.node.metrics.Reloaded(err == nil) }()
+	if err != nil {
+		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", strings.Split(err.Error(), "\n"))
+		return
+	}
+	for _, w := range warnings {
+		r.log.Warn("configuration", "warning", w)
+	}
+	r.log.Info("configuration taken up", "because_of", why)
+}
+
+// attempt goes the way that serve goes at the start.
+func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
+	next := r.tried.again() // what is not read this time may be named still
+	defer func() { r.tried, r.seen = next, nil }()
+	l, err := newLoader(r.file)
+	if err != nil {
+		return nil, err
+	}
+	l.unchangeable(r.inUse)
+	ring := l.nextRing(r.ring, r.inUse.Store.URL)
+	c, warnings, err := l.load(time.Now())
+	if err != nil {
+		maps.Copy(next, l.read)
+		return nil, err
+	}
+	next = l.read
+	if err := r.node.adopt(ctx, *c.node(r.log, ring)); err != nil {
+		return nil, err
+	}
+	r.level.Set(c.level())
+	r.inUse, r.ring = c, ring
+	return warnings, nil
+}
+
+// unchangeable refuses what a running process cannot change.
+func (l *loader) unchangeable(inUse *config) {
+	c := l.config
+	for _, fixed := range []struct {
+		path string
+		same bool
+	}{
+		{"api.listen", c.API.Listen == inUse.API.Listen},
+		{"results.listen", c.Results.Listen == inUse.Results.Listen},
+		{"console.listen", c.Console.Listen == inUse.Console.Listen},
+		{"store.url", c.Store.URL == inUse.Store.URL},
+	} {
+		if !fixed.same {
+			l.fault(fixed.path, "cannot change in a running process (restart it to apply this)")
+		}
+	}
+}
+
+// nextRing reads the key file, which must have what the one in use makes: ids,
+// results and API keys are made with it every moment. That of another store is
+// not looked at.
+func (l *loader) nextRing(inUse *keyring.Ring, store storeAt) *keyring.Ring {
+	if l.config.Store.URL != store {
+		return nil
+	}
+	if _, ok := l.open(l.config.Keys, "keys"); !ok {
+		return nil
+	}
+	ring, err := keyring.Load(l.config.Keys)
+	if err != nil {
+		l.fault("keys", "%v", err)
+		return nil
+	}
+	if !ring.Opens(inUse) {
+		l.fault("keys", "the value in use is not in the file any more (keep it there as previous or next)")
+		return nil
+	}
+	return ring
+}

@@ -1,0 +1,475 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// text is the configuration as it is.
+func (s *site) text() string {
+	s.t.Helper()
+	data, err := os.ReadFile(s.config)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// metric reads one series from the console; -1: there is none.
+func (s *site) metric(name string) float64 {
+	res, err := http.Get(s.console + "/metrics")
+	if err != nil {
+		return -1
+	}
+	defer res.Body.Close()
+	data, _ := io.ReadAll(res.Body)
+	for line := range strings.Lines(string(data)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			got, _ := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return got
+		}
+	}
+	return -1
+}
+
+const (
+	applied = `threeds_config_reloads_total{result="applied"}`
+	refused = `threeds_config_reloads_total{result="refused"}`
+)
+
+// reload sends the signal and waits until the process has taken it.
+func (s *site) reload(p *process, metric string) {
+	s.t.Helper()
+	before := s.metric(metric)
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		s.t.Fatal(err)
+	}
+	waitFor(s.t, metric+" to rise; the log:\n"+p.out.String(), func() bool { return s.metric(metric) > before })
+}
+
+// TestReload changes nearly everything that may change, again and again, under
+// load: nothing fails, and what was under way ends as it began. RELOADS=1000 is
+// the long form.
+func TestReload(t *testing.T) {
+	reloads := 24
+	if n, err := strconv.Atoi(os.Getenv("RELOADS")); err == nil {
+		reloads = n
+	}
+	ca := newAuthority(t)
+	ds, master := newWire(t, ca), newWire(t, ca)
+	ds.play(func(w http.ResponseWriter, areq object) {
+		time.Sleep(100 * time.Millisecond)
+		_, _ = w.Write(marshal(ares(areq, "C")))
+	})
+	s, proc := spawnSite(t, ca, ds, plan{sections: "limits: {per_key: 10000/s}\ntimeouts: {authentication: 10s}"})
+	dir, first := filepath.Dir(s.config), s.text()
+	ca.write(dir, ca.issue("3dss.example"), "client2")
+	_, second, _ := strings.Cut(first, "directories:\n")
+	second = strings.NewReplacer("scheme: visa", "scheme: mastercard", ds.server.URL, master.server.URL, "operator-visa", "operator-mastercard").Replace(second)
+	l, stop := startTraffic(t, s, 25)
+	defer stop()
+	for i := range reloads {
+		text := first
+		switch i % 6 {
+		case 0: // our certificate to the directory server, and nothing in the file itself
+			ca.write(dir, ca.issue("3dss.example"), "client")
+		case 1:
+			ca.write(dir, ca.issue("results.example"), "results")
+			text = strings.Replace(text, "level: debug", "level: warn", 1)
+		case 2:
+			text = strings.NewReplacer("per_key: 10000/s", "per_key: 9000/s, in_flight: 5000, per_directory: 4000, depth: 12",
+				"authentication: 10s", "authentication: 20s, result: 200s").Replace(text)
+		case 3: // a directory more
+			text += second
+		case 4: // another certificate for that one
+			text += strings.NewReplacer("client.pem", "client2.pem", "client-key.pem", "client2-key.pem").Replace(second)
+		case 5:
+			text = strings.NewReplacer("versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [2.1.0, 2.2.0]", "operator-visa", "operator-"+strconv.Itoa(i)).
+				Replace(text) + "merchants: [{name: Shop, scheme_rules: off, requestor_id: \"" + strconv.Itoa(i) + "\"}]\n"
+		}
+		write(t, s.config, []byte(text))
+		s.reload(proc, applied)
+		before := l.flows.Load()
+		waitFor(t, "load", func() bool { return l.flows.Load() > before+1 })
+	}
+	write(t, s.config, []byte(first))
+	s.reload(proc, applied)
+	stop()
+	l.none(t)
+	if n := s.metric(refused); n != 0 {
+		t.Errorf("%v reloads refused:\n%s", n, proc.out.String())
+	}
+	if n := s.metric(`threeds_card_ranges{scheme="mastercard"}`); n != -1 {
+		t.Errorf("the metrics have %v ranges of a directory that is gone", n)
+	}
+	proc.end(syscall.SIGTERM)
+}
+
+// TestReloadTakesEffect looks at what a reload has changed, from outside.
+func TestReloadTakesEffect(t *testing.T) {
+	ca := newAuthority(t)
+	ds, master := newWire(t, ca), newWire(t, ca)
+	s, proc := spawnSite(t, ca, ds, plan{})
+	dir, text := filepath.Dir(s.config), s.text()
+	change := func(old, new string) {
+		t.Helper()
+		if !strings.Contains(text, old) {
+			t.Fatalf("%q is not in the configuration", old)
+		}
+		text = strings.Replace(text, old, new, 1)
+		write(t, s.config, []byte(text))
+		s.reload(proc, applied)
+	}
+	entered, leave := make(chan bool), make(chan bool)
+	ds.play(func(w http.ResponseWriter, areq object) {
+		entered <- true
+		<-leave
+		_, _ = w.Write(marshal(ares(areq, "Y")))
+	})
+	slow, done := s.request("2.2.0"), make(chan int)
+	go func() {
+		code, _ := s.post("/auth", slow)
+		done <- code
+	}()
+	<-entered // an AReq is on its way
+	ds.play(nil)
+
+	change("operator-visa", "operator-new")
+	if got := s.through(s.request("2.2.0")); got.text("threeDSServerOperatorID") != "operator-new" {
+		t.Errorf("operator %q", got.text("threeDSServerOperatorID"))
+	}
+	change("directories:\n", "merchants: [{name: Shop, requestor_id: FromProfile}]\ndirectories:\n")
+	if got := s.through(s.request("2.2.0")); got.text("threeDSRequestorID") != "FromProfile" {
+		t.Errorf("requestor %q", got.text("threeDSRequestorID"))
+	}
+	change("FromProfile}]\n", "FromProfile}]\nlimits: {per_key: 1/m}\n")
+	if code, _ := s.post("/preauth", object{"acctNumber": testPAN}); code != 200 {
+		t.Errorf("the first request of the minute: %d", code)
+	}
+	if code, _ := s.post("/preauth", object{"acctNumber": testPAN}); code != 429 {
+		t.Errorf("the second request of the minute: %d, want 429", code)
+	}
+	change("limits: {per_key: 1/m}\n", "")
+	change("level: debug", "level: error")
+	if before := proc.out.String(); true {
+		s.request("2.2.0")
+		if after := proc.out.String(); after != before {
+			t.Errorf("at level error: %s", strings.TrimPrefix(after, before))
+		}
+	}
+	ca.write(dir, ca.issue("other.example"), "results")
+	s.reload(proc, applied)
+	if names := certified(t, s, ca); len(names) != 1 || names[0] != "other.example" {
+		t.Errorf("the results listener shows a certificate for %v", names)
+	}
+
+	_, visa, _ := strings.Cut(text, "directories:\n")
+	change("directories:\n", "directories:\n"+strings.NewReplacer("scheme: visa", "scheme: mastercard",
+		ds.server.URL, master.server.URL).Replace(visa))
+	waitFor(t, "the ranges of the new directory", func() bool { return s.metric(`threeds_card_ranges{scheme="mastercard"}`) == 1 })
+	req := s.request("2.2.0")
+	if code, _ := s.post("/auth", req); code != 200 || len(master.sent(req.text("threeDSServerTransID"))) != 1 {
+		t.Errorf("/auth of a card that the new directory holds too: %d, and it got %d AReqs", code, len(master.sent(req.text("threeDSServerTransID"))))
+	}
+	close(leave)
+	if code := <-done; code != 200 {
+		t.Errorf("the /auth that was under way: %d", code)
+	}
+	if n := len(ds.sent(slow.text("threeDSServerTransID"))); n != 1 {
+		t.Errorf("%d AReqs for it", n)
+	}
+	http.DefaultClient.CloseIdleConnections()
+	proc.end(syscall.SIGTERM)
+}
+
+// certified is the names in the certificate of the results listener.
+func certified(t *testing.T, s *site, ca *authority) []string {
+	t.Helper()
+	conn, err := tls.Dial("tcp", host(t, s.results), &tls.Config{RootCAs: ca.pool(), ServerName: "127.0.0.1", Certificates: []tls.Certificate{ca.issue("rreq.ds.example")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	return conn.ConnectionState().PeerCertificates[0].DNSNames
+}
+
+// TestReloadRefused: whatever is wrong is said once, with its place and without a
+// value, and the former configuration serves on.
+func TestReloadRefused(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	dir, first := filepath.Dir(s.config), s.text()
+	file := func(name string) string { return filepath.Join(dir, name) }
+	keep := func(name string) (restore func()) {
+		data, err := os.ReadFile(file(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func() { write(t, file(name), data) }
+	}
+	replace := func(old, new string) func() func() {
+		return func() func() {
+			if !strings.Contains(first, old) {
+				t.Fatalf("%q is not in the configuration", old)
+			}
+			write(t, s.config, []byte(strings.Replace(first, old, new, 1)))
+			return func() {}
+		}
+	}
+	const restart = "cannot change in a running process (restart it to apply this)"
+	address := func(url string) string { return host(t, url) }
+	for _, tt := range []struct {
+		name  string
+		spoil func() (restore func())
+		want  string
+	}{
+		{"api.listen", replace(address(s.API), "127.0.0.1:1"), "threeds.yaml:1:7: api.listen: " + restart},
+		{"results.listen", replace(address(s.results), "127.0.0.1:1"), "threeds.yaml:2:11: results.listen: " + restart},
+		{"console.listen", replace(address(s.console), "127.0.0.1:1"), "threeds.yaml:4:11: console.listen: " + restart},
+		{"store", replace("file:data", "file:SecretPlace"), "threeds.yaml:3:9: store.url: " + restart},
+		{"not YAML", replace("directories:", "directories: ["), "threeds.yaml:"},
+		{"cut short", func() func() { write(t, s.config, []byte(first[:len(first)/2])); return func() {} }, "threeds.yaml:"},
+		{"unknown key", replace("operator_id:", "operatorid:"), `directories[0].operatorid: unknown key, did you mean "operator_id"?`},
+		{"bad value", replace("areq_url: https:", "areq_url: http:"), "directories[0].areq_url: not such a URL"},
+		{"two at once", replace("operator_id: operator-visa", "operator_id: \"\"\n    refresh: SecretPlace"), "directories[0].refresh: not a duration"},
+		{"another's key", func() func() {
+			restore := keep("client-key.pem")
+			ca.write(dir, ca.issue("stranger.example"), "stranger")
+			if err := os.Rename(file("stranger-key.pem"), file("client-key.pem")); err != nil {
+				t.Fatal(err)
+			}
+			return restore
+		}, "directories[0].client_cert.key: the key does not belong to the certificate"},
+		{"no certificate", func() func() {
+			restore := keep("ca.pem")
+			write(t, file("ca.pem"), nil)
+			return restore
+		}, "directories[0].server_ca: the file holds no certificate"},
+		{"file gone", func() func() {
+			restore := keep("results.pem")
+			if err := os.Remove(file("results.pem")); err != nil {
+				t.Fatal(err)
+			}
+			return restore
+		}, "results.tls.cert: open"},
+		{"other key file", func() func() {
+			restore := keep("data/keys.json")
+			write(t, file("data/keys.json"), []byte(`{"current": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U="}`))
+			return restore
+		}, "keys: the value in use is not in the file any more"},
+		{"broken key file", func() func() {
+			restore := keep("data/keys.json")
+			write(t, file("data/keys.json"), []byte(`{"current": "SecretPlace`))
+			return restore
+		}, "keys: "},
+		{"configuration gone", func() func() {
+			if err := os.Remove(s.config); err != nil {
+				t.Fatal(err)
+			}
+			return func() {}
+		}, "threeds.yaml: no such file"},
+	} {
+		before := proc.out.String()
+		restore := tt.spoil()
+		s.reload(proc, refused)
+		said := strings.TrimPrefix(proc.out.String(), before)
+		if n := strings.Count(said, `"level":"ERROR"`); n != 1 || !strings.Contains(said, strings.ReplaceAll(tt.want, `"`, `\"`)) {
+			t.Errorf("%s: %d errors logged, want one that has %q:\n%s", tt.name, n, tt.want, said)
+		}
+		for _, secret := range []string{"SecretPlace", "c2VjcmV0"} {
+			if strings.Contains(said, secret) {
+				t.Errorf("%s: the log has a value:\n%s", tt.name, said)
+			}
+		}
+		if s.metric("threeds_config_last_reload_successful") != 0 {
+			t.Errorf("%s: the metrics say that all is well", tt.name)
+		}
+		if code, _ := s.post("/auth", s.request("2.2.0")); code != 200 {
+			t.Errorf("%s: /auth afterwards: %d", tt.name, code)
+		}
+		restore()
+		write(t, s.config, []byte(first))
+	}
+	s.reload(proc, applied)
+	if since := time.Since(time.Unix(int64(s.metric("threeds_config_last_reload_success_timestamp_seconds")), 0)); since > 30*time.Second {
+		t.Errorf("last success %v ago", since)
+	}
+	if s.metric("threeds_config_last_reload_successful") != 1 {
+		t.Error("the metrics say that the last reload failed")
+	}
+}
+
+// TestReloadByItself has the files where Kubernetes puts them: behind a link that
+// is swapped.
+func TestReloadByItself(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	dir := filepath.Dir(s.config)
+	volume := func(name, certificate string) {
+		place := filepath.Join(dir, name)
+		if err := os.Mkdir(place, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		ca.write(place, ca.issue(certificate), "results")
+		if err := os.Symlink(name, filepath.Join(dir, "..next")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(dir, "..next"), filepath.Join(dir, "..data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	volume("..1", "first.example")
+	for _, name := range []string{"results.pem", "results-key.pem"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink("..data/"+name, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.reload(proc, applied)
+	before := s.metric(applied)
+	volume("..2", "second.example")
+	waitFor(t, "the change to be seen", func() bool { return s.metric(applied) > before })
+	if names := certified(t, s, ca); names[0] != "second.example" {
+		t.Errorf("the results listener shows a certificate for %v", names)
+	}
+}
+
+// TestHalfWritten: what is still being written is not taken.
+func TestHalfWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	r := &reloader{tried: marks{}}
+	if _, err := r.tried.file(file); err == nil {
+		t.Fatal("it is there")
+	}
+	for i, step := range []struct {
+		content string
+		want    bool
+	}{
+		{"", false}, {"a", false}, {"ab", false}, {"abc", false}, {"abc", true},
+	} {
+		if step.content != "" {
+			write(t, file, []byte(step.content))
+		}
+		if got := r.changed(); got != step.want {
+			t.Errorf("look %d at %q: changed = %t", i, step.content, got)
+		}
+	}
+	r.tried, r.seen = r.tried.again(), nil
+	if r.changed() {
+		t.Error("changed after it was taken")
+	}
+	write(t, file, []byte("d"))
+	r.changed()
+	write(t, file, []byte("abc"))
+	if r.changed() || r.changed() {
+		t.Error("changed though it is again as it was taken")
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if r.changed() || !r.changed() {
+		t.Error("a file that is gone is a change, at the second look")
+	}
+}
+
+// TestReloadTrust takes an authority away: not even connections that are open, or
+// sessions that could be resumed, get its certificates in.
+func TestReloadTrust(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	ds := newWire(t, ca)
+	s, proc := spawnSite(t, ca, ds, plan{})
+	dir := filepath.Dir(s.config)
+	client := func(of *authority) *http.Client {
+		return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{
+			RootCAs: ca.pool(), Certificates: []tls.Certificate{of.issue("rreq.ds.example")}, ClientSessionCache: tls.NewLRUClientSessionCache(8),
+		}}}
+	}
+	old, renewed := client(ca), client(other)
+	post := func(c *http.Client) int {
+		res, err := c.Post(s.results, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			return 0
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		return res.StatusCode
+	}
+	trust := func(pem string) {
+		t.Helper()
+		write(t, filepath.Join(dir, "trust.pem"), []byte(pem))
+		s.reload(proc, applied)
+	}
+	write(t, filepath.Join(dir, "trust.pem"), ca.pem())
+	write(t, s.config, []byte(strings.Replace(s.text(), "client_ca: ca.pem", "client_ca: trust.pem", 1)))
+	s.reload(proc, applied)
+	for _, step := range []struct {
+		trust        []*authority
+		old, renewed int
+	}{
+		{[]*authority{ca}, 200, 0}, {[]*authority{ca, other}, 200, 200}, {[]*authority{other}, 403, 200}, {[]*authority{other}, 0, 200},
+	} {
+		var pem strings.Builder
+		for _, a := range step.trust {
+			pem.Write(a.pem())
+		}
+		trust(pem.String())
+		if got := post(old); got != step.old {
+			t.Errorf("with %d authorities: the old certificate gets %d, want %d", len(step.trust), got, step.old)
+		}
+		if got := post(renewed); got != step.renewed {
+			t.Errorf("with %d authorities: the new certificate gets %d, want %d", len(step.trust), got, step.renewed)
+		}
+	}
+}
+
+// TestReloadAuthorities moves both sides of both connections to another authority,
+// with overlap, under load.
+func TestReloadAuthorities(t *testing.T) {
+	first, second := newAuthority(t), newAuthority(t)
+	ds := newWire(t, first)
+	var asClient atomic.Pointer[tls.Certificate]
+	show := func(c tls.Certificate) { asClient.Store(&c) }
+	show(first.issue("rreq.ds.example"))
+	ds.client.Transport = &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		RootCAs:              first.pool(), // of the results listener
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return asClient.Load(), nil },
+	}}
+	s, proc := spawnSite(t, first, ds, plan{sections: "limits: {per_key: 10000/s}"})
+	ds.play(func(w http.ResponseWriter, areq object) { _, _ = w.Write(marshal(ares(areq, "C"))) })
+	dir := filepath.Dir(s.config)
+	l, stop := startTraffic(t, s, 20)
+	defer stop()
+	serves := func(shown *authority, trusted ...*authority) {
+		pool := x509.NewCertPool()
+		for _, a := range trusted {
+			pool.AddCert(a.cert)
+		}
+		ds.tls.Store(&tls.Config{Certificates: []tls.Certificate{shown.issue("ds.example")}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool})
+	}
+	serves(first, first, second)
+	write(t, filepath.Join(dir, "ca.pem"), append(first.pem(), second.pem()...))
+	s.reload(proc, applied)
+	serves(second, first, second)
+	show(second.issue("rreq.ds.example"))
+	second.write(dir, second.issue("3dss.example"), "client")
+	s.reload(proc, applied)
+	serves(second, second)
+	write(t, filepath.Join(dir, "ca.pem"), second.pem())
+	s.reload(proc, applied)
+	before := l.flows.Load()
+	waitFor(t, "load with the second authority alone", func() bool { return l.flows.Load() > before+20 })
+	stop()
+	l.none(t)
+}

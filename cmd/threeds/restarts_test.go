@@ -1,0 +1,273 @@
+package main
+
+import (
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A supervisor holds the sockets of a server and hears how it is, as systemd does.
+type supervisor struct {
+	t      *testing.T
+	names  []string
+	files  []*os.File
+	notify string
+
+	mu   sync.Mutex
+	news []string
+}
+
+// newSupervisor opens a socket for each name and returns their addresses.
+func newSupervisor(t *testing.T, names ...string) (*supervisor, []string) {
+	t.Helper()
+	v := &supervisor{t: t, names: names, notify: filepath.Join(t.TempDir(), "notify")}
+	var addresses []string
+	for range names {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := l.(*net.TCPListener).File()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close(); l.Close() })
+		v.files, addresses = append(v.files, f), append(addresses, l.Addr().String())
+	}
+	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: v.notify, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	go func() {
+		b := make([]byte, 4096)
+		for {
+			n, err := conn.Read(b)
+			if err != nil {
+				return
+			}
+			v.mu.Lock()
+			v.news = append(v.news, string(b[:n]))
+			v.mu.Unlock()
+		}
+	}()
+	return v, addresses
+}
+
+// heard is how often something was said since the start.
+func (v *supervisor) heard(news string) (n int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, said := range v.news {
+		if strings.HasPrefix(said, news) {
+			n++
+		}
+	}
+	return n
+}
+
+// launch starts a server with the sockets. The shell puts its own number, which
+// is that of the server then, where the protocol wants it.
+func (v *supervisor) launch(config string, env ...string) *process {
+	v.t.Helper()
+	p := &process{t: v.t, exited: make(chan struct{})}
+	p.cmd = exec.Command("sh", "-c", `LISTEN_PID=${PID:-$$} exec threeds serve --config "$1"`, "sh", config)
+	p.cmd.Env = append(append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(v.files)), "LISTEN_FDNAMES="+strings.Join(v.names, ":"), "NOTIFY_SOCKET="+v.notify), env...)
+	p.cmd.ExtraFiles = v.files
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := p.cmd.Start(); err != nil {
+		v.t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.exited)
+	}()
+	v.t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+	})
+	return p
+}
+
+// ready launches a server and waits until it says that it is.
+func (v *supervisor) ready(config string, env ...string) *process {
+	v.t.Helper()
+	before := v.heard("READY=1")
+	p := v.launch(config, env...)
+	waitFor(v.t, "a server that is ready", func() bool { return v.heard("READY=1") > before })
+	return p
+}
+
+// supervised is a site whose sockets are a supervisor's. Nothing serves yet.
+func supervised(t *testing.T, ca *authority, ds *wire, sections string) (*site, *supervisor) {
+	t.Helper()
+	dir := t.TempDir()
+	v, at := newSupervisor(t, "api", "results", "console")
+	s := &site{world: &world{t: t}, ds: ds, ca: ca, config: filepath.Join(dir, "threeds.yaml")}
+	text := s.yaml(dir, plan{sections: sections})
+	for i := range 3 { // what stands there does not count, and must not be in anybody's way
+		text = strings.Replace(text, "127.0.0.1:0", "192.0.2.1:"+strconv.Itoa(i+1), 1)
+	}
+	write(t, s.config, []byte(text))
+	s.API, s.results, s.console = "http://"+at[0], "https://"+at[1]+"/results", "http://"+at[2]
+	s.APIKey, s.OtherAPIKey = s.key("Shop"), s.key("Other")
+	return s, v
+}
+
+// TestRestarts restarts the server again and again under 200 requests a second,
+// while its directory server takes its time: not one request fails. Every other
+// time the next server begins before the last one ends. RESTARTS=200 is the long
+// form, with up to five seconds of the directory server, in CI it is one.
+func TestRestarts(t *testing.T) {
+	restarts, slow := 5, time.Second
+	if n, err := strconv.Atoi(os.Getenv("RESTARTS")); err == nil {
+		restarts, slow = n, 5*time.Second
+	}
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	ds.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
+	ds.client.Timeout = time.Minute
+	ds.play(func(w http.ResponseWriter, areq object) {
+		time.Sleep(rand.N(slow))
+		_, _ = w.Write(marshal(ares(areq, "C")))
+	})
+	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
+	proc := v.ready(s.config)
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	l, stop := startTraffic(t, s, 50)
+	defer stop()
+	var longest time.Duration
+	for i := range restarts {
+		time.Sleep(rand.N(slow / 2))
+		if i%2 == 0 {
+			longest = max(longest, proc.end(syscall.SIGTERM))
+			proc = v.ready(s.config)
+			continue
+		}
+		next := v.ready(s.config)
+		longest = max(longest, proc.end(syscall.SIGTERM))
+		proc = next
+	}
+	stop()
+	t.Logf("%d restarts, the slowest end took %v", restarts, longest.Round(time.Millisecond))
+	l.none(t)
+	if said := v.heard("STOPPING=1"); said != restarts {
+		t.Errorf("%d servers said that they stop, want %d", said, restarts)
+	}
+	proc.end(syscall.SIGTERM)
+}
+
+// TestSocketThatBlocks ends a server without requests whose sockets another has
+// made blocking, as systemd does by default when it starts the next process.
+func TestSocketThatBlocks(t *testing.T) {
+	ca := newAuthority(t)
+	s, v := supervised(t, ca, newWire(t, ca), "")
+	proc := v.ready(s.config)
+	for _, f := range v.files {
+		if err := syscall.SetNonblock(int(f.Fd()), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, url := range []string{s.API, "http://" + host(t, s.results)} { // so that it waits in the accept after this one
+		if res, err := http.Get(url); err == nil {
+			res.Body.Close()
+		}
+	}
+	http.DefaultClient.CloseIdleConnections()
+	if took := proc.end(syscall.SIGTERM); took > 15*time.Second {
+		t.Errorf("it took %v to end", took)
+	}
+}
+
+// TestSupervised: what a service manager hears.
+func TestSupervised(t *testing.T) {
+	ca := newAuthority(t)
+	s, v := supervised(t, ca, newWire(t, ca), "")
+	proc := v.ready(s.config, "WATCHDOG_USEC=100000")
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	waitFor(t, "signs of life", func() bool { return v.heard("WATCHDOG=1") > 3 })
+	before := monotonic()
+	s.reload(proc, applied)
+	waitFor(t, "ready after the reload", func() bool { return v.heard("READY=1") == 2 })
+	v.mu.Lock()
+	for _, news := range v.news {
+		if at, ok := strings.CutPrefix(news, "RELOADING=1\nMONOTONIC_USEC="); ok {
+			usec, err := strconv.ParseInt(at, 10, 64)
+			if now := time.Duration(usec) * time.Microsecond; err != nil || now < before || now > monotonic() {
+				t.Errorf("the reload was at %v, by the clock it was after %v", now, before)
+			}
+		}
+	}
+	v.mu.Unlock()
+	if n := v.heard("RELOADING=1"); n != 1 {
+		t.Errorf("said %d times that it reloads", n)
+	}
+	proc.end(syscall.SIGTERM)
+	if v.heard("STOPPING=1") != 1 {
+		t.Error("did not say that it stops")
+	}
+}
+
+// TestSocketsRefused: sockets that are not for us, or not of the right kind.
+func TestSocketsRefused(t *testing.T) {
+	ca := newAuthority(t)
+	for _, tt := range []struct {
+		names string
+		env   []string
+		want  string
+	}{
+		{"api results console", []string{"LISTEN_FDNAMES=api:results:other"}, `socket "other" of the service manager: unknown name (known: api, results, console)`},
+		{"api results console", []string{"LISTEN_FDNAMES=api:results:consol"}, `unknown name, did you mean "console"?`},
+		{"api results console", []string{"LISTEN_FDNAMES=api:results"}, "3 sockets are passed with 2 names"},
+		{"api results console", []string{"LISTEN_FDNAMES=api:results:api"}, `socket "api" of the service manager: passed twice`},
+		{"api results console", []string{"LISTEN_FDS=x"}, "LISTEN_FDS is not a number of sockets"},
+		{"api results console", []string{"LISTEN_FDS=4", "LISTEN_FDNAMES=api:results:console:"}, `socket "" of the service manager`},
+		{"api results console", []string{"PID=1"}, "api.listen: listen tcp 192.0.2.1:1"}, // so they are not taken
+	} {
+		s, v := supervised(t, ca, newWire(t, ca), "")
+		proc := v.launch(s.config, tt.env...)
+		<-proc.exited
+		if code := proc.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(proc.out.String(), tt.want) {
+			t.Errorf("%v: exit status %d, want %q:\n%s", tt.env, code, tt.want, proc.out.String())
+		}
+	}
+}
+
+// TestLameDuck: readiness goes, and for as long as it was told the server takes
+// requests all the same, each the last on its connection.
+func TestLameDuck(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {lame_duck: 2s}"})
+	start := time.Now()
+	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "unreadiness", func() bool { return strings.Contains(s.readiness(), `"unready"`) })
+	client := &http.Client{Transport: &http.Transport{}}
+	req, err := http.NewRequest(http.MethodPost, s.API+"/preauth", strings.NewReader(`{"acctNumber":"`+testPAN+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("APIKey", s.APIKey)
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 200 || !res.Close {
+		t.Errorf("a new connection while others hear of it: %d, last on its connection: %t", res.StatusCode, res.Close)
+	}
+	waitFor(t, "new connections to be refused", func() bool { return refusing(host(t, s.API)) })
+	since(t, start, 2*time.Second)
+	http.DefaultClient.CloseIdleConnections()
+	proc.ended(start)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A traffic is requestors, and a directory server that posts results, at a steady
+// pace, whatever becomes of them. None tries anything again.
+type traffic struct {
+	s      *site
+	client *http.Client
+
+	flows    atomic.Int64
+	requests atomic.Int64
+	failed   atomic.Int64
+	slowest  atomic.Int64 // of what no directory server is asked for, in ns
+	mu       sync.Mutex
+	why      []string
+	under    sync.WaitGroup
+}
+
+// startTraffic begins so many flows a second, each of four requests, and returns how
+// to stop it: that waits for those under way.
+func startTraffic(t *testing.T, s *site, flows int) (l *traffic, stop func()) {
+	t.Helper()
+	l = &traffic{s: s, client: &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 1000}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	l.under.Go(func() {
+		ticker := time.NewTicker(time.Second / time.Duration(flows))
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				l.under.Go(l.flow)
+			}
+		}
+	})
+	return l, sync.OnceFunc(func() {
+		cancel()
+		l.under.Wait()
+		l.client.CloseIdleConnections()
+	})
+}
+
+// flow is a challenge from /preauth to /postauth.
+func (l *traffic) flow() {
+	l.flows.Add(1)
+	start := time.Now()
+	crd, ok := l.post("/preauth", object{"acctNumber": testPAN})
+	l.note(time.Since(start))
+	if !ok {
+		return
+	}
+	req := browser("2.2.0", testPAN, crd.text("threeDSServerTransID"), "U")
+	answer, ok := l.post("/auth", req)
+	if !ok {
+		return
+	}
+	if answer.text("transStatus") != "C" {
+		l.fail("/auth: %v", answer)
+		return
+	}
+	result := rreq(req, answer, "Y")
+	l.requests.Add(1)
+	code, got, err := l.s.ds.post(l.s.results, marshal(result))
+	if err != nil || code != 200 || got.text("messageType") != "RRes" {
+		l.fail("RReq: %d %v %v", code, got, err)
+		return
+	}
+	start = time.Now()
+	read, ok := l.post("/postauth", object{"threeDSServerTransID": result["threeDSServerTransID"]})
+	l.note(time.Since(start))
+	if ok && string(marshal(read)) != string(marshal(result)) {
+		l.fail("/postauth: %v, want %v", read, result)
+	}
+}
+
+func (l *traffic) note(took time.Duration) {
+	for was := l.slowest.Load(); int64(took) > was && !l.slowest.CompareAndSwap(was, int64(took)); was = l.slowest.Load() {
+	}
+}
+
+func (l *traffic) post(path string, body object) (object, bool) {
+	l.requests.Add(1)
+	req, err := http.NewRequest(http.MethodPost, l.s.API+path, strings.NewReader(string(marshal(body))))
+	if err != nil {
+		l.fail("%s: %v", path, err)
+		return nil, false
+	}
+	req.GetBody = nil // so that net/http tries nothing again
+	req.Header.Set("APIKey", l.s.APIKey)
+	res, err := l.client.Do(req)
+	if err != nil {
+		l.fail("%s: %v", path, err)
+		return nil, false
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	var o object
+	if err != nil || json.Unmarshal(data, &o) != nil || res.StatusCode != 200 {
+		l.fail("%s: %d %s %v", path, res.StatusCode, data, err)
+		return nil, false
+	}
+	return o, true
+}
+
+func (l *traffic) fail(format string, args ...any) {
+	l.failed.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.why) < 10 {
+		l.why = append(l.why, time.Now().Format(time.StampMilli)+" "+fmt.Sprintf(format, args...))
+	}
+}
+
+// none demands that nothing has failed.
+func (l *traffic) none(t *testing.T) {
+	t.Helper()
+	t.Logf("%d flows, %d requests, %d failed; slowest of those without a directory server %v",
+		l.flows.Load(), l.requests.Load(), l.failed.Load(), time.Duration(l.slowest.Load()).Round(time.Millisecond))
+	if n := l.failed.Load(); n > 0 {
+		t.Errorf("%d requests failed, the first of them:\n%s", n, strings.Join(l.why, "\n"))
+	}
+	if l.flows.Load() == 0 {
+		t.Error("there was no load")
+	}
+}

@@ -1,0 +1,89 @@
+package directory
+
+import (
+	"bytes"
+	"crypto/tls"
+	"reflect"
+	"slices"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+)
+
+// Next returns a client of other peers that is to follow c, or all that is wrong
+// with them. Peers that stay as they were keep their connections and bounds, and
+// their card ranges stay in the same hands. The cards are those of c, see
+// [ranges.Schemes.Next].
+//
+// Call Resume and Run of the next client, give the work to it, then call Retire
+// of c: what c has under way goes on as it began. Only the last client is closed.
+func (c *Client) Next(peers []Peer, cards *ranges.Schemes) (*Client, error) {
+	next := &Client{
+		LeaseTime: c.LeaseTime, cards: cards, keeper: c.keeper, node: c.node, log: c.log, hooks: c.hooks, background: c.background,
+	}
+	if err := next.take(peers, c); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// Retire ends, for the peers that next has not taken over, the refreshing of card
+// ranges and the connections that are idle. It may be called again, when more
+// have become so.
+func (c *Client) Retire(next *Client) {
+	for i, p := range c.order {
+		if next.peers[p.Scheme] != p {
+			c.refreshers[i].end()
+			p.transport.CloseIdleConnections()
+			p.files.CloseIdleConnections()
+		}
+	}
+}
+
+// Next is [Client.Next] for 3-D Secure 1.0.2.
+func (c *V1Client) Next(peers []V1Peer) (*V1Client, error) {
+	next := &V1Client{log: c.log, hooks: c.hooks, background: c.background}
+	if err := next.take(peers, c.peers); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// Retire is [Client.Retire] for 3-D Secure 1.0.2.
+func (c *V1Client) Retire(next *V1Client) {
+	for scheme, p := range c.peers {
+		if next.peers[scheme] != p {
+			p.transport.CloseIdleConnections()
+		}
+	}
+}
+
+// same reports whether two peers differ in nothing.
+func (p Peer) same(o Peer) bool {
+	if !alike(p.TLS, o.TLS) || !slices.Equal(p.Versions, o.Versions) || o.RefNumber == nil {
+		return false
+	}
+	for _, v := range p.Versions {
+		if p.RefNumber(v) != o.RefNumber(v) {
+			return false
+		}
+	}
+	p.TLS, p.RefNumber, o.TLS, o.RefNumber = nil, nil, nil, nil
+	return reflect.DeepEqual(p, o)
+}
+
+func (p V1Peer) same(o V1Peer) bool {
+	if !alike(p.TLS, o.TLS) {
+		return false
+	}
+	p.TLS, o.TLS = nil, nil
+	return reflect.DeepEqual(p, o)
+}
+
+// alike reports whether two configurations trust the same authorities and show
+// the same certificate. What a function decides each time cannot be compared.
+func alike(a, b *tls.Config) bool {
+	return a != nil && b != nil && a.GetClientCertificate == nil && b.GetClientCertificate == nil &&
+		a.RootCAs.Equal(b.RootCAs) && slices.EqualFunc(a.Certificates, b.Certificates, func(x, y tls.Certificate) bool {
+		return slices.EqualFunc(x.Certificate, y.Certificate, bytes.Equal)
+	})
+}

@@ -1,0 +1,174 @@
+package directory
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net/http"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/message"
+)
+
+// fixed is what a peer needs whose certificate is there and not asked for.
+func fixed(ca *authority) *tls.Config {
+	return &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ca.issue(nil)}}
+}
+
+// TestSame changes each field of a peer: none may be overlooked when a changed
+// configuration decides which peers stay.
+func TestSame(t *testing.T) {
+	ca := newAuthority(t)
+	certificate := fixed(ca)
+	base := func() Peer {
+		return Peer{
+			Scheme: "visa", AReqURL: "https://a", PReqURL: "https://p", OperatorID: "1",
+			RefNumber: func(message.Version) string { return "R" }, Versions: []message.Version{message.V210, message.V220},
+			TLS: certificate, FileHosts: []string{"f"},
+		}
+	}
+	if !base().same(base()) {
+		t.Error("two peers made alike differ")
+	}
+	for i := range reflect.TypeFor[Peer]().NumField() {
+		p := base()
+		v := reflect.ValueOf(&p).Elem().Field(i)
+		name := reflect.TypeFor[Peer]().Field(i).Name
+		switch f := v.Addr().Interface().(type) {
+		case *string:
+			*f += "x"
+		case *int:
+			*f++
+		case *int64:
+			*f++
+		case *bool:
+			*f = !*f
+		case *time.Duration:
+			*f++
+		case *[]string:
+			*f = append(*f, "x")
+		case *[]message.Version:
+			*f = (*f)[:1]
+		case **message.Version:
+			*f = new(message.V220)
+		case *func(message.Version) string:
+			*f = func(message.Version) string { return "other" }
+		case **tls.Config:
+			*f = fixed(ca) // another certificate of the same authority
+		default:
+			t.Errorf("%s is of a type that the test does not know", name)
+		}
+		if base().same(p) || p.same(base()) {
+			t.Errorf("another %s, and the peers count as the same", name)
+		}
+	}
+	other := fixed(newAuthority(t))
+	p := base()
+	p.TLS = certificate.Clone()
+	p.TLS.RootCAs = other.RootCAs
+	if base().same(p) {
+		t.Error("another authority, and the peers count as the same")
+	}
+	v1 := V1Peer{Scheme: "visa", URL: "https://v", TLS: certificate}
+	changed := v1
+	changed.Fallback = "https://f"
+	if !v1.same(v1) || v1.same(changed) {
+		t.Error("peers of 3-D Secure 1 are not told apart")
+	}
+	changed = v1
+	changed.TLS = other
+	if v1.same(changed) {
+		t.Error("another certificate, and the peers of 3-D Secure 1 count as the same")
+	}
+}
+
+// TestNext: peers that stay keep their connections and are not asked for ranges
+// anew; one that changes is begun anew with the ranges it had; what is on its way
+// by the former client arrives.
+func TestNext(t *testing.T) {
+	ca := newAuthority(t)
+	entered, leave := make(chan bool), make(chan bool)
+	preqs := make(chan string, 10)
+	at := func(scheme string) Peer {
+		d := &ds{erros: make(chan string, 10), answer: func(w http.ResponseWriter, preq *message.Message) {
+			preqs <- scheme
+			io.WriteString(w, pres(preq, entry))
+		}}
+		return peerAt(scheme, serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/areq/slow" {
+				entered <- true
+				<-leave
+				io.WriteString(w, "late")
+				return
+			}
+			d.ServeHTTP(w, r)
+		}), fixed(ca))
+	}
+	visa, jcb := at("visa"), at("jcb")
+	visa.AReqURL += "/slow"
+	cards := ranges.NewSchemes("visa", "jcb")
+	first, err := New([]Peer{visa, jcb}, cards, storetest.NewMemory(time.Now), slog.New(slog.DiscardHandler), Hooks{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 2)
+	first.Resume(ctx)
+	go func() { ended <- first.Run(ctx) }()
+	<-preqs
+	<-preqs
+	for cards.Generation("visa") == nil || cards.Generation("jcb") == nil {
+		time.Sleep(time.Millisecond)
+	}
+	answer := make(chan string)
+	go func() {
+		got, _ := send(t, first, "visa")
+		answer <- got
+	}()
+	<-entered
+
+	changed := visa
+	changed.OperatorID = "other"
+	if _, err := first.Next([]Peer{{Scheme: "visa"}}, cards); err == nil {
+		t.Error("a peer without anything is taken")
+	}
+	next, err := first.Next([]Peer{jcb, changed}, cards.Next("jcb", "visa"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	next.Resume(ctx)
+	go func() { ended <- next.Run(ctx) }()
+	first.Retire(next)
+	if next.peers["jcb"] != first.peers["jcb"] || next.refreshers[0] != first.refreshers[1] {
+		t.Error("a peer that has not changed was made anew")
+	}
+	if next.peers["visa"] == first.peers["visa"] {
+		t.Error("a peer that has changed was kept")
+	}
+	if g := next.cards.Generation("visa"); g == nil || g != cards.Generation("visa") {
+		t.Error("the card ranges of a peer that has changed are gone")
+	}
+	<-first.refreshers[0].done // ended by Retire
+	close(leave)
+	if got := <-answer; got != "late" {
+		t.Errorf("what was on its way: %q", got)
+	}
+	first.Retire(next)
+	cancel()
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if len(preqs) > 0 {
+		t.Error("a directory server was asked for card ranges again")
+	}
+	if err := next.Close(); err != nil {
+		t.Error(err)
+	}
+}
