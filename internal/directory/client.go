@@ -107,6 +107,7 @@ func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
 	p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 	r := newRefresher(c, p)
 	r.former = before
+	r.resumed.Store(before != nil)
 	return p, r, nil
 }
 

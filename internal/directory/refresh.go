@@ -44,7 +44,7 @@ const (
 func (c *Client) Resume(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
-		if r.former == nil && r.resumed.CompareAndSwap(false, true) {
+		if r.resumed.CompareAndSwap(false, true) {
 			wg.Go(func() { r.look(ctx) })
 		}
 	}
@@ -78,8 +78,8 @@ type refresher struct {
 	lease    store.Lease   // while it is held
 	said     time.Duration // the age that was complained of last
 
-	former  *refresher // of the same scheme, in the client before; nil: none, or it has ended
-	resumed atomic.Bool
+	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
+	resumed atomic.Bool // Resume has looked, or need not: the former one has
 	running atomic.Bool
 	quit    chan struct{} // closed by end
 	done    chan struct{} // closed when run has returned
