@@ -236,6 +236,8 @@ func TestReloadRefused(t *testing.T) {
 		{"api.listen", replace(address(s.API), "127.0.0.1:1"), "threeds.yaml:1:7: api.listen: " + restart},
 		{"results.listen", replace(address(s.results), "127.0.0.1:1"), "threeds.yaml:2:11: results.listen: " + restart},
 		{"console.listen", replace(address(s.console), "127.0.0.1:1"), "threeds.yaml:4:11: console.listen: " + restart},
+		{"limits.connections", replace("directories:", "limits: {connections: 100}\ndirectories:"), ": limits.connections: " + restart},
+		{"limits.wait", replace("directories:", "limits: {wait: 20ms}\ndirectories:"), ": limits.wait: " + restart},
 		{"store", replace("file:data", "file:SecretPlace"), "threeds.yaml:3:9: store.url: " + restart},
 		{"not YAML", replace("directories:", "directories: ["), "threeds.yaml:"},
 		{"cut short", func() func() { write(t, s.config, []byte(first[:len(first)/2])); return func() {} }, "threeds.yaml:"},
