@@ -341,6 +341,37 @@ func TestCorruptGeneration(t *testing.T) {
 	}
 }
 
+// A flakyKeeper cannot be read the first times.
+type flakyKeeper struct {
+	*storetest.Memory
+	fails int
+}
+
+func (k *flakyKeeper) State(ctx context.Context, key string) ([]byte, error) {
+	if k.fails--; k.fails >= 0 {
+		return nil, errors.New("too many clients")
+	}
+	return k.Memory.State(ctx, key)
+}
+
+// TestResumeAgain: a store that has no time at first does not make a node begin
+// without the ranges that it has; one that stays away does not keep it from
+// beginning.
+func TestResumeAgain(t *testing.T) {
+	s := newShared(t, nil)
+	s.start().turn(t.Context())
+	for fails, want := range map[int]bool{0: true, resumeTries - 1: true, resumeTries: false, 100: false} {
+		synctest.Test(t, func(t *testing.T) {
+			c, cards := newClient(t, Hooks{}, s.peer)
+			c.keeper = &flakyKeeper{s.keeper, fails}
+			c.Resume(t.Context())
+			if got := cards.Lookup(card) != nil; got != want {
+				t.Errorf("after %d failures the ranges are there: %t, want %t", fails, got, want)
+			}
+		})
+	}
+}
+
 // TestWishToRefresh: an operator may ask for a refresh, but not below the floor.
 func TestWishToRefresh(t *testing.T) {
 	s := newShared(t, nil)

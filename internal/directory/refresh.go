@@ -34,21 +34,38 @@ const (
 
 	lookEvery = 5 * time.Second // for what other nodes and operators did
 
+	resumeTries = 5 // to read what the store has, before anything is answered
+	resumePause = 300 * time.Millisecond
+
 	oldAge  = 6 * time.Hour  // of the ranges in use: worth a warning
 	deadAge = 24 * time.Hour // the same: an error
 )
 
 // Resume brings back, for every directory, the generation that the store has.
 // It is called before anything is answered: a card of a range that is merely
-// not read yet would count as not enrolled.
+// not read yet would count as not enrolled. So a store that cannot be read is
+// asked a few times; one that stays away keeps no node from starting.
 func (c *Client) Resume(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
 		if r.resumed.CompareAndSwap(false, true) {
-			wg.Go(func() { r.look(ctx) })
+			wg.Go(func() {
+				for try := 1; !r.look(ctx) && try < resumeTries && pause(ctx, resumePause); try++ {
+				}
+			})
 		}
 	}
 	wg.Wait()
+}
+
+// pause reports whether ctx goes on after some time.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
 }
 
 // Run keeps the card ranges of every directory fresh until ctx ends: it asks
@@ -160,43 +177,45 @@ func (r *refresher) age() {
 func (r *refresher) nap() time.Duration {
 	wait := time.Until(r.standing.Next)
 	if r.keeper != nil {
-		wait = min(wait, lookEvery)
+		wait = min(wait, lookEvery-mathrand.N(lookEvery/5)) // not all nodes at once
 	}
 	return max(wait, 10*time.Millisecond)
 }
 
 // look reads how things stand and takes over a newer generation. A store that
-// cannot be reached changes nothing.
-func (r *refresher) look(ctx context.Context) {
+// cannot be read changes nothing, and is not ok.
+func (r *refresher) look(ctx context.Context) (ok bool) {
 	if r.keeper == nil {
-		return
+		return true
 	}
 	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
 	if err != nil {
 		r.complain(ctx, "standing not read", err)
-		return
+		return false
 	}
 	r.standing = now
 	r.hear(ctx)
 	// A generation is stored before the standing that names it: a process that
 	// ended in between left one that nothing points to yet.
 	if now.Generation > r.loaded || r.cards.Generation(r.p.Scheme) == nil {
-		r.resume(ctx)
+		return r.resume(ctx)
 	}
+	return true
 }
 
-// resume puts the newest stored generation that is whole into use.
-func (r *refresher) resume(ctx context.Context) {
+// resume puts the newest stored generation that is whole into use. It reports
+// whether the store could say which there are.
+func (r *refresher) resume(ctx context.Context) bool {
 	all, err := r.keeper.Snapshots(ctx, r.p.Scheme)
 	if err != nil {
 		r.complain(ctx, "generations not listed", err)
-		return
+		return false
 	}
 	collector.begin()
 	defer func() { collector.end(r.cards.Generation(r.p.Scheme).Len()) }()
 	for _, s := range all {
 		if s.Generation <= r.loaded {
-			return
+			return true
 		}
 		g, err := OpenGeneration(ctx, r.keeper, r.p.Scheme, s.Generation)
 		if err != nil {
@@ -205,8 +224,9 @@ func (r *refresher) resume(ctx context.Context) {
 		}
 		r.put(g, s.Generation)
 		r.log.Info("card ranges brought back", "scheme", r.p.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
-		return
+		return true
 	}
+	return true
 }
 
 // put puts a generation into use.
