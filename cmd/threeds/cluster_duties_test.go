@@ -170,7 +170,7 @@ func TestClusterRotation(t *testing.T) {
 		}
 	}
 	third := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{3}, 32))
-	write(c.nodes[0], map[string]string{"current": third, "previous": first["current"]}) // which the API keys are hashed with
+	write(c.nodes[0], map[string]string{"current": third, "previous": first["current"], "next": second}) // API keys are hashed with one of those
 	f, _, _ := c.preauth(c.nodes[0])
 	if status, answer := f.auth(c.nodes[1]); answer.text("errorCode") != "301" {
 		t.Errorf("control: an id made with a secret that the other node has not: %d %v", status, answer)
