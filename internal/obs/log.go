@@ -66,8 +66,19 @@ func mask(_ []string, a slog.Attr) slog.Attr {
 
 // Mask replaces every run of 13 to 19 digits in s by stars; spaces and dashes
 // inside a run do not save it. Longer runs are hidden too. The digits of a UUID
-// are left alone: one of its groups never has 13.
+// are left alone: one of its groups never has 13. What is no UUID any more, since
+// digits that run on behind it were hidden, is hidden too.
 func Mask(s string) string {
+	for {
+		masked := maskOnce(s)
+		if masked == s {
+			return s
+		}
+		s = masked
+	}
+}
+
+func maskOnce(s string) string {
 	var b strings.Builder
 	last := 0
 	for i := 0; i < len(s); {
