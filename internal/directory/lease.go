@@ -3,6 +3,10 @@ package directory
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -38,4 +42,73 @@ func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duratio
 		cancel()
 		wg.Wait()
 	}
+}
+
+// hold takes the scheme's lease and reads what the last holder left.
+func (r *refresher) hold(ctx context.Context) bool {
+	if r.keeper == nil {
+		return true
+	}
+	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
+	if errors.Is(err, store.ErrHeld) {
+		r.standing.Next = time.Now().Add(lookEvery)
+		return false
+	}
+	if err != nil {
+		r.complain(ctx, "lease not taken", err)
+		r.standing.Next = time.Now().Add(lookEvery)
+		return false
+	}
+	r.lease = lease
+	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
+	if err != nil || time.Now().Before(now.Next) { // another node has asked meanwhile
+		r.release(ctx)
+		r.standing.Next = time.Now().Add(lookEvery)
+		return false
+	}
+	r.standing = now
+	return true
+}
+
+// renew keeps the lease alive until its result is called.
+func (r *refresher) renew(ctx context.Context) (stop func()) {
+	if r.keeper == nil {
+		return func() {}
+	}
+	return stayOn(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.complain(ctx, "lease not renewed", err) })
+}
+
+func (r *refresher) release(ctx context.Context) {
+	if r.keeper == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := r.keeper.Release(ctx, r.lease); err != nil {
+		r.complain(ctx, "lease not released", err)
+	}
+}
+
+// save keeps how things stand; false: it could not.
+func (r *refresher) save(ctx context.Context) bool {
+	if r.keeper == nil {
+		return true
+	}
+	value, err := json.Marshal(r.standing)
+	if err == nil {
+		err = r.keeper.PutState(ctx, standingKey(r.p.Scheme), value, r.lease)
+	}
+	if err != nil {
+		r.complain(ctx, "standing not kept", err)
+		r.standing.Next = time.Now().Add(lookEvery)
+		return false
+	}
+	return true
+}
+
+// newNode is a name for this process among the holders of leases.
+func newNode() string {
+	var b [8]byte
+	rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
 }

@@ -2,17 +2,11 @@ package directory
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
-	mathrand "math/rand/v2"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -34,39 +28,9 @@ const (
 
 	lookEvery = 5 * time.Second // for what other nodes and operators did
 
-	resumeTries = 5 // to read what the store has, before anything is answered
-	resumePause = 300 * time.Millisecond
-
 	oldAge  = 6 * time.Hour  // of the ranges in use: worth a warning
 	deadAge = 24 * time.Hour // the same: an error
 )
-
-// Resume brings back, for every directory, the generation that the store has.
-// It is called before anything is answered: a card of a range that is merely
-// not read yet would count as not enrolled. So a store that cannot be read is
-// asked a few times; one that stays away keeps no node from starting.
-func (c *Client) Resume(ctx context.Context) {
-	var wg sync.WaitGroup
-	for _, r := range c.refreshers {
-		if r.resumed.CompareAndSwap(false, true) {
-			wg.Go(func() {
-				for try := 1; !r.look(ctx) && try < resumeTries && pause(ctx, resumePause); try++ {
-				}
-			})
-		}
-	}
-	wg.Wait()
-}
-
-// pause reports whether ctx goes on after some time.
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
 
 // Run keeps the card ranges of every directory fresh until ctx ends: it asks
 // when it is time, on one node at a time, and takes over what other nodes have
@@ -177,65 +141,9 @@ func (r *refresher) age() {
 func (r *refresher) nap() time.Duration {
 	wait := time.Until(r.standing.Next)
 	if r.keeper != nil {
-		wait = min(wait, lookEvery-mathrand.N(lookEvery/5)) // not all nodes at once
+		wait = min(wait, lookEvery-rand.N(lookEvery/5)) // not all nodes at once
 	}
 	return max(wait, 10*time.Millisecond)
-}
-
-// look reads how things stand and takes over a newer generation. A store that
-// cannot be read changes nothing, and is not ok.
-func (r *refresher) look(ctx context.Context) (ok bool) {
-	if r.keeper == nil {
-		return true
-	}
-	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
-	if err != nil {
-		r.complain(ctx, "standing not read", err)
-		return false
-	}
-	r.standing = now
-	r.hear(ctx)
-	// A generation is stored before the standing that names it: a process that
-	// ended in between left one that nothing points to yet.
-	if now.Generation > r.loaded || r.cards.Generation(r.p.Scheme) == nil {
-		return r.resume(ctx)
-	}
-	return true
-}
-
-// resume puts the newest stored generation that is whole into use. It reports
-// whether the store could say which there are.
-func (r *refresher) resume(ctx context.Context) bool {
-	all, err := r.keeper.Snapshots(ctx, r.p.Scheme)
-	if err != nil {
-		r.complain(ctx, "generations not listed", err)
-		return false
-	}
-	collector.begin()
-	defer func() { collector.end(r.cards.Generation(r.p.Scheme).Len()) }()
-	for _, s := range all {
-		if s.Generation <= r.loaded {
-			return true
-		}
-		g, err := OpenGeneration(ctx, r.keeper, r.p.Scheme, s.Generation)
-		if err != nil {
-			r.complain(ctx, "generation not usable, an older one is tried", err)
-			continue
-		}
-		r.put(g, s.Generation)
-		r.log.Info("card ranges brought back", "scheme", r.p.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
-		return true
-	}
-	return true
-}
-
-// put puts a generation into use.
-func (r *refresher) put(g *ranges.Generation, number int64) {
-	r.cards.Put(r.p.Scheme, g)
-	r.loaded = number
-	if r.hooks.Refreshed != nil {
-		r.hooks.Refreshed(r.p.Scheme, g.Len(), g.Loaded)
-	}
 }
 
 // turn asks the directory server, if no other node does.
@@ -277,172 +185,6 @@ func (r *refresher) unsure() time.Duration {
 	return r.p.floor(hourFloor)
 }
 
-// hold takes the scheme's lease and reads what the last holder left.
-func (r *refresher) hold(ctx context.Context) bool {
-	if r.keeper == nil {
-		return true
-	}
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
-	if errors.Is(err, store.ErrHeld) {
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
-	}
-	if err != nil {
-		r.complain(ctx, "lease not taken", err)
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
-	}
-	r.lease = lease
-	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
-	if err != nil || time.Now().Before(now.Next) { // another node has asked meanwhile
-		r.release(ctx)
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
-	}
-	r.standing = now
-	return true
-}
-
-// renew keeps the lease alive until its result is called.
-func (r *refresher) renew(ctx context.Context) (stop func()) {
-	if r.keeper == nil {
-		return func() {}
-	}
-	return stayOn(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.complain(ctx, "lease not renewed", err) })
-}
-
-func (r *refresher) release(ctx context.Context) {
-	if r.keeper == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := r.keeper.Release(ctx, r.lease); err != nil {
-		r.complain(ctx, "lease not released", err)
-	}
-}
-
-// save keeps how things stand; false: it could not.
-func (r *refresher) save(ctx context.Context) bool {
-	if r.keeper == nil {
-		return true
-	}
-	value, err := json.Marshal(r.standing)
-	if err == nil {
-		err = r.keeper.PutState(ctx, standingKey(r.p.Scheme), value, r.lease)
-	}
-	if err != nil {
-		r.complain(ctx, "standing not kept", err)
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
-	}
-	return true
-}
-
-// hear does what an operator wishes, once.
-func (r *refresher) hear(ctx context.Context) {
-	var w Wish
-	if err := readState(ctx, r.keeper, wishKey(r.p.Scheme), &w); err != nil {
-		r.complain(ctx, "wish not read", err)
-		return
-	}
-	if !w.At.After(r.standing.Seen) {
-		return
-	}
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
-	if err != nil {
-		return // somebody is at work; there will be another look
-	}
-	r.lease = lease
-	defer r.release(ctx)
-	defer r.renew(ctx)()
-	if r.standing, err = ReadStanding(ctx, r.keeper, r.p.Scheme); err != nil || !w.At.After(r.standing.Seen) {
-		return
-	}
-	r.standing.Seen = w.At
-	if w.Refresh && r.standing.Earliest.Before(r.standing.Next) {
-		r.standing.Next = later(time.Now().UTC(), r.standing.Earliest)
-	}
-	if w.Accept != 0 && w.Accept == r.standing.Held {
-		r.accept(ctx)
-	}
-	r.save(ctx)
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// accept uses the generation that was held back.
-func (r *refresher) accept(ctx context.Context) {
-	g, err := OpenHeld(ctx, r.keeper, r.p.Scheme, r.standing.Held)
-	if err != nil {
-		r.complain(ctx, "held generation not usable", err)
-		return
-	}
-	r.adopt(ctx, g)
-}
-
-// adopt stores a generation and uses it. What cannot be stored is used all the
-// same: it is complete and valid, only this node will have to ask again.
-func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
-	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
-	number := r.loaded
-	if r.keeper != nil {
-		var err error
-		if number, err = keepGeneration(ctx, r.keeper, r.p.Scheme, g, r.lease, keptGenerations); err != nil {
-			r.complain(ctx, "generation not kept", err)
-			number = r.loaded
-		} else {
-			r.standing.Generation = number
-		}
-	}
-	r.standing.describe(g)
-	r.put(g, number)
-}
-
-// describe notes what is in use. What was held back is older, and out of date.
-func (s *Standing) describe(g *ranges.Generation) {
-	s.Held, s.HeldOf = 0, 0
-	s.Serial, s.Ranges, s.Version, s.Loaded = g.Serial, g.Len(), g.Version.String(), g.Loaded
-	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
-}
-
-// Import stores a generation that came from elsewhere than the directory
-// server; the nodes that serve take it over. ErrHeld: one of them is asking.
-func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
-	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
-	if err != nil {
-		return 0, fmt.Errorf("directory: import: %w", err)
-	}
-	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // a lease that is lost shows when it is written under
-	number, err := importUnder(ctx, k, lease, scheme, g)
-	stop()
-	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
-}
-
-func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
-	standing, err := ReadStanding(ctx, k, scheme)
-	if err != nil {
-		return 0, err
-	}
-	g.Scheme, g.Loaded = scheme, time.Now().UTC()
-	number, err := keepGeneration(ctx, k, scheme, g, lease, keptGenerations)
-	if err != nil {
-		return 0, err
-	}
-	standing.Generation = number
-	standing.describe(g)
-	value, err := json.Marshal(standing)
-	if err != nil {
-		return 0, err
-	}
-	return number, k.PutState(ctx, standingKey(scheme), value, lease)
-}
-
 // pause returns how long to wait after a PReq.
 func (r *refresher) pause(v verdict) time.Duration {
 	p := r.p
@@ -453,7 +195,7 @@ func (r *refresher) pause(v verdict) time.Duration {
 		return p.floor(hourFloor)
 	}
 	tenth := float64(p.Refresh) / 10
-	return max(r.least(), min(p.Refresh+time.Duration(tenth*(2*mathrand.Float64()-1)), longest))
+	return max(r.least(), min(p.Refresh+time.Duration(tenth*(2*rand.Float64()-1)), longest))
 }
 
 // least is how long the protocol has us wait after a PReq that was answered.
@@ -486,11 +228,4 @@ func (r *refresher) complain(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
 		r.log.Error(what, "scheme", r.p.Scheme, "error", err)
 	}
-}
-
-// newNode is a name for this process among the holders of leases.
-func newNode() string {
-	var b [8]byte
-	rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
