@@ -19,10 +19,10 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
-	"internal/directory":       "message internal/ranges internal/store",
+	"internal/directory":       "message internal/ranges internal/store internal/socket",
 	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",
-	"internal/store/postgres":  "internal/store",
+	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
 	"internal/scheme":          "message",

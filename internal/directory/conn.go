@@ -8,6 +8,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/socket"
 )
 
 var errNotConfigured = errors.New("not a configured address")
@@ -56,7 +58,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		raw.Close()
 		return nil, err
 	}
-	return &conn{Conn: secured, below: below(raw)}, nil
+	return &conn{Conn: secured, below: socket.Under(raw)}, nil
 }
 
 // enter waits for its turn to dial.
@@ -104,7 +106,7 @@ func (c *conn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	if c.wary {
 		c.wary = false
-		c.sealed = c.sealed || c.ended || stirs(c.below)
+		c.sealed = c.sealed || c.ended || c.stirs()
 	}
 	if c.sealed {
 		c.mu.Unlock()
@@ -134,15 +136,12 @@ func (c *conn) sealSince(mark int) (sent bool) {
 	return c.writes != mark
 }
 
-// below returns the socket under a connection, nil if there is none.
-func below(c net.Conn) syscall.RawConn {
-	socket, ok := c.(syscall.Conn)
-	if !ok {
-		return nil
+// stirs reports whether something has come though nothing is due: the peer's end,
+// or what it says before it hangs up.
+func (c *conn) stirs() bool {
+	if c.below == nil {
+		return false
 	}
-	raw, err := socket.SyscallConn()
-	if err != nil {
-		return nil
-	}
-	return raw
+	quiet, _ := socket.Peek(c.below)
+	return !quiet
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/openthreeds/threeds/internal/socket"
 )
 
 // What a connection carries along with it, in its CustomData.
@@ -242,7 +244,7 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		}
 		raw := conn.Conn().PgConn()
 		since, idle := raw.CustomData()[used].(time.Time)
-		quiet, over := peek(raw.Conn())
+		quiet, over := socket.Peek(socket.Under(raw.Conn()))
 		switch {
 		case db.guide.stale(raw):
 		case over: // what is sent now would have an unknown outcome

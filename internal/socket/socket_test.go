@@ -1,0 +1,92 @@
+//go:build unix
+
+package socket_test
+
+import (
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/socket"
+)
+
+// TestPeek looks at a connection at rest, with something said, and ended in two
+// ways; and nothing is taken.
+func TestPeek(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	pair := func() (near, far *net.TCPConn) {
+		t.Helper()
+		a, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			a.Close()
+			b.Close()
+		})
+		return a.(*net.TCPConn), b.(*net.TCPConn)
+	}
+	for name, test := range map[string]struct {
+		do          func(far *net.TCPConn) error
+		quiet, over bool
+	}{
+		"at rest": {func(*net.TCPConn) error { return nil }, true, false},
+		"says something": {func(far *net.TCPConn) error {
+			_, err := io.WriteString(far, "word")
+			return err
+		}, false, false},
+		"ended": {(*net.TCPConn).Close, false, true},
+		"reset": {func(far *net.TCPConn) error {
+			_ = far.SetLinger(0)
+			return far.Close()
+		}, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := pair()
+			if err := test.do(far); err != nil {
+				t.Fatal(err)
+			}
+			var quiet, over bool
+			for range 1000 { // until it has come
+				if quiet, over = socket.Peek(socket.Under(near)); quiet == test.quiet {
+					break
+				}
+				time.Sleep(time.Millisecond)
+			}
+			if quiet != test.quiet || over != test.over {
+				t.Errorf("quiet %t, over %t; want %t and %t", quiet, over, test.quiet, test.over)
+			}
+			if quiet || over {
+				return
+			}
+			word := make([]byte, 4)
+			if _, err := io.ReadFull(near, word); err != nil || string(word) != "word" {
+				t.Errorf("read %q, %v", word, err)
+			}
+		})
+	}
+	near, _ := pair()
+	near.Close()
+	if _, over := socket.Peek(socket.Under(near)); !over {
+		t.Error("one that we have closed ourselves is not over")
+	}
+}
+
+// TestNoSocket: of what has no socket nothing is known.
+func TestNoSocket(t *testing.T) {
+	near, far := net.Pipe()
+	defer near.Close()
+	defer far.Close()
+	if quiet, over := socket.Peek(socket.Under(near)); quiet || over {
+		t.Errorf("quiet %t, over %t; want neither", quiet, over)
+	}
+}
