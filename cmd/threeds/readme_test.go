@@ -14,13 +14,8 @@ import (
 // TestReadme pastes the session of README.md into a shell beside a sandbox. Of
 // the lines only the address of the API is changed.
 func TestReadme(t *testing.T) {
-	for _, tool := range []string{"sh", "curl"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			if os.Getenv("CI") == "true" {
-				t.Fatalf("%s is not installed", tool)
-			}
-			t.Skipf("NO %s: the session of README.md is not tested", tool)
-		}
+	for _, name := range []string{"sh", "curl"} {
+		tool(t, name, "the session of README.md")
 	}
 	blocks := shellBlocks(t, "../../README.md")
 	if len(blocks) < 4 || blocks[0] != "go run ./cmd/threeds sandbox\n" {

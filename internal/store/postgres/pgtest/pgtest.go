@@ -1,3 +1,5 @@
+//go:build unix
+
 // Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in
 // temporary folders, on loopback ports. A test binary has at most one that its tests
 // share; a [Group] belongs to one test.

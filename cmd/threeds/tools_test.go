@@ -1,0 +1,21 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// tool finds a program that a test wants. In CI it has to be there; elsewhere the
+// test is skipped without it, and says what is not tested.
+func tool(t *testing.T, name, untested string) (path string) {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s is not installed", name)
+		}
+		t.Skipf("NOT TESTED: %s: no %s", untested, name)
+	}
+	return path
+}
