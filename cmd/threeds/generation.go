@@ -202,9 +202,12 @@ func bounded(slowest time.Duration, h http.Handler) http.Handler {
 // A listener puts TLS on what it accepts, as it is configured at that moment.
 type listener struct {
 	net.Listener
-	config func() *tls.Config // nil: plain
+	config func() *tls.Config // may return nil, for none
 	closed sync.Once
 }
+
+// plain is the configuration of a listener that never has TLS.
+func plain() *tls.Config { return nil }
 
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()

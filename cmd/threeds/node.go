@@ -264,7 +264,7 @@ func (n *node) listen(group *errgroup.Group) {
 	n.bound(received, 8)
 	n.servers = []*http.Server{serve(requests, n.guard(requests, conns)), serve(received, n.taken[1])}
 	if n.cfg.Console != nil {
-		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), n.cfg.Console)
+		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), &listener{Listener: n.cfg.Console, config: plain})
 	}
 }
 

@@ -177,7 +177,7 @@ func TestSocketThatBlocks(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, url := range []string{s.API, "http://" + host(t, s.results)} { // so that it waits in the accept after this one
+	for _, url := range []string{s.API, "http://" + host(t, s.results), s.console} { // so that it waits in the accept after this one
 		if res, err := http.Get(url); err == nil {
 			res.Body.Close()
 		}
