@@ -139,13 +139,15 @@ func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handl
 	}
 	defer func() { err = errors.Join(err, d.load.stop()) }()
 	var addresses []string
-	for _, h := range handlers {
+	for i, h := range handlers {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
 		server := api.Server(h, 10*time.Second, log)
-		go server.Serve(l) //nolint:errcheck // ends when it is closed
+		go pprof.Do(ctx, pprof.Labels("duel", []string{"preauth", "constant"}[i]), func(context.Context) { // a profile tells the two apart
+			_ = server.Serve(l) // ends when it is closed
+		})
 		defer server.Close()
 		address := l.Addr().String()
 		t := Targets{Address: address, Path: "/preauth", Key: apiKey, Bodies: d.bodies, Conns: d.b.plan.conns}

@@ -192,6 +192,61 @@ func TestReloadTakesEffect(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
+// TestReloadV1 adds directories of 3-D Secure 1.0.2 to a server that had none,
+// moves them elsewhere while a message is under way, and takes them away.
+func TestReloadV1(t *testing.T) {
+	ca := newAuthority(t)
+	plain, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	s := &legacySite{plain, newV1DS(t, ca)}
+	before := s.text()
+	change := func(section string) {
+		t.Helper()
+		write(t, s.config, []byte(before+section))
+		s.reload(proc, applied)
+	}
+	none := func() {
+		t.Helper()
+		if code, got := s.form("/enrolled", purchase(v1Visa)); code != 200 || got.text("enrolled") == "Y" {
+			t.Errorf("/enrolled without a directory: %d %v", code, got)
+		}
+	}
+	none()
+
+	change(v1Section(t, ca, s.v1.server.URL))
+	first := s.enroll(purchase(v1Visa))
+	entered, leave := make(chan bool), make(chan bool)
+	s.v1.play(func(w http.ResponseWriter, r *http.Request, id string) {
+		entered <- true
+		<-leave
+		v1Says("Y")(w, r, id)
+	})
+	done := make(chan object)
+	go func() {
+		_, got := s.form("/enrolled", purchase(v1Visa))
+		done <- got
+	}()
+	<-entered // a VEReq is on its way
+
+	moved := newV1DS(t, ca)
+	change(v1Section(t, ca, moved.server.URL))
+	s.enroll(purchase(v1Visa))
+	if n := len(moved.came()); n != 1 {
+		t.Errorf("%d messages came to the new address, want 1", n)
+	}
+	if code, got := s.check("visa", first.Answer(v1Visa, "Y")); code != 200 || got.text("status") != "Y" {
+		t.Errorf("/check of a PAReq from before: %d %v", code, got)
+	}
+	close(leave)
+	if got := <-done; got.text("enrolled") != "Y" {
+		t.Errorf("the /enrolled that was under way: %v", got)
+	}
+
+	change("")
+	none()
+	http.DefaultClient.CloseIdleConnections()
+	proc.end(syscall.SIGTERM)
+}
+
 // certified is the names in the certificate of the results listener.
 func certified(t *testing.T, s *site, ca *authority) []string {
 	t.Helper()
