@@ -258,6 +258,6 @@ func (s *legacySite) check(scheme string, p v1test.PARes) (int, object) {
 // quickly makes the MPI's patience short.
 func quickly(cfg *nodeConfig) {
 	for i := range cfg.V1Peers {
-		cfg.V1Peers[i].Timeout = 300 * time.Millisecond
+		cfg.V1Peers[i].Timeout = 3 * time.Second
 	}
 }

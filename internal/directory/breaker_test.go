@@ -325,7 +325,7 @@ func TestDeadDirectory(t *testing.T) {
 		io.WriteString(w, "{}")
 	})
 	a, b := peerAt("visa", serving, ca.client()), peerAt("mastercard", quick, ca.client())
-	a.Timeout, a.MaxInFlight = 200*time.Millisecond, 20
+	a.Timeout, a.MaxInFlight = 500*time.Millisecond, 20
 	c, _ := newClient(t, Hooks{}, a, b)
 	p := c.peers["visa"]
 	if _, err := send(t, c, "visa"); err != nil {
@@ -407,7 +407,7 @@ func TestForgottenConnections(t *testing.T) {
 		}
 	})
 	p := peerAt("visa", address, ca.client())
-	p.Timeout = time.Second
+	p.Timeout = 2 * time.Second
 	c, _ := newClient(t, Hooks{}, p)
 	var wg sync.WaitGroup
 	for range 3 {

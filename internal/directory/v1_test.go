@@ -108,7 +108,7 @@ func TestV1Again(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var first, second atomic.Int32
-			peer := V1Peer{Scheme: "visa", URL: dead, TLS: ca.client(), Timeout: 300 * time.Millisecond}
+			peer := V1Peer{Scheme: "visa", URL: dead, TLS: ca.client(), Timeout: 2 * time.Second}
 			if tt.first != nil {
 				peer.URL = serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
 					first.Add(1)
