@@ -19,7 +19,8 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
-	"internal/directory":       "message internal/ranges internal/store internal/socket",
+	"internal/directory":       "message internal/ranges internal/store internal/wire",
+	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/postgres":  "internal/store internal/socket",

@@ -102,7 +102,7 @@ func (p *peer) spared(request func() ([]byte, error)) ([]byte, error) {
 	}
 	answer, err := request()
 	if p.breaker.leave(start, time.Now(), p.Timeout, err) {
-		p.transport.CloseIdleConnections()
+		p.client.CloseIdle()
 	}
 	return answer, err
 }

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"time"
 
@@ -187,7 +186,7 @@ func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http
 // to the next of the addresses, if there is one.
 func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
 	for {
-		resp, sent, err := p.deliver(ctx, urls[0], body, header)
+		resp, sent, err := p.attempt(ctx, urls[0], body, header)
 		attempts--
 		if len(urls) > 1 {
 			urls = urls[1:]
@@ -205,56 +204,21 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 	}
 }
 
-// maxStale is how many connections may turn out to have ended, one after the
-// other, before all are taken for that.
-const maxStale = 3
-
-// deliver makes one attempt. A connection of former use that had ended before
-// anything was sent is no attempt: it says nothing of the peer, and there may be
-// many of them, all ended at the same moment.
-func (p *peer) deliver(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
-	for stale := 0; ; stale++ {
-		var again bool
-		resp, sent, again, err = p.attempt(ctx, url, body, header)
-		if err == nil || sent || !again || ctx.Err() != nil || stale > maxStale {
-			return resp, sent, err
-		}
-		if stale == maxStale {
-			p.transport.CloseIdleConnections()
-		}
-	}
+// attempt makes one attempt. Sent reports whether the request may have left, in
+// part or whole.
+func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
+	h := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+	maps.Copy(h, header)
+	return p.client.Post(ctx, url, h, body)
 }
 
-// attempt makes the only attempt there is: net/http repeats a POST by itself
-// only when it can rewind the body, so it gets none that it could. Sent reports
-// whether the request may have left, in part or whole; again, whether the
-// connection was one of former use.
-func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent, again bool, err error) {
-	var used *conn
-	var mark int
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-		used, again = got.Conn.(*conn), got.Reused // what dial returned
-		mark = used.begin(again)
-		if p.rested(mark == 0, got.IdleTime) {
-			used.sealSince(mark)
-		}
-	}})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return nil, false, false, err
-	}
-	req.GetBody = nil
-	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	maps.Copy(req.Header, header)
-	req.Header["User-Agent"] = []string{""} // that is: none
-	resp, err = p.transport.RoundTrip(req)
-	if err != nil && used != nil {
-		sent = used.sealSince(mark)
-	}
-	if err == nil {
-		p.patience.learn(resp.Header.Get("Keep-Alive"))
-	}
-	return resp, sent, again, err
+// drain reads what is left of an answer that nobody wants, so that the
+// connection can be used again; not for long, and not much.
+func drain(body io.ReadCloser) {
+	end := time.AfterFunc(drainTime, func() { body.Close() })
+	io.CopyN(io.Discard, body, maxHeader)
+	end.Stop()
+	body.Close()
 }
 
 // read reads an answer of at most limit bytes. Size is what the peer announced,
@@ -327,7 +291,7 @@ func (c *Client) report(p *peer, erro []byte) {
 func (c *Client) Close() error {
 	c.background.end()
 	for _, p := range c.order {
-		p.transport.CloseIdleConnections()
+		p.client.Close()
 		p.files.CloseIdleConnections()
 	}
 	return nil

@@ -3,6 +3,7 @@ package directory
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -11,45 +12,6 @@ import (
 	"testing"
 	"time"
 )
-
-func TestPatience(t *testing.T) {
-	for _, test := range []struct {
-		header string
-		want   time.Duration
-	}{
-		{"", 0}, {"timeout=5", 4 * time.Second}, {"Timeout=5, max=100", 4 * time.Second}, {"max=100,timeout=65", 64 * time.Second},
-		{"timeout=2", time.Second}, {"timeout=1", 500 * time.Millisecond}, {"timeout=0", 1},
-		{"timeout=-1", 0}, {"timeout=99999999999999999999", 0}, {"timeout", 0}, {"x=5", 0}, {"timeout=5s", 0},
-	} {
-		var k patience
-		k.learn(test.header)
-		if got := time.Duration(k.Load()); got != test.want {
-			t.Errorf("%q: %v, want %v", test.header, got, test.want)
-		}
-		k.Store(int64(7 * time.Second))
-		k.learn("")
-		if k.Load() != int64(7*time.Second) {
-			t.Error("an answer that says nothing of it was heeded")
-		}
-	}
-}
-
-func TestRested(t *testing.T) {
-	for _, test := range []struct {
-		unused     bool
-		said, idle time.Duration
-		want       bool
-	}{
-		{true, 0, unusedTime, false}, {true, 0, unusedTime + 1, true}, {false, 0, time.Hour, false},
-		{false, time.Second, time.Second, false}, {false, time.Second, time.Second + 1, true}, {true, time.Minute, unusedTime + 1, true},
-	} {
-		p := &peer{}
-		p.patience.Store(int64(test.said))
-		if got := p.rested(test.unused, test.idle); got != test.want {
-			t.Errorf("%+v: %t", test, got)
-		}
-	}
-}
 
 // TestShortPatience: a directory server says that it keeps connections for no
 // time at all; each request goes over a new one, and none fails.
@@ -91,12 +53,12 @@ func TestManyStaleConnections(t *testing.T) {
 	})
 	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
 	p := c.peers["visa"]
-	made := make(chan *conn, 2*many)
-	dial := p.transport.DialTLSContext
-	p.transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	made := make(chan net.Conn, 2*many)
+	dial := p.client.Dial
+	p.client.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		fresh, err := dial(ctx, network, addr)
 		if err == nil {
-			made <- fresh.(*conn)
+			made <- fresh
 		}
 		return fresh, err
 	}
@@ -109,7 +71,7 @@ func TestManyStaleConnections(t *testing.T) {
 		t.Fatalf("%d connections, want %d", len(made), many)
 	}
 	for range many {
-		(<-made).sealSince(0)
+		(<-made).(*tls.Conn).NetConn().Close()
 	}
 	resp, err := p.post(t.Context(), []string{p.AReqURL}, []byte("{}"), nil, 1)
 	if err != nil || len(made) != 1 || arrived.Load() != many+1 {

@@ -33,7 +33,7 @@ func (c *Client) Retire(next *Client) {
 	for i, p := range c.order {
 		if next.peers[p.Scheme] != p {
 			c.refreshers[i].end()
-			p.transport.CloseIdleConnections()
+			p.client.Close()
 			p.files.CloseIdleConnections()
 		}
 	}
@@ -52,7 +52,7 @@ func (c *V1Client) Next(peers []V1Peer) (*V1Client, error) {
 func (c *V1Client) Retire(next *V1Client) {
 	for scheme, p := range c.peers {
 		if next.peers[scheme] != p {
-			p.transport.CloseIdleConnections()
+			p.client.Close()
 		}
 	}
 }

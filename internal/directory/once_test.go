@@ -147,62 +147,38 @@ func TestIdleConnectionCloses(t *testing.T) {
 }
 
 // TestDeadIdleConnection: when an idle connection takes not a byte, the request
-// goes over a new one, because Send says so: net/http never tries again by
-// itself.
+// goes over a new one; and an attempt without any connection is one, which sent
+// nothing.
 func TestDeadIdleConnection(t *testing.T) {
 	ca := newAuthority(t)
 	var requests atomic.Int64
 	address := serve(t, ca.server(), func(http.ResponseWriter, *http.Request) { requests.Add(1) })
 	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
 	p := c.peers["visa"]
-	dial := p.transport.DialTLSContext
-	var made []*conn
-	p.transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := p.client.Dial
+	var made []net.Conn
+	dials, refused := 0, errors.New("nobody there")
+	p.client.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if dials++; dials > 2 {
+			return nil, refused
+		}
 		fresh, err := dial(ctx, network, addr)
 		if err == nil {
-			made = append(made, fresh.(*conn))
+			made = append(made, fresh)
 		}
 		return fresh, err
 	}
-	if _, err := send(t, c, "visa"); err != nil {
-		t.Fatal(err)
+	for i := range 2 {
+		resp, sent, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
+		if err != nil || !sent || len(made) != i+1 || requests.Load() != int64(i+1) {
+			t.Fatalf("attempt %d: sent %t, %v over %d connections, %d requests", i+1, sent, err, len(made), requests.Load())
+		}
+		drain(resp.Body)
+		made[i].(*tls.Conn).NetConn().Close() // takes nothing from now on
 	}
-	made[0].sealSince(0) // takes nothing from now on
-	resp, sent, again, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
-	if err == nil {
-		resp.Body.Close()
-	}
-	if err == nil || sent || !again || len(made) != 1 {
-		t.Errorf("attempt: sent %t, again %t, %v over %d connections; want one attempt, not sent", sent, again, err, len(made))
-	}
-
-	if _, err := send(t, c, "visa"); err != nil {
-		t.Fatal(err)
-	}
-	made[1].sealSince(0)
-	if _, err := send(t, c, "visa"); err != nil {
-		t.Errorf("Send over a dead idle connection: %v", err)
-	}
-	if len(made) != 3 || requests.Load() != 3 {
-		t.Errorf("%d connections and %d requests, want 3 and 3", len(made), requests.Load())
-	}
-}
-
-func TestSeal(t *testing.T) {
-	near, far := net.Pipe()
-	defer near.Close()
-	go io.Copy(io.Discard, far)
-	c := &conn{Conn: near}
-	c.Write([]byte("a"))
-	mark := c.begin(false)
-	if c.sealSince(mark) {
-		t.Error("something was sent since the mark, but it was not")
-	}
-	if n, err := c.Write([]byte("b")); n != 0 || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a sealed connection wrote: %d, %v", n, err)
-	}
-	if !c.sealSince(0) {
-		t.Error("nothing was sent since the start, but it was")
+	_, sent, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
+	if !errors.Is(err, refused) || sent || dials != 3 || requests.Load() != 2 {
+		t.Errorf("attempt: sent %t, %v, after %d dials; want one attempt, not sent", sent, err, dials)
 	}
 }
 
@@ -251,7 +227,7 @@ func TestDialsAreBounded(t *testing.T) {
 func TestDialReachesOnlyThePeer(t *testing.T) {
 	ca := newAuthority(t)
 	c, _ := newClient(t, Hooks{}, peerAt("visa", "https://ds.example", ca.client()))
-	_, err := c.peers["visa"].transport.DialTLSContext(t.Context(), "tcp", "127.0.0.1:443")
+	_, err := c.peers["visa"].client.Dial(t.Context(), "tcp", "127.0.0.1:443")
 	if !errors.Is(err, errNotConfigured) {
 		t.Errorf("dial of another address: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -57,22 +58,23 @@ const (
 	maxARes   = 256 << 10
 	maxHeader = 16 << 10 // of an answer's header, and of what is read of an answer nobody wants
 
+	drainTime = 250 * time.Millisecond // for an answer nobody wants
+
 	maxReports = 64 // Erros of a peer that are under way
 )
 
 // peer is a Peer at work.
 type peer struct {
 	Peer
-	given     Peer // as New got it
-	reach     *dialer
-	transport *http.Transport
-	files     *http.Transport // for card range files: other hosts, the same trust
-	inFlight  chan struct{}
-	reports   chan struct{}
-	breaker   breaker // of AReqs
-	clock     clock
-	patience  patience
-	silent    bool // the last PReq had no answer; of the goroutine that refreshes alone
+	given    Peer // as New got it
+	reach    *dialer
+	client   *wire.Client
+	files    *http.Transport // for card range files: other hosts, the same trust
+	inFlight chan struct{}
+	reports  chan struct{}
+	breaker  breaker // of AReqs
+	clock    clock
+	silent   bool // the last PReq had no answer; of the goroutine that refreshes alone
 }
 
 func newPeer(given Peer) (*peer, error) {
@@ -111,8 +113,6 @@ func (p *peer) wire(addresses ...string) error {
 		tls:     make(map[string]*tls.Config),
 		listed:  func(string) (string, bool) { return "", false },
 		secured: secured,
-		slots:   make(chan struct{}, p.MaxDials),
-		patient: p.Timeout,
 		limit:   p.DialTimeout,
 		net:     net.Dialer{KeepAliveConfig: keepAlive},
 	}
@@ -128,25 +128,14 @@ func (p *peer) wire(addresses ...string) error {
 	p.inFlight = make(chan struct{}, p.MaxInFlight)
 	p.reports = make(chan struct{}, maxReports)
 	p.reach = reach
-	p.transport = newTransport(reach, p)
+	p.client = wire.New(wire.Config{
+		Dial:      reach.dial,
+		MaxDials:  p.MaxDials,
+		MaxIdle:   p.MaxInFlight, // as many as there can be requests
+		IdleTime:  p.IdleTimeout,
+		MaxHeader: maxHeader,
+	})
 	return nil
-}
-
-// newTransport is a transport for HTTP/1.1 over our connections alone: no
-// proxy, no compression that was not asked for, as many idle connections as
-// there can be requests.
-func newTransport(reach *dialer, p *peer) *http.Transport {
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	return &http.Transport{
-		DialTLSContext:         reach.dial,
-		Protocols:              protocols,
-		DisableCompression:     true,
-		MaxIdleConnsPerHost:    p.MaxInFlight,
-		IdleConnTimeout:        p.IdleTimeout,
-		MaxResponseHeaderBytes: maxHeader,
-		ReadBufferSize:         2 << 10, // an ARes is no longer, and thousands wait at once
-	}
 }
 
 // complete reports what a peer lacks, all at once.

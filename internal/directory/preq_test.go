@@ -374,7 +374,7 @@ func TestPReqIsPatient(t *testing.T) {
 	_, c, cards := newDS(t, func(p *Peer) { p.Timeout = time.Nanosecond }, func(w http.ResponseWriter, preq *message.Message) {
 		io.WriteString(w, pres(preq, entry))
 	})
-	c.peers["visa"].transport.CloseIdleConnections()
+	c.peers["visa"].client.CloseIdle()
 	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
 		t.Errorf("verdict %d", v)
 	}

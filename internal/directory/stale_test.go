@@ -2,19 +2,55 @@ package directory
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/http/httptrace"
 	"os"
+	"regexp"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/message"
 )
+
+// A use is which connection a request went over, and when that was looked at
+// before.
+type use struct {
+	conn   string
+	chosen time.Time
+}
+
+var idSent = regexp.MustCompile(`\r\nX-Request-Id: (\S+)\r\n`)
+
+// A watched connection tells of its uses.
+type watched struct {
+	net.Conn
+	below socketWatched
+	wrote func(request []byte, looked time.Time)
+}
+
+// A socketWatched knows when it was looked at.
+type socketWatched struct {
+	syscall.RawConn
+	looked time.Time
+}
+
+func (s *socketWatched) Control(f func(fd uintptr)) error {
+	s.looked = time.Now()
+	return s.RawConn.Control(f)
+}
+
+func (w *watched) SyscallConn() (syscall.RawConn, error) { return &w.below, nil }
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.wrote(b, w.below.looked)
+	return w.Conn.Write(b)
+}
 
 // TestStaleConnections: a directory server closes idle connections whenever it
 // likes. A request fails only when the close was on its way already while the
@@ -60,30 +96,41 @@ func TestStaleConnections(t *testing.T) {
 		}
 	})
 	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
+	uses := make(map[string]use) // by the request's id
+	p := c.peers["visa"]
+	dial := p.client.Dial
+	p.client.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		made, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		below, err := made.(*tls.Conn).NetConn().(syscall.Conn).SyscallConn()
+		return &watched{Conn: made, below: socketWatched{below, time.Now()}, wrote: func(request []byte, looked time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			uses[string(idSent.FindSubmatch(request)[1])] = use{made.LocalAddr().String(), looked}
+		}}, err
+	}
 	var failed, unsent, avoidable int
 	var clients sync.WaitGroup
 	for range 8 {
 		clients.Go(func() {
 			for range requests / 8 {
 				time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
-				var conn string
-				var chosen time.Time
-				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
-					conn, chosen = got.Conn.LocalAddr().String(), time.Now()
-				}})
 				id := newTransID()
-				_, err := c.Send(ctx, "visa", []byte("{}"), id, message.V231, "")
+				_, err := c.Send(t.Context(), "visa", []byte("{}"), id, message.V231, "")
 				mu.Lock()
 				if arrived[id] > 1 || err == nil && arrived[id] != 1 {
 					t.Errorf("%v, and the request arrived %d times", err, arrived[id])
 				}
 				if e, ok := errors.AsType[*Error](err); ok {
 					failed++
-					end, ended := closed[conn]
+					use := uses[id]
+					end, ended := closed[use.conn]
 					switch {
 					case e.Kind == Connect:
 						unsent++
-					case ended && end.Before(chosen):
+					case ended && end.Before(use.chosen):
 						avoidable++
 					}
 				}

@@ -45,7 +45,8 @@ func harden(given *tls.Config) (*tls.Config, error) {
 	}
 	c.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256}
 	c.Renegotiation = tls.RenegotiateNever
-	c.NextProtos = nil // HTTP/1.1
+	c.NextProtos = nil                   // HTTP/1.1
+	c.DynamicRecordSizingDisabled = true // a request is of no use in parts
 	if c.ClientSessionCache == nil {
 		c.ClientSessionCache = tls.NewLRUClientSessionCache(sessionCache)
 	}

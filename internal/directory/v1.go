@@ -175,7 +175,7 @@ func again(err error) bool {
 func (p *v1Peer) try(ctx context.Context, url string, msg []byte, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	resp, sent, err := p.deliver(ctx, url, msg, xmlHeader)
+	resp, sent, err := p.attempt(ctx, url, msg, xmlHeader)
 	if err != nil {
 		return nil, p.failure(ctx, err, sent)
 	}
@@ -215,7 +215,7 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 func (c *V1Client) Close() error {
 	c.background.end()
 	for _, p := range c.peers {
-		p.transport.CloseIdleConnections()
+		p.client.Close()
 	}
 	return nil
 }

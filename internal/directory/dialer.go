@@ -1,0 +1,51 @@
+package directory
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"time"
+)
+
+var errNotConfigured = errors.New("not a configured address")
+
+// dialer makes connections to the addresses of one peer, and to no others: those
+// that are configured, and those that the directory server itself gave in a
+// PRes. For both its certificate has to chain to the same authorities.
+type dialer struct {
+	tls     map[string]*tls.Config                   // by host:port, of what is configured
+	listed  func(addr string) (host string, ok bool) // of what the directory server gave
+	secured *tls.Config                              // for those, but for the name
+	limit   time.Duration                            // for name, connection and handshake together
+	net     net.Dialer
+}
+
+// keepAlive finds out in half a minute that the other side of a connection is
+// gone.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// dial connects and shakes hands.
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	config, ok := d.tls[addr]
+	if !ok {
+		host, ok := d.listed(addr)
+		if !ok {
+			return nil, errNotConfigured
+		}
+		config = d.secured.Clone()
+		config.ServerName = host
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	defer cancel()
+	raw, err := d.net.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	secured := tls.Client(raw, config)
+	if err := secured.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return secured, nil
+}

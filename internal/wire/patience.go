@@ -1,0 +1,28 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// A patience is how long a peer keeps a connection that rests, as far as it says
+// so; nanoseconds, 0: it says nothing. One that rests longer is ended by the peer,
+// in the worst case just when the next request is on its way.
+type patience struct{ atomic.Int64 }
+
+// learn reads a Keep-Alive header, such as "timeout=5, max=100". A second of it
+// is ours: the next request takes its time to get there.
+func (k *patience) learn(header string) {
+	if header == "" {
+		return
+	}
+	for part := range strings.SplitSeq(header, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if n, err := strconv.ParseUint(value, 10, 16); err == nil && strings.EqualFold(name, "timeout") {
+			said := time.Duration(n) * time.Second
+			k.Store(int64(max(said-time.Second, said/2, 1)))
+		}
+	}
+}

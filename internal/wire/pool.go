@@ -1,0 +1,215 @@
+package wire
+
+import (
+	"context"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/socket"
+)
+
+// lookEvery is how often connections that rest are looked at.
+const lookEvery = 5 * time.Second
+
+// A pool is the connections to one address that rest. Its lists are guarded by
+// the client's mu.
+type pool struct {
+	patience
+	idle  []idle        // the one that rests longest first
+	freed chan struct{} // holds something when one may have come to rest, for those who wait to dial
+}
+
+type idle struct {
+	*conn
+	since time.Time
+}
+
+// connection returns one to an address that has not been used yet, or rests and
+// is quiet. One who would have to wait to dial takes one that others are done
+// with.
+func (c *Client) connection(ctx context.Context, addr string) (*conn, error) {
+	p := c.pool(addr)
+	for {
+		if k := c.take(p); k != nil {
+			return k, nil
+		}
+		select {
+		case c.dials <- struct{}{}:
+			return c.dial(ctx, addr, p)
+		case <-p.freed:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *Client) pool(addr string) *pool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.pools[addr]
+	if p == nil {
+		p = &pool{freed: make(chan struct{}, 1)}
+		c.pools[addr] = p
+	}
+	return p
+}
+
+// dial makes a connection, for which there is a place among the dials. A
+// handshake takes a deep stack, which would stay with the request while it waits
+// for its answer: so it is done elsewhere.
+func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) {
+	var made net.Conn
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		made, err = c.Dial(ctx, "tcp", addr)
+		<-c.dials
+	}()
+	<-done
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: made, client: c, pool: p, below: socket.Under(made)}, nil
+}
+
+// take returns the connection that came to rest last, if it can be trusted with
+// a request; those that cannot are closed on the way. It may return nil.
+func (c *Client) take(p *pool) *conn {
+	for {
+		c.mu.Lock()
+		last := len(p.idle) - 1
+		if last < 0 {
+			c.mu.Unlock()
+			return nil
+		}
+		k := p.idle[last]
+		p.idle[last] = idle{}
+		p.idle = p.idle[:last]
+		c.mu.Unlock()
+		switch {
+		case time.Since(k.since) > c.rest(p):
+			_ = k.Close()
+		case !k.quiet():
+			k.cut()
+		default:
+			if last > 0 {
+				p.tell()
+			}
+			return k.conn
+		}
+	}
+}
+
+// put has a connection rest.
+func (c *Client) put(k *conn) {
+	p := k.pool
+	c.mu.Lock()
+	if c.closed || len(p.idle) >= c.MaxIdle {
+		c.mu.Unlock()
+		_ = k.Close()
+		return
+	}
+	p.idle = append(p.idle, idle{k, time.Now()})
+	if c.reaper == nil {
+		c.reaper = time.AfterFunc(min(lookEvery, c.rest(p)), c.reap)
+	}
+	c.mu.Unlock()
+	p.tell()
+}
+
+// tell wakes one of those who wait to dial. It looks, and wakes the next one if
+// there is more.
+func (p *pool) tell() {
+	select {
+	case p.freed <- struct{}{}:
+	default:
+	}
+}
+
+// rest is how long a connection may rest.
+func (c *Client) rest(p *pool) time.Duration {
+	if said := time.Duration(p.Load()); said > 0 {
+		return min(said, c.IdleTime)
+	}
+	return c.IdleTime
+}
+
+// reap closes connections that have rested for too long, and those that the peer
+// has ended. It comes back while any rest.
+func (c *Client) reap() {
+	c.mu.Lock()
+	var all []idle
+	for _, p := range c.pools {
+		all = append(all, p.idle...)
+	}
+	c.mu.Unlock()
+	// Meanwhile some may be in use: what they say then is nobody's business here.
+	now, next := time.Now(), lookEvery
+	over := make(map[idle]bool)
+	for _, k := range all {
+		if left := c.rest(k.pool) - now.Sub(k.since); left > 0 && k.quiet() {
+			next = min(next, left)
+		} else {
+			over[k] = true
+		}
+	}
+	all = all[:0]
+	c.mu.Lock()
+	for _, p := range c.pools {
+		p.idle = slices.DeleteFunc(p.idle, func(k idle) bool {
+			if over[k] { // and has rested all the time
+				all = append(all, k)
+			}
+			return over[k]
+		})
+	}
+	c.again(next)
+	c.mu.Unlock()
+	for _, k := range all {
+		_ = k.Close()
+	}
+}
+
+// again sets the reaper anew, if any connection rests.
+func (c *Client) again(next time.Duration) {
+	for _, p := range c.pools {
+		if len(p.idle) > 0 && c.reaper != nil {
+			c.reaper.Reset(next)
+			return
+		}
+	}
+	c.stop()
+}
+
+func (c *Client) stop() {
+	if c.reaper != nil {
+		c.reaper.Stop()
+		c.reaper = nil
+	}
+}
+
+// CloseIdle closes the connections that rest.
+func (c *Client) CloseIdle() {
+	c.mu.Lock()
+	var all []idle
+	for _, p := range c.pools {
+		all = append(all, p.idle...)
+		p.idle = nil
+	}
+	c.stop()
+	c.mu.Unlock()
+	for _, k := range all {
+		_ = k.Close()
+	}
+}
+
+// Close closes the connections that rest, and has those in use end with their
+// requests. Requests may still be made; no connection outlives its own.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.CloseIdle()
+}
