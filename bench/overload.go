@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"runtime"
 	"time"
 )
@@ -152,15 +153,21 @@ func (h *rushHour) search(ctx context.Context) (capacity float64, err error) {
 
 // run makes one rush and tells of it.
 func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err error) {
+	first := phases[0]
+	used := h.watch(first.For)
 	if err := h.ask(ctx, "Load.Rush", Rush{phases, shopperPatience}, &got); err != nil {
 		return got, err
 	}
-	first := phases[0]
+	shares, err := used()
+	if err != nil {
+		return got, err
+	}
 	through := got.through(0, first.For)
 	h.peak = max(h.peak, through)
 	took := got.took(0, first.For)
 	h.b.say("%6.0f shoppers/s: %5.0f/s through, p50 %.0f ms, p99 %.0f ms; generator late by %.0f ms", first.Rate, through,
 		ms(median(took)), ms(percentile(took, 0.99)), ms(percentile(got.Late, 0.99)))
+	h.b.say("        of a processor: program %.0f %%, load %.0f %%, directory server %.0f %%", shares[0], shares[1], shares[2])
 	for i, name := range []string{"/preauth", "/auth", "RReq", "/postauth"} {
 		k := got.Kinds[i]
 		if len(k.Refused)+k.Failed == 0 && len(phases) == 1 {
@@ -173,6 +180,35 @@ func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err er
 		h.b.say("        a failure: %s", got.Example)
 	}
 	return got, nil
+}
+
+// watch measures which part of a processor each process uses for a time from now
+// on: the program under test, load, and directory server, in percent.
+func (h *rushHour) watch(d time.Duration) (used func() (shares [3]float64, err error)) {
+	read := func() (took [3]time.Duration, err error) {
+		for i, cmd := range []*exec.Cmd{h.cmd, h.load.cmd, h.directory.cmd} {
+			var bad error
+			took[i], bad = processorTimeOf(cmd.Process.Pid)
+			err = errors.Join(err, bad)
+		}
+		return took, err
+	}
+	var shares [3]float64
+	start := time.Now()
+	before, err := read()
+	done := make(chan struct{})
+	time.AfterFunc(d, func() {
+		defer close(done)
+		after, bad := read()
+		err = errors.Join(err, bad)
+		for i := range shares {
+			shares[i] = 100 * (after[i] - before[i]).Seconds() / time.Since(start).Seconds()
+		}
+	})
+	return func() ([3]float64, error) {
+		<-done
+		return shares, err
+	}
 }
 
 // slowConnections lets many hold connections and hardly use them while some shop.
