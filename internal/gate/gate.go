@@ -55,10 +55,10 @@ const (
 // the load that can be served, and that a stall of the machine moves it little:
 // TestLoads plays that.
 const (
-	forGrowth = 0.2 // rise for each target by which the wait has grown since the last look
-	forExcess = 1.5 // rise for each target of wait above the one, and second that it lasts
-	fall      = 0.8 // of the level at a look when nothing has waited for a while
-	worst     = 8   // so many targets are as bad as any longer wait
+	forGrowth = 0.2  // rise for each target by which the wait has grown since the last look
+	forExcess = 1.5  // rise for each target of wait above the one, and second that it lasts
+	fall      = 0.95 // of the level at a look when nothing has waited for a while
+	worst     = 8    // so many targets are as bad as any longer wait
 )
 
 // A Queue is before something that work waits for.
