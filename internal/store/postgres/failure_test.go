@@ -364,9 +364,12 @@ func TestQueue(t *testing.T) {
 	for i := range 3 {
 		go func() { ended <- one.Create(t.Context(), txn(fmt.Sprint("queue ", i))) }()
 	}
-	for waiting, _ := one.Queue(); waiting < 3; waiting, _ = one.Queue() {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, "three that wait", func() error {
+		if waiting, _ := one.Queue(); waiting != 3 {
+			return fmt.Errorf("%d wait", waiting)
+		}
+		return nil
+	})
 	busy.Release()
 	for range 3 {
 		if err := <-ended; err != nil {

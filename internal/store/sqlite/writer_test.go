@@ -340,8 +340,10 @@ func TestQueue(t *testing.T) {
 			}
 		})
 	}
-	for n, _ := db.Queue(); n < more+1; n, _ = db.Queue() {
-		time.Sleep(time.Millisecond)
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if n, _ := db.Queue(); n == more+1 {
+			break
+		}
 	}
 	want(more+1, 0)
 	release()
