@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -16,25 +17,32 @@ type loiterers struct {
 	opened atomic.Int64
 }
 
-// Loiter has n loiterers come and returns when they are there. A third of them
+// Loitering is how many come, where, and with which key.
+type Loitering struct {
+	Count        int
+	Address, Key string
+}
+
+// Loiter has loiterers come and returns when they are there. A third of them
 // sends a header a byte at a time, a third a body, and a third asks and asks and
-// reads no answer. One whose connection is closed makes another.
-func (l *Load) Loiter(n int, _ *int) error {
+// reads no answer, each about once a second. One whose connection is closed makes
+// another.
+func (l *Load) Loiter(at Loitering, _ *int) error {
 	ctx, leave := context.WithCancel(context.Background())
 	l.loiterers.leave = leave
 	l.loiterers.opened.Store(0)
-	header := "POST /preauth HTTP/1.1\r\nHost: " + l.api.address + "\r\nAPIKey: " + l.key + "\r\n"
-	whole := string(request(l.api.address, "/postauth", l.key, []byte("{}")))
+	header := "POST /preauth HTTP/1.1\r\nHost: " + at.Address + "\r\nAPIKey: " + at.Key + "\r\n"
+	whole := string(request(at.Address, "/postauth", at.Key, []byte("{}")))
 	manners := []struct{ first, then string }{
 		{header, "X"},
 		{header + "Content-Length: 4000\r\n\r\n", " "},
 		{whole, whole},
 	}
-	for i := range n {
+	for i := range at.Count {
 		m := manners[i%len(manners)]
 		l.loiterers.ended.Go(func() {
 			for ctx.Err() == nil {
-				l.loiterers.loiter(ctx, l.api.address, m.first, m.then)
+				l.loiterers.loiter(ctx, at.Address, m.first, m.then)
 			}
 		})
 		if i%10 == 0 {
@@ -58,7 +66,7 @@ func (l *loiterers) loiter(ctx context.Context, address, first, then string) {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(time.Second):
+		case <-time.After(time.Second/2 + rand.N(time.Second)): // they are not in step
 			return true
 		}
 	}

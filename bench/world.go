@@ -28,7 +28,8 @@ type world struct {
 	cmd       *exec.Cmd
 	load      *child
 	directory *child
-	console   string     // its address
+	api       string     // its address
+	console   string     // the same
 	exited    chan error // has what became of cmd
 }
 
@@ -99,6 +100,7 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 			return w, err
 		}
 	}
+	w.api = peers.API
 	text := fmt.Sprintf(configuration, peers.API, peers.Results, w.console, peers.Directory, s.versions, s.refresh, cmp.Or(s.store, "file:data"), s.limits)
 	if err := os.WriteFile(filepath.Join(w.dir, "threeds.yaml"), []byte(text), 0o600); err != nil {
 		return w, err

@@ -49,7 +49,7 @@ type config struct {
 		InFlight int `yaml:"in_flight" as:"count" in:"1..1000000" default:"10000"`
 		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating.md#overload).
 		Connections int `yaml:"connections" as:"count" in:"16..1000000" default:"4096"`
-		// How long work may wait for a processor. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating.md#overload).
+		// How long work may wait for a processor, and five times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating.md#overload).
 		Wait time.Duration `yaml:"wait" as:"duration" in:"1ms..1m" default:"10ms"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
 		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`

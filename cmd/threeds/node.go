@@ -65,7 +65,7 @@ type limits struct {
 	PerKey      float64 // requests per second and API key
 	InFlight    int64
 	Connections int           // of each listener; 0: no bound
-	Wait        time.Duration // for a processor, from which on load is shed; 0: it is not
+	Wait        time.Duration // for a processor, and storeWaits of it for the store, from which on load is shed; 0: it is not
 	AuthBody    int64
 	Body        int64
 	Message     message.Limits
@@ -118,7 +118,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	}
 	watchStore(n.metrics, db)
 	if cfg.Limits.Wait > 0 {
-		n.gate = gate.New(cfg.Limits.Wait, nil)
+		n.gate = gate.New(queues(cfg.Limits.Wait, n.db)...)
 	}
 	n.metrics.Gate(n.gate)
 	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store"
@@ -52,6 +54,22 @@ func watchStore(m *obs.Metrics, st store.Store) {
 		m.Gauge("threeds_store_writes_waiting", "Writes whose commit has not begun.", "", "",
 			func() float64 { return float64(db.Stat().Waiting) })
 	}
+}
+
+// storeWaits is how many times as long as for a processor work may wait for the
+// store: a write that has come too late for one commit waits for two, and a disk that takes
+// 25 ms for each is slow, but not overloaded.
+const storeWaits = 5
+
+// queues are what the gate goes by: processor and store.
+func queues(wait time.Duration, st store.Store) []gate.Queue {
+	all := []gate.Queue{gate.Processor(wait)}
+	if queue, ok := st.(interface {
+		Queue() (waiting int, served uint64)
+	}); ok {
+		all = append(all, gate.Queue{Name: "store", Target: storeWaits * wait, Length: queue.Queue})
+	}
+	return all
 }
 
 // watchPool is watchStore for the connections to a database.

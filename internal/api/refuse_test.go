@@ -68,7 +68,11 @@ func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRec
 
 // shut is a gate that admits nothing any more.
 func shut() *gate.Gate {
-	g := gate.New(time.Second, func() (waiting, perSecond float64) { return 1e9, 1 })
+	all := uint64(0)
+	g := gate.New(gate.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
+		all++
+		return 1e9, all
+	}})
 	for g.Admitted(gate.Conclude) > 0 {
 		time.Sleep(10 * time.Millisecond)
 	}

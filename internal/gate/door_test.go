@@ -28,7 +28,7 @@ type doored struct {
 
 func newDoored(t *testing.T) *doored {
 	d := new(doored)
-	g := New(time.Hour, nil)
+	g := New()
 	d.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case Asked(r.Context()):

@@ -1,6 +1,7 @@
 // Package gate keeps load off that cannot be served: requests, when work waits
-// too long for a processor, and connections on which nothing happens. It knows
-// nothing of what requests are about.
+// too long for a processor or for whatever else there is a queue before, and
+// connections on which nothing happens. It knows nothing of what requests are
+// about.
 package gate
 
 import (
@@ -30,7 +31,7 @@ func Classes() []Class { return []Class{Begin, Proceed, Conclude} }
 func (c Class) String() string { return [classes]string{"begin", "proceed", "conclude"}[c] }
 
 const (
-	// look is how often the gate looks at the queue.
+	// look is how often the gate looks at the queues.
 	look = 10 * time.Millisecond
 
 	// steady is how many looks in a row must find a wait: one stall of the
@@ -49,42 +50,58 @@ const (
 )
 
 // The level is a number from 0, where all is admitted, to the number of classes,
-// where nothing is. Its steps are so chosen that it settles at 1.2 as well as at
-// 10 times the load that can be served, and that a stall of the machine moves it
-// little: TestLoads plays that.
+// where nothing is. It follows the worst of the queues, whose waits count in their
+// targets. Its steps are so chosen that it settles at 1.2 as well as at 10 times
+// the load that can be served, and that a stall of the machine moves it little:
+// TestLoads plays that.
 const (
-	forGrowth = 20  // rise for each second by which the wait has grown since the last look
-	forExcess = 150 // rise for each second of wait above the target and second that it lasts
-	fall      = 0.8 // of the level at a look when nothing has waited for a while
-	worst     = 8   // so many targets are as bad as any longer wait
+	forGrowth = 0.2  // rise for each target by which the wait has grown since the last look
+	forExcess = 1.5  // rise for each target of wait above the one, and second that it lasts
+	fall      = 0.95 // of the level at a look when nothing has waited for a while
+	worst     = 8    // so many targets are as bad as any longer wait
 )
+
+// A Queue is before something that work waits for.
+type Queue struct {
+	Name   string
+	Target time.Duration // near which the wait is kept, or below
+
+	// Length returns how many wait, and how many have had their turn since the
+	// beginning. One goroutine calls it at a time.
+	Length func() (waiting int, served uint64)
+}
+
+// A line is a queue and what a gate has seen of it.
+type line struct {
+	Queue
+	wait atomic.Int64 // as last seen
+
+	served uint64  // at the last look
+	pace   float64 // how many have their turn in a second; 0: not known yet
+	many   bool    // waited at the last look
+}
 
 // A Gate admits requests. A nil Gate admits all.
 type Gate struct {
-	target time.Duration
-	queue  func() (waiting, perSecond float64)
-	start  time.Time
+	lines []line
+	start time.Time
 
 	next  atomic.Int64  // when to look again, after start
 	level atomic.Uint64 // bits of a float64
-	wait  atomic.Int64  // as last seen
 
-	mu     sync.Mutex            // held while looking
-	last   time.Duration         // look, after start
-	pace   float64               // how many are given a processor in a second; 0: not known yet
-	many   bool                  // waited at the last look
-	recent [steady]time.Duration // waits, the newest first
-	before time.Duration         // by how much the least of recent was above the target, one look ago
+	mu     sync.Mutex      // held while looking
+	last   time.Duration   // look, after start
+	recent [steady]float64 // worst waits, in targets, the newest first
+	before float64         // by how much the least of recent was above 1, one look ago
 }
 
-// New returns a gate that keeps the wait for a processor near target. queue tells
-// how many wait for one, and how many a second were given one since its last
-// call; it is called by one goroutine at a time. Nil stands for goroutines.
-func New(target time.Duration, queue func() (waiting, perSecond float64)) *Gate {
-	if queue == nil {
-		queue = new(scheduler).queue
+// New returns a gate that goes by the queues.
+func New(queues ...Queue) *Gate {
+	g := &Gate{lines: make([]line, len(queues)), start: time.Now()}
+	for i, q := range queues {
+		g.lines[i].Queue = q
 	}
-	return &Gate{target: target, queue: queue, start: time.Now()}
+	return g
 }
 
 // Admit reports whether a request may be served. Ask it before anything else is
@@ -107,12 +124,15 @@ func (g *Gate) Admitted(c Class) float64 {
 	return 1 - g.refused(c)
 }
 
-// Wait is how long work had to wait for a processor when the gate last looked.
-func (g *Gate) Wait() time.Duration {
+// Waits calls f with each queue's name, and with how long who came when the gate
+// last looked had to wait there, as a function to be called at any time.
+func (g *Gate) Waits(f func(name string, wait func() time.Duration)) {
 	if g == nil {
-		return 0
+		return
 	}
-	return time.Duration(g.wait.Load())
+	for i := range g.lines {
+		f(g.lines[i].Name, func() time.Duration { return time.Duration(g.lines[i].wait.Load()) })
+	}
 }
 
 func (g *Gate) refused(c Class) float64 {
@@ -129,40 +149,45 @@ func (g *Gate) look() {
 	if passed := now - g.last; passed >= look {
 		g.last = now
 		g.next.Store(int64(now + look))
-		g.adjust(g.measure(passed), passed)
+		wait := 0.0
+		for i := range g.lines {
+			l := &g.lines[i]
+			wait = max(wait, l.measure(passed).Seconds()/l.Target.Seconds())
+		}
+		g.adjust(min(wait, worst), passed)
 	}
 }
 
 // measure is how long who comes now will wait. The pace is that of looks between
 // which many waited all the time: at others there was no more to do.
-func (g *Gate) measure(passed time.Duration) time.Duration {
-	waiting, perSecond := g.queue()
+func (l *line) measure(passed time.Duration) (wait time.Duration) {
+	waiting, served := l.Length()
+	perSecond := float64(served-l.served) / passed.Seconds()
 	many := waiting >= few
 	switch {
-	case many && g.many && g.pace == 0:
-		g.pace = perSecond
-	case many && g.many:
-		g.pace += (perSecond - g.pace) * min(1, passed.Seconds()/memory.Seconds())
+	case many && l.many && l.pace == 0:
+		l.pace = perSecond
+	case many && l.many:
+		l.pace += (perSecond - l.pace) * min(1, passed.Seconds()/memory.Seconds())
 	}
-	g.many = many
-	wait := time.Duration(0)
-	if many && g.pace > 0 {
-		wait = time.Duration(min(waiting/g.pace, 60) * float64(time.Second)) // Little's law
+	l.many, l.served = many, served
+	if many && l.pace > 0 {
+		wait = time.Duration(min(float64(waiting)/l.pace, 60) * float64(time.Second)) // Little's law
 	}
-	g.wait.Store(int64(wait))
-	return min(wait, worst*g.target)
+	l.wait.Store(int64(wait))
+	return wait
 }
 
 // adjust sets the level by what was seen.
-func (g *Gate) adjust(wait, passed time.Duration) {
+func (g *Gate) adjust(wait float64, passed time.Duration) {
 	copy(g.recent[1:], g.recent[:])
 	g.recent[0] = wait
 	least := slices.Min(g.recent[:])
-	above := max(least-g.target, 0)
-	grown, excess := above-g.before, min(least-g.target, g.target)
+	above := max(least-1, 0)
+	grown, excess := above-g.before, min(least-1, 1)
 	g.before = above
 	level := math.Float64frombits(g.level.Load())
-	level += forGrowth*grown.Seconds() + forExcess*excess.Seconds()*passed.Seconds()
+	level += forGrowth*grown + forExcess*excess*passed.Seconds()
 	if slices.Max(g.recent[:]) == 0 {
 		level *= fall
 	}

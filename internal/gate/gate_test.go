@@ -11,32 +11,50 @@ import (
 	"github.com/openthreeds/threeds/internal/gate"
 )
 
-// A server is one processor with a queue before it. A shopper is three requests,
-// one after the other. Of the second, half the work comes later, when a directory
-// server has answered, and passes no gate. To refuse one request costs a fortieth
-// of all that.
+// A server is one processor with a queue before it, and a disk with another. A
+// shopper is three requests, one after the other. Of the second, half the work
+// comes later, when a directory server has answered, and passes no gate; each half
+// ends with a write. To refuse one request costs a fortieth of all that. Who is not
+// through in two seconds has gone.
 type server struct {
-	gate   *gate.Gate // nil: all are admitted
-	stalls bool       // now and then the machine does something else
-	random *rand.Rand
-	queue  []arrival
-	later  []arrival
-	owed   time.Duration // work that is left of what was taken from the queue
-	begun  int           // since looked
-	looked time.Time
+	gate      *gate.Gate // nil: all are admitted
+	stalls    bool       // now and then the machine does something else
+	directory time.Duration
+	disk      disk
+	random    *rand.Rand
+	queue     []arrival
+	later     []arrival
+	owed      time.Duration // work that is left of what was taken from the queue
+	begun     uint64
 
 	count
 }
 
+// A disk takes so long for a commit, and for each write in it.
+type disk struct {
+	sync, each time.Duration
+	waiting    []arrival
+	batch      []arrival // the commit on its way
+	ends       time.Time
+	written    uint64
+}
+
+var (
+	fast = disk{sync: time.Millisecond, each: 20 * time.Microsecond}
+	slow = disk{sync: 5 * time.Millisecond, each: 400 * time.Microsecond} // half of what the processor could serve
+)
+
 // count is what came of requests.
 type count struct {
 	served, refused [3]int
+	through         int             // shoppers
 	waited          []time.Duration // by those that were refused
 }
 
 type arrival struct {
 	class gate.Class
 	at    time.Time
+	came  time.Time // the shopper
 }
 
 const (
@@ -44,6 +62,7 @@ const (
 	capacity = 2000.0 // shoppers per second, if nobody is refused
 	refusal  = 12500 * time.Nanosecond
 	target   = 10 * time.Millisecond
+	patience = 2 * time.Second
 	answered = gate.Class(-1) // the second half of a Proceed
 )
 
@@ -52,13 +71,16 @@ var work = map[gate.Class]time.Duration{
 	answered: 200 * time.Microsecond, gate.Conclude: 50 * time.Microsecond,
 }
 
-func newServer() *server {
-	s := &server{random: rand.New(rand.NewPCG(1, 2)), looked: time.Now()}
-	s.gate = gate.New(target, func() (waiting, perSecond float64) {
-		defer func() { s.begun, s.looked = 0, time.Now() }()
-		return float64(len(s.queue)), float64(s.begun) / time.Since(s.looked).Seconds()
-	})
+func newServer(d disk) *server {
+	s := &server{random: rand.New(rand.NewPCG(1, 2)), directory: 50 * time.Millisecond, disk: d}
+	s.gate = gate.New(s.processor(), gate.Queue{Name: "disk", Target: 5 * target, Length: func() (int, uint64) {
+		return len(s.disk.waiting) + len(s.disk.batch), s.disk.written
+	}})
 	return s
+}
+
+func (s *server) processor() gate.Queue {
+	return gate.Queue{Name: "processor", Target: target, Length: func() (int, uint64) { return len(s.queue), s.begun }}
 }
 
 // run has shoppers come at so many times the capacity and returns what came of it.
@@ -66,14 +88,22 @@ func (s *server) run(load float64, d time.Duration) count {
 	s.count = count{}
 	for range int(d / step) {
 		time.Sleep(step)
+		now := time.Now()
 		for due := load * capacity * step.Seconds(); due > 0; due-- {
 			if s.random.Float64() < due {
-				s.queue = append(s.queue, arrival{gate.Begin, time.Now()})
+				s.queue = append(s.queue, arrival{gate.Begin, now, now})
 			}
 		}
-		for len(s.later) > 0 && !time.Now().Before(s.later[0].at) {
+		for len(s.later) > 0 && !now.Before(s.later[0].at) {
 			s.queue = append(s.queue, s.later[0])
 			s.later = s.later[1:]
+		}
+		for _, a := range s.disk.turn(now) {
+			if a.class == gate.Proceed {
+				s.later = append(s.later, arrival{answered, now.Add(s.directory), a.came})
+			} else {
+				s.queue = append(s.queue, arrival{gate.Conclude, now, a.came})
+			}
 		}
 		if s.stalls && s.random.IntN(400) == 0 {
 			s.owed += time.Duration(20+s.random.IntN(60)) * time.Millisecond
@@ -89,6 +119,21 @@ func (s *server) run(load float64, d time.Duration) count {
 	return s.count
 }
 
+// turn returns what is on disk when a commit has ended, and begins the next.
+func (d *disk) turn(now time.Time) (done []arrival) {
+	if now.Before(d.ends) {
+		return nil
+	}
+	done = d.batch
+	d.written += uint64(len(done))
+	n := min(len(d.waiting), 512)
+	d.batch, d.waiting = d.waiting[:n:n], d.waiting[n:]
+	if n > 0 {
+		d.ends = now.Add(d.sync + time.Duration(n)*d.each)
+	}
+	return done
+}
+
 // serve returns how long it takes.
 func (s *server) serve(a arrival) time.Duration {
 	now := time.Now()
@@ -102,11 +147,13 @@ func (s *server) serve(a arrival) time.Duration {
 	}
 	switch a.class {
 	case gate.Begin:
-		s.queue = append(s.queue, arrival{gate.Proceed, now})
-	case gate.Proceed:
-		s.later = append(s.later, arrival{answered, now.Add(50 * time.Millisecond)})
-	case answered:
-		s.queue = append(s.queue, arrival{gate.Conclude, now})
+		s.queue = append(s.queue, arrival{gate.Proceed, now, a.came})
+	case gate.Proceed, answered:
+		s.disk.waiting = append(s.disk.waiting, a)
+	case gate.Conclude:
+		if now.Sub(a.came) <= patience {
+			s.through++
+		}
 	}
 	return work[a.class]
 }
@@ -119,15 +166,15 @@ func p99(took []time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// TestLoads: whatever the load, nearly as much is served as can be after the
+// TestLoads: whatever the load, nearly as many get through as can after the
 // refusals are paid for; those who have begun are hardly ever refused; the answer
-// to the refused comes soon; and a moment after the load has gone, so has the queue.
+// to the refused comes soon; and a moment after the load has gone, so have the queues.
 func TestLoads(t *testing.T) {
 	for _, stalls := range []bool{false, true} {
 		for _, load := range []float64{0.5, 0.9, 1.2, 2, 5, 10} {
 			t.Run(fmt.Sprintf("%.1f stalls=%t", load, stalls), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					s := newServer()
+					s := newServer(fast)
 					s.stalls = stalls
 					s.run(0.5, time.Second)
 					onset := s.run(load, time.Second)
@@ -141,8 +188,8 @@ func TestLoads(t *testing.T) {
 					if stalls {
 						could *= 0.6 // a quarter, and what it brings out of step
 					}
-					if served := float64(got.served[gate.Conclude]); served < 0.9*could {
-						t.Errorf("%.0f got through, %.0f could have", served, could)
+					if through := float64(got.through); through < 0.9*could {
+						t.Errorf("%.0f got through, %.0f could have", through, could)
 					}
 					if lost := got.refused[gate.Proceed] + got.refused[gate.Conclude]; lost > got.served[gate.Proceed]/5 || !stalls && lost > got.served[gate.Proceed]/12 {
 						t.Errorf("%d of %d were refused when they had begun", lost, got.served[gate.Proceed])
@@ -165,14 +212,62 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestWithoutGate: the server of TestLoads does drown when nobody is refused.
+// TestSlowDisk: the same where the disk is what there is too little of. It writes
+// what half of the processor could serve, so 1,250 shoppers a second at the most.
+func TestSlowDisk(t *testing.T) {
+	const most = 1250.0
+	for _, directory := range []time.Duration{50 * time.Millisecond, time.Second} {
+		for _, load := range []float64{0.3, 0.7, 1, 2, 5} {
+			t.Run(fmt.Sprintf("%.1f directory=%v", load, directory), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s := newServer(slow)
+					s.directory = directory
+					s.run(0.3, 2*time.Second)
+					onset := s.run(load, 3*time.Second)
+					got := s.run(load, 5*time.Second)
+					s.run(0.3, 2*time.Second)
+					after := s.run(0.3, time.Second)
+					t.Logf("onset %v %v, then %v %v %v, %d through, %d wait", onset.served, onset.refused,
+						got.served, got.refused, p99(got.waited), got.through, len(s.disk.waiting))
+					could := min(load*capacity, most) * 5
+					if directory > 100*time.Millisecond {
+						could *= 0.9 // half of what is let in is seen a second later
+					}
+					if through := float64(got.through); through < 0.85*could {
+						t.Errorf("%.0f got through, %.0f could have", through, could)
+					}
+					if lost := got.refused[gate.Proceed] + got.refused[gate.Conclude]; lost > got.served[gate.Proceed]/30 {
+						t.Errorf("%d of %d were refused when they had begun", lost, got.served[gate.Proceed])
+					}
+					if load < 0.5 && len(got.waited) > 0 {
+						t.Errorf("%d were refused at a load of %.1f", len(got.waited), load)
+					}
+					if len(after.waited) > 0 || len(s.disk.waiting) > 64 {
+						t.Errorf("a while after: %d refused, %d wait", len(after.waited), len(s.disk.waiting))
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestWithoutGate: the server of TestLoads does drown when nobody is refused, and
+// that of TestSlowDisk when the gate does not see the disk.
 func TestWithoutGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer()
+		s := newServer(fast)
 		s.gate = nil
-		got := s.run(5, 5*time.Second)
-		if got.served[gate.Conclude] > int(2*capacity) || len(s.queue) < int(capacity) {
-			t.Errorf("%v served, %d wait: TestLoads proves nothing", got.served, len(s.queue))
+		s.run(5, 2*time.Second)
+		if got := s.run(5, 3*time.Second); got.through > int(capacity) || len(s.queue) < int(capacity) {
+			t.Errorf("%d through, %d wait: TestLoads proves nothing", got.through, len(s.queue))
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(slow)
+		s.gate = gate.New(s.processor())
+		s.run(2, 3*time.Second)
+		if got := s.run(2, 3*time.Second); got.through > int(capacity)/2 || len(s.disk.waiting) < int(capacity) {
+			t.Errorf("%d through, %d wait: TestSlowDisk proves nothing", got.through, len(s.disk.waiting))
 		}
 	})
 }
@@ -180,16 +275,34 @@ func TestWithoutGate(t *testing.T) {
 // A queue is what a gate is told.
 type queue struct{ waiting, perSecond float64 }
 
-// shown returns the shares that a gate admits after each of a row of looks.
+// told is the queue for a gate, whatever it shows at the time.
+func told(now *queue) gate.Queue {
+	served, last := 0.0, time.Now()
+	return gate.Queue{Target: target, Length: func() (int, uint64) {
+		served += now.perSecond * time.Since(last).Seconds()
+		last = time.Now()
+		return int(now.waiting), uint64(served + 0.5)
+	}}
+}
+
+// shown returns the shares that a gate admits after each of a row of looks, first
+// when only one of two queues is as it shows, then when only the other is.
 func shown(t *testing.T, c gate.Class, looks ...queue) (shares []float64) {
-	synctest.Test(t, func(t *testing.T) {
-		var now queue
-		g := gate.New(target, func() (float64, float64) { return now.waiting, now.perSecond })
-		for _, now = range looks {
-			time.Sleep(target)
-			shares = append(shares, g.Admitted(c))
+	for i := range 2 {
+		var got []float64
+		synctest.Test(t, func(t *testing.T) {
+			var now [2]queue
+			g := gate.New(told(&now[0]), told(&now[1]))
+			for _, now[i] = range looks {
+				time.Sleep(target)
+				got = append(got, g.Admitted(c))
+			}
+		})
+		if i > 0 && !slices.Equal(got, shares) {
+			t.Errorf("the second queue: %.2f, the first: %.2f", got, shares)
 		}
-	})
+		shares = got
+	}
 	return shares
 }
 
@@ -241,7 +354,7 @@ func TestForgets(t *testing.T) {
 		t.Errorf("admitted %.2f in overload, %.2f half a second later, want 0 and 1", before, after)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		g := gate.New(target, func() (float64, float64) { return 100, 1000 })
+		g := gate.New(told(&queue{100, 1000}))
 		for range 400 {
 			time.Sleep(target)
 			g.Admit(gate.Begin)
@@ -258,14 +371,17 @@ func TestForgets(t *testing.T) {
 
 func TestNoGate(t *testing.T) {
 	var g *gate.Gate
-	if !g.Admit(gate.Begin) || g.Admitted(gate.Begin) != 1 || g.Wait() != 0 {
+	if !g.Admit(gate.Begin) || g.Admitted(gate.Begin) != 1 {
 		t.Error("no gate refuses")
 	}
+	g.Waits(func(string, func() time.Duration) { t.Error("no gate has a queue") })
 }
 
 // TestScheduler: the runtime tells what the gate wants to know.
 func TestScheduler(t *testing.T) {
-	g := gate.New(time.Hour, nil)
+	g := gate.New(gate.Processor(time.Hour))
+	var wait func() time.Duration
+	g.Waits(func(_ string, w func() time.Duration) { wait = w })
 	stop := make(chan struct{})
 	defer close(stop)
 	for range 500 {
@@ -282,7 +398,7 @@ func TestScheduler(t *testing.T) {
 			}
 		}()
 	}
-	for deadline := time.Now().Add(10 * time.Second); g.Wait() == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); wait() == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("500 goroutines want a processor, and none is seen to wait")
 		}

@@ -195,14 +195,16 @@ func (m *Metrics) Refused(operation, reason string) {
 	m.refused.WithLabelValues(operation, reason).Inc()
 }
 
-// Gate shows what a gate does: which share of each class it admits, and the wait
+// Gate shows what a gate does: which share of each class it admits, and the waits
 // that it goes by.
 func (m *Metrics) Gate(g *gate.Gate) {
 	for _, c := range gate.Classes() {
 		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by class: begin, proceed, conclude. Less than 1 is overload.",
 			"class", c.String(), func() float64 { return g.Admitted(c) })
 	}
-	m.Gauge("threeds_processor_wait_seconds", "How long work last waited for a processor.", "", "", func() float64 { return g.Wait().Seconds() })
+	g.Waits(func(name string, wait func() time.Duration) {
+		m.Gauge("threeds_wait_seconds", "How long work waits, by what for.", "for", name, func() float64 { return wait().Seconds() })
+	})
 }
 
 // Handler serves the metrics.

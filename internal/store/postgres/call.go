@@ -99,13 +99,18 @@ func noServer(err error) bool {
 // once runs a job on a connection of the pool. When ctx ends before that, it is
 // never run; once begun, its outcome is waited for, up to limit.
 func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error) {
+	db.begun.Add(1)
+	defer db.begun.Add(-1)
 	wait, cancel := context.WithTimeout(ctx, db.timeout)
 	conn, err := db.acquire(wait)
 	cancel()
 	if err != nil {
 		return err
 	}
-	defer func() { db.giveBack(conn, err) }()
+	defer func() {
+		db.giveBack(conn, err)
+		db.served.Add(1)
+	}()
 	if err := ctx.Err(); err != nil {
 		return err
 	}

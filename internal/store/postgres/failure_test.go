@@ -350,3 +350,33 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 		t.Errorf("Get of what was never created: %v", err)
 	}
 }
+
+// TestQueue: a call counts until it has ended, from when it waits for a connection.
+func TestQueue(t *testing.T) {
+	_, url := openNew(t)
+	one := openAt(t, url+"&pool_max_conns=1", Options{})
+	busy, err := one.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, before := one.Queue()
+	ended := make(chan error)
+	for i := range 3 {
+		go func() { ended <- one.Create(t.Context(), txn(fmt.Sprint("queue ", i))) }()
+	}
+	eventually(t, "three that wait", func() error {
+		if waiting, _ := one.Queue(); waiting != 3 {
+			return fmt.Errorf("%d wait", waiting)
+		}
+		return nil
+	})
+	busy.Release()
+	for range 3 {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	if waiting, served := one.Queue(); waiting != 0 || served != before+3 {
+		t.Errorf("%d wait, %d served, want 0 and 3", waiting, served-before)
+	}
+}

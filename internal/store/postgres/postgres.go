@@ -25,6 +25,7 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -66,6 +67,9 @@ type DB struct {
 	recall  context.CancelFunc // of the scouts
 	timeout time.Duration
 	sql     statements
+
+	begun  atomic.Int64  // calls that have not ended
+	served atomic.Uint64 // that have
 
 	// open is held for reading by every call, so that Close waits for them.
 	open   sync.RWMutex
@@ -174,6 +178,12 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 
 // Stat says how busy the connections are.
 func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
+
+// Queue tells how many calls have a connection or wait for one, and how many have
+// been through.
+func (db *DB) Queue() (waiting int, served uint64) {
+	return int(db.begun.Load()), db.served.Load()
+}
 
 // enter begins a call; the caller must leave.
 func (db *DB) enter(ctx context.Context) error {

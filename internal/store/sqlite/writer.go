@@ -45,6 +45,8 @@ func (r *request) finish(err error) {
 // outcome. Errors that are not answers of do say what was being done.
 func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
 	r := &request{do: do, done: make(chan struct{})}
+	db.counts.begun.Add(1)
+	defer db.counts.begun.Add(-1)
 	select {
 	case db.queue <- r:
 	case <-ctx.Done():
@@ -83,7 +85,17 @@ func (db *DB) Stat() Stat {
 	}
 }
 
-type counts struct{ writes, commits, failed atomic.Int64 }
+// Queue tells how many writes are not done yet, and how many are on disk since
+// Open. Those of the commit on its way are among the former: how long it takes is
+// what the others wait for.
+func (db *DB) Queue() (waiting int, served uint64) {
+	return int(db.counts.begun.Load()), uint64(db.counts.writes.Load())
+}
+
+type counts struct {
+	writes, commits, failed atomic.Int64
+	begun                   atomic.Int64 // writes that are not done
+}
 
 // A writer is the connection that writes, and its statements. Only the goroutine
 // of run uses it.

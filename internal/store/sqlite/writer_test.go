@@ -318,3 +318,35 @@ func TestNothingRemains(t *testing.T) {
 		}
 	}
 }
+
+// TestQueue: a write counts until it is done, wherever it waits.
+func TestQueue(t *testing.T) {
+	db, _ := openTemp(t)
+	want := func(waiting int, served uint64) {
+		t.Helper()
+		if w, s := db.Queue(); w != waiting || s != served {
+			t.Errorf("%d wait, %d served, want %d and %d", w, s, waiting, served)
+		}
+	}
+	want(0, 0)
+	release := stall(t, db)
+	want(1, 0)
+	const more = queueLen + 10 // for some there is no room to wait in
+	var all sync.WaitGroup
+	for i := range more {
+		all.Go(func() {
+			if err := db.Create(t.Context(), txn(fmt.Sprint(i))); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if n, _ := db.Queue(); n == more+1 {
+			break
+		}
+	}
+	want(more+1, 0)
+	release()
+	all.Wait()
+	want(0, more+1)
+}
