@@ -51,7 +51,7 @@ func TestSlowStore(t *testing.T) {
 	ca := newAuthority(t)
 	slow := slowly{slow: new(atomic.Bool), turns: make(chan struct{}), waiting: new(atomic.Int64), served: new(atomic.Int64)}
 	s := startSite(t, ca, newWire(t, ca), plan{
-		sections: "limits: {wait: 100ms, per_key: 1000000/s}",
+		sections: "limits: {wait: 300ms, per_key: 1000000/s}",
 		change: func(cfg *nodeConfig) {
 			cfg.Store = func(st store.Store) store.Store { slow.Store = st; return slow }
 		},
