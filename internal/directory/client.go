@@ -171,6 +171,8 @@ func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http
 	default:
 		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
 	}
+	collector.wait()
+	defer collector.done()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	resp, err := p.post(ctx, urls, areq, header, 2)

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"regexp"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,21 +36,23 @@ type watched struct {
 	wrote func(request []byte, looked time.Time)
 }
 
-// A socketWatched knows when it was looked at.
+// A socketWatched knows when it was made or looked at since the last request.
 type socketWatched struct {
 	syscall.RawConn
-	looked time.Time
+	looked *atomic.Pointer[time.Time]
 }
 
-func (s *socketWatched) Control(f func(fd uintptr)) error {
-	s.looked = time.Now()
+func (s socketWatched) Control(f func(fd uintptr)) error {
+	now := time.Now()
+	s.looked.Store(&now)
 	return s.RawConn.Control(f)
 }
 
-func (w *watched) SyscallConn() (syscall.RawConn, error) { return &w.below, nil }
+func (w *watched) SyscallConn() (syscall.RawConn, error) { return w.below, nil }
 
 func (w *watched) Write(b []byte) (int, error) {
-	w.wrote(b, w.below.looked)
+	now := time.Now()
+	w.wrote(b, *cmp.Or(w.below.looked.Swap(nil), &now))
 	return w.Conn.Write(b)
 }
 
@@ -105,7 +109,9 @@ func TestStaleConnections(t *testing.T) {
 			return nil, err
 		}
 		below, err := made.(*tls.Conn).NetConn().(syscall.Conn).SyscallConn()
-		return &watched{Conn: made, below: socketWatched{below, time.Now()}, wrote: func(request []byte, looked time.Time) {
+		now, looked := time.Now(), new(atomic.Pointer[time.Time])
+		looked.Store(&now)
+		return &watched{Conn: made, below: socketWatched{below, looked}, wrote: func(request []byte, looked time.Time) {
 			mu.Lock()
 			defer mu.Unlock()
 			uses[string(idSent.FindSubmatch(request)[1])] = use{made.LocalAddr().String(), looked}

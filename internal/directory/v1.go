@@ -157,6 +157,8 @@ func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64) ([]byte,
 	default:
 		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
 	}
+	collector.wait()
+	defer collector.done()
 	answer, err := p.try(ctx, p.urls[0], msg, limit)
 	if again(err) && ctx.Err() == nil {
 		answer, err = p.try(ctx, p.urls[1], msg, limit)

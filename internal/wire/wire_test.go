@@ -256,7 +256,6 @@ func TestAnswers(t *testing.T) {
 		{"HTTP/1.0", "HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", 200, "{}", false},
 		{"HTTP/1.0 that would be kept", "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\n{}", 200, "{}", false},
 		{"until the end", "HTTP/1.1 200 OK\r\nX-Hang-Up: 1\r\n\r\n{}", 200, "{}", false},
-		{"hangs up after all", "HTTP/1.1 200 OK\r\nX-Hang-Up: 1\r\nContent-Length: 2\r\n\r\n{}", 200, "{}", false},
 		{"more than announced", ok + "x", 200, "{}", false},
 		{"two answers", ok + ok, 200, "{}", false},
 		{"more than nothing", "HTTP/1.1 204 No Content\r\n\r\n" + ok, 204, "", false},
@@ -313,6 +312,7 @@ func TestHeaderLimit(t *testing.T) {
 // next request.
 func TestLeftInTLS(t *testing.T) {
 	server, client := secured(t)
+	server.DynamicRecordSizingDisabled = true
 	const size = 12_000
 	answer := "HTTP/1.1 200 OK\r\nContent-Length: 12000\r\n\r\n" + strings.Repeat("x", size)
 	for stray, want := range map[string]int64{"": 1, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}": 2} {
