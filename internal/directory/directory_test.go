@@ -88,7 +88,7 @@ func peerAt(scheme, address string, config *tls.Config) Peer {
 		Scheme: scheme, AReqURL: address + "/areq", PReqURL: address + "/preq", TLS: config,
 		OperatorID: "op-1", RefNumber: func(v message.Version) string { return "REF-" + v.String() },
 		Versions: []message.Version{message.V220, message.V210},
-		Timeout:  5 * time.Second, DialTimeout: 2 * time.Second,
+		Timeout:  10 * time.Second, DialTimeout: 5 * time.Second,
 	}
 }
 
