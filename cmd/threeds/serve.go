@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -40,6 +41,7 @@ func runServe(ctx context.Context, args []string, _, stderr io.Writer) error {
 // serve runs the server that a configuration file describes, with the last
 // changes of the caller.
 func serve(ctx context.Context, file string, stderr io.Writer, change func(*nodeConfig)) error {
+	atLeastTwo()
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
@@ -75,6 +77,15 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	r := &reloader{file: file, node: n, log: log, level: level, manager: manager, inUse: c, ring: ring, tried: l.read}
 	log.Info("serving", "build", build(), "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
 	return n.run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, again, pollEvery) })
+}
+
+// atLeastTwo has two threads run Go at once where there is one processor, unless
+// GOMAXPROCS says otherwise. With one, all wait with who waits for the disk, and
+// less than half is served (bench/README.md).
+func atLeastTwo() {
+	if _, said := os.LookupEnv("GOMAXPROCS"); !said && runtime.GOMAXPROCS(0) < 2 {
+		runtime.GOMAXPROCS(2)
+	}
 }
 
 // level is the least serious thing to be logged.
