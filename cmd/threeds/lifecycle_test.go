@@ -167,6 +167,41 @@ func TestTerminate(t *testing.T) {
 	again.end(os.Interrupt)
 }
 
+// TestTerminateV1 ends a server whose directory of 3-D Secure 1.0.2 fails: the
+// second attempt, which would have the time of the first again, is not made.
+func TestTerminateV1(t *testing.T) {
+	ca := newAuthority(t)
+	v1 := newV1DS(t, ca)
+	plain, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: v1Section(t, ca, v1.server.URL)})
+	s := &legacySite{plain, v1}
+	entered, leave := make(chan bool, 2), make(chan bool)
+	v1.play(func(w http.ResponseWriter, _ *http.Request, _ string) {
+		entered <- true
+		<-leave
+		w.WriteHeader(http.StatusServiceUnavailable)
+	})
+	answers := make(chan object, 1)
+	go func() {
+		defer close(answers)
+		_, got := s.form("/enrolled", purchase(v1Visa))
+		answers <- got
+	}()
+	<-entered
+	start := time.Now()
+	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "new connections to be refused", func() bool { return refusing(host(t, s.API)) })
+	close(leave)
+	if got := <-answers; got["error"] == nil && got.text("enrolled") == "" {
+		t.Errorf("the /enrolled in flight: %v", got)
+	}
+	proc.ended(start)
+	if n := len(v1.came()); n != 1 {
+		t.Errorf("%d messages came, want 1", n)
+	}
+}
+
 // TestTerminateInTime ends a server whose work does not.
 func TestTerminateInTime(t *testing.T) {
 	ca := newAuthority(t)

@@ -333,6 +333,7 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	case <-lame.C:
 	case <-failed.Done():
 	}
+	g.v1.Hasten()
 	for _, l := range n.taken {
 		_ = l.Close()
 	}

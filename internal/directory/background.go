@@ -1,12 +1,17 @@
 package directory
 
-import "sync"
+import (
+	"sync"
+	"sync/atomic"
+)
 
 // A background is what goes on while nobody waits for it, until it is ended.
 type background struct {
 	mu     sync.Mutex // guards closed, and work.Add against Wait
 	closed bool
 	work   sync.WaitGroup
+
+	hasty atomic.Bool // the process is about to end
 }
 
 // start does f, if there is a free slot and the background has not ended, and

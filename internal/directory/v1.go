@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -138,7 +139,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte
 	if name == "CRReq" {
 		limit = maxCRRes
 	}
-	request := func() ([]byte, error) { return p.exchange(ctx, msg, limit) }
+	request := func() ([]byte, error) { return p.exchange(ctx, msg, limit, &c.background.hasty) }
 	var answer []byte
 	var err error
 	if name == veReq {
@@ -150,7 +151,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte
 	return answer, err
 }
 
-func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64) ([]byte, error) {
+func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64, hasty *atomic.Bool) ([]byte, error) {
 	select {
 	case p.inFlight <- struct{}{}:
 		defer func() { <-p.inFlight }()
@@ -160,7 +161,7 @@ func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64) ([]byte,
 	collector.wait()
 	defer collector.done()
 	answer, err := p.try(ctx, p.urls[0], msg, limit)
-	if again(err) && ctx.Err() == nil {
+	if again(err) && ctx.Err() == nil && !hasty.Load() {
 		answer, err = p.try(ctx, p.urls[1], msg, limit)
 	}
 	return answer, err
@@ -210,6 +211,11 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 	}
 	c.log.Warn("Error not sent", "scheme", scheme, "error", "too many under way")
 }
+
+// Hasten says that the process is about to end: nothing is tried a second time
+// any more, by this client and by those before it, so that each message has its
+// answer, or none, after one Timeout at most.
+func (c *V1Client) Hasten() { c.background.hasty.Store(true) }
 
 // Close waits for the Errors under way, at most the longest Timeout, and closes
 // idle connections. Exchange must not be called any more, on this client and on

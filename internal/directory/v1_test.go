@@ -129,6 +129,18 @@ func TestV1Again(t *testing.T) {
 			if int(second.Load()) != tt.want || (err == nil) != (tt.want == 1) || err == nil && string(got) != "<answer/>" {
 				t.Errorf("fallback asked %d times: %q %v", second.Load(), got, err)
 			}
+			if tt.want == 0 {
+				return
+			}
+			next, err := c.Next([]V1Peer{peer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			next.Hasten()
+			_, err = c.Exchange(t.Context(), "visa", "VEReq", []byte("<m/>"))
+			if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != tt.kind || int(second.Load()) != tt.want {
+				t.Errorf("in haste: %v, and the fallback was asked", err)
+			}
 		})
 	}
 }
