@@ -363,7 +363,7 @@ func (n *node) drain(failed context.Context, g *generation) error {
 
 // quiet is how long nothing has to come over connections that were kept, before
 // they are taken for forgotten.
-const quiet = 250 * time.Millisecond
+const quiet = time.Second
 
 // settle waits until requests have ceased on the connections that are still
 // open. Each that comes is the last on its connection, and says so. Shutdown
