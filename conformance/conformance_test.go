@@ -45,7 +45,9 @@ func build(t *testing.T) string {
 
 // generated says whether a directory holds what is no part of this tree, and may be
 // written just now.
-func generated(e fs.DirEntry) bool { return e.IsDir() && (e.Name() == ".git" || e.Name() == "artifacts") }
+func generated(e fs.DirEntry) bool {
+	return e.IsDir() && (e.Name() == ".git" || e.Name() == "artifacts")
+}
 
 // TestConformance runs every check against a build of this tree and prints the
 // table of the groups.
