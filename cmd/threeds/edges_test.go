@@ -186,15 +186,20 @@ func TestEdges(t *testing.T) {
 			s, h := sites[fault.Slow].in(t), servers[fault.Slow]
 			h.Play(fault)
 			var all sync.WaitGroup
+			var ids []string
 			for _, version := range versions {
 				req := s.request(version)
 				id := req.text("threeDSServerTransID")
 				told[id] = e
+				ids = append(ids, id)
 				cases++
 				all.Go(func() { s.edge(h, fault, e, version, id, req) })
 			}
 			all.Wait()
 			h.Play(directorytest.Fault{})
+			for _, id := range ids { // or an Erro on its way would meet the next fault
+				waitFor(t, "the Erro", func() bool { return !e.told || len(h.Told(id)) > 0 })
+			}
 			for range 2 {
 				if code, got := s.post("/auth", s.request("2.2.0")); code != 200 && !fault.Slow { // those have little time
 					t.Errorf("a good /auth after that: %d %v", code, got)
