@@ -184,7 +184,7 @@ func (n *node) serving(handler func(*generation) http.Handler) http.Handler {
 		n.active.Add(1)
 		defer n.active.Add(-1)
 		if n.closing.Load() {
-			n.latest.Store(time.Now().UnixNano())
+			n.late.Add(1)
 			w.Header().Set("Connection", "close")
 		}
 		handler(g).ServeHTTP(w, r)

@@ -95,7 +95,7 @@ type node struct {
 	closing atomic.Bool
 	conns   atomic.Int64 // of the servers
 	active  atomic.Int64 // requests on them
-	latest  atomic.Int64 // when the latest of those began, Unix nanoseconds
+	late    atomic.Int64 // that came since closing
 }
 
 // newNode plugs the parts together. Nothing is listening yet.
@@ -361,23 +361,27 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	return nil
 }
 
-// quiet is how long nothing has to come over connections that were kept, before
-// they are taken for forgotten.
-const quiet = time.Second
+// calm is how many looks in a row, ten milliseconds apart, have to find nothing on
+// connections that were kept, before they are taken for forgotten. They are counted,
+// for time says nothing: a machine that stands still for seconds has silent clients,
+// who go on with it.
+const calm = 100
 
 // settle waits until requests have ceased on the connections that are still
 // open. Each that comes is the last on its connection, and says so. Shutdown
 // closes those without a request at once, and one that is just being sent on such
 // a connection is lost: the client cannot know whether it was taken.
 func (n *node) settle(ctx context.Context) {
-	n.latest.Store(time.Now().UnixNano())
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
-	for n.conns.Load() > 0 && (n.active.Load() > 0 || time.Since(time.Unix(0, n.latest.Load())) < quiet) {
+	for before, looks := n.late.Load(), 0; n.conns.Load() > 0 && looks < calm; looks++ {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if now := n.late.Load(); n.active.Load() > 0 || now != before {
+			before, looks = now, -1
 		}
 	}
 }
