@@ -340,7 +340,9 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Shutdown)
 	defer cancel()
 	if g.cfg.LameDuck > 0 {
-		n.settle(ctx)
+		ticker := time.NewTicker(10 * time.Millisecond)
+		defer ticker.Stop()
+		n.settle(ctx, ticker.C)
 	}
 	var group errgroup.Group
 	for _, s := range n.servers {
@@ -368,17 +370,16 @@ func (n *node) drain(failed context.Context, g *generation) error {
 const calm = 100
 
 // settle waits until requests have ceased on the connections that are still
-// open. Each that comes is the last on its connection, and says so. Shutdown
-// closes those without a request at once, and one that is just being sent on such
-// a connection is lost: the client cannot know whether it was taken.
-func (n *node) settle(ctx context.Context) {
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
+// open; it looks once a tick. Each request that comes is the last on its connection,
+// and its answer says so. Shutdown closes connections without a request at once, and
+// one that is just being sent on such a connection is lost: the client cannot know
+// whether it was taken.
+func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 	for before, looks := n.late.Load(), 0; n.conns.Load() > 0 && looks < calm; looks++ {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-ticks:
 		}
 		if now := n.late.Load(); n.active.Load() > 0 || now != before {
 			before, looks = now, -1
