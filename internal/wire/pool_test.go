@@ -398,22 +398,9 @@ func TestEndOfContext(t *testing.T) {
 // any moment. Those that are not all get their own answers: no deadline of
 // another request, and nothing of its answer, is left on a connection.
 func TestManyAtOnce(t *testing.T) {
-	addr := listen(t, func(conn net.Conn) {
-		r := bufio.NewReader(conn)
-		for {
-			req, err := http.ReadRequest(r)
-			if err != nil {
-				return
-			}
-			if _, err := io.Copy(io.Discard, req.Body); err != nil {
-				return
-			}
-			id := req.Header.Get("Id")
-			if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n"+id); err != nil {
-				return
-			}
-		}
-	})
+	addr := listen(t, answeringEach(func(req *http.Request) string {
+		return "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n" + req.Header.Get("Id")
+	}))
 	c, dials := newClient(t, func(config *Config) { config.MaxDials, config.MaxIdle = 8, 50 })
 	const callers, each = 200, 30
 	var givenUp atomic.Int64

@@ -100,6 +100,12 @@ func post(t testing.TB, c *Client, addr string) (string, error) {
 
 // answering answers every request with the same bytes.
 func answering(text string) func(net.Conn) {
+	return answeringEach(func(*http.Request) string { return text })
+}
+
+// answeringEach answers every request as answer says, and hangs up after an answer
+// with the header X-Hang-Up.
+func answeringEach(answer func(*http.Request) string) func(net.Conn) {
 	return func(conn net.Conn) {
 		r := bufio.NewReader(conn)
 		for {
@@ -110,6 +116,7 @@ func answering(text string) func(net.Conn) {
 			if _, err := io.Copy(io.Discard, req.Body); err != nil {
 				return
 			}
+			text := answer(req)
 			if _, err := io.WriteString(conn, text); err != nil || strings.Contains(text, "\r\nX-Hang-Up:") {
 				return
 			}
