@@ -359,8 +359,9 @@ func TestQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer busy.Release() // the pool would wait for it
 	_, before := one.Queue()
-	ended := make(chan error)
+	ended := make(chan error, 3)
 	for i := range 3 {
 		go func() { ended <- one.Create(t.Context(), txn(fmt.Sprint("queue ", i))) }()
 	}
