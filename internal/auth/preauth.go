@@ -25,10 +25,10 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 		if !ok || ds != "" && ds != hit.Scheme {
 			continue
 		}
-		scheme := schemeIndex(hit.Scheme)
-		id := e.IDs.New(start, e.rand(), scheme, acc.Merchant.Name, pan)
+		dst = append(dst, crdStart...)
+		dst = e.IDs.Append(dst, start, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
 		e.observe("preauth", hit.Scheme, "ok", start)
-		return appendCRD(dst, id, peer, hit.Info), nil
+		return append(dst, crdEnd(peer, hit.Info)...), nil
 	}
 	e.observe("preauth", ds, "305", start)
 	return nil, unknownBIN()
@@ -41,12 +41,12 @@ func (e *Engine) asked(body []byte) (pan, ds string, err error) {
 		pan, ds = req.Text("acctNumber"), req.Text("ds")
 		found = req.Duplicates()
 		switch {
-		case !req.Has("acctNumber"):
+		case pan == "" && !req.Has("acctNumber"):
 			found = append(found, message.Problem{Code: message.Missing, Path: "acctNumber"})
 		case !cardNumber(pan):
 			found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
 		}
-		if req.Has("ds") && !slices.Contains(Schemes, ds) {
+		if !slices.Contains(Schemes, ds) && req.Has("ds") {
 			found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 		}
 	})
@@ -106,27 +106,24 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 	return nil
 }
 
-// crdStart is how every CRD begins.
+// crdStart is how every CRD begins; the id follows.
 const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
 
-// appendCRD appends the CRD with an id. What comes after the id is the same for
-// all cards of a range, and for all ranges of a scheme of which the same is
-// said: it is remembered with what is said.
-func appendCRD(dst []byte, id string, peer *Directory, info *ranges.Info) []byte {
-	rest := info.Memo(peer.Scheme)
-	if rest == nil {
-		rest = crd(id, peer, info)[len(crdStart)+len(id):]
-		info.Remember(peer.Scheme, rest)
+// crdEnd is what follows the id in a CRD. It is the same for all cards of a range,
+// and for all ranges of a scheme of which the same is said: it is remembered with
+// what is said. Read only.
+func crdEnd(peer *Directory, info *ranges.Info) []byte {
+	end := info.Memo(peer.Scheme)
+	if end == nil {
+		end = makeCRDEnd(peer, info)
+		info.Remember(peer.Scheme, end)
 	}
-	dst = slices.Grow(dst, len(crdStart)+len(id)+len(rest))
-	dst = append(dst, crdStart...)
-	dst = append(dst, id...)
-	return append(dst, rest...)
+	return end
 }
 
-// crd writes the card range data of one card: the API contract, §2. Members without a
-// value are left out, never null or empty.
-func crd(id string, peer *Directory, info *ranges.Info) []byte {
+// makeCRDEnd writes the card range data of one card: the API contract, §2. Members
+// without a value are left out, never null or empty.
+func makeCRDEnd(peer *Directory, info *ranges.Info) []byte {
 	b := make([]byte, 0, 1024)
 	text := func(name, value string) {
 		if value == "" {
@@ -155,9 +152,7 @@ func crd(id string, peer *Directory, info *ranges.Info) []byte {
 		}
 		b = append(b, ']')
 	}
-	b = append(b, '{')
-	text("messageType", "CRD")
-	text("threeDSServerTransID", id)
+	b = append(b, '"') // behind the id
 	text("scheme", peer.Scheme)
 	text("acsStartProtocolVersion", info.ACSStart)
 	text("acsEndProtocolVersion", info.ACSEnd)

@@ -8,7 +8,7 @@
 //	├──────────────── milliseconds ─────────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
 //	            48 bits, since 1970 UTC               4       12      2       18        4         20              20
 //
-// The tags are the first 20 bits of an HMAC-SHA256. The owner tag covers time,
+// The tags are the first 20 bits of an AES-CMAC. The owner tag covers time,
 // random bits, scheme and owner; the card tag all of that, the owner tag and the
 // card number. So neither owner nor card can be read from an id or tried against
 // it without the key. Twenty bits are no signature: about one of a million
@@ -20,12 +20,10 @@
 package transid
 
 import (
-	"crypto/hmac"
-	"crypto/sha256"
+	"crypto/aes"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
-	"hash"
 	"io"
 	"sync"
 	"time"
@@ -57,15 +55,16 @@ type Info struct {
 // Keys make and check ids. They are safe for concurrent use and print nothing.
 type Keys struct {
 	// The first makes ids; all check them.
-	pools []*sync.Pool // of *tagger
+	macs []*cmac
 }
 
 // NewKeys returns Keys that make ids with current and accept those of the others
-// too: the key before and the key to come. A key should have 32 random bytes.
+// too: the key before and the key to come. A key has 16, 24 or 32 random bytes; NewKeys
+// panics if it has not.
 func NewKeys(current []byte, others ...[]byte) *Keys {
-	k := &Keys{pools: []*sync.Pool{newPool(current)}}
+	k := &Keys{macs: []*cmac{newCMAC(current)}}
 	for _, key := range others {
-		k.pools = append(k.pools, newPool(key))
+		k.macs = append(k.macs, newCMAC(key))
 	}
 	return k
 }
@@ -73,11 +72,17 @@ func NewKeys(current []byte, others ...[]byte) *Keys {
 // New makes an id. It reads four bytes of rand, which must not fail, and panics
 // if scheme is above MaxScheme.
 func (k *Keys) New(now time.Time, rand io.Reader, scheme uint8, owner, pan string) string {
+	var text [textLen]byte
+	return string(k.Append(text[:0], now, rand, scheme, owner, pan))
+}
+
+// Append appends an id to dst, as New makes it.
+func (k *Keys) Append(dst []byte, now time.Time, rand io.Reader, scheme uint8, owner, pan string) []byte {
 	if scheme > MaxScheme {
 		panic("transid: scheme number out of range")
 	}
-	t := k.pools[0].Get().(*tagger)
-	defer k.pools[0].Put(t)
+	t := taggers.Get().(*tagger)
+	defer taggers.Put(t)
 	if _, err := io.ReadFull(rand, t.random[:]); err != nil {
 		panic("transid: random source: " + err.Error())
 	}
@@ -89,9 +94,9 @@ func (k *Keys) New(now time.Time, rand io.Reader, scheme uint8, owner, pan strin
 	id[8] = 0x80 | r[2]&0x3f
 	id[9] = r[3]
 	id[10] = r[0]&0xf0 | scheme // four more of the 30 random bits
-	id.setOwnerTag(t.ownerTag(&id, owner))
-	id.setCardTag(t.cardTag(&id, owner, pan))
-	return id.String()
+	id.setOwnerTag(t.ownerTag(k.macs[0], &id, owner))
+	id.setCardTag(t.cardTag(k.macs[0], &id, owner, pan))
+	return id.append(dst)
 }
 
 // Check tells whether id was made by New for this owner and card, less than
@@ -103,9 +108,11 @@ func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan 
 	if err != nil {
 		return Info{}, err
 	}
+	t := taggers.Get().(*tagger)
+	defer taggers.Put(t)
 	ownerOK, cardOK := 0, 0
-	for _, pool := range k.pools {
-		o, c := check(pool, b, owner, pan)
+	for _, mac := range k.macs {
+		o, c := t.check(mac, &b, owner, pan)
 		ownerOK |= o
 		cardOK |= o & c
 	}
@@ -134,57 +141,49 @@ func Canonical(id string) (string, bool) {
 	return b.spelling(id), true
 }
 
-// check compares both tags of id with those that one key makes. It takes the same
-// time whatever the outcome, and returns ones and zeros.
-func check(pool *sync.Pool, id bits, owner, pan string) (ownerOK, cardOK int) {
-	t := pool.Get().(*tagger)
-	defer pool.Put(t)
-	ownerOK = subtle.ConstantTimeEq(int32(t.ownerTag(&id, owner)), int32(id.ownerTag()))
-	cardOK = subtle.ConstantTimeEq(int32(t.cardTag(&id, owner, pan)), int32(id.cardTag()))
-	return ownerOK, cardOK
-}
-
-// A tagger computes tags under one key. It keeps its memory, so that computing
-// does not allocate.
+// A tagger is the memory that tags are computed in, so that it does not allocate.
 type tagger struct {
-	mac    hash.Hash
 	buf    []byte
-	sum    [sha256.Size]byte
+	sum    [aes.BlockSize]byte
 	random [4]byte
 }
 
-func newPool(key []byte) *sync.Pool {
-	key = append([]byte(nil), key...)
-	return &sync.Pool{New: func() any { return &tagger{mac: hmac.New(sha256.New, key)} }}
+var taggers = sync.Pool{New: func() any { return new(tagger) }}
+
+// check compares both tags of id with those that one key makes. It takes the same
+// time whatever the outcome, and returns ones and zeros.
+func (t *tagger) check(mac *cmac, id *bits, owner, pan string) (ownerOK, cardOK int) {
+	ownerOK = subtle.ConstantTimeEq(int32(t.ownerTag(mac, id, owner)), int32(id.ownerTag()))
+	cardOK = subtle.ConstantTimeEq(int32(t.cardTag(mac, id, owner, pan)), int32(id.cardTag()))
+	return ownerOK, cardOK
 }
 
 // ownerTag covers everything of id that stands before the tags, and owner.
-func (t *tagger) ownerTag(id *bits, owner string) uint32 {
-	t.buf = append(t.buf[:0], "owner"...)
+func (t *tagger) ownerTag(mac *cmac, id *bits, owner string) uint32 {
+	t.buf = append(t.buf[:0], 'o')
 	t.buf = append(t.buf, id[:11]...)
 	t.buf = append(t.buf, owner...)
-	return t.tag()
+	return t.tag(mac)
 }
 
 // cardTag covers everything of id that stands before itself, owner and pan. The
 // length of pan keeps the two apart.
-func (t *tagger) cardTag(id *bits, owner, pan string) uint32 {
-	t.buf = append(t.buf[:0], "card."...)
+func (t *tagger) cardTag(mac *cmac, id *bits, owner, pan string) uint32 {
+	t.buf = append(t.buf[:0], 'c')
 	t.buf = append(t.buf, id[:13]...)
 	t.buf = append(t.buf, id[13]&0xf0)
 	t.buf = append(t.buf, byte(len(pan)))
 	t.buf = append(t.buf, pan...)
 	t.buf = append(t.buf, owner...)
-	return t.tag()
+	return t.tag(mac)
 }
 
-// tag is the first 20 bits of the HMAC of t.buf, which it wipes: it held a card
+// tag is the first 20 bits of the code of t.buf, which it wipes: it held a card
 // number.
-func (t *tagger) tag() uint32 {
-	t.mac.Reset()
-	t.mac.Write(t.buf)
+func (t *tagger) tag(mac *cmac) uint32 {
+	mac.code(&t.sum, t.buf)
 	clear(t.buf)
-	sum := t.mac.Sum(t.sum[:0])
+	sum := &t.sum
 	return uint32(sum[0])<<12 | uint32(sum[1])<<4 | uint32(sum[2])>>4
 }
 
@@ -236,10 +235,10 @@ func (b *bits) text(dst *[textLen]byte) {
 	dst[8], dst[13], dst[18], dst[23] = '-', '-', '-', '-'
 }
 
-func (b *bits) String() string {
-	var dst [textLen]byte
-	b.text(&dst)
-	return string(dst[:])
+func (b *bits) append(dst []byte) []byte {
+	var text [textLen]byte
+	b.text(&text)
+	return append(dst, text[:]...)
 }
 
 // spelling returns id itself if it is in lowercase already.

@@ -65,7 +65,7 @@ func TestLayout(t *testing.T) {
 	if want := fmt.Sprintf("%08x-%04x-4edc-bf98-f5", noon.UnixMilli()>>16, noon.UnixMilli()&0xffff); !strings.HasPrefix(id, want) {
 		t.Errorf("New = %s, want %s…", id, want)
 	}
-	if got, want := id[26:], "909e46f673"; got != want {
+	if got, want := id[26:], "23c3cfe9cb"; got != want {
 		t.Errorf("tags %s, want %s", got, want)
 	}
 }
