@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -147,6 +148,17 @@ func TestReloadTakesEffect(t *testing.T) {
 	change("operator-visa", "operator-new")
 	if got := s.through(s.request("2.2.0")); got.text("threeDSServerOperatorID") != "operator-new" {
 		t.Errorf("operator %q", got.text("threeDSServerOperatorID"))
+	}
+	versions := func() string {
+		_, crd := s.post("/preauth", object{"acctNumber": testPAN})
+		return fmt.Sprint(crd["threeDSServerProtocolVersions"])
+	}
+	if got := versions(); got != "[2.1.0 2.2.0 2.3.1]" {
+		t.Errorf("versions before: %s", got)
+	}
+	change("versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [2.1.0, 2.2.0]")
+	if got := versions(); got != "[2.1.0 2.2.0]" {
+		t.Errorf("versions after: %s", got)
 	}
 	change("directories:\n", "merchants: [{name: Shop, requestor_id: FromProfile}]\ndirectories:\n")
 	if got := s.through(s.request("2.2.0")); got.text("threeDSRequestorID") != "FromProfile" {

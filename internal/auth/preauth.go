@@ -20,7 +20,9 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 	if !e.Cards.AnyTried() {
 		return nil, noRanges(message.V220)
 	}
-	for _, hit := range e.Cards.Lookup(pan) {
+	hits := e.Cards.Lookup(pan)
+	for i := range hits {
+		hit := &hits[i]
 		peer, ok := e.peer(hit.Scheme)
 		if !ok || ds != "" && ds != hit.Scheme {
 			continue
@@ -28,7 +30,7 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 		dst = append(dst, crdStart...)
 		dst = e.IDs.Append(dst, start, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
 		e.observe("preauth", hit.Scheme, "ok", start)
-		return append(dst, crdEnd(peer, hit.Info)...), nil
+		return append(dst, crdEnd(peer, hit)...), nil
 	}
 	e.observe("preauth", ds, "305", start)
 	return nil, unknownBIN()
@@ -110,13 +112,13 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
 
 // crdEnd is what follows the id in a CRD. It is the same for all cards of a range,
-// and for all ranges of a scheme of which the same is said: it is remembered with
-// what is said. Read only.
-func crdEnd(peer *Directory, info *ranges.Info) []byte {
-	end := info.Memo(peer.Scheme)
+// and for all ranges of a scheme of which the same is said: it is remembered until
+// there is another generation of the ranges, or another configuration. Read only.
+func crdEnd(peer *Directory, hit *ranges.Hit) []byte {
+	end := hit.Memo(peer)
 	if end == nil {
-		end = makeCRDEnd(peer, info)
-		info.Remember(peer.Scheme, end)
+		end = makeCRDEnd(peer, hit.Info)
+		hit.Remember(peer, end)
 	}
 	return end
 }

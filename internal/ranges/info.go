@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 
 	"github.com/openthreeds/threeds/message"
 )
@@ -20,28 +19,7 @@ type Info struct {
 	ACS              []ACSVersion // ascending
 	IssuerCountry    string       // ISO 3166-1 numeric, from 2.3.1; see Generation.URLs
 
-	own  uint8 // which of DSStart and DSEnd the range gives itself
-	memo atomic.Pointer[memo]
-}
-
-// A memo is what the user of a table has made of an Info.
-type memo struct {
-	scheme string
-	text   []byte
-}
-
-// Memo returns what was remembered with the Info for a scheme, nil when nothing
-// was. The text is shared: read only. It goes with the Info.
-func (info *Info) Memo(scheme string) []byte {
-	if m := info.memo.Load(); m != nil && m.scheme == scheme {
-		return m.text
-	}
-	return nil
-}
-
-// Remember keeps a text with the Info, in place of that for another scheme.
-func (info *Info) Remember(scheme string, text []byte) {
-	info.memo.Store(&memo{scheme, text})
+	own uint8 // which of DSStart and DSEnd the range gives itself
 }
 
 const (

@@ -23,6 +23,8 @@ type Hit struct {
 	Scheme     string
 	Info       *Info
 	Generation *Generation // that the Info is of
+
+	memo *atomic.Pointer[memo]
 }
 
 // NewSchemes returns the schemes in order of preference, all without a table.
@@ -69,8 +71,8 @@ func (s *Schemes) Lookup(pan string) []Hit {
 		if g == nil {
 			continue
 		}
-		if info := g.Table.find(n, len(pan)); info != nil {
-			hits = append(hits, Hit{one.name, info, g})
+		if i := g.Table.find(n, len(pan)); i >= 0 {
+			hits = append(hits, Hit{one.name, g.Table.infos[i], g, &g.Table.memos[i]})
 		}
 	}
 	return hits

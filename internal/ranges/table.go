@@ -35,6 +35,7 @@ func (r Range) String() string {
 type Table struct {
 	lanes [laneCount]lane // by length of the number
 	infos []*Info         // no two say the same
+	memos memos           // of the infos
 	count int
 }
 
@@ -106,18 +107,21 @@ func (t *Table) Lookup(pan string) *Info {
 	if !ok {
 		return nil
 	}
-	return t.find(n, len(pan))
+	if i := t.find(n, len(pan)); i >= 0 {
+		return t.infos[i]
+	}
+	return nil
 }
 
-// find is Lookup for a number of so many digits.
-func (t *Table) find(n uint64, digits int) *Info {
+// find is Lookup for a number of so many digits: the number of the Info, or -1.
+func (t *Table) find(n uint64, digits int) int {
 	if t == nil {
-		return nil
+		return -1
 	}
 	l := &t.lanes[digits-minDigits]
 	past := n - l.first // wraps around for what is below
 	if past > l.span || l.below == nil {
-		return nil
+		return -1
 	}
 	bucket := past >> l.shift
 	low, high := l.below[bucket], l.below[bucket+1]
@@ -135,9 +139,9 @@ func (t *Table) find(n uint64, digits int) *Info {
 		at++
 	}
 	if near[at].end() >= n {
-		return t.infos[near[at].info]
+		return int(near[at].info)
 	}
-	return nil
+	return -1
 }
 
 // All yields the ranges as the directory server gave them: by length, then by

@@ -1,6 +1,7 @@
 package ranges
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -200,9 +201,14 @@ func TestSchemes(t *testing.T) {
 		t.Error("after a swap of sbn: wrong schemes count as tried")
 	}
 	s.Swap("mastercard", build(t, &Builder{}, ranged{"5000000000000000", "5999999999999999", other}))
-	want := []Hit{{"mastercard", other, s.Generation("mastercard")}, {"sbn", cobadged, s.Generation("sbn")}}
-	if got := s.Lookup("5019000000000000"); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("Lookup = %v, want %v", got, want)
+	hits := s.Lookup("5019000000000000")
+	if len(hits) != 2 {
+		t.Fatalf("Lookup = %v, want two hits", hits)
+	}
+	for i, want := range []Hit{{Scheme: "mastercard", Info: other}, {Scheme: "sbn", Info: cobadged}} {
+		if got := hits[i]; got.Scheme != want.Scheme || got.Info != want.Info || got.Generation != s.Generation(want.Scheme) {
+			t.Errorf("Lookup: hit %d is %v, want %v", i, got, want)
+		}
 	}
 	s.MarkTried("visa")
 	if !s.Tried("visa") || s.Table("visa") != nil {
@@ -211,6 +217,57 @@ func TestSchemes(t *testing.T) {
 	s.Swap("diners", nil) // not one of them
 	if s.Tried("diners") || len(s.Names()) != 3 {
 		t.Error("an unknown scheme was taken in")
+	}
+}
+
+// TestMemo: what is remembered of a hit is there for all cards of which the
+// directory server says the same, for its owner alone, and until the next generation.
+func TestMemo(t *testing.T) {
+	s := NewSchemes("visa", "sbn")
+	one, other := &Info{ACSEnd: "one"}, &Info{ACSEnd: "other"}
+	of := func(pan, scheme string) *Hit {
+		t.Helper()
+		for _, hit := range s.Lookup(pan) {
+			if hit.Scheme == scheme {
+				return &hit
+			}
+		}
+		t.Fatalf("%s has no card %s", scheme, pan)
+		return nil
+	}
+	const first, second, third = "4000000000001", "4100000000001", "4200000000001"
+	table := build(t, &Builder{}, ranged{"4000000000000", "4000000000009", one}, ranged{"4100000000000", "4100000000009", one},
+		ranged{"4200000000000", "4200000000009", other})
+	s.Swap("visa", table)
+	s.Swap("sbn", build(t, &Builder{}, ranged{"4000000000000", "4000000000009", one}))
+	me, you := new(int), new(int)
+	for _, n := range []int{1, 983, 984, 985, 5000} {
+		text := bytes.Repeat([]byte{'x'}, n)
+		of(first, "visa").Remember(me, text)
+		text[0] = 'y'
+		if got := of(second, "visa").Memo(me); len(got) != n || bytes.Count(got, []byte{'x'}) != n {
+			t.Errorf("%d bytes remembered: Memo = %.10s… of %d", n, got, len(got))
+		}
+	}
+	for _, test := range []struct{ pan, scheme string }{{third, "visa"}, {first, "sbn"}} {
+		if got := of(test.pan, test.scheme).Memo(me); got != nil {
+			t.Errorf("card %s of %s: %.10s… of another is remembered", test.pan, test.scheme, got)
+		}
+	}
+	if got := of(first, "visa").Memo(you); got != nil {
+		t.Errorf("another owner gets %.10s…", got)
+	}
+	of(first, "visa").Remember(you, []byte("yours"))
+	if got := of(first, "visa"); got.Memo(me) != nil || string(got.Memo(you)) != "yours" {
+		t.Errorf("after that of another owner: %.10s…, and his is %q", got.Memo(me), got.Memo(you))
+	}
+	s.Swap("visa", table.under(DS{Start: "2.2.0", End: "2.2.0", Versions: []string{"2.2.0"}}))
+	if got := of(first, "visa").Memo(you); got != nil {
+		t.Errorf("the next generation has %q of the one before", got)
+	}
+	alone := Hit{Scheme: "visa", Info: one}
+	if alone.Remember(me, []byte("x")); alone.Memo(me) != nil {
+		t.Error("a hit of no table remembers")
 	}
 }
 
