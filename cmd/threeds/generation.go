@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/api"
@@ -181,15 +182,37 @@ func (n *node) serving(handler func(*generation) http.Handler) http.Handler {
 		g.work.Add(1)
 		n.mu.RUnlock()
 		defer g.work.Done()
-		n.active.Add(1)
-		defer n.active.Add(-1)
 		if n.closing.Load() {
 			n.late.Add(1)
-			w.Header().Set("Connection", "close")
 		}
-		handler(g).ServeHTTP(w, r)
+		handler(g).ServeHTTP(&last{ResponseWriter: w, closing: &n.closing}, r)
 	})
 }
+
+// last is an answer that says that it is the last on its connection if the process is
+// about to end by then. The request may have come before that.
+type last struct {
+	http.ResponseWriter
+	closing *atomic.Bool
+	begun   bool
+}
+
+func (w *last) WriteHeader(status int) {
+	if w.begun = true; w.closing.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *last) Write(p []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets an [http.ResponseController] through.
+func (w *last) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // bounded bounds requests as [api.Server] does, for another time than it was told.
 func bounded(slowest time.Duration, h http.Handler) http.Handler {

@@ -93,9 +93,9 @@ type node struct {
 	retiring sync.WaitGroup // generations that have work to finish
 
 	closing atomic.Bool
-	conns   atomic.Int64 // of the servers
-	active  atomic.Int64 // requests on them
-	late    atomic.Int64 // that came since closing
+	kept    gate.Kept    // connections of the servers
+	conns   atomic.Int64 // how many they are
+	late    atomic.Int64 // requests that came since closing
 }
 
 // newNode plugs the parts together. Nothing is listening yet.
@@ -131,8 +131,8 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		return conditions(n.db, n.current().cards)
 	}}
 	n.taken = [2]*listener{
-		{Listener: cfg.API, config: func() *tls.Config { return n.current().apiTLS }},
-		{Listener: cfg.Results, config: func() *tls.Config { return n.current().resultsTLS }},
+		{Listener: n.kept.Listener(cfg.API), config: func() *tls.Config { return n.current().apiTLS }},
+		{Listener: n.kept.Listener(cfg.Results), config: func() *tls.Config { return n.current().resultsTLS }},
 	}
 	return n, nil
 }
@@ -260,6 +260,8 @@ func (n *node) listen(group *errgroup.Group) {
 	received := api.Server(n.serving(func(g *generation) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
 	received.ConnContext = results.ConnContext
 	requests.ConnState, received.ConnState = n.count, n.count
+	n.kept.Attach(requests)
+	n.kept.Attach(received)
 	conns := n.bound(requests, 2)
 	n.bound(received, 8)
 	n.servers = []*http.Server{serve(requests, n.guard(requests, conns)), serve(received, n.taken[1])}
@@ -339,10 +341,16 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Shutdown)
 	defer cancel()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
 	if g.cfg.LameDuck > 0 {
-		ticker := time.NewTicker(10 * time.Millisecond)
-		defer ticker.Stop()
 		n.settle(ctx, ticker.C)
+	}
+	for n.kept.Part() > 0 && ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-ticker.C:
+		}
 	}
 	var group errgroup.Group
 	for _, s := range n.servers {
@@ -366,14 +374,14 @@ func (n *node) drain(failed context.Context, g *generation) error {
 // calm is how many looks in a row, ten milliseconds apart, have to find nothing on
 // connections that were kept, before they are taken for forgotten. They are counted,
 // for time says nothing: a machine that stands still for seconds has silent clients,
-// who go on with it.
-const calm = 100
+// who go on with it. Clients use the connection that rested shortest, so those at the
+// bottom come up with a burst alone, and the longer one waits the less.
+const calm = 300
 
-// settle waits until requests have ceased on the connections that are still
-// open; it looks once a tick. Each request that comes is the last on its connection,
-// and its answer says so. Shutdown closes connections without a request at once, and
-// one that is just being sent on such a connection is lost: the client cannot know
-// whether it was taken.
+// settle waits until requests have ceased to come on the connections that are still
+// open; it looks once a tick. Each answer is the last on its connection, so those
+// that then rest have done so all the time. They are closed afterwards, and a request that is just being
+// sent on one is lost: the client cannot know whether it was taken.
 func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 	for before, looks := n.late.Load(), 0; n.conns.Load() > 0 && looks < calm; looks++ {
 		select {
@@ -381,7 +389,7 @@ func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 			return
 		case <-ticks:
 		}
-		if now := n.late.Load(); n.active.Load() > 0 || now != before {
+		if now := n.late.Load(); now != before {
 			before, looks = now, -1
 		}
 	}

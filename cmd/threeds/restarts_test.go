@@ -243,29 +243,47 @@ func TestSocketsRefused(t *testing.T) {
 }
 
 // TestLameDuck: readiness goes, and for as long as it was told the server takes
-// requests all the same, each the last on its connection.
+// requests all the same, each the last on its connection; so are the answers to
+// those that had come before.
 func TestLameDuck(t *testing.T) {
 	ca := newAuthority(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {lame_duck: 2s}"})
+	client := &http.Client{Transport: &http.Transport{}}
+	isLast := func(what, path, body string) {
+		req, err := http.NewRequest(http.MethodPost, s.API+path, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("APIKey", s.APIKey)
+		res, err := client.Do(req)
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			return
+		}
+		res.Body.Close()
+		if res.StatusCode != 200 || !res.Close {
+			t.Errorf("%s: %d, last on its connection: %t", what, res.StatusCode, res.Close)
+		}
+	}
+	entered, leave := make(chan bool), make(chan bool)
+	s.ds.play(func(w http.ResponseWriter, areq object) {
+		entered <- true
+		<-leave
+		_, _ = w.Write(marshal(ares(areq, "Y")))
+	})
+	body := string(marshal(s.request("2.2.0")))
+	var before sync.WaitGroup
+	before.Go(func() { isLast("an /auth that had come before", "/auth", body) })
+	<-entered
 	start := time.Now()
 	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "unreadiness", func() bool { return strings.Contains(s.readiness(), `"unready"`) })
-	client := &http.Client{Transport: &http.Transport{}}
-	req, err := http.NewRequest(http.MethodPost, s.API+"/preauth", strings.NewReader(`{"acctNumber":"`+testPAN+`"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("APIKey", s.APIKey)
-	res, err := client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	res.Body.Close()
-	if res.StatusCode != 200 || !res.Close {
-		t.Errorf("a new connection while others hear of it: %d, last on its connection: %t", res.StatusCode, res.Close)
-	}
+	close(leave)
+	before.Wait()
+	isLast("a new connection while others hear of it", "/preauth", `{"acctNumber":"`+testPAN+`"}`)
 	waitFor(t, "new connections to be refused", func() bool { return refusing(host(t, s.API)) })
 	since(t, start, 2*time.Second)
 	http.DefaultClient.CloseIdleConnections()

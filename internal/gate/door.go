@@ -50,8 +50,9 @@ func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(cont
 // Accept implements [net.Listener]. Connections of TLS are not ours to read.
 func (d *Door) Accept() (net.Conn, error) {
 	c, err := d.Listener.Accept()
-	if tcp, ok := c.(*net.TCPConn); ok {
-		guarded := &guarded{Conn: tcp, door: d}
+	switch c.(type) {
+	case *net.TCPConn, *kept:
+		guarded := &guarded{Conn: c, door: d}
 		guarded.fresh.Store(true)
 		return guarded, nil
 	}
@@ -88,6 +89,9 @@ type guarded struct {
 	fresh atomic.Bool // what comes next is the beginning of a request
 	asked atomic.Bool // the gate was asked about it
 }
+
+// NetConn is the connection behind the door.
+func (g *guarded) NetConn() net.Conn { return g.Conn }
 
 // Read returns what is not refused.
 func (g *guarded) Read(p []byte) (int, error) {

@@ -1,0 +1,155 @@
+package gate
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/openthreeds/threeds/internal/socket"
+)
+
+// Kept are the connections of a server that clients keep between requests. When a
+// server shuts down it closes those without a request in work, and a request that
+// has come on one and was not yet looked at is lost with it: the client cannot know
+// whether it was taken. Part closes them without that.
+//
+// It looks below TLS and HTTP, so all connections have to be accepted through
+// Listener, and the server told by Attach. Those of HTTP/2 are left alone: that
+// protocol has a farewell of its own.
+type Kept struct {
+	mu  sync.Mutex
+	all map[*kept]bool
+}
+
+// kept is a connection.
+type kept struct {
+	*net.TCPConn
+	below syscall.RawConn
+	reads atomic.Int64 // that brought something
+	rest  atomic.Int64 // which state it is in, and since when
+
+	// Of Part: how it was at the last look, and for how many looks in a row.
+	lastReads, lastRest int64
+	same                int
+}
+
+// A rest is how many reads there were when the connection came to rest, or one of
+// these.
+const (
+	busy  = -1 - iota // a request is in work; or it is of HTTP/2
+	fresh             // there was no request yet
+)
+
+// unusedLooks is for how many looks in a row nothing has to come on a connection
+// before it is taken for forgotten whose last bytes may have been the beginning of
+// a request.
+const unusedLooks = 100
+
+// Listener returns l with connections that can be parted with.
+func (k *Kept) Listener(l net.Listener) net.Listener { return keptListener{l} }
+
+type keptListener struct{ net.Listener }
+
+func (l keptListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		return &kept{TCPConn: tcp, below: socket.Under(tcp)}, nil
+	}
+	return c, err
+}
+
+// Read counts what it brings.
+func (c *kept) Read(p []byte) (int, error) {
+	n, err := c.TCPConn.Read(p)
+	if n > 0 {
+		c.reads.Add(1)
+	}
+	return n, err
+}
+
+// Attach has k follow the connections of a server.
+func (k *Kept) Attach(s *http.Server) {
+	before := s.ConnState
+	s.ConnState = func(c net.Conn, state http.ConnState) {
+		if before != nil {
+			before(c, state)
+		}
+		k.follow(c, state)
+	}
+}
+
+func (k *Kept) follow(conn net.Conn, state http.ConnState) {
+	c, ok := bottom(conn).(*kept)
+	if !ok {
+		return
+	}
+	switch state {
+	case http.StateNew:
+		c.rest.Store(fresh)
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if k.all == nil {
+			k.all = make(map[*kept]bool)
+		}
+		k.all[c] = true
+	case http.StateActive:
+		c.rest.Store(busy)
+	case http.StateIdle:
+		if secured, ok := conn.(*tls.Conn); !ok || secured.ConnectionState().NegotiatedProtocol != "h2" {
+			c.rest.Store(c.reads.Load())
+		}
+	case http.StateHijacked, http.StateClosed:
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		delete(k.all, c)
+	}
+}
+
+// bottom is what was accepted, below TLS and a door.
+func bottom(conn net.Conn) net.Conn {
+	for {
+		above, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			return conn
+		}
+		conn = above.NetConn()
+	}
+}
+
+// Part has a look at all connections, closes those on which nothing has come since
+// the look before, and returns how many there are left at rest. It is to be called
+// every ten milliseconds or so, when no new ones are accepted and each answer is the last on
+// its connection, until none are left.
+//
+// A request can still be lost that comes in the microseconds between the look at a socket
+// and its end. There is no farewell in HTTP/1.1 that would prevent it.
+func (k *Kept) Part() (left int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for c := range k.all {
+		rest, reads := c.rest.Load(), c.reads.Load()
+		if rest == busy {
+			continue
+		}
+		if c.same++; rest != c.lastRest || reads != c.lastReads {
+			c.lastRest, c.lastReads, c.same = rest, reads, 0
+		}
+		wait := 1
+		if rest != reads {
+			wait = unusedLooks
+		}
+		if quiet, over := socket.Peek(c.below); c.same >= wait && quiet || over {
+			// No farewell of TLS, which would take time in which something may come; and
+			// the end is sent first, for Close leaves that to the reader, when it wakes.
+			_ = c.CloseWrite()
+			_ = c.TCPConn.Close()
+			delete(k.all, c)
+			continue
+		}
+		left++
+	}
+	return left
+}

@@ -1,0 +1,260 @@
+package gate
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/socket"
+)
+
+// rested is a connection that Kept follows, and the client's end of it; what
+// the server does is played.
+type rested struct {
+	t      *testing.T
+	k      *Kept
+	server net.Conn
+	client net.Conn
+}
+
+func newRested(t *testing.T) *rested {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	r := &rested{t: t, k: new(Kept)}
+	dialled := make(chan net.Conn, 1)
+	go func() {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Error(err)
+		}
+		dialled <- c
+	}()
+	if r.server, err = r.k.Listener(l).Accept(); err != nil {
+		t.Fatal(err)
+	}
+	r.client = <-dialled
+	t.Cleanup(func() {
+		r.server.Close()
+		r.client.Close()
+	})
+	r.is(http.StateNew)
+	return r
+}
+
+func (r *rested) is(s http.ConnState) { r.k.follow(r.server, s) }
+
+// says sends a text, and waits until it lies in the server's socket.
+func (r *rested) says(text string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.client, text); err != nil {
+		r.t.Fatal(err)
+	}
+	r.arrives()
+}
+
+// arrives waits until what the client has done is seen at the server's socket.
+func (r *rested) arrives() {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		if quiet, _ := socket.Peek(bottom(r.server).(*kept).below); !quiet {
+			return
+		}
+		if time.Now().After(deadline) {
+			r.t.Fatal("nothing arrives")
+		}
+	}
+}
+
+// hears reads on the server's side.
+func (r *rested) hears(text string) {
+	r.t.Helper()
+	b := make([]byte, len(text))
+	if _, err := io.ReadFull(r.server, b); err != nil || string(b) != text {
+		r.t.Fatalf("the server hears %q: %v", b, err)
+	}
+}
+
+// looks says how many looks it takes until the connection is closed; at most so many.
+func (r *rested) looks(most int) int {
+	r.t.Helper()
+	for n := 1; n <= most; n++ {
+		if r.k.Part() == 0 {
+			return n
+		}
+	}
+	return -1
+}
+
+// served is one request and its answer.
+func (r *rested) served() {
+	r.t.Helper()
+	r.says("request")
+	r.hears("request")
+	r.is(http.StateActive)
+	r.is(http.StateIdle)
+}
+
+func (r *rested) wantOpen(after string) {
+	r.t.Helper()
+	if _, err := io.WriteString(r.server, "answer"); err != nil {
+		r.t.Fatalf("%s: it was closed: %v", after, err)
+	}
+	b := make([]byte, len("answer"))
+	if _, err := io.ReadFull(r.client, b); err != nil {
+		r.t.Fatalf("%s: %v", after, err)
+	}
+}
+
+func (r *rested) wantClosed() {
+	r.t.Helper()
+	if err := r.client.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		r.t.Fatal(err)
+	}
+	if n, err := r.client.Read(make([]byte, 1)); err != io.EOF {
+		r.t.Errorf("the client reads %d bytes: %v, want the end", n, err)
+	}
+}
+
+func TestPartWithOneThatRests(t *testing.T) {
+	r := newRested(t)
+	r.served()
+	if n := r.looks(3); n != 2 {
+		t.Errorf("%d looks, want 2: at the second nothing has changed", n)
+	}
+	r.wantClosed()
+}
+
+func TestPartWithOneThatIsNew(t *testing.T) {
+	r := newRested(t)
+	if n := r.looks(1000); n != unusedLooks+1 {
+		t.Errorf("%d looks, want %d", n, unusedLooks+1)
+	}
+	r.wantClosed()
+	r = newRested(t)
+	r.looks(unusedLooks)
+	r.says("han")
+	r.hears("han") // a part of a handshake, or of a header
+	if n := r.looks(1000); n != unusedLooks+1 {
+		t.Errorf("after a sign of life %d looks, want %d", n, unusedLooks+1)
+	}
+}
+
+// TestPartLosesNothing: a request is in the socket; read, and not yet looked at;
+// in work; and answered. Only then the connection goes.
+func TestPartLosesNothing(t *testing.T) {
+	r := newRested(t)
+	r.served()
+	r.k.Part()
+	r.says("request")
+	if n := r.looks(1000); n != -1 {
+		t.Fatalf("closed at look %d with a request in the socket", n)
+	}
+	r.wantOpen("a request in the socket")
+	r.hears("request")
+	if n := r.looks(unusedLooks - 1); n != -1 {
+		t.Fatalf("closed at look %d with a request that was read", n)
+	}
+	r.is(http.StateActive)
+	if n := r.looks(1); n != 1 {
+		t.Error("one with a request in work counts as at rest")
+	}
+	r.wantOpen("a request in work")
+	r.is(http.StateIdle)
+	if n := r.looks(3); n != 2 {
+		t.Errorf("%d looks after the answer, want 2", n)
+	}
+	r.wantClosed()
+}
+
+func TestPartWithOneThatWasClosed(t *testing.T) {
+	r := newRested(t)
+	r.client.Close()
+	r.arrives()
+	if n := r.looks(1); n != 1 {
+		t.Error("one that the client has closed is still there")
+	}
+	r = newRested(t)
+	r.is(http.StateClosed)
+	if n := r.k.Part(); n != 0 {
+		t.Errorf("%d are left of one that the server has closed", n)
+	}
+}
+
+// TestKeptBelow: connections are found below TLS and a door; those of HTTP/2 are left.
+func TestKeptBelow(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		tls, two bool
+	}{{"plain", false, false}, {"TLS", true, false}, {"HTTP/2", true, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			var k Kept
+			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
+			door := &Door{Listener: k.Listener(s.Listener), Line: "POST / HTTP/1.1\r\n"}
+			door.Attach(s.Config)
+			k.Attach(s.Config)
+			s.Listener, s.EnableHTTP2 = door, test.two
+			if test.tls {
+				s.Listener = door.Listener
+				s.StartTLS()
+			} else {
+				s.Start()
+			}
+			defer s.Close()
+			res, err := s.Client().Get(s.URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := io.ReadAll(res.Body)
+			if err != nil || (string(text) == "HTTP/2.0") != test.two {
+				t.Fatalf("%s, %v", text, err)
+			}
+			if test.two {
+				for range 1000 {
+					if n := k.Part(); n != 0 {
+						t.Fatalf("%d connections of HTTP/2 are at rest", n)
+					}
+				}
+				if res, err := s.Client().Get(s.URL); err != nil {
+					t.Error("after it: ", err)
+				} else {
+					res.Body.Close()
+				}
+				return
+			}
+			for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+				k.mu.Lock()
+				n := len(k.all)
+				k.mu.Unlock()
+				if n == 0 {
+					break
+				}
+				if k.Part(); time.Now().After(deadline) {
+					t.Fatalf("%d connections are left", n)
+				}
+			}
+		})
+	}
+}
+
+// TestKeptReads: bytes below TLS count as come.
+func TestKeptReads(t *testing.T) {
+	r := newRested(t)
+	s := tls.Server(r.server, &tls.Config{})
+	r.says(strings.Repeat("x", 5))
+	if _, err := bufio.NewReader(s).ReadByte(); err == nil {
+		t.Fatal("x is no TLS")
+	}
+	if c := bottom(s).(*kept); c.reads.Load() == 0 {
+		t.Error("what TLS has read is not counted")
+	}
+}
