@@ -33,6 +33,7 @@ var may = map[string]string{
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate",
 	"internal/results":         "message internal/auth internal/gate",
 	"internal/obs":             "internal/gate",
+	"internal/gate":            "internal/socket",
 	"internal/docgen":          "message internal/scheme",
 	"internal/docgen/cmd":      "internal/docgen",
 }
