@@ -139,11 +139,12 @@ func (e *Engine) Drain(ctx context.Context) error {
 }
 
 func (e *Engine) peer(scheme string) (*Directory, bool) {
-	i := slices.IndexFunc(e.Peers, func(d Directory) bool { return d.Scheme == scheme })
-	if i < 0 {
-		return nil, false
+	for i := range e.Peers {
+		if peer := &e.Peers[i]; peer.Scheme == scheme {
+			return peer, true
+		}
 	}
-	return &e.Peers[i], true
+	return nil, false
 }
 
 func (e *Engine) rand() io.Reader {
