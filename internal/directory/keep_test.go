@@ -250,6 +250,9 @@ func TestShrinking(t *testing.T) {
 	if a.look(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
 		t.Errorf("the other node has %d ranges, held %d", a.cards.Table("visa").Len(), s.standing().Held)
 	}
+	if got := s.standing().From; got != s.peer.PReqURL {
+		t.Errorf("after accepting: ranges from %q", got)
+	}
 }
 
 // TestPR06VP17Serial: the next PReq asks for changes since the serial number in use,
@@ -305,6 +308,85 @@ func TestPR06VP17Serial(t *testing.T) {
 	if got := s.standing().Serial; got != "12" {
 		t.Errorf("serial number %q after a bad update, want 12", got)
 	}
+}
+
+// TestAnotherDirectory: a directory is configured at another address. It is asked at
+// once, and for everything; until that has come the former ranges are used. Its serial numbers
+// and changes are not mixed with those of the one before, even if they look alike.
+func TestAnotherDirectory(t *testing.T) {
+	s := newShared(t, nil)
+	former := s.peer
+	with := func(entries string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			text := pres(preq, entries)
+			io.WriteString(w, text[:len(text)-1]+`,"serialNum":"1"}`)
+		}
+	}
+	ask := func(peer Peer, says func(http.ResponseWriter, *message.Message)) (n *node, preq *message.Message) {
+		t.Helper()
+		s.peer, s.says = peer, says
+		n = s.start()
+		before := len(s.ds.preqs)
+		n.turn(t.Context())
+		if len(s.ds.preqs) != before+1 {
+			t.Fatalf("%d PReqs, want one", len(s.ds.preqs)-before)
+		}
+		return n, s.ds.preqs[before]
+	}
+	before, _ := ask(former, with(entry))
+
+	next := former
+	next.PReqURL += "/next"
+	n, preq := ask(next, func(w http.ResponseWriter, _ *message.Message) { w.WriteHeader(http.StatusServiceUnavailable) })
+	if preq.Has("serialNum") || n.cards.Lookup(card) == nil {
+		t.Errorf("serialNum %q, ranges there: %t; want none, and those of before", preq.Text("serialNum"), n.cards.Lookup(card) != nil)
+	}
+	if n = s.start(); n.hold(t.Context()) {
+		t.Error("the next process asks at once, too, though the directory server was asked before")
+	}
+	s.due()
+	n, _ = ask(next, func(w http.ResponseWriter, preq *message.Message) {
+		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
+			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"1"}`, preq.Text("threeDSServerTransID"), dsID)
+	})
+	if n.cards.Lookup(card) == nil || s.standing().Fault == "" {
+		t.Error("that the new one has nothing to say was taken for news of what the former said")
+	}
+	if before.look(t.Context()); before.hold(t.Context()) {
+		t.Error("a node that is configured as before asks its own directory server before it is time")
+	}
+	s.due()
+	other := `{"startRange":"4100000000000000","endRange":"4100000999999999","actionInd":"A","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`
+	if n, preq = ask(next, with(other)); preq.Has("serialNum") {
+		t.Errorf("serialNum %q of another directory server", preq.Text("serialNum"))
+	}
+	if n.cards.Lookup(card) != nil || n.cards.Lookup(otherCard) == nil {
+		t.Error("the ranges are not those of the new directory server, and no others")
+	}
+	s.due()
+	if _, preq = ask(next, with(entry)); preq.Text("serialNum") != "1" {
+		t.Errorf("serialNum %q, want that of the new directory server", preq.Text("serialNum"))
+	}
+	s.peer, s.says = former, with(entry)
+	n = s.start()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go n.run(ctx)
+	var last *message.Message
+	for deadline := time.Now().Add(time.Minute); last == nil; time.Sleep(time.Millisecond) {
+		s.ds.mu.Lock()
+		if len(s.ds.preqs) > 5 {
+			last = s.ds.preqs[5]
+		}
+		s.ds.mu.Unlock()
+		if time.Now().After(deadline) {
+			t.Fatal("back at the former one, it is not asked")
+		}
+	}
+	if cancel(); last.Has("serialNum") {
+		t.Error("back at the former one, the PReq does not ask for everything")
+	}
+	<-n.done
 }
 
 // TestCorruptGeneration: what is damaged in the store is not used; the one
@@ -401,12 +483,19 @@ func TestImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	number, err := Import(t.Context(), s.keeper, "visa", "operator", &ranges.Generation{Table: table, Version: message.V220})
+	s.change(func(now *Standing) { now.From = "https://elsewhere.example/preq" })
+	number, err := Import(t.Context(), s.keeper, "visa", "operator", &ranges.Generation{Table: table, Version: message.V220, Serial: "7"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if a.look(t.Context()); a.loaded != number || a.cards.Lookup(otherCard) == nil {
 		t.Errorf("generation %d in use, want %d", a.loaded, number)
+	}
+	s.due()
+	a.look(t.Context())
+	a.turn(t.Context())
+	if got := s.ds.preqs[0].Text("serialNum"); got != "7" {
+		t.Errorf("the next PReq goes on from serialNum %q, want that of the import", got)
 	}
 }
 

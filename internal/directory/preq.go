@@ -223,7 +223,11 @@ func (r *refresher) erro(about message.Error, bad message.Error) verdict {
 // it is valid, and not suspiciously little.
 func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.Response) verdict {
 	base := r.cards.Generation(r.p.Scheme)
-	next, problems := pres.Next(base)
+	since := base
+	if r.elsewhere() {
+		since = nil
+	}
+	next, problems := pres.Next(since)
 	if len(problems) > 0 {
 		r.reject(about, problems)
 		return refused
@@ -243,7 +247,7 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 		r.holdBack(ctx, next, base)
 		return fresh
 	}
-	r.adopt(ctx, next)
+	r.adopt(ctx, next, r.p.PReqURL)
 	r.log.Info("card ranges refreshed", "scheme", r.p.Scheme, "ranges", next.Len(), "serial", next.Serial != "")
 	return fresh
 }
@@ -276,7 +280,7 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 		r.complain(ctx, "held generation not kept", err)
 		return
 	}
-	r.standing.Held, r.standing.HeldOf = number, next.Len()
+	r.standing.Held, r.standing.HeldOf, r.standing.HeldFrom = number, next.Len(), r.p.PReqURL
 }
 
 // reject tells the directory server that its PRes is not valid. The log gets

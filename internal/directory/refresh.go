@@ -58,6 +58,7 @@ type refresher struct {
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
 	said     time.Duration // the age that was complained of last
+	asked    bool          // a PReq was sent, or was about to be
 
 	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
 	resumed atomic.Bool // Resume has looked, or need not: the former one has
@@ -105,7 +106,7 @@ func (r *refresher) run(ctx context.Context) {
 	r.follow(ctx)
 	r.look(ctx)
 	for ctx.Err() == nil {
-		if !time.Now().Before(r.standing.Next) {
+		if !time.Now().Before(r.standing.Next) || r.moved(r.standing) {
 			r.turn(ctx)
 		}
 		r.age()
@@ -153,7 +154,8 @@ func (r *refresher) turn(ctx context.Context) {
 	}
 	defer r.release(ctx)
 	defer r.renew(ctx)()
-	r.standing.Asked = time.Now().UTC()
+	r.asked = true
+	r.standing.Asked, r.standing.To = time.Now().UTC(), r.p.PReqURL
 	r.standing.Next = r.standing.Asked.Add(r.unsure())
 	r.standing.Earliest = r.standing.Next // should the process end, no wish comes before
 	if !r.save(ctx) {
@@ -209,10 +211,27 @@ func (r *refresher) least() time.Duration {
 // serial is what the next PReq asks for changes since; "": for everything.
 func (r *refresher) serial() string {
 	g := r.cards.Generation(r.p.Scheme)
-	if g == nil || r.standing.Full || r.p.downloads() {
+	if g == nil || r.standing.Full || r.p.downloads() || r.elsewhere() {
 		return ""
 	}
 	return g.Serial
+}
+
+// elsewhere reports whether the ranges in use came from another address than that
+// which is configured now. Their serial number means nothing to another directory
+// server, and its changes nothing to them; only until it has been asked for all of
+// its own they are better than none.
+func (r *refresher) elsewhere() bool {
+	return r.standing.From != "" && r.standing.From != r.p.PReqURL
+}
+
+// moved reports whether the directory is configured at another address than
+// the latest PReq went to, and this refresher, which the new configuration brought, has
+// not asked yet. Then it does so at once: what the protocol has us wait
+// for is the other directory server's. Once, for on other nodes the configuration may be the
+// one before.
+func (r *refresher) moved(now Standing) bool {
+	return !r.asked && now.To != "" && now.To != r.p.PReqURL
 }
 
 // floor is the protocol's, unless the operator set another.

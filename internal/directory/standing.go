@@ -25,6 +25,7 @@ type Keeper interface {
 // all nodes.
 type Standing struct {
 	Asked time.Time `json:"asked,omitzero"` // when the latest PReq left
+	To    string    `json:"to,omitempty"`   // its address
 	Next  time.Time `json:"next,omitzero"`  // when the next one leaves
 	// Earliest is when the protocol lets the next one leave, should an operator
 	// wish it.
@@ -36,12 +37,15 @@ type Standing struct {
 	Ranges     int       `json:"ranges,omitempty"`     // in it
 	Version    string    `json:"version,omitempty"`    // of the PRes that it came of
 	Loaded     time.Time `json:"loaded,omitzero"`      // when it, or the news that it still holds, came
+	From       string    `json:"from,omitempty"`       // the address that it came from; "": not known
 
 	Fault   string    `json:"fault,omitempty"` // of the latest exchange, in words; "": none
 	FaultAt time.Time `json:"faultAt,omitzero"`
 
 	Held   int64 `json:"held,omitempty"`   // number of a generation that waits for Accept; 0: none
 	HeldOf int   `json:"heldOf,omitempty"` // ranges in it
+	// HeldFrom is the address that it came from.
+	HeldFrom string `json:"heldFrom,omitempty"`
 
 	Seen time.Time `json:"seen,omitzero"` // the newest Wish that was looked at
 }

@@ -137,12 +137,12 @@ func (r *refresher) accept(ctx context.Context) {
 		r.complain(ctx, "held generation not usable", err)
 		return
 	}
-	r.adopt(ctx, g)
+	r.adopt(ctx, g, r.standing.HeldFrom)
 }
 
 // adopt stores a generation and uses it. What cannot be stored is used all the
 // same: it is complete and valid, only this node will have to ask again.
-func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
+func (r *refresher) adopt(ctx context.Context, g *ranges.Generation, from string) {
 	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
 	number := r.loaded
 	if r.keeper != nil {
@@ -155,6 +155,7 @@ func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 		}
 	}
 	r.standing.describe(g)
+	r.standing.From = from
 	r.put(g, number)
 }
 
@@ -169,7 +170,7 @@ func (r *refresher) put(g *ranges.Generation, number int64) {
 
 // describe notes what is in use. What was held back is older, and out of date.
 func (s *Standing) describe(g *ranges.Generation) {
-	s.Held, s.HeldOf = 0, 0
+	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
 	s.Serial, s.Ranges, s.Version, s.Loaded = g.Serial, g.Len(), g.Version.String(), g.Loaded
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
 }
@@ -197,7 +198,7 @@ func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string
 	if err != nil {
 		return 0, err
 	}
-	standing.Generation = number
+	standing.Generation, standing.From = number, ""
 	standing.describe(g)
 	value, err := json.Marshal(standing)
 	if err != nil {
