@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/mpi"
 )
 
 // text is the configuration as it is.
@@ -543,4 +545,22 @@ func TestReloadAuthorities(t *testing.T) {
 	waitFor(t, "load with the second authority alone", func() bool { return l.flows.Load() > before+20 })
 	stop()
 	l.none(t)
+}
+
+// TestV1RangesAreOfAnAddress: card ranges of 3-D Secure 1.0.2 are asked for at the
+// address that is configured, and known by it.
+func TestV1RangesAreOfAnAddress(t *testing.T) {
+	d := v1Config{DirectoryURL: "https://ds.example/"}
+	r := setNew(&d.CardRanges)
+	r.AcquirerBIN, r.MerchantID = "400551", "m"
+	var cfg nodeConfig
+	cfg.addV1(d, new(config))
+	if got, want := *cfg.V1[0].CardRanges, (mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: "400551", MerchantID: "m"}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+func setNew[T any](p **T) *T {
+	*p = new(T)
+	return *p
 }

@@ -184,7 +184,7 @@ func (cfg *nodeConfig) addV1(d v1Config, c *config) {
 		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy }, SigningTime: d.VerifyAt == "signing_time",
 	}
 	if r := d.CardRanges; r != nil {
-		v1.CardRanges = &mpi.Asker{AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}
+		v1.CardRanges = &mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}
 	}
 	cfg.V1 = append(cfg.V1, v1)
 }

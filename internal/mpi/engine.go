@@ -57,8 +57,9 @@ type Directory struct {
 	CardRanges *Asker
 }
 
-// An Asker is a merchant that the directory server knows.
-type Asker struct{ AcquirerBIN, MerchantID string }
+// An Asker is a merchant that the directory server knows, and the URL at which
+// that is asked.
+type Asker struct{ URL, AcquirerBIN, MerchantID string }
 
 // An Engine does the work. Set all fields but the optional ones before use; it
 // is then safe for concurrent calls. Without directories it refuses everything,
@@ -91,7 +92,7 @@ const (
 )
 
 // Follow takes over the card ranges of a former engine, before Run, for the
-// schemes that are asked for in the name of the same merchant.
+// schemes that are asked for at the same place in the name of the same merchant.
 func (e *Engine) Follow(former *Engine) {
 	for i := range e.Directories {
 		d := &e.Directories[i]

@@ -259,15 +259,16 @@ func TestRangesProperty(t *testing.T) {
 }
 
 // TestRangesFollow: another configuration takes the card ranges over and asks when
-// it would have been time, but not those that another merchant has asked for.
+// it would have been time, but not those that another merchant has asked for, or
+// another directory server has given.
 func TestRangesFollow(t *testing.T) {
 	inBubble(t, func(w *table) {
 		time.Sleep(day / 2)
 		former := w.Engine
-		follow := func(bin string) (asked int) {
+		follow := func(url, bin string) (asked int) {
 			next := &mpi.Engine{Client: former.Client, Store: former.Store, Sealer: former.Sealer, Log: former.Log, Now: time.Now}
 			next.Directories = append(next.Directories, former.Directories...)
-			next.Directories[0].CardRanges = &mpi.Asker{AcquirerBIN: bin, MerchantID: "ranges"}
+			next.Directories[0].CardRanges = &mpi.Asker{URL: url, AcquirerBIN: bin, MerchantID: "ranges"}
 			next.Follow(former)
 			w.mu.Lock()
 			w.asked = nil
@@ -279,11 +280,14 @@ func TestRangesFollow(t *testing.T) {
 			defer w.mu.Unlock()
 			return len(w.asked)
 		}
-		if n := follow("400000"); n != 0 {
+		if n := follow("", "400000"); n != 0 {
 			t.Errorf("the same merchant asked %d times within a day", n)
 		}
-		if n := follow("400001"); n == 0 {
+		if n := follow("", "400001"); n == 0 {
 			t.Error("another merchant did not ask")
+		}
+		if n := follow("https://elsewhere.example/", "400000"); n == 0 {
+			t.Error("another directory server was not asked")
 		}
 	})
 }
