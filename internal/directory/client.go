@@ -135,7 +135,7 @@ func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID s
 func (c *Client) addresses(p *peer, country string) []string {
 	urls := []string{p.AReqURL}
 	g := c.cards.Generation(p.Scheme)
-	if g == nil {
+	if g == nil || p.foreign(g) {
 		return urls
 	}
 	for _, u := range g.DSURLs {
@@ -153,7 +153,7 @@ func (c *Client) addresses(p *peer, country string) []string {
 // returns its host name.
 func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
 	g := c.cards.Generation(p.Scheme)
-	if g == nil {
+	if g == nil || p.foreign(g) {
 		return "", false
 	}
 	for _, u := range g.DSURLs {

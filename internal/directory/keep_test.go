@@ -333,7 +333,13 @@ func TestAnotherDirectory(t *testing.T) {
 		}
 		return n, s.ds.preqs[before]
 	}
-	before, _ := ask(former, with(entry))
+	nothing := func(w http.ResponseWriter, preq *message.Message) {
+		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
+			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"1"}`, preq.Text("threeDSServerTransID"), dsID)
+	}
+	ask(former, with(entry))
+	s.due()
+	before, _ := ask(former, nothing)
 
 	next := former
 	next.PReqURL += "/next"
@@ -345,11 +351,7 @@ func TestAnotherDirectory(t *testing.T) {
 		t.Error("the next process asks at once, too, though the directory server was asked before")
 	}
 	s.due()
-	n, _ = ask(next, func(w http.ResponseWriter, preq *message.Message) {
-		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
-			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"1"}`, preq.Text("threeDSServerTransID"), dsID)
-	})
-	if n.cards.Lookup(card) == nil || s.standing().Fault == "" {
+	if n, _ = ask(next, nothing); n.cards.Lookup(card) == nil || s.standing().Fault == "" {
 		t.Error("that the new one has nothing to say was taken for news of what the former said")
 	}
 	if before.look(t.Context()); before.hold(t.Context()) {
@@ -375,8 +377,8 @@ func TestAnotherDirectory(t *testing.T) {
 	var last *message.Message
 	for deadline := time.Now().Add(time.Minute); last == nil; time.Sleep(time.Millisecond) {
 		s.ds.mu.Lock()
-		if len(s.ds.preqs) > 5 {
-			last = s.ds.preqs[5]
+		if len(s.ds.preqs) > 6 {
+			last = s.ds.preqs[6]
 		}
 		s.ds.mu.Unlock()
 		if time.Now().After(deadline) {
@@ -648,19 +650,22 @@ func TestPR23PR24DSURLs(t *testing.T) {
 	for _, tt := range []struct {
 		name, configured, country string
 		urls                      []ranges.DSURL
+		from                      string
 		want                      string
 	}{
-		{"no list", configured, "356", nil, "configured"},
-		{"country", configured, "356", []ranges.DSURL{{URL: spare}, {URL: india, Country: "356"}}, "india"},
-		{"other country", configured, "840", []ranges.DSURL{{URL: spare}, {URL: india, Country: "356"}}, "configured"},
-		{"country unknown", configured, "", []ranges.DSURL{{URL: india, Country: "356"}}, "configured"},
-		{"configured one is dead", dead, "840", []ranges.DSURL{{URL: spare}}, "spare"},
-		{"country's is dead", configured, "356", []ranges.DSURL{{URL: dead, Country: "356"}}, "configured"},
+		{"no list", configured, "356", nil, "", "configured"},
+		{"country", configured, "356", []ranges.DSURL{{URL: spare}, {URL: india, Country: "356"}}, "", "india"},
+		{"other country", configured, "840", []ranges.DSURL{{URL: spare}, {URL: india, Country: "356"}}, "", "configured"},
+		{"country unknown", configured, "", []ranges.DSURL{{URL: india, Country: "356"}}, "", "configured"},
+		{"configured one is dead", dead, "840", []ranges.DSURL{{URL: spare}}, "", "spare"},
+		{"country's is dead", configured, "356", []ranges.DSURL{{URL: dead, Country: "356"}}, "", "configured"},
+		{"list of the same address", configured, "356", []ranges.DSURL{{URL: india, Country: "356"}}, configured + "/preq", "india"},
+		{"list of another directory server", configured, "356", []ranges.DSURL{{URL: india, Country: "356"}}, india + "/preq", "configured"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			p := peerAt("visa", tt.configured, ca.client())
 			c, cards := newClient(t, Hooks{}, p)
-			cards.Put("visa", &ranges.Generation{DSURLs: tt.urls})
+			cards.Put("visa", &ranges.Generation{DSURLs: tt.urls, From: tt.from})
 			got, err := c.Send(t.Context(), "visa", []byte("{}"), transID, message.V231, tt.country)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("answer %q, %v; want %q", got, err, tt.want)

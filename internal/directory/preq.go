@@ -224,7 +224,7 @@ func (r *refresher) erro(about message.Error, bad message.Error) verdict {
 func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.Response) verdict {
 	base := r.cards.Generation(r.p.Scheme)
 	since := base
-	if r.elsewhere() {
+	if base != nil && r.p.foreign(base) {
 		since = nil
 	}
 	next, problems := pres.Next(since)
@@ -247,7 +247,8 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 		r.holdBack(ctx, next, base)
 		return fresh
 	}
-	r.adopt(ctx, next, r.p.PReqURL)
+	next.From = r.p.PReqURL
+	r.adopt(ctx, next)
 	r.log.Info("card ranges refreshed", "scheme", r.p.Scheme, "ranges", next.Len(), "serial", next.Serial != "")
 	return fresh
 }

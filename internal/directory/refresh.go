@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
@@ -211,18 +212,18 @@ func (r *refresher) least() time.Duration {
 // serial is what the next PReq asks for changes since; "": for everything.
 func (r *refresher) serial() string {
 	g := r.cards.Generation(r.p.Scheme)
-	if g == nil || r.standing.Full || r.p.downloads() || r.elsewhere() {
+	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) {
 		return ""
 	}
 	return g.Serial
 }
 
-// elsewhere reports whether the ranges in use came from another address than that
-// which is configured now. Their serial number means nothing to another directory
-// server, and its changes nothing to them; only until it has been asked for all of
-// its own they are better than none.
-func (r *refresher) elsewhere() bool {
-	return r.standing.From != "" && r.standing.From != r.p.PReqURL
+// foreign reports whether a generation came from another address than that which is
+// configured now. Its serial number means nothing to another directory server,
+// whose changes mean nothing to it, and the addresses it gives are not
+// that one's. Only the ranges are better than none until all have come.
+func (p *peer) foreign(g *ranges.Generation) bool {
+	return g.From != "" && g.From != p.PReqURL
 }
 
 // moved reports whether the directory is configured at another address than

@@ -86,6 +86,9 @@ func (r *refresher) resume(ctx context.Context) bool {
 			r.complain(ctx, "generation not usable, an older one is tried", err)
 			continue
 		}
+		if s.Generation == r.standing.Generation {
+			g.From = r.standing.From
+		}
 		r.put(g, s.Generation)
 		r.log.Info("card ranges brought back", "scheme", r.p.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
 		return true
@@ -137,12 +140,13 @@ func (r *refresher) accept(ctx context.Context) {
 		r.complain(ctx, "held generation not usable", err)
 		return
 	}
-	r.adopt(ctx, g, r.standing.HeldFrom)
+	g.From = r.standing.HeldFrom
+	r.adopt(ctx, g)
 }
 
 // adopt stores a generation and uses it. What cannot be stored is used all the
 // same: it is complete and valid, only this node will have to ask again.
-func (r *refresher) adopt(ctx context.Context, g *ranges.Generation, from string) {
+func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
 	number := r.loaded
 	if r.keeper != nil {
@@ -155,7 +159,6 @@ func (r *refresher) adopt(ctx context.Context, g *ranges.Generation, from string
 		}
 	}
 	r.standing.describe(g)
-	r.standing.From = from
 	r.put(g, number)
 }
 
@@ -171,7 +174,7 @@ func (r *refresher) put(g *ranges.Generation, number int64) {
 // describe notes what is in use. What was held back is older, and out of date.
 func (s *Standing) describe(g *ranges.Generation) {
 	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
-	s.Serial, s.Ranges, s.Version, s.Loaded = g.Serial, g.Len(), g.Version.String(), g.Loaded
+	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
 }
 
@@ -198,7 +201,7 @@ func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string
 	if err != nil {
 		return 0, err
 	}
-	standing.Generation, standing.From = number, ""
+	standing.Generation = number
 	standing.describe(g)
 	value, err := json.Marshal(standing)
 	if err != nil {

@@ -18,6 +18,7 @@ type Generation struct {
 	DS      DS
 	DSURLs  []DSURL
 	Loaded  time.Time // for whoever made it to set
+	From    string    // the address that it came from, for the same to set; "": not known
 }
 
 // DSURL is one address of a directory server.
@@ -92,7 +93,7 @@ type Response struct {
 func (r *Response) Next(base *Generation) (*Generation, message.Problems) {
 	g := &Generation{Version: r.Version, Serial: r.Serial, DS: r.DS, DSURLs: r.DSURLs}
 	if base != nil {
-		g.Scheme, g.Loaded = base.Scheme, base.Loaded
+		g.Scheme, g.Loaded, g.From = base.Scheme, base.Loaded, base.From
 	}
 	switch r.Kind {
 	case Complete:
