@@ -47,7 +47,8 @@ func TestReaderLetsOthersGo(t *testing.T) {
 	_, problems, err := ReadPRes(&text, Options{})
 	done.Store(true)
 	other.Wait()
-	if err != nil || len(problems) > 0 || turns < entries/yieldEvery {
+	// About one for each time that the reader yields; without that three.
+	if err != nil || len(problems) > 0 || turns < entries/yieldEvery/2 {
 		t.Errorf("%d turns, %v, %v", turns, problems, err)
 	}
 }
