@@ -16,7 +16,7 @@ const (
 	thriftyPercent = 25     // of GOGC while ranges load
 	manyRanges     = 50_000 // from which on it is worth it to look after them
 
-	waitingPercent = 50    // of GOGC while very many wait
+	waitingPercent = 40    // of GOGC while very many wait
 	veryMany       = 1_000 // requests that wait, and
 	notMany        = 500   // until when that holds
 )
