@@ -65,13 +65,14 @@ func forgetHighest(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// humble lets all others go before a process: priorities are of threads, and
-// those to come inherit them.
-func humble(pid int) error {
+// rank gives a process a priority, from -20, which goes before all others, to 19:
+// priorities are of threads, and those to come inherit them. To go before others takes
+// root.
+func rank(pid, nice int) error {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, thread := range threads {
 		id, bad := strconv.Atoi(thread.Name())
-		err = errors.Join(err, bad, syscall.Setpriority(syscall.PRIO_PROCESS, id, 19))
+		err = errors.Join(err, bad, syscall.Setpriority(syscall.PRIO_PROCESS, id, nice))
 	}
 	return err
 }

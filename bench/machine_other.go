@@ -18,7 +18,7 @@ func memory(int) (now, highest int64, err error) { return 0, 0, errors.ErrUnsupp
 
 func forgetHighest(int) error { return errors.ErrUnsupported }
 
-func humble(int) error { return errors.ErrUnsupported }
+func rank(int, int) error { return errors.ErrUnsupported }
 
 func pin(int, int) error { return errors.ErrUnsupported }
 
