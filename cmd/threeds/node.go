@@ -380,8 +380,9 @@ const calm = 300
 
 // settle waits until requests have ceased to come on the connections that are still
 // open; it looks once a tick. Each answer is the last on its connection, so those
-// that then rest have done so all the time. They are closed afterwards, and a request that is just being
-// sent on one is lost: the client cannot know whether it was taken.
+// that then rest have done so all the time. They are closed afterwards, and a
+// request that is just being sent on one is lost: the client cannot know whether it
+// was taken.
 func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 	for before, looks := n.late.Load(), 0; n.conns.Load() > 0 && looks < calm; looks++ {
 		select {

@@ -391,6 +391,36 @@ func TestAnotherDirectory(t *testing.T) {
 	<-n.done
 }
 
+// forgetful cannot keep anything for some time.
+type forgetful struct {
+	*storetest.Memory
+	fails int
+}
+
+func (k *forgetful) PutState(ctx context.Context, key string, value []byte, l store.Lease) error {
+	if k.fails--; k.fails >= 0 {
+		return errors.New("too many clients")
+	}
+	return k.Memory.PutState(ctx, key, value, l)
+}
+
+// TestAnotherDirectoryLater: that a directory has moved is not forgotten when the
+// store does not let it be asked at first.
+func TestAnotherDirectoryLater(t *testing.T) {
+	s := newShared(t, nil)
+	s.start().turn(t.Context())
+	s.peer.PReqURL += "/next"
+	n := s.start()
+	n.keeper = &forgetful{s.keeper, 1}
+	if n.turn(t.Context()); len(s.ds.preqs) != 1 {
+		t.Error("a PReq left that is not remembered")
+	}
+	n.look(t.Context())
+	if n.turn(t.Context()); len(s.ds.preqs) != 2 {
+		t.Errorf("%d PReqs, want one to each address", len(s.ds.preqs))
+	}
+}
+
 // TestCorruptGeneration: what is damaged in the store is not used; the one
 // before it is.
 func TestCorruptGeneration(t *testing.T) {

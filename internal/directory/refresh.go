@@ -59,7 +59,7 @@ type refresher struct {
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
 	said     time.Duration // the age that was complained of last
-	asked    bool          // a PReq was sent, or was about to be
+	asked    bool          // a PReq was sent, or is about to be
 
 	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
 	resumed atomic.Bool // Resume has looked, or need not: the former one has
@@ -155,13 +155,13 @@ func (r *refresher) turn(ctx context.Context) {
 	}
 	defer r.release(ctx)
 	defer r.renew(ctx)()
-	r.asked = true
 	r.standing.Asked, r.standing.To = time.Now().UTC(), r.p.PReqURL
 	r.standing.Next = r.standing.Asked.Add(r.unsure())
 	r.standing.Earliest = r.standing.Next // should the process end, no wish comes before
 	if !r.save(ctx) {
 		return // what cannot be remembered is not done: the floor holds across restarts
 	}
+	r.asked = true
 	v := r.ask(ctx, r.attempts)
 	if ctx.Err() != nil {
 		return
@@ -219,18 +219,18 @@ func (r *refresher) serial() string {
 }
 
 // foreign reports whether a generation came from another address than that which is
-// configured now. Its serial number means nothing to another directory server,
-// whose changes mean nothing to it, and the addresses it gives are not
-// that one's. Only the ranges are better than none until all have come.
+// configured now. Its serial number means nothing to another directory server, whose
+// changes mean nothing to it, and the addresses that it gives are not that one's.
+// Its ranges alone are better than none until all have come.
 func (p *peer) foreign(g *ranges.Generation) bool {
 	return g.From != "" && g.From != p.PReqURL
 }
 
-// moved reports whether the directory is configured at another address than
-// the latest PReq went to, and this refresher, which the new configuration brought, has
-// not asked yet. Then it does so at once: what the protocol has us wait
-// for is the other directory server's. Once, for on other nodes the configuration may be the
-// one before.
+// moved reports whether the directory is configured at another address than the
+// latest PReq went to, and this refresher, which the new configuration brought, has
+// not asked yet. Then it does so at once: what the protocol has us wait for is
+// between two PReqs to one directory server. It does so once, for on other nodes the
+// configuration may be the one before.
 func (r *refresher) moved(now Standing) bool {
 	return !r.asked && now.To != "" && now.To != r.p.PReqURL
 }
