@@ -391,6 +391,38 @@ func TestAnotherDirectory(t *testing.T) {
 	<-n.done
 }
 
+// TestPR16SerialPerVersion: a directory that is asked in another version is asked for
+// everything.
+func TestPR16SerialPerVersion(t *testing.T) {
+	s := newShared(t, nil)
+	s.says = func(w http.ResponseWriter, preq *message.Message) {
+		text := pres(preq, entry)
+		if preq.Text("messageVersion") == "2.3.1" {
+			text = fmt.Sprintf(`{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],`+
+				`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
+				preq.Text("threeDSServerTransID"), dsID)
+		}
+		io.WriteString(w, text[:len(text)-1]+`,"serialNum":"1"}`)
+	}
+	older, newer := s.peer.Versions, message.Versions()
+	for i, step := range []struct {
+		versions []message.Version
+		serial   string
+	}{{older, ""}, {older, "1"}, {newer, ""}, {newer, "1"}, {older, ""}} {
+		s.peer.Versions = step.versions
+		if i > 0 {
+			s.due()
+		}
+		s.start().turn(t.Context())
+		if len(s.ds.preqs) != i+1 {
+			t.Fatalf("step %d: %d PReqs", i, len(s.ds.preqs))
+		}
+		if got := s.ds.preqs[i].Text("serialNum"); got != step.serial {
+			t.Errorf("step %d, version %s: serialNum %q, want %q", i, s.ds.preqs[i].Text("messageVersion"), got, step.serial)
+		}
+	}
+}
+
 // forgetful cannot keep anything for some time.
 type forgetful struct {
 	*storetest.Memory

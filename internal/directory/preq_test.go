@@ -283,7 +283,7 @@ func TestVP05OtherSerial(t *testing.T) {
 			old := new(ranges.Builder)
 			old.Add(otherCard, otherCard, &ranges.Info{})
 			table, _ := old.Build()
-			cards.Put("visa", &ranges.Generation{Table: table, Serial: "7"})
+			cards.Put("visa", &ranges.Generation{Table: table, Serial: "7", Version: test.version})
 			if got := refreshOnce(t, c); got != test.want {
 				t.Errorf("verdict %d, want %d", got, test.want)
 			}

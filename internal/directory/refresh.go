@@ -209,10 +209,11 @@ func (r *refresher) least() time.Duration {
 	return r.p.floor(hourFloor)
 }
 
-// serial is what the next PReq asks for changes since; "": for everything.
+// serial is what the next PReq asks for changes since; "": for everything. The
+// serial numbers of one version are not those of another (PR-16).
 func (r *refresher) serial() string {
 	g := r.cards.Generation(r.p.Scheme)
-	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) {
+	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) || g.Version != *r.p.PReqVersion {
 		return ""
 	}
 	return g.Serial
