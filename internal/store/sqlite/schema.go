@@ -73,7 +73,11 @@ var migrations = []string{
 // migrate brings the schema up to date. Of several processes one does it.
 func migrate(conn *sql.Conn) (err error) {
 	ctx := context.Background()
-	if _, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+	err = patiently(func() error {
+		_, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE")
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	defer func() {

@@ -44,6 +44,20 @@ const fileName = "threeds.db"
 // busyTimeout is how long a write waits for one of another process.
 const busyTimeout = 5 * time.Second
 
+// busyTry is how long SQLite itself waits before we try again. Left alone it would
+// soon look ten times a second, and a process that writes one batch after the other
+// leaves the lock free for much less than that.
+const busyTry = 5 * time.Millisecond
+
+// patiently does what another process may be in the way of.
+func patiently(do func() error) error {
+	for end := time.Now().Add(busyTimeout); ; time.Sleep(time.Millisecond) {
+		if err := do(); !isBusy(err) || time.Now().After(end) {
+			return err
+		}
+	}
+}
+
 var errClosed = errors.New("sqlite: store is closed")
 
 // Options change how a store works. The zero value is good.
@@ -132,7 +146,7 @@ func open(dir string, opt Options) (_ *DB, err error) {
 // Both kinds of connection. SQLite runs pragmas in this order.
 var (
 	writePragmas = []string{
-		fmt.Sprintf("busy_timeout(%d)", busyTimeout.Milliseconds()),
+		fmt.Sprintf("busy_timeout(%d)", busyTry.Milliseconds()),
 		"journal_mode(WAL)",
 		"synchronous(FULL)",
 		"secure_delete(ON)",
@@ -195,31 +209,23 @@ func syncDir(dir string) error {
 }
 
 // connect opens the one connection that writes. When several processes open a
-// new store at once, switching it to WAL mode may find it busy without waiting;
-// then it tries again.
+// new store at once, switching it to WAL mode may find it busy.
 func (db *DB) connect(path string) (*sql.Conn, error) {
 	pool, err := sql.Open("sqlite", source(path, writePragmas))
 	if err != nil {
 		return nil, err
 	}
 	db.files = append(db.files, pool)
-	ctx, cancel := context.WithTimeout(context.Background(), busyTimeout)
-	defer cancel()
-	for {
-		conn, err := pool.Conn(context.WithoutCancel(ctx))
-		if err == nil {
-			db.files = append(db.files, conn)
-			return conn, nil
-		}
-		if !isBusy(err) {
-			return nil, err
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(5 * time.Millisecond):
-		}
+	var conn *sql.Conn
+	err = patiently(func() (err error) {
+		conn, err = pool.Conn(context.Background())
+		return err
+	})
+	if err != nil {
+		return nil, err
 	}
+	db.files = append(db.files, conn)
+	return conn, nil
 }
 
 // openReaders opens the connections that read.

@@ -154,12 +154,14 @@ type statement struct {
 // stays half open else, and the files with it.
 func (db *DB) prepareAll(conn *sql.Conn, statements []statement) error {
 	for _, s := range statements {
-		stmt, err := conn.PrepareContext(context.Background(), s.sql)
+		err := patiently(func() (err error) {
+			*s.to, err = conn.PrepareContext(context.Background(), s.sql)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("prepare %q: %w", s.sql, err)
 		}
-		*s.to = stmt
-		db.files = append(db.files, stmt)
+		db.files = append(db.files, *s.to)
 	}
 	return nil
 }
@@ -223,7 +225,11 @@ func (w *writer) writeBatch(batch []*request) {
 // transact returns nil when the transaction is on disk; then errs has what to
 // answer. Otherwise nothing of it has happened, as far as SQLite can tell.
 func (w *writer) transact(batch []*request, errs []error) error {
-	if _, err := w.begin.Exec(); err != nil {
+	err := patiently(func() error {
+		_, err := w.begin.Exec()
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	for i, r := range batch {

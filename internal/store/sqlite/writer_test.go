@@ -270,6 +270,42 @@ func TestOtherProcessWrites(t *testing.T) {
 	}
 }
 
+// TestBesideABusyOne: another process that writes without a pause leaves room for one
+// that starts, and for its writes.
+func TestBesideABusyOne(t *testing.T) {
+	busy, dir := openTemp(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	defer writers.Wait()
+	defer cancel()
+	for i := range 64 {
+		writers.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				if err := busy.Create(context.Background(), txn(fmt.Sprint(i, " ", n))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 5 {
+		start := time.Now()
+		db, err := Open(dir, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range 10 {
+			if err := db.Create(t.Context(), txn(fmt.Sprint("other ", i, " ", n))); err != nil {
+				t.Error(err)
+			}
+		}
+		t.Logf("start and ten writes took %v", time.Since(start))
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestNewerSchema(t *testing.T) {
 	db, dir := openTemp(t)
 	if err := db.Close(); err != nil {
