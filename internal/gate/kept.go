@@ -45,8 +45,9 @@ const (
 
 // unusedLooks is for how many looks in a row nothing has to come on a connection
 // before it is taken for forgotten whose last bytes may have been the beginning of
-// a request.
-const unusedLooks = 100
+// a request: the five seconds that net/http gives a new one. A client on a busy
+// machine may take more than one from the handshake to the request.
+const unusedLooks = 500
 
 // Listener returns l with connections that can be parted with.
 func (k *Kept) Listener(l net.Listener) net.Listener { return keptListener{l} }
