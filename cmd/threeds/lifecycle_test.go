@@ -1,9 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -200,6 +203,64 @@ func TestTerminateV1(t *testing.T) {
 	if n := len(v1.came()); n != 1 {
 		t.Errorf("%d messages came, want 1", n)
 	}
+}
+
+// TestTerminateWhileARequestComes: one that has begun to come on a kept connection when
+// the server ends is answered.
+func TestTerminateWhileARequestComes(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	secured, err := tls.Dial("tcp", host(t, s.results), s.ds.client.Transport.(*http.Transport).TLSClientConfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := net.Dial("tcp", host(t, s.API))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const request = "POST /preauth HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+	conns := map[string]net.Conn{"api": plain, "results": secured}
+	answers := make(map[string]*bufio.Reader)
+	answered := func(when string) {
+		t.Helper()
+		for name, r := range answers {
+			res, err := http.ReadResponse(r, nil)
+			if err != nil {
+				t.Errorf("%s, %s: %v", name, when, err)
+				continue
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil {
+				t.Errorf("%s, %s: %v", name, when, err)
+			}
+		}
+	}
+	send := func(part string) {
+		t.Helper()
+		for name, c := range conns {
+			if _, err := io.WriteString(c, part); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	}
+	for name, c := range conns {
+		defer c.Close()
+		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		answers[name] = bufio.NewReader(c)
+	}
+	send(request)
+	answered("before")
+	send(request[:20])
+	start := time.Now()
+	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "new connections to be refused", func() bool { return refusing(host(t, s.API)) && refusing(host(t, s.results)) })
+	since(t, start, 300*time.Millisecond) // what is done with the connections is done by now
+	send(request[20:])
+	answered("while it ends")
+	proc.ended(start)
 }
 
 // TestSettle counts the looks that it takes until connections that were kept are

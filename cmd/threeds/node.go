@@ -346,12 +346,7 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	if g.cfg.LameDuck > 0 {
 		n.settle(ctx, ticker.C)
 	}
-	for n.kept.Part() > 0 && ctx.Err() == nil {
-		select {
-		case <-ctx.Done():
-		case <-ticker.C:
-		}
-	}
+	n.part(ctx, ticker.C)
 	var group errgroup.Group
 	for _, s := range n.servers {
 		group.Go(func() error { return s.Shutdown(ctx) })
@@ -392,6 +387,17 @@ func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 		}
 		if now := n.late.Load(); now != before {
 			before, looks = now, -1
+		}
+	}
+}
+
+// part closes the connections that rest, until there are none.
+func (n *node) part(ctx context.Context, ticks <-chan time.Time) {
+	for n.kept.Part() > 0 {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks:
 		}
 	}
 }

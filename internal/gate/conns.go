@@ -3,7 +3,6 @@ package gate
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -45,10 +44,7 @@ func (c *Conns) connState(conn net.Conn, state http.ConnState) {
 	if gone == nil {
 		return
 	}
-	if secured, ok := gone.(*tls.Conn); ok {
-		gone = secured.NetConn() // a farewell might have to wait
-	}
-	_ = gone.Close()
+	_ = bottom(gone).Close() // a farewell of TLS might have to wait
 	if c.Closed != nil {
 		c.Closed()
 	}

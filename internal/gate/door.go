@@ -31,7 +31,7 @@ func (d *Door) Attach(s *http.Server) {
 	hook(s, d.connState, d.connContext)
 }
 
-// hook adds to what a server does already.
+// hook adds to what a server does already; within may be nil.
 func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(context.Context, net.Conn) context.Context) {
 	if before := s.ConnState; before != nil {
 		after := state
@@ -40,11 +40,15 @@ func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(cont
 			after(c, to)
 		}
 	}
+	s.ConnState = state
+	if within == nil {
+		return
+	}
 	if before := s.ConnContext; before != nil {
 		after := within
 		within = func(ctx context.Context, c net.Conn) context.Context { return after(before(ctx, c), c) }
 	}
-	s.ConnState, s.ConnContext = state, within
+	s.ConnContext = within
 }
 
 // Accept implements [net.Listener]. Connections of TLS are not ours to read.

@@ -29,15 +29,16 @@ type kept struct {
 	*net.TCPConn
 	below syscall.RawConn
 	reads atomic.Int64 // that brought something
-	rest  atomic.Int64 // which state it is in, and since when
+	wrote atomic.Int64 // how many those were when something was last written
+	rest  atomic.Int64 // how many those were when the last request was answered; or busy, or fresh
 
 	// Of Part: how it was at the last look, and for how many looks in a row.
 	lastReads, lastRest int64
 	same                int
 }
 
-// A rest is how many reads there were when the connection came to rest, or one of
-// these.
+// What kept.rest holds instead of how many reads there were when the connection
+// came to rest.
 const (
 	busy  = -1 - iota // a request is in work; or it is of HTTP/2
 	fresh             // there was no request yet
@@ -71,16 +72,15 @@ func (c *kept) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Attach has k follow the connections of a server.
-func (k *Kept) Attach(s *http.Server) {
-	before := s.ConnState
-	s.ConnState = func(c net.Conn, state http.ConnState) {
-		if before != nil {
-			before(c, state)
-		}
-		k.follow(c, state)
-	}
+// Write notes after how many reads it is. A client that has an answer may have sent
+// the next request, and net/http read it, before the connection is said to rest.
+func (c *kept) Write(p []byte) (int, error) {
+	c.wrote.Store(c.reads.Load())
+	return c.TCPConn.Write(p)
 }
+
+// Attach has k follow the connections of a server.
+func (k *Kept) Attach(s *http.Server) { hook(s, k.follow, nil) }
 
 func (k *Kept) follow(conn net.Conn, state http.ConnState) {
 	c, ok := bottom(conn).(*kept)
@@ -100,7 +100,7 @@ func (k *Kept) follow(conn net.Conn, state http.ConnState) {
 		c.rest.Store(busy)
 	case http.StateIdle:
 		if secured, ok := conn.(*tls.Conn); !ok || secured.ConnectionState().NegotiatedProtocol != "h2" {
-			c.rest.Store(c.reads.Load())
+			c.rest.Store(c.wrote.Load())
 		}
 	case http.StateHijacked, http.StateClosed:
 		k.mu.Lock()
@@ -122,11 +122,12 @@ func bottom(conn net.Conn) net.Conn {
 
 // Part has a look at all connections, closes those on which nothing has come since
 // the look before, and returns how many there are left at rest. It is to be called
-// every ten milliseconds or so, when no new ones are accepted and each answer is the last on
-// its connection, until none are left.
+// every ten milliseconds or so, when no new ones are accepted and each answer is the
+// last on its connection, until none are left.
 //
-// A request can still be lost that comes in the microseconds between the look at a socket
-// and its end. There is no farewell in HTTP/1.1 that would prevent it.
+// A request can still be lost that comes in the microseconds between the look at a
+// socket and its end, or that a client sends before it has noticed the end. There is
+// no farewell in HTTP/1.1 that would prevent it.
 func (k *Kept) Part() (left int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

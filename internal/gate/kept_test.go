@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -101,9 +102,11 @@ func (r *rested) served() {
 	r.says("request")
 	r.hears("request")
 	r.is(http.StateActive)
+	r.wantOpen("a request")
 	r.is(http.StateIdle)
 }
 
+// wantOpen sends an answer.
 func (r *rested) wantOpen(after string) {
 	r.t.Helper()
 	if _, err := io.WriteString(r.server, "answer"); err != nil {
@@ -132,6 +135,31 @@ func TestPartWithOneThatRests(t *testing.T) {
 		t.Errorf("%d looks, want 2: at the second nothing has changed", n)
 	}
 	r.wantClosed()
+}
+
+// TestPartSendsTheEndItself: the client hears of the end while the server's reader of
+// the connection has not yet woken.
+func TestPartSendsTheEndItself(t *testing.T) {
+	r := newRested(t)
+	r.served()
+	reading, wake := make(chan bool), make(chan bool)
+	var group sync.WaitGroup
+	group.Go(func() {
+		_ = bottom(r.server).(*kept).below.Read(func(uintptr) bool {
+			close(reading)
+			<-wake
+			return true
+		})
+	})
+	<-reading
+	group.Go(func() {
+		if n := r.looks(3); n != 2 { // the second waits for the reader
+			t.Errorf("%d looks, want 2", n)
+		}
+	})
+	r.wantClosed()
+	close(wake)
+	group.Wait()
 }
 
 func TestPartWithOneThatIsNew(t *testing.T) {
@@ -174,6 +202,22 @@ func TestPartLosesNothing(t *testing.T) {
 		t.Errorf("%d looks after the answer, want 2", n)
 	}
 	r.wantClosed()
+}
+
+// TestPartWithTheNextRequest: a client that has its answer sends the next request while
+// net/http is about to say that the connection rests, and has read of it.
+func TestPartWithTheNextRequest(t *testing.T) {
+	r := newRested(t)
+	r.says("request")
+	r.hears("request")
+	r.is(http.StateActive)
+	r.wantOpen("a request")
+	r.says("req")
+	r.hears("req")
+	r.is(http.StateIdle)
+	if n := r.looks(unusedLooks); n != -1 {
+		t.Errorf("closed at look %d with a part of a request read", n)
+	}
 }
 
 func TestPartWithOneThatWasClosed(t *testing.T) {
