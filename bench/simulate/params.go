@@ -76,7 +76,7 @@ func (p *params) all() []param {
 		{"warm", &p.Warm, 0, "", program + ": connections made before the first request, of a node to a directory"},
 		{"handshake", &p.Handshake, 840, "µs", "measured on 2 cores: first request on a new connection, mutual TLS 1.3, P-256"},
 		{"memory", &p.Memory, 100, "MiB", measured + ": of a node with two million card ranges"},
-		{"waiting", &p.Waiting, 119, "KiB", measured + ": more for each /auth in flight; it has become 72 to 82 since"},
+		{"waiting", &p.Waiting, 119, "KiB", measured + ": more for each /auth in flight; it has become 72 since"},
 		{"db-cores", &p.DBCores, 16, "", planned + ": of a database"},
 		{"db-write", &p.DBWrite, 190, "µs", measured + ": processor time of a claim, outcome or result"},
 		{"db-read", &p.DBRead, 97, "µs", measured + ": of a read by id"},
