@@ -40,6 +40,40 @@ func TestCRDRemembered(t *testing.T) {
 	}
 }
 
+// TestCardAlone: what is read at a glance is what is read with care.
+func TestCardAlone(t *testing.T) {
+	for body, alone := range map[string]bool{
+		`{"acctNumber":"4000000000000001"}`:                                 true,
+		`{"acctNumber":"400000000000"}`:                                     false,
+		`{"acctNumber":"4000000000000"}`:                                    true,
+		`{"acctNumber":"4000000000000000000"}`:                              true,
+		`{"acctNumber":"40000000000000000000"}`:                             false,
+		`{"acctNumber":"400000000000000x"}`:                                 false,
+		`{"acctNumber":""}`:                                                 false,
+		`{"acctNumber":"}`:                                                  false,
+		`{"acctNumber":"4000000000000001","acctNumber":"4000000000000001"}`: false,
+		`{"acctNumber":"4000000000000001","ds":"visa"}`:                     false,
+		`{"acctNumber":"4000000000000001"`:                                  false,
+		`{"acctNumber":"4000000000000001"}}`:                                false,
+		`{"acctNumber": "4000000000000001"}`:                                false,
+		`{"acctnumber":"4000000000000001"}`:                                 false,
+		`{"acctNumber":"\u0034000000000000001"}`:                            false,
+		``:                                                                  false,
+	} {
+		got, ok := cardAlone([]byte(body))
+		if ok != alone {
+			t.Errorf("%s: alone is %v, want %v", body, ok, alone)
+		}
+		if !ok {
+			continue
+		}
+		var want string
+		if err := message.Glance([]byte(body), message.Limits{}, func(req *message.Request) { want = req.Text("acctNumber") }); err != nil || got != want {
+			t.Errorf("%s: %q, with care %q: %v", body, got, want, err)
+		}
+	}
+}
+
 func TestQuote(t *testing.T) {
 	for _, s := range []string{"", "https://acs.example/3ds", `a"b\c`, "\"", "\x00\x1f\n", "naïve\\"} {
 		var got string

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -17,10 +18,10 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	if !e.Cards.AnyTried() {
+	hits := e.Cards.Lookup(pan)
+	if len(hits) == 0 && !e.Cards.AnyTried() {
 		return nil, noRanges(message.V220)
 	}
-	hits := e.Cards.Lookup(pan)
 	for i := range hits {
 		hit := &hits[i]
 		peer, ok := e.peer(hit.Scheme)
@@ -38,6 +39,9 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 
 // asked reads a body and returns the card number and the scheme it names.
 func (e *Engine) asked(body []byte) (pan, ds string, err error) {
+	if pan, ok := cardAlone(body); ok {
+		return pan, "", nil
+	}
 	var found message.Problems
 	err = message.Glance(body, e.Limits, func(req *message.Request) {
 		pan, ds = req.Text("acctNumber"), req.Text("ds")
@@ -59,6 +63,18 @@ func (e *Engine) asked(body []byte) (pan, ds string, err error) {
 		return "", "", fault(message.V220, found, "")
 	}
 	return pan, ds, nil
+}
+
+// cardAlone returns the card number of a body that has nothing else and no white space,
+// as most have; not ok of all others, good or bad.
+func cardAlone(body []byte) (pan string, ok bool) {
+	rest, begins := bytes.CutPrefix(body, []byte(`{"acctNumber":"`))
+	number, ends := bytes.CutSuffix(rest, []byte(`"}`))
+	if !begins || !ends {
+		return "", false
+	}
+	pan = string(number)
+	return pan, cardNumber(pan)
 }
 
 // cardNumber reports whether s has the form of acctNumber.

@@ -25,7 +25,7 @@ func BenchmarkPreauth(b *testing.B) {
 	e.Cards, e.Rand, e.Now = cards, nil, time.Now
 	acc := &account.Account{Merchant: &account.Merchant{Name: "Shop"}}
 	for name, body := range map[string]string{
-		"card":   `{"acctNumber": "4000001234567890"}`,
+		"card":   `{"acctNumber":"4000001234567890"}`,
 		"scheme": `{"acctNumber": "4000001234567890", "ds": "visa"}`,
 	} {
 		b.Run(name, func(b *testing.B) {
