@@ -166,10 +166,12 @@ func (c *checker) columns() {
 	c.view = viewOf(ch, cat)
 }
 
-// look returns the text of a member of the message, or else of the AReq.
+// look returns the text of a member of the message, or else of the AReq. What
+// the message's own table lacks says nothing: a channel in an ARes would waive
+// what the transaction's asks for.
 func (c *checker) look(id uint32) []byte {
 	for _, m := range [...]*Message{c.m, c.ctx.AReq} {
-		if m == nil {
+		if m == nil || m == c.m && c.table.rowOf[id] < 0 {
 			continue
 		}
 		if i := m.member(0, id); i != 0 && m.nodes[i].kind == jsonString {

@@ -198,3 +198,38 @@ func TestInformational(t *testing.T) {
 		}
 	}
 }
+
+// TestColumnsOfTheTransaction: a member that the table of a message does not
+// have tells nothing about its channel and category, so none can waive what
+// the transaction's ask for (VG-11, VG-12).
+func TestColumnsOfTheTransaction(t *testing.T) {
+	const ids = `"threeDSServerTransID":"11111111-1111-4111-8111-111111111111","acsTransID":"22222222-2222-4222-8222-222222222222",` +
+		`"dsTransID":"33333333-3333-4333-8333-333333333333"`
+	app := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"01",`+
+		`"sdkTransID":"44444444-4444-4444-8444-444444444444"}`)
+	brw := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01"}`)
+	first := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0",`+ids+`}`)
+	ares := `{"messageType":"ARes","messageVersion":"2.2.0",` + ids + `,"acsReferenceNumber":"A","dsReferenceNumber":"D","transStatus":`
+	rreq := `{"messageType":"RReq","messageVersion":"2.2.0",` + ids + `,"messageCategory":"01","transStatus":"U","transStatusReason":"01"`
+	for _, tt := range []struct {
+		name, text string
+		areq       *Message
+		want       string
+	}{
+		{"Y without a value, said to be no payment", ares + `"Y","messageCategory":"02"}`, brw, "201 authenticationValue"},
+		{"N without a reason, said to be no payment", ares + `"N","messageCategory":"85"}`, brw, "201 transStatusReason"},
+		{"C without acsURL, said to be 3RI", ares + `"C","acsChallengeMandated":"N","authenticationType":"02","deviceChannel":"03"}`, brw, "201 acsURL"},
+		{"another SDK's id, said to be a browser's",
+			ares + `"N","transStatusReason":"01","sdkTransID":"55555555-5555-4555-8555-555555555555","deviceChannel":"02"}`, app, "301 sdkTransID"},
+		{"no counter, said to be 3RI", rreq + `,"deviceChannel":"03"}`, brw, "201 interactionCounter"},
+		{"the RReq has a category", strings.Replace(rreq, `"messageCategory":"01"`, `"messageCategory":"02"`, 1) + `,"interactionCounter":"01"}`, brw, "203 messageCategory"},
+	} {
+		var got []string
+		for _, p := range mustParse(t, tt.text).Check(Context{AReq: tt.areq, ARes: first}) {
+			got = append(got, p.String())
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, s, tt.want)
+		}
+	}
+}
