@@ -17,7 +17,7 @@ import (
 // A path is relative to the object that holds the row; areq. ares. rreq. creq.
 // preq. start at another message of the transaction. Arrays on the way match
 // when any item does. Empty values count as absent. Tests on an absent path
-// are false, but for != and absent.
+// are false, but for != and absent. UUIDs are equal in any case (RFC 4122).
 type expr struct {
 	op   exprOp
 	args []*expr  // of and, or, not
@@ -50,6 +50,7 @@ type exprPath struct {
 	from relative
 	row  int
 	ids  []uint32
+	uuid bool // it ends at a UUID
 }
 
 // A relative is a message of the transaction as seen from another one.
@@ -178,7 +179,7 @@ func (c *checker) holds(e *expr, s scope, m *Message, i uint32) bool {
 			}
 		}
 	case opEqualPath:
-		return c.any(e.to, s, func(o *Message, j uint32) bool { return m.same(i, o, j) })
+		return c.any(e.to, s, func(o *Message, j uint32) bool { return m.same(i, o, j, e.path.uuid) })
 	}
 	return false
 }
@@ -388,7 +389,9 @@ func (x *exprReader) path() exprPath {
 		} else {
 			p.ids = append(p.ids, uint32(names.ids[step]))
 		}
-		if f := &t.Fields[i]; f.Kind == Object {
+		f := &t.Fields[i]
+		p.uuid = f.Kind == UUID
+		if f.Kind == Object {
 			t = x.set.objects[f.Type][t.Version]
 		} else if n < len(steps)-1 {
 			x.fail("%s has no members", step)

@@ -215,12 +215,13 @@ func (m *Message) empty(i uint32) bool {
 	return false
 }
 
-// same says whether two values are equal: strings by their text, others as
-// they are written.
-func (m *Message) same(i uint32, o *Message, j uint32) bool {
+// same says whether two values are equal: strings by their text, UUIDs in any
+// case, others as they are written.
+func (m *Message) same(i uint32, o *Message, j uint32, uuid bool) bool {
 	a, b := m.nodes[i], o.nodes[j]
-	if a.kind == jsonString && b.kind == jsonString && (a.flags|b.flags)&escaped != 0 {
-		return string(m.text(i, nil)) == string(o.text(j, nil))
+	if a.kind == jsonString && b.kind == jsonString && (uuid || (a.flags|b.flags)&escaped != 0) {
+		one, other := m.text(i, nil), o.text(j, nil)
+		return bytes.Equal(one, other) || uuid && bytes.EqualFold(one, other)
 	}
 	return bytes.Equal(m.raw(i), o.raw(j))
 }

@@ -277,7 +277,7 @@ func (r *receipt) giveUp(ctx context.Context) {
 // foreign reports whether m names an id that is not the one of the ARes.
 func foreign(m, ares *message.Message) bool {
 	for _, name := range []string{"acsTransID", "dsTransID"} {
-		if id := m.Text(name); id != "" && ares != nil && id != ares.Text(name) {
+		if id := m.Text(name); id != "" && ares != nil && !strings.EqualFold(id, ares.Text(name)) {
 			return true
 		}
 	}

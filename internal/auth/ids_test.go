@@ -1,0 +1,66 @@
+package auth_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// capitals is o with the letters of its ids in capitals.
+func capitals(o object) object {
+	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID", "sdkTransID"} {
+		if id := o.text(name); id != "" {
+			o = with(o, name, strings.ToUpper(id))
+		}
+	}
+	return o
+}
+
+// TestIDsInCapitals: a UUID in capitals is the same UUID (RFC 4122), in all that
+// a directory server sends: no authentication is lost over how it writes ids.
+func TestIDsInCapitals(t *testing.T) {
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		begin := func() (w *world, sent object) {
+			w = newWorld()
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				sent = areq
+				return capitals(aresObject(areq, "C")).json(), nil
+			}
+			e := w.engine(0)
+			req := areq231(preauth(t, e, shop), object{"messageVersion": version})
+			if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+				t.Fatalf("%s: an ARes in capitals: %v", version, err)
+			}
+			return w, sent
+		}
+		for _, capital := range []bool{false, true} {
+			w, sent := begin()
+			e := w.engine(0)
+			result := rreq(sent, "Y", 1)
+			if capital {
+				result = capitals(result)
+			}
+			got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body)
+			if got.text("messageType") != "RRes" || got["threeDSServerTransID"] != result["threeDSServerTransID"] {
+				t.Errorf("%s: an RReq, capitals %t: %v", version, capital, got)
+			}
+			kept, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+			if err != nil || string(kept) != string(result.json()) {
+				t.Errorf("%s: /postauth: %s, %v", version, kept, err)
+			}
+
+			w, sent = begin()
+			e = w.engine(0)
+			erro := object{"messageType": "Erro", "messageVersion": version, "errorCode": "402", "errorComponent": "D"}
+			for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
+				erro[name] = rreq(sent, "Y", 1)[name]
+			}
+			if capital {
+				erro = capitals(erro)
+			}
+			e.Receive(t.Context(), []string{"visa"}, erro.json())
+			if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json()); codeOf(err) != "402" {
+				t.Errorf("%s: an Erro, capitals %t: /postauth: %v, want its 402", version, capital, err)
+			}
+		}
+	}
+}
