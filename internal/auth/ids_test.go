@@ -64,3 +64,31 @@ func TestIDsInCapitals(t *testing.T) {
 		}
 	}
 }
+
+// TestSDKTransIDOfRRes: the RRes repeats the id of the transaction's SDK, and
+// nothing that stands in its place where there is none (MX-05).
+func TestSDKTransIDOfRRes(t *testing.T) {
+	const id = "5d000000-0000-4000-8000-000000000001"
+	for _, version := range []string{"2.2.0", "2.3.1"} {
+		for _, stray := range []any{nil, id, "", 5, true, object{"a": "b"}, []string{id}} {
+			w := newWorld()
+			var sent object
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				sent = areq
+				return ares(areq, "C"), nil
+			}
+			e := w.engine(0)
+			if _, err := try(t, e, shop, object{"messageVersion": version}); err != nil {
+				t.Fatal(err)
+			}
+			result := rreq(sent, "Y", 1)
+			if stray != nil {
+				result["sdkTransID"] = stray
+			}
+			got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body)
+			if got.text("messageType") != "RRes" || got["sdkTransID"] != nil {
+				t.Errorf("%s: a browser's RReq with sdkTransID %v: %v", version, stray, got)
+			}
+		}
+	}
+}

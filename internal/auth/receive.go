@@ -202,7 +202,8 @@ func (r *receipt) accept() (Receipt, string) {
 		{Name: "dsTransID", Raw: m.Raw("dsTransID")},
 		{Name: "resultsStatus", Text: status},
 	}
-	if r.version >= message.V220 && m.Has("sdkTransID") {
+	// Of a transaction without an SDK the RReq's was ignored, whatever it is.
+	if r.version >= message.V220 && m.Has("sdkTransID") && r.facts.AReq.Has("sdkTransID") {
 		members = append(members, message.Member{Name: "sdkTransID", Raw: m.Raw("sdkTransID")})
 	}
 	r.Log.Info("result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
