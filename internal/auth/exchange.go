@@ -123,15 +123,12 @@ func (a *authentication) contact(err error) message.Error {
 	return bad
 }
 
-// relay passes a directory's Erro on, code and component unchanged.
+// relay passes a directory's Erro on, code and component unchanged. It came in
+// answer to the AReq, so it is about this transaction: the requestor hears of
+// no other one's id, and his own version.
 func (a *authentication) relay(m *message.Message) message.Error {
 	bad := message.ReadError(m)
-	if _, known := m.Version(); !known {
-		bad.Version = a.version
-	}
-	if bad.ServerTransID == "" {
-		bad.ServerTransID = a.id
-	}
+	bad.Version, bad.ServerTransID = a.version, a.id
 	a.Log.Warn("directory answered with an Erro", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component)
 	return bad
