@@ -3,6 +3,7 @@ package auth_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/message"
 )
@@ -33,6 +34,40 @@ func TestErroForTheAReq(t *testing.T) {
 		}
 		if bad.ServerTransID != id || bad.Version != message.V220 {
 			t.Errorf("%v: relayed of %q in %s, want %q in 2.2.0", tt, bad.ServerTransID, bad.Version, id)
+		}
+	}
+}
+
+// TestErroIsKeptLikeAResult: the Erro that ends a wait can be fetched as long as
+// the result that it stands for.
+func TestErroIsKeptLikeAResult(t *testing.T) {
+	for _, tt := range []struct {
+		decoupled bool
+		kept      time.Duration
+	}{{false, 300 * time.Second}, {true, 20 * time.Minute}} {
+		w := newWorld()
+		var req object
+		if tt.decoupled {
+			req = decoupled(t, w, "2.2.0", 10)
+		} else {
+			req = areq("2.2.0", preauth(t, w.engine(0), shop))
+			w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
+			if _, err := w.engine(0).Authenticate(t.Context(), shop, req.json()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e := w.engine(0)
+		ask := object{"threeDSServerTransID": req["threeDSServerTransID"]}
+		erro := with(ask, "messageType", "Erro")
+		erro["messageVersion"], erro["errorCode"], erro["errorComponent"] = "2.2.0", "402", "D"
+		e.Receive(t.Context(), []string{"visa"}, erro.json())
+		w.pass(tt.kept - time.Millisecond)
+		if _, err := e.Result(t.Context(), shop, ask.json()); codeOf(err) != "402" {
+			t.Errorf("decoupled %t, before the end: %v", tt.decoupled, err)
+		}
+		w.pass(time.Millisecond)
+		if _, err := e.Result(t.Context(), shop, ask.json()); codeOf(err) != "203" {
+			t.Errorf("decoupled %t, at the end: %v", tt.decoupled, err)
 		}
 	}
 }

@@ -165,13 +165,17 @@ func (r *receipt) standing(state store.State) (message.Code, string) {
 	return message.UnknownTransaction, "threeDSServerTransID"
 }
 
+// keep is how long the end of a wait is kept, from when it came.
+func (r *receipt) keep() time.Duration {
+	if r.rec.Decoupled {
+		return r.Timeouts.DecoupledResult
+	}
+	return r.Timeouts.Result
+}
+
 // commit stores the result, if the transaction is still waiting for it, and
 // returns the state it found. The first RReq wins, byte for byte (I2).
 func (r *receipt) commit(ctx context.Context) (store.State, error) {
-	keep := r.Timeouts.Result
-	if r.rec.Decoupled {
-		keep = r.Timeouts.DecoupledResult
-	}
 	rec := *r.rec
 	rec.RReq = r.msg.Bytes()
 	var found store.State
@@ -180,7 +184,7 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 		if err := advance(t, Result); err != nil {
 			return err
 		}
-		t.Expires = r.in(keep)
+		t.Expires = r.in(r.keep())
 		return r.seal(t, &rec)
 	})
 	return found, err
@@ -269,7 +273,7 @@ func (r *receipt) giveUp(ctx context.Context) {
 		if err := advance(t, Failed); err != nil {
 			return err
 		}
-		t.Expires = r.in(r.Timeouts.Result)
+		t.Expires = r.in(r.keep())
 		return r.seal(t, &rec)
 	})
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
