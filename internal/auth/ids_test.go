@@ -3,6 +3,8 @@ package auth_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/message"
 )
 
 // capitals is o with the letters of its ids in capitals.
@@ -90,5 +92,33 @@ func TestSDKTransIDOfRRes(t *testing.T) {
 				t.Errorf("%s: a browser's RReq with sdkTransID %v: %v", version, stray, got)
 			}
 		}
+	}
+}
+
+// TestVersionTakenOut: a challenge that began before its version was taken out of
+// the configuration ends as it would have; no other begins in it.
+func TestVersionTakenOut(t *testing.T) {
+	w := newWorld()
+	var sent object
+	w.reply = func(_ string, areq object) ([]byte, error) {
+		sent = areq
+		return ares(areq, "C"), nil
+	}
+	if _, err := try(t, w.engine(0), shop, object{"messageVersion": "2.1.0"}); err != nil {
+		t.Fatal(err)
+	}
+	e := w.engine(0)
+	for i := range e.Peers {
+		e.Peers[i].Versions = []message.Version{message.V220, message.V231}
+	}
+	if _, err := try(t, e, shop, object{"messageVersion": "2.1.0"}); codeOf(err) != "102" {
+		t.Errorf("an AReq in 2.1.0: %v, want 102", err)
+	}
+	stray := with(rreq(sent, "Y", 1), "threeDSServerTransID", "11111111-1111-4111-8111-111111111111")
+	if got := parse(t, e.Receive(t.Context(), []string{"visa"}, stray.json()).Body); got.text("errorCode") != "301" {
+		t.Errorf("an RReq of no transaction: %v", got)
+	}
+	if got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body); got.text("messageType") != "RRes" {
+		t.Errorf("the RReq: %v, want an RRes", got)
 	}
 }

@@ -117,6 +117,10 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	c := r.facts
 	if peer, ok := r.peer(r.txn.Scheme); ok {
 		c = peer.context(c)
+		// What began in a version ends in it, though it is no longer configured.
+		if known && !slices.Contains(c.Versions, r.rec.version()) {
+			c.Versions = append(slices.Clone(c.Versions), r.rec.version())
+		}
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
