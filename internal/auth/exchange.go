@@ -170,10 +170,11 @@ func (a *authentication) commit(next store.State, rec *record, keep time.Duratio
 		if err := advance(t, next); err != nil {
 			return err
 		}
-		t.Expires = a.in(keep)
 		if rec == nil {
+			t.Expires = a.in(keep)
 			return nil
 		}
+		a.lasts(t, rec, keep)
 		return a.seal(t, rec)
 	})
 }

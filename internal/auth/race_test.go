@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/message"
@@ -142,5 +143,59 @@ func TestPR28BeforeTheFirstAnswer(t *testing.T) {
 	_, err := e.Preauth(shop, object{"acctNumber": "4000000000000002"}.json(), nil)
 	if bad, ok := errors.AsType[message.Error](err); !ok || bad.Code != message.TransientFailure {
 		t.Errorf("/preauth: %v, want %v", err, message.TransientFailure)
+	}
+}
+
+// TestOneAReqAfterTheEnd: an id stays used up for as long as it could be used,
+// though what it stood for is over and can no longer be fetched (I5, I1).
+func TestOneAReqAfterTheEnd(t *testing.T) {
+	for _, tt := range []struct {
+		name           string
+		preauth, after time.Duration // how long ids are good; after how long the challenge ends
+		challenge      time.Duration
+		end            func(sent object) object // what ends it; nil: nothing does
+	}{
+		{"a result", time.Hour, time.Second, 24 * time.Hour, func(sent object) object { return rreq(sent, "Y", 1) }},
+		{"an Erro", time.Hour, time.Second, 24 * time.Hour, func(sent object) object {
+			return object{"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "402", "threeDSServerTransID": sent["threeDSServerTransID"]}
+		}},
+		{"no result", time.Hour, 10 * time.Minute, 10 * time.Minute, nil},
+	} {
+		w := newWorld()
+		e := w.engine(0)
+		e.Timeouts.Preauth, e.Timeouts.Challenge = tt.preauth, tt.challenge
+		var sent object
+		w.reply = func(_ string, areq object) ([]byte, error) {
+			sent = areq
+			return ares(areq, "C"), nil
+		}
+		req := areq("2.2.0", preauth(t, e, shop))
+		if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+			t.Fatal(err)
+		}
+		ask := object{"threeDSServerTransID": req["threeDSServerTransID"]}.json()
+		w.pass(tt.after - time.Millisecond)
+		if tt.end != nil {
+			e.Receive(t.Context(), []string{"visa"}, tt.end(sent).json())
+			w.pass(e.Timeouts.Result - time.Millisecond)
+		}
+		if _, err := e.Result(t.Context(), shop, ask); codeOf(err) == "203" {
+			t.Errorf("%s: forgotten before its time: %v", tt.name, err)
+		}
+		w.pass(time.Millisecond)
+		if _, err := e.Result(t.Context(), shop, ask); told(err) != "203 Unknown threeDSServerTransID" {
+			t.Errorf("%s: after its time: %v", tt.name, err)
+		}
+		if got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "N", 1).json()).Body); got.text("errorCode") != "301" {
+			t.Errorf("%s: an RReq after its time: %v", tt.name, got)
+		}
+		for ; w.clock().Before(time.Date(2026, 11, 20, 13, 0, 15, 0, time.UTC)); w.pass(7 * time.Second) {
+			if _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != "301" {
+				t.Fatalf("%s: the id once more, at %v: %v, want 301", tt.name, w.clock(), err)
+			}
+		}
+		if _, err := w.Get(t.Context(), req.text("threeDSServerTransID")); err == nil {
+			t.Errorf("%s: kept for longer than the id was good", tt.name)
+		}
 	}
 }

@@ -99,6 +99,9 @@ func (r *receipt) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.past(rec) {
+		return store.ErrNotFound
+	}
 	r.txn, r.rec = t, rec
 	return nil
 }
@@ -188,7 +191,7 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 		if err := advance(t, Result); err != nil {
 			return err
 		}
-		t.Expires = r.in(r.keep())
+		r.lasts(t, &rec, r.keep())
 		return r.seal(t, &rec)
 	})
 	return found, err
@@ -277,7 +280,7 @@ func (r *receipt) giveUp(ctx context.Context) {
 		if err := advance(t, Failed); err != nil {
 			return err
 		}
-		t.Expires = r.in(r.keep())
+		r.lasts(t, &rec, r.keep())
 		return r.seal(t, &rec)
 	})
 	log.WarnContext(ctx, "Erro from a directory", "err", err)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -16,6 +17,7 @@ import (
 type record struct {
 	Version  string    // of the transaction
 	Sent     int64     // when the AReq was about to leave, Unix milliseconds
+	Until    int64     `json:",omitempty"` // from when on no more than the id is known, Unix milliseconds; 0: then nothing is
 	AReq     []byte    // facts of the request, JSON
 	Purchase *purchase `json:",omitempty"` // when a further leg may follow
 	ARes     []byte    `json:",omitempty"` // facts of the answer
@@ -73,6 +75,19 @@ func (r *record) version() message.Version {
 	}
 	return v
 }
+
+// lasts lets t, with r in it, count for d from now. Its id stays known for as
+// long as it could be used again: else a second AReq might leave under it (I5).
+func (e *Engine) lasts(t *store.Txn, r *record, d time.Duration) {
+	t.Expires, r.Until = e.in(d), 0
+	usable := time.UnixMilli(r.Sent).Add(e.Timeouts.Preauth + 2*transid.MaxSkew).UTC()
+	if usable.After(t.Expires) {
+		t.Expires, r.Until = usable, t.Expires.UnixMilli()
+	}
+}
+
+// past reports whether of r's transaction only the id is still known.
+func (e *Engine) past(r *record) bool { return r.Until != 0 && e.Now().UnixMilli() >= r.Until }
 
 // in returns the store's form of a moment d from now: UTC, whole milliseconds.
 func (e *Engine) in(d time.Duration) time.Time {

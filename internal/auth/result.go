@@ -50,6 +50,9 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 	if err != nil {
 		return nil, t.Scheme, err
 	}
+	if e.past(rec) {
+		return nil, "", unknown(message.V220, unknownID, id)
+	}
 	rreq, err := e.stateOf(&t, rec)
 	return rreq, t.Scheme, err
 }

@@ -100,7 +100,7 @@ func (w *world) write(op string, do func() error) error {
 
 func (w *world) Create(_ context.Context, t store.Txn) error {
 	return w.write("create", func() error {
-		if _, taken := w.txns[t.ID]; taken {
+		if was, taken := w.txns[t.ID]; taken && w.clock().Before(was.Expires) {
 			return store.ErrExists
 		}
 		w.txns[t.ID] = t
