@@ -18,7 +18,8 @@ var en = []check{
 		}
 	}},
 	{"EN-04", func(t *T) {
-		for _, content := range []string{"eyJhbGciOiJQUzI1NiJ9.e30.c2ln", "eyJhbGciOiJQUzI1NiJ9.e30.c2lnbmE", "eyJhbGciOiJub25lIn0.e30.AAAA"} {
+		for _, content := range []string{"eyJhbGciOiJQUzI1NiJ9.e30.c2ln", "eyJhbGciOiJQUzI1NiJ9.e30.c2lnbmE", "eyJhbGciOiJub25lIn0.e30.AAAA",
+			"eyJhbGciOiJQUzI1NiJ9.e30=.c2lnbmE=", "eyJhbGciOiJQUzI1NiJ9===.e30.c2ln="} {
 			for _, v := range allVersions {
 				x := t.flow(v, "APP").answers("C", set("acsSignedContent", content))
 				t.want("ARes", x.accepted().o, "acsSignedContent", content)

@@ -30,7 +30,7 @@ const (
 	CurrencyAlpha      // ISO 4217 letters
 	Language           // BCP 47 tag
 	OneOf              // a code of a list
-	JWS                // three parts in Base64url
+	JWS                // three parts in Base64url, padded or not
 	JWE                // five parts in Base64url
 	Dotted             // major.minor.patch
 	Offset             // minutes from UTC, with or without a sign
@@ -69,8 +69,8 @@ var forms = [kindCount]form{
 	CurrencyAlpha: {name: "currency, ISO 4217 letters", min: 3, max: 3, ok: func(b []byte) bool { return all(b, isUpper) }, iso: validCurrencyAlpha},
 	Language:      {name: "language tag", ok: func(b []byte) bool { return all(b, func(c byte) bool { return isAlnum(c) || c == '-' }) }},
 	OneOf:         {name: "code"},
-	JWS:           {name: "compact JWS", ok: func(b []byte) bool { return isCompact(b, 3, 1) }},
-	JWE:           {name: "compact JWE", ok: func(b []byte) bool { return isCompact(b, 5, 0) }},
+	JWS:           {name: "compact JWS", ok: func(b []byte) bool { return isCompact(b, 3, isPartOfJWS) }},
+	JWE:           {name: "compact JWE", ok: func(b []byte) bool { return isCompact(b, 5, isPartOfJWE) }},
 	Dotted:        {name: "major.minor.patch", min: 5, max: 8, ok: isDotted},
 	Offset:        {name: "minutes, with or without a sign", ok: isOffset},
 	Bool:          {name: "true or false"},
@@ -284,25 +284,22 @@ func isBase64URL(b []byte) bool {
 	return all(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("=")), []byte("=")), isURL64)
 }
 
-// isCompact says whether b is parts in Base64url with dots between, each of at
-// least least characters.
-func isCompact(b []byte, parts, least int) bool {
-	n, size := 1, 0
-	for _, c := range b {
-		switch {
-		case c == '.':
-			if size < least {
-				return false
-			}
-			n, size = n+1, 0
-		case isURL64(c):
-			size++
-		default:
+// isCompact says whether b is so many parts with dots between, each of which is ok.
+func isCompact(b []byte, parts int, ok func(part []byte) bool) bool {
+	n := 0
+	for part := range bytes.SplitSeq(b, []byte(".")) {
+		if !ok(part) {
 			return false
 		}
+		n++
 	}
-	return n == parts && size >= least
+	return n == parts
 }
+
+// isPartOfJWS does not judge how a part is padded: that is the SDK's business.
+func isPartOfJWS(b []byte) bool { return all(bytes.TrimRight(b, "="), isURL64) }
+
+func isPartOfJWE(b []byte) bool { return len(b) == 0 || all(b, isURL64) }
 
 func isDate(b []byte) bool {
 	if !allDigits(b) || !within(b[4:6], 1, 12) {

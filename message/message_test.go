@@ -233,3 +233,24 @@ func TestColumnsOfTheTransaction(t *testing.T) {
 		}
 	}
 }
+
+// TestJWS: three parts in Base64url, whatever their padding (EN-04).
+func TestJWS(t *testing.T) {
+	for content, want := range map[string]string{
+		"eyJh.e30.c2ln": "", "eyJh=.e30==.c2lnbmE===": "", "-_.-_.-_=": "",
+		"eyJh.e30": "203 acsSignedContent", "eyJh.e30.c2ln.x": "203 acsSignedContent", "eyJh.e30.": "203 acsSignedContent",
+		"eyJh.=.c2ln": "203 acsSignedContent", "ey=Jh.e30.c2ln": "203 acsSignedContent", "eyJh.e30.c2+n": "203 acsSignedContent", "eyJh.e30. c2ln": "203 acsSignedContent",
+	} {
+		ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0","acsSignedContent":"`+content+`"}`)
+		app := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"02"}`)
+		var got string
+		for _, p := range ares.Check(Context{AReq: app}) {
+			if p.Code == Format {
+				got = p.String()
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", content, got, want)
+		}
+	}
+}

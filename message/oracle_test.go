@@ -248,7 +248,7 @@ var (
 		"yymm":          regexp.MustCompile(`^[0-9]{2}(0[1-9]|1[0-2])$`),
 		"currencyAlpha": regexp.MustCompile(`^[A-Z]{3}$`),
 		"bcp47":         regexp.MustCompile(`^[A-Za-z0-9-]+$`),
-		"jws":           regexp.MustCompile(`^[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+$`),
+		"jws":           regexp.MustCompile(`^[A-Za-z0-9_-]+=*\.[A-Za-z0-9_-]+=*\.[A-Za-z0-9_-]+=*$`),
 		"jwe":           regexp.MustCompile(`^[A-Za-z0-9_-]*(\.[A-Za-z0-9_-]*){4}$`),
 		"version":       regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+$`),
 		"tzoffset":      regexp.MustCompile(`^[+-]?[0-9]+$`),
