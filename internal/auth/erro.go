@@ -34,6 +34,15 @@ func Describe(code message.Code) string {
 	return code.Description()
 }
 
+// erroOf is an Erro that was received, without what stands where its ids belong
+// and is none.
+func erroOf(m *message.Message) message.Error {
+	bad := message.ReadError(m)
+	bad.ServerTransID, bad.DSTransID = idOf(m, "threeDSServerTransID"), idOf(m, "dsTransID")
+	bad.ACSTransID, bad.SDKTransID = idOf(m, "acsTransID"), idOf(m, "sdkTransID")
+	return bad
+}
+
 func erro(v message.Version, code message.Code, detail, transID string) message.Error {
 	return message.Error{
 		Version: v, Code: code, Component: component,

@@ -71,3 +71,49 @@ func TestErroIsKeptLikeAResult(t *testing.T) {
 		}
 	}
 }
+
+// TestErroOnlyHasIDs: what stands in the place of an id and is none goes no
+// further, and an Erro about a browser's RReq has no sdkTransID.
+func TestErroOnlyHasIDs(t *testing.T) {
+	ids := []string{"dsTransID", "acsTransID", "sdkTransID"}
+	for _, name := range ids {
+		w := newWorld()
+		e := w.engine(0)
+		erro := object{"messageType": "Erro", "messageVersion": "2.3.1", "errorCode": "403", "errorComponent": "D", name: pan}
+		w.reply = func(string, object) ([]byte, error) { return erro.json(), nil }
+		_, err := try(t, e, shop)
+		if got := errorObject(t, err); got.text("errorCode") != "403" || got[name] != nil {
+			t.Errorf("in answer to the AReq: %v", got)
+		}
+		var sent object
+		w.reply = func(_ string, areq object) ([]byte, error) {
+			sent = areq
+			return ares(areq, "C"), nil
+		}
+		if _, err := try(t, e, shop); err != nil {
+			t.Fatal(err)
+		}
+		got := parse(t, e.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "Q", 1), "sdkTransID", sent["threeDSServerTransID"]).json()).Body)
+		if got.text("errorCode") != "203" || got["sdkTransID"] != nil {
+			t.Errorf("the Erro about an RReq: %v", got)
+		}
+		ask := object{"threeDSServerTransID": sent["threeDSServerTransID"]}
+		if name == "sdkTransID" { // another of the others is of another transaction
+			posted := with(erro, "threeDSServerTransID", ask["threeDSServerTransID"])
+			e.Receive(t.Context(), []string{"visa"}, posted.json())
+			_, err = e.Result(t.Context(), shop, ask.json())
+			if got := errorObject(t, err); got.text("errorCode") != "403" || got[name] != nil {
+				t.Errorf("/postauth: %v", got)
+			}
+		}
+	}
+}
+
+func errorObject(t *testing.T, err error) object {
+	t.Helper()
+	bad, ok := errors.AsType[message.Error](err)
+	if !ok {
+		t.Fatalf("no Erro: %v", err)
+	}
+	return parse(t, bad.JSON())
+}

@@ -127,7 +127,7 @@ func (a *authentication) contact(err error) message.Error {
 // answer to the AReq, so it is about this transaction: the requestor hears of
 // no other one's id, and his own version.
 func (a *authentication) relay(m *message.Message) message.Error {
-	bad := message.ReadError(m)
+	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = a.version, a.id
 	a.Log.Warn("directory answered with an Erro", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component)

@@ -241,7 +241,9 @@ func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, strin
 		bad.ServerTransID = idOf(r.msg, "threeDSServerTransID")
 		bad.DSTransID = r.idOf("dsTransID", r.facts.ARes)
 		bad.ACSTransID = r.idOf("acsTransID", r.facts.ARes)
-		bad.SDKTransID = r.idOf("sdkTransID", r.facts.AReq)
+		if r.facts.AReq == nil || r.facts.AReq.Has("sdkTransID") {
+			bad.SDKTransID = r.idOf("sdkTransID", r.facts.AReq)
+		}
 	}
 	r.Log.Warn("message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", detail)
@@ -260,7 +262,7 @@ func (r *receipt) idOf(name string, earlier *message.Message) string {
 // names, if it waits for a result, ends with it. An Erro is never answered
 // with an Erro, whatever becomes of it.
 func (r *receipt) giveUp(ctx context.Context) {
-	bad := message.ReadError(r.msg)
+	bad := erroOf(r.msg)
 	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", bad.Code, "errorComponent", bad.Component)
 	if err := r.load(ctx); err != nil {
