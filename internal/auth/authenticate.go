@@ -179,7 +179,11 @@ func (a *authentication) complete() {
 	if a.acc.Strict {
 		return
 	}
-	req.Default("acquirerCountryCode", a.acc.Merchant.AcquirerCountry)
+	const acquirer = "acquirerCountryCode"
+	if country := a.acc.Merchant.AcquirerCountry; country != "" && !req.Has(acquirer) && message.TableOf(message.AReq, a.version).Field(acquirer) != nil {
+		req.Set(acquirer, country)
+		a.changes = append(a.changes, acquirer+": taken from the merchant's profile")
+	}
 	for _, change := range req.Normalise() {
 		a.changes = append(a.changes, string(change.Path)+": "+change.What)
 	}
