@@ -84,6 +84,21 @@ func TestEnforced(t *testing.T) {
 		p.XID = "MDAwMDAwMDAwMDAwMDAwMDAwMDA="
 		w.refuses(shop, sign("visa", p), "xid")
 	})
+	t.Run("xid, in another text for the same bytes", func(t *testing.T) {
+		w := newWorld(t)
+		req := w.enroll(shop, purchase(visaPAN))
+		good := req.Answer(visaPAN, "Y")
+		good.XID = strings.Replace(good.XID, "A=", "D=", 1)
+		if good.XID == req.Message.PAReq.Purchase.XID {
+			t.Fatalf("the xid is %s", good.XID)
+		}
+		bad := good
+		bad.MessageID, bad.Amount = "anything", "1"
+		w.refuses(shop, sign("visa", bad), "purchAmount")
+		if got := w.accepts(shop, sign("visa", good)); got.XID != good.XID {
+			t.Errorf("xid %s, want %s as signed", got.XID, good.XID)
+		}
+	})
 	t.Run("length of the card number", func(t *testing.T) {
 		w := newWorld(t)
 		req := w.enroll(shop, purchase(visaPAN))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -102,8 +103,8 @@ func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.
 		return nil, err
 	}
 	var found []store.Txn
-	hour := e.Now().Truncate(keepFor)
-	for _, id := range []string{listID(owner, p.XID, hour), listID(owner, p.XID, hour.Add(-keepFor))} {
+	xid, hour := plainXID(p.XID), e.Now().Truncate(keepFor)
+	for _, id := range []string{listID(owner, xid, hour), listID(owner, xid, hour.Add(-keepFor))} {
 		more, err := e.ofList(ctx, id)
 		if err != nil {
 			return nil, err
@@ -189,7 +190,7 @@ func (k *kept) differences(p *v1.PARes, scheme, signedUnder string) []string {
 		name string
 		same bool
 	}{
-		{"acqBIN", k.AcqBIN == p.AcqBIN}, {"merID", k.MerID == p.MerID}, {"xid", k.XID == p.XID}, {"date", k.Date == p.Date},
+		{"acqBIN", k.AcqBIN == p.AcqBIN}, {"merID", k.MerID == p.MerID}, {"xid", k.XID == plainXID(p.XID)}, {"date", k.Date == p.Date},
 		{"purchAmount", k.Amount == p.Amount}, {"currency", k.Currency == p.Currency}, {"exponent", k.Exponent == p.Exponent},
 		{"pan", !successful(p.Status) || k.Last4 == p.Last4 && k.PANLength == p.PANLength},
 		{"scheme", scheme == signedUnder},
@@ -199,6 +200,17 @@ func (k *kept) differences(p *v1.PARes, scheme, signedUnder string) []string {
 		}
 	}
 	return names
+}
+
+// plainXID returns an xid in the form in which PAReqs have it. Its last character
+// has two bits to spare: whoever changes these in a PAReq, which nobody signs, has
+// the issuer sign another text for the same 20 bytes.
+func plainXID(xid string) string {
+	raw, err := base64.StdEncoding.DecodeString(xid)
+	if err != nil {
+		return xid
+	}
+	return base64.StdEncoding.EncodeToString(raw)
 }
 
 // digestOf tells one PARes from another by all that is signed in it.
