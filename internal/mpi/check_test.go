@@ -130,6 +130,15 @@ func TestEnforced(t *testing.T) {
 		p.MessageID, p.Amount = "anything", "1"
 		w.refuses(shop, sign("visa", p), "purchAmount")
 	})
+	t.Run("a clock put back over the hour", func(t *testing.T) {
+		w := newWorld(t)
+		w.pass(31 * time.Minute)
+		req := w.enroll(shop, purchase(visaPAN))
+		w.pass(-2 * time.Minute)
+		p := req.Answer(visaPAN, "Y")
+		p.MessageID, p.Amount = "anything", "1"
+		w.refuses(shop, sign("visa", p), "purchAmount")
+	})
 }
 
 // TestSecondUse: the first PARes for a PAReq stays (M9).

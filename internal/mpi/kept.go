@@ -104,8 +104,9 @@ func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.
 	}
 	var found []store.Txn
 	xid, hour := plainXID(p.XID), e.Now().Truncate(keepFor)
-	for _, id := range []string{listID(owner, xid, hour), listID(owner, xid, hour.Add(-keepFor))} {
-		more, err := e.ofList(ctx, id)
+	// The hour to come counts too: clocks differ between nodes, and are put back.
+	for _, ahead := range []time.Duration{0, -keepFor, keepFor} {
+		more, err := e.ofList(ctx, listID(owner, xid, hour.Add(ahead)))
 		if err != nil {
 			return nil, err
 		}
