@@ -153,10 +153,11 @@ func (e *Engine) load(ctx context.Context, d *Directory) error {
 		return err
 	case res.IReq.Code != "":
 		return errors.New("refused: " + iReqText(res.IReq.Code))
-	case had == nil && len(res.Ranges) == 0:
-		return errors.New("the first answer has no card ranges")
 	}
 	next := had.apply(res, e.Now())
+	if had == nil && len(next.ranges) == 0 {
+		return errors.New("the first answer has no card ranges")
+	}
 	e.setTable(d.Scheme, next)
 	e.Log.InfoContext(ctx, "card ranges of 3-D Secure 1 loaded", "scheme", d.Scheme, "ranges", len(next.ranges))
 	return nil

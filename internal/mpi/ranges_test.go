@@ -186,16 +186,22 @@ func TestRangesSerial(t *testing.T) {
 	})
 }
 
-// TestRangesEmpty: a first answer without ranges is not believed, and asked for
-// again, ever more seldom.
+// TestRangesEmpty: a first answer after which there is no range is not believed,
+// and asked for again, ever more seldom.
 func TestRangesEmpty(t *testing.T) {
+	for name, ranges := range map[string][]string{"no ranges": nil, "deleted ones only": {"D 4000000000000000 4000009999999999"}} {
+		t.Run(name, func(t *testing.T) { testRangesEmpty(t, ranges) })
+	}
+}
+
+func testRangesEmpty(t *testing.T, ranges []string) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = time.Now
 		w.Directories[0].CardRanges = &mpi.Asker{}
 		w.reply = func(_ context.Context, _, name string, m sent) (string, error) {
 			if name == "CRReq" {
-				return crres(m.Message.ID, "1"), nil
+				return crres(m.Message.ID, "1", ranges...), nil
 			}
 			return veres(m.Message.ID, "Y"), nil
 		}
