@@ -194,8 +194,8 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	newCert(t, files, "client", ca, noon.Add(year), x509.ExtKeyUsageClientAuth)
 	newCert(t, files, "expired", ca, noon.Add(-time.Hour), x509.ExtKeyUsageServerAuth)
 	newCert(t, files, "ending", ca, noon.Add(time.Hour), x509.ExtKeyUsageServerAuth)
-	newRoot(t, files, "root", noon.Add(year))
-	newRoot(t, files, "oldroot", noon.Add(-time.Hour))
+	newRoot(t, files, noon.Add(year), "root", "renewed")
+	newRoot(t, files, noon.Add(-time.Hour), "oldroot")
 	files["nothing.pem"] = []byte("nothing of the kind\n")
 	files["torn.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("torn")})
 	return files
@@ -236,22 +236,25 @@ func newCert(t *testing.T, files map[string][]byte, name string, ca *signer, end
 	return &signer{c, key}
 }
 
-// newRoot makes NAME.pem, the root of PARes signatures.
-func newRoot(t *testing.T, files map[string][]byte, name string, end time.Time) {
+// newRoot makes NAME.pem for each name: certificates of one root of PARes
+// signatures, which has the first name.
+func newRoot(t *testing.T, files map[string][]byte, end time.Time, names ...string) {
 	t.Helper()
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: noon.Add(-365 * 24 * time.Hour), NotAfter: end, KeyUsage: x509.KeyUsageCertSign,
+	for i, name := range names {
+		c := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: names[0]}, IsCA: true, BasicConstraintsValid: true,
+			NotBefore: noon.Add(-365 * 24 * time.Hour), NotAfter: end, KeyUsage: x509.KeyUsageCertSign,
+		}
+		der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name+".pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files[name+".pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // TestSecretsAreNotQuoted puts a key where its path belongs.

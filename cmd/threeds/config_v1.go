@@ -22,7 +22,7 @@ func (l *loader) relationsV1() {
 
 // filesV1 is loadFiles for the section v1.
 func (l *loader) filesV1(now time.Time) {
-	owners := map[string]int{} // of the roots, by DER
+	owners := map[string]int{} // of the roots, by name and key: what a chain has to end in, whichever certificate says so
 	for i := range l.config.V1 {
 		d, at := &l.config.V1[i], fmt.Sprintf("v1[%d]", i)
 		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
@@ -32,7 +32,7 @@ func (l *loader) filesV1(now time.Time) {
 			continue
 		}
 		for j, cert := range l.certificates(data, at+".pares_roots") {
-			root, err := xmldsig.NewRoot(cert.Raw, false)
+			trusted, err := xmldsig.NewRoot(cert.Raw, false)
 			if err != nil {
 				l.fault(at+".pares_roots", "certificate %d of the file is no root of a PARes (a CA's with an RSA key is)", j+1)
 				continue
@@ -40,11 +40,12 @@ func (l *loader) filesV1(now time.Time) {
 			if d.VerifyAt == "now" {
 				l.dates(cert, at+".pares_roots", now)
 			}
-			if first, taken := owners[string(cert.Raw)]; taken && first != i {
+			root := string(cert.RawSubject) + string(cert.RawSubjectPublicKeyInfo)
+			if first, taken := owners[root]; taken && first != i {
 				l.fault(at+".pares_roots", "certificate %d of the file is a root of v1[%d] too (no scheme may sign for another)", j+1, first)
 			}
-			owners[string(cert.Raw)] = i
-			d.PAResRoots.Roots = append(d.PAResRoots.Roots, root)
+			owners[root] = i
+			d.PAResRoots.Roots = append(d.PAResRoots.Roots, trusted)
 		}
 	}
 }
