@@ -92,6 +92,10 @@ func TestTrouble(t *testing.T) {
 		{name: "Error", reply: func(id string) string {
 			return message(id, "<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>pan</errorDetail></Error>")
 		}, message: contact, detail: "The directory server could not read the request"},
+		{name: "Error without an id", reply: func(string) string {
+			return message("", "<Error><version>1.0.2</version><errorCode>1</errorCode></Error>")
+		},
+			message: contact, detail: "The directory server could not read the request"},
 		{name: "silence", err: context.DeadlineExceeded, message: contact, detail: "Connection timeout"},
 		{name: "refused", err: unanswered("Connection refused"), message: contact, detail: "Connection refused"},
 		{name: "unknown failure", err: errors.New("secret inside"), message: contact, detail: "Connection failed"},

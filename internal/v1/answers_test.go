@@ -1,6 +1,7 @@
 package v1_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -241,6 +242,18 @@ func TestReadError(t *testing.T) {
 		for _, err := range []error{err, errCR, errPA} {
 			if got, ok := errors.AsType[*v1.Error](err); !ok || *got != tt.want || err.Error() != tt.text {
 				t.Errorf("%s: %+v, %v", tt.body, got, err)
+			}
+		}
+	}
+	// Who could not read our message knows no id of it.
+	for _, id := range []string{"", ` id=""`} {
+		doc := bytes.Replace(message("<Error><errorCode>1</errorCode></Error>"), []byte(` id="m1"`), []byte(id), 1)
+		_, err := v1.ReadVERes(doc, asked, v1.Options{})
+		_, errCR := v1.ReadCRRes(doc, askedTable)
+		_, errPA := v1.OpenPARes(v1.Deflate(doc), nobody)
+		for _, err := range []error{err, errCR, errPA} {
+			if got, ok := errors.AsType[*v1.Error](err); !ok || *got != (v1.Error{Code: "1"}) {
+				t.Errorf("%s: %v", doc, err)
 			}
 		}
 	}

@@ -75,7 +75,11 @@ func open(doc []byte, limits xmldsig.Limits) (*envelope, error) {
 		note(&f.bad, "Message.id")
 	}
 	f.onlyElements(message, "Message")
-	return &envelope{id, message.Space, message.Elements()}, f.err()
+	m := &envelope{id, message.Space, message.Elements()}
+	if m.sole("Error") {
+		return m, nil // who could not read ours may know no id, and gets no Error for that
+	}
+	return m, f.err()
 }
 
 // sole tells whether this is the one body.
