@@ -150,6 +150,11 @@ func (n *node) retire(former, next *generation) {
 			n.metrics.Forget(scheme)
 		}
 	}
+	for _, d := range former.cfg.V1 {
+		if !slices.ContainsFunc(next.cfg.V1, func(stays mpi.Directory) bool { return stays.Scheme == d.Scheme }) {
+			n.metrics.ForgetV1(d.Scheme)
+		}
+	}
 	n.retiring.Go(func() {
 		former.work.Wait()
 		_ = former.engine.Drain(context.Background()) // an AReq has its own end

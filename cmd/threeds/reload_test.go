@@ -255,8 +255,15 @@ func TestReloadV1(t *testing.T) {
 		t.Errorf("the /enrolled that was under way: %v", got)
 	}
 
+	const open = `threeds_directory_open{message="VEReq",scheme="visa"}`
+	if n := s.metric(open); n != 0 {
+		t.Errorf("%s is %v", open, n)
+	}
 	change("")
 	none()
+	if n := s.metric(open); n != -1 {
+		t.Errorf("%s is %v: of a directory that is gone", open, n)
+	}
 	http.DefaultClient.CloseIdleConnections()
 	proc.end(syscall.SIGTERM)
 }

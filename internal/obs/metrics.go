@@ -158,6 +158,9 @@ func (m *Metrics) Forget(scheme string) {
 	m.loaded.DeleteLabelValues(scheme)
 }
 
+// ForgetV1 is Forget for a directory of 3-D Secure 1.0.2.
+func (m *Metrics) ForgetV1(scheme string) { m.open.DeleteLabelValues(scheme, "VEReq") }
+
 // Configured notes that a configuration is in use since at.
 func (m *Metrics) Configured(at time.Time) {
 	m.reloaded.Set(1)
