@@ -1,0 +1,85 @@
+package mpi_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/v1/v1test"
+	"pgregory.net/rapid"
+)
+
+// TestBinding holds /check against a plain model of what a PAReq binds (M9),
+// while hours pass, clocks are put back, orders and ids repeat, and the browser
+// changes what nobody signs.
+func TestBinding(t *testing.T) {
+	type request struct {
+		owner *account.Account
+		v1test.PAReq
+		pan   string
+		until time.Time
+		used  string // the signed text of the first PARes
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		w := newWorld(t)
+		var made []*request
+		pick := func(name string, list ...string) string { return rapid.SampledFrom(list).Draw(rt, name) }
+		for range rapid.IntRange(1, 8).Draw(rt, "PAReqs") {
+			owner := rapid.SampledFrom([]*account.Account{shop, other}).Draw(rt, "owner")
+			asked := purchase(pick("card", visaPAN, "4000001234567891", masterPAN))
+			asked.OrderID, asked.Amount = pick("order", "1", "2"), pick("amount", "100", "200")
+			made = append(made, &request{owner, w.enroll(owner, asked), asked.Card.Number, w.clock().Add(time.Hour), ""})
+			w.pass(time.Duration(rapid.SampledFrom([]int{0, 0, 1, 20, 40, -15}).Draw(rt, "minutes")) * time.Minute)
+		}
+		for i := range rapid.IntRange(1, 3).Draw(rt, "PARes") {
+			r := rapid.SampledFrom(made).Draw(rt, "answered")
+			p := r.Answer(r.pan, pick("status", "Y", "N"))
+			p.MessageID = pick("Message id", p.MessageID, p.MessageID, "anything", made[0].Message.ID)
+			p.Amount = pick("signed amount", p.Amount, p.Amount, "100", "1")
+			if rapid.IntRange(0, 3).Draw(rt, "xid") == 0 {
+				p.XID = made[0].Message.PAReq.Purchase.XID
+			}
+			if p.CAVV != "" && r.pan == masterPAN {
+				p.ECI = "02"
+			}
+			scheme := map[bool]string{true: "mastercard", false: "visa"}[r.pan == masterPAN]
+			owner := rapid.SampledFrom([]*account.Account{r.owner, r.owner, r.owner, shop}).Draw(rt, "checked by")
+
+			byID, byXID := []*request(nil), []*request(nil)
+			for _, m := range made {
+				if m.owner != owner || !m.until.After(w.clock()) {
+					continue
+				}
+				if m.Message.ID == p.MessageID {
+					byID = append(byID, m)
+				}
+				if m.Message.PAReq.Purchase.XID == p.XID {
+					byXID = append(byXID, m)
+				}
+			}
+			candidates := byID
+			if len(byID) == 0 {
+				candidates = byXID
+			}
+			signed := p
+			signed.MessageID = ""
+			text := fmt.Sprint(signed)
+			want := len(candidates) == 0
+			for _, m := range candidates {
+				q := m.Message.PAReq.Purchase
+				agrees := q.XID == p.XID && q.Date == p.Date && q.PurchAmount == p.Amount && (m.pan == masterPAN) == (scheme == "mastercard") &&
+					(p.Status != "Y" || m.pan == r.pan)
+				if agrees && (m.used == "" || m.used == text) {
+					want, m.used = true, text
+					break
+				}
+			}
+			_, err := w.Check(t.Context(), owner, sign(scheme, p))
+			if (err == nil) != want {
+				rt.Fatalf("PARes %d: %v, want good: %v\n%+v", i, err, want, p)
+			}
+			w.pass(time.Duration(rapid.SampledFrom([]int{0, 0, 10, 50, -10}).Draw(rt, "minutes later")) * time.Minute)
+		}
+	})
+}
