@@ -31,6 +31,8 @@ type Checked struct {
 // here. Another error means that nothing could be decided.
 func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (Checked, error) {
 	start := e.Now()
+	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
+	defer cancel()
 	scheme, log := "", e.Log.With("merchant", acc.Merchant.Name)
 	p, err := v1.OpenPARes(text, e.policies)
 	if err == nil {

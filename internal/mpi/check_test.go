@@ -1,17 +1,21 @@
 package mpi_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/v1/v1test"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
@@ -282,6 +286,40 @@ func TestUndecided(t *testing.T) {
 	}
 	w.store.fails(nil)
 	w.accepts(shop, text)
+}
+
+// slowStore takes its time for each transaction.
+type slowStore struct{ mpi.Store }
+
+func (s slowStore) Get(ctx context.Context, id string) (store.Txn, error) {
+	select {
+	case <-ctx.Done():
+		return store.Txn{}, ctx.Err()
+	case <-time.After(9 * time.Second):
+		return s.Store.Get(ctx, id)
+	}
+}
+
+// TestSlowStore: a store that is slow for each of many PAReqs with one xid does
+// not keep an answer back until nobody waits for it any more.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Now = time.Now
+		w.store.Memory = storetest.NewMemory(time.Now)
+		var p v1test.PARes
+		for range 8 {
+			req := w.enroll(shop, purchase(visaPAN))
+			p = req.Answer(visaPAN, "Y")
+		}
+		p.MessageID = "anything"
+		w.Store = slowStore{w.store}
+		start := time.Now()
+		c, err := w.Check(t.Context(), shop, sign("visa", p))
+		if took := time.Since(start); took >= 30*time.Second || !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+			t.Errorf("%+v %v after %v", c, err, took)
+		}
+	})
 }
 
 // TestRace: of different PARes for one PAReq that come at once, one is taken.

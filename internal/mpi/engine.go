@@ -85,7 +85,8 @@ type Engine struct {
 var ErrUnavailable = errors.New("mpi: the store cannot be reached")
 
 // Longest is the longest that Enrolled takes: two attempts at a directory server
-// and what is written afterwards. The contract allows 30 s (M4).
+// and what is written afterwards. The contract allows 30 s (M4). Check takes no
+// longer either.
 const (
 	Longest  = 28 * time.Second
 	exchange = 25 * time.Second
