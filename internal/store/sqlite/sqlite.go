@@ -16,6 +16,9 @@
 // What is deleted or replaced is overwritten with zeros in the database. In the
 // write-ahead log it stays until its space is used again, at the latest until
 // the last process closes the store. The directory must be on a local disk.
+//
+// Nothing is written when the database file has been removed or replaced since
+// Open: nobody would find it again.
 package sqlite
 
 import (
@@ -69,7 +72,8 @@ type Options struct {
 
 // A DB is a [store.Store] in a directory. Close it after use.
 type DB struct {
-	now func() time.Time
+	now   func() time.Time
+	place place
 
 	// open is held for reading by every call, so that Close waits for them.
 	open   sync.RWMutex
@@ -119,6 +123,9 @@ func open(dir string, opt Options) (_ *DB, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if db.place, err = placeOf(path); err != nil {
+		return nil, err
+	}
 	if err := migrate(conn); err != nil {
 		return nil, err
 	}
@@ -141,6 +148,30 @@ func open(dir string, opt Options) (_ *DB, err error) {
 		_ = db.freeLeftovers(ctx) // whoever next puts a snapshot will see the error
 	}()
 	return db, nil
+}
+
+// A place is where the database file was when it was opened.
+type place struct {
+	path string
+	file fs.FileInfo
+}
+
+func placeOf(path string) (place, error) {
+	file, err := os.Stat(path)
+	return place{path, file}, err
+}
+
+// check reports a file that is not there any more, or another one in its place.
+// SQLite goes on with the one that has lost its name: what is written there is gone
+// with the last process that has it open, and other processes do not see it.
+func (p place) check() error {
+	switch now, err := os.Stat(p.path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s was removed while in use (put it back, or restart)", p.path)
+	case err == nil && !os.SameFile(now, p.file):
+		return fmt.Errorf("%s was replaced while in use (restart to use the file that is there now)", p.path)
+	}
+	return nil // a disk that cannot say shows when it is written to
 }
 
 // Both kinds of connection. SQLite runs pragmas in this order.
@@ -295,6 +326,9 @@ func (db *DB) closeFiles() error {
 // Ping implements [store.Store].
 func (db *DB) Ping(ctx context.Context) error {
 	return db.read(ctx, "ping", func(r *reader) error {
+		if err := db.place.check(); err != nil {
+			return err
+		}
 		var version int
 		return r.ping.QueryRow().Scan(&version)
 	})

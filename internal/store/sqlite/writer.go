@@ -101,6 +101,7 @@ type counts struct {
 // of run uses it.
 type writer struct {
 	conn                    *sql.Conn
+	place                   place
 	counts                  *counts
 	begin, commit, rollback *sql.Stmt
 	create, update          *sql.Stmt
@@ -115,7 +116,7 @@ type writer struct {
 }
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
-	w := &writer{conn: conn, counts: &db.counts}
+	w := &writer{conn: conn, place: db.place, counts: &db.counts}
 	return w, db.prepareAll(conn, []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
@@ -244,6 +245,9 @@ func (w *writer) transact(batch []*request, errs []error) error {
 		if _, err := w.begin.Exec(); err == nil {
 			return w.abandon(failed)
 		}
+	}
+	if err := w.place.check(); err != nil {
+		return w.abandon(err)
 	}
 	if _, err := w.commit.Exec(); err != nil {
 		return w.abandon(err)

@@ -386,3 +386,40 @@ func TestQueue(t *testing.T) {
 	all.Wait()
 	want(0, more+1)
 }
+
+// TestFileGone takes the database away under the store, and puts another in its
+// place: a write that succeeded there would be lost.
+func TestFileGone(t *testing.T) {
+	db, dir := openTemp(t)
+	if err := db.Create(t.Context(), txn("before")); err != nil {
+		t.Fatal(err)
+	}
+	path, aside := filepath.Join(dir, fileName), filepath.Join(dir, "aside.db")
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, step := range []struct{ name, want string }{{"removed", "was removed while in use"}, {"replaced", "was replaced while in use"}} {
+		move(path, aside)
+		if step.name == "replaced" {
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Create(t.Context(), txn(step.name)); err == nil || !strings.Contains(err.Error(), step.want) {
+			t.Errorf("Create: %v, want %q", err, step.want)
+		}
+		if err := db.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), step.want) {
+			t.Errorf("Ping: %v, want %q", err, step.want)
+		}
+		if _, err := db.Get(t.Context(), "before"); err != nil {
+			t.Errorf("Get: %v", err)
+		}
+		move(aside, path)
+		if err := errors.Join(db.Create(t.Context(), txn("after "+step.name)), db.Ping(t.Context())); err != nil {
+			t.Errorf("back in its place: %v", err)
+		}
+	}
+}
