@@ -112,6 +112,37 @@ func host(t *testing.T, address string) string {
 	return u.Host
 }
 
+// TestLogReaderGone: a log that nobody reads any more is no reason to end.
+func TestLogReaderGone(t *testing.T) {
+	ca := newAuthority(t)
+	s, first := spawnSite(t, ca, newWire(t, ca), plan{})
+	first.end(syscall.SIGTERM)
+	log, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	proc := &process{t: t, cmd: exec.Command("threeds", "serve", "--config", s.config), exited: make(chan struct{})}
+	proc.cmd.Stderr = end
+	if err := errors.Join(proc.cmd.Start(), end.Close()); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = proc.cmd.Wait()
+		close(proc.exited)
+	}()
+	t.Cleanup(func() {
+		_ = proc.cmd.Process.Kill()
+		<-proc.exited
+	})
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.reload(proc, applied) // which is logged
+	s.through(s.request("2.2.0"))
+	proc.end(syscall.SIGTERM)
+}
+
 // TestTerminate ends a server that has work to do: it says that it is not
 // ready, takes no more, finishes what it has, and exits with 0.
 func TestTerminate(t *testing.T) {

@@ -45,6 +45,9 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
+	unheard := make(chan os.Signal, 1)
+	signal.Notify(unheard, syscall.SIGPIPE) // who reads the log may go: that ends no authentication
+	defer signal.Stop(unheard)
 	level := new(slog.LevelVar)
 	log := obs.NewLogger(stderr, level)
 	l, err := newLoader(file)
