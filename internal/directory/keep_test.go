@@ -120,6 +120,35 @@ func TestPR32Restart(t *testing.T) {
 	}
 }
 
+// TestRestartAfterFault: a directory server that gave no ranges is not asked again
+// by a process that starts before it is time, which knows as much as the one before.
+func TestRestartAfterFault(t *testing.T) {
+	s := newShared(t, nil)
+	s.says = func(w http.ResponseWriter, _ *message.Message) { w.WriteHeader(http.StatusNotFound) }
+	if s.start().cards.AnyTried() {
+		t.Error("tried, though nobody has asked yet")
+	}
+	a := s.start()
+	a.turn(t.Context())
+	b := s.start()
+	if wait := time.Until(b.standing.Next); wait < 50*time.Minute || !b.cards.AnyTried() {
+		t.Errorf("the next PReq may leave in %v, and no directory counts as asked", wait)
+	}
+	for _, step := range []struct {
+		name   string
+		change func(*Standing)
+	}{
+		{"asked again, with no answer yet", func(now *Standing) { now.Asked = now.FaultAt.Add(time.Millisecond) }},
+		{"about to ask", func(now *Standing) { now.Asked, now.Next = time.Time{}, time.Now() }},
+		{"about to ask another address", func(now *Standing) { now.Next, now.To = time.Now().Add(time.Hour), "https://old.example" }},
+	} {
+		s.change(step.change)
+		if s.start().cards.AnyTried() {
+			t.Errorf("%s: tried", step.name)
+		}
+	}
+}
+
 // TestPR32NoFullLoadAfterRestart: a complete set of 2.3.1 is not asked for within
 // 12 hours of the last, in however many processes.
 func TestPR32NoFullLoadAfterRestart(t *testing.T) {

@@ -59,12 +59,22 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	}
 	r.standing = now
 	r.hear(ctx)
+	if r.known(now) {
+		r.cards.MarkTried(r.p.Scheme)
+	}
 	// A generation is stored before the standing that names it: a process that
 	// ended in between left one that nothing points to yet.
 	if now.Generation > r.loaded || r.cards.Generation(r.p.Scheme) == nil {
 		return r.resume(ctx)
 	}
 	return true
+}
+
+// known reports whether the latest PReq, which another process may have sent, came
+// to nothing, and it is not time for the next one: that may be hours, in which this
+// node can know no more than it does.
+func (r *refresher) known(now Standing) bool {
+	return now.Fault != "" && !now.FaultAt.Before(now.Asked) && time.Now().Before(now.Next) && !r.moved(now)
 }
 
 // resume puts the newest stored generation that is whole into use. It reports
