@@ -24,6 +24,7 @@ const (
 type breaker struct {
 	off  bool                                        // it never opens
 	told func(open bool, last *Error, refused int64) // of each change, one at a time
+	show func()                                      // tells a hook how things stand; mu is held
 
 	mu       sync.Mutex
 	answered time.Time // the latest answer
@@ -111,17 +112,33 @@ func (p *peer) spared(request func() ([]byte, error)) ([]byte, error) {
 // the message.
 func (b *breaker) announce(log *slog.Logger, scheme, what string, hook func(scheme, message string, open bool)) {
 	log = log.With("scheme", scheme, "message", what)
+	b.show = func() {
+		if hook != nil {
+			hook(scheme, what, b.open)
+		}
+	}
 	b.told = func(open bool, last *Error, refused int64) {
 		if open {
 			log.Error("directory cannot be reached, requests are refused at once", "failures", breakFailures, "error", last)
 		} else {
 			log.Warn("directory answers again", "refused", refused)
 		}
-		if hook != nil {
-			hook(scheme, what, open)
-		}
+		b.show()
 	}
-	if hook != nil {
-		hook(scheme, what, false)
-	}
+}
+
+// begin tells the hook how things stand: from now on this breaker counts.
+func (b *breaker) begin() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.show()
+}
+
+// retire has nobody told any more: what still comes of requests under way says
+// nothing about the peer that has taken the place of this one, and no answer will
+// ever close it.
+func (b *breaker) retire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told, b.show = func(bool, *Error, int64) {}, func() {}
 }

@@ -30,6 +30,7 @@ func newTrialled() *trialled {
 	b.announce(slog.New(slog.DiscardHandler), "visa", "AReq", func(scheme, message string, open bool) {
 		b.told = append(b.told, fmt.Sprint(scheme, " ", message, " ", open))
 	})
+	b.begin()
 	return b
 }
 

@@ -30,7 +30,7 @@ type Hooks struct {
 	Dropped func(scheme string)
 	// Opened is called when requests of a kind begin to be refused because their
 	// directory server cannot be reached, and when they no longer are; and once
-	// at the start.
+	// when a peer is taken into use. Nothing is told of one that was replaced.
 	Opened func(scheme, message string, open bool)
 }
 
@@ -60,6 +60,9 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 	c := &Client{cards: cards, keeper: keeper, node: newNode(), log: log, hooks: hooks, background: new(background)}
 	if err := c.take(peers, nil); err != nil {
 		return nil, err
+	}
+	for _, p := range c.order {
+		p.breaker.begin()
 	}
 	return c, nil
 }

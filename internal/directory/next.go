@@ -33,8 +33,14 @@ func (c *Client) Retire(next *Client) {
 	for i, p := range c.order {
 		if next.peers[p.Scheme] != p {
 			c.refreshers[i].end()
+			p.breaker.retire()
 			p.client.Close()
 			p.files.CloseIdleConnections()
+		}
+	}
+	for _, p := range next.order {
+		if c.peers[p.Scheme] != p {
+			p.breaker.begin()
 		}
 	}
 }
@@ -52,7 +58,13 @@ func (c *V1Client) Next(peers []V1Peer) (*V1Client, error) {
 func (c *V1Client) Retire(next *V1Client) {
 	for scheme, p := range c.peers {
 		if next.peers[scheme] != p {
+			p.breaker.retire()
 			p.client.Close()
+		}
+	}
+	for scheme, p := range next.peers {
+		if c.peers[scheme] != p {
+			p.breaker.begin()
 		}
 	}
 }

@@ -87,6 +87,58 @@ func TestSame(t *testing.T) {
 	}
 }
 
+// TestNextBreaker: whether requests are refused is told of the peers in use alone. A
+// configuration that is not taken up changes nothing of it, and neither do the last
+// requests of a peer that was replaced because it was dead.
+func TestNextBreaker(t *testing.T) {
+	ca := newAuthority(t)
+	open := make(map[string]bool)
+	note := func(scheme, message string, is bool) { open[scheme+" "+message] = is }
+	dead := &Error{"visa", Timeout, "words", 0, nil}
+	visa, jcb := peerAt("visa", "https://a", fixed(ca)), peerAt("jcb", "https://a", fixed(ca))
+	log := slog.New(slog.DiscardHandler)
+	first, err := New([]Peer{visa}, ranges.NewSchemes("visa"), nil, log, Hooks{Opened: note})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	first.peers["visa"].breaker.trip(dead)
+	visa.AReqURL = "https://b"
+	if _, err := first.Next([]Peer{visa, jcb, {Scheme: "upi"}}, ranges.NewSchemes("visa", "jcb")); err == nil || len(open) != 1 || !open["visa AReq"] {
+		t.Errorf("Next, that must fail: %v; open: %v", err, open)
+	}
+	next, err := first.Next([]Peer{visa, jcb}, ranges.NewSchemes("visa", "jcb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	first.Retire(next)
+	first.peers["visa"].breaker.trip(dead)
+	if len(open) != 2 || open["visa AReq"] || open["jcb AReq"] {
+		t.Errorf("after the reload open: %v", open)
+	}
+
+	clear(open)
+	v1 := V1Peer{Scheme: "visa", URL: "https://a", TLS: fixed(ca)}
+	former, err := NewV1([]V1Peer{v1}, log, V1Hooks{Opened: note})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer former.Close()
+	former.peers["visa"].breaker.trip(dead)
+	v1.URL = "https://b"
+	later, err := former.Next([]V1Peer{v1})
+	if err != nil || !open["visa VEReq"] {
+		t.Fatalf("Next: %v; open: %v", err, open)
+	}
+	defer later.Close()
+	former.Retire(later)
+	former.peers["visa"].breaker.trip(dead)
+	if len(open) != 1 || open["visa VEReq"] {
+		t.Errorf("after the reload open: %v", open)
+	}
+}
+
 // TestNext: peers that stay keep their connections and are not asked for ranges
 // anew; one that changes is begun anew with the ranges it had; what is on its way
 // by the former client arrives.

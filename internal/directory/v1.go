@@ -77,6 +77,9 @@ func NewV1(peers []V1Peer, log *slog.Logger, hooks V1Hooks) (*V1Client, error) {
 	if err := c.take(peers, nil); err != nil {
 		return nil, err
 	}
+	for _, p := range c.peers {
+		p.breaker.begin()
+	}
 	return c, nil
 }
 
