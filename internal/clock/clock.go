@@ -13,7 +13,7 @@ import (
 const (
 	every    = 10 * time.Second // looks at the store's clock
 	patience = time.Second      // for one look
-	far      = time.Second      // a difference that operators hear of
+	far      = time.Second      // a difference that operators hear of, or a step
 )
 
 // A Source is a store whose clock can be read.
@@ -21,39 +21,77 @@ type Source interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// A Clock is that of this machine, put right by a store's. Its times differ from each
-// other by what the machine says has passed, but for the moments at which it is put
-// right.
+// A Clock goes on from a store's by what has passed on this machine since it was
+// read. So it does not matter what the machine's clock is set to meanwhile: a step of
+// it moves no id and no time to live. Machines that sleep do not count that time; a
+// step is also what that looks like, and has the store's clock read again.
 type Clock struct {
 	machine func() time.Time
+	passed  func() time.Duration // since some moment, whatever the machine's clock is set to
 	store   Source
 	log     *slog.Logger
-	ahead   atomic.Int64 // nanoseconds of the store's
-	warned  bool         // of a difference
+	last    atomic.Pointer[reading] // nil: the store has never answered
+	stepped chan struct{}           // has room for one
+	warned  bool                    // of a difference
 }
 
-// New returns a clock that has looked at the store's once. A store that cannot be
-// read leaves it as the machine's is.
+// A reading is the same moment in three ways.
+type reading struct {
+	store, machine time.Time
+	passed         time.Duration
+}
+
+// New returns a clock that has looked at the store's once. Until a store can be read
+// the clock is the machine's.
 func New(ctx context.Context, machine func() time.Time, store Source, log *slog.Logger) *Clock {
-	c := &Clock{machine: machine, store: store, log: log}
+	begun := time.Now()
+	c := &Clock{
+		machine: machine, passed: func() time.Duration { return time.Since(begun) },
+		store: store, log: log, stepped: make(chan struct{}, 1),
+	}
 	for try := 0; try < 3 && !c.look(ctx); try++ {
 	}
 	return c
 }
 
 // Now returns the present.
-func (c *Clock) Now() time.Time { return c.machine().Add(time.Duration(c.ahead.Load())) }
+func (c *Clock) Now() time.Time {
+	last := c.last.Load()
+	if last == nil {
+		return c.machine()
+	}
+	since := c.passed() - last.passed
+	if last.step(c.machine(), since).Abs() > far {
+		select {
+		case c.stepped <- struct{}{}:
+		default:
+		}
+	}
+	return last.store.Add(since)
+}
 
-// Run looks at the store's clock every 10 s until ctx ends; it returns nil then.
+// step is by how much the machine's clock was set since a reading.
+func (r *reading) step(machine time.Time, since time.Duration) time.Duration {
+	return machine.Round(0).Sub(r.machine) - since
+}
+
+// Run looks at the store's clock every 10 s, and when the machine's was set, until ctx
+// ends; it returns nil then.
 func (c *Clock) Run(ctx context.Context) error {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	stepped := c.stepped
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-ticker.C:
+			stepped = c.stepped
 			c.look(ctx)
+		case <-stepped:
+			if !c.look(ctx) {
+				stepped = nil // not again and again
+			}
 		}
 	}
 }
@@ -63,16 +101,21 @@ func (c *Clock) Run(ctx context.Context) error {
 func (c *Clock) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	before := c.machine()
+	before, machine := c.passed(), c.machine().Round(0)
 	there, err := c.store.Now(ctx)
-	took := c.machine().Sub(before)
+	took := c.passed() - before
 	if err != nil || took > patience {
 		return false
 	}
-	ahead := there.Sub(before.Add(took / 2))
-	if off := ahead - time.Duration(c.ahead.Load()); off.Abs() > max(took, time.Millisecond) {
-		c.ahead.Store(int64(ahead))
+	now := &reading{store: there, machine: machine.Add(took / 2), passed: before + took/2}
+	last := c.last.Load()
+	if last != nil {
+		if off := there.Sub(last.store) - (now.passed - last.passed); off.Abs() <= max(took, time.Millisecond) {
+			now.store = last.store.Add(now.passed - last.passed)
+		}
 	}
+	c.last.Store(now)
+	ahead := there.Sub(now.machine)
 	switch apart := ahead.Abs() > far; {
 	case apart && !c.warned:
 		c.log.WarnContext(ctx, "the clock of this machine differs from the store's", "ahead", (-ahead).Round(time.Millisecond))

@@ -73,3 +73,71 @@ func TestClock(t *testing.T) {
 		}
 	})
 }
+
+// TestStep sets the clock of the machine. Nodes stamp on as if nothing had happened,
+// and the store's clock is read, once, for a machine that has slept looks the same.
+func TestStep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var set, slept atomic.Int64
+		var looks atomic.Int64
+		s := new(source)
+		c := New(t.Context(), func() time.Time { return time.Now().Add(time.Duration(set.Load())) }, counted{s, &looks}, slog.New(slog.DiscardHandler))
+		passed := c.passed
+		c.passed = func() time.Duration { return passed() - time.Duration(slept.Load()) }
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- c.Run(ctx) }()
+		synctest.Wait()
+		right := func(name string) {
+			t.Helper()
+			if off := time.Until(c.Now()); off != 0 {
+				t.Errorf("%s: %v ahead", name, off)
+			}
+		}
+		for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 1001 * time.Millisecond} {
+			before := looks.Load()
+			set.Add(int64(step))
+			for range 3 {
+				right(step.String())
+				synctest.Wait()
+			}
+			if n := looks.Load() - before; n != 1 {
+				t.Errorf("after a step of %v the store was read %d times, want once", step, n)
+			}
+		}
+		slept.Add(int64(time.Minute)) // the present is what the store says
+		c.Now()
+		synctest.Wait()
+		right("asleep")
+
+		before := looks.Load()
+		s.down.Store(true)
+		set.Add(int64(time.Hour))
+		for range 3 {
+			right("no store")
+			synctest.Wait()
+		}
+		if n := looks.Load() - before; n != 1 {
+			t.Errorf("a store that is down was read %d times between two looks, want once", n)
+		}
+		s.down.Store(false)
+		time.Sleep(every)
+		synctest.Wait()
+		right("store is back")
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// counted counts how often a source is read.
+type counted struct {
+	Source
+	times *atomic.Int64
+}
+
+func (c counted) Now(ctx context.Context) (time.Time, error) {
+	c.times.Add(1)
+	return c.Source.Now(ctx)
+}
