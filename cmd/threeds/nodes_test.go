@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
@@ -73,6 +75,30 @@ func TestNodeWithoutKeyFile(t *testing.T) {
 	}
 	if code := run(t.Context(), []string{"ranges", "status", "--config", v.config}, nil, &strings.Builder{}, &strings.Builder{}); code != 0 {
 		t.Errorf("ranges status: %d", code)
+	}
+}
+
+// TestKeyFileLost: a server whose key file is gone does not start with a new one,
+// which all API keys would be wrong for.
+func TestKeyFileLost(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(filepath.Dir(s.config), "data", "keys.json")
+	if err := os.Remove(keys); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // should it serve
+	defer cancel()
+	var out strings.Builder
+	code := run(ctx, []string{"serve", "--config", s.config}, nil, &out, &out)
+	if code != 1 || !strings.Contains(out.String(), "put it back") {
+		t.Errorf("serve: %d %s", code, out.String())
+	}
+	if _, err := os.Stat(keys); err == nil {
+		t.Error("a new key file was made")
 	}
 }
 

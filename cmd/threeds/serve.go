@@ -62,7 +62,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	for _, w := range warnings {
 		log.Warn("configuration", "warning", w)
 	}
-	ring, err := c.ring()
+	ring, err := c.ring(ctx)
 	if err != nil {
 		return err
 	}

@@ -93,33 +93,44 @@ func watchPool(m *obs.Metrics, stat func() *pgxpool.Stat) {
 }
 
 // ring reads the key file. Beside a store of this machine it is made when it is
-// missing. That of a database must be the same on all nodes, so no node makes one.
-func (c *config) ring() (*keyring.Ring, error) {
-	if c.Store.URL.Postgres == "" {
-		if err := os.MkdirAll(c.Store.URL.Dir, 0o700); err != nil {
-			return nil, err
-		}
-		return keyring.LoadOrCreate(c.Keys)
+// missing, unless there are API keys that need the one that is lost. That of a
+// database must be the same on all nodes, so no node makes one.
+func (c *config) ring(ctx context.Context) (_ *keyring.Ring, err error) {
+	if c.Store.URL.Postgres != "" {
+		return c.loadRing()
 	}
-	ring, err := keyring.Load(c.Keys)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w (all nodes of one database have the same key file: copy it here; the first \"threeds key create\" makes it)", err)
+	if _, err := os.Stat(c.Keys); !errors.Is(err, fs.ErrNotExist) {
+		return keyring.Load(c.Keys)
 	}
-	return ring, err
+	st, err := openStore(ctx, c.Store.URL)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	return c.firstRing(ctx, st)
 }
 
-// firstRing is ring for the commands that may begin a database: one without API
-// keys has no key file yet.
+// firstRing is ring for the commands that may begin a store: one without API keys
+// has no key file yet.
 func (c *config) firstRing(ctx context.Context, st store.Store) (*keyring.Ring, error) {
-	if c.Store.URL.Postgres == "" {
-		return c.ring()
-	}
 	keys, err := st.Keys(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) > 0 {
-		return c.ring()
+		return c.loadRing()
 	}
 	return keyring.LoadOrCreate(c.Keys)
+}
+
+// loadRing reads a key file that must be there.
+func (c *config) loadRing() (*keyring.Ring, error) {
+	ring, err := keyring.Load(c.Keys)
+	switch {
+	case !errors.Is(err, fs.ErrNotExist):
+		return ring, err
+	case c.Store.URL.Postgres != "":
+		return nil, fmt.Errorf("%w (all nodes of one database have the same key file: copy it here; the first \"threeds key create\" makes it)", err)
+	}
+	return nil, fmt.Errorf("%w (the API keys in %s were hashed with it: put it back, or move that directory away to begin anew)", err, c.Store.URL.Dir)
 }
