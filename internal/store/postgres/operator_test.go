@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -75,6 +76,47 @@ func TestPrivileges(t *testing.T) {
 	empty := as(t, server.Schema(t), "threeds_node")
 	if _, err := Open(ctx, empty, Options{}); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("Open where there are no tables: %v, want that they may not be made", err)
+	}
+}
+
+// TestPrivilegesFromNothing goes through what the page says in its order: roles, the
+// tables by the owner's command, the nodes.
+func TestPrivilegesFromNothing(t *testing.T) {
+	server := pgtest.Get(t)
+	server.Exec(t, server.URL(), "CREATE DATABASE narrow")
+	u, err := url.Parse(server.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path, u.RawQuery = "/narrow", "sslmode=disable"
+	at := u.String()
+	t.Cleanup(func() {
+		server.Exec(t, at, "DROP OWNED BY threeds_owner, threeds_node")
+		server.Exec(t, at, "DROP ROLE threeds_owner, threeds_node")
+		server.Exec(t, server.URL(), "DROP DATABASE narrow WITH (FORCE)")
+	})
+	first, later, ok := strings.Cut(sqlOf(t, "Privileges"), "-- as threeds_owner")
+	if !ok {
+		t.Fatal("the page does not say what the owner does")
+	}
+	_, later, _ = strings.Cut(later, "\n")
+	server.Exec(t, at, first)
+	open := func(user string) error {
+		db, err := Open(t.Context(), as(t, at, user), Options{})
+		if err != nil {
+			return err
+		}
+		return errors.Join(db.Create(t.Context(), txn(user)), db.Close())
+	}
+	if err := open("threeds_node"); err == nil || !strings.Contains(err.Error(), "permission denied") {
+		t.Errorf("a node ahead of the tables: %v", err)
+	}
+	if err := open("threeds_owner"); err != nil {
+		t.Errorf("the owner: %v", err)
+	}
+	server.Exec(t, as(t, at, "threeds_owner"), later)
+	if err := open("threeds_node"); err != nil {
+		t.Errorf("a node: %v", err)
 	}
 }
 
