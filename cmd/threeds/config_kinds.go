@@ -185,7 +185,7 @@ func readPostgres(s, allowed, dir string) (any, error) {
 	if err != nil || u.Opaque != "" || u.Host == "" && !u.Query().Has("host") || len(u.Path) < 2 {
 		return nil, errors.New("not such a URL (postgres://USER@HOST[,HOST…][:PORT]/DATABASE[?sslmode=verify-full&…])")
 	}
-	q, err := url.ParseQuery(u.RawQuery)
+	q, err := url.ParseQuery(strings.ReplaceAll(u.RawQuery, "+", "%2B")) // as libpq has it: + is no space
 	if err != nil {
 		return nil, errors.New("what follows the ? of the URL cannot be read")
 	}
@@ -201,7 +201,7 @@ func readPostgres(s, allowed, dir string) (any, error) {
 			q.Set(name, path.(string))
 		}
 	}
-	u.RawQuery = q.Encode()
+	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
 	return storeAt{Postgres: u.String()}, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/tools/txtar"
 )
 
@@ -132,6 +133,30 @@ func TestConfigValues(t *testing.T) {
 	}
 	if c.Directories[0].ServerCA.Pool == nil || c.Directories[0].ClientCA.Pool == nil {
 		t.Error("directories[0]: CA pools are not filled")
+	}
+}
+
+// TestPostgresURL: what is in the URL of a database comes to the driver as it was
+// meant, with spaces and plus signs; so do files, wherever the configuration is.
+func TestPostgresURL(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "with space")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "pass+word file"), []byte("db1:5432:threeds:node:geheim\n"))
+	got, err := readStore("postgres://node@db1/threeds?sslmode=disable&default_transaction_isolation=read%20committed&passfile=pass+word%20file", "", dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := pgxpool.ParseConfig(got.(storeAt).Postgres)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := cfg.ConnConfig.RuntimeParams["default_transaction_isolation"]; got != "read committed" {
+		t.Errorf("default_transaction_isolation is %q", got)
+	}
+	if cfg.ConnConfig.Password != "geheim" {
+		t.Error("the password was not found")
 	}
 }
 

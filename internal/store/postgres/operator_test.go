@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -117,6 +119,21 @@ func TestPrivilegesFromNothing(t *testing.T) {
 	server.Exec(t, as(t, at, "threeds_owner"), later)
 	if err := open("threeds_node"); err != nil {
 		t.Errorf("a node: %v", err)
+	}
+}
+
+// TestPassfileMissing: the driver would pass it over, and the server then say that a
+// password is wrong.
+func TestPassfileMissing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pgpass")
+	if _, err := configure("postgres://u@db1/threeds?passfile=" + file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "passfile") {
+		t.Errorf("configure: %v, want that there is no passfile", err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := configure("postgres://u@db1/threeds?passfile=" + file); err != nil {
+		t.Error(err)
 	}
 }
 

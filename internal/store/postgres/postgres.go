@@ -23,6 +23,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,11 @@ func configure(text string) (*pgxpool.Config, error) {
 		return nil, errors.New("the URL cannot be read")
 	}
 	given := u.Query()
+	if file := given.Get("passfile"); file != "" { // one that cannot be read is passed over, and the password refused
+		if err := readable(file); err != nil {
+			return nil, fmt.Errorf("passfile: %w", err)
+		}
+	}
 	if !given.Has("pool_max_conns") {
 		cfg.MaxConns = maxConns
 	}
@@ -166,6 +172,14 @@ func configure(text string) (*pgxpool.Config, error) {
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3}}
 	cfg.ConnConfig.DialFunc = dialer.DialContext
 	return cfg, nil
+}
+
+func readable(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // durable has every commit of a session wait for the disk, and for that of the
