@@ -25,6 +25,8 @@ func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 		return misused("key: no command (create, list or revoke)")
 	}
 	switch args[0] {
+	case "-h", "-help", "--help":
+		return asked{"threeds key takes a command: create, list or revoke"}
 	case "create":
 		return keyCreate(ctx, args[1:], stdout, stderr)
 	case "list":
@@ -57,8 +59,10 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		if err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(stdout, key)
-		return err
+		if _, err := fmt.Fprintln(stdout, key); err != nil { // nobody has it
+			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), ring.Hash(key)))
+		}
+		return nil
 	})
 }
 

@@ -27,6 +27,8 @@ func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	}
 	rest := args[1:]
 	switch args[0] {
+	case "-h", "-help", "--help":
+		return asked{"threeds ranges takes a command: status, lookup, diff, export, import, refresh or accept"}
 	case "status":
 		return rangesStatus(ctx, rest, stdout)
 	case "lookup":

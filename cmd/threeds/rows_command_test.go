@@ -182,6 +182,23 @@ func (w *world) awaitResultOf(id string) {
 	})
 }
 
+// TestKeyNotPrinted: a key that could not be said is none.
+func TestKeyNotPrinted(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	full, w := io.Pipe()
+	if err := full.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var errs, list strings.Builder
+	if code := run(t.Context(), []string{"key", "create", "--name", "Nobody", "--config", s.config}, nil, w, &errs); code != 1 {
+		t.Errorf("key create: %d %s", code, errs.String())
+	}
+	if code := run(t.Context(), []string{"key", "list", "--config", s.config}, nil, &list, &errs); code != 0 || strings.Contains(list.String(), "Nobody") {
+		t.Errorf("key list: %d %s", code, list.String())
+	}
+}
+
 // TestServeRefuses: a configuration that is wrong is refused whole, with every
 // fault at its place, and nothing is listening.
 func TestServeRefuses(t *testing.T) {
