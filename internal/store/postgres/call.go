@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -149,7 +150,7 @@ func didNothing(err error) bool {
 // connectionFailed tells that no answer came; a server that shuts down may say so.
 func connectionFailed(err error) bool {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
-	return !ok && !errors.Is(err, pgx.ErrNoRows) || ok && failed.Code[:3] == "57P"
+	return !ok && !errors.Is(err, pgx.ErrNoRows) || ok && strings.HasPrefix(failed.Code, "57P")
 }
 
 func isFact(err error) bool {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/linear"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
@@ -134,6 +136,15 @@ func TestPassfileMissing(t *testing.T) {
 	}
 	if _, err := configure("postgres://u@db1/threeds?passfile=" + file); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNoSQLState: what stands between may refuse without a code of five letters.
+func TestNoSQLState(t *testing.T) {
+	for code, want := range map[string]bool{"": false, "5": false, "57P01": true, "08P01": false} {
+		if got := connectionFailed(&pgconn.PgError{Severity: "FATAL", Code: code}); got != want {
+			t.Errorf("connectionFailed of code %q = %t", code, got)
+		}
 	}
 }
 
