@@ -100,12 +100,16 @@ func (s *rangeStore) directory(scheme string) (directoryConfig, error) {
 		s.file, masked(scheme), hint(scheme, names...), strings.Join(names, ", "))
 }
 
-// standing is how things stand with a scheme.
+// standing is how things stand with a scheme, for a node that has this configuration.
 func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Standing, error) {
 	if s.Keeper == nil {
 		return directory.Standing{}, nil
 	}
-	return directory.ReadStanding(ctx, s, scheme)
+	standing, err := directory.ReadStanding(ctx, s, scheme)
+	if i := slices.IndexFunc(s.Directories, func(d directoryConfig) bool { return d.Scheme == scheme }); i >= 0 {
+		standing = standing.Under(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
+	}
+	return standing, err
 }
 
 // inUse reads the generation that a node which starts now puts into use: the

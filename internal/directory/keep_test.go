@@ -149,6 +149,40 @@ func TestRestartAfterFault(t *testing.T) {
 	}
 }
 
+// TestShorterInterval: a configuration with a shorter interval need not wait for the
+// end of the former one; the protocol's floor holds all the same, unless there is
+// another.
+func TestShorterInterval(t *testing.T) {
+	s := newShared(t, func(p *Peer) { p.Refresh = 20 * time.Hour })
+	s.start().turn(t.Context())
+	for _, step := range []struct {
+		name           string
+		refresh, least time.Duration
+		want, atMost   time.Duration // until the next PReq
+		wish           time.Duration // until a wish is granted
+	}{
+		{"as it was", 20 * time.Hour, 0, 18 * time.Hour, 22 * time.Hour, time.Hour},
+		{"longer", 24 * time.Hour, 0, 18 * time.Hour, 22 * time.Hour, time.Hour},
+		{"shorter", 2 * time.Hour, 0, 2 * time.Hour, 132 * time.Minute, time.Hour},
+		{"under the floor", time.Minute, 0, 59 * time.Minute, time.Hour, time.Hour},
+		{"another floor", 10 * time.Minute, time.Minute, 10 * time.Minute, 11 * time.Minute, time.Minute},
+	} {
+		s.peer.Refresh, s.peer.MinRefresh = step.refresh, step.least
+		n := s.start()
+		if wait := time.Until(n.standing.Next); wait < step.want-time.Minute || wait > step.atMost {
+			t.Errorf("%s: the next PReq leaves in %v, want %v to %v", step.name, wait, step.want, step.atMost)
+		}
+		if wait := time.Until(n.standing.Earliest); wait < step.wish-time.Minute || wait > step.wish {
+			t.Errorf("%s: a wish is granted in %v, want %v", step.name, wait, step.wish)
+		}
+	}
+	s.change(func(now *Standing) { now.Asked = now.Asked.Add(-12 * time.Minute) })
+	s.start().turn(t.Context())
+	if len(s.ds.preqs) != 2 {
+		t.Errorf("%d PReqs, want another by the shorter interval", len(s.ds.preqs))
+	}
+}
+
 // TestPR32NoFullLoadAfterRestart: a complete set of 2.3.1 is not asked for within
 // 12 hours of the last, in however many processes.
 func TestPR32NoFullLoadAfterRestart(t *testing.T) {

@@ -60,7 +60,7 @@ func (r *refresher) hold(ctx context.Context) bool {
 		return false
 	}
 	r.lease = lease
-	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
+	now, err := r.read(ctx)
 	if err != nil || time.Now().Before(now.Next) && !r.moved(now) { // another node has asked meanwhile
 		r.release(ctx)
 		r.standing.Next = time.Now().Add(lookEvery)

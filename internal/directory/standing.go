@@ -73,6 +73,23 @@ func ReadStanding(ctx context.Context, k Keeper, scheme string) (Standing, error
 	return s, err
 }
 
+// Under is how things stand where card ranges are asked for every refresh, and not
+// sooner than least if that is set. The times may have been written under another
+// configuration: a shorter interval holds at once, not from the next time on. What
+// follows a fault is no matter of the interval.
+func (s Standing) Under(refresh, least time.Duration) Standing {
+	if s.Asked.IsZero() {
+		return s
+	}
+	if at := s.Asked.Add(least); least > 0 && at.Before(s.Earliest) {
+		s.Earliest = at
+	}
+	if at := later(s.Earliest, s.Asked.Add(refresh+refresh/10)); s.Fault == "" && at.Before(s.Next) {
+		s.Next = at
+	}
+	return s
+}
+
 // MakeWish leaves a wish for the nodes that serve, beside those that none has
 // seen yet.
 func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) error {

@@ -52,7 +52,7 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	if r.keeper == nil {
 		return true
 	}
-	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
+	now, err := r.read(ctx)
 	if err != nil {
 		r.complain(ctx, "standing not read", err)
 		return false
@@ -68,6 +68,12 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 		return r.resume(ctx)
 	}
 	return true
+}
+
+// read returns how things stand with the scheme under the present configuration.
+func (r *refresher) read(ctx context.Context) (Standing, error) {
+	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
+	return now.Under(r.p.Refresh, r.p.MinRefresh), err
 }
 
 // known reports whether the latest PReq, which another process may have sent, came
@@ -123,7 +129,7 @@ func (r *refresher) hear(ctx context.Context) {
 	r.lease = lease
 	defer r.release(ctx)
 	defer r.renew(ctx)()
-	if r.standing, err = ReadStanding(ctx, r.keeper, r.p.Scheme); err != nil || !w.At.After(r.standing.Seen) {
+	if r.standing, err = r.read(ctx); err != nil || !w.At.After(r.standing.Seen) {
 		return
 	}
 	r.standing.Seen = w.At
