@@ -410,8 +410,8 @@ func (n *node) sweep(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case now := <-ticker.C:
-			if _, err := n.db.Sweep(ctx, now); err != nil && ctx.Err() == nil {
+		case <-ticker.C:
+			if _, err := n.db.Sweep(ctx, n.stamp()); err != nil && ctx.Err() == nil {
 				n.cfg.Log.Error("expired transactions not swept", "err", err)
 			}
 		}

@@ -2,11 +2,15 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
@@ -75,4 +79,34 @@ func (s *site) metrics() map[string]float64 {
 		}
 	}
 	return got
+}
+
+// swept is a store that notes as of when it was swept.
+type swept struct {
+	store.Store
+	times chan time.Time
+}
+
+func (s swept) Sweep(_ context.Context, now time.Time) (int, error) {
+	s.times <- now
+	return 0, nil
+}
+
+// TestSweepByTheStamp: what expires by one clock is freed by the same, wherever that
+// of the machine is.
+func TestSweepByTheStamp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ahead := func() time.Time { return time.Now().Add(48 * time.Hour) }
+		s := swept{times: make(chan time.Time, 1)}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- (&node{db: s, stamp: ahead}).sweep(ctx) }()
+		if got := <-s.times; !got.Equal(ahead()) {
+			t.Errorf("swept as of %v, want %v", got, ahead())
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
 }
