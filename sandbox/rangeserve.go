@@ -297,7 +297,11 @@ func (d *directory) sendBody(w http.ResponseWriter, req *http.Request, m receive
 		parts = cut(parts, bytesOf(arg, parts))
 	}
 	for part := range parts {
-		if _, err := w.Write(part); err != nil || req.Context().Err() != nil {
+		if req.Context().Err() != nil { // whatever is written, nobody reads it
+			d.box.log.Info("an answer was not waited for", "scheme", d.scheme.word, "type", kind)
+			panic(http.ErrAbortHandler)
+		}
+		if _, err := w.Write(part); err != nil {
 			d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", kind, "error", err)
 			panic(http.ErrAbortHandler)
 		}

@@ -2,11 +2,40 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
+
+// TestNotWaitedFor: a server that has gone, as at a quick end, is nothing to
+// warn of.
+func TestNotWaitedFor(t *testing.T) {
+	var log bytes.Buffer
+	s := &Sandbox{Log: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	func() {
+		defer func() {
+			if got := recover(); got != http.ErrAbortHandler {
+				t.Errorf("sendBody: %v, want it to abort", got)
+			}
+		}()
+		req := httptest.NewRequestWithContext(gone, http.MethodPost, "/", nil)
+		s.directories[0].sendBody(httptest.NewRecorder(), req, received{}, "PRes", one([]byte("{}")), RangeService{})
+	}()
+	if got := log.String(); strings.Contains(got, "WARN") || !strings.Contains(got, "not waited for") {
+		t.Errorf("log: %s", got)
+	}
+}
 
 // TestFaultsAreTold finds each fault in the text.
 func TestFaultsAreTold(t *testing.T) {
