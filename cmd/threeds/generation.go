@@ -77,7 +77,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)
 	}
-	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now}
+	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
 	g.results = &results.Handler{Engine: g.engine, Trust: trust, Log: n.cfg.Log}
 	g.resultsTLS = trust.TLS(cfg.Certs...)
 	if cfg.APICert != nil {

@@ -7,6 +7,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -27,32 +29,84 @@ type Client struct {
 type Trust struct {
 	Clients []Client
 	Now     func() time.Time
+	Log     *slog.Logger // hears why a client was turned away; nil: nobody does
+
+	mu     sync.Mutex
+	told   time.Time // when it last did
+	untold int       // how many have been turned away since
 }
+
+// toldEvery is how often a client that was turned away is logged: anybody may
+// knock.
+const toldEvery = time.Minute
 
 // errForeign ends the handshake of a client that no directory vouches for.
 var errForeign = errors.New("results: client certificate of no configured directory")
 
 // Schemes lists the schemes whose directory server may show this chain.
 func (t *Trust) Schemes(chain []*x509.Certificate) []string {
-	if len(chain) == 0 || !strong(chain[0]) {
-		return nil
-	}
-	rest := x509.NewCertPool()
-	for _, c := range chain[1:] {
-		rest.AddCert(c)
-	}
 	var schemes []string
 	for _, client := range t.Clients {
-		_, err := chain[0].Verify(x509.VerifyOptions{
-			Roots: client.CA, Intermediates: rest, CurrentTime: t.Now(),
-			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-		})
-		if err == nil && named(chain[0], client.Names) {
+		if client.vouches(chain, t.Now()) == nil {
 			schemes = append(schemes, client.Scheme)
 		}
 	}
 	return schemes
 }
+
+var (
+	errNone  = errors.New("no certificate")
+	errWeak  = errors.New("the key is too short, or of a kind that the protocol does not have")
+	errNamed = errors.New("the name is none of client_names")
+)
+
+// vouches says why a chain is not one of the client's, nil when it is.
+func (c *Client) vouches(chain []*x509.Certificate, now time.Time) error {
+	switch {
+	case len(chain) == 0:
+		return errNone
+	case !strong(chain[0]):
+		return errWeak
+	}
+	rest := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		rest.AddCert(c)
+	}
+	_, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: c.CA, Intermediates: rest, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err == nil && !named(chain[0], c.Names) {
+		return errNamed
+	}
+	return err
+}
+
+// refuse tells why no directory vouches for a chain: results that do not come in
+// show nowhere else.
+func (t *Trust) refuse(chain []*x509.Certificate) {
+	if t.Log == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := t.Now()
+	if !t.told.IsZero() && now.Sub(t.told) < toldEvery {
+		t.untold++
+		return
+	}
+	var why []string
+	for _, client := range t.Clients {
+		why = append(why, client.Scheme+": "+brief(fmt.Sprint(client.vouches(chain, now))))
+	}
+	names := append([]string{chain[0].Subject.CommonName}, chain[0].DNSNames...)
+	t.Log.Warn("client of the results listener turned away",
+		"names", brief(strings.Join(names, ",")), "issuer", brief(chain[0].Issuer.String()), "why", why, "others", t.untold)
+	t.told, t.untold = now, 0
+}
+
+// brief is the beginning of what a stranger may have written.
+func brief(s string) string { return fmt.Sprintf("%.200s", s) }
 
 // strong reports whether a key has the size that the protocol asks for: RSA
 // 2048, elliptic curves 256 bits (EMV 3DS annex D).
@@ -89,6 +143,7 @@ func (t *Trust) TLS(certs ...tls.Certificate) *tls.Config {
 		NextProtos:             []string{"h2", "http/1.1"},
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(t.Schemes(state.PeerCertificates)) == 0 {
+				t.refuse(state.PeerCertificates)
 				return errForeign
 			}
 			return nil

@@ -1,15 +1,19 @@
 package results_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"log/slog"
 	"math/big"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -115,6 +119,53 @@ func TestTrust(t *testing.T) {
 	} {
 		if got := trust.Schemes(tt.chain); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: Schemes = %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// TestRefusalIsTold: a directory server that is not let in is in the log, with
+// what is wrong with its certificate, and so once a minute at most.
+func TestRefusalIsTold(t *testing.T) {
+	visa, other := certify(t, nil, newKey(t), nil), certify(t, nil, newKey(t), nil)
+	pool := x509.NewCertPool()
+	pool.AddCert(visa.cert)
+	var log bytes.Buffer
+	clock := now
+	trust := &results.Trust{
+		Clients: []results.Client{{Scheme: "visa", CA: pool, Names: []string{"rreq.visa.example"}}},
+		Now:     func() time.Time { return clock }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	knock := func(c *signer) {
+		t.Helper()
+		err := trust.TLS().VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{c.cert}})
+		if err == nil {
+			t.Fatal("let in")
+		}
+	}
+	const named, foreign = "the name is none of client_names", "unknown authority"
+	for _, tt := range []struct {
+		after time.Duration
+		from  *signer
+		want  []string // in the log; none: nothing
+	}{
+		{0, certify(t, visa, newKey(t), nil), []string{"rreq.ds.example", named, "others=0"}},
+		{time.Minute - 1, certify(t, other, newKey(t), nil), nil},
+		{1, certify(t, other, newKey(t), nil), []string{"visa: x509", foreign, "others=1"}},
+		{time.Minute, certify(t, other, newKey(t), func(c *x509.Certificate) {
+			c.Subject.CommonName = strings.Repeat("x", 10_000)
+		}), []string{"others=0"}},
+	} {
+		clock = clock.Add(tt.after)
+		log.Reset()
+		knock(tt.from)
+		got := log.String()
+		if tt.want == nil && got != "" || len(got) > 2000 {
+			t.Errorf("log: %d bytes, %.300s", len(got), got)
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("log: %s\nwant %s in it", got, want)
+			}
 		}
 	}
 }
