@@ -29,10 +29,14 @@ func (l libraries) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tidy makes times UTC, whatever the host's zone, and hides card numbers.
+// tidy makes times UTC, whatever the host's zone, gives spans of time their
+// unit, and hides card numbers.
 func tidy(groups []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindTime {
+	switch a.Value.Kind() {
+	case slog.KindTime:
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
+	case slog.KindDuration:
+		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
 	return mask(groups, a)
 }

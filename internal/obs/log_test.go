@@ -79,6 +79,16 @@ func TestLoggerUTC(t *testing.T) {
 	}
 }
 
+// TestLoggerSpans: a span of time is read by people, who cannot tell nanoseconds
+// from milliseconds.
+func TestLoggerSpans(t *testing.T) {
+	var b strings.Builder
+	obs.NewLogger(&b, slog.LevelInfo).Info("x", "within", 15*time.Second)
+	if !strings.Contains(b.String(), `"within":"15s"`) {
+		t.Error(b.String())
+	}
+}
+
 // TestLibraries: what net/http quotes of an answer is not passed on.
 func TestLibraries(t *testing.T) {
 	var b strings.Builder
