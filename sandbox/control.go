@@ -6,17 +6,27 @@ import (
 	"net/http"
 )
 
-// controlRoutes are for looking and steering. Nothing of the protocol is here.
-//
-//	GET  /exchanges?transID=ID   what passed in a transaction, raw; in 1.0.2 ID is the Message id
-//	GET  /transactions           the ids of the latest hundred, newest first
-//	GET  /cards                  the card table
-//	GET  /v1                     the table of 3-D Secure 1.0.2
-//	GET  /app?transID=ID         a page that decides a challenge inside an app
-//	POST /app                    transID and result=pass, fail or cancel: the same by program
-//	     /ranges                 the card ranges, see rangeRoutes
+// controlText is what the control port is for, as somebody sees it who opens it.
+const controlText = `What the sandbox's directory servers and issuers saw, and how to steer them.
+
+GET  /transactions           the ids of the latest hundred, newest first
+GET  /exchanges?transID=ID   every message of one, as it stood on the wire; in 1.0.2 ID is the Message id
+GET  /cards                  the card table
+GET  /v1                     the table of 3-D Secure 1.0.2
+GET  /app?transID=ID         a page that decides a challenge inside an app
+POST /app                    transID and result=pass, fail or cancel: the same by program
+
+ID is any of the transaction's ids.
+
+Card ranges:
+
+` + rangeText
+
+// controlRoutes are for looking and steering: controlText. Nothing of the
+// protocol is here.
 func controlRoutes(s *Sandbox) http.Handler {
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", showText(controlText))
 	mux.HandleFunc("GET /exchanges", s.showExchanges)
 	mux.HandleFunc("GET /transactions", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, s.book.latest(100))

@@ -7,25 +7,27 @@ import (
 	"time"
 )
 
-// rangeRoutes are the part of the control port for card ranges.
-//
-//	GET  /ranges                    of each scheme: serial number, how many, how it is served
-//	GET  /ranges/faults             scenarios/ranges.txt
-//	GET  /ranges/SCHEME             the same of one
-//	GET  /ranges/SCHEME/all         the set: an array of {start, end, methodURL, versions, info,
-//	                                dsVersions, country, extensions: [{id, version}]}
-//	POST /ranges/SCHEME             a change, one generation; each part may be missing, ranges are
-//	                                written as above:
-//	                                {"replace": […], "delete": […], "modify": […], "add": […]}
-//	                                or {"generate": {"count": 2000000, "seed": 1}}
-//	PUT  /ranges/SCHEME/service     how PReqs are answered, whole; {} is well-behaved:
-//	                                {"fault": "erro 103", "times": 1, "delay": "2s", "pace": "1h",
-//	                                "readOrder": "02", "steps": true, "together": 10, "bare": true,
-//	                                "plain": true, "urls": [{"threeDSServerToDsUrl": "…", "dsCountryCode": "356"}],
-//	                                "keep": 3, "file": {"on": true, "mutual": true, "breakAfter": 100000, "breaks": 3,
-//	                                "changes": 1, "length": -10, "status": 503, "whole": true, "noETag": true}}
-//
-// An answer is the status of the scheme, or {"error": "…"} with 400 or 404.
+// rangeText is the part of the control port for card ranges.
+const rangeText = `GET  /ranges                    of each scheme: serial number, how many, how it is served
+GET  /ranges/faults             what can be wrong with an answer
+GET  /ranges/SCHEME             the same of one
+GET  /ranges/SCHEME/all         the set: an array of {start, end, methodURL, versions, info,
+                                dsVersions, country, extensions: [{id, version}]}
+POST /ranges/SCHEME             a change, one generation; each part may be missing, ranges are
+                                written as above:
+                                {"replace": […], "delete": […], "modify": […], "add": […]}
+                                or {"generate": {"count": 2000000, "seed": 1}}
+PUT  /ranges/SCHEME/service     how PReqs are answered, whole; {} is well-behaved:
+                                {"fault": "erro 103", "times": 1, "delay": "2s", "pace": "1h",
+                                "readOrder": "02", "steps": true, "together": 10, "bare": true,
+                                "plain": true, "urls": [{"threeDSServerToDsUrl": "…", "dsCountryCode": "356"}],
+                                "keep": 3, "file": {"on": true, "mutual": true, "breakAfter": 100000, "breaks": 3,
+                                "changes": 1, "length": -10, "status": 503, "whole": true, "noETag": true}}
+
+An answer is the status of the scheme, or {"error": "…"} with 400 or 404.
+`
+
+// rangeRoutes are what rangeText says.
 func (s *Sandbox) rangeRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /ranges", func(w http.ResponseWriter, _ *http.Request) {
 		var all []rangeStatus

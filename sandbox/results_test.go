@@ -2,6 +2,7 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -229,6 +230,44 @@ func TestReceived(t *testing.T) {
 		if answer.StatusCode != status {
 			t.Errorf("GET %s: %s", path, answer.Status)
 		}
+	}
+}
+
+// TestControlText: whoever opens the address that the sandbox prints reads what
+// is there, and all of that is there.
+func TestControlText(t *testing.T) {
+	box := start(t, nil)
+	ask := func(method, path string) string {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, box.ControlURL()+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	routes := 0
+	for line := range strings.Lines(ask("GET", "/")) {
+		words := strings.Fields(line)
+		if len(words) < 2 || !slices.Contains([]string{"GET", "POST", "PUT"}, words[0]) {
+			continue
+		}
+		routes++
+		path := strings.ReplaceAll(words[1], "SCHEME", "visa")
+		if got := ask(words[0], path); got == "404 page not found\n" || got == "Method Not Allowed\n" {
+			t.Errorf("%s %s: %s", words[0], path, got)
+		}
+	}
+	if routes < 12 {
+		t.Errorf("%d routes are told of, want 12", routes)
 	}
 }
 
