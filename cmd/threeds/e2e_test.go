@@ -28,6 +28,7 @@ type ready struct {
 	APIKey      string `json:"apiKey"`
 	OtherAPIKey string `json:"otherApiKey"`
 	CA          string `json:"ca"`
+	Control     string `json:"control"`
 	DS          map[string]string
 }
 

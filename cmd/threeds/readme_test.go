@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -47,6 +50,48 @@ func TestReadme(t *testing.T) {
 	for i, pattern := range want {
 		if !regexp.MustCompile(pattern).MatchString(lines[i]) {
 			t.Errorf("line %d of the session is not %s:\n%s", i+1, pattern, lines[i])
+		}
+	}
+}
+
+// TestSamples sends every whole AReq of the pages to a sandbox, and brings those
+// that are not final to an end as the pages say.
+func TestSamples(t *testing.T) {
+	w := startSandbox(t)
+	block := regexp.MustCompile("(?ms)^ *```json\n(.*?)^ *```$")
+	for page, want := range map[string]int{"app-flow": 1, "3ri": 5, "decoupled": 1} {
+		data, err := os.ReadFile("../../docs/" + page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := 0
+		for _, m := range block.FindAllStringSubmatch(string(data), -1) {
+			if !strings.Contains(m[1], `"AReq"`) {
+				continue
+			}
+			sent++
+			status, ares := w.post("/auth", m[1])
+			if status != http.StatusOK {
+				t.Errorf("%s.md, sample %d: %d %v", page, sent, status, ares)
+				continue
+			}
+			if !slices.Contains([]string{"C", "D"}, ares.text("transStatus")) {
+				continue
+			}
+			if ares.text("transStatus") == "C" {
+				decided, err := http.PostForm(w.Control+"/app", url.Values{"transID": {ares.text("acsTransID")}, "result": {"pass"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				decided.Body.Close()
+			}
+			waitFor(t, page+".md: a result", func() bool {
+				status, rreq := w.post("/postauth", `{"threeDSServerTransID": "`+ares.text("threeDSServerTransID")+`"}`)
+				return status == http.StatusOK && rreq.text("transStatus") == "Y"
+			})
+		}
+		if sent != want {
+			t.Errorf("%s.md has %d whole AReqs, want %d", page, sent, want)
 		}
 	}
 }
