@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
@@ -54,46 +56,68 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestSamples sends every whole AReq of the pages to a sandbox, and brings those
-// that are not final to an end as the pages say.
+// TestSamples sends every whole AReq of the pages to a sandbox, as it is and with
+// what its page adds to it in 2.3.1, and brings those that are not final to an
+// end as the pages say.
 func TestSamples(t *testing.T) {
 	w := startSandbox(t)
 	block := regexp.MustCompile("(?ms)^ *```json\n(.*?)^ *```$")
-	for page, want := range map[string]int{"app-flow": 1, "3ri": 5, "decoupled": 1} {
+	for page, want := range map[string]int{"app-flow": 2, "3ri": 10, "decoupled": 1} {
 		data, err := os.ReadFile("../../docs/" + page + ".md")
 		if err != nil {
 			t.Fatal(err)
 		}
-		sent := 0
+		var samples []object
+		var added object
 		for _, m := range block.FindAllStringSubmatch(string(data), -1) {
-			if !strings.Contains(m[1], `"AReq"`) {
-				continue
+			var o object
+			if err := json.Unmarshal([]byte(m[1]), &o); err != nil {
+				t.Fatalf("%s.md: %v", page, err)
 			}
-			sent++
-			status, ares := w.post("/auth", m[1])
-			if status != http.StatusOK {
-				t.Errorf("%s.md, sample %d: %d %v", page, sent, status, ares)
-				continue
+			switch {
+			case o.text("messageType") == "AReq":
+				samples = append(samples, o)
+			case o.text("messageVersion") == "2.3.1":
+				added = o
 			}
-			if !slices.Contains([]string{"C", "D"}, ares.text("transStatus")) {
-				continue
-			}
-			if ares.text("transStatus") == "C" {
-				decided, err := http.PostForm(w.Control+"/app", url.Values{"transID": {ares.text("acsTransID")}, "result": {"pass"}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				decided.Body.Close()
-			}
-			waitFor(t, page+".md: a result", func() bool {
-				status, rreq := w.post("/postauth", `{"threeDSServerTransID": "`+ares.text("threeDSServerTransID")+`"}`)
-				return status == http.StatusOK && rreq.text("transStatus") == "Y"
-			})
 		}
-		if sent != want {
-			t.Errorf("%s.md has %d whole AReqs, want %d", page, sent, want)
+		if added != nil {
+			for _, o := range slices.Clone(samples) {
+				samples = append(samples, o.with(added))
+			}
+		}
+		if len(samples) != want {
+			t.Errorf("%s.md has %d whole AReqs, want %d", page, len(samples), want)
+		}
+		for i, areq := range samples {
+			w.complete(fmt.Sprintf("%s.md, sample %d", page, i+1), areq)
 		}
 	}
+}
+
+// complete sends an AReq and waits for its result, if there is one to come.
+func (w *world) complete(name string, areq object) {
+	w.t.Helper()
+	status, ares := w.post("/auth", areq)
+	if status != http.StatusOK {
+		w.t.Errorf("%s: %d %v", name, status, ares)
+		return
+	}
+	switch ares.text("transStatus") {
+	case "C":
+		decided, err := http.PostForm(w.Control+"/app", url.Values{"transID": {ares.text("acsTransID")}, "result": {"pass"}})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		decided.Body.Close()
+	case "D":
+	default:
+		return
+	}
+	waitFor(w.t, name+": a result", func() bool {
+		status, rreq := w.post("/postauth", object{"threeDSServerTransID": ares.text("threeDSServerTransID")})
+		return status == http.StatusOK && rreq.text("transStatus") == "Y"
+	})
 }
 
 // shellBlocks are the blocks marked sh of a page, in order.
