@@ -859,7 +859,9 @@ func (x *flow) needs(need bool, names ...string) {
 		}
 		return
 	}
-	x.accepted()
+	if !x.t.remote() { // there the rest of the row may still say something
+		x.accepted()
+	}
 }
 
 // hollow is the path of a member without a value, "" if all have one.
