@@ -287,6 +287,13 @@ func TestShrinking(t *testing.T) {
 		a.turn(t.Context())
 		return a.cards.Table("visa").Len()
 	}
+	for _, few := range []struct{ before, after, want int }{{3, 1, 3}, {3, 2, 2}, {5, 2, 5}, {5, 3, 3}} {
+		a.cards.Put("visa", nil)
+		if in(few.before); in(few.after) != few.want {
+			t.Errorf("%d ranges after %d: %d in use, want %d", few.after, few.before, a.cards.Table("visa").Len(), few.want)
+		}
+	}
+	a.cards.Put("visa", nil)
 	if got := in(20); got != 20 {
 		t.Fatalf("%d ranges, want 20", got)
 	}
@@ -315,6 +322,24 @@ func TestShrinking(t *testing.T) {
 	}
 	if got := s.standing().From; got != s.peer.PReqURL {
 		t.Errorf("after accepting: ranges from %q", got)
+	}
+}
+
+// TestShrinkingToNothing: an update that deletes the only range waits, too.
+func TestShrinkingToNothing(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	for serial, entries := range []string{entry, `{"actionInd":"D",` + entry[1:]} {
+		s.says = func(w http.ResponseWriter, preq *message.Message) {
+			text := pres(preq, entries)
+			fmt.Fprintf(w, `%s,"serialNum":"%d"}`, text[:len(text)-1], serial)
+		}
+		s.due()
+		a.look(t.Context())
+		a.turn(t.Context())
+	}
+	if a.cards.Lookup(card) == nil || s.standing().Held == 0 {
+		t.Errorf("ranges there: %t, held: %d", a.cards.Lookup(card) != nil, s.standing().Held)
 	}
 }
 

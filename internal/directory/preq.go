@@ -243,7 +243,7 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 		r.log.Warn("card ranges empty", "scheme", r.p.Scheme)
 		r.fault("the directory server has no card ranges")
 		return fresh
-	case next.Len() < base.Len()/2:
+	case 2*next.Len() < base.Len():
 		r.holdBack(ctx, next, base)
 		return fresh
 	}
