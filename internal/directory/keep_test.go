@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -395,6 +396,22 @@ func TestPR06VP17Serial(t *testing.T) {
 	<-s.ds.erros
 	if got := s.standing().Serial; got != "12" {
 		t.Errorf("serial number %q after a bad update, want 12", got)
+	}
+	// Nor would it be any better the next time.
+	preq := next(with("13", entry))
+	if preq.Has("serialNum") || s.standing().Serial != "13" {
+		t.Errorf("after a bad update: serialNum %q in the PReq, then %q in use", preq.Text("serialNum"), s.standing().Serial)
+	}
+	if preq = next(with("14", other)); preq.Text("serialNum") != "13" {
+		t.Errorf("serialNum %q, want 13", preq.Text("serialNum"))
+	}
+	next(func(w http.ResponseWriter, preq *message.Message) { // bad, but not for its ranges
+		text := pres(preq, entry)
+		io.WriteString(w, strings.Replace(text, dsID, "x", 1))
+	})
+	<-s.ds.erros
+	if preq = next(with("15", entry)); preq.Text("serialNum") != "14" {
+		t.Errorf("serialNum %q, want 14", preq.Text("serialNum"))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -199,7 +201,7 @@ func (r *refresher) judge(ctx context.Context, about message.Error, pres *ranges
 		about.MessageType = message.PRes.String()
 	}
 	if len(problems) > 0 {
-		r.reject(about, problems)
+		r.rejectRanges(about, problems)
 		return refused
 	}
 	if pres.Kind == ranges.File {
@@ -229,7 +231,7 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	}
 	next, problems := pres.Next(since)
 	if len(problems) > 0 {
-		r.reject(about, problems)
+		r.rejectRanges(about, problems)
 		return refused
 	}
 	if n := pres.Notes; n.Skipped > 0 || n.Withheld > 0 {
@@ -282,6 +284,16 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 		return
 	}
 	r.standing.Held, r.standing.HeldOf, r.standing.HeldFrom = number, next.Len(), r.p.PReqURL
+}
+
+// rejectRanges is reject for a PRes. When it is the ranges that are not valid the
+// next PReq asks for all of them: updates since the same serial number would not
+// be valid again, and no new card would ever be known.
+func (r *refresher) rejectRanges(about message.Error, problems message.Problems) {
+	if slices.ContainsFunc(problems, func(p message.Problem) bool { return strings.HasPrefix(string(p.Path), "cardRangeData") }) {
+		r.standing.Full = true
+	}
+	r.reject(about, problems)
 }
 
 // reject tells the directory server that its PRes is not valid. The log gets
