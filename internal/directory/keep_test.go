@@ -640,6 +640,113 @@ func TestWishToRefresh(t *testing.T) {
 	}
 }
 
+// TestPR15PR23ForAllNodes: what a PRes without ranges says is known to all nodes, and
+// to the next process: that the ranges still hold, and which versions and addresses the
+// directory server has.
+func TestPR15PR23ForAllNodes(t *testing.T) {
+	s := newShared(t, func(p *Peer) { p.Versions = message.Versions() })
+	says := func(more string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","serialNum":"1",%s}`,
+				preq.Text("threeDSServerTransID"), dsID, more)
+		}
+	}
+	s.says = says(`"dsProtocolVersions":["2.2.0"],"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]`)
+	a, b := s.start(), s.start()
+	a.turn(t.Context())
+	b.look(t.Context())
+	for _, step := range []struct {
+		name, more, url string
+		versions        []string
+		kept            int
+	}{
+		{"nothing new", `"dsProtocolVersions":["2.2.0"]`, "", []string{"2.2.0"}, 1},
+		{"an address", `"dsProtocolVersions":["2.2.0"],"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/"}]`, "https://ds.example/", []string{"2.2.0"}, 2},
+		{"a version", `"dsProtocolVersions":["2.2.0","2.3.1"],"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/"}]`, "https://ds.example/", []string{"2.2.0", "2.3.1"}, 3},
+		{"both as at first", `"dsProtocolVersions":["2.2.0"]`, "", []string{"2.2.0"}, 3},
+	} {
+		s.says = says(step.more)
+		s.due()
+		a.look(t.Context())
+		a.turn(t.Context())
+		b.look(t.Context())
+		for name, n := range map[string]*node{"the node that asked": a, "another": b, "the next process": s.start()} {
+			g := n.cards.Generation("visa")
+			hits := n.cards.Lookup(card)
+			if len(hits) == 0 || !slices.Equal(hits[0].Info.DSVersions, step.versions) || !slices.Equal(g.DS.Versions, step.versions) {
+				t.Errorf("%s: %s: %+v of %+v", step.name, name, hits, g)
+				continue
+			}
+			if urls := strings.Join(g.URLs(""), " "); urls != step.url {
+				t.Errorf("%s: %s: addresses %q, want %q", step.name, name, urls, step.url)
+			}
+			if !g.Loaded.Equal(s.standing().Loaded) || g.Serial != "1" {
+				t.Errorf("%s: %s: loaded %v, want %v; serial number %q", step.name, name, g.Loaded, s.standing().Loaded, g.Serial)
+			}
+		}
+		if all, err := s.keeper.Snapshots(t.Context(), "visa"); err != nil || len(all) != step.kept {
+			t.Errorf("%s: %d generations in the store, want %d; %v", step.name, len(all), step.kept, err)
+		}
+	}
+}
+
+// A fullKeeper has no room for generations for some time.
+type fullKeeper struct {
+	*storetest.Memory
+	fails int
+}
+
+func (k *fullKeeper) PutSnapshot(ctx context.Context, s store.Snapshot, l store.Lease, content io.Reader, keep int) error {
+	if k.fails--; k.fails >= 0 {
+		return errors.New("no space left")
+	}
+	return k.Memory.PutSnapshot(ctx, s, l, content, keep)
+}
+
+// TestNotKept: what the store has no room for is used by the node that loaded it. The
+// store goes on saying what it has, until it can be kept.
+func TestNotKept(t *testing.T) {
+	s := newShared(t, nil)
+	with := func(serial, data string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
+				`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":%q%s}`, preq.Text("threeDSServerTransID"), dsID, serial, data)
+		}
+	}
+	s.says = with("1", `,"cardRangeData":[`+entry+`]`)
+	s.start().turn(t.Context())
+	former := s.standing()
+
+	s.peer.PReqURL += "/next"
+	s.says = with("5", `,"cardRangeData":[{"startRange":"4100000000000000","endRange":"4100000999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]`)
+	a := s.start()
+	a.keeper = &fullKeeper{s.keeper, 1}
+	if a.turn(t.Context()); a.cards.Lookup(otherCard) == nil {
+		t.Fatal("the node does not use what it got")
+	}
+	if now := s.standing(); now.Generation != former.Generation || now.Serial != "1" || now.From != former.From || now.Fault == "" {
+		t.Errorf("the store has generation 1 and says %+v", now)
+	}
+	s.due()
+	b := s.start()
+	if got := b.serial(); got != "" {
+		t.Errorf("after a restart the new directory server is asked for changes since %q, a serial number of the former", got)
+	}
+	s.says = with("5", "")
+	a.look(t.Context())
+	if a.turn(t.Context()); s.ds.preqs[len(s.ds.preqs)-1].Text("serialNum") != "5" || a.cards.Lookup(otherCard) == nil {
+		t.Error("the node does not go on from what it got")
+	}
+	if b.look(t.Context()); b.cards.Lookup(otherCard) == nil || b.serial() != "5" || s.standing().Generation != 2 {
+		t.Errorf("what still holds was not kept when it could be: %+v", s.standing())
+	}
+	s.due()
+	a.look(t.Context())
+	if a.turn(t.Context()); s.standing().Generation != 2 {
+		t.Error("it was kept twice")
+	}
+}
+
 // TestImport: a generation from elsewhere is taken over by the nodes.
 func TestImport(t *testing.T) {
 	s := newShared(t, nil)

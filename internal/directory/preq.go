@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -239,7 +240,7 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	}
 	switch {
 	case pres.Kind == ranges.Unchanged:
-		r.unchanged(next)
+		r.unchanged(ctx, base, next)
 		return fresh
 	case next.Len() == 0 && base.Len() == 0:
 		r.log.Warn("card ranges empty", "scheme", r.p.Scheme)
@@ -256,11 +257,17 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 }
 
 // unchanged takes over what a PRes without ranges says: that those in use still
-// hold, and the versions and addresses of the directory server.
-func (r *refresher) unchanged(next *ranges.Generation) {
+// hold, and the versions and addresses of the directory server. If these are others,
+// or what is in use is not what the store has, it is a generation for all nodes.
+func (r *refresher) unchanged(ctx context.Context, base, next *ranges.Generation) {
 	r.log.Info("card ranges unchanged", "scheme", r.p.Scheme)
 	if next == nil {
 		r.fault("the directory server has no card ranges")
+		return
+	}
+	same := reflect.DeepEqual(base.DS, next.DS) && slices.Equal(base.DSURLs, next.DSURLs)
+	if r.keeper != nil && (!same || r.unkept || r.loaded != r.standing.Generation) {
+		r.adopt(ctx, next)
 		return
 	}
 	next.Loaded = time.Now().UTC()

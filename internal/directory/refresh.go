@@ -55,6 +55,7 @@ type refresher struct {
 	p        *peer
 	standing Standing
 	loaded   int64 // number of the generation in use here; 0: none of the store's
+	unkept   bool  // what is in use is newer than that, and the store could not keep it
 	attempts int   // connections to try with the next PReq
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
@@ -87,7 +88,7 @@ func (r *refresher) follow(ctx context.Context) {
 	}
 	select {
 	case <-r.former.done:
-		r.loaded = r.former.loaded
+		r.loaded, r.unkept = r.former.loaded, r.former.unkept
 	case <-ctx.Done():
 	}
 	r.former = nil

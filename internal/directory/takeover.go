@@ -64,8 +64,14 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	}
 	// A generation is stored before the standing that names it: a process that
 	// ended in between left one that nothing points to yet.
-	if now.Generation > r.loaded || r.cards.Generation(r.p.Scheme) == nil {
+	g := r.cards.Generation(r.p.Scheme)
+	if now.Generation > r.loaded || g == nil {
 		return r.resume(ctx)
+	}
+	if now.Generation == r.loaded && now.Loaded.After(g.Loaded) { // another node heard that it still holds
+		same := *g
+		same.Loaded = now.Loaded
+		r.put(&same, r.loaded)
 	}
 	return true
 }
@@ -103,9 +109,10 @@ func (r *refresher) resume(ctx context.Context) bool {
 			continue
 		}
 		if s.Generation == r.standing.Generation {
-			g.From = r.standing.From
+			g.From, g.Loaded = r.standing.From, later(g.Loaded, r.standing.Loaded)
 		}
 		r.put(g, s.Generation)
+		r.unkept = false
 		r.log.Info("card ranges brought back", "scheme", r.p.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
 		return true
 	}
@@ -161,18 +168,22 @@ func (r *refresher) accept(ctx context.Context) {
 }
 
 // adopt stores a generation and uses it. What cannot be stored is used all the
-// same: it is complete and valid, only this node will have to ask again.
+// same: it is complete and valid, only this node will have to ask again. What
+// stands in the store is then still that of the generation there.
 func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
+	r.unkept = false
 	number := r.loaded
 	if r.keeper != nil {
 		var err error
 		if number, err = keepGeneration(ctx, r.keeper, r.p.Scheme, g, r.lease, keptGenerations); err != nil {
 			r.complain(ctx, "generation not kept", err)
-			number = r.loaded
-		} else {
-			r.standing.Generation = number
+			r.fault("the generation was not kept in the store")
+			r.unkept = true
+			r.put(g, r.loaded)
+			return
 		}
+		r.standing.Generation = number
 	}
 	r.standing.describe(g)
 	r.put(g, number)
