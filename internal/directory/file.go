@@ -91,7 +91,7 @@ func (f *file) open() (io.Reader, error) {
 	if err := f.request(); err != nil {
 		return nil, err
 	}
-	return f.p.uncompressed(f.resp.Header, f)
+	return f.p.uncompressed(f.ctx, f.resp.Header, f)
 }
 
 // request asks for the file from where it is on.

@@ -71,7 +71,7 @@ func (p *peer) prepare(ctx context.Context, preq []byte, header http.Header, att
 	if err != nil {
 		return nil, err
 	}
-	body, err := p.uncompressed(resp.Header, resp.Body)
+	body, err := p.uncompressed(ctx, resp.Header, resp.Body)
 	if err != nil {
 		resp.Body.Close()
 	}
@@ -79,23 +79,59 @@ func (p *peer) prepare(ctx context.Context, preq []byte, header http.Header, att
 }
 
 // uncompressed is the content of a body by its header.
-func (p *peer) uncompressed(header http.Header, body io.ReadCloser) (io.ReadCloser, error) {
-	switch encoding := header.Get("Content-Encoding"); encoding {
+func (p *peer) uncompressed(ctx context.Context, header http.Header, body io.ReadCloser) (io.ReadCloser, error) {
+	switch encoding := strings.ToLower(header.Get("Content-Encoding")); encoding {
 	case "", "identity":
 		return body, nil
-	case "gzip":
-		plain, err := gzip.NewReader(body)
+	case "gzip", "x-gzip":
+		z := &unzipped{body: body}
+		plain, err := gzip.NewReader(z.raw())
 		if err != nil {
-			return nil, p.badly(err)
+			return nil, p.broken(ctx, z.judge(err))
 		}
-		return struct {
-			io.Reader
-			io.Closer
-		}{plain, body}, nil
+		z.plain = plain
+		return z, nil
 	default:
 		return nil, p.badly(fmt.Errorf("content encoding %q", encoding))
 	}
 }
+
+// unzipped is the content of a compressed body. It tells content that ends too early
+// from a connection that does.
+type unzipped struct {
+	body  io.ReadCloser
+	plain *gzip.Reader
+	whole bool // the body came to its end
+}
+
+var errShort = errors.New("compressed content ends too early")
+
+func (z *unzipped) Read(b []byte) (int, error) {
+	n, err := z.plain.Read(b)
+	return n, z.judge(err)
+}
+
+func (z *unzipped) Close() error { return z.body.Close() }
+
+func (z *unzipped) judge(err error) error {
+	if z.whole && (err == io.ErrUnexpectedEOF || z.plain == nil && err == io.EOF) {
+		return errShort
+	}
+	return err
+}
+
+// raw is the body as the decompressor reads it.
+func (z *unzipped) raw() io.Reader {
+	return readerFunc(func(b []byte) (int, error) {
+		n, err := z.body.Read(b)
+		z.whole = z.whole || err == io.EOF
+		return n, err
+	})
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 func (p *peer) badly(err error) error {
 	return &Error{p.Scheme, Encoding, "Answer is not encoded as asked for", 0, err}
@@ -105,7 +141,7 @@ func (p *peer) badly(err error) error {
 func (p *peer) broken(ctx context.Context, err error) error {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	switch {
-	case corrupt, errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
+	case corrupt, errors.Is(err, errShort), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
 		return p.badly(err)
 	case errors.Is(err, ranges.ErrTooLarge):
 		return &Error{p.Scheme, TooLarge, "Answer too large", 0, nil}

@@ -146,6 +146,15 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 			w.Write(body)
 		}
 	}
+	cut := func(encoding string, body []byte) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, _ *message.Message) {
+			w.Header().Set("Content-Encoding", encoding)
+			w.Header().Set("Content-Length", "1000")
+			w.Write(body)
+			panic(http.ErrAbortHandler)
+		}
+	}
+	const patience = 500 * time.Millisecond
 	for _, test := range []struct {
 		name   string
 		answer func(http.ResponseWriter, *message.Message)
@@ -180,10 +189,24 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 		{"gzip bomb", encoded("gzip", zipped(strings.Repeat(" ", 4<<20))), refused, "", ""},
 		{"not gzip", encoded("gzip", []byte("no, not at all")), refused, "101", unreadable},
 		{"bad gzip", encoded("gzip", append(zipped("")[:10], "garbage, not deflated"...)), refused, "101", unreadable},
+		{"gzip ends early", encoded("gzip", zipped(strings.Repeat(" ", 4<<10))[:20]), refused, "101", unreadable},
+		{"gzip ends at once", encoded("gzip", nil), refused, "101", unreadable},
+		{"gzip cut off", cut("gzip", zipped(strings.Repeat(" ", 4<<10))[:20]), unreachable, "", ""},
+		{"gzip cut off in its header", cut("gzip", zipped("")[:5]), unreachable, "", ""},
+		{"gzip never comes", func(w http.ResponseWriter, _ *message.Message) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.(http.Flusher).Flush()
+			time.Sleep(2 * patience)
+		}, unreachable, "", ""},
 		{"brotli", encoded("br", []byte("{}")), refused, "101", unreadable},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d, c, cards := newDS(t, func(p *Peer) { p.MaxPRes = 1 << 20 }, test.answer)
+			d, c, cards := newDS(t, func(p *Peer) {
+				p.MaxPRes = 1 << 20
+				if test.name == "gzip never comes" {
+					p.PReqTimeout = patience
+				}
+			}, test.answer)
 			old := new(ranges.Builder)
 			old.Add(otherCard, otherCard, &ranges.Info{})
 			table, _ := old.Build()
@@ -224,16 +247,19 @@ func (d *ds) checkErro(t *testing.T, code, detail string) {
 	}
 }
 
+// TestPR18GzippedPRes: the name of the encoding is written as servers do.
 func TestPR18GzippedPRes(t *testing.T) {
-	d, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) {
-		w.Header().Set("Content-Encoding", "gzip")
-		w.Write(zipped(pres(preq, entry)))
-	})
-	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
-		t.Errorf("verdict %d, want the ranges", v)
-	}
-	if got := d.heads[0].Get("Accept-Encoding"); got != "gzip" {
-		t.Errorf("Accept-Encoding %q", got)
+	for _, encoding := range []string{"gzip", "GZIP", "x-gzip"} {
+		d, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) {
+			w.Header().Set("Content-Encoding", encoding)
+			w.Write(zipped(pres(preq, entry)))
+		})
+		if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
+			t.Errorf("%s: verdict %d, want the ranges", encoding, v)
+		}
+		if got := d.heads[0].Get("Accept-Encoding"); got != "gzip" {
+			t.Errorf("Accept-Encoding %q", got)
+		}
 	}
 }
 
