@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -73,10 +75,36 @@ type file struct {
 	progress func(int64)
 
 	resp    *http.Response
-	etag    string
+	of      version
 	at      int64 // bytes that came
 	told    int64
 	resumed int
+}
+
+// A version is what tells one version of a file from another. Servers need not give
+// all of it.
+type version struct {
+	etag, modified string
+	size           int64 // less than 0: not known
+}
+
+func versionOf(resp *http.Response) version {
+	return version{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified"), resp.ContentLength}
+}
+
+// condition is what a server holds a version against before it sends a part of it.
+func (v version) condition() string {
+	if strings.HasPrefix(v.etag, "W/") { // no good for parts
+		return v.modified
+	}
+	return cmp.Or(v.etag, v.modified)
+}
+
+// is reports whether a part, of a file with so many bytes in all, can be of the version.
+func (v version) is(part version) bool {
+	return part.etag == v.etag &&
+		(part.modified == v.modified || part.modified == "" || v.modified == "") &&
+		(part.size == v.size || part.size < 0 || v.size < 0)
 }
 
 // errChanged is a file that is another one in the middle of its download.
@@ -105,8 +133,8 @@ func (f *file) request() error {
 	want := http.StatusOK
 	if f.at > 0 {
 		req.Header.Set("Range", "bytes="+strconv.FormatInt(f.at, 10)+"-")
-		if f.etag != "" {
-			req.Header.Set("If-Range", f.etag)
+		if condition := f.of.condition(); condition != "" {
+			req.Header.Set("If-Range", condition)
 		}
 		want = http.StatusPartialContent
 	}
@@ -114,27 +142,42 @@ func (f *file) request() error {
 	if err != nil {
 		return f.p.failure(f.ctx, err, true)
 	}
+	got := versionOf(resp)
+	from := int64(0)
+	if resp.StatusCode == http.StatusPartialContent {
+		from, got.size = partOf(resp.Header.Get("Content-Range"))
+	}
 	switch {
-	case f.at > 0 && (resp.StatusCode == http.StatusOK || resp.Header.Get("ETag") != f.etag):
+	case f.at > 0 && (resp.StatusCode == http.StatusOK || resp.StatusCode == want && !f.of.is(got)):
 		err = errChanged
 	case resp.StatusCode != want:
 		err = statusError(f.p.Scheme, resp.StatusCode)
-	case f.at > 0 && !startsAt(resp.Header.Get("Content-Range"), f.at):
-		err = fmt.Errorf("the answer does not begin where it was asked to")
+	case from != f.at:
+		err = errors.New("the answer does not begin where it was asked to")
 	}
 	if err != nil {
 		resp.Body.Close()
 		return err
 	}
-	f.resp, f.etag = resp, resp.Header.Get("ETag")
+	if f.resp = resp; f.at == 0 {
+		f.of = got
+	}
 	return nil
 }
 
-func startsAt(contentRange string, at int64) bool {
-	var from, to int64
-	var size string
-	n, err := fmt.Sscanf(contentRange, "bytes %d-%d/%s", &from, &to, &size)
-	return err == nil && n == 3 && from == at
+// partOf is where a part begins, and how many bytes there are in all; less than 0: it
+// does not say.
+func partOf(contentRange string) (from, size int64) {
+	var to int64
+	var all string
+	if n, err := fmt.Sscanf(contentRange, "bytes %d-%d/%s", &from, &to, &all); err != nil || n < 3 {
+		return -1, -1
+	}
+	size, err := strconv.ParseInt(all, 10, 64)
+	if err != nil {
+		size = -1
+	}
+	return from, size
 }
 
 // Read reads on, and asks again for the rest when the connection breaks.

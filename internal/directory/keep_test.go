@@ -895,6 +895,87 @@ func TestPR19PR20PR21PR22File(t *testing.T) {
 	}
 }
 
+// TestPR20ChangedFile: the rest of another version of a file is not put behind what came
+// of the first, whatever the server gives to tell them apart.
+func TestPR20ChangedFile(t *testing.T) {
+	file := func(bin string) string {
+		return `{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]},` +
+			`{"ranges":[{"start":"` + bin + `0000000000","end":"` + bin + `0999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`
+	}
+	const part = 50
+	const before, after = "Sat, 21 Nov 2026 08:00:00 GMT", "Sat, 21 Nov 2026 09:00:00 GMT"
+	head := func(etag, modified string) http.Header {
+		h := make(http.Header)
+		h.Set("ETag", etag)
+		h.Set("Last-Modified", modified)
+		return h
+	}
+	var first, second http.Header
+	var rest, total, condition string
+	ca := newAuthority(t)
+	anybody := ca.server()
+	anybody.ClientAuth = tls.NoClientCert
+	at := serve(t, anybody, func(w http.ResponseWriter, r *http.Request) {
+		of, content := first, file("410000")
+		if r.Header.Get("Range") != "" {
+			of, content, condition = second, rest[part:], r.Header.Get("If-Range")
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%s", part, len(rest)-1, total))
+		}
+		for name, values := range of {
+			if values[0] != "" {
+				w.Header()[name] = values
+			}
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+		if r.Header.Get("Range") != "" {
+			w.WriteHeader(http.StatusPartialContent)
+			io.WriteString(w, content)
+			return
+		}
+		io.WriteString(w, content[:part]) // and no more
+	})
+	same, other, longer := file("410000"), file("420000"), file("420000")+" "
+	size := fmt.Sprint(len(same))
+	for _, tt := range []struct {
+		name          string
+		first, second http.Header
+		rest, total   string
+		condition     string
+		want          bool
+	}{
+		{"the same, by ETag", head(`"1"`, before), head(`"1"`, ""), same, size, `"1"`, true},
+		{"the same, by weak ETag", head(`W/"1"`, ""), head(`W/"1"`, ""), same, size, "", true},
+		{"the same, by date", head(`W/"1"`, before), head(`W/"1"`, before), same, size, before, true},
+		{"the same, by size", nil, nil, same, size, "", true},
+		{"the same, of unknown size", head("", before), head("", before), same, "*", before, true},
+		{"another, by ETag", head(`"1"`, before), head(`"2"`, before), other, size, `"1"`, false},
+		{"another, that lost its ETag", head(`"1"`, ""), nil, other, size, `"1"`, false},
+		{"another, by date", head("", before), head("", after), other, size, before, false},
+		{"another, by size", nil, nil, longer, fmt.Sprint(len(longer)), "", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			first, second, rest, total, condition = tt.first, tt.second, tt.rest, tt.total, ""
+			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
+			s.says = func(w http.ResponseWriter, preq *message.Message) {
+				fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
+					preq.Text("threeDSServerTransID"), dsID, at+"/file")
+			}
+			a := s.start()
+			a.p.files.TLSClientConfig.RootCAs = ca.pool
+			a.turn(t.Context())
+			if got := a.cards.Lookup(otherCard) != nil; got != tt.want {
+				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
+			}
+			if a.cards.Lookup("4200000000000005") != nil {
+				t.Error("the ranges are of two versions")
+			}
+			if condition != tt.condition {
+				t.Errorf("If-Range %q, want %q", condition, tt.condition)
+			}
+		})
+	}
+}
+
 // TestStoreGone: without the store nothing is asked, for the floor could not be
 // kept; what is in use stays.
 func TestStoreGone(t *testing.T) {
