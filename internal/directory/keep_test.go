@@ -976,6 +976,55 @@ func TestPR20ChangedFile(t *testing.T) {
 	}
 }
 
+// TestClockSetBack: a PReq that was put off by a clock which was wrong does not wait until
+// that clock would be right, nor do two nodes that disagree ask one after the other.
+func TestClockSetBack(t *testing.T) {
+	s := newShared(t, nil)
+	s.start().turn(t.Context())
+	asked := 1
+	for _, step := range []struct {
+		name string
+		next time.Duration
+		want bool
+	}{
+		{"another clock goes before", longest + maxAhead - time.Minute, false},
+		{"an hour and more", longest + maxAhead + time.Minute, true},
+		{"years", 5 * 365 * 24 * time.Hour, true},
+	} {
+		s.change(func(now *Standing) {
+			now.Next = time.Now().Add(step.next)
+			now.Asked, now.Earliest = now.Next, now.Next
+		})
+		a := s.start()
+		if due := a.due(a.standing); due != step.want {
+			t.Errorf("%s: due: %t, want %t", step.name, due, step.want)
+		}
+		if step.want {
+			asked++
+		}
+		if a.turn(t.Context()); len(s.ds.preqs) != asked {
+			t.Fatalf("%s: %d PReqs, want %d", step.name, len(s.ds.preqs), asked)
+		}
+		if !step.want {
+			continue
+		}
+		if wait := time.Until(s.standing().Next); wait < 3*time.Hour || wait > 5*time.Hour {
+			t.Errorf("%s: the one after that may leave in %v, want about 4 h", step.name, wait)
+		}
+		s.change(func(now *Standing) { now.Next = time.Now().Add(step.next) })
+		a.look(t.Context())
+		if a.turn(t.Context()); len(s.ds.preqs) != asked {
+			t.Fatalf("%s: asked twice within the floor", step.name)
+		}
+		a.asked = a.asked.Add(-hourFloor)
+		a.look(t.Context())
+		asked++
+		if a.turn(t.Context()); len(s.ds.preqs) != asked {
+			t.Errorf("%s: not asked after the floor", step.name)
+		}
+	}
+}
+
 // TestStoreGone: without the store nothing is asked, for the floor could not be
 // kept; what is in use stays.
 func TestStoreGone(t *testing.T) {

@@ -61,7 +61,7 @@ func (r *refresher) hold(ctx context.Context) bool {
 	}
 	r.lease = lease
 	now, err := r.read(ctx)
-	if err != nil || time.Now().Before(now.Next) && !r.moved(now) { // another node has asked meanwhile
+	if err != nil || !r.due(now) { // another node has asked meanwhile
 		r.release(ctx)
 		r.standing.Next = time.Now().Add(lookEvery)
 		return false

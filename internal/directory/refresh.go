@@ -29,6 +29,8 @@ const (
 
 	lookEvery = 5 * time.Second // for what other nodes and operators did
 
+	maxAhead = time.Hour // of another node's clock before ours, and nobody minds
+
 	oldAge  = 6 * time.Hour  // of the ranges in use: worth a warning
 	deadAge = 24 * time.Hour // the same: an error
 )
@@ -60,7 +62,7 @@ type refresher struct {
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
 	said     time.Duration // the age that was complained of last
-	asked    bool          // a PReq was sent, or is about to be
+	asked    time.Time     // when the latest PReq left here, or was about to, by no clock that can be set; zero: none did
 
 	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
 	resumed atomic.Bool // Resume has looked, or need not: the former one has
@@ -108,7 +110,7 @@ func (r *refresher) run(ctx context.Context) {
 	r.follow(ctx)
 	r.look(ctx)
 	for ctx.Err() == nil {
-		if !time.Now().Before(r.standing.Next) || r.moved(r.standing) {
+		if r.due(r.standing) {
 			r.turn(ctx)
 		}
 		r.age()
@@ -162,7 +164,7 @@ func (r *refresher) turn(ctx context.Context) {
 	if !r.save(ctx) {
 		return // what cannot be remembered is not done: the floor holds across restarts
 	}
-	r.asked = true
+	r.asked = time.Now()
 	v := r.ask(ctx, r.attempts)
 	if ctx.Err() != nil {
 		return
@@ -234,7 +236,20 @@ func (p *peer) foreign(g *ranges.Generation) bool {
 // between two PReqs to one directory server. It does so once, for on other nodes the
 // configuration may be the one before.
 func (r *refresher) moved(now Standing) bool {
-	return !r.asked && now.To != "" && now.To != r.p.PReqURL
+	return r.asked.IsZero() && now.To != "" && now.To != r.p.PReqURL
+}
+
+// due reports whether it is time to ask, as things stand.
+func (r *refresher) due(now Standing) bool {
+	return !time.Now().Before(now.Next) || r.moved(now) || r.astray(now)
+}
+
+// astray reports whether the next PReq is to leave later than any pause would have it:
+// some node's clock was wrong when it wrote that down. Nobody knows how long ago that
+// was. So it leaves at once, but from here not before the floor.
+func (r *refresher) astray(now Standing) bool {
+	return time.Until(now.Next) > max(longest, r.p.floor(fullFloor))+maxAhead &&
+		(r.asked.IsZero() || time.Since(r.asked) >= r.p.floor(hourFloor))
 }
 
 // floor is the protocol's, unless the operator set another.
