@@ -344,6 +344,60 @@ func TestShrinkingToNothing(t *testing.T) {
 	}
 }
 
+// TestAcceptAgain: a store that has no time when a held generation is accepted does not
+// make the operator's word forgotten. A damaged one is no use for ever.
+func TestAcceptAgain(t *testing.T) {
+	s := newShared(t, nil)
+	n := 20
+	s.says = func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, many(n))) }
+	a := s.start()
+	hold := func(count int) {
+		t.Helper()
+		n = count
+		s.due()
+		a.look(t.Context())
+		a.turn(t.Context())
+	}
+	hold(20)
+	hold(4)
+	k := &closedKeeper{Memory: s.keeper, fails: 1}
+	a.keeper = k
+	s.wish(Wish{Accept: s.standing().Held})
+	if a.look(t.Context()); a.cards.Table("visa").Len() != 20 {
+		t.Fatal("accepted what could not be read")
+	}
+	if a.look(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
+		t.Errorf("%d ranges, held %d: the wish is forgotten", a.cards.Table("visa").Len(), s.standing().Held)
+	}
+	hold(1)
+	k.damaged = true
+	s.wish(Wish{Accept: s.standing().Held})
+	for range 3 {
+		a.look(t.Context())
+	}
+	if now := s.standing(); k.opened != 3 || now.Held == 0 || now.Fault == "" || a.cards.Table("visa").Len() != 4 {
+		t.Errorf("a damaged one was opened %d times, want once: %+v", k.opened-2, now)
+	}
+}
+
+// A closedKeeper opens nothing for some time, or what is damaged.
+type closedKeeper struct {
+	*storetest.Memory
+	fails, opened int
+	damaged       bool
+}
+
+func (k *closedKeeper) OpenSnapshot(ctx context.Context, scheme string, number int64) (io.ReadCloser, error) {
+	k.opened++
+	if k.fails--; k.fails >= 0 {
+		return nil, errors.New("too many clients")
+	}
+	if k.damaged {
+		return io.NopCloser(strings.NewReader("3dsranges")), nil
+	}
+	return k.Memory.OpenSnapshot(ctx, scheme, number)
+}
+
 // TestPR06VP17Serial: the next PReq asks for changes since the serial number in use,
 // until the directory server does not know it any more (MX-02, PR-06).
 func TestPR06VP17Serial(t *testing.T) {

@@ -143,8 +143,8 @@ func (r *refresher) hear(ctx context.Context) {
 	if w.Refresh && r.standing.Earliest.Before(r.standing.Next) {
 		r.standing.Next = later(time.Now().UTC(), r.standing.Earliest)
 	}
-	if w.Accept != 0 && w.Accept == r.standing.Held {
-		r.accept(ctx)
+	if w.Accept != 0 && w.Accept == r.standing.Held && !r.accept(ctx) {
+		return // the wish stays
 	}
 	r.save(ctx)
 }
@@ -156,15 +156,21 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// accept uses the generation that was held back.
-func (r *refresher) accept(ctx context.Context) {
+// accept uses the generation that was held back, unless the store has no time to give
+// it. One that is damaged can never be used.
+func (r *refresher) accept(ctx context.Context) (done bool) {
 	g, err := OpenHeld(ctx, r.keeper, r.p.Scheme, r.standing.Held)
 	if err != nil {
 		r.complain(ctx, "held generation not usable", err)
-		return
+		if !errors.Is(err, ranges.ErrSnapshot) && !errors.Is(err, ranges.ErrSnapshotFormat) && !errors.Is(err, store.ErrNotFound) {
+			return false
+		}
+		r.fault("the generation held back is damaged")
+		return true
 	}
 	g.From = r.standing.HeldFrom
 	r.adopt(ctx, g)
+	return true
 }
 
 // adopt stores a generation and uses it. What cannot be stored is used all the
