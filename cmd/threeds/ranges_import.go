@@ -33,11 +33,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if err != nil {
 			return err
 		}
-		used, _, err := s.inUse(ctx, d.Scheme, stderr)
-		if err != nil {
-			return err
-		}
-		g, err := readSet(ctx, rest[1], d, used, stdin, stderr)
+		used, number, err := s.inUse(ctx, d.Scheme, stderr)
 		if err != nil {
 			return err
 		}
@@ -45,7 +41,14 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if err != nil {
 			return err
 		}
-		number, err := directory.Import(ctx, s, d.Scheme, newHolder(), g)
+		if number == before.Generation && before.From != "" && before.From != d.PReqURL {
+			used = nil // its versions and addresses are those of another directory server
+		}
+		g, err := readSet(ctx, rest[1], d, used, stdin, stderr)
+		if err != nil {
+			return err
+		}
+		number, err = directory.Import(ctx, s, d.Scheme, newHolder(), g)
 		if errors.Is(err, store.ErrHeld) {
 			return fmt.Errorf("%s: a node is asking the directory server just now; try again when it is done", d.Scheme)
 		}

@@ -40,7 +40,7 @@ var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 // PRes in FILE as the next generation; without one FILE is -. GENERATION is
 // "held", or "damaged" for one that cannot be read, or anything else. Then come
 // members of the Standing: age, next, earliest and asked are durations around
-// now, fault is a text.
+// now, fault is a text, from an address.
 func seed(ts *testscript.TestScript, _ bool, args []string) {
 	scheme, word, file := args[0], args[1], args[2]
 	ctx := context.Background()
@@ -57,7 +57,7 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 	for _, arg := range args[3:] {
 		name, value, _ := strings.Cut(arg, "=")
 		d, err := time.ParseDuration(value)
-		if err != nil && name != "fault" {
+		if err != nil && name != "fault" && name != "from" {
 			ts.Fatalf("seed: %v", err)
 		}
 		switch name {
@@ -69,6 +69,8 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 			standing.Next = now.Add(d)
 		case "earliest":
 			standing.Earliest = now.Add(d)
+		case "from":
+			standing.From = value
 		case "fault":
 			standing.Fault, standing.FaultAt = value, now.Add(-2*time.Minute)
 		}
