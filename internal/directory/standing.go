@@ -151,6 +151,15 @@ func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*rang
 	return OpenGeneration(ctx, k, heldScheme(scheme), number)
 }
 
+// fromOf is the address that a stored generation came from; not ok: it does not say.
+func fromOf(s store.Snapshot) (from string, ok bool) {
+	var note struct{ From *string }
+	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {
+		return "", false
+	}
+	return *note.From, true
+}
+
 // keepGeneration stores a generation under the next number and returns it.
 func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
 	all, err := k.Snapshots(ctx, scheme)
@@ -161,7 +170,7 @@ func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Gene
 	if len(all) > 0 {
 		number = all[0].Generation + 1
 	}
-	note, err := json.Marshal(map[string]any{"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded})
+	note, err := json.Marshal(map[string]any{"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded, "from": g.From})
 	if err != nil {
 		return 0, err
 	}

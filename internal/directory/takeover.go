@@ -111,6 +111,9 @@ func (r *refresher) resume(ctx context.Context) bool {
 		if s.Generation == r.standing.Generation {
 			g.From, g.Loaded = r.standing.From, later(g.Loaded, r.standing.Loaded)
 		}
+		if from, ok := fromOf(s); ok {
+			g.From = from
+		}
 		r.put(g, s.Generation)
 		r.unkept = false
 		r.log.Info("card ranges brought back", "scheme", r.p.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
