@@ -142,6 +142,9 @@ func (c *Client) addresses(p *peer, country string) []string {
 		return urls
 	}
 	for _, u := range g.DSURLs {
+		if _, _, err := addressOf(u.URL); err != nil {
+			continue // no PRes is refused for it, but no attempt is wasted on it either
+		}
 		switch u.Country {
 		case "":
 			urls = append(urls, u.URL)

@@ -1117,6 +1117,8 @@ func TestPR23PR24DSURLs(t *testing.T) {
 		{"country unknown", configured, "", []ranges.DSURL{{URL: india, Country: "356"}}, "", "configured"},
 		{"configured one is dead", dead, "840", []ranges.DSURL{{URL: spare}}, "", "spare"},
 		{"country's is dead", configured, "356", []ranges.DSURL{{URL: dead, Country: "356"}}, "", "configured"},
+		{"country's are not https", configured, "356", []ranges.DSURL{{URL: "http://127.0.0.1:1", Country: "356"}, {URL: "http://[::1", Country: "356"}}, "", "configured"},
+		{"country's other is not https", configured, "356", []ranges.DSURL{{URL: "http://127.0.0.1:1", Country: "356"}, {URL: india, Country: "356"}}, "", "india"},
 		{"list of the same address", configured, "356", []ranges.DSURL{{URL: india, Country: "356"}}, configured + "/preq", "india"},
 		{"list of another directory server", configured, "356", []ranges.DSURL{{URL: india, Country: "356"}}, india + "/preq", "configured"},
 	} {
