@@ -330,7 +330,11 @@ func TestRangesBesideServe(t *testing.T) {
 	t.Parallel()
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
-	first := s.rangesStatus()
+	var first rangesReport
+	waitFor(t, "the first generation to be noted", func() bool { // it is used a moment before
+		first = s.rangesStatus()
+		return first.Generation > 0
+	})
 	if first.Generation != 1 || first.Ranges != 1 || first.Mark != "" || first.Asked.IsZero() || !first.Next.After(first.Asked) {
 		t.Errorf("at first: %+v", first)
 	}
