@@ -262,28 +262,31 @@ func requestID(v message.Version, transID string) http.Header {
 	return h
 }
 
-// Report posts an Erro to the scheme's directory server in the background. What
-// comes of it is counted and otherwise ignored; when too many are under way, or
-// the client is closed, the Erro is dropped.
+// Report posts an Erro about an AReq's answer to the scheme's directory server in the
+// background. What comes of it is counted and otherwise ignored; when too many are under
+// way, or the client is closed, the Erro is dropped.
 func (c *Client) Report(scheme string, erro []byte) {
-	p := c.peers[scheme]
-	if p == nil {
-		return
+	if p := c.peers[scheme]; p != nil {
+		c.report(p, p.AReqURL, erro)
 	}
-	if c.background.start(p.reports, func() { c.report(p, erro) }) {
+}
+
+// report is Report to an address: that of the request whose answer it is about.
+func (c *Client) report(p *peer, url string, erro []byte) {
+	if c.background.start(p.reports, func() { c.postErro(p, url, erro) }) {
 		return
 	}
 	if c.hooks.Dropped != nil {
-		c.hooks.Dropped(scheme)
+		c.hooks.Dropped(p.Scheme)
 	}
-	c.log.Warn("erro not sent", "scheme", scheme, "error", "too many under way")
+	c.log.Warn("erro not sent", "scheme", p.Scheme, "error", "too many under way")
 }
 
-func (c *Client) report(p *peer, erro []byte) {
+func (c *Client) postErro(p *peer, url string, erro []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	start := time.Now()
-	resp, err := p.post(ctx, []string{p.AReqURL}, erro, nil, 2)
+	resp, err := p.post(ctx, []string{url}, erro, nil, 2)
 	if err == nil {
 		drain(resp.Body)
 	}

@@ -18,9 +18,11 @@ import (
 // Peer is the directory server of one payment scheme. Fields that are zero have
 // the default named beside them.
 type Peer struct {
-	Scheme  string
-	AReqURL string // https; Erros go there too
-	PReqURL string // https
+	Scheme string
+
+	// AReqURL and PReqURL are https. An Erro goes where the request went whose answer it
+	// is about.
+	AReqURL, PReqURL string
 
 	OperatorID  string                       // threeDSServerOperatorID, absent when empty
 	RefNumber   func(message.Version) string // threeDSServerRefNumber

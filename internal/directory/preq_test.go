@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,17 +33,21 @@ type ds struct {
 	mu    sync.Mutex
 	preqs []*message.Message
 	heads []http.Header
+	paths []string // of what else came
 }
 
 func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	if r.URL.Path == "/areq" {
-		d.erros <- string(body)
-		return
-	}
 	m, err := message.Parse(body, message.Limits{})
 	if err != nil {
 		panic(err)
+	}
+	if r.URL.Path == "/areq" || m.Text("messageType") == "Erro" {
+		d.mu.Lock()
+		d.paths = append(d.paths, r.URL.Path)
+		d.mu.Unlock()
+		d.erros <- string(body)
+		return
 	}
 	d.mu.Lock()
 	d.preqs, d.heads = append(d.preqs, m), append(d.heads, r.Header)
@@ -244,6 +249,9 @@ func (d *ds) checkErro(t *testing.T, code, detail string) {
 	}
 	if problems := m.Check(message.Context{}); problems != nil {
 		t.Errorf("Erro %s: %v", text, problems)
+	}
+	if !slices.Equal(d.paths, []string{"/preq"}) {
+		t.Errorf("the Erro went to %q, want where the PReq went", d.paths)
 	}
 }
 
