@@ -1045,10 +1045,11 @@ func TestClockSetBack(t *testing.T) {
 		{"an hour and more", longest + maxAhead + time.Minute, true},
 		{"years", 5 * 365 * 24 * time.Hour, true},
 	} {
-		s.change(func(now *Standing) {
+		ahead := func(now *Standing) {
 			now.Next = time.Now().Add(step.next)
 			now.Asked, now.Earliest = now.Next, now.Next
-		})
+		}
+		s.change(ahead)
 		a := s.start()
 		if due := a.due(a.standing); due != step.want {
 			t.Errorf("%s: due: %t, want %t", step.name, due, step.want)
@@ -1065,7 +1066,7 @@ func TestClockSetBack(t *testing.T) {
 		if wait := time.Until(s.standing().Next); wait < 3*time.Hour || wait > 5*time.Hour {
 			t.Errorf("%s: the one after that may leave in %v, want about 4 h", step.name, wait)
 		}
-		s.change(func(now *Standing) { now.Next = time.Now().Add(step.next) })
+		s.change(ahead)
 		a.look(t.Context())
 		if a.turn(t.Context()); len(s.ds.preqs) != asked {
 			t.Fatalf("%s: asked twice within the floor", step.name)
