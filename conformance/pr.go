@@ -141,6 +141,7 @@ var pr = []check{
 			a.accepted(t, a.pres("2", again))
 			a.knows(t, 0, 1, 2, 3)
 			a.refused(t, "206", a.pres("3", again, set("readOrder", "02")))
+			a.begin(t, "2") // it may ask for everything after that
 			slices.Reverse(again)
 			a.accepted(t, a.pres("3", again, set("readOrder", "02")))
 			a.knows(t, 0, 1, 2, 3)
@@ -152,6 +153,7 @@ var pr = []check{
 			_, high := a.span(1)
 			moved := []object{a.entry(1, bend{"actionInd": "D"}), a.between(a.card(1), high)}
 			a.refused(t, "205", a.pres("2", moved, set("readOrder", "02")))
+			a.begin(t, "1")
 			a.accepted(t, a.pres("2", moved))
 			low, _ := a.span(1)
 			if a.crd(t, low) != nil || a.crd(t, a.card(1)) == nil {
