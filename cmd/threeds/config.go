@@ -104,7 +104,8 @@ type config struct {
 
 	V1 []v1Config `yaml:"v1"`
 
-	dir string // of the file, for relative paths
+	dir  string // of the file, for relative paths
+	ends ends   // of the certificates in the files it names
 }
 
 // merchant is the profile of one merchant. Merchants without one have empty

@@ -123,6 +123,9 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 		return
 	}
 	l.dates(chain[0], path+".cert", now)
+	for _, between := range chain[1:] {
+		l.config.ends.add(path+".cert", between)
+	}
 	if !usable(chain[0], use) {
 		l.fault(path+".cert", "the certificate is not made for this side of a connection (%s)",
 			map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server authentication", x509.ExtKeyUsageClientAuth: "client authentication"}[use])
@@ -196,6 +199,7 @@ func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 }
 
 func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
+	l.config.ends.add(path, cert)
 	const day = "2006-01-02"
 	switch {
 	case now.After(cert.NotAfter):

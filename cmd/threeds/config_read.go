@@ -106,7 +106,7 @@ func newLoader(file string) (*loader, error) {
 
 // parseConfig is the reader without the disk, but for paths made absolute.
 func parseConfig(file string, data []byte) *loader {
-	l := &loader{file: file, config: &config{dir: filepath.Dir(file)}, at: map[string]*token.Position{}, read: marks{}}
+	l := &loader{file: file, config: &config{dir: filepath.Dir(file), ends: ends{}}, at: map[string]*token.Position{}, read: marks{}}
 	root, ok := l.parse(data)
 	if ok {
 		l.object(root, reflect.ValueOf(l.config).Elem(), "")

@@ -137,6 +137,7 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	n.now = g
 	n.mu.Unlock()
 	n.retire(former, g)
+	n.metrics.Certificates(cfg.Ends)
 	return nil
 }
 

@@ -56,6 +56,7 @@ type nodeConfig struct {
 	Console   net.Listener                     // nil: none
 	APICert   *tls.Certificate                 // nil: plain HTTP
 	Certs     []tls.Certificate                // of the results listener, by SNI
+	Ends      ends                             // of all certificates
 	Log       *slog.Logger
 	Now       func() time.Time // of the engines; nil: that of this machine
 }
@@ -127,6 +128,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		return nil, errors.Join(err, db.Close())
 	}
 	n.slowest = n.now.slowest()
+	n.metrics.Certificates(cfg.Ends)
 	n.console = &console.Handler{Metrics: n.metrics.Handler(), Conditions: func() []console.Condition {
 		return conditions(n.db, n.current().cards)
 	}}
@@ -224,6 +226,7 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	n.begin(n.now)
 	group.Go(func() error { return ended(n.book.Run(failed)) })
 	group.Go(func() error { return n.sweep(failed) })
+	group.Go(func() error { return n.watchEnds(failed) })
 	if n.clock != nil {
 		group.Go(func() error { return n.clock.Run(failed) })
 	}

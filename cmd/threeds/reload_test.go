@@ -255,14 +255,22 @@ func TestReloadV1(t *testing.T) {
 		t.Errorf("the /enrolled that was under way: %v", got)
 	}
 
-	const open = `threeds_directory_open{message="VEReq",scheme="visa"}`
+	const (
+		open = `threeds_directory_open{message="VEReq",scheme="visa"}`
+		end  = `threeds_certificate_not_after_timestamp_seconds{key="v1[0].client_cert.cert"}`
+	)
 	if n := s.metric(open); n != 0 {
 		t.Errorf("%s is %v", open, n)
 	}
+	if n := s.metric(end); n < 1 {
+		t.Errorf("%s is %v", end, n)
+	}
 	change("")
 	none()
-	if n := s.metric(open); n != -1 {
-		t.Errorf("%s is %v: of a directory that is gone", open, n)
+	for _, name := range []string{open, end} {
+		if n := s.metric(name); n != -1 {
+			t.Errorf("%s is %v: of a directory that is gone", name, n)
+		}
 	}
 	http.DefaultClient.CloseIdleConnections()
 	proc.end(syscall.SIGTERM)

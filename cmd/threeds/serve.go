@@ -113,7 +113,7 @@ func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
-		Certs: []tls.Certificate{c.Results.TLS.Certificate},
+		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends,
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate

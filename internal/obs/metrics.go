@@ -24,6 +24,7 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+	ends       *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	reloaded   prometheus.Gauge
@@ -87,6 +88,10 @@ func NewMetrics() *Metrics {
 			Name: "threeds_config_last_reload_success_timestamp_seconds",
 			Help: "When the configuration in use was taken up.",
 		}),
+		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_certificate_not_after_timestamp_seconds",
+			Help: "When a certificate ends, by the key of the configuration that names its file: of several in it the first.",
+		}, []string{"key"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_refused_total",
 			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; and connections that had to go.",
@@ -97,7 +102,7 @@ func NewMetrics() *Metrics {
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
-		m.reloads, m.reloaded, m.reloadedAt, m.refused,
+		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.refused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -160,6 +165,14 @@ func (m *Metrics) Forget(scheme string) {
 
 // ForgetV1 is Forget for a directory of 3-D Secure 1.0.2.
 func (m *Metrics) ForgetV1(scheme string) { m.open.DeleteLabelValues(scheme, "VEReq") }
+
+// Certificates notes when the certificates of the configuration in use end.
+func (m *Metrics) Certificates(ends map[string]time.Time) {
+	m.ends.Reset()
+	for key, at := range ends {
+		m.ends.WithLabelValues(key).Set(float64(at.Unix()))
+	}
+}
 
 // Configured notes that a configuration is in use since at.
 func (m *Metrics) Configured(at time.Time) {
