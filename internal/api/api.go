@@ -67,7 +67,7 @@ type operation struct {
 	lends bool
 }
 
-var operations = map[string]operation{
+var operations = map[string]*operation{
 	"/preauth": {(*Handler).body, func(h *Handler, _ context.Context, acc *account.Account, s *scratch) (answer []byte, err error) {
 		answer, err = h.Engine.Preauth(acc, s.body, s.answer[:0])
 		if err == nil {
@@ -156,15 +156,17 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer h.inFlight.Add(-1)
-	h.serve(w, r, acc, &op)
+	h.serve(w, r, acc, op)
 }
 
 // serve reads the body, has the operation done, and answers.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Account, op *operation) {
-	s := new(scratch)
+	var s *scratch
 	if op.lends {
 		s = scratches.Get().(*scratch)
 		defer s.release()
+	} else {
+		s = new(scratch)
 	}
 	var err error
 	if s.body, err = read(w, r, op.limit(h), s.body[:0]); err != nil {
