@@ -387,10 +387,7 @@ func TestSandboxProcess(t *testing.T) {
 	file := filepath.Join(dir, "ready.json")
 	start := time.Now()
 	p := launch(t, []string{"TMPDIR=" + temp}, "sandbox", "--listen", "127.0.0.1:0", "--ready-file", file)
-	var got struct {
-		ready
-		Control string
-	}
+	var got ready
 	waitFor(t, "the ready file", func() bool {
 		data, err := os.ReadFile(file)
 		return err == nil && json.Unmarshal(data, &got) == nil
@@ -400,7 +397,7 @@ func TestSandboxProcess(t *testing.T) {
 	if took > 10*time.Second { // a second is what is promised, on a machine that does nothing else
 		t.Errorf("ready after %v", took)
 	}
-	w := &world{got.ready, t}
+	w := &world{got, t}
 	w.preauth("4000001234560103")
 	if len(list(t, temp)) == 0 {
 		t.Error("nothing in the temporary directory: the test looks at the wrong place")
