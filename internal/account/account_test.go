@@ -260,6 +260,57 @@ func TestStoreIsDown(t *testing.T) {
 	})
 }
 
+// TestRevokedInSlowStore: a store that answers, but slowly, lets no revoked key live on:
+// all that it is good for works there, too. One that hangs is asked again in time.
+func TestRevokedInSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setUp()
+		slow := &slowKeys{keyStore: b.store}
+		b.book = account.New(slow, b.ring.Hashes, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+		stop := b.run(t)
+		for _, takes := range []time.Duration{600 * time.Millisecond, 1200 * time.Millisecond, 3 * time.Second} {
+			key := b.create(t, "shop", false)
+			b.want(t, key, nil)
+			slow.takes.Store(int64(takes))
+			if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(15 * time.Second)
+			b.want(t, key, account.ErrUnknownKey)
+		}
+		key := b.create(t, "shop", false)
+		b.want(t, key, nil)
+		slow.takes.Store(int64(time.Hour)) // it hangs
+		time.Sleep(time.Minute)
+		b.want(t, key, nil)
+		if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+			t.Fatal(err)
+		}
+		slow.takes.Store(0)
+		time.Sleep(5 * time.Second)
+		b.want(t, key, account.ErrUnknownKey)
+		stop()
+		if n := strings.Count(b.log.String(), "cannot be read"); n > 4 {
+			t.Errorf("%d complaints, want one each time that it got slower:\n%s", n, b.log)
+		}
+	})
+}
+
+// A slowKeys takes its time to list the keys.
+type slowKeys struct {
+	*keyStore
+	takes atomic.Int64
+}
+
+func (s *slowKeys) Keys(ctx context.Context) ([]store.Key, error) {
+	select {
+	case <-time.After(time.Duration(s.takes.Load())):
+		return s.keyStore.Keys(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // stored checks under which secret the store has a key; none if it has not.
 func (b *bench) stored(t *testing.T, key, want string) {
 	t.Helper()

@@ -24,6 +24,11 @@ const (
 	// twice this.
 	refresh = 500 * time.Millisecond
 
+	// patient is how long one reading of them may take at most. It may take so
+	// long only where shorter ones have come to nothing: most connections that
+	// say nothing for half a second are dead.
+	patient = 8 * refresh
+
 	// lookups is how many unknown keys are looked up at once. Others wait, so
 	// that a flood of wrong keys leaves the store to those who have work.
 	lookups = 4
@@ -214,15 +219,18 @@ func (b *Book) account(k store.Key) *Account {
 	return &Account{Merchant: m, Strict: k.Strict}
 }
 
-// Run reads the keys anew, at once and then twice a second, until the context
-// ends; it returns nil then. While the store cannot be read the known keys go on
-// working.
+// Run reads the keys anew, at once and then twice a second, or as often as a slow
+// store lets it, until the context ends; it returns nil then. While the store cannot
+// be read the known keys go on working.
 func (b *Book) Run(ctx context.Context) error {
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
-	failing, stuck := false, false
+	failing, stuck, patience := false, false, refresh
 	for {
-		switch err := b.refresh(ctx); {
+		start := time.Now()
+		err := b.refresh(ctx, patience)
+		patience = next(patience, time.Since(start), err)
+		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil && !failing:
@@ -247,6 +255,19 @@ func (b *Book) Run(ctx context.Context) error {
 	}
 }
 
+// next is how long the next reading may take, after one that took so long of its
+// patience. A store that is slow does its work for whoever has a key, so it must not
+// be too slow to say that a key was revoked.
+func next(patience, took time.Duration, err error) time.Duration {
+	switch {
+	case err == nil:
+		return min(max(refresh, 2*took), patient)
+	case took >= patience:
+		return min(2*patience, patient)
+	}
+	return patience
+}
+
 // rehash gives the keys that were used with their former hash the present one. One
 // that is gone was revoked, or another node has done it.
 func (b *Book) rehash(ctx context.Context) error {
@@ -269,8 +290,8 @@ func (b *Book) rehash(ctx context.Context) error {
 
 // refresh replaces what is known by what the store has, and forgets the keys that
 // are not there any more.
-func (b *Book) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, refresh)
+func (b *Book) refresh(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	keys, err := b.store.Keys(ctx)
 	if err != nil {
