@@ -43,6 +43,18 @@ func TestMC24(t *testing.T) {
 	})
 }
 
+// TestClockSetBackIsTold: a clock that complained while it was years ahead complains again
+// when it is wrong another time.
+func TestClockSetBackIsTold(t *testing.T) {
+	var log strings.Builder
+	c := &clock{log: slog.New(slog.NewTextHandler(&log, nil))}
+	c.said.Store(time.Now().Add(365 * 24 * time.Hour).Unix())
+	c.compare(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+	if n := strings.Count(log.String(), "clock"); n != 1 {
+		t.Errorf("%d warnings, want one", n)
+	}
+}
+
 // TestClockOfAnswers: every answer is looked at.
 func TestClockOfAnswers(t *testing.T) {
 	var log strings.Builder
