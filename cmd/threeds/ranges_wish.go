@@ -21,7 +21,7 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL.Dir)
 		}
 		now := time.Now().UTC()
-		if err := s.wish(ctx, d.Scheme, standing, directory.Wish{At: now, Refresh: true}); err != nil {
+		if err := directory.MakeWish(ctx, s, d.Scheme, newHolder(), directory.Wish{At: now, Refresh: true}); err != nil {
 			return err
 		}
 		at := standing.Earliest
@@ -48,7 +48,7 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 		if standing.Held == 0 {
 			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
 		}
-		if err := s.wish(ctx, d.Scheme, standing, directory.Wish{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
+		if err := directory.MakeWish(ctx, s, d.Scheme, newHolder(), directory.Wish{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
 			return err
 		}
 		place := ""
@@ -76,13 +76,4 @@ func withWish(ctx context.Context, name string, args []string, do func(*rangeSto
 		}
 		return do(s, d)
 	})
-}
-
-// wish leaves a wish that is newer than those that were looked at, whatever the
-// clocks of two machines say.
-func (s *rangeStore) wish(ctx context.Context, scheme string, standing directory.Standing, w directory.Wish) error {
-	if !w.At.After(standing.Seen) {
-		w.At = standing.Seen.Add(time.Millisecond)
-	}
-	return directory.MakeWish(ctx, s, scheme, newHolder(), w)
 }

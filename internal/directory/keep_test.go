@@ -694,6 +694,52 @@ func TestWishToRefresh(t *testing.T) {
 	}
 }
 
+// TestTwoWishes: of two commands at once, or of two machines whose clocks differ, neither
+// is forgotten, whichever comes to the store last.
+func TestTwoWishes(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	now := time.Now()
+	wish := func(at time.Time, w Wish) {
+		t.Helper()
+		w.At = at
+		if err := MakeWish(t.Context(), s.keeper, "visa", "operator", w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := func() {
+		s.change(func(now *Standing) { now.Next, now.Earliest = time.Now().Add(time.Hour), time.Time{} })
+	}
+	asks()
+	wish(now.Add(time.Minute), Wish{Accept: 7})
+	a.look(t.Context())
+	wish(now, Wish{Refresh: true})
+	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
+		t.Error("a wish that came after another was heard is forgotten")
+	}
+	asks()
+	wish(now.Add(time.Hour), Wish{Accept: 7})
+	a.keeper = &busyKeeper{s.keeper, func() { wish(now, Wish{Refresh: true}) }}
+	a.look(t.Context())
+	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
+		t.Error("a wish that came while another was heard is forgotten")
+	}
+}
+
+// A busyKeeper lets something happen before a lease is taken for the first time.
+type busyKeeper struct {
+	*storetest.Memory
+	before func()
+}
+
+func (k *busyKeeper) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
+	if k.before != nil {
+		k.before()
+		k.before = nil
+	}
+	return k.Memory.Acquire(ctx, name, holder, ttl)
+}
+
 // TestPR15PR23ForAllNodes: what a PRes without ranges says is known to all nodes, and
 // to the next process: that the ranges still hold, and which versions and addresses the
 // directory server has.

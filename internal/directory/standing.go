@@ -91,7 +91,8 @@ func (s Standing) Under(refresh, least time.Duration) Standing {
 }
 
 // MakeWish leaves a wish for the nodes that serve, beside those that none has
-// seen yet.
+// seen yet. It is newer than all before it, whatever the clocks of two machines say
+// and whoever was first: an older one is not looked at.
 func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) error {
 	lease, err := k.Acquire(ctx, wishKey(scheme), holder, briefly)
 	if err != nil {
@@ -108,6 +109,11 @@ func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) erro
 	if former.At.After(standing.Seen) {
 		w.Refresh = w.Refresh || former.Refresh
 		w.Accept = cmp.Or(w.Accept, former.Accept)
+	}
+	for _, before := range []time.Time{standing.Seen, former.At} {
+		if !w.At.After(before) {
+			w.At = before.Add(time.Millisecond)
+		}
 	}
 	value, err := json.Marshal(w)
 	if err != nil {
