@@ -48,6 +48,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if err != nil {
 			return err
 		}
+		g.From = d.PReqURL // should that change, its serial number means nothing there
 		number, err = directory.Import(ctx, s, d.Scheme, newHolder(), g)
 		if errors.Is(err, store.ErrHeld) {
 			return fmt.Errorf("%s: a node is asking the directory server just now; try again when it is done", d.Scheme)

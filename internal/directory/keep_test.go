@@ -875,6 +875,36 @@ func TestImport(t *testing.T) {
 	}
 }
 
+// TestImportThenAnotherDirectory: ranges of which nobody noted where they came from are
+// those of the directory server that says that they still hold. When it moves, their
+// serial number stays behind.
+func TestImportThenAnotherDirectory(t *testing.T) {
+	s := newShared(t, nil)
+	s.says = func(w http.ResponseWriter, preq *message.Message) {
+		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
+			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"7"}`, preq.Text("threeDSServerTransID"), dsID)
+	}
+	var b ranges.Builder
+	if err := b.Add("4100000000000000", "4100000999999999", &ranges.Info{ACSStart: "2.2.0", ACSEnd: "2.2.0"}); err != nil {
+		t.Fatal(err)
+	}
+	table, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &ranges.Generation{Table: table, Version: message.V220, Serial: "7", DS: ranges.DS{Start: "2.1.0", End: "2.2.0"}}
+	if _, err := Import(t.Context(), s.keeper, "visa", "operator", g); err != nil {
+		t.Fatal(err)
+	}
+	s.start().turn(t.Context())
+	s.due()
+	s.peer.PReqURL += "/next"
+	s.start().turn(t.Context())
+	if len(s.ds.preqs) != 2 || s.ds.preqs[0].Text("serialNum") != "7" || s.ds.preqs[1].Has("serialNum") {
+		t.Errorf("%d PReqs; to the next address since %q", len(s.ds.preqs), s.ds.preqs[len(s.ds.preqs)-1].Text("serialNum"))
+	}
+}
+
 // A slowKeeper takes its time to store a generation, and lets nobody release a
 // lease, as if the process had ended before.
 type slowKeeper struct {

@@ -274,6 +274,9 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	if n := pres.Notes; n.Skipped > 0 || n.Withheld > 0 {
 		r.log.Warn("card ranges left out in part", "scheme", r.p.Scheme, "skipped", n.Skipped, "method URLs withheld", n.Withheld)
 	}
+	if next != nil {
+		next.From = r.p.PReqURL
+	}
 	switch {
 	case pres.Kind == ranges.Unchanged:
 		r.unchanged(ctx, base, next)
@@ -286,22 +289,22 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 		r.holdBack(ctx, next, base)
 		return fresh
 	}
-	next.From = r.p.PReqURL
 	r.adopt(ctx, next)
 	r.log.Info("card ranges refreshed", "scheme", r.p.Scheme, "ranges", next.Len(), "serial", next.Serial != "")
 	return fresh
 }
 
 // unchanged takes over what a PRes without ranges says: that those in use still
-// hold, and the versions and addresses of the directory server. If these are others,
-// or what is in use is not what the store has, it is a generation for all nodes.
+// hold, and the versions and addresses of the directory server. If these are others, its
+// own among them, or what is in use is not what the store has, it is a generation for all
+// nodes.
 func (r *refresher) unchanged(ctx context.Context, base, next *ranges.Generation) {
 	r.log.Info("card ranges unchanged", "scheme", r.p.Scheme)
 	if next == nil {
 		r.fault("the directory server has no card ranges")
 		return
 	}
-	same := reflect.DeepEqual(base.DS, next.DS) && slices.Equal(base.DSURLs, next.DSURLs)
+	same := reflect.DeepEqual(base.DS, next.DS) && slices.Equal(base.DSURLs, next.DSURLs) && base.From == next.From
 	if r.keeper != nil && (!same || r.unkept || r.loaded != r.standing.Generation) {
 		r.adopt(ctx, next)
 		return
