@@ -1156,6 +1156,47 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestAgeAfterClockSetBack: when a node with a right clock hears that the ranges still
+// hold, they are that old on all nodes and in the next process, though a clock that was
+// ahead wrote that they came later.
+func TestAgeAfterClockSetBack(t *testing.T) {
+	s := newShared(t, nil)
+	with := func(data string) func(http.ResponseWriter, *message.Message) {
+		return func(w http.ResponseWriter, preq *message.Message) {
+			fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
+				`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"1"%s}`, preq.Text("threeDSServerTransID"), dsID, data)
+		}
+	}
+	s.says = with(`,"cardRangeData":[` + entry + `]`)
+	a, b := s.start(), s.start()
+	a.turn(t.Context())
+	ahead := *a.cards.Generation("visa")
+	ahead.Loaded = time.Now().Add(365 * 24 * time.Hour).UTC()
+	lease, err := s.keeper.Acquire(t.Context(), "test", "test", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := keepGeneration(t.Context(), s.keeper, "visa", &ahead, lease, keptGenerations)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.change(func(now *Standing) { now.Generation, now.Loaded = number, ahead.Loaded })
+	s.due()
+	a.look(t.Context())
+	b.look(t.Context())
+	s.says = with("")
+	a.turn(t.Context())
+	if now := s.standing(); now.Generation != number || time.Until(now.Loaded) > time.Minute {
+		t.Fatalf("heard that they still hold: %+v", now)
+	}
+	b.look(t.Context())
+	for name, n := range map[string]*node{"the node that asked": a, "another": b, "the next process": s.start()} {
+		if left := time.Until(n.cards.Generation("visa").Loaded); left > time.Minute {
+			t.Errorf("%s: the ranges come in %v", name, left)
+		}
+	}
+}
+
 // TestStoreGone: without the store nothing is asked, for the floor could not be
 // kept; what is in use stays.
 func TestStoreGone(t *testing.T) {

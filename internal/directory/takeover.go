@@ -68,7 +68,9 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	if now.Generation > r.loaded || g == nil {
 		return r.resume(ctx)
 	}
-	if now.Generation == r.loaded && now.Loaded.After(g.Loaded) { // another node heard that it still holds
+	// Another node heard that it still holds. Should that seem to be earlier, then a
+	// clock that was ahead had written the time before.
+	if now.Generation == r.loaded && !r.unkept && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
 		same := *g
 		same.Loaded = now.Loaded
 		r.put(&same, r.loaded)
@@ -109,7 +111,10 @@ func (r *refresher) resume(ctx context.Context) bool {
 			continue
 		}
 		if s.Generation == r.standing.Generation {
-			g.From, g.Loaded = r.standing.From, later(g.Loaded, r.standing.Loaded)
+			g.From = r.standing.From
+			if !r.standing.Loaded.IsZero() {
+				g.Loaded = r.standing.Loaded
+			}
 		}
 		if from, ok := fromOf(s); ok {
 			g.From = from
