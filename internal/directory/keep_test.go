@@ -847,6 +847,56 @@ func TestNotKept(t *testing.T) {
 	}
 }
 
+// TestNotKeptAtFirst: what the store could not keep is stored as soon as it can be, and
+// not with the next PReq, which is hours away: other nodes may have no ranges at all. What
+// the store has learned since stays.
+func TestNotKeptAtFirst(t *testing.T) {
+	for name, gone := range map[string]int{"no space": 0, "no store": 1} {
+		t.Run(name, func(t *testing.T) {
+			s := newShared(t, nil)
+			a, b := s.start(), s.start()
+			a.keeper = &failover{forgetful{s.keeper, -1}, fullKeeper{s.keeper, 1}, gone}
+			if a.turn(t.Context()); a.cards.Lookup(card) == nil || s.standing().Generation != 0 {
+				t.Fatalf("the node does not use what it got, or the store has it: %+v", s.standing())
+			}
+			loaded := a.cards.Generation("visa").Loaded
+			s.change(func(now *Standing) { now.Held, now.HeldOf = 3, 1 })
+			next := s.standing().Next
+			if a.look(t.Context()); s.standing().Generation != 0 {
+				t.Error("tried again within seconds")
+			}
+			a.failed = a.failed.Add(-retryEvery)
+			a.look(t.Context())
+			now := s.standing()
+			if now.Generation != 1 || now.Fault != "" || now.Ranges != 1 || now.Held != 3 || !now.Next.Equal(next) || !now.Loaded.Equal(loaded) {
+				t.Errorf("kept at last: %+v", now)
+			}
+			if b.look(t.Context()); b.cards.Lookup(card) == nil {
+				t.Error("the other node has no ranges")
+			}
+			a.failed = a.failed.Add(-retryEvery)
+			if a.look(t.Context()); s.standing().Generation != 1 || len(s.ds.preqs) != 1 {
+				t.Error("it was kept twice")
+			}
+		})
+	}
+}
+
+// A failover has no room for a generation, and then for as many standings.
+type failover struct {
+	forgetful
+	full fullKeeper
+	gone int
+}
+
+func (k *failover) PutSnapshot(ctx context.Context, s store.Snapshot, l store.Lease, content io.Reader, keep int) error {
+	err := k.full.PutSnapshot(ctx, s, l, content, keep)
+	if err != nil {
+		k.fails = k.gone
+	}
+	return err
+}
+
 // TestImport: a generation from elsewhere is taken over by the nodes.
 func TestImport(t *testing.T) {
 	s := newShared(t, nil)

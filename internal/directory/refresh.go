@@ -56,9 +56,10 @@ type refresher struct {
 	*Client
 	p        *peer
 	standing Standing
-	loaded   int64 // number of the generation in use here; 0: none of the store's
-	unkept   bool  // what is in use is newer than that, and the store could not keep it
-	attempts int   // connections to try with the next PReq
+	loaded   int64     // number of the generation in use here; 0: none of the store's
+	unkept   bool      // what is in use is newer than that, and the store could not keep it
+	failed   time.Time // when it could not, the last time
+	attempts int       // connections to try with the next PReq
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
 	said     time.Duration // the age that was complained of last

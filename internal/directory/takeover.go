@@ -68,9 +68,13 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	if now.Generation > r.loaded || g == nil {
 		return r.resume(ctx)
 	}
+	if r.unkept {
+		r.again(ctx)
+		return true
+	}
 	// Another node heard that it still holds. Should that seem to be earlier, then a
 	// clock that was ahead had written the time before.
-	if now.Generation == r.loaded && !r.unkept && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
+	if now.Generation == r.loaded && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
 		same := *g
 		same.Loaded = now.Loaded
 		r.put(&same, r.loaded)
@@ -182,8 +186,8 @@ func (r *refresher) accept(ctx context.Context) (done bool) {
 }
 
 // adopt stores a generation and uses it. What cannot be stored is used all the
-// same: it is complete and valid, only this node will have to ask again. What
-// stands in the store is then still that of the generation there.
+// same: it is complete and valid, and will be stored later. What stands in the
+// store is until then that of the generation there.
 func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
 	r.unkept = false
@@ -192,8 +196,8 @@ func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 		var err error
 		if number, err = keepGeneration(ctx, r.keeper, r.p.Scheme, g, r.lease, keptGenerations); err != nil {
 			r.complain(ctx, "generation not kept", err)
-			r.fault("the generation was not kept in the store")
-			r.unkept = true
+			r.fault(notKept)
+			r.unkept, r.failed = true, time.Now()
 			r.put(g, r.loaded)
 			return
 		}
@@ -201,6 +205,42 @@ func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 	}
 	r.standing.describe(g)
 	r.put(g, number)
+}
+
+// notKept is the fault of a PRes that was good.
+const notKept = "the generation was not kept in the store"
+
+// again tries once a minute to store what is in use and could not be kept: until then
+// other nodes, and the next process, know nothing of it, and it may be hours until the
+// directory server is asked again. Whatever has come to stand in the store since stays.
+func (r *refresher) again(ctx context.Context) {
+	if time.Since(r.failed) < retryEvery {
+		return
+	}
+	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
+	if err != nil {
+		return // somebody is at work, or the store is still away; there will be another look
+	}
+	r.lease, r.failed = lease, time.Now()
+	defer r.release(ctx)
+	defer r.renew(ctx)()
+	now, err := r.read(ctx)
+	if err != nil || now.Generation > r.loaded {
+		return
+	}
+	g := *r.cards.Generation(r.p.Scheme)
+	number, err := keepGeneration(ctx, r.keeper, r.p.Scheme, &g, lease, keptGenerations)
+	if err != nil {
+		r.complain(ctx, "generation not kept", err)
+		return
+	}
+	if now.Fault == notKept {
+		now.Fault, now.FaultAt = "", time.Time{}
+	}
+	now.Generation = number
+	now.has(&g)
+	r.standing, r.loaded = now, number
+	r.unkept = !r.save(ctx)
 }
 
 // put puts a generation into use.
@@ -215,8 +255,13 @@ func (r *refresher) put(g *ranges.Generation, number int64) {
 // describe notes what is in use. What was held back is older, and out of date.
 func (s *Standing) describe(g *ranges.Generation) {
 	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
-	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
+	s.has(g)
+}
+
+// has notes which generation the store has.
+func (s *Standing) has(g *ranges.Generation) {
+	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 }
 
 // Import stores a generation that came from elsewhere than the directory
