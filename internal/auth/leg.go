@@ -92,7 +92,29 @@ func (e *Engine) remember(ctx context.Context, kind, acsTransID string, t *store
 	row.Data = e.Sealer.Seal(row.ID, plain)
 	err = e.Store.Create(ctx, row)
 	if errors.Is(err, store.ErrExists) {
-		return nil // the same result once more
+		err = e.rememberAgain(ctx, &row, &leg)
+	}
+	return err
+}
+
+// rememberAgain has the time for the next leg begin anew when the first is remembered
+// already: the result has come before, but was not stored, so that the requestor hears of
+// it only now. The leg of another authentication stays as it is.
+func (e *Engine) rememberAgain(ctx context.Context, row *store.Txn, leg *firstLeg) error {
+	errOther := errors.New("another authentication's")
+	err := e.Store.Update(ctx, row.ID, func(t *store.Txn) error {
+		var before firstLeg
+		if err := e.open(t, &before); err != nil {
+			return err
+		}
+		if before.ID != leg.ID || before.Kind != leg.Kind {
+			return errOther
+		}
+		t.Data, t.Expires = row.Data, row.Expires
+		return nil
+	})
+	if errors.Is(err, errOther) || errors.Is(err, store.ErrNotFound) {
+		return nil // the next leg will be refused
 	}
 	return err
 }

@@ -181,8 +181,11 @@ func TestFallback(t *testing.T) {
 		parts object
 		after time.Duration
 		want  string
+		lost  time.Duration // since an RReq that could not be stored
 	}{
 		{name: "in time", after: 60 * time.Second},
+		{name: "in time after the RReq that was stored", after: 60 * time.Second, lost: 50 * time.Second},
+		{name: "too late after it", after: 66 * time.Second, lost: 50 * time.Second, want: "305 threeRIInd: the 60 s after the RReq are over"},
 		{name: "at the end of it", after: 65 * time.Second}, // two clocks may differ by 5 s
 		{name: "too late", after: 65*time.Second + time.Millisecond, want: "305 threeRIInd: the 60 s after the RReq are over"},
 		{name: "not decoupled", parts: object{"threeDSRequestorDecReqInd": "N", "threeDSRequestorDecMaxTime": nil}, want: "203 threeDSRequestorDecReqInd"},
@@ -205,7 +208,20 @@ func TestFallback(t *testing.T) {
 			}
 			result := rreq(sent, "D", 1)
 			result["transStatusReason"] = "29"
-			got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body)
+			if c.lost > 0 {
+				w.fault = func(op string) (bool, error) {
+					if op == "update" {
+						return false, errors.New("store fault")
+					}
+					return true, nil
+				}
+				if got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body); got.text("errorCode") != "403" {
+					t.Fatalf("an RReq that could not be stored was answered with %v", got)
+				}
+				w.fault = nil
+				w.pass(c.lost)
+			}
+			got := parse(t, w.engine(1).Receive(t.Context(), []string{"visa"}, result.json()).Body)
 			if got.text("resultsStatus") != "04" {
 				t.Fatalf("RReq D answered with %v", got)
 			}
