@@ -254,3 +254,45 @@ func TestJWS(t *testing.T) {
 		}
 	}
 }
+
+// TestSizeOfEscapes: an object is as long as it is in characters, whether its
+// sender wrote them as they are or as escape sequences (MC-04, VG-15).
+func TestSizeOfEscapes(t *testing.T) {
+	const limit, around = 8059, len(`{"a":""}`)
+	for _, char := range []string{"a", "é", "😀", `\u0061`, `\u00e9`, `\ud83d\ude00`, `\uD83D\uDE00`, `\ud7ff`, `\ue000`, `\/`} {
+		for n, want := range map[int]string{limit - around: "", limit - around + 1: "203 messageExtension.data"} {
+			ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0","messageExtension":[{"id":"A","name":"n","criticalityIndicator":false,`+
+				`"data":{"a":"`+strings.Repeat(char, n)+`"}}]}`)
+			var got string
+			for _, p := range ares.Check(Context{}) {
+				if p.Code == Format {
+					got = p.String()
+				}
+			}
+			if got != want {
+				t.Errorf("%d times %s: %q, want %q", n, char, got, want)
+			}
+		}
+	}
+}
+
+// TestEqualCredentials: items of an array that is only tolerated may be equal
+// no more than those of any other (VG-18).
+func TestEqualCredentials(t *testing.T) {
+	const one, other = `"AAAAAAAAAAAAAAAAAAAAAA"`, `"AAAAAAAAAAAAAAAAAAAAAB"`
+	for ids, want := range map[string]string{
+		one: "", "[" + one + "]": "", "[" + one + "," + other + "]": "",
+		"[" + one + "," + other + "," + one + "]": "204 webAuthnCredList[0].credentialIds[2]",
+	} {
+		ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.3.1","webAuthnCredList":[{"rpID":"bank.example","credentialIds":`+ids+`}]}`)
+		var got string
+		for _, p := range ares.Check(Context{}) {
+			if p.Code != Missing {
+				got = p.Code.String() + " " + string(p.Path)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", ids, got, want)
+		}
+	}
+}

@@ -28,6 +28,7 @@ func (c *checker) value(f *Field, i uint32) {
 				c.string(f, j, n, f.Min, f.Max)
 			}
 		}
+		c.equalItems(f, i)
 	case kind == jsonObject && (f.AltObject || f.Kind == JSON || f.Kind == Object):
 		if !c.fits(i, f.Max) {
 			c.report(Format, f.Name)
@@ -70,14 +71,18 @@ func (c *checker) array(f *Field, i uint32) {
 	if n < f.Min || f.Max > 0 && n > f.Max || !c.fits(i, f.MaxChars) {
 		c.report(Format, f.Name)
 	}
-	if c.version >= V231 && n > 1 {
-		c.equalItems(f, i, n)
+	if n > 1 {
+		c.equalItems(f, i)
 	}
 }
 
-// equalItems reports items that equal an earlier one.
-func (c *checker) equalItems(f *Field, array uint32, n int) {
-	seen := make(map[string]struct{}, n)
+// equalItems reports items that equal an earlier one, which no version before
+// 2.3.1 minds.
+func (c *checker) equalItems(f *Field, array uint32) {
+	if c.version < V231 {
+		return
+	}
+	seen := make(map[string]struct{})
 	for k, j := 0, array+1; j < c.m.nodes[array].next; k, j = k+1, c.m.nodes[j].next {
 		item := c.m.raw(j)
 		if c.m.nodes[j].flags&escaped != 0 {
@@ -185,8 +190,10 @@ func (c *checker) fits(i uint32, limit int) bool {
 			k++
 			switch raw[k] {
 			case 'u':
+				if !isLowSurrogate(raw[k+1 : k+5]) { // counted with the high one before it
+					n++
+				}
 				k += 4
-				n++
 			case '/':
 				n++
 			default:
@@ -198,4 +205,10 @@ func (c *checker) fits(i uint32, limit int) bool {
 		}
 	}
 	return n <= limit
+}
+
+// isLowSurrogate says whether four hexadecimal digits stand for the second
+// half of a character.
+func isLowSurrogate(hex []byte) bool {
+	return hex[0]|0x20 == 'd' && hex[1]|0x20 >= 'c' && hex[1]|0x20 <= 'f'
 }
