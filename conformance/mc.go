@@ -560,6 +560,8 @@ var mc = []check{
 		t.refuses(only, "APP", "203", "appIp", set("appIp", "999.1.1.1"))
 		t.sends(only, "APP", "appIp", "2001:db8::1", set("appIp", "2001:db8::1"))
 		t.refuses(only, "BRW", "201", "sellerInfo.sellerId", good[0], set("sellerInfo", []object{{"sellerName": "Seller"}}))
+		t.refuses(only, "BRW", "203", "sellerInfo", good[0])
+		t.refuses(only, "BRW", "203", "sellerInfo", good[0], set("sellerInfo", []object{{"sellerName": "Seller", "sellerId": "S2"}}))
 	}},
 	{"MC-51", func(t *T) {
 		one := object{"name": "ours", "id": "A000000802-001", "criticalityIndicator": false, "data": object{"a": "b"}}

@@ -38,6 +38,9 @@ func (r *Request) Build(ctx Context) (*Message, Problems) {
 	if v >= V231 && contradicts(m.Strings("threeDSRequestorChallengeInd")) {
 		b.report(Format, "threeDSRequestorChallengeInd")
 	}
+	if v >= V231 && !b.problems.within("sellerInfo") && !m.sellersDescribed() {
+		b.report(Format, "sellerInfo")
+	}
 	if len(b.problems) == 0 {
 		return m, nil
 	}
@@ -337,4 +340,44 @@ func contradicts(preferences []string) bool {
 		return slices.ContainsFunc(preferences, func(p string) bool { return slices.Contains(list, p) })
 	}
 	return among(forChallenge) && among(againstChallenge)
+}
+
+// within says whether there is a problem inside a member.
+func (p Problems) within(name string) bool {
+	return slices.ContainsFunc(p, func(q Problem) bool { return strings.HasPrefix(q.Path.Name(), name+".") })
+}
+
+// sellersDescribed says whether each seller that the merchants of a
+// multiTransaction name is in sellerInfo too. The rule of the tables asks for
+// less, and only of messages that come from elsewhere.
+func (m *Message) sellersDescribed() bool {
+	ids := func(path ...string) map[string]bool {
+		found := make(map[string]bool)
+		m.any(0, idsOf(path), func(_ *Message, i uint32) bool {
+			if m.nodes[i].kind == jsonString {
+				found[string(m.text(i, nil))] = true
+			}
+			return false
+		})
+		return found
+	}
+	named := ids("multiTransaction", "merchantList", "sellerId")
+	if len(named) == 0 {
+		return true
+	}
+	known := ids("sellerInfo", "sellerId")
+	for id := range named {
+		if !known[id] {
+			return false
+		}
+	}
+	return true
+}
+
+func idsOf(path []string) []uint32 {
+	ids := make([]uint32, len(path))
+	for i, name := range path {
+		ids[i] = uint32(names.ids[name])
+	}
+	return ids
 }

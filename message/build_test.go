@@ -1,6 +1,7 @@
 package message_test
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -238,6 +239,36 @@ func TestMC38(t *testing.T) {
 		if got := strings.Join(faults(p), " "); got != want {
 			t.Errorf("%s: %q, want %q", raw, got, want)
 		}
+	}
+}
+
+// TestMC50: a seller that a merchant names is described.
+func TestMC50(t *testing.T) {
+	b := good(t, message.V231, message.BRW, message.PA)
+	list := func(ids ...string) string {
+		var all []string
+		for n, id := range ids {
+			all = append(all, fmt.Sprintf(`{"merchantNameListed":"M%d"%s}`, n, id))
+		}
+		return `{"merchantList":[` + strings.Join(all, ",") + `]}`
+	}
+	const one, two, none = `,"sellerId":"S1"`, `,"sellerId":"S\u0032"`, ""
+	for _, test := range []struct{ name, merchants, sellers, want string }{
+		{"nobody is named", list(none, none), ``, ""},
+		{"nobody is named, one is described", list(none), `[{"sellerName":"A","sellerId":"S1"}]`, ""},
+		{"both are described", list(one, two, none), `[{"sellerName":"B","sellerId":"S2"},{"sellerName":"A","sellerId":"S1"}]`, ""},
+		{"one of both is", list(one, two), `[{"sellerName":"A","sellerId":"S1"}]`, "203 sellerInfo"},
+		{"another is", list(one), `[{"sellerName":"A","sellerId":"s1"}]`, "203 sellerInfo"},
+		{"nobody is", list(one), ``, "203 sellerInfo"},
+		{"the description has no id", list(one), `[{"sellerName":"A"}]`, "201 sellerInfo.sellerId"},
+	} {
+		_, p := b.with("multiTransaction", test.merchants, "sellerInfo", test.sellers).build(t)
+		if got := strings.Join(faults(p), " "); got != test.want {
+			t.Errorf("%s: %q, want %q", test.name, got, test.want)
+		}
+	}
+	for _, v := range []message.Version{message.V210, message.V220} {
+		good(t, v, message.BRW, message.PA).with("multiTransaction", list(one)).built(t)
 	}
 }
 

@@ -112,7 +112,7 @@ type Rule struct {
 	Field      string // the element to blame
 	When, Must string
 	Code       Code
-	Soft       bool // not kept by everybody: worth a log line, no reason to refuse
+	Soft       bool // not kept by everybody: no reason to refuse what comes from elsewhere
 	Unless     Waiver
 
 	row        int

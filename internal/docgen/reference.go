@@ -121,8 +121,11 @@ func rules(b *bytes.Buffer, t *message.Table) {
 	b.WriteString("\nRules between members:\n\n| Member | When | Then | Else |\n| --- | --- | --- | --- |\n")
 	for _, r := range t.Rules {
 		otherwise := "error " + r.Code.String()
-		if r.Soft {
-			otherwise = "a line in the log"
+		switch {
+		case r.Soft && t.Name != "AReq":
+			otherwise = "tolerated"
+		case r.Soft: // Build asks for more
+			otherwise = "error " + r.Code.String() + ", also when a seller that is named is not among those described"
 		}
 		if r.Unless == message.Informational {
 			otherwise += ", unless the directory is configured `informational: any`"

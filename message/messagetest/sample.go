@@ -115,7 +115,7 @@ func (s *sampler) wants(t *message.Table, f *message.Field, values []string) boo
 	switch {
 	case need == '-', f.DS, f.Leg == message.DSToACS, f.Leg == message.ACSToDS, f.Forbid != "":
 		return false
-	case need == 'R':
+	case need == 'R', f.Name == "sellerInfo" && values[indexOf(t, "multiTransaction")] != "":
 		return true
 	case other != nil && f.Else == message.Absent:
 		return slices.ContainsFunc(t.Fields, func(o message.Field) bool { return o.Name == other[1] && values[indexOf(t, o.Name)] != "" })
@@ -166,6 +166,8 @@ func (s *sampler) item(f *message.Field, lo, hi int) string {
 		return quote(s.channel.Code())
 	case "messageCategory":
 		return quote(s.category.Code())
+	case "sellerId":
+		return quote("S1") // whoever is named has to be described
 	case "criticalityIndicator":
 		return "false" // nobody knows our extensions
 	case "payTokenInd":
