@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
 	"flag"
 	"fmt"
 	"io"
@@ -40,7 +42,7 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	// No limits: what is asked is what is wrong, not whether to take it.
 	m, err := message.Parse(data, message.Limits{Members: -1})
 	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w%s", name, err, instead(data))
 	}
 	if err := m.Describe(stdout); err != nil {
 		return err
@@ -52,7 +54,44 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
 	}
+	if text := stranger(m); text != "" {
+		fmt.Fprintf(stderr, "%s: %s\n", name, text)
+	}
 	return fmt.Errorf("%s: %s", name, count(len(problems), "fault"))
+}
+
+// instead says what a text that is no JSON may be. It quotes nothing.
+func instead(data []byte) string {
+	data = bytes.TrimSpace(data)
+	switch {
+	case len(data) == 0:
+		return ": it is empty"
+	case bytes.HasPrefix(data, []byte("\ufeff")):
+		return ": it begins with a byte order mark, which no message may have"
+	case data[0] == '<':
+		return ": XML, like the messages of 3-D Secure 1, is not checked here"
+	}
+	encoded := bytes.TrimRight(data, "=")
+	if text, err := base64.RawURLEncoding.DecodeString(string(encoded)); err == nil && bytes.HasPrefix(text, []byte("{")) {
+		return ": it is Base64url, as creq and cres are; decode it first"
+	}
+	return ""
+}
+
+// stranger says what an object is that is no message of the protocol, though
+// those who use this server come across it.
+func stranger(m *message.Message) string {
+	switch {
+	case m.Text("messageType") == "CRD":
+		return "a CRD is the answer of this server's /preauth, and no message of EMV 3-D Secure"
+	case m.Has("messageType"):
+		return ""
+	case m.Has("cardRangeData"):
+		return "card range files have no type: threeds ranges import reads them"
+	case m.Has("threeDSMethodNotificationURL"):
+		return "the data of the 3DS Method has no type, and is not checked here"
+	}
+	return ""
 }
 
 // explain says what a problem is, with what only it knows.
