@@ -10,6 +10,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -309,5 +310,46 @@ func TestCardStatements(t *testing.T) {
 	_, err := cardTables([]byte("table *\n*..03   answer Y\n*..04   answer Y; dance\n"))
 	if err == nil || !strings.Contains(err.Error(), `line 3: no words for the statement "dance"`) {
 		t.Errorf("cardTables of an unknown statement: %v", err)
+	}
+}
+
+// TestWhatIsSent: the pages say of members that never go out as they came in
+// that they do not.
+func TestWhatIsSent(t *testing.T) {
+	for _, v := range message.Versions() {
+		table, text := message.TableOf(message.AReq, v), `{"messageType":"AReq","messageVersion":"`+v.String()+`","deviceChannel":"02","messageCategory":"01",`+
+			`"payTokenInd":true,"whiteListStatus":"Y","trustListStatus":"Y","deviceBindingStatus":"01"`
+		for _, name := range sources {
+			text += `,"` + name + `":"02"`
+		}
+		r, err := message.ReadRequest([]byte(text+"}"), message.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, _ := r.Build(message.Context{})
+		for i := range table.Fields {
+			f := &table.Fields[i]
+			if ours := strings.HasSuffix(f.Name, "Source") && !f.DS; ours != slices.Contains(sources, f.Name) {
+				t.Errorf("%s %s: set by us %v, the pages differ", v, f.Name, ours)
+			} else if ours && m.Text(f.Name) != "01" {
+				t.Errorf("%s %s: %q is sent", v, f.Name, m.Text(f.Name))
+			}
+		}
+	}
+	api, err := openAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := string(api[bytes.Index(api, []byte("\n    AReq-2.3.1:")):bytes.Index(api, []byte("\n    ARes-2.1.0:"))])
+	for _, name := range unasked {
+		if listed := strings.Contains(request, "\n        "+name+":"); listed != slices.Contains(filledIn, name) {
+			t.Errorf("openapi: %s is offered to requestors %v", name, listed)
+		}
+		if page := string(messagePage(message.AReq)); !regexp.MustCompile("\\| `" + name + "` .*(Set .*by the server|Never passed on)").MatchString(page) {
+			t.Errorf("the page of the AReq does not say what becomes of %s", name)
+		}
+	}
+	if n := strings.Count(string(objects()), "what a requestor sends is left out"); n != 3 {
+		t.Errorf("of %d objects' members it is said that the directory server sets them, want 3", n)
 	}
 }

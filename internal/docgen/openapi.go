@@ -63,7 +63,7 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 	var props object
 	for i := range table.Fields {
 		f := &table.Fields[i]
-		if request && (f.Leg == message.DSToACS || slices.Contains(serverOwned, f.Name)) {
+		if request && (f.Leg == message.DSToACS || slices.Contains(unasked, f.Name) && !slices.Contains(filledIn, f.Name)) {
 			continue
 		}
 		if f.Name == "messageVersion" {
@@ -110,7 +110,11 @@ func requirements(t *message.Table) []any {
 	return all
 }
 
-// filledIn are members that the server derives from others when they are absent.
+// unasked are the members for which it does not matter what a requestor sends.
+var unasked = slices.Concat(serverOwned, sources, keptBack)
+
+// filledIn are members that the server derives from others when they are absent,
+// unless the API key is a strict one.
 var filledIn = []string{"acquirerCountryCode", "acquirerCountryCodeSource", "acceptLanguage"}
 
 func required(t *message.Table, is func(*message.Field) bool) []string {

@@ -32,6 +32,13 @@ var serverOwned = []string{"threeDSServerRefNumber", "threeDSServerOperatorID", 
 // profile are those that the merchant's profile or the configuration may hold.
 var profile = []string{"threeDSRequestorID", "threeDSRequestorName"}
 
+// sources are the members of an AReq that tell who set another one. What we
+// send comes from us, whatever comes in.
+var sources = []string{"acquirerCountryCodeSource", "deviceBindingStatusSource", "payTokenSource", "trustListStatusSource", "whiteListStatusSource"}
+
+// keptBack are the members of an AReq that are never passed on.
+var keptBack = []string{"cardSecurityCode"}
+
 func index() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Fields of every message\n\n" + generated + `
@@ -91,6 +98,12 @@ func rows(b *bytes.Buffer, t *message.Table) {
 		note := remarks(f)
 		if t.Name == "AReq" && slices.Contains(serverOwned, f.Name) {
 			note += " Set by the server."
+		}
+		if t.Name == "AReq" && slices.Contains(sources, f.Name) {
+			note += " Set to `01` by the server."
+		}
+		if t.Name == "AReq" && slices.Contains(keptBack, f.Name) {
+			note += " Never passed on by this server: no public rule asks for it."
 		}
 		if t.Name == "AReq" && slices.Contains(profile, f.Name) {
 			note += " From the merchant's profile when it has one."

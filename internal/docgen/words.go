@@ -212,10 +212,12 @@ func remarks(f *message.Field) string {
 		}
 		text = append(text, then+" when "+sentence(f.Forbid)+".")
 	}
-	switch f.Leg {
-	case message.DSToACS:
+	switch {
+	case f.DS && f.Leg == message.EveryLeg:
+		text = append(text, "Set by the directory server; what a requestor sends is left out.")
+	case f.Leg == message.DSToACS:
 		text = append(text, "Added by the directory server; what a 3DS Server sends is left out.")
-	case message.ACSToDS:
+	case f.Leg == message.ACSToDS:
 		text = append(text, "Normally removed by the directory server.")
 	}
 	return strings.Join(text, " ")
