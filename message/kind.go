@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Kind is the written form of a value.
@@ -194,8 +195,21 @@ func host(b []byte) []byte {
 	return h
 }
 
-// hasCredentials says whether a URL carries a user or a password.
-func hasCredentials(b []byte) bool { return bytes.IndexByte(authority(b), '@') >= 0 }
+// isSendable says whether a URL is one that we send: of the characters that
+// URLs are made of, with a number for a port, without user and password.
+func isSendable(b []byte) bool {
+	for _, c := range b {
+		if c < utf8.RuneSelf && !isAlnum(c) && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", c) < 0 {
+			return false
+		}
+	}
+	a := authority(b)
+	if bytes.IndexByte(a, '@') >= 0 {
+		return false
+	}
+	_, port, ok := bytes.Cut(a[bytes.IndexByte(a, ']')+1:], []byte(":"))
+	return !ok || len(port) == 0 || allDigits(port) && within(port, 0, 65535)
+}
 
 // isURL says whether b is an absolute URL with a host and without blanks.
 func isURL(b []byte) bool {

@@ -138,7 +138,7 @@ func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
 		return Format
 	case f.Active && isDotted(b) && !isKnownVersion(b):
 		return UnsupportedVersion
-	case f.Kind == URL && c.table.Type == AReq && hasCredentials(b):
+	case f.Kind == URL && c.table.Type == AReq && !isSendable(b):
 		return Format
 	case f.HTTPS && !hasScheme(b, "https") && !(c.ctx.Loopback && isLoopback(b)):
 		return Format
