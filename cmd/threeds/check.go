@@ -47,7 +47,11 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := m.Describe(stdout); err != nil {
 		return err
 	}
-	problems := m.Check(message.Context{})
+	var ctx message.Context
+	if t, ok := m.Type(); ok && t == message.AReq {
+		ctx.AReq = m // what is in it may look at its beginning
+	}
+	problems := m.Check(ctx)
 	if len(problems) == 0 {
 		return nil
 	}
