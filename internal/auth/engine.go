@@ -45,10 +45,10 @@ type Directories interface {
 	Report(scheme string, erro []byte)
 }
 
-// A Sealer encrypts what the store keeps, bound to the transaction's id.
+// A Sealer encrypts what the store keeps, bound to the name of the transaction.
 type Sealer interface {
-	Seal(id string, plain []byte) []byte
-	Open(id string, sealed []byte) ([]byte, error)
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
 }
 
 // A Directory is what the engine knows of one directory server.

@@ -162,17 +162,22 @@ func (a *authentication) failed(bad message.Error) error {
 	return bad
 }
 
-// commit moves the transaction to its next state, with rec where there is one.
+// commit moves the transaction to its next state, with rec where there is one, else
+// with what it was claimed with.
 func (a *authentication) commit(next store.State, rec *record, keep time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
 	defer cancel()
 	return a.Store.Update(ctx, a.id, func(t *store.Txn) error {
+		rec := rec
+		if rec == nil {
+			claimed, err := a.unseal(t)
+			if err != nil {
+				return err
+			}
+			rec = claimed
+		}
 		if err := advance(t, next); err != nil {
 			return err
-		}
-		if rec == nil {
-			t.Expires = a.in(keep)
-			return nil
 		}
 		a.lasts(t, rec, keep)
 		return a.seal(t, rec)

@@ -89,7 +89,7 @@ func (e *Engine) remember(ctx context.Context, kind, acsTransID string, t *store
 		return fmt.Errorf("auth: first leg: %w", err)
 	}
 	row := store.Txn{ID: legKey(acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: Leg, Expires: e.in(legLife)}
-	row.Data = e.Sealer.Seal(row.ID, plain)
+	row.Data = e.Sealer.Seal(row.Name(), plain)
 	err = e.Store.Create(ctx, row)
 	if errors.Is(err, store.ErrExists) {
 		err = e.rememberAgain(ctx, &row, &leg)

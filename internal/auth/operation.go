@@ -170,7 +170,7 @@ func (e *Engine) open(t *store.Txn, into any) error {
 	if len(t.Data) == 0 {
 		return nil
 	}
-	plain, err := e.Sealer.Open(t.ID, t.Data)
+	plain, err := e.Sealer.Open(t.Name(), t.Data)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (r *receipt) close(t *store.Txn, s sequence) error {
 	if err != nil {
 		return err
 	}
-	t.Data = r.Sealer.Seal(t.ID, plain)
 	t.Expires = r.in(operationLife)
+	t.Data = r.Sealer.Seal(t.Name(), plain)
 	return nil
 }

@@ -30,19 +30,19 @@ type record struct {
 	Findings    []string `json:",omitempty"` // what the scheme asks for and the request lacked
 }
 
-// seal puts r into t.
+// seal puts r into t, when all else of t is as it will be.
 func (e *Engine) seal(t *store.Txn, r *record) error {
 	plain, err := json.Marshal(r)
 	if err != nil {
 		return fmt.Errorf("auth: record: %w", err)
 	}
-	t.Data = e.Sealer.Seal(t.ID, plain)
+	t.Data = e.Sealer.Seal(t.Name(), plain)
 	return nil
 }
 
 // unseal reads what seal wrote.
 func (e *Engine) unseal(t *store.Txn) (*record, error) {
-	plain, err := e.Sealer.Open(t.ID, t.Data)
+	plain, err := e.Sealer.Open(t.Name(), t.Data)
 	if err != nil {
 		return nil, fmt.Errorf("auth: record of %s: %w", t.ID, err)
 	}

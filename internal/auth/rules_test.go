@@ -60,8 +60,8 @@ func (s *stand) recorded(t *testing.T) []string {
 		t.Fatalf("%d transactions, want 1", len(s.txns))
 	}
 	var rec struct{ Findings []string }
-	for id, txn := range s.txns {
-		if err := json.Unmarshal(txn.Data[len(id):], &rec); err != nil {
+	for _, txn := range s.txns {
+		if err := json.Unmarshal(txn.Data[len(txn.Name()):], &rec); err != nil {
 			t.Fatal(err)
 		}
 	}

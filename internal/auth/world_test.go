@@ -170,7 +170,7 @@ func (w *world) reported() []message.Error {
 	return slices.Clone(w.erros)
 }
 
-// plain seals nothing, but notices when a record is opened under another id.
+// plain seals nothing, but notices when a record is opened under another name.
 type plain struct{}
 
 func (plain) Seal(id string, data []byte) []byte { return append([]byte(id), data...) }

@@ -11,10 +11,10 @@ import (
 )
 
 // Sealed data is one byte of format, the key id, a random nonce, and what
-// AES-256-GCM makes of the plain data. The key belongs to the record: it is the
-// HMAC-SHA256 of the record's id under the sealing key, so that no key ever seals
-// more than a few times and random nonces do not wear out. Everything in front of
-// the ciphertext, and the record's id, is authenticated with it.
+// AES-256-GCM makes of the plain data. The key belongs to the record's name: it is
+// the HMAC-SHA256 of that under the sealing key, so that no key ever seals more than
+// a few times and random nonces do not wear out. Everything in front of the
+// ciphertext, and the name, is authenticated with it.
 const (
 	sealFormat = 1
 	keyIDLen   = 4
@@ -24,24 +24,24 @@ const (
 )
 
 // ErrSealed says that sealed data cannot be opened: it was changed, belongs to
-// another record, or was sealed under a secret that has left the file. Which of
-// them cannot be told.
+// another record or an earlier state of it, or was sealed under a secret that has
+// left the file. Which of them cannot be told.
 var ErrSealed = errors.New("keyring: sealed data does not open")
 
 // Seal encrypts plain so that only a ring with the same secret opens it again,
-// and only as the data of the record with this id.
-func (r *Ring) Seal(id string, plain []byte) []byte {
+// and only as the data of the record with this name.
+func (r *Ring) Seal(name string, plain []byte) []byte {
 	d := &r.keys[0]
 	out := make([]byte, headerLen, headerLen+len(plain)+tagLen)
 	out[0] = sealFormat
 	copy(out[1:], d.id[:])
 	nonce := out[1+keyIDLen : headerLen]
 	rand.Read(nonce) //nolint:errcheck // it never fails, it ends the process
-	return d.aead(id).Seal(out, nonce, plain, additional(out[:headerLen], id))
+	return d.aead(name).Seal(out, nonce, plain, additional(out[:headerLen], name))
 }
 
-// Open returns what was sealed for the record with this id, or [ErrSealed].
-func (r *Ring) Open(id string, sealed []byte) ([]byte, error) {
+// Open returns what was sealed for the record with this name, or [ErrSealed].
+func (r *Ring) Open(name string, sealed []byte) ([]byte, error) {
 	if len(sealed) < headerLen+tagLen || sealed[0] != sealFormat {
 		return nil, ErrSealed
 	}
@@ -51,7 +51,7 @@ func (r *Ring) Open(id string, sealed []byte) ([]byte, error) {
 		if [keyIDLen]byte(header[1:]) != d.id {
 			continue
 		}
-		plain, err := d.aead(id).Open(nil, header[1+keyIDLen:], body, additional(header, id))
+		plain, err := d.aead(name).Open(nil, header[1+keyIDLen:], body, additional(header, name))
 		if err != nil {
 			return nil, ErrSealed
 		}
@@ -61,9 +61,9 @@ func (r *Ring) Open(id string, sealed []byte) ([]byte, error) {
 }
 
 // aead returns the cipher of one record.
-func (d *derived) aead(id string) cipher.AEAD {
+func (d *derived) aead(name string) cipher.AEAD {
 	mac := hmac.New(sha256.New, d.seal[:])
-	io.WriteString(mac, id) //nolint:errcheck // a hash never fails
+	io.WriteString(mac, name) //nolint:errcheck // a hash never fails
 	block, err := aes.NewCipher(mac.Sum(nil))
 	if err != nil {
 		panic("keyring: " + err.Error()) // the key has the right length
@@ -75,6 +75,6 @@ func (d *derived) aead(id string) cipher.AEAD {
 	return gcm
 }
 
-func additional(header []byte, id string) []byte {
-	return append(append(make([]byte, 0, len(header)+len(id)), header...), id...)
+func additional(header []byte, name string) []byte {
+	return append(append(make([]byte, 0, len(header)+len(name)), header...), name...)
 }

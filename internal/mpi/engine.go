@@ -30,10 +30,10 @@ type Client interface {
 	Report(scheme string, msg []byte)
 }
 
-// A Sealer encrypts what the store keeps, bound to the transaction's id.
+// A Sealer encrypts what the store keeps, bound to the name of the transaction.
 type Sealer interface {
-	Seal(id string, plain []byte) []byte
-	Open(id string, sealed []byte) ([]byte, error)
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
 }
 
 // An Observer is told how operations end; its methods must not block.

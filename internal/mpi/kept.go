@@ -229,12 +229,12 @@ func (e *Engine) seal(t *store.Txn, v any) error {
 	if err != nil {
 		return fmt.Errorf("mpi: record: %w", err)
 	}
-	t.Data = e.Sealer.Seal(t.ID, plain)
+	t.Data = e.Sealer.Seal(t.Name(), plain)
 	return nil
 }
 
 func (e *Engine) unseal(t *store.Txn, v any) error {
-	plain, err := e.Sealer.Open(t.ID, t.Data)
+	plain, err := e.Sealer.Open(t.Name(), t.Data)
 	if err == nil {
 		err = json.Unmarshal(plain, v)
 	}

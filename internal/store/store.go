@@ -1,6 +1,6 @@
 // Package store is the contract of the place where transactions and API keys
 // are kept, and what nodes share about card ranges: leases, snapshots and small
-// states. It holds no code: package sqlite below it implements the contract,
+// states. It holds no code but the name that data is sealed under: package sqlite below it implements the contract,
 // package storetest says whether an implementation keeps it.
 //
 // A store does not understand what it keeps. Which states there are and how they
@@ -11,6 +11,7 @@ package store
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 )
 
@@ -36,6 +37,19 @@ type Txn struct {
 	State   State
 	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
 	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
+}
+
+// Name is what Data is sealed under: all else that a store keeps of a transaction.
+// Whoever can write to the database but has no keys can then change nothing of it,
+// neither whose it is nor how long it lasts, without losing the data. To seal
+// is therefore the last step of a change.
+func (t *Txn) Name() string {
+	name := make([]byte, 0, 128)
+	for _, part := range []string{t.ID, t.Owner, t.Scheme, string(t.State)} {
+		name = strconv.AppendInt(name, int64(len(part)), 10)
+		name = append(append(name, ':'), part...)
+	}
+	return string(strconv.AppendInt(name, t.Expires.UnixMilli(), 10))
 }
 
 // A Key is what a store knows of an API key: never the key itself.
