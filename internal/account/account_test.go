@@ -380,6 +380,66 @@ func TestRehash(t *testing.T) {
 	})
 }
 
+// TestRevokedBesideSlowWrites: a store that does not come to an end with a write
+// keeps no revoked key alive.
+func TestRevokedBesideSlowWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setUp()
+		old, err := account.Create(t.Context(), b.store, ring{"previous"}, "shop", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		revoked := b.create(t, "shop", false)
+		b.book = account.New(&hangingStore{keyStore: b.store, takes: 5 * time.Second}, b.ring.Hashes, nil, slog.New(slog.DiscardHandler))
+		defer b.run(t)()
+		b.want(t, old, nil) // is to be rehashed from now on
+		b.want(t, revoked, nil)
+		time.Sleep(2100 * time.Millisecond)
+		if err := b.store.RevokeKey(t.Context(), b.ring.Hash(revoked)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		b.want(t, revoked, account.ErrUnknownKey)
+	})
+}
+
+// A hangingStore takes its time for each write, and fails.
+type hangingStore struct {
+	*keyStore
+	takes time.Duration
+}
+
+func (s *hangingStore) RehashKey(context.Context, []byte, []byte) error {
+	time.Sleep(s.takes)
+	return errDown
+}
+
+// TestRehashedDuringLookUp: a key that another node hashes anew while it is looked
+// up is not unknown for a moment.
+func TestRehashedDuringLookUp(t *testing.T) {
+	b := setUp()
+	key, err := account.Create(t.Context(), b.store, ring{"previous"}, "shop", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.book = account.New(&rehashingStore{b.store, b.ring.Hashes(key)}, b.ring.Hashes, nil, slog.New(slog.DiscardHandler))
+	b.want(t, key, nil)
+}
+
+// A rehashingStore is one where another node rehashes a key after the first question.
+type rehashingStore struct {
+	*keyStore
+	hashes [][]byte
+}
+
+func (s *rehashingStore) Key(ctx context.Context, hash []byte) (store.Key, error) {
+	k, err := s.keyStore.Key(ctx, hash)
+	if bytes.Equal(hash, s.hashes[0]) {
+		_ = s.keyStore.RehashKey(ctx, s.hashes[1], s.hashes[0])
+	}
+	return k, err
+}
+
 // TestFlood: wrong keys wait for each other, good ones for nobody.
 func TestFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -175,6 +176,10 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][
 	b.mu.RLock()
 	round := b.round
 	b.mu.RUnlock()
+	if len(hashes) > 1 && hashes[1] != nil {
+		// A node may give the key its present hash between our two questions.
+		hashes = append(slices.Clip(hashes), hashes[0])
+	}
 	for _, hash := range hashes {
 		if hash == nil {
 			continue
@@ -221,11 +226,15 @@ func (b *Book) account(k store.Key) *Account {
 
 // Run reads the keys anew, at once and then twice a second, or as often as a slow
 // store lets it, until the context ends; it returns nil then. While the store cannot
-// be read the known keys go on working.
+// be read the known keys go on working. A store that is slow to write, or does not,
+// holds up no reading.
 func (b *Book) Run(ctx context.Context) error {
+	var rehashing sync.WaitGroup
+	defer rehashing.Wait()
+	rehashing.Go(func() { b.runRehash(ctx) })
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
-	failing, stuck, patience := false, false, refresh
+	failing, patience := false, refresh
 	for {
 		start := time.Now()
 		err := b.refresh(ctx, patience)
@@ -240,6 +249,20 @@ func (b *Book) Run(ctx context.Context) error {
 			failing = false
 			b.log.InfoContext(ctx, "API keys can be read again")
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// runRehash has the keys that were used hashed anew, twice a second, until ctx ends.
+func (b *Book) runRehash(ctx context.Context) {
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	stuck := false
+	for {
 		if err := b.rehash(ctx); err != nil && !stuck && ctx.Err() == nil {
 			stuck = true
 			b.log.WarnContext(ctx, "API keys cannot be hashed under the current secret, do not drop the previous one", "error", err)
@@ -249,7 +272,7 @@ func (b *Book) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}
