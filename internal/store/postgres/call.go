@@ -61,7 +61,9 @@ func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Con
 
 // call runs a job, and again while again says so of its error. While no server takes
 // writes, as in the middle of a failover, it waits for one, but not longer than until
-// that has lasted for the time of a call: from then on calls fail at once.
+// that has lasted for the time of a call: from then on calls fail at once. A server that
+// works for others, but has no connection left for this call, is not waited for
+// longer either.
 func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
 	start := time.Now()
 	for try := 1; ; try++ {
@@ -71,7 +73,7 @@ func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job
 			return err
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return ctx.Err()
-		case noServer(err) && db.guide.missing() < db.timeout:
+		case noServer(err) && db.guide.missing() < db.timeout && time.Since(start) < db.timeout:
 			try = 0
 			timer := time.NewTimer(tryEvery)
 			select {

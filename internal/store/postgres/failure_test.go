@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -348,6 +349,38 @@ func TestContextEndsWhileWaiting(t *testing.T) {
 	busy.Release()
 	if _, err := db.Get(t.Context(), "a"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("Get of what was never created: %v", err)
+	}
+}
+
+// TestNoConnectionLeft: a server that works, but has none left for this process,
+// costs a call its time and no more.
+func TestNoConnectionLeft(t *testing.T) {
+	server := pgtest.Get(t)
+	_, at := openNew(t)
+	t.Cleanup(func() { server.Exec(t, at, "DROP OWNED BY threeds_few; DROP ROLE threeds_few") })
+	schema := strings.Split(at[strings.Index(at, "search_path=")+len("search_path="):], ",")[0]
+	server.Exec(t, at, fmt.Sprintf(`CREATE ROLE threeds_few LOGIN CONNECTION LIMIT 1;
+		GRANT USAGE ON SCHEMA %[1]s TO threeds_few; GRANT ALL ON ALL TABLES IN SCHEMA %[1]s TO threeds_few`, schema))
+	db := openAt(t, as(t, at, "threeds_few"), Options{Timeout: time.Second})
+	busy, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer busy.Release()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- db.Create(ctx, txn("few")) }()
+	for {
+		select {
+		case err := <-ended:
+			if err == nil || ctx.Err() != nil {
+				t.Errorf("Create: %v, in half a minute", err)
+			}
+			return
+		case <-time.After(10 * time.Millisecond):
+			db.guide.found() // as calls do that have a connection
+		}
 	}
 }
 
