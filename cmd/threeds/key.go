@@ -113,24 +113,35 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 		if err != nil {
 			return err
 		}
-		keys, err := st.Keys(ctx)
+		k, err := revoke(ctx, st, match)
 		if err != nil {
 			return err
+		}
+		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", hex.EncodeToString(k.Hash)[:shown], k.Merchant)
+		return nil
+	})
+}
+
+// revoke removes the one key that is meant. One that is gone when it is to be removed
+// may have got another hash from a node, after a rotation, and is looked for again.
+func revoke(ctx context.Context, st store.Store, match func(hash []byte) bool) (store.Key, error) {
+	for {
+		keys, err := st.Keys(ctx)
+		if err != nil {
+			return store.Key{}, err
 		}
 		keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !match(k.Hash) })
 		switch len(keys) {
 		case 0:
-			return errors.New("key revoke: no such key")
+			return store.Key{}, errors.New("key revoke: no such key (one that was used since the key file was rotated has got another hash: see \"threeds key list\")")
 		case 1:
 		default:
-			return fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
+			return store.Key{}, fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
 		}
-		if err := st.RevokeKey(ctx, keys[0].Hash); err != nil {
-			return err
+		if err := st.RevokeKey(ctx, keys[0].Hash); !errors.Is(err, store.ErrNotFound) {
+			return keys[0], err
 		}
-		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", hex.EncodeToString(keys[0].Hash)[:shown], keys[0].Merchant)
-		return nil
-	})
+	}
 }
 
 // matcher says which hash is meant: by its beginning, or by the key itself.

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/storetest"
+)
+
+// A rotatingStore is one where a node gives the key another hash just before it is
+// revoked.
+type rotatingStore struct {
+	store.Store
+	old, hash []byte
+}
+
+func (s *rotatingStore) RevokeKey(ctx context.Context, hash []byte) error {
+	if bytes.Equal(hash, s.old) {
+		if err := s.RehashKey(ctx, s.old, s.hash); err != nil {
+			return err
+		}
+	}
+	return s.Store.RevokeKey(ctx, hash)
+}
+
+// TestRevokeDuringRotation: a key is revoked though it changes its hash meanwhile.
+func TestRevokeDuringRotation(t *testing.T) {
+	st := &rotatingStore{storetest.NewMemory(time.Now), []byte("old"), []byte("new")}
+	if err := st.PutKey(t.Context(), store.Key{Hash: st.old, Merchant: "Shop"}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := revoke(t.Context(), st, func(hash []byte) bool { return bytes.Equal(hash, st.old) || bytes.Equal(hash, st.hash) })
+	if err != nil || k.Merchant != "Shop" || !bytes.Equal(k.Hash, st.hash) {
+		t.Errorf("revoke = %+v, %v", k, err)
+	}
+	if keys, err := st.Keys(t.Context()); len(keys) > 0 || err != nil {
+		t.Errorf("%d keys are left, %v", len(keys), err)
+	}
+}
