@@ -17,8 +17,8 @@
 // write-ahead log it stays until its space is used again, at the latest until
 // the last process closes the store. The directory must be on a local disk.
 //
-// Nothing is written when the database file has been removed or replaced since
-// Open: nobody would find it again.
+// Nothing is written when the database file, or one of the two that SQLite keeps
+// beside it, has been removed or replaced since Open: nobody would find it again.
 package sqlite
 
 import (
@@ -129,6 +129,9 @@ func open(dir string, opt Options) (_ *DB, err error) {
 	if err := migrate(conn); err != nil {
 		return nil, err
 	}
+	if err := db.place.addJournal(); err != nil {
+		return nil, err
+	}
 	w, err := db.newWriter(conn)
 	if err != nil {
 		return nil, err
@@ -150,26 +153,44 @@ func open(dir string, opt Options) (_ *DB, err error) {
 	return db, nil
 }
 
-// A place is where the database file was when it was opened.
-type place struct {
+// A place is where the files of the database were when it was opened, the database
+// itself first.
+type place []named
+
+type named struct {
 	path string
 	file fs.FileInfo
 }
 
 func placeOf(path string) (place, error) {
 	file, err := os.Stat(path)
-	return place{path, file}, err
+	return place{{path, file}}, err
+}
+
+// addJournal adds the write-ahead log and its index. They are there from the first
+// statement on, for as long as a connection is open.
+func (p *place) addJournal() error {
+	for _, end := range []string{"-wal", "-shm"} {
+		beside, err := placeOf((*p)[0].path + end)
+		if err != nil {
+			return err
+		}
+		*p = append(*p, beside...)
+	}
+	return nil
 }
 
 // check reports a file that is not there any more, or another one in its place.
 // SQLite goes on with the one that has lost its name: what is written there is gone
 // with the last process that has it open, and other processes do not see it.
 func (p place) check() error {
-	switch now, err := os.Stat(p.path); {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s was removed while in use (put it back, or restart)", p.path)
-	case err == nil && !os.SameFile(now, p.file):
-		return fmt.Errorf("%s was replaced while in use (restart to use the file that is there now)", p.path)
+	for _, f := range p {
+		switch now, err := os.Stat(f.path); {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("%s was removed while in use (put it back, or restart)", f.path)
+		case err == nil && !os.SameFile(now, f.file):
+			return fmt.Errorf("%s was replaced while in use (restart to use the file that is there now)", f.path)
+		}
 	}
 	return nil // a disk that cannot say shows when it is written to
 }

@@ -387,6 +387,44 @@ func TestQueue(t *testing.T) {
 	want(0, more+1)
 }
 
+// TestJournalGone takes a file beside the database away under the store. What was
+// acknowledged before is there after a restart, and what comes then is refused: a
+// process that is killed would take it along.
+func TestJournalGone(t *testing.T) {
+	for _, end := range []string{"-wal", "-shm"} {
+		t.Run(end, func(t *testing.T) {
+			db, dir := openTemp(t)
+			if err := db.Create(t.Context(), txn("before")); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Remove(filepath.Join(dir, fileName+end)); err != nil {
+				t.Fatal(err)
+			}
+			const want = "was removed while in use"
+			if err := db.Create(t.Context(), txn("after")); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Create: %v, want %q", err, want)
+			}
+			if err := db.Ping(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Ping: %v, want %q", err, want)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			again, err := Open(dir, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer again.Close()
+			if _, err := again.Get(t.Context(), "before"); err != nil {
+				t.Errorf("Get of what was there: %v", err)
+			}
+			if _, err := again.Get(t.Context(), "after"); !errors.Is(err, store.ErrNotFound) {
+				t.Errorf("Get of what was refused: %v", err)
+			}
+		})
+	}
+}
+
 // TestFileGone takes the database away under the store, and puts another in its
 // place: a write that succeeded there would be lost.
 func TestFileGone(t *testing.T) {
