@@ -167,6 +167,14 @@ func configure(text string) (*pgxpool.Config, error) {
 		return nil, errors.New("synchronous_commit in the URL is neither on nor remote_apply: acknowledged results could be lost")
 	}
 	cfg.AfterConnect = durable
+	if session["default_transaction_isolation"] == "" {
+		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			if err := durable(ctx, conn); err != nil {
+				return err
+			}
+			return committedOnly(ctx, conn)
+		}
+	}
 	cfg.ConnConfig.OnNotice = keepWarning
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // see acquire
 	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3}}
@@ -187,6 +195,15 @@ func readable(file string) error {
 func durable(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false)
 		WHERE current_setting('synchronous_commit') <> 'remote_apply'`)
+	return err
+}
+
+// committedOnly has statements look at what is committed, row by row, which is what
+// they are made for: a stricter default of the database refuses writes of one row
+// because of others.
+func committedOnly(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, `SELECT set_config('default_transaction_isolation', 'read committed', false)
+		WHERE current_setting('default_transaction_isolation') <> 'read committed'`)
 	return err
 }
 

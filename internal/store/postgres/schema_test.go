@@ -186,7 +186,13 @@ func TestSession(t *testing.T) {
 			_ = db.Close()
 		}
 	}
-	for name, want := range map[string]string{"application_name": "threeds", "statement_timeout": "50s"} {
+	defer server.Exec(t, url, `ALTER ROLE threeds RESET default_transaction_isolation`)
+	server.Exec(t, url, `ALTER ROLE threeds SET default_transaction_isolation = 'serializable'`)
+	const isolation = "default_transaction_isolation"
+	if got := setting(url+"&"+isolation+"=repeatable%20read", isolation); got != "repeatable read" {
+		t.Errorf("isolation is %s, want that of the URL", got)
+	}
+	for name, want := range map[string]string{isolation: "read committed", "application_name": "threeds", "statement_timeout": "50s"} {
 		if got := setting(url, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
