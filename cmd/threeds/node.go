@@ -83,6 +83,7 @@ type node struct {
 	console *console.Handler
 	taken   [2]*listener     // of requestors and directory servers
 	servers []*http.Server   // the same
+	door    *gate.Door       // before the API; nil: no load is shed
 	clock   *clock.Clock     // nil: that of this machine is good
 	stamp   func() time.Time // the clock that nodes stamp by, all by one
 	health  *http.Server     // of operators; nil: none
@@ -293,10 +294,10 @@ func (n *node) guard(s *http.Server, conns *gate.Conns) net.Listener {
 	if n.gate == nil {
 		return n.taken[0]
 	}
-	door := (&api.Handler{Gate: n.gate, Refused: n.refused}).Door(n.taken[0])
-	door.Conns = conns
-	door.Attach(s)
-	return door
+	n.door = (&api.Handler{Gate: n.gate, Refused: n.refused}).Door(n.taken[0])
+	n.door.Conns = conns
+	n.door.Attach(s)
+	return n.door
 }
 
 // inFlight is how many requests may be in work at once: as configured, and as fit
@@ -332,6 +333,9 @@ func (n *node) bound(s *http.Server, part int) *gate.Conns {
 func (n *node) drain(failed context.Context, g *generation) error {
 	n.console.Stop()
 	n.closing.Store(true)
+	if n.door != nil {
+		n.door.Leave()
+	}
 	lame := time.NewTimer(g.cfg.LameDuck)
 	defer lame.Stop()
 	select {

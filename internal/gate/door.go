@@ -22,14 +22,20 @@ type Door struct {
 	Answer func() []byte // the whole answer; it is called for each that is refused, which it may count
 	Conns  *Conns        // that bounds the connections; nil: nobody does
 
-	idle time.Duration
+	header, arrival, idle time.Duration // the bounds of the server
+
+	left atomic.Bool
 }
 
 // Attach prepares the server that is to serve on the door.
 func (d *Door) Attach(s *http.Server) {
-	d.idle = s.IdleTimeout
+	d.header, d.arrival, d.idle = s.ReadHeaderTimeout, s.ReadTimeout, s.IdleTimeout
 	hook(s, d.connState, d.connContext)
 }
+
+// Leave has the handler answer all that comes from now on: when a server is about to
+// end, each answer has to say that it is the last on its connection.
+func (d *Door) Leave() { d.left.Store(true) }
 
 // hook adds to what a server does already; within may be nil.
 func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(context.Context, net.Conn) context.Context) {
@@ -56,16 +62,23 @@ func (d *Door) Accept() (net.Conn, error) {
 	c, err := d.Listener.Accept()
 	switch c.(type) {
 	case *net.TCPConn, *kept:
-		guarded := &guarded{Conn: c, door: d}
-		guarded.fresh.Store(true)
-		return guarded, nil
+		return d.guard(c), nil
 	}
 	return c, err
+}
+
+func (d *Door) guard(c net.Conn) *guarded {
+	g := &guarded{Conn: c, door: d}
+	g.fresh.Store(true)
+	return g
 }
 
 // connState tells the door where a request ends.
 func (d *Door) connState(c net.Conn, state http.ConnState) {
 	if g, ok := c.(*guarded); ok {
+		if state == http.StateActive {
+			g.met, g.began = true, time.Time{}
+		}
 		g.fresh.Store(state == http.StateNew || state == http.StateIdle)
 	}
 }
@@ -92,26 +105,50 @@ type guarded struct {
 	door  *Door
 	fresh atomic.Bool // what comes next is the beginning of a request
 	asked atomic.Bool // the gate was asked about it
+
+	// Of the goroutine that serves the connection.
+	room    int       // of the reader behind the door, when it holds nothing
+	met     bool      // a request has been let in and read
+	refused bool      // one was refused
+	began   time.Time // when the first one came that was let in, if others were refused before
 }
 
 // NetConn is the connection behind the door.
 func (g *guarded) NetConn() net.Conn { return g.Conn }
 
-// Read returns what is not refused.
+// CloseWrite sends the end, as net/http does before it leaves a request that it has
+// answered and does not read to its end: else the client may lose the answer.
+func (g *guarded) CloseWrite() error {
+	if c, ok := g.Conn.(interface{ CloseWrite() error }); ok {
+		return c.CloseWrite()
+	}
+	return nil
+}
+
+// SetReadDeadline implements [net.Conn]. The time for the first request is reckoned
+// from the beginning of the connection by net/http, which does not know that others
+// were refused before it.
+func (g *guarded) SetReadDeadline(t time.Time) error {
+	if !g.began.IsZero() && !t.IsZero() {
+		t = g.began.Add(g.door.arrival)
+	}
+	return g.Conn.SetReadDeadline(t)
+}
+
+// Read returns what is not refused. What comes while the reader behind the door still
+// holds something goes on: it is not the beginning that it seems to be.
 func (g *guarded) Read(p []byte) (int, error) {
 	for {
 		n, err := g.Conn.Read(p)
 		if n == 0 || err != nil || !g.fresh.Load() {
 			return n, err
 		}
-		if !whole(p[:n], g.door.Line) {
-			g.fresh.Store(false)
-			return n, nil
+		g.room = max(g.room, len(p))
+		if g.door.left.Load() || len(p) < g.room || !whole(p[:n], g.door.Line) {
+			return n, g.pass(false)
 		}
 		if g.door.Gate.Admit(Begin) {
-			g.fresh.Store(false)
-			g.asked.Store(true)
-			return n, nil
+			return n, g.pass(true)
 		}
 		if err := g.refuse(); err != nil {
 			return 0, err
@@ -119,12 +156,33 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 }
 
+// pass lets a request in.
+func (g *guarded) pass(asked bool) error {
+	g.fresh.Store(false)
+	g.asked.Store(asked)
+	if g.met || !g.refused {
+		return nil
+	}
+	began := time.Now()
+	if g.door.header > 0 {
+		if err := g.Conn.SetReadDeadline(began.Add(g.door.header)); err != nil {
+			return err
+		}
+	}
+	g.began = began
+	return nil
+}
+
 // refuse answers. Then the connection is idle, as if HTTP had answered.
 func (g *guarded) refuse() error {
+	g.refused = true
 	if err := g.SetDeadline(time.Now().Add(g.door.idle)); err != nil {
 		return err
 	}
 	_, err := g.Write(g.door.Answer())
+	if k, ok := g.Conn.(*kept); ok {
+		k.rest.Store(k.wrote.Load())
+	}
 	if g.door.Conns != nil {
 		g.door.Conns.follow(g, http.StateIdle)
 	}

@@ -9,8 +9,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -138,6 +140,151 @@ func TestDoor(t *testing.T) {
 	turn(g, 0)
 	send(head + "open")
 	answer(200, "open")
+}
+
+// TestDoorBehindTheReader: what lies in the reader of net/http already is the beginning
+// of a request, and what comes after it is none, whatever it looks like.
+func TestDoorBehindTheReader(t *testing.T) {
+	d := newDoored(t)
+	turn(d.Listener.(*Door).Gate, 1)
+	c, err := net.Dial("tcp", d.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	r := bufio.NewReader(c)
+	for _, step := range []struct {
+		say, want string
+		status    int
+	}{
+		{"POST /auth HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nauthX", "auth", 200},
+		{testLine + "Host: x\r\nContent-Length: 4\r\n\r\nlate", "no", 503}, // XPOST, by the handler
+	} {
+		if _, err := io.WriteString(c, step.say); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := io.ReadAll(res.Body); res.StatusCode != step.status || string(got) != step.want {
+			t.Errorf("%d %q, want %d %q", res.StatusCode, got, step.status, step.want)
+		}
+	}
+	if n := d.refused.Load(); n > 0 {
+		t.Errorf("the door refused %d requests of another method", n)
+	}
+}
+
+// TestDoorAtTheEnd: when it is left all goes on to the handler.
+func TestDoorAtTheEnd(t *testing.T) {
+	d := newDoored(t)
+	door := d.Listener.(*Door)
+	turn(door.Gate, 1)
+	for i, leave := range []bool{false, true} {
+		if leave {
+			door.Leave()
+		}
+		res, err := d.Client().Post(d.URL+"/preauth", "", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if n := d.refused.Load(); res.StatusCode != 503 || n != 1 {
+			t.Errorf("request %d: %d, the door refused %d", i, res.StatusCode, n)
+		}
+	}
+}
+
+// one is a listener of one connection.
+type one chan net.Conn
+
+func (o one) Accept() (net.Conn, error) {
+	if c, ok := <-o; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (one) Close() error { return nil }
+
+func (one) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestDoorTimes: a request that comes after a refusal has the time that any other has,
+// and not what is left since the connection began.
+func TestDoorTimes(t *testing.T) {
+	const header, arrival, idle = 3 * time.Second, 5 * time.Second, time.Minute
+	const head = testLine + "Host: x\r\nContent-Length: 4\r\n\r\n"
+	for _, test := range []struct {
+		name  string
+		rest  time.Duration // after the refusal
+		parts []string      // of the next request
+		after time.Duration // between them
+		want  int
+		took  time.Duration
+	}{
+		{"soon", time.Second, []string{head, "body"}, time.Second, 200, time.Second},
+		{"late", idle - time.Second, []string{head, "body"}, arrival - time.Millisecond, 200, arrival - time.Millisecond},
+		{"late and too slow", idle - time.Second, []string{head, "body"}, arrival + time.Second, 500, arrival},
+		{"slow header", 10 * time.Second, []string{head[:40], head[40:] + "body"}, header - time.Millisecond, 200, header - time.Millisecond},
+		{"too slow header", 10 * time.Second, []string{head[:40], head[40:] + "body"}, header + time.Second, 400, header},
+		{"in one piece", idle - time.Second, []string{head + "body"}, 0, 200, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := New()
+				turn(g, 1)
+				s := &http.Server{ReadHeaderTimeout: header, ReadTimeout: arrival, WriteTimeout: time.Hour, IdleTimeout: idle}
+				s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if _, err := io.ReadAll(r.Body); err != nil {
+						w.WriteHeader(http.StatusInternalServerError)
+					}
+				})
+				door := &Door{Gate: g, Line: testLine, Answer: func() []byte { return []byte(testAnswer) }}
+				door.Attach(s)
+				near, far := net.Pipe()
+				l := make(one, 1)
+				l <- door.guard(far)
+				ended := make(chan error)
+				go func() { ended <- s.Serve(l) }()
+				var writers sync.WaitGroup
+				defer func() {
+					near.Close()
+					close(l)
+					s.Close()
+					<-ended
+					writers.Wait()
+				}()
+				writers.Go(func() { io.WriteString(near, head+"body") })
+				r := bufio.NewReader(near)
+				if res, err := http.ReadResponse(r, nil); err != nil || res.StatusCode != 503 {
+					t.Fatal(res, err)
+				}
+				r.Discard(len("no"))
+				time.Sleep(test.rest)
+				turn(g, 0)
+				start := time.Now()
+				writers.Go(func() {
+					for i, part := range test.parts {
+						if i > 0 {
+							time.Sleep(test.after)
+						}
+						if _, err := io.WriteString(near, part); err != nil {
+							return
+						}
+					}
+				})
+				status := 0
+				res, err := http.ReadResponse(r, nil)
+				if err == nil {
+					status = res.StatusCode
+				}
+				if took := time.Since(start); status != test.want || took != test.took {
+					t.Errorf("%d after %v (%v), want %d after %v", status, took, err, test.want, test.took)
+				}
+			})
+		})
+	}
 }
 
 // FuzzWhole: what is taken for a whole request is one to net/http too, the same

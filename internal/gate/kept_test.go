@@ -302,3 +302,42 @@ func TestKeptReads(t *testing.T) {
 		t.Error("what TLS has read is not counted")
 	}
 }
+
+// doored puts a door before the connection.
+func (r *rested) doored() *guarded {
+	d := &Door{Gate: New(), Line: testLine, Answer: func() []byte { return []byte("answer") }, idle: time.Minute}
+	return d.guard(r.server)
+}
+
+// TestPartAfterARefusal: a connection whose requests a door has refused rests like any
+// other.
+func TestPartAfterARefusal(t *testing.T) {
+	r := newRested(t)
+	g := r.doored()
+	for range 2 {
+		r.says("request")
+		r.hears("request")
+		if err := g.refuse(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(r.client, make([]byte, len("answer"))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := r.looks(unusedLooks); n < 0 || n > 3 {
+		t.Errorf("closed after %d looks, want at once", n)
+	}
+	r.wantClosed()
+}
+
+// TestDoorSendsTheEnd: the end gets through a door, and the connection is still read.
+func TestDoorSendsTheEnd(t *testing.T) {
+	r := newRested(t)
+	var through net.Conn = r.doored()
+	if c, ok := through.(interface{ CloseWrite() error }); !ok || c.CloseWrite() != nil {
+		t.Fatal("net/http cannot send the end")
+	}
+	r.wantClosed()
+	r.says("more")
+	r.hears("more")
+}
