@@ -21,5 +21,7 @@ func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Serve
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		// HTTP/2 has no bound of its own for a connection that takes nothing any more.
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: slowest + 10*time.Second},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -150,6 +151,34 @@ func TestSlowReader(t *testing.T) {
 		io.ReadFull(near, make([]byte, 1))
 		if took := <-gone; took != 20*time.Second {
 			t.Errorf("gone after %v, want 20 s", took)
+		}
+		near.Close()
+	})
+}
+
+// TestStalledHTTP2: a client of HTTP/2 that takes nothing at all is hung up on, too.
+func TestStalledHTTP2(t *testing.T) {
+	template := httptest.NewUnstartedServer(nil)
+	template.StartTLS()
+	defer template.Close()
+	config := &tls.Config{Certificates: template.TLS.Certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true}
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		start := time.Now()
+		gone := make(chan time.Duration, 1)
+		serving(t, 10*time.Second) <- tls.Server(watched{far, sync.OnceFunc(func() { gone <- time.Since(start) })}, config)
+		client := tls.Client(near, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		const noSettings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+		if _, err := io.WriteString(client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+noSettings); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case took := <-gone:
+			if took < 20*time.Second || took > 30*time.Second {
+				t.Errorf("gone after %v, want 20 s and a farewell", took)
+			}
+		case <-time.After(time.Hour):
+			t.Error("it is still there after an hour")
 		}
 		near.Close()
 	})
