@@ -23,5 +23,7 @@ func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Serve
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		// HTTP/2 has no bound of its own for a connection that takes nothing any more.
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: slowest + 10*time.Second},
+		// OPTIONS * is a request like any other: the key comes first.
+		DisableGeneralOptionsHandler: true,
 	}
 }

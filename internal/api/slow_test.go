@@ -183,3 +183,17 @@ func TestStalledHTTP2(t *testing.T) {
 		near.Close()
 	})
 }
+
+// TestOptionsOfTheServer: net/http would answer it by itself, whatever the key.
+func TestOptionsOfTheServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		near, far := net.Pipe()
+		serving(t, time.Second) <- far
+		go io.WriteString(near, "OPTIONS * HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+		said, _ := io.ReadAll(near)
+		near.Close()
+		if !strings.HasPrefix(string(said), "HTTP/1.1 404 ") || !strings.Contains(string(said), "There is no such operation") {
+			t.Errorf("%q, want the handler's 404", said)
+		}
+	})
+}
