@@ -72,7 +72,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	}
 	g.api = &api.Handler{
 		Engine: g.engine, MPI: g.mpi, Keys: n.book, Gate: n.gate, Limits: g.limits, Refused: n.refused,
-		MaxInFlight: n.inFlight(cfg.Limits.InFlight), AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body, Log: n.cfg.Log,
+		MaxInFlight: n.inFlight(cfg.Limits.InFlight), InFlight: &n.inWork, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body, Log: n.cfg.Log,
 	}
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)

@@ -95,6 +95,7 @@ type node struct {
 	retiring sync.WaitGroup // generations that have work to finish
 
 	closing atomic.Bool
+	inWork  atomic.Int64 // requests of the API that take a place, of all generations
 	kept    gate.Kept    // connections of the servers
 	conns   atomic.Int64 // how many they are
 	late    atomic.Int64 // requests that came since closing

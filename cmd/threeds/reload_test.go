@@ -118,6 +118,43 @@ func TestReload(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
+// TestReloadKeepsPlaces: requests that a former configuration still serves take their
+// places from the present one.
+func TestReloadKeepsPlaces(t *testing.T) {
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	s, proc := spawnSite(t, ca, ds, plan{sections: "limits: {in_flight: 1}"})
+	entered, leave := make(chan bool), make(chan bool)
+	ds.play(func(w http.ResponseWriter, areq object) {
+		entered <- true
+		<-leave
+		_, _ = w.Write(marshal(ares(areq, "Y")))
+	})
+	slow, done := s.request("2.2.0"), make(chan int)
+	go func() {
+		code, _ := s.post("/auth", slow)
+		done <- code
+	}()
+	<-entered
+	for _, when := range []string{"before", "after"} {
+		if code, got := s.post("/preauth", object{"acctNumber": testPAN}); code != http.StatusServiceUnavailable {
+			t.Errorf("%s a reload: %d %v, and the only place is taken", when, code, got)
+		}
+		if when == "before" {
+			s.reload(proc, applied)
+		}
+	}
+	leave <- true
+	if code := <-done; code != http.StatusOK {
+		t.Errorf("/auth: %d", code)
+	}
+	waitFor(t, "the place to be free", func() bool {
+		code, _ := s.post("/preauth", object{"acctNumber": testPAN})
+		return code == http.StatusOK
+	})
+	proc.end(syscall.SIGTERM)
+}
+
 // TestReloadTakesEffect looks at what a reload has changed, from outside.
 func TestReloadTakesEffect(t *testing.T) {
 	ca := newAuthority(t)

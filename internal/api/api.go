@@ -50,12 +50,13 @@ type Handler struct {
 	Gate        *gate.Gate                          // sheds load; nil: nothing is shed
 	Limits      *Limiter                            // per key; nil: none
 	MaxInFlight int64                               // requests at once, all operations together; 0: no bound
+	InFlight    *atomic.Int64                       // how many they are, of all handlers that share it; nil: of this one
 	AuthBody    int64                               // largest body of /auth; 0: 256 KiB
 	Body        int64                               // largest body of the others; 0: 64 KiB
 	Refused     func(operation string, why Refusal) // counts; nil: nobody does
 	Log         *slog.Logger
 
-	inFlight atomic.Int64
+	own atomic.Int64 // InFlight, when there is none
 }
 
 // operation is one of the three of 3-D Secure 2.
@@ -155,7 +156,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		h.overloaded(w, r, InFlight)
 		return
 	}
-	defer h.inFlight.Add(-1)
+	defer h.work().Add(-1)
 	h.serve(w, r, acc, op)
 }
 

@@ -77,7 +77,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.overloaded(w, r, InFlight)
 		return
 	}
-	defer h.inFlight.Add(-1)
+	defer h.work().Add(-1)
 	body, err := read(w, r, h.body(), nil)
 	if err != nil {
 		h.undelivered(w, r, err)

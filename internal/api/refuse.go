@@ -1,10 +1,12 @@
 package api
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/message"
@@ -34,13 +36,16 @@ func classOf(path string) gate.Class {
 	return gate.Begin
 }
 
+// work is how many requests take a place.
+func (h *Handler) work() *atomic.Int64 { return cmp.Or(h.InFlight, &h.own) }
+
 // enter counts a request in, unless there are too many; whoever is in leaves by
-// counting inFlight down. The last tenth of the places is for what concludes, the
+// counting work() down. The last tenth of the places is for what concludes, the
 // tenth before it for what is no beginning.
 func (h *Handler) enter(c gate.Class) bool {
-	n := h.inFlight.Add(1)
+	n := h.work().Add(1)
 	if kept := h.MaxInFlight / 10 * int64(gate.Conclude-c); h.MaxInFlight > 0 && n > h.MaxInFlight-kept {
-		h.inFlight.Add(-1)
+		h.work().Add(-1)
 		return false
 	}
 	return true

@@ -161,10 +161,10 @@ func TestEnter(t *testing.T) {
 				in++
 			}
 		}
-		if in != tt.want || h.inFlight.Load() != tt.want {
-			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.inFlight.Load(), tt.want)
+		if in != tt.want || h.work().Load() != tt.want {
+			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.work().Load(), tt.want)
 		}
-		h.inFlight.Add(-1)
+		h.work().Add(-1)
 		if !h.enter(tt.class) {
 			t.Errorf("%d places: one has gone, and none gets in", tt.most)
 		}
