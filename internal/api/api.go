@@ -80,7 +80,7 @@ var operations = map[string]*operation{
 		return h.Engine.Authenticate(ctx, acc, s.body)
 	}, false},
 	"/postauth": {(*Handler).body, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error) {
-		return h.Engine.Result(ctx, acc, s.body)
+		return h.Engine.Result(context.WithoutCancel(ctx), acc, s.body) // see abandon
 	}, false},
 }
 
@@ -221,11 +221,18 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, answer []byte, 
 		h.answer(w, http.StatusBadRequest, bad)
 		return
 	}
-	if r.Context().Err() != nil {
-		return // the caller has gone
-	}
+	abandon(r)
 	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
 	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
+}
+
+// abandon ends a request that failed because the caller has gone. It may have ended
+// only its own side of the connection, which looks the same, and without a word of
+// ours net/http would tell it 200. What can do without the caller goes on.
+func abandon(r *http.Request) {
+	if r.Context().Err() != nil {
+		panic(http.ErrAbortHandler)
+	}
 }
 
 func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {

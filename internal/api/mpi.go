@@ -114,9 +114,7 @@ func (h *Handler) reply(w http.ResponseWriter, r *http.Request, answer any, err 
 		h.deny(w, bad)
 		return
 	}
-	if r.Context().Err() != nil {
-		return // the caller has gone
-	}
+	abandon(r)
 	if errors.Is(err, mpi.ErrUnavailable) {
 		h.deny(w, unreachable)
 		return
@@ -150,7 +148,7 @@ func (h *Handler) enrolled(r *http.Request, acc *account.Account, body []byte) (
 	if err != nil {
 		return nil, err
 	}
-	a := h.MPI.Enrolled(r.Context(), acc, asked)
+	a := h.MPI.Enrolled(context.WithoutCancel(r.Context()), acc, asked)
 	type trouble struct {
 		Message string `json:"message"`
 		Detail  string `json:"detail"`
@@ -174,7 +172,7 @@ func (h *Handler) check(r *http.Request, acc *account.Account, body []byte) (any
 	if err != nil {
 		return nil, err
 	}
-	c, err := h.MPI.Check(r.Context(), acc, pares)
+	c, err := h.MPI.Check(context.WithoutCancel(r.Context()), acc, pares)
 	return struct {
 		Amount        string `json:"amount"`
 		Currency      string `json:"currency"`

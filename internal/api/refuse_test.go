@@ -275,3 +275,33 @@ func TestArrival(t *testing.T) {
 		})
 	}
 }
+
+// TestHalfClosed: who ends its side of the connection after the request gets its answer
+// all the same; and never 200 for what came to nothing because it seems to have gone.
+func TestHalfClosed(t *testing.T) {
+	h := newHandler(&fake{takes: 50 * time.Millisecond})
+	s := httptest.NewServer(h)
+	defer s.Close()
+	for path, want := range map[string]string{"/postauth": "{}", "/preauth": "{}", "/auth": ""} { // the fake gives an /auth up
+		c, err := net.Dial("tcp", s.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}", path)
+		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		said, _ := io.ReadAll(c)
+		c.Close()
+		if got := string(said); !strings.HasSuffix(got, want) || want == "" && got != "" {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	for range 1000 {
+		if h.work().Load() == 0 {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Errorf("%d places are still taken", h.work().Load())
+}

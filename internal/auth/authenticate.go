@@ -78,10 +78,13 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err := a.admit(); err != nil {
 		return nil, err
 	}
-	if err := a.further(ctx); err != nil {
+	// Who has ended its own side of the connection seems to have gone, and may wait
+	// for the answer all the same.
+	through := context.WithoutCancel(ctx)
+	if err := a.further(through); err != nil {
 		return nil, err
 	}
-	rec, err := a.claim(ctx)
+	rec, err := a.claim(through)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -197,5 +199,27 @@ func TestOneAReqAfterTheEnd(t *testing.T) {
 		if _, err := w.Get(t.Context(), req.text("threeDSServerTransID")); err == nil {
 			t.Errorf("%s: kept for longer than the id was good", tt.name)
 		}
+	}
+}
+
+// minding is a store that does nothing for who has gone.
+type minding struct{ auth.Store }
+
+func (m minding) Create(ctx context.Context, t store.Txn) error {
+	return cmp.Or(ctx.Err(), m.Store.Create(ctx, t))
+}
+
+// TestGoneBeforeTheClaim: who has ended its side of the connection, and waits for the
+// answer, gets it.
+func TestGoneBeforeTheClaim(t *testing.T) {
+	w := newWorld()
+	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "Y"), nil }
+	e := w.engine(0)
+	e.Store = minding{e.Store}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	got, err := e.Authenticate(ctx, shop, areq("2.2.0", preauth(t, e, shop)).json())
+	if err != nil || parse(t, got).text("messageType") != "ARes" {
+		t.Errorf("%s, %v", got, err)
 	}
 }
