@@ -118,24 +118,31 @@ func TestReload(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
+// held has an /auth under way whose AReq the directory server does not answer until
+// leave is closed. Its status comes on done.
+func (s *site) held(ds *wire) (request object, leave chan<- bool, done <-chan int) {
+	entered, wait, status := make(chan bool), make(chan bool), make(chan int)
+	ds.play(func(w http.ResponseWriter, areq object) {
+		entered <- true
+		<-wait
+		_, _ = w.Write(marshal(ares(areq, "Y")))
+	})
+	request = s.request("2.2.0")
+	go func() {
+		code, _ := s.post("/auth", request)
+		status <- code
+	}()
+	<-entered
+	return request, wait, status
+}
+
 // TestReloadKeepsPlaces: requests that a former configuration still serves take their
 // places from the present one.
 func TestReloadKeepsPlaces(t *testing.T) {
 	ca := newAuthority(t)
 	ds := newWire(t, ca)
 	s, proc := spawnSite(t, ca, ds, plan{sections: "limits: {in_flight: 1}"})
-	entered, leave := make(chan bool), make(chan bool)
-	ds.play(func(w http.ResponseWriter, areq object) {
-		entered <- true
-		<-leave
-		_, _ = w.Write(marshal(ares(areq, "Y")))
-	})
-	slow, done := s.request("2.2.0"), make(chan int)
-	go func() {
-		code, _ := s.post("/auth", slow)
-		done <- code
-	}()
-	<-entered
+	_, leave, done := s.held(ds)
 	for _, when := range []string{"before", "after"} {
 		if code, got := s.post("/preauth", object{"acctNumber": testPAN}); code != http.StatusServiceUnavailable {
 			t.Errorf("%s a reload: %d %v, and the only place is taken", when, code, got)
@@ -144,7 +151,7 @@ func TestReloadKeepsPlaces(t *testing.T) {
 			s.reload(proc, applied)
 		}
 	}
-	leave <- true
+	close(leave)
 	if code := <-done; code != http.StatusOK {
 		t.Errorf("/auth: %d", code)
 	}
@@ -170,18 +177,7 @@ func TestReloadTakesEffect(t *testing.T) {
 		write(t, s.config, []byte(text))
 		s.reload(proc, applied)
 	}
-	entered, leave := make(chan bool), make(chan bool)
-	ds.play(func(w http.ResponseWriter, areq object) {
-		entered <- true
-		<-leave
-		_, _ = w.Write(marshal(ares(areq, "Y")))
-	})
-	slow, done := s.request("2.2.0"), make(chan int)
-	go func() {
-		code, _ := s.post("/auth", slow)
-		done <- code
-	}()
-	<-entered // an AReq is on its way
+	slow, leave, done := s.held(ds)
 	ds.play(nil)
 
 	change("operator-visa", "operator-new")

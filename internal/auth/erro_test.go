@@ -85,14 +85,7 @@ func TestErroOnlyHasIDs(t *testing.T) {
 		if got := errorObject(t, err); got.text("errorCode") != "403" || got[name] != nil {
 			t.Errorf("in answer to the AReq: %v", got)
 		}
-		var sent object
-		w.reply = func(_ string, areq object) ([]byte, error) {
-			sent = areq
-			return ares(areq, "C"), nil
-		}
-		if _, err := try(t, e, shop); err != nil {
-			t.Fatal(err)
-		}
+		sent := challenged(t, w, e)
 		got := parse(t, e.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "Q", 1), "sdkTransID", sent["threeDSServerTransID"]).json()).Body)
 		if got.text("errorCode") != "203" || got["sdkTransID"] != nil {
 			t.Errorf("the Erro about an RReq: %v", got)

@@ -24,14 +24,7 @@ func TestCriticalExtensions(t *testing.T) {
 		if got := codeOf(err); known != (got == "") || !known && got != "202" {
 			t.Errorf("%s in an ARes: %v", id, err)
 		}
-		var sent object
-		w.reply = func(_ string, areq object) ([]byte, error) {
-			sent = areq
-			return ares(areq, "C"), nil
-		}
-		if _, err := try(t, e, shop); err != nil {
-			t.Fatal(err)
-		}
+		sent := challenged(t, w, e)
 		got := parse(t, e.Receive(t.Context(), []string{"visa"}, with(rreq(sent, "Y", 1), "messageExtension", critical(id)).json()).Body)
 		if known != (got.text("messageType") == "RRes") || !known && got.text("errorCode") != "202" {
 			t.Errorf("%s in an RReq: %v", id, got)

@@ -74,15 +74,8 @@ func TestSDKTransIDOfRRes(t *testing.T) {
 	for _, version := range []string{"2.2.0", "2.3.1"} {
 		for _, stray := range []any{nil, id, "", 5, true, object{"a": "b"}, []string{id}} {
 			w := newWorld()
-			var sent object
-			w.reply = func(_ string, areq object) ([]byte, error) {
-				sent = areq
-				return ares(areq, "C"), nil
-			}
 			e := w.engine(0)
-			if _, err := try(t, e, shop, object{"messageVersion": version}); err != nil {
-				t.Fatal(err)
-			}
+			sent := challenged(t, w, e, object{"messageVersion": version})
 			result := rreq(sent, "Y", 1)
 			if stray != nil {
 				result["sdkTransID"] = stray
@@ -99,14 +92,7 @@ func TestSDKTransIDOfRRes(t *testing.T) {
 // the configuration ends as it would have; no other begins in it.
 func TestVersionTakenOut(t *testing.T) {
 	w := newWorld()
-	var sent object
-	w.reply = func(_ string, areq object) ([]byte, error) {
-		sent = areq
-		return ares(areq, "C"), nil
-	}
-	if _, err := try(t, w.engine(0), shop, object{"messageVersion": "2.1.0"}); err != nil {
-		t.Fatal(err)
-	}
+	sent := challenged(t, w, w.engine(0), object{"messageVersion": "2.1.0"})
 	e := w.engine(0)
 	for i := range e.Peers {
 		e.Peers[i].Versions = []message.Version{message.V220, message.V231}

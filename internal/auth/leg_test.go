@@ -74,6 +74,19 @@ func try(t *testing.T, e *auth.Engine, acc *account.Account, parts ...object) (o
 	return parse(t, got), nil
 }
 
+// challenged begins an authentication that ends in a challenge, and returns its AReq.
+func challenged(t *testing.T, w *world, e *auth.Engine, parts ...object) (areq object) {
+	t.Helper()
+	w.reply = func(_ string, o object) ([]byte, error) {
+		areq = o
+		return ares(o, "C"), nil
+	}
+	if _, err := try(t, e, shop, parts...); err != nil {
+		t.Fatal(err)
+	}
+	return areq
+}
+
 // TestSPC: the second AReq of SPC goes out when it refers to an ARes S of the
 // same merchant, is the same purchase, and comes in time (SP-04, SP-05, SP-06,
 // SP-07, SP-08, TO-08).

@@ -35,6 +35,14 @@ type shared struct {
 	says   func(w http.ResponseWriter, preq *message.Message)
 }
 
+// saysFile has PReqs answered with the address of a card range file.
+func (s *shared) saysFile(url string) {
+	s.says = func(w http.ResponseWriter, preq *message.Message) {
+		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
+			preq.Text("threeDSServerTransID"), dsID, url)
+	}
+}
+
 func newShared(t *testing.T, change func(*Peer)) *shared {
 	t.Helper()
 	s := &shared{t: t, keeper: storetest.NewMemory(time.Now)}
@@ -1055,10 +1063,7 @@ func TestPR19PR20PR21PR22File(t *testing.T) {
 			s := newShared(t, func(p *Peer) {
 				p.Versions, p.FileHosts = message.Versions(), tt.hosts
 			})
-			s.says = func(w http.ResponseWriter, preq *message.Message) {
-				fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
-					preq.Text("threeDSServerTransID"), dsID, at+"/file")
-			}
+			s.saysFile(at + "/file")
 			a := s.start()
 			a.p.files.TLSClientConfig.RootCAs = ca.pool
 			a.turn(t.Context())
@@ -1136,10 +1141,7 @@ func TestPR20ChangedFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			first, second, rest, total, condition = tt.first, tt.second, tt.rest, tt.total, ""
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
-			s.says = func(w http.ResponseWriter, preq *message.Message) {
-				fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
-					preq.Text("threeDSServerTransID"), dsID, at+"/file")
-			}
+			s.saysFile(at + "/file")
 			a := s.start()
 			a.p.files.TLSClientConfig.RootCAs = ca.pool
 			a.turn(t.Context())
