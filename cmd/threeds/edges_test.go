@@ -196,10 +196,10 @@ func TestEdges(t *testing.T) {
 				all.Go(func() { s.edge(h, fault, e, version, id, req) })
 			}
 			all.Wait()
-			h.Play(directorytest.Fault{})
-			for _, id := range ids { // or an Erro on its way would meet the next fault
+			for _, id := range ids { // or the end of the fault would end the connection under an Erro
 				waitFor(t, "the Erro", func() bool { return !e.told || len(h.Told(id)) > 0 })
 			}
+			h.Play(directorytest.Fault{})
 			for range 2 {
 				if code, got := s.post("/auth", s.request("2.2.0")); code != 200 && !fault.Slow { // those have little time
 					t.Errorf("a good /auth after that: %d %v", code, got)

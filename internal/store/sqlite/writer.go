@@ -44,6 +44,9 @@ func (r *request) finish(err error) {
 // before the writer has begun, it is never done; once begun, write waits for the
 // outcome. Errors that are not answers of do say what was being done.
 func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
+	if err := ctx.Err(); err != nil { // where both are ready, select takes either
+		return err
+	}
 	r := &request{do: do, done: make(chan struct{})}
 	db.counts.begun.Add(1)
 	defer db.counts.begun.Add(-1)
