@@ -395,15 +395,24 @@ func TestForgottenConnections(t *testing.T) {
 	ca := newAuthority(t)
 	var forgotten atomic.Bool
 	var connects atomic.Int64
+	three := make(chan struct{}) // closed when so many requests are there, which need as many connections
+	enough := sync.OnceFunc(func() { close(three) })
 	address := serveRaw(t, ca.server(), func(conn net.Conn) {
-		first := connects.Add(1) <= 3
+		n := connects.Add(1)
+		first := n <= 3
 		r := bufio.NewReader(conn)
 		for readRequest(r) != nil {
 			if first && forgotten.Load() {
 				io.Copy(io.Discard, conn)
 				return
 			}
-			time.Sleep(50 * time.Millisecond) // so that three at once need three connections
+			if n == 3 {
+				enough()
+			}
+			select {
+			case <-three:
+			case <-t.Context().Done():
+			}
 			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 		}
 	})
