@@ -253,6 +253,15 @@ func (f faulty) Keys(ctx context.Context) ([]store.Key, error) {
 	return f.Store.Keys(ctx)
 }
 
+// unread has no key be read any more and returns one made after that: the server
+// reads them all twice a second.
+func (s *site) unread(f faulty) (key string) {
+	s.t.Helper()
+	f.keys.Store(true)
+	waitFor(s.t, "a reading of the keys that fails", func() bool { return strings.Contains(s.log.String(), "API keys cannot be read") })
+	return s.key("Shop")
+}
+
 func TestG5(t *testing.T) {
 	ca := newAuthority(t)
 	f, p := newFaulty()

@@ -244,11 +244,10 @@ func TestG10(t *testing.T) {
 	})
 	t.Run("unreachable store", func(t *testing.T) {
 		s := s.in(t)
-		fresh, made := s.key("Shop"), s.request("2.2.0")
-		f.down.Store(true)
-		f.keys.Store(true)
-		defer f.down.Store(false)
+		fresh, made := s.unread(f), s.request("2.2.0")
 		defer f.keys.Store(false)
+		f.down.Store(true)
+		defer f.down.Store(false)
 		for _, key := range []string{fresh, "5a5a5a5a-0000-4000-8000-00000000dead"} {
 			res, data := s.call(http.MethodPost, "/preauth", key, object{"acctNumber": testPAN})
 			if res.StatusCode == 401 {

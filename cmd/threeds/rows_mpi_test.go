@@ -362,8 +362,7 @@ func TestM5(t *testing.T) {
 		f.down.Store(true)
 		code, got := s.form("/check", pares)
 		isFault(t, code, got, 503, "", "unavailable")
-		fresh := s.key("Shop")
-		f.keys.Store(true)
+		fresh := s.unread(f)
 		res, data := s.basic(http.MethodPost, "/check", fresh, "", "")
 		isFault(t, res.StatusCode, parseObject(t, data), 503, "", "unavailable")
 		if res.Header.Get("Retry-After") == "" {
