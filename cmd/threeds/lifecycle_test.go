@@ -26,29 +26,49 @@ import (
 type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
-	out    lockedBuffer // both outputs
+	out    logFile // both outputs
 	exited chan struct{}
+}
+
+// A logFile is the path of what a process writes. Through a pipe it would come a
+// moment after the process has gone on.
+type logFile string
+
+func (f logFile) String() string {
+	text, _ := os.ReadFile(string(f)) // none: nothing was written
+	return string(text)
 }
 
 // launch runs threeds, which stands in the path of the tests, with further
 // environment.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command("threeds", args...), exited: make(chan struct{})}
+	p := &process{t: t, cmd: exec.Command("threeds", args...)}
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
+	p.start()
+	return p
+}
+
+// start runs the command until the test ends.
+func (p *process) start() {
+	p.t.Helper()
+	p.out, p.exited = logFile(filepath.Join(p.t.TempDir(), "log")), make(chan struct{})
+	log, err := os.Create(string(p.out))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	if err := errors.Join(p.cmd.Start(), log.Close()); err != nil {
+		p.t.Fatal(err)
 	}
 	go func() {
 		_ = p.cmd.Wait()
 		close(p.exited)
 	}()
-	t.Cleanup(func() {
+	p.t.Cleanup(func() {
 		_ = p.cmd.Process.Kill()
 		<-p.exited
 	})
-	return p
 }
 
 // end sends a signal and returns how long the process took to exit, which it
@@ -89,7 +109,7 @@ func spawnSite(t *testing.T, ca *authority, ds *wire, p plan) (*site, *process) 
 	s.API, s.results, s.console = "http://"+addresses[0], "https://"+addresses[1]+"/results", "http://"+addresses[2]
 	s.APIKey, s.OtherAPIKey = s.key("Shop"), s.key("Other")
 	proc := launch(t, nil, "serve", "--config", s.config)
-	s.log = &proc.out
+	s.log = proc.out
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
 	return s, proc
 }

@@ -21,15 +21,20 @@ type supervisor struct {
 	names  []string
 	files  []*os.File
 	notify string
+	self   net.Conn  // to notify
+	echo   chan bool // what came over self
 
 	mu   sync.Mutex
 	news []string
 }
 
+// aside is what a supervisor tells itself: all that was told before is heard then.
+const aside = "aside"
+
 // newSupervisor opens a socket for each name and returns their addresses.
 func newSupervisor(t *testing.T, names ...string) (*supervisor, []string) {
 	t.Helper()
-	v := &supervisor{t: t, names: names, notify: filepath.Join(t.TempDir(), "notify")}
+	v := &supervisor{t: t, names: names, notify: filepath.Join(t.TempDir(), "notify"), echo: make(chan bool)}
 	var addresses []string
 	for range names {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -48,12 +53,20 @@ func newSupervisor(t *testing.T, names ...string) (*supervisor, []string) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
+	if v.self, err = net.Dial("unixgram", v.notify); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.self.Close() })
 	go func() {
 		b := make([]byte, 4096)
 		for {
 			n, err := conn.Read(b)
 			if err != nil {
 				return
+			}
+			if string(b[:n]) == aside {
+				v.echo <- true
+				continue
 			}
 			v.mu.Lock()
 			v.news = append(v.news, string(b[:n]))
@@ -65,10 +78,15 @@ func newSupervisor(t *testing.T, names ...string) (*supervisor, []string) {
 
 // heard is how often something was said since the start.
 func (v *supervisor) heard(news string) (n int) {
+	v.t.Helper()
+	if _, err := v.self.Write([]byte(aside)); err != nil {
+		v.t.Fatal(err)
+	}
+	<-v.echo
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, said := range v.news {
-		if strings.HasPrefix(said, news) {
+	for _, what := range v.news {
+		if strings.HasPrefix(what, news) {
 			n++
 		}
 	}
@@ -79,22 +97,11 @@ func (v *supervisor) heard(news string) (n int) {
 // is that of the server then, where the protocol wants it.
 func (v *supervisor) launch(config string, env ...string) *process {
 	v.t.Helper()
-	p := &process{t: v.t, exited: make(chan struct{})}
+	p := &process{t: v.t}
 	p.cmd = exec.Command("sh", "-c", `LISTEN_PID=${PID:-$$} exec threeds serve --config "$1"`, "sh", config)
 	p.cmd.Env = append(append(os.Environ(), "LISTEN_FDS="+strconv.Itoa(len(v.files)), "LISTEN_FDNAMES="+strings.Join(v.names, ":"), "NOTIFY_SOCKET="+v.notify), env...)
 	p.cmd.ExtraFiles = v.files
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
-	if err := p.cmd.Start(); err != nil {
-		v.t.Fatal(err)
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.exited)
-	}()
-	v.t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.exited
-	})
+	p.start()
 	return p
 }
 
@@ -160,8 +167,8 @@ func TestRestarts(t *testing.T) {
 	stop()
 	t.Logf("%d restarts, the slowest end took %v", restarts, longest.Round(time.Millisecond))
 	l.none(t)
-	if said := v.heard("STOPPING=1"); said != restarts {
-		t.Errorf("%d servers said that they stop, want %d", said, restarts)
+	if n := v.heard("STOPPING=1"); n != restarts {
+		t.Errorf("%d servers said that they stop, want %d", n, restarts)
 	}
 	proc.end(syscall.SIGTERM)
 }

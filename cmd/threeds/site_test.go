@@ -111,7 +111,7 @@ type site struct {
 	config  string
 	results string
 	console string
-	log     *lockedBuffer
+	log     fmt.Stringer
 	stop    func() error // ends it, once, and says how it ended
 }
 
@@ -134,7 +134,8 @@ func startSite(t *testing.T, ca *authority, ds *wire, plans ...plan) *site {
 		p = plans[0]
 	}
 	dir := t.TempDir()
-	s := &site{world: &world{t: t}, ds: ds, ca: ca, config: filepath.Join(dir, "threeds.yaml"), log: &lockedBuffer{}}
+	log := new(lockedBuffer)
+	s := &site{world: &world{t: t}, ds: ds, ca: ca, config: filepath.Join(dir, "threeds.yaml"), log: log}
 	if p.beside != nil {
 		s.config = p.beside.config
 		s.APIKey, s.OtherAPIKey = p.beside.APIKey, p.beside.OtherAPIKey
@@ -145,7 +146,7 @@ func startSite(t *testing.T, ca *authority, ds *wire, plans ...plan) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	exited, opened := make(chan error, 1), make(chan struct{})
 	go func() {
-		exited <- serve(ctx, s.config, s.log, func(cfg *nodeConfig) {
+		exited <- serve(ctx, s.config, log, func(cfg *nodeConfig) {
 			s.API = "http://" + cfg.API.Addr().String()
 			s.results = "https://" + cfg.Results.Addr().String() + "/results"
 			s.console = "http://" + cfg.Console.Addr().String()
