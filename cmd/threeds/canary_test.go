@@ -26,6 +26,7 @@ const (
 // An aviary collects what a server wrote while canaries flew through it.
 type aviary struct {
 	*site
+	proc    *process
 	secrets map[string]string // by name
 	mu      *sync.Mutex
 	written map[string][]byte // what is to be searched, by where it comes from
@@ -61,9 +62,9 @@ func (a *aviary) carrier(version, pan string) object {
 
 func TestCanaries(t *testing.T) {
 	ca := newAuthority(t)
-	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "limits: {in_flight: 8}\ntimeouts: {authentication: 1s}"})
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "limits: {in_flight: 8}"})
 	revoked := s.key("Shop")
-	a := &aviary{site: s, mu: new(sync.Mutex), written: make(map[string][]byte), secrets: map[string]string{
+	a := &aviary{site: s, proc: proc, mu: new(sync.Mutex), written: make(map[string][]byte), secrets: map[string]string{
 		"PAN": canaryPAN, "other PAN": canaryOther, "authenticationValue": canaryValue, "name": canaryName, "e-mail": canaryEmail,
 		"API key": s.APIKey, "other merchant's key": s.OtherAPIKey, "revoked key": revoked, "wrong key": canaryWrong,
 	}}
@@ -280,6 +281,13 @@ func (a *aviary) overload() {
 
 // silence has a directory server that says nothing, and one that hangs up.
 func (a *aviary) silence() {
+	patient := a.text()
+	write(a.t, a.config, []byte(patient+"timeouts: {authentication: 1s}\n"))
+	a.reload(a.proc, applied)
+	defer func() {
+		write(a.t, a.config, []byte(patient))
+		a.reload(a.proc, applied)
+	}()
 	leave := make(chan bool)
 	a.ds.play(func(http.ResponseWriter, object) { <-leave })
 	a.send("/auth", a.APIKey, a.carrier("2.2.0", canaryPAN))

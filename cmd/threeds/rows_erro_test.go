@@ -14,8 +14,10 @@ func TestErroTable(t *testing.T) {
 	ca, ca2 := newAuthority(t), newAuthority(t)
 	f, p := newFaulty()
 	p.master = newWire(t, ca2)
-	p.sections = "timeouts: {authentication: 1s}"
 	s := startSite(t, ca, newWire(t, ca), p)
+	hasty := startSite(t, ca, s.ds, plan{beside: s, change: func(cfg *nodeConfig) {
+		cfg.Timeouts.Authentication, cfg.Peers[0].Timeout = time.Second, time.Second
+	}})
 	const none = "No response from directory server yet"
 	unknown := expected{code: "203", description: "Unknown threeDSServerTransID", detail: "Unknown threeDSServerTransID"}
 	for _, tt := range []struct {
@@ -88,7 +90,7 @@ func TestErroTable(t *testing.T) {
 			defer s.ds.play(nil)
 			defer close(leave)
 			req := s.request("2.2.0")
-			s.refused("/auth", req, expected{code: "405", description: "Unable to contact Directory Server",
+			hasty.in(s.t).refused("/auth", req, expected{code: "405", description: "Unable to contact Directory Server",
 				detail: "Connection timeout", msg: "AReq", transID: req.text("threeDSServerTransID"), version: "2.2.0"})
 			s.refused("/postauth", object{"threeDSServerTransID": req["threeDSServerTransID"]}, unknown)
 		}},
@@ -212,10 +214,10 @@ func TestErroTable(t *testing.T) {
 func TestErroOfTime(t *testing.T) {
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *nodeConfig) {
-		cfg.Timeouts.Preauth, cfg.Timeouts.Challenge, cfg.Timeouts.Result = time.Second, time.Second, time.Second
+		cfg.Timeouts.Challenge, cfg.Timeouts.Result = time.Second, time.Second
 	}})
 	t.Run("id expired", func(t *testing.T) {
-		s, start := s.in(t), time.Now()
+		s, start := startSite(t, ca, s.ds, plan{beside: s, change: func(cfg *nodeConfig) { cfg.Timeouts.Preauth = time.Second }}), time.Now()
 		req := s.request("2.2.0")
 		since(t, start, 1100*time.Millisecond)
 		s.refused("/auth", req, expected{code: "301", description: "No transaction found"})
