@@ -50,9 +50,12 @@ func TestSlowStore(t *testing.T) {
 	const many, few = 130, 70 // the gate minds from 64 on
 	ca := newAuthority(t)
 	slow := slowly{slow: new(atomic.Bool), turns: make(chan struct{}), waiting: new(atomic.Int64), served: new(atomic.Int64)}
-	s := startSite(t, ca, newWire(t, ca), plan{
+	ds := newWire(t, ca)
+	ds.client.Timeout = time.Minute
+	s := startSite(t, ca, ds, plan{
 		sections: "limits: {wait: 300ms, per_key: 1000000/s}",
 		change: func(cfg *nodeConfig) {
+			cfg.Timeouts.Authentication = time.Minute // as long as the whole test takes, on a busy machine
 			cfg.Store = func(st store.Store) store.Store { slow.Store = st; return slow }
 		},
 	})
@@ -67,7 +70,9 @@ func TestSlowStore(t *testing.T) {
 	}
 	slow.slow.Store(true)
 	var begun sync.WaitGroup
-	for _, req := range requests {
+	for i, req := range requests {
+		// One after the other: all at once would wait for a processor.
+		waitFor(t, "the write before", func() bool { return slow.waiting.Load() == int64(i) })
 		begun.Go(func() {
 			if res, body := s.call(http.MethodPost, "/auth", s.APIKey, req); res.StatusCode != http.StatusOK {
 				t.Errorf("/auth: %d %s", res.StatusCode, body)
