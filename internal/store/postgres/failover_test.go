@@ -221,7 +221,7 @@ func TestGuide(t *testing.T) {
 func TestOutage(t *testing.T) {
 	server := pgtest.Get(t)
 	url := server.Schema(t)
-	patient, quick := openAt(t, url, Options{Timeout: time.Minute}), openAt(t, url, Options{Timeout: 200 * time.Millisecond})
+	patient, quick := openAt(t, url, Options{Timeout: time.Minute}), openHasty(t, url, Options{Timeout: 200 * time.Millisecond})
 	ctx := context.Background()
 	for i := range 3 {
 		var fill sync.WaitGroup // many connections in the pool

@@ -107,11 +107,13 @@ func TestServerCrash(t *testing.T) {
 		}
 		eventually(t, "Ping", func() error { return db.Ping(ctx) })
 		for id, state := range states {
-			got, err := db.Get(ctx, id)
-			if err != nil {
-				t.Errorf("%s was acknowledged: %v", id, err)
-				continue
-			}
+			var got store.Txn
+			eventually(t, id+" was acknowledged", func() (err error) {
+				if got, err = db.Get(ctx, id); known(err) {
+					t.Fatalf("%s was acknowledged: %v", id, err)
+				}
+				return err
+			})
 			want := "data of " + id
 			if got.State == "final" {
 				want = "result of " + id
@@ -284,7 +286,7 @@ func TestOutcomeUnknown(t *testing.T) {
 func TestStandbyMissing(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
-	quick, patient := openAt(t, url, Options{Timeout: 500 * time.Millisecond}), openAt(t, url, Options{Timeout: time.Minute})
+	quick, patient := openHasty(t, url, Options{Timeout: 500 * time.Millisecond}), openAt(t, url, Options{Timeout: time.Minute})
 	ctx := context.Background()
 	standbys := func(names string) {
 		server.Exec(t, url, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`)

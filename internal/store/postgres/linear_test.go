@@ -55,8 +55,8 @@ func (o operator) exec(sql string) error {
 	return err
 }
 
-// openHasty opens a store whose statements may take so little time that even the
-// first fails at times.
+// openHasty opens a store whose calls may take so little time that even the first
+// fails at times.
 func openHasty(t *testing.T, url string, opt Options) (db *DB) {
 	t.Helper()
 	eventually(t, "Open", func() (err error) {
@@ -100,7 +100,7 @@ func TestLinear(t *testing.T) {
 	const conns = "&pool_max_conns=6"
 	nodes := []*DB{
 		openAt(t, url+conns, c.options()),
-		openAt(t, url+conns, impatient),
+		openHasty(t, url+conns, impatient),
 		openHasty(t, url+conns+"&statement_timeout=100", c.options()),
 		openAt(t, replaceHost(t, url, m.Addr().String())+conns, c.options()),
 		openAt(t, url+conns+"&default_transaction_isolation=repeatable%20read", c.options()),
