@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -166,12 +167,18 @@ func yaml(b *strings.Builder, indent string, keys map[string]string) {
 }
 
 // freeAddresses are different from each other: a port that was let go may be
-// given out again at once.
+// given out again at once. They are below those that a system gives to connections:
+// one of them could be taken while the process that listens on it is started anew.
 func freeAddresses(n int) []string {
 	var free []string
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(err)
+	for tries := 0; len(free) < n; tries++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		if err != nil {
+			if tries > 1000 {
+				panic(err)
+			}
+			continue
+		}
 		defer l.Close()
 		free = append(free, l.Addr().String())
 	}

@@ -10,7 +10,7 @@ import (
 var to = []check{
 	{"TO-01", func(t *T) { // the time limit of an AReq is configured, for each directory or for all
 		l := t.lab(plan{
-			sections:    map[string]string{"timeouts": "{authentication: 2s}"},
+			sections:    map[string]string{"timeouts": "{authentication: 4s}"},
 			directories: []directory{{scheme: "visa"}, {scheme: "mastercard", keys: map[string]string{"timeout": "1s"}}},
 		})
 		t.flowIn(l, v220, "BRW").card("mastercard", "5100001234567890").timesOut(time.Second)
@@ -20,7 +20,7 @@ var to = []check{
 			time.Sleep(1200 * time.Millisecond)
 			return say(q)
 		}).accepted()
-		t.flowIn(l, v220, "BRW").timesOut(2 * time.Second)
+		t.flowIn(l, v220, "BRW").timesOut(4 * time.Second)
 	}},
 	{"TO-02", func(t *T) { // 10 s unless configured
 		l := t.lab(plan{sections: map[string]string{"timeouts": "{}"}})
