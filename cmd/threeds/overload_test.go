@@ -55,7 +55,8 @@ func TestSlowStore(t *testing.T) {
 	s := startSite(t, ca, ds, plan{
 		sections: "limits: {wait: 300ms, per_key: 1000000/s}",
 		change: func(cfg *nodeConfig) {
-			cfg.Timeouts.Authentication = time.Minute // as long as the whole test takes, on a busy machine
+			// All that was held back dials at once in the end; the machine may be busy.
+			cfg.Timeouts.Authentication, cfg.Peers[0].Timeout, cfg.Peers[0].DialTimeout = time.Minute, time.Minute, time.Minute
 			cfg.Store = func(st store.Store) store.Store { slow.Store = st; return slow }
 		},
 	})
