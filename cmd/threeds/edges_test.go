@@ -251,6 +251,9 @@ func (s *site) edge(h *directorytest.Server, fault directorytest.Fault, e edge, 
 	} else {
 		e.expected(version, id).check(t, code, got)
 	}
+	if fault.Slow {
+		s.spent(id)
+	}
 	s.refused("/postauth", object{"threeDSServerTransID": id}, state)
 	s.refused("/auth", req, expected{code: "301", description: "No transaction found", transID: id, version: version})
 	want := 1

@@ -100,6 +100,17 @@ func (w *world) refused(path string, body any, want expected) object {
 	return got
 }
 
+// spent waits until an authentication that ended with its time has ended for /postauth
+// too. A store that takes longer than the answer may be late writes nothing of it; then
+// that is so a moment later.
+func (w *world) spent(id string) {
+	w.t.Helper()
+	waitFor(w.t, "the end of an authentication", func() bool {
+		_, got := w.post("/postauth", object{"threeDSServerTransID": id})
+		return got.text("errorCode") != "305"
+	})
+}
+
 // since waits for the clock: until a moment is so long ago.
 func since(t *testing.T, start time.Time, d time.Duration) {
 	t.Helper()

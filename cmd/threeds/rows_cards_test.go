@@ -258,6 +258,7 @@ func TestCardsSlow(t *testing.T) {
 				if took < 10*time.Second || took > 12*time.Second { // TestAuthTime looks closer
 					t.Errorf("it took %v", took)
 				}
+				w.spent(crd.text("threeDSServerTransID"))
 				w.refused("/postauth", object{"threeDSServerTransID": crd["threeDSServerTransID"]}, expected{code: "203", detail: "Unknown threeDSServerTransID"})
 			})
 		}

@@ -92,6 +92,7 @@ func TestErroTable(t *testing.T) {
 			req := s.request("2.2.0")
 			hasty.in(s.t).refused("/auth", req, expected{code: "405", description: "Unable to contact Directory Server",
 				detail: "Connection timeout", msg: "AReq", transID: req.text("threeDSServerTransID"), version: "2.2.0"})
+			s.spent(req.text("threeDSServerTransID"))
 			s.refused("/postauth", object{"threeDSServerTransID": req["threeDSServerTransID"]}, unknown)
 		}},
 		{"ARes invalid", func(s *site) {
