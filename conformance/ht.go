@@ -195,7 +195,7 @@ var ht = []check{
 				x.rejected("201", "dsTransID")
 				erro := x.erro()
 				if erro == nil {
-					continue // rejected has said so
+					return // rejected has said so, and each of the others would be waited for
 				}
 				if areq := x.sent()[0]; erro.method != "POST" || erro.path != areq.path {
 					t.Errorf("%s: the Erro came as %s %s, the AReq as POST %s", x, erro.method, erro.path, areq.path)
