@@ -175,8 +175,9 @@ func Faults() []Fault {
 	)
 }
 
-// bomb is 10 MiB in a few KiB.
-var bomb = sync.OnceValue(func() []byte { return zipped(bytes.Repeat([]byte(" "), 10<<20)) })
+// bomb is 10 MiB in a few KiB: of many members, for to pack them as one takes seconds,
+// on a busy machine all the time that an answer has.
+var bomb = sync.OnceValue(func() []byte { return bytes.Repeat(zipped(bytes.Repeat([]byte(" "), 64<<10)), 160) })
 
 var encoded = http.Header{"Content-Encoding": {"gzip"}}
 
