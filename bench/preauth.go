@@ -86,7 +86,7 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	log := slog.New(slog.DiscardHandler)
-	book := account.New(db, ring.Hashes, nil, log)
+	book := account.New(db, ring, nil, log)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ran := make(chan error, 1)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
@@ -171,7 +172,7 @@ func putKey(ctx context.Context, db store.Store, file string) error {
 	if err != nil {
 		return err
 	}
-	return db.PutKey(ctx, store.Key{Hash: ring.Hash(apiKey), Merchant: "Bench", Created: time.Now().UTC()})
+	return db.PutKey(ctx, account.Row(ring, apiKey, "Bench", false))
 }
 
 // serve starts the program under test and waits until it says that it is ready.

@@ -131,7 +131,7 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 		return err
 	}
 	g.client.Resume(ctx)
-	n.book.Change(cfg.Ring.Hashes, cfg.Merchants)
+	n.book.Change(cfg.Ring, cfg.Merchants)
 	n.begin(g)
 	n.mu.Lock()
 	n.now = g

@@ -66,32 +66,66 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	})
 }
 
+// keyReport is one line of the list.
+type keyReport struct {
+	Hash     string `json:"hash"` // its beginning
+	Merchant string `json:"merchant"`
+	Strict   bool   `json:"strict"`
+	Created  string `json:"created"`
+	Refused  bool   `json:"refused"` // what else is said is not to be trusted
+}
+
 func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("key list", flag.ContinueOnError)
+	asJSON := jsonFlag(fs)
 	file := configFlag(fs)
 	if _, err := parse(fs, args, 0); err != nil {
 		return err
 	}
-	return withKeys(ctx, *file, func(_ *config, st store.Store, _ *keyring.Ring) error {
+	return withKeys(ctx, *file, func(_ *config, st store.Store, ring *keyring.Ring) error {
 		keys, err := st.Keys(ctx)
 		if err != nil {
 			return err
 		}
-		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		all := []keyReport{}
 		for _, k := range keys {
-			strict := "lenient"
-			if k.Strict {
-				strict = "strict"
-			}
-			fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", hex.EncodeToString(k.Hash)[:shown], k.Created.UTC().Format(time.DateTime), strict, k.Merchant)
+			all = append(all, keyReport{
+				Hash: account.ID(k.Hash), Merchant: oneLine(k.Merchant), Strict: k.Strict,
+				Created: k.Created.Format(time.RFC3339), Refused: !account.Sealed(ring, &k),
+			})
 		}
-		return w.Flush()
+		if *asJSON {
+			return writeJSON(stdout, all)
+		}
+		return writeKeys(stdout, all)
 	})
 }
 
-// shown is how many digits of a hash list shows, least how many of them revoke
-// wants to see.
-const shown, least = 12, 6
+func writeKeys(stdout io.Writer, all []keyReport) error {
+	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "HASH\tCREATED\tREQUESTS\tMERCHANT")
+	refused := 0
+	for _, k := range all {
+		requests := "lenient"
+		switch {
+		case k.Refused:
+			requests = "refused"
+			refused++
+		case k.Strict:
+			requests = "strict"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.Hash, k.Created, requests, k.Merchant)
+	}
+	if err := w.Flush(); err != nil || refused == 0 {
+		return err
+	}
+	_, err := fmt.Fprintf(stdout, "\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
+		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", count(refused, "key"))
+	return err
+}
+
+// least is how many digits of a hash revoke wants to see.
+const least = 6
 
 func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) error {
 	fs := flag.NewFlagSet("key revoke", flag.ContinueOnError)
@@ -117,7 +151,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", hex.EncodeToString(k.Hash)[:shown], k.Merchant)
+		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", account.ID(k.Hash), k.Merchant)
 		return nil
 	})
 }

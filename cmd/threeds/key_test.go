@@ -19,7 +19,7 @@ type rotatingStore struct {
 
 func (s *rotatingStore) RevokeKey(ctx context.Context, hash []byte) error {
 	if bytes.Equal(hash, s.old) {
-		if err := s.RehashKey(ctx, s.old, s.hash); err != nil {
+		if err := s.RehashKey(ctx, s.old, s.hash, nil); err != nil {
 			return err
 		}
 	}

@@ -29,8 +29,8 @@ const usage = `Usage:
         run the server in production
     threeds key create --name NAME [--strict] [--config FILE]
         make an API key for the merchant NAME and print it, once
-    threeds key list [--config FILE]
-        list the keys: start of the hash, merchant, strictness, age
+    threeds key list [--json] [--config FILE]
+        list the keys: start of the hash, age, strictness, merchant
     threeds key revoke HASHPREFIX [--config FILE]
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
     threeds ranges status [--json] [--config FILE]

@@ -124,7 +124,8 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		n.gate = gate.New(queues(cfg.Limits.Wait, n.db)...)
 	}
 	n.metrics.Gate(n.gate)
-	n.book = account.New(n.db, cfg.Ring.Hashes, cfg.Merchants, cfg.Log)
+	n.book = account.New(n.db, cfg.Ring, cfg.Merchants, cfg.Log)
+	watchBook(n.metrics, n.book)
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -107,7 +108,7 @@ func (p *playground) run(ctx context.Context, listen, readyFile string) (err err
 // putKeys makes the well-known keys good, in a new store and in one that is kept.
 func (p *playground) putKeys(ctx context.Context, db store.Store) error {
 	for key, merchant := range map[string]string{sandboxKey: "Sandbox Shop", sandboxOtherKey: "Other Merchant"} {
-		err := db.PutKey(ctx, store.Key{Hash: p.ring.Hash(key), Merchant: merchant, Created: time.Now().UTC()})
+		err := db.PutKey(ctx, account.Row(p.ring, key, merchant, false))
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -117,6 +118,7 @@ type site struct {
 
 // A plan is how a site differs from the plainest one.
 type plan struct {
+	store    string            // lines of the configuration; empty: SQLite
 	sections string            // of the configuration, whole
 	visa     string            // keys of the directory visa
 	master   *wire             // a second directory for the same cards
@@ -194,13 +196,13 @@ func (s *site) yaml(dir string, p plan) string {
 	}
 	fmt.Fprintf(&b, `api: %s
 results: {listen: 127.0.0.1:0, url: "https://results.example/results", tls: {cert: results.pem, key: results-key.pem}}
-store: {url: "file:data"}
+%s
 console: {listen: 127.0.0.1:0}
 log: {level: debug}
 server: {reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: ServerID, requestor_name: Server Name}
 %s
 directories:
-`, api, p.sections)
+`, api, cmp.Or(p.store, `store: {url: "file:data"}`), p.sections)
 	directory := func(scheme, n, extra string, ds *wire) {
 		fmt.Fprintf(&b, `  - scheme: %s
     areq_url: %s/

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -54,6 +55,13 @@ func watchStore(m *obs.Metrics, st store.Store) {
 		m.Gauge("threeds_store_writes_waiting", "Writes whose commit has not begun.", "", "",
 			func() float64 { return float64(db.Stat().Waiting) })
 	}
+}
+
+// watchBook adds how many API keys there are to the metrics.
+func watchBook(m *obs.Metrics, book *account.Book) {
+	const keys, help = "threeds_api_keys", "API keys that are good, and rows of the store that are refused because they are not as they were sealed."
+	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
+	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
 }
 
 // storeWaits is how many times as long as for a processor work may wait for the

@@ -7,7 +7,9 @@
 // listeners bring a key in whatever way their protocol carries it.
 //
 // No key is kept. The store has a keyed hash of it; a [Book] remembers another
-// one, under a secret of its own that ends with the process.
+// one, under a secret of its own that ends with the process. The row in the store
+// is sealed: whoever can write there, but has no key file, can give a key nothing
+// that it was not made with. He can remove a row, and put back one that he has kept.
 package account
 
 import (
@@ -63,17 +65,48 @@ type Account struct {
 	Strict   bool // requests are taken as they are, nothing is normalised
 }
 
+// A Ring has the secrets that keys are hashed and their rows sealed under.
+type Ring interface {
+	// Hash is what is stored of a key now.
+	Hash(key string) []byte
+
+	// Hashes are what may be stored of a key: the present hash first, then the
+	// former one, nil if there is none, then others.
+	Hashes(key string) [][]byte
+
+	// Seal makes what Open takes for the same name alone, if any of the secrets
+	// has made it.
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
+// Row is what is stored of a key.
+func Row(ring Ring, key, merchant string, strict bool) store.Key {
+	k := store.Key{Hash: ring.Hash(key), Merchant: merchant, Strict: strict, Created: time.Now().UTC()}
+	k.Seal = ring.Seal(k.Name(), nil)
+	return k
+}
+
+// Sealed reports whether a row is as it was sealed. One that is not is no key: somebody
+// has changed it, or the secret that it was sealed under has left the ring.
+func Sealed(ring Ring, k *store.Key) bool {
+	_, err := ring.Open(k.Name(), k.Seal)
+	return err == nil
+}
+
+// ID is the beginning of a hash, by which operators call a key.
+func ID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 6)]) }
+
 // Create makes a key for a merchant and stores its hash. The key works when
 // Create has returned; it cannot be had again.
 func Create(ctx context.Context, keys interface {
 	PutKey(context.Context, store.Key) error
-}, ring interface{ Hash(key string) []byte }, merchant string, strict bool) (key string, err error) {
+}, ring Ring, merchant string, strict bool) (key string, err error) {
 	if merchant == "" {
 		return "", errors.New("account: a key needs the name of a merchant")
 	}
 	key = newKey()
-	err = keys.PutKey(ctx, store.Key{Hash: ring.Hash(key), Merchant: merchant, Strict: strict, Created: time.Now().UTC()})
-	if err != nil {
+	if err := keys.PutKey(ctx, Row(ring, key, merchant, strict)); err != nil {
 		return "", fmt.Errorf("account: create key: %w", err)
 	}
 	return key, nil

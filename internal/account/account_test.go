@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,15 @@ func (r ring) Hashes(key string) [][]byte {
 		hashes = append(hashes, mac.Sum(nil))
 	}
 	return hashes
+}
+
+func (r ring) Seal(name string, _ []byte) []byte { return r.Hash("seal of " + name) }
+
+func (r ring) Open(name string, sealed []byte) ([]byte, error) {
+	if !slices.ContainsFunc(r.Hashes("seal of "+name), func(seal []byte) bool { return seal != nil && bytes.Equal(seal, sealed) }) {
+		return nil, errors.New("sealed under another name, or by nobody")
+	}
+	return nil, nil
 }
 
 // A keyStore can be counted, stopped and made to fail.
@@ -72,11 +82,11 @@ func (s *keyStore) Keys(ctx context.Context) ([]store.Key, error) {
 	return s.Store.Keys(ctx)
 }
 
-func (s *keyStore) RehashKey(ctx context.Context, old, hash []byte) error {
+func (s *keyStore) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 	if s.down.Load() || s.readOnly.Load() {
 		return errDown
 	}
-	return s.Store.RehashKey(ctx, old, hash)
+	return s.Store.RehashKey(ctx, old, hash, seal)
 }
 
 type bench struct {
@@ -88,7 +98,7 @@ type bench struct {
 
 func setUp(merchants ...account.Merchant) *bench {
 	b := &bench{store: &keyStore{Store: storetest.NewMemory(time.Now)}, ring: ring{"current", "previous"}, log: new(bytes.Buffer)}
-	b.book = account.New(b.store, b.ring.Hashes, merchants, slog.New(slog.NewTextHandler(b.log, nil)))
+	b.book = account.New(b.store, b.ring, merchants, slog.New(slog.NewTextHandler(b.log, nil)))
 	return b
 }
 
@@ -198,7 +208,7 @@ func TestNewKeyWorksAtOnce(t *testing.T) {
 		for range 10 {
 			key := "01234567-0000-0000-0000-000000000000"
 			b.want(t, key, account.ErrUnknownKey)
-			if err := b.store.PutKey(t.Context(), store.Key{Hash: b.ring.Hash(key), Merchant: "shop"}); err != nil {
+			if err := b.store.PutKey(t.Context(), account.Row(b.ring, key, "shop", false)); err != nil {
 				t.Fatal(err)
 			}
 			b.want(t, key, nil)
@@ -266,7 +276,7 @@ func TestRevokedInSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setUp()
 		slow := &slowKeys{keyStore: b.store}
-		b.book = account.New(slow, b.ring.Hashes, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+		b.book = account.New(slow, b.ring, nil, slog.New(slog.NewTextHandler(b.log, nil)))
 		stop := b.run(t)
 		for _, takes := range []time.Duration{600 * time.Millisecond, 1200 * time.Millisecond, 3 * time.Second} {
 			key := b.create(t, "shop", false)
@@ -335,7 +345,7 @@ func TestRehash(t *testing.T) {
 			return key
 		}
 		used, unused, next, revoked := make("previous"), make("previous"), make("next"), make("previous")
-		b.book = account.New(b.store, ring{"current", "previous", "next"}.Hashes, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+		b.book = account.New(b.store, ring{"current", "previous", "next"}, nil, slog.New(slog.NewTextHandler(b.log, nil)))
 		stop := b.run(t)
 		fresh := make("previous") // not in the store when it was read: looked up
 		b.want(t, fresh, nil)
@@ -365,13 +375,13 @@ func TestRehash(t *testing.T) {
 			t.Errorf("%d lines in the log, want one for the fall and one for the rise:\n%s", n, b.log)
 		}
 
-		b.book = account.New(b.store, ring{"next", "current"}.Hashes, nil, slog.New(slog.DiscardHandler))
+		b.book = account.New(b.store, ring{"next", "current"}, nil, slog.New(slog.DiscardHandler))
 		a, err := b.book.Authenticate(t.Context(), used)
 		if err != nil || a.Merchant.Name != "shop" || !a.Strict {
 			t.Errorf("Authenticate after another rotation = %+v, %v", a, err)
 		}
 		b.want(t, unused, account.ErrUnknownKey)
-		b.book = account.New(b.store, ring{"next", "", "current"}.Hashes, nil, slog.New(slog.DiscardHandler))
+		b.book = account.New(b.store, ring{"next", "", "current"}, nil, slog.New(slog.DiscardHandler))
 		defer b.run(t)()
 		b.want(t, next, nil)
 		b.want(t, used, nil) // by the next secret, as a node has it that is behind
@@ -390,7 +400,7 @@ func TestRevokedBesideSlowWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		revoked := b.create(t, "shop", false)
-		b.book = account.New(&hangingStore{keyStore: b.store, takes: 5 * time.Second}, b.ring.Hashes, nil, slog.New(slog.DiscardHandler))
+		b.book = account.New(&hangingStore{keyStore: b.store, takes: 5 * time.Second}, b.ring, nil, slog.New(slog.DiscardHandler))
 		defer b.run(t)()
 		b.want(t, old, nil) // is to be rehashed from now on
 		b.want(t, revoked, nil)
@@ -409,7 +419,7 @@ type hangingStore struct {
 	takes time.Duration
 }
 
-func (s *hangingStore) RehashKey(context.Context, []byte, []byte) error {
+func (s *hangingStore) RehashKey(context.Context, []byte, []byte, []byte) error {
 	time.Sleep(s.takes)
 	return errDown
 }
@@ -422,7 +432,7 @@ func TestRehashedDuringLookUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.book = account.New(&rehashingStore{b.store, b.ring.Hashes(key)}, b.ring.Hashes, nil, slog.New(slog.DiscardHandler))
+	b.book = account.New(&rehashingStore{b.store, b.ring.Hashes(key), account.Row(b.ring, key, "shop", false)}, b.ring, nil, slog.New(slog.DiscardHandler))
 	b.want(t, key, nil)
 }
 
@@ -430,12 +440,14 @@ func TestRehashedDuringLookUp(t *testing.T) {
 type rehashingStore struct {
 	*keyStore
 	hashes [][]byte
+	after  store.Key
 }
 
 func (s *rehashingStore) Key(ctx context.Context, hash []byte) (store.Key, error) {
 	k, err := s.keyStore.Key(ctx, hash)
 	if bytes.Equal(hash, s.hashes[0]) {
-		_ = s.keyStore.RehashKey(ctx, s.hashes[1], s.hashes[0])
+		_ = s.keyStore.RevokeKey(ctx, s.hashes[1])
+		_ = s.keyStore.PutKey(ctx, s.after)
 	}
 	return k, err
 }
@@ -476,7 +488,7 @@ func TestRevokedDuringLookUp(t *testing.T) {
 		b := setUp()
 		key := b.create(t, "shop", false)
 		slow := &slowStore{keyStore: b.store, after: 600 * time.Millisecond}
-		b.book = account.New(slow, b.ring.Hashes, nil, slog.New(slog.DiscardHandler))
+		b.book = account.New(slow, b.ring, nil, slog.New(slog.DiscardHandler))
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		time.AfterFunc(100*time.Millisecond, func() { wg.Go(func() { _ = b.book.Run(ctx) }) })
@@ -566,13 +578,13 @@ func TestChange(t *testing.T) {
 	b.want(t, shop, nil)
 	b.want(t, former, nil)
 	b.store.down.Store(true)
-	b.book.Change(b.ring.Hashes, []account.Merchant{{Name: "Shop", RequestorID: "2"}})
+	b.book.Change(b.ring, []account.Merchant{{Name: "Shop", RequestorID: "2"}})
 	got, err := b.book.Authenticate(t.Context(), shop)
 	if err != nil || got.Merchant.RequestorID != "2" || !got.Strict {
 		t.Errorf("after the change: %+v %v", got, err)
 	}
 	b.want(t, former, nil)
-	b.book.Change(ring{"current"}.Hashes, nil)
+	b.book.Change(ring{"current"}, nil)
 	if got, err := b.book.Authenticate(t.Context(), shop); err != nil || got.Merchant.RequestorID != "" || got.Merchant.Name != "Shop" {
 		t.Errorf("without a profile: %+v %v", got, err)
 	}

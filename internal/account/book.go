@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -33,13 +32,17 @@ const (
 	// lookups is how many unknown keys are looked up at once. Others wait, so
 	// that a flood of wrong keys leaves the store to those who have work.
 	lookups = 4
+
+	// named is how many rows that are not as they were sealed the log names at
+	// once. All of them are so with another key file.
+	named = 10
 )
 
 // KeyStore is what a Book wants of a store.
 type KeyStore interface {
 	Key(ctx context.Context, hash []byte) (store.Key, error)
 	Keys(ctx context.Context) ([]store.Key, error)
-	RehashKey(ctx context.Context, old, hash []byte) error
+	RehashKey(ctx context.Context, old, hash, seal []byte) error
 }
 
 // A Book tells accounts by their keys. Those it has met it knows by heart; an
@@ -51,13 +54,25 @@ type Book struct {
 	slots  chan struct{} // one for each look-up in progress
 	pepper [32]byte
 
+	read []store.Key // all rows, as the last refresh has seen them; only that uses it
+
 	mu        sync.RWMutex
-	hashes    func(key string) [][]byte
+	ring      Ring
+	rings     int // how many there were
 	merchants map[string]*Merchant
-	known     map[string]*Account // by hash, as in the store
-	met       map[mark]meeting    // by key
-	round     int                 // how often known was replaced
-	former    map[string][]byte   // hashes that are to be replaced, and by which
+	known     map[string]entry     // by hash, as in the store
+	void      map[string]store.Key // rows that are not as they were sealed, likewise
+	checked   int                  // rings, when known and void were told apart
+	touched   bool                 // known, void or the ring have changed since
+	met       map[mark]meeting     // by key
+	round     int                  // how often known was replaced, or found good
+	former    map[string][]byte    // hashes that are to be replaced, and by which
+}
+
+// An entry is a row that is as it was sealed.
+type entry struct {
+	row     store.Key
+	account *Account
 }
 
 // A mark is the beginning of what a Book remembers of a key.
@@ -70,37 +85,39 @@ type meeting struct {
 	account *Account
 }
 
-// New returns a Book on a store. The function gives the hashes a key may be stored
-// under: the present one first, then the former one, nil if there is none, then
-// others. A key that is used, and stored under the former one, gets the present one
-// soon after. It logs when the store cannot be read, and when it can again.
-func New(keys KeyStore, hashes func(key string) [][]byte, merchants []Merchant, log *slog.Logger) *Book {
+// New returns a Book on a store. A key that is used, and stored under the former hash
+// of the ring, gets the present one soon after. The Book logs when the store cannot be
+// read, and when it can again; and each row that is not as it was sealed, once.
+func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book {
 	b := &Book{
 		store: keys, log: log,
 		slots: make(chan struct{}, lookups),
 		met:   make(map[mark]meeting),
+		void:  make(map[string]store.Key),
 	}
 	rand.Read(b.pepper[:]) //nolint:errcheck // it never fails, it ends the process
-	b.Change(hashes, merchants)
+	b.Change(ring, merchants)
 	return b
 }
 
-// Change replaces the merchants' settings and the hashes a key may be stored
+// Change replaces the merchants' settings and the secrets that keys are stored
 // under. Keys that are known stay so, without a look into the store; those of a
 // hash that has gone do not.
-func (b *Book) Change(hashes func(key string) [][]byte, merchants []Merchant) {
+func (b *Book) Change(ring Ring, merchants []Merchant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.hashes = hashes
+	b.ring = ring
+	b.rings++
 	b.merchants = make(map[string]*Merchant)
 	for _, m := range merchants {
 		b.merchants[m.Name] = &m
 	}
 	known := b.known
-	b.known = make(map[string]*Account, len(known))
-	for hash, a := range known {
-		b.known[hash] = b.account(store.Key{Hash: []byte(hash), Merchant: a.Merchant.Name, Strict: a.Strict})
+	b.known = make(map[string]entry, len(known))
+	for hash, e := range known {
+		b.known[hash] = entry{e.row, b.account(&e.row)}
 	}
+	b.touched = true
 	b.former = make(map[string][]byte)
 	clear(b.met) // whoever comes is recalled by one of the new hashes
 	b.round++
@@ -121,12 +138,13 @@ func (b *Book) Authenticate(ctx context.Context, key string) (*Account, error) {
 		return account, nil
 	}
 	b.mu.RLock()
-	hashes := b.hashes(key)
+	ring := b.ring
 	b.mu.RUnlock()
+	hashes := ring.Hashes(key)
 	if account := b.recall(&digest, hashes); account != nil {
 		return account, nil
 	}
-	return b.lookUp(ctx, &digest, hashes)
+	return b.lookUp(ctx, &digest, ring, hashes)
 }
 
 // digest is a hash of fixed length under a secret in front; the key has a fixed
@@ -154,19 +172,19 @@ func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, hash := range hashes {
-		if account := b.known[string(hash)]; account != nil {
+		if e, ok := b.known[string(hash)]; ok {
 			if i == 1 {
 				b.former[string(hash)] = hashes[0]
 			}
-			b.met[mark(digest[:])] = meeting{*digest, string(hash), account}
-			return account
+			b.met[mark(digest[:])] = meeting{*digest, string(hash), e.account}
+			return e.account
 		}
 	}
 	return nil
 }
 
 // lookUp asks the store for a key that is not known.
-func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][]byte) (*Account, error) {
+func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, ring Ring, hashes [][]byte) (*Account, error) {
 	select {
 	case b.slots <- struct{}{}:
 		defer func() { <-b.slots }()
@@ -186,8 +204,11 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][
 		}
 		k, err := b.store.Key(ctx, hash)
 		switch {
+		case err == nil && Sealed(ring, &k):
+			return b.learn(&k, digest, hashes, round), nil
 		case err == nil:
-			return b.learn(k, digest, hashes, round), nil
+			b.refuse(k)
+			return nil, ErrUnknownKey
 		case !errors.Is(err, store.ErrNotFound):
 			return nil, fmt.Errorf("account: look up key: %w", err)
 		}
@@ -197,7 +218,7 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, hashes [][
 
 // learn remembers a key that was found, but not if there was a refresh after the
 // round in which it was asked for: that may have found it revoked.
-func (b *Book) learn(k store.Key, digest *[sha256.Size]byte, hashes [][]byte, round int) *Account {
+func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, round int) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	account := b.account(k)
@@ -205,15 +226,60 @@ func (b *Book) learn(k store.Key, digest *[sha256.Size]byte, hashes [][]byte, ro
 		b.former[string(k.Hash)] = hashes[0]
 	}
 	if b.round == round {
-		b.known[string(k.Hash)] = account
+		b.known[string(k.Hash)] = entry{*k, account}
 		b.met[mark(digest[:])] = meeting{*digest, string(k.Hash), account}
+		b.touched = true
 	}
 	return account
 }
 
-// account returns what a stored key stands for. b.mu is held.
-func (b *Book) account(k store.Key) *Account {
-	if a := b.known[string(k.Hash)]; a != nil && a.Merchant.Name == k.Merchant && a.Strict == k.Strict {
+// refuse remembers a row that is not as it was sealed, and tells of it if it is new.
+func (b *Book) refuse(k store.Key) {
+	b.mu.Lock()
+	fresh := !b.isVoid(&k)
+	b.void[string(k.Hash)] = k
+	b.touched = true
+	b.mu.Unlock()
+	if fresh {
+		b.tell([]store.Key{k})
+	}
+}
+
+// isVoid reports whether this very row is known not to be as it was sealed. b.mu is
+// held.
+func (b *Book) isVoid(k *store.Key) bool {
+	void, ok := b.void[string(k.Hash)]
+	return ok && same(void, *k)
+}
+
+// tell logs rows that are not as they were sealed. What is in them cannot be trusted.
+func (b *Book) tell(rows []store.Key) {
+	for _, k := range rows[:min(len(rows), named)] {
+		b.log.Error("API key refused: its row in the store is not as it was sealed",
+			"key", ID(k.Hash), "merchant", k.Merchant, "created", k.Created)
+	}
+	if more := len(rows) - named; more > 0 {
+		b.log.Error("API keys refused: further rows in the store are not as they were sealed", "rows", more)
+	}
+}
+
+// Count says how many keys are known to be good, and how many rows of the store are
+// refused because they are not as they were sealed.
+func (b *Book) Count() (good, refused int) {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return len(b.known), len(b.void)
+}
+
+// same reports whether nothing of a row has changed.
+func same(a, b store.Key) bool {
+	return a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created.Equal(b.Created) &&
+		bytes.Equal(a.Hash, b.Hash) && bytes.Equal(a.Seal, b.Seal)
+}
+
+// account returns what a row stands for. b.mu is held.
+func (b *Book) account(k *store.Key) *Account {
+	if a := b.known[string(k.Hash)].account; a != nil && a.Merchant.Name == k.Merchant && a.Strict == k.Strict {
 		return a
 	}
 	m := b.merchants[k.Merchant]
@@ -291,16 +357,26 @@ func next(patience, took time.Duration, err error) time.Duration {
 	return patience
 }
 
-// rehash gives the keys that were used with their former hash the present one. One
-// that is gone was revoked, or another node has done it.
+// rehash gives the keys that were used with their former hash the present one, and the
+// seal that goes with it. That is made over the row as it was when its former seal was
+// found good: whatever has become of it since is not sealed. One that is gone was revoked,
+// or another node has done it.
 func (b *Book) rehash(ctx context.Context) error {
 	b.mu.Lock()
-	former := maps.Clone(b.former)
+	ring, former := b.ring, make(map[string]store.Key, len(b.former))
+	for old, hash := range b.former {
+		if e, ok := b.known[old]; ok {
+			e.row.Hash = hash
+			former[old] = e.row
+		} else {
+			delete(b.former, old)
+		}
+	}
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, refresh)
 	defer cancel()
-	for old, hash := range former {
-		err := b.store.RehashKey(ctx, []byte(old), hash)
+	for old, k := range former {
+		err := b.store.RehashKey(ctx, []byte(old), k.Hash, ring.Seal(k.Name(), nil))
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
 			return err
 		}
@@ -320,21 +396,76 @@ func (b *Book) refresh(ctx context.Context, patience time.Duration) error {
 	if err != nil {
 		return err
 	}
+	if b.unchanged(keys) {
+		return nil
+	}
+	for !b.replace(keys) {
+	}
+	return nil
+}
+
+// unchanged reports whether the store has what it had at the last refresh, and nothing
+// else has happened since. That is what most refreshes find.
+func (b *Book) unchanged(keys []store.Key) bool {
+	equal := slices.EqualFunc(keys, b.read, same)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	known := make(map[string]*Account, len(keys))
-	for _, k := range keys {
-		known[string(k.Hash)] = b.account(k)
+	if !equal || b.touched {
+		return false
+	}
+	b.round++
+	return true
+}
+
+// replace makes the rows what is known, after a look at the seals of those that are
+// new or have changed. It reports false when the ring was changed meanwhile.
+func (b *Book) replace(keys []store.Key) bool {
+	good, fresh := make([]bool, len(keys)), []int(nil)
+	b.mu.RLock()
+	ring, rings := b.ring, b.rings
+	for i := range keys {
+		e, ok := b.known[string(keys[i].Hash)]
+		switch {
+		case b.checked != rings:
+			fresh = append(fresh, i)
+		case ok && same(e.row, keys[i]):
+			good[i] = true
+		case !b.isVoid(&keys[i]):
+			fresh = append(fresh, i)
+		}
+	}
+	b.mu.RUnlock()
+	for _, i := range fresh {
+		good[i] = Sealed(ring, &keys[i])
+	}
+	b.mu.Lock()
+	if b.rings != rings {
+		b.mu.Unlock()
+		return false
+	}
+	known, void, refused := make(map[string]entry, len(keys)), make(map[string]store.Key), []store.Key(nil)
+	for i, k := range keys {
+		switch {
+		case good[i]:
+			known[string(k.Hash)] = entry{k, b.account(&k)}
+			continue
+		case !b.isVoid(&k):
+			refused = append(refused, k)
+		}
+		void[string(k.Hash)] = k
 	}
 	for mark, m := range b.met {
-		if a := known[m.hash]; a == nil {
+		if e, ok := known[m.hash]; !ok {
 			delete(b.met, mark)
-		} else if a != m.account {
-			m.account = a
+		} else if e.account != m.account {
+			m.account = e.account
 			b.met[mark] = m
 		}
 	}
-	b.known = known
+	b.known, b.void, b.read = known, void, keys
+	b.checked, b.touched = rings, false
 	b.round++
-	return nil
+	b.mu.Unlock()
+	b.tell(refused)
+	return true
 }

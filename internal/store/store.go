@@ -1,7 +1,7 @@
 // Package store is the contract of the place where transactions and API keys
 // are kept, and what nodes share about card ranges: leases, snapshots and small
-// states. It holds no code but the name that data is sealed under: package sqlite below it implements the contract,
-// package storetest says whether an implementation keeps it.
+// states. It holds no code but the names that rows are sealed under: packages sqlite and postgres below it implement the
+// contract, package storetest says whether an implementation keeps it.
 //
 // A store does not understand what it keeps. Which states there are and how they
 // follow each other, who may read a transaction, the sealing of its data, and
@@ -44,12 +44,17 @@ type Txn struct {
 // neither whose it is nor how long it lasts, without losing the data. To seal
 // is therefore the last step of a change.
 func (t *Txn) Name() string {
-	name := make([]byte, 0, 128)
-	for _, part := range []string{t.ID, t.Owner, t.Scheme, string(t.State)} {
+	name := appendParts(make([]byte, 0, 128), t.ID, t.Owner, t.Scheme, string(t.State))
+	return string(strconv.AppendInt(name, t.Expires.UnixMilli(), 10))
+}
+
+// appendParts appends each part behind its length, so that no two lists look alike.
+func appendParts(name []byte, parts ...string) []byte {
+	for _, part := range parts {
 		name = strconv.AppendInt(name, int64(len(part)), 10)
 		name = append(append(name, ':'), part...)
 	}
-	return string(strconv.AppendInt(name, t.Expires.UnixMilli(), 10))
+	return name
 }
 
 // A Key is what a store knows of an API key: never the key itself.
@@ -58,6 +63,15 @@ type Key struct {
 	Merchant string
 	Strict   bool
 	Created  time.Time // UTC, whole milliseconds
+	Seal     []byte    // opaque, made by the caller over the rest; nil and empty are the same
+}
+
+// Name is what Seal is made over: all else that a store keeps of a key. It is no
+// name of a transaction, for those begin with a digit.
+func (k *Key) Name() string {
+	name := appendParts(append(make([]byte, 0, 128), "key "...), string(k.Hash), k.Merchant)
+	name = append(strconv.AppendBool(name, k.Strict), ' ')
+	return string(strconv.AppendInt(name, k.Created.UnixMilli(), 10))
 }
 
 // A Store keeps transactions until they expire, API keys until they are revoked,
@@ -112,11 +126,11 @@ type Store interface {
 	// Keys returns all keys, oldest first.
 	Keys(ctx context.Context) ([]Key, error)
 
-	// RehashKey gives the key with the hash old another one; the rest of it stays,
-	// and whoever reads sees one of the two. It returns ErrNotFound if there is
-	// no such key, and else ErrExists if another has the new hash, and changes
-	// nothing then.
-	RehashKey(ctx context.Context, old, hash []byte) error
+	// RehashKey gives the key with the hash old another hash and another seal; the
+	// rest of it stays, and whoever reads sees it before or after. It returns
+	// ErrNotFound if there is no such key, and else ErrExists if another has the
+	// new hash, and changes nothing then.
+	RehashKey(ctx context.Context, old, hash, seal []byte) error
 
 	// RevokeKey removes the key with the given hash. It returns ErrNotFound if
 	// there is none.

@@ -7,9 +7,9 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// TestName: a change of anything but the data changes the name, and what a store
+// TestTxnName: a change of anything but the data changes the name, and what a store
 // does to times does not.
-func TestName(t *testing.T) {
+func TestTxnName(t *testing.T) {
 	was := store.Txn{ID: "a", Owner: "b", Scheme: "c", State: "d", Data: []byte("e"), Expires: time.UnixMilli(1000)}
 	seen := map[string]bool{was.Name(): true}
 	for what, change := range map[string]func(*store.Txn){
@@ -32,5 +32,31 @@ func TestName(t *testing.T) {
 	same.Data, same.Expires = nil, same.Expires.UTC().Add(999*time.Microsecond)
 	if same.Name() != was.Name() {
 		t.Error("other data, or a part of a millisecond, is another name")
+	}
+}
+
+// TestKeyName: the same for what is sealed of a key.
+func TestKeyName(t *testing.T) {
+	was := store.Key{Hash: []byte("a"), Merchant: "b", Created: time.UnixMilli(1000), Seal: []byte("e")}
+	seen := map[string]bool{was.Name(): true}
+	for what, change := range map[string]func(*store.Key){
+		"hash":     func(n *store.Key) { n.Hash = []byte("x") },
+		"merchant": func(n *store.Key) { n.Merchant = "x" },
+		"strict":   func(n *store.Key) { n.Strict = true },
+		"created":  func(n *store.Key) { n.Created = time.UnixMilli(1001) },
+		"borders":  func(n *store.Key) { n.Hash, n.Merchant = []byte("ab"), "" },
+		"word":     func(n *store.Key) { n.Merchant, n.Strict = "btrue", false },
+	} {
+		now := was
+		change(&now)
+		if seen[now.Name()] {
+			t.Errorf("another %s has the same name", what)
+		}
+		seen[now.Name()] = true
+	}
+	same := was
+	same.Seal, same.Created = nil, same.Created.UTC().Add(999*time.Microsecond)
+	if same.Name() != was.Name() {
+		t.Error("another seal, or a part of a millisecond, is another name")
 	}
 }

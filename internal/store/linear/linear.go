@@ -158,10 +158,13 @@ func (c Call) call(ctx context.Context, s store.Store, a *Answer) error {
 		_, err := s.Sweep(ctx, time.UnixMilli(c.Until))
 		return err
 	case PutKey:
-		return s.PutKey(ctx, store.Key{Hash: []byte(c.Name), Merchant: c.Value, Created: time.UnixMilli(0)})
+		return s.PutKey(ctx, store.Key{Hash: []byte(c.Name), Merchant: c.Value, Created: time.UnixMilli(0), Seal: []byte(c.Value)})
 	case Key:
 		k, err := s.Key(ctx, []byte(c.Name))
 		a.Value = k.Merchant
+		if string(k.Seal) != k.Merchant {
+			a.Value = fmt.Sprintf("half of %s, %s", k.Merchant, k.Seal)
+		}
 		return err
 	case RevokeKey:
 		return s.RevokeKey(ctx, []byte(c.Name))

@@ -12,10 +12,10 @@ import (
 )
 
 const (
-	sqlKey    = `SELECT hash, merchant, strict, created FROM api_keys WHERE hash = $1`
-	sqlKeys   = `SELECT hash, merchant, strict, created FROM api_keys ORDER BY created, hash`
-	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created) VALUES ($1, $2, $3, $4) ON CONFLICT (hash) DO NOTHING`
-	sqlRehash = `UPDATE api_keys SET hash = $2 WHERE hash = $1`
+	sqlKey    = `SELECT hash, merchant, strict, created, seal FROM api_keys WHERE hash = $1`
+	sqlKeys   = `SELECT hash, merchant, strict, created, seal FROM api_keys ORDER BY created, hash`
+	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created, seal) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`
+	sqlRehash = `UPDATE api_keys SET hash = $2, seal = $3 WHERE hash = $1`
 	sqlRevoke = `DELETE FROM api_keys WHERE hash = $1`
 
 	uniqueViolation = "23505"
@@ -24,14 +24,14 @@ const (
 // PutKey implements [store.Store].
 func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 	return db.write(ctx, "put key", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrExists)(conn.Exec(ctx, sqlPutKey, blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli()))
+		return changed(store.ErrExists)(conn.Exec(ctx, sqlPutKey, blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), blob(k.Seal)))
 	})
 }
 
 // RehashKey implements [store.Store].
-func (db *DB) RehashKey(ctx context.Context, old, hash []byte) error {
+func (db *DB) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 	return db.write(ctx, "rehash key", func(ctx context.Context, conn *pgx.Conn) error {
-		err := changed(store.ErrNotFound)(conn.Exec(ctx, sqlRehash, blob(old), blob(hash)))
+		err := changed(store.ErrNotFound)(conn.Exec(ctx, sqlRehash, blob(old), blob(hash), blob(seal)))
 		if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == uniqueViolation {
 			return store.ErrExists
 		}
@@ -71,7 +71,7 @@ func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
 func scanKey(row pgx.Row) (store.Key, error) {
 	var k store.Key
 	var created int64
-	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created); err != nil {
+	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal); err != nil {
 		return store.Key{}, err
 	}
 	k.Created = time.UnixMilli(created).UTC()

@@ -71,7 +71,7 @@ func TestPrivileges(t *testing.T) {
 	if err := db.PutKey(ctx, store.Key{Hash: []byte("old")}); err != nil {
 		t.Error(err)
 	}
-	if err := db.RehashKey(ctx, []byte("old"), []byte("new")); err != nil {
+	if err := db.RehashKey(ctx, []byte("old"), []byte("new"), []byte("seal")); err != nil {
 		t.Error(err)
 	}
 	if keys, err := db.Keys(ctx); err != nil || len(keys) == 0 {

@@ -32,7 +32,8 @@ var migrations = []string{
 		hash     bytea   PRIMARY KEY,
 		merchant text    NOT NULL,
 		strict   boolean NOT NULL,
-		created  bigint  NOT NULL
+		created  bigint  NOT NULL,
+		seal     bytea   NOT NULL
 	);
 	CREATE TABLE leases (
 		name    text COLLATE "C" PRIMARY KEY,

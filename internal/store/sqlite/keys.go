@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	sqlKey    = `SELECT hash, merchant, strict, created FROM api_key WHERE hash = ?1`
-	sqlKeys   = `SELECT hash, merchant, strict, created FROM api_key ORDER BY created, hash`
-	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (hash) DO NOTHING`
-	sqlRehash = `UPDATE api_key SET hash = ?2 WHERE hash = ?1`
+	sqlKey    = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key WHERE hash = ?1`
+	sqlKeys   = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY created, hash`
+	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created, seal) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING`
+	sqlRehash = `UPDATE api_key SET hash = ?2, seal = ?3 WHERE hash = ?1`
 	sqlRevoke = `DELETE FROM api_key WHERE hash = ?1`
 )
 
@@ -23,18 +23,18 @@ func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 	}
 	defer db.leave()
 	return db.write(ctx, "put key", func(w *writer) (answer, failed error) {
-		return changed(store.ErrExists)(w.putKey.Exec(blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli()))
+		return changed(store.ErrExists)(w.putKey.Exec(blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), blob(k.Seal)))
 	})
 }
 
 // RehashKey implements [store.Store].
-func (db *DB) RehashKey(ctx context.Context, old, hash []byte) error {
+func (db *DB) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 	if err := db.enter(ctx); err != nil {
 		return err
 	}
 	defer db.leave()
 	return db.write(ctx, "rehash key", func(w *writer) (answer, failed error) {
-		answer, failed = changed(store.ErrNotFound)(w.rehash.Exec(blob(old), blob(hash)))
+		answer, failed = changed(store.ErrNotFound)(w.rehash.Exec(blob(old), blob(hash), blob(seal)))
 		if isTaken(failed) {
 			return store.ErrExists, nil
 		}
@@ -89,7 +89,7 @@ func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
 func scanKey(row interface{ Scan(...any) error }) (store.Key, error) {
 	var k store.Key
 	var created int64
-	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created); err != nil {
+	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal); err != nil {
 		return store.Key{}, err
 	}
 	k.Created = time.UnixMilli(created).UTC()

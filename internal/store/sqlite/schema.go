@@ -30,7 +30,8 @@ var migrations = []string{
 		hash     BLOB NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		strict   INTEGER NOT NULL,
-		created  INTEGER NOT NULL -- milliseconds since 1970
+		created  INTEGER NOT NULL, -- milliseconds since 1970
+		seal     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;`,
 
 	// The row of a lease stays for ever: no token comes twice. A snapshot is an

@@ -30,11 +30,12 @@ var schema1 = []string{
 		hash     BLOB NOT NULL PRIMARY KEY,
 		merchant TEXT NOT NULL,
 		strict   INTEGER NOT NULL,
-		created  INTEGER NOT NULL -- milliseconds since 1970
+		created  INTEGER NOT NULL, -- milliseconds since 1970
+		seal     BLOB NOT NULL
 	) STRICT, WITHOUT ROWID;`,
 	`UPDATE schema_version SET version = 1`,
 	`INSERT INTO txn VALUES ('a', 'shop', 'visa', 'sent', x'64617461', 32503680000000, 7)`,
-	`INSERT INTO api_key VALUES (x'0102', 'shop', 1, 1700000000123)`,
+	`INSERT INTO api_key VALUES (x'0102', 'shop', 1, 1700000000123, x'7365616c')`,
 }
 
 // oldStore returns a directory with a store of schema version 1.
@@ -74,7 +75,7 @@ func TestMigrateFrom1(t *testing.T) {
 			}
 			keys, err := db.Keys(t.Context())
 			if err != nil || len(keys) != 1 || keys[0].Merchant != "shop" || !keys[0].Strict ||
-				keys[0].Created != time.UnixMilli(1700000000123).UTC() || string(keys[0].Hash) != "\x01\x02" {
+				keys[0].Created != time.UnixMilli(1700000000123).UTC() || string(keys[0].Hash) != "\x01\x02" || string(keys[0].Seal) != "seal" {
 				t.Errorf("Keys = %+v, %v", keys, err)
 			}
 			if err := db.Update(t.Context(), "a", func(x *store.Txn) error { return nil }); err != nil {

@@ -12,7 +12,7 @@ import (
 func testKeyPutGet(c *check) {
 	c.wantKeys()
 	a, b := c.key(1), c.key(2)
-	b.Hash[7], b.Merchant = 0, ""
+	b.Hash[7], b.Merchant, b.Seal = 0, "", nil
 	c.putKey(a)
 	c.putKey(b)
 	c.wantKey(a)
@@ -67,9 +67,9 @@ func testKeysOrder(c *check) {
 	c.wantKeys(c.key(1), c.key(3), c.key(5), c.key(9))
 }
 
-func (c *check) rehash(old, hash []byte, want error) {
+func (c *check) rehash(old, hash, seal []byte, want error) {
 	c.Helper()
-	if err := c.s.RehashKey(c.Context(), old, hash); !errors.Is(err, want) {
+	if err := c.s.RehashKey(c.Context(), old, hash, seal); !errors.Is(err, want) {
 		c.Errorf("RehashKey: %v, want %v", err, want)
 	}
 }
@@ -78,26 +78,29 @@ func testKeyRehash(c *check) {
 	a, b := c.key(1), c.key(2)
 	c.putKey(a)
 	c.putKey(b)
-	old, fresh := a.Hash, c.key(3).Hash
-	c.rehash(c.key(4).Hash, fresh, store.ErrNotFound)
-	c.rehash(nil, b.Hash, store.ErrNotFound)
-	c.rehash(old, b.Hash, store.ErrExists)
-	c.rehash(old, old, nil)
+	old, fresh, seal := a.Hash, c.key(3).Hash, c.key(3).Seal
+	c.rehash(c.key(4).Hash, fresh, seal, store.ErrNotFound)
+	c.rehash(nil, b.Hash, seal, store.ErrNotFound)
+	c.rehash(old, b.Hash, seal, store.ErrExists)
 	c.wantKeys(a, b)
-	given := bytes.Clone(fresh)
-	c.rehash(old, given, nil)
+	c.rehash(old, old, nil, nil)
+	a.Seal = nil
+	c.wantKeys(a, b)
+	given, sealed := bytes.Clone(fresh), bytes.Clone(seal)
+	c.rehash(old, given, sealed, nil)
 	clear(given)
-	a.Hash = fresh
+	clear(sealed)
+	a.Hash, a.Seal = fresh, seal
 	c.wantKey(a)
 	c.wantKeys(a, b)
 	if _, err := c.s.Key(c.Context(), old); !errors.Is(err, store.ErrNotFound) {
 		c.Errorf("Key under the former hash: %v, want ErrNotFound", err)
 	}
-	c.rehash(old, c.key(5).Hash, store.ErrNotFound)
+	c.rehash(old, c.key(5).Hash, seal, store.ErrNotFound)
 	if err := c.s.RevokeKey(c.Context(), fresh); err != nil {
 		c.Errorf("RevokeKey: %v", err)
 	}
-	c.rehash(fresh, old, store.ErrNotFound)
+	c.rehash(fresh, old, seal, store.ErrNotFound)
 	c.wantKeys(b)
 }
 
@@ -113,7 +116,7 @@ func testKeyRehashAtOnce(c *check) {
 			if err = c.s.RevokeKey(c.Context(), c.key(1).Hash); err == nil {
 				revoked.Add(1)
 			}
-		} else if err = c.s.RehashKey(c.Context(), c.key(1).Hash, c.key(2).Hash); err == nil {
+		} else if err = c.s.RehashKey(c.Context(), c.key(1).Hash, c.key(2).Hash, c.key(2).Seal); err == nil {
 			won.Add(1)
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -127,7 +130,7 @@ func testKeyRehashAtOnce(c *check) {
 		c.wantKeys()
 		return
 	}
-	a.Hash = c.key(2).Hash
+	a.Hash, a.Seal = c.key(2).Hash, c.key(2).Seal
 	c.wantKeys(a)
 }
 
@@ -159,16 +162,19 @@ func testKeyNoReference(c *check) {
 	a := c.key(1)
 	c.putKey(a)
 	clear(a.Hash)
+	clear(a.Seal)
 	got, err := c.s.Key(c.Context(), c.key(1).Hash)
 	if err != nil {
 		c.Fatalf("Key: %v", err)
 	}
 	clear(got.Hash)
+	clear(got.Seal)
 	all, err := c.s.Keys(c.Context())
 	if err != nil || len(all) != 1 {
 		c.Fatalf("Keys = %d, %v; want 1", len(all), err)
 	}
 	clear(all[0].Hash)
+	clear(all[0].Seal)
 	c.wantKey(c.key(1))
 	c.wantKeys(c.key(1))
 }

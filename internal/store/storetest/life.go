@@ -19,7 +19,7 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs["Update"] = c.s.Update(ctx, "a", func(t *store.Txn) error { t.State = "final"; return nil })
 	_, errs["Sweep"] = c.s.Sweep(ctx, c.Now().Add(time.Hour))
 	errs["PutKey"] = c.s.PutKey(ctx, c.key(2))
-	errs["RehashKey"] = c.s.RehashKey(ctx, c.key(1).Hash, c.key(3).Hash)
+	errs["RehashKey"] = c.s.RehashKey(ctx, c.key(1).Hash, c.key(3).Hash, c.key(3).Seal)
 	errs["RevokeKey"] = c.s.RevokeKey(ctx, c.key(1).Hash)
 	_, errs["Key"] = c.s.Key(ctx, c.key(1).Hash)
 	_, errs["Keys"] = c.s.Keys(ctx)

@@ -64,7 +64,7 @@ func own(t store.Txn) store.Txn {
 }
 
 func ownKey(k store.Key) store.Key {
-	k.Hash = bytes.Clone(k.Hash)
+	k.Hash, k.Seal = bytes.Clone(k.Hash), bytes.Clone(k.Seal)
 	k.Created = k.Created.UTC().Truncate(time.Millisecond)
 	return k
 }
@@ -177,7 +177,7 @@ func (s *Memory) Keys(ctx context.Context) ([]store.Key, error) {
 }
 
 // RehashKey implements [store.Store].
-func (s *Memory) RehashKey(ctx context.Context, old, hash []byte) error {
+func (s *Memory) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (s *Memory) RehashKey(ctx context.Context, old, hash []byte) error {
 	if _, taken := s.keys[string(hash)]; taken && !bytes.Equal(old, hash) {
 		return store.ErrExists
 	}
-	k.Hash = hash
+	k.Hash, k.Seal = hash, seal
 	delete(s.keys, string(old))
 	s.keys[string(hash)] = ownKey(k)
 	return nil

@@ -187,6 +187,7 @@ func (c *check) key(fill byte) store.Key {
 	return store.Key{
 		Hash: bytes.Repeat([]byte{fill}, 32), Merchant: "shop", Strict: fill%2 == 1,
 		Created: c.Now().UTC().Truncate(time.Millisecond).Add(time.Duration(fill) * time.Second),
+		Seal:    bytes.Repeat([]byte{fill, 0}, 16),
 	}
 }
 
@@ -227,7 +228,8 @@ func same(a, b store.Txn) bool {
 }
 
 func sameKey(a, b store.Key) bool {
-	return bytes.Equal(a.Hash, b.Hash) && a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created == b.Created
+	return bytes.Equal(a.Hash, b.Hash) && a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created == b.Created &&
+		bytes.Equal(a.Seal, b.Seal)
 }
 
 // known tells the errors of the contract from failures of a store.

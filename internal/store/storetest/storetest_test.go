@@ -117,7 +117,7 @@ type broken struct {
 	putKey func(context.Context, store.Key) error
 	key    func(context.Context, []byte) (store.Key, error)
 	keys   func(context.Context) ([]store.Key, error)
-	rehash func(context.Context, []byte, []byte) error
+	rehash func(context.Context, []byte, []byte, []byte) error
 	revoke func(context.Context, []byte) error
 	ping   func(context.Context) error
 	brokenRanges
@@ -172,11 +172,11 @@ func (b *broken) Keys(ctx context.Context) ([]store.Key, error) {
 	return b.Memory.Keys(ctx)
 }
 
-func (b *broken) RehashKey(ctx context.Context, old, hash []byte) error {
+func (b *broken) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 	if b.rehash != nil {
-		return b.rehash(ctx, old, hash)
+		return b.rehash(ctx, old, hash, seal)
 	}
-	return b.Memory.RehashKey(ctx, old, hash)
+	return b.Memory.RehashKey(ctx, old, hash, seal)
 }
 
 func (b *broken) RevokeKey(ctx context.Context, hash []byte) error {
@@ -420,6 +420,15 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"PutKey forgets strict", "KeyPutGet", func(b *broken, _ *clock) {
 			b.putKey = func(ctx context.Context, k store.Key) error { k.Strict = false; return b.Memory.PutKey(ctx, k) }
 		}},
+		{"PutKey forgets the seal", "KeyPutGet", func(b *broken, _ *clock) {
+			b.putKey = func(ctx context.Context, k store.Key) error { k.Seal = nil; return b.Memory.PutKey(ctx, k) }
+		}},
+		{"RehashKey keeps the former seal", "KeyRehash", func(b *broken, _ *clock) {
+			b.rehash = func(ctx context.Context, old, hash, _ []byte) error {
+				k, _ := b.Memory.Key(ctx, old)
+				return b.Memory.RehashKey(ctx, old, hash, k.Seal)
+			}
+		}},
 		{"Key matches a prefix", "KeyMissing", func(b *broken, _ *clock) {
 			b.key = func(ctx context.Context, hash []byte) (store.Key, error) {
 				all, err := b.Memory.Keys(ctx)
@@ -448,30 +457,30 @@ func TestBrokenStoresFail(t *testing.T) {
 			}
 		}},
 		{"RehashKey puts another key", "KeyRehashAtOnce", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash []byte) error {
+			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
 				k, err := b.Memory.Key(ctx, old)
 				if err != nil {
 					return err
 				}
-				k.Hash = hash
+				k.Hash, k.Seal = hash, seal
 				time.Sleep(time.Millisecond)
 				_ = b.Memory.RevokeKey(ctx, old)
 				return b.Memory.PutKey(ctx, k)
 			}
 		}},
 		{"RehashKey replaces another key", "KeyRehash", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash []byte) error {
+			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
 				if _, err := b.Memory.Key(ctx, old); err == nil && !bytes.Equal(old, hash) {
 					_ = b.Memory.RevokeKey(ctx, hash)
 				}
-				return b.Memory.RehashKey(ctx, old, hash)
+				return b.Memory.RehashKey(ctx, old, hash, seal)
 			}
 		}},
 		{"RehashKey keeps the former hash", "KeyRehash", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash []byte) error {
+			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
 				k, err := b.Memory.Key(ctx, old)
 				if err == nil {
-					err = b.Memory.RehashKey(ctx, old, hash)
+					err = b.Memory.RehashKey(ctx, old, hash, seal)
 				}
 				if err == nil {
 					_ = b.Memory.PutKey(ctx, k)

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// TestKeyRowChangedBySQL: whoever can write to the database gives no key what it was
+// not made with, on a node that knows the key and on one that looks it up.
+func TestKeyRowChangedBySQL(t *testing.T) {
+	ca := newAuthority(t)
+	for name, tt := range map[string]struct {
+		table string
+		open  func(t *testing.T, p *plan) func(s *site, statement string)
+	}{
+		"sqlite": {"api_key", func(t *testing.T, _ *plan) func(*site, string) {
+			return func(s *site, statement string) {
+				t.Helper()
+				db, err := sql.Open("sqlite", "file:"+filepath.Join(filepath.Dir(s.config), "data", "threeds.db")+"?_pragma=busy_timeout(5000)")
+				must(t, err)
+				defer db.Close() //nolint:errcheck // what was written is written
+				_, err = db.Exec(statement)
+				must(t, err)
+			}
+		}},
+		"postgres": {"api_keys", func(t *testing.T, p *plan) func(*site, string) {
+			server := pgtest.Get(t)
+			url := server.Schema(t)
+			p.store = "store: {url: \"" + url + "\"}\nkeys: keys.json"
+			return func(_ *site, statement string) {
+				t.Helper()
+				server.Exec(t, url, statement)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p plan
+			exec := tt.open(t, &p)
+			s := startSite(t, ca, newWire(t, ca), p)
+			changes := map[string]string{
+				"merchant": "SET merchant = 'Shop'",
+				"strict":   "SET strict = NOT strict",
+				"created":  "SET created = created + 1",
+				"no seal":  "SET seal = substr(seal, 1, 0)",
+				"left":     "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'right')",
+				"right":    "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'Other')",
+			}
+			keys := make(map[string]string)
+			for what := range changes {
+				keys[what] = s.key(what)
+			}
+			status := func(s *site, key string) int {
+				res, _ := s.call(http.MethodPost, "/preauth", key, object{"acctNumber": testPAN})
+				return res.StatusCode
+			}
+			for what, key := range keys {
+				if got := status(s, key); got != 200 {
+					t.Errorf("%s: %d before the change", what, got)
+				}
+			}
+			for _, what := range []string{"merchant", "strict", "created", "no seal", "left", "right"} {
+				exec(s, strings.ReplaceAll("UPDATE TABLE "+changes[what]+" WHERE merchant = '"+what+"'", "TABLE", tt.table))
+			}
+			for what, key := range keys {
+				waitFor(t, what+" to be refused", func() bool { return status(s, key) == 401 })
+			}
+			beside := startSite(t, ca, s.ds, plan{beside: s})
+			for _, node := range []*site{s, beside} {
+				for what, key := range keys {
+					if got := status(node, key); got != 401 {
+						t.Errorf("%s: %d after the change", what, got)
+					}
+				}
+				for _, key := range []string{s.APIKey, s.OtherAPIKey} {
+					if got := status(node, key); got != 200 {
+						t.Errorf("a key that nobody has touched: %d", got)
+					}
+				}
+				waitFor(t, "all rows to be read", func() bool { return node.metrics()[`threeds_api_keys{state="good"}`] == 2 })
+				if n := node.metrics()[`threeds_api_keys{state="refused"}`]; n != float64(len(keys)) {
+					t.Errorf("%v rows are refused, want %d", n, len(keys))
+				}
+				if n := strings.Count(node.log.String(), "not as it was sealed"); n != len(keys) {
+					t.Errorf("%d lines in the log, want one of each row:\n%s", n, node.log.String())
+				}
+			}
+			s.wantRefused(len(keys))
+			for _, key := range keys {
+				s.revoke(key)
+			}
+			s.wantRefused(0)
+		})
+	}
+}
+
+// wantRefused checks what the list of keys says, beside two good ones.
+func (s *site) wantRefused(want int) {
+	s.t.Helper()
+	list := func(flags ...string) string {
+		var out strings.Builder
+		if code := run(s.t.Context(), append([]string{"key", "list", "--config", s.config}, flags...), nil, &out, &out); code != 0 {
+			s.t.Fatalf("key list: %d %s", code, out.String())
+		}
+		return out.String()
+	}
+	text := list()
+	if n := strings.Count(text, "  refused  "); n != want || strings.Count(text, "  lenient  ") != 2 {
+		s.t.Errorf("%d keys are listed as refused, want %d:\n%s", n, want, text)
+	}
+	if said := strings.Contains(text, "keys refused: the row in the store is not as it was sealed"); said != (want > 0) {
+		s.t.Errorf("the list explains it: %t\n%s", said, text)
+	}
+	var all []keyReport
+	if err := json.Unmarshal([]byte(list("--json")), &all); err != nil {
+		s.t.Fatal(err)
+	}
+	all = slices.DeleteFunc(all, func(k keyReport) bool { return !k.Refused })
+	if len(all) != want {
+		s.t.Errorf("%d keys are refused in JSON, want %d", len(all), want)
+	}
+}
