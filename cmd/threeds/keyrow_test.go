@@ -17,10 +17,10 @@ import (
 func TestKeyRowChangedBySQL(t *testing.T) {
 	ca := newAuthority(t)
 	for name, tt := range map[string]struct {
-		table string
-		open  func(t *testing.T, p *plan) func(s *site, statement string)
+		table, another, short string // another strict, a hash that we would not make
+		open                  func(t *testing.T, p *plan) func(s *site, statement string)
 	}{
-		"sqlite": {"api_key", func(t *testing.T, _ *plan) func(*site, string) {
+		"sqlite": {"api_key", "2", "x'01'", func(t *testing.T, _ *plan) func(*site, string) {
 			return func(s *site, statement string) {
 				t.Helper()
 				db, err := sql.Open("sqlite", "file:"+filepath.Join(filepath.Dir(s.config), "data", "threeds.db")+"?_pragma=busy_timeout(5000)")
@@ -30,7 +30,7 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 				must(t, err)
 			}
 		}},
-		"postgres": {"api_keys", func(t *testing.T, p *plan) func(*site, string) {
+		"postgres": {"api_keys", "NOT strict", `'\x01'`, func(t *testing.T, p *plan) func(*site, string) {
 			server := pgtest.Get(t)
 			url := server.Schema(t)
 			p.store = "store: {url: \"" + url + "\"}\nkeys: keys.json"
@@ -46,7 +46,7 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 			s := startSite(t, ca, newWire(t, ca), p)
 			changes := map[string]string{
 				"merchant": "SET merchant = 'Shop'",
-				"strict":   "SET strict = NOT strict",
+				"strict":   "SET strict = " + tt.another,
 				"created":  "SET created = created + 1",
 				"no seal":  "SET seal = substr(seal, 1, 0)",
 				"left":     "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'right')",
@@ -68,6 +68,9 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 			for _, what := range []string{"merchant", "strict", "created", "no seal", "left", "right"} {
 				exec(s, strings.ReplaceAll("UPDATE TABLE "+changes[what]+" WHERE merchant = '"+what+"'", "TABLE", tt.table))
 			}
+			exec(s, strings.ReplaceAll("INSERT INTO TABLE (hash, merchant, strict, created, seal) SELECT "+tt.short+
+				", merchant, strict, created, seal FROM TABLE WHERE merchant = 'Other'", "TABLE", tt.table))
+			refused := len(changes) + 1
 			for what, key := range keys {
 				waitFor(t, what+" to be refused", func() bool { return status(s, key) == 401 })
 			}
@@ -84,17 +87,18 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 					}
 				}
 				waitFor(t, "all rows to be read", func() bool { return node.metrics()[`threeds_api_keys{state="good"}`] == 2 })
-				if n := node.metrics()[`threeds_api_keys{state="refused"}`]; n != float64(len(keys)) {
-					t.Errorf("%v rows are refused, want %d", n, len(keys))
+				if n := node.metrics()[`threeds_api_keys{state="refused"}`]; n != float64(refused) {
+					t.Errorf("%v rows are refused, want %d", n, refused)
 				}
-				if n := strings.Count(node.log.String(), "not as it was sealed"); n != len(keys) {
+				if n := strings.Count(node.log.String(), "not as it was sealed"); n != refused {
 					t.Errorf("%d lines in the log, want one of each row:\n%s", n, node.log.String())
 				}
 			}
-			s.wantRefused(len(keys))
+			s.wantRefused(refused)
 			for _, key := range keys {
 				s.revoke(key)
 			}
+			exec(s, "DELETE FROM "+tt.table+" WHERE hash = "+tt.short)
 			s.wantRefused(0)
 		})
 	}
