@@ -71,7 +71,7 @@ type Book struct {
 
 // An entry is a row that is as it was sealed.
 type entry struct {
-	row     store.Key
+	row     *store.Key
 	account *Account
 }
 
@@ -115,7 +115,7 @@ func (b *Book) Change(ring Ring, merchants []Merchant) {
 	known := b.known
 	b.known = make(map[string]entry, len(known))
 	for hash, e := range known {
-		b.known[hash] = entry{e.row, b.account(&e.row)}
+		b.known[hash] = entry{e.row, b.account(e.row)}
 	}
 	b.touched = true
 	b.former = make(map[string][]byte)
@@ -226,7 +226,7 @@ func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, r
 		b.former[string(k.Hash)] = hashes[0]
 	}
 	if b.round == round {
-		b.known[string(k.Hash)] = entry{*k, account}
+		b.known[string(k.Hash)] = entry{k, account}
 		b.met[mark(digest[:])] = meeting{*digest, string(k.Hash), account}
 		b.touched = true
 	}
@@ -366,8 +366,9 @@ func (b *Book) rehash(ctx context.Context) error {
 	ring, former := b.ring, make(map[string]store.Key, len(b.former))
 	for old, hash := range b.former {
 		if e, ok := b.known[old]; ok {
-			e.row.Hash = hash
-			former[old] = e.row
+			k := *e.row
+			k.Hash = hash
+			former[old] = k
 		} else {
 			delete(b.former, old)
 		}
@@ -428,7 +429,7 @@ func (b *Book) replace(keys []store.Key) bool {
 		switch {
 		case b.checked != rings:
 			fresh = append(fresh, i)
-		case ok && same(e.row, keys[i]):
+		case ok && same(*e.row, keys[i]):
 			good[i] = true
 		case !b.isVoid(&keys[i]):
 			fresh = append(fresh, i)
@@ -444,15 +445,16 @@ func (b *Book) replace(keys []store.Key) bool {
 		return false
 	}
 	known, void, refused := make(map[string]entry, len(keys)), make(map[string]store.Key), []store.Key(nil)
-	for i, k := range keys {
+	for i := range keys {
+		k := &keys[i]
 		switch {
 		case good[i]:
-			known[string(k.Hash)] = entry{k, b.account(&k)}
+			known[string(k.Hash)] = entry{k, b.account(k)}
 			continue
-		case !b.isVoid(&k):
-			refused = append(refused, k)
+		case !b.isVoid(k):
+			refused = append(refused, *k)
 		}
-		void[string(k.Hash)] = k
+		void[string(k.Hash)] = *k
 	}
 	for mark, m := range b.met {
 		if e, ok := known[m.hash]; !ok {
