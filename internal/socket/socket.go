@@ -1,4 +1,5 @@
-// Package socket looks at connections that rest between two uses.
+// Package socket looks at connections that rest between two uses, and bounds what waits
+// on them.
 package socket
 
 import (

@@ -196,7 +196,7 @@ func TestDeadConnections(t *testing.T) {
 
 // TestGuide holds the order in which hosts are tried against what is known of them.
 func TestGuide(t *testing.T) {
-	cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode=disable")
+	cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode=disable", callTimeout)
 	check(t, err)
 	for _, tt := range []struct{ best, doubted, want string }{
 		{"", "", "abc"}, {"b", "", "bac"}, {"", "a", "bca"}, {"c", "a", "cba"}, {"a", "a", "bca"},

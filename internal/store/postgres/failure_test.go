@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -136,8 +137,22 @@ type middleman struct {
 	to    string
 	armed atomic.Int32 // after how many messages of an answer to break; 0: never
 	quiet atomic.Bool  // nothing is answered, and nothing closed
+	cut   atomic.Bool  // the same, and new connections lead nowhere
+	slow  atomic.Bool  // the server's word that it ends an idle session comes after the next statement
+	held  atomic.Int32 // how many such words there were
 	over  chan struct{}
 	conns sync.WaitGroup
+}
+
+// words tell that something was said.
+type words chan struct{}
+
+func (w words) Write(p []byte) (int, error) {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+	return len(p), nil
 }
 
 func newMiddleman(t *testing.T, to string) *middleman {
@@ -166,19 +181,23 @@ func newMiddleman(t *testing.T, to string) *middleman {
 
 func (m *middleman) pass(client net.Conn) {
 	defer client.Close()
+	if m.cut.Load() {
+		<-m.over
+		return
+	}
 	server, err := net.Dial("tcp", m.to)
 	if err != nil {
 		return
 	}
 	defer server.Close()
-	left := make(chan struct{})
+	left, said := make(chan struct{}), make(words, 1)
 	m.conns.Go(func() {
 		defer close(left)
 		defer server.Close()
-		_, _ = io.Copy(server, client)
+		_, _ = io.Copy(server, io.TeeReader(client, said))
 	})
 	defer func() {
-		if m.quiet.Load() {
+		if m.quiet.Load() || m.cut.Load() {
 			select {
 			case <-left:
 			case <-m.over:
@@ -195,7 +214,19 @@ func (m *middleman) pass(client net.Conn) {
 		if _, err := io.ReadFull(server, body); err != nil {
 			return
 		}
-		const commandComplete, readyForQuery = 'C', 'Z'
+		const commandComplete, readyForQuery, errorResponse = 'C', 'Z', 'E'
+		if m.slow.Load() && head[0] == errorResponse && bytes.Contains(body, []byte(idleSession)) {
+			select {
+			case <-said: // what has led to nothing
+			default:
+			}
+			m.held.Add(1)
+			select {
+			case <-said:
+			case <-left:
+			case <-m.over:
+			}
+		}
 		switch armed := m.armed.Load(); {
 		case armed == 1 && head[0] == commandComplete, armed == 2 && complete:
 			m.armed.Store(0)
@@ -212,7 +243,7 @@ func (m *middleman) pass(client net.Conn) {
 			return
 		}
 		complete = head[0] == commandComplete
-		if m.quiet.Load() {
+		if m.quiet.Load() || m.cut.Load() {
 			return
 		}
 		if _, err := client.Write(append(head[:], body...)); err != nil {

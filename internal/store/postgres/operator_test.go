@@ -128,13 +128,13 @@ func TestPrivilegesFromNothing(t *testing.T) {
 // password is wrong.
 func TestPassfileMissing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pgpass")
-	if _, err := configure("postgres://u@db1/threeds?passfile=" + file); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "passfile") {
+	if _, err := configure("postgres://u@db1/threeds?passfile="+file, callTimeout); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "passfile") {
 		t.Errorf("configure: %v, want that there is no passfile", err)
 	}
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := configure("postgres://u@db1/threeds?passfile=" + file); err != nil {
+	if _, err := configure("postgres://u@db1/threeds?passfile="+file, callTimeout); err != nil {
 		t.Error(err)
 	}
 }

@@ -10,7 +10,9 @@
 //
 // A write whose outcome is not known, because the connection broke or a standby
 // did not confirm, returns an error and is never tried again. A write that the
-// server has surely not done is.
+// server has surely not done is. What its caller has given up the server gives up too:
+// one statement runs there for no longer than a call may take, and waits on the way for
+// no longer either. A commit that waits for a standby is not given up.
 //
 // All access to transactions is by id, so that their table may be partitioned by
 // its hash.
@@ -25,14 +27,17 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/openthreeds/threeds/internal/socket"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -92,20 +97,18 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 }
 
 func open(ctx context.Context, url string, opt Options) (*DB, error) {
-	cfg, err := configure(url)
+	db := &DB{timeout: cmp.Or(opt.Timeout, callTimeout), guide: &guide{addrs: make(map[string][]string)}}
+	cfg, err := configure(url, db.timeout)
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{timeout: opt.Timeout, guide: &guide{addrs: make(map[string][]string)}}
 	db.guide.attach(cfg)
-	if db.timeout == 0 {
-		db.timeout = callTimeout
-	}
 	clock := opt.clock
 	if clock == "" {
 		clock = serverClock
 	}
 	db.sql = statementsAt(clock)
+	db.sql.begin = "begin; set local statement_timeout = " + serverTime(10*db.timeout)
 	if db.pool, err = pgxpool.NewWithConfig(ctx, cfg); err != nil {
 		return nil, err
 	}
@@ -124,8 +127,14 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	return db, nil
 }
 
-// configure reads the URL and adds what it leaves open.
-func configure(text string) (*pgxpool.Config, error) {
+// serverTime is what the server gets of a time for a call, in its form: a little less,
+// so that its refusal comes while the caller still waits, and is no unknown outcome.
+func serverTime(limit time.Duration) string {
+	return strconv.FormatInt((limit - limit/10).Milliseconds(), 10)
+}
+
+// configure reads the URL and adds what it leaves open. Timeout is that of a call.
+func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 	cfg, err := pgxpool.ParseConfig(text)
 	if err != nil {
 		return nil, err
@@ -153,9 +162,10 @@ func configure(text string) (*pgxpool.Config, error) {
 	session := cfg.ConnConfig.RuntimeParams
 	for name, value := range map[string]string{
 		"application_name": "threeds",
-		// The server's own limits, for when this process is not there to give up.
-		"statement_timeout":                   strconv.FormatInt(10*callTimeout.Milliseconds(), 10),
-		"idle_in_transaction_session_timeout": strconv.FormatInt(10*callTimeout.Milliseconds(), 10),
+		// The server's own limits, for when this process is not there to give up: what
+		// its caller has heard to have failed is not to happen much later.
+		"statement_timeout":                   serverTime(timeout),
+		"idle_in_transaction_session_timeout": strconv.FormatInt(timeout.Milliseconds(), 10),
 	} {
 		if session[name] == "" {
 			session[name] = value
@@ -177,7 +187,15 @@ func configure(text string) (*pgxpool.Config, error) {
 	}
 	cfg.ConnConfig.OnNotice = keepWarning
 	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // see acquire
-	dialer := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3}}
+	dialer := &net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3},
+		Control: func(network, _ string, s syscall.RawConn) error {
+			if !strings.HasPrefix(network, "tcp") {
+				return nil
+			}
+			return socket.GiveUp(s, timeout) // what was sent must not arrive when its caller is long gone
+		},
+	}
 	cfg.ConnConfig.DialFunc = dialer.DialContext
 	return cfg, nil
 }

@@ -70,6 +70,9 @@ var migrations = []string{
 
 const sqlVersion = `SELECT version FROM schema_version`
 
+// sqlBeginMigration gives the statements of a migration the time that a large table takes.
+const sqlBeginMigration = `BEGIN; SET LOCAL statement_timeout = '50s'`
+
 // migrating is the advisory lock under which one process at a time migrates.
 const migrating = 0x3d5ec04e
 
@@ -88,7 +91,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 			return nil
 		}
 	}
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: sqlBeginMigration}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock($1)`, int64(migrating)); err != nil {
 			return err
 		}

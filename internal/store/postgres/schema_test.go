@@ -155,22 +155,27 @@ func TestPartitioned(t *testing.T) {
 	openAt(t, url, Options{})
 }
 
+// sessionOf returns a setting of the sessions of a store.
+func sessionOf(t *testing.T, db *DB, name string) (value string) {
+	t.Helper()
+	conn, err := db.pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Release()
+	if err := conn.QueryRow(t.Context(), `SELECT current_setting($1)`, name).Scan(&value); err != nil {
+		t.Fatal(err)
+	}
+	return value
+}
+
 // TestSession: whatever server, role and URL say, commits wait for the disk.
 func TestSession(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
-	setting := func(url, name string) (value string) {
+	setting := func(url, name string) string {
 		t.Helper()
-		db := openAt(t, url, Options{})
-		conn, err := db.pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Release()
-		if err := conn.QueryRow(t.Context(), `SELECT current_setting($1)`, name).Scan(&value); err != nil {
-			t.Fatal(err)
-		}
-		return value
+		return sessionOf(t, openAt(t, url, Options{}), name)
 	}
 	defer server.Exec(t, url, `ALTER ROLE threeds RESET synchronous_commit`)
 	for given, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
@@ -192,13 +197,28 @@ func TestSession(t *testing.T) {
 	if got := setting(url+"&"+isolation+"=repeatable%20read", isolation); got != "repeatable read" {
 		t.Errorf("isolation is %s, want that of the URL", got)
 	}
-	for name, want := range map[string]string{isolation: "read committed", "application_name": "threeds", "statement_timeout": "50s"} {
+	for name, want := range map[string]string{
+		isolation: "read committed", "application_name": "threeds", "statement_timeout": "4500ms", "idle_in_transaction_session_timeout": "5s",
+	} {
 		if got := setting(url, name); got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
 	}
-	if got := setting(url+"&application_name=mine", "application_name"); got != "mine" {
-		t.Errorf("application_name is %q, want that of the URL", got)
+	for _, name := range []string{"application_name", "statement_timeout"} {
+		if got := setting(url+"&"+name+"=1234ms", name); got != "1234ms" {
+			t.Errorf("%s is %q, want that of the URL", name, got)
+		}
+	}
+	db := openAt(t, url, Options{Timeout: 3 * time.Second})
+	limit := ""
+	err := db.transact(t.Context(), "test", func(ctx context.Context, tx pgx.Tx) error {
+		return tx.QueryRow(ctx, `SELECT current_setting('statement_timeout')`).Scan(&limit)
+	})
+	if err != nil || limit != "27s" {
+		t.Errorf("statement_timeout in a transaction is %q, %v; want ten times that of a call", limit, err)
+	}
+	if limit := sessionOf(t, db, "statement_timeout"); limit != "2700ms" {
+		t.Errorf("statement_timeout after it is %q", limit)
 	}
 }
 

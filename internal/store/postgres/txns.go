@@ -12,8 +12,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// statements are those that ask the clock, {now}.
-type statements struct{ now, get, update, sweep, acquire string }
+// statements are those that ask the clock, {now}, and how a transaction begins.
+type statements struct{ now, get, update, sweep, acquire, begin string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
