@@ -86,7 +86,7 @@ type config struct {
 	Timeouts struct {
 		// From the start of /auth to the end of the directory's answer.
 		Authentication time.Duration `yaml:"authentication" as:"duration" in:"1s..60s" default:"10s"`
-		// How long a threeDSServerTransID from /preauth may be used.
+		// How long a threeDSServerTransID from /preauth may be used. Raised, it is so for those made from then on.
 		Preauth time.Duration `yaml:"preauth" as:"duration" in:"10s..1h" default:"80s"`
 		// How long a result may be fetched once it is there.
 		Result time.Duration `yaml:"result" as:"duration" in:"10s..24h" default:"300s"`

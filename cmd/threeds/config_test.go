@@ -23,6 +23,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/tools/txtar"
+
+	"github.com/openthreeds/threeds/internal/transid"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that tests compare with")
@@ -295,5 +297,13 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 		if strings.Contains(got, strings.TrimSpace(line)) {
 			t.Fatal("a complaint quotes the key")
 		}
+	}
+}
+
+// TestPreauthFits: what an id has no room for cannot be configured.
+func TestPreauthFits(t *testing.T) {
+	text := fmt.Sprintf("timeouts: {preauth: %ds}\n", int(transid.MaxLife.Seconds())+1)
+	if found := fmt.Sprint(parseConfig("threeds.yaml", []byte(text)).err()); !strings.Contains(found, "timeouts.preauth") {
+		t.Errorf("taken: %s", text)
 	}
 }

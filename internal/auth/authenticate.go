@@ -118,7 +118,7 @@ func (a *authentication) locate() {
 		if a.peer != nil {
 			scheme = a.peer.Scheme
 		}
-		a.id, a.ours = a.IDs.New(a.start, a.rand(), schemeIndex(scheme), a.acc.Merchant.Name, a.pan), true
+		a.id, a.ours = a.IDs.New(a.start, a.Timeouts.Preauth, a.rand(), schemeIndex(scheme), a.acc.Merchant.Name, a.pan), true
 	}
 }
 
@@ -240,10 +240,8 @@ func (a *authentication) claim(ctx context.Context) (*record, error) {
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
 		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: a.changes, Findings: a.findings,
 	}
-	t := store.Txn{
-		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,
-		Expires: a.in(a.kept()),
-	}
+	t := store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent}
+	a.lasts(&t, rec, a.kept())
 	if err := a.seal(&t, rec); err != nil {
 		return nil, err
 	}
@@ -257,8 +255,8 @@ func (a *authentication) claim(ctx context.Context) (*record, error) {
 	return rec, nil
 }
 
-// kept is how long a claim and a final transaction stay known: at least as
-// long as its id could be tried again, and as long as a result would be.
+// kept is how long a claim and a final transaction count: for as long as its id
+// could be tried again with these timeouts, and as long as a result would.
 func (e *Engine) kept() time.Duration {
 	return max(e.Timeouts.Result, 2*(e.Timeouts.Preauth+e.Timeouts.Authentication))
 }

@@ -72,7 +72,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 
 // operated is the ORes, with an id of its own.
 func (r *receipt) operated(status string) Receipt {
-	id := r.IDs.New(r.Now(), r.rand(), 0, "", "")
+	id := r.IDs.New(r.Now(), 0, r.rand(), 0, "", "")
 	ds := r.msg.Text("dsTransID")
 	return Receipt{
 		Body: message.Compose(message.ORes, r.version,

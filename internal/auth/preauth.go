@@ -29,7 +29,7 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 			continue
 		}
 		dst = append(dst, crdStart...)
-		dst = e.IDs.Append(dst, start, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
+		dst = e.IDs.Append(dst, start, e.Timeouts.Preauth, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
 		e.observe("preauth", hit.Scheme, "ok", start)
 		return append(dst, crdEnd(peer, hit)...), nil
 	}

@@ -223,3 +223,38 @@ func TestGoneBeforeTheClaim(t *testing.T) {
 		t.Errorf("%s, %v", got, err)
 	}
 }
+
+// TestRaisedPreauth: an id is used once though the time for ids is raised afterwards, on
+// the node that has seen it or on another (I5).
+func TestRaisedPreauth(t *testing.T) {
+	for _, raised := range []time.Duration{81 * time.Second, 5 * time.Minute, time.Hour} {
+		w := newWorld()
+		before, after := w.engine(0), w.engine(0)
+		before.Timeouts.Result = 10 * time.Second
+		after.Timeouts.Preauth = raised
+		spent := areq("2.2.0", preauth(t, before, shop))
+		unused := areq("2.2.0", preauth(t, before, shop))
+		if _, err := before.Authenticate(t.Context(), shop, spent.json()); err != nil {
+			t.Fatal(err)
+		}
+		young := areq("2.2.0", preauth(t, after, shop)) // used where the time is still short
+		if _, err := before.Authenticate(t.Context(), shop, young.json()); err != nil {
+			t.Fatal(err)
+		}
+		late := areq("2.2.0", preauth(t, after, shop))
+		for passed := time.Duration(0); passed < raised; passed += 7 * time.Second {
+			for _, req := range []object{spent, young} {
+				if _, err := after.Authenticate(t.Context(), shop, req.json()); codeOf(err) != "301" {
+					t.Fatalf("raised to %v: an id once more after %v: %v", raised, passed, err)
+				}
+			}
+			w.pass(min(7*time.Second, raised-time.Millisecond-passed))
+		}
+		if _, err := after.Authenticate(t.Context(), shop, late.json()); err != nil {
+			t.Errorf("raised to %v: a new id at the end of its time: %v", raised, err)
+		}
+		if _, err := after.Authenticate(t.Context(), shop, unused.json()); raised > 2*time.Minute && codeOf(err) != "301" {
+			t.Errorf("raised to %v: an id of before, as late: %v, want 301", raised, err)
+		}
+	}
+}

@@ -77,10 +77,11 @@ func (r *record) version() message.Version {
 }
 
 // lasts lets t, with r in it, count for d from now. Its id stays known for as
-// long as it could be used again: else a second AReq might leave under it (I5).
+// long as it could be used again, which it says itself, for our timeouts may be
+// raised: else a second AReq might leave under it (I5).
 func (e *Engine) lasts(t *store.Txn, r *record, d time.Duration) {
 	t.Expires, r.Until = e.in(d), 0
-	usable := time.UnixMilli(r.Sent).Add(e.Timeouts.Preauth + 2*transid.MaxSkew).UTC()
+	usable := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
 	if usable.After(t.Expires) {
 		t.Expires, r.Until = usable, t.Expires.UnixMilli()
 	}

@@ -249,7 +249,7 @@ func TestSealRotates(t *testing.T) {
 func TestIDsRotate(t *testing.T) {
 	published, moved, done := rotation(t)
 	now := time.UnixMilli(1).UTC()
-	id := published.ID().New(now, rand.Reader, 1, "shop", "4000000000000000")
+	id := published.ID().New(now, time.Minute, rand.Reader, 1, "shop", "4000000000000000")
 	if _, err := moved.ID().Check(id, now, time.Minute, "shop", "4000000000000000"); err != nil {
 		t.Error(err)
 	}

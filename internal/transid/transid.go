@@ -4,11 +4,13 @@
 // An id is a UUID of version 4 in form, in lowercase. Its 16 bytes are, from the
 // first bit on:
 //
-//	0                                               48   52       64  66              84     88                108              128
-//	├──────────────── milliseconds ─────────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
-//	            48 bits, since 1970 UTC               4       12      2       18        4         20              20
+//	0      6                                        48   52       64  66              84     88                108              128
+//	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
+//	   6              42, since 1970 UTC              4       12      2       18        4         20              20
 //
-// The tags are the first 20 bits of an AES-CMAC. The owner tag covers time,
+// The life is how long the id may be used, in minutes: whoever remembers that it was
+// knows for how long to do so, however long ids made later or elsewhere live. The 42
+// bits end in 2109. The tags are the first 20 bits of an AES-CMAC. The owner tag covers time,
 // random bits, scheme and owner; the card tag all of that, the owner tag and the
 // card number. So neither owner nor card can be read from an id or tried against
 // it without the key. Twenty bits are no signature: about one of a million
@@ -33,6 +35,9 @@ import (
 // two nodes may differ by.
 const MaxSkew = 5 * time.Second
 
+// MaxLife is the longest life that an id has room for.
+const MaxLife = (1<<6 - 1) * time.Minute
+
 // MaxScheme is the highest scheme number an id has room for.
 const MaxScheme = 1<<4 - 1
 
@@ -52,6 +57,16 @@ type Info struct {
 	Scheme uint8
 }
 
+// Life returns how long id may be used after it was made, at most: whole minutes. It is
+// 0 for what has not the form of an id, and says nothing about who made it.
+func Life(id string) time.Duration {
+	b, err := parse(id)
+	if err != nil {
+		return 0
+	}
+	return b.life()
+}
+
 // Keys make and check ids. They are safe for concurrent use and print nothing.
 type Keys struct {
 	// The first makes ids; all check them.
@@ -69,17 +84,21 @@ func NewKeys(current []byte, others ...[]byte) *Keys {
 	return k
 }
 
-// New makes an id. It reads four bytes of rand, which must not fail, and panics
-// if scheme is above MaxScheme.
-func (k *Keys) New(now time.Time, rand io.Reader, scheme uint8, owner, pan string) string {
+// New makes an id that lives for a time, rounded up to minutes. It reads four bytes of
+// rand, which must not fail, and panics if life is above MaxLife or scheme above
+// MaxScheme.
+func (k *Keys) New(now time.Time, life time.Duration, rand io.Reader, scheme uint8, owner, pan string) string {
 	var text [textLen]byte
-	return string(k.Append(text[:0], now, rand, scheme, owner, pan))
+	return string(k.Append(text[:0], now, life, rand, scheme, owner, pan))
 }
 
 // Append appends an id to dst, as New makes it.
-func (k *Keys) Append(dst []byte, now time.Time, rand io.Reader, scheme uint8, owner, pan string) []byte {
+func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme uint8, owner, pan string) []byte {
 	if scheme > MaxScheme {
 		panic("transid: scheme number out of range")
+	}
+	if life < 0 || life > MaxLife {
+		panic("transid: life out of range")
 	}
 	t := taggers.Get().(*tagger)
 	defer taggers.Put(t)
@@ -87,7 +106,7 @@ func (k *Keys) Append(dst []byte, now time.Time, rand io.Reader, scheme uint8, o
 		panic("transid: random source: " + err.Error())
 	}
 	var id bits
-	id.setMade(now)
+	id.setMade(now, life)
 	r := t.random
 	id[6] = 0x40 | r[0]&0x0f
 	id[7] = r[1]
@@ -100,7 +119,7 @@ func (k *Keys) Append(dst []byte, now time.Time, rand io.Reader, scheme uint8, o
 }
 
 // Check tells whether id was made by New for this owner and card, less than
-// maxAge before now and not more than MaxSkew after it. When several things are
+// maxAge and than its life before now and not more than MaxSkew after it. When several things are
 // wrong, the first of ErrMalformed, ErrOwner, ErrExpired or ErrFuture, and
 // ErrCard is returned. Letters of id may have either case.
 func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (Info, error) {
@@ -120,7 +139,7 @@ func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan 
 	switch {
 	case ownerOK == 0:
 		return Info{}, ErrOwner
-	case age >= maxAge:
+	case age >= min(maxAge, b.life()):
 		return Info{}, ErrExpired
 	case age < -MaxSkew:
 		return Info{}, ErrFuture
@@ -190,20 +209,24 @@ func (t *tagger) tag(mac *cmac) uint32 {
 // bits are the 16 bytes of an id.
 type bits [16]byte
 
-func (b *bits) setMade(t time.Time) {
+func (b *bits) setMade(t time.Time, life time.Duration) {
 	ms := t.UnixMilli()
 	for i := range 6 {
 		b[i] = byte(ms >> (40 - 8*i))
 	}
+	minutes := byte((life + time.Minute - 1) / time.Minute)
+	b[0] = minutes<<2 | b[0]&0x03
 }
 
 func (b *bits) made() time.Time {
-	var ms int64
-	for _, x := range b[:6] {
+	ms := int64(b[0] & 0x03)
+	for _, x := range b[1:6] {
 		ms = ms<<8 | int64(x)
 	}
 	return time.UnixMilli(ms).UTC()
 }
+
+func (b *bits) life() time.Duration { return time.Duration(b[0]>>2) * time.Minute }
 
 func (b *bits) setOwnerTag(tag uint32) {
 	b[11], b[12], b[13] = byte(tag>>12), byte(tag>>4), byte(tag<<4)

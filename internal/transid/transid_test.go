@@ -37,10 +37,10 @@ func TestForm(t *testing.T) {
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	k := transid.NewKeys(keyA)
 	rapid.Check(t, func(t *rapid.T) {
-		made := time.UnixMilli(rapid.Int64Range(0, 1<<48-1).Draw(t, "ms")).UTC()
+		made := time.UnixMilli(rapid.Int64Range(0, 1<<42-1).Draw(t, "ms")).UTC()
 		scheme := rapid.Uint8Range(0, transid.MaxScheme).Draw(t, "scheme")
 		owner, pan := rapid.String().Draw(t, "owner"), rapid.StringMatching(`[0-9]{13,19}`).Draw(t, "pan")
-		id := k.New(made, rand.Reader, scheme, owner, pan)
+		id := k.New(made, maxAge, rand.Reader, scheme, owner, pan)
 		if !form.MatchString(id) {
 			t.Errorf("New = %q, not a lowercase UUID of version 4", id)
 		}
@@ -61,18 +61,19 @@ func TestForm(t *testing.T) {
 // TestLayout pins the bits: another release must read the ids of this one. The
 // tags were computed from the description of the package by another program.
 func TestLayout(t *testing.T) {
-	id := transid.NewKeys(keyA).New(noon, bytes.NewReader([]byte{0xfe, 0xdc, 0xff, 0x98}), 5, owner, pan)
-	if want := fmt.Sprintf("%08x-%04x-4edc-bf98-f5", noon.UnixMilli()>>16, noon.UnixMilli()&0xffff); !strings.HasPrefix(id, want) {
+	id := transid.NewKeys(keyA).New(noon, maxAge, bytes.NewReader([]byte{0xfe, 0xdc, 0xff, 0x98}), 5, owner, pan)
+	first := noon.UnixMilli() | 2<<42 // minutes
+	if want := fmt.Sprintf("%08x-%04x-4edc-bf98-f5", first>>16, first&0xffff); !strings.HasPrefix(id, want) {
 		t.Errorf("New = %s, want %s…", id, want)
 	}
-	if got, want := id[26:], "23c3cfe9cb"; got != want {
+	if got, want := id[26:], "cf93a9deb6"; got != want {
 		t.Errorf("tags %s, want %s", got, want)
 	}
 }
 
 func TestAge(t *testing.T) {
 	k := transid.NewKeys(keyA)
-	id := k.New(noon, rand.Reader, 1, owner, pan)
+	id := k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 	for _, test := range []struct {
 		after time.Duration
 		want  error
@@ -93,10 +94,48 @@ func TestAge(t *testing.T) {
 	}
 }
 
+// TestLife: an id says itself how long it may be used, in minutes, and whoever checks it
+// may want less but not more.
+func TestLife(t *testing.T) {
+	k := transid.NewKeys(keyA)
+	for life, want := range map[time.Duration]time.Duration{
+		0: 0, time.Millisecond: time.Minute, 59 * time.Second: time.Minute, time.Minute: time.Minute,
+		time.Minute + 1: 2 * time.Minute, 80 * time.Second: 2 * time.Minute, time.Hour: time.Hour, transid.MaxLife: transid.MaxLife,
+	} {
+		id := k.New(noon, life, rand.Reader, 1, owner, pan)
+		for _, id := range []string{id, strings.ToUpper(id)} {
+			if got := transid.Life(id); got != want {
+				t.Errorf("Life of an id made for %v = %v, want %v", life, got, want)
+			}
+		}
+		for _, maxAge := range []time.Duration{want, want + time.Hour} {
+			if _, err := k.Check(id, noon.Add(want), maxAge, owner, pan); !errors.Is(err, transid.ErrExpired) {
+				t.Errorf("made for %v, after %v: %v, want ErrExpired", life, want, err)
+			}
+			if _, err := k.Check(id, noon.Add(want-time.Millisecond), maxAge, owner, pan); want > 0 && err != nil {
+				t.Errorf("made for %v, a moment before %v: %v", life, want, err)
+			}
+		}
+	}
+	if got := transid.Life("none"); got != 0 {
+		t.Errorf("Life of what is no id = %v", got)
+	}
+	for _, life := range []time.Duration{-1, transid.MaxLife + 1} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("New with a life of %v did not panic", life)
+				}
+			}()
+			k.New(noon, life, rand.Reader, 1, owner, pan)
+		}()
+	}
+}
+
 // TestFirstFault has several things wrong at once.
 func TestFirstFault(t *testing.T) {
 	k := transid.NewKeys(keyA)
-	id := k.New(noon, zeros{}, 1, owner, pan)
+	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	late, early := noon.Add(time.Hour), noon.Add(-time.Hour)
 	for _, test := range []struct {
 		name, id   string
@@ -118,7 +157,7 @@ func TestFirstFault(t *testing.T) {
 
 func TestMalformed(t *testing.T) {
 	k := transid.NewKeys(keyA)
-	id := k.New(noon, zeros{}, 1, owner, pan)
+	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	for _, bad := range []string{
 		"", "-", id + "0", id[:35], " " + id[1:], "{" + id[1:35] + "}", strings.ReplaceAll(id, "-", ""), strings.ReplaceAll(id, "-", "_"),
 		id[:14] + "1" + id[15:], id[:19] + "c" + id[20:], id[:19] + "7" + id[20:], id[:35] + "g", id[:34] + "é", id[:9] + "-" + id[10:],
@@ -137,7 +176,7 @@ func TestMalformed(t *testing.T) {
 // then; here all is fixed.
 func TestWhateverIsChanged(t *testing.T) {
 	k := transid.NewKeys(keyA, keyB, keyC)
-	id := k.New(noon, zeros{}, 1, owner, pan)
+	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	for i := range id {
 		for bit := range 4 {
 			digit := strings.IndexByte("0123456789abcdef", id[i])
@@ -171,8 +210,8 @@ func TestWhateverIsChanged(t *testing.T) {
 
 func TestOwnerAndCardDoNotRunTogether(t *testing.T) {
 	k := transid.NewKeys(keyA)
-	a := k.New(noon, zeros{}, 1, "1", "2345")
-	b := k.New(noon, zeros{}, 1, "51", "234")
+	a := k.New(noon, maxAge, zeros{}, 1, "1", "2345")
+	b := k.New(noon, maxAge, zeros{}, 1, "51", "234")
 	if a[31:] == b[31:] {
 		t.Error("the card tag is the same when a digit moves from card to owner")
 	}
@@ -184,17 +223,17 @@ func TestKeysRotate(t *testing.T) {
 	before := transid.NewKeys(keyA, keyB) // current, next
 	after := transid.NewKeys(keyB, keyA)  // current, previous
 	done := transid.NewKeys(keyB, keyC)
-	for _, id := range []string{before.New(noon, zeros{}, 1, owner, pan), after.New(noon, zeros{}, 1, owner, pan)} {
+	for _, id := range []string{before.New(noon, maxAge, zeros{}, 1, owner, pan), after.New(noon, maxAge, zeros{}, 1, owner, pan)} {
 		for _, k := range []*transid.Keys{before, after} {
 			if _, err := k.Check(id, noon, maxAge, owner, pan); err != nil {
 				t.Errorf("during the rotation: %v", err)
 			}
 		}
 	}
-	if _, err := done.Check(before.New(noon, zeros{}, 1, owner, pan), noon, maxAge, owner, pan); !errors.Is(err, transid.ErrOwner) {
+	if _, err := done.Check(before.New(noon, maxAge, zeros{}, 1, owner, pan), noon, maxAge, owner, pan); !errors.Is(err, transid.ErrOwner) {
 		t.Errorf("after the rotation: %v, want ErrOwner", err)
 	}
-	if _, err := done.Check(after.New(noon, zeros{}, 1, owner, pan), noon, maxAge, owner, pan); err != nil {
+	if _, err := done.Check(after.New(noon, maxAge, zeros{}, 1, owner, pan), noon, maxAge, owner, pan); err != nil {
 		t.Errorf("after the rotation: %v", err)
 	}
 }
@@ -204,7 +243,7 @@ func TestDistinct(t *testing.T) {
 	const n = 100_000
 	seen := make(map[string]bool, n)
 	for i := range n { // 100 a millisecond
-		seen[k.New(noon.Add(time.Duration(i/100)*time.Millisecond), rand.Reader, 1, owner, pan)] = true
+		seen[k.New(noon.Add(time.Duration(i/100)*time.Millisecond), maxAge, rand.Reader, 1, owner, pan)] = true
 	}
 	// The store refuses a collision; one in 2⁷⁰ for a pair is for this test none.
 	if len(seen) != n {
@@ -218,7 +257,7 @@ func TestSchemeOutOfRange(t *testing.T) {
 			t.Error("New with scheme 16 did not panic")
 		}
 	}()
-	transid.NewKeys(keyA).New(noon, zeros{}, transid.MaxScheme+1, owner, pan)
+	transid.NewKeys(keyA).New(noon, maxAge, zeros{}, transid.MaxScheme+1, owner, pan)
 }
 
 func TestConcurrent(t *testing.T) {
@@ -228,7 +267,7 @@ func TestConcurrent(t *testing.T) {
 			t.Parallel()
 			owner := fmt.Sprint("shop", i)
 			for range 200 {
-				id := k.New(noon, rand.Reader, 1, owner, pan)
+				id := k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 				if _, err := k.Check(id, noon, maxAge, owner, pan); err != nil {
 					t.Fatal(err)
 				}
@@ -242,8 +281,8 @@ func TestAllocations(t *testing.T) {
 		t.Skip("the race detector makes pools forget: allocations were not counted")
 	}
 	k := transid.NewKeys(keyA, keyB)
-	id := k.New(noon, rand.Reader, 1, owner, pan)
-	if n := testing.AllocsPerRun(1000, func() { k.New(noon, rand.Reader, 1, owner, pan) }); n > 2 {
+	id := k.New(noon, maxAge, rand.Reader, 1, owner, pan)
+	if n := testing.AllocsPerRun(1000, func() { k.New(noon, maxAge, rand.Reader, 1, owner, pan) }); n > 2 {
 		t.Errorf("New: %v allocations, want at most 2", n)
 	}
 	if n := testing.AllocsPerRun(1000, func() { _, _ = k.Check(id, noon, maxAge, owner, pan) }); n > 0 {
@@ -253,7 +292,7 @@ func TestAllocations(t *testing.T) {
 
 func TestPrintsNothing(t *testing.T) {
 	k := transid.NewKeys([]byte("a key that must not be seen here"))
-	k.New(noon, rand.Reader, 1, owner, pan)
+	k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {
 		out := fmt.Sprintf(format, k) + fmt.Sprintf(format, *k)
 		for _, secret := range []string{"must not", "6d757374", "109 117 115", pan} {
@@ -266,7 +305,7 @@ func TestPrintsNothing(t *testing.T) {
 
 func FuzzCheck(f *testing.F) {
 	k := transid.NewKeys(keyA)
-	id := k.New(noon, zeros{}, 1, owner, pan)
+	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	f.Add(id)
 	f.Add(strings.ToUpper(id))
 	f.Add("")
@@ -292,13 +331,13 @@ func BenchmarkNew(b *testing.B) {
 	k := transid.NewKeys(keyA)
 	b.ReportAllocs()
 	for b.Loop() {
-		k.New(noon, rand.Reader, 1, owner, pan)
+		k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 	}
 }
 
 func BenchmarkCheck(b *testing.B) {
 	k := transid.NewKeys(keyA, keyB, keyC)
-	id := k.New(noon, rand.Reader, 1, owner, pan)
+	id := k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := k.Check(id, noon, maxAge, owner, pan); err != nil {
