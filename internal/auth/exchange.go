@@ -83,7 +83,11 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 		a.Log.Error("first leg not stored", "threeDSServerTransID", a.id, "err", err)
 		return nil, unreachable(a.version, a.id)
 	}
-	err := a.commit(next, rec, keep)
+	commit := a.commit
+	if next == Challenge {
+		commit = a.await
+	}
+	err := commit(next, rec, keep)
 	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
 		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", a.changes,
@@ -165,9 +169,18 @@ func (a *authentication) failed(bad message.Error) error {
 // commit moves the transaction to its next state, with rec where there is one, else
 // with what it was claimed with.
 func (a *authentication) commit(next store.State, rec *record, keep time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
+	ctx, cancel := a.commitContext()
 	defer cancel()
-	return a.Store.Update(ctx, a.id, func(t *store.Txn) error {
+	return a.Store.Update(ctx, a.id, a.step(next, rec, keep))
+}
+
+func (a *authentication) commitContext() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
+}
+
+// step is the change that commit makes.
+func (a *authentication) step(next store.State, rec *record, keep time.Duration) func(*store.Txn) error {
+	return func(t *store.Txn) error {
 		rec := rec
 		if rec == nil {
 			claimed, err := a.unseal(t)
@@ -181,5 +194,26 @@ func (a *authentication) commit(next store.State, rec *record, keep time.Duratio
 		}
 		a.lasts(t, rec, keep)
 		return a.seal(t, rec)
+	}
+}
+
+// await is commit where a result is to come: it counts what became of the transaction,
+// not what the store says of the write. Should that not be known in time, the requestor
+// gets no ARes, and the directory server will hear so with the result.
+func (a *authentication) await(next store.State, rec *record, keep time.Duration) error {
+	ctx, cancel := a.commitContext()
+	defer cancel()
+	step, again := a.step(next, rec, keep), false
+	c := a.change(a.id, func(t *store.Txn) error {
+		if again && t.State != Sent {
+			return errDone // nobody else leads it from there: it has gone on since
+		}
+		again = true
+		return step(t)
 	})
+	sure, err := c.run(ctx)
+	if !sure {
+		c.settle(func(rec *record) { rec.Undelivered = true })
+	}
+	return err
 }

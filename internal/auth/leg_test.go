@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -228,10 +229,13 @@ func TestFallback(t *testing.T) {
 					}
 					return true, nil
 				}
-				if got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body); got.text("errorCode") != "403" {
-					t.Fatalf("an RReq that could not be stored was answered with %v", got)
-				}
-				w.fault = nil
+				synctest.Test(t, func(t *testing.T) {
+					if got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body); got.text("errorCode") != "403" {
+						t.Fatalf("an RReq that could not be stored was answered with %v", got)
+					}
+					w.fault = nil
+					time.Sleep(time.Minute) // for what goes on behind
+				})
 				w.pass(c.lost)
 			}
 			got := parse(t, w.engine(1).Receive(t.Context(), []string{"visa"}, result.json()).Body)

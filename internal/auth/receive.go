@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -132,7 +133,7 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	if !known || r.txn.State == Sent {
 		return r.refuse(message.UnknownTransaction, "threeDSServerTransID", "RReq")
 	}
-	if code, detail := r.standing(r.txn.State); code != 0 {
+	if code, detail := r.standing(r.txn.State); code != 0 && !r.repeats() {
 		return r.refuse(code, detail, "RReq")
 	}
 	if r.msg.Text("transStatus") == "D" {
@@ -180,20 +181,33 @@ func (r *receipt) keep() time.Duration {
 	return r.Timeouts.Result
 }
 
+// repeats reports whether the message is the very result that is stored, and the
+// directory server was told that it was not: this time it is told the truth.
+func (r *receipt) repeats() bool {
+	return r.txn.State == Result && r.rec.Refused && bytes.Equal(r.rec.RReq, r.msg.Bytes())
+}
+
 // commit stores the result, if the transaction is still waiting for it, and
 // returns the state it found. The first RReq wins, byte for byte (I2).
 func (r *receipt) commit(ctx context.Context) (store.State, error) {
-	rec := *r.rec
-	rec.RReq = r.msg.Bytes()
+	rec, again := *r.rec, r.repeats()
+	rec.RReq, rec.Refused = r.msg.Bytes(), false
 	var found store.State
-	err := r.Store.Update(ctx, r.txn.ID, func(t *store.Txn) error {
+	c := r.change(r.txn.ID, func(t *store.Txn) error {
 		found = t.State
+		if again && bytes.Equal(t.Data, r.txn.Data) {
+			return r.seal(t, &rec)
+		}
 		if err := advance(t, Result); err != nil {
 			return err
 		}
 		r.lasts(t, &rec, r.keep())
 		return r.seal(t, &rec)
 	})
+	sure, err := c.run(ctx)
+	if !sure {
+		c.settle(func(rec *record) { rec.Refused = true })
+	}
 	return found, err
 }
 
@@ -275,7 +289,7 @@ func (r *receipt) giveUp(ctx context.Context) {
 	}
 	rec := *r.rec
 	rec.Erro = bad.JSON()
-	err := r.Store.Update(ctx, r.txn.ID, func(t *store.Txn) error {
+	_, err := r.change(r.txn.ID, func(t *store.Txn) error {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight
 		}
@@ -284,7 +298,7 @@ func (r *receipt) giveUp(ctx context.Context) {
 		}
 		r.lasts(t, &rec, r.keep())
 		return r.seal(t, &rec)
-	})
+	}).run(ctx)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
 }
 

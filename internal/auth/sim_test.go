@@ -6,6 +6,7 @@ import (
 	"flag"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -21,13 +22,18 @@ var seeds = flag.Int("seeds", 150, "how many simulations TestSimulation runs")
 func TestSimulation(t *testing.T) {
 	events := 0
 	for seed := range *seeds {
-		s := newSim(t, uint64(seed))
-		for range 200 {
-			s.step()
-			events++
-			if t.Failed() {
-				t.Fatalf("seed %d", seed)
+		synctest.Test(t, func(t *testing.T) {
+			s := newSim(t, uint64(seed))
+			for range 200 {
+				s.step()
+				events++
+				if t.Failed() {
+					t.Fatalf("seed %d", seed)
+				}
 			}
+		})
+		if t.Failed() {
+			return
 		}
 	}
 	t.Logf("%d simulations, %d events", *seeds, events)
@@ -43,7 +49,12 @@ type fact struct {
 	first   []byte    // the RReq for which an RRes was sent
 	expires time.Time // of the result
 	erro    bool      // the DS gave it up
-	unsure  bool      // a write failed and may have happened all the same
+}
+
+// A delivery is a result that was refused for the store's sake.
+type delivery struct {
+	of   *fact
+	body []byte
 }
 
 type sim struct {
@@ -52,6 +63,9 @@ type sim struct {
 	rand  *rand.Rand
 	nodes [2]*auth.Engine
 	facts []*fact
+	again []delivery // to be made again when the store works
+	brief bool       // the fault is of one write
+	given *fact      // that the DS has given up in this step
 	n     int
 }
 
@@ -81,11 +95,16 @@ func (s *sim) step() {
 	if s.rand.IntN(4) == 0 { // a store that fails before or after the write
 		done := s.rand.IntN(2) == 0
 		which := []string{"create", "update"}[s.rand.IntN(2)]
+		lasts := s.rand.IntN(3) // one write, all of the kind, or whatever comes after it too
+		s.brief = lasts == 0
+		failed := false
 		s.world.fault = func(op string) (bool, error) {
-			if op != which {
+			if op != which || s.brief && failed {
 				return true, nil
 			}
-			return done, errors.New("store fault")
+			was := done && !failed // of a change, whose other tries come to nothing
+			failed, s.down = true, lasts == 2
+			return was, errFault
 		}
 	}
 	switch f := s.pick(); s.rand.IntN(10) {
@@ -93,7 +112,7 @@ func (s *sim) step() {
 		s.begin()
 	case 2:
 		if f != nil {
-			s.again(f)
+			s.repeat(f)
 		}
 	case 3, 4:
 		if f != nil {
@@ -112,7 +131,13 @@ func (s *sim) step() {
 			s.read(f)
 		}
 	}
-	s.world.fault = nil
+	if s.world.fault != nil {
+		s.works()
+		time.Sleep(time.Minute) // for what goes on behind
+		synctest.Wait()
+	}
+	s.noteGivenUp()
+	s.deliverAgain()
 	s.invariants()
 }
 
@@ -130,8 +155,8 @@ func (s *sim) begin() {
 	s.authenticate(node, f)
 }
 
-// again repeats an /auth with an id that has been tried.
-func (s *sim) again(f *fact) { s.authenticate(s.node(), f) }
+// repeat repeats an /auth with an id that has been tried.
+func (s *sim) repeat(f *fact) { s.authenticate(s.node(), f) }
 
 func (s *sim) authenticate(node *auth.Engine, f *fact) {
 	status := []string{"Y", "N", "C", "C", "C", "D"}[s.rand.IntN(6)]
@@ -194,16 +219,36 @@ func (s *sim) deliver(f *fact) {
 		right = false
 	}
 	body := o.json()
-	got := s.node().Receive(context.Background(), schemes, body)
-	acked := parse(s.t, got.Body).text("messageType") == "RRes"
-	waiting := (f.status == "C" || f.status == "D") && f.first == nil && !f.erro && !f.unsure && s.clock().Sub(f.handed) < time.Hour
-	if !acked {
-		if right && waiting && s.world.fault == nil {
-			s.t.Errorf("the RReq of a challenge that was handed out is refused: %s", got.Body)
+	got := parse(s.t, s.node().Receive(context.Background(), schemes, body).Body)
+	waiting := (f.status == "C" || f.status == "D") && f.first == nil && !f.erro && s.clock().Sub(f.handed) < time.Hour
+	if got.text("messageType") != "RRes" {
+		if right && waiting {
+			if s.world.fault == nil || s.brief {
+				s.t.Errorf("the RReq of a challenge that was handed out is refused: %v", got)
+			}
+			s.again = append(s.again, delivery{f, body})
 		}
-		f.unsure = f.unsure || right && s.world.fault != nil
 		return
 	}
+	s.acked(f, body, right, got)
+}
+
+// deliverAgain posts what was refused because the store had failed: now it is taken, whether
+// it was stored then or not.
+func (s *sim) deliverAgain() {
+	for _, d := range s.again {
+		got := parse(s.t, s.node().Receive(context.Background(), []string{"visa"}, d.body).Body)
+		if got.text("messageType") != "RRes" {
+			s.t.Errorf("what was refused with 403 is refused again: %v", got)
+			continue
+		}
+		s.acked(d.of, d.body, true, got)
+	}
+	s.again = nil
+}
+
+// acked notes that an RReq was acknowledged.
+func (s *sim) acked(f *fact, body []byte, right bool, got object) {
 	switch {
 	case !right:
 		s.t.Errorf("an RReq that is not right was acknowledged (I7)")
@@ -213,6 +258,8 @@ func (s *sim) deliver(f *fact) {
 		s.t.Errorf("an RReq after a final ARes was acknowledged (I4)")
 	case f.erro:
 		s.t.Errorf("an RReq after the directory's Erro was acknowledged (I4)")
+	case (f.status == "") != (got.text("resultsStatus") == "03"):
+		s.t.Errorf("resultsStatus %v after an ARes %q", got["resultsStatus"], f.status)
 	}
 	keep := 300 * time.Second
 	if f.status == "D" {
@@ -230,7 +277,16 @@ func (s *sim) giveUp(f *fact) {
 	if got := s.nodes[0].Receive(context.Background(), []string{"visa"}, body); len(got.Body) != 0 {
 		s.t.Errorf("an Erro was answered with %s", got.Body)
 	}
-	// The store may have failed: what /postauth says now is what counts.
+	s.given = f
+}
+
+// noteGivenUp asks whether the Erro counts: the store may have failed.
+func (s *sim) noteGivenUp() {
+	f := s.given
+	if f == nil {
+		return
+	}
+	s.given = nil
 	bad, _ := errors.AsType[message.Error](errorOf(s.nodes[0].Result(context.Background(), f.owner, s.idOf(f))))
 	f.erro = f.erro || bad.Component == "D"
 }
@@ -241,7 +297,7 @@ func (s *sim) idOf(f *fact) []byte {
 	return object{"threeDSServerTransID": f.areq["threeDSServerTransID"]}.json()
 }
 
-// read looks at a result as its owner and as another.
+// read looks at a result as another than its owner.
 func (s *sim) read(f *fact) {
 	stranger := shop
 	if f.owner == shop {

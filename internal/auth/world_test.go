@@ -34,6 +34,9 @@ type world struct {
 	hits  []ranges.Hit
 	tried bool
 	rand  *rand.ChaCha8
+
+	unswept bool // what is expired keeps its id
+	down    bool // nothing can be read or written
 }
 
 func newWorld() *world {
@@ -82,35 +85,43 @@ func (w *world) clock() time.Time { return time.Unix(0, w.now.Load()).UTC() }
 
 func (w *world) pass(d time.Duration) { w.now.Add(int64(d)) }
 
-// write does a write and the fault that the test wants of it.
-func (w *world) write(op string, do func() error) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.fault == nil {
-		return do()
+// write does a write and the fault that the test wants of it. w.mu is held.
+func (w *world) write(op string, t store.Txn) error {
+	done, err := true, error(nil)
+	switch {
+	case w.down:
+		return errFault
+	case w.fault != nil:
+		done, err = w.fault(op)
 	}
-	done, err := w.fault(op)
 	if done {
-		if bad := do(); bad != nil {
-			return bad
-		}
+		w.txns[t.ID] = t
 	}
 	return err
 }
 
 func (w *world) Create(_ context.Context, t store.Txn) error {
-	return w.write("create", func() error {
-		if was, taken := w.txns[t.ID]; taken && w.clock().Before(was.Expires) {
-			return store.ErrExists
-		}
-		w.txns[t.ID] = t
-		return nil
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if was, taken := w.txns[t.ID]; taken && (w.unswept || w.clock().Before(was.Expires)) {
+		return store.ErrExists
+	}
+	return w.write("create", t)
+}
+
+// works ends all faults.
+func (w *world) works() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.fault, w.down = nil, false
 }
 
 func (w *world) Get(_ context.Context, id string) (store.Txn, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.down {
+		return store.Txn{}, errFault
+	}
 	t, ok := w.txns[id]
 	if !ok || !w.clock().Before(t.Expires) {
 		return store.Txn{}, store.ErrNotFound
@@ -122,14 +133,13 @@ func (w *world) Update(_ context.Context, id string, change func(*store.Txn) err
 	if _, err := w.Get(context.Background(), id); err != nil {
 		return err
 	}
-	return w.write("update", func() error {
-		t := w.txns[id]
-		if err := change(&t); err != nil {
-			return err
-		}
-		w.txns[id] = t
-		return nil
-	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := w.txns[id]
+	if err := change(&t); err != nil {
+		return err
+	}
+	return w.write("update", t)
 }
 
 func (w *world) Lookup(pan string) []ranges.Hit {
@@ -170,16 +180,22 @@ func (w *world) reported() []message.Error {
 	return slices.Clone(w.erros)
 }
 
-// plain seals nothing, but notices when a record is opened under another name.
+// plain seals nothing, but notices when a record is opened under another name. It seals
+// nothing alike twice.
 type plain struct{}
 
-func (plain) Seal(id string, data []byte) []byte { return append([]byte(id), data...) }
+var seals atomic.Int64
+
+func (plain) Seal(id string, data []byte) []byte {
+	return append(fmt.Appendf(nil, "%s#%016d", id, seals.Add(1)), data...)
+}
 
 func (plain) Open(id string, sealed []byte) ([]byte, error) {
-	if len(sealed) < len(id) || string(sealed[:len(id)]) != id {
+	head := len(id) + 1 + 16
+	if len(sealed) < head || string(sealed[:len(id)+1]) != id+"#" {
 		return nil, errors.New("sealed for another id")
 	}
-	return sealed[len(id):], nil
+	return sealed[head:], nil
 }
 
 type object map[string]any

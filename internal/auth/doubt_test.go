@@ -1,0 +1,245 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+var errFault = errors.New("store fault")
+
+// doubtful has so many updates fail, of which the first is done or not; all that follow
+// are not. If it is forever, nothing works after the first.
+func doubtful(w *world, updates int, done bool) {
+	w.fault = func(op string) (bool, error) {
+		if op != "update" || updates == 0 {
+			return true, nil
+		}
+		updates--
+		w.down = updates == forever-1
+		was := done
+		done = false
+		return was, errFault
+	}
+}
+
+const forever = 1 << 30
+
+// TestResultInDoubt: the directory server hears of a result what is true of it, though
+// the store did not know; and where that cannot be found out in time, its next delivery
+// is acknowledged, once, on any node.
+func TestResultInDoubt(t *testing.T) {
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		for _, done := range []bool{true, false} {
+			for _, failures := range []int{1, 3, forever} {
+				t.Run(fmt.Sprintf("%s, done %t, %d failures", version, done, failures), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { resultInDoubt(t, version, done, failures) })
+				})
+			}
+		}
+	}
+}
+
+func resultInDoubt(t *testing.T, version string, done bool, failures int) {
+	w := newWorld()
+	sent := challenged(t, w, w.engine(0), object{"messageVersion": version})
+	first, second := rreq(sent, "Y", 1).json(), rreq(sent, "N", 2).json()
+	post := func(e *auth.Engine, body []byte) string {
+		o := parse(t, e.Receive(t.Context(), []string{"visa"}, body).Body)
+		return o.text("messageType") + o.text("errorCode")
+	}
+	doubtful(w, failures, done)
+	start := time.Now()
+	got := post(w.engine(0), first)
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("answered after %v", took)
+	}
+	want := "RRes"
+	if failures == forever {
+		want = "Erro403"
+	}
+	if got != want {
+		t.Fatalf("answered with %s, want %s", got, want)
+	}
+	w.works()
+	time.Sleep(time.Minute) // for what goes on behind
+	synctest.Wait()
+	twice := "Erro301"
+	if version == "2.3.1" {
+		twice = "Erro312"
+	}
+	if failures == forever {
+		if got := post(w.engine(0), second); done && got != twice {
+			t.Errorf("another result than the one that is stored: %s, want %s", got, twice)
+		} else if !done {
+			if got != "RRes" {
+				t.Errorf("another result, with none stored: %s", got)
+			}
+			return
+		}
+		if got := post(w.engine(time.Second), first); got != "RRes" {
+			t.Errorf("delivered again: %s, want RRes", got)
+		}
+	}
+	for _, body := range [][]byte{first, second} {
+		if got := post(w.engine(0), body); got != twice {
+			t.Errorf("once more: %s, want %s", got, twice)
+		}
+	}
+	result, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+	if err != nil || string(result) != string(first) {
+		t.Errorf("Result = %s, %v", result, err)
+	}
+}
+
+// TestManyInDoubt: of two results at once, each in doubt, one is acknowledged, and it is
+// the one that is read (I2).
+func TestManyInDoubt(t *testing.T) {
+	for _, done := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			sent := challenged(t, w, w.engine(0))
+			doubtful(w, 2, done)
+			answers := make(chan string, 2)
+			for i := range 2 {
+				go func() {
+					body := rreq(sent, "Y", i).json()
+					got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, body).Body)
+					if got.text("messageType") == "RRes" {
+						answers <- string(body)
+					} else {
+						answers <- ""
+					}
+				}()
+			}
+			one, two := <-answers, <-answers
+			result, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+			if err != nil || (one == "") == (two == "") || one+two != string(result) {
+				t.Errorf("done %t: acknowledged %q and %q, read %s, %v", done, one, two, result, err)
+			}
+		})
+	}
+}
+
+// TestChallengeInDoubt: the requestor gets an ARes of which the challenge is stored,
+// though the store did not know. If that cannot be found out in time he gets none, and
+// the directory server hears with the result that he did not.
+func TestChallengeInDoubt(t *testing.T) {
+	for _, status := range []string{"C", "D", "S"} {
+		for _, done := range []bool{true, false} {
+			for _, failures := range []int{1, 3, forever} {
+				t.Run(fmt.Sprintf("%s, done %t, %d failures", status, done, failures), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { challengeInDoubt(t, status, done, failures) })
+				})
+			}
+		}
+	}
+}
+
+func challengeInDoubt(t *testing.T, status string, done bool, failures int) {
+	w := spcWorld()
+	e := w.engine(0)
+	var sent object
+	w.reply = func(_ string, o object) ([]byte, error) {
+		sent = o
+		doubtful(w, failures, done)
+		if status == "S" {
+			return aresS(o), nil
+		}
+		return ares(o, status), nil
+	}
+	more := offered
+	if status == "D" {
+		more = object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"}
+	}
+	start := time.Now()
+	got, err := try(t, e, shop, more)
+	if took := time.Since(start); took > 3*time.Second {
+		t.Errorf("answered after %v", took)
+	}
+	handed := failures != forever
+	if handed && (err != nil || got.text("transStatus") != status) || !handed && codeOf(err) != "403" {
+		t.Fatalf("Authenticate = %v, %v", got, err)
+	}
+	w.works()
+	time.Sleep(time.Minute)
+	synctest.Wait()
+	result := rreq(sent, "Y", 1)
+	if status == "D" {
+		result = decoupledResult(sent)
+	}
+	answer := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, result.json()).Body)
+	want := map[bool]string{true: "RRes01", false: "RRes03"}[handed]
+	if !handed && !done {
+		want = "Erro301"
+	}
+	if said := answer.text("messageType") + answer.text("resultsStatus") + answer.text("errorCode"); said != want {
+		t.Errorf("the result is answered with %s, want %s", said, want)
+	}
+}
+
+// TestResultBeforeTheDoubtIsOver: a result that comes while it is not yet known whether
+// its challenge is stored shows that it is.
+func TestResultBeforeTheDoubtIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		got := make(chan string, 1)
+		w.reply = func(_ string, o object) ([]byte, error) {
+			doubtful(w, 1, true)
+			go func() {
+				time.Sleep(10 * time.Millisecond)
+				got <- parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, rreq(o, "Y", 1).json()).Body).text("messageType")
+			}()
+			return ares(o, "C"), nil
+		}
+		answer, err := try(t, w.engine(0), shop)
+		if said := <-got; said != "RRes" || err != nil || answer.text("transStatus") != "C" {
+			t.Errorf("the result is answered with %s, /auth with %v, %v", said, answer, err)
+		}
+	})
+}
+
+// TestErroInDoubt: a transaction that the directory server has given up is so, though the
+// store did not know whether that was noted.
+func TestErroInDoubt(t *testing.T) {
+	for _, done := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			sent := challenged(t, w, w.engine(0))
+			doubtful(w, 1, done)
+			erro := object{"messageType": "Erro", "messageVersion": "2.3.1", "errorCode": "402", "errorComponent": "D",
+				"threeDSServerTransID": sent["threeDSServerTransID"]}
+			w.engine(0).Receive(t.Context(), []string{"visa"}, erro.json())
+			_, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+			if codeOf(err) != "402" {
+				t.Errorf("done %t: Result: %v, want the 402", done, err)
+			}
+		})
+	}
+}
+
+// TestNothingInDoubt: what cannot even be read is refused at once.
+func TestNothingInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		e := w.engine(0)
+		sent := challenged(t, w, e)
+		e.Store = unreadable{e.Store}
+		start := time.Now()
+		got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
+		if took := time.Since(start); got.text("errorCode") != "403" || took > 0 {
+			t.Errorf("%v after %v, want 403 at once", got, took)
+		}
+	})
+}
+
+// unreadable is a store whose updates fail before they have read anything.
+type unreadable struct{ auth.Store }
+
+func (unreadable) Update(context.Context, string, func(*store.Txn) error) error { return errFault }
