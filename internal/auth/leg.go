@@ -27,7 +27,7 @@ const (
 	fallbackTime = 60 * time.Second  // from the RReq D to the 3RI
 	legLife      = 20 * time.Minute  // how long the first leg is remembered
 
-	// Leg is the state of the row that remembers a first leg, by acsTransID.
+	// Leg is the state of the row that remembers a first leg, by scheme and acsTransID.
 	Leg store.State = "leg"
 )
 
@@ -88,7 +88,7 @@ func (e *Engine) remember(ctx context.Context, kind, acsTransID string, t *store
 	if err != nil {
 		return fmt.Errorf("auth: first leg: %w", err)
 	}
-	row := store.Txn{ID: legKey(acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: Leg, Expires: e.in(legLife)}
+	row := store.Txn{ID: legKey(t.Scheme, acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: Leg, Expires: e.in(legLife)}
 	row.Data = e.Sealer.Seal(row.Name(), plain)
 	err = e.Store.Create(ctx, row)
 	if errors.Is(err, store.ErrExists) {
@@ -119,7 +119,10 @@ func (e *Engine) rememberAgain(ctx context.Context, row *store.Txn, leg *firstLe
 	return err
 }
 
-func legKey(acsTransID string) string { return "leg." + strings.ToLower(acsTransID) }
+// legKey has the scheme in it: an ACS chooses its ids without knowing those of others.
+func legKey(scheme, acsTransID string) string {
+	return "leg." + scheme + "." + strings.ToLower(acsTransID)
+}
 
 // rememberSPC keeps the first leg of SPC before the requestor hears of it.
 func (a *authentication) rememberSPC(status string, ares *message.Message, rec *record) error {
@@ -157,7 +160,7 @@ func (a *authentication) further(ctx context.Context) error {
 	if len(found) > 0 {
 		return fault(a.version, found, a.knownID())
 	}
-	row, err := a.Store.Get(ctx, legKey(ref))
+	row, err := a.Store.Get(ctx, legKey(a.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		a.Log.ErrorContext(ctx, "first leg not read", "threeDSServerTransID", a.id, "err", err)
 		return unreachable(a.version, a.knownID())

@@ -269,3 +269,34 @@ func TestFallback(t *testing.T) {
 		})
 	}
 }
+
+// TestLegsOfTwoSchemes: issuers of two schemes may choose the same acsTransID.
+func TestLegsOfTwoSchemes(t *testing.T) {
+	w := spcWorld()
+	w.hits = append(w.hits, ranges.Hit{Scheme: "mastercard", Info: w.hits[0].Info})
+	same := func(_ string, areq object) ([]byte, error) {
+		o := parse(t, aresS(areq))
+		o["acsTransID"] = "ac500000-0000-4000-8000-000000000000"
+		return o.json(), nil
+	}
+	w.reply = same
+	e := w.engine(0)
+	of := func(scheme string) object {
+		crd, err := e.Preauth(shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return object{"threeDSServerTransID": parse(t, crd)["threeDSServerTransID"]}
+	}
+	for _, scheme := range []string{"visa", "mastercard"} {
+		if _, err := try(t, e, shop, offered, of(scheme)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
+	for _, scheme := range []string{"visa", "mastercard"} {
+		if _, err := try(t, e, shop, offered, asserted("ac500000-0000-4000-8000-000000000000"), of(scheme)); err != nil {
+			t.Errorf("the second leg with %s: %v", scheme, err)
+		}
+	}
+}

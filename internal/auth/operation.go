@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -52,14 +54,14 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 		"seqNum", r.msg.Text("opSeq.seqNum"), "seqTotal", r.msg.Text("opSeq.seqTotal"))
 	at, _ := strconv.Atoi(r.msg.Text("opSeq.seqNum")) // two digits each, as checked
 	total, _ := strconv.Atoi(r.msg.Text("opSeq.seqTotal"))
-	kept, err := r.follow(ctx, scheme, at, total)
+	key, kept, err := r.follow(ctx, scheme, at, total)
 	if err != nil {
 		r.Log.ErrorContext(ctx, "operation message not stored", "scheme", scheme, "err", err)
 		return r.refuse(message.TransientFailure, "The server could not reach its own data", "OReq")
 	}
 	if at < total {
 		if !kept.Over {
-			time.AfterFunc(operationGap, func() { r.expire(scheme, kept) })
+			time.AfterFunc(operationGap, func() { r.expire(scheme, key, kept) })
 		}
 		return Receipt{Version: r.version}, "received"
 	}
@@ -84,17 +86,22 @@ func (r *receipt) operated(status string) Receipt {
 	}
 }
 
-// sequenceKey is where a sequence is in the store.
-func (r *receipt) sequenceKey(scheme string) string {
-	return "op." + scheme + "." + strings.ToLower(r.msg.Text("opSeq.seqId"))
+// sequenceKeys are where a sequence may be in the store: where it begins now, and
+// where it has if that was a while ago, or by a clock that is ahead. A key is one of
+// ten minutes and its row lives through them, so that none is needed anew while its
+// last life is over and not yet swept.
+func (r *receipt) sequenceKeys(scheme string) (keys [3]string) {
+	now := r.Now().Truncate(operationLife)
+	for i, ahead := range []time.Duration{0, operationLife, -operationLife} {
+		keys[i] = fmt.Sprintf("op.%s.%s.%d", scheme, strings.ToLower(r.msg.Text("opSeq.seqId")), now.Add(ahead).Unix())
+	}
+	return keys
 }
 
 // follow notes that message at of total has come, on whichever node, and
-// returns the sequence as it is then. The first message begins it anew; the
+// returns the sequence as it is then, and where. The first message begins it anew; the
 // message that was last, delivered again, changes nothing.
-func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (sequence, error) {
-	key := r.sequenceKey(scheme)
-	var now sequence
+func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key string, now sequence, err error) {
 	step := func(t *store.Txn) error {
 		var was sequence
 		if err := r.open(t, &was); err != nil {
@@ -104,18 +111,22 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (seq
 		now.DSTransID = r.msg.Text("dsTransID")
 		return r.close(t, now)
 	}
-	err := r.Store.Update(ctx, key, step)
-	if !errors.Is(err, store.ErrNotFound) {
-		return now, err
+	keys := r.sequenceKeys(scheme)
+	if at > 1 {
+		for _, key := range keys {
+			if err := r.Store.Update(ctx, key, step); !errors.Is(err, store.ErrNotFound) {
+				return key, now, err
+			}
+		}
 	}
-	t := store.Txn{ID: key, Scheme: scheme, State: Operations}
+	t := store.Txn{ID: keys[0], Scheme: scheme, State: Operations}
 	if err := step(&t); err != nil {
-		return now, err
+		return t.ID, now, err
 	}
 	if err = r.Store.Create(ctx, t); errors.Is(err, store.ErrExists) {
-		err = r.Store.Update(ctx, key, step) // another node was quicker
+		err = r.Store.Update(ctx, t.ID, step) // it has come before, or another node was quicker
 	}
-	return now, err
+	return t.ID, now, err
 }
 
 // after is the sequence with one more message.
@@ -134,11 +145,11 @@ func (s sequence) after(at, total int) sequence {
 
 // expire gives a sequence up of which the next message did not come in time,
 // and tells the directory server so.
-func (r *receipt) expire(scheme string, kept sequence) {
+func (r *receipt) expire(scheme, key string, kept sequence) {
 	ctx, cancel := context.WithTimeout(context.Background(), operationGap)
 	defer cancel()
 	errMoved := errors.New("the sequence has gone on")
-	err := r.Store.Update(ctx, r.sequenceKey(scheme), func(t *store.Txn) error {
+	err := r.Store.Update(ctx, key, func(t *store.Txn) error {
 		var now sequence
 		if err := r.open(t, &now); err != nil {
 			return err
@@ -183,7 +194,7 @@ func (r *receipt) close(t *store.Txn, s sequence) error {
 	if err != nil {
 		return err
 	}
-	t.Expires = r.in(operationLife)
+	t.Expires = r.in(operationLife + 2*transid.MaxSkew)
 	t.Data = r.Sealer.Seal(t.Name(), plain)
 	return nil
 }

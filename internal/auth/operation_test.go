@@ -116,3 +116,50 @@ func TestOperationStoreGone(t *testing.T) {
 		t.Errorf("answered with %v, want 403", got)
 	}
 }
+
+// TestOperationsAgain: a sequence may begin anew whenever it likes, though its id is
+// still taken by one that is over; and one goes on across any boundary of time, also
+// between nodes whose clocks differ.
+func TestOperationsAgain(t *testing.T) {
+	for _, tt := range []struct {
+		begin time.Duration // from the full hour
+		gap   time.Duration // between two messages
+		again time.Duration // from the end of the first to the second sequence
+	}{
+		{0, time.Second, 10*time.Minute - time.Second},
+		{0, time.Second, 10 * time.Minute},
+		{0, time.Second, 10*time.Minute + 5*time.Second},
+		{0, time.Second, 10*time.Minute + 15*time.Second},
+		{10*time.Minute - time.Second, time.Second, 10*time.Minute + 30*time.Second},
+		{10*time.Minute - time.Millisecond, time.Millisecond, 20 * time.Minute},
+		{10 * time.Minute, 2 * time.Second, 19*time.Minute + 59*time.Second},
+		{10*time.Minute - 5*time.Second, 2900 * time.Millisecond, 25 * time.Hour},
+	} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.unswept = true
+				w.pass(tt.begin)
+				nodes := []*auth.Engine{w.engine(0), w.engine(-5 * time.Second), w.engine(5 * time.Second)}
+				for range 3 {
+					for n := 1; n <= 4; n++ {
+						got := nodes[n%3].Receive(t.Context(), []string{"visa"}, oreq(n, 4).json())
+						switch {
+						case n < 4 && len(got.Body) > 0:
+							t.Fatalf("message %d, at %v: %s", n, w.clock(), got.Body)
+						case n == 4 && parse(t, got.Body).text("opStatus") != "01":
+							t.Fatalf("the last, at %v: %s", w.clock(), got.Body)
+						}
+						w.pass(tt.gap)
+						time.Sleep(tt.gap)
+					}
+					w.pass(tt.again)
+					time.Sleep(tt.again)
+				}
+				if told := w.reported(); len(told) > 0 {
+					t.Errorf("told the directory server %v", told)
+				}
+			})
+		})
+	}
+}
