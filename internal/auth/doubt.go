@@ -55,6 +55,7 @@ func (c *change) run(ctx context.Context) (sure bool, err error) {
 // is still at, but never makes both, for they began at the same version of the row.
 func (c *change) try(ctx context.Context) (sure bool, err error) {
 	var refused error
+	before := len(c.made)
 	err = c.Store.Update(ctx, c.id, func(t *store.Txn) error {
 		if refused = c.doOnce(t); refused == nil {
 			c.made = append(c.made, t.Data)
@@ -66,6 +67,8 @@ func (c *change) try(ctx context.Context) (sure bool, err error) {
 		return true, nil
 	case err == nil, refused != nil, errors.Is(err, store.ErrNotFound):
 		return true, err
+	case errors.Is(err, store.ErrUndone):
+		c.made = c.made[:before]
 	}
 	return len(c.made) == 0, err // nothing was ever given to it to write
 }

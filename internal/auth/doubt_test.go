@@ -224,17 +224,45 @@ func TestErroInDoubt(t *testing.T) {
 	}
 }
 
-// TestNothingInDoubt: what cannot even be read is refused at once.
+// TestNothingInDoubt: where it is known that nothing was stored, 403 comes at once.
 func TestNothingInDoubt(t *testing.T) {
+	for name, fault := range map[string]func(*world, *auth.Engine){
+		"unreadable": func(_ *world, e *auth.Engine) { e.Store = unreadable{e.Store} },
+		"undone": func(w *world, _ *auth.Engine) {
+			w.fault = func(string) (bool, error) { return false, fmt.Errorf("no room: %w", store.ErrUndone) }
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld()
+			e := w.engine(0)
+			sent := challenged(t, w, e)
+			fault(w, e)
+			start := time.Now()
+			got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
+			if took := time.Since(start); got.text("errorCode") != "403" || took > 0 {
+				t.Errorf("%s: %v after %v, want 403 at once", name, got, took)
+			}
+		})
+	}
+}
+
+// TestUndoneAfterDoubt: what is known of a later try says nothing about an earlier one.
+func TestUndoneAfterDoubt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		e := w.engine(0)
-		sent := challenged(t, w, e)
-		e.Store = unreadable{e.Store}
-		start := time.Now()
-		got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
-		if took := time.Since(start); got.text("errorCode") != "403" || took > 0 {
-			t.Errorf("%v after %v, want 403 at once", got, took)
+		sent := challenged(t, w, w.engine(0))
+		tries := 0
+		w.fault = func(string) (bool, error) {
+			if tries++; tries == 1 {
+				w.down = true
+				time.AfterFunc(time.Second, w.works)
+				return true, errFault
+			}
+			return false, fmt.Errorf("no room: %w", store.ErrUndone)
+		}
+		got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
+		if got.text("messageType") != "RRes" {
+			t.Errorf("a result that was stored at first: %v", got)
 		}
 	})
 }

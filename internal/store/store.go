@@ -26,6 +26,10 @@ var (
 	ErrTooLarge = errors.New("store: too large")
 )
 
+// ErrUndone is in an error of a write, other than Sweep and PutSnapshot, that is none of
+// those facts but says this much: it has not happened and will not.
+var ErrUndone = errors.New("nothing was written")
+
 // A State names where a transaction is. A store only keeps it.
 type State string
 
@@ -80,8 +84,8 @@ func (k *Key) Name() string {
 // All methods may be called by many goroutines, and several processes may have
 // the same store open. A write is durable when its method has returned nil: it
 // survives the end of the process and of the machine, and every later call, in
-// whichever process, sees it. After another error than those described, a write
-// may or may not have happened; it is never half done. When the context ended
+// whichever process, sees it. After another error than those described, and without
+// [ErrUndone] in it, a write may or may not have happened; it is never half done. When the context ended
 // before the write began, it has not happened and will not; that is what
 // context.Canceled says, of all writes but Sweep.
 //

@@ -127,7 +127,7 @@ func (c Call) On(ctx context.Context, s store.Store) Answer {
 		a.Outcome = Fenced
 	case errors.Is(err, errRefused):
 		a.Outcome = Refused
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, store.ErrUndone) && c.Kind != Sweep && c.Kind != PutSnapshot:
 		a.Outcome = Cancelled
 	default:
 		a.Outcome, a.Why = Unknown, err.Error()

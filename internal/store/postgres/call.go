@@ -19,6 +19,7 @@ const (
 	deadlockDetected     = "40P01" // the same
 	readOnly             = "25006" // the same: it has become a standby
 	idleSession          = "57P05" // the same: the session was ended before it read the statement
+	completionUnknown    = "40003"
 )
 
 // tries is how often a call is begun that has surely done nothing.
@@ -49,7 +50,11 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 		return err
 	}
 	defer db.leave()
-	return db.call(ctx, what, db.timeout, do, didNothing)
+	err := db.call(ctx, what, db.timeout, do, didNothing)
+	if undone(err) {
+		err = fmt.Errorf("%w (%w)", err, store.ErrUndone)
+	}
+	return err
 }
 
 // transact runs a job in a transaction, within a call that has been entered. An
@@ -109,7 +114,7 @@ func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error)
 	conn, err := db.acquire(wait)
 	cancel()
 	if err != nil {
-		return err
+		return notBegun{err}
 	}
 	defer func() {
 		db.giveBack(conn, err)
@@ -151,6 +156,23 @@ func didNothing(err error) bool {
 		return false
 	}
 	return pgconn.SafeToRetry(err)
+}
+
+// notBegun is an error of a job for which there was no connection.
+type notBegun struct{ error }
+
+func (e notBegun) Unwrap() error { return e.error }
+
+// undone tells that a write of one statement, tried as often as it was, has not happened
+// and will not: it was not begun, or the server says of its own accord that it has failed.
+// An engine may say too that it does not know, and what stands between may only say that
+// it has lost the server.
+func undone(err error) bool {
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.SeverityUnlocalized == "ERROR" {
+		return failed.Code != completionUnknown && !strings.HasPrefix(failed.Code, "08")
+	}
+	_, ok := errors.AsType[notBegun](err)
+	return ok || err != nil && didNothing(err)
 }
 
 // connectionFailed tells that no answer came; a server that shuts down may say so.

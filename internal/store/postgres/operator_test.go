@@ -162,6 +162,7 @@ func TestTriedAgain(t *testing.T) {
 		{serializationFailure, tries - 2, true}, {serializationFailure, tries - 1, true}, {serializationFailure, tries, false},
 		{deadlockDetected, tries - 1, true}, {deadlockDetected, tries, false},
 		{"53100", 1, false}, // disk full
+		{completionUnknown, 1, false}, {"08006", 1, false},
 	} {
 		t.Run(fmt.Sprint(tt.code, " ", tt.refusals), func(t *testing.T) {
 			// A sequence counts although what has counted is undone.
@@ -178,6 +179,11 @@ func TestTriedAgain(t *testing.T) {
 			err := db.Create(ctx, txn(t.Name()))
 			if (err == nil) != tt.ok || known(err) {
 				t.Errorf("Create: %v, want success: %v", err, tt.ok)
+			}
+			// Of these it may be the engine behind another that has failed.
+			doubt := tt.code == completionUnknown || tt.code == "08006"
+			if undone := errors.Is(err, store.ErrUndone); undone != (!tt.ok && !doubt) {
+				t.Errorf("Create: %v, ErrUndone in it is %t", err, undone)
 			}
 			if _, err := db.Get(ctx, t.Name()); (err == nil) != tt.ok {
 				t.Errorf("Get after it: %v", err)

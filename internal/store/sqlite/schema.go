@@ -126,3 +126,9 @@ func isBusy(err error) bool {
 	failed, ok := errors.AsType[*driver.Error](err)
 	return ok && failed.Code()&0xff == lib.SQLITE_BUSY
 }
+
+// isFull tells that there was no room for all of the log.
+func isFull(err error) bool {
+	failed, ok := errors.AsType[*driver.Error](err)
+	return ok && failed.Code()&0xff == lib.SQLITE_FULL
+}

@@ -5,6 +5,8 @@ import (
 	"database/sql"
 	"fmt"
 	"sync/atomic"
+
+	"github.com/openthreeds/threeds/internal/store"
 )
 
 const (
@@ -63,14 +65,21 @@ func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer
 		}
 		<-r.done
 	}
-	if failure, ok := r.err.(failure); ok {
-		return fmt.Errorf("sqlite: %s: %w", what, failure.error)
+	switch err := r.err.(type) {
+	case failure:
+		return fmt.Errorf("sqlite: %s: %w (%w)", what, err.error, store.ErrUndone)
+	case doubt:
+		return fmt.Errorf("sqlite: %s: %w", what, err.error)
 	}
 	return r.err
 }
 
 // failure marks an error of SQLite, as against an answer.
 type failure struct{ error }
+
+// doubt is a failure after which a write may be there all the same, when the store is
+// opened the next time.
+type doubt struct{ error }
 
 // A Stat says how busy the one connection is that writes.
 type Stat struct {
@@ -219,7 +228,7 @@ func (w *writer) writeBatch(batch []*request) {
 	}
 	for i, r := range batch {
 		if err != nil {
-			r.finish(failure{err})
+			r.finish(err)
 		} else {
 			r.finish(errs[i])
 		}
@@ -227,14 +236,15 @@ func (w *writer) writeBatch(batch []*request) {
 }
 
 // transact returns nil when the transaction is on disk; then errs has what to
-// answer. Otherwise nothing of it has happened, as far as SQLite can tell.
+// answer. Otherwise nothing of it has happened, as far as SQLite can tell: its error is a
+// failure or a doubt.
 func (w *writer) transact(batch []*request, errs []error) error {
 	err := patiently(func() error {
 		_, err := w.begin.Exec()
 		return err
 	})
 	if err != nil {
-		return err
+		return failure{err}
 	}
 	for i, r := range batch {
 		answer, failed := r.do(w)
@@ -246,14 +256,16 @@ func (w *writer) transact(batch []*request, errs []error) error {
 		// Some errors make SQLite undo the whole transaction. Then a new one can
 		// begin, and what came before is lost.
 		if _, err := w.begin.Exec(); err == nil {
-			return w.abandon(failed)
+			return w.abandon(failure{failed})
 		}
 	}
 	if err := w.place.check(); err != nil {
-		return w.abandon(err)
+		return w.abandon(failure{err})
 	}
-	if _, err := w.commit.Exec(); err != nil {
-		return w.abandon(err)
+	if _, err := w.commit.Exec(); isFull(err) {
+		return w.abandon(failure{err})
+	} else if err != nil {
+		return w.abandon(doubt{err}) // the log may have all of it
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestOneFails(t *testing.T) {
 	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txn WHEN NEW.id LIKE 'bad%' BEGIN SELECT RAISE(ABORT, 'no'); END`)
 	for id, err := range create(t, db, "a", "bad1", "b", "bad2", "c") {
 		bad := strings.HasPrefix(id, "bad")
-		if (err != nil) != bad || errors.Is(err, store.ErrExists) {
+		if (err != nil) != bad || errors.Is(err, store.ErrUndone) != bad || errors.Is(err, store.ErrExists) {
 			t.Errorf("Create(%s): %v", id, err)
 		}
 		if _, err := db.Get(t.Context(), id); errors.Is(err, store.ErrNotFound) != bad {
@@ -114,8 +114,8 @@ func TestTransactionIsLost(t *testing.T) {
 	db, dir := openTemp(t)
 	exec(t, dir, `CREATE TRIGGER bad BEFORE INSERT ON txn WHEN NEW.id = 'bad' BEGIN SELECT RAISE(ROLLBACK, 'no'); END`)
 	for id, err := range create(t, db, "a", "bad", "b") {
-		if err == nil {
-			t.Errorf("Create(%s) was acknowledged", id)
+		if !errors.Is(err, store.ErrUndone) {
+			t.Errorf("Create(%s): %v, want ErrUndone", id, err)
 		}
 		if _, err := db.Get(t.Context(), id); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("Get(%s): %v, want ErrNotFound", id, err)
@@ -150,7 +150,7 @@ func TestDiskFull(t *testing.T) {
 			kept = append(kept, x.ID)
 		}
 	}
-	if full == nil || errors.Is(full, store.ErrExists) || !strings.Contains(full.Error(), "full") {
+	if !errors.Is(full, store.ErrUndone) || errors.Is(full, store.ErrExists) || !strings.Contains(full.Error(), "full") {
 		t.Fatalf("Create on a full disk: %v", full)
 	}
 	limit(1 << 30)
