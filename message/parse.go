@@ -272,6 +272,8 @@ func (p *parser) failed(err error) error {
 	}
 	reason := "not well-formed JSON"
 	switch {
+	case bytes.HasPrefix(p.data, []byte("\ufeff")):
+		reason = "a byte order mark before the JSON"
 	case nesting(p.data[:at]) >= deepest:
 		reason = "nested too deep"
 	case !utf8.Valid(p.data):

@@ -35,9 +35,12 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxMessage))
+	data, err := io.ReadAll(io.LimitReader(in, maxMessage+1))
 	if err != nil {
 		return err
+	}
+	if len(data) > maxMessage {
+		return fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
 	}
 	// No limits: what is asked is what is wrong, not whether to take it.
 	m, err := message.Parse(data, message.Limits{Members: -1})
@@ -70,8 +73,6 @@ func instead(data []byte) string {
 	switch {
 	case len(data) == 0:
 		return ": it is empty"
-	case bytes.HasPrefix(data, []byte("\ufeff")):
-		return ": it begins with a byte order mark, which no message may have"
 	case data[0] == '<':
 		return ": XML, like the messages of 3-D Secure 1, is not checked here"
 	}
