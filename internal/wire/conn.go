@@ -38,12 +38,13 @@ type conn struct {
 // send writes a request. What was begun may have left.
 func (k *conn) send(u *url.URL, header http.Header, body []byte) error {
 	b := requests.Get().(*bytes.Buffer)
-	b.Reset()
 	err := write(b, u, header, body)
 	if err == nil {
 		_, err = k.Conn.Write(b.Bytes())
 	}
-	if b.Cap() <= largeRequest {
+	// A card number is nothing to leave behind for whoever is next.
+	clear(b.Bytes())
+	if b.Reset(); b.Cap() <= largeRequest {
 		requests.Put(b)
 	}
 	return err
@@ -88,9 +89,20 @@ func readFinal(r *bufio.Reader) (*http.Response, error) {
 	}
 }
 
+// release gives a buffer back, without the authentication values that were in it.
 func release(r *bufio.Reader) {
+	r.Reset(zeros{})
+	_, _ = r.Peek(r.Size())
 	r.Reset(nil)
 	readers.Put(r)
+}
+
+// zeros is read without end.
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
 }
 
 // Read reads what came, the byte that was waited for before the rest.
