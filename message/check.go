@@ -58,7 +58,6 @@ type checker struct {
 
 	way     []step   // from the message to the object at hand
 	members []uint32 // stack of scopes
-	buf     []byte
 }
 
 // A step is one part of a path: a member, or an item of it.
@@ -68,10 +67,8 @@ type step struct {
 }
 
 func (c *checker) release() {
-	*c = checker{way: c.way[:0], members: c.members[:0], buf: c.buf[:0]}
-	if cap(c.buf) <= 64<<10 {
-		checkers.Put(c)
-	}
+	*c = checker{way: c.way[:0], members: c.members[:0]}
+	checkers.Put(c)
 }
 
 // report adds a problem of the member name of the object at hand.
@@ -175,7 +172,7 @@ func (c *checker) look(id uint32) []byte {
 			continue
 		}
 		if i := m.member(0, id); i != 0 && m.nodes[i].kind == jsonString {
-			return m.text(i, c.buf[:0])
+			return m.text(i, nil)
 		}
 	}
 	return nil
@@ -201,7 +198,7 @@ func (c *checker) object(t *Table, object uint32) {
 		switch {
 		case i != 0 && t.Fields[row].plain && nodes[i].kind == jsonString:
 			f := &t.Fields[row]
-			if b := c.m.text(i, c.buf[:0]); len(b) == 0 || b[0] <= ' ' {
+			if b := c.m.text(i, nil); len(b) == 0 || b[0] <= ' ' {
 				c.present(f, i, cells[row], s)
 			} else if code := c.plain(f, b); code != 0 {
 				c.report(code, f.Name)

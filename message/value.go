@@ -10,7 +10,7 @@ import (
 // value checks a value that is there and not empty.
 func (c *checker) value(f *Field, i uint32) {
 	if f.plain && c.m.nodes[i].kind == jsonString {
-		if code := c.plain(f, c.m.text(i, c.buf[:0])); code != 0 {
+		if code := c.plain(f, c.m.text(i, nil)); code != 0 {
 			c.report(code, f.Name)
 		}
 		return
@@ -123,7 +123,7 @@ func (c *checker) string(f *Field, i uint32, item, lo, hi int) {
 
 // text returns what is wrong with a string, 0 if nothing.
 func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
-	b := c.m.text(i, c.buf[:0])
+	b := c.m.text(i, nil)
 	if f.Kind == Base64 {
 		b = c.withoutSpace(b)
 	}
@@ -166,7 +166,7 @@ func (c *checker) withoutSpace(b []byte) []byte {
 
 // isBlank says whether a value is a string of white space only.
 func (c *checker) isBlank(i uint32) bool {
-	return c.m.nodes[i].kind == jsonString && blank(c.m.text(i, c.buf[:0]))
+	return c.m.nodes[i].kind == jsonString && blank(c.m.text(i, nil))
 }
 
 func blank(b []byte) bool {
