@@ -57,7 +57,7 @@ var ap = byRow(apFaults, inRReq,
 	}},
 	check{"AP-07", func(t *T) { // the SDK's data pass as they are
 		data := "eyJlbmMiOiJBMTI4R0NNIn0..aXY-_aXY.ZGF0-_YQ.dGFn" + strings.Repeat("Zm9v", 2000)
-		key := object{"kty": "EC", "crv": "P-256", "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}
+		key := object{"kty": "EC", "crv": "P-256", "use": "enc", "kid": nil, "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}
 		for _, v := range allVersions {
 			areq := t.flow(v, "APP", set("sdkEncData", data), set("sdkEphemPubKey", key)).areq()
 			if areq.text("sdkEncData") != data || !bytes.Equal(encode(areq["sdkEphemPubKey"]), encode(key)) {

@@ -84,7 +84,7 @@ var sp = []check{
 		x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
 		x.accepted()
 		y := t.flowIn(l, v231, "BRW", append(secondSPC(x), offerSPC...)...)
-		t.want("second AReq", y.areq(), "threeDSRequestorAuthenticationInfo[0].threeDSReqAuthData", object{"id": "Y3JlZGVudGlhbA", "type": "public-key"})
+		t.want("second AReq", y.areq(), "threeDSRequestorAuthenticationInfo[0].threeDSReqAuthData", signedData)
 	}},
 	{"SP-10", func(t *T) {
 		l := t.lab(spcPlan)
@@ -114,12 +114,17 @@ var spcPlan = plan{directories: []directory{{scheme: "visa", ranges: []cardRange
 // offerSPC are the edits of a request that offers SPC.
 var offerSPC = []edit{set("threeDSRequestorSpcSupport", "Y"), set("payeeOrigin", "https://shop.example")}
 
+// signedData is an assertion as browsers write it.
+var signedData = object{
+	"id": "Y3JlZGVudGlhbA", "type": "public-key", "authenticatorAttachment": nil, "clientExtensionResults": object{},
+}
+
 // secondSPC are the edits of the second request of SPC: the assertion, and what
 // it refers to.
 func secondSPC(first *flow) []edit {
 	return []edit{
 		set("threeDSRequestorAuthenticationInfo", []object{{
-			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": "202611201201", "threeDSReqAuthData": object{"id": "Y3JlZGVudGlhbA", "type": "public-key"},
+			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": "202611201201", "threeDSReqAuthData": signedData,
 		}}),
 		set("threeDSRequestorPriorAuthenticationInfo", []object{{
 			"threeDSReqPriorRef": first.ares["acsTransID"], "threeDSReqPriorAuthMethod": "05", "threeDSReqPriorAuthTimestamp": "202611201200",

@@ -223,6 +223,8 @@ func (b *builder) value(f *Field, i uint32, item int) bool {
 	case b.gone(i):
 		return false
 	case n.flags&sealed != 0:
+	case n.flags&through != 0:
+		b.ascii(f, b.m.raw(i), item)
 	case n.kind == jsonObject && f.Of != nil:
 		b.way = append(b.way, step{f.Name, item})
 		ok := b.members(f.Of, i)
@@ -295,17 +297,16 @@ func (b *builder) object(f *Field, object uint32) bool {
 	return true
 }
 
-// ascii reports a JSON string that holds more than ASCII where the version
-// does not allow that.
+// ascii reports a JSON text that holds more than ASCII where the version does not
+// allow that.
 func (b *builder) ascii(f *Field, raw []byte, item int) {
-	if b.version >= V231 || len(raw) == 0 || raw[0] != '"' || isASCII(raw) {
+	if b.version >= V231 || isASCII(raw) {
 		return
 	}
 	b.note(Format, f.Name, item, "")
 }
 
-// isASCII says whether a JSON string is ASCII, with its escape sequences
-// resolved.
+// isASCII says whether a JSON text is ASCII, with its escape sequences resolved.
 func isASCII(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		switch {

@@ -92,6 +92,8 @@ func noise(t *testing.T, random *rand.Rand, table *message.Table, data []byte) [
 		f := &table.Fields[i]
 		raw, ok := members[f.Name]
 		switch {
+		case ok && f.Name == "sdkEphemPubKey": // passes as it is
+			add(anyCase(random, f.Name), string(raw))
 		case ok && f.Of != nil && !f.Array:
 			add(anyCase(random, f.Name), string(noise(t, random, f.Of, raw)))
 		case ok && f.Of != nil:

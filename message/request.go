@@ -35,11 +35,29 @@ func ReadRequest(data []byte, lim Limits) (*Request, error) {
 	return &Request{m: m}, nil
 }
 
-// sealed is a flag of the data of a message extension: of what is in it nothing
-// is touched.
-const sealed = 1 << 7
+const (
+	// sealed is a flag of the data of a message extension: of what is in it nothing
+	// is touched.
+	sealed = 1 << 7
+	// through is a flag of an object that passes: the same, unless it holds nothing.
+	through = 1 << 6
+)
 
-// survey marks what is sealed, and the members whose unknown name differs from
+// passes says whether an object of that name is handed on as it is, names and all:
+// the key of the SDK, what an authenticator signed, what a token
+// service says. Their own standards know members that the tables lack, and nulls
+// and empty objects that have to be there.
+func passes(name uint32) bool {
+	return name == idSDKKey || name == idAuthData || name == idTokenData
+}
+
+var (
+	idSDKKey    = uint32(names.ids["sdkEphemPubKey"])
+	idAuthData  = uint32(names.ids["threeDSReqAuthData"])
+	idTokenData = uint32(names.ids["tokenAdditionalData"])
+)
+
+// survey marks what is sealed or passes, and the members whose unknown name differs from
 // an earlier one's in case only.
 func (m *Message) survey(i uint32, at place) {
 	var seen map[string]bool
@@ -74,6 +92,9 @@ func (m *Message) survey(i uint32, at place) {
 			within = extensions
 		case at == extensions && child.name == idData:
 			child.flags |= sealed
+			continue
+		case child.kind == jsonObject && passes(child.name):
+			child.flags |= through
 			continue
 		}
 		m.survey(j, within)

@@ -284,3 +284,49 @@ func TestR6(t *testing.T) {
 		}
 	}
 }
+
+// TestPassing: what other standards than this one define goes out as it came in, byte
+// for byte: members that the tables lack, nulls, empty objects, blanks, order.
+func TestPassing(t *testing.T) {
+	const (
+		key       = `{ "y":"AAAA","kid": null, "use":"sig","ext":true, "key_ops":[ ], "x":"BBBB","crv":"P-256","kty":"EC" }`
+		assertion = "{\"id\":\"Y3JlZA\",\"rawId\":\"Y3JlZA\", \"authenticatorAttachment\":null,\n\"clientExtensionResults\":{},\"ID\":1.50,\"response\":{\"userHandle\":null,\"x\":[ ]}}"
+		token     = `{"a":null, "A":{}, "b":[1,{}]}`
+	)
+	for _, v := range message.Versions() {
+		for _, raw := range []string{key, `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA"}`} {
+			m := good(t, v, message.APP, message.PA).with("sdkEphemPubKey", "", "SDKEphemPubKey", raw).built(t)
+			if got := string(m.Raw("sdkEphemPubKey")); got != raw {
+				t.Errorf("%s: sdkEphemPubKey = %s, want %s", v, got, raw)
+			}
+		}
+	}
+	b := good(t, message.V231, message.BRW, message.PA)
+	m := b.with("threeDSRequestorAuthenticationInfo", `[{"threeDSReqAuthMethod":"09","threeDSReqAuthTimestamp":"202611201200","ThreeDSReqAuthData":`+assertion+`}]`,
+		"payTokenInfo", `{"tokenStatusIndicator":"x","tokenAdditionalData":`+token+`}`).built(t)
+	for path, want := range map[string]string{
+		"threeDSRequestorAuthenticationInfo[0].threeDSReqAuthData": assertion, "payTokenInfo.tokenAdditionalData": token,
+	} {
+		if got := string(m.Raw(path)); got != want {
+			t.Errorf("%s = %s, want %s", path, got, want)
+		}
+	}
+	for _, test := range []struct{ name, raw, want string }{
+		{"sdkEphemPubKey", `{}`, "201 sdkEphemPubKey"},
+		{"sdkEphemPubKey", `{"kty":null,"x":{"a":[""]}}`, "201 sdkEphemPubKey"}, // holds nothing
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB"}`, "201 sdkEphemPubKey.y"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","Y":"AAAA"}`, "201 sdkEphemPubKey.y"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":""}`, "201 sdkEphemPubKey.y"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA","kid":"é"}`, "203 sdkEphemPubKey"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA","kid":"\u00e9"}`, "203 sdkEphemPubKey"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA","kid":"` + strings.Repeat("k", 256) + `"}`, "203 sdkEphemPubKey"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA","y":"CCCC"}`, "204 sdkEphemPubKey.y"},
+		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA","kid":"a","kid":"b"}`, "204 sdkEphemPubKey.kid"},
+		{"sdkEphemPubKey", `"key"`, "203 sdkEphemPubKey"},
+	} {
+		_, p := good(t, message.V220, message.APP, message.PA).with(test.name, test.raw).build(t)
+		if got := strings.Join(faults(p), " "); got != test.want {
+			t.Errorf("%s %s: %q, want %q", test.name, test.raw, got, test.want)
+		}
+	}
+}

@@ -246,7 +246,7 @@ func (p *parser) place(name uint32, kind nodeKind) place {
 		return extensions
 	case parent == top && name == idExtension, parent == extensions && kind == jsonObject:
 		return extension
-	case parent == extension && name == idData:
+	case parent == extension && name == idData, kind == jsonObject && passes(name):
 		return opaque
 	}
 	return elsewhere
