@@ -56,7 +56,7 @@ func outcome(answer []byte, err error) string {
 	if err != nil {
 		return "internal"
 	}
-	if m, err := message.Parse(answer, message.Limits{}); err == nil && m.Has("transStatus") {
+	if m, err := message.Parse(answer, message.Limits{Depth: -1, Members: -1}); err == nil && m.Has("transStatus") {
 		return m.Text("transStatus")
 	}
 	return "ok"
@@ -131,6 +131,9 @@ func (a *authentication) build() error {
 	}
 	areq, found := a.req.Build(c)
 	found = append(found, a.rules(areq)...)
+	if areq != nil && a.acc.Strict {
+		found = append(found, areq.Exponents()...)
+	}
 	if a.version < message.V220 && a.req.Text("deviceChannel") == "03" && a.req.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).
 		found = append(found, message.Problem{Code: message.Format, Path: "messageCategory"})
