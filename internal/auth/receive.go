@@ -218,7 +218,7 @@ func (r *receipt) accept() (Receipt, string) {
 	switch {
 	case m.Text("transStatus") == "D":
 		status = "04" // the requestor goes on with a decoupled 3RI
-	case r.rec.Undelivered:
+	case r.rec.Undelivered && !r.begun():
 		status = "03"
 	}
 	members := []message.Member{
@@ -238,6 +238,13 @@ func (r *receipt) accept() (Receipt, string) {
 		Body:          message.Compose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
 	}, m.Text("transStatus")
+}
+
+// begun reports whether the challenge was begun: then the ARes has arrived, though the
+// requestor seemed to have gone. Who has ended its own side of the connection looks so.
+func (r *receipt) begun() bool {
+	const noCReq = "05" // of challengeCancel: the ACS has waited for the first CReq in vain
+	return r.facts.ARes.Text("transStatus") == "C" && r.msg.Text("challengeCancel") != noCReq
 }
 
 // refuse answers with an Erro. It carries what ids the message or the
