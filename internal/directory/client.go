@@ -108,7 +108,9 @@ func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
 	p.breaker.announce(c.log, p.Scheme, message.AReq.String(), c.hooks.Opened)
 	p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 	r := newRefresher(c, p)
-	r.former = before
+	if r.former = before; before != nil {
+		r.news = before.news
+	}
 	r.resumed.Store(before != nil)
 	return p, r, nil
 }

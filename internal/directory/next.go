@@ -33,6 +33,9 @@ func (c *Client) Retire(next *Client) {
 	for i, p := range c.order {
 		if next.peers[p.Scheme] != p {
 			c.refreshers[i].end()
+			if next.peers[p.Scheme] == nil {
+				c.refreshers[i].news.end()
+			}
 			p.breaker.retire()
 			p.client.Close()
 			p.files.CloseIdleConnections()

@@ -3,14 +3,17 @@ package directory
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"reflect"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
@@ -222,5 +225,96 @@ func TestNext(t *testing.T) {
 	}
 	if err := next.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// stallingKeeper is a store that takes its time to keep the card ranges of one scheme.
+type stallingKeeper struct {
+	Keeper
+	scheme         string
+	entered, leave chan bool
+}
+
+func (k *stallingKeeper) PutSnapshot(ctx context.Context, s store.Snapshot, l store.Lease, content io.Reader, keep int) error {
+	if s.Scheme == k.scheme {
+		k.entered <- true
+		<-k.leave
+		return errors.New("away")
+	}
+	return k.Keeper.PutSnapshot(ctx, s, l, content, keep)
+}
+
+// TestNextNews: a PRes that is being stored when its directory is configured no more
+// is told of to nobody; one whose directory has changed is, for its ranges are used.
+func TestNextNews(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		later []string // what is configured of visa, by operator, in one configuration after the other; "": nothing
+		want  bool
+	}{
+		{"stays", nil, true},
+		{"changed", []string{"other"}, true},
+		{"gone", []string{""}, false},
+		{"changed, then gone", []string{"other", ""}, false},
+		{"gone, and back", []string{"", "other"}, false}, // by the one that was there before: the new one has yet to ask
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ca := newAuthority(t)
+			d := &ds{erros: make(chan string, 10), answer: func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, entry)) }}
+			url := serve(t, ca.server(), d.ServeHTTP)
+			visa, jcb := peerAt("visa", url, fixed(ca)), peerAt("jcb", url, fixed(ca))
+			k := &stallingKeeper{storetest.NewMemory(time.Now), "visa", make(chan bool, 10), make(chan bool)}
+			var mu sync.Mutex
+			told := make(map[string]int)
+			hooks := Hooks{Refreshed: func(scheme string, _ int, _ time.Time) {
+				mu.Lock()
+				defer mu.Unlock()
+				told[scheme]++
+			}}
+			cards := ranges.NewSchemes("visa", "jcb")
+			first, err := New([]Peer{visa, jcb}, cards, k, slog.New(slog.DiscardHandler), hooks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error)
+			go func() { ended <- first.Run(ctx) }()
+			<-k.entered
+			now := first
+			for _, operator := range test.later {
+				peers, names := []Peer{jcb}, []string{"jcb"}
+				if operator != "" {
+					visa.OperatorID = operator
+					peers, names = append(peers, visa), append(names, "visa")
+				}
+				next, err := now.Next(peers, now.cards.Next(names...))
+				if err != nil {
+					t.Fatal(err)
+				}
+				now.Retire(next)
+				now = next
+			}
+			close(k.leave)
+			if len(test.later) > 0 {
+				<-first.refreshers[0].done // ended by Retire
+			}
+			got := func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				return told["visa"]
+			}
+			for i := 0; test.want && got() == 0 && i < 5000; i++ {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			if n := got(); n > 0 != test.want {
+				t.Errorf("told %d times, want any: %t", n, test.want)
+			}
+			now.Close()
+			first.Close()
+		})
 	}
 }

@@ -65,6 +65,7 @@ type refresher struct {
 	said     time.Duration // the age that was complained of last
 	asked    time.Time     // when the latest PReq left here, or was about to, by no clock that can be set; zero: none did
 
+	news    *news       // of the ranges of the scheme; those before and after have the same
 	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
 	resumed atomic.Bool // Resume has looked, or need not: the former one has
 	running atomic.Bool
@@ -74,9 +75,30 @@ type refresher struct {
 }
 
 func newRefresher(c *Client, p *peer) *refresher {
-	r := &refresher{Client: c, p: p, attempts: 2, quit: make(chan struct{}), done: make(chan struct{})}
+	r := &refresher{Client: c, p: p, attempts: 2, news: new(news), quit: make(chan struct{}), done: make(chan struct{})}
 	r.ask = r.exchange
 	return r
+}
+
+// news tells which card ranges of a scheme are in use, until its directory is
+// configured no more: a PRes that is still being stored then is news to nobody.
+type news struct {
+	mu   sync.Mutex
+	over bool
+}
+
+func (n *news) tell(what func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if !n.over {
+		what()
+	}
+}
+
+func (n *news) end() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.over = true
 }
 
 // end has run return soon. A PReq under way is given up; when the next one may

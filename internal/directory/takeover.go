@@ -248,7 +248,7 @@ func (r *refresher) put(g *ranges.Generation, number int64) {
 	r.cards.Put(r.p.Scheme, g)
 	r.loaded = number
 	if r.hooks.Refreshed != nil {
-		r.hooks.Refreshed(r.p.Scheme, g.Len(), g.Loaded)
+		r.news.tell(func() { r.hooks.Refreshed(r.p.Scheme, g.Len(), g.Loaded) })
 	}
 }
 
