@@ -55,13 +55,13 @@ type config struct {
 		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`
 		// Whether requests to a directory that has given no answer for a while are refused at once, all but one in two seconds, until it answers again. See [operating](operating.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker" as:"switch" default:"true"`
-		// Largest body of /auth and of a message on the results listener; beyond it 413.
+		// Largest body of /auth, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
 		AuthBody int `yaml:"auth_body" as:"size" in:"16KiB..16MiB" default:"256KiB"`
 		// Largest body elsewhere; beyond it 413.
 		Body int `yaml:"body" as:"size" in:"1KiB..16MiB" default:"64KiB"`
 		// How deep the JSON of a message may be nested; the message itself is depth 1.
 		Depth int `yaml:"depth" as:"count" in:"5..100" default:"10"`
-		// How many members the JSON of a message may have, at all levels together.
+		// How many members the JSON of a message may have, at all levels together. An AReq of 2.3.1 with fifty merchants and as many sellers has up to 1515.
 		Members int `yaml:"members" as:"count" in:"200..100000" default:"1000"`
 	} `yaml:"limits"`
 

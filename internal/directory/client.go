@@ -240,7 +240,7 @@ func (p *peer) read(ctx context.Context, r io.Reader, size, limit int64) ([]byte
 	}
 	var body bytes.Buffer
 	if size > 0 {
-		body.Grow(int(size) + bytes.MinRead)
+		body.Grow(int(min(size, promised)) + bytes.MinRead)
 	}
 	n, err := body.ReadFrom(io.LimitReader(r, limit+1))
 	// A peer that sees us hang up at the deadline may end its answer properly,

@@ -57,7 +57,11 @@ type Peer struct {
 }
 
 const (
-	maxARes   = 256 << 10
+	// maxARes is the longest ARes taken, in bytes. The tables allow one of 2.3.1 some
+	// 400,000 characters, most of them images for SPC; the rest is for characters of
+	// more than one byte, white space and members that nobody knows.
+	maxARes   = 512 << 10
+	promised  = 64 << 10 // the most that an answer gets before its bytes: who announces more has to send it
 	maxHeader = 16 << 10 // of an answer's header, and of what is read of an answer nobody wants
 
 	drainTime = 250 * time.Millisecond // for an answer nobody wants

@@ -18,7 +18,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// maxBody is the largest message taken, in bytes (API contract, G8).
+// maxBody is the largest message taken, in bytes, unless more is wanted (API contract, G8).
 const maxBody = 256 << 10
 
 // A Receiver takes what the directory servers of the schemes posted.
@@ -30,6 +30,7 @@ type Receiver interface {
 type Handler struct {
 	Engine Receiver
 	Trust  *Trust
+	Body   int64 // largest message; less than 256 KiB, also 0: that
 	Log    *slog.Logger
 }
 
@@ -49,7 +50,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, max(h.Body, maxBody)))
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, over := errors.AsType[*http.MaxBytesError](err); over {

@@ -1,0 +1,92 @@
+package results
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/messagetest"
+)
+
+// TestLimitHoldsTheTables: no message that the tables allow is too long, with a quarter
+// of its length to spare.
+func TestLimitHoldsTheTables(t *testing.T) {
+	for _, v := range message.Versions() {
+		for _, typ := range []message.Type{message.RReq, message.OReq, message.Erro} {
+			if !typ.In(v) {
+				continue
+			}
+			longest, members := messagetest.Longest(typ, v, 1, 0)
+			wide, _ := messagetest.Longest(typ, v, 4, 0)
+			t.Logf("%s %s: %d bytes, %d if every character takes four, %d members", v, typ, longest, wide, members)
+			if longest*5/4 > maxBody || members > 1000 {
+				t.Errorf("%s %s: may have %d bytes and %d members", v, typ, longest, members)
+			}
+		}
+	}
+}
+
+// counted counts the bytes that were received.
+type counted struct{ bytes int }
+
+func (c *counted) Receive(_ context.Context, _ []string, body []byte) auth.Receipt {
+	c.bytes = len(body)
+	return auth.Receipt{Body: []byte("{}")}
+}
+
+// TestBody: a message is taken up to the limit, which may be wanted higher and is never
+// lower: a result comes once.
+func TestBody(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}, &x509.Certificate{}, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(cert)
+	trust := &Trust{Clients: []Client{{Scheme: "visa", CA: pool}}, Now: time.Now}
+	for _, body := range []int64{0, 16 << 10, maxBody, maxBody + 1000} {
+		limit := max(int(body), maxBody)
+		for _, size := range []int{limit - 1, limit, limit + 1} {
+			for _, chunked := range []bool{false, true} {
+				got := new(counted)
+				h := &Handler{Engine: got, Trust: trust, Body: body, Log: slog.New(slog.DiscardHandler)}
+				var sent io.Reader = strings.NewReader(strings.Repeat(" ", size))
+				if chunked {
+					sent = io.MultiReader(sent)
+				}
+				r := httptest.NewRequest(http.MethodPost, "/results", sent)
+				r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				want, taken := 200, size
+				if size > limit {
+					want, taken = 413, 0
+				}
+				if w.Code != want || got.bytes != taken {
+					t.Errorf("limit %d, %d bytes, chunked %t: %d, %d received", body, size, chunked, w.Code, got.bytes)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package messagetest
+
+import "github.com/openthreeds/threeds/message"
+
+// Longest returns what a valid message of the type may come to by its table: bytes,
+// without white space and needless escape sequences, and members and items, those of
+// objects without a table not counted. A character of free text takes width bytes, 1
+// of ASCII and up to 4 of UTF-8; a text for which the table has no maximum, open
+// characters. Of the columns it is the one with the longest messages.
+func Longest(t message.Type, v message.Version, width, open int) (bytes, members int) {
+	for _, ch := range message.Channels() {
+		for _, cat := range message.Categories() {
+			l := longest{typ: t, channel: ch, category: cat, width: width, open: open}
+			b, m := l.object(message.TableOf(t, v))
+			bytes, members = max(bytes, b), max(members, m)
+		}
+	}
+	return bytes, members
+}
+
+type longest struct {
+	typ         message.Type
+	channel     message.Channel
+	category    message.Category
+	width, open int
+}
+
+// object is what a table comes to.
+func (l longest) object(t *message.Table) (bytes, members int) {
+	bytes = len("{}") - len(",")
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		if f.Need.At(l.channel, l.category) == '-' || f.DS || f.Leg == message.DSToACS || f.Leg == message.ACSToDS {
+			continue
+		}
+		b, m := l.value(f)
+		bytes += len(`"":,`) + len(f.Name) + b
+		members += 1 + m
+	}
+	return bytes, members
+}
+
+func (l longest) value(f *message.Field) (bytes, members int) {
+	if !f.Array {
+		return l.item(f, f.Max)
+	}
+	one, within := l.item(f, f.ItemMax)
+	n := f.Max
+	if n == 0 {
+		n = l.open
+	}
+	bytes = len("[]") - len(",") + n*(one+len(","))
+	if f.MaxChars > 0 {
+		bytes = min(bytes, f.MaxChars*l.width)
+	}
+	return bytes, n * (1 + within)
+}
+
+// item is a value, or one item of an array, of most characters.
+func (l longest) item(f *message.Field, most int) (bytes, members int) {
+	if f.Kind == message.Object {
+		bytes, members = l.object(f.Of)
+		if most > 0 {
+			bytes = min(bytes, most*l.width)
+		}
+		return bytes, members
+	}
+	if most == 0 {
+		most = l.open
+	}
+	width := 1
+	switch f.Kind {
+	case message.Bool:
+		return len("false"), 0
+	case message.JSON:
+		return most * l.width, 0
+	case message.Text, message.Email, message.URL, message.AppURL:
+		width = l.width
+	}
+	return len(`""`) + most*width, 0
+}
