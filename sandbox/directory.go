@@ -24,7 +24,9 @@ type directory struct {
 	asked     atomic.Bool // an AReq came before
 }
 
-const maxBody = 256 << 10
+// maxBody is the largest message taken, in bytes. An AReq has more than the /auth that
+// it was made of, for which 256 KiB are allowed.
+const maxBody = 512 << 10
 
 func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
 	d := &directory{box: s, scheme: sch}

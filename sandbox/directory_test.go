@@ -315,3 +315,25 @@ func TestSignedContent(t *testing.T) {
 		}
 	}
 }
+
+// TestLargestAReq: an AReq that was made of the largest /auth there may be is answered,
+// and one that no /auth can have been made of is not.
+func TestLargestAReq(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	for _, size := range []int{256<<10 + 4096, 512<<10 - 1, 512 << 10, 512<<10 + 1} {
+		areq := s.areq("2.3.1", "02", "4000000000000103")
+		areq["padding"] = ""
+		areq["padding"] = strings.Repeat("x", size-len(areq.json(t)))
+		answer, err := s.post(t.Context(), "visa", areq.json(t))
+		if good := err == nil && read(t, answer)["messageType"] == "ARes"; good != (size <= 512<<10) {
+			t.Errorf("%d bytes: %.200s, %v", size, answer, err)
+		}
+	}
+	// The connection of the last one stays for half a second, so that the client gets its answer.
+	stacks := make([]byte, 4<<20)
+	if !eventually(func() bool {
+		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "closeWriteAndWait")
+	}) {
+		t.Error("the connection of the one that was too long is still there")
+	}
+}
