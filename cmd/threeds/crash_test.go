@@ -72,8 +72,8 @@ func runChild() int {
 // early is a control of the crash tests: a store that says yes to a result first.
 type early struct{ store.Store }
 
-func (e early) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
-	t, err := e.Get(ctx, id)
+func (e early) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	t, err := e.Get(ctx, was.ID)
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,11 @@ func (e early) Update(ctx context.Context, id string, change func(*store.Txn) er
 		return err
 	}
 	if t.State != auth.Result {
-		return e.Store.Update(ctx, id, change)
+		return e.Store.Update(ctx, was, change)
 	}
 	go func() {
 		time.Sleep(100 * time.Millisecond)
-		_ = e.Store.Update(context.WithoutCancel(ctx), id, change)
+		_ = e.Store.Update(context.WithoutCancel(ctx), was, change)
 	}()
 	return nil
 }

@@ -39,9 +39,9 @@ func (s slowly) Create(ctx context.Context, t store.Txn) error {
 	return s.Store.Create(ctx, t)
 }
 
-func (s slowly) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+func (s slowly) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	s.wait()
-	return s.Store.Update(ctx, id, change)
+	return s.Store.Update(ctx, was, change)
 }
 
 // TestSlowStore: while writes wait too long for their commits, no authentication

@@ -232,11 +232,11 @@ func (f faulty) Get(ctx context.Context, id string) (store.Txn, error) {
 	return t, err
 }
 
-func (f faulty) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+func (f faulty) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	if f.down.Load() {
 		return errDown
 	}
-	return f.Store.Update(ctx, id, change)
+	return f.Store.Update(ctx, was, change)
 }
 
 func (f faulty) Key(ctx context.Context, hash []byte) (store.Key, error) {

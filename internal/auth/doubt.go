@@ -21,22 +21,19 @@ const (
 	rarestAsk  = 10 * time.Second
 )
 
-// errDone says that a change has been made before.
-var errDone = errors.New("auth: done before")
-
 // A change is one change of one transaction. It knows its own mark: what is sealed
 // is never sealed alike again.
 type change struct {
 	*Engine
-	id   string
+	was  store.Txn // what the next try begins with: as read before, or an id alone
 	do   func(*store.Txn) error
 	made [][]byte // the data of each try that may have been written
 }
 
-// change prepares a change of the transaction with an id. do may be called more than
-// once, as that of a store, and seals what it changes.
-func (e *Engine) change(id string, do func(*store.Txn) error) *change {
-	return &change{Engine: e, id: id, do: do}
+// change prepares a change of a transaction, as Update makes it. do may be called more
+// than once, as that of a store, and seals what it changes.
+func (e *Engine) change(was store.Txn, do func(*store.Txn) error) *change {
+	return &change{Engine: e, was: was, do: do}
 }
 
 // run makes the change. Sure: it is known whether it was made. While it is not, it is
@@ -56,15 +53,14 @@ func (c *change) run(ctx context.Context) (sure bool, err error) {
 func (c *change) try(ctx context.Context) (sure bool, err error) {
 	var refused error
 	before := len(c.made)
-	err = c.Store.Update(ctx, c.id, func(t *store.Txn) error {
+	err = c.Store.Update(ctx, c.was, func(t *store.Txn) error {
 		if refused = c.doOnce(t); refused == nil {
 			c.made = append(c.made, t.Data)
 		}
 		return refused
 	})
+	c.was = store.Txn{ID: c.was.ID}
 	switch {
-	case refused != nil && errors.Is(err, errDone):
-		return true, nil
 	case err == nil, refused != nil, errors.Is(err, store.ErrNotFound):
 		return true, err
 	case errors.Is(err, store.ErrUndone):
@@ -73,9 +69,11 @@ func (c *change) try(ctx context.Context) (sure bool, err error) {
 	return len(c.made) == 0, err // nothing was ever given to it to write
 }
 
+// doOnce leaves a row as it is in which the change is made: it can be read, and may be
+// lost all the same with the server that has it, until a write after it has succeeded.
 func (c *change) doOnce(t *store.Txn) error {
 	if c.isIn(t) {
-		return errDone
+		return nil
 	}
 	return c.do(t)
 }
@@ -96,16 +94,16 @@ func (c *change) settle(mark func(*record)) {
 		for wait := firstAsk; pause(ctx, wait); wait = min(2*wait, rarestAsk) {
 			was, err := c.note(ctx, mark)
 			if err == nil || errors.Is(err, store.ErrNotFound) {
-				c.Log.Warn("outcome of a write that was answered for as failed", "threeDSServerTransID", c.id, "written", was)
+				c.Log.Warn("outcome of a write that was answered for as failed", "threeDSServerTransID", c.was.ID, "written", was)
 				return
 			}
 		}
-		c.Log.Error("outcome of a write is not known", "threeDSServerTransID", c.id)
+		c.Log.Error("outcome of a write is not known", "threeDSServerTransID", c.was.ID)
 	}()
 }
 
 func (c *change) note(ctx context.Context, mark func(*record)) (was bool, err error) {
-	err = c.Store.Update(ctx, c.id, func(t *store.Txn) error {
+	err = c.Store.Update(ctx, c.was, func(t *store.Txn) error {
 		if was = c.isIn(t); !was {
 			return nil
 		}

@@ -205,6 +205,33 @@ func TestResultBeforeTheDoubtIsOver(t *testing.T) {
 	})
 }
 
+// TestResultNotConfirmed: that a result can be read is no reason to acknowledge it. It may
+// be on the server alone that is about to be lost.
+func TestResultNotConfirmed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		sent := challenged(t, w, w.engine(0))
+		body := rreq(sent, "Y", 1).json()
+		post := func() string {
+			o := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, body).Body)
+			return o.text("messageType") + o.text("errorCode")
+		}
+		writes := 0
+		w.fault = func(string) (bool, error) {
+			writes++
+			return writes == 1, errFault
+		}
+		if got := post(); got != "Erro403" || writes < 2 {
+			t.Errorf("answered with %s after %d writes that failed, want Erro403 after some", got, writes)
+		}
+		w.works()
+		time.Sleep(time.Minute)
+		if got := post(); got != "RRes" {
+			t.Errorf("delivered again: %s, want RRes", got)
+		}
+	})
+}
+
 // TestErroInDoubt: a transaction that the directory server has given up is so, though the
 // store did not know whether that was noted.
 func TestErroInDoubt(t *testing.T) {
@@ -270,4 +297,4 @@ func TestUndoneAfterDoubt(t *testing.T) {
 // unreadable is a store whose updates fail before they have read anything.
 type unreadable struct{ auth.Store }
 
-func (unreadable) Update(context.Context, string, func(*store.Txn) error) error { return errFault }
+func (unreadable) Update(context.Context, store.Txn, func(*store.Txn) error) error { return errFault }

@@ -23,7 +23,7 @@ var Schemes = []string{"standin", "visa", "mastercard", "jcb", "upi", "amex", "p
 type Store interface {
 	Create(ctx context.Context, t store.Txn) error
 	Get(ctx context.Context, id string) (store.Txn, error)
-	Update(ctx context.Context, id string, change func(*store.Txn) error) error
+	Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error
 }
 
 // Cards tells which schemes hold a card.

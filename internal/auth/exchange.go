@@ -78,7 +78,7 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 	}
 	rec.ARes = ares.Facts()
 	rec.Decoupled = status == "D"
-	rec.Undelivered = gone
+	rec.Gone = gone
 	if err := a.rememberSPC(status, ares, rec); err != nil {
 		a.Log.Error("first leg not stored", "threeDSServerTransID", a.id, "err", err)
 		return nil, unreachable(a.version, a.id)
@@ -171,7 +171,7 @@ func (a *authentication) failed(bad message.Error) error {
 func (a *authentication) commit(next store.State, rec *record, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
-	return a.Store.Update(ctx, a.id, a.step(next, rec, keep))
+	return a.Store.Update(ctx, store.Txn{ID: a.id}, a.step(next, rec, keep))
 }
 
 func (a *authentication) commitContext() (context.Context, context.CancelFunc) {
@@ -204,9 +204,9 @@ func (a *authentication) await(next store.State, rec *record, keep time.Duration
 	ctx, cancel := a.commitContext()
 	defer cancel()
 	step, again := a.step(next, rec, keep), false
-	c := a.change(a.id, func(t *store.Txn) error {
+	c := a.change(store.Txn{ID: a.id}, func(t *store.Txn) error {
 		if again && t.State != Sent {
-			return errDone // nobody else leads it from there: it has gone on since
+			return nil // nobody else leads it from there: it has gone on since
 		}
 		again = true
 		return step(t)

@@ -102,7 +102,7 @@ func (e *Engine) remember(ctx context.Context, kind, acsTransID string, t *store
 // it only now. The leg of another authentication stays as it is.
 func (e *Engine) rememberAgain(ctx context.Context, row *store.Txn, leg *firstLeg) error {
 	errOther := errors.New("another authentication's")
-	err := e.Store.Update(ctx, row.ID, func(t *store.Txn) error {
+	err := e.Store.Update(ctx, store.Txn{ID: row.ID}, func(t *store.Txn) error {
 		var before firstLeg
 		if err := e.open(t, &before); err != nil {
 			return err

@@ -114,7 +114,7 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 	keys := r.sequenceKeys(scheme)
 	if at > 1 {
 		for _, key := range keys {
-			if err := r.Store.Update(ctx, key, step); !errors.Is(err, store.ErrNotFound) {
+			if err := r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
 				return key, now, err
 			}
 		}
@@ -124,7 +124,7 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 		return t.ID, now, err
 	}
 	if err = r.Store.Create(ctx, t); errors.Is(err, store.ErrExists) {
-		err = r.Store.Update(ctx, t.ID, step) // it has come before, or another node was quicker
+		err = r.Store.Update(ctx, store.Txn{ID: t.ID}, step) // it has come before, or another node was quicker
 	}
 	return t.ID, now, err
 }
@@ -149,7 +149,7 @@ func (r *receipt) expire(scheme, key string, kept sequence) {
 	ctx, cancel := context.WithTimeout(context.Background(), operationGap)
 	defer cancel()
 	errMoved := errors.New("the sequence has gone on")
-	err := r.Store.Update(ctx, key, func(t *store.Txn) error {
+	err := r.Store.Update(ctx, store.Txn{ID: key}, func(t *store.Txn) error {
 		var now sequence
 		if err := r.open(t, &now); err != nil {
 			return err

@@ -193,7 +193,7 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 	rec, again := *r.rec, r.repeats()
 	rec.RReq, rec.Refused = r.msg.Bytes(), false
 	var found store.State
-	c := r.change(r.txn.ID, func(t *store.Txn) error {
+	c := r.change(r.txn, func(t *store.Txn) error {
 		found = t.State
 		if again && bytes.Equal(t.Data, r.txn.Data) {
 			return r.seal(t, &rec)
@@ -218,7 +218,7 @@ func (r *receipt) accept() (Receipt, string) {
 	switch {
 	case m.Text("transStatus") == "D":
 		status = "04" // the requestor goes on with a decoupled 3RI
-	case r.rec.Undelivered && !r.begun():
+	case r.rec.Undelivered, r.rec.Gone && !r.begun():
 		status = "03"
 	}
 	members := []message.Member{
@@ -296,7 +296,7 @@ func (r *receipt) giveUp(ctx context.Context) {
 	}
 	rec := *r.rec
 	rec.Erro = bad.JSON()
-	_, err := r.change(r.txn.ID, func(t *store.Txn) error {
+	_, err := r.change(r.txn, func(t *store.Txn) error {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight
 		}

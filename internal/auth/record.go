@@ -25,7 +25,8 @@ type record struct {
 	Erro     []byte    `json:",omitempty"` // of the DS, which gave the transaction up
 
 	Decoupled   bool     `json:",omitempty"` // the ARes said D
-	Undelivered bool     `json:",omitempty"` // the requestor seemed to have gone when the ARes came, or could not be given it
+	Gone        bool     `json:",omitempty"` // the requestor seemed to have gone when the ARes came
+	Undelivered bool     `json:",omitempty"` // the requestor was refused the ARes
 	Refused     bool     `json:",omitempty"` // the DS was told that the result was not stored
 	Changes     []string `json:",omitempty"` // what was normalised in the request
 	Findings    []string `json:",omitempty"` // what the scheme asks for and the request lacked

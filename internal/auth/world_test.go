@@ -106,6 +106,7 @@ func (w *world) Create(_ context.Context, t store.Txn) error {
 	if was, taken := w.txns[t.ID]; taken && (w.unswept || w.clock().Before(was.Expires)) {
 		return store.ErrExists
 	}
+	t.Version = 1
 	return w.write("create", t)
 }
 
@@ -129,16 +130,22 @@ func (w *world) Get(_ context.Context, id string) (store.Txn, error) {
 	return t, nil
 }
 
-func (w *world) Update(_ context.Context, id string, change func(*store.Txn) error) error {
-	if _, err := w.Get(context.Background(), id); err != nil {
+func (w *world) Update(_ context.Context, was store.Txn, change func(*store.Txn) error) error {
+	if _, err := w.Get(context.Background(), was.ID); err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	t := w.txns[id]
+	t := w.txns[was.ID]
+	if was.Version != 0 && was.Version != t.Version {
+		if err := change(&was); err != nil {
+			return err
+		}
+	}
 	if err := change(&t); err != nil {
 		return err
 	}
+	t.Version++
 	return w.write("update", t)
 }
 

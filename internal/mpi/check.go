@@ -82,7 +82,7 @@ func (e *Engine) enforce(ctx context.Context, owner string, p *v1.Opened) error 
 	}
 	var refusal error
 	for _, t := range found {
-		err := e.use(ctx, t.ID, p)
+		err := e.use(ctx, t, p)
 		if err == nil {
 			return nil
 		}

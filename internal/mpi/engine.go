@@ -17,7 +17,7 @@ import (
 type Store interface {
 	Create(ctx context.Context, t store.Txn) error
 	Get(ctx context.Context, id string) (store.Txn, error)
-	Update(ctx context.Context, id string, change func(*store.Txn) error) error
+	Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error
 }
 
 // A Client reaches the directory servers.

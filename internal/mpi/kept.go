@@ -73,7 +73,7 @@ func (e *Engine) list(ctx context.Context, req store.Txn, xid string, now time.T
 	}
 	err := e.Store.Create(ctx, t)
 	if errors.Is(err, store.ErrExists) {
-		err = e.Store.Update(ctx, t.ID, func(t *store.Txn) error {
+		err = e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
 			var l listed
 			if err := e.unseal(t, &l); err != nil {
 				return err
@@ -156,12 +156,12 @@ var errSame = errors.New("mpi: the same PARes again")
 
 // use accepts a PARes as the answer to a PAReq, atomically: the first that
 // agrees with it, and later none but the same.
-func (e *Engine) use(ctx context.Context, id string, p *v1.Opened) error {
+func (e *Engine) use(ctx context.Context, was store.Txn, p *v1.Opened) error {
 	digest, err := digestOf(&p.PARes)
 	if err != nil {
 		return err
 	}
-	err = e.Store.Update(ctx, id, func(t *store.Txn) error {
+	err = e.Store.Update(ctx, was, func(t *store.Txn) error {
 		var k kept
 		if err := e.unseal(t, &k); err != nil {
 			return err

@@ -118,11 +118,11 @@ func (s *faultyStore) Get(ctx context.Context, id string) (store.Txn, error) {
 	return s.Memory.Get(ctx, id)
 }
 
-func (s *faultyStore) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+func (s *faultyStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	if err := s.fault(); err != nil {
 		return err
 	}
-	return s.Memory.Update(ctx, id, change)
+	return s.Memory.Update(ctx, was, change)
 }
 
 func newWorld(t *testing.T) *world {

@@ -41,6 +41,9 @@ type Txn struct {
 	State   State
 	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
 	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
+
+	// Version is the store's: Get sets it, to another number after each Update.
+	Version int64
 }
 
 // Name is what Data is sealed under: all else that a store keeps of a transaction.
@@ -106,14 +109,17 @@ type Store interface {
 	Get(ctx context.Context, id string) (Txn, error)
 
 	// Update replaces a transaction by what change makes of it, atomically: no
-	// other update comes between what change saw and what it made. It returns
-	// ErrNotFound, without calling change, if there is none or it has expired.
-	// An error from change is returned as it is, and nothing is changed.
+	// other update comes between what change saw and what it made. It begins
+	// with was, the transaction as Get returned it, and saves reading it again;
+	// of one that was not read, was has the ID alone. Update returns ErrNotFound
+	// if there is no such transaction or it has expired, and of one that was not
+	// read without calling change. An error from change is returned as it is,
+	// and nothing is changed.
 	//
-	// change may be called more than once, each time with the transaction as
-	// it is then; the last call counts. It must not call the store, and its
-	// changes to ID are ignored.
-	Update(ctx context.Context, id string, change func(*Txn) error) error
+	// change may be called more than once, the first time with was, if that was
+	// read, and then with the transaction as it is; the last call counts. It must
+	// not call the store, and its changes to ID and Version are ignored.
+	Update(ctx context.Context, was Txn, change func(*Txn) error) error
 
 	// Sweep frees the transactions that are expired at now, and says how many.
 	// It frees them in small batches, so that other writes need not wait long,

@@ -66,6 +66,7 @@ type Call struct {
 
 	Until  int64 // Create, Update: when it expires. Sweep: at what time
 	Refuse bool  // Update: the change function refuses
+	Read   bool  // Update: begins with what Get returns
 
 	Holder     string
 	Token      int64 // of the lease
@@ -145,7 +146,14 @@ func (c Call) call(ctx context.Context, s store.Store, a *Answer) error {
 		a.saw(t)
 		return err
 	case Update:
-		return s.Update(ctx, c.Name, func(t *store.Txn) error {
+		was := store.Txn{ID: c.Name}
+		if c.Read {
+			var err error
+			if was, err = s.Get(ctx, c.Name); err != nil {
+				return err
+			}
+		}
+		return s.Update(ctx, was, func(t *store.Txn) error {
 			a.Seen = true
 			a.saw(*t)
 			if c.Refuse {

@@ -58,8 +58,8 @@ func (s shaky) Create(ctx context.Context, t store.Txn) error {
 	return shake(func() error { return s.Store.Create(ctx, t) })
 }
 
-func (s shaky) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
-	return shake(func() error { return s.Store.Update(ctx, id, change) })
+func (s shaky) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	return shake(func() error { return s.Store.Update(ctx, was, change) })
 }
 
 func (s shaky) RevokeKey(ctx context.Context, hash []byte) error {
@@ -150,17 +150,17 @@ func (s *hasty) Get(ctx context.Context, id string) (store.Txn, error) {
 	return s.Store.Get(ctx, id)
 }
 
-func (s *hasty) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+func (s *hasty) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var made store.Txn
-	err := s.Store.Update(ctx, id, func(t *store.Txn) error {
+	err := s.Store.Update(ctx, was, func(t *store.Txn) error {
 		err := change(t)
 		made = *t
 		return err
 	})
 	return s.note(err, func(s store.Store) {
-		_ = s.Update(context.Background(), id, func(t *store.Txn) error { *t = made; return nil })
+		_ = s.Update(context.Background(), store.Txn{ID: was.ID}, func(t *store.Txn) error { *t = made; return nil })
 	})
 }
 
@@ -193,8 +193,8 @@ func (s generous) Create(ctx context.Context, t store.Txn) error {
 // A forgetful store takes an update for one that nothing came between.
 type forgetful struct{ store.Store }
 
-func (s forgetful) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
-	t, err := s.Get(ctx, id)
+func (s forgetful) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	t, err := s.Get(ctx, was.ID)
 	if err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (s forgetful) Update(ctx context.Context, id string, change func(*store.Txn
 		return err
 	}
 	time.Sleep(50 * time.Microsecond)
-	return s.Store.Update(ctx, id, func(now *store.Txn) error { *now = t; return nil })
+	return s.Store.Update(ctx, store.Txn{ID: was.ID}, func(now *store.Txn) error { *now = t; return nil })
 }
 
 // A stubborn store tries again what may have happened.
@@ -229,8 +229,8 @@ func lateOf(c *clock) store.Store {
 // A half store may write one field of an update and not the others.
 type half struct{ store.Store }
 
-func (s half) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
-	return s.Store.Update(ctx, id, func(t *store.Txn) error {
+func (s half) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	return s.Store.Update(ctx, was, func(t *store.Txn) error {
 		old := t.Data
 		err := change(t)
 		if rand.IntN(50) == 0 {

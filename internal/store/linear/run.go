@@ -282,7 +282,7 @@ func (o *round) nextTxn() Call {
 	case n < 60:
 		c.Kind = Create
 	default:
-		c.Kind, c.Refuse = Update, rand.IntN(6) == 0
+		c.Kind, c.Refuse, c.Read = Update, rand.IntN(6) == 0, rand.IntN(2) == 0
 	}
 	return c
 }

@@ -74,7 +74,7 @@ func BenchmarkUpdate(b *testing.B) {
 				}
 			}
 			writers(b, n, func(i int64) error {
-				return db.Update(context.Background(), benchTxn(i%live, ends).ID, func(t *store.Txn) error {
+				return db.Update(context.Background(), store.Txn{ID: benchTxn(i%live, ends).ID}, func(t *store.Txn) error {
 					t.State = "result"
 					return nil
 				})

@@ -40,7 +40,7 @@ func failover(t *testing.T, group *pgtest.Group, hang bool) {
 				id := fmt.Sprintf("%t-%d-%d", hang, i, n)
 				err := db.Create(ctx, txn(id))
 				if err == nil {
-					err = db.Update(ctx, id, func(t *store.Txn) error { t.State, t.Data = "final", []byte("result of "+id); return nil })
+					err = db.Update(ctx, store.Txn{ID: id}, func(t *store.Txn) error { t.State, t.Data = "final", []byte("result of "+id); return nil })
 				}
 				switch {
 				case known(err):

@@ -71,7 +71,7 @@ func TestServerCrash(t *testing.T) {
 						states[id] = state
 						mu.Unlock()
 						acked.Add(1)
-						err = db.Update(ctx, id, func(t *store.Txn) error { t.State, t.Data = "final", []byte("result of "+id); return nil })
+						err = db.Update(ctx, store.Txn{ID: id}, func(t *store.Txn) error { t.State, t.Data = "final", []byte("result of "+id); return nil })
 						if err == nil {
 							state = "final"
 							mu.Lock()
@@ -273,7 +273,7 @@ func TestOutcomeUnknown(t *testing.T) {
 			"Create": func() error { return db.Create(ctx, txn(name)) },
 			"Update": func() error { // its first half is a read: the second is broken
 				m.armed.Store(0)
-				return db.Update(ctx, "there", func(t *store.Txn) error {
+				return db.Update(ctx, store.Txn{ID: "there"}, func(t *store.Txn) error {
 					if calls++; calls == 1 {
 						m.armed.Store(at)
 					}

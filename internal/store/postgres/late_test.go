@@ -37,7 +37,7 @@ func TestNothingLate(t *testing.T) {
 	}
 	failed := make(chan error, 3)
 	go func() {
-		failed <- db.Update(ctx, "there", func(t *store.Txn) error { t.State = "late"; return nil })
+		failed <- db.Update(ctx, store.Txn{ID: "there"}, func(t *store.Txn) error { t.State = "late"; return nil })
 	}()
 	go func() { failed <- db.Create(ctx, txn("late")) }()
 	go func() { failed <- db.PutState(ctx, "small", []byte("late"), lease) }()
@@ -102,7 +102,7 @@ func TestLastWord(t *testing.T) {
 			return nil
 		})
 	}
-	if err := db.Update(t.Context(), "0", func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+	if err := db.Update(t.Context(), store.Txn{ID: "0"}, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
 		t.Errorf("Update: %v", err)
 	}
 }

@@ -49,7 +49,7 @@ func TestMigrate(t *testing.T) {
 				t.Errorf("Create by the older node: %v", err)
 			}
 		}
-		if err := old.Update(ctx, id, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+		if err := old.Update(ctx, store.Txn{ID: id}, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
 			t.Errorf("Update by the older node: %v", err)
 		}
 	}
@@ -149,7 +149,7 @@ func TestPartitioned(t *testing.T) {
 	if err := db.Create(ctx, x); !errors.Is(err, store.ErrExists) {
 		t.Errorf("Create of an id from before: %v, want ErrExists", err)
 	}
-	if err := db.Update(ctx, "before", func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+	if err := db.Update(ctx, store.Txn{ID: "before"}, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
 		t.Errorf("Update: %v", err)
 	}
 	openAt(t, url, Options{})

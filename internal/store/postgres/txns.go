@@ -53,39 +53,38 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 
 // Get implements [store.Store].
 func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
-	t, _, err := db.get(ctx, id)
-	return t, err
-}
-
-// get returns a transaction and its version.
-func (db *DB) get(ctx context.Context, id string) (t store.Txn, ver int64, err error) {
+	t := store.Txn{ID: id}
 	var expires int64
-	err = db.read(ctx, "get", func(ctx context.Context, conn *pgx.Conn) error {
-		return conn.QueryRow(ctx, db.sql.get, id).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &ver)
+	err := db.read(ctx, "get", func(ctx context.Context, conn *pgx.Conn) error {
+		return conn.QueryRow(ctx, db.sql.get, id).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version)
 	})
 	if err != nil {
-		return store.Txn{}, 0, err
+		return store.Txn{}, err
 	}
-	t.ID, t.Expires = id, time.UnixMilli(expires).UTC()
-	return t, ver, nil
+	t.Expires = time.UnixMilli(expires).UTC()
+	return t, nil
 }
 
-// Update implements [store.Store]. It reads, has change work with no connection
-// and no lock held, and writes if the transaction is still what it was. Whenever it
-// has to start again, another update has succeeded.
-func (db *DB) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+// Update implements [store.Store]. It has change work with no connection and no
+// lock held, and writes if the transaction is still what it was. Whenever it has to
+// start again, another update has succeeded.
+func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	id := was.ID
 	for {
-		t, ver, err := db.get(ctx, id)
-		if err != nil {
-			return err
+		if was.Version == 0 {
+			var err error
+			if was, err = db.Get(ctx, id); err != nil {
+				return err
+			}
 		}
+		t := was
 		if err := change(&t); err != nil {
 			return err
 		}
 		conflict := false
-		err = db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
+		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
 			err := changed(errConflict)(conn.Exec(ctx, db.sql.update,
-				id, ver, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()))
+				id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()))
 			if conflict = errors.Is(err, errConflict); conflict {
 				return nil
 			}
@@ -94,6 +93,7 @@ func (db *DB) Update(ctx context.Context, id string, change func(*store.Txn) err
 		if err != nil || !conflict {
 			return err
 		}
+		was = store.Txn{}
 	}
 }
 

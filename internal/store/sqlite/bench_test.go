@@ -61,7 +61,7 @@ func BenchmarkUpdate(b *testing.B) {
 			ends := time.Now().Add(time.Hour)
 			writersOnce(b, db, live, ends)
 			writers(b, n, func(i int64) error {
-				return db.Update(context.Background(), benchID(i%live), func(t *store.Txn) error {
+				return db.Update(context.Background(), store.Txn{ID: benchID(i % live)}, func(t *store.Txn) error {
 					t.State, t.Data, t.Expires = "result", record, ends
 					return nil
 				})

@@ -78,7 +78,7 @@ func TestMigrateFrom1(t *testing.T) {
 				keys[0].Created != time.UnixMilli(1700000000123).UTC() || string(keys[0].Hash) != "\x01\x02" || string(keys[0].Seal) != "seal" {
 				t.Errorf("Keys = %+v, %v", keys, err)
 			}
-			if err := db.Update(t.Context(), "a", func(x *store.Txn) error { return nil }); err != nil {
+			if err := db.Update(t.Context(), store.Txn{ID: "a"}, func(x *store.Txn) error { return nil }); err != nil {
 				t.Error(err)
 			}
 			if _, err := db.Acquire(t.Context(), "visa", "me", time.Hour); err != nil {

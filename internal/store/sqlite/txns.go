@@ -101,47 +101,51 @@ func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 		return store.Txn{}, err
 	}
 	defer db.leave()
-	t, _, err := db.get(ctx, id)
-	return t, err
+	return db.get(ctx, id)
 }
 
-// get returns a transaction and its version.
-func (db *DB) get(ctx context.Context, id string) (t store.Txn, ver int64, err error) {
-	t.ID = id
+// get is Get within a call.
+func (db *DB) get(ctx context.Context, id string) (store.Txn, error) {
+	t := store.Txn{ID: id}
 	var expires int64
-	err = db.withReader(ctx, "get", func(r *reader) error {
-		return r.get.QueryRow(id, db.now().UnixMilli()).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &ver)
+	err := db.withReader(ctx, "get", func(r *reader) error {
+		return r.get.QueryRow(id, db.now().UnixMilli()).Scan(&t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version)
 	})
 	if err != nil {
-		return store.Txn{}, 0, err
+		return store.Txn{}, err
 	}
 	t.Expires = time.UnixMilli(expires).UTC()
-	return t, ver, nil
+	return t, nil
 }
 
-// Update implements [store.Store]. It reads, has change work in the goroutine of
-// the caller, and writes if the transaction is still what it was. Whenever it has
-// to start again, another update has succeeded.
-func (db *DB) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+// Update implements [store.Store]. It has change work in the goroutine of the
+// caller, and writes if the transaction is still what it was. Whenever it has to
+// start again, another update has succeeded.
+func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	if err := db.enter(ctx); err != nil {
 		return err
 	}
 	defer db.leave()
+	id := was.ID
 	for {
-		t, ver, err := db.get(ctx, id)
-		if err != nil {
-			return err
+		if was.Version == 0 {
+			var err error
+			if was, err = db.get(ctx, id); err != nil {
+				return err
+			}
 		}
+		t := was
 		if err := change(&t); err != nil {
 			return err
 		}
-		err = db.write(ctx, "update", func(w *writer) (answer, failed error) {
+		err := db.write(ctx, "update", func(w *writer) (answer, failed error) {
 			return changed(errConflict)(w.update.Exec(
-				id, ver, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), db.now().UnixMilli()))
+				id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), db.now().UnixMilli()))
 		})
 		if !errors.Is(err, errConflict) {
 			return err
 		}
+		was = store.Txn{}
 	}
 }
 

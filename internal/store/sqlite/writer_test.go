@@ -230,9 +230,9 @@ func TestChangePanics(t *testing.T) {
 				t.Error("the panic did not reach the caller")
 			}
 		}()
-		_ = db.Update(t.Context(), "a", func(*store.Txn) error { panic("oh") })
+		_ = db.Update(t.Context(), store.Txn{ID: "a"}, func(*store.Txn) error { panic("oh") })
 	}()
-	if err := db.Update(t.Context(), "a", func(*store.Txn) error { return nil }); err != nil {
+	if err := db.Update(t.Context(), store.Txn{ID: "a"}, func(*store.Txn) error { return nil }); err != nil {
 		t.Error(err)
 	}
 }
@@ -329,7 +329,7 @@ func TestNothingRemains(t *testing.T) {
 		}
 	}
 	for i := range 25 {
-		err := db.Update(t.Context(), fmt.Sprint("id", i), func(t *store.Txn) error { t.Data = nil; return nil })
+		err := db.Update(t.Context(), store.Txn{ID: fmt.Sprint("id", i)}, func(t *store.Txn) error { t.Data = nil; return nil })
 		if err != nil {
 			t.Fatal(err)
 		}

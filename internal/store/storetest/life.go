@@ -16,7 +16,7 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs := make(map[string]error)
 	_, errs["Get"] = c.s.Get(ctx, "a")
 	errs["Create"] = c.s.Create(ctx, c.txn("new", time.Minute))
-	errs["Update"] = c.s.Update(ctx, "a", func(t *store.Txn) error { t.State = "final"; return nil })
+	errs["Update"] = c.s.Update(ctx, store.Txn{ID: "a"}, func(t *store.Txn) error { t.State = "final"; return nil })
 	_, errs["Sweep"] = c.s.Sweep(ctx, c.Now().Add(time.Hour))
 	errs["PutKey"] = c.s.PutKey(ctx, c.key(2))
 	errs["RehashKey"] = c.s.RehashKey(ctx, c.key(1).Hash, c.key(3).Hash, c.key(3).Seal)
@@ -193,7 +193,7 @@ func testShareAtOnce(c *check) {
 		if err := side.s.Create(c.Context(), c.txn(fmt.Sprint("id", i), time.Minute)); err != nil {
 			c.Errorf("Create: %v", err)
 		}
-		err := side.s.Update(c.Context(), "a", func(t *store.Txn) error { t.Data = append(t.Data, '+'); return nil })
+		err := side.s.Update(c.Context(), store.Txn{ID: "a"}, func(t *store.Txn) error { t.Data = append(t.Data, '+'); return nil })
 		if err != nil {
 			c.Errorf("Update: %v", err)
 		}

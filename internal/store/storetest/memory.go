@@ -18,6 +18,7 @@ type Memory struct {
 	now  func() time.Time
 	mu   sync.Mutex
 	done bool
+	last int64          // version
 	puts sync.WaitGroup // what Close waits for
 	memory
 }
@@ -78,8 +79,15 @@ func (s *Memory) Create(ctx context.Context, t store.Txn) error {
 	if _, taken := s.txns[t.ID]; taken {
 		return store.ErrExists
 	}
-	s.txns[t.ID] = own(t)
+	s.write(t)
 	return nil
+}
+
+// write keeps t under a version of its own. s.mu is held.
+func (s *Memory) write(t store.Txn) {
+	s.last++
+	t.Version = s.last
+	s.txns[t.ID] = own(t)
 }
 
 // live returns a copy of the transaction. s.mu is held.
@@ -101,20 +109,27 @@ func (s *Memory) Get(ctx context.Context, id string) (store.Txn, error) {
 }
 
 // Update implements [store.Store].
-func (s *Memory) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	t, err := s.live(id)
+	t, err := s.live(was.ID)
+	if was.Version != 0 && was.Version != t.Version {
+		// Other stores find that out when they write.
+		old := own(was)
+		if err := change(&old); err != nil {
+			return err
+		}
+	}
 	if err != nil {
 		return err
 	}
 	if err := change(&t); err != nil {
 		return err
 	}
-	t.ID = id
-	s.txns[id] = own(t)
+	t.ID = was.ID
+	s.write(t)
 	return nil
 }
 

@@ -69,6 +69,7 @@ var tests = []test{
 	{"UpdateMissing", testUpdateMissing},
 	{"UpdateError", testUpdateError},
 	{"UpdateID", testUpdateID},
+	{"UpdateRead", testUpdateRead},
 	{"UpdateIsAtomic", testUpdateIsAtomic},
 	{"UpdateOnce", testUpdateOnce},
 	{"WritesAtOnce", testWritesAtOnce},
@@ -161,13 +162,23 @@ func (c *check) want(x store.Txn) {
 	}
 }
 
+// get returns a transaction that is there.
+func (c *check) get(id string) store.Txn {
+	c.Helper()
+	t, err := c.s.Get(c.Context(), id)
+	if err != nil {
+		c.Fatalf("Get(%q): %v", id, err)
+	}
+	return t
+}
+
 // wantMissing checks that neither Get nor Update finds a transaction.
 func (c *check) wantMissing(id string) {
 	c.Helper()
 	if got, err := c.s.Get(c.Context(), id); !errors.Is(err, store.ErrNotFound) || !same(got, store.Txn{}) {
 		c.Errorf("Get(%q) = %+v, %v; want ErrNotFound", id, got, err)
 	}
-	err := c.s.Update(c.Context(), id, func(*store.Txn) error { c.Errorf("Update(%q) calls change", id); return nil })
+	err := c.s.Update(c.Context(), store.Txn{ID: id}, func(*store.Txn) error { c.Errorf("Update(%q) calls change", id); return nil })
 	if !errors.Is(err, store.ErrNotFound) {
 		c.Errorf("Update(%q): %v, want ErrNotFound", id, err)
 	}
@@ -176,7 +187,7 @@ func (c *check) wantMissing(id string) {
 // update changes a transaction without error.
 func (c *check) update(id string, change func(*store.Txn)) {
 	c.Helper()
-	err := c.s.Update(c.Context(), id, func(t *store.Txn) error { change(t); return nil })
+	err := c.s.Update(c.Context(), store.Txn{ID: id}, func(t *store.Txn) error { change(t); return nil })
 	if err != nil {
 		c.Fatalf("Update(%q): %v", id, err)
 	}

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,7 +113,7 @@ type broken struct {
 	*Memory
 	create func(context.Context, store.Txn) error
 	get    func(context.Context, string) (store.Txn, error)
-	update func(context.Context, string, func(*store.Txn) error) error
+	update func(context.Context, store.Txn, func(*store.Txn) error) error
 	sweep  func(context.Context, time.Time) (int, error)
 	putKey func(context.Context, store.Key) error
 	key    func(context.Context, []byte) (store.Key, error)
@@ -137,11 +138,11 @@ func (b *broken) Get(ctx context.Context, id string) (store.Txn, error) {
 	return b.Memory.Get(ctx, id)
 }
 
-func (b *broken) Update(ctx context.Context, id string, change func(*store.Txn) error) error {
+func (b *broken) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 	if b.update != nil {
-		return b.update(ctx, id, change)
+		return b.update(ctx, was, change)
 	}
-	return b.Memory.Update(ctx, id, change)
+	return b.Memory.Update(ctx, was, change)
 }
 
 func (b *broken) Sweep(ctx context.Context, now time.Time) (int, error) {
@@ -281,9 +282,9 @@ func TestBrokenStoresFail(t *testing.T) {
 			b.now = func() time.Time { return time.Time{} }
 		}},
 		{"Update finds the expired", "Expiry", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 				b.mu.Lock()
-				x, ok := b.txns[id]
+				x, ok := b.txns[was.ID]
 				b.mu.Unlock()
 				if !ok {
 					return store.ErrNotFound
@@ -294,8 +295,8 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"Update loses updates", "UpdateIsAtomic", func(b *broken, _ *clock) { b.update = lostUpdate(b) }},
 		{"Update lets two win", "UpdateOnce", func(b *broken, _ *clock) { b.update = lostUpdate(b) }},
 		{"Update drops the change", "Update", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
-				x, err := b.Memory.Get(ctx, id)
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				x, err := b.Memory.Get(ctx, was.ID)
 				if err != nil {
 					return err
 				}
@@ -303,8 +304,8 @@ func TestBrokenStoresFail(t *testing.T) {
 			}
 		}},
 		{"Update keeps the old end", "ExpiryChanges", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
-				return b.Memory.Update(ctx, id, func(x *store.Txn) error {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				return b.Memory.Update(ctx, was, func(x *store.Txn) error {
 					old := x.Expires
 					defer func() { x.Expires = old }()
 					return change(x)
@@ -312,37 +313,51 @@ func TestBrokenStoresFail(t *testing.T) {
 			}
 		}},
 		{"Update writes in spite of an error", "UpdateError", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 				var failed error
-				err := b.Memory.Update(ctx, id, func(x *store.Txn) error { failed = change(x); return nil })
+				err := b.Memory.Update(ctx, was, func(x *store.Txn) error { failed = change(x); return nil })
 				return errors.Join(err, failed)
 			}
 		}},
 		{"Update wraps the error", "UpdateError", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
-				if err := b.Memory.Update(ctx, id, change); err != nil {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				if err := b.Memory.Update(ctx, was, change); err != nil {
 					return fmt.Errorf("update: %w", err)
 				}
 				return nil
 			}
 		}},
 		{"Update calls change for nothing", "UpdateMissing", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
-				err := b.Memory.Update(ctx, id, change)
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				err := b.Memory.Update(ctx, was, change)
 				if errors.Is(err, store.ErrNotFound) {
-					_ = change(&store.Txn{ID: id})
+					_ = change(&store.Txn{ID: was.ID})
 				}
 				return err
 			}
 		}},
 		{"Update moves", "UpdateID", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, id string, change func(*store.Txn) error) error {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 				var x store.Txn
-				err := b.Memory.Update(ctx, id, func(t *store.Txn) error { err := change(t); x = own(*t); return err })
+				err := b.Memory.Update(ctx, was, func(t *store.Txn) error { err := change(t); x = own(*t); return err })
 				if err == nil {
 					b.set(x)
 				}
 				return err
+			}
+		}},
+		{"Update believes what was read", "UpdateRead", func(b *broken, _ *clock) {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				x, err := b.Memory.Get(ctx, was.ID)
+				if was.Version != 0 {
+					x = own(was)
+				}
+				if err := cmp.Or(err, change(&x)); err != nil {
+					return err
+				}
+				x.ID = was.ID
+				b.set(x)
+				return nil
 			}
 		}},
 		{"a refused write undoes another", "WritesAtOnce", func(b *broken, _ *clock) {
@@ -553,9 +568,9 @@ func TestBrokenStoresFail(t *testing.T) {
 }
 
 // lostUpdate reads, changes and writes in three steps.
-func lostUpdate(b *broken) func(context.Context, string, func(*store.Txn) error) error {
-	return func(ctx context.Context, id string, change func(*store.Txn) error) error {
-		x, err := b.Memory.Get(ctx, id)
+func lostUpdate(b *broken) func(context.Context, store.Txn, func(*store.Txn) error) error {
+	return func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+		x, err := b.Memory.Get(ctx, was.ID)
 		if err != nil {
 			return err
 		}

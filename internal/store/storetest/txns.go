@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +145,7 @@ func testUpdateMissing(c *check) {
 func testUpdateError(c *check) {
 	x := c.create("a", time.Minute)
 	for _, stop := range []error{errors.New("stop"), store.ErrExists, fmt.Errorf("odd: %w", context.Canceled)} {
-		err := c.s.Update(c.Context(), "a", func(t *store.Txn) error {
+		err := c.s.Update(c.Context(), store.Txn{ID: "a"}, func(t *store.Txn) error {
 			clear(t.Data)
 			t.State, t.Owner, t.Expires = "final", "x", time.Time{}
 			return stop
@@ -164,6 +165,50 @@ func testUpdateID(c *check) {
 	c.wantMissing("b")
 }
 
+// testUpdateRead begins with what Get returned, when it was: just now, before another
+// update, before the end, and in an earlier life.
+func testUpdateRead(c *check) {
+	x := c.create("a", time.Minute)
+	was := c.get("a")
+	add := func() error {
+		return c.s.Update(c.Context(), was, func(t *store.Txn) error {
+			t.ID, t.Version, t.Data = "b", 0, append(bytes.Clone(t.Data), '+')
+			return nil
+		})
+	}
+	for range 3 {
+		if err := add(); err != nil {
+			c.Errorf("Update: %v", err)
+		}
+		x.Data = append(x.Data, '+')
+		c.want(x)
+	}
+	if now := c.get("a"); now.Version == was.Version {
+		c.Errorf("Version %d, as before", now.Version)
+	}
+	stop := errors.New("stop")
+	if err := c.s.Update(c.Context(), was, func(*store.Txn) error { return stop }); err != stop { //nolint:errorlint // the contract says: as it is
+		c.Errorf("Update: %v, want the error of change as it is", err)
+	}
+	c.want(x)
+	c.Pass(time.Minute)
+	for range 2 {
+		if err := add(); !errors.Is(err, store.ErrNotFound) {
+			c.Errorf("Update after the end: %v, want ErrNotFound", err)
+		}
+		if _, err := c.s.Sweep(c.Context(), c.Now()); err != nil {
+			c.Errorf("Sweep: %v", err)
+		}
+	}
+	x = c.txn("a", time.Hour)
+	x.Owner = "another"
+	if err := errors.Join(c.s.Create(c.Context(), x), add()); err != nil {
+		c.Error(err)
+	}
+	x.Data = append(x.Data, '+')
+	c.want(x)
+}
+
 func testUpdateIsAtomic(c *check) {
 	x := c.txn("a", time.Minute)
 	x.Data = []byte("0")
@@ -171,7 +216,7 @@ func testUpdateIsAtomic(c *check) {
 		c.Fatalf("Create: %v", err)
 	}
 	together(func(int) {
-		err := c.s.Update(c.Context(), "a", func(t *store.Txn) error {
+		err := c.s.Update(c.Context(), store.Txn{ID: "a"}, func(t *store.Txn) error {
 			n, err := strconv.Atoi(string(t.Data))
 			t.Data = strconv.AppendInt(nil, int64(n+1), 10)
 			return err
@@ -191,7 +236,7 @@ func testUpdateOnce(c *check) {
 	var won atomic.Int32
 	var winner atomic.Value
 	together(func(i int) {
-		err := c.s.Update(c.Context(), "a", func(t *store.Txn) error {
+		err := c.s.Update(c.Context(), store.Txn{ID: "a"}, func(t *store.Txn) error {
 			if t.State != "sent" {
 				return late
 			}
@@ -230,10 +275,10 @@ func testWritesAtOnce(c *check) {
 			if err := c.s.Create(c.Context(), c.txn("taken", time.Minute)); !errors.Is(err, store.ErrExists) {
 				c.Errorf("Create of a taken id: %v, want ErrExists", err)
 			}
-			if err := c.s.Update(c.Context(), x.ID, func(t *store.Txn) error { t.State = "bad"; return stop }); err != stop {
+			if err := c.s.Update(c.Context(), store.Txn{ID: x.ID}, func(t *store.Txn) error { t.State = "bad"; return stop }); err != stop {
 				c.Errorf("Update: %v, want the error of change", err)
 			}
-			if err := c.s.Update(c.Context(), x.ID, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
+			if err := c.s.Update(c.Context(), store.Txn{ID: x.ID}, func(t *store.Txn) error { t.State = "final"; return nil }); err != nil {
 				c.Errorf("Update: %v", err)
 			}
 			x.State = "final"
