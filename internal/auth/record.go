@@ -1,9 +1,10 @@
 package auth
 
 import (
-	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -17,19 +18,19 @@ import (
 type record struct {
 	Version  string    // of the transaction
 	Sent     int64     // when the AReq was about to leave, Unix milliseconds
-	Until    int64     `json:",omitempty"` // from when on no more than the id is known, Unix milliseconds; 0: then nothing is
+	Until    int64     `json:",omitzero"` // from when on no more than the id is known, Unix milliseconds; 0: then nothing is
 	AReq     []byte    // facts of the request, JSON
-	Purchase *purchase `json:",omitempty"` // when a further leg may follow
-	ARes     []byte    `json:",omitempty"` // facts of the answer
-	RReq     []byte    `json:",omitempty"` // the result, byte for byte as it came
-	Erro     []byte    `json:",omitempty"` // of the DS, which gave the transaction up
+	Purchase *purchase `json:",omitzero"` // when a further leg may follow
+	ARes     []byte    `json:",omitzero"` // facts of the answer
+	RReq     []byte    `json:",omitzero"` // the result, byte for byte as it came
+	Erro     []byte    `json:",omitzero"` // of the DS, which gave the transaction up
 
-	Decoupled   bool     `json:",omitempty"` // the ARes said D
-	Gone        bool     `json:",omitempty"` // the requestor seemed to have gone when the ARes came
-	Undelivered bool     `json:",omitempty"` // the requestor was refused the ARes
-	Refused     bool     `json:",omitempty"` // the DS was told that the result was not stored
-	Changes     []string `json:",omitempty"` // what was normalised in the request
-	Findings    []string `json:",omitempty"` // what the scheme asks for and the request lacked
+	Decoupled   bool     `json:",omitzero"` // the ARes said D
+	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
+	Undelivered bool     `json:",omitzero"` // the requestor was refused the ARes
+	Refused     bool     `json:",omitzero"` // the DS was told that the result was not stored
+	Changes     []string `json:",omitzero"` // what was normalised in the request
+	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 }
 
 // seal puts r into t, when all else of t is as it will be.

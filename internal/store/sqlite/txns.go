@@ -12,11 +12,12 @@ import (
 )
 
 const (
-	sqlGet    = `SELECT owner, scheme, state, data, expires, ver FROM txn WHERE id = ?1 AND expires > ?2`
-	sqlCreate = `INSERT INTO txn (id, owner, scheme, state, data, expires, ver) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+	// The driver asks for the names of parameters again and again, and ?1 is one.
+	sqlGet    = `SELECT owner, scheme, state, data, expires, ver FROM txn WHERE id = ? AND expires > ?`
+	sqlCreate = `INSERT INTO txn (id, owner, scheme, state, data, expires, ver) VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (id) DO NOTHING`
-	sqlUpdate = `UPDATE txn SET owner = ?3, scheme = ?4, state = ?5, data = ?6, expires = ?7, ver = ver + 1
-		WHERE id = ?1 AND ver = ?2 AND expires > ?8`
+	sqlUpdate = `UPDATE txn SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
+		WHERE id = ? AND ver = ? AND expires > ?`
 	sqlSweep = `DELETE FROM txn WHERE rowid IN (SELECT rowid FROM txn WHERE expires <= ?1 LIMIT ?2)`
 )
 
@@ -140,7 +141,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		}
 		err := db.write(ctx, "update", func(w *writer) (answer, failed error) {
 			return changed(errConflict)(w.update.Exec(
-				id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), db.now().UnixMilli()))
+				t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli()))
 		})
 		if !errors.Is(err, errConflict) {
 			return err
