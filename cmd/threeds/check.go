@@ -35,11 +35,11 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		defer f.Close()
 		in = f
 	}
-	data, err := io.ReadAll(io.LimitReader(in, maxMessage+1))
+	data, all, err := readUpTo(in, maxMessage)
 	if err != nil {
 		return err
 	}
-	if len(data) > maxMessage {
+	if !all {
 		return fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
 	}
 	// No limits: what is asked is what is wrong, not whether to take it.
@@ -65,6 +65,12 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "%s: %s\n", name, text)
 	}
 	return fmt.Errorf("%s: %s", name, count(len(problems), "fault"))
+}
+
+// readUpTo reads at most limit bytes, and says whether that is all.
+func readUpTo(in io.Reader, limit int) (data []byte, all bool, err error) {
+	data, err = io.ReadAll(io.LimitReader(in, int64(limit)+1))
+	return data[:min(len(data), limit)], len(data) <= limit, err
 }
 
 // instead says what a text that is no JSON may be. It quotes nothing.
