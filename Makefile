@@ -5,13 +5,13 @@ GO ?= go
 FUZZTIME ?= 5s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz smoke conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload microbench linear update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain fuzz conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
 
 # Everything that must hold before a change goes in; under 20 minutes on 2 cores.
-test: needs fmt vet lint plain race fuzz smoke
+test: needs fmt vet lint plain race fuzz
 
 # What the tests want of the machine: a C compiler for the race detector, and a
 # browser. As root on Debian they are installed; in CI (CI=true) a missing one
@@ -28,13 +28,16 @@ vet:
 lint:
 	$(GO) tool staticcheck ./...
 
-# Tests that count allocations, which the race detector changes, those that are a
+# Tests that measure memory, which the race detector changes, those that are a
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
-PLAIN = Alloc|^TestGeneratedCases$$|^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestScenarios$$|^TestQueues$$
+LOOPS = ^TestGeneratedCases$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResIsTheTables$$|^TestErrorsQuoteNothing$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$
+PROCESSES = ^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
+PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)
 
+# Beside them every benchmark runs once, so that none rots.
 plain:
-	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
+	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' -bench=. -benchtime=1x ./...
 
 # All others, the browser's included, and those that hold generated files fresh.
 race:
@@ -43,10 +46,6 @@ race:
 # Each reader of foreign bytes, for a moment. FUZZTIME=10m for a long night.
 fuzz:
 	@GO=$(GO) .ci/fuzz $(FUZZTIME)
-
-# Every benchmark runs once, so that none rots.
-smoke:
-	$(GO) test -run='^$$' -bench=. -benchtime=1x ./...
 
 # A check for each obligation of a 3DS Server, from outside, and a table of them.
 conformance:
