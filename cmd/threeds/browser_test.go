@@ -55,6 +55,7 @@ func TestBrowserFlow(t *testing.T) {
 		{"method silent", "2", "silent (N)"},
 	} {
 		t.Run(method.name, func(t *testing.T) {
+			t.Parallel() // there is much to be waited for
 			w := startSandbox(t)
 			s := &shopper{t, browsertest.NewBrowser(t)}
 			s.do(browsertest.View(1280, 900, "light"))
@@ -95,7 +96,7 @@ func (s *shopper) pay(shop, pan, deed string) {
 	switch deed {
 	case "person":
 		frame := s.issuer("otp-input")
-		browsertest.Screenshot(s.t, s.ctx, "flow-one-time-code")
+		browsertest.Screenshot(s.t, s.ctx, "flow-one-time-code-"+pan[len(pan)-3:])
 		s.do(
 			chromedp.SendKeys(testID("otp-input"), "123456", chromedp.FromNode(frame)),
 			chromedp.Click(testID("submit"), chromedp.FromNode(frame)),

@@ -231,20 +231,23 @@ func TestCardsSlow(t *testing.T) {
 	sandbox := startSandbox(t)
 	t.Run("all", func(t *testing.T) { // ends when they all have
 		for _, v := range allVersions[1:] {
-			t.Run("decoupled "+v, func(t *testing.T) {
-				t.Parallel()
-				w := &world{sandbox.ready, t}
-				for name, req := range map[string]object{
-					"browser": browser(v, "4000001234560183", w.preauth("4000001234560183").text("threeDSServerTransID"), "U"),
-					"app":     app(v, "4000001234560183", ""),
-				} {
-					code, got := w.post("/auth", req.with(object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"}))
+			for name, request := range map[string]func(w *world) object{
+				"browser": func(w *world) object {
+					return browser(v, "4000001234560183", w.preauth("4000001234560183").text("threeDSServerTransID"), "U")
+				},
+				"app": func(*world) object { return app(v, "4000001234560183", "") },
+			} {
+				t.Run("decoupled "+v+" "+name, func(t *testing.T) {
+					t.Parallel()
+					w := &world{sandbox.ready, t}
+					req := request(w).with(object{"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010"})
+					code, got := w.post("/auth", req)
 					if code != 200 || got.text("transStatus") != "D" {
-						t.Fatalf("%s: %d %v", name, code, got)
+						t.Fatalf("%d %v", code, got)
 					}
 					w.awaitResult(got, "Y")
-				}
-			})
+				})
+			}
 		}
 		for _, pan := range []string{"4000001234560163", "9000105300000000"} {
 			t.Run("silent "+pan, func(t *testing.T) {
