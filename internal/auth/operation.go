@@ -86,16 +86,16 @@ func (r *receipt) operated(status string) Receipt {
 	}
 }
 
-// sequenceKeys are where a sequence may be in the store: where it begins now, and
-// where it has if that was a while ago, or by a clock that is ahead. A key is one of
+// sequenceKeys are where a sequence may be in the store: where it has begun by a clock
+// that is ahead, where it begins now, and where it has a while ago. A key is one of
 // ten minutes and its row lives through them, so that none is needed anew while its
 // last life is over and not yet swept.
-func (r *receipt) sequenceKeys(scheme string) (keys [3]string) {
-	now := r.Now().Truncate(operationLife)
-	for i, ahead := range []time.Duration{0, operationLife, -operationLife} {
-		keys[i] = fmt.Sprintf("op.%s.%s.%d", scheme, strings.ToLower(r.msg.Text("opSeq.seqId")), now.Add(ahead).Unix())
+func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
+	at := func(t time.Time) string {
+		return fmt.Sprintf("op.%s.%s.%d", scheme, strings.ToLower(r.msg.Text("opSeq.seqId")), t.Unix())
 	}
-	return keys
+	t := r.Now().Truncate(operationLife)
+	return at(t.Add(operationLife)), at(t), at(t.Add(-operationLife))
 }
 
 // follow notes that message at of total has come, on whichever node, and
@@ -111,22 +111,24 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 		now.DSTransID = r.msg.Text("dsTransID")
 		return r.close(t, now)
 	}
-	keys := r.sequenceKeys(scheme)
-	if at > 1 {
-		for _, key := range keys {
-			if err := r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
-				return key, now, err
-			}
+	ahead, here, before := r.sequenceKeys(scheme)
+	begun := []string{ahead, here, before} // the newest first
+	if at == 1 {
+		begun = begun[:1]
+	}
+	for _, key := range begun {
+		if err := r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
+			return key, now, err
 		}
 	}
-	t := store.Txn{ID: keys[0], Scheme: scheme, State: Operations}
+	t := store.Txn{ID: here, Scheme: scheme, State: Operations}
 	if err := step(&t); err != nil {
-		return t.ID, now, err
+		return here, now, err
 	}
 	if err = r.Store.Create(ctx, t); errors.Is(err, store.ErrExists) {
-		err = r.Store.Update(ctx, store.Txn{ID: t.ID}, step) // it has come before, or another node was quicker
+		err = r.Store.Update(ctx, store.Txn{ID: here}, step) // it has come before, or another node was quicker
 	}
-	return t.ID, now, err
+	return here, now, err
 }
 
 // after is the sequence with one more message.
