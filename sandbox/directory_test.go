@@ -21,7 +21,10 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// net/http waits for half a second before it leaves a request that it has not read to its end.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 // TestStartIsFast guards the second in which the whole command has to be ready.
 func TestStartIsFast(t *testing.T) {

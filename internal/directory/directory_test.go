@@ -21,7 +21,10 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// net/http waits for half a second before it leaves a request that it has not read to its end.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
+}
 
 const transID = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e"
 
