@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -166,24 +167,29 @@ func yaml(b *strings.Builder, indent string, keys map[string]string) {
 	}
 }
 
-// freeAddresses are different from each other: a port that was let go may be
-// given out again at once. They are below those that a system gives to connections:
+// freeAddresses are given to nobody else: whoever is to listen there may only do so when
+// others look for theirs. They are below those that a system gives to connections:
 // one of them could be taken while the process that listens on it is started anew.
 func freeAddresses(n int) []string {
 	var free []string
 	for tries := 0; len(free) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+(firstPort+ports.Add(1))%22000))
 		if err != nil {
 			if tries > 1000 {
 				panic(err)
 			}
 			continue
 		}
-		defer l.Close()
+		l.Close()
 		free = append(free, l.Addr().String())
 	}
 	return free
 }
+
+var (
+	firstPort = rand.Uint32N(22000) // another process hardly begins there
+	ports     atomic.Uint32         // tried
+)
 
 // beside starts another node of the same server: the same store, keys and
 // directory servers, other addresses. End it with kill.
