@@ -11,7 +11,7 @@ import (
 // does to times does not.
 func TestTxnName(t *testing.T) {
 	was := store.Txn{ID: "a", Owner: "b", Scheme: "c", State: "d", Data: []byte("e"), Expires: time.UnixMilli(1000)}
-	seen := map[string]bool{was.Name(): true}
+	names := map[string]string{"the first": was.Name()}
 	for what, change := range map[string]func(*store.Txn){
 		"id":      func(n *store.Txn) { n.ID = "x" },
 		"owner":   func(n *store.Txn) { n.Owner = "x" },
@@ -23,11 +23,9 @@ func TestTxnName(t *testing.T) {
 	} {
 		now := was
 		change(&now)
-		if seen[now.Name()] {
-			t.Errorf("another %s has the same name", what)
-		}
-		seen[now.Name()] = true
+		names[what] = now.Name()
 	}
+	distinct(t, names)
 	same := was
 	same.Data, same.Expires = nil, same.Expires.UTC().Add(999*time.Microsecond)
 	if same.Name() != was.Name() {
@@ -38,7 +36,7 @@ func TestTxnName(t *testing.T) {
 // TestKeyName: the same for what is sealed of a key.
 func TestKeyName(t *testing.T) {
 	was := store.Key{Hash: []byte("a"), Merchant: "b", Created: time.UnixMilli(1000), Seal: []byte("e")}
-	seen := map[string]bool{was.Name(): true}
+	names := map[string]string{"the first": was.Name()}
 	for what, change := range map[string]func(*store.Key){
 		"hash":     func(n *store.Key) { n.Hash = []byte("x") },
 		"merchant": func(n *store.Key) { n.Merchant = "x" },
@@ -49,14 +47,24 @@ func TestKeyName(t *testing.T) {
 	} {
 		now := was
 		change(&now)
-		if seen[now.Name()] {
-			t.Errorf("another %s has the same name", what)
-		}
-		seen[now.Name()] = true
+		names[what] = now.Name()
 	}
+	distinct(t, names)
 	same := was
 	same.Seal, same.Created = nil, same.Created.UTC().Add(999*time.Microsecond)
 	if same.Name() != was.Name() {
 		t.Error("another seal, or a part of a millisecond, is another name")
+	}
+}
+
+// distinct wants no name twice.
+func distinct(t *testing.T, names map[string]string) {
+	t.Helper()
+	seen := make(map[string]string)
+	for what, name := range names {
+		if other, twice := seen[name]; twice {
+			t.Errorf("%s and %s have the same name", what, other)
+		}
+		seen[name] = what
 	}
 }

@@ -1,0 +1,204 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+const (
+	// refresh is how often the keys are read anew. A revoked one stops within
+	// twice this.
+	refresh = 500 * time.Millisecond
+
+	// patient is how long one reading of them may take at most. It may take so
+	// long only where shorter ones have come to nothing: most connections that
+	// say nothing for half a second are dead.
+	patient = 8 * refresh
+)
+
+// Run reads the keys anew, at once and then twice a second, or as often as a slow
+// store lets it, until the context ends; it returns nil then. While the store cannot
+// be read the known keys go on working. A store that is slow to write, or does not,
+// holds up no reading.
+func (b *Book) Run(ctx context.Context) error {
+	var rehashing sync.WaitGroup
+	defer rehashing.Wait()
+	rehashing.Go(func() { b.runRehash(ctx) })
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	failing, patience := false, refresh
+	for {
+		start := time.Now()
+		err := b.refresh(ctx, patience)
+		patience = next(patience, time.Since(start), err)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !failing:
+			failing = true
+			b.log.ErrorContext(ctx, "API keys cannot be read, those known go on working", "error", err)
+		case err == nil && failing:
+			failing = false
+			b.log.InfoContext(ctx, "API keys can be read again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// runRehash has the keys that were used hashed anew, twice a second, until ctx ends.
+func (b *Book) runRehash(ctx context.Context) {
+	tick := time.NewTicker(refresh)
+	defer tick.Stop()
+	stuck := false
+	for {
+		if err := b.rehash(ctx); err != nil && !stuck && ctx.Err() == nil {
+			stuck = true
+			b.log.WarnContext(ctx, "API keys cannot be hashed under the current secret, do not drop the previous one", "error", err)
+		} else if err == nil && stuck {
+			stuck = false
+			b.log.InfoContext(ctx, "API keys can be hashed under the current secret again")
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// next is how long the next reading may take, after one that took so long of its
+// patience. A store that is slow does its work for whoever has a key, so it must not
+// be too slow to say that a key was revoked.
+func next(patience, took time.Duration, err error) time.Duration {
+	switch {
+	case err == nil:
+		return min(max(refresh, 2*took), patient)
+	case took >= patience:
+		return min(2*patience, patient)
+	}
+	return patience
+}
+
+// rehash gives the keys that were used with their former hash the present one, and the
+// seal that goes with it. That is made over the row as it was when its former seal was
+// found good: whatever has become of it since is not sealed. One that is gone was revoked,
+// or another node has done it.
+func (b *Book) rehash(ctx context.Context) error {
+	b.mu.Lock()
+	ring, former := b.ring, make(map[string]store.Key, len(b.former))
+	for old, hash := range b.former {
+		if e, ok := b.known[old]; ok {
+			k := *e.row
+			k.Hash = hash
+			former[old] = k
+		} else {
+			delete(b.former, old)
+		}
+	}
+	b.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, refresh)
+	defer cancel()
+	for old, k := range former {
+		err := b.store.RehashKey(ctx, []byte(old), k.Hash, ring.Seal(k.Name(), nil))
+		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+		b.mu.Lock()
+		delete(b.former, old)
+		b.mu.Unlock()
+	}
+	return nil
+}
+
+// refresh replaces what is known by what the store has, and forgets the keys that
+// are not there any more.
+func (b *Book) refresh(ctx context.Context, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	keys, err := b.store.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	if b.unchanged(keys) {
+		return nil
+	}
+	for !b.replace(keys) {
+	}
+	return nil
+}
+
+// unchanged reports whether the store has what it had at the last refresh, and nothing
+// else has happened since. That is what most refreshes find.
+func (b *Book) unchanged(keys []store.Key) bool {
+	equal := slices.EqualFunc(keys, b.read, same)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !equal || b.touched {
+		return false
+	}
+	b.round++
+	return true
+}
+
+// replace makes the rows what is known, after a look at the seals of those that are
+// new or have changed. It reports false when the ring was changed meanwhile.
+func (b *Book) replace(keys []store.Key) bool {
+	good, fresh := make([]bool, len(keys)), []int(nil)
+	b.mu.RLock()
+	ring, rings := b.ring, b.rings
+	for i := range keys {
+		e, ok := b.known[string(keys[i].Hash)]
+		switch {
+		case b.checked != rings:
+			fresh = append(fresh, i)
+		case ok && same(*e.row, keys[i]):
+			good[i] = true
+		case !b.isVoid(&keys[i]):
+			fresh = append(fresh, i)
+		}
+	}
+	b.mu.RUnlock()
+	for _, i := range fresh {
+		good[i] = Sealed(ring, &keys[i])
+	}
+	b.mu.Lock()
+	if b.rings != rings {
+		b.mu.Unlock()
+		return false
+	}
+	known, void, refused := make(map[string]entry, len(keys)), make(map[string]store.Key), []store.Key(nil)
+	for i := range keys {
+		k := &keys[i]
+		switch {
+		case good[i]:
+			known[string(k.Hash)] = entry{k, b.account(k)}
+			continue
+		case !b.isVoid(k):
+			refused = append(refused, *k)
+		}
+		void[string(k.Hash)] = *k
+	}
+	for mark, m := range b.met {
+		if e, ok := known[m.hash]; !ok {
+			delete(b.met, mark)
+		} else if e.account != m.account {
+			m.account = e.account
+			b.met[mark] = m
+		}
+	}
+	b.known, b.void, b.read = known, void, keys
+	b.checked, b.touched = rings, false
+	b.round++
+	b.mu.Unlock()
+	b.tell(refused)
+	return true
+}
