@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -115,6 +116,51 @@ func TestReadyFile(t *testing.T) {
 		}
 	})
 	p.end(syscall.SIGTERM)
+}
+
+// TestReadyFileIsNews: the file of an earlier sandbox is not taken for that of one
+// that could not start, and what is no ready file is left alone.
+func TestReadyFileIsNews(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "ready.json")
+	if err := os.WriteFile(file, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start := func(file string) error {
+		return runSandbox(t.Context(), []string{"--listen", taken.Addr().String(), "--ready-file", file}, io.Discard, io.Discard)
+	}
+	if err := start(file); !errors.Is(err, syscall.EADDRINUSE) {
+		t.Fatalf("%v, want that the address is in use", err)
+	}
+	if left := list(t, dir); len(left) > 0 {
+		t.Errorf("still there: %v", left)
+	}
+	if err := start(dir); err == nil || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a directory for a ready file: %v", err)
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
+	}
+
+	first := &announcement{file: file}
+	if err := first.publish(map[string]any{"api": "first"}); err != nil {
+		t.Fatal(err)
+	}
+	other := &announcement{file: file}
+	if err := other.publish(map[string]any{"api": "other"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.withdraw(); err != nil || len(list(t, dir)) != 1 {
+		t.Errorf("another sandbox's file is gone, %v", err)
+	}
+	if err := other.withdraw(); err != nil || len(list(t, dir)) != 0 {
+		t.Errorf("its own file is still there, %v", err)
+	}
 }
 
 func TestSandboxListen(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -9,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"os"
@@ -59,7 +61,7 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		return err
 	}
 	p := &playground{dir: dir, log: obs.NewLogger(stderr, slog.LevelWarn), out: stdout}
-	return p.run(ctx, *listen, *readyFile)
+	return p.run(ctx, *listen, &announcement{file: *readyFile})
 }
 
 // A playground is the sandbox's world and what it has opened.
@@ -72,7 +74,10 @@ type playground struct {
 	shop *shop.Shop
 }
 
-func (p *playground) run(ctx context.Context, listen, readyFile string) (err error) {
+func (p *playground) run(ctx context.Context, listen string, ready *announcement) (err error) {
+	if err := ready.clear(); err != nil {
+		return err
+	}
 	if p.ring, err = keyring.LoadOrCreate(filepath.Join(p.dir, "keys.json")); err != nil {
 		return err
 	}
@@ -99,7 +104,8 @@ func (p *playground) run(ctx context.Context, listen, readyFile string) (err err
 		return errors.Join(err, n.abandon())
 	}
 	defer func() { err = errors.Join(err, p.shop.Close()) }()
-	if err := p.tell(api, shopURL, cfg, readyFile); err != nil {
+	defer func() { err = errors.Join(err, ready.withdraw()) }()
+	if err := p.tell(api, shopURL, cfg, ready); err != nil {
 		return errors.Join(err, n.abandon())
 	}
 	return n.run(ctx)
@@ -242,7 +248,7 @@ func (p *playground) openShop(listen string) (string, error) {
 }
 
 // tell writes the ready file, and says on standard output what there is.
-func (p *playground) tell(api, shopURL string, cfg *nodeConfig, readyFile string) error {
+func (p *playground) tell(api, shopURL string, cfg *nodeConfig, ready *announcement) error {
 	ca := filepath.Join(p.dir, "ca.pem")
 	if err := os.WriteFile(ca, p.peer.CAPEM(), 0o600); err != nil {
 		return err
@@ -251,19 +257,14 @@ func (p *playground) tell(api, shopURL string, cfg *nodeConfig, readyFile string
 	for _, d := range p.peer.Directories() {
 		ds[d.Scheme] = d.URL
 	}
-	if readyFile != "" {
-		text, err := json.MarshalIndent(map[string]any{
-			"api": api, "mpi": api, "results": cfg.Engine[0].ResultsURL, "ds": ds, "acs": p.peer.ACSURL(), "shop": shopURL,
-			"apiKey": sandboxKey, "otherApiKey": sandboxOtherKey, "ca": ca, "control": p.peer.ControlURL(),
-		}, "", "  ")
-		if err != nil {
-			return err
-		}
-		if err := writeWhole(readyFile, append(text, '\n')); err != nil {
-			return err
-		}
+	err := ready.publish(map[string]any{
+		"api": api, "mpi": api, "results": cfg.Engine[0].ResultsURL, "ds": ds, "acs": p.peer.ACSURL(), "shop": shopURL,
+		"apiKey": sandboxKey, "otherApiKey": sandboxOtherKey, "ca": ca, "control": p.peer.ControlURL(),
+	})
+	if err != nil {
+		return err
 	}
-	_, err := fmt.Fprintf(p.out, `threeds sandbox is ready. Nothing here is real, and nothing leaves this machine.
+	_, err = fmt.Fprintf(p.out, `threeds sandbox is ready. Nothing here is real, and nothing leaves this machine.
 
   Demo shop   %s
   API         %s
@@ -279,13 +280,49 @@ Ctrl-C ends it.
 	return err
 }
 
-// writeWhole makes a file appear with all of its content.
-func writeWhole(file string, data []byte) error {
-	temp := file + ".tmp"
-	if err := os.WriteFile(temp, data, 0o600); err != nil {
+// An announcement is the ready file, if one is asked for: it is there while all
+// that it names accepts.
+type announcement struct {
+	file string
+	text []byte
+}
+
+// clear takes away what a sandbox that was killed has left.
+func (a *announcement) clear() error {
+	switch info, err := os.Lstat(a.file); {
+	case a.file == "" || errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("--ready-file %s: there is something else than a file", a.file)
+	}
+	return os.Remove(a.file)
+}
+
+// publish makes the file appear, with all of its content at once.
+func (a *announcement) publish(members map[string]any) error {
+	if a.file == "" {
+		return nil
+	}
+	text, err := json.MarshalIndent(members, "", "  ")
+	if err != nil {
 		return err
 	}
-	return os.Rename(temp, file)
+	a.text = append(text, '\n')
+	temp := a.file + ".tmp"
+	if err := os.WriteFile(temp, a.text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(temp, a.file)
+}
+
+// withdraw takes the file away, unless another sandbox has written its own there.
+func (a *announcement) withdraw() error {
+	if text, err := os.ReadFile(a.file); err != nil || !bytes.Equal(text, a.text) {
+		return nil
+	}
+	return os.Remove(a.file)
 }
 
 // reachable is an address to call for a listener that may accept on all.
