@@ -232,6 +232,60 @@ func TestResultNotConfirmed(t *testing.T) {
 	})
 }
 
+// TestLateCommit: a write that was answered for as failed, and not found, does not happen
+// after that.
+func TestLateCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		e := w.engine(0)
+		sent := challenged(t, w, e)
+		late := &underway{Store: w}
+		e.Store = late
+		doubtful(w, forever, false)
+		got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
+		if got.text("errorCode") != "403" || late.begun.Data == nil {
+			t.Fatalf("answered with %v, begun %t", got, late.begun.Data != nil)
+		}
+		w.works()
+		time.Sleep(time.Minute) // for what goes on behind
+		if late.commit(w) {
+			t.Error("the row could still be written")
+		}
+		_, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+		if codeOf(err) != "305" {
+			t.Errorf("Result: %v, want that there is none", err)
+		}
+	})
+}
+
+// underway is a store with a database that still has the first update before it when
+// its connection is lost.
+type underway struct {
+	auth.Store
+	begun store.Txn
+}
+
+func (s *underway) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	return s.Store.Update(ctx, was, func(t *store.Txn) error {
+		err := change(t)
+		if err == nil && s.begun.Data == nil {
+			s.begun = *t
+		}
+		return err
+	})
+}
+
+// commit reports whether the update has happened: it does if the row is as it found it.
+func (s *underway) commit(w *world) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	unchanged := w.txns[s.begun.ID].Version == s.begun.Version
+	if unchanged {
+		w.txns[s.begun.ID] = s.begun
+	}
+	return unchanged
+}
+
 // TestErroInDoubt: a transaction that the directory server has given up is so, though the
 // store did not know whether that was noted.
 func TestErroInDoubt(t *testing.T) {
