@@ -73,7 +73,7 @@ type Call struct {
 	TTL        int64 // Acquire
 	Generation int64
 
-	Cancel time.Duration // after which the context ends; 0: never
+	Cancel time.Duration // after which the context ends; 0: never; below: before the call
 }
 
 // An Outcome is what a call has come to.
@@ -107,10 +107,13 @@ var errRefused = errors.New("refused")
 
 // On makes the call.
 func (c Call) On(ctx context.Context, s store.Store) Answer {
-	if c.Cancel > 0 {
+	if c.Cancel != 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
+		if c.Cancel < 0 {
+			cancel()
+		}
 		defer time.AfterFunc(c.Cancel, cancel).Stop()
 	}
 	var a Answer

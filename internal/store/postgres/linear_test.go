@@ -160,7 +160,7 @@ func TestLinearAsynchronous(t *testing.T) {
 		Do:    func(ctx context.Context, _ int, call linear.Call) linear.Answer { return call.On(ctx, db) },
 		Nodes: 1, Now: c.at.UnixMilli(), Pass: c.setClock(newOperator(t, url)),
 		Faults: []linear.Fault{{Name: "server halted", Every: 1, Do: crash(c.server)}},
-	}, 1500, t.TempDir())
+	}, 20_000, t.TempDir())
 	if len(report.Violations) == 0 {
 		t.Error("writes that a crash has taken are not noticed")
 	}

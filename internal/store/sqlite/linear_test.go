@@ -113,7 +113,7 @@ func TestLinearKilled(t *testing.T) {
 
 // TestLinearHasty is the control: acknowledged before it is committed, and killed.
 func TestLinearHasty(t *testing.T) {
-	if report := runKilled(t, 1000, t.TempDir(), linearHasty+"=1"); len(report.Violations) == 0 {
+	if report := runKilled(t, 20_000, t.TempDir(), linearHasty+"=1"); len(report.Violations) == 0 {
 		t.Error("writes that were lost after they had been acknowledged are not noticed")
 	}
 }
