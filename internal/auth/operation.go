@@ -32,7 +32,7 @@ const (
 type sequence struct {
 	Next, Total int
 	Broken      bool // one was missing, out of order or of another sequence
-	Over        bool // answered, or given up because the next one did not come
+	Over        bool // answered, or given up
 	DSTransID   string
 }
 
@@ -45,6 +45,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	}
 	r.txn.Scheme = scheme // for the metrics
 	if found := r.msg.Check(c); len(found) > 0 {
+		r.breakOff(ctx, scheme)
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(code, detail, "OReq")
 	}
@@ -129,6 +130,32 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 		err = r.Store.Update(ctx, store.Txn{ID: here}, step) // it has come before, or another node was quicker
 	}
 	return here, now, err
+}
+
+// breakOff ends the sequence that a faulty message names, if it has begun: the Erro
+// that the message is answered with is all that the directory server hears of it.
+func (r *receipt) breakOff(ctx context.Context, scheme string) {
+	if !uuidForm(r.msg.Text("opSeq.seqId")) {
+		return
+	}
+	end := func(t *store.Txn) error {
+		var s sequence
+		if err := r.open(t, &s); err != nil || s.Over {
+			return err
+		}
+		s.Over, s.Broken = true, true
+		return r.close(t, s)
+	}
+	ahead, here, before := r.sequenceKeys(scheme)
+	for _, key := range []string{ahead, here, before} {
+		err := r.Store.Update(ctx, store.Txn{ID: key}, end)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
+		}
+		if !errors.Is(err, store.ErrNotFound) {
+			return
+		}
+	}
 }
 
 // after is the sequence with one more message.

@@ -42,6 +42,10 @@ func TestOperationMessages(t *testing.T) {
 		{"delivered twice", []object{oreq(1, 2), oreq(1, 2), oreq(2, 2), oreq(2, 2)}, []string{silent, silent, "ORes 01", "ORes 01"}},
 		{"begun anew", []object{oreq(1, 2), oreq(3, 3), oreq(1, 2), oreq(2, 2)}, []string{silent, "ORes 02", silent, "ORes 01"}},
 		{"a fault", []object{with(oreq(1, 2), "opSeverity", "09")}, []string{"Erro 207 opSeverity"}},
+		{"a fault on the way", []object{oreq(1, 3), with(oreq(2, 3), "opSeverity", "09"), oreq(2, 3), oreq(3, 3)},
+			[]string{silent, "Erro 207 opSeverity", silent, "ORes 02"}},
+		{"a fault after the end", []object{oreq(1, 2), oreq(2, 2), with(oreq(2, 2), "opSeverity", "09"), oreq(2, 2)},
+			[]string{silent, "ORes 01", "Erro 207 opSeverity", "ORes 01"}},
 		{"an older version", []object{with(oreq(1, 1), "messageVersion", "2.2.0")}, []string{"Erro 101 Invalid Message Type"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -103,6 +107,27 @@ func TestOP05(t *testing.T) {
 		synctest.Wait()
 		if n := len(w.reported()); n != 1 {
 			t.Errorf("told %d times", n)
+		}
+	})
+}
+
+// TestFaultEndsOperations: of a sequence that ended with a faulty message the directory
+// server hears no more than the Erro it was answered with (OP-06), on whichever node
+// the message before had come in.
+func TestFaultEndsOperations(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		nodes := []*auth.Engine{w.engine(0), w.engine(-5 * time.Second)}
+		nodes[0].Receive(t.Context(), []string{"visa"}, oreq(1, 3).json())
+		time.Sleep(time.Second)
+		bad := with(oreq(2, 3), "opExpDate", "20260230")
+		if got := parse(t, nodes[1].Receive(t.Context(), []string{"visa"}, bad.json()).Body); got.text("errorCode") != "203" {
+			t.Errorf("answered with %v", got)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if told := w.reported(); len(told) > 0 {
+			t.Errorf("told the directory server %v", told)
 		}
 	})
 }
