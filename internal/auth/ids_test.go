@@ -108,3 +108,32 @@ func TestVersionTakenOut(t *testing.T) {
 		t.Errorf("the RReq: %v, want an RRes", got)
 	}
 }
+
+// TestErroInAVersionThatIsRead: an Erro about what has no version that we know comes in
+// that of its transaction, or else in the newest that is in use with the directory
+// server (MX-18).
+func TestErroInAVersionThatIsRead(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	e.Peers[0].Versions = []message.Version{message.V210, message.V220}
+	sent := challenged(t, w, e, object{"messageVersion": "2.1.0"})
+	stray := with(rreq(sent, "Y", 1), "threeDSServerTransID", "11111111-1111-4111-8111-111111111111")
+	for _, tt := range []struct {
+		name, scheme string
+		body         []byte
+		code, in     string
+	}{
+		{"no JSON", "visa", []byte("{"), "101", "2.2.0"},
+		{"no JSON, another directory's", "mastercard", []byte("{"), "101", "2.3.1"},
+		{"no JSON, of a directory that is gone", "amex", []byte("{"), "101", "2.3.1"},
+		{"no type", "visa", []byte("{}"), "201", "2.2.0"},
+		{"an RReq of no transaction", "visa", with(stray, "messageVersion", "9.9.9").json(), "102", "2.2.0"},
+		{"an RReq", "visa", with(rreq(sent, "Y", 1), "messageVersion", "9.9.9").json(), "102", "2.1.0"},
+		{"an OReq", "visa", with(oreq(1, 1), "messageVersion", "9.9.9").json(), "102", "2.2.0"},
+	} {
+		got := parse(t, e.Receive(t.Context(), []string{tt.scheme}, tt.body).Body)
+		if got.text("errorCode") != tt.code || got.text("messageVersion") != tt.in {
+			t.Errorf("%s: %v, want %s in %s", tt.name, got, tt.code, tt.in)
+		}
+	}
+}

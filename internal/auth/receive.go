@@ -37,7 +37,8 @@ type receipt struct {
 // fault is answered with an Erro in the Receipt; there is no error.
 func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Receipt {
 	start := e.Now()
-	r := &receipt{Engine: e, schemes: schemes, version: message.V231}
+	r := &receipt{Engine: e, schemes: schemes}
+	r.version = r.newest()
 	got, kind := r.run(ctx, body)
 	operation := "rreq"
 	if r.msg != nil {
@@ -55,17 +56,19 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 		return r.refuse(message.InvalidMessage, "Invalid Formatted Message", "")
 	}
 	r.msg = m
-	if v, ok := m.Version(); ok {
+	v, versioned := m.Version()
+	if versioned {
 		r.version = v
 	}
 	kind, known := m.Type()
+	lacking := known && versioned && !kind.In(v) // the version has no such message
 	switch {
 	case known && kind == message.Erro:
 		r.giveUp(ctx)
 		return Receipt{Version: r.version}, "erro"
-	case known && kind == message.OReq && kind.In(r.version):
+	case known && kind == message.OReq && !lacking:
 		return r.operate(ctx)
-	case known && !kind.In(r.version):
+	case lacking:
 		return r.refuse(message.InvalidMessage, "Invalid Message Type", "")
 	case known && kind != message.RReq:
 		return r.refuse(message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
@@ -247,8 +250,24 @@ func (r *receipt) begun() bool {
 	return r.facts.ARes.Text("transStatus") == "C" && r.msg.Text("challengeCancel") != noCReq
 }
 
+// newest is the last of the versions in use with the directories that may have posted,
+// or of all when none of them is configured any more.
+func (r *receipt) newest() message.Version {
+	var used []message.Version
+	for _, scheme := range r.schemes {
+		if peer, ok := r.peer(scheme); ok {
+			used = append(used, peer.Versions...)
+		}
+	}
+	if len(used) == 0 {
+		return message.V231
+	}
+	return slices.Max(used)
+}
+
 // refuse answers with an Erro. It carries what ids the message or the
-// transaction has, and the transaction's version where the message's is none.
+// transaction has, and the transaction's version, or else the message's; where that
+// is none, one that the directory server reads.
 func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, string) {
 	version := r.version
 	if r.rec != nil {
