@@ -178,6 +178,7 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 		}, refused, "301", "threeDSServerTransID"},
 		{"VG-27 another version", edited(`"2.2.0"`, `"2.1.0"`), refused, "203", "messageVersion"},
 		{"VP-02 no dsTransID", edited(`"dsTransID":"`+dsID+`",`, ""), refused, "201", "dsTransID"},
+		{"VG-08 dsTransID is none", edited(dsID, "4000000000000002-is-no-transactionid"), refused, "203", "dsTransID"},
 		{"VP-07 no startRange", edited(`"startRange"`, `"xRange"`), refused, "201", "cardRangeData.startRange"},
 		{"VP-09 reversed", edited(`"startRange":"4000000000000000"`, `"startRange":"4999999999999999"`), refused, "203", "cardRangeData"},
 		{"VP-06 empty array", edited(entry, ""), refused, "203", "cardRangeData"},
