@@ -149,8 +149,8 @@ func versionList(versions []Version) string {
 	return strings.Join(list, ",")
 }
 
-// columns finds out which presence columns count: from the message itself, or
-// else from the AReq of the transaction; all that may be when neither says.
+// columns finds out which presence columns count: from the AReq of the
+// transaction, or else from the message itself; all that may be when neither says.
 func (c *checker) columns() {
 	ch, ok := ParseChannel(string(c.look(idChannel)))
 	if !ok {
@@ -163,11 +163,11 @@ func (c *checker) columns() {
 	c.view = viewOf(ch, cat)
 }
 
-// look returns the text of a member of the message, or else of the AReq. What
+// look returns the text of a member of the AReq, or else of the message. What
 // the message's own table lacks says nothing: a channel in an ARes would waive
 // what the transaction's asks for.
 func (c *checker) look(id uint32) []byte {
-	for _, m := range [...]*Message{c.m, c.ctx.AReq} {
+	for _, m := range [...]*Message{c.ctx.AReq, c.m} {
 		if m == nil || m == c.m && c.table.rowOf[id] < 0 {
 			continue
 		}

@@ -9,7 +9,7 @@ func (c *checker) criticalExtensions() {
 	}
 	for n, i := 0, list+1; i < c.m.nodes[list].next; n, i = n+1, c.m.nodes[i].next {
 		critical, id := c.m.member(i, idCritical), c.m.member(i, idID)
-		if critical == 0 || string(c.m.raw(critical)) != "true" || id == 0 || c.m.nodes[id].kind != jsonString {
+		if critical == 0 || string(c.m.raw(critical)) != "true" || id == 0 || c.m.nodes[id].kind != jsonString || c.m.empty(id) || c.isBlank(id) {
 			continue
 		}
 		name := string(c.m.text(id, nil))

@@ -223,6 +223,7 @@ func TestColumnsOfTheTransaction(t *testing.T) {
 	app := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"01",`+
 		`"sdkTransID":"44444444-4444-4444-8444-444444444444"}`)
 	brw := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01"}`)
+	none := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"02"}`)
 	first := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0",`+ids+`}`)
 	ares := `{"messageType":"ARes","messageVersion":"2.2.0",` + ids + `,"acsReferenceNumber":"A","dsReferenceNumber":"D","transStatus":`
 	rreq := `{"messageType":"RReq","messageVersion":"2.2.0",` + ids + `,"messageCategory":"01","transStatus":"U","transStatusReason":"01"`
@@ -237,6 +238,7 @@ func TestColumnsOfTheTransaction(t *testing.T) {
 		{"another SDK's id, said to be a browser's",
 			ares + `"N","transStatusReason":"01","sdkTransID":"55555555-5555-4555-8555-555555555555","deviceChannel":"02"}`, app, "301 sdkTransID"},
 		{"no counter, said to be 3RI", rreq + `,"deviceChannel":"03"}`, brw, "201 interactionCounter"},
+		{"a result of a payment, of what is none", strings.Replace(rreq, `,"transStatusReason":"01"`, "", 1) + `,"interactionCounter":"01"}`, none, "203 messageCategory"},
 		{"the RReq has a category", strings.Replace(rreq, `"messageCategory":"01"`, `"messageCategory":"02"`, 1) + `,"interactionCounter":"01"}`, brw, "203 messageCategory"},
 	} {
 		var got []string
@@ -245,6 +247,19 @@ func TestColumnsOfTheTransaction(t *testing.T) {
 		}
 		if s := strings.Join(got, " "); s != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.name, s, tt.want)
+		}
+	}
+}
+
+// TestCriticalExtensionWithoutID: an id that says nothing is missing, whatever else
+// the extension says (VG-05, VG-16).
+func TestCriticalExtensionWithoutID(t *testing.T) {
+	for id, want := range map[string]Code{`"id":"",`: Missing, `"id":" ",`: Missing, `"id":null,`: Missing, ``: Missing, `"id":"A",`: CriticalExtension} {
+		ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",`+
+			`"acsTransID":"22222222-2222-4222-8222-222222222222","dsTransID":"33333333-3333-4333-8333-333333333333","acsReferenceNumber":"A",`+
+			`"dsReferenceNumber":"D","messageExtension":[{`+id+`"name":"n","criticalityIndicator":true,"data":{"a":"b"}}]}`)
+		if got, detail := ares.Check(Context{}).Pick(ForPeer); got != want || want == Missing && detail != "messageExtension.id" {
+			t.Errorf("%s: %v %s, want %v", id, got, detail, want)
 		}
 	}
 }
