@@ -116,7 +116,8 @@ func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
 			if ctx.Err() != nil {
 				return
 			}
-			wait, retry = min(retry, wait), 2*retry
+			// Doubled without end, retry would overflow after a few weeks, and nothing rest.
+			wait, retry = min(retry, wait), min(2*retry, wait)
 			e.Log.WarnContext(ctx, "card ranges of 3-D Secure 1 not loaded", "scheme", d.Scheme, "err", err, "again", wait)
 		} else {
 			retry = firstRetry

@@ -224,6 +224,29 @@ func testRangesEmpty(t *testing.T, ranges []string) {
 	})
 }
 
+// TestRangesLongSilence: a directory server that is gone for months is asked once a
+// day at last, and not more often again however long that lasts.
+func TestRangesLongSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.Now = time.Now
+		w.Directories[0].CardRanges = &mpi.Asker{}
+		ctx, cancel := context.WithTimeout(t.Context(), 90*day)
+		defer cancel()
+		asked := 0
+		w.reply = func(context.Context, string, string, sent) (string, error) {
+			if asked++; asked > 200 {
+				cancel() // time would stand still
+			}
+			return "", errors.New("connection refused")
+		}
+		w.Run(ctx)
+		if asked != 100 { // 11 times in the first 1023 minutes, then daily
+			t.Errorf("asked %d times in 90 days, want 100", asked)
+		}
+	})
+}
+
 // TestRangesProperty: whatever the ranges and their changes, a card is answered
 // without a call exactly when no range that is left holds it. A first answer that
 // leaves none is not believed; as long as there was no other, every card is asked for.
