@@ -16,14 +16,17 @@ import (
 	"github.com/openthreeds/threeds/internal/mpi"
 )
 
-// crres is an answer with ranges as "A begin end" or "D begin end".
+// crres is an answer with ranges as "A begin end" or "D begin end", and a serial number or none.
 func crres(id, serial string, ranges ...string) string {
 	body := "<CRRes><version>1.0.2</version>"
 	for _, r := range ranges {
 		f := strings.Fields(r)
 		body += "<CR><begin>" + f[1] + "</begin><end>" + f[2] + "</end><action>" + f[0] + "</action></CR>"
 	}
-	return message(id, body+"<serialNumber>"+serial+"</serialNumber></CRRes>")
+	if serial != "" {
+		body += "<serialNumber>" + serial + "</serialNumber>"
+	}
+	return message(id, body+"</CRRes>")
 }
 
 func serialUnknown(id string) string {
@@ -128,6 +131,13 @@ func TestRanges(t *testing.T) {
 		}
 		if got := w.outcome("4000001234567890"); got != "N" {
 			t.Errorf("after an update without changes: %s", got)
+		}
+		w.next(day, func(m sent) (string, error) { return crres(m.Message.ID, ""), nil })
+		if m := w.next(day, func(m sent) (string, error) { return crres(m.Message.ID, ""), nil }); m.Message.CRReq.Serial != "2" {
+			t.Errorf("asked for what changed since %q, want 2", m.Message.CRReq.Serial)
+		}
+		if a, b := w.outcome("4000001234567890"), w.outcome("4100001234567890"); a != "N" || b != "U" {
+			t.Errorf("after two answers that nothing has changed, without a serial number: %s %s, want N U", a, b)
 		}
 	})
 }

@@ -98,11 +98,16 @@ func ReadCRRes(doc []byte, asked *CRReq) (*CRRes, error) {
 			r.Ranges = append(r.Ranges, f.readCR(c))
 		}
 	}
-	var refused bool
-	if r.IReq, refused = p.iReq(); !refused {
-		r.Serial = p.need("serialNumber", text(1, 20))
-	} else if len(r.Ranges) > 0 || p.child("serialNumber") != nil {
+	serial := text(1, 20)
+	switch ireq, refused := p.iReq(); {
+	case refused && (len(r.Ranges) > 0 || p.child("serialNumber") != nil):
 		note(&f.bad, "IReq")
+	case refused:
+		r.IReq = ireq
+	case len(r.Ranges) > 0:
+		r.Serial = p.need("serialNumber", serial)
+	default:
+		r.Serial = p.may("serialNumber", serial)
 	}
 	if err := f.err(); err != nil {
 		return nil, err

@@ -285,6 +285,7 @@ func TestReadCRRes(t *testing.T) {
 		want    v1.CRRes
 	}{
 		{serial, v1.CRRes{Serial: "17"}},
+		{"", v1.CRRes{}},
 		{cr(low13, high13, "A") + cr(low19, high19, "D") + cr(low13, low13, "A") + serial,
 			v1.CRRes{Serial: "17", Ranges: []v1.CR{{Begin: low13, End: high13}, {Begin: low19, End: high19, Delete: true}, {Begin: low13, End: low13}}}},
 		{"<IReq><iReqCode>57</iReqCode></IReq>", v1.CRRes{IReq: v1.IReq{Code: "57"}}},
@@ -299,7 +300,7 @@ func TestReadCRRes(t *testing.T) {
 		content string
 		want    v1.Fault
 	}{
-		{"", v1.Fault{Code: "3", Detail: "serialNumber"}},
+		{"<serialNumber/>", v1.Fault{Code: "5", Detail: "serialNumber"}},
 		{cr(low13, high13, "A"), v1.Fault{Code: "3", Detail: "serialNumber"}},
 		{"<CR/>" + serial, v1.Fault{Code: "3", Detail: "CR.begin, CR.end, CR.action"}},
 		{cr(low13, high13, "a") + serial, v1.Fault{Code: "5", Detail: "CR.action"}},

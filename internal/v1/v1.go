@@ -112,7 +112,7 @@ type CR struct {
 type CRRes struct {
 	ID     string
 	Ranges []CR
-	Serial string
+	Serial string // "" only when there are no Ranges: nothing has changed
 	IReq   IReq
 }
 
