@@ -3,10 +3,12 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"strings"
 	"testing"
 
@@ -46,5 +48,48 @@ func TestContentLength(t *testing.T) {
 			}
 		}
 		server.Close()
+	}
+}
+
+// TestTooLargeHTTP2: a body over the limit ends its own request, not the
+// connection that others are on (G5, G8).
+func TestTooLargeHTTP2(t *testing.T) {
+	server := httptest.NewUnstartedServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	for _, path := range []string{"/preauth", "/postauth", "/enrolled", "/check"} {
+		for _, known := range []bool{true, false} {
+			var body io.Reader = strings.NewReader(strings.Repeat(" ", 64<<10+1))
+			if !known {
+				body = io.MultiReader(body) // has no length that is told
+			}
+			reused := false
+			trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+				GotConn: func(c httptrace.GotConnInfo) { reused = c.Reused },
+			})
+			for i, body := range []io.Reader{strings.NewReader("{}"), body, strings.NewReader("{}")} {
+				req, err := http.NewRequestWithContext(trace, http.MethodPost, server.URL+path, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				req.SetBasicAuth("key", "")
+				res, err := server.Client().Do(req)
+				if err != nil {
+					t.Fatal(err)
+				}
+				answer, err := io.ReadAll(res.Body)
+				res.Body.Close()
+				if err != nil || res.ProtoMajor != 2 {
+					t.Errorf("%s %d: %s, %q, %v", path, i, res.Proto, answer, err)
+				}
+				if i == 1 && (res.StatusCode != http.StatusRequestEntityTooLarge || !json.Valid(answer)) {
+					t.Errorf("%s: %d %q, want 413 with JSON", path, res.StatusCode, answer)
+				}
+				if i == 2 && !reused {
+					t.Errorf("%s, length told %t: the connection has ended with a body that was too large", path, known)
+				}
+			}
+		}
 	}
 }

@@ -201,7 +201,7 @@ func read(w http.ResponseWriter, r *http.Request, limit int64, into []byte) ([]b
 
 // unread answers a body that was too large or did not come.
 func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
-	w.Header().Set("Connection", "close")
+	leave(w, r)
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		h.answer(w, http.StatusRequestEntityTooLarge,
 			own(message.InvalidMessage, "The body is larger than "+strconv.FormatInt(over.Limit, 10)+" bytes"))
@@ -209,6 +209,15 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	h.Log.DebugContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
 	h.answer(w, http.StatusBadRequest, own(message.InvalidMessage, "The body did not come completely"))
+}
+
+// leave ends a connection on which the rest of a body stands before the next
+// request. In HTTP/2 nothing does, and the connection is that of other requests
+// too; some clients drop an answer that comes with its end.
+func leave(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
 }
 
 // finish writes what an operation came to.
