@@ -114,7 +114,8 @@ func (a *authentication) locate() {
 			break
 		}
 	}
-	if a.id == "" && a.req.Text("deviceChannel") != "02" {
+	// What stands there and is no text is a fault of the request, not the lack of an id.
+	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != "02" {
 		if a.peer != nil {
 			scheme = a.peer.Scheme
 		}
@@ -145,9 +146,11 @@ func (a *authentication) build() error {
 	return nil
 }
 
-// knownID is the id that the requestor knows, as far as it is his.
+// knownID is the id that the requestor knows, as far as it is his: of whatever
+// age, and whatever became of the card.
 func (a *authentication) knownID() string {
-	if a.ours || a.idErr != nil {
+	his := a.idErr == nil || errors.Is(a.idErr, transid.ErrCard) || errors.Is(a.idErr, transid.ErrExpired)
+	if a.ours || !his {
 		return ""
 	}
 	return a.id
@@ -209,9 +212,9 @@ func (a *authentication) admit() error {
 	}
 	switch {
 	case errors.Is(a.idErr, transid.ErrCard):
-		return erro(a.version, message.BadTransactionData, "acctNumber", "")
+		return erro(a.version, message.BadTransactionData, "acctNumber", a.knownID())
 	case errors.Is(a.idErr, transid.ErrExpired):
-		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has expired", a.id)
+		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has expired", a.knownID())
 	case a.idErr != nil:
 		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
 	case a.peer == nil:

@@ -1,9 +1,12 @@
 package auth_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -134,6 +137,75 @@ func TestErroInAVersionThatIsRead(t *testing.T) {
 		got := parse(t, e.Receive(t.Context(), []string{tt.scheme}, tt.body).Body)
 		if got.text("errorCode") != tt.code || got.text("messageVersion") != tt.in {
 			t.Errorf("%s: %v, want %s in %s", tt.name, got, tt.code, tt.in)
+		}
+	}
+}
+
+// TestErroNamesID: the Erro of a refused /auth has the id whenever it is the
+// requestor's own, whatever is wrong with the card or the rest; never that of
+// somebody else (Erro).
+func TestErroNamesID(t *testing.T) {
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		w := newWorld()
+		e := w.engine(0)
+		id := preauth(t, e, shop)
+		refused := func(acc *account.Account, name string, value any) message.Error {
+			_, err := e.Authenticate(t.Context(), acc, with(areq231(id, object{"messageVersion": version}), name, value).json())
+			bad, ok := errors.AsType[message.Error](err)
+			if !ok {
+				t.Fatalf("%s: %s = %v: %v, want an Erro", version, name, value, err)
+			}
+			return bad
+		}
+		for _, tt := range []struct {
+			name string
+			bad  any
+			code string
+		}{
+			{"acctNumber", nil, "201"},
+			{"acctNumber", "", "201"},
+			{"acctNumber", "4000 0012 3456 7890", "203"},
+			{"acctNumber", 5, "203"},
+			{"acctNumber", "4000001234567891", "305"},
+			{"mcc", "x", "203"},
+			{"messageVersion", "9.9.9", "102"},
+		} {
+			if bad := refused(shop, tt.name, tt.bad); bad.Code.String() != tt.code || bad.ServerTransID != id {
+				t.Errorf("%s: %s = %v: code %s of transaction %q, want %s of %s", version, tt.name, tt.bad, bad.Code, bad.ServerTransID, tt.code, id)
+			}
+			if bad := refused(other, tt.name, tt.bad); bad.ServerTransID != "" {
+				t.Errorf("%s: %s = %v: another merchant is told %q", version, tt.name, tt.bad, bad.ServerTransID)
+			}
+		}
+		w.pass(80 * time.Second)
+		for name, code := range map[string]string{"mcc": "203", "zzz": "301"} {
+			if bad := refused(shop, name, "x"); bad.Code.String() != code || bad.ServerTransID != id {
+				t.Errorf("%s: expired, %s: code %s of transaction %q, want %s of %s", version, name, bad.Code, bad.ServerTransID, code, id)
+			}
+		}
+	}
+}
+
+// TestIDThatIsNoText: where an id may be left out, one that is given and cannot be
+// read is refused; no AReq leaves under an id that nobody asked for (section 3).
+func TestIDThatIsNoText(t *testing.T) {
+	for _, channel := range []string{"01", "02", "03"} {
+		for _, id := range []any{5, true, []string{"09a20245-7eb0-4dd1-89b5-f001bbb0f1fc"}, object{"id": "x"}} {
+			w := newWorld()
+			w.reply = func(_ string, o object) ([]byte, error) {
+				t.Errorf("channel %s, id %v: an AReq under %v", channel, id, o["threeDSServerTransID"])
+				return ares(o, "Y"), nil
+			}
+			req := areq("2.2.0", "")
+			req["threeDSServerTransID"], req["deviceChannel"] = id, channel
+			req["sdkAppID"], req["sdkTransID"] = "dbd64fcb-c19a-4728-8849-e3d50bfdde39", "b2385523-a66c-4907-ac3c-91848e8c0067"
+			req["sdkReferenceNumber"], req["sdkMaxTimeout"], req["sdkEncData"] = "SDK", "05", "e30..AAAA.AAAA.AAAA"
+			req["sdkEphemPubKey"] = object{"kty": "EC", "crv": "P-256", "x": strings.Repeat("A", 43), "y": strings.Repeat("A", 43)}
+			req["deviceRenderOptions"] = object{"sdkInterface": "03", "sdkUiType": []string{"01"}}
+			req["threeRIInd"] = "06"
+			if _, err := w.engine(0).Authenticate(t.Context(), shop, req.json()); told(err) != "203 threeDSServerTransID" {
+				t.Errorf("channel %s, id %v: %s, want 203 threeDSServerTransID", channel, id, told(err))
+			}
 		}
 	}
 }
