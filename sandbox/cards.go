@@ -131,9 +131,9 @@ func (t cardTable) find(pan string) finding {
 }
 
 // outcome is what becomes of an AReq of an enrolled card; false when the table
-// has nothing for it.
+// has nothing for it. In 3RI there is no 3DS Method, and nothing hangs on it.
 func (f finding) outcome(pan string, threeRI bool) (deed, bool) {
-	if f.absent || !f.listed() {
+	if f.absent || !f.listed() && !(threeRI && len(f.versions) > 0) {
 		return deed{}, false
 	}
 	for _, r := range f.outcomes {
