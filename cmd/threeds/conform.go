@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/conformance"
@@ -30,6 +31,9 @@ func runConform(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 	if err != nil {
 		return misused("conform: --rows: %v", err)
 	}
+	if !slices.ContainsFunc(conformance.Rows(), func(r conformance.Row) bool { return only.MatchString(r.ID) }) {
+		return misused("conform: --rows: no row matches %q (they are called MC-01, VA-33 …)", *rows)
+	}
 	if (*api == "") != (*key == "") || (*api == "") != (*card == "") {
 		return misused("conform: --api, --key and --card go together")
 	}
@@ -47,6 +51,8 @@ func runConform(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 	if *api != "" {
 		report = conformance.NewRequestorReport(results)
 	}
+	// A row that was not asked for was not checked, and is no part of the answer.
+	report.Verdicts = slices.DeleteFunc(report.Verdicts, func(v conformance.Verdict) bool { return !only.MatchString(v.ID) })
 	write := report.Text
 	if *asJSON {
 		write = report.JSON
@@ -59,6 +65,9 @@ func runConform(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 	}
 	if ctx.Err() != nil {
 		return errors.New("conform: interrupted")
+	}
+	if len(report.Verdicts) == 0 {
+		return errors.New("conform: the requestor's side shows none of these rows")
 	}
 	return nil
 }
