@@ -249,6 +249,21 @@ func TestBreakerCrowd(t *testing.T) {
 	})
 }
 
+// TestBreakerTells: the log says how many requests failed, not how many it takes.
+func TestBreakerTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		b := &trialled{breaker: new(breaker)}
+		b.announce(slog.New(slog.NewTextHandler(&out, nil)), "visa", "AReq", nil)
+		for range 2*breakFailures + 1 {
+			b.ask(breakTime/(2*breakFailures), failing(Connect))
+		}
+		if want := fmt.Sprint("failures=", 2*breakFailures+1); !b.open || !strings.Contains(out.String(), want) {
+			t.Errorf("open: %t, the log says %q, want %s", b.open, out.String(), want)
+		}
+	})
+}
+
 // trip opens a breaker.
 func (b *breaker) trip(failed *Error) {
 	b.mu.Lock()

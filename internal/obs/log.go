@@ -50,6 +50,8 @@ func mask(_ []string, a slog.Attr) slog.Attr {
 		}
 	case slog.KindAny:
 		switch v := a.Value.Any().(type) {
+		case nil: // an error that there was not
+			return slog.Attr{}
 		case error:
 			a.Value = slog.StringValue(Mask(v.Error()))
 		case fmt.Stringer:

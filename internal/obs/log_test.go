@@ -56,6 +56,16 @@ func TestLogger(t *testing.T) {
 	}
 }
 
+// TestNothing: an error that there was not is not in the line.
+func TestNothing(t *testing.T) {
+	var out strings.Builder
+	var err error
+	obs.NewLogger(&out, slog.LevelDebug).Info("done", "err", err, "scheme", "visa")
+	if got := out.String(); strings.Contains(got, "err") || strings.Contains(got, "nil") || !strings.Contains(got, `"scheme":"visa"`) {
+		t.Errorf("the line is %s, want no err in it", got)
+	}
+}
+
 func FuzzMask(f *testing.F) {
 	f.Add("4000 0012-3456 7890 and 01a1fa01-36cc-465e-ab5f-50d051286852")
 	f.Add("00000000-0000-0000-0A00-0000000000000")
