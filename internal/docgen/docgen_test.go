@@ -234,6 +234,51 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestBeyond: what the pages say of requests beyond the tables is what becomes of
+// them, and the description knows the part of it that a schema can say.
+func TestBeyond(t *testing.T) {
+	doc := openAPIDocument(t)
+	schema := func(path string) map[string]any {
+		node, _ := resolve(doc, "#/components/schemas/"+path).(map[string]any)
+		return node
+	}
+	faulty := func(preferences ...string) bool {
+		list, err := json.Marshal(preferences)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := message.ReadRequest([]byte(`{"messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"02","threeDSRequestorChallengeInd":`+string(list)+"}"), message.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, problems := r.Build(message.Context{})
+		return slices.ContainsFunc(problems, func(p message.Problem) bool { return p.Path.Name() == "threeDSRequestorChallengeInd" })
+	}
+	rule := beyond[1]
+	for _, c := range message.TableOf(message.AReq, message.V231).Field(rule.field).Codes.Values {
+		for _, d := range message.TableOf(message.AReq, message.V231).Field(rule.field).Codes.Values {
+			both := func(x, y string) bool { return strings.Contains(rule.when, x) && strings.Contains(rule.must, y) }
+			a, b := `"`+c.Value+`"`, `"`+d.Value+`"`
+			if want := a == b || both(a, b) || both(b, a); faulty(c.Value, d.Value) != want {
+				t.Errorf("preferences %s and %s: refused %t, the page says %t", a, b, !want, want)
+			}
+		}
+	}
+	if list := schema("AReq-2.3.1/properties/threeDSRequestorChallengeInd"); list["uniqueItems"] != true {
+		t.Errorf("two equal preferences are good by the description: %v", list)
+	}
+	if list := schema("deviceRenderOptions-2.1.0/properties/sdkUiType"); list["uniqueItems"] != nil {
+		t.Errorf("two equal entries of 2.1.0 are not good by the description: %v", list)
+	}
+	for _, rule := range schema("AReq-2.1.0")["allOf"].([]any) {
+		rule := rule.(map[string]any)
+		then, _ := rule["then"].(map[string]any)["properties"].(map[string]any)
+		if impossible := then["messageCategory"] != nil; impossible != (rule["title"] == "3RI PA") {
+			t.Errorf("%v of 2.1.0 is impossible by the description: %t", rule["title"], impossible)
+		}
+	}
+}
+
 func checkRequest(members map[string]any) (message.Problems, error) {
 	members["threeDSServerRefNumber"] = "3DS_LOA_SER_XXXX_020200_00000"
 	members["threeDSServerURL"] = "https://3ds.acquirer.example/results"

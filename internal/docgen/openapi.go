@@ -70,12 +70,12 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 			put(&props, f.Name, object{{Key: "type", Value: "string"}, {Key: "const", Value: v.String()}})
 			continue
 		}
-		put(&props, f.Name, s.field(f))
+		put(&props, f.Name, s.field(f, v))
 	}
 	var o object
 	put(&o, "type", "object")
 	put(&o, "description", fmt.Sprintf("%s of version %s. Members that are not listed are %s.", t, v,
-		map[bool]string{true: "ignored", false: "passed on as received"}[request]))
+		map[bool]string{true: "ignored", false: "passed on as received, and so are, unread, those of other channels"}[request]))
 	put(&o, "properties", props)
 	if request {
 		put(&o, "required", []string{"messageType", "messageVersion", "deviceChannel", "messageCategory"})
@@ -97,10 +97,15 @@ func requirements(t *message.Table) []any {
 			put(&when, "type", "object")
 			put(&when, "properties", props)
 			put(&then, "type", "object")
-			put(&then, "required", required(t, func(f *message.Field) bool {
-				return f.Need.At(ch, cat) == 'R' && !slices.Contains(serverOwned, f.Name) && !slices.Contains(profile, f.Name) &&
-					!slices.Contains(filledIn, f.Name) && (f.Name != "threeDSServerTransID" || ch == message.BRW)
-			}))
+			if t.Version == message.V210 && ch == message.ThreeRI && cat == message.PA { // see beyond
+				put(&then, "description", "There are no payments in this channel before 2.2.0.")
+				put(&then, "properties", object{{Key: "messageCategory", Value: object{{Key: "type", Value: "string"}, {Key: "const", Value: "02"}}}})
+			} else {
+				put(&then, "required", required(t, func(f *message.Field) bool {
+					return f.Need.At(ch, cat) == 'R' && !slices.Contains(serverOwned, f.Name) && !slices.Contains(profile, f.Name) &&
+						!slices.Contains(filledIn, f.Name) && (f.Name != "threeDSServerTransID" || ch == message.BRW)
+				}))
+			}
 			all = append(all, object{
 				{Key: "title", Value: ch.String() + " " + cat.String()},
 				{Key: "type", Value: "object"}, {Key: "if", Value: when}, {Key: "then", Value: then},
@@ -133,7 +138,7 @@ func (s *schemaBook) nested() {
 		t := s.used[i]
 		var props, o object
 		for j := range t.Fields {
-			put(&props, t.Fields[j].Name, s.field(&t.Fields[j]))
+			put(&props, t.Fields[j].Name, s.field(&t.Fields[j], t.Version))
 		}
 		put(&o, "type", "object")
 		put(&o, "properties", props)
@@ -174,8 +179,8 @@ func equalRows(a, b *message.Table) bool {
 	return true
 }
 
-// field is the schema of one member.
-func (s *schemaBook) field(f *message.Field) object {
+// field is the schema of one member in a version.
+func (s *schemaBook) field(f *message.Field, v message.Version) object {
 	one := s.value(f)
 	var o object
 	switch {
@@ -186,6 +191,9 @@ func (s *schemaBook) field(f *message.Field) object {
 		put(&o, "minItems", f.Min)
 		if f.Max > 0 {
 			put(&o, "maxItems", f.Max)
+		}
+		if v >= message.V231 {
+			put(&o, "uniqueItems", true)
 		}
 		return o
 	case f.Kind == message.Object:

@@ -39,6 +39,18 @@ var sources = []string{"acquirerCountryCodeSource", "deviceBindingStatusSource",
 // keptBack are the members of an AReq that are never passed on.
 var keptBack = []string{"cardSecurityCode"}
 
+// beyond are rules of requests that no table has.
+var beyond = []struct {
+	version           message.Version
+	field, when, must string
+}{
+	{message.V210, "messageCategory", `deviceChannel == "03"`, `messageCategory != "01"`},
+	{
+		message.V231, "threeDSRequestorChallengeInd", `threeDSRequestorChallengeInd has ["03","04","09","12","13","14"]`,
+		`not (threeDSRequestorChallengeInd has ["02","05","06","07","08","10","11"])`,
+	},
+}
+
 func index() []byte {
 	var b bytes.Buffer
 	b.WriteString("# Fields of every message\n\n" + generated + `
@@ -61,6 +73,7 @@ How to read a table:
   what we send, ignored in what we receive.
 - Lengths count characters, not bytes. A required member that is missing, null or empty is error 201, a bad form 203, a
   member given twice 204, a country or currency that may not be used 304, a reserved code 203 and from 2.3.1 207.
+- In 2.3.1 no array has two equal entries: error 204.
 - Before 2.3.1 everything that goes to a directory server is ASCII.
 - A request is read more kindly than this: see [getting started](../getting-started.md#4-what-to-send).
 `)
@@ -78,6 +91,11 @@ func messagePage(t message.Type) []byte {
 		fmt.Fprintf(&b, "\n## %s\n\n%d members.\n\n", v, len(table.Fields))
 		rows(&b, table)
 		rules(&b, table)
+		for _, r := range beyond {
+			if t == message.AReq && r.version == v {
+				fmt.Fprintf(&b, "| `%s` | %s | %s | error %s |\n", r.field, sentence(r.when), sentence(r.must), message.Format)
+			}
+		}
 	}
 	return b.Bytes()
 }
