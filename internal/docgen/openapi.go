@@ -70,7 +70,11 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 			put(&props, f.Name, object{{Key: "type", Value: "string"}, {Key: "const", Value: v.String()}})
 			continue
 		}
-		put(&props, f.Name, s.field(f, v))
+		field := s.field(f, v)
+		if at := slices.IndexFunc(field, func(i yaml.MapItem) bool { return i.Key == "description" }); request && at >= 0 {
+			field[at].Value = field[at].Value.(string) + derived[f.Name]
+		}
+		put(&props, f.Name, field)
 	}
 	var o object
 	put(&o, "type", "object")

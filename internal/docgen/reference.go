@@ -36,6 +36,13 @@ var profile = []string{"threeDSRequestorID", "threeDSRequestorName"}
 // send comes from us, whatever comes in.
 var sources = []string{"acquirerCountryCodeSource", "deviceBindingStatusSource", "payTokenSource", "trustListStatusSource", "whiteListStatusSource"}
 
+// derived says of members of an AReq where the server takes them from when they
+// are left out. With a strict API key it does not.
+var derived = map[string]string{
+	"acquirerCountryCode": " When left out, that of the merchant's profile, else `merchantCountryCode`.",
+	"acceptLanguage":      " When left out, `browserLanguage`.",
+}
+
 // keptBack are the members of an AReq that are never passed on.
 var keptBack = []string{"cardSecurityCode"}
 
@@ -125,6 +132,9 @@ func rows(b *bytes.Buffer, t *message.Table) {
 		}
 		if t.Name == "AReq" && slices.Contains(profile, f.Name) {
 			note += " From the merchant's profile when it has one."
+		}
+		if t.Name == "AReq" {
+			note += derived[f.Name]
 		}
 		cell := func(s string) string { return strings.ReplaceAll(s, "|", "\\|") }
 		if channels {
