@@ -5,10 +5,12 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -123,8 +125,11 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 		return
 	}
 	l.dates(chain[0], path+".cert", now)
-	for _, between := range chain[1:] {
+	for i, between := range chain[1:] {
 		l.config.ends.add(path+".cert", between)
+		if said, _ := outdated(between, now); said != "" { // a peer may know another way to its root
+			l.warnings = append(l.warnings, l.note(path+".cert", "certificate %d of the file %s", i+2, said))
+		}
 	}
 	if !usable(chain[0], use) {
 		l.fault(path+".cert", "the certificate is not made for this side of a connection (%s)",
@@ -133,8 +138,8 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 	if !keyOK {
 		return
 	}
-	if block, _ := pem.Decode(key); block == nil || !strings.HasSuffix(block.Type, "PRIVATE KEY") {
-		l.fault(path+".key", "the file holds no private key (PEM)")
+	if err := hasKey(key); err != nil {
+		l.fault(path+".key", "%v", err)
 		return
 	}
 	pair, err := tls.X509KeyPair(cert, key)
@@ -143,6 +148,22 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 		return
 	}
 	k.Certificate = pair
+}
+
+// hasKey looks for a private key among whatever else is in PEM data: parameters of
+// a curve, say, or the certificate itself.
+func hasKey(data []byte) error {
+	for {
+		var block *pem.Block
+		switch block, data = pem.Decode(data); {
+		case block == nil:
+			return errors.New("the file holds no private key (PEM)")
+		case block.Type == "ENCRYPTED PRIVATE KEY", strings.HasSuffix(block.Type, "PRIVATE KEY") && block.Headers["DEK-Info"] != "":
+			return errors.New("the private key is encrypted (store it without a passphrase, readable by the server's user alone)")
+		case strings.HasSuffix(block.Type, "PRIVATE KEY"):
+			return nil
+		}
+	}
 }
 
 func (l *loader) ca(f *caFile, path string, now time.Time) {
@@ -174,9 +195,15 @@ func (l *loader) open(file, path string) ([]byte, bool) {
 	return data, true
 }
 
-// certificates are those in PEM data; at least one, or it is a fault.
+// begins is where a certificate is meant to begin, also after a text that was cut
+// off, or a space that PEM does not allow.
+var begins = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----`)
+
+// certificates are those in PEM data; at least one, and none that cannot be read, or
+// it is a fault: a decoder of PEM passes those over.
 func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 	var all []*x509.Certificate
+	meant := len(begins.FindAllIndex(data, -1))
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
@@ -192,7 +219,10 @@ func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 		}
 		all = append(all, cert)
 	}
-	if len(all) == 0 {
+	switch {
+	case meant > len(all):
+		l.fault(path, "%d of %d certificates in the file cannot be read (PEM that is cut off or damaged)", meant-len(all), meant)
+	case len(all) == 0:
 		l.fault(path, "the file holds no certificate (PEM)")
 	}
 	return all
@@ -200,15 +230,27 @@ func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 
 func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
 	l.config.ends.add(path, cert)
+	switch said, bad := outdated(cert, now); {
+	case bad:
+		l.fault(path, "the certificate %s", said)
+	case said != "":
+		l.warnings = append(l.warnings, l.note(path, "the certificate %s", said))
+	}
+}
+
+// outdated says what there is to say of the time of a certificate, and whether it is
+// not good now.
+func outdated(cert *x509.Certificate, now time.Time) (said string, bad bool) {
 	const day = "2006-01-02"
 	switch {
 	case now.After(cert.NotAfter):
-		l.fault(path, "the certificate has expired on %s", cert.NotAfter.UTC().Format(day))
+		return "has expired on " + cert.NotAfter.UTC().Format(day), true
 	case now.Before(cert.NotBefore):
-		l.fault(path, "the certificate is not valid before %s", cert.NotBefore.UTC().Format(day))
+		return "is not valid before " + cert.NotBefore.UTC().Format(day), true
 	case now.Add(soon).After(cert.NotAfter):
-		l.warnings = append(l.warnings, l.note(path, "the certificate expires on %s", cert.NotAfter.UTC().Format(day)))
+		return "expires on " + cert.NotAfter.UTC().Format(day), false
 	}
+	return "", false
 }
 
 func usable(cert *x509.Certificate, use x509.ExtKeyUsage) bool {

@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/openthreeds/threeds/internal/iso"
 )
 
 // A kind is a form that a value of the configuration has. read turns the text
@@ -268,7 +270,7 @@ func within(n int, allowed string, read func(string) (int, error)) (any, error) 
 }
 
 func readCountry(s, _, _ string) (any, error) {
-	if len(s) != 3 || strings.Trim(s, "0123456789") != "" {
+	if !iso.Country(s) {
 		return nil, errors.New(`not a country (three digits of ISO 3166-1 in quotes, such as "208")`)
 	}
 	return s, nil

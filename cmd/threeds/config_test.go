@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -225,6 +226,13 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	newRoot(t, files, noon.Add(-time.Hour), "oldroot")
 	files["nothing.pem"] = []byte("nothing of the kind\n")
 	files["torn.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("torn")})
+	files["chain.pem"] = slices.Concat(files["server.pem"], files["expired.pem"], files["ending.pem"], files["ca.pem"])
+	files["all.pem"] = slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS"}), files["client.pem"], files["client.key"])
+	files["cut.pem"] = slices.Concat(files["ca.pem"], files["server.pem"][:200])
+	files["moved.pem"] = slices.Concat([]byte(" "), files["ca.pem"])
+	files["commented.pem"] = slices.Concat([]byte("# -----BEGIN CERTIFICATE-----\n"), files["ca.pem"])
+	files["sealed.key"] = pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("?")})
+	files["sealed1.key"] = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Headers: map[string]string{"DEK-Info": "AES-256-CBC,00"}, Bytes: []byte("?")})
 	return files
 }
 
