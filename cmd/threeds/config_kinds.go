@@ -60,6 +60,9 @@ func readText(s, allowed, _ string) (any, error) {
 	if n := utf8.RuneCountInString(s); n < least || n > most {
 		return nil, fmt.Errorf("%d characters long (%d to %d are allowed)", n, least, most)
 	}
+	if !utf8.ValidString(s) {
+		return nil, errors.New("not UTF-8")
+	}
 	if strings.TrimSpace(s) != s || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return nil, errors.New("has space around it or characters that do not print")
 	}

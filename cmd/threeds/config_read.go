@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -147,6 +149,11 @@ func (l *loader) note(path, format string, args ...any) fault {
 // parse turns the text into a tree. YAML that cannot be read is one fault: what
 // follows it would be guesswork.
 func (l *loader) parse(data []byte) (root ast.Node, ok bool) {
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors of Windows put it there, and YAML allows it
+	if line, col, ok := foreign(data); ok {
+		l.faults = append(l.faults, fault{line: line, col: col, text: "not UTF-8 (save the file in that encoding)"})
+		return nil, false
+	}
 	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		at := fault{line: 1, col: 1, text: "not YAML"}
@@ -175,6 +182,25 @@ func (l *loader) parse(data []byte) (root ast.Node, ok bool) {
 	at := position(docs[1])
 	l.faults = append(l.faults, fault{line: at.Line, col: at.Column, text: "a second document (one is allowed)"})
 	return docs[0], true
+}
+
+// foreign finds the first byte that is no UTF-8: the reader of YAML would put a
+// replacement in its place, which would go out to directory servers.
+func foreign(data []byte) (line, col int, found bool) {
+	line, col = 1, 1
+	for len(data) > 0 {
+		r, size := utf8.DecodeRune(data)
+		switch {
+		case r == utf8.RuneError && size == 1:
+			return line, col, true
+		case r == '\n':
+			line, col = line+1, 1
+		default:
+			col++
+		}
+		data = data[size:]
+	}
+	return 0, 0, false
 }
 
 // object fills the fields of v from a mapping; a nil node is an absent one, of

@@ -308,6 +308,25 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 	}
 }
 
+// TestEncoding: a byte order mark is no part of the first key, and what is not UTF-8 is
+// refused with its place, for it would go out as something else.
+func TestEncoding(t *testing.T) {
+	const text = "log: {level: warn}\nserver: {requestor_name: Café}\n"
+	for name, data := range map[string][]byte{"plain": []byte(text), "with a mark": []byte("\ufeff" + text)} {
+		l := parseConfig("threeds.yaml", data)
+		if c := l.config; c.Log.Level != "warn" || c.Server.RequestorName != "Café" {
+			t.Errorf("%s: %q, %q; %v", name, c.Log.Level, c.Server.RequestorName, l.err())
+		}
+	}
+	latin1 := []byte(strings.ReplaceAll(text, "é", "\xe9"))
+	if got, want := fmt.Sprint(parseConfig("threeds.yaml", latin1).err()), "threeds.yaml:2:29: not UTF-8 (save the file in that encoding)"; got != want {
+		t.Errorf("Latin-1: %s, want %s", got, want)
+	}
+	if _, err := readText("Caf\xe9", "1..100", ""); err == nil {
+		t.Error("a name that is not UTF-8 is taken from the command line")
+	}
+}
+
 // TestPreauthFits: what an id has no room for cannot be configured.
 func TestPreauthFits(t *testing.T) {
 	text := fmt.Sprintf("timeouts: {preauth: %ds}\n", int(transid.MaxLife.Seconds())+1)
