@@ -104,7 +104,7 @@ func migrate(conn *sql.Conn) (err error) {
 		return fmt.Errorf("made by a newer release: schema version %d, this one knows %d", version, len(migrations))
 	}
 	if version == len(migrations) {
-		return nil
+		return writable(conn)
 	}
 	for i, step := range migrations[version:] {
 		if _, err := conn.ExecContext(ctx, step); err != nil {
@@ -113,6 +113,17 @@ func migrate(conn *sql.Conn) (err error) {
 	}
 	_, err = conn.ExecContext(ctx, "UPDATE schema_version SET version = ?", len(migrations))
 	return err
+}
+
+// writable tries to change something and undoes it. SQLite opens a file that this
+// process may only read, and begins transactions on it, without a word.
+func writable(conn *sql.Conn) error {
+	_, err := conn.ExecContext(context.Background(),
+		"SAVEPOINT trial; UPDATE schema_version SET version = version; ROLLBACK TO trial; RELEASE trial")
+	if err != nil {
+		return fmt.Errorf("%s cannot be written to (it has to belong to the user of this process): %w", fileName, err)
+	}
+	return nil
 }
 
 // isTaken tells that another row has the same key.
