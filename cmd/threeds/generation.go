@@ -130,6 +130,7 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	if err != nil {
 		return err
 	}
+	n.known(g)
 	g.client.Resume(ctx)
 	n.book.Change(cfg.Ring, cfg.Merchants)
 	n.begin(g)
@@ -139,6 +140,13 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	n.retire(former, g)
 	n.metrics.Certificates(cfg.Ends)
 	return nil
+}
+
+// known has the metrics of card ranges for every scheme of a generation.
+func (n *node) known(g *generation) {
+	for _, scheme := range g.cards.Names() {
+		n.metrics.Known(scheme)
+	}
 }
 
 // retire ends a generation when all is done that it has begun.

@@ -130,6 +130,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
+	n.known(n.now)
 	n.slowest = n.now.slowest()
 	n.metrics.Certificates(cfg.Ends)
 	n.console = &console.Handler{Metrics: n.metrics.Handler(), Conditions: func() []console.Condition {

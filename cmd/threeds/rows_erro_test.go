@@ -279,6 +279,11 @@ func TestErroOfStart(t *testing.T) {
 		s := startSite(t, ca, ds, plan{unready: true})
 		waitFor(t, "the first attempt", func() bool { return strings.Contains(s.readiness(), "degraded") })
 		s.refused("/preauth", object{"acctNumber": testPAN}, expected{code: "305", description: "Unknown BIN"})
+		for _, name := range []string{"threeds_card_ranges", "threeds_card_ranges_loaded_timestamp_seconds"} {
+			if n := s.metric(name + `{scheme="visa"}`); n != 0 {
+				t.Errorf("%s is %v, and an alert waits for 0", name, n)
+			}
+		}
 		if !strings.Contains(s.log.String(), "ranges") {
 			t.Error("no log line tells of it")
 		}

@@ -150,6 +150,13 @@ func (m *Metrics) Open(scheme, message string, open bool) {
 	m.open.WithLabelValues(scheme, message).Set(value)
 }
 
+// Known shows a scheme without card ranges until there are some: who waits for a zero
+// hears nothing from a series that is not there.
+func (m *Metrics) Known(scheme string) {
+	m.ranges.WithLabelValues(scheme)
+	m.loaded.WithLabelValues(scheme)
+}
+
 // Ranges notes a scheme's new card ranges.
 func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.ranges.WithLabelValues(scheme).Set(float64(count))
