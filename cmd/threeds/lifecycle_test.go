@@ -364,6 +364,16 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// TestTerminateAtOnce ends a server that is to leave no time to what is in work, when
+// nothing is: that is no failure.
+func TestTerminateAtOnce(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 0s}"})
+	if err := s.stop(); err != nil {
+		t.Errorf("an idle server ends with: %v", err)
+	}
+}
+
 // TestTerminateInTime ends a server whose work does not.
 func TestTerminateInTime(t *testing.T) {
 	ca := newAuthority(t)

@@ -330,6 +330,10 @@ func (n *node) bound(s *http.Server, part int) *gate.Conns {
 	return conns
 }
 
+// toSee is how long it may take to see that nothing is in work any more, whatever time
+// there was for that.
+const toSee = time.Second
+
 // drain turns unready, goes on for as long as others need to hear of it, stops
 // accepting, and waits for what has been accepted. The console tells that to the
 // end. When a listener has failed there is nothing to go on with.
@@ -349,7 +353,7 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	for _, l := range n.taken {
 		_ = l.Close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), g.cfg.Shutdown)
+	ctx, cancel := context.WithTimeout(context.Background(), max(g.cfg.Shutdown, toSee))
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
