@@ -8,8 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -55,6 +58,9 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		if !slices.ContainsFunc(c.Merchants, func(m merchant) bool { return m.Name == *name }) {
 			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
 		}
+		broken := make(chan os.Signal, 1)
+		signal.Notify(broken, syscall.SIGPIPE) // would end the process when the key is made and nobody has it
+		defer signal.Stop(broken)
 		key, err := account.Create(ctx, st, ring, *name, *strict)
 		if err != nil {
 			return err

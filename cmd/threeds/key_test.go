@@ -3,6 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,5 +42,28 @@ func TestRevokeDuringRotation(t *testing.T) {
 	}
 	if keys, err := st.Keys(t.Context()); len(keys) > 0 || err != nil {
 		t.Errorf("%d keys are left, %v", len(keys), err)
+	}
+}
+
+// TestKeyForNobody: a key that could not be told to anybody, for the reader of the pipe
+// has gone, does not stay in the store.
+func TestKeyForNobody(t *testing.T) {
+	ca := newAuthority(t)
+	s := &site{world: &world{t: t}, ds: newWire(t, ca), ca: ca, config: filepath.Join(t.TempDir(), "threeds.yaml")}
+	write(t, s.config, []byte(s.yaml(filepath.Dir(s.config), plan{})))
+	reader, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	reader.Close()
+	create := exec.Command("threeds", "key", "create", "--name", "Shop", "--config", s.config)
+	create.Stdout = out
+	if err := create.Run(); create.ProcessState.ExitCode() != 1 {
+		t.Errorf("key create into a broken pipe: %v, want exit status 1", err)
+	}
+	list, err := exec.Command("threeds", "key", "list", "--config", s.config).Output()
+	if err != nil || strings.Contains(string(list), "Shop") {
+		t.Errorf("keys after it, %v:\n%s", err, list)
 	}
 }
