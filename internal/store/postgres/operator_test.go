@@ -18,18 +18,18 @@ import (
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
-// sqlOf returns the SQL below a heading of docs/postgres.md.
-func sqlOf(t *testing.T, heading string) string {
+// sqlOf returns the SQL below a heading of a page.
+func sqlOf(t *testing.T, file, heading string) string {
 	t.Helper()
-	page, err := os.ReadFile("../../../docs/postgres.md")
+	page, err := os.ReadFile("../../../docs/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, _ := strings.Cut(string(page), "\n## "+heading+"\n")
+	_, rest, _ := strings.Cut(string(page), "\n"+heading+"\n")
 	_, rest, _ = strings.Cut(rest, "```sql\n")
 	sql, _, ok := strings.Cut(rest, "```")
 	if !ok {
-		t.Fatalf("docs/postgres.md has no SQL below %q", heading)
+		t.Fatalf("docs/%s has no SQL below %q", file, heading)
 	}
 	return sql
 }
@@ -54,7 +54,7 @@ func TestPrivileges(t *testing.T) {
 	schema := strings.Split(at[strings.Index(at, "search_path=")+len("search_path="):], ",")[0]
 	t.Cleanup(func() { server.Exec(t, at, "DROP OWNED BY threeds_node; DROP ROLE threeds_node") })
 	server.Exec(t, at, "CREATE ROLE threeds_node LOGIN; GRANT SELECT ON public.test_clock TO threeds_node")
-	for statement := range strings.SplitSeq(sqlOf(t, "Privileges"), ";\n") {
+	for statement := range strings.SplitSeq(sqlOf(t, "postgres.md", "## Privileges"), ";\n") {
 		if strings.Contains(statement, "TO threeds_node") {
 			server.Exec(t, at, strings.ReplaceAll(statement, "SCHEMA public", "SCHEMA "+schema))
 		}
@@ -83,8 +83,8 @@ func TestPrivileges(t *testing.T) {
 	}
 }
 
-// TestPrivilegesFromNothing goes through what the page says in its order: roles, the
-// tables by the owner's command, the nodes.
+// TestPrivilegesFromNothing goes through what the pages say in their order: roles, the
+// tables by the owner's command, the nodes; and later the largest table in parts.
 func TestPrivilegesFromNothing(t *testing.T) {
 	server := pgtest.Get(t)
 	server.Exec(t, server.URL(), "CREATE DATABASE narrow")
@@ -99,28 +99,36 @@ func TestPrivilegesFromNothing(t *testing.T) {
 		server.Exec(t, at, "DROP ROLE threeds_owner, threeds_node")
 		server.Exec(t, server.URL(), "DROP DATABASE narrow WITH (FORCE)")
 	})
-	first, later, ok := strings.Cut(sqlOf(t, "Privileges"), "-- as threeds_owner")
+	first, later, ok := strings.Cut(sqlOf(t, "postgres.md", "## Privileges"), "-- as threeds_owner")
 	if !ok {
 		t.Fatal("the page does not say what the owner does")
 	}
 	_, later, _ = strings.Cut(later, "\n")
 	server.Exec(t, at, first)
-	open := func(user string) error {
+	open := func(user, id string) error {
 		db, err := Open(t.Context(), as(t, at, user), Options{})
 		if err != nil {
 			return err
 		}
-		return errors.Join(db.Create(t.Context(), txn(user)), db.Close())
+		return errors.Join(db.Create(t.Context(), txn(id)), db.Close())
 	}
-	if err := open("threeds_node"); err == nil || !strings.Contains(err.Error(), "permission denied") {
+	if err := open("threeds_node", "early"); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("a node ahead of the tables: %v", err)
 	}
-	if err := open("threeds_owner"); err != nil {
+	if err := open("threeds_owner", "owner"); err != nil {
 		t.Errorf("the owner: %v", err)
 	}
 	server.Exec(t, as(t, at, "threeds_owner"), later)
-	if err := open("threeds_node"); err != nil {
+	if err := open("threeds_node", "node"); err != nil {
 		t.Errorf("a node: %v", err)
+	}
+	parts := sqlOf(t, "operating.md", "### Size")
+	server.Exec(t, as(t, at, "threeds_owner"), strings.Replace(parts, "-- GRANT", "GRANT", 1))
+	if err := open("threeds_node", "node"); !errors.Is(err, store.ErrExists) {
+		t.Errorf("the id of a node that was there before: %v, want ErrExists", err)
+	}
+	if err := open("threeds_node", "part"); err != nil {
+		t.Errorf("a node, on a table in parts: %v", err)
 	}
 }
 
