@@ -125,6 +125,24 @@ func TestOpenAPI(t *testing.T) {
 	t.Logf("%d schemas, %d references", len(schemas), len(used))
 }
 
+// TestOpenAPIScalars: a text that looks like a number is in quotes, for readers of
+// YAML do not agree on which are: to most 08 is 8.
+func TestOpenAPIScalars(t *testing.T) {
+	data, err := openAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := regexp.MustCompile(`(?m)^ *(?:- |const: |example: |version: )([-+.]?[0-9][0-9a-fA-FxXoO_.:+-]*)$`)
+	for _, m := range plain.FindAllSubmatch(data, -1) {
+		if text := string(m[1]); strings.Count(text, ".") != 2 { // 2.1.0 is no number to anybody
+			t.Errorf("%q stands without quotes", m[0])
+		}
+	}
+	if n := bytes.Count(data, []byte(`- "08"`)); n < 10 {
+		t.Errorf("%d codes 08 in quotes, want those of ten lists at least", n)
+	}
+}
+
 // isSchema says whether a place in the document holds a schema.
 func isSchema(at string) bool {
 	parent, last := path.Split(at)
@@ -263,6 +281,9 @@ func TestBeyond(t *testing.T) {
 				t.Errorf("preferences %s and %s: refused %t, the page says %t", a, b, !want, want)
 			}
 		}
+	}
+	if method := schema("RReq-2.2.0/properties/authenticationMethod"); method != nil {
+		t.Errorf("what a directory server should have removed, and nobody reads, has a form by the description: %v", method)
 	}
 	if list := schema("AReq-2.3.1/properties/threeDSRequestorChallengeInd"); list["uniqueItems"] != true {
 		t.Errorf("two equal preferences are good by the description: %v", list)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"github.com/goccy/go-yaml"
 
@@ -65,6 +66,9 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 		f := &table.Fields[i]
 		if request && (f.Leg == message.DSToACS || slices.Contains(unasked, f.Name) && !slices.Contains(filledIn, f.Name)) {
 			continue
+		}
+		if !request && f.Leg == message.ACSToDS {
+			continue // a directory server that leaves it in may have written anything
 		}
 		if f.Name == "messageVersion" {
 			put(&props, f.Name, object{{Key: "type", Value: "string"}, {Key: "const", Value: v.String()}})
@@ -278,11 +282,17 @@ func (s *schemaBook) value(f *message.Field) object {
 	return o
 }
 
+// A code is a text that some readers of YAML take for a number where no quotes
+// are: 08 is one for those of version 1.2, and 07 for those of 1.1.
+type code string
+
+func (c code) MarshalYAML() ([]byte, error) { return strconv.AppendQuote(nil, string(c)), nil }
+
 // codeSchema lists codes; those left to schemes are a pattern beside the list.
 func codeSchema(c *message.Codes) object {
-	var values []string
+	var values []code
 	for _, v := range c.Values {
-		values = append(values, v.Value)
+		values = append(values, code(v.Value))
 	}
 	var other []any
 	for _, r := range c.Ranges {

@@ -218,7 +218,7 @@ func remarks(f *message.Field) string {
 	case f.Leg == message.DSToACS:
 		text = append(text, "Added by the directory server; what a 3DS Server sends is left out.")
 	case f.Leg == message.ACSToDS:
-		text = append(text, "Normally removed by the directory server.")
+		text = append(text, "Normally removed by the directory server; if not, passed on unread.")
 	}
 	return strings.Join(text, " ")
 }
