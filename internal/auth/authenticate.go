@@ -140,7 +140,11 @@ func (a *authentication) build() error {
 		found = append(found, message.Problem{Code: message.Format, Path: "messageCategory"})
 	}
 	if len(found) > 0 {
-		return fault(a.version, found, a.knownID())
+		bad := fault(a.version, found, a.knownID())
+		if bad.Code == message.UnsupportedVersion && a.peer != nil {
+			bad.Detail = versions(usable(a.peer, a.info)) // no use in a version that this card has not
+		}
+		return bad
 	}
 	a.areq = areq
 	return nil

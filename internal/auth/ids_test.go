@@ -2,11 +2,13 @@ package auth_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -207,5 +209,34 @@ func TestIDThatIsNoText(t *testing.T) {
 				t.Errorf("channel %s, id %v: %s, want 203 threeDSServerTransID", channel, id, told(err))
 			}
 		}
+	}
+}
+
+// TestUsableVersions: whether a version is unknown or only not this card's, the Erro
+// says which are usable for it (Erro).
+func TestUsableVersions(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	e.Peers[0].Versions = message.Versions()[:2]
+	for _, tt := range []struct{ start, end, want string }{
+		{"2.1.0", "2.3.1", "2.1.0,2.2.0"},
+		{"2.1.0", "2.1.0", "2.1.0"},
+		{"2.2.0", "2.3.1", "2.2.0"},
+		{"2.3.1", "2.3.1", "no version is common to ACS, DS and 3DS Server"},
+	} {
+		info := allVersions("")
+		info.ACS = slices.DeleteFunc(info.ACS, func(v ranges.ACSVersion) bool { return v.Version < tt.start || v.Version > tt.end })
+		w.hits = []ranges.Hit{{Scheme: "visa", Info: info}}
+		for _, version := range []string{"9.9.9", "2.0.0", "2.3.1"} {
+			_, err := e.Authenticate(t.Context(), shop, areq231(preauth(t, e, shop), object{"messageVersion": version}).json())
+			if told(err) != "102 "+tt.want {
+				t.Errorf("ACS from %s to %s, an AReq in %s: %s, want 102 %s", tt.start, tt.end, version, told(err), tt.want)
+			}
+		}
+	}
+	// A card that nobody has: what the server speaks.
+	_, err := e.Authenticate(t.Context(), shop, with(areq("9.9.9", preauth(t, e, shop)), "acctNumber", "5000001234567890").json())
+	if told(err) != "102 2.1.0,2.2.0,2.3.1" {
+		t.Errorf("a card in no range: %s", told(err))
 	}
 }
