@@ -41,8 +41,9 @@ type Directories interface {
 	// card's issuer, "" when it is not known. An error means that there is no
 	// answer; it may have a method Detail() string, fit for others' eyes.
 	Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
-	// Report posts an Erro in the background; nobody waits for the reply.
-	Report(scheme string, erro []byte)
+	// Report posts an Erro in the background, where an AReq of the same country goes;
+	// nobody waits for the reply.
+	Report(scheme, country string, erro []byte)
 }
 
 // A Sealer encrypts what the store keeps, bound to the name of the transaction.

@@ -38,6 +38,22 @@ func TestErroForTheAReq(t *testing.T) {
 	}
 }
 
+// TestErroGoesWhereTheAReqWent: the Erro about an ARes is for the directory server's
+// address of the issuer's country, as its AReq was (PR-24).
+func TestErroGoesWhereTheAReqWent(t *testing.T) {
+	w := newWorld()
+	w.hits[0].Info.IssuerCountry = "356"
+	w.reply = func(_ string, areq object) ([]byte, error) {
+		return with(aresObject(areq, "Y"), "eci", "x").json(), nil
+	}
+	if _, err := try(t, w.engine(0), shop); codeOf(err) != "203" {
+		t.Errorf("%v, want 203", err)
+	}
+	if len(w.countries) != 1 || w.countries[0] != "356" {
+		t.Errorf("Erros for the countries %q, want one for 356", w.countries)
+	}
+}
+
 // TestErroIsKeptLikeAResult: the Erro that ends a wait can be fetched as long as
 // the result that it stands for.
 func TestErroIsKeptLikeAResult(t *testing.T) {

@@ -148,7 +148,7 @@ func (a *authentication) refuse(m *message.Message, code message.Code, detail, k
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
 	}
-	a.Directories.Report(a.peer.Scheme, bad.JSON())
+	a.Directories.Report(a.peer.Scheme, a.info.IssuerCountry, bad.JSON())
 	a.Log.Warn("answer of the directory refused", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"errorCode", code, "errorDetail", detail)
 	// The requestor knows no other id of the transaction (API contract, G9).

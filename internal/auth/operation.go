@@ -198,7 +198,7 @@ func (r *receipt) expire(scheme, key string, kept sequence) {
 	}
 	r.Log.Warn("operation messages of a directory stopped", "scheme", scheme, "dsTransID", kept.DSTransID,
 		"came", kept.Next-1, "of", kept.Total)
-	r.Directories.Report(scheme, message.Error{
+	r.Directories.Report(scheme, "", message.Error{
 		Version: r.version, Code: message.TimedOut, Component: component,
 		Description: message.TimedOut.Description(), Detail: "The next OReq of the sequence did not come within 3 s",
 		DSTransID: kept.DSTransID, MessageType: "OReq",

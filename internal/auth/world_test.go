@@ -24,16 +24,17 @@ import (
 // A world is an engine among fakes that a test holds in its hands: a store in
 // memory, directories that are functions, a clock that stands still.
 type world struct {
-	now   atomic.Int64 // Unix nanoseconds
-	mu    sync.Mutex
-	txns  map[string]store.Txn
-	fault func(op string) (done bool, err error) // of the next write; nil: none
-	sends map[string]int                         // AReqs that left, by id
-	erros []message.Error                        // posted to directories
-	reply func(scheme string, areq object) ([]byte, error)
-	hits  []ranges.Hit
-	tried bool
-	rand  *rand.ChaCha8
+	now       atomic.Int64 // Unix nanoseconds
+	mu        sync.Mutex
+	txns      map[string]store.Txn
+	fault     func(op string) (done bool, err error) // of the next write; nil: none
+	sends     map[string]int                         // AReqs that left, by id
+	erros     []message.Error                        // posted to directories
+	countries []string                               // for which each of them
+	reply     func(scheme string, areq object) ([]byte, error)
+	hits      []ranges.Hit
+	tried     bool
+	rand      *rand.ChaCha8
 
 	unswept bool // what is expired keeps its id
 	down    bool // nothing can be read or written
@@ -170,14 +171,14 @@ func (w *world) Send(_ context.Context, scheme string, areq []byte, transID stri
 	return reply(scheme, o)
 }
 
-func (w *world) Report(_ string, erro []byte) {
+func (w *world) Report(_, country string, erro []byte) {
 	m, err := message.Parse(erro, message.Limits{})
 	if err != nil {
 		panic(err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.erros = append(w.erros, message.ReadError(m))
+	w.erros, w.countries = append(w.erros, message.ReadError(m)), append(w.countries, country)
 }
 
 // reported are the Erros that were posted to directories.

@@ -265,17 +265,18 @@ func requestID(v message.Version, transID string) http.Header {
 }
 
 // Report posts an Erro about an AReq's answer to the scheme's directory server in the
-// background. What comes of it is counted and otherwise ignored; when too many are under
-// way, or the client is closed, the Erro is dropped.
-func (c *Client) Report(scheme string, erro []byte) {
+// background, by the address that Send takes for the country. What comes of it is
+// counted and otherwise ignored; when too many are under way, or the client is closed,
+// the Erro is dropped.
+func (c *Client) Report(scheme, country string, erro []byte) {
 	if p := c.peers[scheme]; p != nil {
-		c.report(p, p.AReqURL, erro)
+		c.report(p, c.addresses(p, country), erro)
 	}
 }
 
-// report is Report to an address: that of the request whose answer it is about.
-func (c *Client) report(p *peer, url string, erro []byte) {
-	if c.background.start(p.reports, func() { c.postErro(p, url, erro) }) {
+// report is Report to addresses: those of the request whose answer it is about.
+func (c *Client) report(p *peer, urls []string, erro []byte) {
+	if c.background.start(p.reports, func() { c.postErro(p, urls, erro) }) {
 		return
 	}
 	if c.hooks.Dropped != nil {
@@ -284,11 +285,11 @@ func (c *Client) report(p *peer, url string, erro []byte) {
 	c.log.Warn("erro not sent", "scheme", p.Scheme, "error", "too many under way")
 }
 
-func (c *Client) postErro(p *peer, url string, erro []byte) {
+func (c *Client) postErro(p *peer, urls []string, erro []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
 	defer cancel()
 	start := time.Now()
-	resp, err := p.post(ctx, []string{url}, erro, nil, 2)
+	resp, err := p.post(ctx, urls, erro, nil, 2)
 	if err == nil {
 		drain(resp.Body)
 	}

@@ -1270,8 +1270,15 @@ func TestStoreGone(t *testing.T) {
 // and when the configured one cannot be reached (PR-23, PR-24, RT-04).
 func TestPR23PR24DSURLs(t *testing.T) {
 	ca := newAuthority(t)
+	erros := make(chan string, 1)
 	says := func(name string) string {
-		return serve(t, ca.server(), func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, name) })
+		return serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
+			if body, _ := io.ReadAll(r.Body); strings.Contains(string(body), "Erro") {
+				erros <- name
+				return
+			}
+			io.WriteString(w, name)
+		})
 	}
 	configured, india, spare := says("configured"), says("india"), says("spare")
 	dead := "https://127.0.0.1:1"
@@ -1299,6 +1306,16 @@ func TestPR23PR24DSURLs(t *testing.T) {
 			got, err := c.Send(t.Context(), "visa", []byte("{}"), transID, message.V231, tt.country)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("answer %q, %v; want %q", got, err, tt.want)
+			}
+			c.Report("visa", tt.country, []byte(`{"messageType":"Erro"}`))
+			c.Close() // waits for the Erro
+			select {
+			case got := <-erros:
+				if got != tt.want {
+					t.Errorf("the Erro went to %q, want %q", got, tt.want)
+				}
+			default:
+				t.Error("the Erro did not arrive")
 			}
 		})
 	}

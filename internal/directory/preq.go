@@ -351,7 +351,7 @@ func (r *refresher) reject(about message.Error, problems message.Problems) {
 	r.log.Warn("PRes not valid", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID,
 		"code", about.Code.String(), "element", problems[0].Path.Name(), "faults", len(problems))
 	r.fault("PRes not valid: code " + about.Code.String() + " " + problems[0].Path.Name())
-	r.report(r.p, r.p.PReqURL, about.JSON())
+	r.report(r.p, []string{r.p.PReqURL}, about.JSON())
 }
 
 // uuid is the form of a transaction id: what has not is never repeated.
