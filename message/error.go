@@ -15,7 +15,7 @@ type Error struct {
 	Component   string // who found it: C S D A; "": S, which is us
 	Description string // "": that of the code
 	Detail      string // "": the description
-	MessageType string // of the message to blame
+	MessageType string // of the message to blame; left out in a version that lacks it
 
 	ServerTransID, DSTransID, ACSTransID, SDKTransID string
 }
@@ -39,6 +39,9 @@ func (e Error) filled() Error {
 		e.Detail = e.Description
 	}
 	e.Description, e.Detail = cut(e.Description, maxDetail), cut(e.Detail, maxDetail)
+	if t, ok := ParseType(e.MessageType); ok && !t.In(e.Version) {
+		e.MessageType = "" // the reader knows no such message
+	}
 	return e
 }
 

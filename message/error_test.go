@@ -64,6 +64,23 @@ func TestErrorTellsNoTexts(t *testing.T) {
 	}
 }
 
+// TestErrorOfItsVersion: an Erro about a message that its version lacks does not name
+// it, for the Erro itself has to be valid (MX-15).
+func TestErrorOfItsVersion(t *testing.T) {
+	for _, v := range message.Versions() {
+		for _, typ := range message.Types() {
+			e := message.Error{Version: v, Code: message.InvalidMessage, MessageType: typ.String()}
+			m, err := message.Parse(e.JSON(), message.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := m.Check(message.Context{}); p != nil || m.Has("errorMessageType") != typ.In(v) {
+				t.Errorf("%s %s: %s: %v", v, typ, m.Bytes(), p)
+			}
+		}
+	}
+}
+
 // TestReadError is VO-04.
 func TestReadError(t *testing.T) {
 	const unreadable = "The message is not one that can be processed here."
