@@ -132,6 +132,51 @@ func host(t *testing.T, address string) string {
 	return u.Host
 }
 
+// again starts the program of a spawned site once more, with its log into a pipe.
+func (s *site) again(log *os.File) *process {
+	s.t.Helper()
+	proc := &process{t: s.t, cmd: exec.Command("threeds", "serve", "--config", s.config), exited: make(chan struct{})}
+	proc.cmd.Stderr = log
+	if err := errors.Join(proc.cmd.Start(), log.Close()); err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		_ = proc.cmd.Wait()
+		close(proc.exited)
+	}()
+	s.t.Cleanup(func() {
+		_ = proc.cmd.Process.Kill()
+		<-proc.exited
+	})
+	return proc
+}
+
+// TestLogReaderStandsStill: a log that nobody takes, for the disk behind it hangs, say, is
+// no reason to stand still: requests are served, a reload is done, and a signal ends it.
+func TestLogReaderStandsStill(t *testing.T) {
+	ca := newAuthority(t)
+	s, first := spawnSite(t, ca, newWire(t, ca), plan{})
+	first.end(syscall.SIGTERM)
+	log, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	for err == nil { // until there is no room
+		err = end.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		_, full := end.Write(make([]byte, 4096))
+		err = errors.Join(err, full)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	proc := s.again(end)
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	s.reload(proc, applied)
+	s.through(s.request("2.2.0"))
+	proc.end(syscall.SIGTERM)
+}
+
 // TestLogReaderGone: a log that nobody reads any more is no reason to end.
 func TestLogReaderGone(t *testing.T) {
 	ca := newAuthority(t)
@@ -141,19 +186,7 @@ func TestLogReaderGone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc := &process{t: t, cmd: exec.Command("threeds", "serve", "--config", s.config), exited: make(chan struct{})}
-	proc.cmd.Stderr = end
-	if err := errors.Join(proc.cmd.Start(), end.Close()); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = proc.cmd.Wait()
-		close(proc.exited)
-	}()
-	t.Cleanup(func() {
-		_ = proc.cmd.Process.Kill()
-		<-proc.exited
-	})
+	proc := s.again(end)
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
 	if err := log.Close(); err != nil {
 		t.Fatal(err)

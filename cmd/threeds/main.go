@@ -85,7 +85,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	log.SetFlags(0)
-	log.SetOutput(obs.Libraries(obs.NewLogger(os.Stderr, slog.LevelWarn)))
+	log.SetOutput(obs.Libraries(obs.NewLogger(obs.Outlet(os.Stderr), slog.LevelWarn)))
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -94,6 +94,9 @@ func main() {
 // run is the program without the process: tests call it, main exits with what
 // it returns.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	if len(args) > 0 && args[0] == "serve" {
+		stderr = obs.Outlet(stderr) // who reads the log may stand still
+	}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
 	var wrong misuse
 	var help asked

@@ -1,0 +1,116 @@
+package obs_test
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/obs"
+)
+
+// A gate is a writer that takes nothing while it is shut.
+type gate struct {
+	shut chan struct{} // nil: it is open
+	got  strings.Builder
+}
+
+func (g *gate) Write(b []byte) (int, error) {
+	if g.shut != nil {
+		<-g.shut
+	}
+	return g.got.Write(b)
+}
+
+// TestOutlet: a line waits a second for one who takes none, the next ones do not, and all
+// of them come in their order when he goes on.
+func TestOutlet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		to := new(gate)
+		out := obs.Outlet(to)
+		took := func(line string) time.Duration {
+			start := time.Now()
+			if n, err := io.WriteString(out, line); n != len(line) || err != nil {
+				t.Errorf("Write = %d, %v", n, err)
+			}
+			return time.Since(start)
+		}
+		if d := took("1"); d != 0 || to.got.String() != "1" {
+			t.Errorf("written after %v: %q", d, to.got.String())
+		}
+		to.shut = make(chan struct{})
+		b := []byte("2")
+		start := time.Now()
+		_, _ = out.Write(b)
+		b[0] = 'x' // whose it is again
+		if d := time.Since(start); d != time.Second {
+			t.Errorf("the first line that is not taken waits %v", d)
+		}
+		if d := took("3") + took("4"); d != 0 {
+			t.Errorf("the next ones wait %v", d)
+		}
+		close(to.shut)
+		synctest.Wait()
+		if d := took("5"); d != 0 || to.got.String() != "12345" {
+			t.Errorf("then there is, after %v: %q", d, to.got.String())
+		}
+	})
+}
+
+// TestOutletFull: what is kept has a limit, and how much is lost is said.
+func TestOutletFull(t *testing.T) {
+	const limit = 1 << 20
+	for more, lost := range map[int]int{limit - 1: 0, limit: 0, limit + 1: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			to := new(gate)
+			out := obs.Outlet(to)
+			to.shut = make(chan struct{})
+			_, _ = io.WriteString(out, "first\n")
+			_, _ = io.WriteString(out, strings.Repeat("x", more-2))
+			_, _ = io.WriteString(out, "y\n")
+			if lost > 0 {
+				_, _ = io.WriteString(out, "z\n") // which would have found room, were it not for the one before
+			}
+			close(to.shut)
+			synctest.Wait()
+			_, _ = io.WriteString(out, "last\n")
+			got, rest := to.got.String(), ""
+			got, rest, _ = strings.Cut(strings.TrimPrefix(got, "first\n"), "{")
+			want := strings.Repeat("x", more-2) + "y\nlast\n"
+			if lost > 0 {
+				want = strings.Repeat("x", more-2)
+			}
+			if got != want {
+				t.Errorf("%d bytes meanwhile: %d came", more, len(got))
+			}
+			if said := strings.Contains(rest, fmt.Sprintf(`"msg":"log lines lost, nobody took them","lines":%d}`+"\nlast\n", lost)); said != (lost > 0) {
+				t.Errorf("%d bytes meanwhile, said of what is lost: %q", more, rest)
+			}
+		})
+	}
+}
+
+// TestOutletFile: nobody stands still behind a file, so it is written to as it is.
+func TestOutletFile(t *testing.T) {
+	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if obs.Outlet(f) != io.Writer(f) {
+		t.Error("something is between")
+	}
+}
+
+func BenchmarkOutlet(b *testing.B) {
+	line := []byte(strings.Repeat("x", 300) + "\n")
+	out := obs.Outlet(io.Discard)
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = out.Write(line)
+	}
+}
