@@ -212,7 +212,7 @@ func (a *authentication) complete() {
 // admit judges the id and the version: after all faults of the request.
 func (a *authentication) admit() error {
 	if !a.Cards.AnyTried() {
-		return noRanges(a.version)
+		return noRanges(a.version, a.knownID())
 	}
 	switch {
 	case errors.Is(a.idErr, transid.ErrCard):

@@ -65,8 +65,8 @@ func unreachable(v message.Version, transID string) message.Error {
 }
 
 // noRanges answers before any directory has been asked.
-func noRanges(v message.Version) message.Error {
-	return erro(v, message.TransientFailure, "Card ranges are not loaded yet, try again", "")
+func noRanges(v message.Version, transID string) message.Error {
+	return erro(v, message.TransientFailure, "Card ranges are not loaded yet, try again", transID)
 }
 
 // unknownBIN is the one 305 of /preauth. The BIN stays out of it: six digits

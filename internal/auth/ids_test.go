@@ -179,6 +179,11 @@ func TestErroNamesID(t *testing.T) {
 				t.Errorf("%s: %s = %v: another merchant is told %q", version, tt.name, tt.bad, bad.ServerTransID)
 			}
 		}
+		w.tried = false
+		if bad := refused(shop, "zzz", "x"); bad.Code.String() != "403" || bad.ServerTransID != id {
+			t.Errorf("%s: no ranges yet: code %s of transaction %q, want 403 of %s", version, bad.Code, bad.ServerTransID, id)
+		}
+		w.tried = true
 		w.pass(80 * time.Second)
 		for name, code := range map[string]string{"mcc": "203", "zzz": "301"} {
 			if bad := refused(shop, name, "x"); bad.Code.String() != code || bad.ServerTransID != id {

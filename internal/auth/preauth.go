@@ -20,7 +20,7 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 	}
 	hits := e.Cards.Lookup(pan)
 	if len(hits) == 0 && !e.Cards.AnyTried() {
-		return nil, noRanges(message.V220)
+		return nil, noRanges(message.V220, "")
 	}
 	for i := range hits {
 		hit := &hits[i]
