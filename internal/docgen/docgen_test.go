@@ -288,11 +288,19 @@ func TestBeyond(t *testing.T) {
 	if list := schema("AReq-2.3.1/properties/threeDSRequestorChallengeInd"); list["uniqueItems"] != true {
 		t.Errorf("two equal preferences are good by the description: %v", list)
 	}
+	for _, path := range []string{"messageExtension-2.1.0/properties/data", "AReq-2.2.0/properties/broadInfo"} {
+		if free := schema(path); free["additionalProperties"] != true {
+			t.Errorf("%s: any object is good, and the description does not say so: %v", path, free)
+		}
+	}
 	if list := schema("deviceRenderOptions-2.1.0/properties/sdkUiType"); list["uniqueItems"] != nil {
 		t.Errorf("two equal entries of 2.1.0 are not good by the description: %v", list)
 	}
 	for _, rule := range schema("AReq-2.1.0")["allOf"].([]any) {
 		rule := rule.(map[string]any)
+		if rule["additionalProperties"] != true {
+			t.Errorf("%v: a client made of the description takes this for an object without members", rule["title"])
+		}
 		then, _ := rule["then"].(map[string]any)["properties"].(map[string]any)
 		if impossible := then["messageCategory"] != nil; impossible != (rule["title"] == "3RI PA") {
 			t.Errorf("%v of 2.1.0 is impossible by the description: %t", rule["title"], impossible)

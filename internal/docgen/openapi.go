@@ -116,7 +116,8 @@ func requirements(t *message.Table) []any {
 			}
 			all = append(all, object{
 				{Key: "title", Value: ch.String() + " " + cat.String()},
-				{Key: "type", Value: "object"}, {Key: "if", Value: when}, {Key: "then", Value: then},
+				{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: true}, // to those who make clients it is empty else
+				{Key: "if", Value: when}, {Key: "then", Value: then},
 			})
 		}
 	}
@@ -274,6 +275,9 @@ func (s *schemaBook) value(f *message.Field) object {
 	}
 	if pattern := patterns[f.Kind]; pattern != "" {
 		put(&o, "pattern", pattern)
+	}
+	if f.Kind == message.JSON || f.AltObject {
+		put(&o, "additionalProperties", true) // the default, but not to those who make clients of it
 	}
 	if least, most := bounds(f); most > 0 && f.Kind != message.JSON {
 		put(&o, "minLength", least)
