@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -128,7 +129,7 @@ func TestOpenAPI(t *testing.T) {
 // TestOpenAPIScalars: a text that looks like a number is in quotes, for readers of
 // YAML do not agree on which are: to most 08 is 8.
 func TestOpenAPIScalars(t *testing.T) {
-	data, err := openAPI()
+	data, err := described()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,14 +157,22 @@ func isSchema(at string) bool {
 	return strings.HasSuffix(parent, "/allOf") || strings.HasSuffix(parent, "/anyOf") || strings.HasSuffix(parent, "/oneOf")
 }
 
+// The description, and what it says; nobody changes either.
+var (
+	described = sync.OnceValues(openAPI)
+	document  = sync.OnceValues(func() (doc map[string]any, err error) {
+		data, err := described()
+		if err == nil {
+			err = yaml.Unmarshal(data, &doc)
+		}
+		return doc, err
+	})
+)
+
 func openAPIDocument(t *testing.T) map[string]any {
 	t.Helper()
-	data, err := openAPI()
+	doc, err := document()
 	if err != nil {
-		t.Fatal(err)
-	}
-	var doc map[string]any
-	if err := yaml.Unmarshal(data, &doc); err != nil {
 		t.Fatal(err)
 	}
 	return doc
@@ -410,7 +419,7 @@ func TestWhatIsSent(t *testing.T) {
 			}
 		}
 	}
-	api, err := openAPI()
+	api, err := described()
 	if err != nil {
 		t.Fatal(err)
 	}
