@@ -54,7 +54,7 @@ var forms = [kindCount]form{
 	Text:          {name: "text"},
 	Digits:        {name: "digits", ok: allDigits},
 	Alnum:         {name: "letters and digits", ok: func(b []byte) bool { return all(b, isAlnum) }},
-	UUID:          {name: "UUID", min: 36, max: 36, ok: isUUID},
+	UUID:          {name: "UUID", min: 36, max: 36, ok: IsUUID[[]byte]},
 	URL:           {name: "URL", ok: func(b []byte) bool { return isURL(b) && (hasScheme(b, "https") || hasScheme(b, "http")) }},
 	AppURL:        {name: "URL of an app", ok: isURL},
 	Email:         {name: "mail address", ok: isEmail},
@@ -140,8 +140,11 @@ func within(b []byte, lo, hi int) bool {
 	return lo <= n && n <= hi
 }
 
-func isUUID(b []byte) bool {
-	for i, c := range b {
+// IsUUID reports whether id has the form of a transaction id: 36 characters, hexadecimal
+// digits in either case and hyphens (RFC 9562).
+func IsUUID[T string | []byte](id T) bool {
+	for i := range len(id) {
+		c := id[i]
 		if i == 8 || i == 13 || i == 18 || i == 23 {
 			if c != '-' {
 				return false
@@ -150,7 +153,7 @@ func isUUID(b []byte) bool {
 			return false
 		}
 	}
-	return len(b) == 36
+	return len(id) == 36
 }
 
 // hasScheme says whether a URL has a scheme, in any case.

@@ -52,12 +52,19 @@ func launch(t *testing.T, env []string, args ...string) *process {
 // start runs the command until the test ends.
 func (p *process) start() {
 	p.t.Helper()
-	p.out, p.exited = logFile(filepath.Join(p.t.TempDir(), "log")), make(chan struct{})
+	p.out = logFile(filepath.Join(p.t.TempDir(), "log"))
 	log, err := os.Create(string(p.out))
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout = log
+	p.startInto(log)
+}
+
+// startInto is start with a log of the test's, of which it closes this end.
+func (p *process) startInto(log *os.File) {
+	p.t.Helper()
+	p.exited, p.cmd.Stderr = make(chan struct{}), log
 	if err := errors.Join(p.cmd.Start(), log.Close()); err != nil {
 		p.t.Fatal(err)
 	}
@@ -135,19 +142,8 @@ func host(t *testing.T, address string) string {
 // again starts the program of a spawned site once more, with its log into a pipe.
 func (s *site) again(log *os.File) *process {
 	s.t.Helper()
-	proc := &process{t: s.t, cmd: exec.Command("threeds", "serve", "--config", s.config), exited: make(chan struct{})}
-	proc.cmd.Stderr = log
-	if err := errors.Join(proc.cmd.Start(), log.Close()); err != nil {
-		s.t.Fatal(err)
-	}
-	go func() {
-		_ = proc.cmd.Wait()
-		close(proc.exited)
-	}()
-	s.t.Cleanup(func() {
-		_ = proc.cmd.Process.Kill()
-		<-proc.exited
-	})
+	proc := &process{t: s.t, cmd: exec.Command("threeds", "serve", "--config", s.config)}
+	proc.startInto(log)
 	return proc
 }
 

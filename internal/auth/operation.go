@@ -135,7 +135,7 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 // breakOff ends the sequence that a faulty message names, if it has begun: the Erro
 // that the message is answered with is all that the directory server hears of it.
 func (r *receipt) breakOff(ctx context.Context, scheme string) {
-	if !uuidForm(r.msg.Text("opSeq.seqId")) {
+	if !message.IsUUID(r.msg.Text("opSeq.seqId")) {
 		return
 	}
 	end := func(t *store.Txn) error {

@@ -342,29 +342,10 @@ func foreign(m, ares *message.Message) bool {
 // has not is never repeated.
 func idOf(m *message.Message, name string) string {
 	id := m.Text(name)
-	if !uuidForm(id) {
+	if !message.IsUUID(id) {
 		return ""
 	}
 	return id
-}
-
-func uuidForm(s string) bool {
-	if len(s) != 36 {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case i == 8 || i == 13 || i == 18 || i == 23:
-			if c != '-' {
-				return false
-			}
-		case c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F':
-		default:
-			return false
-		}
-	}
-	return true
 }
 
 // over reports whether an /auth that began at the given moment, perhaps on

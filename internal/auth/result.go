@@ -35,7 +35,7 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 		return nil, "", fault(message.V220, found, "")
 	}
 	id := strings.ToLower(req.Text("threeDSServerTransID"))
-	if !uuidForm(id) {
+	if !message.IsUUID(id) {
 		return nil, "", unknown(message.V220, unknownID, "")
 	}
 	t, err := e.Store.Get(ctx, id)

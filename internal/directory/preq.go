@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -220,7 +219,7 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 // judge decides about an answer that could be read.
 func (r *refresher) judge(ctx context.Context, about message.Error, pres *ranges.Response, problems message.Problems, opts ranges.Options) verdict {
 	head := pres.Head
-	if id := head.Text("dsTransID"); uuid.MatchString(id) {
+	if id := head.Text("dsTransID"); message.IsUUID(id) {
 		about.DSTransID = id
 	}
 	typ, known := head.Type()
@@ -353,9 +352,6 @@ func (r *refresher) reject(about message.Error, problems message.Problems) {
 	r.fault("PRes not valid: code " + about.Code.String() + " " + problems[0].Path.Name())
 	r.report(r.p, []string{r.p.PReqURL}, about.JSON())
 }
-
-// uuid is the form of a transaction id: what has not is never repeated.
-var uuid = regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
 
 // newTransID returns a random UUID of version 4.
 func newTransID() string {
