@@ -94,7 +94,7 @@ type config struct {
 		DecoupledResult time.Duration `yaml:"decoupled_result" as:"duration" in:"10s..24h" default:"20m"`
 		// How long the result of a challenge is waited for.
 		Challenge time.Duration `yaml:"challenge" as:"duration" in:"10m..168h" default:"24h"`
-		// How long requests in work may take to finish at shutdown; a second at least.
+		// How long requests in work may take to finish at shutdown; three seconds at least.
 		Shutdown time.Duration `yaml:"shutdown" as:"duration" in:"0s..10m" default:"15s"`
 		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load balancer needs to hear of it.
 		LameDuck time.Duration `yaml:"lame_duck" as:"duration" in:"0s..5m" default:"0s"`

@@ -332,7 +332,7 @@ func (n *node) bound(s *http.Server, part int) *gate.Conns {
 
 // toSee is how long it may take to see that nothing is in work any more, whatever time
 // there was for that.
-const toSee = time.Second
+const toSee = 3 * time.Second
 
 // drain turns unready, goes on for as long as others need to hear of it, stops
 // accepting, and waits for what has been accepted. The console tells that to the
