@@ -582,10 +582,12 @@ func TestReloadAuthorities(t *testing.T) {
 	serves(first, first, second)
 	write(t, filepath.Join(dir, "ca.pem"), append(first.pem(), second.pem()...))
 	s.reload(proc, applied)
+	l.turn() // what had begun goes on with the former trust
 	serves(second, first, second)
 	show(second.issue("rreq.ds.example"))
 	second.write(dir, second.issue("3dss.example"), "client")
 	s.reload(proc, applied)
+	l.turn()
 	serves(second, second)
 	write(t, filepath.Join(dir, "ca.pem"), second.pem())
 	s.reload(proc, applied)

@@ -14,7 +14,8 @@ import (
 )
 
 // A traffic is requestors, and a directory server that posts results, at a steady
-// pace, whatever becomes of them. None tries anything again.
+// pace, whatever becomes of them, unless the machine cannot keep it: then fewer come,
+// for else they would be more and more. None tries anything again.
 type traffic struct {
 	s      *site
 	client *http.Client
@@ -26,7 +27,11 @@ type traffic struct {
 	mu       sync.Mutex
 	why      []string
 	under    sync.WaitGroup
+	turning  sync.RWMutex // held by each flow
 }
+
+// crowd is how many flows may be under way.
+const crowd = 16
 
 // startTraffic begins so many flows a second, each of four requests, and returns how
 // to stop it: that waits for those under way.
@@ -37,13 +42,20 @@ func startTraffic(t *testing.T, s *site, flows int) (l *traffic, stop func()) {
 	l.under.Go(func() {
 		ticker := time.NewTicker(time.Second / time.Duration(flows))
 		defer ticker.Stop()
+		places := make(chan struct{}, crowd)
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				l.under.Go(l.flow)
 			}
+			places <- struct{}{}
+			l.turning.RLock()
+			l.under.Go(func() {
+				l.flow()
+				l.turning.RUnlock()
+				<-places
+			})
 		}
 	})
 	return l, sync.OnceFunc(func() {
@@ -51,6 +63,12 @@ func startTraffic(t *testing.T, s *site, flows int) (l *traffic, stop func()) {
 		l.under.Wait()
 		l.client.CloseIdleConnections()
 	})
+}
+
+// turn waits until all that was under way has ended, before more begins.
+func (l *traffic) turn() {
+	l.turning.Lock()
+	defer l.turning.Unlock()
 }
 
 // flow is a challenge from /preauth to /postauth.
