@@ -45,6 +45,18 @@ func seededFaults(t *testing.T) []seededFault {
 	return all
 }
 
+// seeded is the file with the fault.
+func (f *seededFault) seeded() (string, error) {
+	source, err := os.ReadFile(filepath.Join("..", f.file))
+	if err != nil {
+		return "", err
+	}
+	if n := strings.Count(string(source), f.old); n != 1 {
+		return "", fmt.Errorf("%s has the text %d times: %s", f.file, n, f.old)
+	}
+	return strings.Replace(string(source), f.old, f.new, 1), nil
+}
+
 // buildWith makes the program with a fault: the compiler reads a changed copy in
 // place of one file, and the tree stays as it is.
 func (f *seededFault) buildWith(dir string) (string, error) {
@@ -52,15 +64,12 @@ func (f *seededFault) buildWith(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	source, err := os.ReadFile(path)
+	source, err := f.seeded()
 	if err != nil {
 		return "", err
 	}
-	if n := strings.Count(string(source), f.old); n != 1 {
-		return "", fmt.Errorf("%s has the text %d times: %s", f.file, n, f.old)
-	}
 	changed, overlay, binary := filepath.Join(dir, "changed.go"), filepath.Join(dir, "overlay.json"), filepath.Join(dir, "threeds")
-	if err := os.WriteFile(changed, []byte(strings.Replace(string(source), f.old, f.new, 1)), 0o600); err != nil {
+	if err := os.WriteFile(changed, []byte(source), 0o600); err != nil {
 		return "", err
 	}
 	list, err := json.Marshal(map[string]any{"Replace": map[string]string{path: changed}})
@@ -90,6 +99,9 @@ func TestSeededFaults(t *testing.T) {
 	noticed := 0
 	for _, f := range faults {
 		if os.Getenv("SEEDED") != "all" && !few[f.row] {
+			if _, err := f.seeded(); err != nil {
+				t.Errorf("%s: %v", f.row, err)
+			}
 			continue
 		}
 		t.Run(f.row+" "+f.file, func(t *testing.T) {
