@@ -139,7 +139,21 @@ func host(t *testing.T, address string) string {
 	return u.Host
 }
 
-// again starts the program of a spawned site once more, with its log into a pipe.
+// piped is a site whose program has ended, to be started again with its log into a pipe.
+func piped(t *testing.T) (s *site, log, end *os.File) {
+	t.Helper()
+	ca := newAuthority(t)
+	s, first := spawnSite(t, ca, newWire(t, ca), plan{})
+	first.end(syscall.SIGTERM)
+	log, end, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, log, end
+}
+
+// again starts the program of a spawned site once more, and takes the end of the pipe
+// for its log.
 func (s *site) again(log *os.File) *process {
 	s.t.Helper()
 	proc := &process{t: s.t, cmd: exec.Command("threeds", "serve", "--config", s.config)}
@@ -150,14 +164,9 @@ func (s *site) again(log *os.File) *process {
 // TestLogReaderStandsStill: a log that nobody takes, for the disk behind it hangs, say, is
 // no reason to stand still: requests are served, a reload is done, and a signal ends it.
 func TestLogReaderStandsStill(t *testing.T) {
-	ca := newAuthority(t)
-	s, first := spawnSite(t, ca, newWire(t, ca), plan{})
-	first.end(syscall.SIGTERM)
-	log, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, log, end := piped(t)
 	defer log.Close()
+	var err error
 	for err == nil { // until there is no room
 		err = end.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 		_, full := end.Write(make([]byte, 4096))
@@ -175,13 +184,7 @@ func TestLogReaderStandsStill(t *testing.T) {
 
 // TestLogReaderGone: a log that nobody reads any more is no reason to end.
 func TestLogReaderGone(t *testing.T) {
-	ca := newAuthority(t)
-	s, first := spawnSite(t, ca, newWire(t, ca), plan{})
-	first.end(syscall.SIGTERM)
-	log, end, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, log, end := piped(t)
 	proc := s.again(end)
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
 	if err := log.Close(); err != nil {

@@ -117,10 +117,8 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 	if at == 1 {
 		begun = begun[:1]
 	}
-	for _, key := range begun {
-		if err := r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
-			return key, now, err
-		}
+	if key, err := r.advance(ctx, begun, step); !errors.Is(err, store.ErrNotFound) {
+		return key, now, err
 	}
 	t := store.Txn{ID: here, Scheme: scheme, State: Operations}
 	if err := step(&t); err != nil {
@@ -147,15 +145,20 @@ func (r *receipt) breakOff(ctx context.Context, scheme string) {
 		return r.close(t, s)
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
-	for _, key := range []string{ahead, here, before} {
-		err := r.Store.Update(ctx, store.Txn{ID: key}, end)
-		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
-		}
-		if !errors.Is(err, store.ErrNotFound) {
-			return
+	if _, err := r.advance(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
+		r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
+	}
+}
+
+// advance makes a step of a sequence at the first of the keys that has one, and returns
+// that key; [store.ErrNotFound] is that none has.
+func (r *receipt) advance(ctx context.Context, keys []string, step func(*store.Txn) error) (key string, err error) {
+	for _, key = range keys {
+		if err = r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
+			break
 		}
 	}
+	return key, err
 }
 
 // after is the sequence with one more message.

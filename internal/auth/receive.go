@@ -253,16 +253,16 @@ func (r *receipt) begun() bool {
 // newest is the last of the versions in use with the directories that may have posted,
 // or of all when none of them is configured any more.
 func (r *receipt) newest() message.Version {
-	var used []message.Version
+	newest, used := message.V231, false
 	for _, scheme := range r.schemes {
-		if peer, ok := r.peer(scheme); ok {
-			used = append(used, peer.Versions...)
+		if peer, ok := r.peer(scheme); ok && len(peer.Versions) > 0 {
+			last := slices.Max(peer.Versions)
+			if !used || last > newest {
+				newest, used = last, true
+			}
 		}
 	}
-	if len(used) == 0 {
-		return message.V231
-	}
-	return slices.Max(used)
+	return newest
 }
 
 // refuse answers with an Erro. It carries what ids the message or the
