@@ -237,6 +237,7 @@ func TestKubernetes(t *testing.T) {
 	for _, line := range []string{
 		"USER " + pod.text("securityContext", "runAsUser") + ":" + pod.text("securityContext", "runAsGroup"),
 		"EXPOSE " + listen["api"] + " " + listen["results"] + " " + listen["console"],
+		"RUN mkdir -m 1777 /out/tmp", "COPY --from=build /out/ /", // the sandbox has a place for its data
 		`ENTRYPOINT ["/threeds"]`, `CMD ["serve", "--config", "/etc/threeds/config/threeds.yaml"]`,
 	} {
 		if !strings.Contains(string(image), line+"\n") {

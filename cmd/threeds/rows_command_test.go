@@ -188,6 +188,14 @@ func TestSandboxListen(t *testing.T) {
 			t.Errorf("left behind: %v", left)
 		}
 	})
+	t.Run("no place for temporary files", func(t *testing.T) { // as in an image that has none
+		var out lockedBuffer
+		t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "gone"))
+		code := run(t.Context(), []string{"sandbox", "--listen", "127.0.0.1:0"}, strings.NewReader(""), &out, &out)
+		if code != 1 || !strings.Contains(out.String(), "--data DIR") {
+			t.Errorf("exit status %d: %s", code, out.String())
+		}
+	})
 	t.Run("several at once", func(t *testing.T) {
 		a, b := startSandbox(t), startSandbox(t)
 		id := a.preauth("4000001234560103").text("threeDSServerTransID")

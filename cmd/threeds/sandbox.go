@@ -54,7 +54,7 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if dir == "" {
 		var err error
 		if dir, err = os.MkdirTemp("", "threeds-sandbox-"); err != nil {
-			return err
+			return fmt.Errorf("%w (--data DIR names another place)", err)
 		}
 		defer os.RemoveAll(dir)
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
