@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -47,9 +48,14 @@ func (c *counted) Receive(_ context.Context, _ []string, body []byte) auth.Recei
 	return auth.Receipt{Body: []byte("{}")}
 }
 
-// TestBody: a message is taken up to the limit, which may be wanted higher and is never
-// lower: a result comes once.
-func TestBody(t *testing.T) {
+// A mad engine ends in a panic that says what nobody is to read.
+type mad struct{ says any }
+
+func (m mad) Receive(context.Context, []string, []byte) auth.Receipt { panic(m.says) }
+
+// member is a Trust, and a certificate of a directory of its.
+func member(t *testing.T) (*Trust, *x509.Certificate) {
+	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +70,13 @@ func TestBody(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
-	trust := &Trust{Clients: []Client{{Scheme: "visa", CA: pool}}, Now: time.Now}
+	return &Trust{Clients: []Client{{Scheme: "visa", CA: pool}}, Now: time.Now}, cert
+}
+
+// TestBody: a message is taken up to the limit, which may be wanted higher and is never
+// lower: a result comes once.
+func TestBody(t *testing.T) {
+	trust, cert := member(t)
 	for _, body := range []int64{0, 16 << 10, maxBody, maxBody + 1000} {
 		limit := max(int(body), maxBody)
 		for _, size := range []int{limit - 1, limit, limit + 1} {
@@ -88,5 +100,27 @@ func TestBody(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestPanic: whoever posts while the engine fails is told to come again, and what the
+// failure says is kept from the log; a handler that gives the connection up does so.
+func TestPanic(t *testing.T) {
+	trust, cert := member(t)
+	var log bytes.Buffer
+	serve := func(says any) (code int, left any) {
+		defer func() { left = recover() }()
+		h := &Handler{Engine: mad{says}, Trust: trust, Log: slog.New(slog.NewTextHandler(&log, nil))}
+		r := httptest.NewRequest(http.MethodPost, "/results", strings.NewReader("{}"))
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Code, nil
+	}
+	if code, left := serve("card 4000000000001000"); code != 500 || left != nil || strings.Contains(log.String(), "4000000000001000") {
+		t.Errorf("%d, %v goes up; the log: %s", code, left, &log)
+	}
+	if _, left := serve(http.ErrAbortHandler); left != http.ErrAbortHandler {
+		t.Errorf("%v goes up, want %v", left, http.ErrAbortHandler)
 	}
 }

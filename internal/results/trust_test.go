@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
+	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
@@ -116,6 +117,7 @@ func TestTrust(t *testing.T) {
 		{"for servers only", leaf(visa, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), nil},
 		{"RSA 2048", []*x509.Certificate{certify(t, visa, weak, nil).cert}, []string{"visa"}},
 		{"P-224", []*x509.Certificate{certify(t, visa, p224, nil).cert}, nil},
+		{"Ed25519", []*x509.Certificate{certify(t, visa, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize)), nil).cert}, nil},
 	} {
 		if got := trust.Schemes(tt.chain); !slices.Equal(got, tt.want) {
 			t.Errorf("%s: Schemes = %v, want %v", tt.name, got, tt.want)
