@@ -113,6 +113,10 @@ func TestSPC(t *testing.T) {
 		{name: "another card", parts: []object{{"acctNumber": "4000001234567891"}}, want: "305 acctNumber"},
 		{name: "another amount", parts: []object{{"purchaseAmount": "1"}}, want: "305 purchaseAmount"},
 		{name: "amount and shop", parts: []object{{"purchaseAmount": "1", "acquirerMerchantID": "M2"}}, want: "305 purchaseAmount,acquirerMerchantID"},
+		{name: "all else", parts: []object{{
+			"messageCategory": "02", "purchaseCurrency": "840", "purchaseExponent": "3", "acquirerBIN": "400001",
+			"mcc": "5999", "merchantCountryCode": "250", "merchantName": "Shop 2",
+		}}, want: "305 messageCategory,purchaseCurrency,purchaseExponent,acquirerBIN,mcc,merchantCountryCode,merchantName"},
 		{name: "another merchant", acc: other, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no such reference", parts: []object{asserted("ac500000-0000-4000-8000-000000000000")}, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no reference", parts: []object{{"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
@@ -298,5 +302,30 @@ func TestLegsOfTwoSchemes(t *testing.T) {
 		if _, err := try(t, e, shop, offered, asserted("ac500000-0000-4000-8000-000000000000"), of(scheme)); err != nil {
 			t.Errorf("the second leg with %s: %v", scheme, err)
 		}
+	}
+}
+
+// TestLegOfAnotherStays: who gets an acsTransID that the first leg of somebody else ended
+// with takes nothing from him, and gets no leg of his own.
+func TestLegOfAnotherStays(t *testing.T) {
+	const ref = "ac500000-0000-4000-8000-000000000000"
+	w := spcWorld()
+	w.reply = func(_ string, areq object) ([]byte, error) {
+		o := parse(t, aresS(areq))
+		o["acsTransID"] = ref
+		return o.json(), nil
+	}
+	e := w.engine(0)
+	for _, acc := range []*account.Account{shop, other} {
+		if _, err := try(t, e, acc, offered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
+	if _, err := try(t, e, other, offered, asserted(ref)); codeOf(err) != "305" {
+		t.Errorf("the second leg of who came later: %v, want 305", err)
+	}
+	if _, err := try(t, e, shop, offered, asserted(ref)); err != nil {
+		t.Errorf("the second leg of who came first: %v", err)
 	}
 }
