@@ -2,6 +2,8 @@ package auth_test
 
 import (
 	"errors"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,6 +87,31 @@ func TestErroIsKeptLikeAResult(t *testing.T) {
 		if _, err := e.Result(t.Context(), shop, ask.json()); codeOf(err) != "203" {
 			t.Errorf("decoupled %t, at the end: %v", tt.decoupled, err)
 		}
+	}
+}
+
+// TestErroOfAnotherTransaction: an Erro ends the wait of the transaction whose ids it names
+// all, in letters of either case, and of none of which it names one.
+func TestErroOfAnotherTransaction(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	sent := challenged(t, w, e)
+	first := aresObject(sent, "C")
+	ask := object{"threeDSServerTransID": sent["threeDSServerTransID"]}
+	erro := with(ask, "messageType", "Erro")
+	erro["messageVersion"], erro["errorCode"], erro["errorComponent"] = "2.3.1", "402", "D"
+	for _, name := range []string{"acsTransID", "dsTransID"} {
+		erro[name] = strings.ToUpper(first.text(name))
+	}
+	for _, name := range []string{"acsTransID", "dsTransID"} {
+		e.Receive(t.Context(), []string{"visa"}, with(maps.Clone(erro), name, sent["threeDSServerTransID"]).json())
+		if _, err := e.Result(t.Context(), shop, ask.json()); codeOf(err) != "305" {
+			t.Errorf("after an Erro with the %s of another: %v, want that the result is waited for", name, err)
+		}
+	}
+	e.Receive(t.Context(), []string{"visa"}, erro.json())
+	if _, err := e.Result(t.Context(), shop, ask.json()); codeOf(err) != "402" {
+		t.Errorf("after its own: %v, want the 402", err)
 	}
 }
 
