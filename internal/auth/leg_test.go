@@ -156,21 +156,35 @@ func TestSPC(t *testing.T) {
 	}
 }
 
-// TestSPCStoreGone: an ARes S whose leg cannot be remembered is not handed out.
-func TestSPCStoreGone(t *testing.T) {
-	w := spcWorld()
-	n := 0
-	w.fault = func(op string) (bool, error) {
+// TestLegStoreGone: an ARes S whose leg cannot be remembered is not handed out, and an
+// RReq D not acknowledged, though all else could be stored.
+func TestLegStoreGone(t *testing.T) {
+	noLeg := func(op string) (bool, error) {
 		if op == "create" {
-			n++
-		}
-		if n == 2 { // the claim was the first
-			return false, errors.New("store fault")
+			return false, errFault
 		}
 		return true, nil
 	}
+	w := spcWorld()
+	asksForSPC := w.reply
+	w.reply = func(scheme string, areq object) ([]byte, error) {
+		w.fault = noLeg
+		return asksForSPC(scheme, areq)
+	}
 	if _, err := try(t, w.engine(0), shop, offered); codeOf(err) != "403" {
-		t.Errorf("got %v, want 403", err)
+		t.Errorf("an ARes S: got %v, want 403", err)
+	}
+	w = newWorld()
+	sent := challenged(t, w, w.engine(0), object{"threeDSRequestorDecReqInd": "F", "threeDSRequestorDecMaxTime": "00010"})
+	w.fault = noLeg
+	result := with(rreq(sent, "D", 1), "transStatusReason", "29")
+	got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, result.json()).Body)
+	if got.text("errorCode") != "403" {
+		t.Errorf("an RReq D: answered with %v, want 403", got)
+	}
+	_, err := w.engine(0).Result(t.Context(), shop, object{"threeDSServerTransID": sent["threeDSServerTransID"]}.json())
+	if codeOf(err) != "305" {
+		t.Errorf("Result: %v, want that there is none yet", err)
 	}
 }
 

@@ -132,14 +132,22 @@ func TestFaultEndsOperations(t *testing.T) {
 	})
 }
 
-// TestOperationStoreGone: a message that cannot be noted is not acknowledged.
+// TestOperationStoreGone: a message that cannot be noted is not acknowledged, be it the
+// first or the last.
 func TestOperationStoreGone(t *testing.T) {
-	w := newWorld()
-	w.fault = func(string) (bool, error) { return false, errors.New("store fault") }
-	got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, oreq(1, 2).json()).Body)
-	if got.text("errorCode") != "403" {
-		t.Errorf("answered with %v, want 403", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		fault := func(string) (bool, error) { return false, errors.New("store fault") }
+		for n := 1; n <= 2; n++ {
+			w.fault = fault
+			got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, oreq(n, 2).json()).Body)
+			if got.text("errorCode") != "403" {
+				t.Errorf("%d of 2: answered with %v, want 403", n, got)
+			}
+			w.works()
+			w.engine(0).Receive(t.Context(), []string{"visa"}, oreq(n, 2).json())
+		}
+	})
 }
 
 // TestOperationsAgain: a sequence may begin anew whenever it likes, though its id is
