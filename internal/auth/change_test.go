@@ -43,3 +43,29 @@ func TestProfileIsAChange(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectorysOwn: an AReq goes to the directory that its id was made for, and says what
+// that one has been told: where its results go, and as whom we are known there.
+func TestDirectorysOwn(t *testing.T) {
+	for _, scheme := range []string{"visa", "mastercard"} {
+		w := newWorld()
+		e := w.engine(0)
+		crd, err := e.Preauth(shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var sent object
+		to := ""
+		w.reply = func(scheme string, areq object) ([]byte, error) {
+			to, sent = scheme, areq
+			return ares(areq, "Y"), nil
+		}
+		if _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", parse(t, crd).text("threeDSServerTransID")).json()); err != nil {
+			t.Fatal(err)
+		}
+		url, operator := sent.text("threeDSServerURL"), sent.text("threeDSServerOperatorID")
+		if to != scheme || url != "https://results.example/"+scheme || operator != "op-"+scheme {
+			t.Errorf("an AReq for %s goes to %s, with %s, %s", scheme, to, url, operator)
+		}
+	}
+}
