@@ -271,7 +271,8 @@ func TestStoreIsDown(t *testing.T) {
 }
 
 // TestRevokedInSlowStore: a store that answers, but slowly, lets no revoked key live on:
-// all that it is good for works there, too. One that hangs is asked again in time.
+// all that it is good for works there, too. One that hangs is asked again in time, and
+// when it is over as often as before.
 func TestRevokedInSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setUp()
@@ -299,8 +300,19 @@ func TestRevokedInSlowStore(t *testing.T) {
 		slow.takes.Store(0)
 		time.Sleep(5 * time.Second)
 		b.want(t, key, account.ErrUnknownKey)
+		// Now it is as quick as ever, and waited for no longer: one reading comes to nothing.
+		key = b.create(t, "shop", false)
+		b.want(t, key, nil)
+		slow.takes.Store(int64(time.Hour))
+		time.Sleep(600 * time.Millisecond)
+		if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+			t.Fatal(err)
+		}
+		slow.takes.Store(0)
+		time.Sleep(time.Second)
+		b.want(t, key, account.ErrUnknownKey)
 		stop()
-		if n := strings.Count(b.log.String(), "cannot be read"); n > 4 {
+		if n := strings.Count(b.log.String(), "cannot be read"); n > 5 {
 			t.Errorf("%d complaints, want one each time that it got slower:\n%s", n, b.log)
 		}
 	})
