@@ -258,3 +258,31 @@ func TestRaisedPreauth(t *testing.T) {
 		}
 	}
 }
+
+// TestStoreGone: while the store cannot be read nobody hears that an id is unknown, which
+// would have him give up: neither directory server nor requestor.
+func TestStoreGone(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	req := challenged(t, w, e)
+	post := func() string {
+		o := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json()).Body)
+		return o.text("messageType") + o.text("errorCode")
+	}
+	fetch := func() string {
+		_, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": req["threeDSServerTransID"]}.json())
+		return codeOf(err)
+	}
+	begin := func() string {
+		_, err := try(t, e, shop)
+		return codeOf(err)
+	}
+	w.down = true
+	if posted, fetched, begun := post(), fetch(), begin(); posted != "Erro403" || fetched != "403" || begun != "403" {
+		t.Errorf("an RReq is answered with %s, /postauth with %s, /auth with %s, want 403", posted, fetched, begun)
+	}
+	w.works()
+	if posted, fetched := post(), fetch(); posted != "RRes" || fetched != "" {
+		t.Errorf("afterwards: an RReq is answered with %s, /postauth with %s", posted, fetched)
+	}
+}
