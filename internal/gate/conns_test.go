@@ -137,6 +137,8 @@ func TestConns(t *testing.T) {
 		c.is(http.StateActive, "a") // after b came
 		c.comes("c")
 		c.want("b")
+		c.comes("d")
+		c.want("b", "a")
 	})
 	t.Run("those that have gone are forgotten", func(t *testing.T) {
 		c := newCrowd(t, 2)

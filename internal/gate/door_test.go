@@ -333,6 +333,8 @@ func TestWhole(t *testing.T) {
 		{"Host: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\n folded\r\n\r\nbody", false},
+		{"Host: x\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\nbody", false},
+		{"Host: x\rContent-Length: 5\r\nContent-Length: 4\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: -4\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4, 4\r\n\r\nbody", false},
 		{"Host: x\r\n\r\n", false},
