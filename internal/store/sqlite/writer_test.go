@@ -128,6 +128,36 @@ func TestTransactionIsLost(t *testing.T) {
 	}
 }
 
+// TestCommitInDoubt: of a commit that failed the log may have all. It plays that: the
+// transaction has ended in the middle of the batch, so that the commit finds none. Nobody
+// may be told that his write is kept, nor that it is not.
+func TestCommitInDoubt(t *testing.T) {
+	db, _ := openTemp(t)
+	release := stall(t, db)
+	created, ended := make(chan error, 1), make(chan error, 1)
+	go func() { created <- db.Create(context.Background(), txn("a")) }()
+	queued(db, 1)
+	go func() {
+		ended <- db.write(context.Background(), "end", func(w *writer) (answer, failed error) {
+			_, err := w.commit.Exec()
+			return nil, err
+		})
+	}()
+	queued(db, 2)
+	release()
+	for _, err := range []error{<-created, <-ended} {
+		if err == nil || errors.Is(err, store.ErrUndone) {
+			t.Errorf("answered with %v, want an error that leaves it open", err)
+		}
+	}
+	if _, err := db.Get(t.Context(), "a"); err != nil {
+		t.Errorf("Get: %v, this one is there", err)
+	}
+	if err := db.Create(t.Context(), txn("b")); err != nil {
+		t.Errorf("Create after it: %v", err)
+	}
+}
+
 // TestDiskFull stands for a disk that is full, and then is not any more.
 func TestDiskFull(t *testing.T) {
 	db, _ := openTemp(t)
