@@ -54,6 +54,8 @@ func TestCardAlone(t *testing.T) {
 		`{"acctNumber":"4000000000000001","acctNumber":"4000000000000001"}`: false,
 		`{"acctNumber":"4000000000000001","ds":"visa"}`:                     false,
 		`{"acctNumber":"4000000000000001"`:                                  false,
+		`{"acctNumber":"4000000000000001`:                                   false,
+		`4000000000000001"}`:                                                false,
 		`{"acctNumber":"4000000000000001"}}`:                                false,
 		`{"acctNumber": "4000000000000001"}`:                                false,
 		`{"acctnumber":"4000000000000001"}`:                                 false,

@@ -145,7 +145,7 @@ func TestErroInAVersionThatIsRead(t *testing.T) {
 
 // TestErroNamesID: the Erro of a refused /auth has the id whenever it is the
 // requestor's own, whatever is wrong with the card or the rest; never that of
-// somebody else (Erro).
+// somebody else, nor one that he has not heard of (Erro).
 func TestErroNamesID(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		w := newWorld()
@@ -189,6 +189,12 @@ func TestErroNamesID(t *testing.T) {
 			if bad := refused(shop, name, "x"); bad.Code.String() != code || bad.ServerTransID != id {
 				t.Errorf("%s: expired, %s: code %s of transaction %q, want %s of %s", version, name, bad.Code, bad.ServerTransID, code, id)
 			}
+		}
+		ours := with(areq231("", object{"messageVersion": version, "deviceChannel": "03"}), "mcc", "x")
+		delete(ours, "threeDSServerTransID")
+		_, err := e.Authenticate(t.Context(), shop, ours.json())
+		if bad, ok := errors.AsType[message.Error](err); !ok || bad.ServerTransID != "" {
+			t.Errorf("%s: no id was given: %v, want an Erro without one, got %q", version, err, bad.ServerTransID)
 		}
 	}
 }
