@@ -115,6 +115,27 @@ func TestErroOfAnotherTransaction(t *testing.T) {
 	}
 }
 
+// TestErroInFlight: an Erro that a directory server posts before it has answered ends no
+// /auth, and no wait for its result.
+func TestErroInFlight(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	var sent object
+	w.reply = func(_ string, areq object) ([]byte, error) {
+		sent = areq
+		e.Receive(t.Context(), []string{"visa"}, object{"messageType": "Erro", "messageVersion": "2.3.1", "errorCode": "402",
+			"errorComponent": "D", "threeDSServerTransID": areq["threeDSServerTransID"]}.json())
+		return ares(areq, "C"), nil
+	}
+	if got, err := try(t, e, shop); err != nil || got.text("transStatus") != "C" {
+		t.Fatalf("/auth: %v, %v", got, err)
+	}
+	got := parse(t, e.Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", 1).json()).Body)
+	if got.text("messageType") != "RRes" {
+		t.Errorf("the result is answered with %v", got)
+	}
+}
+
 // TestErroOnlyHasIDs: what stands in the place of an id and is none goes no
 // further, and an Erro about a browser's RReq has no sdkTransID.
 func TestErroOnlyHasIDs(t *testing.T) {

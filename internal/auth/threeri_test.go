@@ -27,6 +27,12 @@ func TestThreeRIPayment(t *testing.T) {
 		}
 		req["deviceChannel"], req["messageCategory"], req["threeRIInd"] = "03", tt.category, "03"
 		req["acquirerCountryCode"] = "208"
+		w.reply = func(scheme string, areq object) ([]byte, error) {
+			if scheme != "visa" {
+				t.Errorf("%s: without an id the AReq goes to %s, want the first that holds the card", tt.version, scheme)
+			}
+			return ares(areq, "Y"), nil
+		}
 		_, err := e.Authenticate(t.Context(), shop, req.json())
 		if codeOf(err) != tt.code {
 			t.Errorf("%s, category %s: %v, want %q", tt.version, tt.category, err, tt.code)
