@@ -1,6 +1,7 @@
 package transid
 
 import (
+	"bytes"
 	"crypto/aes"
 	"encoding/hex"
 	"testing"
@@ -42,4 +43,15 @@ func unhex(t *testing.T, s string) []byte {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// TestTagForgetsTheCard: what a tag was computed in is kept for the next, without the
+// card number.
+func TestTagForgetsTheCard(t *testing.T) {
+	const pan = "4000001234567890"
+	mac, kept := newCMAC(make([]byte, 32)), &tagger{buf: make([]byte, 0, 128)}
+	kept.cardTag(mac, new(bits), "owner", pan)
+	if all := kept.buf[:cap(kept.buf)]; bytes.Contains(all, []byte(pan[:6])) || bytes.Contains(all, []byte(pan[10:])) {
+		t.Errorf("kept: %q", all)
+	}
 }

@@ -161,6 +161,8 @@ func TestMalformed(t *testing.T) {
 	for _, bad := range []string{
 		"", "-", id + "0", id[:35], " " + id[1:], "{" + id[1:35] + "}", strings.ReplaceAll(id, "-", ""), strings.ReplaceAll(id, "-", "_"),
 		id[:14] + "1" + id[15:], id[:19] + "c" + id[20:], id[:19] + "7" + id[20:], id[:35] + "g", id[:34] + "é", id[:9] + "-" + id[10:],
+		id[:8] + "_" + id[9:], id[:13] + "_" + id[14:], id[:18] + "_" + id[19:], id[:23] + "_" + id[24:], // each has another spelling then
+		id[:35] + ":", id[:35] + "@", id[:35] + "`",
 	} {
 		if _, err := k.Check(bad, noon, maxAge, owner, pan); !errors.Is(err, transid.ErrMalformed) {
 			t.Errorf("Check(%q): %v, want ErrMalformed", bad, err)
