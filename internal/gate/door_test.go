@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -127,11 +128,14 @@ func TestDoor(t *testing.T) {
 	send(testLine + "Content-Length: 4\r\n\r\nrest")
 	answer(200, "rest")
 	inner := head + "evil"
-	outer := strings.Replace(testLine, "/preauth", "/auth", 1) + "Host: x\r\nContent-Length: 70\r\n\r\n"
-	send(outer)
-	time.Sleep(50 * time.Millisecond)
-	send(inner + strings.Repeat(".", 70-len(inner)))
-	answer(200, inner+strings.Repeat(".", 70-len(inner)))
+	outer := strings.Replace(testLine, "/preauth", "/auth", 1) + "Host: x\r\nContent-Length: "
+	for _, dots := range []string{"", strings.Repeat(".", 10)} {
+		body := inner + dots
+		send(outer + strconv.Itoa(len(body)) + "\r\n\r\n")
+		time.Sleep(50 * time.Millisecond)
+		send(body)
+		answer(200, body)
+	}
 	if d.asked.Load() != 1 {
 		t.Error("the gate was asked about what the door left to the handler")
 	}

@@ -25,13 +25,15 @@ type rested struct {
 	client net.Conn
 }
 
-func newRested(t *testing.T) *rested {
+func newRested(t *testing.T) *rested { return newRestedOf(t, new(Kept)) }
+
+func newRestedOf(t *testing.T, k *Kept) *rested {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	r := &rested{t: t, k: new(Kept)}
+	r := &rested{t: t, k: k}
 	dialled := make(chan net.Conn, 1)
 	go func() {
 		c, err := net.Dial("tcp", l.Addr().String())
@@ -135,6 +137,27 @@ func TestPartWithOneThatRests(t *testing.T) {
 		t.Errorf("%d looks, want 2: at the second nothing has changed", n)
 	}
 	r.wantClosed()
+}
+
+// TestPartWithAll: as many as there are rest, and one that works does not keep them.
+func TestPartWithAll(t *testing.T) {
+	k := new(Kept)
+	var all []*rested
+	for range 4 {
+		r := newRestedOf(t, k)
+		r.served()
+		all = append(all, r)
+	}
+	all[1].is(http.StateActive)
+	if first, second := k.Part(), k.Part(); first != 3 || second != 0 {
+		t.Errorf("%d are left at rest, and at the second look %d, want 3 and 0", first, second)
+	}
+	all[1].wantOpen("the last looks")
+	for i, r := range all {
+		if i != 1 {
+			r.wantClosed()
+		}
+	}
 }
 
 // TestPartSendsTheEndItself: the client hears of the end while the server's reader of
