@@ -84,8 +84,12 @@ var faults = []fault{
 		}
 		return missingOr(Format, required), true
 	}},
-	{"blank", func(_ *sampler, in *doc, f dictField, required bool) (Code, bool) {
+	{"blank", func(s *sampler, in *doc, f dictField, required bool) (Code, bool) {
 		in.set(f.Name, " \t")
+		text := f.Format == "text" || f.Name == "deliveryEmailAddress" && s.version == "2.3.1"
+		if text && f.Min <= 2 && !required && (s.message != "PRes" || f.Name != "serialNum") {
+			return 0, f.Type == "string"
+		}
 		return missingOr(Format, required), f.Type == "string"
 	}},
 	{"null", func(_ *sampler, in *doc, f dictField, required bool) (Code, bool) {

@@ -216,7 +216,8 @@ func (c *checker) object(t *Table, object uint32) {
 }
 
 // present checks a member that is there. Empty is missing, or malformed where
-// nothing is required; blank is as good as empty.
+// nothing is required. Blank is missing too, but where nothing is required it is
+// a text like any other.
 func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
 	if f.forbid != nil && c.eval(f.forbid, s) == yes {
 		if !f.Yields {
@@ -224,14 +225,14 @@ func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
 		}
 		return
 	}
-	if !c.m.empty(i) && !c.isBlank(i) {
-		c.value(f, i)
-		return
-	}
-	if cell == 'R' || cell == 'C' && c.eval(f.when, s) == yes {
+	empty, blank := c.m.empty(i), c.isBlank(i)
+	switch {
+	case (empty || blank) && (cell == 'R' || cell == 'C' && c.eval(f.when, s) == yes):
 		c.report(Missing, f.Name)
-	} else {
+	case empty, blank && f.Solid:
 		c.report(Format, f.Name)
+	default:
+		c.value(f, i)
 	}
 }
 

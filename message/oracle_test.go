@@ -101,7 +101,7 @@ func (o *oracle) fields(fields []dictField, m *doc, at string) {
 		case required && (!there || isEmptyValue(v) || blank):
 			o.add(Missing, path)
 		case !there:
-		case isEmptyValue(v) || blank:
+		case isEmptyValue(v), blank && o.message == "PRes" && f.Name == "serialNum": // VP-04
 			o.add(Format, path)
 		default:
 			o.value(f, v, path)

@@ -32,7 +32,7 @@ var pres210 = Rows{
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 10, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RR RR RR", Name: "messageType", Kind: OneOf, List: "messageType", Only: "PRes", Doc: "kind of message"},
 	{Need: "RR RR RR", Name: "messageVersion", Kind: Dotted, Doc: "protocol version, fixed for the transaction"},
-	{Need: "OO OO OO", Name: "serialNum", Max: 20, Doc: "state of the card range data"},
+	{Need: "OO OO OO", Name: "serialNum", Max: 20, Solid: true, Doc: "state of the card range data"},
 	{Need: "RR RR RR", Name: "threeDSServerTransID", Kind: UUID, Doc: "transaction ID set by the 3DS Server"},
 }
 
@@ -46,5 +46,5 @@ var pres231 = pres210.Without("dsEndProtocolVersion", "dsStartProtocolVersion").
 	{Need: "OO OO OO", Name: "dsUrlList", Kind: Object, Type: "dsUrl", Array: true, Max: 99, Doc: "DS URLs by country"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RR RR RR", Name: "readOrder", Kind: OneOf, List: "readOrder", Doc: "order for processing ranges"},
-	{Need: "CC CC CC", Name: "serialNum", Max: 20, Forbid: "present(cardRangeDataFileURL)", Yields: true, Doc: "state of the card range data"},
+	{Need: "CC CC CC", Name: "serialNum", Max: 20, Solid: true, Forbid: "present(cardRangeDataFileURL)", Yields: true, Doc: "state of the card range data"},
 })

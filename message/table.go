@@ -57,6 +57,7 @@ type Field struct {
 
 	Active bool // a version that must be one in use
 	HTTPS  bool // a URL that we send with https only
+	Solid  bool // a text that may not be blanks alone, required or not
 
 	Leg  Leg  // the element travels on one leg only
 	DS   bool // set by a directory server or an ACS: never by a 3DS server or a requestor
