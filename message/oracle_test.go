@@ -122,9 +122,11 @@ func (o *oracle) value(f dictField, v any, path string) {
 			o.add(Format, path)
 		}
 	case *doc:
-		if f.Type != "object" && f.AltType != "object" || f.Max > 0 && utf8.RuneCount(v.json()) > f.Max {
+		known := f.Type == "object" || f.AltType == "object"
+		if !known || f.Max > 0 && utf8.RuneCount(v.json()) > f.Max {
 			o.add(Format, path)
-		} else if f.ObjectOf != "" {
+		}
+		if known && f.ObjectOf != "" {
 			o.fields(o.d.types[o.version][f.ObjectOf].Fields, v, path+".")
 		}
 	case []any:

@@ -32,7 +32,8 @@ func (c *checker) value(f *Field, i uint32) {
 	case kind == jsonObject && (f.AltObject || f.Kind == JSON || f.Kind == Object):
 		if !c.fits(i, f.Max) {
 			c.report(Format, f.Name)
-		} else if f.Kind == Object {
+		}
+		if f.Kind == Object {
 			c.within(f, i, -1)
 		}
 	case kind == jsonBool && f.Kind == Bool:

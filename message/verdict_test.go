@@ -39,6 +39,30 @@ func TestBlankText(t *testing.T) {
 	}
 }
 
+// TestInsideTooLong: an object that is too long is looked into all the same, for
+// all faults are told at once (R12).
+func TestInsideTooLong(t *testing.T) {
+	broad := func(n int, rest string) string {
+		return `{"category":"01","source":"01","recipients":["01"],"description":"` + strings.Repeat("x", n) + `"` + rest + `}`
+	}
+	around := len(broad(0, ""))
+	for _, tt := range []struct{ broadInfo, want string }{
+		{broad(100, `,"severity":"01"`), ""},
+		{broad(100, ""), "201 broadInfo.severity"},
+		{broad(4096-around, ""), "201 broadInfo.severity 203 broadInfo.description"},
+		{broad(4097-around, ""), "201 broadInfo.severity 203 broadInfo 203 broadInfo.description"},
+		{broad(4000, `,"severity":"01","expDate":"x","later":"`+strings.Repeat("x", 100)+`"`), "203 broadInfo 203 broadInfo.expDate"},
+	} {
+		got := inWords(mustParse(t, `{"messageType":"ARes","messageVersion":"2.3.1","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",`+
+			`"acsTransID":"22222222-2222-4222-8222-222222222222","dsTransID":"33333333-3333-4333-8333-333333333333",`+
+			`"acsReferenceNumber":"A","dsReferenceNumber":"D","broadInfo":`+tt.broadInfo+`}`).
+			Check(Context{AReq: mustParse(t, `{"messageType":"AReq","messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"02"}`)}))
+		if got != tt.want {
+			t.Errorf("%d characters: got %q, want %q", len(tt.broadInfo), got, tt.want)
+		}
+	}
+}
+
 // inWords is p as text, sorted.
 func inWords(p Problems) string {
 	var list []string
