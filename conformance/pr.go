@@ -183,7 +183,7 @@ var pr = []check{
 						}
 						got, err := a.lab.call("/preauth", a.lab.key, object{"acctNumber": a.card(i)}.bytes())
 						if err != nil || got.status != 200 {
-							t.Errorf("%s: while ranges were replaced: %v %s", a.version, err, got.body)
+							t.Errorf("%s: while ranges were replaced: %v %v", a.version, got, err)
 							return
 						}
 						url, info := got.o.text("threeDSMethodURL"), got.o.has("acsInfoInd[1]")
