@@ -29,8 +29,8 @@ func TestFigures(t *testing.T) {
 	}
 	for _, f := range figures {
 		t.Run(f.name, func(t *testing.T) {
-			if f.name == "postgres" && os.Getenv("FIGURES") != "all" {
-				t.Skip("takes longer than the others together: FIGURES=all runs it too")
+			if (f.name == "postgres" || f.name == "keys") && os.Getenv("FIGURES") != "all" {
+				t.Skip("takes long: FIGURES=all runs it too")
 			}
 			dir := t.TempDir()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // of a busy machine

@@ -35,6 +35,7 @@ Figures, all of them unless some are named:
     memory    memory of an /auth in flight
     rreq      time and throughput of results
     postgres  both of them, and what they cost, with PostgreSQL
+    keys      what API keys cost a node that rests, and its database
     overload  what is served when five times as much comes, and with slow connections
 
 Flags:
@@ -62,6 +63,7 @@ var figures = []figure{
 	{"memory", 4 * time.Minute, inFlightMemory},
 	{"rreq", 5 * time.Minute, resultTime},
 	{"postgres", 6 * time.Minute, onPostgres},
+	{"keys", 5 * time.Minute, restingKeys},
 	{"overload", 5 * time.Minute, overload},
 }
 

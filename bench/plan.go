@@ -42,6 +42,9 @@ type plan struct {
 	after     time.Duration // the normal load after the highest
 	loiterers int           // slow connections
 	loiter    time.Duration // how long they stay
+
+	keys []int         // API keys that are there, beside the one that load is made with
+	rest time.Duration // how long nobody asks for anything
 }
 
 // challenges is how many results are sent in all; PostgreSQL has one burst more.
@@ -57,6 +60,7 @@ var fullPlan = plan{
 	inFlight: 5000, slow: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
 	inserts: 5000, snapshot: 40 << 20,
+	keys: []int{0, 100, 2000, 20_000}, rest: 12 * time.Second,
 	rushFrom: 200, rushTo: 20_000, search: 3 * time.Second, rush: 10 * time.Second, after: 10 * time.Second,
 	loiterers: 10_000, loiter: 20 * time.Second,
 }
@@ -71,4 +75,5 @@ var quickPlan = plan{
 	inserts: 60, snapshot: 1 << 20,
 	rushFrom: 50, rushTo: 50, search: 200 * time.Millisecond, rush: 200 * time.Millisecond, after: 500 * time.Millisecond,
 	loiterers: 60, loiter: 500 * time.Millisecond,
+	keys: []int{0, 40}, rest: 200 * time.Millisecond,
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -86,10 +87,10 @@ func TestKeyRowChangedBySQL(t *testing.T) {
 						t.Errorf("a key that nobody has touched: %d", got)
 					}
 				}
-				waitFor(t, "all rows to be read", func() bool { return node.metrics()[`threeds_api_keys{state="good"}`] == 2 })
-				if n := node.metrics()[`threeds_api_keys{state="refused"}`]; n != float64(refused) {
-					t.Errorf("%v rows are refused, want %d", n, refused)
-				}
+				waitFor(t, fmt.Sprintf("all rows to be read, %d of them to be refused", refused), func() bool {
+					m := node.metrics()
+					return m[`threeds_api_keys{state="good"}`] == 2 && m[`threeds_api_keys{state="refused"}`] == float64(refused)
+				})
 				if n := strings.Count(node.log.String(), "not as it was sealed"); n != refused {
 					t.Errorf("%d lines in the log, want one of each row:\n%s", n, node.log.String())
 				}

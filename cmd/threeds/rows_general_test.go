@@ -246,15 +246,15 @@ func (f faulty) Key(ctx context.Context, hash []byte) (store.Key, error) {
 	return f.Store.Key(ctx, hash)
 }
 
-func (f faulty) Keys(ctx context.Context) ([]store.Key, error) {
+func (f faulty) KeysUnless(ctx context.Context, mark string) ([]store.Key, string, error) {
 	if f.keys.Load() {
-		return nil, errDown
+		return nil, "", errDown
 	}
-	return f.Store.Keys(ctx)
+	return f.Store.KeysUnless(ctx, mark)
 }
 
 // unread has no key be read any more and returns one made after that: the server
-// reads them all twice a second.
+// looks for changed ones twice a second.
 func (s *site) unread(f faulty) (key string) {
 	s.t.Helper()
 	f.keys.Store(true)

@@ -55,6 +55,7 @@ type keyStore struct {
 	store.Store
 	down, readOnly  atomic.Bool
 	asked, most, at atomic.Int32
+	read            atomic.Int32 // how often all keys were
 	pause           time.Duration
 }
 
@@ -75,11 +76,15 @@ func (s *keyStore) Key(ctx context.Context, hash []byte) (store.Key, error) {
 	return s.Store.Key(ctx, hash)
 }
 
-func (s *keyStore) Keys(ctx context.Context) ([]store.Key, error) {
+func (s *keyStore) KeysUnless(ctx context.Context, mark string) ([]store.Key, string, error) {
 	if s.down.Load() {
-		return nil, errDown
+		return nil, "", errDown
 	}
-	return s.Store.Keys(ctx)
+	keys, now, err := s.Store.KeysUnless(ctx, mark)
+	if now != mark {
+		s.read.Add(1)
+	}
+	return keys, now, err
 }
 
 func (s *keyStore) RehashKey(ctx context.Context, old, hash, seal []byte) error {
@@ -318,18 +323,141 @@ func TestRevokedInSlowStore(t *testing.T) {
 	})
 }
 
+// TestManyKeys: a store that takes its time to list keys, and is quick to say that they are
+// the same, is given that time at once when they are not.
+func TestManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setUp()
+		slow := &slowKeys{keyStore: b.store, quick: true}
+		slow.takes.Store(int64(1900 * time.Millisecond))
+		b.book = account.New(slow, b.ring, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+		key := b.create(t, "shop", false)
+		defer b.run(t)()
+		b.want(t, key, nil)
+		time.Sleep(30 * time.Second)
+		if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2500 * time.Millisecond)
+		b.want(t, key, account.ErrUnknownKey)
+	})
+}
+
 // A slowKeys takes its time to list the keys.
 type slowKeys struct {
 	*keyStore
 	takes atomic.Int64
+	quick bool // to say that they are the same
 }
 
-func (s *slowKeys) Keys(ctx context.Context) ([]store.Key, error) {
+func (s *slowKeys) KeysUnless(ctx context.Context, mark string) ([]store.Key, string, error) {
+	takes := time.Duration(s.takes.Load())
+	if _, now, err := s.Store.KeysUnless(ctx, mark); s.quick && err == nil && now == mark {
+		takes = 0
+	}
 	select {
-	case <-time.After(time.Duration(s.takes.Load())):
-		return s.keyStore.Keys(ctx)
+	case <-time.After(takes):
+		return s.keyStore.KeysUnless(ctx, mark)
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, "", ctx.Err()
+	}
+}
+
+// TestKeysAreReadWhenTheyChange: twenty thousand of them, by each of twenty nodes, are
+// not read twice a second for nothing; and once a minute all the same, for there are
+// changes that a store does not tell of.
+func TestKeysAreReadWhenTheyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setUp()
+		old, err := account.Create(t.Context(), b.store, ring{"previous"}, "shop", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(what string, d time.Duration, want int32) {
+			t.Helper()
+			time.Sleep(d)
+			if n := b.store.read.Swap(0); n != want {
+				t.Errorf("%s: the keys were read %d times, want %d", what, n, want)
+			}
+		}
+		defer b.run(t)()
+		read("at the start", time.Minute-time.Second, 1)
+		read("after a minute", 2*time.Second, 1)
+		time.Sleep(100 * time.Millisecond)
+		fresh := b.create(t, "shop", false)
+		read("with a new key", 5*time.Second, 1)
+		b.want(t, fresh, nil)
+		read("when keys are used", 5*time.Second, 0)
+		b.want(t, old, nil)
+		read("when a key is hashed anew", 5*time.Second, 1)
+		b.want(t, b.create(t, "shop", false), nil)
+		read("when a key is used as soon as it is made", 5*time.Second, 1)
+		b.tamper(t, b.ring.Hash(fresh), func(k *store.Key) { k.Seal = nil })
+		read("when a row is changed", 5*time.Second, 1)
+		b.want(t, fresh, account.ErrUnknownKey)
+		b.want(t, fresh, account.ErrUnknownKey)
+		read("when a key that is refused is used", 5*time.Second, 0)
+	})
+}
+
+// A wornStore says of its keys what it is told to.
+type wornStore struct {
+	*keyStore
+	mark atomic.Value // string; none: what is true
+}
+
+func (s *wornStore) KeysUnless(ctx context.Context, mark string) ([]store.Key, string, error) {
+	now, ok := s.mark.Load().(string)
+	if !ok {
+		return s.keyStore.KeysUnless(ctx, mark)
+	}
+	if now != "" && now == mark {
+		return nil, now, nil
+	}
+	keys, _, err := s.keyStore.KeysUnless(ctx, "")
+	return keys, now, err
+}
+
+// TestMarkCannotBeTrusted: whatever the mark says, a revoked key stops in the end, and
+// within a second where there is none, where it goes back, or where the key has
+// been looked up since.
+func TestMarkCannotBeTrusted(t *testing.T) {
+	for name, test := range map[string]struct {
+		marks [2]string // before and after the key is revoked
+		late  bool      // the key is made when the others have been read
+		stops time.Duration
+	}{
+		"no mark":           {[2]string{"", ""}, false, time.Second},
+		"gone":              {[2]string{"2", ""}, false, time.Second},
+		"gone back":         {[2]string{"2", "1"}, false, time.Second},
+		"stuck":             {[2]string{"2", "2"}, false, time.Minute + time.Second},
+		"made and gone":     {[2]string{"2", "2"}, true, time.Second}, // by a failover to what was before both
+		"made, and no mark": {[2]string{"", ""}, true, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := setUp()
+				worn := &wornStore{keyStore: b.store}
+				worn.mark.Store(test.marks[0])
+				b.book = account.New(worn, b.ring, nil, slog.New(slog.DiscardHandler))
+				key := ""
+				if !test.late {
+					key = b.create(t, "shop", false)
+				}
+				defer b.run(t)()
+				time.Sleep(200 * time.Millisecond)
+				if test.late {
+					key = b.create(t, "shop", false)
+				}
+				b.want(t, key, nil)
+				worn.mark.Store(test.marks[1])
+				if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(test.stops)
+				b.want(t, key, account.ErrUnknownKey)
+			})
+		})
 	}
 }
 

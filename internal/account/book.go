@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -31,7 +32,7 @@ const (
 // KeyStore is what a Book wants of a store.
 type KeyStore interface {
 	Key(ctx context.Context, hash []byte) (store.Key, error)
-	Keys(ctx context.Context) ([]store.Key, error)
+	KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error)
 	RehashKey(ctx context.Context, old, hash, seal []byte) error
 }
 
@@ -44,7 +45,10 @@ type Book struct {
 	slots  chan struct{} // one for each look-up in progress
 	pepper [32]byte
 
-	read []store.Key // all rows, as the last refresh has seen them; only that uses it
+	// What the last refresh that read all rows has seen. Only refreshes use it.
+	read   []store.Key
+	mark   string    // of them
+	readAt time.Time // it began
 
 	mu        sync.RWMutex
 	ring      Ring
@@ -227,8 +231,10 @@ func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, r
 func (b *Book) refuse(k store.Key) {
 	b.mu.Lock()
 	fresh := !b.isVoid(&k)
-	b.void[string(k.Hash)] = k
-	b.touched = true
+	if fresh {
+		b.void[string(k.Hash)] = k
+		b.touched = true
+	}
 	b.mu.Unlock()
 	if fresh {
 		b.tell([]store.Key{k})

@@ -11,9 +11,13 @@ import (
 )
 
 const (
-	// refresh is how often the keys are read anew. A revoked one stops within
-	// twice this.
+	// refresh is how often the store is asked whether keys have changed, and those that
+	// have are read anew. A revoked one stops within twice this.
 	refresh = 500 * time.Millisecond
+
+	// thorough is how often all are read whatever the store says: there are ways to change
+	// a database that it does not notice.
+	thorough = time.Minute
 
 	// patient is how long one reading of them may take at most. It may take so
 	// long only where shorter ones have come to nothing: most connections that
@@ -21,10 +25,10 @@ const (
 	patient = 8 * refresh
 )
 
-// Run reads the keys anew, at once and then twice a second, or as often as a slow
-// store lets it, until the context ends; it returns nil then. While the store cannot
-// be read the known keys go on working. A store that is slow to write, or does not,
-// holds up no reading.
+// Run reads the keys, at once and then whenever they have changed. It looks twice a
+// second, or as often as a slow store lets it, until the context ends; it returns nil
+// then. While the store cannot be read the known keys go on working. A store that is
+// slow to write, or does not, holds up no reading.
 func (b *Book) Run(ctx context.Context) error {
 	var rehashing sync.WaitGroup
 	defer rehashing.Wait()
@@ -34,8 +38,10 @@ func (b *Book) Run(ctx context.Context) error {
 	failing, patience := false, refresh
 	for {
 		start := time.Now()
-		err := b.refresh(ctx, patience)
-		patience = next(patience, time.Since(start), err)
+		all, err := b.refresh(ctx, patience)
+		if all || err != nil { // how long a glance takes says nothing of that
+			patience = next(patience, time.Since(start), err)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -120,20 +126,44 @@ func (b *Book) rehash(ctx context.Context) error {
 }
 
 // refresh replaces what is known by what the store has, and forgets the keys that
-// are not there any more.
-func (b *Book) refresh(ctx context.Context, patience time.Duration) error {
+// are not there any more. Where something else has happened than a refresh it reads
+// all, for what is known is not what was read. It says whether it has read all.
+func (b *Book) refresh(ctx context.Context, patience time.Duration) (all bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	keys, err := b.store.Keys(ctx)
-	if err != nil {
-		return err
+	start, mark := time.Now(), b.mark
+	if start.Sub(b.readAt) >= thorough || b.hasChanged() {
+		mark = ""
 	}
+	keys, now, err := b.store.KeysUnless(ctx, mark)
+	if err != nil {
+		return false, err
+	}
+	if mark != "" && now == mark {
+		b.found()
+		return false, nil
+	}
+	b.mark, b.readAt = now, start
 	if b.unchanged(keys) {
-		return nil
+		return true, nil
 	}
 	for !b.replace(keys) {
 	}
-	return nil
+	return true, nil
+}
+
+// hasChanged reports whether what is known is not what the last refresh has made of it.
+func (b *Book) hasChanged() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.touched
+}
+
+// found ends a refresh that leaves everything as it is.
+func (b *Book) found() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.round++
 }
 
 // unchanged reports whether the store has what it had at the last refresh, and nothing

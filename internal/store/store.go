@@ -136,6 +136,13 @@ type Store interface {
 	// Keys returns all keys, oldest first.
 	Keys(ctx context.Context) ([]Key, error)
 
+	// KeysUnless returns all keys, as Keys does, and their mark; or the mark alone, if it
+	// is still the one that is given, which costs next to nothing. Whatever changes a
+	// key changes the mark, into one that was never there before; nothing else that
+	// the store keeps does. When the store cannot tell, the mark is empty and all keys are
+	// there.
+	KeysUnless(ctx context.Context, mark string) (keys []Key, now string, err error)
+
 	// RehashKey gives the key with the hash old another hash and another seal; the
 	// rest of it stays, and whoever reads sees it before or after. It returns
 	// ErrNotFound if there is no such key, and else ErrExists if another has the

@@ -83,8 +83,9 @@ func (s shaky) PutSnapshot(ctx context.Context, g store.Snapshot, l store.Lease,
 }
 
 func bed(c *clock, s store.Store, faults ...linear.Fault) linear.Bed {
+	known := new(linear.Known)
 	return linear.Bed{
-		Do:    func(ctx context.Context, _ int, call linear.Call) linear.Answer { return call.On(ctx, s) },
+		Do:    func(ctx context.Context, _ int, call linear.Call) linear.Answer { return call.On(ctx, known.Of(s)) },
 		Nodes: 1, Now: c.Load(), Pass: c.pass, Faults: faults,
 	}
 }
@@ -286,6 +287,28 @@ func (s undead) RevokeKey(ctx context.Context, hash []byte) error {
 	return err
 }
 
+// A silent store says of some keys that are revoked nothing to who knows them.
+type silent struct {
+	store.Store
+	same atomic.Int32 // changes that are not told
+}
+
+func (s *silent) RevokeKey(ctx context.Context, hash []byte) error {
+	err := s.Store.RevokeKey(ctx, hash)
+	if err == nil && rand.IntN(4) == 0 {
+		s.same.Add(1)
+	}
+	return err
+}
+
+func (s *silent) KeysUnless(ctx context.Context, mark string) ([]store.Key, string, error) {
+	keys, now, err := s.Store.KeysUnless(ctx, mark)
+	if err == nil && now != mark && mark != "" && s.same.Swap(0) > 0 {
+		return nil, mark, nil
+	}
+	return keys, now, err
+}
+
 // A blurred store shows the content of another snapshot.
 type blurred struct{ store.Store }
 
@@ -315,6 +338,7 @@ func TestBroken(t *testing.T) {
 		"written under somebody's lease": bed(c, &lax{Store: memory(), newest: make(map[string]store.Lease)}),
 		"a lease for two":                bed(c, shared{memory()}),
 		"a revoked key that works":       bed(c, undead{memory()}),
+		"a revoked key, unheard of":      bed(c, &silent{Store: memory()}),
 		"a snapshot of something else":   bed(c, blurred{memory()}),
 	} {
 		t.Run(name, func(t *testing.T) {

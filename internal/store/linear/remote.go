@@ -24,6 +24,7 @@ type message struct {
 func Serve(in io.Reader, out io.Writer, nodes []store.Store, set func(clock int64)) error {
 	var mu sync.Mutex
 	answers, calls := gob.NewEncoder(out), gob.NewDecoder(in)
+	known := make([]Known, len(nodes))
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
@@ -38,7 +39,7 @@ func Serve(in io.Reader, out io.Writer, nodes []store.Store, set func(clock int6
 			if m.Clock != 0 {
 				set(m.Clock)
 			} else {
-				m.Answer = m.Call.On(context.Background(), nodes[m.Node])
+				m.Answer = m.Call.On(context.Background(), known[m.Node].Of(nodes[m.Node]))
 			}
 			mu.Lock()
 			defer mu.Unlock()

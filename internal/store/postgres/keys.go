@@ -7,13 +7,25 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
 
 const (
-	sqlKey    = `SELECT hash, merchant, strict, created, seal FROM api_keys WHERE hash = $1`
-	sqlKeys   = `SELECT hash, merchant, strict, created, seal FROM api_keys ORDER BY created, hash`
+	sqlKey  = `SELECT hash, merchant, strict, created, seal FROM api_keys WHERE hash = $1`
+	sqlKeys = `SELECT hash, merchant, strict, created, seal FROM api_keys ORDER BY created, hash`
+	// Without its trigger, or with one that does not always fire, there is no mark. One
+	// that was off for a while is another version of its row.
+	sqlMark = `SELECT encode(m.value, 'hex') || '-' || t.xmin FROM small_states m, pg_trigger t
+		WHERE m.key = 'api keys' AND t.tgrelid = 'api_keys'::regclass AND t.tgname = 'mark' AND t.tgenabled = 'A'`
+
+	// Mark and keys are of one snapshot. The mark is the first row.
+	sqlKeysUnless = `WITH mark (now) AS MATERIALIZED (` + sqlMark + `)
+		SELECT (SELECT now FROM mark), NULL, NULL, NULL, NULL, NULL
+		UNION ALL SELECT NULL, hash, merchant, strict, created, seal FROM api_keys WHERE (SELECT now FROM mark) IS DISTINCT FROM $1
+		ORDER BY 5 NULLS FIRST, 2`
+
 	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created, seal) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`
 	sqlRehash = `UPDATE api_keys SET hash = $2, seal = $3 WHERE hash = $1`
 	sqlRevoke = `DELETE FROM api_keys WHERE hash = $1`
@@ -68,10 +80,40 @@ func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
 	return keys, err
 }
 
-func scanKey(row pgx.Row) (store.Key, error) {
+// KeysUnless implements [store.Store].
+func (db *DB) KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error) {
+	err = db.read(ctx, "keys unless", func(ctx context.Context, conn *pgx.Conn) error {
+		keys, now = nil, ""
+		rows, err := conn.Query(ctx, sqlKeysUnless, mark)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		if rows.Next() {
+			if err := rows.Scan((*zeronull.Text)(&now), nil, nil, nil, nil, nil); err != nil {
+				return err
+			}
+		}
+		for rows.Next() {
+			k, err := scanKey(rows, nil)
+			if err != nil {
+				return err
+			}
+			keys = append(keys, k)
+		}
+		return rows.Err()
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return keys, now, nil
+}
+
+// scanKey reads a key, from what comes behind the columns before.
+func scanKey(row pgx.Row, before ...any) (store.Key, error) {
 	var k store.Key
 	var created int64
-	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal); err != nil {
+	if err := row.Scan(append(before, &k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal)...); err != nil {
 		return store.Key{}, err
 	}
 	k.Created = time.UnixMilli(created).UTC()

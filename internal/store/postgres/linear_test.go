@@ -106,8 +106,11 @@ func TestLinear(t *testing.T) {
 		openAt(t, url+conns+"&default_transaction_isolation=repeatable%20read", c.options()),
 	}
 	operator := newOperator(t, url)
+	known := make([]linear.Known, len(nodes))
 	linear.Run(t, linear.Bed{
-		Do:    func(ctx context.Context, node int, call linear.Call) linear.Answer { return call.On(ctx, nodes[node]) },
+		Do: func(ctx context.Context, node int, call linear.Call) linear.Answer {
+			return call.On(ctx, known[node].Of(nodes[node]))
+		},
 		Nodes: len(nodes), Now: c.at.UnixMilli(), Pass: c.setClock(operator),
 		Faults: []linear.Fault{
 			{Name: "server halted", Every: 5, Do: crash(c.server)},

@@ -66,6 +66,22 @@ var migrations = []string{
 		data     bytea  NOT NULL,
 		PRIMARY KEY (snapshot, n)
 	);`,
+
+	// Nodes look twice a second whether API keys have changed. The trigger tells, whoever
+	// changes them in whatever way: a node of a release that knows of no mark, a person,
+	// a restored copy. Each change has the row of the mark for itself until it is
+	// committed, and has it first, so that no two wait for each other; and makes it
+	// what it never was, for a database may go back in time. It is a row that every
+	// node's user may write already.
+	`INSERT INTO small_states VALUES ('api keys', uuid_send(gen_random_uuid()));
+	CREATE FUNCTION mark_api_keys() RETURNS trigger LANGUAGE plpgsql AS $$
+	BEGIN
+		EXECUTE format('UPDATE %I.small_states SET value = uuid_send(gen_random_uuid()) WHERE key = ''api keys''', TG_TABLE_SCHEMA);
+		RETURN NULL;
+	END $$;
+	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON api_keys
+		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
+	ALTER TABLE api_keys ENABLE ALWAYS TRIGGER mark;`,
 }
 
 const sqlVersion = `SELECT version FROM schema_version`

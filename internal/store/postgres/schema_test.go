@@ -57,7 +57,7 @@ func TestMigrate(t *testing.T) {
 		t.Errorf("Ping by the older node: %v", err)
 	}
 	db, err := Open(ctx, url, Options{})
-	if err == nil || !strings.Contains(err.Error(), "newer release: schema version 3, this one knows 1") {
+	if err == nil || !strings.Contains(err.Error(), "newer release: schema version 4, this one knows 2") {
 		t.Errorf("Open of a newer schema: %v", err)
 	}
 	if err == nil {
@@ -70,7 +70,7 @@ func TestMigrateFails(t *testing.T) {
 	url := pgtest.Get(t).Schema(t)
 	conn := connect(t, url)
 	bad := append(migrations[:len(migrations):len(migrations)], `CREATE TABLE x (); SELECT 1/0`)
-	if err := migrate(t.Context(), conn, bad); err == nil || !strings.Contains(err.Error(), "migration 2") {
+	if err := migrate(t.Context(), conn, bad); err == nil || !strings.Contains(err.Error(), "migration 3") {
 		t.Errorf("a migration that fails: %v", err)
 	}
 	var n int

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"time"
 
@@ -9,8 +10,12 @@ import (
 )
 
 const (
-	sqlKey    = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key WHERE hash = ?1`
-	sqlKeys   = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY created, hash`
+	sqlKey  = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key WHERE hash = ?1`
+	sqlKeys = `SELECT hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY created, hash`
+	sqlMark = `SELECT hex(value) FROM small_state WHERE key = 'api keys'`
+	// Of one moment; the mark is the first row.
+	sqlMarkedKeys = `SELECT (` + sqlMark + `), NULL, NULL, NULL, NULL, NULL
+		UNION ALL SELECT NULL, hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY 5, 2`
 	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created, seal) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING`
 	sqlRehash = `UPDATE api_key SET hash = ?2, seal = ?3 WHERE hash = ?1`
 	sqlRevoke = `DELETE FROM api_key WHERE hash = ?1`
@@ -69,15 +74,8 @@ func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			k, err := scanKey(rows)
-			if err != nil {
-				return err
-			}
-			keys = append(keys, k)
-		}
-		return rows.Err()
+		keys, err = scanKeys(rows)
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -85,11 +83,53 @@ func (db *DB) Keys(ctx context.Context) (keys []store.Key, err error) {
 	return keys, nil
 }
 
-// scanKey reads one row, of [sql.Row] or [sql.Rows].
-func scanKey(row interface{ Scan(...any) error }) (store.Key, error) {
+// KeysUnless implements [store.Store].
+func (db *DB) KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error) {
+	err = db.read(ctx, "keys unless", func(r *reader) (err error) {
+		err = r.mark.QueryRow().Scan(&now)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) || now != "" && now == mark {
+			return err
+		}
+		rows, err := r.markedKeys.Query()
+		if err != nil {
+			return err
+		}
+		var first sql.NullString
+		if rows.Next() {
+			err = rows.Scan(&first, new(any), new(any), new(any), new(any), new(any))
+		}
+		now = first.String
+		if err != nil {
+			return errors.Join(err, rows.Close())
+		}
+		keys, err = scanKeys(rows, new(any))
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return keys, now, nil
+}
+
+// scanKeys reads the rows that are left, and closes them.
+func scanKeys(rows *sql.Rows, before ...any) (keys []store.Key, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		k, err := scanKey(rows, before...)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	return keys, rows.Err()
+}
+
+// scanKey reads one row, of [sql.Row] or [sql.Rows], from what comes behind the columns
+// before.
+func scanKey(row interface{ Scan(...any) error }, before ...any) (store.Key, error) {
 	var k store.Key
 	var created int64
-	if err := row.Scan(&k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal); err != nil {
+	if err := row.Scan(append(before, &k.Hash, &k.Merchant, &k.Strict, &created, &k.Seal)...); err != nil {
 		return store.Key{}, err
 	}
 	k.Created = time.UnixMilli(created).UTC()

@@ -86,12 +86,13 @@ func TestLinearReopened(t *testing.T) {
 		nodes[i] = db
 		return err
 	}
+	var known [linearNodes]linear.Known
 	report := linear.Run(t, linear.Bed{
 		Do: func(ctx context.Context, node int, c linear.Call) linear.Answer {
 			mu.RLock()
 			db := nodes[node]
 			mu.RUnlock()
-			return c.On(ctx, db)
+			return c.On(ctx, known[node].Of(db))
 		},
 		Nodes: len(nodes), Now: clock.Load(),
 		Pass:   func(to int64) error { clock.Store(to); return nil },

@@ -31,6 +31,7 @@ var errConflict = errors.New("sqlite: updated meanwhile")
 // at a time.
 type reader struct {
 	get, key, keys, ping              *sql.Stmt
+	mark, markedKeys                  *sql.Stmt
 	state, snapshots, snapshot, chunk *sql.Stmt
 	deadUploads, leftovers            *sql.Stmt
 }
@@ -41,6 +42,8 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.get, sqlGet},
 		{&r.key, sqlKey},
 		{&r.keys, sqlKeys},
+		{&r.mark, sqlMark},
+		{&r.markedKeys, sqlMarkedKeys},
 		{&r.ping, "SELECT version FROM schema_version"},
 		{&r.state, sqlState},
 		{&r.snapshots, sqlSnapshots},

@@ -3,6 +3,8 @@ package storetest
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -189,4 +191,84 @@ func testKeysStay(c *check) {
 	}
 	c.wantKeys(a)
 	c.wantMissing(string(a.Hash))
+}
+
+// testKeysUnless: each change has a mark of its own, also one that brings back what
+// was there before, and nothing else has.
+func testKeysUnless(c *check) {
+	a, b := c.key(1), c.key(2)
+	seen := make(map[string]bool)
+	mark := c.wantKeysUnless("")
+	changed := func(want ...store.Key) {
+		c.Helper()
+		seen[mark] = true
+		c.wantKeysUnless("never a mark", want...)
+		c.wantKeysUnless("", want...)
+		mark = c.wantKeysUnless(mark, want...)
+		if seen[mark] {
+			c.Errorf("KeysUnless has the mark %q again", mark)
+		}
+		c.wantMark(mark)
+	}
+	c.wantMark(mark)
+	c.putKey(b)
+	changed(b)
+	c.putKey(a)
+	changed(a, b)
+	c.rehash(b.Hash, b.Hash, nil, nil)
+	b.Seal = nil
+	changed(a, b)
+	c.rehash(a.Hash, c.key(3).Hash, a.Seal, nil)
+	a.Hash = c.key(3).Hash
+	changed(a, b)
+	for range 2 {
+		if err := c.s.RevokeKey(c.Context(), a.Hash); err != nil {
+			c.Errorf("RevokeKey: %v", err)
+		}
+		changed(b)
+		c.putKey(a)
+		changed(a, b)
+	}
+	c.create("a", time.Millisecond)
+	c.update("a", func(t *store.Txn) { t.State = "final" })
+	c.Pass(time.Hour)
+	if _, err := c.s.Sweep(c.Context(), c.Now()); err != nil {
+		c.Errorf("Sweep: %v", err)
+	}
+	l := c.acquire("visa", "a", time.Minute)
+	c.putState("k", "v", l)
+	c.put(c.snapshot(1, 10), l, 1)
+	c.wantMark(mark)
+}
+
+// testKeysUnlessAtOnce: whenever somebody sees a mark, it stands for the same keys.
+func testKeysUnlessAtOnce(c *check) {
+	var mu sync.Mutex
+	seen := make(map[string]string)
+	note := func(mark string, keys []store.Key) {
+		mu.Lock()
+		defer mu.Unlock()
+		text := fmt.Sprint(keys)
+		if before, ok := seen[mark]; ok && before != text {
+			c.Errorf("KeysUnless: %q is the mark of %s and of %s", mark, before, text)
+		}
+		seen[mark] = text
+	}
+	together(func(i int) {
+		k := c.key(byte(i))
+		for range 2 {
+			if err := c.s.PutKey(c.Context(), k); err != nil {
+				c.Errorf("PutKey: %v", err)
+			}
+			keys, mark, err := c.s.KeysUnless(c.Context(), "")
+			if err != nil {
+				c.Errorf("KeysUnless: %v", err)
+			}
+			note(mark, keys)
+			if err := c.s.RevokeKey(c.Context(), k.Hash); err != nil {
+				c.Errorf("RevokeKey: %v", err)
+			}
+		}
+	})
+	note(c.wantKeysUnless(""), nil)
 }

@@ -23,6 +23,7 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs["RevokeKey"] = c.s.RevokeKey(ctx, c.key(1).Hash)
 	_, errs["Key"] = c.s.Key(ctx, c.key(1).Hash)
 	_, errs["Keys"] = c.s.Keys(ctx)
+	_, _, errs["KeysUnless"] = c.s.KeysUnless(ctx, "")
 	_, errs["Acquire"] = c.s.Acquire(ctx, "new", "a", time.Hour)
 	errs["Release"] = c.s.Release(ctx, l)
 	errs["PutSnapshot"] = c.s.PutSnapshot(ctx, c.snapshot(2, 10), l, bytes.NewReader(contentOf(2, 10)), 1)
@@ -177,6 +178,20 @@ func testShare(c *check) {
 	}
 	c.want(x)
 	c.create("b", time.Minute)
+}
+
+// testShareKeys: the mark of one process is that of the others.
+func testShareKeys(c *check) {
+	other := c.shared()
+	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
+	mark := c.wantKeysUnless("")
+	other.putKey(c.key(1))
+	mark = c.wantKeysUnless(mark, c.key(1))
+	other.wantMark(mark)
+	if err := other.s.RevokeKey(c.Context(), c.key(1).Hash); err != nil {
+		c.Errorf("RevokeKey: %v", err)
+	}
+	other.wantMark(c.wantKeysUnless(mark))
 }
 
 // testShareAtOnce has the crowd work through two openings of one store.

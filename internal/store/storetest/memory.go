@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type Memory struct {
 type memory struct {
 	txns      map[string]store.Txn
 	keys      map[string]store.Key
+	changes   int64 // of keys
 	leases    map[string]holding
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
@@ -159,6 +161,7 @@ func (s *Memory) PutKey(ctx context.Context, k store.Key) error {
 		return store.ErrExists
 	}
 	s.keys[string(k.Hash)] = ownKey(k)
+	s.changes++
 	return nil
 }
 
@@ -181,14 +184,30 @@ func (s *Memory) Keys(ctx context.Context) ([]store.Key, error) {
 		return nil, err
 	}
 	defer s.mu.Unlock()
-	var keys []store.Key
+	return s.allKeys(), nil
+}
+
+// allKeys returns copies of the keys in their order. s.mu is held.
+func (s *Memory) allKeys() (keys []store.Key) {
 	for _, k := range s.keys {
 		keys = append(keys, ownKey(k))
 	}
 	slices.SortFunc(keys, func(a, b store.Key) int {
 		return cmp.Or(a.Created.Compare(b.Created), bytes.Compare(a.Hash, b.Hash))
 	})
-	return keys, nil
+	return keys
+}
+
+// KeysUnless implements [store.Store].
+func (s *Memory) KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error) {
+	if err := s.lock(ctx); err != nil {
+		return nil, "", err
+	}
+	defer s.mu.Unlock()
+	if now = strconv.FormatInt(s.changes, 10); now == mark {
+		return nil, now, nil
+	}
+	return s.allKeys(), now, nil
 }
 
 // RehashKey implements [store.Store].
@@ -207,6 +226,7 @@ func (s *Memory) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 	k.Hash, k.Seal = hash, seal
 	delete(s.keys, string(old))
 	s.keys[string(hash)] = ownKey(k)
+	s.changes++
 	return nil
 }
 
@@ -220,6 +240,7 @@ func (s *Memory) RevokeKey(ctx context.Context, hash []byte) error {
 		return store.ErrNotFound
 	}
 	delete(s.keys, string(hash))
+	s.changes++
 	return nil
 }
 

@@ -9,6 +9,7 @@ package storetest
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -88,6 +89,8 @@ var tests = []test{
 	{"KeyRevoke", testKeyRevoke},
 	{"KeyNoReference", testKeyNoReference},
 	{"KeysStay", testKeysStay},
+	{"KeysUnless", testKeysUnless},
+	{"KeysUnlessAtOnce", testKeysUnlessAtOnce},
 	{"Lease", testLease},
 	{"LeaseRenew", testLeaseRenew},
 	{"LeaseExpiry", testLeaseExpiry},
@@ -122,6 +125,7 @@ var tests = []test{
 	{"ReopenRanges", testReopenRanges},
 	{"Share", testShare},
 	{"ShareAtOnce", testShareAtOnce},
+	{"ShareKeys", testShareKeys},
 	{"ShareLeases", testShareLeases},
 	{"ShareSnapshots", testShareSnapshots},
 }
@@ -223,12 +227,27 @@ func (c *check) wantKeys(want ...store.Key) {
 		c.Errorf("Keys: %v", err)
 		return
 	}
-	equal := len(got) == len(want)
-	for i := 0; equal && i < len(got); i++ {
-		equal = sameKey(got[i], want[i])
-	}
-	if !equal {
+	if !slices.EqualFunc(got, want, sameKey) {
 		c.Errorf("Keys = %+v, want %+v", got, want)
+	}
+}
+
+// wantKeysUnless checks that the keys have another mark than the given one, and are
+// those.
+func (c *check) wantKeysUnless(mark string, want ...store.Key) (now string) {
+	c.Helper()
+	got, now, err := c.s.KeysUnless(c.Context(), mark)
+	if err != nil || now == "" || now == mark || !slices.EqualFunc(got, want, sameKey) {
+		c.Errorf("KeysUnless(%q) = %+v, %q, %v; want %+v and another mark", mark, got, now, err, want)
+	}
+	return now
+}
+
+// wantMark checks that the keys still have a mark.
+func (c *check) wantMark(mark string) {
+	c.Helper()
+	if got, now, err := c.s.KeysUnless(c.Context(), mark); err != nil || now != mark || len(got) > 0 {
+		c.Errorf("KeysUnless(%q) = %+v, %q, %v; want that mark alone", mark, got, now, err)
 	}
 }
 

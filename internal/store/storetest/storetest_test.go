@@ -118,6 +118,7 @@ type broken struct {
 	putKey func(context.Context, store.Key) error
 	key    func(context.Context, []byte) (store.Key, error)
 	keys   func(context.Context) ([]store.Key, error)
+	unless func(context.Context, string) ([]store.Key, string, error)
 	rehash func(context.Context, []byte, []byte, []byte) error
 	revoke func(context.Context, []byte) error
 	ping   func(context.Context) error
@@ -171,6 +172,13 @@ func (b *broken) Keys(ctx context.Context) ([]store.Key, error) {
 		return b.keys(ctx)
 	}
 	return b.Memory.Keys(ctx)
+}
+
+func (b *broken) KeysUnless(ctx context.Context, mark string) ([]store.Key, string, error) {
+	if b.unless != nil {
+		return b.unless(ctx, mark)
+	}
+	return b.Memory.KeysUnless(ctx, mark)
 }
 
 func (b *broken) RehashKey(ctx context.Context, old, hash, seal []byte) error {
@@ -514,6 +522,58 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"RevokeKey does nothing", "KeyRevoke", func(b *broken, _ *clock) {
 			b.revoke = func(ctx context.Context, hash []byte) error { _, err := b.Memory.Key(ctx, hash); return err }
 		}},
+		{"the mark stays when a key is revoked", "KeysUnless", func(b *broken, _ *clock) {
+			b.revoke = func(ctx context.Context, hash []byte) error {
+				err := b.Memory.RevokeKey(ctx, hash)
+				b.unmark(err)
+				return err
+			}
+		}},
+		{"the mark stays when a key is hashed anew", "KeysUnless", func(b *broken, _ *clock) {
+			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
+				err := b.Memory.RehashKey(ctx, old, hash, seal)
+				b.unmark(err)
+				return err
+			}
+		}},
+		{"the mark is made of the keys", "KeysUnless", func(b *broken, _ *clock) {
+			b.unless = func(ctx context.Context, mark string) ([]store.Key, string, error) {
+				all, err := b.Memory.Keys(ctx)
+				if now := fmt.Sprint(all); err != nil || now != mark {
+					return all, now, err
+				}
+				return nil, mark, nil
+			}
+		}},
+		{"the mark is that of any write", "KeysUnless", func(b *broken, _ *clock) {
+			b.unless = func(ctx context.Context, mark string) ([]store.Key, string, error) {
+				all, now, err := b.Memory.KeysUnless(ctx, "")
+				b.mu.Lock()
+				now += fmt.Sprint(b.last)
+				b.mu.Unlock()
+				if err == nil && now == mark {
+					all = nil
+				}
+				return all, now, err
+			}
+		}},
+		{"an unknown mark is the present one", "KeysUnless", func(b *broken, _ *clock) {
+			b.unless = func(ctx context.Context, mark string) ([]store.Key, string, error) {
+				all, now, err := b.Memory.KeysUnless(ctx, mark)
+				if mark > now {
+					all = nil
+				}
+				return all, now, err
+			}
+		}},
+		{"the mark is newer than the keys", "KeysUnlessAtOnce", func(b *broken, _ *clock) {
+			b.unless = func(ctx context.Context, mark string) ([]store.Key, string, error) {
+				all, err := b.Memory.Keys(ctx)
+				time.Sleep(time.Millisecond)
+				_, now, _ := b.Memory.KeysUnless(ctx, mark)
+				return all, now, err
+			}
+		}},
 		{"contexts are ignored", "ContextEnded", func(b *broken, _ *clock) {
 			b.create = func(ctx context.Context, t store.Txn) error {
 				return b.Memory.Create(context.WithoutCancel(ctx), t)
@@ -580,6 +640,15 @@ func lostUpdate(b *broken) func(context.Context, store.Txn, func(*store.Txn) err
 		}
 		b.set(own(x))
 		return nil
+	}
+}
+
+// unmark takes back what a change of the keys has made of their mark.
+func (b *broken) unmark(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err == nil {
+		b.changes--
 	}
 }
 
