@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -53,12 +54,14 @@ type Book struct {
 	mu        sync.RWMutex
 	ring      Ring
 	rings     int // how many there were
-	merchants map[string]*Merchant
-	known     map[string]entry     // by hash, as in the store
+	merchants *merchants
+	known     map[string]entry     // by hash, as in the store; replaced, but never changed
 	void      map[string]store.Key // rows that are not as they were sealed, likewise
+	learned   map[string]entry     // looked up since known was made
 	checked   int                  // rings, when known and void were told apart
-	touched   bool                 // known, void or the ring have changed since
+	touched   bool                 // learned, void or the ring have changed since
 	met       map[mark]meeting     // by key
+	marks     map[string]mark      // of keys that were met, by hash
 	round     int                  // how often known was replaced, or found good
 	former    map[string][]byte    // hashes that are to be replaced, and by which
 }
@@ -67,6 +70,27 @@ type Book struct {
 type entry struct {
 	row     *store.Key
 	account *Account
+}
+
+// merchants are those of a configuration, and those without settings that have come up.
+type merchants struct {
+	mu     sync.Mutex
+	byName map[string]*Merchant
+}
+
+// account returns what a row stands for: what it was, if that has not changed.
+func (m *merchants) account(was *Account, k *store.Key) *Account {
+	if was != nil && was.Merchant.Name == k.Merchant && was.Strict == k.Strict {
+		return was
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	merchant := m.byName[k.Merchant]
+	if merchant == nil {
+		merchant = &Merchant{Name: k.Merchant}
+		m.byName[k.Merchant] = merchant
+	}
+	return &Account{Merchant: merchant, Strict: k.Strict}
 }
 
 // A mark is the beginning of what a Book remembers of a key.
@@ -86,8 +110,6 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book
 	b := &Book{
 		store: keys, log: log,
 		slots: make(chan struct{}, lookups),
-		met:   make(map[mark]meeting),
-		void:  make(map[string]store.Key),
 	}
 	rand.Read(b.pepper[:]) //nolint:errcheck // it never fails, it ends the process
 	b.Change(ring, merchants)
@@ -97,23 +119,25 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book
 // Change replaces the merchants' settings and the secrets that keys are stored
 // under. Keys that are known stay so, without a look into the store; those of a
 // hash that has gone do not.
-func (b *Book) Change(ring Ring, merchants []Merchant) {
+func (b *Book) Change(ring Ring, configured []Merchant) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.ring = ring
 	b.rings++
-	b.merchants = make(map[string]*Merchant)
-	for _, m := range merchants {
-		b.merchants[m.Name] = &m
+	b.merchants = &merchants{byName: make(map[string]*Merchant)}
+	for _, m := range configured {
+		b.merchants.byName[m.Name] = &m
 	}
-	known := b.known
-	b.known = make(map[string]entry, len(known))
-	for hash, e := range known {
-		b.known[hash] = entry{e.row, b.account(e.row)}
+	known := make(map[string]entry, len(b.known))
+	for _, former := range []map[string]entry{b.known, b.learned} {
+		for hash, e := range former {
+			known[hash] = entry{e.row, b.merchants.account(nil, e.row)}
+		}
 	}
+	b.known, b.learned = known, make(map[string]entry)
 	b.touched = true
 	b.former = make(map[string][]byte)
-	clear(b.met) // whoever comes is recalled by one of the new hashes
+	b.met, b.marks = make(map[mark]meeting), make(map[string]mark) // whoever comes is recalled by one of the new hashes
 	b.round++
 }
 
@@ -166,15 +190,30 @@ func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, hash := range hashes {
-		if e, ok := b.known[string(hash)]; ok {
+		if e, ok := b.find(string(hash)); ok {
 			if i == 1 {
 				b.former[string(hash)] = hashes[0]
 			}
-			b.met[mark(digest[:])] = meeting{*digest, string(hash), e.account}
+			b.greet(digest, string(hash), e.account)
 			return e.account
 		}
 	}
 	return nil
+}
+
+// greet remembers a key that was good. b.mu is held.
+func (b *Book) greet(digest *[sha256.Size]byte, hash string, account *Account) {
+	m := mark(digest[:])
+	b.met[m], b.marks[hash] = meeting{*digest, hash, account}, m
+}
+
+// find returns a key that is known. b.mu is held.
+func (b *Book) find(hash string) (entry, bool) {
+	e, ok := b.known[hash]
+	if !ok {
+		e, ok = b.learned[hash]
+	}
+	return e, ok
 }
 
 // lookUp asks the store for a key that is not known.
@@ -215,13 +254,14 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, ring Ring,
 func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, round int) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	account := b.account(k)
+	known, _ := b.find(string(k.Hash))
+	account := b.merchants.account(known.account, k)
 	if len(hashes) > 1 && bytes.Equal(k.Hash, hashes[1]) {
 		b.former[string(k.Hash)] = hashes[0]
 	}
 	if b.round == round {
-		b.known[string(k.Hash)] = entry{k, account}
-		b.met[mark(digest[:])] = meeting{*digest, string(k.Hash), account}
+		b.learned[string(k.Hash)] = entry{k, account}
+		b.greet(digest, string(k.Hash), account)
 		b.touched = true
 	}
 	return account
@@ -232,8 +272,10 @@ func (b *Book) refuse(k store.Key) {
 	b.mu.Lock()
 	fresh := !b.isVoid(&k)
 	if fresh {
-		b.void[string(k.Hash)] = k
-		b.touched = true
+		void := make(map[string]store.Key, len(b.void)+1)
+		maps.Copy(void, b.void)
+		void[string(k.Hash)] = k
+		b.void, b.touched = void, true
 	}
 	b.mu.Unlock()
 	if fresh {
@@ -264,24 +306,17 @@ func (b *Book) tell(rows []store.Key) {
 func (b *Book) Count() (good, refused int) {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
-	return len(b.known), len(b.void)
+	good = len(b.known)
+	for hash := range b.learned {
+		if _, ok := b.known[hash]; !ok {
+			good++
+		}
+	}
+	return good, len(b.void)
 }
 
 // same reports whether nothing of a row has changed.
 func same(a, b store.Key) bool {
 	return a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created.Equal(b.Created) &&
 		bytes.Equal(a.Hash, b.Hash) && bytes.Equal(a.Seal, b.Seal)
-}
-
-// account returns what a row stands for. b.mu is held.
-func (b *Book) account(k *store.Key) *Account {
-	if a := b.known[string(k.Hash)].account; a != nil && a.Merchant.Name == k.Merchant && a.Strict == k.Strict {
-		return a
-	}
-	m := b.merchants[k.Merchant]
-	if m == nil {
-		m = &Merchant{Name: k.Merchant}
-		b.merchants[k.Merchant] = m
-	}
-	return &Account{Merchant: m, Strict: k.Strict}
 }

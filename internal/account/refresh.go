@@ -102,7 +102,7 @@ func (b *Book) rehash(ctx context.Context) error {
 	b.mu.Lock()
 	ring, former := b.ring, make(map[string]store.Key, len(b.former))
 	for old, hash := range b.former {
-		if e, ok := b.known[old]; ok {
+		if e, ok := b.find(old); ok {
 			k := *e.row
 			k.Hash = hash
 			former[old] = k
@@ -180,55 +180,63 @@ func (b *Book) unchanged(keys []store.Key) bool {
 }
 
 // replace makes the rows what is known, after a look at the seals of those that are
-// new or have changed. It reports false when the ring was changed meanwhile.
+// new or have changed. It reports false when the ring was changed meanwhile. Whoever
+// has a key waits for what concerns few of them alone.
 func (b *Book) replace(keys []store.Key) bool {
-	good, fresh := make([]bool, len(keys)), []int(nil)
 	b.mu.RLock()
-	ring, rings := b.ring, b.rings
-	for i := range keys {
-		e, ok := b.known[string(keys[i].Hash)]
-		switch {
-		case b.checked != rings:
-			fresh = append(fresh, i)
-		case ok && same(*e.row, keys[i]):
-			good[i] = true
-		case !b.isVoid(&keys[i]):
-			fresh = append(fresh, i)
-		}
-	}
+	ring, rings, merchants, former, formerVoid := b.ring, b.rings, b.merchants, b.known, b.void
+	again := b.checked != rings
 	b.mu.RUnlock()
-	for _, i := range fresh {
-		good[i] = Sealed(ring, &keys[i])
+	known, void, refused := make(map[string]entry, len(keys)), make(map[string]store.Key), []store.Key(nil)
+	for i := range keys {
+		k, hash := &keys[i], string(keys[i].Hash)
+		was, ok := former[hash]
+		bad, isVoid := formerVoid[hash]
+		isVoid = isVoid && same(bad, *k)
+		switch {
+		case ok && !again && same(*was.row, *k):
+			known[hash] = entry{k, was.account}
+			continue
+		case isVoid && !again:
+		case Sealed(ring, k):
+			known[hash] = entry{k, merchants.account(was.account, k)}
+			continue
+		case !isVoid:
+			refused = append(refused, *k)
+		}
+		void[hash] = *k
+	}
+	var changed []string
+	for hash, was := range former {
+		if known[hash].account != was.account {
+			changed = append(changed, hash)
+		}
 	}
 	b.mu.Lock()
 	if b.rings != rings {
 		b.mu.Unlock()
 		return false
 	}
-	known, void, refused := make(map[string]entry, len(keys)), make(map[string]store.Key), []store.Key(nil)
-	for i := range keys {
-		k := &keys[i]
-		switch {
-		case good[i]:
-			known[string(k.Hash)] = entry{k, b.account(k)}
-			continue
-		case !b.isVoid(k):
-			refused = append(refused, *k)
-		}
-		void[string(k.Hash)] = *k
+	for _, hash := range changed {
+		b.forget(hash)
 	}
-	for mark, m := range b.met {
-		if e, ok := known[m.hash]; !ok {
-			delete(b.met, mark)
-		} else if e.account != m.account {
-			m.account = e.account
-			b.met[mark] = m
-		}
+	for hash := range b.learned {
+		b.forget(hash)
 	}
-	b.known, b.void, b.read = known, void, keys
+	refused = slices.DeleteFunc(refused, func(k store.Key) bool { return b.isVoid(&k) })
+	b.known, b.learned, b.void, b.read = known, make(map[string]entry), void, keys
 	b.checked, b.touched = rings, false
 	b.round++
 	b.mu.Unlock()
 	b.tell(refused)
 	return true
+}
+
+// forget has a key that was met be recalled when it comes again. b.mu is held.
+func (b *Book) forget(hash string) {
+	mark := b.marks[hash]
+	if b.met[mark].hash == hash {
+		delete(b.met, mark)
+	}
+	delete(b.marks, hash)
 }

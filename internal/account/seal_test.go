@@ -232,6 +232,25 @@ func TestRingChangesDuringRefresh(t *testing.T) {
 	})
 }
 
+// TestToldOnce: a row that a caller and a refresh find at the same time is in the log once.
+func TestToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := setUp()
+		key := b.create(t, "shop", false)
+		b.tamper(t, b.ring.Hash(key), func(k *store.Key) { k.Strict = true })
+		var used atomic.Bool
+		busy := changingRing{b.ring, func() {
+			if used.CompareAndSwap(false, true) {
+				b.want(t, key, account.ErrUnknownKey)
+			}
+		}}
+		b.book = account.New(b.store, busy, nil, slog.New(slog.NewTextHandler(b.log, nil)))
+		defer b.run(t)()
+		time.Sleep(time.Second)
+		b.refusals(t, 1, 1)
+	})
+}
+
 // A countingRing counts the seals that it looks at.
 type countingRing struct {
 	ring
