@@ -184,7 +184,10 @@ func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 		Check: func() (string, bool) {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			if err := db.Ping(ctx); err != nil {
+			switch err := db.Ping(ctx); {
+			case errors.Is(err, store.ErrReadOnly):
+				return "may only be read: its user lacks privileges", false
+			case err != nil:
 				return "cannot be reached", false
 			}
 			return "", false

@@ -30,6 +30,9 @@ var (
 // those facts but says this much: it has not happened and will not.
 var ErrUndone = errors.New("nothing was written")
 
+// ErrReadOnly is in the error of a Ping: there is a store, and it may only be read.
+var ErrReadOnly = errors.New("transactions may not be written")
+
 // A State names where a transaction is. A store only keeps it.
 type State string
 
@@ -157,7 +160,9 @@ type Store interface {
 	Snapshots
 	States
 
-	// Ping returns nil if the store can be reached and read.
+	// Ping returns nil if the store can be reached and read, and an error with
+	// ErrReadOnly in it if that is so but this process may not write transactions.
+	// It tries nothing.
 	Ping(ctx context.Context) error
 
 	// Close waits for the calls that have begun and frees the resources of the

@@ -132,6 +132,38 @@ func TestPrivilegesFromNothing(t *testing.T) {
 	}
 }
 
+// TestReadOnlyUser: what may be read alone is there, and not ready for requests, from the
+// start and whenever privileges are taken away.
+func TestReadOnlyUser(t *testing.T) {
+	server := pgtest.Get(t)
+	_, url := openNew(t)
+	_, schema, _ := strings.Cut(url, "search_path=")
+	schema, _, _ = strings.Cut(schema, ",")
+	grant := func(sql string) {
+		t.Helper()
+		server.Exec(t, url, strings.ReplaceAll(sql, "ALL TABLES", "ALL TABLES IN SCHEMA "+schema))
+	}
+	t.Cleanup(func() { grant("DROP OWNED BY only_reads; DROP ROLE only_reads") })
+	grant("CREATE ROLE only_reads LOGIN; GRANT USAGE ON SCHEMA " + schema + " TO only_reads; GRANT SELECT ON ALL TABLES TO only_reads")
+	db := openAt(t, as(t, url, "only_reads"), Options{})
+	for _, step := range []struct {
+		sql   string
+		ready bool
+	}{
+		{"SELECT 1", false},
+		{"GRANT INSERT, UPDATE, DELETE ON ALL TABLES TO only_reads", true},
+		{"REVOKE INSERT ON txns FROM only_reads", false},
+		{"GRANT INSERT ON txns TO only_reads", true},
+		{"REVOKE UPDATE ON txns FROM only_reads", false},
+		{"GRANT UPDATE ON txns TO only_reads; REVOKE SELECT ON txns FROM only_reads", false},
+	} {
+		grant(step.sql)
+		if err := db.Ping(t.Context()); errors.Is(err, store.ErrReadOnly) == step.ready || (err == nil) != step.ready {
+			t.Errorf("after %s: Ping: %v, want ready: %t", step.sql, err, step.ready)
+		}
+	}
+}
+
 // TestPassfileMissing: the driver would pass it over, and the server then say that a
 // password is wrong.
 func TestPassfileMissing(t *testing.T) {

@@ -52,6 +52,10 @@ const (
 // serverClock is the present in milliseconds since 1970, in SQL.
 const serverClock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 
+// sqlPing reads a table, and whether this user may do what every authentication takes.
+const sqlPing = `SELECT has_table_privilege('txns', 'SELECT') AND has_table_privilege('txns', 'INSERT') AND has_table_privilege('txns', 'UPDATE')
+	FROM schema_version`
+
 var errClosed = errors.New("postgres: store is closed")
 
 // Options change how a store works. The zero value is good.
@@ -265,8 +269,11 @@ func (db *DB) Close() error {
 // Ping implements [store.Store].
 func (db *DB) Ping(ctx context.Context) error {
 	return db.read(ctx, "ping", func(ctx context.Context, conn *pgx.Conn) error {
-		var version int
-		return conn.QueryRow(ctx, sqlVersion).Scan(&version)
+		var mayWrite bool
+		if err := conn.QueryRow(ctx, sqlPing).Scan(&mayWrite); err != nil || mayWrite {
+			return err
+		}
+		return fmt.Errorf("privileges are missing: %w", store.ErrReadOnly)
 	})
 }
 
