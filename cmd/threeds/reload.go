@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -40,11 +41,14 @@ func (m marks) file(path string) ([]byte, error) {
 	return data, nil
 }
 
-// again marks the same files as they are now.
+// again marks the same files as they are now. One that could not be opened because this
+// process, or the machine, has too many open keeps its mark: that says nothing of it.
 func (m marks) again() marks {
 	now := make(marks, len(m))
-	for path := range m {
-		_, _ = now.file(path) // the mark says it
+	for path, was := range m {
+		if _, err := now.file(path); errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			now[path] = was
+		}
 	}
 	return now
 }

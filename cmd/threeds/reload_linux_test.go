@@ -1,0 +1,46 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestTooManyOpenFiles: that no file can be opened is no change of any, and no reason to
+// refuse a configuration that nobody has touched.
+func TestTooManyOpenFiles(t *testing.T) {
+	dir := t.TempDir()
+	there, gone := filepath.Join(dir, "there"), filepath.Join(dir, "gone")
+	for _, path := range []string{there, gone} {
+		if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := marks{there: {}, gone: {}}.again()
+	r := &reloader{tried: before}
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	_, failed := os.ReadFile(there)
+	first, second := r.changed(), r.changed()
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if failed == nil {
+		t.Error("a file can be opened: this test is not what it was")
+	}
+	if first || second {
+		t.Error("files have changed, for they cannot be opened")
+	}
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	if first, second := r.changed(), r.changed(); first || !second {
+		t.Errorf("a file that is gone: %t at the first look, %t at the second; want false, true", first, second)
+	}
+}
