@@ -12,6 +12,7 @@ import (
 	"encoding/asn1"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -125,9 +126,12 @@ func TestChain(t *testing.T) {
 		{"critical constraints of names", 2, changes{"ca1": {func(c *x509.Certificate) {
 			c.PermittedDNSDomainsCritical, c.PermittedDNSDomains = true, []string{"example.org"}
 		}}}, nil, "issuer 1", xmldsig.Critical},
-		{"critical purpose", 1, changes{"signer": {func(c *x509.Certificate) {
-			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true,
-				Value: []byte{0x30, 0x0a, 0x06, 0x08, 0x2b, 6, 1, 5, 5, 7, 3, 2}}}
+		{"critical purpose, names and policies", 1, changes{"signer": {func(c *x509.Certificate) {
+			c.ExtraExtensions = []pkix.Extension{
+				{Id: asn1.ObjectIdentifier{2, 5, 29, 37}, Critical: true, Value: []byte{0x30, 0x0a, 0x06, 0x08, 0x2b, 6, 1, 5, 5, 7, 3, 2}},
+				{Id: asn1.ObjectIdentifier{2, 5, 29, 17}, Critical: true, Value: []byte{0x30, 3, 0x82, 1, 'a'}},
+				{Id: asn1.ObjectIdentifier{2, 5, 29, 32}, Critical: true, Value: []byte{0x30, 6, 0x30, 4, 6, 2, 0x2a, 3}},
+			}
 		}}}, nil, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -205,6 +209,7 @@ func TestRoots(t *testing.T) {
 	sameName := newHolder(t, nil, "ca other", as("ca root"))
 	sameKey := newHolder(t, nil, "ca root", as("ca other"))
 	renewed := newHolder(t, nil, "ca root", valid(-time.Minute, time.Minute))
+	stranger, forger := newHolder(t, nil, "ca stranger"), newHolder(t, nil, "ca forged")
 	forgedRoot := newHolder(t, nil, "ca forged", as("ca root"))
 	forged := newHolder(t, forgedRoot, "forger")
 	forgedBelow := newHolder(t, newHolder(t, nil, "ca forged", as("ca authority")), "forger")
@@ -217,6 +222,7 @@ func TestRoots(t *testing.T) {
 	}{
 		{"the root", doc, []*holder{root}, xmldsig.Refusal{}},
 		{"the root of two", doc, []*holder{sameName, root}, xmldsig.Refusal{}},
+		{"the root of three, after one of another name", doc, []*holder{stranger, forger, root}, xmldsig.Refusal{}},
 		{"the authority as a root", doc, []*holder{authority}, xmldsig.Refusal{}},
 		{"another certificate of the root's name and key", doc, []*holder{renewed}, xmldsig.Refusal{}},
 		{"no authority in the document", newPaper(signer).sign(t, signer.key), []*holder{root}, xmldsig.Refusal{Reason: xmldsig.NoRoot}},
@@ -353,12 +359,19 @@ func malformed(t *testing.T, h, issuer *holder) *holder {
 }
 
 func TestNewRoot(t *testing.T) {
+	good := newHolder(t, nil, "ca").cert.Raw
+	// What is said of the signature outside the part that is signed, SHA-1 now.
+	sha256, sha1 := []byte{0x86, 0xf7, 0x0d, 1, 1, 0x0b}, []byte{0x86, 0xf7, 0x0d, 1, 1, 5}
+	outside := bytes.LastIndex(good, sha256)
+	twoMinds := slices.Concat(good[:outside], sha1, good[outside+len(sha1):])
 	for _, tt := range []struct {
 		name string
 		der  []byte
 		want string // "" for good
 	}{
-		{"root", newHolder(t, nil, "ca").cert.Raw, ""},
+		{"root", good, ""},
+		{"bytes after it", append(bytes.Clone(good), 0), "certificate cannot be read"},
+		{"signed with two algorithms", twoMinds, "certificate cannot be read"},
 		{"usage not told", newHolder(t, nil, "ca", noUsage).cert.Raw, ""},
 		{"no authority", newHolder(t, nil, "ca", noCA).cert.Raw, string(xmldsig.NotCA)},
 		{"no constraints", newHolder(t, nil, "ca", noBasics).cert.Raw, string(xmldsig.NotCA)},

@@ -51,6 +51,7 @@ func TestForm(t *testing.T) {
 		{"two References", []string{infoEnd, reference + infoEnd}, "Reference", xmldsig.NotOne},
 		{"two DigestValues", []string{"</Reference>", "<DigestValue>DIGEST</DigestValue></Reference>"}, "DigestValue", xmldsig.NotOne},
 		{"two DigestMethods", []string{digestTag, digestTag + "/>" + digestTag}, "DigestMethod", xmldsig.NotOne},
+		{"empty Reference", []string{digestTag + "Algorithm=" + sha256 + "/>", "", "<DigestValue>DIGEST</DigestValue>", ""}, "DigestMethod", xmldsig.NotOne},
 		{"two Transforms", transforms(exc + exc), "Transform", xmldsig.NotOne},
 		{"no Transform", transforms(""), "Transform", xmldsig.NotOne},
 		{"two lists of Transforms", []string{digestTag, "<Transforms>" + exc + "</Transforms><Transforms>" + exc + "</Transforms>" + digestTag},
