@@ -3,6 +3,7 @@ package message_test
 import (
 	"bytes"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -84,6 +85,60 @@ transStatus.......... Y
 		if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), describe(t, test.text)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", test.name, diff)
 		}
+	}
+}
+
+// masked are the members of which people see nothing, in whatever message and at
+// whatever depth: what tells who somebody is or where, secrets, and proofs.
+var masked = strings.Fields(`
+	cardExpiryDate cardSecurityCode cardholderName token tokenAdditionalData tokenCryptogram
+	acctID chAccReqID userId taxId email homePhone mobilePhone workPhone deliveryEmailAddress
+	billAddrCity billAddrCountry billAddrLine1 billAddrLine2 billAddrLine3 billAddrPostCode billAddrState
+	shipAddrCity shipAddrCountry shipAddrLine1 shipAddrLine2 shipAddrLine3 shipAddrPostCode shipAddrState
+	sellerAddrCity sellerAddrCountry sellerAddrLine1 sellerAddrLine2 sellerAddrLine3 sellerAddrPostCode sellerAddrState
+	sellerEmail sellerPhone browserIP appIp deviceId deviceInfo sdkEncData sdkEphemPubKey sdkServerSignedContent
+	threeDSReqAuthData threeDSReqPriorAuthData threeDSReqPriorRef
+	authenticationValue acsSignedContent additionalData challenge webAuthnCredList
+	challengeDataEntry challengeDataEntryTwo challengeHTMLDataEntry`)
+
+// TestMasks: no row has lost its mask.
+func TestMasks(t *testing.T) {
+	unseen := make(map[string]bool)
+	for _, name := range append(masked, "acctNumber") {
+		unseen[name] = true
+	}
+	var look func(at string, table *message.Table)
+	look = func(at string, table *message.Table) {
+		for i := range table.Fields {
+			f := &table.Fields[i]
+			want := message.Clear
+			switch {
+			case f.Name == "acctNumber":
+				want = message.PAN
+			case slices.Contains(masked, f.Name):
+				want = message.Secret
+			}
+			if f.Mask != want {
+				t.Errorf("%s.%s: mask %d, want %d", at, f.Name, f.Mask, want)
+			}
+			delete(unseen, f.Name)
+			if f.Of != nil && f.Mask == message.Clear { // what is in a masked object goes with it
+				look(at+"."+f.Name, f.Of)
+			}
+		}
+	}
+	for _, v := range message.Versions() {
+		for _, typ := range []message.Type{
+			message.AReq, message.ARes, message.RReq, message.RRes, message.PReq, message.PRes,
+			message.CReq, message.CRes, message.OReq, message.ORes, message.Erro,
+		} {
+			if typ.In(v) {
+				look(v.String()+" "+typ.String(), message.TableOf(typ, v))
+			}
+		}
+	}
+	for name := range unseen {
+		t.Errorf("%s is in no table", name)
 	}
 }
 

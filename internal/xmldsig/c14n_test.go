@@ -16,6 +16,7 @@ func TestCanonical(t *testing.T) {
 			`<a xmlns:p="urn:2" xmlns:q="urn:1" b="4" z="3" q:z="2" p:z="1"></a>`},
 		{"escapes in text", `<a>&lt;&gt;&amp;"'&#9;&#10;&#13;<![CDATA[<&>]]></a>`,
 			"<a>&lt;&gt;&amp;\"'\t\n&#xD;&lt;&amp;&gt;</a>", "<a>&lt;&gt;&amp;\"'\t\n&#xD;&lt;&amp;&gt;</a>"},
+		{"references to the neighbours of surrogates", `<a>&#xD7FF;&#xE000;</a>`, "<a>\ud7ff\ue000</a>", "<a>\ud7ff\ue000</a>"},
 		{"escapes in attributes", `<a b='&lt;>&amp;"&apos;&#9;&#10;&#13;'/>`,
 			`<a b="&lt;>&amp;&quot;'&#x9;&#xA;&#xD;"></a>`, `<a b="&lt;>&amp;&quot;'&#x9;&#xA;&#xD;"></a>`},
 		{"escapes in namespaces", `<a xmlns="urn:&amp;"/>`, `<a xmlns="urn:&amp;"></a>`, `<a xmlns="urn:&amp;"></a>`},

@@ -223,6 +223,7 @@ func TestRoots(t *testing.T) {
 		{"the root", doc, []*holder{root}, xmldsig.Refusal{}},
 		{"the root of two", doc, []*holder{sameName, root}, xmldsig.Refusal{}},
 		{"the root of three, after one of another name", doc, []*holder{stranger, forger, root}, xmldsig.Refusal{}},
+		{"the signer's certificate twice", newPaper(signer, signer, authority).sign(t, signer.key), []*holder{root}, xmldsig.Refusal{}},
 		{"the authority as a root", doc, []*holder{authority}, xmldsig.Refusal{}},
 		{"another certificate of the root's name and key", doc, []*holder{renewed}, xmldsig.Refusal{}},
 		{"no authority in the document", newPaper(signer).sign(t, signer.key), []*holder{root}, xmldsig.Refusal{Reason: xmldsig.NoRoot}},

@@ -69,6 +69,7 @@ func TestParseRefuses(t *testing.T) {
 		{"<a>", "document ends inside an element"},
 		{"<a", "tag without end"},
 		{"<a b='1", "attribute without end"},
+		{"<a b='1'", "tag without end"},
 		{"<a><b></a></b>", "end of an element that is not open"},
 		{"</a>", "end of an element that is not open"},
 		{"<a></a></a>", "end of an element that is not open"},
