@@ -288,6 +288,101 @@ func TestUndecided(t *testing.T) {
 	w.accepts(shop, text)
 }
 
+// onceStore fails at one operation, counted from 1, and does all others.
+type onceStore struct {
+	mpi.Store
+	at, done int
+}
+
+func (s *onceStore) fault() error {
+	if s.done++; s.done == s.at {
+		return errDown
+	}
+	return nil
+}
+
+func (s *onceStore) Create(ctx context.Context, t store.Txn) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Store.Create(ctx, t)
+}
+
+func (s *onceStore) Get(ctx context.Context, id string) (store.Txn, error) {
+	if err := s.fault(); err != nil {
+		return store.Txn{}, err
+	}
+	return s.Store.Get(ctx, id)
+}
+
+func (s *onceStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	if err := s.fault(); err != nil {
+		return err
+	}
+	return s.Store.Update(ctx, was, change)
+}
+
+// TestEachStep: at whichever step the store fails, no PAReq that is not wholly
+// kept is given out, and a PARes is neither refused nor passed as one that nobody
+// asked for.
+func TestEachStep(t *testing.T) {
+	w := newWorld(t)
+	w.enroll(shop, purchase(visaPAN)) // with one before, the list has to be changed
+	memory := w.Store
+	for at := 1; at <= 3; at++ {
+		w.Store = &onceStore{Store: memory, at: at}
+		if a := w.Enrolled(t.Context(), shop, purchase(visaPAN)); a.PAReq != "" || a.Error == nil || a.Error.Message != "Transient system failure" {
+			t.Errorf("PAReq, step %d: %+v", at, a)
+		}
+	}
+	steps := &onceStore{Store: memory}
+	w.Store = steps
+	req := w.enroll(shop, purchase(visaPAN))
+	if steps.done != 3 {
+		t.Errorf("a PAReq takes %d steps, want 3", steps.done)
+	}
+	p := req.Answer(visaPAN, "Y")
+	p.MessageID = "anything" // it is looked for by its xid then
+	text := sign("visa", p)
+	for at := 1; ; at++ {
+		steps := &onceStore{Store: memory, at: at}
+		w.Store = steps
+		c, err := w.Check(t.Context(), shop, text)
+		if steps.done < at { // it went through
+			if at < 7 || err != nil { // by id, three lists, one PAReq at least, the change
+				t.Errorf("a PARes takes %d steps: %v", steps.done, err)
+			}
+			return
+		}
+		if !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+			t.Errorf("PARes, step %d: %+v %v", at, c, err)
+		}
+	}
+}
+
+// blind is a sealer whose keys are not those of before.
+type blind struct{ mpi.Sealer }
+
+func (blind) Open(string, []byte) ([]byte, error) { return nil, errDown }
+
+// TestUnreadable: what cannot be read is not taken for something that is not
+// there.
+func TestUnreadable(t *testing.T) {
+	w := newWorld(t)
+	p := w.enroll(shop, purchase(visaPAN))
+	w.Sealer = blind{w.Sealer}
+	for _, id := range []string{p.Message.ID, "anything"} {
+		answer := p.Answer(visaPAN, "Y")
+		answer.MessageID, answer.Amount = id, "1"
+		if c, err := w.Check(t.Context(), shop, sign("visa", answer)); !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
+			t.Errorf("%s: %+v %v", id, c, err)
+		}
+	}
+	if a := w.Enrolled(t.Context(), shop, purchase(visaPAN)); a.PAReq != "" || a.Error == nil || a.Error.Message != "Transient system failure" {
+		t.Errorf("another PAReq with the same xid: %+v", a)
+	}
+}
+
 // slowStore takes its time for each transaction.
 type slowStore struct{ mpi.Store }
 
