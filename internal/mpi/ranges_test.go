@@ -116,12 +116,16 @@ func TestRanges(t *testing.T) {
 			}
 		}
 		m := w.next(day, func(m sent) (string, error) {
-			return crres(m.Message.ID, "2", "A 4100000000000000 4100009999999999", "D 4000000000000000 4000009999999999", "D 4700000000000000 4700009999999999"), nil
+			return crres(m.Message.ID, "2", "A 4100000000000000 4100009999999999", "D 4000000000000000 4000009999999999", "D 4700000000000000 4700009999999999",
+				"A 4200000000000000000 4200000000000000009"), nil
 		})
 		if m.Message.CRReq.Serial != "1" {
 			t.Errorf("asked for what changed since %q, want 1", m.Message.CRReq.Serial)
 		}
-		for pan, want := range map[string]string{"4000001234567890": "N", "4100001234567890": "U", "4900001234567": "U"} {
+		for pan, want := range map[string]string{
+			"4000001234567890": "N", "4100001234567890": "U", "4900001234567": "U",
+			"4200000000000000000": "U", "4200000000000000009": "U", "4200000000000000010": "N",
+		} {
 			if got := w.outcome(pan); got != want {
 				t.Errorf("after the update, %s: %s, want %s", pan, got, want)
 			}
