@@ -292,13 +292,17 @@ func TestUndecided(t *testing.T) {
 type onceStore struct {
 	mpi.Store
 	at, done int
+	with     error // nil: errDown
 }
 
 func (s *onceStore) fault() error {
-	if s.done++; s.done == s.at {
-		return errDown
+	if s.done++; s.done != s.at {
+		return nil
 	}
-	return nil
+	if s.with != nil {
+		return s.with
+	}
+	return errDown
 }
 
 func (s *onceStore) Create(ctx context.Context, t store.Txn) error {
@@ -357,6 +361,23 @@ func TestEachStep(t *testing.T) {
 		if !errors.Is(err, mpi.ErrUnavailable) || c != (mpi.Checked{}) {
 			t.Errorf("PARes, step %d: %+v %v", at, c, err)
 		}
+	}
+}
+
+// TestGoneMeanwhile: a PAReq that expires just when its PARes is held against it
+// does not spare the PARes the others with its xid.
+func TestGoneMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	w.enroll(shop, purchase(visaPAN))
+	req := w.enroll(shop, purchase(visaPAN))
+	p := req.Answer(visaPAN, "Y")
+	p.MessageID, p.Amount = "anything", "1"
+	// By id, the list, the two in it, the lists of two other hours; then the first.
+	steps := &onceStore{Store: w.Store, at: 7, with: store.ErrNotFound}
+	w.Store = steps
+	w.refuses(shop, sign("visa", p), "purchAmount")
+	if steps.done != 8 {
+		t.Errorf("%d steps, want 8", steps.done)
 	}
 }
 
