@@ -235,18 +235,22 @@ func TestUntrusted(t *testing.T) {
 
 // TestTrust has what a policy decides: SHA-1, keys, and the time of certificates.
 func TestTrust(t *testing.T) {
+	const before, ahead = -72 * time.Hour, 72 * time.Hour
 	for _, tt := range []struct {
 		name    string
 		options v1test.Options
+		claimed time.Duration // from now on, when it was signed
 		change  func(*mpi.Directory, *xmldsig.Policy)
 		good    bool
 	}{
-		{"SHA-1, not allowed", v1test.Options{SHA1: true}, func(*mpi.Directory, *xmldsig.Policy) {}, false},
-		{"SHA-1, allowed", v1test.Options{SHA1: true}, func(_ *mpi.Directory, p *xmldsig.Policy) { p.AllowSHA1 = true }, true},
-		{"1024 bits, not allowed", v1test.Options{Bits: 1024}, func(*mpi.Directory, *xmldsig.Policy) {}, false},
-		{"1024 bits, allowed", v1test.Options{Bits: 1024}, func(_ *mpi.Directory, p *xmldsig.Policy) { p.MinKeyBits = 1024 }, true},
-		{"expired", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, func(*mpi.Directory, *xmldsig.Policy) {}, false},
-		{"expired since it was signed", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
+		{"SHA-1, not allowed", v1test.Options{SHA1: true}, before, func(*mpi.Directory, *xmldsig.Policy) {}, false},
+		{"SHA-1, allowed", v1test.Options{SHA1: true}, before, func(_ *mpi.Directory, p *xmldsig.Policy) { p.AllowSHA1 = true }, true},
+		{"1024 bits, not allowed", v1test.Options{Bits: 1024}, before, func(*mpi.Directory, *xmldsig.Policy) {}, false},
+		{"1024 bits, allowed", v1test.Options{Bits: 1024}, before, func(_ *mpi.Directory, p *xmldsig.Policy) { p.MinKeyBits = 1024 }, true},
+		{"expired", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, before, func(*mpi.Directory, *xmldsig.Policy) {}, false},
+		{"expired since it was signed", v1test.Options{NotAfter: time.Now().Add(-24 * time.Hour)}, before, func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
+		// Of the times that an issuer may claim, none lies ahead: its certificate may be good only then.
+		{"good now, claims to be signed when it is expired", v1test.Options{}, ahead, func(d *mpi.Directory, _ *xmldsig.Policy) { d.SigningTime = true }, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWorld(t)
@@ -261,7 +265,7 @@ func TestTrust(t *testing.T) {
 			tt.change(d, &policy)
 			req := w.enroll(shop, purchase(visaPAN))
 			p := req.Answer(visaPAN, "Y")
-			p.Time = time.Now().Add(-72 * time.Hour).UTC().Format("20060102 15:04:05")
+			p.Time = time.Now().Add(tt.claimed).UTC().Format("20060102 15:04:05")
 			if !tt.good {
 				w.refuses(shop, issuer.Sign(p), "PARes refused")
 				return
