@@ -159,11 +159,14 @@ func TestRangesFail(t *testing.T) {
 		"bad range": func(m sent) (string, error) {
 			return crres(m.Message.ID, "2", "A 4100000000000000 4100009999999999", "A 4300000000000000 42"), nil
 		},
-		"refused": func(m sent) (string, error) { return strings.Replace(serialUnknown(m.Message.ID), "57", "51", 1), nil },
+		"refused": func(m sent) (string, error) { return strings.Replace(serialUnknown(m.Message.ID), ">57<", ">51<", 1), nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *table) {
 				w.next(day, answer)
+				if told := len(w.reported) > 0; told != (name != "silence" && name != "refused") {
+					t.Errorf("the directory server was told of a fault in its answer: %v", told)
+				}
 				if a, b := w.outcome("4000001234567890"), w.outcome("4100001234567890"); a != "U" || b != "N" {
 					t.Errorf("after a day: %s %s, want U N", a, b)
 				}
