@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"pgregory.net/rapid"
+
+	"github.com/openthreeds/threeds/message"
 )
 
 func TestLookup(t *testing.T) {
@@ -181,6 +183,40 @@ func TestBuildFindsEveryOverlap(t *testing.T) {
 			t.Fatalf("Build = %v, overlap: %t", err, bad)
 		}
 	})
+}
+
+// TestFaultsAreCounted: of however many faults a set of ranges or updates has, as
+// many are kept as can be told, whatever lengths the numbers have.
+func TestFaultsAreCounted(t *testing.T) {
+	for _, n := range []int{maxPairs - 1, maxPairs, maxPairs + 1, 10 * maxPairs} {
+		want := min(n, maxPairs)
+		var b Builder
+		var updates []Update
+		for i := range n {
+			digits := minDigits + i%2
+			start := fmt.Sprintf("4%0*d", digits-1, 100*i)
+			for _, add := range []int{0, 5} { // ten numbers each, of which five are in both
+				first := 100*i + add
+				if err := b.Add(fmt.Sprintf("4%0*d", digits-1, first), fmt.Sprintf("4%0*d", digits-1, first+9), &Info{}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := boundsOf(start, start)
+			if err != nil {
+				t.Fatal(err)
+			}
+			updates = append(updates, Update{Range: r, Action: Delete, Entry: uint32(i)})
+		}
+		_, err := b.Build()
+		if overlap, ok := errors.AsType[*OverlapError](err); !ok || len(overlap.Pairs) != want {
+			t.Errorf("%d overlaps: %v, want %d pairs", n, err, want)
+		}
+		for _, v := range message.Versions() {
+			if table, problems := Apply(nil, updates, Rules{Version: v}); table != nil || len(problems) != want {
+				t.Errorf("%v: %d updates that cannot be: %d problems, want %d", v, n, len(problems), want)
+			}
+		}
+	}
 }
 
 func TestLookupDoesNotAllocate(t *testing.T) {
