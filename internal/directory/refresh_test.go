@@ -136,3 +136,20 @@ func TestAge(t *testing.T) {
 		}
 	})
 }
+
+// TestPauseVaries: after a good answer the wait is the configured time, give or
+// take a tenth, each time another: nodes and schemes that once ask together do not
+// go on so.
+func TestPauseVaries(t *testing.T) {
+	version := message.V220
+	const hours = 6 * time.Hour
+	r := &refresher{Client: &Client{}, p: &peer{Peer: Peer{Scheme: "visa", Refresh: hours, PReqVersion: &version}}}
+	least, most := hours, hours
+	for range 1000 {
+		wait := r.pause(fresh)
+		least, most = min(least, wait), max(most, wait)
+	}
+	if least < hours*9/10 || least > hours*92/100 || most > hours*11/10 || most < hours*108/100 {
+		t.Errorf("from %v to %v, want from nearly %v to nearly %v", least, most, hours*9/10, hours*11/10)
+	}
+}
