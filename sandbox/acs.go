@@ -96,6 +96,7 @@ type view struct {
 	Wrong                        bool   // and whether it is bad news
 	Left                         int    // tries
 	Code                         string
+	Step                         int // which of the challenge's pages it is
 }
 
 // A form is fields for an address of the shop's.

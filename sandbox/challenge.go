@@ -40,7 +40,18 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		t.creq, t.session = raw, session
 		t.open()
 	}
-	a.box.show(w, http.StatusOK, t.page())
+	a.onward(w, r, t)
+}
+
+// onward answers a form. A page that waits for the cardholder has an address of
+// its own: the browser can come back to it, which to the answer to a POST it
+// cannot. The caller holds the lock.
+func (a *issuer) onward(w http.ResponseWriter, r *http.Request, t *transaction) {
+	if t.phase == ended {
+		a.box.show(w, http.StatusOK, t.page())
+		return
+	}
+	http.Redirect(w, r, challengePath+"/"+t.ids.acs, http.StatusSeeOther)
 }
 
 // misplaced judges a CReq against the transaction. Only 2.3.1 has codes for a
@@ -103,13 +114,9 @@ func (a *issuer) reply(w http.ResponseWriter, r *http.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.phase == asking {
-		t.react(r.PostFormValue("action"), r.PostFormValue("code"))
+		t.react(r.PostFormValue("action"), r.PostFormValue("code"), r.PostFormValue("step"))
 	}
-	if t.phase == ended {
-		a.box.show(w, http.StatusOK, t.page())
-		return
-	}
-	http.Redirect(w, r, challengePath+"/"+t.ids.acs, http.StatusSeeOther)
+	a.onward(w, r, t)
 }
 
 // open finds the challenge that an address names, once its CReq has come.
@@ -126,8 +133,9 @@ func (a *issuer) open(w http.ResponseWriter, r *http.Request) *transaction {
 	return t
 }
 
-// react does what a button says. The caller holds the lock.
-func (t *transaction) react(action, entered string) {
+// react does what a button of a page says; step is the page. The caller holds
+// the lock.
+func (t *transaction) react(action, entered, step string) {
 	entered = strings.Join(strings.Fields(entered), "")
 	switch {
 	case action == "cancel":
@@ -137,8 +145,11 @@ func (t *transaction) react(action, entered string) {
 		t.note, t.wrong = "We have sent you a new code.", false
 	case entered == "":
 		t.note, t.wrong = "Please enter the code first.", true
+	case step != "" && t.judged == [2]string{step, entered}:
+		return // a double click sends the same page twice, which is one try
 	default:
 		t.tries++
+		t.judged = [2]string{step, entered}
 		if entered == code {
 			t.finish(passed)
 			return
@@ -169,7 +180,7 @@ func (t *transaction) page() view {
 		Amount:   amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")),
 		Last:     last4(t.areq.text("acctNumber")),
 		Action:   challengePath + "/" + t.ids.acs,
-		Note:     t.note, Wrong: t.wrong, Code: code,
+		Note:     t.note, Wrong: t.wrong, Code: code, Step: t.round,
 	}
 	if v.Amount == "" {
 		v.Title = "Confirm it is you"

@@ -350,6 +350,27 @@ func TestBadCReq(t *testing.T) {
 	s.over(p, areq, ares, "Y", "")
 }
 
+// TestDoubleClick: a page that comes twice is one try, the same code from the
+// next page is another.
+func TestDoubleClick(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	areq, ares := s.challenged("2.2.0", "4000000000000172")
+	p := send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
+	for _, want := range []string{"That code is not right. You have 2 tries left.", "That code is not right. You have one try left."} {
+		to, form := p.url.String(), url.Values{"action": {"submit"}, "code": {"111111"}, "step": {p.field("step")}}
+		for range 2 {
+			if p = send(t, to, form); p.testID("status") != want {
+				t.Errorf("status %q, want %q", p.testID("status"), want)
+			}
+		}
+	}
+	p = send(t, p.url.String(), url.Values{"action": {"submit"}, "code": {"123456"}, "step": {p.field("step")}})
+	rreq, _ := s.over(p, areq, ares, "Y", "")
+	if rreq["interactionCounter"] != "03" {
+		t.Errorf("RReq %v", rreq)
+	}
+}
+
 // TestStepTimeout leaves an open page alone.
 func TestStepTimeout(t *testing.T) {
 	s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.StepTimeout = 3 * time.Millisecond }))

@@ -29,11 +29,12 @@ type transaction struct {
 
 	mu       sync.Mutex
 	phase    phase
-	creq     []byte // the first one; it must not change
-	session  string // threeDSSessionData as it came
-	tries    int    // codes that were entered
-	note     string // what the page says
-	wrong    bool   // and whether that is bad news
+	creq     []byte    // the first one; it must not change
+	session  string    // threeDSSessionData as it came
+	tries    int       // codes that were entered
+	judged   [2]string // the last of them, with the page that it came from
+	note     string    // what the page says
+	wrong    bool      // and whether that is bad news
 	cres     []byte
 	round    int    // counts the waits
 	stopWait func() // ends the present one

@@ -17,6 +17,8 @@ import (
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -119,6 +121,35 @@ func ForeignFrame(t testing.TB, ctx context.Context, selector string) *chromedp.
 		t.Fatalf("frame %s: %v", selector, err)
 	}
 	return frames[0]
+}
+
+// InFrame waits until an expression is true in the first iframe of the page. Unlike
+// chromedp.FromNode it goes with the frame from one page to the next.
+func InFrame(t testing.TB, ctx context.Context, expression string) {
+	t.Helper()
+	for {
+		is, err := inFrame(ctx, expression)
+		if is {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("in the frame, %s: %v", expression, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func inFrame(ctx context.Context, expression string) (bool, error) {
+	tree, err := chromedp.Call(ctx, page.GetFrameTree, cdp.Empty{})
+	if err != nil || len(tree.FrameTree.ChildFrames) == 0 {
+		return false, err
+	}
+	world, err := chromedp.Call(ctx, page.CreateIsolatedWorld, page.CreateIsolatedWorldParams{FrameID: tree.FrameTree.ChildFrames[0].Frame.ID})
+	if err != nil {
+		return false, err
+	}
+	return chromedp.Run(ctx, chromedp.Evaluate[bool](expression, func(p *runtime.EvaluateParams) { p.ContextID = world.ExecutionContextID }))
 }
 
 // Screenshot writes what the tab's viewport shows to artifacts/NAME.png at the

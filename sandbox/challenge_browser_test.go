@@ -1,0 +1,77 @@
+package sandbox_test
+
+import (
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+)
+
+var framesIssuer = template.Must(template.New("").Parse(`<!doctype html><meta charset=utf-8><title>Shop</title>
+<iframe name=bank width=390 height=400></iframe>
+<form method=post action="{{.ACS}}" target=bank><input type=hidden name=creq value="{{.CReq}}"></form>
+<script>document.forms[0].submit()</script>`))
+
+// TestCodePage is a person at the page for the code, in the frame of a shop of
+// another origin: after a wrong code the keyboard is where it was, going back
+// does not break the page, and the right code passes.
+func TestCodePage(t *testing.T) {
+	ctx := browsertest.NewBrowser(t)
+	s := newServer(t, start(t, nil))
+	came := make(chan url.Values, 1)
+	var fields struct{ ACS, CReq string }
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/back" {
+			_ = framesIssuer.Execute(w, fields)
+			return
+		}
+		_ = r.ParseForm()
+		fmt.Fprint(w, "<!doctype html><title>Back</title>")
+		came <- r.PostForm
+	}))
+	defer shop.Close()
+	areq := s.areq("2.2.0", "02", "4000000000000172").with(members{"notificationURL": shop.URL + "/back"})
+	ares := s.ask(areq)
+	fields.ACS, fields.CReq = ares["acsURL"].(string), s.form(creq(ares), "").Get("creq")
+
+	do := func(steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, steps...); err != nil {
+			browsertest.Screenshot(t, ctx, "sandbox-failed-"+t.Name())
+			t.Fatal(err)
+		}
+	}
+	do(browsertest.View(1280, 800, "light"), chromedp.Navigate(shop.URL))
+	const ready, field = `document.readyState === "complete" && document.body.className === ""`, ` && document.querySelector("#otp")`
+	browsertest.InFrame(t, ctx, ready+field+` !== null`)
+	do(chromedp.KeyEvent("\t"))
+	browsertest.InFrame(t, ctx, ready+field+`.matches(":focus")`)
+	do(chromedp.KeyEvent("1\r"))
+	browsertest.InFrame(t, ctx, ready+field+`.matches("[aria-invalid]:focus")`)
+	browsertest.InFrame(t, ctx, `(document.body.className = "before") !== ""`)
+	do(chromedp.Evaluate[chromedp.Void](`history.back()`))
+	browsertest.InFrame(t, ctx, ready+field+`.matches("[aria-invalid]:focus")`)
+	do(chromedp.KeyEvent("123456\r"))
+	select {
+	case form := <-came:
+		if got := read(t, unpad(t, form.Get("cres"))); got["transStatus"] != "Y" {
+			t.Errorf("CRes %v", got)
+		}
+	case <-ctx.Done():
+		t.Fatal("nothing has come to the shop")
+	}
+
+	_, ares = s.challenged("2.2.0", "4000000000000172")
+	send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
+	do(chromedp.Navigate(ares["acsURL"].(string)+"/"+ares["acsTransID"].(string)), chromedp.WaitVisible(chromedp.CSS("#otp")))
+	fits, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`document.documentElement.scrollHeight <= innerHeight`))
+	if err != nil || !fits {
+		t.Errorf("the page fits a large window: %t, %v", fits, err)
+	}
+}
