@@ -22,9 +22,9 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		a.box.fail(w, http.StatusBadRequest, "The shop has sent this page something it cannot read.", "creq is missing or not base64url")
 		return
 	}
-	m := readMessage(raw)
-	t := a.box.book.transaction(m.text("acsTransID"))
-	if t == nil || t.channel != browser || t.ares != "C" {
+	id := readMessage(raw).text("acsTransID")
+	t := a.box.book.transaction(id)
+	if t == nil || t.ids.acs != id || t.channel != browser || t.ares != "C" {
 		a.box.fail(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
 		return
 	}

@@ -333,6 +333,8 @@ func TestBadCReq(t *testing.T) {
 		"no JSON":       {"creq": {"AAAA"}},
 		"unknown id":    s.form(creq(ares).with(members{"acsTransID": newID()}), ""),
 		"no acsTransID": s.form(creq(ares).with(members{"acsTransID": nil}), ""),
+		"server's id":   s.form(creq(ares).with(members{"acsTransID": ares["threeDSServerTransID"]}), ""),
+		"DS's id":       s.form(creq(ares).with(members{"acsTransID": ares["dsTransID"]}), ""),
 	} {
 		if p := send(t, to, fields); p.status < 400 || p.action() != "" {
 			t.Errorf("%s: status %d, a form to %q", name, p.status, p.action())
