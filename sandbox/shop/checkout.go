@@ -2,6 +2,7 @@ package shop
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -34,6 +35,8 @@ type checkout struct {
 	id      string // for the page
 	session string // for the ACS, as threeDSSessionData or MD
 	began   time.Time
+
+	over atomic.Bool // it has ended
 
 	mu       sync.Mutex
 	state    state
@@ -89,6 +92,7 @@ func (c *checkout) end(e ending) {
 	}
 	e.Text = c.wire.hide(maskDigits(e.Text))
 	c.state, c.ending = done, &e
+	c.over.Store(true)
 	c.order.Card = ""
 }
 

@@ -34,6 +34,31 @@ func TestTillLimit(t *testing.T) {
 	}
 }
 
+// TestTillEnded: what has ended makes room, the oldest of it first.
+func TestTillEnded(t *testing.T) {
+	now := time.Now()
+	s := newBank(t).shop()
+	s.MaxCheckouts, s.Now = 3, func() time.Time { now = now.Add(time.Millisecond); return now }
+	p := &page{t: t, shop: s}
+	going := p.post("/checkout", testOrder("4000000000000072"))
+	first, second := p.toAuth(testOrder("4000000000000103")), p.toAuth(testOrder("4000000000000103"))
+	for i, gone := range []view{first, second} {
+		p.post("/checkout", testOrder("4000000000000072"))
+		if res := p.do("GET", "/checkout/"+gone.ID, "", ""); res.StatusCode != 404 {
+			t.Errorf("ended checkout %d: status %d, want 404", i+1, res.StatusCode)
+		}
+	}
+	if res := p.do("POST", "/checkout", "application/json", string(marshal(testOrder("4000000000000072")))); res.StatusCode != 503 {
+		t.Errorf("none having ended: status %d, want 503", res.StatusCode)
+	}
+	if res := p.do("GET", "/checkout/"+going.ID, "", ""); res.StatusCode != 200 {
+		t.Errorf("the one that goes on: status %d, want 200", res.StatusCode)
+	}
+	if n := len(s.till.byID) + len(s.till.alias); n != 9 {
+		t.Errorf("%d entries, want 9: three checkouts, their sessions, their transactions", n)
+	}
+}
+
 func TestCheckoutAge(t *testing.T) {
 	now := time.Now()
 	s := newBank(t).shop()

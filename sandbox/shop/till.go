@@ -3,6 +3,7 @@ package shop
 import (
 	"crypto/rand"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 )
@@ -34,11 +35,30 @@ func (t *till) open() (*checkout, error) {
 		t.sweep()
 	}
 	if len(t.byID) >= t.max {
+		t.forgetEnded()
+	}
+	if len(t.byID) >= t.max {
 		return nil, errFull
 	}
 	c := &checkout{id: rand.Text(), session: rand.Text(), began: t.now(), state: starting}
 	t.byID[c.id], t.alias[c.session] = c, c
 	return c, nil
+}
+
+// forgetEnded makes room: of the checkouts that have ended, whose pages have been
+// told all there is, it forgets the oldest. The caller holds the lock.
+func (t *till) forgetEnded() {
+	var oldest *checkout
+	for _, c := range t.byID {
+		if c.over.Load() && (oldest == nil || c.began.Before(oldest.began)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return
+	}
+	delete(t.byID, oldest.id)
+	maps.DeleteFunc(t.alias, func(_ string, c *checkout) bool { return c == oldest })
 }
 
 // sweep forgets what is too old. The caller holds the lock.
