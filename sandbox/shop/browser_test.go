@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	cdppage "github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/browsertest"
@@ -77,7 +80,7 @@ func (tb *tab) text(name string) string {
 
 func (tb *tab) is(expression string) {
 	tb.t.Helper()
-	ok, err := chromedp.Run(tb.ctx, chromedp.Evaluate[bool](expression))
+	ok, err := chromedp.Run(tb.ctx, chromedp.Evaluate[bool](expression, chromedp.EvalAwaitPromise))
 	if err != nil || !ok {
 		tb.t.Errorf("%s: %t, %v", expression, ok, err)
 	}
@@ -205,6 +208,73 @@ func TestBrowserDecoupled(t *testing.T) {
 	tb.shot("decoupled")
 	areq, _ := tb.bank.lastCall("/auth")
 	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
+	tb.ends(authenticated, "Y", "05")
+	if got := tb.text("challenge-state"); got != "on another device" {
+		t.Errorf("challenge-state %q, want on another device", got)
+	}
+}
+
+// TestBrowserResultFirst: the result is there before the bank's page has sent the
+// cardholder back. The page may end, and the CRes is shown.
+func TestBrowserResultFirst(t *testing.T) {
+	tb := open(t, func(s *Shop) { s.noticeWait = time.Hour })
+	tb.pay("4000000000000172")
+	tb.bankPage()
+	areq, _ := tb.bank.lastCall("/auth")
+	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
+	tb.do(chromedp.Poll[chromedp.Void](`document.querySelector('[data-name="RReq"]') !== null`))
+	tb.inChallenge("approve")
+	tb.ends(authenticated, "Y", "05")
+	tb.is(`document.querySelector('[data-name="CRes"]') !== null`)
+}
+
+// TestBrowserHome is the page where it is not as usual: odd card numbers, a
+// browser that keeps nothing for sites, colours of the reader's own choice.
+func TestBrowserHome(t *testing.T) {
+	tb := open(t, nil)
+	for typed, want := range map[string]string{
+		" 4000 0000 0000 0000 103":      "Ends in 0103: all versions, no 3DS Method, authenticated (Y), frictionless",
+		"4000\u00a00000\u20130000 1053": "Ends in 1053: 2.1.0 only, with 3DS Method, unavailable (U), frictionless",
+		"4000000000000172":              "Ends in 0172: all versions, no 3DS Method, challenge, you decide",
+		"4000000000000100":              "No test card ends so: expect an error",
+		"4000000000000173":              "No test card ends so: expect an error",
+		"4000000000000182":              "No test card ends so: expect an error",
+		"4000000000001143":              "No test card ends so: expect an error",
+		"400000000103":                  "",
+		"40000000000000000103":          "",
+		"4000000000000103x":             "",
+	} {
+		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("card").value = ""`), chromedp.SendKeys(id("card-number"), typed))
+		tb.is(fmt.Sprintf(`document.getElementById("card-means").textContent === %q`, want))
+	}
+	tb.is(`matchMedia("(prefers-color-scheme: light)").matches && getComputedStyle(document.getElementById("expiry"), "::placeholder").color === getComputedStyle(document.querySelector(".hint")).color`)
+	tb.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "forced-colors", Value: "active"}},
+		})
+		return err
+	}))
+	tb.is(`getComputedStyle(document.getElementById("pay")).borderTopWidth === "1px"`)
+	tb.shot("forced-colours")
+
+	tb.is(`import("/static/wire.js").then(({ showWire }) => {
+		showWire([{ number: 1, name: "PARes", from: "ACS", to: "shop", at: new Date(), note: "", times: 1, body: "<a>\r\u2028</a>" }]);
+		return document.querySelector("pre").textContent === "<a>\r\u2028</a>\n";
+	})`)
+
+	// A notice that fits nothing, in a frame: there, no way to a shop.
+	tb.do(chromedp.Evaluate[chromedp.Void](`
+		document.body.insertAdjacentHTML("beforeend", '<iframe name="odd"></iframe><form method="post" action="/notify/challenge" target="odd"></form>');
+		document.querySelector("form[target]").submit();
+	`), chromedp.Poll[chromedp.Void](`document.querySelector("iframe").contentDocument?.getElementById("way-back")?.hidden`))
+
+	tb.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, cdppage.AddScriptToEvaluateOnNewDocument, cdppage.AddScriptToEvaluateOnNewDocumentParams{
+			Source: `Object.defineProperty(window, "sessionStorage", { get() { throw new DOMException("denied", "SecurityError"); } });`,
+		})
+		return err
+	}), chromedp.Navigate(tb.url))
+	tb.pay("4000000000000103")
 	tb.ends(authenticated, "Y", "05")
 }
 

@@ -3,6 +3,7 @@ package shop
 import (
 	"regexp"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -52,7 +53,12 @@ var expiry = regexp.MustCompile(`^(0[1-9]|1[0-2])\s*/?\s*([0-9]{2})$`)
 // shopper has to correct, by the name of the field.
 func (o *order) tidy() map[string]string {
 	faults := make(map[string]string)
-	o.Card = strings.NewReplacer(" ", "", "-", "").Replace(o.Card)
+	o.Card = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || unicode.Is(unicode.Pd, r) { // as numbers are printed, and pasted
+			return -1
+		}
+		return r
+	}, o.Card)
 	if strings.Trim(o.Card, "0123456789") != "" || len(o.Card) < 13 || len(o.Card) > 19 {
 		faults["card"] = "A card number has 13 to 19 digits."
 	}

@@ -37,7 +37,7 @@ func (s *Shop) home(w http.ResponseWriter, _ *http.Request) {
 	s.page(w, http.StatusOK, "shop.html", map[string]any{
 		"Product": productName, "Price": productPrice, "Monthly": monthlyPrice,
 		"First": firstCard, "Cards": testCards, "Digits": digits, "Versions": versions,
-		"Processing": s.Processing.Milliseconds(),
+		"Processing": s.Processing.Milliseconds(), "NoticeWait": s.noticeWait.Milliseconds(),
 	})
 }
 

@@ -49,6 +49,8 @@ type Shop struct {
 
 	Now func() time.Time // nil: time.Now
 
+	noticeWait time.Duration // for the CRes, when the result was there before it
+
 	once    sync.Once
 	handler http.Handler
 	api     *client
@@ -70,6 +72,7 @@ func (s *Shop) build() {
 	setDefault(&s.ResultWait, 30*time.Second)
 	setDefault(&s.CancelWait, 3*time.Second)
 	setDefault(&s.Processing, 2*time.Second)
+	setDefault(&s.noticeWait, 5*time.Second)
 	setDefault(&s.MaxCheckouts, 1000)
 	setDefault(&s.CheckoutAge, 30*time.Minute)
 	if s.Now == nil {

@@ -8,14 +8,22 @@ import { showResult } from "./result.js";
 
 const $ = (id) => document.getElementById(id);
 const processing = Number(document.body.dataset.processing);
+const noticeWait = Number(document.body.dataset.noticeWait);
 const pause = (ms) => new Promise((wake) => setTimeout(wake, ms));
 
 // The place of the checkout in this tab, should the bank's page leave its
-// frame or the shopper reload.
+// frame or the shopper reload. Where sites may keep nothing, there is none.
+const kept = (() => {
+  try {
+    return sessionStorage;
+  } catch {
+    return null;
+  }
+})();
 const place = {
-  get: () => sessionStorage.getItem("checkout"),
-  set: (id) => sessionStorage.setItem("checkout", id),
-  clear: () => sessionStorage.removeItem("checkout"),
+  get: () => kept?.getItem("checkout"),
+  set: (id) => kept?.setItem("checkout", id),
+  clear: () => kept?.removeItem("checkout"),
 };
 
 let began = 0; // when the processing screen was shown
@@ -108,6 +116,7 @@ const steps = {
         const event = await Promise.race([dialog.event, pause(wait)]);
         if (event === "cancel") return await call(`/checkout/${view.id}/cancel`, {});
         view = event === "notice" ? await look(view.id) : await ask(view.id);
+        if (event !== "notice" && view.state === "done") view = await notice(dialog, view);
       }
       return view;
     } finally {
@@ -126,6 +135,15 @@ const steps = {
     return poll(view, 1000, 5000);
   },
 };
+
+// notice lets the bank end its page when the result is here before it: it still
+// shows the cardholder how it went, and then sends the CRes. Who ran out of time
+// brings none.
+async function notice(dialog, view) {
+  if (view.ending.word === "timed out") return view;
+  await Promise.race([dialog.event, pause(noticeWait)]);
+  return look(view.id);
+}
 
 async function poll(view, wait, longest) {
   const { state } = view;

@@ -54,6 +54,7 @@ function enrolment(view) {
 function challenge(view) {
   if (view.state === "challenge") return ["active", "your turn"];
   if (view.state === "decoupled") return ["active", "on another device"];
+  if (authentication(view)[1] === "transStatus D") return ["over", "on another device"];
   if (!has(view, "CReq") && !has(view, "PAReq")) return view.state === "done" ? ["skipped", "none"] : ["", ""];
   if (view.canceled) return ["stopped", "closed by you"];
   return ["over", has(view, "CRes") || has(view, "PARes") ? "answered" : "over"];

@@ -54,9 +54,10 @@ function body(message) {
   const tools = element("div", "tools");
   const pre = element("pre");
   pre.tabIndex = 0;
+  pre.setAttribute("role", "group"); // what has no role may have no name
   pre.setAttribute("aria-label", `${message.name}, message ${message.number}`);
   for (const text of message.body.split("\n")) {
-    const [, indent, name, rest] = text.match(/^(\s*)("(?:[^"\\]|\\.)*":)?(.*)$/);
+    const [, indent, name, rest] = text.match(/^(\s*)("(?:[^"\\]|\\.)*":)?([^]*)$/);
     pre.append(indent, element("span", "key", name || ""), `${rest}\n`);
   }
   const copy = element("button", "quiet copy", "Copy");
