@@ -1,8 +1,10 @@
 package shop
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +205,16 @@ func TestHeaders(t *testing.T) {
 				t.Errorf("%s %s: %s %q, want %q", test.method, test.target, name, got, want)
 			}
 		}
+	}
+}
+
+// TestPayNeedsScript: without the script, or before it has loaded, the form would
+// go to the page's own address, card number and all.
+func TestPayNeedsScript(t *testing.T) {
+	p := &page{t: t, shop: newBank(t).shop()}
+	text, err := io.ReadAll(p.do("GET", "/", "", "").Body)
+	if err != nil || !regexp.MustCompile(`<button id="pay"[^>]* disabled>`).Match(text) {
+		t.Errorf("the button can be pressed: %v", err)
 	}
 }
 

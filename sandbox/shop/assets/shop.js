@@ -216,6 +216,7 @@ $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   pay();
 });
+$("pay").disabled = false; // until now it would have put the card number into the address
 $("again").addEventListener("click", () => {
   show("form");
   $("card").focus();
