@@ -159,7 +159,9 @@ func TestRangesFail(t *testing.T) {
 		"bad range": func(m sent) (string, error) {
 			return crres(m.Message.ID, "2", "A 4100000000000000 4100009999999999", "A 4300000000000000 42"), nil
 		},
-		"refused": func(m sent) (string, error) { return strings.Replace(serialUnknown(m.Message.ID), ">57<", ">51<", 1), nil },
+		"refused": func(m sent) (string, error) {
+			return strings.Replace(serialUnknown(m.Message.ID), ">57<", ">51<", 1), nil
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(w *table) {
