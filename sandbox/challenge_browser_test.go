@@ -18,24 +18,31 @@ var framesIssuer = template.Must(template.New("").Parse(`<!doctype html><meta ch
 <form method=post action="{{.ACS}}" target=bank><input type=hidden name=creq value="{{.CReq}}"></form>
 <script>document.forms[0].submit()</script>`))
 
+// newShop is a shop with a page that goes to the issuer, and one to come back to; what
+// comes back there, the channel has.
+func newShop(t *testing.T, page *template.Template, fields any) (*httptest.Server, <-chan url.Values) {
+	came := make(chan url.Values, 1)
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/back" {
+			_ = page.Execute(w, fields)
+			return
+		}
+		_ = r.ParseForm()
+		fmt.Fprint(w, "<!doctype html><title>Back</title><p data-testid=back>Back")
+		came <- r.PostForm
+	}))
+	t.Cleanup(shop.Close)
+	return shop, came
+}
+
 // TestCodePage is a person at the page for the code, in the frame of a shop of
 // another origin: after a wrong code the keyboard is where it was, going back
 // does not break the page, and the right code passes.
 func TestCodePage(t *testing.T) {
 	ctx := browsertest.NewBrowser(t)
 	s := newServer(t, start(t, nil))
-	came := make(chan url.Values, 1)
 	var fields struct{ ACS, CReq string }
-	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/back" {
-			_ = framesIssuer.Execute(w, fields)
-			return
-		}
-		_ = r.ParseForm()
-		fmt.Fprint(w, "<!doctype html><title>Back</title>")
-		came <- r.PostForm
-	}))
-	defer shop.Close()
+	shop, came := newShop(t, framesIssuer, &fields)
 	areq := s.areq("2.2.0", "02", "4000000000000172").with(members{"notificationURL": shop.URL + "/back"})
 	ares := s.ask(areq)
 	fields.ACS, fields.CReq = ares["acsURL"].(string), s.form(creq(ares), "").Get("creq")

@@ -3,9 +3,6 @@ package sandbox_test
 import (
 	"fmt"
 	"html/template"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"testing"
 	"time"
 
@@ -25,18 +22,8 @@ var toIssuer = template.Must(template.New("").Parse(`<!doctype html><meta charse
 func TestV1Page(t *testing.T) {
 	const mark = `a+b "c" <d> & ü`
 	ctx := browsertest.NewBrowser(t)
-	came := make(chan url.Values, 1)
 	var fields struct{ ACS, PaReq, Back, MD string }
-	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/back" {
-			_ = toIssuer.Execute(w, fields)
-			return
-		}
-		_ = r.ParseForm()
-		fmt.Fprint(w, "<!doctype html><title>Back</title><p data-testid=back>Back")
-		came <- r.PostForm
-	}))
-	defer shop.Close()
+	shop, came := newShop(t, toIssuer, &fields)
 	id := func(name string) chromedp.CSS { return chromedp.CSS(`[data-testid="` + name + `"]`) }
 	do := func(steps ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
