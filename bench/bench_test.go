@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -63,6 +65,22 @@ func sameFlags() []string {
 		}
 	}
 	return nil
+}
+
+// TestFailedFigure: a figure that cannot be measured is named, and the others are shown;
+// who interrupts wants no more of them.
+func TestFailedFigure(t *testing.T) {
+	ctx, interrupt := context.WithCancel(t.Context())
+	measured := func(context.Context, *bench) ([]row, error) { return []row{{what: "good"}}, nil }
+	rows, err := (&bench{progress: io.Discard}).all(ctx, []figure{
+		{"bad", time.Minute, func(context.Context, *bench) ([]row, error) { return nil, errors.New("refused") }},
+		{"good", time.Minute, measured},
+		{"interrupted", time.Minute, func(ctx context.Context, _ *bench) ([]row, error) { interrupt(); return nil, ctx.Err() }},
+		{"never", time.Minute, measured},
+	})
+	if len(rows) != 1 || err == nil || err.Error() != "bad: refused\ninterrupted: context canceled" {
+		t.Errorf("rows %v, error %q", rows, err)
+	}
 }
 
 func TestChoose(t *testing.T) {

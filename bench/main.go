@@ -127,16 +127,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err := b.build(ctx); err != nil {
 		return err
 	}
-	var rows []row
+	rows, failed := b.all(ctx, wanted)
+	return errors.Join(table(stdout, rows), failed)
+}
+
+// all measures what is wanted. A figure that cannot be measured does not take the
+// others with it.
+func (b *bench) all(ctx context.Context, wanted []figure) (rows []row, failed error) {
 	for _, f := range wanted {
 		b.say("%s", f.name)
 		got, err := b.measure(ctx, f)
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", f.name, err))
 		}
 		rows = append(rows, got...)
+		if ctx.Err() != nil {
+			break
+		}
 	}
-	return table(stdout, rows)
+	return rows, failed
 }
 
 func (b *bench) measure(ctx context.Context, f figure) ([]row, error) {
