@@ -115,7 +115,7 @@ func (d *ds) connect(results *authority) {
 func clientOf(roots *x509.CertPool, certs ...tls.Certificate) *http.Client {
 	return &http.Client{
 		Timeout:   10 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}, MaxIdleConnsPerHost: 8},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}, MaxIdleConnsPerHost: 8, IdleConnTimeout: rest},
 	}
 }
 

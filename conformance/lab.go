@@ -68,12 +68,16 @@ type lab struct {
 	log     lockedBuffer
 }
 
+// rest is how long a connection is kept that nobody uses. The server closes it after a
+// minute, and what is sent to it in that moment has no answer.
+const rest = 30 * time.Second
+
 // newLab starts a server by a plan. Its addresses are free when they are chosen
 // and may be taken when it listens: then others are tried.
 func newLab(binary string, p plan) (*lab, error) {
 	for tries := 0; ; tries++ {
 		l := &lab{binary: binary, env: p.env, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
-			Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32},
+			Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: rest},
 		}}
 		if len(p.directories) == 0 {
 			p.directories = usualDirectories
@@ -92,7 +96,9 @@ func newLab(binary string, p plan) (*lab, error) {
 // remoteLab is a server that runs somewhere, of which there is nothing but its
 // API.
 func remoteLab(api, key string) *lab {
-	return &lab{api: strings.TrimSuffix(api, "/"), key: key, client: &http.Client{Timeout: 30 * time.Second}}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.IdleConnTimeout = rest
+	return &lab{api: strings.TrimSuffix(api, "/"), key: key, client: &http.Client{Timeout: 30 * time.Second, Transport: transport}}
 }
 
 func (l *lab) open(p plan) error {

@@ -24,7 +24,7 @@ func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
 			DialContext:         dialer.DialContext,
 			ForceAttemptHTTP2:   false,
 			MaxIdleConnsPerHost: 64,
-			IdleConnTimeout:     time.Minute,
+			IdleConnTimeout:     30 * time.Second, // before the server closes it, after a minute: an RReq might be on its way
 			TLSHandshakeTimeout: 2 * time.Second,
 			TLSClientConfig: &tls.Config{
 				RootCAs:      s.certs.servers.pool(),

@@ -25,9 +25,11 @@ type client struct {
 func newClient(base, key string, c *http.Client) *client {
 	own := c == nil
 	if own {
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.IdleConnTimeout = 30 * time.Second // before the API closes it, after a minute
 		c = &http.Client{
 			Timeout:   35 * time.Second, // the API ends /auth after 10.25 s, /enrolled after 30 s
-			Transport: http.DefaultTransport.(*http.Transport).Clone(),
+			Transport: transport,
 		}
 	}
 	// A redirect would carry the key to somewhere else.
