@@ -305,6 +305,11 @@ func TestConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	// While they come, a connection that rests may be the one that has to go.
+	waitFor(t, "all of them to have come", func() bool {
+		return s.metrics()[`threeds_refused_total{operation="connection",reason="connections"}`] >= 2*40-16
+	})
+	http.DefaultClient.CloseIdleConnections()
 	for range 20 {
 		s.preauth(testPAN)
 	}
