@@ -292,73 +292,32 @@ func TestUndecided(t *testing.T) {
 	w.accepts(shop, text)
 }
 
-// onceStore fails at one operation, counted from 1, and does all others.
-type onceStore struct {
-	mpi.Store
-	at, done int
-	with     error // nil: errDown
-}
-
-func (s *onceStore) fault() error {
-	if s.done++; s.done != s.at {
-		return nil
-	}
-	if s.with != nil {
-		return s.with
-	}
-	return errDown
-}
-
-func (s *onceStore) Create(ctx context.Context, t store.Txn) error {
-	if err := s.fault(); err != nil {
-		return err
-	}
-	return s.Store.Create(ctx, t)
-}
-
-func (s *onceStore) Get(ctx context.Context, id string) (store.Txn, error) {
-	if err := s.fault(); err != nil {
-		return store.Txn{}, err
-	}
-	return s.Store.Get(ctx, id)
-}
-
-func (s *onceStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
-	if err := s.fault(); err != nil {
-		return err
-	}
-	return s.Store.Update(ctx, was, change)
-}
-
 // TestEachStep: at whichever step the store fails, no PAReq that is not wholly
 // kept is given out, and a PARes is neither refused nor passed as one that nobody
 // asked for.
 func TestEachStep(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(shop, purchase(visaPAN)) // with one before, the list has to be changed
-	memory := w.Store
 	for at := 1; at <= 3; at++ {
-		w.Store = &onceStore{Store: memory, at: at}
+		w.store.failsAt(at, errDown)
 		if a := w.Enrolled(t.Context(), shop, purchase(visaPAN)); a.PAReq != "" || a.Error == nil || a.Error.Message != "Transient system failure" {
 			t.Errorf("PAReq, step %d: %+v", at, a)
 		}
 	}
-	steps := &onceStore{Store: memory}
-	w.Store = steps
+	w.store.fails(nil)
 	req := w.enroll(shop, purchase(visaPAN))
-	if steps.done != 3 {
-		t.Errorf("a PAReq takes %d steps, want 3", steps.done)
+	if n := w.store.steps(); n != 3 {
+		t.Errorf("a PAReq takes %d steps, want 3", n)
 	}
 	p := req.Answer(visaPAN, "Y")
 	p.MessageID = "anything" // it is looked for by its xid then
 	text := sign("visa", p)
 	for at := 1; ; at++ {
-		steps := &onceStore{Store: memory, at: at}
-		w.Store = steps
+		w.store.failsAt(at, errDown)
 		c, err := w.Check(t.Context(), shop, text)
-		if steps.done < at { // it went through
+		if w.store.steps() < at { // it went through
 			if at < 7 || err != nil { // by id, three lists, one PAReq at least, the change
-				t.Errorf("a PARes takes %d steps: %v", steps.done, err)
+				t.Errorf("a PARes takes %d steps: %v", w.store.steps(), err)
 			}
 			return
 		}
@@ -377,11 +336,10 @@ func TestGoneMeanwhile(t *testing.T) {
 	p := req.Answer(visaPAN, "Y")
 	p.MessageID, p.Amount = "anything", "1"
 	// By id, the list, the two in it, the lists of two other hours; then the first.
-	steps := &onceStore{Store: w.Store, at: 7, with: store.ErrNotFound}
-	w.Store = steps
+	w.store.failsAt(7, store.ErrNotFound)
 	w.refuses(shop, sign("visa", p), "purchAmount")
-	if steps.done != 8 {
-		t.Errorf("%d steps, want 8", steps.done)
+	if n := w.store.steps(); n != 8 {
+		t.Errorf("%d steps, want 8", n)
 	}
 }
 

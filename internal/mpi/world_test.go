@@ -81,23 +81,38 @@ type sent struct {
 	}
 }
 
-// faultyStore is a store in memory that fails while err is set.
+// faultyStore is a store in memory that fails while err is set: at each operation, or
+// at one alone.
 type faultyStore struct {
 	*storetest.Memory
-	mu  sync.Mutex
-	err error
-	all [][]byte // what was written
+	mu   sync.Mutex
+	err  error
+	at   int      // the operation, counted from 1; 0: each
+	done int      // operations since that was set
+	all  [][]byte // what was written
 }
 
-func (s *faultyStore) fails(err error) {
+func (s *faultyStore) fails(err error) { s.failsAt(0, err) }
+
+func (s *faultyStore) failsAt(operation int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.err = err
+	s.err, s.at, s.done = err, operation, 0
+}
+
+// steps is how many operations there were since it was said where to fail.
+func (s *faultyStore) steps() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.done
 }
 
 func (s *faultyStore) fault() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.done++; s.at != 0 && s.at != s.done {
+		return nil
+	}
 	return s.err
 }
 
