@@ -23,14 +23,18 @@ func TestTooManyOpenFiles(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
-		t.Fatal(err)
-	}
-	_, failed := os.ReadFile(there)
-	first, second := r.changed(), r.changed()
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
+	first, second, failed := func() (first, second bool, failed error) {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 0, Max: limit.Max}); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { // whatever happens: it is the limit of all other tests, too
+			if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+				t.Error(err)
+			}
+		}()
+		_, failed = os.ReadFile(there)
+		return r.changed(), r.changed(), failed
+	}()
 	if failed == nil {
 		t.Error("a file can be opened: this test is not what it was")
 	}
