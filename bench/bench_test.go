@@ -32,7 +32,7 @@ func TestFigures(t *testing.T) {
 	for _, f := range figures {
 		t.Run(f.name, func(t *testing.T) {
 			if (f.name == "postgres" || f.name == "keys") && os.Getenv("FIGURES") != "all" {
-				t.Skip("takes long: FIGURES=all runs it too")
+				t.Skip("starts databases, which takes longer than all other figures together: FIGURES=all runs it too")
 			}
 			dir := t.TempDir()
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute) // of a busy machine
