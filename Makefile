@@ -104,7 +104,7 @@ overload:
 # /preauth while 2 million load. About six minutes.
 bench-ranges:
 	$(GO) test -run='^$$' -bench='Lookup|ReadPRes|Apply|Snapshot' -benchmem ./internal/ranges
-	$(GO) run ./bench preauth ranges
+	$(GO) run ./bench preauth ranges inplace
 
 # The benchmarks of the packages, with allocations.
 microbench:

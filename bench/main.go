@@ -31,6 +31,7 @@ Figures, all of them unless some are named:
     start     from the start of the sandbox to its ready file
     preauth   /preauth against a constant handler in the same process
     ranges    memory, and /preauth, while two million card ranges load
+    inplace   how long such a load takes, and what it does to the handler of /preauth in the same process
     auth      time that /auth adds to the directory server's own
     memory    memory of an /auth in flight
     rreq      time and throughput of results
@@ -59,6 +60,7 @@ var figures = []figure{
 	{"start", time.Minute, coldStart},
 	{"preauth", 3 * time.Minute, preauth},
 	{"ranges", 6 * time.Minute, reloads},
+	{"inplace", 4 * time.Minute, inPlace},
 	{"auth", 2 * time.Minute, addedTime},
 	{"memory", 4 * time.Minute, inFlightMemory},
 	{"rreq", 5 * time.Minute, resultTime},

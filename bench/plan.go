@@ -17,6 +17,9 @@ type plan struct {
 	calm        time.Duration // before each
 	settle      time.Duration // how long memory has to stay as it is
 
+	loads int           // of each version, in this process
+	quiet time.Duration // before each
+
 	authRate float64 // /auth per second
 	auths    int     // measured
 	warm     int     // before
@@ -56,6 +59,7 @@ var fullPlan = plan{
 	starts: 5,
 	ranges: 2_000_000, conns: 64, rounds: 7, round: 2 * time.Second,
 	presRate: 125_000_000, preauthRate: 500, reloads: 5, calm: 6 * time.Second, settle: 3 * time.Second,
+	loads: 9, quiet: 2 * time.Second,
 	authRate: 200, auths: 4000, warm: 200,
 	inFlight: 5000, slow: 2 * time.Second, coldRate: 400, warmRate: 2800, warmTimes: 3,
 	resultRate: 500, results: 5000, resultBurst: 5000, resultConns: 256, bursts: 5,
@@ -69,6 +73,7 @@ var quickPlan = plan{
 	starts: 1,
 	ranges: 20_000, conns: 8, rounds: 1, round: 50 * time.Millisecond,
 	presRate: 125_000_000, preauthRate: 200, reloads: 1, calm: 200 * time.Millisecond, settle: 200 * time.Millisecond,
+	loads: 1, quiet: 50 * time.Millisecond,
 	authRate: 200, auths: 40, warm: 10,
 	inFlight: 50, slow: 300 * time.Millisecond, coldRate: 400, warmRate: 400, warmTimes: 1,
 	resultRate: 200, results: 40, resultBurst: 60, resultConns: 8, bursts: 1,

@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 	"github.com/openthreeds/threeds/message"
 )
@@ -71,31 +72,56 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(b.dir, "preauth")
+	h, err := newInner(ctx, filepath.Join(b.dir, "preauth"), schemes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.close()) }()
+	bodies := make([][]byte, len(pans))
+	for i, pan := range pans {
+		bodies[i] = []byte(`{"acctNumber":"` + pan + `"}`)
+	}
+	acc, err := h.Keys.Authenticate(ctx, apiKey)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := h.Engine.Preauth(acc, bodies[0], nil)
+	if err != nil {
+		return nil, err
+	}
+	d := &duel{b: b, bodies: bodies}
+	return d.run(ctx, h.Log, h, &constant{keys: h.Keys, limits: h.Limits, metrics: h.metrics, answer: answer})
+}
+
+// An inner is the API's handler for /preauth, in this process.
+type inner struct {
+	*api.Handler
+	metrics *obs.Metrics
+	close   func() error
+}
+
+// newInner makes one with a store of its own in dir, and a key.
+func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner, error) {
 	db, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, db.Close()) }()
 	keys := filepath.Join(dir, "keys.json")
 	if err := putKey(ctx, db, keys); err != nil {
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
 	ring, err := keyring.Load(keys)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, db.Close())
 	}
-	log := slog.New(slog.DiscardHandler)
+	log, metrics := slog.New(slog.DiscardHandler), obs.NewMetrics()
 	book := account.New(db, ring, nil, log)
 	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	ran := make(chan error, 1)
-	go func() { ran <- book.Run(ctx) }()
-	defer func() {
-		stop()
-		<-ran
+	ran := make(chan struct{})
+	go func() {
+		defer close(ran)
+		_ = book.Run(ctx) // ends when it is told to
 	}()
-	metrics := obs.NewMetrics()
 	engine := &auth.Engine{
 		Store: db, Cards: schemes, IDs: ring.ID(), Sealer: ring, Log: log, Now: time.Now, Observer: metrics,
 		Server:   auth.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_BENCH_020200_00001" }},
@@ -104,23 +130,15 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	for _, name := range schemes.Names() {
 		engine.Peers = append(engine.Peers, auth.Directory{Scheme: name, Versions: message.Versions()})
 	}
-	limits := api.NewLimiter(1e9)
-	bodies := make([][]byte, len(pans))
-	for i, pan := range pans {
-		bodies[i] = []byte(`{"acctNumber":"` + pan + `"}`)
-	}
-	acc, err := book.Authenticate(ctx, apiKey)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := engine.Preauth(acc, bodies[0], nil)
-	if err != nil {
-		return nil, err
-	}
-	d := &duel{b: b, bodies: bodies}
-	return d.run(ctx, log,
-		&api.Handler{Engine: engine, Keys: book, Limits: limits, MaxInFlight: 10000, Log: log},
-		&constant{keys: book, limits: limits, metrics: metrics, answer: answer})
+	return &inner{
+		Handler: &api.Handler{Engine: engine, Keys: book, Limits: api.NewLimiter(1e9), MaxInFlight: 10000, Log: log},
+		metrics: metrics,
+		close: func() error {
+			stop()
+			<-ran
+			return db.Close()
+		},
+	}, nil
 }
 
 // A duel is two handlers that take turns under the same load.

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/ranges/rangestest"
+)
+
+// inPlace measures what a load of card ranges does to /preauth where no network
+// and no turn of the system's scheduler is between: the handler is called in
+// this process, by one goroutine that keeps a processor, while another reads a
+// PRes from a file, builds the table and swaps it in. What remains is what the
+// program does to itself: locks, swaps, the collector, what is in the caches.
+func inPlace(ctx context.Context, b *bench) (rows []row, err error) {
+	for _, version := range []string{"2.2.0", "2.3.1"} {
+		got, err := inPlaceOf(ctx, b, version)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", version, err)
+		}
+		rows = append(rows, got...)
+	}
+	return rows, nil
+}
+
+func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err error) {
+	set := rangestest.Set{Ranges: b.plan.ranges, Seed: 1}
+	file := filepath.Join(b.dir, "inplace-"+version)
+	size, err := writePRes(set, version, file)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.Remove(file)) }()
+	schemes := ranges.NewSchemes("visa")
+	if err := load(schemes, file); err != nil {
+		return nil, err
+	}
+	h, err := newInner(ctx, filepath.Join(b.dir, "inplace"), schemes)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, h.close(), os.RemoveAll(filepath.Join(b.dir, "inplace"))) }()
+
+	m := metronome{h: h.Handler, bodies: sample(set)}
+	var ratios, busy99, calm99 []float64
+	var took []time.Duration
+	for i := range b.plan.loads {
+		pause, end := context.WithTimeout(ctx, b.plan.quiet)
+		calm := m.run(pause.Done())
+		end()
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		loaded := make(chan struct{})
+		var failed error
+		start := time.Now()
+		go func() {
+			defer close(loaded)
+			failed = load(schemes, file)
+		}()
+		busy := m.run(loaded)
+		if took = append(took, time.Since(start)); failed != nil {
+			return nil, failed
+		}
+		b99, c99 := percentile(busy, 0.99), percentile(calm, 0.99)
+		b.say("load %d of %s: %.2f s, p99 %v of %d, %v of %d before", i+1, version, took[i].Seconds(), b99, len(busy), c99, len(calm))
+		ratios = append(ratios, float64(b99)/float64(c99))
+		busy99, calm99 = append(busy99, float64(b99)/1e3), append(calm99, float64(c99)/1e3)
+	}
+	if m.refused != 0 {
+		return nil, fmt.Errorf("/preauth: status %d", m.refused)
+	}
+	what := fmt.Sprintf("%d ranges of %s, ", b.plan.ranges, version)
+	return []row{{
+		what: what + "read, built, in use", target: "<= 2.5 s",
+		measured: fmt.Sprintf("%.2f s", median(took).Seconds()), good: median(took) <= 2500*time.Millisecond,
+		note: fmt.Sprintf("loads %.2f to %.2f s; %d MB from a file, /preauth on the other processor", percentile(took, 0).Seconds(), percentile(took, 1).Seconds(), size/1e6),
+	}, {
+		what: what + "/preauth p99 in place meanwhile, ratio", target: "<= 1.1",
+		measured: fmt.Sprintf("%.2f", median(ratios)), good: median(ratios) <= 1.1,
+		note: fmt.Sprintf("loads %.2f to %.2f; p99 %.1f µs against %.1f µs", percentile(ratios, 0), percentile(ratios, 1), median(busy99), median(calm99)),
+	}}, nil
+}
+
+// load reads a PRes and puts its ranges in the place of those that are there. The
+// collector is as eager as the server has it meanwhile.
+func load(schemes *ranges.Schemes, file string) error {
+	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	pres, problems, err := ranges.ReadPRes(f, ranges.Options{})
+	if err != nil {
+		return err
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
+	}
+	next, problems := pres.Next(nil)
+	if len(problems) > 0 {
+		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
+	}
+	schemes.Put("visa", next)
+	return nil
+}
+
+// A metronome calls a handler at a steady pace.
+type metronome struct {
+	h       *api.Handler
+	bodies  [][]byte
+	calls   int
+	refused int // the last status that was not 200
+}
+
+// pace is the time from one call to the next. Whoever sleeps as little may sleep
+// for a millisecond, so time is looked at until it has come.
+const pace = 100 * time.Microsecond
+
+// run calls until it is told to end, and returns how long each call took from
+// when it was due, so that a call in the way of others counts for each of them.
+func (m *metronome) run(end <-chan struct{}) []time.Duration {
+	var all []time.Duration
+	for due := time.Now(); ; due = due.Add(pace) {
+		select {
+		case <-end:
+			return all
+		default:
+		}
+		w, r := &answer{header: make(http.Header)}, m.next()
+		for time.Now().Before(due) {
+		}
+		m.h.ServeHTTP(w, r)
+		all = append(all, time.Since(due))
+		if w.status != http.StatusOK {
+			m.refused = w.status
+		}
+	}
+}
+
+func (m *metronome) next() *http.Request {
+	r, err := http.NewRequest(http.MethodPost, "/preauth", bytes.NewReader(m.bodies[m.calls%len(m.bodies)]))
+	if err != nil {
+		panic(err) // the method and the path are right
+	}
+	r.Header["Apikey"], r.Header["Content-Type"] = []string{apiKey}, []string{"application/json"}
+	m.calls++
+	return r
+}
+
+// An answer keeps its status and nothing else.
+type answer struct {
+	header http.Header
+	status int
+}
+
+func (a *answer) Header() http.Header         { return a.header }
+func (a *answer) WriteHeader(status int)      { a.status = status }
+func (a *answer) Write(b []byte) (int, error) { return len(b), nil }
