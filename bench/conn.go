@@ -24,9 +24,9 @@ const patience = 90 * time.Second
 type conn struct {
 	net.Conn
 	r    *bufio.Reader
-	body []byte // of the last answer
-	n    int    // exchanges so far
-	last time.Time
+	body []byte    // of the last answer
+	n    int       // exchanges so far
+	last time.Time // the end of the last one, or when it was made
 }
 
 // request makes the bytes of a POST.
@@ -111,7 +111,7 @@ func (p *pool) dial() (*conn, error) {
 		}
 		raw = secured
 	}
-	return &conn{Conn: raw, r: bufio.NewReaderSize(raw, 4096)}, nil
+	return &conn{Conn: raw, r: bufio.NewReaderSize(raw, 4096), last: time.Now()}, nil
 }
 
 func (p *pool) put(c *conn) {
@@ -150,7 +150,7 @@ func (p *pool) do(request []byte, use func(status int, body []byte) error) error
 	}
 	status, err := c.do(request)
 	if err != nil {
-		return errors.Join(fmt.Errorf("%s, exchange %d, %v after the one before: %w", p.address, c.n+1, time.Since(c.last), err), c.Close())
+		return errors.Join(fmt.Errorf("%s, exchange %d, %v after it was last used: %w", p.address, c.n+1, time.Since(c.last), err), c.Close())
 	}
 	c.n, c.last = c.n+1, time.Now()
 	err = use(status, c.body)
