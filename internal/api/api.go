@@ -56,7 +56,8 @@ type Handler struct {
 	Refused     func(operation string, why Refusal) // counts; nil: nobody does
 	Log         *slog.Logger
 
-	own atomic.Int64 // InFlight, when there is none
+	own     atomic.Int64 // InFlight, when there is none
+	untaken atomic.Int64 // answers of turnAway
 }
 
 // operation is one of the three of 3-D Secure 2.
@@ -107,7 +108,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recover(w, r)
 	w.Header()["Cache-Control"] = noStore
 	if !gate.Asked(r.Context()) && !h.Gate.Admit(classOf(r.URL.Path)) {
-		h.overloaded(w, r, Overload)
+		h.turnAway(w, r, func() { h.overloaded(w, r, Overload) })
 		return
 	}
 	if legacy[r.URL.Path] != nil {
@@ -126,14 +127,18 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	acc, err := h.Keys.Authenticate(r.Context(), key)
 	switch {
 	case errors.Is(err, account.ErrUnknownKey):
-		header["Content-Type"] = plainText
-		header["X-Content-Type-Options"] = noSniff
-		w.WriteHeader(http.StatusUnauthorized)
-		_, _ = io.WriteString(w, "Invalid API Key")
+		h.turnAway(w, r, func() {
+			header["Content-Type"] = plainText
+			header["X-Content-Type-Options"] = noSniff
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, "Invalid API Key")
+		})
 		return
 	case err != nil:
 		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err)
-		h.answer(w, http.StatusBadRequest, own(message.TransientFailure, "The server could not reach its own data, try again"))
+		h.turnAway(w, r, func() {
+			h.answer(w, http.StatusBadRequest, own(message.TransientFailure, "The server could not reach its own data, try again"))
+		})
 		return
 	}
 	op, ok := operations[r.URL.Path]

@@ -56,11 +56,11 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, account.ErrUnknownKey):
 		w.Header().Set("WWW-Authenticate", `Basic realm="threeds"`)
-		h.deny(w, unauthorized)
+		h.turnAway(w, r, func() { h.deny(w, unauthorized) })
 		return
 	case err != nil:
 		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err)
-		h.deny(w, unreachable)
+		h.turnAway(w, r, func() { h.deny(w, unreachable) })
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)

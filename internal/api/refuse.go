@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/message"
@@ -64,6 +65,29 @@ func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal
 		return
 	}
 	h.write(w, http.StatusServiceUnavailable, tooMuch)
+}
+
+// maxUntaken is how many answers to requests without a good key may wait in HTTP/2
+// for clients to take them.
+const maxUntaken = 4096
+
+// turnAway answers a request of which no good key is known. In HTTP/1.1 a connection
+// has one answer at a time. In HTTP/2 it has hundreds, each with the memory of a
+// request for as long as the client takes none, and no key has to answer for them: so
+// they have less time, and what would be too many is ended without an answer.
+func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
+	if r.ProtoMajor < 2 {
+		answer()
+		return
+	}
+	defer h.untaken.Add(-1)
+	if h.untaken.Add(1) > maxUntaken {
+		panic(http.ErrAbortHandler)
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetWriteDeadline(time.Now().Add(arrival))
+	answer()
+	_ = control.Flush() // so that it waits here, where it counts
 }
 
 var again = [][]string{{"1"}, {"2"}, {"3"}}

@@ -21,8 +21,12 @@ func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Serve
 		IdleTimeout:       60 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		// HTTP/2 has no bound of its own for a connection that takes nothing any more.
-		HTTP2: &http.HTTP2Config{WriteByteTimeout: slowest + 10*time.Second},
+		HTTP2: &http.HTTP2Config{
+			// HTTP/2 has no bound of its own for a connection that takes nothing any more.
+			WriteByteTimeout: slowest + 10*time.Second,
+			// A connection keeps memory for the largest frame that came, to its end; unset, that is a megabyte.
+			MaxReadFrameSize: 16 << 10,
+		},
 		// OPTIONS * is a request like any other: the key comes first.
 		DisableGeneralOptionsHandler: true,
 	}
