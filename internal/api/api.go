@@ -123,7 +123,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // into Erros.
 func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	header := w.Header()
-	key := r.Header.Get("Apikey")
+	key := keyOf(r)
 	acc, err := h.Keys.Authenticate(r.Context(), key)
 	switch {
 	case errors.Is(err, account.ErrUnknownKey):
@@ -163,6 +163,15 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	}
 	defer h.work().Add(-1)
 	h.serve(w, r, acc, op)
+}
+
+// keyOf is the API key of a request. Of several none counts: somebody before us may
+// have looked at another one.
+func keyOf(r *http.Request) string {
+	if keys := r.Header["Apikey"]; len(keys) == 1 {
+		return keys[0]
+	}
+	return ""
 }
 
 // serve reads the body, has the operation done, and answers.

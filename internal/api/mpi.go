@@ -51,7 +51,10 @@ var (
 // serveMPI is ServeHTTP for the MPI's operations: the key first (M1), then
 // method, limits and body.
 func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
-	key, _, _ := r.BasicAuth()
+	var key string
+	if len(r.Header["Authorization"]) == 1 { // as in keyOf
+		key, _, _ = r.BasicAuth()
+	}
 	acc, err := h.Keys.Authenticate(r.Context(), key)
 	switch {
 	case errors.Is(err, account.ErrUnknownKey):
