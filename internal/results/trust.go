@@ -68,16 +68,23 @@ func (c *Client) vouches(chain []*x509.Certificate, now time.Time) error {
 	case !strong(chain[0]):
 		return errWeak
 	}
-	rest := x509.NewCertPool()
+	rest, weak := x509.NewCertPool(), false
 	for _, c := range chain[1:] {
+		if !strong(c) { // somebody else may have its key
+			weak = true
+			continue
+		}
 		rest.AddCert(c)
 	}
 	_, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: c.CA, Intermediates: rest, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
-	if err == nil && !named(chain[0], c.Names) {
+	switch {
+	case err == nil && !named(chain[0], c.Names):
 		return errNamed
+	case err != nil && weak:
+		return errors.Join(err, errWeak)
 	}
 	return err
 }

@@ -91,9 +91,10 @@ func TestTrust(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	between := certify(t, visa, newKey(t), func(c *x509.Certificate) {
+	authority := func(c *x509.Certificate) {
 		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
-	})
+	}
+	between, weakly := certify(t, visa, newKey(t), authority), certify(t, visa, p224, authority)
 	leaf := func(ca *signer, change func(*x509.Certificate)) []*x509.Certificate {
 		return []*x509.Certificate{certify(t, ca, newKey(t), change).cert}
 	}
@@ -109,6 +110,8 @@ func TestTrust(t *testing.T) {
 		{"visa, named by subject", leaf(visa, func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "rreq.ds.example" }), []string{"visa"}},
 		{"visa through another", []*x509.Certificate{certify(t, between, newKey(t), nil).cert, between.cert}, []string{"visa"}},
 		{"visa, one in between missing", leaf(between, nil), nil},
+		{"visa through a weak one", []*x509.Certificate{certify(t, weakly, newKey(t), nil).cert, weakly.cert}, nil},
+		{"visa, with a weak one that is not needed", []*x509.Certificate{certify(t, visa, newKey(t), nil).cert, weakly.cert}, []string{"visa"}},
 		{"mastercard", leaf(mastercard, nil), []string{"mastercard"}},
 		{"both of one CA", leaf(mastercard, func(c *x509.Certificate) { c.DNSNames = []string{"jcb.example"} }), []string{"mastercard", "jcb"}},
 		{"self-signed", []*x509.Certificate{certify(t, nil, newKey(t), nil).cert}, nil},
