@@ -33,7 +33,7 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.again)
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
-	l, err := s.listen(limitBody(mux), nil)
+	l, err := s.listen(s.guard(limitBody(mux)), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -139,7 +139,7 @@ func (s *Sandbox) start() error {
 	if s.acs, err = newIssuer(s); err != nil {
 		return err
 	}
-	if s.control, err = s.listen(controlRoutes(s), nil); err != nil {
+	if s.control, err = s.listen(s.guard(http.NewCrossOriginProtection().Handler(controlRoutes(s))), nil); err != nil {
 		return err
 	}
 	s.schemes = make(map[string]*directory)
