@@ -163,6 +163,27 @@ func TestReadyFileIsNews(t *testing.T) {
 	}
 }
 
+// TestReadyFileAmongOthers: in a directory of all users nobody has the ready file
+// written into a file of the user's.
+func TestReadyFileAmongOthers(t *testing.T) {
+	dir := t.TempDir()
+	file, mine := filepath.Join(dir, "ready.json"), filepath.Join(dir, "mine")
+	if err := errors.Join(os.WriteFile(mine, []byte("mine"), 0o600), os.Symlink(mine, file+".tmp")); err != nil {
+		t.Fatal(err)
+	}
+	a := &announcement{file: file}
+	if err := a.publish(map[string]any{"api": "x"}); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(mine); err != nil || string(text) != "mine" {
+		t.Errorf("another file is now %q, %v", text, err)
+	}
+	info, err := os.Lstat(file)
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("the ready file: %v, %v; want a file of mode 0600", info, err)
+	}
+}
+
 func TestSandboxListen(t *testing.T) {
 	t.Run("at the address that is asked for", func(t *testing.T) {
 		address := freeAddress(t)

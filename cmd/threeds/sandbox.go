@@ -310,11 +310,19 @@ func (a *announcement) publish(members map[string]any) error {
 		return err
 	}
 	a.text = append(text, '\n')
-	temp := a.file + ".tmp"
-	if err := os.WriteFile(temp, a.text, 0o600); err != nil {
+	// Under a name that nobody knows before: it may be a directory of all users.
+	f, err := os.CreateTemp(filepath.Dir(a.file), filepath.Base(a.file)+".*.tmp") // mode 0600
+	if err != nil {
 		return err
 	}
-	return os.Rename(temp, a.file)
+	_, err = f.Write(a.text)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), a.file)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
 }
 
 // withdraw takes the file away, unless another sandbox has written its own there.
