@@ -36,8 +36,30 @@ func (c *Conns) Len() int {
 	return len(c.known)
 }
 
-// Attach has a server follow the bound.
-func (c *Conns) Attach(s *http.Server) { hook(s, c.connState, c.connContext) }
+// Attach has a server, which has its handler, follow the bound.
+func (c *Conns) Attach(s *http.Server) {
+	hook(s, c.connState, c.connContext)
+	handler := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler.ServeHTTP(w, r)
+		if r.ProtoMajor >= 2 {
+			answered(r.Context())
+		}
+	})
+}
+
+// answered says of a connection with several requests at once that one is over: if
+// those that are left are still coming, their time counts from now on. Such a
+// connection may not be idle for hours.
+func answered(ctx context.Context) {
+	if c, ok := ctx.Value(connKey{}).(conned); ok {
+		c.all.mu.Lock()
+		defer c.all.mu.Unlock()
+		if p := c.all.known[c.conn]; p != nil && p.in == &c.all.coming {
+			c.all.move(c.conn, &c.all.coming)
+		}
+	}
+}
 
 func (c *Conns) connState(conn net.Conn, state http.ConnState) {
 	gone := c.follow(conn, state)

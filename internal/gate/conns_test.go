@@ -38,8 +38,16 @@ type crowd struct {
 func newCrowd(t *testing.T, most int) *crowd {
 	c := &crowd{t: t, all: make(map[string]*pair)}
 	c.conns = gate.Conns{Max: most, Closed: func() { c.gone++ }}
+	c.server.Handler = http.NotFoundHandler()
 	c.conns.Attach(&c.server)
 	return c
+}
+
+// answers has a request on a connection served.
+func (c *crowd) answers(name string, major int) {
+	r := httptest.NewRequest(http.MethodPost, "/", nil)
+	r.ProtoMajor = major
+	c.server.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(c.server.ConnContext(r.Context(), c.all[name])))
 }
 
 func (c *crowd) comes(names ...string) {
@@ -139,6 +147,19 @@ func TestConns(t *testing.T) {
 		c.want("b")
 		c.comes("d")
 		c.want("b", "a")
+	})
+	t.Run("requests that overlap are not one that is slow", func(t *testing.T) {
+		c := newCrowd(t, 3)
+		c.comes("overlaps", "a", "b")
+		c.is(http.StateActive, "overlaps")
+		c.answers("overlaps", 2)
+		c.comes("c")
+		c.want("a")
+		c.comes("d", "e")
+		c.want("a", "b", "overlaps") // it had nothing answered since
+		c.answers("c", 1)
+		c.comes("f")
+		c.want("a", "b", "overlaps", "c")
 	})
 	t.Run("those that have gone are forgotten", func(t *testing.T) {
 		c := newCrowd(t, 2)
