@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"time"
 )
@@ -117,6 +119,9 @@ const soon = 30 * 24 * time.Hour
 func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time.Time) {
 	cert, certOK := l.open(k.Cert, path+".cert")
 	key, keyOK := l.open(k.Key, path+".key")
+	if keyOK && public(k.Key) {
+		l.warnings = append(l.warnings, l.note(path+".key", "every user of this machine may read the key: chmod o-r %s", k.Key))
+	}
 	if !certOK {
 		return
 	}
@@ -148,6 +153,12 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 		return
 	}
 	k.Certificate = pair
+}
+
+// public reports whether a file may be read by everybody, where files say so.
+func public(file string) bool {
+	info, err := os.Stat(file)
+	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
 }
 
 // hasKey looks for a private key among whatever else is in PEM data: parameters of

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -136,6 +137,37 @@ func TestConfigValues(t *testing.T) {
 	}
 	if c.Directories[0].ServerCA.Pool == nil || c.Directories[0].ClientCA.Pool == nil {
 		t.Error("directories[0]: CA pools are not filled")
+	}
+}
+
+// TestPublicKeys: a private key that everybody may read is a warning; one that a
+// group may read is how a manager of services hands it out.
+func TestPublicKeys(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes of files mean little here")
+	}
+	dir := t.TempDir()
+	for name, data := range makeCertificates(t) {
+		write(t, filepath.Join(dir, name), data)
+	}
+	a, err := txtar.ParseFile("testdata/config/full.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "threeds.yaml")
+	write(t, file, a.Files[0].Data)
+	c, _, err := loadConfig(file, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
+		if err := os.Chmod(c.Results.TLS.Key, mode); err != nil {
+			t.Fatal(err)
+		}
+		text := said(file)
+		if got := strings.Contains(text, "results.tls.key: every user of this machine may read the key"); got != want {
+			t.Errorf("mode %v: is there a warning: %v, want %v; %s", mode, got, want, text)
+		}
 	}
 }
 
