@@ -143,22 +143,28 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	}
 	op, ok := operations[r.URL.Path]
 	if !ok {
-		h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation"))
+		h.turnAway(w, r, func() {
+			h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation"))
+		})
 		return
 	}
 	if r.Method != http.MethodPost {
 		header.Set("Allow", http.MethodPost)
-		h.answer(w, http.StatusMethodNotAllowed, own(message.InvalidMessage, "The method is POST"))
+		h.turnAway(w, r, func() {
+			h.answer(w, http.StatusMethodNotAllowed, own(message.InvalidMessage, "The method is POST"))
+		})
 		return
 	}
 	if wait, ok := h.Limits.Allow(key); !ok {
 		h.refused(r, RateLimit)
 		header.Set("Retry-After", strconv.Itoa(wait))
-		h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
+		h.turnAway(w, r, func() {
+			h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
+		})
 		return
 	}
 	if !h.enter(classOf(r.URL.Path)) {
-		h.overloaded(w, r, InFlight)
+		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
 		return
 	}
 	defer h.work().Add(-1)

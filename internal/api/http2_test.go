@@ -105,14 +105,24 @@ func secure(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: template.TLS.Certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true}
 }
 
-// TestUntakenHTTP2: strangers who ask over and over and take no answer hold a bounded
-// number of requests, for a bounded time; afterwards all is as before.
+// TestUntakenHTTP2: clients who are not served, ask over and over, and take no answer,
+// hold a bounded number of requests, for a bounded time; afterwards all is as before.
 func TestUntakenHTTP2(t *testing.T) {
+	for name, h := range map[string]*api.Handler{
+		"without a key":         {Keys: only("")},
+		"for what is not there": {Keys: anyone{}},
+	} {
+		t.Run(name, func(t *testing.T) { untaken(t, h) })
+	}
+}
+
+func untaken(t *testing.T, h *api.Handler) {
 	config := secure(t)
 	synctest.Test(t, func(t *testing.T) {
 		const each, conns, most = 250, 20, 4096
 		log, l := slog.New(slog.DiscardHandler), make(pipes)
-		server := api.Server(&api.Handler{Keys: only(""), Log: log}, 10*time.Second, log)
+		h.Log = log
+		server := api.Server(h, 10*time.Second, log)
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
 		defer func() {

@@ -67,17 +67,17 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		h.deny(w, wrongMethod)
+		h.turnAway(w, r, func() { h.deny(w, wrongMethod) })
 		return
 	}
 	if wait, ok := h.Limits.Allow(key); !ok {
 		h.refused(r, RateLimit)
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
-		h.deny(w, tooMany)
+		h.turnAway(w, r, func() { h.deny(w, tooMany) })
 		return
 	}
 	if !h.enter(classOf(r.URL.Path)) {
-		h.overloaded(w, r, InFlight)
+		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
 		return
 	}
 	defer h.work().Add(-1)

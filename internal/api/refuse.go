@@ -67,14 +67,15 @@ func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal
 	h.write(w, http.StatusServiceUnavailable, tooMuch)
 }
 
-// maxUntaken is how many answers to requests without a good key may wait in HTTP/2
-// for clients to take them.
+// maxUntaken is how many answers of turnAway may wait in HTTP/2 for clients to take
+// them.
 const maxUntaken = 4096
 
-// turnAway answers a request of which no good key is known. In HTTP/1.1 a connection
-// has one answer at a time. In HTTP/2 it has hundreds, each with the memory of a
-// request for as long as the client takes none, and no key has to answer for them: so
-// they have less time, and what would be too many is ended without an answer.
+// turnAway answers a request that takes no place: one without a good key, or beyond
+// what is served. In HTTP/1.1 a connection has one answer at a time. In HTTP/2 it has
+// hundreds, each with the memory of a request for as long as the client takes none,
+// and nothing else bounds them: so these have less time, and what would be too many
+// is ended without an answer.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.ProtoMajor < 2 {
 		answer()
