@@ -107,8 +107,14 @@ func TestOpenAPI(t *testing.T) {
 				t.Errorf("%s: $ref %s leads nowhere", at, ref)
 			}
 		}
-		if isSchema(at) && node["type"] == nil && node["$ref"] == nil {
+		if isSchema(at) && node["type"] == nil && node["$ref"] == nil && node["anyOf"] == nil {
 			t.Errorf("%s: a schema without a type", at)
+		}
+		if types := asStrings(node["type"]); isSchema(at) && len(types) > 0 && (len(types) > 2 || types[1] != "null") {
+			t.Errorf("%s: types %v in one schema, which many generators of clients cannot do", at, types)
+		}
+		if isSchema(at) && node["type"] == "array" && node["items"] == nil {
+			t.Errorf("%s: an array of what?", at)
 		}
 		for _, name := range asStrings(node["required"]) {
 			properties, _ := node["properties"].(map[string]any)
@@ -302,6 +308,12 @@ func TestBeyond(t *testing.T) {
 			t.Errorf("%s: any object is good, and the description does not say so: %v", path, free)
 		}
 	}
+	if data := schema("messageExtension-2.1.0/properties/data"); fmt.Sprint(data["minProperties"]) != "1" {
+		t.Errorf("an extension without data is good by the description: %v", data)
+	}
+	if token := schema("AReq-2.1.0/properties/payTokenInd"); token["const"] != true {
+		t.Errorf("payTokenInd may be false by the description: %v", token)
+	}
 	if list := schema("deviceRenderOptions-2.1.0/properties/sdkUiType"); list["uniqueItems"] != nil {
 		t.Errorf("two equal entries of 2.1.0 are not good by the description: %v", list)
 	}
@@ -310,9 +322,53 @@ func TestBeyond(t *testing.T) {
 		if rule["additionalProperties"] != true {
 			t.Errorf("%v: a client made of the description takes this for an object without members", rule["title"])
 		}
+		if app := strings.HasPrefix(rule["title"].(string), "APP"); slices.Contains(asStrings(rule["then"].(map[string]any)["required"]), "sdkEncData") != app {
+			t.Errorf("%v wants sdkEncData by the description: %t", rule["title"], !app)
+		}
 		then, _ := rule["then"].(map[string]any)["properties"].(map[string]any)
 		if impossible := then["messageCategory"] != nil; impossible != (rule["title"] == "3RI PA") {
 			t.Errorf("%v of 2.1.0 is impossible by the description: %t", rule["title"], impossible)
+		}
+	}
+}
+
+// TestForms: what a schema says of a value's form is what becomes of the value.
+func TestForms(t *testing.T) {
+	doc := openAPIDocument(t)
+	for _, tt := range []struct {
+		channel, name string
+		good, bad     []string
+	}{
+		{"02", "purchaseDate", []string{"20260401120000", "20261231235959"}, []string{"20261301120000", "20260432120000", "20260401240000", "20260401126000", "20260401120060", "20260001120000"}},
+		{"02", "recurringExpiry", []string{"20300228", "20301231"}, []string{"20301301", "20300100", "301231"}},
+		{"02", "browserIP", []string{"192.0.2.1", "2001:db8::1"}, []string{"shop.example", "192.0.2.1/24", "fe80::1%eth0"}},
+		{"02", "browserTZ", []string{"-120", "+60", "0"}, []string{"CET", "1:30"}},
+		{"01", "sdkEncData", []string{"e30.AA.BB.CC.DD", "e30..BB.CC.DD"}, []string{"e30.AA.BB.CC", "e30.AA.BB.CC.D=", "{}"}},
+		{"01", "sdkServerSignedContent", []string{"e30.e30.AA", "e30=.e30.AA=="}, []string{"e30.e30", "e30..AA", "e3+.e30.AA"}},
+		{"03", "cardExpiryDate", []string{"3012", "3001"}, []string{"3013", "1230", "12/30"}},
+	} {
+		schema := resolve(doc, "#/components/schemas/AReq-2.3.1/properties/"+tt.name).(map[string]any)
+		pattern := regexp.MustCompile(schema["pattern"].(string))
+		for i, value := range slices.Concat(tt.good, tt.bad) {
+			r, err := message.ReadRequest(fmt.Appendf(nil, `{"messageVersion":"2.3.1","deviceChannel":%q,"messageCategory":"01","sdkType":"02","recurringInd":{"amountInd":"01"},%q:%q}`,
+				tt.channel, tt.name, value), message.Limits{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, problems := r.Build(message.Context{})
+			taken := !slices.ContainsFunc(problems, func(p message.Problem) bool { return p.Path.Name() == tt.name })
+			if want := i < len(tt.good); taken != want || pattern.MatchString(value) != want {
+				t.Errorf("%s %q: taken %t, good by the description %t, want %t", tt.name, value, taken, pattern.MatchString(value), want)
+			}
+		}
+	}
+	value := resolve(doc, "#/components/schemas/ARes-2.2.0/properties/authenticationValue").(map[string]any)
+	pattern := regexp.MustCompile(value["pattern"].(string))
+	for text, want := range map[string]bool{
+		"AAECAwQFBgcICQoLDA0ODxAREhM=": true, "AAECAwQFBgcICQoL\nDA0ODxAREhM=\r\n": true, "AAECAwQFBgcICQoLDA0ODxAREg=": false,
+	} {
+		if got := pattern.MatchString(text) && value["maxLength"] == nil; got != want {
+			t.Errorf("authenticationValue %q: good by the description %t, want %t", text, got, want)
 		}
 	}
 }

@@ -78,18 +78,31 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 		if at := slices.IndexFunc(field, func(i yaml.MapItem) bool { return i.Key == "description" }); request && at >= 0 {
 			field[at].Value = field[at].Value.(string) + derived[f.Name]
 		}
+		if slices.ContainsFunc(table.Rules, func(r message.Rule) bool {
+			return r.Field == f.Name && r.When == "present("+f.Name+")" && r.Must == f.Name+" == true"
+		}) {
+			put(&field, "const", true)
+		}
 		put(&props, f.Name, field)
 	}
 	var o object
 	put(&o, "type", "object")
-	put(&o, "description", fmt.Sprintf("%s of version %s. Members that are not listed are %s.", t, v,
-		map[bool]string{true: "ignored", false: "passed on as received, and so are, unread, those of other channels"}[request]))
+	text := fmt.Sprintf("%s of version %s. Members that are not listed are ", t, v)
+	switch {
+	case !request:
+		text += "passed on as received, and so are, unread, those of other channels."
+	case v < message.V231:
+		text += "ignored; the values of the others are ASCII."
+	default:
+		text += "ignored."
+	}
+	put(&o, "description", text)
 	put(&o, "properties", props)
 	if request {
 		put(&o, "required", []string{"messageType", "messageVersion", "deviceChannel", "messageCategory"})
 		put(&o, "allOf", requirements(table))
 	} else {
-		put(&o, "required", required(table, func(f *message.Field) bool { return string(f.Need) == "RR RR RR" }))
+		put(&o, "required", required(table, everywhere))
 	}
 	put(s.schemas, t.String()+"-"+v.String(), o)
 }
@@ -100,7 +113,7 @@ func requirements(t *message.Table) []any {
 	for _, ch := range message.Channels() {
 		for _, cat := range []message.Category{message.PA, message.NPA} {
 			var when, props, then object
-			put(&props, "deviceChannel", object{{Key: "type", Value: "string"}, {Key: "const", Value: fmt.Sprintf("%02d", int(ch)+1)}})
+			put(&props, "deviceChannel", object{{Key: "type", Value: "string"}, {Key: "const", Value: channelCode(ch)}})
 			put(&props, "messageCategory", object{{Key: "type", Value: "string"}, {Key: "const", Value: fmt.Sprintf("%02d", int(cat)+1)}})
 			put(&when, "type", "object")
 			put(&when, "properties", props)
@@ -110,7 +123,11 @@ func requirements(t *message.Table) []any {
 				put(&then, "properties", object{{Key: "messageCategory", Value: object{{Key: "type", Value: "string"}, {Key: "const", Value: "02"}}}})
 			} else {
 				put(&then, "required", required(t, func(f *message.Field) bool {
-					return f.Need.At(ch, cat) == 'R' && !slices.Contains(serverOwned, f.Name) && !slices.Contains(profile, f.Name) &&
+					need := f.Need.At(ch, cat)
+					if need == 'C' && f.When == fmt.Sprintf("deviceChannel == %q", channelCode(ch)) {
+						need = 'R'
+					}
+					return need == 'R' && !slices.Contains(serverOwned, f.Name) && !slices.Contains(profile, f.Name) &&
 						!slices.Contains(filledIn, f.Name) && (f.Name != "threeDSServerTransID" || ch == message.BRW)
 				}))
 			}
@@ -124,12 +141,17 @@ func requirements(t *message.Table) []any {
 	return all
 }
 
+func channelCode(ch message.Channel) string { return fmt.Sprintf("%02d", int(ch)+1) }
+
 // unasked are the members for which it does not matter what a requestor sends.
 var unasked = slices.Concat(serverOwned, sources, keptBack)
 
 // filledIn are members that the server derives from others when they are absent,
 // unless the API key is a strict one.
 var filledIn = []string{"acquirerCountryCode", "acquirerCountryCodeSource", "acceptLanguage"}
+
+// everywhere says whether a member is required whatever the channel and category.
+func everywhere(f *message.Field) bool { return f.Need == "RR RR RR" }
 
 func required(t *message.Table, is func(*message.Field) bool) []string {
 	var names []string
@@ -151,7 +173,7 @@ func (s *schemaBook) nested() {
 		}
 		put(&o, "type", "object")
 		put(&o, "properties", props)
-		if names := required(t, func(f *message.Field) bool { return string(f.Need) == "RR RR RR" }); len(names) > 0 {
+		if names := required(t, everywhere); len(names) > 0 {
 			put(&o, "required", names)
 		}
 		put(s.schemas, schemaName(t), o)
@@ -208,13 +230,22 @@ func (s *schemaBook) field(f *message.Field, v message.Version) object {
 	case f.Kind == message.Object:
 		return one
 	}
-	put(&o, "type", kindType(f))
+	if one[0].Key == "type" {
+		put(&o, "type", one[0].Value)
+		one = one[1:]
+	}
 	put(&o, "description", describe(f))
-	return append(o, one[1:]...)
+	return append(o, one...)
 }
 
 func describe(f *message.Field) string {
 	text := remarks(f)
+	if f.Range != nil {
+		text += fmt.Sprintf(" From %d to %d.", f.Range.Min, f.Range.Max)
+	}
+	if f.HTTPS {
+		text += " Its scheme is https; the sandbox takes http on a loopback address too."
+	}
 	if f.Kind == message.OneOf && !f.Array {
 		text += " " + meanings(f.Codes)
 	}
@@ -232,16 +263,12 @@ func meanings(c *message.Codes) string {
 }
 
 // kindType is the JSON type of a value.
-func kindType(f *message.Field) any {
-	switch {
-	case f.Kind == message.Bool:
+func kindType(f *message.Field) string {
+	switch f.Kind {
+	case message.Bool:
 		return "boolean"
-	case f.Kind == message.JSON, f.Kind == message.Object:
+	case message.JSON, message.Object:
 		return "object"
-	case f.AltObject:
-		return []string{"string", "object"}
-	case f.AltArray:
-		return []string{"string", "array"}
 	}
 	return "string"
 }
@@ -249,10 +276,17 @@ func kindType(f *message.Field) any {
 // patterns are the forms that JSON Schema has no word for.
 var patterns = map[message.Kind]string{
 	message.Digits: `^[0-9]+$`, message.Alnum: `^[A-Za-z0-9]+$`, message.Base64URL: `^[A-Za-z0-9_-]+=*$`,
-	message.Date: `^[0-9]{8}$`, message.DateTime: `^[0-9]{14}$`, message.Minute: `^[0-9]{12}$`,
+	message.Date: `^` + day + `$`, message.Minute: `^` + day + hour + `[0-5][0-9]$`, message.DateTime: `^` + day + hour + `[0-5][0-9][0-5][0-9]$`,
 	message.YearMonth: `^[0-9]{2}(0[1-9]|1[0-2])$`, message.Country: `^[0-9]{3}$`, message.Currency: `^[0-9]{3}$`,
 	message.CurrencyAlpha: `^[A-Z]{3}$`, message.Dotted: `^[0-9]+\.[0-9]+\.[0-9]+$`, message.Offset: `^[+-]?[0-9]+$`,
+	message.IP: `^[0-9A-Fa-f.:]+$`, message.Language: `^[A-Za-z0-9-]+$`,
+	message.JWS: `^[A-Za-z0-9_-]+=*(\.[A-Za-z0-9_-]+=*){2}$`, message.JWE: `^[A-Za-z0-9_-]*(\.[A-Za-z0-9_-]*){4}$`,
 }
+
+const (
+	day  = `[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])`
+	hour = `([01][0-9]|2[0-3])`
+)
 
 var formats = map[message.Kind]string{
 	message.UUID: "uuid", message.URL: "uri", message.AppURL: "uri", message.Email: "email",
@@ -273,15 +307,33 @@ func (s *schemaBook) value(f *message.Field) object {
 	if format := formats[f.Kind]; format != "" {
 		put(&o, "format", format)
 	}
-	if pattern := patterns[f.Kind]; pattern != "" {
+	least, most := bounds(f)
+	switch pattern := patterns[f.Kind]; {
+	case f.Kind == message.JSON:
+		put(&o, "additionalProperties", true) // the default, but not to those who make clients of it
+		if everywhere(f) {
+			put(&o, "minProperties", 1) // an empty one counts as absent
+		}
+	case f.Kind == message.Base64: // white space does not count
+		put(&o, "pattern", fmt.Sprintf(`^\s*([A-Za-z0-9+/=]\s*){%d,%d}$`, least, most))
+		return o
+	case pattern != "":
 		put(&o, "pattern", pattern)
 	}
-	if f.Kind == message.JSON || f.AltObject {
-		put(&o, "additionalProperties", true) // the default, but not to those who make clients of it
-	}
-	if least, most := bounds(f); most > 0 && f.Kind != message.JSON {
+	switch {
+	case f.Kind == message.JSON, f.Kind == message.Bool:
+	case most > 0:
 		put(&o, "minLength", least)
 		put(&o, "maxLength", most)
+	case patterns[f.Kind] == "":
+		put(&o, "minLength", 1)
+	}
+	// Two types in one schema are more than many of those who make clients can do.
+	switch {
+	case f.AltObject:
+		return object{{Key: "anyOf", Value: []any{o, object{{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: true}}}}}
+	case f.AltArray:
+		return object{{Key: "anyOf", Value: []any{o, object{{Key: "type", Value: "array"}, {Key: "items", Value: o}}}}}
 	}
 	return o
 }
