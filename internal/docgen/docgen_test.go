@@ -113,6 +113,15 @@ func TestOpenAPI(t *testing.T) {
 		if types := asStrings(node["type"]); isSchema(at) && len(types) > 0 && (len(types) > 2 || types[1] != "null") {
 			t.Errorf("%s: types %v in one schema, which many generators of clients cannot do", at, types)
 		}
+		if strings.HasPrefix(at, "#/paths/") && node["oneOf"] != nil {
+			t.Errorf("%s: a union without a name", at)
+		}
+		if at, method := path.Split(at); method == "post" && strings.HasPrefix(at, "#/paths/") {
+			summary, _ := node["summary"].(string)
+			if node["description"] == nil || node["tags"] == nil || summary == "" || len(summary) > 40 || strings.HasSuffix(summary, ".") {
+				t.Errorf("%s: an operation wants a group, a short name and a description", at)
+			}
+		}
 		if isSchema(at) && node["type"] == "array" && node["items"] == nil {
 			t.Errorf("%s: an array of what?", at)
 		}
