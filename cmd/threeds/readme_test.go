@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -91,6 +92,35 @@ func TestSamples(t *testing.T) {
 		}
 		for i, areq := range samples {
 			w.complete(fmt.Sprintf("%s.md, sample %d", page, i+1), areq)
+		}
+	}
+}
+
+// TestSlips sends what errors.md lists as often seen: it gets the code that stands
+// there and is named, and what is wanted in its place is taken.
+func TestSlips(t *testing.T) {
+	data, err := os.ReadFile("../../docs/errors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startSandbox(t)
+	const pan = "4000000000000103"
+	rows := regexp.MustCompile("(?m)^\\| `(\"(.*?)\": .*?)` \\| ([0-9]{3}) \\| `(.*?)` \\|").FindAllStringSubmatch(string(data), -1)
+	if len(rows) < 14 {
+		t.Errorf("%d slips, want 14 at least", len(rows))
+	}
+	for _, row := range rows {
+		var sent, wanted object
+		if err := errors.Join(json.Unmarshal([]byte("{"+row[1]+"}"), &sent), json.Unmarshal([]byte("{"+row[4]+"}"), &wanted)); err != nil {
+			t.Fatalf("%s: %v", row[0], err)
+		}
+		areq := browser("2.2.0", pan, w.preauth(pan).text("threeDSServerTransID"), "U")
+		status, got := w.post("/auth", areq.with(sent))
+		if status != http.StatusBadRequest || got.text("errorCode") != row[3] || row[3] == "203" && got.text("errorDetail") != row[2] {
+			t.Errorf("%s: %d %v, want %s", row[1], status, got, row[3])
+		}
+		if status, got := w.post("/auth", areq.with(wanted)); status != http.StatusOK || got.text("transStatus") != "Y" {
+			t.Errorf("%s: %d %v", row[4], status, got)
 		}
 	}
 }

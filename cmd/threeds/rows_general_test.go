@@ -348,8 +348,14 @@ func TestG6(t *testing.T) {
 	}
 	for _, path := range []string{"/", "/nowhere", "/preauth/", "/Preauth", "/auth/x", "//auth"} {
 		for _, method := range []string{"GET", "POST"} {
-			if res, _ := w.call(method, path, w.APIKey, object{}); res.StatusCode != 404 {
+			res, data := w.call(method, path, w.APIKey, object{})
+			if res.StatusCode != 404 {
 				t.Errorf("%s %s: %d, want 404", method, path, res.StatusCode)
+			}
+			for _, there := range []string{"/preauth", "/auth", "/postauth", "/enrolled", "/check"} {
+				if detail := parseObject(t, data).text("errorDetail"); !strings.Contains(detail, " "+there) {
+					t.Errorf("%s %s: %q does not name %s", method, path, detail, there)
+				}
 			}
 		}
 	}

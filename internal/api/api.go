@@ -144,7 +144,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	op, ok := operations[r.URL.Path]
 	if !ok {
 		h.turnAway(w, r, func() {
-			h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation"))
+			h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"))
 		})
 		return
 	}
