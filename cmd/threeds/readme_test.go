@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,6 +55,30 @@ func TestReadme(t *testing.T) {
 		if !regexp.MustCompile(pattern).MatchString(lines[i]) {
 			t.Errorf("line %d of the session is not %s:\n%s", i+1, pattern, lines[i])
 		}
+	}
+}
+
+// TestShellBlocks: what the pages give to a shell is for any shell, not for one
+// maker's.
+func TestShellBlocks(t *testing.T) {
+	tool(t, "sh", "the commands of the pages")
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, page := range append(pages, "../../README.md") {
+		for i, block := range shellBlocks(t, page) {
+			n++
+			cmd := exec.CommandContext(t.Context(), "sh", "-n")
+			cmd.Stdin = strings.NewReader(block)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s, block %d: %v\n%s", filepath.Base(page), i+1, err, out)
+			}
+		}
+	}
+	if n < 9 {
+		t.Errorf("%d blocks, want 9 at least", n)
 	}
 }
 
