@@ -62,3 +62,23 @@ func TestAnswersAreWiped(t *testing.T) {
 		}
 	}
 }
+
+// TestAnswersLeaveNothing: whoever reads an answer to its end, its buffer is clean.
+func TestAnswersLeaveNothing(t *testing.T) {
+	addr := listen(t, answering("HTTP/1.1 200 OK\r\nContent-Length: 28\r\n\r\nAAABBCJZUwAAAAAAUFlTAAAAAAA="))
+	c, _ := newClient(t, nil)
+	resp, _, err := c.Post(t.Context(), "http://"+addr+"/", nil, []byte("question"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	held, _ := resp.Body.(*body).reader.Peek(28)
+	if string(held[:6]) != "AAABBC" {
+		t.Fatalf("the buffer begins with %q", held)
+	}
+	if text, err := read(resp, nil); len(text) != 28 {
+		t.Fatalf("%q, %v", text, err)
+	}
+	if i := bytes.IndexFunc(held, func(c rune) bool { return c != 0 }); i >= 0 {
+		t.Errorf("still there: %q", held[i:])
+	}
+}

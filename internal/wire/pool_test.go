@@ -3,13 +3,16 @@ package wire
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"runtime"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,6 +65,7 @@ func TestRested(t *testing.T) {
 		{"", time.Minute - 1, true}, {"", time.Minute, false},
 		{"timeout=5", 4*time.Second - 1, true}, {"timeout=5", 4 * time.Second, false},
 		{"timeout=100", time.Minute - 1, true}, {"timeout=100", time.Minute, false},
+		{"timeout=0", 1, false},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			c, dials := piped(t, answering("HTTP/1.1 200 OK\r\nKeep-Alive: "+test.said+"\r\nContent-Length: 2\r\n\r\n{}"))
@@ -84,6 +88,9 @@ func TestRested(t *testing.T) {
 		p := &pool{idle: []idle{{&conn{Conn: near}, time.Now().Add(-rest)}}}
 		if got := c.take(p); (got != nil) != want || len(p.idle) > 0 {
 			t.Errorf("taken after %v: %t", rest, got != nil)
+		}
+		if err := near.SetDeadline(past); (err == nil) != want {
+			t.Errorf("open after %v: %t", rest, err == nil)
 		}
 	}
 }
@@ -120,8 +127,8 @@ func TestReaper(t *testing.T) {
 		}
 		c.CloseIdle()
 		<-ended
-		if c.reaper != nil {
-			t.Error("the reaper runs on when all are closed")
+		if c.reaper != nil || c.resting() > 0 {
+			t.Errorf("all are closed, and %d rest; the reaper runs: %t", c.resting(), c.reaper != nil)
 		}
 	})
 }
@@ -173,6 +180,107 @@ func TestReaperLooks(t *testing.T) {
 	if _, err := second.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("what the peer has ended was not closed: %v", err)
 	}
+}
+
+// socketed is a pipe that is looked at as if it were a socket.
+type socketed struct {
+	net.Conn
+	socket *net.TCPConn
+}
+
+func (s socketed) SyscallConn() (syscall.RawConn, error) { return s.socket.SyscallConn() }
+
+// TestReaperInTime: one that the peer has ended is not kept until it would have been
+// too old, whenever that was.
+func TestReaperInTime(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, rest := range []time.Duration{time.Second, 12 * time.Second} {
+		near, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		far, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := newClient(t, func(config *Config) {
+				config.Dial = func(context.Context, string, string) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					go answering("HTTP/1.1 204 No Content\r\n\r\n")(theirs)
+					return socketed{ours, near.(*net.TCPConn)}, nil
+				}
+			})
+			if _, err := post(t, c, "ds"); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(rest)
+			if c.resting() != 1 {
+				t.Fatalf("%d rest after %v", c.resting(), rest)
+			}
+			far.Close()
+			for c.pools["ds:80"].idle[0].quiet() {
+				runtime.Gosched()
+			}
+			time.Sleep(lookEvery)
+			if synctest.Wait(); c.resting() > 0 {
+				t.Errorf("ended after %v, it rests on for %v", rest, lookEvery)
+			}
+		})
+		near.Close()
+	}
+}
+
+// TestEndedAtRest: what the peer has ended since gets no request, and is closed.
+func TestEndedAtRest(t *testing.T) {
+	end := make(chan struct{})
+	addr := listen(t, func(conn net.Conn) {
+		r := bufio.NewReader(conn)
+		http.ReadRequest(r)
+		io.CopyN(io.Discard, r, int64(len("question")))
+		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
+		<-end
+	})
+	c, dials := newClient(t, nil)
+	if _, err := post(t, c, addr); err != nil {
+		t.Fatal(err)
+	}
+	first := c.pools[addr].idle[0]
+	close(end)
+	for first.quiet() {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := post(t, c, addr); err != nil || dials.Load() != 2 {
+		t.Errorf("%v, over %d connections; want 2", err, dials.Load())
+	}
+	if _, err := first.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("what the peer has ended was not closed: %v", err)
+	}
+}
+
+// TestNoFarewell: one who does not listen any more is not waited for.
+func TestNoFarewell(t *testing.T) {
+	server, client := secured(t)
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newClient(t, func(config *Config) {
+			config.Dial = func(context.Context, string, string) (net.Conn, error) {
+				near, far := net.Pipe()
+				go http.ReadRequest(bufio.NewReader(tls.Server(far, server)))
+				return tls.Client(near, client), nil
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		start := time.Now()
+		_, sent, err := c.Post(ctx, "https://ds/", nil, nil)
+		if took := time.Since(start); !sent || !errors.Is(err, context.DeadlineExceeded) || took != time.Minute {
+			t.Errorf("sent %t, %v after %v, want a minute", sent, err, took)
+		}
+	})
 }
 
 // TestNewestFirst: those that are not needed are left to grow old.
@@ -308,6 +416,33 @@ func TestWaitsForEither(t *testing.T) {
 			t.Errorf("%d failed, want the one that dials; %d places are taken", failed.Load(), len(c.dials))
 		}
 		c.Close()
+	})
+}
+
+// TestWakesTheNext: two that come to rest at once may wake only one of those who
+// wait; that one wakes the other.
+func TestWakesTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{IdleTime: time.Minute}) // no place to dial
+		var served atomic.Int64
+		for range 2 {
+			go func() {
+				if _, err := c.connection(t.Context(), "ds"); err == nil {
+					served.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		p := c.pool("ds")
+		for range 2 {
+			near, _ := net.Pipe()
+			p.idle = append(p.idle, idle{&conn{Conn: near}, time.Now()})
+		}
+		p.tell()
+		synctest.Wait()
+		if served.Load() != 2 {
+			t.Errorf("%d of 2 have a connection", served.Load())
+		}
 	})
 }
 

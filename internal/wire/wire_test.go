@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -225,6 +226,21 @@ func TestOneWrite(t *testing.T) {
 	}
 }
 
+// TestBrokenWrite: what left only in part gets no answer, though the peer may have
+// one for it.
+func TestBrokenWrite(t *testing.T) {
+	near, far := net.Pipe()
+	defer far.Close()
+	go io.WriteString(far, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+	gone := errors.New("gone")
+	c, _ := newClient(t, func(config *Config) {
+		config.Dial = func(context.Context, string, string) (net.Conn, error) { return &spy{Conn: near, fails: gone}, nil }
+	})
+	if _, sent, err := c.Post(t.Context(), "http://x/", nil, []byte("question")); !errors.Is(err, gone) || !sent {
+		t.Errorf("sent %t, %v", sent, err)
+	}
+}
+
 func TestAddress(t *testing.T) {
 	for address, want := range map[string]string{
 		"https://ds.example/areq": "ds.example:443", "https://ds.example:8443": "ds.example:8443", "http://ds.example": "ds.example:80",
@@ -304,7 +320,7 @@ func TestAnswers(t *testing.T) {
 // TestHeaderLimit: all that comes before a body is bounded together.
 func TestHeaderLimit(t *testing.T) {
 	for _, before := range []string{"", "HTTP/1.1 100 Continue\r\n\r\n"} {
-		for _, size := range []int{maxHeader - 1, maxHeader, maxHeader + 1} {
+		for _, size := range []int{maxHeader - 1, maxHeader, maxHeader + 1, 2 * maxHeader} {
 			head, end := before+"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\nX: ", "\r\n\r\n"
 			head += strings.Repeat("x", size-len(head)-len(end)) + end
 			addr := listen(t, answering(head+strings.Repeat("y", 100_000)))
@@ -312,6 +328,9 @@ func TestHeaderLimit(t *testing.T) {
 			text, err := post(t, c, addr)
 			if (err == nil) != (size <= maxHeader) || err == nil && len(text) != 100_000 {
 				t.Errorf("a header of %d bytes: %d bytes of body, %v", size, len(text), err)
+			}
+			if size == 2*maxHeader && (err == nil || !strings.Contains(err.Error(), "exceeds 16384 bytes")) {
+				t.Errorf("a header of %d bytes: %v does not say why", size, err)
 			}
 		}
 	}
@@ -339,8 +358,10 @@ func TestLeftInTLS(t *testing.T) {
 			if _, err := io.ReadFull(resp.Body, body); err != nil || resp.ContentLength != size {
 				t.Errorf("%d bytes, %v", resp.ContentLength, err)
 			}
-			if _, err := resp.Body.Read(body); err != io.EOF {
-				t.Errorf("after the end: %v", err)
+			for range 2 {
+				if n, err := resp.Body.Read(body); n != 0 || err != io.EOF {
+					t.Errorf("after the end: %d bytes, %v", n, err)
+				}
 			}
 			resp.Body.Close()
 		}
