@@ -26,10 +26,31 @@ func TestMask(t *testing.T) {
 		{"two 4000001234567890,5000001234567890", "two ***,***"},
 		{"id 01a1fa01-36cc-465e-ab5f-50d051286852", "id 01a1fa01-36cc-465e-ab5f-50d051286852"},
 		{"id 01010101-3636-4650-8050-500051286852 made", "id 01010101-3636-4650-8050-500051286852 made"},
+		{"01010101-3636-4650-8050-500051286852", "01010101-3636-4650-8050-500051286852"},
 		{"2026-11-20 12:00:00", "2026-11-20 12:00:00"},
+		{"at the end 4000001234567890-", "at the end ***-"},
+		{"last 400000123456-7", "last ***"},
+		{"hexadecimal aaaaaaaabbbbbbbbcccc4000001234567890", "hexadecimal aaaaaaaabbbbbbbbcccc***"},
+		{"before 400000123456789001010101-3636-4650-8050-500051286852", "before ***"},
+		{"behind 01010101-3636-4650-8050-5000512868524000001234567890", "behind ***"},
+		{"behind 01010101-3636-4650-8050-5000512868520", "behind ***"},
 	} {
 		if got := obs.Mask(tt.in); got != tt.want {
 			t.Errorf("Mask(%q) = %q, want %q", tt.in, got, tt.want)
+		}
+	}
+}
+
+// TestMaskOnlyUUIDs: a text that is a UUID but for one character is none.
+func TestMaskOnlyUUIDs(t *testing.T) {
+	const id = "01010101-3636-4650-8050-500051286852"
+	for i := range id {
+		other := "x"
+		if id[i] == '-' {
+			other = "0"
+		}
+		if s := id[:i] + other + id[i+1:]; obs.Mask(s) == s {
+			t.Errorf("Mask(%q) hides nothing", s)
 		}
 	}
 }
@@ -96,6 +117,20 @@ func TestLoggerSpans(t *testing.T) {
 	obs.NewLogger(&b, slog.LevelInfo).Info("x", "within", 15*time.Second)
 	if !strings.Contains(b.String(), `"within":"15s"`) {
 		t.Error(b.String())
+	}
+}
+
+// TestLevel: what is below the level is not in the log.
+func TestLevel(t *testing.T) {
+	for level, want := range map[slog.Level]int{slog.LevelDebug: 3, slog.LevelInfo: 2, slog.LevelWarn: 1} {
+		var b strings.Builder
+		l := obs.NewLogger(&b, level)
+		l.Debug("x")
+		l.Info("x")
+		l.Warn("x")
+		if got := strings.Count(b.String(), "\n"); got != want {
+			t.Errorf("%v: %d lines, want %d", level, got, want)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/obs"
 )
 
@@ -37,6 +38,79 @@ func TestObserve(t *testing.T) {
 			t.Errorf("no line %s", want)
 		}
 	}
+}
+
+// TestMetrics: what is noted can be read, and nothing of what is forgotten.
+func TestMetrics(t *testing.T) {
+	m := obs.NewMetrics()
+	wants := func(when string, wanted map[string]bool) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		for line, want := range wanted {
+			if got := strings.Contains(w.Body.String(), "\n"+line+"\n"); got != want {
+				t.Errorf("%s: %s: %t, want %t", when, line, got, want)
+			}
+		}
+	}
+	m.Known("visa")
+	wants("at the start", map[string]bool{
+		`threeds_config_reloads_total{result="applied"} 0`: true, `threeds_config_reloads_total{result="refused"} 0`: true,
+		`threeds_config_last_reload_successful 1`: true, `threeds_config_last_reload_success_timestamp_seconds 0`: false,
+		`threeds_card_ranges{scheme="visa"} 0`: true, `threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 0`: true,
+	})
+	at := time.UnixMilli(1_800_000_000_500)
+	m.Configured(at)
+	m.Reloaded(false)
+	m.Finding("visa", "mcc", "require")
+	m.Request("visa", "AReq", "ok")
+	m.Open("visa", "AReq", true)
+	m.Open("visa", "VEReq", true)
+	m.Open("jcb", "AReq", false)
+	m.Ranges("visa", 7, at)
+	m.Certificates(map[string]time.Time{"api.cert": at, "old": at})
+	m.Certificates(map[string]time.Time{"api.cert": at})
+	m.Refused("auth", "overload")
+	m.Gauge("threeds_plain", "Of a test.", "", "", func() float64 { return 3 })
+	m.Gauge("threeds_labelled", "Of a test.", "for", "x", func() float64 { return 4 })
+	m.Counter("threeds_counted_total", "Of a test.", func() float64 { return 5 })
+	m.Gate(gate.New(gate.Queue{Name: "disk", Target: time.Second, Length: func() (int, uint64) { return 0, 0 }}))
+	wants("noted", map[string]bool{
+		`threeds_config_last_reload_successful 0`:                                       true,
+		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`:         true,
+		`threeds_config_reloads_total{result="refused"} 1`:                              true,
+		`threeds_config_reloads_total{result="applied"} 0`:                              true,
+		`threeds_scheme_findings_total{element="mcc",rule="require",scheme="visa"} 1`:   true,
+		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`: true,
+		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                        true,
+		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:                       true,
+		`threeds_directory_open{message="AReq",scheme="jcb"} 0`:                         true,
+		`threeds_card_ranges{scheme="visa"} 7`:                                          true,
+		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:           true,
+		`threeds_certificate_not_after_timestamp_seconds{key="api.cert"} 1.8e+09`:       true,
+		`threeds_certificate_not_after_timestamp_seconds{key="old"} 1.8e+09`:            false,
+		`threeds_refused_total{operation="auth",reason="overload"} 1`:                   true,
+		`threeds_plain 3`:                         true,
+		`threeds_labelled{for="x"} 4`:             true,
+		`threeds_counted_total 5`:                 true,
+		`threeds_admitted_share{class="begin"} 1`: true,
+		`threeds_wait_seconds{for="disk"} 0`:      true,
+		"# HELP threeds_plain Of a test.":         true, "# HELP threeds_counted_total Of a test.": true,
+	})
+	m.Reloaded(true)
+	m.Forget("visa")
+	wants("forgotten", map[string]bool{
+		`threeds_config_last_reload_successful 1`:                               true,
+		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`: false,
+		`threeds_config_reloads_total{result="refused"} 1`:                      true,
+		`threeds_config_reloads_total{result="applied"} 1`:                      true,
+		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                false,
+		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:               true,
+		`threeds_card_ranges{scheme="visa"} 7`:                                  false,
+		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:   false,
+	})
+	m.ForgetV1("visa")
+	wants("forgotten, too", map[string]bool{`threeds_directory_open{message="VEReq",scheme="visa"} 1`: false})
 }
 
 func BenchmarkObserve(b *testing.B) {

@@ -1,6 +1,7 @@
 package obs_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,13 +14,13 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 )
 
-// A gate is a writer that takes nothing while it is shut.
-type gate struct {
+// A tap is a writer that takes nothing while it is shut.
+type tap struct {
 	shut chan struct{} // nil: it is open
 	got  strings.Builder
 }
 
-func (g *gate) Write(b []byte) (int, error) {
+func (g *tap) Write(b []byte) (int, error) {
 	if g.shut != nil {
 		<-g.shut
 	}
@@ -30,7 +31,7 @@ func (g *gate) Write(b []byte) (int, error) {
 // of them come in their order when he goes on.
 func TestOutlet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to := new(gate)
+		to := new(tap)
 		out := obs.Outlet(to)
 		took := func(line string) time.Duration {
 			start := time.Now()
@@ -66,14 +67,14 @@ func TestOutletFull(t *testing.T) {
 	const limit = 1 << 20
 	for more, lost := range map[int]int{limit - 1: 0, limit: 0, limit + 1: 2} {
 		synctest.Test(t, func(t *testing.T) {
-			to := new(gate)
+			to := new(tap)
 			out := obs.Outlet(to)
 			to.shut = make(chan struct{})
 			_, _ = io.WriteString(out, "first\n")
 			_, _ = io.WriteString(out, strings.Repeat("x", more-2))
 			_, _ = io.WriteString(out, "y\n")
 			if lost > 0 {
-				_, _ = io.WriteString(out, "z\n") // which would have found room, were it not for the one before
+				_, _ = io.WriteString(out, "z") // which would have found room, were it not for the one before
 			}
 			close(to.shut)
 			synctest.Wait()
@@ -94,7 +95,8 @@ func TestOutletFull(t *testing.T) {
 	}
 }
 
-// TestOutletFile: nobody stands still behind a file, so it is written to as it is.
+// TestOutletFile: nobody stands still behind a file, so it is written to as it is; behind
+// a pipe somebody may.
 func TestOutletFile(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
@@ -103,6 +105,18 @@ func TestOutletFile(t *testing.T) {
 	defer f.Close()
 	if obs.Outlet(f) != io.Writer(f) {
 		t.Error("something is between")
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if obs.Outlet(w) == io.Writer(w) {
+		t.Error("nothing is before a pipe")
+	}
+	w.Close()
+	if _, err := io.WriteString(obs.Outlet(w), "x"); !errors.Is(err, os.ErrClosed) {
+		t.Errorf("to one that is closed: %v", err)
 	}
 }
 
