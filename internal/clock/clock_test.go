@@ -46,9 +46,11 @@ func TestClock(t *testing.T) {
 			{name: "as at the start", ahead: -4 * time.Second, want: -4 * time.Second},
 			{name: "the way explains it", ahead: -4*time.Second + 40*time.Millisecond, there: 50 * time.Millisecond, back: 50 * time.Millisecond, want: -4 * time.Second},
 			{name: "the way is the same both ways", ahead: time.Minute, there: 200 * time.Millisecond, back: 200 * time.Millisecond, want: time.Minute},
+			{name: "a store counts in milliseconds", ahead: time.Minute - 900*time.Microsecond, want: time.Minute},
 			{name: "no store", ahead: time.Hour, down: true, want: time.Minute},
 			{name: "a store that hangs", ahead: time.Hour, back: 2 * time.Second, want: time.Minute},
 			{name: "right again", ahead: 0, want: 0},
+			{name: "still right, a long way off", ahead: 0, there: 450 * time.Millisecond, back: 450 * time.Millisecond, want: 0},
 		} {
 			s.ahead.Store(int64(step.ahead))
 			s.there.Store(int64(step.there))
@@ -74,6 +76,39 @@ func TestClock(t *testing.T) {
 	})
 }
 
+// failing is a source that does not answer so many times.
+type failing struct {
+	Source
+	times int
+}
+
+func (f *failing) Now(ctx context.Context) (time.Time, error) {
+	if f.times--; f.times >= 0 {
+		return time.Time{}, errors.New("store is down")
+	}
+	return f.Source.Now(ctx)
+}
+
+// TestStart: the first stamp is the store's if it answers at all, else the machine's. Of
+// clocks that agree there is nothing to say.
+func TestStart(t *testing.T) {
+	for times, want := range []time.Duration{time.Second, time.Second, time.Second, 0, 0} {
+		synctest.Test(t, func(t *testing.T) {
+			var log bytes.Buffer
+			s := new(source)
+			s.ahead.Store(int64(time.Second))
+			f := &failing{s, times}
+			c := New(t.Context(), time.Now, f, slog.New(slog.NewTextHandler(&log, nil)))
+			if got := time.Until(c.Now()); got != want || log.Len() > 0 {
+				t.Errorf("no answer %d times: %v ahead, want %v; in the log: %s", times, got, want, &log)
+			}
+			if asked := times - f.times; asked != min(times+1, 3) {
+				t.Errorf("no answer %d times: asked %d times", times, asked)
+			}
+		})
+	}
+}
+
 // TestStep sets the clock of the machine. Nodes stamp on as if nothing had happened,
 // and the store's clock is read, once, for a machine that has slept looks the same.
 func TestStep(t *testing.T) {
@@ -92,6 +127,14 @@ func TestStep(t *testing.T) {
 			t.Helper()
 			if off := time.Until(c.Now()); off != 0 {
 				t.Errorf("%s: %v ahead", name, off)
+			}
+		}
+		for range 8 { // seconds in which nothing happens
+			before := looks.Load()
+			time.Sleep(time.Second)
+			right("no step")
+			if synctest.Wait(); looks.Load() != before {
+				t.Error("the store was read though nobody has set the clock")
 			}
 		}
 		for _, step := range []time.Duration{time.Hour, -2 * time.Hour, 1001 * time.Millisecond} {
@@ -124,6 +167,12 @@ func TestStep(t *testing.T) {
 		time.Sleep(every)
 		synctest.Wait()
 		right("store is back")
+		before = looks.Load()
+		set.Add(int64(time.Hour))
+		right("and so are steps")
+		if synctest.Wait(); looks.Load() != before+1 {
+			t.Errorf("after a step the store was read %d times, want once", looks.Load()-before)
+		}
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
