@@ -14,6 +14,7 @@ func TestConsole(t *testing.T) {
 	conditions := []console.Condition{
 		{Name: "ranges", Check: func() (string, bool) { return ranges, true }},
 		{Name: "store", Check: func() (string, bool) { return store, false }},
+		{Name: "visa", Check: func() (string, bool) { return ranges, true }},
 	}
 	h := &console.Handler{
 		Metrics:    http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }),
@@ -22,6 +23,11 @@ func TestConsole(t *testing.T) {
 	get := func(method, path string) (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" ||
+			(h.Get("Allow") == "GET, HEAD") != (w.Code == http.StatusMethodNotAllowed) ||
+			strings.HasPrefix(w.Body.String(), "{") && h.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("%s %s: %v", method, path, h)
+		}
 		return w.Code, strings.TrimSpace(w.Body.String())
 	}
 	for _, tt := range []struct {
@@ -31,8 +37,9 @@ func TestConsole(t *testing.T) {
 	}{
 		{"", "", "GET", "/livez", 200, `{"status":"alive"}`},
 		{"", "", "GET", "/readyz", 200, `{"status":"ready"}`},
-		{"", "none", "GET", "/readyz", 200, `{"status":"degraded","problems":{"ranges":"none"}}`},
-		{"gone", "none", "GET", "/readyz", 503, `{"status":"unready","problems":{"ranges":"none","store":"gone"}}`},
+		{"", "none", "GET", "/readyz", 200, `{"status":"degraded","problems":{"ranges":"none","visa":"none"}}`},
+		{"gone", "none", "GET", "/readyz", 503, `{"status":"unready","problems":{"ranges":"none","store":"gone","visa":"none"}}`},
+		{"", "", "HEAD", "/readyz", 200, `{"status":"ready"}`},
 		{"gone", "", "GET", "/livez", 200, `{"status":"alive"}`},
 		{"", "", "GET", "/metrics", 418, ""},
 		{"", "", "GET", "/", 404, "404 page not found"},
@@ -44,7 +51,7 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	h.Stop()
-	if code, body := get("GET", "/readyz"); code != 503 || !strings.Contains(body, "shutting down") {
+	if code, body := get("GET", "/readyz"); code != 503 || body != `{"status":"unready","problems":{"process":"shutting down"}}` {
 		t.Errorf("/readyz after Stop = %d %s", code, body)
 	}
 }

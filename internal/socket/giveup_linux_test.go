@@ -33,6 +33,14 @@ func TestGiveUp(t *testing.T) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
+	other, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := socket.GiveUp(socket.Under(other.(net.Conn)), time.Second); err == nil {
+		t.Error("no error on a socket that has no such limit")
+	}
 	if err := socket.GiveUp(raw, time.Second); err == nil {
 		t.Error("no error on a connection that is closed")
 	}

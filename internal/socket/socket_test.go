@@ -3,6 +3,7 @@
 package socket_test
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"testing"
@@ -75,6 +76,9 @@ func TestPeek(t *testing.T) {
 		})
 	}
 	near, _ := pair()
+	if quiet, _ := socket.Peek(socket.Under(tls.Client(near, nil))); !quiet {
+		t.Error("the socket under TLS is not found")
+	}
 	near.Close()
 	if _, over := socket.Peek(socket.Under(near)); !over {
 		t.Error("one that we have closed ourselves is not over")
