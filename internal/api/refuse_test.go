@@ -2,7 +2,9 @@ package api
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,22 +13,25 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/mpi"
 )
 
-// fake is engine and keys that take their time and let everybody in.
+// fake is engines and keys that take their time and let everybody in.
 type fake struct {
 	takes time.Duration
-	asked int // for keys
+	asked atomic.Int64 // for keys
+	fails error        // of a /check
 }
 
 func (f *fake) Authenticate(context.Context, string) (*account.Account, error) {
-	f.asked++
+	f.asked.Add(1)
 	return new(account.Account), nil
 }
 
@@ -54,8 +59,30 @@ func (e engine) Result(ctx context.Context, _ *account.Account, _ []byte) ([]byt
 	return e.serve(ctx)
 }
 
+// former is fake as an MPI.
+type former struct{ *fake }
+
+func (f former) Enrolled(ctx context.Context, _ *account.Account, _ mpi.Enrollment) mpi.Answer {
+	if _, err := f.serve(ctx); err != nil {
+		return mpi.Answer{}
+	}
+	return mpi.Answer{Enrolled: "N", ECI: "6"}
+}
+
+func (f former) Check(ctx context.Context, _ *account.Account, _ string) (mpi.Checked, error) {
+	_, err := f.serve(ctx)
+	return mpi.Checked{Status: "Y"}, cmp.Or(f.fails, err)
+}
+
+// bodies are what the operations are asked.
+var bodies = map[string]string{
+	"/preauth": "{}", "/auth": "{}", "/postauth": "{}", "/check": "pares=x",
+	"/enrolled": "amount=1&currency=EUR&order_id=1&card[number]=4000001234567890&card[expire_month]=12&card[expire_year]=2030&" +
+		"merchant[acquirer_bin]=400551&merchant[id]=1&merchant[name]=Shop&merchant[country]=DK&merchant[url]=https://shop.example",
+}
+
 func newHandler(f *fake) *Handler {
-	return &Handler{Engine: engine{f}, Keys: f, Log: slog.New(slog.DiscardHandler)}
+	return &Handler{Engine: engine{f}, MPI: former{f}, Keys: f, Log: slog.New(slog.DiscardHandler)}
 }
 
 func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRecorder {
@@ -96,8 +123,8 @@ func TestOverload(t *testing.T) {
 		h.Gate = shut()
 		counted := make(map[string]int)
 		h.Refused = func(operation string, why Refusal) { counted[operation+" "+string(why)]++ }
-		when := make(map[string]bool)
 		for _, path := range []string{"/preauth", "/auth", "/postauth", "/enrolled", "/check", "/nowhere"} {
+			when := make(map[string]bool)
 			for range 30 {
 				w := ask(h, path, "k", unread{t})
 				erro := strings.Contains(w.Body.String(), `"errorCode":"403"`) || strings.Contains(w.Body.String(), `"type":"unavailable"`)
@@ -110,11 +137,11 @@ func TestOverload(t *testing.T) {
 			if n := counted[operation+" overload"]; n != 30 {
 				t.Errorf("%s: %d counted: %v", path, n, counted)
 			}
+			if len(when) < 2 || when[""] {
+				t.Errorf("%s: Retry-After %v, want several times", path, when)
+			}
 		}
-		if len(when) < 2 || when[""] {
-			t.Errorf("Retry-After %v, want several times", when)
-		}
-		if f.asked > 0 {
+		if f.asked.Load() > 0 {
 			t.Error("a key was looked at")
 		}
 	})
@@ -167,6 +194,49 @@ func TestEnter(t *testing.T) {
 		h.work().Add(-1)
 		if !h.enter(tt.class) {
 			t.Errorf("%d places: one has gone, and none gets in", tt.most)
+		}
+	}
+}
+
+// TestCrowded: what finds no place, or a key with no more to spend, is refused in the
+// manner of its protocol, and counted; and takes no place from others.
+func TestCrowded(t *testing.T) {
+	for path, body := range bodies {
+		counted := make(map[string]int)
+		h := newHandler(new(fake))
+		h.MaxInFlight, h.Limits = 1, NewLimiter(2)
+		h.Refused = func(operation string, why Refusal) { counted[operation+" "+string(why)]++ }
+		for i, want := range []int{200, 503, 429} {
+			h.work().Store(int64(i)) // others
+			w := ask(h, path, "k", strings.NewReader(body))
+			if w.Code != want || want != 200 && (w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes())) {
+				t.Errorf("%s, %d others: %d %v %s, want %d", path, i, w.Code, w.Header(), w.Body, want)
+			}
+			if n := h.work().Load(); n != int64(i) {
+				t.Errorf("%s: %d places are taken, want %d", path, n, i)
+			}
+		}
+		if operation := path[1:]; len(counted) != 2 || counted[operation+" in_flight"] != 1 || counted[operation+" rate_limit"] != 1 {
+			t.Errorf("%s: %v", path, counted)
+		}
+	}
+}
+
+// TestCheckFails: whoever is at fault, and whether it is worth another try.
+func TestCheckFails(t *testing.T) {
+	for _, tt := range []struct {
+		fails  error
+		code   int
+		kind   string
+		repeat string
+	}{
+		{&mpi.ParamError{Param: "pares", Type: mpi.InvalidParam}, 400, "invalid_param", ""},
+		{fmt.Errorf("store: %w", mpi.ErrUnavailable), 503, "unavailable", "1"},
+		{errors.New("a fault of ours"), 500, "internal", ""},
+	} {
+		w := ask(newHandler(&fake{fails: tt.fails}), "/check", "k", strings.NewReader(bodies["/check"]))
+		if w.Code != tt.code || !strings.Contains(w.Body.String(), `"type":"`+tt.kind+`"`) || w.Header().Get("Retry-After") != tt.repeat {
+			t.Errorf("%v: %d %v %s", tt.fails, w.Code, w.Header(), w.Body)
 		}
 	}
 }
@@ -240,12 +310,12 @@ func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (s
 	start, done := time.Now(), make(chan struct{})
 	defer close(done)
 	go func() {
-		_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nContent-Length: 2\r\n\r\n", path)
+		_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nContent-Length: %d\r\n\r\n", path, len(bodies[path]))
 		select {
 		case <-time.After(after):
 		case <-done:
 		}
-		_, _ = io.WriteString(ours, "{}")
+		_, _ = io.WriteString(ours, bodies[path])
 	}()
 	res, err := http.ReadResponse(bufio.NewReader(ours), nil)
 	if err != nil {
@@ -257,7 +327,7 @@ func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (s
 // TestArrival: a body has five seconds to come; once it is there, an operation may
 // take longer than that.
 func TestArrival(t *testing.T) {
-	for _, path := range []string{"/preauth", "/auth", "/postauth"} {
+	for path := range bodies {
 		for after, want := range map[time.Duration]int{
 			arrival - time.Millisecond: 200, arrival + time.Millisecond: 400, time.Minute: 400,
 		} {
@@ -282,12 +352,15 @@ func TestHalfClosed(t *testing.T) {
 	h := newHandler(&fake{takes: 50 * time.Millisecond})
 	s := httptest.NewServer(h)
 	defer s.Close()
-	for path, want := range map[string]string{"/postauth": "{}", "/preauth": "{}", "/auth": ""} { // the fake gives an /auth up
+	for path, want := range map[string]string{
+		"/postauth": "{}", "/preauth": "{}", "/auth": "", // the fake gives an /auth up
+		"/enrolled": `"enrolled":"N","eci":"6","error":null}`, "/check": `"status":"Y","xid":""}`,
+	} {
 		c, err := net.Dial("tcp", s.Listener.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}", path)
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: %d\r\n\r\n%s", path, len(bodies[path]), bodies[path])
 		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}

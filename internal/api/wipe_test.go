@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/http"
 	"strings"
@@ -10,11 +11,20 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 )
 
-// holder keeps hold of the body it was given, as no engine may.
+// holder keeps hold of the body it was given, as no engine may but for an /auth and
+// a /postauth.
 type holder struct {
 	engine
 	body []byte
 	said string
+}
+
+func (e *holder) Authenticate(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
+	return e.Preauth(nil, body, nil)
+}
+
+func (e *holder) Result(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
+	return e.Preauth(nil, body, nil)
 }
 
 func (e *holder) Preauth(_ *account.Account, body, dst []byte) ([]byte, error) {
@@ -41,6 +51,21 @@ func TestBodiesAreWiped(t *testing.T) {
 			if i := bytes.IndexFunc(e.body, func(c rune) bool { return c != 0 }); i >= 0 {
 				t.Errorf("%d bytes, chunked %t: still there: %q", len(sent), chunked, e.body[i:min(i+40, len(e.body))])
 			}
+		}
+	}
+}
+
+// TestBodiesStay: what an engine may keep is nobody else's memory afterwards.
+func TestBodiesStay(t *testing.T) {
+	for _, path := range []string{"/auth", "/postauth"} {
+		e := &holder{engine: engine{new(fake)}}
+		h := newHandler(e.fake)
+		h.Engine = e
+		if w := ask(h, path, "k", strings.NewReader(`{"acctNumber":"4000001234567890"}`)); w.Code != http.StatusOK {
+			t.Fatalf("%s: %d", path, w.Code)
+		}
+		if string(e.body) != e.said {
+			t.Errorf("%s: was %q, is %q", path, e.said, e.body)
 		}
 	}
 }
