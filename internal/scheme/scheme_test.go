@@ -113,8 +113,11 @@ func TestCheck(t *testing.T) {
 		{"advised", "visa", strings.Replace(visaPayment, "acctInfo", "x", 1), "acctInfo: advised"},
 		{"not in this channel", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"01"`, 1), "browserIP", "x", 1), ""},
 		{"not in this category", "visa", strings.Replace(strings.Replace(visaPayment, `"messageCategory":"01"`, `"messageCategory":"02"`, 1), "transType", "x", 1), ""},
+		{"in this category", "visa", strings.Replace(visaPayment, "transType", "x", 1), "transType: required (unsure)"},
 		{"in this version", "visa", strings.Replace(strings.Replace(visaPayment, `2.2.0`, `2.3.1`, 1), `"82"`, `["82"]`, 1), "broadInfo: advised"},
 		{"no channel we know", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"80"`, 1), "cardExpiryDate", "x", 1), "201 cardExpiryDate: required"},
+		{"asked for in one channel only", "visa", strings.NewReplacer(`"02"`, `"80"`, "addrMatch", "x", "cardExpiryDate", "y").Replace(visaPayment), "201 cardExpiryDate: required"},
+		{"no category we know", "visa", strings.NewReplacer(`"messageCategory":"01"`, `"messageCategory":"03"`, "transType", "x", "cardExpiryDate", "y").Replace(visaPayment), "201 cardExpiryDate: required"},
 		{"no version we know", "visa", strings.Replace(visaPayment, `2.2.0`, `2.0.0`, 1), ""},
 		{"MC-12", "visa", strings.Replace(visaPayment, "12345678*M1", "M1", 1), "203 threeDSRequestorID: not of the scheme's form"},
 		{"an escaped form", "visa", strings.Replace(visaPayment, "12345678*M1", `12345678\u002aM1`, 1), ""},
@@ -123,6 +126,8 @@ func TestCheck(t *testing.T) {
 		{"MC-21 in 2.3.1", "jcb", `{"messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"80"}`, "207 messageCategory: a code of no known meaning"},
 		{"an unknown preference", "visa", strings.Replace(visaPayment, `"82"`, `"83"`, 1), "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
 		{"one of two", "amex", `{` + strings.Replace(none, "2.2.0", "2.3.1", 1) + `,"threeDSRequestorChallengeInd":["01","82"]}`, "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
+		{"known and none of the scheme's", "visa", `{` + strings.Replace(strings.Replace(visaPayment[1:], "2.2.0", "2.3.1", 1), `"82"`, `["01","82"]`, 1), "broadInfo: advised"},
+		{"the last code", "amex", `{` + none + `,"threeDSRequestorChallengeInd":"99"}`, "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
 		{"an escaped code", "amex", `{` + none + `,"threeDSRequestorChallengeInd":"\u0038\u0032"}`, "threeDSRequestorChallengeInd: a code of no known meaning (unsure)"},
 		{"amex", "amex", `{` + none + `}`, ""},
 		{"amex, another form", "amex", `{` + strings.Replace(none, "MER_1", "MER1", 1) + `}`, "203 threeDSRequestorID: not of the scheme's form"},
@@ -197,6 +202,10 @@ func TestPattern(t *testing.T) {
 		{`"MCT" x3-4`, "MCT~ !", "yes"},
 		{`"MCT" x3-4`, "MCU~ !", "no"},
 		{`"MCT" x3-4`, "MC", "no"},
+		{`n1 "-X"`, "1-X", "yes"},
+		{`an1`, "z", "yes"},
+		{`an1`, "{", "no"},
+		{`an1`, "[", "no"},
 	} {
 		p, err := readPattern(tt.pattern)
 		if err != nil {
