@@ -228,6 +228,119 @@ func TestBrowserResultFirst(t *testing.T) {
 	tb.is(`document.querySelector('[data-name="CRes"]') !== null`)
 }
 
+// TestBrowserResultAndNotice: the bank's notice comes while the page is being told the
+// result, and still ends the wait for it.
+func TestBrowserResultAndNotice(t *testing.T) {
+	tb := open(t, func(s *Shop) { s.noticeWait = time.Hour })
+	tb.pay("4000000000000172")
+	tb.bankPage()
+	tb.do(chromedp.Evaluate[chromedp.Void](`{
+		const real = fetch;
+		fetch = async (...request) => {
+			const answer = await real(...request);
+			if ((await answer.clone().text()).includes('"state":"done"')) await new Promise((go) => { window.go = go; });
+			return answer;
+		};
+		addEventListener("message", () => { window.heard = true; });
+	}`))
+	areq, _ := tb.bank.lastCall("/auth")
+	tb.bank.finish(areq["threeDSServerTransID"].(string), "Y", "")
+	tb.do(chromedp.Poll[chromedp.Void](`window.go !== undefined`))
+	tb.inChallenge("approve")
+	tb.do(chromedp.Poll[chromedp.Void](`window.heard`), chromedp.Evaluate[chromedp.Void](`fetch = async () => new Response(JSON.stringify({ state: "done", ending: { word: "told again" }, wire: [] })); go();`))
+	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("result-word").textContent === "told again"`))
+}
+
+// cut lets the next calls of the page fail as they do without a network. The page
+// waits a quarter of the time before it tries again.
+func (tb *tab) cut(calls int) {
+	tb.t.Helper()
+	tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
+		const real = fetch, wait = setTimeout;
+		let left = %d;
+		setTimeout = (then, ms) => wait(then, ms / 4);
+		fetch = (...request) => left-- > 0 ? Promise.reject(new TypeError("cut off")) : real(...request);
+	}`, calls)))
+}
+
+// TestBrowserOutage: calls that fail do not take the bank's page away. The page says
+// that it tries again, goes on when it can, and gives up in the end.
+func TestBrowserOutage(t *testing.T) {
+	tb := open(t, nil)
+	const said, silent = `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight > 0`, `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight === 0`
+	tb.do(chromedp.SetValue(chromedp.CSS("#window"), "01"))
+	tb.pay("4000000000000172")
+	tb.bankPage()
+	tb.cut(2)
+	tb.do(chromedp.Poll[chromedp.Void](said))
+	tb.is(`document.querySelector("dialog").offsetWidth === 250`)
+	tb.shot("outage")
+	tb.do(chromedp.Poll[chromedp.Void](silent))
+	tb.inChallenge("approve")
+	tb.ends(authenticated, "Y", "05")
+	tb.do(chromedp.Click(id("again")))
+
+	tb.pay("4000000000000172")
+	tb.bankPage()
+	tb.cut(3)
+	tb.do(chromedp.Poll[chromedp.Void](said), chromedp.Click(id("challenge-cancel")))
+	tb.do(chromedp.Poll[chromedp.Void](`!document.querySelector("dialog").open`))
+	tb.is(`document.querySelector('[data-testid="trouble"]').offsetHeight > 0`)
+	tb.ends(cancelled, "none", "none")
+	tb.do(chromedp.Click(id("again")))
+
+	tb.pay("4000000000000172")
+	tb.bankPage()
+	tb.cut(6)
+	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
+	tb.is(`document.getElementById("form-fault").textContent.startsWith("The shop did not answer. Reload the page")`)
+	tb.do(chromedp.Reload())
+	tb.inChallenge("approve")
+	tb.ends(authenticated, "Y", "05")
+}
+
+// TestBrowserOutageSteps: calls fail in other steps than the challenge, too, where the
+// 3DS Method is not run twice, and before there is a checkout.
+func TestBrowserOutageSteps(t *testing.T) {
+	tb := open(t, nil)
+	for _, test := range []struct {
+		card, call  string
+		status, eci string
+		sent        string
+	}{
+		{"4000000000000003", "/auth", "Y", "05", "/auth"},
+		{"4102010000000000", "/enrolled", "Y", "5", "/enrolled"},
+	} {
+		tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{
+			const real = fetch;
+			let times = 0;
+			window.methodFrames = 0;
+			new MutationObserver((changes) => { for (const c of changes) for (const n of c.addedNodes) window.methodFrames += n.className === "method-frame"; }).observe(document.body, { childList: true });
+			fetch = async (url, ...init) => {
+				if (!url.endsWith(%q)) return real(url, ...init);
+				times++;
+				if (times === 1) throw new TypeError("cut off");
+				const answer = await real(url, ...init);
+				if (times === 2) throw new TypeError("cut off after it was heard");
+				return answer;
+			};
+		}`, test.call)))
+		tb.pay(test.card)
+		tb.ends(authenticated, test.status, test.eci)
+		tb.is(`window.methodFrames <= 1`)
+		if _, calls := tb.bank.lastCall(test.sent); calls != 1 {
+			t.Errorf("%s was called %d times, want 1", test.sent, calls)
+		}
+		tb.do(chromedp.Click(id("again")))
+	}
+	tb.cut(1)
+	tb.pay("4000000000000103")
+	tb.do(chromedp.WaitVisible(chromedp.CSS("#form-fault")))
+	tb.is(`document.getElementById("form-fault").textContent === "The shop did not answer. Please pay again."`)
+	tb.pay("4000000000000103")
+	tb.ends(authenticated, "Y", "05")
+}
+
 // TestBrowserHome is the page where it is not as usual: odd card numbers, a
 // browser that keeps nothing for sites, colours of the reader's own choice.
 func TestBrowserHome(t *testing.T) {

@@ -35,8 +35,8 @@ export function hiddenFrame(src) {
   return { notice: heard, remove: () => { stop(); frame.remove(); } };
 }
 
-// challenge opens the dialog. Its event is "notice" when the cardholder is back
-// and "cancel" when the dialog was closed.
+// challenge opens the dialog. noticed resolves to "notice" when the cardholder is
+// back, and cancelled to "cancel" when the dialog was closed.
 export function challenge(view) {
   const dialog = $("dialog");
   const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank");
@@ -56,12 +56,9 @@ export function challenge(view) {
   });
   dialog.showModal();
   $("dialog-title").focus();
-  let noticed = false;
   return {
-    get event() {
-      if (noticed) return cancelled;
-      return Promise.race([cancelled, heard.then((e) => { noticed = true; return e; })]);
-    },
+    noticed: heard,
+    cancelled,
     close() {
       stop();
       aborted.abort();

@@ -27,6 +27,7 @@ const place = {
 };
 
 let began = 0; // when the processing screen was shown
+let methodRan = ""; // in which checkout the 3DS Method was run
 
 async function call(path, body) {
   const init = { cache: "no-store" };
@@ -38,14 +39,44 @@ async function call(path, body) {
   const answer = await fetch(path, init);
   if (answer.status === 404) {
     place.clear();
-    throw new Error("the checkout is over");
+    throw Object.assign(new Error("the checkout is over"), { over: true });
   }
   const data = await answer.json();
+  if (!answer.ok && !data.faults) throw new Error(`status ${answer.status}`);
   if (data.wire) {
     showWire(data.wire);
     showSteps(data);
   }
   return data;
+}
+
+// What a checkout was asked it may be asked again. So a call that failed (the
+// network, a page that was put aside while it waited) changes nothing, and the
+// page goes on with the view that it has, until failures follow one another.
+const patience = 6;
+let failures = 0;
+
+async function tried(answer, view) {
+  try {
+    const next = await answer;
+    failures = 0;
+    trouble("");
+    return next;
+  } catch (error) {
+    failures++;
+    if (failures === patience || error.over) throw error;
+    console.warn(error);
+    trouble("The shop does not answer at the moment. Trying again…");
+    await pause(1000);
+    return view;
+  }
+}
+
+// trouble says it where it is seen: what is under an open dialog is not.
+function trouble(text) {
+  for (const line of document.querySelectorAll(".trouble")) {
+    if (line.textContent !== text) line.textContent = text;
+  }
 }
 
 const look = (id) => call(`/checkout/${id}`);
@@ -78,7 +109,7 @@ async function watch(id, promise) {
 const steps = {
   // Not enrolled in 2.x: the back end asks about 1.0.2.
   async enrolling(view) {
-    const next = await watch(view.id, call(`/checkout/${view.id}/enrolled`, {}));
+    const next = await tried(watch(view.id, call(`/checkout/${view.id}/enrolled`, {})), view);
     if (next.state === "enrolling") await pause(500); // another tab has asked
     return next;
   },
@@ -86,23 +117,24 @@ const steps = {
   // The 3DS Method: in a hidden frame, until the bank's notice or the limit.
   async method(view) {
     const { run, limit, noticed } = view.method;
-    if (run && !noticed) {
+    if (run && !noticed && methodRan !== view.id) {
+      methodRan = view.id;
       const frame = hiddenFrame(`/frame/${view.id}/method`);
       let heard = false;
       frame.notice.then(() => { heard = true; });
       const end = performance.now() + limit;
       while (!heard && performance.now() < end) {
         await Promise.race([frame.notice, pause(Math.min(500, end - performance.now()))]);
-        if ((await look(view.id)).method.noticed) heard = true;
+        if ((await tried(look(view.id), view)).method.noticed) heard = true;
       }
       frame.remove();
     }
-    return watch(view.id, call(`/checkout/${view.id}/auth`, {}));
+    return tried(watch(view.id, call(`/checkout/${view.id}/auth`, {})), view);
   },
 
   async asking(view) {
     await pause(500);
-    return look(view.id);
+    return tried(look(view.id), view);
   },
 
   // The challenge: until the notice, the cancel button, or a result that has
@@ -111,11 +143,13 @@ const steps = {
     await minimum();
     working("Waiting for you", "Your bank has a question. Please answer it in the dialog.");
     const dialog = challenge(view);
+    const events = [dialog.cancelled, dialog.noticed];
     try {
       for (let wait = 1500; view.state === "challenge"; wait = Math.min(wait * 1.2, 5000)) {
-        const event = await Promise.race([dialog.event, pause(wait)]);
-        if (event === "cancel") return await call(`/checkout/${view.id}/cancel`, {});
-        view = event === "notice" ? await look(view.id) : await ask(view.id);
+        const event = await Promise.race([...events, pause(wait)]);
+        if (event === "cancel") return cancel(view); // and close the dialog before that is over
+        if (event === "notice") events.pop(); // once
+        view = await tried(event === "notice" ? look(view.id) : ask(view.id), view);
         if (event !== "notice" && view.state === "done") view = await notice(dialog, view);
       }
       return view;
@@ -136,20 +170,27 @@ const steps = {
   },
 };
 
+async function cancel(view) {
+  working("Cancelling", "One moment, please.");
+  let next = view;
+  while (next === view) next = await tried(call(`/checkout/${view.id}/cancel`, {}), view);
+  return next;
+}
+
 // notice lets the bank end its page when the result is here before it: it still
 // shows the cardholder how it went, and then sends the CRes. Who ran out of time
 // brings none.
 async function notice(dialog, view) {
   if (view.ending.word === "timed out") return view;
-  await Promise.race([dialog.event, pause(noticeWait)]);
-  return look(view.id);
+  await Promise.race([dialog.cancelled, dialog.noticed, pause(noticeWait)]);
+  return tried(look(view.id), view);
 }
 
 async function poll(view, wait, longest) {
   const { state } = view;
   while (view.state === state) {
     await pause(wait);
-    view = await ask(view.id);
+    view = await tried(ask(view.id), view);
     wait = Math.min(wait * 1.5, longest);
   }
   return view;
@@ -161,6 +202,8 @@ const minimum = () => pause(Math.max(0, began + processing - performance.now()))
 async function drive(view) {
   place.set(view.id);
   began = performance.now();
+  failures = 0;
+  trouble("");
   working("Checking with your bank", "This takes a few seconds. Please stay on this page.");
   $("scheme").hidden = !view.scheme;
   $("scheme").textContent = view.scheme || "";
@@ -180,7 +223,10 @@ async function drive(view) {
 function lost(error) {
   console.error(error);
   show("form");
-  showFaults({ "": place.get() ? "The shop did not answer. Reload the page to go on where you were, or pay again." : "This checkout took too long and is over. Please pay again." });
+  let text = "The shop did not answer. Please pay again.";
+  if (error.over) text = "This checkout took too long and is over. Please pay again.";
+  else if (place.get()) text = "The shop did not answer. Reload the page to go on where you were, or pay again.";
+  showFaults({ "": text });
   $("pay").disabled = false;
 }
 
@@ -206,9 +252,11 @@ async function resume(id) {
   try {
     view = await look(id);
   } catch {
-    return; // nothing to go on with
+    $("pay").disabled = false; // nothing to go on with
+    return;
   }
   await drive(view).catch(lost);
+  $("pay").disabled = false;
 }
 
 prepareForm();
@@ -216,9 +264,11 @@ $("form").addEventListener("submit", (event) => {
   event.preventDefault();
   pay();
 });
-$("pay").disabled = false; // until now it would have put the card number into the address
 $("again").addEventListener("click", () => {
   show("form");
   $("card").focus();
 });
+// The button was disabled so far: it would have put the card number into the address, or
+// begun a second payment beside the one that goes on.
 if (place.get()) resume(place.get());
+else $("pay").disabled = false;
