@@ -341,6 +341,28 @@ func TestBrowserOutageSteps(t *testing.T) {
 	tb.ends(authenticated, "Y", "05")
 }
 
+// TestBrowserCopy: the text of a message is copied with the browser's clipboard, and
+// where pages have none as well.
+func TestBrowserCopy(t *testing.T) {
+	tb := open(t, nil)
+	tb.pay("4000000000000103")
+	tb.ends(authenticated, "Y", "05")
+	tb.do(chromedp.Evaluate[chromedp.Void](`
+		document.querySelector("[data-testid=wire-message] details").open = true;
+		addEventListener("copy", () => { window.copied = getSelection().toString(); });
+	`))
+	for _, clipboard := range []string{`{ writeText: async (text) => { window.copied = text; } }`, `undefined`, `{ writeText: async () => { throw new DOMException("no", "NotAllowedError"); } }`} {
+		tb.do(chromedp.Evaluate[chromedp.Void](`delete window.copied; Object.defineProperty(navigator, "clipboard", { configurable: true, value: `+clipboard+` });`),
+			chromedp.Click(chromedp.CSS(".copy")),
+			chromedp.Poll[chromedp.Void](`document.querySelector(".copy").textContent === "Copied"`),
+			chromedp.Poll[chromedp.Void](`document.querySelector(".copy").textContent === "Copy"`))
+		tb.is(`JSON.parse(window.copied).acctNumber === "400000******0103"`)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.execCommand = () => false`), chromedp.Click(chromedp.CSS(".copy")),
+		chromedp.Poll[chromedp.Void](`document.querySelector(".copy").textContent === "Selected"`))
+	tb.is(`JSON.parse(getSelection().toString()).acctNumber === "400000******0103"`)
+}
+
 // TestBrowserHome is the page where it is not as usual: odd card numbers, a
 // browser that keeps nothing for sites, colours of the reader's own choice.
 func TestBrowserHome(t *testing.T) {

@@ -64,12 +64,26 @@ function body(message) {
   copy.type = "button";
   copy.setAttribute("aria-label", `Copy ${message.name}`);
   copy.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(message.body);
-    copy.textContent = "Copied";
+    copy.textContent = await copied(message.body, pre) ? "Copied" : "Selected";
     setTimeout(() => { copy.textContent = "Copy"; }, 1500);
   });
   tools.append(element("span", "message-note", message.note), copy);
   return [tools, pre];
+}
+
+// copied puts a text on the clipboard and reports whether it is there. Plain http at a
+// name other than this machine's gives pages no clipboard: there the text is
+// selected and copied as a hand would, and stays selected if that may not be.
+async function copied(text, shown) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    getSelection().selectAllChildren(shown);
+    if (!document.execCommand("copy")) return false;
+    getSelection().removeAllRanges();
+    return true;
+  }
 }
 
 // gist is what to know of a message without opening it.
