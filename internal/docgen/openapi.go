@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 
@@ -76,7 +77,11 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 		}
 		field := s.field(f, v)
 		if at := slices.IndexFunc(field, func(i yaml.MapItem) bool { return i.Key == "description" }); request && at >= 0 {
-			field[at].Value = field[at].Value.(string) + derived[f.Name]
+			text := field[at].Value.(string) + derived[f.Name]
+			if !slices.Contains(always, f.Name) {
+				text += demands(f, v)
+			}
+			field[at].Value = text
 		}
 		if slices.ContainsFunc(table.Rules, func(r message.Rule) bool {
 			return r.Field == f.Name && r.When == "present("+f.Name+")" && r.Must == f.Name+" == true"
@@ -99,49 +104,90 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 	put(&o, "description", text)
 	put(&o, "properties", props)
 	if request {
-		put(&o, "required", []string{"messageType", "messageVersion", "deviceChannel", "messageCategory"})
-		put(&o, "allOf", requirements(table))
+		put(&o, "required", always)
+		o = append(o, requirements(table)...)
 	} else {
 		put(&o, "required", required(table, everywhere))
 	}
 	put(s.schemas, t.String()+"-"+v.String(), o)
 }
 
-// requirements are what a request must have, by channel and category.
-func requirements(t *message.Table) []any {
-	var all []any
-	for _, ch := range message.Channels() {
-		for _, cat := range []message.Category{message.PA, message.NPA} {
+// requirements are what a request must have, by channel and category: one condition
+// in the other, for where several stand side by side many of those who make clients
+// take each for an object of its own.
+func requirements(t *message.Table) object {
+	var all object
+	for _, ch := range slices.Backward(message.Channels()) {
+		for _, cat := range []message.Category{message.NPA, message.PA} {
 			var when, props, then object
-			put(&props, "deviceChannel", object{{Key: "type", Value: "string"}, {Key: "const", Value: channelCode(ch)}})
-			put(&props, "messageCategory", object{{Key: "type", Value: "string"}, {Key: "const", Value: fmt.Sprintf("%02d", int(cat)+1)}})
+			put(&props, "deviceChannel", object{{Key: "type", Value: "string"}, {Key: "const", Value: ch.Code()}})
+			put(&props, "messageCategory", object{{Key: "type", Value: "string"}, {Key: "const", Value: cat.Code()}})
 			put(&when, "type", "object")
 			put(&when, "properties", props)
 			put(&then, "type", "object")
-			if t.Version == message.V210 && ch == message.ThreeRI && cat == message.PA { // see beyond
+			if impossible(t.Version, ch, cat) {
 				put(&then, "description", "There are no payments in this channel before 2.2.0.")
 				put(&then, "properties", object{{Key: "messageCategory", Value: object{{Key: "type", Value: "string"}, {Key: "const", Value: "02"}}}})
 			} else {
-				put(&then, "required", required(t, func(f *message.Field) bool {
-					need := f.Need.At(ch, cat)
-					if need == 'C' && f.When == fmt.Sprintf("deviceChannel == %q", channelCode(ch)) {
-						need = 'R'
-					}
-					return need == 'R' && !slices.Contains(serverOwned, f.Name) && !slices.Contains(profile, f.Name) &&
-						!slices.Contains(filledIn, f.Name) && (f.Name != "threeDSServerTransID" || ch == message.BRW)
-				}))
+				put(&then, "description", ch.String()+" "+cat.String()+".")
+				put(&then, "required", required(t, func(f *message.Field) bool { return demanded(f, ch, cat) }))
 			}
-			all = append(all, object{
-				{Key: "title", Value: ch.String() + " " + cat.String()},
-				{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: true}, // to those who make clients it is empty else
-				{Key: "if", Value: when}, {Key: "then", Value: then},
-			})
+			rest := all
+			all = object{{Key: "if", Value: when}, {Key: "then", Value: then}}
+			if rest != nil {
+				rest = append(object{{Key: "type", Value: "object"}}, rest...)
+				put(&all, "else", rest)
+			}
 		}
 	}
 	return all
 }
 
-func channelCode(ch message.Channel) string { return fmt.Sprintf("%02d", int(ch)+1) }
+// impossible is a row of beyond.
+func impossible(v message.Version, ch message.Channel, cat message.Category) bool {
+	return v == message.V210 && ch == message.ThreeRI && cat == message.PA
+}
+
+// demanded says whether a requestor has to send a member.
+func demanded(f *message.Field, ch message.Channel, cat message.Category) bool {
+	need := f.Need.At(ch, cat)
+	if need == 'C' && f.When == fmt.Sprintf("deviceChannel == %q", ch.Code()) {
+		need = 'R'
+	}
+	return need == 'R' && !slices.Contains(serverOwned, f.Name) && !slices.Contains(profile, f.Name) &&
+		!slices.Contains(filledIn, f.Name) && (f.Name != "threeDSServerTransID" || ch == message.BRW)
+}
+
+// demands says the same in words, for those who read no conditions; where there is
+// one that the table has words for, it has been said.
+func demands(f *message.Field, v message.Version) string {
+	if !strings.Contains(string(f.Need), "R") {
+		return ""
+	}
+	var in [2][]string
+	for _, ch := range message.Channels() {
+		for _, cat := range []message.Category{message.PA, message.NPA} {
+			if demanded(f, ch, cat) && !impossible(v, ch, cat) {
+				in[cat] = append(in[cat], ch.String())
+			}
+		}
+	}
+	pa, npa := strings.Join(in[message.PA], ", "), strings.Join(in[message.NPA], ", ")
+	switch {
+	case pa == npa && pa == "":
+		return ""
+	case pa == npa:
+		return " Required in " + pa + "."
+	case pa == "":
+		return " Required without a payment in " + npa + "."
+	case npa == "":
+		return " Required for payments in " + pa + "."
+	}
+	return " Required for payments in " + pa + ", without one in " + npa + "."
+}
+
+// always are the members that no AReq may lack.
+var always = []string{"messageType", "messageVersion", "deviceChannel", "messageCategory"}
 
 // unasked are the members for which it does not matter what a requestor sends.
 var unasked = slices.Concat(serverOwned, sources, keptBack)
@@ -331,9 +377,9 @@ func (s *schemaBook) value(f *message.Field) object {
 	// Two types in one schema are more than many of those who make clients can do.
 	switch {
 	case f.AltObject:
-		return object{{Key: "anyOf", Value: []any{o, object{{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: true}}}}}
+		return object{{Key: "oneOf", Value: []any{o, object{{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: true}}}}}
 	case f.AltArray:
-		return object{{Key: "anyOf", Value: []any{o, object{{Key: "type", Value: "array"}, {Key: "items", Value: o}}}}}
+		return object{{Key: "oneOf", Value: []any{o, object{{Key: "type", Value: "array"}, {Key: "items", Value: o}}}}}
 	}
 	return o
 }
