@@ -276,6 +276,56 @@ func TestExamples(t *testing.T) {
 	}
 }
 
+// TestAnswers: each answer has an example, with the members that its schema asks
+// for and no others; a message is one that the server takes from a directory.
+func TestAnswers(t *testing.T) {
+	doc := openAPIDocument(t)
+	n := 0
+	walk(doc, "#", func(at string, node map[string]any) {
+		schema, _ := node["schema"].(map[string]any)
+		examples, _ := node["examples"].(map[string]any)
+		if !strings.Contains(at, "/responses/") || schema == nil {
+			return
+		}
+		if strings.Contains(at, "/responses/200/") && examples == nil {
+			t.Errorf("%s: no example", at)
+		}
+		for name, e := range examples {
+			n++
+			value := resolve(doc, e.(map[string]any)["$ref"].(string)).(map[string]any)["value"].(map[string]any)
+			ref := schema["$ref"].(string)
+			if version, _ := value["messageVersion"].(string); ref == "#/components/schemas/ARes" || ref == "#/components/schemas/RReq" {
+				ref += "-" + version
+				data, err := json.Marshal(value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, err := message.Parse(data, message.Limits{})
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				if problems := m.Check(message.Context{}); problems != nil {
+					t.Errorf("%s: %v", name, problems)
+				}
+			}
+			rows := resolve(doc, ref).(map[string]any)
+			for _, member := range asStrings(rows["required"]) {
+				if _, ok := value[member]; !ok {
+					t.Errorf("%s has no %s", name, member)
+				}
+			}
+			for member := range value {
+				if rows["properties"].(map[string]any)[member] == nil {
+					t.Errorf("%s has %s, which is not in %s", name, member, ref)
+				}
+			}
+		}
+	})
+	if n < 9 {
+		t.Errorf("%d examples of answers, want 9 at least", n)
+	}
+}
+
 // TestBeyond: what the pages say of requests beyond the tables is what becomes of
 // them, and the description knows the part of it that a schema can say.
 func TestBeyond(t *testing.T) {
