@@ -31,6 +31,14 @@ func TestLimiter(t *testing.T) {
 			t.Errorf("Allow = %d, %t; want a wait", wait, ok)
 		}
 	})
+	for rate, want := range map[float64]int{0.1: 10, 0.4: 3, 1: 1, 20: 1} {
+		l := api.NewLimiter(rate)
+		for range 100 {
+			if wait, ok := l.Allow("a"); !ok && wait != want {
+				t.Errorf("with %v per second: another try after %d s, want %d", rate, wait, want)
+			}
+		}
+	}
 	if _, ok := (*api.Limiter)(nil).Allow("a"); !ok {
 		t.Error("no limiter limits")
 	}

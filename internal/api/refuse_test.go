@@ -127,8 +127,11 @@ func TestOverload(t *testing.T) {
 			when := make(map[string]bool)
 			for range 30 {
 				w := ask(h, path, "k", unread{t})
-				erro := strings.Contains(w.Body.String(), `"errorCode":"403"`) || strings.Contains(w.Body.String(), `"type":"unavailable"`)
-				if w.Code != 503 || !erro || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
+				says := `"errorCode":"403"`
+				if legacy[path] != nil {
+					says = `"type":"unavailable"`
+				}
+				if w.Code != 503 || !strings.Contains(w.Body.String(), says) || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
 					t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 				}
 				when[w.Header().Get("Retry-After")] = true
@@ -145,6 +148,53 @@ func TestOverload(t *testing.T) {
 			t.Error("a key was looked at")
 		}
 	})
+}
+
+// TestDoor: a door before the handler refuses for it, and counts; and what it has let in
+// is not asked about again.
+func TestDoor(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := new(fake)
+	h := newHandler(f)
+	h.Gate = shut()
+	var counted atomic.Int64
+	h.Refused = func(operation string, why Refusal) {
+		if operation == "preauth" && why == Overload {
+			counted.Add(1)
+		}
+	}
+	door := h.Door(l)
+	s := Server(h, time.Second, slog.New(slog.DiscardHandler))
+	door.Attach(s)
+	go s.Serve(door) //nolint:errcheck // ends with Close
+	defer s.Close()
+	ask := func(path string) int {
+		t.Helper()
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		_, _ = fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}", path)
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode
+	}
+	if status := ask("/preauth"); status != 503 || counted.Load() != 1 || f.asked.Load() > 0 {
+		t.Errorf("/preauth: %d, %d counted", status, counted.Load())
+	}
+	door.Gate = nil // lets everybody in, as the other might have
+	if status := ask("/preauth"); status != 200 {
+		t.Errorf("/preauth that was let in: %d", status)
+	}
+	if status := ask("/auth"); status != 503 {
+		t.Errorf("/auth: %d, and the door knows only /preauth", status)
+	}
 }
 
 // TestDoorAnswer: a door refuses in the words of the handler.
@@ -222,6 +272,83 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
+// TestPlaces: the last places are for what comes later in an authentication.
+func TestPlaces(t *testing.T) {
+	for path, most := range map[string]int64{"/preauth": 8, "/enrolled": 8, "/auth": 9, "/postauth": 10, "/check": 10} {
+		h := newHandler(new(fake))
+		h.MaxInFlight = 10
+		for others := range int64(11) {
+			h.work().Store(others)
+			want := 200
+			if others >= most {
+				want = 503
+			}
+			if w := ask(h, path, "k", strings.NewReader(bodies[path])); w.Code != want {
+				t.Errorf("%s beside %d others: %d, want %d", path, others, w.Code, want)
+			}
+		}
+	}
+}
+
+// TestWorkIsNotCut: when there are too many connections, none has to go on which a whole
+// request has come.
+func TestWorkIsNotCut(t *testing.T) {
+	for _, path := range []string{"/auth", "/postauth", "/enrolled", "/check"} {
+		synctest.Test(t, func(t *testing.T) {
+			l := make(pipes)
+			s := Server(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
+			conns := gate.Conns{Max: 1}
+			conns.Attach(s)
+			go s.Serve(l) //nolint:errcheck // ends with Close
+			defer s.Close()
+			ours, theirs := net.Pipe()
+			defer ours.Close()
+			l <- theirs
+			_, _ = fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: %d\r\n\r\n%s", path, len(bodies[path]), bodies[path])
+			synctest.Wait()
+			other, refused := net.Pipe()
+			defer other.Close()
+			l <- refused
+			res, err := http.ReadResponse(bufio.NewReader(ours), nil)
+			if err != nil || res.StatusCode != 200 {
+				t.Errorf("%s: %v, %v", path, res, err)
+			}
+		})
+	}
+}
+
+// TestOwnErro: an answer of the listener itself is one Erro and nothing more.
+func TestOwnErro(t *testing.T) {
+	for _, tt := range []struct {
+		method, path, body string
+		code               int
+		says               string
+	}{
+		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
+		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
+		{"GET", "/preauth", "", 405, "The method is POST"},
+		{"POST", "/preauth", strings.Repeat(" ", maxBody+1), 413, "The body is larger than 65536 bytes"},
+		{"POST", "/auth", strings.Repeat(" ", maxAuthBody+1), 413, "The body is larger than 262144 bytes"},
+	} {
+		for _, told := range []bool{true, false} { // how long the body is
+			var body io.Reader = strings.NewReader(tt.body)
+			if !told {
+				body = io.MultiReader(body)
+			}
+			w := httptest.NewRecorder()
+			newHandler(new(fake)).ServeHTTP(w, httptest.NewRequest(tt.method, tt.path, body))
+			var erro map[string]string
+			if err := json.Unmarshal(w.Body.Bytes(), &erro); err != nil || w.Code != tt.code || erro["errorDetail"] != tt.says ||
+				erro["errorComponent"] != "S" || erro["messageVersion"] != "2.2.0" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s %s: %d %v %s, %v", tt.method, tt.path, w.Code, w.Header(), w.Body, err)
+			}
+			if closes := w.Header().Get("Connection") == "close"; closes != (tt.code == 413) {
+				t.Errorf("%s %s: the connection ends: %t", tt.method, tt.path, closes)
+			}
+		}
+	}
+}
+
 // TestCheckFails: whoever is at fault, and whether it is worth another try.
 func TestCheckFails(t *testing.T) {
 	for _, tt := range []struct {
@@ -234,9 +361,15 @@ func TestCheckFails(t *testing.T) {
 		{fmt.Errorf("store: %w", mpi.ErrUnavailable), 503, "unavailable", "1"},
 		{errors.New("a fault of ours"), 500, "internal", ""},
 	} {
-		w := ask(newHandler(&fake{fails: tt.fails}), "/check", "k", strings.NewReader(bodies["/check"]))
+		var log strings.Builder
+		h := newHandler(&fake{fails: tt.fails})
+		h.Log = slog.New(slog.NewTextHandler(&log, nil))
+		w := ask(h, "/check", "k", strings.NewReader(bodies["/check"]))
 		if w.Code != tt.code || !strings.Contains(w.Body.String(), `"type":"`+tt.kind+`"`) || w.Header().Get("Retry-After") != tt.repeat {
 			t.Errorf("%v: %d %v %s", tt.fails, w.Code, w.Header(), w.Body)
+		}
+		if logged := strings.Contains(log.String(), tt.fails.Error()); logged != (tt.code == 500) {
+			t.Errorf("%v: in the log: %s", tt.fails, &log)
 		}
 	}
 }
