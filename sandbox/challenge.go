@@ -189,7 +189,7 @@ func (t *transaction) page() view {
 		return v
 	}
 	v.Name, v.After = "leave", t.box.PageDelay.Milliseconds()
-	v.Title, v.Text = "Confirmed", "Thank you. You are going back to the shop."
+	v.Title, v.Text, v.Wrong = "Confirmed", "Thank you. You are going back to the shop.", false
 	if readMessage(t.cres).text("transStatus") != "Y" {
 		v.Title, v.Text, v.Wrong = "Not confirmed", "Your bank has not confirmed this. You are going back to the shop.", true
 	}

@@ -132,6 +132,9 @@ func (s *server) over(p page, areq, ares members, status, session string) (rreq,
 	}
 	raw := unpad(s.t, p.field("cres"))
 	valid(s.t, raw, message.Context{AReq: parse(s.t, areq.json(s.t)), ARes: parse(s.t, ares.json(s.t))})
+	if bad := strings.Contains(p.text, `class="news bad"`); bad != (status != "Y") {
+		s.t.Errorf("transStatus %s, and the page looks like bad news: %t", status, bad)
+	}
 	cres = read(s.t, raw)
 	if cres["transStatus"] != status || rreq["transStatus"] != status {
 		s.t.Errorf("RReq %v, CRes %v, want %s", rreq["transStatus"], cres["transStatus"], status)
