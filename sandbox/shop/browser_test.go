@@ -390,6 +390,14 @@ func TestBrowserHome(t *testing.T) {
 		return err
 	}))
 	tb.is(`getComputedStyle(document.getElementById("pay")).borderTopWidth === "1px"`)
+	tb.is(`(({ borderTopColor, borderBottomColor }) => borderTopColor !== borderBottomColor)(getComputedStyle(document.querySelector(".spinner")))`)
+	tb.is(`getComputedStyle(document.querySelector("dialog")).outlineStyle === "solid"`)
+	tb.is(`(({ dataset }, look) => {
+		dataset.state = "over";
+		const over = look();
+		delete dataset.state;
+		return over !== look();
+	})(document.querySelector("#steps li"), () => getComputedStyle(document.querySelector("#steps .dot")).backgroundColor)`)
 	tb.shot("forced-colours")
 
 	tb.is(`import("/static/wire.js").then(({ showWire }) => {
