@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
@@ -212,6 +214,21 @@ func TestGuide(t *testing.T) {
 		if got != tt.want || c.Port != port[c.Host] {
 			t.Errorf("best %q, doubted %q: %s, want %s", tt.best, tt.doubted, got, tt.want)
 		}
+	}
+}
+
+// TestReplacedMeanwhile: what a server says is not taken when it has turned out by then
+// that another has replaced it, a commit neither.
+func TestReplacedMeanwhile(t *testing.T) {
+	db, _ := openNew(t)
+	err := db.write(t.Context(), "replaced", func(context.Context, *pgx.Conn) error {
+		db.guide.mu.Lock()
+		defer db.guide.mu.Unlock()
+		db.guide.timeline++
+		return nil
+	})
+	if !errors.Is(err, errFormer) || errors.Is(err, store.ErrUndone) {
+		t.Errorf("%v, want an error of unknown outcome", err)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestServerCrash(t *testing.T) {
 type middleman struct {
 	net.Listener
 	to    string
-	armed atomic.Int32 // after how many messages of an answer to break; 0: never
+	armed atomic.Int32 // after how many messages of an answer to break; 0: never; -1: before a row
 	quiet atomic.Bool  // nothing is answered, and nothing closed
 	cut   atomic.Bool  // the same, and new connections lead nowhere
 	slow  atomic.Bool  // the server's word that it ends an idle session comes after the next statement
@@ -214,7 +214,7 @@ func (m *middleman) pass(client net.Conn) {
 		if _, err := io.ReadFull(server, body); err != nil {
 			return
 		}
-		const commandComplete, readyForQuery, errorResponse = 'C', 'Z', 'E'
+		const commandComplete, readyForQuery, errorResponse, dataRow = 'C', 'Z', 'E', 'D'
 		if m.slow.Load() && head[0] == errorResponse && bytes.Contains(body, []byte(idleSession)) {
 			select {
 			case <-said: // what has led to nothing
@@ -228,7 +228,7 @@ func (m *middleman) pass(client net.Conn) {
 			}
 		}
 		switch armed := m.armed.Load(); {
-		case armed == 1 && head[0] == commandComplete, armed == 2 && complete:
+		case armed == 1 && head[0] == commandComplete, armed == 2 && complete, armed == -1 && head[0] == dataRow:
 			m.armed.Store(0)
 			if armed == 1 { // the commit comes after it: let it come
 				for head[0] != readyForQuery {
@@ -304,10 +304,38 @@ func TestOutcomeUnknown(t *testing.T) {
 			t.Errorf("Create broken %s: %v; the server had committed it", name, err)
 		}
 	}
-	// A read is asked again.
-	m.armed.Store(1)
-	if _, err := db.Get(ctx, "there"); err != nil {
-		t.Errorf("Get, broken: %v", err)
+	// A read is asked again, and never taken for one that found less.
+	if err := direct.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: 1, Created: time.Now()}, l, strings.NewReader("content"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for what, read := range map[string]func() (found int, err error){
+		"Get": func() (int, error) {
+			got, err := db.Get(ctx, "there")
+			return len(got.ID), err
+		},
+		"Keys": func() (int, error) {
+			keys, err := db.Keys(ctx)
+			return len(keys), err
+		},
+		"KeysUnless": func() (int, error) {
+			keys, _, err := db.KeysUnless(ctx, "")
+			return len(keys), err
+		},
+		"Snapshots": func() (int, error) {
+			snapshots, err := db.Snapshots(ctx, "visa")
+			return len(snapshots), err
+		},
+	} {
+		for _, at := range []int32{-1, 1, 2} {
+			want, err := read()
+			if err != nil || want == 0 {
+				t.Fatalf("%s: %d, %v", what, want, err)
+			}
+			m.armed.Store(at)
+			if got, err := read(); got != want || err != nil || m.armed.Load() != 0 {
+				t.Errorf("%s, broken: found %d, %v; want %d", what, got, err, want)
+			}
+		}
 	}
 }
 

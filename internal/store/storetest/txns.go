@@ -294,8 +294,12 @@ func testExpiry(c *check) {
 	c.Pass(time.Second - time.Millisecond)
 	c.want(x)
 	c.update("a", func(*store.Txn) {})
+	was := c.get("a")
 	c.Pass(time.Millisecond)
 	c.wantMissing("a")
+	if err := c.s.Update(c.Context(), was, func(*store.Txn) error { return nil }); !errors.Is(err, store.ErrNotFound) {
+		c.Errorf("Update of one that was read before it expired: %v, want ErrNotFound", err)
+	}
 	c.Pass(time.Millisecond)
 	c.wantMissing("a")
 	c.want(long)
