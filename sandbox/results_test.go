@@ -221,14 +221,26 @@ func TestReceived(t *testing.T) {
 	if err := json.NewDecoder(answer.Body).Decode(&told); err != nil || len(told) != 4 || told[2].Body != all[2].Body {
 		t.Errorf("the control port tells %+v, %v", told, err)
 	}
-	for path, status := range map[string]int{"/exchanges?transID=x": 404, "/transactions": 200, "/cards": 200, "/v1": 200, "/app?transID=" + id: 404} {
-		answer, err := http.Get(box.ControlURL() + path)
+	for _, tt := range []struct {
+		path   string
+		status int
+		says   string
+		isJSON bool
+	}{
+		{"/exchanges?transID=x", 404, "no transaction with this transID", true},
+		{"/transactions", 200, areq["threeDSServerTransID"].(string), true},
+		{"/cards", 200, sandbox.CardTable(), false},
+		{"/v1", 200, sandbox.V1Table(), false},
+		{"/app?transID=" + id, 404, "No challenge in an app waits here.", false},
+	} {
+		answer, err := http.Get(box.ControlURL() + tt.path)
 		if err != nil {
 			t.Fatal(err)
 		}
+		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if answer.StatusCode != status {
-			t.Errorf("GET %s: %s", path, answer.Status)
+		if err != nil || answer.StatusCode != tt.status || !strings.Contains(string(text), tt.says) || json.Valid(text) != tt.isJSON {
+			t.Errorf("GET %s: %s, %v: %s", tt.path, answer.Status, err, text)
 		}
 	}
 }
