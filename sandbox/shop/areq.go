@@ -161,7 +161,11 @@ func (a *areq) browser() []member {
 		members = append(members, member{"browserJavascriptEnabled", true})
 	}
 	if a.since("2.3.1") {
-		members = append(members, member{"acceptLanguage", []string{a.language()}})
+		languages := b.Languages
+		if len(languages) == 0 {
+			languages = []string{a.language()}
+		}
+		members = append(members, member{"acceptLanguage", languages})
 	}
 	return members
 }
@@ -204,14 +208,22 @@ func (a *areq) ip() string {
 	return addr.StringExpanded()
 }
 
-// language is the browser's language; before 2.3.1 it has eight characters at
-// the most, and is cut where a subtag ends.
+// language is the browser's language, of 35 characters at the most and before
+// 2.3.1 of eight. A longer one is cut where a subtag ends, and not behind one of
+// a single character, which says what kind the next one is.
 func (a *areq) language() string {
+	limit := 35
+	if !a.since("2.3.1") {
+		limit = 8
+	}
 	tag := a.order.Browser.Language
-	for !a.since("2.3.1") && len(tag) > 8 {
+	if len(tag) <= limit {
+		return tag
+	}
+	for len(tag) > limit || len(tag) > 2 && tag[len(tag)-2] == '-' {
 		i := strings.LastIndexByte(tag, '-')
 		if i < 0 {
-			return tag[:8]
+			return tag[:limit]
 		}
 		tag = tag[:i]
 	}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,6 +47,55 @@ func TestAReq(t *testing.T) {
 				t.Errorf("%s differs (-want +got):\n%s", file, diff)
 			}
 		}
+	}
+}
+
+// TestLanguages: what browsers say of their languages fits the message. Firefox
+// takes any list as a preference, and WebKit calls the C locale "C".
+func TestLanguages(t *testing.T) {
+	for _, test := range []struct{ tag, want8, want35 string }{
+		{"tr-TR", "tr-TR", "tr-TR"},
+		{"C", "C", "C"},
+		{"en-US-posix", "en-US", "en-US-posix"},
+		{"sl-rozaj-biske-1994", "sl-rozaj", "sl-rozaj-biske-1994"},
+		{"ar-SA-u-nu-latn", "ar-SA", "ar-SA-u-nu-latn"},
+		{"abcdefghijk", "abcdefgh", "abcdefghijk"},
+		{"de-DE-x-aaaaaaaa-bbbbbbbb-cccccccc-dddddddd", "de-DE", "de-DE-x-aaaaaaaa-bbbbbbbb-cccccccc"},
+	} {
+		for version, want := range map[string]string{"2.1.0": test.want8, "2.2.0": test.want8, "2.3.1": test.want35} {
+			a := areq{version: version, order: order{Browser: browser{Language: test.tag}}}
+			if got := a.language(); got != want {
+				t.Errorf("%s in %s = %s, want %s", test.tag, version, got, want)
+			}
+		}
+	}
+	many := strings.Repeat("x", 101)
+	for i := range 200 {
+		many += fmt.Sprintf(",a%d;q=0.5", i)
+	}
+	for _, test := range []struct {
+		header []string
+		want   int
+		first  string
+	}{
+		{nil, 0, ""},
+		{[]string{""}, 0, ""},
+		{[]string{"tr-TR,tr;q=0.9, en-US;q=0.8 ,tr;q=0.1"}, 3, "tr-TR"},
+		{[]string{"da", "en;q=0.8"}, 2, "da"},
+		{[]string{many}, 99, "a0"},
+	} {
+		got := languages(test.header)
+		if len(got) != test.want || test.want > 0 && got[0] != test.first {
+			t.Errorf("languages(%.40q) = %q", test.header, got)
+		}
+	}
+	r := httptest.NewRequest("POST", "/checkout", nil)
+	r.Header.Set("Accept-Language", "tr-TR,tr;q=0.9")
+	b := browser{Language: "tr-TR"}
+	b.see(r)
+	a := areq{version: "2.3.1", order: order{Browser: b}}
+	if got := string(a.json()); !strings.Contains(got, `"acceptLanguage":["tr-TR","tr"]`) {
+		t.Errorf("the header's languages are not in %s", got)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -51,6 +52,7 @@ func (b *browser) see(r *http.Request) {
 	if b.Accept == "" {
 		b.Accept = "*/*"
 	}
+	b.Languages = languages(r.Header.Values("Accept-Language"))
 	if b.UserAgent == "" {
 		b.UserAgent = r.UserAgent()
 	}
@@ -58,6 +60,20 @@ func (b *browser) see(r *http.Request) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		b.IP = host
 	}
+}
+
+// languages are the tags of an Accept-Language header, each once, as many and as
+// long ones as acceptLanguage takes.
+func languages(header []string) []string {
+	var tags []string
+	for part := range strings.SplitSeq(strings.Join(header, ","), ",") {
+		tag, _, _ := strings.Cut(part, ";") // without its weight
+		tag = strings.TrimSpace(tag)
+		if tag != "" && len(tag) <= 100 && len(tags) < 99 && !slices.Contains(tags, tag) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
 }
 
 func (s *Shop) preauth(ctx context.Context, c *checkout) {

@@ -43,8 +43,9 @@ type browser struct {
 	UserAgent    string `json:"userAgent"`
 
 	// What the back end sees of the request.
-	Accept string `json:"-"`
-	IP     string `json:"-"`
+	Accept    string   `json:"-"`
+	Languages []string `json:"-"`
+	IP        string   `json:"-"`
 }
 
 var expiry = regexp.MustCompile(`^(0[1-9]|1[0-2])\s*/?\s*([0-9]{2})$`)
