@@ -171,6 +171,52 @@ func TestPublicKeys(t *testing.T) {
 	}
 }
 
+// TestBounds: values at the bounds of what is allowed, and just beyond.
+func TestBounds(t *testing.T) {
+	address := func(s, _, _ string) (any, error) { return readURL(s, "https") }
+	long := "https://ds.example/" + strings.Repeat("x", 2048-len("https://ds.example/"))
+	for _, tt := range []struct {
+		read    func(s, allowed, dir string) (any, error)
+		allowed string
+		good    []string
+		bad     []string
+	}{
+		{address, "", []string{"https://a:1", "https://a:65535", long}, []string{"https://a:0", "https://a:65536", "https://a:99999999999999999999", long + "x"}},
+		{readCount, "2..5", []string{"2", "5"}, []string{"1", "6"}},
+		{readDuration, "2s..5s", []string{"2s", "5s"}, []string{"1999ms", "5001ms"}},
+		{readText, "2..5", []string{"ab", "a bcd", "\u00e6\u00f8\u00e5"}, []string{"a", "abcdef", "ab ", "a\u0007b", "a\u200bb"}},
+		{readStore, "", []string{"postgres://a/b", "postgres:///b?host=/run"}, []string{"postgres:b", "postgres:///b", "postgres://a", "postgres://a/"}},
+	} {
+		for _, s := range tt.good {
+			if _, err := tt.read(s, tt.allowed, t.TempDir()); err != nil {
+				t.Errorf("%.40q of %s: %v", s, tt.allowed, err)
+			}
+		}
+		for _, s := range tt.bad {
+			if got, err := tt.read(s, tt.allowed, t.TempDir()); err == nil {
+				t.Errorf("%.40q of %s is taken, as %v", s, tt.allowed, got)
+			}
+		}
+	}
+}
+
+// TestOutdated: a certificate is of use neither before its time nor after it.
+func TestOutdated(t *testing.T) {
+	cert := &x509.Certificate{NotBefore: noon, NotAfter: noon.Add(2 * soon)}
+	for after, want := range map[time.Duration]struct {
+		said string
+		bad  bool
+	}{
+		-time.Second: {"is not valid before 2026-06-01", true}, 0: {}, soon: {},
+		soon + time.Second: {"expires on " + cert.NotAfter.Format("2006-01-02"), false}, 2 * soon: {"expires on " + cert.NotAfter.Format("2006-01-02"), false},
+		2*soon + time.Second: {"has expired on " + cert.NotAfter.Format("2006-01-02"), true},
+	} {
+		if said, bad := outdated(cert, noon.Add(after)); said != want.said || bad != want.bad {
+			t.Errorf("after %v: %q, %t; want %q, %t", after, said, bad, want.said, want.bad)
+		}
+	}
+}
+
 // TestPostgresURL: what is in the URL of a database comes to the driver as it was
 // meant, with spaces and plus signs; so do files, wherever the configuration is.
 func TestPostgresURL(t *testing.T) {
