@@ -251,6 +251,21 @@ func TestBrowserResultAndNotice(t *testing.T) {
 	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("result-word").textContent === "told again"`))
 }
 
+// TestBrowserTwice: however often the form is sent, it is one payment.
+func TestBrowserTwice(t *testing.T) {
+	tb := open(t, nil)
+	tb.do(chromedp.SetValue(id("card-number"), "4000000000000103"), chromedp.Evaluate[chromedp.Void](`{
+		const button = document.getElementById("pay");
+		button.click();
+		button.click();
+		document.getElementById("form").requestSubmit();
+	}`))
+	tb.ends(authenticated, "Y", "05")
+	if _, calls := tb.bank.lastCall("/preauth"); calls != 1 {
+		t.Errorf("/preauth was called %d times, want 1", calls)
+	}
+}
+
 // cut lets the next calls of the page fail as they do without a network. The page
 // waits a quarter of the time before it tries again.
 func (tb *tab) cut(calls int) {

@@ -262,7 +262,7 @@ async function resume(id) {
 prepareForm();
 $("form").addEventListener("submit", (event) => {
   event.preventDefault();
-  pay();
+  if (!$("pay").disabled) pay(); // a script may submit all the same
 });
 $("again").addEventListener("click", () => {
   show("form");
