@@ -61,9 +61,28 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 // answer that is a fact undoes it. Its statements have ten times as long as others.
 func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Context, tx pgx.Tx) error) error {
 	return db.call(ctx, what, 10*db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: db.sql.begin}, func(tx pgx.Tx) error { return do(ctx, tx) })
+		commits := false
+		err := pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: db.sql.begin}, func(tx pgx.Tx) error {
+			err := do(ctx, tx)
+			commits = err == nil
+			return err
+		})
+		if _, said := errors.AsType[*pgconn.PgError](err); commits && err != nil && !said {
+			return commitLost{err}
+		}
+		return err
 	}, didNothing)
 }
+
+// commitLost is an error of a commit to which the server has said nothing. It may have
+// been done: when a connection ends under a statement without arguments, pgx
+// 5.12.0 calls it closed from the start, and safe to try again.
+type commitLost struct{ error }
+
+func (e commitLost) Unwrap() error { return e.error }
+
+// SafeToRetry is what pgconn.SafeToRetry looks for first.
+func (commitLost) SafeToRetry() bool { return false }
 
 // call runs a job, and again while again says so of its error. While no server takes
 // writes, as in the middle of a failover, it waits for one, but not longer than until

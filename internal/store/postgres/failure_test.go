@@ -135,7 +135,7 @@ func TestServerCrash(t *testing.T) {
 type middleman struct {
 	net.Listener
 	to    string
-	armed atomic.Int32 // after how many messages of an answer to break; 0: never; -1: before a row
+	armed atomic.Int32 // when to break
 	quiet atomic.Bool  // nothing is answered, and nothing closed
 	cut   atomic.Bool  // the same, and new connections lead nowhere
 	slow  atomic.Bool  // the server's word that it ends an idle session comes after the next statement
@@ -143,6 +143,16 @@ type middleman struct {
 	over  chan struct{}
 	conns sync.WaitGroup
 }
+
+// When a middleman breaks.
+const (
+	never        int32 = iota
+	beforeAnswer       // of anything, when it has been done
+	amidAnswer         // behind its first message
+	beforeRow          // of a read
+	beforeCommit       // was answered, when it has been done
+	amidCommit         // behind the first message of that answer
+)
 
 // words tell that something was said.
 type words chan struct{}
@@ -204,8 +214,8 @@ func (m *middleman) pass(client net.Conn) {
 			}
 		}
 	}()
-	complete := false
-	var head [5]byte // kind and length of a message of the server
+	complete, committed := false, false // said last
+	var head [5]byte                    // kind and length of a message of the server
 	for {
 		if _, err := io.ReadFull(server, head[:]); err != nil {
 			return
@@ -228,9 +238,10 @@ func (m *middleman) pass(client net.Conn) {
 			}
 		}
 		switch armed := m.armed.Load(); {
-		case armed == 1 && head[0] == commandComplete, armed == 2 && complete, armed == -1 && head[0] == dataRow:
-			m.armed.Store(0)
-			if armed == 1 { // the commit comes after it: let it come
+		case armed == beforeAnswer && head[0] == commandComplete, armed == amidAnswer && complete, armed == beforeRow && head[0] == dataRow,
+			armed == beforeCommit && isCommit(head[0], body), armed == amidCommit && committed:
+			m.armed.Store(never)
+			if armed == beforeAnswer { // the commit comes after it: let it come
 				for head[0] != readyForQuery {
 					if _, err := io.ReadFull(server, head[:]); err != nil {
 						return
@@ -242,7 +253,7 @@ func (m *middleman) pass(client net.Conn) {
 			}
 			return
 		}
-		complete = head[0] == commandComplete
+		complete, committed = head[0] == commandComplete, isCommit(head[0], body)
 		if m.quiet.Load() || m.cut.Load() {
 			return
 		}
@@ -251,6 +262,9 @@ func (m *middleman) pass(client net.Conn) {
 		}
 	}
 }
+
+// isCommit tells that a message says that a transaction is committed.
+func isCommit(kind byte, body []byte) bool { return kind == 'C' && string(body) == "COMMIT\x00" }
 
 // TestOutcomeUnknown breaks the connection when a write is done and its answer
 // on the way: it is an error and no fact, and was not tried again.
@@ -267,12 +281,12 @@ func TestOutcomeUnknown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, name := range map[int32]string{1: "before the answer", 2: "in the middle of the answer"} {
+	for at, name := range map[int32]string{beforeAnswer: "before the answer", amidAnswer: "in the middle of the answer"} {
 		calls := 0
 		for what, call := range map[string]func() error{
 			"Create": func() error { return db.Create(ctx, txn(name)) },
 			"Update": func() error { // its first half is a read: the second is broken
-				m.armed.Store(0)
+				m.armed.Store(never)
 				return db.Update(ctx, store.Txn{ID: "there"}, func(t *store.Txn) error {
 					if calls++; calls == 1 {
 						m.armed.Store(at)
@@ -289,7 +303,7 @@ func TestOutcomeUnknown(t *testing.T) {
 			if err := call(); err == nil || known(err) || errors.Is(err, store.ErrUndone) {
 				t.Errorf("%s, broken %s: %v, want an error that is no fact", what, name, err)
 			}
-			m.armed.Store(0)
+			m.armed.Store(never)
 		}
 		if calls != 1 {
 			t.Errorf("change was called %d times, want 1", calls)
@@ -304,8 +318,26 @@ func TestOutcomeUnknown(t *testing.T) {
 			t.Errorf("Create broken %s: %v; the server had committed it", name, err)
 		}
 	}
+	// A transaction of several statements is not begun again, either, when its commit is.
+	for i, at := range []int32{beforeCommit, amidCommit} {
+		generation := int64(1 + i)
+		eventually(t, "Ping", func() error { return db.Ping(ctx) })
+		content := readerFunc(func(p []byte) (int, error) {
+			m.armed.Store(at)
+			return copy(p, "content"), io.EOF
+		})
+		err := db.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: generation, Created: time.Now()}, l, content, 3)
+		if err == nil || known(err) || errors.Is(err, store.ErrUndone) || m.armed.Load() != never {
+			t.Errorf("PutSnapshot %d, broken at its commit: %v, want an error that is no fact", generation, err)
+		}
+		if r, err := direct.OpenSnapshot(ctx, "visa", generation); err != nil {
+			t.Errorf("snapshot %d: %v; the server had committed it", generation, err)
+		} else if text, err := io.ReadAll(r); err != nil || string(text) != "content" || r.Close() != nil {
+			t.Errorf("snapshot %d: %q, %v", generation, text, err)
+		}
+	}
 	// A read is asked again, and never taken for one that found less.
-	if err := direct.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: 1, Created: time.Now()}, l, strings.NewReader("content"), 1); err != nil {
+	if err := direct.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: 3, Created: time.Now()}, l, strings.NewReader("content"), 1); err != nil {
 		t.Fatal(err)
 	}
 	for what, read := range map[string]func() (found int, err error){
@@ -326,7 +358,7 @@ func TestOutcomeUnknown(t *testing.T) {
 			return len(snapshots), err
 		},
 	} {
-		for _, at := range []int32{-1, 1, 2} {
+		for _, at := range []int32{beforeRow, beforeAnswer, amidAnswer} {
 			want, err := read()
 			if err != nil || want == 0 {
 				t.Fatalf("%s: %d, %v", what, want, err)

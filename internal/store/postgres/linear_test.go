@@ -123,16 +123,16 @@ func TestLinear(t *testing.T) {
 					WHERE application_name = 'threeds' AND state = 'active'`)
 			}},
 			{Name: "answers lost", Every: 1, Do: func() error {
-				for i := range int32(10) {
-					m.armed.Store(1 + i%2)
+				for i := range 10 {
+					m.armed.Store([]int32{beforeAnswer, amidAnswer, beforeCommit, amidCommit}[i%4])
 					for range 100 {
-						if m.armed.Load() == 0 {
+						if m.armed.Load() == never {
 							break
 						}
 						time.Sleep(time.Millisecond)
 					}
 				}
-				m.armed.Store(0)
+				m.armed.Store(never)
 				return nil
 			}},
 			{Name: "tables locked", Every: 2, Do: func() error {
