@@ -89,7 +89,10 @@ func said(file string) string {
 	return strings.Join(append(warnings, "ok"), "\n") + "\n"
 }
 
-func TestConfigValues(t *testing.T) {
+// fullConfig is the configuration that names everything, in a file of its own with all
+// the files that it names.
+func fullConfig(t *testing.T) (file string, c *config) {
+	t.Helper()
 	dir := t.TempDir()
 	for name, data := range makeCertificates(t) {
 		write(t, filepath.Join(dir, name), data)
@@ -98,12 +101,17 @@ func TestConfigValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(dir, "threeds.yaml")
+	file = filepath.Join(dir, "threeds.yaml")
 	write(t, file, a.Files[0].Data)
-	c, _, err := loadConfig(file, noon)
-	if err != nil {
+	if c, _, err = loadConfig(file, noon); err != nil {
 		t.Fatal(err)
 	}
+	return file, c
+}
+
+func TestConfigValues(t *testing.T) {
+	file, c := fullConfig(t)
+	dir := filepath.Dir(file)
 	for _, tt := range []struct {
 		key       string
 		got, want any
@@ -146,20 +154,7 @@ func TestPublicKeys(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes of files mean little here")
 	}
-	dir := t.TempDir()
-	for name, data := range makeCertificates(t) {
-		write(t, filepath.Join(dir, name), data)
-	}
-	a, err := txtar.ParseFile("testdata/config/full.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file := filepath.Join(dir, "threeds.yaml")
-	write(t, file, a.Files[0].Data)
-	c, _, err := loadConfig(file, noon)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, c := fullConfig(t)
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
 		if err := os.Chmod(c.Results.TLS.Key, mode); err != nil {
 			t.Fatal(err)
