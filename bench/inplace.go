@@ -21,16 +21,7 @@ import (
 // this process, by one goroutine that keeps a processor, while another reads a
 // PRes from a file, builds the table and swaps it in. What remains is what the
 // program does to itself: locks, swaps, the collector, what is in the caches.
-func inPlace(ctx context.Context, b *bench) (rows []row, err error) {
-	for _, version := range []string{"2.2.0", "2.3.1"} {
-		got, err := inPlaceOf(ctx, b, version)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", version, err)
-		}
-		rows = append(rows, got...)
-	}
-	return rows, nil
-}
+func inPlace(ctx context.Context, b *bench) ([]row, error) { return eachPRes(ctx, b, inPlaceOf) }
 
 func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err error) {
 	set := rangestest.Set{Ranges: b.plan.ranges, Seed: 1}

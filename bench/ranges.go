@@ -17,9 +17,12 @@ import (
 // reloads measures what becomes of the server while it loads a complete set of
 // card ranges in place of the same: how much larger it gets, and how long
 // /preauth takes meanwhile.
-func reloads(ctx context.Context, b *bench) (rows []row, err error) {
+func reloads(ctx context.Context, b *bench) ([]row, error) { return eachPRes(ctx, b, reloadsOf) }
+
+// eachPRes measures with a PRes of a version that lists ranges in each of the two ways.
+func eachPRes(ctx context.Context, b *bench, measure func(ctx context.Context, b *bench, version string) ([]row, error)) (rows []row, err error) {
 	for _, version := range []string{"2.2.0", "2.3.1"} {
-		got, err := reloadsOf(ctx, b, version)
+		got, err := measure(ctx, b, version)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", version, err)
 		}
