@@ -31,11 +31,35 @@ func TestCRDRemembered(t *testing.T) {
 	}
 	for _, peer := range []*Directory{before, before, after, after, before} {
 		hit := &cards.Lookup(pan)[0]
-		if got, want := string(crdEnd(peer, hit)), string(makeCRDEnd(peer, hit.Info)); got != want {
+		want := "x" + string(makeCRDEnd(peer, hit.Info))
+		if got := string(appendCRDEnd([]byte("x"), peer, hit)); got != want {
 			t.Fatalf("answer ends %s, want %s", got, want)
 		}
-		if hit.Memo(peer) == nil {
-			t.Fatal("nothing is remembered")
+		if got, remembered := hit.AppendMemo([]byte("x"), peer); !remembered || string(got) != want {
+			t.Fatalf("remembered is %s, want %s", got, want)
+		}
+	}
+}
+
+func TestMethodURLs(t *testing.T) {
+	for _, test := range []struct {
+		urls []string
+		want string
+	}{
+		{nil, ""},
+		{[]string{"", ""}, ""},
+		{[]string{"", "https://a.example/3ds"}, "https://a.example/3ds"},
+		{[]string{"https://a.example/3ds", "", "https://a.example/3ds"}, "https://a.example/3ds"},
+		{[]string{"https://a.example/3ds/1", "https://a.example/3ds/2"}, "https://a.example/3ds/"},
+		{[]string{"https://a.example/3ds", "https://a.example/3ds/2"}, "https://a.example/3ds"},
+		{[]string{"https://a.example/3ds/2", "https://a.example/3ds"}, "https://a.example/3ds"},
+	} {
+		info := &ranges.Info{}
+		for _, url := range test.urls {
+			info.ACS = append(info.ACS, ranges.ACSVersion{MethodURL: url})
+		}
+		if got := methodURLs(info); got != test.want {
+			t.Errorf("%q begin with %q, want %q", test.urls, got, test.want)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 		dst = append(dst, crdStart...)
 		dst = e.IDs.Append(dst, start, e.Timeouts.Preauth, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
 		e.observe("preauth", hit.Scheme, "ok", start)
-		return append(dst, crdEnd(peer, hit)...), nil
+		return appendCRDEnd(dst, peer, hit), nil
 	}
 	e.observe("preauth", ds, "305", start)
 	return nil, unknownBIN()
@@ -127,16 +127,37 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 // crdStart is how every CRD begins; the id follows.
 const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
 
-// crdEnd is what follows the id in a CRD. It is the same for all cards of a range,
-// and for all ranges of a scheme of which the same is said: it is remembered until
-// there is another generation of the ranges, or another configuration. Read only.
-func crdEnd(peer *Directory, hit *ranges.Hit) []byte {
-	end := hit.Memo(peer)
-	if end == nil {
-		end = makeCRDEnd(peer, hit.Info)
-		hit.Remember(peer, end)
+// appendCRDEnd appends what follows the id in a CRD. It is the same for all cards of a
+// range, and for all ranges of a scheme of which the same is said: it is remembered
+// until there is another generation of the ranges, or another configuration.
+func appendCRDEnd(dst []byte, peer *Directory, hit *ranges.Hit) []byte {
+	dst, remembered := hit.AppendMemo(dst, peer)
+	if remembered {
+		return dst
 	}
-	return end
+	end := makeCRDEnd(peer, hit.Info)
+	hit.Remember(peer, end, methodURLs(hit.Info))
+	return append(dst, end...)
+}
+
+// methodURLs is how all threeDSMethodURLs of a range begin, which is what the CRDs of
+// most ranges differ in; all of it if they are the same.
+func methodURLs(info *ranges.Info) string {
+	common := ""
+	for i := range info.ACS {
+		switch url := info.ACS[i].MethodURL; {
+		case url == "":
+		case common == "":
+			common = url
+		default:
+			n := 0
+			for n < min(len(common), len(url)) && common[n] == url[n] {
+				n++
+			}
+			common = common[:n]
+		}
+	}
+	return common
 }
 
 // makeCRDEnd writes the card range data of one card: the API contract, §2. Members

@@ -121,7 +121,7 @@ func newTable(parts [laneCount]rows, infos []*Info) *Table {
 		t.lanes[i].ranges = parts[i]
 		t.lanes[i].seal()
 	}
-	t.memos = make(memos, len(t.infos))
+	t.memos = newMemos(len(t.infos))
 	return t
 }
 

@@ -143,6 +143,6 @@ func (t *Table) under(ds DS) *Table {
 	for i, info := range other.infos {
 		other.infos[i] = info.under(ds)
 	}
-	other.memos = make(memos, len(other.infos))
+	other.memos = newMemos(len(other.infos))
 	return &other
 }

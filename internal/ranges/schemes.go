@@ -24,7 +24,8 @@ type Hit struct {
 	Info       *Info
 	Generation *Generation // that the Info is of
 
-	memo *atomic.Pointer[memo]
+	memos *memos
+	at    int // of the Info
 }
 
 // NewSchemes returns the schemes in order of preference, all without a table.
@@ -72,7 +73,7 @@ func (s *Schemes) Lookup(pan string) []Hit {
 			continue
 		}
 		if i := g.Table.find(n, len(pan)); i >= 0 {
-			hits = append(hits, Hit{one.name, g.Table.infos[i], g, &g.Table.memos[i]})
+			hits = append(hits, Hit{one.name, g.Table.infos[i], g, g.Table.memos, i})
 		}
 	}
 	return hits

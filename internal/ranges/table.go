@@ -35,7 +35,7 @@ func (r Range) String() string {
 type Table struct {
 	lanes [laneCount]lane // by length of the number
 	infos []*Info         // no two say the same
-	memos memos           // of the infos
+	memos *memos          // of the infos
 	count int
 }
 

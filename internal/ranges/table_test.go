@@ -1,11 +1,11 @@
 package ranges
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"unsafe"
@@ -277,33 +277,92 @@ func TestMemo(t *testing.T) {
 	s.Swap("visa", table)
 	s.Swap("sbn", build(t, &Builder{}, ranged{"4000000000000", "4000000000009", one}))
 	me, you := new(int), new(int)
-	for _, n := range []int{1, 983, 984, 985, 5000} {
-		text := bytes.Repeat([]byte{'x'}, n)
-		of(first, "visa").Remember(me, text)
-		text[0] = 'y'
-		if got := of(second, "visa").Memo(me); len(got) != n || bytes.Count(got, []byte{'x'}) != n {
-			t.Errorf("%d bytes remembered: Memo = %.10s… of %d", n, got, len(got))
+	memo := func(hit *Hit, owner any) string {
+		got, ok := hit.AppendMemo([]byte(">"), owner)
+		if !ok && len(got) != 1 {
+			t.Errorf("nothing is remembered, and %.10s… is there", got)
+		}
+		return strings.TrimPrefix(string(got), ">")
+	}
+	for _, n := range []int{1, 95, 96, 97, 5000} { // as long as the part
+		part := strings.Repeat("p", n)
+		for _, want := range []string{"", "a", "a" + part, part + "a", "a" + part + "b" + part + part + "c", part} {
+			text := []byte(want)
+			of(first, "visa").Remember(me, text, part)
+			clear(text)
+			if got := memo(of(second, "visa"), me); got != want {
+				t.Errorf("of %.10s… (%d) with a part of %d is left %.10s… (%d)", want, len(want), n, got, len(got))
+			}
 		}
 	}
+	if of(first, "visa").Remember(me, []byte("whole"), ""); memo(of(second, "visa"), me) != "whole" {
+		t.Errorf("without a part: %q", memo(of(second, "visa"), me))
+	}
 	for _, test := range []struct{ pan, scheme string }{{third, "visa"}, {first, "sbn"}} {
-		if got := of(test.pan, test.scheme).Memo(me); got != nil {
+		if got := memo(of(test.pan, test.scheme), me); got != "" {
 			t.Errorf("card %s of %s: %.10s… of another is remembered", test.pan, test.scheme, got)
 		}
 	}
-	if got := of(first, "visa").Memo(you); got != nil {
+	of(third, "visa").Remember(me, []byte("a-x-b"), "x")
+	of(first, "visa").Remember(me, []byte("a-y-b"), "y")
+	if x, y := of(third, "visa"), of(first, "visa"); memo(x, me) != "a-x-b" || memo(y, me) != "a-y-b" {
+		t.Errorf("two that differ in a part: %q and %q", memo(x, me), memo(y, me))
+	} else if x.memos.of[x.at].Load().frame != y.memos.of[y.at].Load().frame {
+		t.Error("two that differ in a part alone do not share the rest")
+	}
+	if got := memo(of(first, "visa"), you); got != "" {
 		t.Errorf("another owner gets %.10s…", got)
 	}
-	of(first, "visa").Remember(you, []byte("yours"))
-	if got := of(first, "visa"); got.Memo(me) != nil || string(got.Memo(you)) != "yours" {
-		t.Errorf("after that of another owner: %.10s…, and his is %q", got.Memo(me), got.Memo(you))
+	of(first, "visa").Remember(you, []byte("a-y-b"), "y")
+	if hit := of(first, "visa"); memo(hit, me) != "" || memo(hit, you) != "a-y-b" {
+		t.Errorf("after that of another owner: %q, and his is %q", memo(hit, me), memo(hit, you))
 	}
 	s.Swap("visa", table.under(DS{Start: "2.2.0", End: "2.2.0", Versions: []string{"2.2.0"}}))
-	if got := of(first, "visa").Memo(you); got != nil {
+	if got := memo(of(first, "visa"), you); got != "" {
 		t.Errorf("the next generation has %q of the one before", got)
 	}
 	alone := Hit{Scheme: "visa", Info: one}
-	if alone.Remember(me, []byte("x")); alone.Memo(me) != nil {
+	if alone.Remember(me, []byte("x"), ""); memo(&alone, me) != "" {
 		t.Error("a hit of no table remembers")
+	}
+}
+
+// TestMemosOfMany: what is remembered at once, of thousands, for owners that take
+// turns, is each time what was said of the one.
+func TestMemosOfMany(t *testing.T) {
+	const infos = 1000
+	var b Builder
+	for i := range infos {
+		start := fmt.Sprintf("40%011d000", i)
+		if err := b.Add(start, start, &Info{ACSEnd: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	table, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewSchemes("visa")
+	s.Swap("visa", table)
+	owners := []*int{new(int), new(int)}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for n := range 20 * infos {
+				i, owner := n*7%infos, n/infos%2
+				hit := &s.Lookup(fmt.Sprintf("40%011d000", i))[0]
+				want := fmt.Sprintf("%d: from %d to %d", owner, i, i%3)
+				if got, ok := hit.AppendMemo(nil, owners[owner]); ok && string(got) != want {
+					t.Errorf("remembered is %q, want %q", got, want)
+					return
+				}
+				hit.Remember(owners[owner], []byte(want), fmt.Sprint(i))
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(table.memos.frames); n > infos {
+		t.Errorf("%d frames are kept for %d Infos", n, infos)
 	}
 }
 
