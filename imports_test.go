@@ -19,7 +19,7 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
-	"internal/directory":       "message internal/ranges internal/store internal/wire",
+	"internal/directory":       "message internal/ranges internal/store internal/thrift internal/wire",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",

@@ -8,12 +8,12 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/ranges/rangestest"
+	"github.com/openthreeds/threeds/internal/thrift"
 )
 
 // inPlace measures what a load of card ranges does to /preauth where no network
@@ -83,21 +83,23 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 }
 
 // load reads a PRes and puts its ranges in the place of those that are there. The
-// collector is as eager as the server has it meanwhile.
+// collector works as it does in the server meanwhile.
 func load(schemes *ranges.Schemes, file string) error {
-	defer debug.SetGCPercent(debug.SetGCPercent(25))
+	load := thrift.Begin()
+	defer func() { load.End(schemes.Generation("visa").Len()) }()
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	pres, problems, err := ranges.ReadPRes(f, ranges.Options{})
+	pres, problems, err := ranges.ReadPRes(f, ranges.Options{Yield: load.Yield})
 	if err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
 	}
+	load.Collect(pres.Ranges)
 	next, problems := pres.Next(nil)
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -179,8 +180,8 @@ func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http
 	default:
 		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
 	}
-	collector.wait()
-	defer collector.done()
+	thrift.Wait()
+	defer thrift.Done()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	resp, err := p.post(ctx, urls, areq, header, 2)

@@ -10,6 +10,7 @@
 // harms no other. A request leaves at most once: it is tried a second time only
 // when not a single byte of it can have been sent.
 //
-// The package does not judge an ARes; whoever sends the AReq does. It keeps
-// nothing on disk: after a restart the ranges are asked for again.
+// The package does not judge an ARes; whoever sends the AReq does. What has to
+// outlast the process, ranges and how things stand with each directory, it gives
+// to a keeper and finds there again.
 package directory

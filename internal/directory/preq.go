@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -23,8 +24,6 @@ import (
 // is wrong leaves the ranges in use as they are.
 func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	p := r.p
-	collector.begin()
-	defer func() { collector.end(r.cards.Generation(p.Scheme).Len()) }()
 	version, id := *p.PReqVersion, newTransID()
 	preq := message.Compose(message.PReq, version, r.members(version, id)...)
 	start := time.Now()
@@ -196,10 +195,13 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 		panic(fmt.Sprintf("directory: a PReq of ours: %v", err))
 	}
 	about := message.Error{ServerTransID: request.Text("threeDSServerTransID")}
+	r.load = thrift.Begin()
+	defer func() { r.load.End(r.cards.Generation(r.p.Scheme).Len()) }()
 	opts := ranges.Options{
 		Source:  ranges.Source{Loopback: r.p.LoopbackMethodURL},
 		Context: message.Context{PReq: request, Versions: r.p.Versions},
 		Bytes:   r.p.MaxPRes,
+		Yield:   r.load.Yield,
 	}
 	pres, problems, err := ranges.ReadPRes(body, opts)
 	// A peer that sees us hang up at the deadline may end its answer properly.
@@ -266,6 +268,7 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	if base != nil && r.p.foreign(base) {
 		since = nil
 	}
+	r.load.Collect(max(pres.Ranges, base.Len()))
 	next, problems := pres.Next(since)
 	if len(problems) > 0 {
 		r.rejectRanges(about, problems)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -62,6 +63,7 @@ type refresher struct {
 	attempts int       // connections to try with the next PReq
 	ask      func(ctx context.Context, attempts int) verdict
 	lease    store.Lease   // while it is held
+	load     *thrift.Load  // while an answer is read and used
 	said     time.Duration // the age that was complained of last
 	asked    time.Time     // when the latest PReq left here, or was about to, by no clock that can be set; zero: none did
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/thrift"
 )
 
 // How often, before anything is answered, a store that cannot be read is asked
@@ -103,8 +104,8 @@ func (r *refresher) resume(ctx context.Context) bool {
 		r.complain(ctx, "generations not listed", err)
 		return false
 	}
-	collector.begin()
-	defer func() { collector.end(r.cards.Generation(r.p.Scheme).Len()) }()
+	load := thrift.Begin()
+	defer func() { load.End(r.cards.Generation(r.p.Scheme).Len()) }()
 	for _, s := range all {
 		if s.Generation <= r.loaded {
 			return true

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/thrift"
 )
 
 // A V1Peer is the directory server of one scheme for 3-D Secure 1.0.2. Fields
@@ -161,8 +163,8 @@ func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64, hasty *a
 	default:
 		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
 	}
-	collector.wait()
-	defer collector.done()
+	thrift.Wait()
+	defer thrift.Done()
 	answer, err := p.try(ctx, p.urls[0], msg, limit)
 	if again(err) && ctx.Err() == nil && !hasty.Load() {
 		answer, err = p.try(ctx, p.urls[1], msg, limit)

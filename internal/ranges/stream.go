@@ -30,11 +30,18 @@ type Options struct {
 	Entry int   // bytes of one entry, and of all that is not an entry; 0: 16 MiB
 	Depth int   // of nesting, see message.Limits
 
+	// Yield is called again and again, so that others who wait may go first; nil:
+	// runtime.Gosched.
+	Yield func()
+
 	window int // bytes that are held at first
 }
 
 func (o Options) orDefault() Options {
 	o.Bytes, o.Entry, o.window = cmp.Or(o.Bytes, 4<<30), cmp.Or(o.Entry, 16<<20), cmp.Or(o.window, windowSize)
+	if o.Yield == nil {
+		o.Yield = runtime.Gosched
+	}
 	return o
 }
 
@@ -302,7 +309,7 @@ func (s *stream) list(first bool) error {
 			s.count++
 		}
 		if at%yieldEvery == 0 {
-			runtime.Gosched()
+			s.opts.Yield()
 		}
 		if c == ']' {
 			s.w.at++
