@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -1155,6 +1156,37 @@ func TestPR20ChangedFile(t *testing.T) {
 				t.Errorf("If-Range %q, want %q", condition, tt.condition)
 			}
 		})
+	}
+}
+
+// TestFileHostWithoutHandshake: of a host of card range files that takes connections and
+// says nothing none is left open behind the PReq.
+func TestFileHostWithoutHandshake(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	over := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err != nil {
+			over <- err
+			return
+		}
+		defer conn.Close()
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_, err = io.Copy(io.Discard, conn)
+		over <- err
+	}()
+	s := newShared(t, func(p *Peer) {
+		p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"}
+		p.DialTimeout, p.PReqTimeout = 300*time.Millisecond, 500*time.Millisecond
+	})
+	s.saysFile("https://" + l.Addr().String() + "/file")
+	s.start().turn(t.Context())
+	if err := <-over; err != nil {
+		t.Errorf("the connection was not closed: %v", err)
 	}
 }
 

@@ -104,7 +104,14 @@ func newPeer(given Peer) (*peer, error) {
 		return nil, err
 	}
 	p.breaker.off = p.AlwaysTry
-	p.files = &http.Transport{TLSClientConfig: p.reach.secured, DisableCompression: true, MaxResponseHeaderBytes: maxHeader}
+	p.files = &http.Transport{
+		DialContext:            (&net.Dialer{Timeout: p.DialTimeout, KeepAliveConfig: keepAlive}).DialContext,
+		TLSClientConfig:        p.reach.secured,
+		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with it when the request has long ended
+		IdleConnTimeout:        p.IdleTimeout,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: maxHeader,
+	}
 	return p, nil
 }
 
