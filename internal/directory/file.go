@@ -162,6 +162,7 @@ func (f *file) request() error {
 	if f.resp = resp; f.at == 0 {
 		f.of = got
 	}
+	f.of.size = max(f.of.size, got.size) // one that did not say may say now
 	return nil
 }
 
@@ -180,7 +181,8 @@ func partOf(contentRange string) (from, size int64) {
 	return from, size
 }
 
-// Read reads on, and asks again for the rest when the connection breaks.
+// Read reads on, and asks again for the rest when the connection breaks, or when a
+// part ends before the file does: a server may send less than it was asked for.
 func (f *file) Read(b []byte) (int, error) {
 	for {
 		n, err := f.resp.Body.Read(b)
@@ -190,11 +192,13 @@ func (f *file) Read(b []byte) (int, error) {
 			f.told = f.at
 			f.progress(f.at)
 		}
-		if n > 0 || err == nil || errors.Is(err, io.EOF) {
-			if errors.Is(err, io.EOF) {
-				return n, io.EOF
-			}
+		switch over := errors.Is(err, io.EOF); {
+		case over && f.at >= f.of.size:
+			return n, io.EOF
+		case n > 0 || err == nil:
 			return n, nil
+		case over:
+			err = io.ErrUnexpectedEOF
 		}
 		f.resp.Body.Close()
 		if f.resumed++; f.resumed > resumptions || f.ctx.Err() != nil {

@@ -1159,6 +1159,73 @@ func TestPR20ChangedFile(t *testing.T) {
 	}
 }
 
+// TestPR20ShortParts: a server may send less of a file than it is asked for, and say so.
+// What is missing is asked for, as long as each part brings something, and nobody is told
+// that the file is no JSON.
+func TestPR20ShortParts(t *testing.T) {
+	content := []byte(`{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
+	var file []byte
+	var part, asked int
+	var encoding string
+	var sized bool
+	ca := newAuthority(t)
+	anybody := ca.server()
+	anybody.ClientAuth = tls.NoClientCert
+	at := serve(t, anybody, func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		w.Header().Set("ETag", `"1"`)
+		if encoding != "" {
+			w.Header().Set("Content-Encoding", encoding)
+		}
+		from := 0
+		if _, err := fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from); err != nil {
+			if sized {
+				w.Header().Set("Content-Length", fmt.Sprint(len(file)))
+			}
+			w.Write(file[:30])
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		to := min(from+part, len(file))
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, to-1, len(file)))
+		w.Header().Set("Content-Length", fmt.Sprint(to-from))
+		w.WriteHeader(http.StatusPartialContent)
+		w.Write(file[from:to])
+	})
+	for _, tt := range []struct {
+		name, encoding string
+		sized          bool
+		part           int
+		want           bool
+	}{
+		{"parts", "", true, 40, true},
+		{"parts of a file whose size was not said", "", false, 40, true},
+		{"parts of gzip", "gzip", true, 40, true},
+		{"too many parts", "", true, 1, false},
+		{"too many parts of gzip", "gzip", true, 1, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			asked, part, encoding, sized, file = 0, tt.part, tt.encoding, tt.sized, content
+			if encoding != "" {
+				file = zipped(string(content))
+			}
+			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
+			s.saysFile(at + "/file")
+			a := s.start()
+			a.p.files.TLSClientConfig.RootCAs = ca.pool
+			a.turn(t.Context())
+			if got := a.cards.Lookup(card) != nil; got != tt.want {
+				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
+			}
+			if !tt.want && asked != 1+resumptions {
+				t.Errorf("asked %d times, want %d", asked, 1+resumptions)
+			}
+			a.Close() // waits for the Erro
+			s.ds.checkErro(t, "", "")
+		})
+	}
+}
+
 // TestFileHostWithoutHandshake: of a host of card range files that takes connections and
 // says nothing none is left open behind the PReq.
 func TestFileHostWithoutHandshake(t *testing.T) {
