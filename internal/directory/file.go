@@ -113,7 +113,8 @@ var errChanged = errors.New("the file changed while it was fetched")
 // open makes the first request and returns the content, uncompressed.
 func (f *file) open() (io.Reader, error) {
 	u, err := url.Parse(f.url)
-	if err != nil || u.Scheme != "https" || !slices.Contains(f.p.FileHosts, u.Hostname()) {
+	named := func(host string) bool { return strings.EqualFold(host, u.Hostname()) }
+	if err != nil || u.Scheme != "https" || !slices.ContainsFunc(f.p.FileHosts, named) {
 		return nil, &Error{f.p.Scheme, Connect, "Host of the card range file is not configured", 0, nil}
 	}
 	if err := f.request(); err != nil {

@@ -1226,6 +1226,24 @@ func TestPR20ShortParts(t *testing.T) {
 	}
 }
 
+// TestFileHostInCapitals: a host is the one that is configured, in whatever case.
+func TestFileHostInCapitals(t *testing.T) {
+	ca := newAuthority(t)
+	anybody := ca.server()
+	anybody.ClientAuth = tls.NoClientCert
+	at := serve(t, anybody, func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, `{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
+	})
+	s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"localHost"} })
+	s.saysFile(strings.Replace(at, "127.0.0.1", "LOCALHOST", 1) + "/file")
+	a := s.start()
+	a.p.files.TLSClientConfig.RootCAs = ca.pool
+	a.p.files.TLSClientConfig.ServerName = "127.0.0.1"
+	if a.turn(t.Context()); a.cards.Lookup(card) == nil {
+		t.Errorf("no ranges; standing %+v", s.standing())
+	}
+}
+
 // TestFileHostWithoutHandshake: of a host of card range files that takes connections and
 // says nothing none is left open behind the PReq.
 func TestFileHostWithoutHandshake(t *testing.T) {
