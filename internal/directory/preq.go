@@ -83,7 +83,7 @@ func (p *peer) uncompressed(ctx context.Context, header http.Header, body io.Rea
 	case "", "identity":
 		return body, nil
 	case "gzip", "x-gzip":
-		z := &unzipped{body: body}
+		z := &unzipped{body: body, left: p.MaxPRes}
 		plain, err := gzip.NewReader(z.raw())
 		if err != nil {
 			return nil, p.broken(ctx, z.judge(err))
@@ -100,7 +100,8 @@ func (p *peer) uncompressed(ctx context.Context, header http.Header, body io.Rea
 type unzipped struct {
 	body  io.ReadCloser
 	plain *gzip.Reader
-	whole bool // the body came to its end
+	whole bool  // the body came to its end
+	left  int64 // bytes of the body that may come
 }
 
 var errShort = errors.New("compressed content ends too early")
@@ -119,11 +120,15 @@ func (z *unzipped) judge(err error) error {
 	return err
 }
 
-// raw is the body as the decompressor reads it.
+// raw is the body as the decompressor reads it. It is no longer than the content may
+// be: members without content could follow each other without end.
 func (z *unzipped) raw() io.Reader {
 	return readerFunc(func(b []byte) (int, error) {
 		n, err := z.body.Read(b)
 		z.whole = z.whole || err == io.EOF
+		if z.left -= int64(n); z.left < 0 {
+			return n, ranges.ErrTooLarge
+		}
 		return n, err
 	})
 }

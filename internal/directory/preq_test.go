@@ -193,6 +193,7 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 		}, unreachable, "", ""},
 		{"too long", plain(strings.Repeat(" ", 1<<20+1)), refused, "", ""},
 		{"gzip bomb", encoded("gzip", zipped(strings.Repeat(" ", 4<<20))), refused, "", ""},
+		{"gzip without content that goes on", encoded("gzip", bytes.Repeat(zipped(""), 2<<20/len(zipped("")))), refused, "", ""},
 		{"not gzip", encoded("gzip", []byte("no, not at all")), refused, "101", unreadable},
 		{"bad gzip", encoded("gzip", append(zipped("")[:10], "garbage, not deflated"...)), refused, "101", unreadable},
 		{"gzip ends early", encoded("gzip", zipped(strings.Repeat(" ", 4<<10))[:20]), refused, "101", unreadable},
