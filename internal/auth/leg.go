@@ -37,6 +37,8 @@ const (
 	fallback = "fallback"
 )
 
+const browser = "02" // of deviceChannel
+
 // A purchase is what a further leg must have in common with the first.
 type purchase struct {
 	Values map[string]string // JSON texts, by element
@@ -235,6 +237,9 @@ func (a *authentication) differs(first *firstLeg) []string {
 		if first.Values[name] != string(a.areq.Raw(name)) {
 			names = append(names, name)
 		}
+	}
+	if first.Kind == spc && a.areq.Text("deviceChannel") != browser {
+		names = append(names, "deviceChannel") // there is no ARes S in another
 	}
 	return names
 }

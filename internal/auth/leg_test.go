@@ -117,6 +117,7 @@ func TestSPC(t *testing.T) {
 			"messageCategory": "02", "purchaseCurrency": "840", "purchaseExponent": "3", "acquirerBIN": "400001",
 			"mcc": "5999", "merchantCountryCode": "250", "merchantName": "Shop 2",
 		}}, want: "305 messageCategory,purchaseCurrency,purchaseExponent,acquirerBIN,mcc,merchantCountryCode,merchantName"},
+		{name: "not by a browser", parts: []object{{"deviceChannel": "03", "threeRIInd": "03"}}, want: "305 deviceChannel"},
 		{name: "another merchant", acc: other, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no such reference", parts: []object{asserted("ac500000-0000-4000-8000-000000000000")}, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no reference", parts: []object{{"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
