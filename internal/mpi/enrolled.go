@@ -148,10 +148,21 @@ func (n *enrollment) refused(ctx context.Context, r v1.IReq) Answer {
 	n.Log.WarnContext(ctx, "v1 directory refused a request", "messageId", n.id, "scheme", n.scheme, "iReqCode", r.Code)
 	text := iReqText(r.Code)
 	detail := r.Detail
-	if detail == "" || strings.Contains(detail, n.Card.Number) {
+	if detail == "" || n.holdsCard(detail) {
 		detail = text
 	}
 	return n.fail(text, detail)
+}
+
+// holdsCard reports whether the card number is in a text, be it in groups.
+func (n *enrollment) holdsCard(text string) bool {
+	digits := strings.Map(func(r rune) rune {
+		if r < '0' || r > '9' {
+			return -1
+		}
+		return r
+	}, text)
+	return strings.Contains(digits, n.Card.Number)
 }
 
 // request makes the PAReq and keeps what its PARes will have to agree with.

@@ -200,6 +200,24 @@ func TestStoreDown(t *testing.T) {
 	w.enroll(shop, purchase(visaPAN))
 }
 
+// TestIReqWithCard: the text of a refusal is not told when the card number is in it, as
+// people write it.
+func TestIReqWithCard(t *testing.T) {
+	for detail, told := range map[string]bool{
+		"card " + visaPAN: false, "4000 0012 3456 7890": false, "4000-0012-3456-7890 of 12/30": false,
+		"card 400000XXXXXX7890": true, "1 of 4000 cards": true,
+	} {
+		w := newWorld(t)
+		w.reply = func(_ context.Context, _, _ string, m sent) (string, error) {
+			return ireq(m.Message.ID, "55", detail), nil
+		}
+		a := w.Enrolled(t.Context(), shop, purchase(visaPAN))
+		if a.Error == nil || (a.Error.Detail == detail) != told {
+			t.Errorf("%q: %+v, want it told: %t", detail, a.Error, told)
+		}
+	}
+}
+
 // TestSchemes has the BIN table of the API contract, §7.
 func TestSchemes(t *testing.T) {
 	for pan, want := range map[string]string{
