@@ -14,10 +14,12 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -58,6 +60,7 @@ type Handler struct {
 
 	own     atomic.Int64 // InFlight, when there is none
 	untaken atomic.Int64 // answers of turnAway
+	unknown obs.Seldom   // keys that could not be looked up: anybody may send one
 }
 
 // operation is one of the three of 3-D Secure 2.
@@ -135,7 +138,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	case err != nil:
-		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err)
+		h.notLookedUp(r, err)
 		h.turnAway(w, r, func() {
 			h.answer(w, http.StatusBadRequest, own(message.TransientFailure, "The server could not reach its own data, try again"))
 		})
@@ -178,6 +181,17 @@ func keyOf(r *http.Request) string {
 		return keys[0]
 	}
 	return ""
+}
+
+// notLookedUp logs that nobody can tell whether a key is good. That the caller has
+// gone says nothing of the store.
+func (h *Handler) notLookedUp(r *http.Request, err error) {
+	if r.Context().Err() != nil {
+		return
+	}
+	if others, ok := h.unknown.Due(time.Now()); ok {
+		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err, "others", others)
+	}
 }
 
 // serve reads the body, has the operation done, and answers.

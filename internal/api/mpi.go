@@ -62,7 +62,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.turnAway(w, r, func() { h.deny(w, unauthorized) })
 		return
 	case err != nil:
-		h.Log.ErrorContext(r.Context(), "key not looked up", "err", err)
+		h.notLookedUp(r, err)
 		h.turnAway(w, r, func() { h.deny(w, unreachable) })
 		return
 	case r.Method != http.MethodPost:

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/obs"
 )
 
 // A Client says by which certificates a directory server is known.
@@ -31,14 +33,8 @@ type Trust struct {
 	Now     func() time.Time
 	Log     *slog.Logger // hears why a client was turned away; nil: nobody does
 
-	mu     sync.Mutex
-	told   time.Time // when it last did
-	untold int       // how many have been turned away since
+	strangers obs.Seldom // anybody may knock
 }
-
-// toldEvery is how often a client that was turned away is logged: anybody may
-// knock.
-const toldEvery = time.Minute
 
 // errForeign ends the handshake of a client that no directory vouches for.
 var errForeign = errors.New("results: client certificate of no configured directory")
@@ -95,11 +91,9 @@ func (t *Trust) refuse(chain []*x509.Certificate) {
 	if t.Log == nil {
 		return
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	now := t.Now()
-	if !t.told.IsZero() && now.Sub(t.told) < toldEvery {
-		t.untold++
+	others, ok := t.strangers.Due(now)
+	if !ok {
 		return
 	}
 	var why []string
@@ -108,8 +102,7 @@ func (t *Trust) refuse(chain []*x509.Certificate) {
 	}
 	names := append([]string{chain[0].Subject.CommonName}, chain[0].DNSNames...)
 	t.Log.Warn("client of the results listener turned away",
-		"names", brief(strings.Join(names, ",")), "issuer", brief(chain[0].Issuer.String()), "why", why, "others", t.untold)
-	t.told, t.untold = now, 0
+		"names", brief(strings.Join(names, ",")), "issuer", brief(chain[0].Issuer.String()), "why", why, "others", others)
 }
 
 // brief is the beginning of what a stranger may have written.
