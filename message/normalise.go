@@ -134,7 +134,8 @@ func lowerDepth(f *Field, depth string) string {
 }
 
 // firstLanguage is the first of the tags of an Accept-Language header, or as
-// many of its subtags as limit allows.
+// many of its subtags as limit allows. A subtag of one character says what the
+// next one is, and goes with it (RFC 4647, 3.4).
 func firstLanguage(header string, limit int) string {
 	tags := languages(header)
 	if len(tags) == 0 {
@@ -143,7 +144,10 @@ func firstLanguage(header string, limit int) string {
 	tag := tags[0]
 	for len(tag) > limit {
 		i := strings.LastIndexByte(tag, '-')
-		if i <= 0 {
+		if i > 1 && tag[i-2] == '-' {
+			i -= 2
+		}
+		if i <= 1 {
 			return tags[0]
 		}
 		tag = tag[:i]

@@ -48,6 +48,12 @@ func TestR9(t *testing.T) {
 		{message.V220, "browserLanguage", `"da, en-GB;q=0.8, en;q=0.7"`, `"da"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"en-GB;q=0.8"`, `"en-GB"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"abcdefghi-x"`, "", ""},
+		{message.V220, "browserLanguage", `"de-DE-x-abcdefgh"`, `"de-DE"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"en-u-co-phonebk"`, `"en-u-co"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"de-1-abcdef"`, `"de"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"x-abcdefg"`, "", ""},
+		{message.V220, "browserLanguage", `"i-default"`, "", ""},
+		{message.V231, "browserLanguage", `"sl-Latn-IT-rozaj-biske-1994-x-abcdefgh"`, `"sl-Latn-IT-rozaj-biske-1994"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"en_US"`, "", ""},
 		{message.V231, "browserLanguage", `"zh-Hant-TW"`, "", ""},
 
