@@ -16,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/suite"
 )
 
 // A generation is all that follows from one configuration. It is put into use
@@ -82,7 +83,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	g.resultsTLS = trust.TLS(cfg.Certs...)
 	if cfg.APICert != nil {
 		g.apiTLS = &tls.Config{
-			MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"},
+			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -64,6 +65,22 @@ func TestG1(t *testing.T) {
 				}
 			})
 		}
+		t.Run("suites of TLS 1.2", func(t *testing.T) { // those with authenticated encryption, and no others
+			for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
+				if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
+					continue
+				}
+				c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: ca.pool(), ServerName: "api.example", MaxVersion: tls.VersionTLS12, CipherSuites: []uint16{suite.ID}})
+				if err == nil {
+					c.Close()
+				}
+				// The certificate is one of ECDSA.
+				strong := strings.HasPrefix(suite.Name, "TLS_ECDHE_ECDSA_") && !strings.HasSuffix(suite.Name, "_SHA") && !strings.Contains(suite.Name, "_CBC_")
+				if (err == nil) != strong {
+					t.Errorf("%s: %v", suite.Name, err)
+				}
+			}
+		})
 		t.Run("plain is refused", func(t *testing.T) {
 			res, body := s.in(t).call(http.MethodPost, "/preauth", s.APIKey, object{"acctNumber": testPAN})
 			if res.StatusCode == 200 || strings.Contains(string(body), "CRD") {

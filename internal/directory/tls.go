@@ -6,6 +6,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+
+	"github.com/openthreeds/threeds/internal/suite"
 )
 
 // sessionCache bounds how many TLS sessions of a peer are kept for resumption.
@@ -35,14 +37,7 @@ func harden(given *tls.Config) (*tls.Config, error) {
 	}
 	c := given.Clone()
 	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
-	c.CipherSuites = []uint16{ // of TLS 1.2; those of 1.3 are all good
-		tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-		tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
-		tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-		tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
-		tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
-		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
-	}
+	c.CipherSuites = suite.Strong()
 	c.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256}
 	c.Renegotiation = tls.RenegotiateNever
 	c.NextProtos = nil                   // HTTP/1.1

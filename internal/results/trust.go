@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/suite"
 )
 
 // A Client says by which certificates a directory server is known.
@@ -136,7 +137,7 @@ func named(c *x509.Certificate, names []string) bool {
 func (t *Trust) TLS(certs ...tls.Certificate) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS12,
-		CipherSuites:           suites,
+		CipherSuites:           suite.Strong(),
 		Certificates:           certs,
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true,
@@ -149,14 +150,6 @@ func (t *Trust) TLS(certs ...tls.Certificate) *tls.Config {
 			return nil
 		},
 	}
-}
-
-// suites are those of TLS 1.2 with forward secrecy and authenticated
-// encryption; the protocol asks for the first two (EMV 3DS annex D).
-var suites = []uint16{
-	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-	tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
 type identityKey struct{}
