@@ -426,7 +426,7 @@ func TestForgottenConnections(t *testing.T) {
 			case <-three:
 			case <-t.Context().Done():
 			}
-			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 36\r\n\r\n"+transID)
 		}
 	})
 	p := peerAt("visa", address, ca.client())

@@ -12,10 +12,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/thrift"
+	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -129,7 +131,7 @@ func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID s
 	}
 	start := time.Now()
 	answer, err := p.spared(func() ([]byte, error) {
-		return p.send(ctx, c.addresses(p, country), areq, requestID(v, transID))
+		return p.send(ctx, c.addresses(p, country), areq, transID, v)
 	})
 	c.exchanged(p, message.AReq, start, err)
 	return answer, err
@@ -173,7 +175,7 @@ func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
 	return "", false
 }
 
-func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http.Header) ([]byte, error) {
+func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string, v message.Version) ([]byte, error) {
 	select {
 	case p.inFlight <- struct{}{}:
 		defer func() { <-p.inFlight }()
@@ -184,12 +186,21 @@ func (p *peer) send(ctx context.Context, urls []string, areq []byte, header http
 	defer thrift.Done()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	resp, err := p.post(ctx, urls, areq, header, 2)
+	resp, err := p.post(ctx, urls, areq, requestID(v, transID), 2)
 	if err != nil {
 		return nil, err
 	}
 	defer resp.Body.Close()
-	return p.read(ctx, resp.Body, resp.ContentLength, maxARes)
+	answer, err := p.read(ctx, resp.Body, resp.ContentLength, maxARes)
+	if err == nil && !names(answer, transID) {
+		wire.Distrust(resp) // it may be that to the request before
+	}
+	return answer, err
+}
+
+// names reports whether an answer has an id in it, in letters of either case.
+func names(answer []byte, id string) bool {
+	return bytes.Contains(answer, []byte(id)) || bytes.Contains(bytes.ToLower(answer), []byte(strings.ToLower(id)))
 }
 
 // post sends one request and returns an answer of status 200. When no byte of

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"io"
 	"net"
+	"net/http"
 	"sync/atomic"
 )
 
@@ -38,6 +39,15 @@ func (b *body) Close() error {
 		b.conn.drop()
 	}
 	return nil
+}
+
+// Distrust keeps the connection of an answer from further requests, though the answer
+// was read to its end: what came was not meant for its request, so what comes next will
+// not be, either. A request that is on that connection by now is the last one.
+func Distrust(resp *http.Response) {
+	if b, ok := resp.Body.(*body); ok {
+		b.conn.client.distrust(b.conn)
+	}
 }
 
 // end is called by the reader, with what ended the body. The connection is used

@@ -32,6 +32,7 @@ type conn struct {
 
 	first [1]byte // of an answer: all that is needed to wait for it
 	held  bool    // it has come and was not read
+	wrong bool    // what comes is not meant for who reads it; guarded by the client's mu
 	left  int64   // bytes that may be read
 }
 
@@ -71,10 +72,10 @@ func (k *conn) receive() (*http.Response, error) {
 	k.pool.learn(resp.Header.Get("Keep-Alive"))
 	b := &body{src: resp.Body, conn: k, reader: r, last: resp.Close || resp.StatusCode < 200 || !resp.ProtoAtLeast(1, 1)}
 	if resp.Body == http.NoBody {
+		b.err = io.EOF
 		b.end(io.EOF)
-	} else {
-		resp.Body = b
 	}
+	resp.Body = b
 	return resp, nil
 }
 

@@ -106,7 +106,7 @@ func (c *Client) take(p *pool) *conn {
 func (c *Client) put(k *conn) {
 	p := k.pool
 	c.mu.Lock()
-	if c.closed || len(p.idle) >= c.MaxIdle {
+	if c.closed || k.wrong || len(p.idle) >= c.MaxIdle {
 		c.mu.Unlock()
 		_ = k.Close()
 		return
@@ -117,6 +117,20 @@ func (c *Client) put(k *conn) {
 	}
 	c.mu.Unlock()
 	p.tell()
+}
+
+// distrust has a connection rest no more.
+func (c *Client) distrust(k *conn) {
+	c.mu.Lock()
+	k.wrong = true
+	rests := slices.IndexFunc(k.pool.idle, func(i idle) bool { return i.conn == k })
+	if rests >= 0 {
+		k.pool.idle = slices.Delete(k.pool.idle, rests, rests+1)
+	}
+	c.mu.Unlock()
+	if rests >= 0 {
+		_ = k.Close()
+	}
 }
 
 // tell wakes one of those who wait to dial. It looks, and wakes the next one if

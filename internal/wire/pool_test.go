@@ -235,30 +235,89 @@ func TestReaperInTime(t *testing.T) {
 	}
 }
 
-// TestEndedAtRest: what the peer has ended since gets no request, and is closed.
+// TestEndedAtRest: what the peer has ended since, or said something on, gets no request,
+// and is closed.
 func TestEndedAtRest(t *testing.T) {
-	end := make(chan struct{})
-	addr := listen(t, func(conn net.Conn) {
-		r := bufio.NewReader(conn)
-		http.ReadRequest(r)
-		io.CopyN(io.Discard, r, int64(len("question")))
-		io.WriteString(conn, "HTTP/1.1 204 No Content\r\n\r\n")
-		<-end
-	})
-	c, dials := newClient(t, nil)
-	if _, err := post(t, c, addr); err != nil {
-		t.Fatal(err)
+	const answer = "HTTP/1.1 204 No Content\r\n\r\n"
+	for name, then := range map[string]string{"ended": "", "one answer too many": answer} {
+		t.Run(name, func(t *testing.T) {
+			end := make(chan struct{})
+			addr := listen(t, func(conn net.Conn) {
+				r := bufio.NewReader(conn)
+				http.ReadRequest(r)
+				io.CopyN(io.Discard, r, int64(len("question")))
+				io.WriteString(conn, answer)
+				<-end
+				if _, err := io.WriteString(conn, then); err == nil && then != "" {
+					io.Copy(io.Discard, r)
+				}
+			})
+			c, dials := newClient(t, nil)
+			if _, err := post(t, c, addr); err != nil {
+				t.Fatal(err)
+			}
+			first := c.pools[addr].idle[0]
+			close(end)
+			for first.quiet() {
+				time.Sleep(time.Millisecond)
+			}
+			if _, err := post(t, c, addr); err != nil || dials.Load() != 2 {
+				t.Errorf("%v, over %d connections; want 2", err, dials.Load())
+			}
+			if _, err := first.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("the connection was not closed: %v", err)
+			}
+			c.CloseIdle()
+		})
 	}
-	first := c.pools[addr].idle[0]
-	close(end)
-	for first.quiet() {
-		time.Sleep(time.Millisecond)
-	}
-	if _, err := post(t, c, addr); err != nil || dials.Load() != 2 {
-		t.Errorf("%v, over %d connections; want 2", err, dials.Load())
-	}
-	if _, err := first.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("what the peer has ended was not closed: %v", err)
+}
+
+// TestDistrust: the connection of an answer that was not meant for its request serves no
+// other one, be the answer empty or not; and whoever has it by then is the last.
+func TestDistrust(t *testing.T) {
+	for _, text := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "HTTP/1.1 204 No Content\r\n\r\n"} {
+		addr := listen(t, answering(text))
+		c, dials := newClient(t, nil)
+		ask := func(connections int64) *http.Response {
+			t.Helper()
+			resp, _, err := c.Post(t.Context(), "http://"+addr+"/", nil, []byte("question"))
+			if err != nil || dials.Load() != connections {
+				t.Fatalf("%v over %d connections, want %d", err, dials.Load(), connections)
+			}
+			return resp
+		}
+		whole := func(resp *http.Response) {
+			t.Helper()
+			if _, err := read(resp, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		first := ask(1)
+		whole(first)
+		other := c.pools[addr].idle[0]
+		if Distrust(first); c.resting() != 0 {
+			t.Error("a connection that rests is not closed")
+		}
+		if _, err := other.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+			t.Errorf("a connection that rests is not closed: %v", err)
+		}
+		second := ask(2)
+		whole(second)
+		k := c.take(c.pool(addr)) // by another request
+		Distrust(second)
+		if _, err := k.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+			t.Fatalf("a connection that is in use is closed: %v", err)
+		}
+		k.unguard = func() bool { return true }
+		last, err := k.receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if whole(last); c.resting() != 0 {
+			t.Error("a connection that was in use rests again")
+		}
+		whole(ask(3))
+		whole(ask(3))
 	}
 }
 
