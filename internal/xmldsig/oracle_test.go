@@ -256,6 +256,49 @@ func TestSignedLikeXmlsec1(t *testing.T) {
 	}
 }
 
+// A namespace that is a relative URI, wherever in the document, used or not, leaves
+// nothing to digest; any other is as good as none, for xmlsec1 too.
+func TestRelativeNamespaces(t *testing.T) {
+	program := tool(t, "xmlsec1", "xmlsec1")
+	chain := newChain(t, 2, nil)
+	policy := trusting(t, chain[0])
+	for uri, good := range map[string]bool{
+		"urn:x": true, "http://ds.example/a": true, "a+b-c.1:x": true, "http:x": true, "": true,
+		"x": false, "ThreeDSecure": false, "../x": false, "//ds.example/x": false, "/x": false, "#x": false, "?x": false, "x/y:z": false,
+	} {
+		prefix := ":x"
+		if uri == "" {
+			prefix = "" // which only the default may be
+		}
+		decl := " xmlns" + prefix + `="` + uri + `"`
+		for place, edit := range map[string][]string{
+			"root":       {"<ThreeDSecure>", "<ThreeDSecure" + decl + ">"},
+			"message":    {"<Message ", "<Message" + decl + " "},
+			"inside":     {"<TX>", "<TX" + decl + ">"},
+			"used":       {"<status>Y</status>", "<status" + strings.Replace(decl, " xmlns:x=", " x:a='' xmlns:x=", 1) + ">Y</status>"},
+			"the method": {"<DigestMethod ", "<DigestMethod" + strings.Replace(decl, " xmlns=", " xmlns:x=", 1) + " "},
+		} {
+			if uri == "" && place == "the method" {
+				continue // which would be of another namespace
+			}
+			for _, exclusive := range []bool{false, true} {
+				p := newPaper(chain...)
+				p.edit, p.exclRef, p.exclInfo = edit, exclusive, exclusive
+				doc := p.sign(t, chain[2].key)
+				if !good {
+					wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.RelativeSpace}, policy)
+				} else if _, err := verify(doc, policy); err != nil {
+					t.Errorf("%q at %s: %v", uri, place, err)
+				}
+				theirs := xmlsec1(t, program, chain[0].cert.Raw, chainTime, doc)
+				if (theirs == nil) != good {
+					t.Errorf("%q at %s: xmlsec1 says %v", uri, place, theirs)
+				}
+			}
+		}
+	}
+}
+
 // xmlsec1 finds good what we do, of the vectors and the real PARes. What it finds
 // good besides is refused for its shape, or on purpose.
 func TestVectorsLikeXmlsec1(t *testing.T) {

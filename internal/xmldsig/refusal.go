@@ -5,15 +5,16 @@ type Reason string
 
 // Reasons that lie in the document.
 const (
-	NotBeside    Reason = "signature and signed element are not neighbours in one document"
-	NoID         Reason = "signed element has no id"
-	IDTwice      Reason = "id of the signed element stands elsewhere too"
-	WrongURI     Reason = "reference is not to the signed element"
-	Form         Reason = "not the one form of a signature that is read"
-	NotOne       Reason = "not exactly one where it should be"
-	NotBase64    Reason = "not base64"
-	NotAllowed   Reason = "algorithm is not allowed"
-	DigestDiffer Reason = "digest differs: the signed element was changed"
+	NotBeside     Reason = "signature and signed element are not neighbours in one document"
+	NoID          Reason = "signed element has no id"
+	IDTwice       Reason = "id of the signed element stands elsewhere too"
+	RelativeSpace Reason = "namespace is a relative URI, of which there is no canonical form"
+	WrongURI      Reason = "reference is not to the signed element"
+	Form          Reason = "not the one form of a signature that is read"
+	NotOne        Reason = "not exactly one where it should be"
+	NotBase64     Reason = "not base64"
+	NotAllowed    Reason = "algorithm is not allowed"
+	DigestDiffer  Reason = "digest differs: the signed element was changed"
 )
 
 // Reasons that lie in the key and the certificates.

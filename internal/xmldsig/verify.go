@@ -58,6 +58,9 @@ func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	if !bytes.Equal(sum(f.refHash, canonical), f.digest) {
 		return nil, &Refusal{Reason: DigestDiffer, Where: "DigestValue"}
 	}
+	if signed.root().hasRelativeSpace() {
+		return nil, &Refusal{Reason: RelativeSpace}
+	}
 
 	lenient := slices.ContainsFunc(policies, func(p Policy) bool { return p.Lenient })
 	certs := readCertificates(f.certificate, lenient)
@@ -92,6 +95,30 @@ func (e *Element) countID(id string) int {
 		}
 	}
 	return n
+}
+
+// hasRelativeSpace tells whether a namespace that is a relative URI is declared in e.
+// Canonical XML has to fail on a document with one (1.0, section 2.1), so nobody who
+// keeps to it has signed it.
+func (e *Element) hasRelativeSpace() bool {
+	return slices.ContainsFunc(e.spaces, func(b binding) bool { return b.uri != "" && !hasScheme(b.uri) }) ||
+		slices.ContainsFunc(e.Content, func(n Node) bool { return n.Element != nil && n.Element.hasRelativeSpace() })
+}
+
+// hasScheme tells whether a URI is an absolute one: it begins with a letter, letters,
+// digits and some marks follow, then a colon (RFC 3986, section 3.1).
+func hasScheme(uri string) bool {
+	for i, c := range []byte(uri) {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && c == ':':
+			return true
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		default:
+			return false
+		}
+	}
+	return false
 }
 
 // signers returns the certificates whose key made the signature. Several may
