@@ -63,6 +63,7 @@ type Book struct {
 	met       map[mark]meeting     // by key
 	marks     map[string]mark      // of keys that were met, by hash
 	round     int                  // how often known was replaced, or found good
+	replaced  int                  // how often it was replaced
 	former    map[string][]byte    // hashes that are to be replaced, and by which
 }
 
@@ -93,6 +94,13 @@ func (m *merchants) account(was *Account, k *store.Key) *Account {
 	return &Account{Merchant: merchant, Strict: k.Strict}
 }
 
+// adopt puts entries into others, with accounts of these merchants.
+func (m *merchants) adopt(into, from map[string]entry) {
+	for hash, e := range from {
+		into[hash] = entry{e.row, m.account(nil, e.row)}
+	}
+}
+
 // A mark is the beginning of what a Book remembers of a key.
 type mark [8]byte
 
@@ -119,26 +127,48 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book
 // Change replaces the merchants' settings and the secrets that keys are stored
 // under. Keys that are known stay so, without a look into the store; those of a
 // hash that has gone do not.
+//
+// Whoever has a key waits for no more than what was learned since the last refresh:
+// there may be very many keys.
 func (b *Book) Change(ring Ring, configured []Merchant) {
-	b.mu.Lock()
+	merchants := &merchants{byName: make(map[string]*Merchant)}
+	for _, m := range configured {
+		merchants.byName[m.Name] = &m
+	}
+	known := b.anew(merchants) // and locked
 	defer b.mu.Unlock()
 	b.ring = ring
 	b.rings++
-	b.merchants = &merchants{byName: make(map[string]*Merchant)}
-	for _, m := range configured {
-		b.merchants.byName[m.Name] = &m
-	}
-	known := make(map[string]entry, len(b.known))
-	for _, former := range []map[string]entry{b.known, b.learned} {
-		for hash, e := range former {
-			known[hash] = entry{e.row, b.merchants.account(nil, e.row)}
-		}
-	}
+	b.merchants = merchants
 	b.known, b.learned = known, make(map[string]entry)
+	b.replaced++
 	b.touched = true
 	b.former = make(map[string][]byte)
 	b.met, b.marks = make(map[mark]meeting), make(map[string]mark) // whoever comes is recalled by one of the new hashes
 	b.round++
+}
+
+// anew returns what is known, under other merchants, and leaves b.mu locked: what a
+// refresh has found revoked meanwhile is not among it.
+func (b *Book) anew(merchants *merchants) map[string]entry {
+	for range 3 {
+		b.mu.RLock()
+		former, replaced := b.known, b.replaced
+		b.mu.RUnlock()
+		known := make(map[string]entry, len(former))
+		merchants.adopt(known, former)
+		b.mu.Lock()
+		if b.replaced == replaced {
+			merchants.adopt(known, b.learned)
+			return known
+		}
+		b.mu.Unlock()
+	}
+	b.mu.Lock() // refreshes are quicker than we are
+	known := make(map[string]entry, len(b.known))
+	merchants.adopt(known, b.known)
+	merchants.adopt(known, b.learned)
+	return known
 }
 
 // Format implements [fmt.Formatter], for every verb.

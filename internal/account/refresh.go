@@ -226,6 +226,7 @@ func (b *Book) replace(keys []store.Key) bool {
 	refused = slices.DeleteFunc(refused, func(k store.Key) bool { return b.isVoid(&k) })
 	b.known, b.learned, b.void, b.read = known, make(map[string]entry), void, keys
 	b.checked, b.touched = rings, false
+	b.replaced++
 	b.round++
 	b.mu.Unlock()
 	b.tell(refused)

@@ -1,0 +1,87 @@
+package account
+
+import (
+	"log/slog"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// An openRing hides nothing, and finds every row as it was sealed.
+type openRing struct{}
+
+func (openRing) Hash(key string) []byte              { return []byte(key) }
+func (openRing) Hashes(key string) [][]byte          { return [][]byte{[]byte(key)} }
+func (openRing) Seal(string, []byte) []byte          { return nil }
+func (openRing) Open(string, []byte) ([]byte, error) { return nil, nil }
+
+// settling begins to give all keys other merchants, and returns in the middle of that. What
+// is known then comes when it is told to proceed.
+func settling(b *Book) (proceed func() map[string]entry) {
+	m := &merchants{byName: make(map[string]*Merchant)}
+	m.mu.Lock()
+	known := make(chan map[string]entry)
+	go func() {
+		got := b.anew(m)
+		b.mu.Unlock()
+		known <- got
+	}()
+	for range 1000 { // in which it gets there
+		runtime.Gosched()
+	}
+	return func() map[string]entry {
+		m.mu.Unlock()
+		return <-known
+	}
+}
+
+// TestChangeHoldsUpNobody: while very many keys get other settings, those who have one
+// go on.
+func TestChangeHoldsUpNobody(t *testing.T) {
+	b := New(nil, openRing{}, nil, slog.New(slog.DiscardHandler))
+	met, known := newKey(), newKey()
+	b.replace([]store.Key{{Hash: []byte(met), Merchant: "shop"}, {Hash: []byte(known), Merchant: "shop"}})
+	if _, err := b.Authenticate(t.Context(), met); err != nil {
+		t.Fatal(err)
+	}
+	proceed := settling(b)
+	served := make(chan error, 2)
+	go func() {
+		for _, key := range []string{met, known} {
+			_, err := b.Authenticate(t.Context(), key)
+			served <- err
+		}
+	}()
+	for range 2 {
+		select {
+		case err := <-served:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Error("who has a key waits for a change of the settings")
+		}
+	}
+	if got := proceed(); len(got) != 2 {
+		t.Errorf("%d keys are known after a change, want 2", len(got))
+	}
+}
+
+// TestRevokedDuringChange: what a refresh has found revoked meanwhile does not come back
+// with other settings, however often that happens; what was learned meanwhile stays.
+func TestRevokedDuringChange(t *testing.T) {
+	b := New(nil, openRing{}, nil, slog.New(slog.DiscardHandler))
+	stays, goes, comes := store.Key{Hash: []byte("stays")}, store.Key{Hash: []byte("goes")}, store.Key{Hash: []byte("comes")}
+	for range 100 {
+		b.replace([]store.Key{stays, goes})
+		proceed := settling(b)
+		b.replace([]store.Key{stays})
+		b.learn(&comes, new([32]byte), [][]byte{comes.Hash}, b.round)
+		got := proceed()
+		if _, revoked := got["goes"]; revoked || len(got) != 2 {
+			t.Fatalf("%d keys are known, a revoked one: %t", len(got), revoked)
+		}
+	}
+}
