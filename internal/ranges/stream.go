@@ -397,6 +397,11 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		s.compare(at, text, 0)
 		return nil
 	}
+	if s.beyond(at) {
+		s.learn(glanced, skeleton{})
+		s.compare(at, text, s.startOf(glanced))
+		return nil
+	}
 	s.text = *bytes.NewBuffer(text)
 	s.entries.dec.Reset(&s.text, jsontext.AllowDuplicateNames(true))
 	info, err := s.entries.read()
@@ -406,19 +411,29 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		return nil
 	}
 	known := skeleton{info, s.entries.action}
-	if glanced && s.agrees() && len(s.glance.skeleton) <= s.left {
-		s.left -= len(s.glance.skeleton)
-		s.known[string(s.glance.skeleton)] = known
-	}
+	s.learn(glanced && s.agrees(), known)
 	for _, r := range s.entries.bounds {
 		s.add(at, r, known)
 	}
-	start := uint64(0)
-	if glanced { // or else equal entries would differ
-		start = s.glance.bounds[0].start
-	}
-	s.compare(at, text, start)
+	s.compare(at, text, s.startOf(glanced))
 	return nil
+}
+
+// learn notes what the skeleton at hand stands for, if it is one.
+func (s *stream) learn(sure bool, known skeleton) {
+	if sure && len(s.glance.skeleton) <= s.left {
+		s.left -= len(s.glance.skeleton)
+		s.known[string(s.glance.skeleton)] = known
+	}
+}
+
+// startOf is where the entry at hand begins, for compare; 0 when only look has read it, or
+// else equal entries would differ.
+func (s *stream) startOf(glanced bool) uint64 {
+	if !glanced {
+		return 0
+	}
+	return s.glance.bounds[0].start
 }
 
 // miniHeads begin a message around a single entry.
@@ -468,6 +483,9 @@ func (s *stream) keep(at int, text []byte, known skeleton) {
 }
 
 func (s *stream) add(at int, r Range, known skeleton) {
+	if s.beyond(at) {
+		return
+	}
 	s.ranges++
 	if s.updates {
 		s.changes = append(s.changes, change{r.Start, r.End, known.info, uint32(at), uint8(r.Digits), known.action})
@@ -509,6 +527,10 @@ func (s *stream) compare(at int, text []byte, start uint64) {
 	}
 	s.seen[key] = struct{}{}
 }
+
+// beyond reports whether an entry is one more than a PRes may have. It is checked as all
+// are, but nothing of it is kept, for the whole is refused.
+func (s *stream) beyond(at int) bool { return s.used >= message.V231 && at >= maxEntries }
 
 // maxEntries is how many entries a PRes may have from 2.3.1.
 var maxEntries = message.TableOf(message.PRes, message.V231).Field("cardRangeData").Max

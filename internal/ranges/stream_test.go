@@ -286,6 +286,35 @@ func TestVersionBehindTheRanges(t *testing.T) {
 	}
 }
 
+// TestBeyondMaxEntries: of the entries that are more than a PRes may have nothing is
+// kept, for it is refused; they are checked as the others are.
+func TestBeyondMaxEntries(t *testing.T) {
+	defer func(n int) { maxEntries = n }(maxEntries)
+	maxEntries = 3
+	var entries []string
+	for i := range 10 {
+		e := fmt.Sprintf(`{"ranges":[{"start":"400%d000000000000","end":"400%d999999999999"}],"acsProtocolVersions":[{"version":"2.3.1","threeDSMethodURL":"https://acs.example/%d"}]}`, i, i, i)
+		if i == 7 {
+			e = strings.Replace(e, `"end"`, `"end":"x","end"`, 1)
+		}
+		entries = append(entries, e)
+	}
+	v := message.V231
+	for _, window := range []int{64 << 10, 16} {
+		s := newStream(Options{window: window})
+		s.fixed = &v
+		if err := s.walk(strings.NewReader(`{"cardRangeData":[` + strings.Join(entries, ",") + `]}`)); err != nil {
+			t.Fatal(err)
+		}
+		if s.count != 10 || s.ranges != 3 || len(s.entries.infos) != 3 {
+			t.Errorf("%d entries, kept %d ranges and what %d say, want 10, 3, 3", s.count, s.ranges, len(s.entries.infos))
+		}
+		if len(s.twice) != 1 || !strings.HasPrefix(string(s.twice[0].Path), "cardRangeData[7]") {
+			t.Errorf("faults %v, want the one of entry 7", s.twice)
+		}
+	}
+}
+
 // TestLimits: a text or an entry that is too large is refused before it is held.
 func TestLimits(t *testing.T) {
 	good := full(message.V220)
