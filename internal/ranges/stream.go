@@ -29,6 +29,7 @@ type Options struct {
 	Bytes int64 // of the whole text, at most; 0: 4 GiB
 	Entry int   // bytes of one entry, and of all that is not an entry; 0: 16 MiB
 	Depth int   // of nesting, see message.Limits
+	Infos int   // how many entries may say what no other says; 0: half a million
 
 	// Yield is called again and again, so that others who wait may go first; nil:
 	// runtime.Gosched.
@@ -39,6 +40,7 @@ type Options struct {
 
 func (o Options) orDefault() Options {
 	o.Bytes, o.Entry, o.window = cmp.Or(o.Bytes, 4<<30), cmp.Or(o.Entry, 16<<20), cmp.Or(o.window, windowSize)
+	o.Infos = cmp.Or(o.Infos, 500_000)
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}
@@ -409,6 +411,9 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		s.reverse(at)
 		s.compare(at, text, 0)
 		return nil
+	}
+	if len(s.entries.infos) > s.opts.Infos { // a range takes 20 bytes, what it alone says may take 1000
+		return ErrTooLarge
 	}
 	known := skeleton{info, s.entries.action}
 	s.learn(glanced && s.agrees(), known)

@@ -330,6 +330,8 @@ func TestLimits(t *testing.T) {
 		{"a deep entry", io.MultiReader(strings.NewReader(`{"cardRangeData":[`), endless('[')), Options{Entry: 1 << 20}, false},
 		{"a long member", io.MultiReader(strings.NewReader(`{"x":"`), endless('x')), Options{Entry: 1 << 20}, false},
 		{"nothing but space", endless(' '), Options{Bytes: 4 << 20}, false},
+		{"what each range says alone", strings.NewReader(different(4)), Options{Infos: 4}, true},
+		{"one more", strings.NewReader(different(5)), Options{Infos: 4}, false},
 		{"many members", &members{}, Options{Entry: 1 << 20}, false},
 	} {
 		_, _, err := ReadPRes(test.r, test.opts)
@@ -343,6 +345,15 @@ func TestLimits(t *testing.T) {
 	if _, _, err := ReadPRes(io.MultiReader(strings.NewReader(good[:200]), iotest.ErrReader(io.ErrClosedPipe)), Options{}); !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("an error of the reader became %v", err)
 	}
+}
+
+// different is a PRes whose entries all say something else.
+func different(n int) string {
+	entries := make([]string, n)
+	for i := range entries {
+		entries[i] = fmt.Sprintf(`{"startRange":"400%d000000000000","endRange":"400%[1]d999999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/%[1]d"}`, i)
+	}
+	return `{"messageType":"PRes","messageVersion":"2.2.0","cardRangeData":[` + strings.Join(entries, ",") + `]}`
 }
 
 type endless byte
