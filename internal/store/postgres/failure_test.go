@@ -142,6 +142,30 @@ type middleman struct {
 	held  atomic.Int32 // how many such words there were
 	over  chan struct{}
 	conns sync.WaitGroup
+
+	mu    sync.Mutex
+	count int      // connections there were
+	heard []string // what the server said last, for when a test fails
+}
+
+// note keeps what the server said on a connection, and what became of it.
+func (m *middleman) note(conn int, kind byte, body []byte, then string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	const commandComplete, errorResponse, most = 'C', 'E', 60
+	text := ""
+	if kind == commandComplete || kind == errorResponse {
+		text = fmt.Sprintf(" %q", body)
+	}
+	m.heard = append(m.heard, fmt.Sprintf("%s connection %d: %c%s, armed %d%s", time.Now().Format("05.000"), conn, kind, text, m.armed.Load(), then))
+	m.heard = m.heard[max(0, len(m.heard)-most):]
+}
+
+// journal is what note has kept.
+func (m *middleman) journal() string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return fmt.Sprintf("at %s, after\n\t%s", time.Now().Format("05.000"), strings.Join(m.heard, "\n\t"))
 }
 
 // When a middleman breaks.
@@ -200,6 +224,10 @@ func (m *middleman) pass(client net.Conn) {
 		return
 	}
 	defer server.Close()
+	m.mu.Lock()
+	m.count++
+	number := m.count
+	m.mu.Unlock()
 	left, said := make(chan struct{}), make(words, 1)
 	m.conns.Go(func() {
 		defer close(left)
@@ -240,6 +268,7 @@ func (m *middleman) pass(client net.Conn) {
 		switch armed := m.armed.Load(); {
 		case armed == beforeAnswer && head[0] == commandComplete, armed == amidAnswer && complete, armed == beforeRow && head[0] == dataRow,
 			armed == beforeCommit && isCommit(head[0], body), armed == amidCommit && committed:
+			m.note(number, head[0], body, ": broken")
 			m.armed.Store(never)
 			if armed == beforeAnswer { // the commit comes after it: let it come
 				for head[0] != readyForQuery {
@@ -253,6 +282,7 @@ func (m *middleman) pass(client net.Conn) {
 			}
 			return
 		}
+		m.note(number, head[0], body, "")
 		complete, committed = head[0] == commandComplete, isCommit(head[0], body)
 		if m.quiet.Load() || m.cut.Load() {
 			return
@@ -270,9 +300,11 @@ func isCommit(kind byte, body []byte) bool { return kind == 'C' && string(body) 
 // on the way: it is an error and no fact, and was not tried again.
 func TestOutcomeUnknown(t *testing.T) {
 	server := pgtest.Get(t)
-	direct, url := openNew(t)
+	url := server.Schema(t)
+	patient := Options{Timeout: time.Minute} // a server that is slow does nothing of what follows
+	direct := openAt(t, url, patient)
 	m := newMiddleman(t, server.Address())
-	db := openAt(t, replaceHost(t, url, m.Addr().String())+"&pool_max_conns=1", Options{})
+	db := openAt(t, replaceHost(t, url, m.Addr().String())+"&pool_max_conns=1", patient)
 	ctx := context.Background()
 	if err := direct.Create(ctx, txn("there")); err != nil {
 		t.Fatal(err)
@@ -301,12 +333,12 @@ func TestOutcomeUnknown(t *testing.T) {
 			eventually(t, "Ping", func() error { return db.Ping(ctx) })
 			m.armed.Store(at)
 			if err := call(); err == nil || known(err) || errors.Is(err, store.ErrUndone) {
-				t.Errorf("%s, broken %s: %v, want an error that is no fact", what, name, err)
+				t.Errorf("%s, broken %s: %v, want an error that is no fact\n%s", what, name, err, m.journal())
 			}
 			m.armed.Store(never)
 		}
 		if calls != 1 {
-			t.Errorf("change was called %d times, want 1", calls)
+			t.Errorf("change was called %d times, want 1\n%s", calls, m.journal())
 		}
 	}
 	got, err := direct.Get(ctx, "there")
@@ -315,7 +347,7 @@ func TestOutcomeUnknown(t *testing.T) {
 	}
 	for _, name := range []string{"before the answer", "in the middle of the answer"} {
 		if _, err := direct.Get(ctx, name); err != nil {
-			t.Errorf("Create broken %s: %v; the server had committed it", name, err)
+			t.Errorf("Create broken %s: %v; the server had committed it\n%s", name, err, m.journal())
 		}
 	}
 	// A transaction of several statements is not begun again, either, when its commit is.
@@ -328,7 +360,7 @@ func TestOutcomeUnknown(t *testing.T) {
 		})
 		err := db.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: generation, Created: time.Now()}, l, content, 3)
 		if err == nil || known(err) || errors.Is(err, store.ErrUndone) || m.armed.Load() != never {
-			t.Errorf("PutSnapshot %d, broken at its commit: %v, want an error that is no fact", generation, err)
+			t.Errorf("PutSnapshot %d, broken at its commit: %v, want an error that is no fact\n%s", generation, err, m.journal())
 		}
 		if r, err := direct.OpenSnapshot(ctx, "visa", generation); err != nil {
 			t.Errorf("snapshot %d: %v; the server had committed it", generation, err)
@@ -365,7 +397,7 @@ func TestOutcomeUnknown(t *testing.T) {
 			}
 			m.armed.Store(at)
 			if got, err := read(); got != want || err != nil || m.armed.Load() != 0 {
-				t.Errorf("%s, broken: found %d, %v; want %d", what, got, err, want)
+				t.Errorf("%s, broken: found %d, %v; want %d\n%s", what, got, err, want, m.journal())
 			}
 		}
 	}
