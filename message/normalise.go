@@ -144,7 +144,7 @@ func firstLanguage(header string, limit int) string {
 	tag := tags[0]
 	for len(tag) > limit {
 		i := strings.LastIndexByte(tag, '-')
-		if i > 1 && tag[i-2] == '-' {
+		for i > 1 && tag[i-2] == '-' {
 			i -= 2
 		}
 		if i <= 1 {

@@ -49,6 +49,7 @@ func TestR9(t *testing.T) {
 		{message.V220, "browserLanguage", `"en-GB;q=0.8"`, `"en-GB"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"abcdefghi-x"`, "", ""},
 		{message.V220, "browserLanguage", `"de-DE-x-abcdefgh"`, `"de-DE"`, "browserLanguage: cut to the first tag, or a part of it"},
+		{message.V220, "browserLanguage", `"de-x-a-abcdefgh"`, `"de"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"en-u-co-phonebk"`, `"en-u-co"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"de-1-abcdef"`, `"de"`, "browserLanguage: cut to the first tag, or a part of it"},
 		{message.V220, "browserLanguage", `"x-abcdefg"`, "", ""},

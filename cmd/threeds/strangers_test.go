@@ -137,7 +137,10 @@ func bother(t *testing.T, address string, config *tls.Config, said string) {
 	}
 	defer c.Close()
 	if config != nil {
-		c = tls.Client(c, config)
+		secured := tls.Client(c, config)
+		_ = secured.SetDeadline(time.Now().Add(5 * time.Second))
+		_ = secured.Handshake() // may well be refused
+		c = secured
 	}
 	_ = c.SetDeadline(time.Now().Add(5 * time.Millisecond))
 	if _, err := io.WriteString(c, said); err == nil {

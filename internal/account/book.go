@@ -128,8 +128,8 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book
 // under. Keys that are known stay so, without a look into the store; those of a
 // hash that has gone do not.
 //
-// Whoever has a key waits for no more than what was learned since the last refresh:
-// there may be very many keys.
+// Whoever has a key waits for no more than what was learned since the last refresh, for
+// there may be very many keys; unless three refreshes in a row come in between.
 func (b *Book) Change(ring Ring, configured []Merchant) {
 	merchants := &merchants{byName: make(map[string]*Merchant)}
 	for _, m := range configured {

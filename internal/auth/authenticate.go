@@ -115,7 +115,7 @@ func (a *authentication) locate() {
 		}
 	}
 	// What stands there and is no text is a fault of the request, not the lack of an id.
-	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != "02" {
+	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != browser {
 		if a.peer != nil {
 			scheme = a.peer.Scheme
 		}
@@ -201,7 +201,7 @@ func (a *authentication) complete() {
 		a.changes = append(a.changes, string(change.Path)+": "+change.What)
 	}
 	a.offerSPC()
-	if a.info != nil && req.Text("deviceChannel") == "02" && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
+	if a.info != nil && req.Text("deviceChannel") == browser && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(a.info, a.version.String()); acs != nil && acs.MethodURL == "" {
 			req.Set("threeDSCompInd", "U")
 			a.changes = append(a.changes, "threeDSCompInd: U, the range has no 3DS Method")

@@ -239,7 +239,7 @@ func (a *authentication) differs(first *firstLeg) []string {
 		}
 	}
 	if first.Kind == spc && a.areq.Text("deviceChannel") != browser {
-		names = append(names, "deviceChannel") // there is no ARes S in another
+		names = append(names, "deviceChannel") // none but that of a browser is answered with S
 	}
 	return names
 }

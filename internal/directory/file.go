@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	resumptions   = 20       // of one download; each has to bring something
+	resumptions   = 20       // of one download
 	progressEvery = 64 << 20 // bytes between two lines of the log
 )
 

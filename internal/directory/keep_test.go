@@ -1160,8 +1160,8 @@ func TestPR20ChangedFile(t *testing.T) {
 }
 
 // TestPR20ShortParts: a server may send less of a file than it is asked for, and say so.
-// What is missing is asked for, as long as each part brings something, and nobody is told
-// that the file is no JSON.
+// What is missing is asked for, as often as a download may go on, and nobody is told that
+// the file is no JSON.
 func TestPR20ShortParts(t *testing.T) {
 	content := []byte(`{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
 	var file []byte
@@ -1253,6 +1253,9 @@ func TestFileHostWithoutHandshake(t *testing.T) {
 	}
 	defer l.Close()
 	over := make(chan error, 1)
+	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		conn, err := l.Accept()
 		if err != nil {
@@ -1266,7 +1269,7 @@ func TestFileHostWithoutHandshake(t *testing.T) {
 	}()
 	s := newShared(t, func(p *Peer) {
 		p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"}
-		p.DialTimeout, p.PReqTimeout = 300*time.Millisecond, 500*time.Millisecond
+		p.DialTimeout, p.PReqTimeout = time.Second, 2*time.Second
 	})
 	s.saysFile("https://" + l.Addr().String() + "/file")
 	s.start().turn(t.Context())

@@ -200,8 +200,9 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 		panic(fmt.Sprintf("directory: a PReq of ours: %v", err))
 	}
 	about := message.Error{ServerTransID: request.Text("threeDSServerTransID")}
+	former := r.cards.Generation(r.p.Scheme).Len()
 	r.load = thrift.Begin()
-	defer func() { r.load.End(r.cards.Generation(r.p.Scheme).Len()) }()
+	defer func() { r.load.End(max(former, r.cards.Generation(r.p.Scheme).Len())) }()
 	opts := ranges.Options{
 		Source:  ranges.Source{Loopback: r.p.LoopbackMethodURL},
 		Context: message.Context{PReq: request, Versions: r.p.Versions},
@@ -273,7 +274,9 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	if base != nil && r.p.foreign(base) {
 		since = nil
 	}
-	r.load.Collect(max(pres.Ranges, base.Len()))
+	if pres.Kind != ranges.Unchanged {
+		r.load.Collect(max(pres.Ranges, base.Len()))
+	}
 	next, problems := pres.Next(since)
 	if len(problems) > 0 {
 		r.rejectRanges(about, problems)

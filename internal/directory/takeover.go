@@ -104,8 +104,9 @@ func (r *refresher) resume(ctx context.Context) bool {
 		r.complain(ctx, "generations not listed", err)
 		return false
 	}
+	former := r.cards.Generation(r.p.Scheme).Len()
 	load := thrift.Begin()
-	defer func() { load.End(r.cards.Generation(r.p.Scheme).Len()) }()
+	defer func() { load.End(max(former, r.cards.Generation(r.p.Scheme).Len())) }()
 	for _, s := range all {
 		if s.Generation <= r.loaded {
 			return true

@@ -18,7 +18,8 @@ type Seldom struct {
 func (s *Seldom) Due(now time.Time) (others int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.told.IsZero() && now.Sub(s.told) < time.Minute {
+	since := now.Sub(s.told) // less than 0 if the clock was set back
+	if !s.told.IsZero() && since >= 0 && since < time.Minute {
 		s.untold++
 		return 0, false
 	}

@@ -16,7 +16,7 @@ func TestSeldom(t *testing.T) {
 		others int
 		ok     bool
 	}{
-		{0, 0, true}, {0, 0, false}, {time.Minute - 1, 0, false}, {1, 2, true}, {time.Minute, 0, true}, {time.Hour, 0, true},
+		{0, 0, true}, {0, 0, false}, {time.Minute - 1, 0, false}, {1, 2, true}, {time.Minute, 0, true}, {time.Hour, 0, true}, {0, 0, false}, {-time.Hour, 1, true},
 	} {
 		at = at.Add(test.after)
 		if others, ok := s.Due(at); others != test.others || ok != test.ok {

@@ -29,7 +29,7 @@ type Options struct {
 	Bytes int64 // of the whole text, at most; 0: 4 GiB
 	Entry int   // bytes of one entry, and of all that is not an entry; 0: 16 MiB
 	Depth int   // of nesting, see message.Limits
-	Infos int   // how many entries may say what no other says; 0: half a million
+	Infos int   // how many different things may be said of ranges; 0: half a million
 
 	// Yield is called again and again, so that others who wait may go first; nil:
 	// runtime.Gosched.
@@ -412,7 +412,7 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		s.compare(at, text, 0)
 		return nil
 	}
-	if len(s.entries.infos) > s.opts.Infos { // a range takes 20 bytes, what it alone says may take 1000
+	if len(s.entries.infos) > s.opts.Infos { // a range takes 20 bytes, what is said of it alone may take 1000
 		return ErrTooLarge
 	}
 	known := skeleton{info, s.entries.action}

@@ -16,11 +16,11 @@ import (
 // Whoever loads has time, and waits for it: then it has that processor to itself, and is
 // done in a fraction of the time.
 const (
-	growth  = 4       // is the part of what lives by which the heap may grow meanwhile,
-	least   = 4 << 20 // or this many bytes, if that is more
-	perLook = 4       // turns of Yield are from one look at the heap to the next
-	many    = 50_000  // ranges are worth a collection of their own
-	patient = 100     // of GOGC at most meanwhile
+	growth     = 4       // the heap may grow by a fourth of what lives,
+	least      = 4 << 20 // and always by this many bytes
+	perLook    = 4       // calls of Yield from one look at the heap to the next
+	manyRanges = 50_000  // are worth a collection of their own
+	patient    = 100     // percent of GOGC, at most, while anything loads
 )
 
 // While very many requests wait for directory servers there is as much garbage as they
@@ -88,16 +88,17 @@ func (l *Load) grown() bool {
 	return now > live+max(live/growth, least)
 }
 
-// Collect collects what it took to read so many ranges, if they are many: before as much
-// is made of them, and after that.
+// Collect collects if so many ranges are worth it: what it took to read them goes before
+// as much is made of them.
 func (l *Load) Collect(ranges int) {
-	if ranges >= many {
+	if ranges >= manyRanges {
 		runtime.GC()
 	}
 }
 
-// End ends the load. The generation that is no longer in use, which had so many ranges,
-// goes at once if they were many, not with the next collection, which may be minutes away.
+// End ends the load, with how many ranges there were before it or are now, whichever is
+// more. What is no longer in use goes at once if they are many, not with the next
+// collection, which may be minutes away.
 func (l *Load) End(ranges int) {
 	l.Collect(ranges)
 	l.of.change(func() { l.of.loads-- })

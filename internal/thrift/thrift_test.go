@@ -22,7 +22,7 @@ func TestPercentOfLoads(t *testing.T) {
 		debug.SetGCPercent(test.usual)
 		var c collector
 		one, other := c.begin(), c.begin()
-		one.End(many)
+		one.End(manyRanges)
 		if got := gogc(); got != test.loading {
 			t.Errorf("GOGC=%d, while one of two loads: %d, want %d", test.usual, got, test.loading)
 		}
@@ -64,8 +64,45 @@ func TestPercentOfWaiting(t *testing.T) {
 		load = c.begin()
 		c.done()
 		is("not many, and something loads", test.loading)
+		for range veryMany {
+			c.wait()
+		}
+		is("something loads, and very many", test.waiting)
+		for range veryMany {
+			c.done()
+		}
 		load.End(0)
 		is("not many", test.usual)
+	}
+}
+
+// TestAtOnce: however many come and go at once, in the end all is as before.
+func TestAtOnce(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	var c collector
+	for range veryMany - 2 {
+		c.wait()
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 300 {
+				c.wait()
+				c.done()
+			}
+		})
+		all.Go(func() {
+			for range 300 {
+				c.begin().End(0)
+			}
+		})
+	}
+	all.Wait()
+	for range veryMany - 2 {
+		c.done()
+	}
+	if got := gogc(); got != 100 || c.many || c.loads != 0 {
+		t.Errorf("GOGC=%d, many wait: %t, %d load", got, c.many, c.loads)
 	}
 }
 
@@ -129,15 +166,15 @@ func TestCollectIsForMany(t *testing.T) {
 	var c collector
 	l := c.begin()
 	before, _ := forced()
-	l.Collect(many - 1)
+	l.Collect(manyRanges - 1)
 	if now, _ := forced(); now != before {
 		t.Error("few ranges were worth a collection")
 	}
-	l.Collect(many)
+	l.Collect(manyRanges)
 	if now, _ := forced(); now != before+1 {
 		t.Error("many ranges were not worth a collection")
 	}
-	l.End(many)
+	l.End(manyRanges)
 	if now, _ := forced(); now != before+2 {
 		t.Error("many ranges that are gone were not collected")
 	}

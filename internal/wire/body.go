@@ -43,7 +43,7 @@ func (b *body) Close() error {
 
 // Distrust keeps the connection of an answer from further requests, though the answer
 // was read to its end: what came was not meant for its request, so what comes next will
-// not be, either. A request that is on that connection by now is the last one.
+// not be, either. A request that is on that connection by now is its last.
 func Distrust(resp *http.Response) {
 	if b, ok := resp.Body.(*body); ok {
 		b.conn.client.distrust(b.conn)

@@ -106,7 +106,12 @@ func (c *Client) take(p *pool) *conn {
 func (c *Client) put(k *conn) {
 	p := k.pool
 	c.mu.Lock()
-	if c.closed || k.wrong || len(p.idle) >= c.MaxIdle {
+	if k.wrong {
+		c.mu.Unlock()
+		k.cut()
+		return
+	}
+	if c.closed || len(p.idle) >= c.MaxIdle {
 		c.mu.Unlock()
 		_ = k.Close()
 		return
@@ -129,7 +134,7 @@ func (c *Client) distrust(k *conn) {
 	}
 	c.mu.Unlock()
 	if rests >= 0 {
-		_ = k.Close()
+		k.cut() // a farewell may take long, and this peer has earned none
 	}
 }
 
