@@ -146,8 +146,9 @@ type stream struct {
 	tapes   [laneCount]tape
 	changes []change // in place of the tapes
 
-	lists    int // how often cardRangeData occurred
-	count    int // entries of the first
+	turn     int64 // of the text, where others may go first again
+	lists    int   // how often cardRangeData occurred
+	count    int   // entries of the first
 	ranges   int
 	reversed int // the first entry with a range whose start is above its end, -1: none
 	seed     maphash.Seed
@@ -310,7 +311,8 @@ func (s *stream) list(first bool) error {
 		if first {
 			s.count++
 		}
-		if at%yieldEvery == 0 {
+		if s.w.offset() >= s.turn {
+			s.turn = s.w.offset() + yieldEvery
 			s.opts.Yield()
 		}
 		if c == ']' {
@@ -323,9 +325,9 @@ func (s *stream) list(first bool) error {
 	}
 }
 
-// yieldEvery is how many entries are read before others who wait may go first:
+// yieldEvery is how many bytes are read before others who wait may go first:
 // a reader has the processor for a fraction of a millisecond instead of ten.
-const yieldEvery = 256
+const yieldEvery = 64 << 10
 
 // guess is the version to read entries by.
 func (s *stream) guess() message.Version {
