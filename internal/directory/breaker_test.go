@@ -310,7 +310,7 @@ func TestOpenSpares(t *testing.T) {
 		want         bool
 	}{{"visa", "VEReq", false}, {"visa", "CRReq", true}, {"jcb", "VEReq", true}} {
 		before := areqs.Load()
-		_, err := v1.Exchange(t.Context(), test.scheme, test.name, []byte("<m/>"))
+		_, err := v1.Exchange(t.Context(), test.scheme, test.name, "", []byte("<m/>"))
 		if (err == nil) != test.want || areqs.Load()-before != map[bool]int64{true: 1}[test.want] {
 			t.Errorf("%s of %s: %v, %d sent", test.name, test.scheme, err, areqs.Load()-before)
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/thrift"
+	"github.com/openthreeds/threeds/internal/wire"
 )
 
 // A V1Peer is the directory server of one scheme for 3-D Secure 1.0.2. Fields
@@ -131,10 +132,11 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 
 // Exchange posts a message to the scheme's directory server and returns the
 // body of its answer, whatever it is. Name is that of the message, for the
-// metrics and for how long the answer may be. When the directory server could
+// metrics and for how long the answer may be; a connection on which an answer does
+// not have the message's id is not used again. When the directory server could
 // not be reached for a while most VEReqs are refused at once. The error is an
 // *Error.
-func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte) ([]byte, error) {
+func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
 		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
@@ -144,7 +146,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte
 	if name == "CRReq" {
 		limit = maxCRRes
 	}
-	request := func() ([]byte, error) { return p.exchange(ctx, msg, limit, &c.background.hasty) }
+	request := func() ([]byte, error) { return p.exchange(ctx, id, msg, limit, &c.background.hasty) }
 	var answer []byte
 	var err error
 	if name == veReq {
@@ -156,7 +158,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name string, msg []byte
 	return answer, err
 }
 
-func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64, hasty *atomic.Bool) ([]byte, error) {
+func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int64, hasty *atomic.Bool) ([]byte, error) {
 	select {
 	case p.inFlight <- struct{}{}:
 		defer func() { <-p.inFlight }()
@@ -165,9 +167,9 @@ func (p *v1Peer) exchange(ctx context.Context, msg []byte, limit int64, hasty *a
 	}
 	thrift.Wait()
 	defer thrift.Done()
-	answer, err := p.try(ctx, p.urls[0], msg, limit)
+	answer, err := p.try(ctx, p.urls[0], id, msg, limit)
 	if again(err) && ctx.Err() == nil && !hasty.Load() {
-		answer, err = p.try(ctx, p.urls[1], msg, limit)
+		answer, err = p.try(ctx, p.urls[1], id, msg, limit)
 	}
 	return answer, err
 }
@@ -180,7 +182,7 @@ func again(err error) bool {
 }
 
 // try makes one attempt.
-func (p *v1Peer) try(ctx context.Context, url string, msg []byte, limit int64) ([]byte, error) {
+func (p *v1Peer) try(ctx context.Context, url, id string, msg []byte, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	resp, sent, err := p.attempt(ctx, url, msg, xmlHeader)
@@ -192,7 +194,11 @@ func (p *v1Peer) try(ctx context.Context, url string, msg []byte, limit int64) (
 		return nil, statusError(p.Scheme, resp.StatusCode)
 	}
 	defer resp.Body.Close()
-	return p.read(ctx, resp.Body, resp.ContentLength, limit)
+	answer, err := p.read(ctx, resp.Body, resp.ContentLength, limit)
+	if err == nil && !names(answer, id) {
+		wire.Distrust(resp) // it may be that to the request before
+	}
+	return answer, err
 }
 
 // Report posts an Error to the scheme's directory server in the background.
@@ -205,7 +211,7 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 	}
 	started := c.background.start(p.reports, func() {
 		start := time.Now()
-		_, err := p.try(context.Background(), p.urls[0], msg, maxV1)
+		_, err := p.try(context.Background(), p.urls[0], "", msg, maxV1)
 		c.exchanged(scheme, "Error", start, err)
 	})
 	if started {

@@ -60,11 +60,11 @@ func TestV1Exchange(t *testing.T) {
 		_, _ = io.WriteString(w, "<answer/>")
 	})
 	c, told := newV1(t, V1Peer{Scheme: "visa", URL: address + "/ds", TLS: ca.client()})
-	got, err := c.Exchange(t.Context(), "visa", "VEReq", []byte("<é/>"))
+	got, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<é/>"))
 	if err != nil || string(got) != "<answer/>" {
 		t.Errorf("%q %v", got, err)
 	}
-	if _, err := c.Exchange(t.Context(), "jcb", "VEReq", nil); err == nil {
+	if _, err := c.Exchange(t.Context(), "jcb", "VEReq", "", nil); err == nil {
 		t.Error("a scheme without a directory server was asked")
 	}
 	if all := told(); len(all) != 1 || all[0] != "visa VEReq ok" {
@@ -116,7 +116,7 @@ func TestV1Again(t *testing.T) {
 				})
 			}
 			alone, _ := newV1(t, peer)
-			_, err := alone.Exchange(t.Context(), "visa", "VEReq", []byte("<m/>"))
+			_, err := alone.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
 			if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != tt.kind || first.Load() != tt.tries {
 				t.Errorf("alone: %v after %d tries, want %v after %d", err, first.Load(), tt.kind, tt.tries)
 			}
@@ -125,7 +125,7 @@ func TestV1Again(t *testing.T) {
 				_, _ = io.WriteString(w, "<answer/>")
 			})
 			c, _ := newV1(t, peer)
-			got, err := c.Exchange(t.Context(), "visa", "VEReq", []byte("<m/>"))
+			got, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
 			if int(second.Load()) != tt.want || (err == nil) != (tt.want == 1) || err == nil && string(got) != "<answer/>" {
 				t.Errorf("fallback asked %d times: %q %v", second.Load(), got, err)
 			}
@@ -137,7 +137,7 @@ func TestV1Again(t *testing.T) {
 				t.Fatal(err)
 			}
 			next.Hasten()
-			_, err = c.Exchange(t.Context(), "visa", "VEReq", []byte("<m/>"))
+			_, err = c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
 			if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != tt.kind || int(second.Load()) != tt.want {
 				t.Errorf("in haste: %v, and the fallback was asked", err)
 			}
@@ -160,7 +160,7 @@ func TestV1Trust(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			peer.Scheme = "visa"
 			c, _ := newV1(t, peer)
-			if got, err := c.Exchange(t.Context(), "visa", "VEReq", []byte("<m/>")); err == nil {
+			if got, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>")); err == nil {
 				t.Errorf("answered %q", got)
 			}
 		})
@@ -191,10 +191,10 @@ func TestV1Bounds(t *testing.T) {
 	c, told := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client(), MaxInFlight: 1})
 	var all sync.WaitGroup
 	all.Go(func() {
-		_, _ = c.Exchange(context.WithoutCancel(t.Context()), "visa", "VEReq", []byte("<m/>"))
+		_, _ = c.Exchange(context.WithoutCancel(t.Context()), "visa", "VEReq", "", []byte("<m/>"))
 	})
 	<-arrived
-	_, err := c.Exchange(t.Context(), "visa", "VEReq", []byte("<m/>"))
+	_, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
 	if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != Busy {
 		t.Errorf("error %v, want busy", err)
 	}

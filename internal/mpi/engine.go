@@ -22,10 +22,10 @@ type Store interface {
 
 // A Client reaches the directory servers.
 type Client interface {
-	// Exchange posts the message of that name and returns the answer's body. An
-	// error means that there is no answer; it may have a method Detail() string,
-	// fit for others' eyes.
-	Exchange(ctx context.Context, scheme, name string, msg []byte) ([]byte, error)
+	// Exchange posts the message of that name, with its id, and returns the answer's
+	// body. An error means that there is no answer; it may have a method Detail()
+	// string, fit for others' eyes.
+	Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error)
 	// Report posts an Error in the background; nobody waits for the reply.
 	Report(scheme string, msg []byte)
 }
