@@ -32,13 +32,13 @@ func (e Error) filled() Error {
 	if e.Component == "" {
 		e.Component = "S"
 	}
-	if e.Description == "" {
+	e.Description, e.Detail = cut(e.Description, maxDetail), cut(e.Detail, maxDetail)
+	if e.Description == "" || blank([]byte(e.Description)) { // which for the reader is missing
 		e.Description = e.Code.Description()
 	}
-	if e.Detail == "" {
+	if e.Detail == "" || blank([]byte(e.Detail)) {
 		e.Detail = e.Description
 	}
-	e.Description, e.Detail = cut(e.Description, maxDetail), cut(e.Detail, maxDetail)
 	if t, ok := ParseType(e.MessageType); ok && !t.In(e.Version) {
 		e.MessageType = "" // the reader knows no such message
 	}

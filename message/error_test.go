@@ -95,6 +95,8 @@ func TestReadError(t *testing.T) {
 			message.Error{Version: message.V220, Code: 712, Component: "D", Description: "odd", Detail: "odd"}},
 		{`{"errorCode":"4000000000000002","errorDescription":{},"errorDetail":""}`,
 			message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "D", Description: unreadable, Detail: unreadable}},
+		{`{"messageVersion":"2.2.0","errorCode":"305","errorComponent":"A","errorDescription":" ","errorDetail":"` + strings.Repeat(`\n`, 3000) + `x"}`,
+			message.Error{Version: message.V220, Code: 305, Component: "A", Description: "The transaction data is not valid.", Detail: "The transaction data is not valid."}},
 		{`{"errorCode":"20x","errorComponent":"S","threeDSServerTransID":"a","dsTransID":"b","acsTransID":"c","sdkTransID":"d","errorMessageType":"RReq"}`,
 			message.Error{Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: unreadable, Detail: unreadable,
 				MessageType: "RReq", ServerTransID: "a", DSTransID: "b", ACSTransID: "c", SDKTransID: "d"}},

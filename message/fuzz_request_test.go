@@ -182,6 +182,7 @@ func FuzzError(f *testing.F) {
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`{"messageType":"Erro","messageVersion":"2.1.0","errorCode":"305","errorComponent":"A","errorDescription":"x","errorDetail":"y"}`))
 	f.Add([]byte(`{"errorCode":712,"errorComponent":"","errorDescription":{},"errorDetail":"\ud83d\ude00","threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e"}`))
+	f.Add([]byte(`{"errorCode":"101","errorComponent":"A","errorDescription":" ","errorDetail":"\n"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := message.Parse(data, message.Limits{})
 		if err != nil {
