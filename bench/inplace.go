@@ -85,21 +85,21 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 // load reads a PRes and puts its ranges in the place of those that are there. The
 // collector works as it does in the server meanwhile.
 func load(schemes *ranges.Schemes, file string) error {
-	load := thrift.Begin()
-	defer func() { load.End(schemes.Generation("visa").Len()) }()
+	loading := thrift.Begin()
+	defer func() { loading.End(schemes.Generation("visa").Len()) }()
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	pres, problems, err := ranges.ReadPRes(f, ranges.Options{Yield: load.Yield})
+	pres, problems, err := ranges.ReadPRes(f, ranges.Options{Yield: loading.Yield})
 	if err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
 	}
-	load.Collect(pres.Ranges)
+	loading.Collect(pres.Ranges)
 	next, problems := pres.Next(nil)
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -42,6 +43,30 @@ func (s *shared) saysFile(url string) {
 		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.3.1","threeDSServerTransID":%q,"dsTransID":%q,"readOrder":"01","dsProtocolVersions":["2.2.0"],"cardRangeDataFileURL":%q}`,
 			preq.Text("threeDSServerTransID"), dsID, url)
 	}
+}
+
+// A fileHost has a card range file for anybody.
+type fileHost struct {
+	pool *x509.CertPool // whom to trust
+	url  string
+}
+
+func newFileHost(t *testing.T, serves http.HandlerFunc) fileHost {
+	t.Helper()
+	ca := newAuthority(t)
+	anybody := ca.server()
+	anybody.ClientAuth = tls.NoClientCert
+	return fileHost{ca.pool, serve(t, anybody, serves) + "/file"}
+}
+
+// fetch starts a process that makes one PReq, which is answered with the address of the file.
+func (s *shared) fetch(host fileHost) *node {
+	s.t.Helper()
+	s.saysFile(host.url)
+	a := s.start()
+	a.p.files.TLSClientConfig.RootCAs = host.pool
+	a.turn(s.t.Context())
+	return a
 }
 
 func newShared(t *testing.T, change func(*Peer)) *shared {
@@ -1050,10 +1075,7 @@ func TestPR19PR20PR21PR22File(t *testing.T) {
 		}
 		_, _ = w.Write(content[from:min(from+50, len(content))]) // and no more
 	}
-	ca := newAuthority(t)
-	anybody := ca.server()
-	anybody.ClientAuth = tls.NoClientCert
-	at := serve(t, anybody, files)
+	host := newFileHost(t, files)
 	for _, tt := range []struct {
 		name  string
 		hosts []string
@@ -1064,10 +1086,7 @@ func TestPR19PR20PR21PR22File(t *testing.T) {
 			s := newShared(t, func(p *Peer) {
 				p.Versions, p.FileHosts = message.Versions(), tt.hosts
 			})
-			s.saysFile(at + "/file")
-			a := s.start()
-			a.p.files.TLSClientConfig.RootCAs = ca.pool
-			a.turn(t.Context())
+			a := s.fetch(host)
 			if got := a.cards.Lookup(card) != nil; got != tt.want {
 				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
 			}
@@ -1098,10 +1117,7 @@ func TestPR20ChangedFile(t *testing.T) {
 	}
 	var first, second http.Header
 	var rest, total, condition string
-	ca := newAuthority(t)
-	anybody := ca.server()
-	anybody.ClientAuth = tls.NoClientCert
-	at := serve(t, anybody, func(w http.ResponseWriter, r *http.Request) {
+	host := newFileHost(t, func(w http.ResponseWriter, r *http.Request) {
 		of, content := first, file("410000")
 		if r.Header.Get("Range") != "" {
 			of, content, condition = second, rest[part:], r.Header.Get("If-Range")
@@ -1142,10 +1158,7 @@ func TestPR20ChangedFile(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			first, second, rest, total, condition = tt.first, tt.second, tt.rest, tt.total, ""
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
-			s.saysFile(at + "/file")
-			a := s.start()
-			a.p.files.TLSClientConfig.RootCAs = ca.pool
-			a.turn(t.Context())
+			a := s.fetch(host)
 			if got := a.cards.Lookup(otherCard) != nil; got != tt.want {
 				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
 			}
@@ -1168,10 +1181,7 @@ func TestPR20ShortParts(t *testing.T) {
 	var part, asked int
 	var encoding string
 	var sized bool
-	ca := newAuthority(t)
-	anybody := ca.server()
-	anybody.ClientAuth = tls.NoClientCert
-	at := serve(t, anybody, func(w http.ResponseWriter, r *http.Request) {
+	host := newFileHost(t, func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		w.Header().Set("ETag", `"1"`)
 		if encoding != "" {
@@ -1210,10 +1220,7 @@ func TestPR20ShortParts(t *testing.T) {
 				file = zipped(string(content))
 			}
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
-			s.saysFile(at + "/file")
-			a := s.start()
-			a.p.files.TLSClientConfig.RootCAs = ca.pool
-			a.turn(t.Context())
+			a := s.fetch(host)
 			if got := a.cards.Lookup(card) != nil; got != tt.want {
 				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
 			}
@@ -1228,17 +1235,13 @@ func TestPR20ShortParts(t *testing.T) {
 
 // TestFileHostInCapitals: a host is the one that is configured, in whatever case.
 func TestFileHostInCapitals(t *testing.T) {
-	ca := newAuthority(t)
-	anybody := ca.server()
-	anybody.ClientAuth = tls.NoClientCert
-	at := serve(t, anybody, func(w http.ResponseWriter, _ *http.Request) {
+	host := newFileHost(t, func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, `{"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
 	})
 	s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"localHost"} })
-	s.saysFile(strings.Replace(at, "127.0.0.1", "LOCALHOST", 1) + "/file")
+	s.saysFile(strings.Replace(host.url, "127.0.0.1", "LOCALHOST", 1))
 	a := s.start()
-	a.p.files.TLSClientConfig.RootCAs = ca.pool
-	a.p.files.TLSClientConfig.ServerName = "127.0.0.1"
+	a.p.files.TLSClientConfig.RootCAs, a.p.files.TLSClientConfig.ServerName = host.pool, "127.0.0.1"
 	if a.turn(t.Context()); a.cards.Lookup(card) == nil {
 		t.Errorf("no ranges; standing %+v", s.standing())
 	}

@@ -205,7 +205,7 @@ func TestStoreDown(t *testing.T) {
 func TestIReqWithCard(t *testing.T) {
 	for detail, told := range map[string]bool{
 		"card " + visaPAN: false, "4000 0012 3456 7890": false, "4000-0012-3456-7890 of 12/30": false,
-		"card 400000XXXXXX7890": true, "1 of 4000 cards": true,
+		"card 400000******7890": true, "1 of 4000 cards": true,
 	} {
 		w := newWorld(t)
 		w.reply = func(_ context.Context, _, _ string, m sent) (string, error) {

@@ -59,8 +59,9 @@ func (h *Hit) AppendMemo(dst []byte, owner any) ([]byte, bool) {
 }
 
 // Remember keeps a text with all that the hit's directory server says the same of, in
-// place of that for another owner. The part is the piece of the text that
-// differs from one Info to the next, wherever it stands in it; it may be empty. A Hit that is not of Schemes keeps nothing.
+// place of that for another owner. The part is the piece of the text that differs from
+// one Info to the next, wherever it stands in it; it may be empty. A Hit that is not of
+// Schemes keeps nothing.
 func (h *Hit) Remember(owner any, text []byte, part string) {
 	if h.memos == nil {
 		return
