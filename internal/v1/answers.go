@@ -74,37 +74,38 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }
 
-// MaxCRRes is how many bytes of a CRRes are read: room for 200,000 ranges. While
-// it is read it takes some twenty times its length in memory.
+// MaxCRRes is how many bytes of a CRRes are read: room for 200,000 ranges.
 const MaxCRRes = 16 << 20
 
 // ReadCRRes reads what a directory server answers to asked. The error is a
 // *[Fault] when that cannot be used, no part of it, or an *[Error] when it is one.
 func ReadCRRes(doc []byte, asked *CRReq) (*CRRes, error) {
-	// A range has at least 79 bytes for 7 tokens, or 84 for 12 with blanks between.
-	m, body, err := openAnswer(doc, xmldsig.Limits{Size: MaxCRRes, Tokens: MaxCRRes / 7}, "CRRes")
+	f, r, ranges := &faults{}, &CRRes{}, 0
+	m, body, err := openAnswer(doc, xmldsig.Limits{Size: MaxCRRes, Stream: &xmldsig.Stream{
+		At: []string{"ThreeDSecure", "Message", "CRRes", "CR"},
+		Each: func(e *xmldsig.Element) {
+			ranges++
+			if c := f.readCR(e); f.err() == nil {
+				r.Ranges = append(r.Ranges, c)
+			}
+		},
+	}}, "CRRes")
 	if err != nil {
 		return nil, err
 	}
-	f := &faults{}
-	p := f.part(body, "", "version", "CR*", "serialNumber", "IReq")
+	p := f.part(body, "", "version", "serialNumber", "IReq")
 	p.version()
-	r := &CRRes{ID: m.id}
+	r.ID = m.id
 	if r.ID != asked.ID {
 		note(&f.bad, "Message.id")
 	}
-	for _, c := range p.children {
-		if c.Local == "CR" {
-			r.Ranges = append(r.Ranges, f.readCR(c))
-		}
-	}
 	serial := text(1, 20)
 	switch ireq, refused := p.iReq(); {
-	case refused && (len(r.Ranges) > 0 || p.child("serialNumber") != nil):
+	case refused && (ranges > 0 || p.child("serialNumber") != nil):
 		note(&f.bad, "IReq")
 	case refused:
 		r.IReq = ireq
-	case len(r.Ranges) > 0:
+	case ranges > 0:
 		r.Serial = p.need("serialNumber", serial)
 	default:
 		r.Serial = p.may("serialNumber", serial)

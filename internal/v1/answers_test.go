@@ -342,6 +342,24 @@ func TestCRResLimit(t *testing.T) {
 	}
 }
 
+// The ranges of a CRRes are as many as fit; of all else there may be little.
+func TestCRResOfElements(t *testing.T) {
+	for name, doc := range map[string][]byte{
+		"another element":    crres(strings.Repeat("<a/>", 10_000) + serial),
+		"another CR":         crres(strings.Repeat("<CR xmlns='u'/>", 10_000) + serial),
+		"elements in one CR": crres("<CR>" + strings.Repeat("<begin/>", 10_000) + "</CR>" + serial),
+	} {
+		_, err := v1.ReadCRRes(doc, askedTable)
+		if fault, ok := errors.AsType[*v1.Fault](err); !ok || fault.Code != "1" || !strings.HasSuffix(fault.Detail, "too many tokens") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	doc, count := table(" ")
+	if got, err := v1.ReadCRRes(doc, askedTable); err != nil || len(got.Ranges) != count {
+		t.Error(err)
+	}
+}
+
 // table returns the longest CRRes that is read, and how many ranges it has.
 func table(blank string) ([]byte, int) {
 	one := strings.ReplaceAll(cr("4000000000000", "4000000000000", "A")+"<", "><", ">"+blank+"<")

@@ -9,7 +9,7 @@ type Element struct {
 	Attrs  []Attr // as written, without declarations of namespaces
 	// Content holds child elements and text in the order of the document.
 	// CDATA is text, entities are what they stand for, and no two texts are
-	// neighbours.
+	// neighbours but where a [Stream] took what was between them.
 	Content []Node
 
 	parent *Element  // nil at the root
@@ -48,7 +48,7 @@ func (e *Element) Text() (string, bool) {
 	switch {
 	case len(e.Content) == 0:
 		return "", true
-	case len(e.Content) > 1 || e.Content[0].Element != nil: // two texts are never neighbours
+	case len(e.Content) > 1 || e.Content[0].Element != nil:
 		return "", false
 	}
 	return e.Content[0].Text, true

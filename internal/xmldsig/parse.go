@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -17,6 +18,17 @@ type Limits struct {
 	Depth  int // elements inside one another, the root included; default 32
 	Attrs  int // attributes of one element, declarations of namespaces included; default 64
 	Tokens int // elements, attributes and pieces of text together; default 8192
+
+	Stream *Stream // nil: the tree has all elements
+}
+
+// A Stream is for documents that have very many elements of one kind, of which only
+// one need be in memory. Those that stand At, by local names from the root on, and
+// have the namespace of their parent go to Each as they end. The tree is without them,
+// and in the end neither they count as tokens nor the blanks before them.
+type Stream struct {
+	At   []string
+	Each func(*Element)
 }
 
 // A ParseError is why a document was not read. Its text names places and never
@@ -90,6 +102,7 @@ type parser struct {
 	doc    []byte // without byte order mark and declaration
 	base   int    // bytes before doc
 	tokens int
+	before int // tokens before the last element as deep as those of the stream
 
 	root, open *Element // open is the innermost element that has not ended
 	depth      int
@@ -232,6 +245,9 @@ func (p *parser) start(t xml.StartElement, raw []byte) string {
 	}
 	p.open = e
 	p.depth++
+	if s := p.limits.Stream; s != nil && p.depth == len(s.At) {
+		p.before = p.tokens - 1 - len(t.Attr)
+	}
 	return ""
 }
 
@@ -319,8 +335,41 @@ func (p *parser) leave() {
 		}
 		p.hidden = p.hidden[:last]
 	}
+	if s := p.limits.Stream; s != nil && p.stands(s.At) {
+		p.take(s)
+	}
 	p.open = p.open.parent
 	p.depth--
+}
+
+// stands tells whether the open element is one of the stream.
+func (p *parser) stands(at []string) bool {
+	if p.depth != len(at) || p.depth < 2 || p.open.Space != p.open.parent.Space {
+		return false
+	}
+	e := p.open
+	for _, name := range slices.Backward(at) {
+		if e.Local != name {
+			return false
+		}
+		e = e.parent
+	}
+	return true
+}
+
+// take hands over the open element, which has ended, and forgets it and the blanks
+// before it.
+func (p *parser) take(s *Stream) {
+	s.Each(p.open)
+	p.tokens = p.before
+	content := &p.open.parent.Content
+	n := len(*content) - 1
+	if n > 0 && (*content)[n-1].Element == nil && strings.Trim((*content)[n-1].Text, " \t\r\n") == "" {
+		p.tokens--
+		n--
+	}
+	clear((*content)[n:])
+	*content = (*content)[:n]
 }
 
 // text takes a piece of text; raw is how it is written.

@@ -226,6 +226,50 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// Of a stream one element is in memory, of any number of them, and each may have as
+// many tokens as the rest leaves. Those that do not belong to it stay.
+func TestStream(t *testing.T) {
+	const many = 10_000
+	for _, tt := range []struct {
+		name, doc   string
+		taken, kept int // kept are nodes of b
+		reason      string
+	}{
+		{"dense", "<a><b>" + strings.Repeat("<c/>", many) + "</b></a>", many, 0, ""},
+		{"with blanks", "<a><b>" + strings.Repeat("\n  <c x='1'>y<d/></c>", many) + "\n</b></a>", many, 1, ""},
+		{"between others", "<a><b><e/>x" + strings.Repeat("<c/>", many) + "y<e/></b></a>", many, 4, ""},
+		{"with prefixes", "<n:a xmlns:n='u'><n:b><n:c/><c/><n:c/></n:b></n:a>", 2, 1, ""},
+		{"elsewhere", "<a><c/><b><d><c/></d></b><c><c/></c></a>", 0, 1, ""},
+		{"a default namespace of its own", "<a><b><c xmlns='u'/></b></a>", 0, 1, ""},
+		{"texts between", "<a><b>" + strings.Repeat("x<c/>", 17) + "</b></a>", 17, 17, ""},
+		{"texts between, too many", "<a><b>" + strings.Repeat("x<c/>", 18) + "</b></a>", 17, 0, "too many tokens"},
+		{"at the limit within", "<a><b><c>" + strings.Repeat("<d/>", 17) + "</c><c/></b></a>", 2, 0, ""},
+		{"too many within", "<a><b><c>" + strings.Repeat("<d/>", 18) + "</c></b></a>", 0, 0, "too many tokens"},
+		{"attributes of another", "<a><b>" + strings.Repeat("<c x='1' y='2'/>", many) + strings.Repeat("<e/>", 18) + "</b></a>", many, 18, ""},
+	} {
+		taken := 0
+		root, err := xmldsig.Limits{Tokens: 20, Size: 1 << 20, Stream: &xmldsig.Stream{
+			At: []string{"a", "b", "c"},
+			Each: func(e *xmldsig.Element) {
+				if taken++; e.Local != "c" {
+					t.Errorf("%s: took %s", tt.name, e.Local)
+				}
+			},
+		}}.Parse([]byte(tt.doc))
+		if bad, ok := errors.AsType[*xmldsig.ParseError](err); ok && bad.Reason != tt.reason || !ok && tt.reason != "" {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		kept := 0
+		if err == nil {
+			i := slices.IndexFunc(root.Elements(), func(e *xmldsig.Element) bool { return e.Local == "b" })
+			kept = len(root.Elements()[i].Content)
+		}
+		if taken != tt.taken || kept != tt.kept {
+			t.Errorf("%s: took %d, kept %d nodes", tt.name, taken, kept)
+		}
+	}
+}
+
 func attributes(n int) string {
 	var b strings.Builder
 	for i := range n {
