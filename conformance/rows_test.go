@@ -18,6 +18,17 @@ var counts = map[string]int{
 	"DA": 10, "SP": 12, "PR": 32, "OP": 8, "TO": 13, "RT": 6, "TL": 13, "HT": 13, "EN": 9, "VN": 9, "CF": 18,
 }
 
+// checked are the ids of the rows that are shown by checks, in order.
+func checked() []string {
+	var ids []string
+	for _, g := range groups {
+		for _, c := range g.checks {
+			ids = append(ids, c.id)
+		}
+	}
+	return ids
+}
+
 // TestRows holds the list complete, and true about what shows each row.
 func TestRows(t *testing.T) {
 	var want, got []string
@@ -27,7 +38,7 @@ func TestRows(t *testing.T) {
 		}
 	}
 	open := 0
-	checks := Checks()
+	checks := checked()
 	for _, row := range Rows() {
 		got = append(got, row.ID)
 		if has := slices.Contains(checks, row.ID); has != (row.How == Box) && row.How != Open {

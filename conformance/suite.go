@@ -66,17 +66,6 @@ func (s *Suite) lab() (*lab, error) {
 	return s.shared, s.broken
 }
 
-// Checks are the ids of the rows that are shown by checks, in order.
-func Checks() []string {
-	var ids []string
-	for _, g := range groups {
-		for _, c := range g.checks {
-			ids = append(ids, c.id)
-		}
-	}
-	return ids
-}
-
 // waits says whether a check waits for seconds to pass: those of card ranges do,
 // and a few others.
 func (c check) waits() bool {

@@ -58,17 +58,8 @@ func readConfig(file string) (*config, error) {
 	return l.config, l.err()
 }
 
-// loadConfig reads the file with everything it names, ready to serve. The
-// warnings are whole lines. now is what certificates are held against.
-func loadConfig(file string, now time.Time) (_ *config, warnings []string, _ error) {
-	l, err := newLoader(file)
-	if err != nil {
-		return nil, nil, err
-	}
-	return l.load(now)
-}
-
-// load is the second half of loadConfig: the files, the warnings, the verdict.
+// load reads the files that the configuration names, ready to serve. The warnings are
+// whole lines. now is what certificates are held against.
 func (l *loader) load(now time.Time) (_ *config, warnings []string, _ error) {
 	l.loadFiles(now)
 	l.warn()

@@ -77,6 +77,15 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// loadConfig reads a file as serve does.
+func loadConfig(file string, now time.Time) (_ *config, warnings []string, _ error) {
+	l, err := newLoader(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.load(now)
+}
+
 // said is what loading the file says: faults, or warnings and "ok".
 func said(file string) string {
 	_, warnings, err := loadConfig(file, noon)

@@ -60,13 +60,7 @@ func Country[T text](numeric T) bool {
 // CountryAlpha2 returns the three-digit code of the country with the given two
 // capital letters, and whether there is such a country.
 func CountryAlpha2[T text](alpha T) (numeric string, ok bool) {
-	c, ok := find(countries2[:], alpha)
-	return c.numeric, ok
-}
-
-// CountryAlpha3 is CountryAlpha2 for three letters.
-func CountryAlpha3[T text](alpha T) (numeric string, ok bool) {
-	c, ok := find(countries3[:], alpha)
+	c, ok := find(countries[:], alpha)
 	return c.numeric, ok
 }
 

@@ -114,7 +114,7 @@ func TestFromPRes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := parse(t, test.pres)
-			table, notes, problems := test.source.Read(m)
+			table, notes, problems := readWhole(m, test.source)
 			if problems != nil {
 				t.Fatalf("problems: %v", problems)
 			}
@@ -148,7 +148,7 @@ func TestFromPResFaults(t *testing.T) {
 		{"bound is a number", pres220(`{"startRange":4000000000000,"endRange":4000000000000}`), "cardRangeData", message.Format},
 		{"entry is a text", pres220(`"4000000000000"`), "cardRangeData", message.Format},
 	} {
-		table, problems := FromPRes(parse(t, test.pres))
+		table, problems := fromPRes(parse(t, test.pres))
 		code, detail := problems.Pick(message.ForPeer)
 		if table != nil || code != test.code || detail != test.detail {
 			t.Errorf("%s: table %v, %v %s, want %v %s", test.name, table, code, detail, test.code, test.detail)
@@ -164,18 +164,18 @@ func TestNoRangesLeavesTheOldOnes(t *testing.T) {
 		pres220(entry220("4000000000000", "4000000000000009")), // skipped
 		strings.Replace(pres231(""), `"cardRangeData":[]`, `"cardRangeDataFileURL":"https://files.example/1"`, 1),
 	} {
-		if table, problems := FromPRes(parse(t, pres)); table != nil || problems != nil {
+		if table, problems := fromPRes(parse(t, pres)); table != nil || problems != nil {
 			t.Errorf("%s: %v, %v, want nothing", pres, table, problems)
 		}
 	}
-	if table, problems := FromPRes(parse(t, `{"messageType":"ARes","messageVersion":"2.2.0"}`)); table != nil || problems == nil {
+	if table, problems := fromPRes(parse(t, `{"messageType":"ARes","messageVersion":"2.2.0"}`)); table != nil || problems == nil {
 		t.Error("an ARes was taken for a PRes")
 	}
 }
 
 // TestEqualInfoIsShared: two million ranges may not hold two million Infos.
 func TestEqualInfoIsShared(t *testing.T) {
-	table, problems := FromPRes(parse(t, pres220(entry220("4000000000000", "4000000000009")+","+entry220("4100000000000", "4100000000009"))))
+	table, problems := fromPRes(parse(t, pres220(entry220("4000000000000", "4000000000009")+","+entry220("4100000000000", "4100000000009"))))
 	if problems != nil || table.Lookup("4000000000000") == nil || table.Lookup("4000000000000") != table.Lookup("4100000000000") {
 		t.Errorf("two Infos for two ranges that say the same (problems %v)", problems)
 	}
@@ -199,7 +199,7 @@ func BenchmarkFromPRes(b *testing.B) {
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, problems := FromPRes(m); problems != nil {
+		if _, problems := fromPRes(m); problems != nil {
 			b.Fatal(problems)
 		}
 	}

@@ -101,7 +101,7 @@ func byTables(text []byte, ctx message.Context) (j judgement) {
 		return judgement{problems: notPRes}
 	}
 	if j.problems = m.Check(ctx); len(j.problems) == 0 {
-		j.table, j.notes, j.problems = Source{}.Read(m)
+		j.table, j.notes, j.problems = readWhole(m, Source{})
 	}
 	return j
 }

@@ -149,17 +149,6 @@ func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan 
 	return Info{ID: b.spelling(id), Made: b.made(), Scheme: b[10] & 0x0f}, nil
 }
 
-// Canonical returns id in the spelling that New uses, and whether it has the form
-// of an id. It says nothing about who made it. Whoever stores ids or looks them
-// up must do so by this spelling: an id has thousands of others.
-func Canonical(id string) (string, bool) {
-	b, err := parse(id)
-	if err != nil {
-		return "", false
-	}
-	return b.spelling(id), true
-}
-
 // A tagger is the memory that tags are computed in, so that it does not allocate.
 type tagger struct {
 	buf    []byte

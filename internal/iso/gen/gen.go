@@ -91,7 +91,7 @@ func writeCountries(b *bytes.Buffer, name string) error {
 		return err
 	}
 	var set [16]uint64
-	var by2, by3 [][2]string
+	var letters [][2]string
 	for _, row := range rows {
 		n, err := number(row[2])
 		if err != nil {
@@ -104,15 +104,11 @@ func writeCountries(b *bytes.Buffer, name string) error {
 			return fmt.Errorf("%s: %s: number given twice", name, row[0])
 		}
 		set[n/64] |= 1 << (n % 64)
-		by2 = append(by2, [2]string{row[0], row[2]})
-		by3 = append(by3, [2]string{row[1], row[2]})
+		letters = append(letters, [2]string{row[0], row[2]})
 	}
 	fmt.Fprint(b, "\n// countrySet has a bit for the number of each country.\n")
 	fmt.Fprintf(b, "var countrySet = %#v\n", set)
-	if err := writeTable(b, "countries2", by2); err != nil {
-		return err
-	}
-	return writeTable(b, "countries3", by3)
+	return writeTable(b, "countries", letters)
 }
 
 // writeTable writes pairs of letters and digits, sorted by letters.

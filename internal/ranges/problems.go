@@ -1,0 +1,27 @@
+package ranges
+
+import (
+	"fmt"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+var notPRes = message.Problems{{Code: message.InvalidMessage, Path: "messageType"}}
+
+// badEntry is an entry whose bounds are the wrong way round, or no bounds.
+func badEntry(at int) message.Problem {
+	return message.Problem{Code: message.Format, Path: message.Path(fmt.Sprintf("cardRangeData[%d]", at))}
+}
+
+// problems are 205 with the pairs of ranges from 2.3.1, and 203 before.
+func (e *OverlapError) problems(version message.Version) message.Problems {
+	if version < message.V231 {
+		return message.Problems{{Code: message.Format, Path: "cardRangeData"}}
+	}
+	var problems message.Problems
+	for _, pair := range e.Pairs {
+		problems = append(problems, message.Problem{Code: message.RangeOverlap, Path: "cardRangeData",
+			Note: pair[0].String() + "," + pair[1].String()})
+	}
+	return problems
+}
