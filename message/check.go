@@ -236,8 +236,9 @@ func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
 	}
 }
 
+// rule checks a rule, unless it is about a member that is ignored here.
 func (c *checker) rule(t *Table, r *Rule, s scope) {
-	if r.Soft || r.Unless == Informational && c.ctx.Informational || c.eval(r.when, s) != yes || c.eval(r.must, s) != no {
+	if r.Soft || t.cells[c.view][r.row] == '-' || r.Unless == Informational && c.ctx.Informational || c.eval(r.when, s) != yes || c.eval(r.must, s) != no {
 		return
 	}
 	name := t.Fields[r.row].Name

@@ -326,3 +326,27 @@ func TestEqualCredentials(t *testing.T) {
 		}
 	}
 }
+
+// TestRuleOfIgnoredMember: what a column does not define is ignored, so no rule
+// can miss it: 2.1.0 has no challengeCancel for 3RI (VG-11).
+func TestRuleOfIgnoredMember(t *testing.T) {
+	const rreq = `{"messageType":"RReq","messageVersion":"2.1.0","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",` +
+		`"acsTransID":"22222222-2222-4222-8222-222222222222","dsTransID":"33333333-3333-4333-8333-333333333333",` +
+		`"messageCategory":"01","transStatus":"N","transStatusReason":"14"`
+	for _, tt := range []struct{ channel, rest, want string }{
+		{"03", `}`, ""},
+		{"03", `,"challengeCancel":"04"}`, ""},
+		{"03", `,"challengeCancel":"01"}`, ""},
+		{"02", `,"interactionCounter":"01","authenticationType":"02","challengeCancel":"04"}`, ""},
+		{"02", `,"interactionCounter":"01","authenticationType":"02","challengeCancel":"01"}`, "203 challengeCancel"},
+	} {
+		areq := mustParse(t, `{"messageType":"AReq","messageVersion":"2.1.0","deviceChannel":"`+tt.channel+`","messageCategory":"01"}`)
+		var got []string
+		for _, p := range mustParse(t, rreq+tt.rest).Check(Context{AReq: areq}) {
+			got = append(got, p.String())
+		}
+		if s := strings.Join(got, " "); s != tt.want {
+			t.Errorf("channel %s, %s: got %q, want %q", tt.channel, tt.rest, s, tt.want)
+		}
+	}
+}

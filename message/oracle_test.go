@@ -33,7 +33,7 @@ func (o *oracle) check(m *doc) []Problem {
 		told := slices.ContainsFunc(o.found, func(p Problem) bool { // of the field, or of what the rule may look at in it
 			return string(p.Path) == r.Field || strings.HasPrefix(string(p.Path), r.Field+".")
 		})
-		if r.Soft || told {
+		if r.Soft || told || o.ignored(r.Field) {
 			continue
 		}
 		if o.eval(r.When, o.defined(m)) == "true" && o.eval(r.Must, o.defined(m)) == "false" {
@@ -41,6 +41,13 @@ func (o *oracle) check(m *doc) []Problem {
 		}
 	}
 	return o.found
+}
+
+// ignored says whether the column does not define a field.
+func (o *oracle) ignored(field string) bool {
+	return slices.ContainsFunc(o.d.messages[o.version][o.message].Fields, func(f dictField) bool {
+		return f.Name == field && f.Inclusion[o.cat][o.ch] == "-"
+	})
 }
 
 // beside are rules that the dictionary lacks.
