@@ -327,6 +327,19 @@ func TestEqualCredentials(t *testing.T) {
 	}
 }
 
+// TestEqualStrings: strings are equal that say the same, with escape sequences
+// or without, printable or not (VG-18).
+func TestEqualStrings(t *testing.T) {
+	for _, pair := range [][2]string{
+		{"da", `d\u0061`}, {"a\u00a0b", `a\u00A0b`}, {"\u2028", `\u2028`}, {"\u007f", `\u007f`}, {`a\"b`, `a\u0022b`}, {`\t`, `\u0009`},
+	} {
+		areq := mustParse(t, `{"messageType":"AReq","messageVersion":"2.3.1","acceptLanguage":["x`+pair[0]+`","x`+pair[1]+`"]}`)
+		if !slices.ContainsFunc(areq.Check(Context{}), func(p Problem) bool { return p.Code == Duplicate && p.Path == "acceptLanguage[1]" }) {
+			t.Errorf("%s: not told as equal", areq.Bytes())
+		}
+	}
+}
+
 // TestRuleOfIgnoredMember: what a column does not define is ignored, so no rule
 // can miss it: 2.1.0 has no challengeCancel for 3RI (VG-11).
 func TestRuleOfIgnoredMember(t *testing.T) {

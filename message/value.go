@@ -2,9 +2,10 @@ package message
 
 import (
 	"bytes"
-	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // value checks a value that is there and not empty.
@@ -78,7 +79,8 @@ func (c *checker) array(f *Field, i uint32) {
 }
 
 // equalItems reports items that equal an earlier one, which no version before
-// 2.3.1 minds.
+// 2.3.1 minds. Strings are compared by what they say, others as they are
+// written.
 func (c *checker) equalItems(f *Field, array uint32) {
 	if c.version < V231 {
 		return
@@ -87,7 +89,7 @@ func (c *checker) equalItems(f *Field, array uint32) {
 	for k, j := 0, array+1; j < c.m.nodes[array].next; k, j = k+1, c.m.nodes[j].next {
 		item := c.m.raw(j)
 		if c.m.nodes[j].flags&escaped != 0 {
-			item = strconv.AppendQuote(nil, string(c.m.text(j, nil)))
+			item, _ = jsontext.AppendQuote(nil, c.m.text(j, nil)) // escapes what an unescaped one must
 		}
 		if _, ok := seen[string(item)]; ok {
 			c.note(Duplicate, f.Name, k, "")

@@ -522,8 +522,8 @@ func (s *stream) compare(at int, text []byte, start uint64) {
 		return
 	}
 	if text[0] == '"' && bytes.IndexByte(text, '\\') >= 0 { // strings are compared by what they say
-		text, _ = jsontext.AppendUnquote(nil, text)
-		text = fmt.Appendf(nil, "%q", text)
+		said, _ := jsontext.AppendUnquote(nil, text)
+		text, _ = jsontext.AppendQuote(nil, said)
 	}
 	key := raw{maphash.Bytes(s.seed, text), start}
 	if _, twice := s.seen[key]; twice {
