@@ -304,6 +304,17 @@ func TestSizeOfEscapes(t *testing.T) {
 			}
 		}
 	}
+	// What has to be escaped counts as it is written at the shortest.
+	for char, size := range map[string]int{`\u005c`: 2, `\\`: 2, `\u0022`: 2, `\u000A`: 2, `\n`: 2, `\u0001`: 6, `\u001f`: 6, `\u007f`: 1} {
+		for rest, want := range map[int]bool{limit - around - 100*size: false, limit - around - 100*size + 1: true} {
+			ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0","messageExtension":[{"id":"A","name":"n","criticalityIndicator":false,`+
+				`"data":{"a":"`+strings.Repeat(char, 100)+strings.Repeat("x", rest)+`"}}]}`)
+			got := slices.ContainsFunc(ares.Check(Context{}), func(p Problem) bool { return p.Path == "messageExtension[0].data" })
+			if got != want {
+				t.Errorf("100 times %s and %d characters: refused %t, want %t", char, rest, got, want)
+			}
+		}
+	}
 }
 
 // TestEqualCredentials: items of an array that is only tolerated may be equal

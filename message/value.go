@@ -2,6 +2,7 @@ package message
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -193,9 +194,7 @@ func (c *checker) fits(i uint32, limit int) bool {
 			k++
 			switch raw[k] {
 			case 'u':
-				if !isLowSurrogate(raw[k+1 : k+5]) { // counted with the high one before it
-					n++
-				}
+				n += needed(raw[k+1 : k+5])
 				k += 4
 			case '/':
 				n++
@@ -210,8 +209,16 @@ func (c *checker) fits(i uint32, limit int) bool {
 	return n <= limit
 }
 
-// isLowSurrogate says whether four hexadecimal digits stand for the second
-// half of a character.
-func isLowSurrogate(hex []byte) bool {
-	return hex[0]|0x20 == 'd' && hex[1]|0x20 >= 'c' && hex[1]|0x20 <= 'f'
+// needed is how many characters the one that four hexadecimal digits stand for
+// takes at least. The second half of one is counted with the first.
+func needed(hex []byte) int {
+	switch c, _ := strconv.ParseUint(string(hex), 16, 16); {
+	case c == '"', c == '\\', c == '\b', c == '\f', c == '\n', c == '\r', c == '\t':
+		return len(`\n`)
+	case c < ' ':
+		return len(`\u0000`)
+	case c >= 0xdc00 && c <= 0xdfff:
+		return 0
+	}
+	return 1
 }
