@@ -150,11 +150,15 @@ func (m *Metrics) Open(scheme, message string, open bool) {
 	m.open.WithLabelValues(scheme, message).Set(value)
 }
 
-// Known shows a scheme without card ranges until there are some: who waits for a zero
-// hears nothing from a series that is not there.
+// Known shows a scheme without card ranges until there are some, and no operation
+// messages until one comes: who waits for a zero hears nothing from a series that is not
+// there, and who waits for a rise does not see the one that a series begins with.
 func (m *Metrics) Known(scheme string) {
 	m.ranges.WithLabelValues(scheme)
 	m.loaded.WithLabelValues(scheme)
+	for _, outcome := range []string{"received", "01", "02"} {
+		m.operations.WithLabelValues("oreq", scheme, outcome)
+	}
 }
 
 // Ranges notes a scheme's new card ranges.

@@ -57,7 +57,11 @@ func TestMetrics(t *testing.T) {
 	wants("at the start", map[string]bool{
 		`threeds_config_reloads_total{result="applied"} 0`: true, `threeds_config_reloads_total{result="refused"} 0`: true,
 		`threeds_config_last_reload_successful 1`: true, `threeds_config_last_reload_success_timestamp_seconds 0`: false,
-		`threeds_card_ranges{scheme="visa"} 0`: true, `threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 0`: true,
+		`threeds_operations_total{operation="oreq",outcome="01",scheme="visa"} 0`:       true,
+		`threeds_operations_total{operation="oreq",outcome="02",scheme="visa"} 0`:       true,
+		`threeds_operations_total{operation="oreq",outcome="received",scheme="visa"} 0`: true,
+		`threeds_card_ranges{scheme="visa"} 0`:                                          true,
+		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 0`:                 true,
 	})
 	at := time.UnixMilli(1_800_000_000_500)
 	m.Configured(at)
