@@ -152,7 +152,7 @@ type directoryConfig struct {
 	Timeout time.Duration `yaml:"timeout" as:"duration" in:"1s..60s"`
 	// How often its card ranges are fetched.
 	Refresh time.Duration `yaml:"refresh" as:"duration" in:"1s..24h" default:"4h"`
-	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h between full loads of 2.3.1. Less is for laboratories.
+	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h between full loads of 2.3.1. Less is for laboratories, more than refresh is refused.
 	MinRefresh time.Duration `yaml:"min_refresh" as:"duration" in:"1s..24h"`
 	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
 	FileHosts []string `yaml:"file_hosts" as:"host"`
