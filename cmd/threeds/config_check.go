@@ -294,6 +294,11 @@ func (l *loader) warn() {
 	if far(c.Store.URL.Postgres) {
 		warn("store.url", "no sslmode=verify-full, so another may answer in the place of the database")
 	}
+	for _, name := range []string{"passfile", "sslkey"} {
+		if file := parameter(c.Store.URL.Postgres, name); file != "" && public(file) {
+			warn("store.url", "every user of this machine may read the %s: chmod o-r %s", name, file)
+		}
+	}
 	for i, d := range c.Directories {
 		at := fmt.Sprintf("directories[%d]", i)
 		if len(d.ClientNames) == 0 {
@@ -318,6 +323,15 @@ func far(database string) bool {
 	}
 	host := cmp.Or(u.Query().Get("host"), u.Hostname())
 	return !strings.HasPrefix(host, "/") && !loopback(net.JoinHostPort(host, "0"))
+}
+
+// parameter is one of those in a database's URL, or nothing.
+func parameter(database, name string) string {
+	u, err := url.Parse(database)
+	if err != nil {
+		return ""
+	}
+	return u.Query().Get(name)
 }
 
 // loopback says whether only this machine can reach the address.

@@ -175,6 +175,36 @@ func TestPublicKeys(t *testing.T) {
 	}
 }
 
+// TestPublicSecretsOfTheDatabase: the same of what the URL of the database names.
+func TestPublicSecretsOfTheDatabase(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes of files mean little here")
+	}
+	file, _ := fullConfig(t)
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const given, database = `"file:threeds-data"`, `"postgres://u@localhost/threeds?passfile=pgpass&sslkey=db.key"`
+	if !bytes.Contains(data, []byte(given)) {
+		t.Fatal("the configuration has another store")
+	}
+	write(t, file, bytes.Replace(data, []byte(given), []byte(database), 1))
+	for _, secret := range []struct{ name, file string }{{"passfile", "pgpass"}, {"sslkey", "db.key"}} {
+		path := filepath.Join(filepath.Dir(file), secret.file)
+		write(t, path, []byte("secret"))
+		for mode, want := range map[os.FileMode]bool{0o600: false, 0o440: false, 0o644: true} {
+			if err := os.Chmod(path, mode); err != nil {
+				t.Fatal(err)
+			}
+			text := said(file)
+			if got := strings.Contains(text, "store.url: every user of this machine may read the "+secret.name+": chmod o-r "+path); got != want {
+				t.Errorf("%s, mode %v: is there a warning: %v, want %v; %s", secret.name, mode, got, want, text)
+			}
+		}
+	}
+}
+
 // TestBounds: values at the bounds of what is allowed, and just beyond.
 func TestBounds(t *testing.T) {
 	address := func(s, _, _ string) (any, error) { return readURL(s, "https") }
