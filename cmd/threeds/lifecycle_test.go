@@ -409,7 +409,7 @@ func TestTerminateAtOnce(t *testing.T) {
 // TestTerminateInTime ends a server whose work does not.
 func TestTerminateInTime(t *testing.T) {
 	ca := newAuthority(t)
-	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 1s}"})
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 3s}"})
 	entered, leave := make(chan bool), make(chan bool)
 	defer close(leave)
 	s.ds.play(func(http.ResponseWriter, object) {
@@ -436,8 +436,8 @@ func TestTerminateInTime(t *testing.T) {
 	if code := proc.cmd.ProcessState.ExitCode(); code == 0 {
 		t.Error("exit status 0 though work was lost")
 	}
-	if !strings.Contains(proc.out.String(), "in flight") {
-		t.Errorf("it does not say why:\n%s", proc.out.String())
+	if !strings.Contains(proc.out.String(), "threeds: what was in flight did not finish in 3s\n") {
+		t.Errorf("it does not say why, once:\n%s", proc.out.String())
 	}
 	t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
 }

@@ -356,7 +356,8 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	for _, l := range n.taken {
 		_ = l.Close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(g.cfg.Shutdown, toSee))
+	limit := max(g.cfg.Shutdown, toSee)
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()
@@ -377,6 +378,9 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	if err != nil {
 		for _, s := range all {
 			_ = s.Close()
+		}
+		if ctx.Err() != nil { // each says only that
+			return fmt.Errorf("what was in flight did not finish in %v", limit)
 		}
 		return fmt.Errorf("what was in flight did not finish: %w", err)
 	}
