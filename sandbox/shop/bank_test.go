@@ -37,6 +37,7 @@ type transaction struct {
 
 	result string // transStatus of the RReq, "" for none yet
 	cancel string // its challengeCancel
+	erro   object // what /postauth answers in its place
 }
 
 func newBank(t *testing.T) *bank {
@@ -156,6 +157,8 @@ func (b *bank) postauth(body object) object {
 	switch {
 	case tr == nil:
 		return problem("203", "S", "Unknown threeDSServerTransID", "Unknown threeDSServerTransID")
+	case tr.erro != nil:
+		return tr.erro
 	case tr.result == "":
 		return problem("305", "S", "No RReq has been received", "No response from directory server yet")
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -123,6 +124,13 @@ type message struct {
 	ErrorComponent   string `json:"errorComponent"`
 	ErrorDescription string `json:"errorDescription"`
 	ErrorDetail      string `json:"errorDetail"`
+}
+
+// passing reports whether an Erro of /postauth says no more than that there is no
+// result at the moment: none yet (305), too many requests (103), a server that is
+// busy (403). The same codes of others are the end of the authentication.
+func (m *message) passing() bool {
+	return m.ErrorComponent == "S" && slices.Contains([]string{"103", "305", "403"}, m.ErrorCode)
 }
 
 type acsVersion struct {

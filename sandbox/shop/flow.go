@@ -282,11 +282,11 @@ func (s *Shop) postauth(ctx context.Context, c *checkout) {
 	switch {
 	case err == nil && m.MessageType == "RReq" && m.ServerTransID == c.transID:
 		c.end(endWithStatus(m))
-	case err == nil && m.MessageType == "Erro" && m.ErrorCode != "305" && m.ErrorCode != "403":
+	case err == nil && m.MessageType == "Erro" && !m.passing():
 		c.end(endWithErro(m))
 	case errors.Is(err, errNotMessage):
 		c.end(endWithFault("The 3DS server's answer is not a message."))
-	case s.Now().After(c.deadline): // 305: nothing yet; 403 and a lost call: for the moment
+	case s.Now().After(c.deadline): // nothing yet, or a lost call
 		c.end(c.lateness())
 	}
 }

@@ -186,6 +186,32 @@ func TestLateness(t *testing.T) {
 	}
 }
 
+// TestNoResultYet: the shop asks again where the server has nothing at the moment,
+// and ends where an Erro has come in the place of a result.
+func TestNoResultYet(t *testing.T) {
+	for _, test := range []struct {
+		code, component string
+		want            state
+	}{
+		{"305", "S", challenge},
+		{"103", "S", challenge}, // 429
+		{"403", "S", challenge},
+		{"203", "S", done},
+		{"305", "D", done},
+		{"403", "D", done},
+		{"103", "A", done},
+	} {
+		bank := newBank(t)
+		p := &page{t: t, shop: bank.shop()}
+		v := p.toAuth(testOrder("4000000000000072"))
+		bank.find(p.shop.till.find(v.ID).transID).erro = problem(test.code, test.component, "", "")
+		v = p.post("/checkout/"+v.ID+"/result", nil)
+		if v.State != test.want || v.State == done && (v.Ending.Word != faulty || v.Ending.Erro.Code != test.code) {
+			t.Errorf("Erro %s of %s: %s, %+v; want %s", test.code, test.component, v.State, v.Ending, test.want)
+		}
+	}
+}
+
 // TestResultAfterCancel: what the issuer says counts, whatever was clicked.
 func TestResultAfterCancel(t *testing.T) {
 	bank := newBank(t)
