@@ -19,7 +19,10 @@ import (
 )
 
 // TestBrowserSnippets runs the script of docs/browser-flow.md in a browser: as
-// it stands there, against an issuer that answers the 3DS Method.
+// it stands there, against an issuer that answers the 3DS Method. The shop is at
+// localhost, under the policy for the sandbox, and the issuer at 127.0.0.1: the
+// shop's cookie does not come with what the issuer posts, and the policy for
+// live shops names the issuer that it keeps out.
 func TestBrowserSnippets(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/browser-flow.md"))
 	if err != nil {
@@ -38,6 +41,10 @@ func TestBrowserSnippets(t *testing.T) {
 	}
 	hidden, notice, frame, end := html[0], html[1], html[2], html[3]
 
+	policies := regexp.MustCompile("(?m)^Content-Security-Policy: (.*)$").FindAllStringSubmatch(string(page), -1)
+	if len(policies) != 2 {
+		t.Fatalf("%d policies in the page, want that for live shops and that for the sandbox", len(policies))
+	}
 	serve := func(body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -45,48 +52,84 @@ func TestBrowserSnippets(t *testing.T) {
 		}
 	}
 	const autoPost = `<form method="post" action="%s"></form><script>document.forms[0].submit()</script>`
-	var creq string
+	var creq, issuer, shop string
+	var cookies []*http.Cookie
 	mux := http.NewServeMux()
-	mux.Handle("/", serve(hidden+frame+"<script>"+script+"</script>"))
-	mux.Handle("/method", serve(fmt.Sprintf(autoPost, "/notice")))
+	mux.HandleFunc("/{policy}", func(w http.ResponseWriter, r *http.Request) {
+		policy := policies[1][1]
+		if r.PathValue("policy") == "live" {
+			policy = policies[0][1]
+		}
+		w.Header().Set("Content-Security-Policy", policy)
+		http.SetCookie(w, &http.Cookie{Name: "cart", Value: "1", SameSite: http.SameSiteLaxMode})
+		serve(hidden+frame+"<script>"+script+"</script>")(w, r)
+	})
+	mux.HandleFunc("/method", func(w http.ResponseWriter, r *http.Request) {
+		serve(fmt.Sprintf(autoPost, shop+"/notice"))(w, r)
+	})
 	mux.Handle("/notice", serve(notice))
 	mux.HandleFunc("/challenge", func(w http.ResponseWriter, r *http.Request) {
 		creq = r.FormValue("creq")
-		serve(fmt.Sprintf(autoPost, "/end"))(w, r)
+		serve(fmt.Sprintf(autoPost, shop+"/end"))(w, r)
 	})
-	mux.Handle("/end", serve(end))
+	mux.HandleFunc("/end", func(w http.ResponseWriter, r *http.Request) {
+		cookies = r.Cookies()
+		serve(end)(w, r)
+	})
 	server := httptest.NewServer(mux)
 	defer server.Close()
+	issuer = server.URL
+	shop = strings.Replace(issuer, "127.0.0.1", "localhost", 1)
 
 	const id = "11111111-2222-4333-8444-555555555555"
 	ctx := browsertest.NewBrowser(t)
-	if err := chromedp.Do(ctx, chromedp.Navigate(server.URL)); err != nil {
+	if err := chromedp.Do(ctx, chromedp.Navigate(shop+"/sandbox")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := chromedp.Run(ctx, chromedp.Evaluate[[]any](fmt.Sprintf(`(async () => {
-		const ended = new Promise(resolve => addEventListener('message', e => { if (e.data === 'challenge done') resolve(e.data); }));
-		const method = await runMethod('/method', %[1]q, location.origin + '/notice', '2.2.0');
-		showChallenge({ acsURL: '/challenge', messageVersion: '2.2.0', threeDSServerTransID: %[1]q, acsTransID: 'a' }, '03', 'session');
+		const ended = new Promise((resolve, reject) => {
+			window.report = (...what) => reject(new Error('blocked: ' + what));
+			addEventListener('message', e => { if (e.data === 'challenge done') resolve(e.data); });
+		});
+		const method = await runMethod('%[2]s/method', %[1]q, location.origin + '/notice', '2.2.0');
+		showChallenge({ acsURL: '%[2]s/challenge', messageVersion: '2.2.0', threeDSServerTransID: %[1]q, acsTransID: 'a' }, '03', 'session');
+		const erro = (errorCode, errorComponent) => ({ messageType: 'Erro', errorCode, errorComponent });
+		const answers = [erro('305', 'S'), erro('103', 'S'), erro('403', 'S'), Promise.reject(new Error('hung up'))];
 		let asked = 0;
-		const call = async () => ++asked < 2 ? { messageType: 'Erro', errorCode: '305' } : { messageType: 'RReq', transStatus: 'Y' };
+		const call = async () => answers.shift() || { messageType: 'RReq', transStatus: 'Y' };
+		window.setTimeout = (wake, _, ...args) => queueMicrotask(() => wake(...args)); // nobody is waited for any more
 		return [
 			await runMethod('', 'x', 'x', '2.2.0'), method, await ended,
 			sizeFor(1280, 800), sizeFor(620, 420), sizeFor(400, 800), sizeFor(200, 200),
 			decode('eyJhIjoiPz8_In0').a, decode('eyJhIjoiPz8/In0=').a,
-			(await result(call, 'x')).transStatus, await result(async () => ({ errorCode: '203' }), 'x'),
+			(await result(call, 'x')).transStatus, await result(async () => erro('203', 'S'), 'x'), await result(async () => { asked++; return erro('305', 'D'); }, 'x'), asked,
 			typeof browserData().browserColorDepth,
 		];
-	})()`, id), chromedp.EvalAwaitPromise))
+	})()`, id, issuer), chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []any{"U", "Y", "challenge done", "03", "04", "02", "05", "???", "???", "Y", nil, "string"}
+	want := []any{"U", "Y", "challenge done", "03", "04", "02", "05", "???", "???", "Y", nil, nil, 1.0, "string"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the script gives (-want +got):\n%s", diff)
 	}
 	var sent map[string]string
 	if err := json.Unmarshal(decodeUnpadded(t, creq), &sent); err != nil || sent["threeDSServerTransID"] != id || sent["messageType"] != "CReq" {
 		t.Errorf("creq is %v, %v", sent, err)
+	}
+	if len(cookies) > 0 {
+		t.Errorf("%d cookies came with the post of another site", len(cookies))
+	}
+
+	if err := chromedp.Do(ctx, chromedp.Navigate(shop+"/live")); err != nil {
+		t.Fatal(err)
+	}
+	blocked, err := chromedp.Run(ctx, chromedp.Evaluate[[]string](fmt.Sprintf(`new Promise(resolve => {
+		window.report = (...what) => resolve(what);
+		showChallenge({ acsURL: '%s/challenge' }, '03', 'session');
+	})`, issuer), chromedp.EvalAwaitPromise))
+	if err != nil || len(blocked) != 2 || !strings.HasPrefix(blocked[1], issuer) {
+		t.Errorf("blocked is %v, %v; want %s", blocked, err, issuer)
 	}
 }
 
