@@ -46,7 +46,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 
 // implausible finds what the field tables do not.
 func (d *directory) implausible(m received) (erro, bool) {
-	if schemeOf(m.text("acctNumber")) != d.scheme.word {
+	if !d.scheme.holds(m.text("acctNumber")) {
 		return erro{code: "305", detail: "acctNumber: not a card of this directory server"}, true
 	}
 	u, err := url.Parse(m.text("threeDSServerURL"))

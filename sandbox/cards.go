@@ -18,6 +18,7 @@ func CardTable() string { return cardsText }
 // A Card is what can be known of a card number before anything is sent.
 type Card struct {
 	Scheme       string   // the directory server that knows it
+	Others       []string // further ones, of a co-badged card
 	Listed       bool     // the table says what becomes of it; if not, /auth gets Erro 305
 	Versions     []string // protocol versions, ascending
 	MethodURL    string   // the 3DS Method's page in all these versions, "" when there is none
@@ -35,6 +36,11 @@ func (s *Sandbox) Card(pan string) (Card, bool) {
 		return Card{}, false
 	}
 	c := Card{Scheme: schemeOf(pan), Listed: found.listed(), Versions: versions()}
+	for i := range schemes {
+		if word := schemes[i].word; word != c.Scheme && schemes[i].holds(pan) {
+			c.Others = append(c.Others, word)
+		}
+	}
 	if !c.Listed {
 		return c, true
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -18,6 +19,10 @@ type scheme struct {
 
 	// prefixes of the ranges that its PRes has.
 	prefixes []string
+
+	// shared are the beginnings of cards that are another scheme's and this one's as
+	// well: co-badged ones, of which no PRes tells.
+	shared []string
 }
 
 var schemes = []scheme{
@@ -34,12 +39,19 @@ var schemes = []scheme{
 	{word: "protectbuy", name: "Discover", rid: "A000000152", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3600", "6011"}},
 	{word: "sbn", name: "Dankort", rid: "A000000121", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		prefixes: []string{"5019"}},
+		prefixes: []string{"5019"}, shared: []string{"4571"}},
 	{word: "standin", name: "Stand-in", rid: "A000000999", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3000", "5000", "6000", "7000"}},
 }
 
-// schemeOf is the scheme that a card number belongs to, by its first digits.
+// holds says whether a card number is one of the scheme's, alone or beside another.
+func (s *scheme) holds(pan string) bool {
+	return schemeOf(pan) == s.word ||
+		slices.ContainsFunc(s.shared, func(prefix string) bool { return strings.HasPrefix(pan, prefix) })
+}
+
+// schemeOf is the scheme that a card number belongs to, by its first digits; of a
+// co-badged card the first.
 func schemeOf(pan string) string {
 	first := func(n int) int {
 		v, _ := strconv.Atoi(pan[:min(n, len(pan))])

@@ -281,6 +281,36 @@ func (w *world) card(pan, version string, has, method bool, cd string) {
 	w.after(got, cd, want)
 }
 
+// TestCoBadged pays with a card that two schemes hold, by each of them.
+func TestCoBadged(t *testing.T) {
+	w := startSandbox(t)
+	const pan = "4571000000002103" // 2.2.0 alone, without a 3DS Method
+	for ds, want := range map[string]string{"": "visa", "visa": "visa", "sbn": "sbn"} {
+		code, crd := w.post("/preauth", object{"acctNumber": pan, "ds": ds})
+		if code != http.StatusOK || crd.text("scheme") != want || crd.text("acsEndProtocolVersion") != "2.2.0" || crd["threeDSMethodURL"] != nil {
+			t.Fatalf("ds %q: %d %v, want %s", ds, code, crd, want)
+		}
+		id := crd.text("threeDSServerTransID")
+		if code, ares := w.post("/auth", browser("2.2.0", pan, id, "U")); code != http.StatusOK || ares.text("transStatus") != "Y" {
+			t.Errorf("ds %q: %d %v", ds, code, ares)
+		}
+		var seen []struct{ To string }
+		response, err := http.Get(w.Control + "/exchanges?transID=" + id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = json.NewDecoder(response.Body).Decode(&seen)
+		response.Body.Close()
+		if err != nil || seen[0].To != "ds "+want {
+			t.Errorf("ds %q: the AReq went to %v, %v", ds, seen, err)
+		}
+	}
+	code, got := w.post("/preauth", object{"acctNumber": pan, "ds": "mastercard"})
+	if code != http.StatusBadRequest || got.text("errorCode") != "305" {
+		t.Errorf("ds mastercard: %d %v", code, got)
+	}
+}
+
 // after looks at what /postauth says when the ARes is there, and plays the
 // challenge, if there is one.
 func (w *world) after(ares object, cd, status string) {

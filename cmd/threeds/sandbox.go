@@ -228,7 +228,10 @@ func (c anyCard) Lookup(pan string) []ranges.Hit {
 		}
 		info.ACS = append(info.ACS, acs)
 	}
-	hits := []ranges.Hit{{Scheme: card.Scheme, Info: info}}
+	var hits []ranges.Hit
+	for _, scheme := range append([]string{card.Scheme}, card.Others...) {
+		hits = append(hits, ranges.Hit{Scheme: scheme, Info: info})
+	}
 	for _, h := range c.Schemes.Lookup(pan) {
 		if !slices.ContainsFunc(hits, func(x ranges.Hit) bool { return x.Scheme == h.Scheme }) {
 			hits = append(hits, h)
