@@ -62,6 +62,16 @@ func (d *directory) implausible(m received) (erro, bool) {
 	return erro{}, false
 }
 
+// untrue says that the 3DS Method has not run though the AReq says so: issuers
+// that look may not authenticate then. From 2.3.1 an earlier run may count.
+func (d *directory) untrue(m received) string {
+	claims := m.text("threeDSCompInd") == "Y" && m.text("messageVersion") != v231
+	if !claims || d.box.book.methodDone(m.text("threeDSServerTransID")) {
+		return ""
+	}
+	return "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+}
+
 // twice is the error for an AReq whose id was seen before.
 func twice(version string) erro {
 	if version == v231 {

@@ -28,7 +28,7 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		a.box.fail(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
 		return
 	}
-	t.record("browser", "acs", "CReq", raw, "")
+	t.record("browser", "acs", "CReq", raw, a.box.warn(t.ids.server, unfit(r.PostForm, "creq", "threeDSSessionData")))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	session := r.PostFormValue("threeDSSessionData")

@@ -355,6 +355,67 @@ func TestBadCReq(t *testing.T) {
 	s.over(p, areq, ares, "Y", "")
 }
 
+// TestTaken: what is taken here and may be refused elsewhere is written down, and
+// nothing else is.
+func TestTaken(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	notes := func(id any) string {
+		all := ""
+		for _, e := range s.box.Received(id.(string)) {
+			all += e.Note
+		}
+		return all
+	}
+	const session = "c2Vzc2lvbg"
+	for _, test := range []struct {
+		change func(raw string) string
+		with   string
+		want   string
+	}{
+		{func(raw string) string { return raw }, session, ""},
+		{func(raw string) string { return raw }, "", ""},
+		{func(raw string) string { return raw + "=" }, session, "creq is not base64url without padding"},
+		{func(raw string) string { return raw[:20] + "\r\n" + raw[20:] }, "", "creq is not base64url without padding"},
+		{func(raw string) string { return raw }, "order 7", "threeDSSessionData is not base64url without padding"},
+	} {
+		_, ares := s.challenged("2.2.0", "4000000000000172")
+		form := s.form(creq(ares), test.with)
+		form.Set("creq", test.change(form.Get("creq")))
+		if p := send(t, ares["acsURL"].(string), form); p.status != http.StatusOK {
+			t.Errorf("%q: %d", test.want, p.status)
+		}
+		if got := notes(ares["threeDSServerTransID"]); got != test.want {
+			t.Errorf("noted %q, want %q", got, test.want)
+		}
+	}
+
+	const untrue = "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+	for _, test := range []struct {
+		version, compInd string
+		runs             bool
+		want             string
+	}{
+		{"2.2.0", "Y", false, untrue},
+		{"2.1.0", "Y", false, untrue},
+		{"2.2.0", "Y", true, ""},
+		{"2.2.0", "N", false, ""},
+		{"2.3.1", "Y", false, ""}, // an earlier run may count
+	} {
+		areq := s.areq(test.version, "02", "4000000000000003").with(members{"threeDSCompInd": test.compInd})
+		if test.runs {
+			card, _ := s.box.Card("4000000000000003")
+			raw := members{"threeDSServerTransID": areq["threeDSServerTransID"], "threeDSMethodNotificationURL": "http://localhost/"}.json(t)
+			send(t, card.MethodURL, url.Values{"threeDSMethodData": {base64.RawURLEncoding.EncodeToString(raw)}})
+		}
+		if got := s.ask(areq); got["transStatus"] != "Y" {
+			t.Errorf("%v: %v", test, got)
+		}
+		if got := notes(areq["threeDSServerTransID"]); got != test.want {
+			t.Errorf("%v: noted %q", test, got)
+		}
+	}
+}
+
 // TestDoubleClick: a page that comes twice is one try, the same code from the
 // next page is another.
 func TestDoubleClick(t *testing.T) {

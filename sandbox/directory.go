@@ -76,6 +76,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := m.text("messageType")
 	d.box.book.note(m.text("threeDSServerTransID"), Exchange{
 		At: d.box.stamp(), From: "server", To: d.name(), Type: kind, Body: string(body),
+		Note: d.box.warn(m.text("threeDSServerTransID"), d.untrue(m)),
 	})
 	if kind == "Erro" {
 		d.box.log.Info("the server complains", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))

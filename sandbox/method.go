@@ -15,7 +15,7 @@ func (a *issuer) method(w http.ResponseWriter, r *http.Request) {
 	}
 	a.box.book.methodRan(id)
 	reply := new(object).put("threeDSServerTransID", id).bytes()
-	a.noteMethod(id, "acs", "browser", reply)
+	a.noteMethod(id, "acs", "browser", reply, "")
 	a.box.show(w, http.StatusOK, view{
 		Name: "leave", Title: "One moment", Text: "Your bank gets ready.", After: 1,
 		Form: &form{URL: back, Fields: []field{{"threeDSMethodData", encodeURL(reply)}}},
@@ -45,13 +45,13 @@ func (a *issuer) methodData(r *http.Request) (id, back, fault string) {
 	if !webURL(back) {
 		return "", "", "threeDSMethodNotificationURL is missing or no web address"
 	}
-	a.noteMethod(id, "browser", "acs", raw)
+	a.noteMethod(id, "browser", "acs", raw, a.box.warn(id, unfit(r.Form, "threeDSMethodData")))
 	return id, back, ""
 }
 
-func (a *issuer) noteMethod(id, from, to string, body []byte) {
+func (a *issuer) noteMethod(id, from, to string, body []byte, note string) {
 	a.box.book.note(id, Exchange{
-		At: a.box.stamp(), From: from, To: to, Type: "threeDSMethodData", Body: string(body),
+		At: a.box.stamp(), From: from, To: to, Type: "threeDSMethodData", Body: string(body), Note: note,
 	})
 }
 

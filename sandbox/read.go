@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"net/url"
 	"strings"
 )
 
@@ -48,6 +49,20 @@ func decode(text string) ([]byte, error) {
 		return nil, errors.New("empty")
 	}
 	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
+}
+
+// unfit says which of a form's fields are not base64url as the protocol writes
+// it, without padding and in one line: "" where all are. They are taken here all
+// the same, and issuers elsewhere refuse them.
+func unfit(form url.Values, names ...string) string {
+	var all []string
+	for _, name := range names {
+		text := form.Get(name)
+		if _, err := base64.RawURLEncoding.DecodeString(text); err != nil || strings.ContainsAny(text, "\r\n") {
+			all = append(all, name+" is not base64url without padding")
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 func hex(c rune) bool { return strings.ContainsRune("0123456789abcdefABCDEF", c) }

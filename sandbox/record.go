@@ -77,6 +77,15 @@ func (b *book) note(id string, e Exchange) {
 	p.all = append(p.all, e)
 }
 
+// warn tells whoever runs the sandbox of what is taken here and may be refused
+// elsewhere, and returns it for the record.
+func (s *Sandbox) warn(id, what string) string {
+	if what != "" {
+		s.log.Warn("taken here, and may be refused by others", "threeDSServerTransID", id, "what", what)
+	}
+	return what
+}
+
 // open enters a transaction under the server's id. It is false when that id
 // already has one.
 func (b *book) open(t *transaction) bool {
