@@ -14,7 +14,8 @@ GET  /exchanges?transID=ID   every message of one, as it stood on the wire; in 1
 GET  /cards                  the card table
 GET  /v1                     the table of 3-D Secure 1.0.2
 GET  /app?transID=ID         a page that decides a challenge inside an app
-POST /app                    transID and result=pass, fail or cancel: the same by program
+POST /app                    transID and result=pass, fail, cancel or timeout: the same by program,
+                             also for a page of the issuer's that is open in a browser
 
 ID is any of the transaction's ids.
 
@@ -80,15 +81,15 @@ func (s *Sandbox) showApp(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
-	verdicts := map[string]verdict{"pass": passed, "fail": failed, "cancel": cancelled}
+	verdicts := map[string]verdict{"pass": passed, "fail": failed, "cancel": cancelled, "timeout": notFinished}
 	v, known := verdicts[r.FormValue("result")]
 	if !known {
-		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail or cancel"})
+		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail, cancel or timeout"})
 		return
 	}
-	t := s.waitingApp(r)
-	if t == nil || !t.end(v) {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge in an app waits under this transID"})
+	t := s.book.transaction(r.FormValue("transID"))
+	if t == nil || !t.decide(v) {
+		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for somebody under this transID"})
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]string{"transStatus": v.status})

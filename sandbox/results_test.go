@@ -46,7 +46,7 @@ func TestAppResults(t *testing.T) {
 	}
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for _, test := range []struct{ end, control, status string }{
-			{"70", "", "Y"}, {"71", "", "N"}, {"72", "pass", "Y"}, {"72", "fail", "N"}, {"72", "cancel", "N"},
+			{"70", "", "Y"}, {"71", "", "N"}, {"72", "pass", "Y"}, {"72", "fail", "N"}, {"72", "cancel", "N"}, {"72", "timeout", "N"},
 		} {
 			areq := s.areq(version, "01", "40000000000001"+test.end)
 			_, rreq := s.follow(areq, func(ares members) {
@@ -57,11 +57,15 @@ func TestAppResults(t *testing.T) {
 					t.Errorf("control port: status %d", got)
 				}
 			})
-			if rreq.message["transStatus"] != test.status || rreq.message["interactionCounter"] != "01" || rreq.client != "rreq.visa.sandbox.test" {
+			tried := map[string]any{"timeout": "00"}[test.control]
+			if tried == nil {
+				tried = "01"
+			}
+			if rreq.message["transStatus"] != test.status || rreq.message["interactionCounter"] != tried || rreq.client != "rreq.visa.sandbox.test" {
 				t.Errorf("%s %v: %s from %s", version, test, rreq.raw, rreq.client)
 			}
-			if cancelled := rreq.message["challengeCancel"] == "01"; cancelled != (test.control == "cancel") {
-				t.Errorf("%s %v: challengeCancel %v", version, test, rreq.message["challengeCancel"])
+			if want := map[string]any{"cancel": "01", "timeout": "04"}[test.control]; rreq.message["challengeCancel"] != want {
+				t.Errorf("%s %v: challengeCancel %v, want %v", version, test, rreq.message["challengeCancel"], want)
 			}
 			if test.control != "" && decide(rreq.message["dsTransID"].(string), "pass") != http.StatusNotFound {
 				t.Error("a challenge was decided twice")
@@ -70,6 +74,28 @@ func TestAppResults(t *testing.T) {
 	}
 	if decide(newID(), "pass") != http.StatusNotFound || decide(newID(), "maybe") != http.StatusBadRequest {
 		t.Error("the control port takes anything")
+	}
+}
+
+// TestBrowserDecided: a page that waits in a browser is decided at the control port
+// as well, so that a test need not wait for its time to be over.
+func TestBrowserDecided(t *testing.T) {
+	box := start(t, nil)
+	s := newServer(t, box)
+	for _, test := range []struct{ result, status, cancel string }{{"pass", "Y", ""}, {"fail", "N", ""}, {"cancel", "N", "01"}, {"timeout", "N", "04"}} {
+		areq, ares := s.challenged("2.2.0", "4000000000000172")
+		form := url.Values{"transID": {ares["acsTransID"].(string)}, "result": {test.result}}
+		if p := send(t, box.ControlURL()+"/app", form); p.status != http.StatusNotFound {
+			t.Errorf("%s before the CReq: %d", test.result, p.status)
+		}
+		page := send(t, ares["acsURL"].(string), s.form(creq(ares), "YQ"))
+		if p := send(t, box.ControlURL()+"/app", form); p.status != http.StatusOK {
+			t.Errorf("%s: %d %s", test.result, p.status, p.text)
+		}
+		rreq, _ := s.over(get(t, page.url.String()), areq, ares, test.status, "YQ")
+		if cancel, _ := rreq["challengeCancel"].(string); cancel != test.cancel {
+			t.Errorf("%s: challengeCancel %q, want %q", test.result, cancel, test.cancel)
+		}
 	}
 }
 

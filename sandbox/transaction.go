@@ -112,11 +112,11 @@ func (t *transaction) wait(d time.Duration, v verdict) {
 	})
 }
 
-// end sends the result, unless one was sent, and reports whether it did.
-func (t *transaction) end(v verdict) bool {
+// decide ends a challenge that waits for a person, and reports whether it did.
+func (t *transaction) decide(v verdict) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.phase == ended {
+	if t.phase != asking {
 		return false
 	}
 	t.finish(v)
