@@ -2,6 +2,7 @@ package docgen
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -74,6 +75,33 @@ func TestTyped(t *testing.T) {
 	got := evaluate(t, "getting-started.md", `
 		{ const [names, lines] = `+string(in)+`;
 		[...names.map(name => nameOf(name) ?? ''), ...lines.map(each => addressOf('bill', each))] }`)
+	if diff := cmp.Diff(any(want), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestBest: the version to send is in all lists, and gaps in them count.
+func TestBest(t *testing.T) {
+	const all = `'2.1.0', '2.2.0', '2.3.1'`
+	tests := []struct{ acs, ds, server, mine, want string }{
+		{all, all, all, all, "2.3.1"},
+		{`'2.1.0', '2.3.1'`, `'2.2.0', '2.3.1'`, all, all, "2.3.1"},
+		{`'2.1.0', '2.3.1'`, all, `'2.1.0', '2.2.0'`, all, "2.1.0"},
+		{`'2.1.0', '2.3.1'`, all, all, `'2.1.0', '2.2.0'`, "2.1.0"},
+		{all, `'2.2.0'`, all, all, "2.2.0"},
+		{all + `, '2.4.0'`, all + `, '2.4.0'`, all, all, "2.3.1"},
+		{`'2.1.0'`, `'2.2.0'`, all, all, ""},
+		{``, all, all, all, ""},
+	}
+	var cases strings.Builder
+	var want []any
+	for _, test := range tests {
+		fmt.Fprintf(&cases, "[[%s], [%s], [%s], [%s]],", test.acs, test.ds, test.server, test.mine)
+		want = append(want, test.want)
+	}
+	got := evaluate(t, "getting-started.md", `[`+cases.String()+`].map(([acs, ds, server, mine]) => best({
+		acsProtocolVersions: acs.map(version => ({ version })), dsProtocolVersions: ds, threeDSServerProtocolVersions: server,
+	}, mine)?.version ?? '')`)
 	if diff := cmp.Diff(any(want), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
