@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"strings"
 
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -17,9 +20,14 @@ const maxMessage = 64 << 20
 // runCheck prints the message of a file, masked, and on stderr all that is
 // wrong with it.
 func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	rest, err := parse(flag.NewFlagSet("check", flag.ContinueOnError), args, 1)
+	fs := flag.NewFlagSet("check", flag.ContinueOnError)
+	of := fs.String("scheme", "", "hold it against what this card scheme asks for as well")
+	rest, err := parse(fs, args, 1)
 	if err != nil {
 		return err
+	}
+	if known := strings.Fields(schemes); *of != "" && !slices.Contains(known, *of) {
+		return misused("check: no scheme %q%s", *of, hint(*of, known...))
 	}
 	if len(rest) == 0 {
 		return misused("check: no file (- is standard input)")
@@ -55,16 +63,39 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		ctx.AReq = m // what is in it may look at its beginning
 	}
 	problems := m.Check(ctx)
-	if len(problems) == 0 {
-		return nil
-	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
 	}
-	if text := stranger(m); text != "" {
+	if text := stranger(m); text != "" && len(problems) > 0 {
 		fmt.Fprintf(stderr, "%s: %s\n", name, text)
 	}
-	return fmt.Errorf("%s: %s", name, count(len(problems), "fault"))
+	faults := len(problems) + tellScheme(stderr, name, *of, m)
+	if faults == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", name, count(faults, "fault"))
+}
+
+// tellScheme says what a scheme makes of a message: of an AReq what it asks for
+// and does not find there, of an answer what its own codes mean. It returns how
+// many faults that are, in the sense of scheme_rules: enforce.
+func tellScheme(w io.Writer, name, of string, m *message.Message) (faults int) {
+	switch t, _ := m.Type(); t {
+	case message.AReq:
+		for _, f := range scheme.Check(of, m) {
+			if f.Code != 0 {
+				faults++
+			}
+			fmt.Fprintf(w, "%s: %s: %s\n", name, of, f.Text)
+		}
+	case message.ARes, message.RReq:
+		for _, element := range []string{"eci", "transStatusReason"} {
+			if meaning := scheme.Meaning(of, element, m.Text(element)); meaning != "" {
+				fmt.Fprintf(w, "%s: %s: %s: %s\n", name, of, element, meaning)
+			}
+		}
+	}
+	return faults
 }
 
 // readUpTo reads at most limit bytes, and says whether that is all.

@@ -54,8 +54,9 @@ const usage = `Usage:
     threeds conform --api URL --key KEY --card NUMBER [--rows PATTERN] [--json]
         check the requestor's side of the server at URL, with a card that is enrolled there
         (--key - reads the key from standard input)
-    threeds check FILE
-        read a message (- is standard input), show it masked, say all that is wrong with it
+    threeds check [--scheme SCHEME] FILE
+        read a message (- is standard input), show it masked, say all that is wrong with it,
+        and what a card scheme asks for beside the protocol, or means by a code of its own
     threeds version
         say which build this is
     threeds help
