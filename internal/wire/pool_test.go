@@ -321,6 +321,66 @@ func TestDistrust(t *testing.T) {
 	}
 }
 
+// A counted connection knows how many bytes it was given to send.
+type counted struct {
+	net.Conn
+	sent atomic.Int64
+}
+
+func (c *counted) Write(b []byte) (int, error) {
+	c.sent.Add(int64(len(b)))
+	return c.Conn.Write(b)
+}
+
+// TestDistrustWithoutFarewell: a connection that is trusted no more ends without a word
+// of TLS, for which a peer that does not listen could have us wait; be it that it rests
+// already, or that its last request comes to its end. Others are left with one.
+func TestDistrustWithoutFarewell(t *testing.T) {
+	server, client := secured(t)
+	addr := listen(t, func(conn net.Conn) {
+		answering("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")(tls.Server(conn, server))
+	})
+	for _, test := range []struct {
+		name   string
+		part   func(c *Client, resp *http.Response)
+		polite bool
+	}{
+		{"it rests", func(_ *Client, resp *http.Response) {
+			_, _ = read(resp, nil)
+			Distrust(resp)
+		}, false},
+		{"it is in use", func(_ *Client, resp *http.Response) {
+			Distrust(resp)
+			_, _ = read(resp, nil)
+		}, false},
+		{"it is not needed", func(c *Client, resp *http.Response) {
+			_, _ = read(resp, nil)
+			c.CloseIdle()
+		}, true},
+	} {
+		var made *counted
+		c, _ := newClient(t, func(config *Config) {
+			config.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
+				made = &counted{Conn: conn}
+				return tls.Client(made, client), err
+			}
+		})
+		resp, _, err := c.Post(t.Context(), "https://"+addr+"/", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := made.sent.Load()
+		test.part(c, resp)
+		if said := made.sent.Load() > before; said != test.polite {
+			t.Errorf("%s: a farewell was sent: %t, want %t", test.name, said, test.polite)
+		}
+		if _, err := made.Write([]byte("x")); !errors.Is(err, net.ErrClosed) || c.resting() != 0 {
+			t.Errorf("%s: the connection is not closed: %v, %d rest", test.name, err, c.resting())
+		}
+	}
+}
+
 // TestNoFarewell: one who does not listen any more is not waited for.
 func TestNoFarewell(t *testing.T) {
 	server, client := secured(t)
