@@ -81,6 +81,45 @@ func TestMigrateFails(t *testing.T) {
 	openAt(t, url, Options{})
 }
 
+// TestMigrationHasTime: a migration may take longer than a call, and nodes of whatever
+// release know each other's by the same lock.
+func TestMigrationHasTime(t *testing.T) {
+	url := pgtest.Get(t).Schema(t)
+	conn := connect(t, url)
+	ctx := t.Context()
+	if _, err := conn.Exec(ctx, `SET statement_timeout = '4500ms'`); err != nil {
+		t.Fatal(err)
+	}
+	step := `CREATE TABLE seen AS SELECT current_setting('statement_timeout') AS time,
+		(SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objid = 1029619790) AS locks`
+	if err := migrate(ctx, conn, []string{step}); err != nil {
+		t.Fatal(err)
+	}
+	var limit string
+	var locks int
+	if err := conn.QueryRow(ctx, `SELECT time, locks FROM seen`).Scan(&limit, &locks); err != nil || limit != "50s" || locks != 1 {
+		t.Errorf("a migration has %s for a statement and %d locks, %v; want 50s and one", limit, locks, err)
+	}
+}
+
+// TestVersionNotReadable: who may not read which version a database has is told so, and
+// not that he may make no tables.
+func TestVersionNotReadable(t *testing.T) {
+	server := pgtest.Get(t)
+	_, url := openNew(t)
+	_, schema, _ := strings.Cut(url, "search_path=")
+	schema, _, _ = strings.Cut(schema, ",")
+	t.Cleanup(func() { server.Exec(t, url, "DROP OWNED BY reads_nothing; DROP ROLE reads_nothing") })
+	server.Exec(t, url, "CREATE ROLE reads_nothing LOGIN; GRANT USAGE ON SCHEMA "+schema+" TO reads_nothing")
+	db, err := Open(t.Context(), as(t, url, "reads_nothing"), Options{})
+	if err == nil {
+		_ = db.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "permission denied for table schema_version") {
+		t.Errorf("Open: %v, want that schema_version may not be read", err)
+	}
+}
+
 // TestOpenAtOnce has a crowd of processes start with one new database, and then
 // claim the same ids.
 func TestOpenAtOnce(t *testing.T) {

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"testing/iotest"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
@@ -51,6 +54,21 @@ func TestNothingLeft(t *testing.T) {
 	if n := count(t, url, `SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM uploads)`); n != 2*3 {
 		t.Errorf("%d rows after an upload that failed, want 6 chunks", n)
 	}
+	ctx, cancel := context.WithCancel(t.Context()) // as when a process is told to end
+	l, err := db.Acquire(ctx, "visa", "me", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ending := readerFunc(func(p []byte) (int, error) {
+		cancel()
+		return len(p), nil
+	})
+	if err := db.PutSnapshot(ctx, store.Snapshot{Scheme: "visa", Generation: 4}, l, ending, 2); !errors.Is(err, context.Canceled) {
+		t.Errorf("PutSnapshot: %v", err)
+	}
+	if n := count(t, url, `SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM uploads)`); n != 2*3 {
+		t.Errorf("%d rows after an upload that was given up, want 6 chunks", n)
+	}
 	server := pgtest.Get(t) // an upload of a process that died
 	server.Exec(t, url, `INSERT INTO uploads VALUES ('visa', nextval('upload_ids'))`)
 	server.Exec(t, url, `INSERT INTO chunks SELECT id, 0, 'x' FROM uploads`)
@@ -89,35 +107,41 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
+// commitWhenAwaited commits what conn has begun as soon as somebody waits for it.
+func commitWhenAwaited(t *testing.T, url string, conn *pgx.Conn) <-chan error {
+	ctx := context.Background()
+	looking, committed := connect(t, url), make(chan error, 1)
+	go func() {
+		for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
+			err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n)
+			if err != nil {
+				t.Error(err)
+				break
+			}
+		}
+		_, err := conn.Exec(ctx, `COMMIT`)
+		committed <- err
+	}()
+	return committed
+}
+
 // TestOvertakenAddsNothing: another upload has taken the place, freed the chunks
 // and not yet committed when the next chunk comes: it waits, and is not added.
 func TestOvertakenAddsNothing(t *testing.T) {
 	db, url := openNew(t)
 	conn := connect(t, url)
-	committed := make(chan error, 1)
+	var committed <-chan error
 	var read bool
 	content := readerFunc(func(p []byte) (int, error) {
 		if read {
 			return 0, io.EOF
 		}
 		read = true
-		ctx := context.Background()
-		_, err := conn.Exec(ctx, `BEGIN; UPDATE uploads SET id = nextval('upload_ids'); DELETE FROM chunks`)
+		_, err := conn.Exec(context.Background(), `BEGIN; UPDATE uploads SET id = nextval('upload_ids'); DELETE FROM chunks`)
 		if err != nil {
 			return 0, err
 		}
-		looking := connect(t, url)
-		go func() {
-			for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
-				err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n)
-				if err != nil {
-					t.Error(err)
-					break
-				}
-			}
-			_, err := conn.Exec(ctx, `COMMIT`)
-			committed <- err
-		}()
+		committed = commitWhenAwaited(t, url, conn)
 		return len(p), nil
 	})
 	if err := put(t, db, 1, content, 1); !errors.Is(err, store.ErrFenced) {
@@ -128,5 +152,29 @@ func TestOvertakenAddsNothing(t *testing.T) {
 	}
 	if n := count(t, url, `SELECT count(*) FROM chunks`); n != 0 {
 		t.Errorf("%d chunks are left over", n)
+	}
+}
+
+// TestOvertakenLeavesNothing: an upload of another process adds a chunk, and has not yet
+// committed it, when the next one takes its place: that waits, and frees the chunk too.
+func TestOvertakenLeavesNothing(t *testing.T) {
+	db, url := openNew(t)
+	conn := connect(t, url)
+	_, err := conn.Exec(t.Context(), `INSERT INTO uploads VALUES ('visa', nextval('upload_ids'))`)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), `BEGIN; INSERT INTO chunks SELECT id, 0, 'x' FROM uploads FOR UPDATE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	committed := commitWhenAwaited(t, url, conn)
+	if err := put(t, db, 1, strings.NewReader("content"), 1); err != nil {
+		t.Errorf("PutSnapshot: %v", err)
+	}
+	if err := <-committed; err != nil {
+		t.Error(err)
+	}
+	if n := count(t, url, `SELECT (SELECT count(*) FROM chunks) + (SELECT count(*) FROM uploads)`); n != 1 {
+		t.Errorf("%d rows, want the one chunk of the snapshot", n)
 	}
 }
