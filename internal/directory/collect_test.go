@@ -1,12 +1,16 @@
 package directory
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 	"weak"
@@ -102,4 +106,49 @@ func TestFormerRangesGoAtOnce(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestVeryManyWait: while a thousand requests wait for directory servers the collector
+// works harder, and when they have what they wanted as before.
+func TestVeryManyWait(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	address := serveRaw(t, nil, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
+	ca := newAuthority(t)
+	peer := peerAt("visa", address, ca.client())
+	peer.Timeout, peer.DialTimeout, peer.MaxInFlight = time.Hour, time.Hour, 1000
+	v2, _ := newClient(t, Hooks{}, peer)
+	v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client(), Timeout: time.Hour, DialTimeout: time.Hour, MaxInFlight: 1000})
+	for name, send := range map[string]func(context.Context) ([]byte, error){
+		"AReqs": func(ctx context.Context) ([]byte, error) {
+			return v2.Send(ctx, "visa", nil, transID, message.V220, "")
+		},
+		"VEReqs": func(ctx context.Context) ([]byte, error) { return v1.Exchange(ctx, "visa", "VEReq", transID, nil) },
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for range 1000 {
+			all.Go(func() {
+				if _, err := send(ctx); err == nil {
+					t.Error("an answer from nobody")
+				}
+			})
+		}
+		for end := time.Now().Add(20 * time.Second); gogc() == 100 && time.Now().Before(end); {
+			time.Sleep(time.Millisecond)
+		}
+		if got := gogc(); got >= 100 {
+			t.Errorf("a thousand %s wait, and GOGC is %d", name, got)
+		}
+		cancel()
+		if all.Wait(); gogc() != 100 {
+			t.Errorf("no %s wait, and GOGC is %d", name, gogc())
+		}
+	}
+}
+
+// gogc is the percent in force.
+func gogc() uint64 {
+	is := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(is)
+	return is[0].Value.Uint64()
 }

@@ -18,7 +18,7 @@ func gogc() int {
 // default, and never more than the operator has it.
 func TestPercentOfLoads(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	for _, test := range []struct{ usual, loading int }{{100, 100}, {200, patient}, {10, 10}, {-1, patient}} {
+	for _, test := range []struct{ usual, loading int }{{100, 100}, {200, patient}, {10, 10}, {0, 0}, {-1, patient}} {
 		debug.SetGCPercent(test.usual)
 		var c collector
 		one, other := c.begin(), c.begin()
@@ -37,7 +37,7 @@ func TestPercentOfLoads(t *testing.T) {
 // loads beside that.
 func TestPercentOfWaiting(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
-	for _, test := range []struct{ usual, waiting, loading int }{{100, waitingPercent, 100}, {40, 40, 40}, {10, 10, 10}, {200, waitingPercent, patient}, {-1, waitingPercent, patient}} {
+	for _, test := range []struct{ usual, waiting, loading int }{{100, waitingPercent, 100}, {40, 40, 40}, {10, 10, 10}, {0, 0, 0}, {200, waitingPercent, patient}, {-1, waitingPercent, patient}} {
 		debug.SetGCPercent(test.usual)
 		var c collector
 		is := func(when string, want int) {
@@ -158,6 +158,41 @@ func TestLoadCollects(t *testing.T) {
 		t.Errorf("%d collections for %d MiB of garbage, want %d", now-before, rounds*block>>20, want)
 	}
 	runtime.KeepAlive(keep)
+	runtime.KeepAlive(garbage)
+}
+
+// TestLittleGarbage: below a few MiB a quarter of what lives is little, and is left alone.
+func TestLittleGarbage(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nobody else collects
+	const block = 64 << 10
+	var garbage []byte
+	var c collector
+	l := c.begin()
+	defer l.End(0)
+	debug.SetGCPercent(-1) // nor now
+	runtime.GC()
+	before, start := forced()
+	if start/growth >= least/2 {
+		t.Fatalf("%d MiB live: the test shows nothing", start>>20)
+	}
+	for made := 0; made < least-1<<20; made += block {
+		garbage = make([]byte, block)
+		l.turns = perLook - 1 // so that it looks
+		if l.Yield(); l.turns != perLook {
+			t.Fatalf("%d turns", l.turns)
+		}
+	}
+	if now, _ := forced(); now != before {
+		t.Errorf("%d collections for less than %d MiB", now-before, least>>20)
+	}
+	for range 2 << 20 / block {
+		garbage = make([]byte, block)
+	}
+	l.turns = perLook - 1
+	l.Yield()
+	if now, _ := forced(); now != before+1 {
+		t.Errorf("%d collections for more than %d MiB", now-before, least>>20)
+	}
 	runtime.KeepAlive(garbage)
 }
 
