@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -440,6 +441,43 @@ func TestTerminateInTime(t *testing.T) {
 		t.Errorf("it does not say why, once:\n%s", proc.out.String())
 	}
 	t.Logf("ended after %v", time.Since(start).Round(time.Millisecond))
+}
+
+// TestSecondSignal: who cannot wait for what is in work ends the server by a second
+// signal, at once, and it is seen that it did not end in good order.
+func TestSecondSignal(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 10m}"})
+	entered, leave := make(chan bool), make(chan bool)
+	defer close(leave)
+	s.ds.play(func(http.ResponseWriter, object) {
+		entered <- true
+		<-leave
+	})
+	conn, err := net.Dial("tcp", host(t, s.API))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	body := string(marshal(s.request("2.2.0")))
+	fmt.Fprintf(conn, "POST /auth HTTP/1.1\r\nHost: x\r\nAPIKey: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.APIKey, len(body), body)
+	<-entered
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		if err := proc.cmd.Process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		if signal == syscall.SIGTERM {
+			waitFor(t, "the end of the listener", func() bool { return refusing(host(t, s.API)) })
+		}
+	}
+	select {
+	case <-proc.exited:
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not end")
+	}
+	if status := proc.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
+		t.Errorf("ended with %v, want by the second signal", proc.cmd.ProcessState)
+	}
 }
 
 // TestSandboxProcess runs the sandbox as its users do, and ends it as they do:

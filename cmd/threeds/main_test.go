@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,6 +30,26 @@ func (m stopping) Run() int {
 // the process ends.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata", UpdateScripts: *update, Cmds: rangeCommands})
+}
+
+// TestExitStatus: scripts of operators tell by the status what was misused from what
+// has failed, and help from both.
+func TestExitStatus(t *testing.T) {
+	t.Chdir(t.TempDir()) // where no configuration is
+	for want, lines := range map[int][]string{
+		0: {"help", "-h", "version", "serve --help", "key --help", "key create -h", "ranges --help", "check -h"},
+		1: {"serve", "serve --config absent.yaml", "key list", "ranges status", "check absent.json", "check -"},
+		2: {"", "sevre", "serve --confg x", "serve now", "serve --config", "key", "key creat", "key create", "key create --name " + strings.Repeat("x", 101), "key list all", "key revoke abc",
+			"key revoke 00000000-0000-4000-8000-000000000000", "ranges", "ranges refesh", "ranges refresh", "check", "check a b", "version now", "conform --key x"},
+	} {
+		for _, line := range lines {
+			var out, errs strings.Builder
+			got := run(t.Context(), strings.Fields(line), strings.NewReader(""), &out, &errs)
+			if got != want || (out.Len() > 0) != (want == 0) || (errs.Len() > 0) != (want != 0) {
+				t.Errorf("threeds %s: exit status %d, want %d\n%s%s", line, got, want, out.String(), errs.String())
+			}
+		}
+	}
 }
 
 func TestDescribeBuild(t *testing.T) {

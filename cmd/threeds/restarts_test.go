@@ -1,6 +1,7 @@
 package main
 
 import (
+	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -221,6 +222,41 @@ func TestSupervised(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 	if v.heard("STOPPING=1") != 1 {
 		t.Error("did not say that it stops")
+	}
+}
+
+// TestWatchdog: signs of life are for a manager that wants them of this process.
+func TestWatchdog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	l, err := net.ListenPacket("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	me, parent := strconv.Itoa(os.Getpid()), strconv.Itoa(os.Getppid())
+	for _, tt := range []struct {
+		usec, pid string
+		want      time.Duration
+	}{
+		{"30000000", "", 30 * time.Second}, {"30000000", me, 30 * time.Second}, {"30000000", parent, 0},
+		{"", "", 0}, {"", me, 0}, {"0", me, 0}, {"-1", me, 0}, {"soon", me, 0},
+	} {
+		t.Setenv("NOTIFY_SOCKET", path)
+		t.Setenv("WATCHDOG_USEC", tt.usec)
+		t.Setenv("WATCHDOG_PID", tt.pid)
+		m := newManager(slog.New(slog.DiscardHandler))
+		if m == nil || m.dog != tt.want {
+			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: %+v, want a sign of life every %v", tt.usec, tt.pid, m, tt.want)
+		}
+		if m != nil {
+			_ = m.conn.Close()
+		}
+	}
+	for _, none := range []string{"", path + ".gone"} {
+		t.Setenv("NOTIFY_SOCKET", none)
+		if m := newManager(slog.New(slog.DiscardHandler)); m != nil {
+			t.Errorf("NOTIFY_SOCKET=%s: a manager", none)
+		}
 	}
 }
 
