@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
@@ -213,6 +216,124 @@ func TestGuide(t *testing.T) {
 		}
 		if got != tt.want || c.Port != port[c.Host] {
 			t.Errorf("best %q, doubted %q: %s, want %s", tt.best, tt.doubted, got, tt.want)
+		}
+	}
+}
+
+// TestGuideKeepsTLS: whatever the order, each host is spoken to as the URL says, with the
+// name that its certificate must have; and where both are allowed with TLS before without.
+func TestGuideKeepsTLS(t *testing.T) {
+	for mode, want := range map[string]string{"verify-full": "bca", "prefer": "bb-cc-aa-", "allow": "b-bc-ca-a"} {
+		cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode="+mode, callTimeout)
+		check(t, err)
+		g := &guide{best: host{"b", 2}, doubted: host{"a", 1}}
+		c := cfg.ConnConfig.Copy()
+		for range 2 {
+			g.arrange(c)
+			got := ""
+			for _, f := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
+				got += f.Host
+				switch {
+				case f.TLSConfig == nil:
+					got += "-"
+				case mode == "verify-full" && (f.TLSConfig.ServerName != f.Host || f.TLSConfig.InsecureSkipVerify):
+					t.Errorf("%s: host %s has to have a certificate for %q", mode, f.Host, f.TLSConfig.ServerName)
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %s, want %s", mode, got, want)
+			}
+		}
+	}
+}
+
+// TestScoutAsksForTLS: who looks at the other hosts speaks to them no less safely than
+// calls would, and to the one in use not at all.
+func TestScoutAsksForTLS(t *testing.T) {
+	best, other := listener(t), listener(t)
+	for _, mode := range []string{"require", "prefer"} {
+		cfg, err := configure(fmt.Sprintf("postgres://threeds@%s,%s/x?sslmode=%s", best.Addr(), other.Addr(), mode), callTimeout)
+		check(t, err)
+		g := &guide{best: host{"127.0.0.1", uint16(best.Addr().(*net.TCPAddr).Port)}}
+		ctx, cancel := context.WithCancel(t.Context())
+		var scout sync.WaitGroup
+		scout.Go(func() { g.scout(ctx, cfg.ConnConfig, time.Millisecond) })
+		const sslRequest = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
+		for range 2 { // so that each host has had its turn
+			conn, err := other.Accept()
+			check(t, err)
+			said := make([]byte, len(sslRequest))
+			if _, err := io.ReadFull(conn, said); err != nil || string(said) != sslRequest {
+				t.Errorf("%s: a scout begins with %q, %v; want a request for TLS", mode, said, err)
+			}
+			_ = conn.Close()
+		}
+		cancel()
+		scout.Wait()
+	}
+	ours, err := net.Dial("tcp", best.Addr().String())
+	check(t, err)
+	defer ours.Close()
+	first, err := best.Accept()
+	check(t, err)
+	defer first.Close()
+	if first.RemoteAddr().String() != ours.LocalAddr().String() {
+		t.Error("a scout looks at the host in use")
+	}
+}
+
+// listener is a host that accepts connections.
+func listener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
+// TestAdmit: a server of an older timeline is refused, and a look at one that fails
+// leaves what is known as it is: else the next that is asked might be a former primary.
+func TestAdmit(t *testing.T) {
+	db, _ := openNew(t)
+	conn, err := db.pool.Acquire(t.Context())
+	check(t, err)
+	defer conn.Release()
+	raw := conn.Conn().PgConn()
+	system, line := db.guide.system, db.guide.timeline
+	here := host{"db", uint16(raw.Conn().RemoteAddr().(*net.TCPAddr).Port)}
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	look := context.WithValue(t.Context(), scouting{}, true)
+	for _, tt := range []struct {
+		what    string
+		ctx     context.Context
+		system  string
+		line    int64
+		want    error
+		then    int64 // the newest timeline
+		eras    int
+		thither bool // the next connections go there first
+	}{
+		{"the same", t.Context(), system, line, nil, line, 0, true},
+		{"a newer one", t.Context(), system, line - 1, nil, line, 1, true},
+		{"a newer one, by a scout", look, system, line - 1, nil, line, 1, false},
+		{"an older one", t.Context(), system, line + 1, errFormer, line + 1, 0, false},
+		{"an older one, by a scout", look, system, line + 1, errFormer, line + 1, 0, false},
+		{"another database", t.Context(), "other", line + 7, nil, line, 0, true},
+		{"no answer", cancelled, system, line + 1, context.Canceled, line + 1, 0, false},
+	} {
+		g := &guide{addrs: map[string][]string{"db": {"127.0.0.1"}}, system: tt.system, timeline: tt.line, doubted: here, lost: time.Now()}
+		if err := g.admit(tt.ctx, raw); !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.what, err, tt.want)
+		}
+		if g.system != system || g.timeline != tt.then || g.era != tt.eras {
+			t.Errorf("%s: timeline %d of %s, era %d; want %d of %s, era %d", tt.what, g.timeline, g.system, g.era, tt.then, system, tt.eras)
+		}
+		if good := g.best == here && g.doubted == (host{}) && g.lost.IsZero(); good != tt.thither {
+			t.Errorf("%s: best %v, doubted %v, none since %v", tt.what, g.best, g.doubted, g.lost)
+		}
+		if tt.want == nil && (raw.CustomData()[era] != g.era || g.former(raw) || g.stale(raw)) {
+			t.Errorf("%s: the connection is not of its era and timeline: %v", tt.what, raw.CustomData())
 		}
 	}
 }
