@@ -3,6 +3,8 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -405,6 +407,9 @@ func TestReloadRefused(t *testing.T) {
 		if n := strings.Count(said, `"level":"ERROR"`); n != 1 || !strings.Contains(said, strings.ReplaceAll(tt.want, `"`, `\"`)) {
 			t.Errorf("%s: %d errors logged, want one that has %q:\n%s", tt.name, n, tt.want, said)
 		}
+		if strings.Contains(said, "taken up") {
+			t.Errorf("%s: the log has it that it was taken up:\n%s", tt.name, said)
+		}
 		for _, secret := range []string{"SecretPlace", "c2VjcmV0"} {
 			if strings.Contains(said, secret) {
 				t.Errorf("%s: the log has a value:\n%s", tt.name, said)
@@ -425,6 +430,47 @@ func TestReloadRefused(t *testing.T) {
 	}
 	if s.metric("threeds_config_last_reload_successful") != 1 {
 		t.Error("the metrics say that the last reload failed")
+	}
+}
+
+// TestReloadKeyFile rotates the key file under a server, twice: what was made with the
+// value before stays good, new API keys are known, and what may follow goes by the value
+// in use, not by that of the start. What is made then the next process knows.
+func TestReloadKeyFile(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	file := filepath.Join(filepath.Dir(s.config), "data", "keys.json")
+	var first map[string]string
+	data, err := os.ReadFile(file)
+	must(t, err)
+	must(t, json.Unmarshal(data, &first))
+	one, two, three := first["current"], strings.Repeat("c2Vj", 10)+"c2U=", strings.Repeat("c2Vk", 10)+"c2U="
+	made := s.request("2.2.0")
+	for _, step := range []struct {
+		keys object
+		want string
+	}{
+		{object{"current": two}, refused},
+		{object{"current": two, "previous": one}, applied},
+		{object{"current": one}, refused},
+		{object{"current": three, "previous": two}, applied},
+	} {
+		write(t, file, marshal(step.keys))
+		s.reload(proc, step.want)
+		if step.want == refused {
+			continue
+		}
+		s.APIKey = s.key("Shop") // which is hashed with the secret that is current
+		if code, got := s.post("/auth", made); code != 200 {
+			t.Errorf("/auth with an id from before the rotation: %d %v", code, got)
+		}
+		made = s.request("2.2.0")
+	}
+	proc.end(syscall.SIGTERM)
+	launch(t, nil, "serve", "--config", s.config)
+	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
+	if code, got := s.post("/auth", made); code != 200 {
+		t.Errorf("/auth with an id from after the rotations: %d %v", code, got)
 	}
 }
 
@@ -497,11 +543,34 @@ func TestHalfWritten(t *testing.T) {
 			t.Error("changed though it is again as it was taken")
 		}
 	}
+	write(t, file, []byte("d")) // a second time
+	if r.changed() {
+		t.Error("taken at the first look, for it had been like this once")
+	}
+	write(t, file, []byte("abc"))
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if r.changed() || !r.changed() {
 		t.Error("a file that is gone is a change, at the second look")
+	}
+}
+
+// TestChangedWhileRead: of a file that two places name both get the same, or the reload
+// is refused: a certificate and its key may be in one.
+func TestChangedWhileRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	read := marks{}
+	for _, step := range []struct {
+		content string
+		want    error
+	}{
+		{"a", nil}, {"a", nil}, {"b", errMoving}, {"a", nil},
+	} {
+		write(t, file, []byte(step.content))
+		if data, err := read.file(file); !errors.Is(err, step.want) || (string(data) == step.content) != (err == nil) {
+			t.Errorf("%q: %q, %v; want %v", step.content, data, err, step.want)
+		}
 	}
 }
 
