@@ -251,8 +251,8 @@ func TestGuideKeepsTLS(t *testing.T) {
 // calls would, and to the one in use not at all.
 func TestScoutAsksForTLS(t *testing.T) {
 	best, other := listener(t), listener(t)
-	for _, mode := range []string{"require", "prefer"} {
-		cfg, err := configure(fmt.Sprintf("postgres://threeds@%s,%s/x?sslmode=%s", best.Addr(), other.Addr(), mode), callTimeout)
+	for _, form := range []string{"%[1]s,%[2]s/x?sslmode=require", "%[2]s,%[1]s/x?sslmode=require", "%[1]s,%[2]s/x?sslmode=prefer", "%[2]s,%[1]s/x?sslmode=prefer"} {
+		cfg, err := configure(fmt.Sprintf("postgres://threeds@"+form, best.Addr(), other.Addr()), callTimeout)
 		check(t, err)
 		g := &guide{best: host{"127.0.0.1", uint16(best.Addr().(*net.TCPAddr).Port)}}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -264,7 +264,7 @@ func TestScoutAsksForTLS(t *testing.T) {
 			check(t, err)
 			said := make([]byte, len(sslRequest))
 			if _, err := io.ReadFull(conn, said); err != nil || string(said) != sslRequest {
-				t.Errorf("%s: a scout begins with %q, %v; want a request for TLS", mode, said, err)
+				t.Errorf("%s: a scout begins with %q, %v; want a request for TLS", form, said, err)
 			}
 			_ = conn.Close()
 		}
@@ -300,6 +300,9 @@ func TestAdmit(t *testing.T) {
 	defer conn.Release()
 	raw := conn.Conn().PgConn()
 	system, line := db.guide.system, db.guide.timeline
+	if system == "" || line < 1 {
+		t.Fatalf("timeline %d of %q", line, system)
+	}
 	here := host{"db", uint16(raw.Conn().RemoteAddr().(*net.TCPAddr).Port)}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
