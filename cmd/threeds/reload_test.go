@@ -164,6 +164,31 @@ func TestReloadKeepsPlaces(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
+// TestReloadKeepsCount: a reload gives nobody more requests than his key may make, unless
+// it is this that has changed.
+func TestReloadKeepsCount(t *testing.T) {
+	ca := newAuthority(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "limits: {per_key: 1/h}"})
+	for _, step := range []struct {
+		old, new string
+		want     int
+	}{
+		{"", "", http.StatusOK},
+		{"", "", http.StatusTooManyRequests},
+		{"limits: {per_key: 1/h}", "limits: {per_key: 1/h, depth: 12}", http.StatusTooManyRequests},
+		{"per_key: 1/h", "per_key: 2/h", http.StatusOK},
+		{"per_key: 2/h", "per_key: 2/h", http.StatusTooManyRequests},
+	} {
+		if step.old != "" {
+			write(t, s.config, []byte(strings.Replace(s.text(), step.old, step.new, 1)))
+			s.reload(proc, applied)
+		}
+		if code, got := s.post("/preauth", object{"acctNumber": testPAN}); code != step.want {
+			t.Errorf("%q in place of %q: %d %v, want %d", step.new, step.old, code, got, step.want)
+		}
+	}
+}
+
 // TestReloadTakesEffect looks at what a reload has changed, from outside.
 func TestReloadTakesEffect(t *testing.T) {
 	ca := newAuthority(t)
