@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -338,6 +339,27 @@ func TestAdmit(t *testing.T) {
 		if tt.want == nil && (raw.CustomData()[era] != g.era || g.former(raw) || g.stale(raw)) {
 			t.Errorf("%s: the connection is not of its era and timeline: %v", tt.what, raw.CustomData())
 		}
+	}
+}
+
+// TestNoTimeline: a server that does not tell its timeline is as good as any.
+func TestNoTimeline(t *testing.T) {
+	server := pgtest.Get(t)
+	server.Exec(t, server.URL(), "CREATE DATABASE silent")
+	u, err := url.Parse(server.URL())
+	check(t, err)
+	u.Path, u.RawQuery = "/silent", "sslmode=disable"
+	at := u.String()
+	t.Cleanup(func() {
+		server.Exec(t, at, "DROP OWNED BY threeds_plain; DROP ROLE threeds_plain")
+		server.Exec(t, server.URL(), "DROP DATABASE silent WITH (FORCE)")
+	})
+	server.Exec(t, at, `REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC;
+		CREATE ROLE threeds_plain LOGIN; GRANT CREATE ON SCHEMA public TO threeds_plain`)
+	db := openAt(t, as(t, at, "threeds_plain"), Options{})
+	check(t, db.Create(t.Context(), txn("a")))
+	if db.guide.system != "" || db.guide.timeline != 0 {
+		t.Errorf("timeline %d of %q; the test shows nothing", db.guide.timeline, db.guide.system)
 	}
 }
 
