@@ -22,7 +22,7 @@ import (
 // So many ranges are worth a collection of garbage, and so few are not.
 const manyCards, fewCards = 50_000, 25_000
 
-// manyTable is a table of so many ranges.
+// manyTable is the table of what many returns.
 func manyTable(t *testing.T, n int) *ranges.Table {
 	t.Helper()
 	b := new(ranges.Builder)
@@ -34,18 +34,6 @@ func manyTable(t *testing.T, n int) *ranges.Table {
 		t.Fatal(err)
 	}
 	return table
-}
-
-// manyEntries is the same in a PRes.
-func manyEntries(n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		fmt.Fprintf(&b, `{"startRange":"40%06d00000000","endRange":"40%06d99999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`, i, i)
-	}
-	return b.String()
 }
 
 // collections is how many times somebody had the garbage collected.
@@ -82,7 +70,7 @@ func TestNothingNewCollectsOnce(t *testing.T) {
 func TestFormerRangesGoAtOnce(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nobody else collects
 	for _, test := range []struct{ former, now, want int }{{manyCards, fewCards, 1}, {fewCards, manyCards, 1}, {fewCards, fewCards, 0}} {
-		entries := manyEntries(test.now)
+		entries := many(test.now)
 		s := newShared(t, nil)
 		s.says = func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, entries)) }
 		for _, name := range []string{"asks", "takes over"} {

@@ -297,12 +297,12 @@ func TestFencedNode(t *testing.T) {
 
 // many is n ranges in one PRes.
 func many(n int) string {
-	var b bytes.Buffer
+	var b strings.Builder
 	for i := range n {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `{"startRange":"40000%02d000000000","endRange":"40000%02d999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`, i, i)
+		fmt.Fprintf(&b, `{"startRange":"40%06d00000000","endRange":"40%06d99999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`, i, i)
 	}
 	return b.String()
 }
