@@ -80,15 +80,17 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 // and does not find there, of an answer what its own codes mean. It returns how
 // many faults that are, in the sense of scheme_rules: enforce.
 func tellScheme(w io.Writer, name, of string, m *message.Message) (faults int) {
-	switch t, _ := m.Type(); t {
-	case message.AReq:
+	t, known := m.Type()
+	switch {
+	case !known:
+	case t == message.AReq:
 		for _, f := range scheme.Check(of, m) {
 			if f.Code != 0 {
 				faults++
 			}
 			fmt.Fprintf(w, "%s: %s: %s\n", name, of, f.Text)
 		}
-	case message.ARes, message.RReq:
+	case t == message.ARes, t == message.RReq:
 		for _, element := range []string{"eci", "transStatusReason"} {
 			if meaning := scheme.Meaning(of, element, m.Text(element)); meaning != "" {
 				fmt.Fprintf(w, "%s: %s: %s: %s\n", name, of, element, meaning)
