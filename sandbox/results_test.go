@@ -82,7 +82,9 @@ func TestAppResults(t *testing.T) {
 func TestBrowserDecided(t *testing.T) {
 	box := start(t, nil)
 	s := newServer(t, box)
-	for _, test := range []struct{ result, status, cancel string }{{"pass", "Y", ""}, {"fail", "N", ""}, {"cancel", "N", "01"}, {"timeout", "N", "04"}} {
+	for _, test := range []struct{ result, status, cancel, asked string }{
+		{"pass", "Y", "", "01"}, {"fail", "N", "", "01"}, {"cancel", "N", "01", "00"}, {"timeout", "N", "04", "00"},
+	} {
 		areq, ares := s.challenged("2.2.0", "4000000000000172")
 		form := url.Values{"transID": {ares["acsTransID"].(string)}, "result": {test.result}}
 		if p := send(t, box.ControlURL()+"/app", form); p.status != http.StatusNotFound {
@@ -95,6 +97,9 @@ func TestBrowserDecided(t *testing.T) {
 		rreq, _ := s.over(get(t, page.url.String()), areq, ares, test.status, "YQ")
 		if cancel, _ := rreq["challengeCancel"].(string); cancel != test.cancel {
 			t.Errorf("%s: challengeCancel %q, want %q", test.result, cancel, test.cancel)
+		}
+		if rreq["interactionCounter"] != test.asked {
+			t.Errorf("%s: interactionCounter %v, want %s", test.result, rreq["interactionCounter"], test.asked)
 		}
 	}
 }

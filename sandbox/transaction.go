@@ -119,6 +119,9 @@ func (t *transaction) decide(v verdict) bool {
 	if t.phase != asking {
 		return false
 	}
+	if v == passed || v == failed {
+		t.tries++ // as by hand
+	}
 	t.finish(v)
 	return true
 }
