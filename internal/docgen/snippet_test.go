@@ -39,7 +39,7 @@ func TestTyped(t *testing.T) {
 	names := []struct{ typed, want string }{
 		{"Jørgen Müller", "Jorgen Muller"}, {"Zoë O’Brien", "Zoe O'Brien"}, {"José́", "Jose"}, {"Straße", "Strasse"},
 		{"Łukasz Żółć", "Lukasz Zolc"}, {"Ægir Þórsson", "AEgir Thorsson"}, {"Đặng Văn", "Dang Van"}, {"İpek Işık", "Ipek Isik"},
-		{"Ana María\tRuiz\n", "Ana Maria Ruiz"}, {"Jean–Luc", "Jean-Luc"}, {"ﬁona", "fiona"}, {"Ǆoni", "DZoni"},
+		{"Ana María\tRuiz\n", "Ana Maria Ruiz"}, {"Jean–Luc", "Jean-Luc"}, {"Jean‐Luc", "Jean-Luc"}, {"ﬁona", "fiona"}, {"Ǆoni", "DZoni"},
 		{"Li 李", "Li"}, {"Alexander " + strings.Repeat("x", 50), "Alexander " + strings.Repeat("x", 35)},
 		{"李小龍", ""}, {"Ж A", ""}, {"", ""}, {" ", ""},
 	}
@@ -60,6 +60,7 @@ func TestTyped(t *testing.T) {
 			"billAddrLine1": "Care of the Reception, Corner House, 12 Long Road", "billAddrLine2": "East Rear Wing"}},
 		{[]string{long, long, long}, map[string]any{"billAddrLine1": long[:50], "billAddrLine2": long[:10], "billAddrLine3": long[:50]}},
 		{[]string{long[:25] + " " + long[:24] + " end"}, map[string]any{"billAddrLine1": long[:25] + " " + long[:24], "billAddrLine2": "end"}},
+		{[]string{"12½ Main Street", "Flat ⅔"}, map[string]any{"billAddrLine1": "12 1/2 Main Street", "billAddrLine2": "Flat 2/3"}},
 		{[]string{"北京"}, map[string]any{}},
 		{nil, map[string]any{}},
 	}
