@@ -15,7 +15,7 @@ type Exchange struct {
 	To   string    `json:"to"`
 	Type string    `json:"type"`           // messageType; "threeDSMethodData" for the 3DS Method
 	Body string    `json:"body"`           // raw; what a browser carries, with its base64url taken off
-	Note string    `json:"note,omitempty"` // what was wrong with it, or, with no Body, that no answer came
+	Note string    `json:"note,omitempty"` // what was wrong with it, or would be elsewhere, or, with no Body, that no answer came
 }
 
 // A book remembers transactions and what passed in them, the newest of them.

@@ -301,7 +301,7 @@ func TestCoBadged(t *testing.T) {
 		}
 		err = json.NewDecoder(response.Body).Decode(&seen)
 		response.Body.Close()
-		if err != nil || seen[0].To != "ds "+want {
+		if err != nil || len(seen) == 0 || seen[0].To != "ds "+want {
 			t.Errorf("ds %q: the AReq went to %v, %v", ds, seen, err)
 		}
 	}

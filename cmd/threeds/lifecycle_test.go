@@ -462,11 +462,11 @@ func TestSecondSignal(t *testing.T) {
 	body := string(marshal(s.request("2.2.0")))
 	fmt.Fprintf(conn, "POST /auth HTTP/1.1\r\nHost: x\r\nAPIKey: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.APIKey, len(body), body)
 	<-entered
-	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if err := proc.cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
-		if signal == syscall.SIGTERM {
+		if signal == syscall.SIGINT {
 			waitFor(t, "the end of the listener", func() bool { return refusing(host(t, s.API)) })
 		}
 	}
@@ -475,7 +475,7 @@ func TestSecondSignal(t *testing.T) {
 	case <-time.After(30 * time.Second):
 		t.Fatal("it does not end")
 	}
-	if status := proc.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGINT {
+	if status := proc.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != syscall.SIGTERM {
 		t.Errorf("ended with %v, want by the second signal", proc.cmd.ProcessState)
 	}
 }

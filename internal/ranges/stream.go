@@ -49,7 +49,8 @@ func (o Options) orDefault() Options {
 
 // ReadPRes reads a PRes of any size and holds no more of it than one entry of
 // cardRangeData beside the ranges that it makes. What it says is what
-// message.Parse and Check say of the same text, and of single ranges:
+// message.Parse and Check say of the same text, or else what is wrong with single
+// ranges:
 //
 //   - the error is a *message.SyntaxError where Parse has one, ErrTooLarge, or
 //     one of r;

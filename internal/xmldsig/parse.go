@@ -24,8 +24,8 @@ type Limits struct {
 
 // A Stream is for documents that have very many elements of one kind, of which only
 // one need be in memory. Those that stand At, by local names from the root on, and
-// have the namespace of their parent go to Each as they end. The tree is without them,
-// and in the end neither they count as tokens nor the blanks before them.
+// have the namespace of their parent go to Each as they end. The tree is without them
+// and without the blanks before them, and neither count as tokens from then on.
 type Stream struct {
 	At   []string
 	Each func(*Element)

@@ -251,8 +251,8 @@ func TestGuideKeepsTLS(t *testing.T) {
 // TestScoutAsksForTLS: who looks at the other hosts speaks to them no less safely than
 // calls would, and to the one in use not at all.
 func TestScoutAsksForTLS(t *testing.T) {
-	best, other := listener(t), listener(t)
 	for _, form := range []string{"%[1]s,%[2]s/x?sslmode=require", "%[2]s,%[1]s/x?sslmode=require", "%[1]s,%[2]s/x?sslmode=prefer", "%[2]s,%[1]s/x?sslmode=prefer"} {
+		best, other := listener(t), listener(t)
 		cfg, err := configure(fmt.Sprintf("postgres://threeds@"+form, best.Addr(), other.Addr()), callTimeout)
 		check(t, err)
 		g := &guide{best: host{"127.0.0.1", uint16(best.Addr().(*net.TCPAddr).Port)}}
@@ -271,15 +271,14 @@ func TestScoutAsksForTLS(t *testing.T) {
 		}
 		cancel()
 		scout.Wait()
-	}
-	ours, err := net.Dial("tcp", best.Addr().String())
-	check(t, err)
-	defer ours.Close()
-	first, err := best.Accept()
-	check(t, err)
-	defer first.Close()
-	if first.RemoteAddr().String() != ours.LocalAddr().String() {
-		t.Error("a scout looks at the host in use")
+		ours, err := net.Dial("tcp", best.Addr().String())
+		check(t, err)
+		first, err := best.Accept()
+		check(t, err)
+		if first.RemoteAddr().String() != ours.LocalAddr().String() {
+			t.Errorf("%s: a scout looks at the host in use", form)
+		}
+		_, _ = first.Close(), ours.Close()
 	}
 }
 

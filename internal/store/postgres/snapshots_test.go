@@ -113,7 +113,8 @@ func commitWhenAwaited(t *testing.T, url string, conn *pgx.Conn) <-chan error {
 	looking, committed := connect(t, url), make(chan error, 1)
 	go func() {
 		for n := 0; n == 0; time.Sleep(5 * time.Millisecond) {
-			err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted`).Scan(&n)
+			err := looking.QueryRow(ctx, `SELECT count(*) FROM pg_locks WHERE NOT granted AND $1::int = ANY(pg_blocking_pids(pid))`,
+				conn.PgConn().PID()).Scan(&n)
 			if err != nil {
 				t.Error(err)
 				break
