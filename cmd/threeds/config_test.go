@@ -16,7 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -160,9 +159,6 @@ func TestConfigValues(t *testing.T) {
 // TestPublicKeys: a private key that everybody may read is a warning; one that a
 // group may read is how a manager of services hands it out.
 func TestPublicKeys(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("modes of files mean little here")
-	}
 	file, c := fullConfig(t)
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
 		if err := os.Chmod(c.Results.TLS.Key, mode); err != nil {
@@ -177,9 +173,6 @@ func TestPublicKeys(t *testing.T) {
 
 // TestPublicSecretsOfTheDatabase: the same of what the URL of the database names.
 func TestPublicSecretsOfTheDatabase(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("modes of files mean little here")
-	}
 	file, _ := fullConfig(t)
 	data, err := os.ReadFile(file)
 	if err != nil {

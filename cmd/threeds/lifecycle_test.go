@@ -407,24 +407,31 @@ func TestTerminateAtOnce(t *testing.T) {
 	}
 }
 
-// TestTerminateInTime ends a server whose work does not.
-func TestTerminateInTime(t *testing.T) {
+// spawnBusy spawns a server that has an /auth in work, which ends with the test alone.
+func spawnBusy(t *testing.T, p plan) (*site, *process) {
+	t.Helper()
 	ca := newAuthority(t)
-	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 3s}"})
+	s, proc := spawnSite(t, ca, newWire(t, ca), p)
 	entered, leave := make(chan bool), make(chan bool)
-	defer close(leave)
+	t.Cleanup(func() { close(leave) })
 	s.ds.play(func(http.ResponseWriter, object) {
 		entered <- true
 		<-leave
 	})
-	req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, s.API+"/auth", strings.NewReader(string(marshal(s.request("2.2.0")))))
-	req.Header.Set("APIKey", s.APIKey)
-	go func() {
-		if res, err := http.DefaultClient.Do(req); err == nil {
-			res.Body.Close()
-		}
-	}()
+	conn, err := net.Dial("tcp", host(t, s.API))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	body := string(marshal(s.request("2.2.0")))
+	fmt.Fprintf(conn, "POST /auth HTTP/1.1\r\nHost: x\r\nAPIKey: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.APIKey, len(body), body)
 	<-entered
+	return s, proc
+}
+
+// TestTerminateInTime ends a server whose work does not.
+func TestTerminateInTime(t *testing.T) {
+	_, proc := spawnBusy(t, plan{sections: "timeouts: {shutdown: 3s}"})
 	start := time.Now()
 	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -446,22 +453,7 @@ func TestTerminateInTime(t *testing.T) {
 // TestSecondSignal: who cannot wait for what is in work ends the server by a second
 // signal, at once, and it is seen that it did not end in good order.
 func TestSecondSignal(t *testing.T) {
-	ca := newAuthority(t)
-	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "timeouts: {shutdown: 10m}"})
-	entered, leave := make(chan bool), make(chan bool)
-	defer close(leave)
-	s.ds.play(func(http.ResponseWriter, object) {
-		entered <- true
-		<-leave
-	})
-	conn, err := net.Dial("tcp", host(t, s.API))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
-	body := string(marshal(s.request("2.2.0")))
-	fmt.Fprintf(conn, "POST /auth HTTP/1.1\r\nHost: x\r\nAPIKey: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", s.APIKey, len(body), body)
-	<-entered
+	s, proc := spawnBusy(t, plan{sections: "timeouts: {shutdown: 10m}"})
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if err := proc.cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

@@ -28,14 +28,7 @@ func TestBrowserSnippets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := func(language string) []string {
-		var out []string
-		for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(string(page), -1) {
-			out = append(out, m[1])
-		}
-		return out
-	}
-	html, script := blocks("html"), strings.Join(blocks("js"), "\n")
+	html, script := blocks(page, "html"), strings.Join(blocks(page, "js"), "\n")
 	if len(html) != 4 {
 		t.Fatalf("%d pieces of HTML in the page, want the hidden frame, the notice, the challenge frame, the end", len(html))
 	}

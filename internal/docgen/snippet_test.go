@@ -15,6 +15,15 @@ import (
 	"github.com/openthreeds/threeds/internal/browsertest"
 )
 
+// blocks are the pieces of code of one language in a page.
+func blocks(page []byte, language string) []string {
+	var all []string
+	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllSubmatch(page, -1) {
+		all = append(all, string(m[1]))
+	}
+	return all
+}
+
 // evaluate runs the script of a page of docs as it stands there, then what ends
 // in an expression, and returns the value of that.
 func evaluate(t *testing.T, page, ending string) any {
@@ -23,11 +32,8 @@ func evaluate(t *testing.T, page, ending string) any {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var script strings.Builder
-	for _, m := range regexp.MustCompile("(?ms)^```js\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
-		script.WriteString(m[1])
-	}
-	got, err := chromedp.Run(browsertest.NewBrowser(t), chromedp.Evaluate[any](script.String()+ending))
+	script := strings.Join(blocks(text, "js"), "\n")
+	got, err := chromedp.Run(browsertest.NewBrowser(t), chromedp.Evaluate[any](script+ending))
 	if err != nil {
 		t.Fatal(err)
 	}
