@@ -8,8 +8,9 @@ type plan struct {
 
 	ranges int           // card ranges loaded for preauth
 	conns  int           // connections of preauth
-	rounds int           // of preauth: so many for each of the two handlers
-	round  time.Duration // each
+	rounds int           // of preauth
+	round  time.Duration // each, for each of the two handlers
+	turns  int           // of each of them in a round
 
 	presRate    int64         // bytes per second of a PRes with those ranges
 	preauthRate float64       // /preauth per second meanwhile
@@ -57,7 +58,7 @@ func (p *plan) warmResults() int { return p.results / 10 }
 
 var fullPlan = plan{
 	starts: 5,
-	ranges: 2_000_000, conns: 64, rounds: 7, round: 2 * time.Second,
+	ranges: 2_000_000, conns: 64, rounds: 7, round: 2 * time.Second, turns: 8,
 	presRate: 125_000_000, preauthRate: 500, reloads: 5, calm: 6 * time.Second, settle: 3 * time.Second,
 	loads: 9, quiet: 2 * time.Second,
 	authRate: 200, auths: 4000, warm: 200,
@@ -71,7 +72,7 @@ var fullPlan = plan{
 
 var quickPlan = plan{
 	starts: 1,
-	ranges: 20_000, conns: 8, rounds: 1, round: 50 * time.Millisecond,
+	ranges: 20_000, conns: 8, rounds: 1, round: 50 * time.Millisecond, turns: 2,
 	presRate: 125_000_000, preauthRate: 200, reloads: 1, calm: 200 * time.Millisecond, settle: 200 * time.Millisecond,
 	loads: 1, quiet: 50 * time.Millisecond,
 	authRate: 200, auths: 40, warm: 10,

@@ -148,8 +148,20 @@ type duel struct {
 	load   *child
 }
 
-// A turn is what one handler did in one round.
-type turn struct{ perSecond, micros float64 } // requests, and processor time of each
+// A turn is what one handler did.
+type turn struct {
+	requests        int64
+	took, processor time.Duration
+}
+
+func (t turn) plus(u turn) turn {
+	return turn{t.requests + u.requests, t.took + u.took, t.processor + u.processor}
+}
+
+func (t turn) perSecond() float64 { return float64(t.requests) / t.took.Seconds() }
+
+// micros is the processor time of a request.
+func (t turn) micros() float64 { return float64(t.processor.Microseconds()) / float64(t.requests) }
 
 func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handler) (rows []row, err error) {
 	if d.load, err = startChild(ctx); err != nil {
@@ -191,26 +203,31 @@ func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handl
 	return d.rounds(ctx, addresses[0], addresses[1])
 }
 
-// rounds lets both take turns; who goes first changes from round to round.
+// rounds compares the two. A round is made of short turns, for what the machine's other
+// guests do changes within a second; who goes first changes from turn to turn.
 func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
+	plan := &d.b.plan
 	var speed, cost, ourSpeed, ourCost, theirCost []float64
-	for i := range d.b.plan.rounds {
+	for i := range plan.rounds {
+		runtime.GC() // so that nobody pays for what was before
 		got := make(map[string]turn)
-		order := []string{ours, theirs}
-		if i%2 == 1 {
-			order = []string{theirs, ours}
-		}
-		for _, address := range order {
-			t, err := d.turn(ctx, address, d.b.plan.round)
-			if err != nil {
-				return nil, err
+		for k := range plan.turns {
+			order := []string{ours, theirs}
+			if k%2 == 1 {
+				order = []string{theirs, ours}
 			}
-			got[address] = t
+			for _, address := range order {
+				t, err := d.turn(ctx, address, plan.round/time.Duration(plan.turns))
+				if err != nil {
+					return nil, err
+				}
+				got[address] = got[address].plus(t)
+			}
 		}
 		a, b := got[ours], got[theirs]
-		d.b.say("round %d: %.0f/s at %.1f µs, constant %.0f/s at %.1f µs", i+1, a.perSecond, a.micros, b.perSecond, b.micros)
-		speed, cost = append(speed, a.perSecond/b.perSecond), append(cost, a.micros/b.micros)
-		ourSpeed, ourCost, theirCost = append(ourSpeed, a.perSecond), append(ourCost, a.micros), append(theirCost, b.micros)
+		d.b.say("round %d: %.0f/s at %.1f µs, constant %.0f/s at %.1f µs", i+1, a.perSecond(), a.micros(), b.perSecond(), b.micros())
+		speed, cost = append(speed, a.perSecond()/b.perSecond()), append(cost, a.micros()/b.micros())
+		ourSpeed, ourCost, theirCost = append(ourSpeed, a.perSecond()), append(ourCost, a.micros()), append(theirCost, b.micros())
 	}
 	spread := func(v []float64) string {
 		return fmt.Sprintf("rounds %.2f to %.2f", percentile(v, 0), percentile(v, 1))
@@ -228,7 +245,6 @@ func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
 
 // turn has the load go to one of the two for a while.
 func (d *duel) turn(ctx context.Context, address string, wait time.Duration) (turn, error) {
-	runtime.GC() // so that nobody pays for the other's garbage
 	before, err := processorTime()
 	if err != nil {
 		return turn{}, err
@@ -238,5 +254,5 @@ func (d *duel) turn(ctx context.Context, address string, wait time.Duration) (tu
 		return turn{}, err
 	}
 	after, err := processorTime()
-	return turn{float64(t.Requests) / t.Took.Seconds(), float64((after - before).Microseconds()) / float64(t.Requests)}, err
+	return turn{t.Requests, t.Took, after - before}, err
 }
