@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -187,6 +189,46 @@ func TestR11(t *testing.T) {
 			code, got := w.post("/auth", browser("2.3.1", pan, w.preauth(pan).text("threeDSServerTransID"), "U").with(change))
 			if (code == 200) != tt.inSandbox {
 				t.Errorf("in the sandbox: %d %v", code, got)
+			}
+		})
+	}
+}
+
+// TestNotes: what was normalised (R9), and what the card's scheme asks for, is told in
+// headers of the answer (G9), by name and each once, of requests that are refused too.
+func TestNotes(t *testing.T) {
+	s := reading(t, plan{sections: "merchants:\n  - {name: Off, scheme_rules: \"off\"}\n"})
+	own := object{"acquirerCountryCode": "208", "acquirerCountryCodeSource": "01", "acceptLanguage": []string{"en"}}
+	for _, tt := range []struct {
+		name, key, version string
+		change             object
+		code               int
+		normalised, unkept string
+	}{
+		{"nothing", s.key("Off"), "2.2.0", nil, 200, "", ""},
+		{"one", s.key("Off"), "2.2.0", object{"browserColorDepth": "30"}, 200, "browserColorDepth", ""},
+		{"several", s.key("Off"), "2.2.0", object{"browserTZ": "+060", "merchantCountryCode": "8", "merchantRiskIndicator": object{"giftCardCurr": "36"}}, 200,
+			"browserTZ, merchantCountryCode, merchantRiskIndicator.giftCardCurr", ""},
+		{"filled in", s.key("Off"), "2.3.1", nil, 200, "acceptLanguage, acquirerCountryCode, acquirerCountryCodeSource", ""},
+		{"one several times", s.key("Off"), "2.3.1", object(own).with(object{"acceptLanguage": []string{"en", "en", "en"}}), 200, "acceptLanguage", ""},
+		{"refused", s.key("Off"), "2.2.0", object{"browserColorDepth": "30", "mcc": "54"}, 400, "browserColorDepth", ""},
+		{"strict", s.key("Off", "--strict"), "2.3.1", own, 200, "", ""},
+		{"the scheme's rules", s.APIKey, "2.2.0", object{"cardExpiryDate": nil}, 200, "", "billAddrCity, billAddrCountry, billAddrLine1, billAddrPostCode, cardExpiryDate, email, threeDSRequestorID, transType"},
+		{"no version", s.APIKey, "2.2.0", object{"messageVersion": "9.9.9", "browserColorDepth": "30"}, 400, "", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := s.in(t)
+			s.APIKey = tt.key
+			res, answer := s.call(http.MethodPost, "/auth", tt.key, s.request(tt.version).with(tt.change))
+			if res.StatusCode != tt.code {
+				t.Errorf("%d %s", res.StatusCode, answer)
+			}
+			for name, want := range map[string]string{"X-Normalised": tt.normalised, "X-Scheme-Rules": tt.unkept} {
+				got := strings.Split(res.Header.Get(name), ", ")
+				slices.Sort(got)
+				if strings.Join(got, ", ") != want || len(res.Header.Values(name)) > 1 {
+					t.Errorf("%s: %q, want %q", name, res.Header.Values(name), want)
+				}
 			}
 		})
 	}

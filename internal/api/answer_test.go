@@ -14,6 +14,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // says answers every operation with so many bytes.
@@ -23,8 +24,9 @@ func (n says) Preauth(_ *account.Account, _, dst []byte) ([]byte, error) {
 	return append(dst, bytes.Repeat([]byte("x"), int(n))...), nil
 }
 
-func (n says) Authenticate(context.Context, *account.Account, []byte) ([]byte, error) {
-	return n.Preauth(nil, nil, nil)
+func (n says) Authenticate(context.Context, *account.Account, []byte) ([]byte, auth.Notes, error) {
+	answer, err := n.Preauth(nil, nil, nil)
+	return answer, auth.Notes{}, err
 }
 
 func (n says) Result(context.Context, *account.Account, []byte) ([]byte, error) {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -33,7 +34,7 @@ const (
 // [message.Error] to be answered as such, or a fault of ours.
 type Engine interface {
 	Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
-	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 }
 
@@ -80,8 +81,9 @@ var operations = map[string]*operation{
 		}
 		return answer, err
 	}, true},
-	"/auth": {(*Handler).authBody, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error) {
-		return h.Engine.Authenticate(ctx, acc, s.body)
+	"/auth": {(*Handler).authBody, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) (answer []byte, err error) {
+		answer, s.notes, err = h.Engine.Authenticate(ctx, acc, s.body)
+		return answer, err
 	}, false},
 	"/postauth": {(*Handler).body, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error) {
 		return h.Engine.Result(context.WithoutCancel(ctx), acc, s.body) // see abandon
@@ -89,7 +91,10 @@ var operations = map[string]*operation{
 }
 
 // scratch is the memory of one request and its answer.
-type scratch struct{ body, answer []byte }
+type scratch struct {
+	body, answer []byte
+	notes        auth.Notes // of an /auth
+}
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
@@ -212,7 +217,16 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		gate.Arrived(r.Context())
 	}
 	answer, err := op.call(h, r.Context(), acc, s)
+	tell(w.Header(), "X-Normalised", s.notes.Normalised)
+	tell(w.Header(), "X-Scheme-Rules", s.notes.Unkept)
 	h.finish(w, r, answer, err)
+}
+
+// tell puts names into a header, which stays away when there are none.
+func tell(header http.Header, name string, elements []string) {
+	if len(elements) > 0 {
+		header.Set(name, strings.Join(elements, ", "))
+	}
 }
 
 // promised is the longest body that gets its memory before its bytes: who

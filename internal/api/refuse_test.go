@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/mpi"
 )
@@ -51,8 +52,9 @@ func (e engine) Preauth(*account.Account, []byte, []byte) ([]byte, error) {
 	return e.serve(context.Background())
 }
 
-func (e engine) Authenticate(ctx context.Context, _ *account.Account, _ []byte) ([]byte, error) {
-	return e.serve(ctx)
+func (e engine) Authenticate(ctx context.Context, _ *account.Account, _ []byte) ([]byte, auth.Notes, error) {
+	answer, err := e.serve(ctx)
+	return answer, auth.Notes{}, err
 }
 
 func (e engine) Result(ctx context.Context, _ *account.Account, _ []byte) ([]byte, error) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // holder keeps hold of the body it was given, as no engine may but for an /auth and
@@ -19,8 +20,9 @@ type holder struct {
 	said string
 }
 
-func (e *holder) Authenticate(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
-	return e.Preauth(nil, body, nil)
+func (e *holder) Authenticate(_ context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
+	answer, err := e.Preauth(nil, body, nil)
+	return answer, auth.Notes{}, err
 }
 
 func (e *holder) Result(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {

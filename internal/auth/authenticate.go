@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
@@ -29,23 +30,24 @@ type authentication struct {
 	peer    *Directory
 	info    *ranges.Info
 	areq    *message.Message // from when it has left on, its facts alone
-	changes []string
+	changes []message.Change
 
-	findings []string // what the scheme asks for and the request lacks, and is not refused for
+	findings []*scheme.Finding // what the scheme asks for and the request lacks, and is not refused for
 }
 
 // Authenticate passes an AReq to the card's directory server and returns the
 // ARes as it came. A request that is refused does not use its id up. Once the
-// AReq is on its way it goes on, and its outcome is committed, though ctx ends.
-func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
+// AReq is on its way it goes on, and its outcome is committed, though ctx ends. There
+// may be notes with an error, too.
+func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
 	a := &authentication{Engine: e, start: e.Now(), acc: acc, version: message.V220}
 	ares, err := a.run(ctx, body)
-	scheme := ""
+	of := ""
 	if a.peer != nil {
-		scheme = a.peer.Scheme
+		of = a.peer.Scheme
 	}
-	e.observe("auth", scheme, outcome(ares, err), a.start)
-	return ares, err
+	e.observe("auth", of, outcome(ares, err), a.start)
+	return ares, notes(a.changes, a.findings), err
 }
 
 // outcome names how an operation ended, for the metrics.
@@ -100,16 +102,16 @@ func (a *authentication) locate() {
 	if cardNumber(a.pan) {
 		a.hits = a.Cards.Lookup(a.pan)
 	}
-	scheme := ""
+	of := ""
 	if a.id = strings.ToLower(a.req.Text("threeDSServerTransID")); a.id != "" {
 		info, err := a.IDs.Check(a.id, a.start, a.Timeouts.Preauth, a.acc.Merchant.Name, a.pan)
 		a.idErr = err
 		if err == nil && int(info.Scheme) < len(Schemes) {
-			scheme = Schemes[info.Scheme]
+			of = Schemes[info.Scheme]
 		}
 	}
 	for _, hit := range a.hits {
-		if peer, ok := a.Engine.peer(hit.Scheme); ok && (scheme == "" || scheme == hit.Scheme) {
+		if peer, ok := a.Engine.peer(hit.Scheme); ok && (of == "" || of == hit.Scheme) {
 			a.peer, a.info = peer, hit.Info
 			break
 		}
@@ -117,9 +119,9 @@ func (a *authentication) locate() {
 	// What stands there and is no text is a fault of the request, not the lack of an id.
 	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != browser {
 		if a.peer != nil {
-			scheme = a.peer.Scheme
+			of = a.peer.Scheme
 		}
-		a.id, a.ours = a.IDs.New(a.start, a.Timeouts.Preauth, a.rand(), schemeIndex(scheme), a.acc.Merchant.Name, a.pan), true
+		a.id, a.ours = a.IDs.New(a.start, a.Timeouts.Preauth, a.rand(), schemeIndex(of), a.acc.Merchant.Name, a.pan), true
 	}
 }
 
@@ -195,18 +197,20 @@ func (a *authentication) complete() {
 	const acquirer = "acquirerCountryCode"
 	if country := a.acc.Merchant.AcquirerCountry; country != "" && !req.Has(acquirer) && message.TableOf(message.AReq, a.version).Field(acquirer) != nil {
 		req.Set(acquirer, country)
-		a.changes = append(a.changes, acquirer+": taken from the merchant's profile")
+		a.changed(acquirer, "taken from the merchant's profile")
 	}
-	for _, change := range req.Normalise() {
-		a.changes = append(a.changes, string(change.Path)+": "+change.What)
-	}
+	a.changes = append(a.changes, req.Normalise()...)
 	a.offerSPC()
 	if a.info != nil && req.Text("deviceChannel") == browser && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(a.info, a.version.String()); acs != nil && acs.MethodURL == "" {
 			req.Set("threeDSCompInd", "U")
-			a.changes = append(a.changes, "threeDSCompInd: U, the range has no 3DS Method")
+			a.changed("threeDSCompInd", "U, the range has no 3DS Method")
 		}
 	}
+}
+
+func (a *authentication) changed(name message.Path, what string) {
+	a.changes = append(a.changes, message.Change{Path: name, What: what})
 }
 
 // admit judges the id and the version: after all faults of the request.
@@ -248,7 +252,7 @@ func versions(vs []message.Version) string {
 func (a *authentication) claim(ctx context.Context) (*record, error) {
 	rec := &record{
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
-		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: a.changes, Findings: a.findings,
+		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: inWords(a.changes), Findings: texts(a.findings),
 	}
 	t := store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent}
 	a.lasts(&t, rec, a.kept())

@@ -31,7 +31,7 @@ func TestProfileIsAChange(t *testing.T) {
 			sent = areq
 			return ares(areq, "Y"), nil
 		}
-		if _, err := w.engine(0).Authenticate(t.Context(), acc, req.json()); err != nil {
+		if _, _, err := w.engine(0).Authenticate(t.Context(), acc, req.json()); err != nil {
 			t.Fatal(err)
 		}
 		kept := string(w.txns[req.text("threeDSServerTransID")].Data)
@@ -60,7 +60,7 @@ func TestDirectorysOwn(t *testing.T) {
 			to, sent = scheme, areq
 			return ares(areq, "Y"), nil
 		}
-		if _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", parse(t, crd).text("threeDSServerTransID")).json()); err != nil {
+		if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", parse(t, crd).text("threeDSServerTransID")).json()); err != nil {
 			t.Fatal(err)
 		}
 		url, operator := sent.text("threeDSServerURL"), sent.text("threeDSServerOperatorID")

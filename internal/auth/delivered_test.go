@@ -45,7 +45,7 @@ func TestSeemsGone(t *testing.T) {
 			if tt.status == "D" {
 				req["threeDSRequestorDecReqInd"], req["threeDSRequestorDecMaxTime"] = "Y", "00010"
 			}
-			got, err := e.Authenticate(ctx, shop, req.json())
+			got, _, err := e.Authenticate(ctx, shop, req.json())
 			cancel()
 			if err != nil || !bytes.Equal(got, ares(sent, tt.status)) {
 				t.Fatalf("%s, %s: /auth: %s, %v", version, tt.name, got, err)

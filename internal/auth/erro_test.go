@@ -29,7 +29,7 @@ func TestErroForTheAReq(t *testing.T) {
 			}
 			return erro.json(), nil
 		}
-		_, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+		_, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
 		bad, ok := errors.AsType[message.Error](err)
 		if !ok || bad.Code != 403 || bad.Component != "A" || bad.Description != "words" || bad.Detail != "more" {
 			t.Fatalf("%v: %#v", tt, err)
@@ -70,7 +70,7 @@ func TestErroIsKeptLikeAResult(t *testing.T) {
 		} else {
 			req = areq("2.2.0", preauth(t, w.engine(0), shop))
 			w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
-			if _, err := w.engine(0).Authenticate(t.Context(), shop, req.json()); err != nil {
+			if _, _, err := w.engine(0).Authenticate(t.Context(), shop, req.json()); err != nil {
 				t.Fatal(err)
 			}
 		}

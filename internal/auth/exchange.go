@@ -90,7 +90,7 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 	err := commit(next, rec, keep)
 	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
-		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", a.changes,
+		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", inWords(a.changes),
 		"took", a.Now().Sub(a.start))
 	a.explain(a.id, a.peer.Scheme, ares)
 	if err != nil {

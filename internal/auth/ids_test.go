@@ -34,7 +34,7 @@ func TestIDsInCapitals(t *testing.T) {
 			}
 			e := w.engine(0)
 			req := areq231(preauth(t, e, shop), object{"messageVersion": version})
-			if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+			if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 				t.Fatalf("%s: an ARes in capitals: %v", version, err)
 			}
 			return w, sent
@@ -152,7 +152,7 @@ func TestErroNamesID(t *testing.T) {
 		e := w.engine(0)
 		id := preauth(t, e, shop)
 		refused := func(acc *account.Account, name string, value any) message.Error {
-			_, err := e.Authenticate(t.Context(), acc, with(areq231(id, object{"messageVersion": version}), name, value).json())
+			_, _, err := e.Authenticate(t.Context(), acc, with(areq231(id, object{"messageVersion": version}), name, value).json())
 			bad, ok := errors.AsType[message.Error](err)
 			if !ok {
 				t.Fatalf("%s: %s = %v: %v, want an Erro", version, name, value, err)
@@ -192,7 +192,7 @@ func TestErroNamesID(t *testing.T) {
 		}
 		ours := with(areq231("", object{"messageVersion": version, "deviceChannel": "03"}), "mcc", "x")
 		delete(ours, "threeDSServerTransID")
-		_, err := e.Authenticate(t.Context(), shop, ours.json())
+		_, _, err := e.Authenticate(t.Context(), shop, ours.json())
 		if bad, ok := errors.AsType[message.Error](err); !ok || bad.ServerTransID != "" {
 			t.Errorf("%s: no id was given: %v, want an Erro without one, got %q", version, err, bad.ServerTransID)
 		}
@@ -216,7 +216,7 @@ func TestIDThatIsNoText(t *testing.T) {
 			req["sdkEphemPubKey"] = object{"kty": "EC", "crv": "P-256", "x": strings.Repeat("A", 43), "y": strings.Repeat("A", 43)}
 			req["deviceRenderOptions"] = object{"sdkInterface": "03", "sdkUiType": []string{"01"}}
 			req["threeRIInd"] = "06"
-			if _, err := w.engine(0).Authenticate(t.Context(), shop, req.json()); told(err) != "203 threeDSServerTransID" {
+			if _, _, err := w.engine(0).Authenticate(t.Context(), shop, req.json()); told(err) != "203 threeDSServerTransID" {
 				t.Errorf("channel %s, id %v: %s, want 203 threeDSServerTransID", channel, id, told(err))
 			}
 		}
@@ -239,14 +239,14 @@ func TestUsableVersions(t *testing.T) {
 		info.ACS = slices.DeleteFunc(info.ACS, func(v ranges.ACSVersion) bool { return v.Version < tt.start || v.Version > tt.end })
 		w.hits = []ranges.Hit{{Scheme: "visa", Info: info}}
 		for _, version := range []string{"9.9.9", "2.0.0", "2.3.1"} {
-			_, err := e.Authenticate(t.Context(), shop, areq231(preauth(t, e, shop), object{"messageVersion": version}).json())
+			_, _, err := e.Authenticate(t.Context(), shop, areq231(preauth(t, e, shop), object{"messageVersion": version}).json())
 			if told(err) != "102 "+tt.want {
 				t.Errorf("ACS from %s to %s, an AReq in %s: %s, want 102 %s", tt.start, tt.end, version, told(err), tt.want)
 			}
 		}
 	}
 	// A card that nobody has: what the server speaks.
-	_, err := e.Authenticate(t.Context(), shop, with(areq("9.9.9", preauth(t, e, shop)), "acctNumber", "5000001234567890").json())
+	_, _, err := e.Authenticate(t.Context(), shop, with(areq("9.9.9", preauth(t, e, shop)), "acctNumber", "5000001234567890").json())
 	if told(err) != "102 2.1.0,2.2.0,2.3.1" {
 		t.Errorf("a card in no range: %s", told(err))
 	}

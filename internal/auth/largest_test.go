@@ -40,7 +40,7 @@ func TestLargestARes(t *testing.T) {
 		return sent, nil
 	}
 	e := w.engine(0)
-	got, err := e.Authenticate(t.Context(), shop, areq231(preauth(t, e, shop), offered).json())
+	got, _, err := e.Authenticate(t.Context(), shop, areq231(preauth(t, e, shop), offered).json())
 	if err != nil || !bytes.Equal(got, sent) {
 		t.Fatalf("%d of %d bytes, %s", len(got), len(sent), told(err))
 	}

@@ -148,7 +148,7 @@ func (a *authentication) offerSPC() {
 		return
 	}
 	a.req.Set("threeDSRequestorSpcSupport", "")
-	a.changes = append(a.changes, "threeDSRequestorSpcSupport: left out, the range has no SPC")
+	a.changed("threeDSRequestorSpcSupport", "left out, the range has no SPC")
 }
 
 // further checks an AReq that says it goes on where another ended, and nothing of

@@ -68,7 +68,7 @@ func try(t *testing.T, e *auth.Engine, acc *account.Account, parts ...object) (o
 			delete(req, name)
 		}
 	}
-	got, err := e.Authenticate(t.Context(), acc, req.json())
+	got, _, err := e.Authenticate(t.Context(), acc, req.json())
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ func TestOneResult(t *testing.T) {
 	id := preauth(t, e, shop)
 	req := areq("2.3.1", id)
 	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
-	if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+	if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 		t.Fatal(err)
 	}
 	var acked atomic.Pointer[[]byte]
@@ -64,7 +64,7 @@ func TestOneAReq(t *testing.T) {
 	var group sync.WaitGroup
 	for i := range 32 {
 		group.Go(func() {
-			_, err := nodes[i%2].Authenticate(context.Background(), shop, body)
+			_, _, err := nodes[i%2].Authenticate(context.Background(), shop, body)
 			switch codeOf(err) {
 			case "":
 				good.Add(1)
@@ -95,7 +95,7 @@ func TestOthersAreUnknown(t *testing.T) {
 			e := w.engine(0)
 			id := preauth(t, e, shop)
 			w.reply = func(_ string, o object) ([]byte, error) { return ares(o, status), nil }
-			if _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); err != nil {
+			if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); err != nil {
 				t.Fatal(err)
 			}
 			const nobodys = "01a1fa01-36cc-465e-ab5f-50d051286852"
@@ -117,7 +117,7 @@ func TestErroNamesKeptIDs(t *testing.T) {
 	id := preauth(t, e, shop)
 	req := areq("2.2.0", id)
 	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
-	if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+	if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 		t.Fatal(err)
 	}
 	bad := rreq(req, "Y", 0)
@@ -172,7 +172,7 @@ func TestOneAReqAfterTheEnd(t *testing.T) {
 			return ares(areq, "C"), nil
 		}
 		req := areq("2.2.0", preauth(t, e, shop))
-		if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 			t.Fatal(err)
 		}
 		ask := object{"threeDSServerTransID": req["threeDSServerTransID"]}.json()
@@ -192,7 +192,7 @@ func TestOneAReqAfterTheEnd(t *testing.T) {
 			t.Errorf("%s: an RReq after its time: %v", tt.name, got)
 		}
 		for ; w.clock().Before(time.Date(2026, 11, 20, 13, 0, 15, 0, time.UTC)); w.pass(7 * time.Second) {
-			if _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != "301" {
+			if _, _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != "301" {
 				t.Fatalf("%s: the id once more, at %v: %v, want 301", tt.name, w.clock(), err)
 			}
 		}
@@ -218,7 +218,7 @@ func TestGoneBeforeTheClaim(t *testing.T) {
 	e.Store = minding{e.Store}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	got, err := e.Authenticate(ctx, shop, areq("2.2.0", preauth(t, e, shop)).json())
+	got, _, err := e.Authenticate(ctx, shop, areq("2.2.0", preauth(t, e, shop)).json())
 	if err != nil || parse(t, got).text("messageType") != "ARes" {
 		t.Errorf("%s, %v", got, err)
 	}
@@ -234,26 +234,26 @@ func TestRaisedPreauth(t *testing.T) {
 		after.Timeouts.Preauth = raised
 		spent := areq("2.2.0", preauth(t, before, shop))
 		unused := areq("2.2.0", preauth(t, before, shop))
-		if _, err := before.Authenticate(t.Context(), shop, spent.json()); err != nil {
+		if _, _, err := before.Authenticate(t.Context(), shop, spent.json()); err != nil {
 			t.Fatal(err)
 		}
 		young := areq("2.2.0", preauth(t, after, shop)) // used where the time is still short
-		if _, err := before.Authenticate(t.Context(), shop, young.json()); err != nil {
+		if _, _, err := before.Authenticate(t.Context(), shop, young.json()); err != nil {
 			t.Fatal(err)
 		}
 		late := areq("2.2.0", preauth(t, after, shop))
 		for passed := time.Duration(0); passed < raised; passed += 7 * time.Second {
 			for _, req := range []object{spent, young} {
-				if _, err := after.Authenticate(t.Context(), shop, req.json()); codeOf(err) != "301" {
+				if _, _, err := after.Authenticate(t.Context(), shop, req.json()); codeOf(err) != "301" {
 					t.Fatalf("raised to %v: an id once more after %v: %v", raised, passed, err)
 				}
 			}
 			w.pass(min(7*time.Second, raised-time.Millisecond-passed))
 		}
-		if _, err := after.Authenticate(t.Context(), shop, late.json()); err != nil {
+		if _, _, err := after.Authenticate(t.Context(), shop, late.json()); err != nil {
 			t.Errorf("raised to %v: a new id at the end of its time: %v", raised, err)
 		}
-		if _, err := after.Authenticate(t.Context(), shop, unused.json()); raised > 2*time.Minute && codeOf(err) != "301" {
+		if _, _, err := after.Authenticate(t.Context(), shop, unused.json()); raised > 2*time.Minute && codeOf(err) != "301" {
 			t.Errorf("raised to %v: an id of before, as late: %v, want 301", raised, err)
 		}
 	}

@@ -28,7 +28,7 @@ func TestChangedInTheDatabase(t *testing.T) {
 			w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
 			id := preauth(t, e, shop)
 			req := areq("2.2.0", id)
-			if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+			if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 				t.Fatal(err)
 			}
 			if got := e.Receive(t.Context(), []string{"visa"}, rreq(req, "N", 1).json()); parse(t, got.Body).text("messageType") != "RRes" {
@@ -60,7 +60,7 @@ func TestFailedStaysWhole(t *testing.T) {
 	e := w.engine(0)
 	w.reply = func(string, object) ([]byte, error) { return []byte("{"), nil }
 	id := preauth(t, e, shop)
-	if _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); codeOf(err) != "101" {
+	if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); codeOf(err) != "101" {
 		t.Fatal(err)
 	}
 	if w.txns[id].State != auth.Failed {

@@ -27,7 +27,6 @@ func (a *authentication) rules(areq *message.Message) message.Problems {
 		return nil
 	}
 	var refused message.Problems
-	a.findings = make([]string, 0, len(found))
 	for _, f := range found {
 		if a.Observer != nil {
 			a.Observer.Finding(a.peer.Scheme, f.Element, string(f.Rule))
@@ -35,7 +34,7 @@ func (a *authentication) rules(areq *message.Message) message.Problems {
 		if mode == rulesEnforce && f.Code != 0 {
 			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Element)})
 		} else {
-			a.findings = append(a.findings, f.Text)
+			a.findings = append(a.findings, f)
 		}
 	}
 	return refused
@@ -45,7 +44,7 @@ func (a *authentication) rules(areq *message.Message) message.Problems {
 func (a *authentication) tellFindings(ctx context.Context) {
 	if len(a.findings) > 0 {
 		a.Log.InfoContext(ctx, "scheme rules not kept", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
-			"merchant", a.acc.Merchant.Name, "findings", a.findings)
+			"merchant", a.acc.Merchant.Name, "findings", texts(a.findings))
 	}
 }
 

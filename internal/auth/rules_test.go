@@ -123,7 +123,7 @@ func TestSchemeRules(t *testing.T) {
 						req[name] = value
 					}
 					byProtocol := tt.name == "all faults at once"
-					_, err := s.e.Authenticate(t.Context(), acc, req.json())
+					_, _, err := s.e.Authenticate(t.Context(), acc, req.json())
 					if rules == "enforce" && tt.code != "" || byProtocol {
 						s.refused(t, err, tt.code, tt.detail, byProtocol && rules != "enforce")
 						return
@@ -215,7 +215,7 @@ func TestFindingsHoldNoValues(t *testing.T) {
 			req["cardholderName"], req["billAddrCity"] = canary+" who", canary+" where"
 			req["threeDSRequestorChallengeInd"] = "97"
 			s.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
-			_, err := s.e.Authenticate(t.Context(), acc, req.json())
+			_, _, err := s.e.Authenticate(t.Context(), acc, req.json())
 			told := s.log.String() + strings.Join(s.counted, " ")
 			if err != nil {
 				told += string(err.(message.Error).JSON())
@@ -241,7 +241,7 @@ func TestReasonsExplained(t *testing.T) {
 		o["transStatusReason"] = "81"
 		return o.json(), nil
 	}
-	if _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
+	if _, _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
 		t.Fatal(err)
 	}
 	if log := s.log.String(); !strings.Contains(log, `"transStatusReason":"81","meaning":"the ACS timed out"`) {
@@ -250,7 +250,7 @@ func TestReasonsExplained(t *testing.T) {
 	s.log.Reset()
 	req = good("2.2.0", preauth(t, s.e, acc))
 	s.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "C"), nil }
-	if _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
+	if _, _, err := s.e.Authenticate(t.Context(), acc, req.json()); err != nil {
 		t.Fatal(err)
 	}
 	result := rreq(req, "N", 1)
@@ -277,7 +277,7 @@ func BenchmarkAuth(b *testing.B) {
 				clear(s.sends)
 				body := good("2.2.0", preauth(b, s.e, acc)).json()
 				b.StartTimer()
-				if _, err := s.e.Authenticate(b.Context(), acc, body); err != nil {
+				if _, _, err := s.e.Authenticate(b.Context(), acc, body); err != nil {
 					b.Fatal(err)
 				}
 			}

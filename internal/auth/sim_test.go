@@ -186,7 +186,7 @@ func (s *sim) authenticate(node *auth.Engine, f *fact) {
 		sent = o.json()
 		return sent, nil
 	}
-	got, err := node.Authenticate(context.Background(), f.owner, f.areq.json())
+	got, _, err := node.Authenticate(context.Background(), f.owner, f.areq.json())
 	if err != nil {
 		if codeOf(err) == "?" {
 			s.t.Errorf("Authenticate: %v", err)

@@ -40,7 +40,7 @@ func TestExponent(t *testing.T) {
 				if !acc.Strict && tt.currency != "999" {
 					want = ""
 				}
-				_, err := e.Authenticate(t.Context(), acc, req.json())
+				_, _, err := e.Authenticate(t.Context(), acc, req.json())
 				got := ""
 				if err != nil {
 					got = told(err)

@@ -33,7 +33,7 @@ func TestThreeRIPayment(t *testing.T) {
 			}
 			return ares(areq, "Y"), nil
 		}
-		_, err := e.Authenticate(t.Context(), shop, req.json())
+		_, _, err := e.Authenticate(t.Context(), shop, req.json())
 		if codeOf(err) != tt.code {
 			t.Errorf("%s, category %s: %v, want %q", tt.version, tt.category, err, tt.code)
 		}

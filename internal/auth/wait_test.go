@@ -16,7 +16,7 @@ func decoupled(t *testing.T, w *world, version string, minutes int) object {
 	req := areq(version, preauth(t, e, shop))
 	req["threeDSRequestorDecReqInd"], req["threeDSRequestorDecMaxTime"] = "Y", fmt.Sprintf("%05d", minutes)
 	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "D"), nil }
-	if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+	if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 		t.Fatal(err)
 	}
 	return req
@@ -81,7 +81,7 @@ func TestChallengeWait(t *testing.T) {
 		e := w.engine(0)
 		req := areq("2.3.1", preauth(t, e, shop))
 		w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "C"), nil }
-		if _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
+		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {
 			t.Fatal(err)
 		}
 		w.pass(after)
@@ -103,7 +103,7 @@ func TestMethodAge(t *testing.T) {
 		e := w.engine(0)
 		req := areq("2.3.1", preauth(t, e, shop))
 		w.pass(tt.after)
-		if _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != tt.code {
+		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != tt.code {
 			t.Errorf("after %v: %v, want %q", tt.after, err, tt.code)
 		}
 	}
