@@ -41,6 +41,7 @@ type entryReader struct {
 	// of the whole PRes: it may not be known yet.
 	infos []*Info
 	known map[string]uint32 // by that text
+	said  int               // how long the texts are together
 
 	// Of the entry at hand.
 	bounds  []Range
@@ -84,6 +85,7 @@ func (r *entryReader) read() (uint32, error) {
 		}
 		id = uint32(len(r.infos))
 		r.known[string(r.payload)] = id
+		r.said += len(r.payload)
 		r.infos = append(r.infos, info)
 	}
 	return id, nil

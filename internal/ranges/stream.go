@@ -30,6 +30,7 @@ type Options struct {
 	Entry int   // bytes of one entry, and of all that is not an entry; 0: 16 MiB
 	Depth int   // of nesting, see message.Limits
 	Infos int   // how many different things may be said of ranges; 0: half a million
+	Said  int   // bytes of them all together; 0: 128 MiB
 
 	// Yield is called again and again, so that others who wait may go first; nil:
 	// runtime.Gosched.
@@ -40,7 +41,7 @@ type Options struct {
 
 func (o Options) orDefault() Options {
 	o.Bytes, o.Entry, o.window = cmp.Or(o.Bytes, 4<<30), cmp.Or(o.Entry, 16<<20), cmp.Or(o.window, windowSize)
-	o.Infos = cmp.Or(o.Infos, 500_000)
+	o.Infos, o.Said = cmp.Or(o.Infos, 500_000), cmp.Or(o.Said, 128<<20)
 	if o.Yield == nil {
 		o.Yield = runtime.Gosched
 	}
@@ -415,7 +416,7 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		s.compare(at, text, 0)
 		return nil
 	}
-	if len(s.entries.infos) > s.opts.Infos { // a range takes 20 bytes, what is said of it alone may take 1000
+	if len(s.entries.infos) > s.opts.Infos || s.entries.said > s.opts.Said { // a range takes 20 bytes, what is said of it alone may take thousands
 		return ErrTooLarge
 	}
 	known := skeleton{info, s.entries.action}

@@ -319,6 +319,7 @@ func TestBeyondMaxEntries(t *testing.T) {
 
 // TestLimits: a text or an entry that is too large is refused before it is held.
 func TestLimits(t *testing.T) {
+	const said = len(`{"acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/0"}`)
 	good := full(message.V220)
 	for _, test := range []struct {
 		name string
@@ -334,6 +335,9 @@ func TestLimits(t *testing.T) {
 		{"nothing but space", endless(' '), Options{Bytes: 4 << 20}, false},
 		{"what each range says alone", strings.NewReader(different(4)), Options{Infos: 4}, true},
 		{"one more", strings.NewReader(different(5)), Options{Infos: 4}, false},
+		{"as much as may be said", strings.NewReader(different(4)), Options{Said: 4 * said}, true},
+		{"a byte more", strings.NewReader(different(4)), Options{Said: 4*said - 1}, false},
+		{"the same again", strings.NewReader(strings.NewReplacer("example/1", "example/0", "example/2", "example/0").Replace(different(3))), Options{Said: said}, true},
 		{"many members", &members{}, Options{Entry: 1 << 20}, false},
 	} {
 		_, _, err := ReadPRes(test.r, test.opts)
