@@ -24,6 +24,8 @@ type bank struct {
 	calls []apiCall
 	trans map[string]*transaction
 	echo  string // put into every Erro
+
+	headers map[string]string // of every answer
 }
 
 type apiCall struct {
@@ -82,6 +84,9 @@ func (b *bank) api(op func(object) object) http.HandlerFunc {
 		}
 		answer := op(body)
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		for name, value := range b.headers {
+			w.Header().Set(name, value)
+		}
 		if answer["messageType"] == "Erro" {
 			answer["errorDetail"] = answer["errorDetail"].(string) + b.echo
 			w.WriteHeader(http.StatusBadRequest)

@@ -43,6 +43,7 @@ func newClient(base, key string, c *http.Client) *client {
 type answer struct {
 	raw     []byte
 	message message
+	note    string // what its headers say of the request, for the wire panel
 }
 
 // errNotMessage is an answer that is no JSON object, such as a refused key's.
@@ -58,29 +59,41 @@ func (c *client) call(ctx context.Context, operation string, body []byte) (answe
 	}
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	req.Header.Set("APIKey", c.key)
-	status, raw, err := c.exchange(req)
+	res, raw, err := c.exchange(req)
 	if err != nil {
 		return answer{}, fmt.Errorf("%s: %w", operation, err)
 	}
-	a := answer{raw: raw}
+	a := answer{raw: raw, note: noteOf(res.Header)}
 	if json.Unmarshal(raw, &a.message) != nil {
-		return a, fmt.Errorf("%s: status %d: %w", operation, status, errNotMessage)
+		return a, fmt.Errorf("%s: status %d: %w", operation, res.StatusCode, errNotMessage)
 	}
 	return a, nil
 }
 
+// noteOf says in words what the headers of an answer to an AReq tell of it.
+func noteOf(header http.Header) string {
+	var notes []string
+	if names := header.Get("X-Normalised"); names != "" {
+		notes = append(notes, "put right or filled in: "+names)
+	}
+	if names := header.Get("X-Scheme-Rules"); names != "" {
+		notes = append(notes, "the card's scheme requires, too: "+names)
+	}
+	return strings.Join(notes, "; ")
+}
+
 // exchange sends a request and reads all of its answer.
-func (c *client) exchange(req *http.Request) (status int, raw []byte, err error) {
-	res, err := c.http.Do(req)
+func (c *client) exchange(req *http.Request) (res *http.Response, raw []byte, err error) {
+	res, err = c.http.Do(req)
 	if err != nil {
-		return 0, nil, err
+		return nil, nil, err
 	}
 	defer res.Body.Close()
 	raw, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err == nil && len(raw) > maxAnswer {
 		err = fmt.Errorf("answer of more than %d bytes", maxAnswer)
 	}
-	return res.StatusCode, raw, err
+	return res, raw, err
 }
 
 // at is the same client for another address.

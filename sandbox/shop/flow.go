@@ -124,7 +124,7 @@ func (s *Shop) recorded(c *checkout, operation string, got answer, err error) bo
 		if name == "" {
 			name = "No message"
 		}
-		c.wire.add(s.Now(), name, partyServer, partyShop, got.raw, "")
+		c.wire.add(s.Now(), name, partyServer, partyShop, got.raw, got.note)
 	}
 	if err == nil {
 		return true

@@ -364,3 +364,24 @@ func TestChallengeFrame(t *testing.T) {
 		}
 	}
 }
+
+// TestNotes: what the server's headers say of the AReq stands beside the ARes, without
+// the key and the card that a peer may have put there.
+func TestNotes(t *testing.T) {
+	const card = "4000000000000103"
+	for _, test := range []struct{ normalised, rules, want string }{
+		{"", "", ""},
+		{"browserTZ, browserLanguage", "", "put right or filled in: browserTZ, browserLanguage"},
+		{"", "cardExpiryDate", "the card's scheme requires, too: cardExpiryDate"},
+		{testKey, card, "put right or filled in: ***; the card's scheme requires, too: " + maskPAN(card)},
+	} {
+		b := newBank(t)
+		p := &page{t: t, shop: b.shop()}
+		v := p.post("/checkout", testOrder(card))
+		b.headers = map[string]string{"X-Normalised": test.normalised, "X-Scheme-Rules": test.rules}
+		v = p.post("/checkout/"+v.ID+"/auth", nil)
+		if last := v.Wire[len(v.Wire)-1]; last.Name != "ARes" || last.Note != test.want {
+			t.Errorf("%s says %q, want %q", last.Name, last.Note, test.want)
+		}
+	}
+}

@@ -278,12 +278,12 @@ func (c *client) callForm(ctx context.Context, operation string, fields []member
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	req.SetBasicAuth(c.key, "")
-	status, raw, err := c.exchange(req)
+	res, raw, err := c.exchange(req)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
-	if status != http.StatusOK && status != http.StatusBadRequest || json.Unmarshal(raw, into) != nil {
-		return raw, fmt.Errorf("%s: status %d: %w", operation, status, errNotMessage)
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusBadRequest || json.Unmarshal(raw, into) != nil {
+		return raw, fmt.Errorf("%s: status %d: %w", operation, res.StatusCode, errNotMessage)
 	}
 	return raw, nil
 }

@@ -55,7 +55,7 @@ func (w *wire) addText(at time.Time, name, from, to, text, note string) {
 		return
 	}
 	w.list = append(w.list, exchange{
-		Number: len(w.list) + 1, Name: name, From: from, To: to, At: at.UTC(), Note: note, Times: 1,
+		Number: len(w.list) + 1, Name: name, From: from, To: to, At: at.UTC(), Note: w.hide(note), Times: 1,
 		Body: w.hide(text),
 	})
 }
