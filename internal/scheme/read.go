@@ -220,7 +220,7 @@ func (f *Fact) readCode(rest []string) error {
 	if !span {
 		to = from
 	}
-	if !codeForm.MatchString(from) || !codeForm.MatchString(to) || span && from >= to || from[0] > '9' && span {
+	if !codeForm.MatchString(from) || !codeForm.MatchString(to) || span && (from >= to || to[0] > '9') {
 		return fmt.Errorf("%q is no code", rest[0])
 	}
 	if f.Element != "eci" && (from < "80" || to > "99") {
@@ -259,7 +259,7 @@ func (f *Fact) readExtension(rest []string) error {
 func inAReq(name string) bool {
 	return slices.ContainsFunc(message.Versions(), func(v message.Version) bool {
 		row := message.TableOf(message.AReq, v).Field(name)
-		return row != nil && !row.DS && row.Leg != message.DSToACS
+		return row != nil && !row.DS
 	})
 }
 

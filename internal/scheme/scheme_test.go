@@ -118,6 +118,7 @@ func TestCheck(t *testing.T) {
 		{"no channel we know", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"80"`, 1), "cardExpiryDate", "x", 1), "201 cardExpiryDate: required"},
 		{"asked for in one channel only", "visa", strings.NewReplacer(`"02"`, `"80"`, "addrMatch", "x", "cardExpiryDate", "y").Replace(visaPayment), "201 cardExpiryDate: required"},
 		{"no category we know", "visa", strings.NewReplacer(`"messageCategory":"01"`, `"messageCategory":"03"`, "transType", "x", "cardExpiryDate", "y").Replace(visaPayment), "201 cardExpiryDate: required"},
+		{"what the protocol requires itself", "visa", strings.Replace(visaPayment, "purchaseAmount", "x", 1), ""},
 		{"no version we know", "visa", strings.Replace(visaPayment, `2.2.0`, `2.0.0`, 1), ""},
 		{"MC-12", "visa", strings.Replace(visaPayment, "12345678*M1", "M1", 1), "203 threeDSRequestorID: not of the scheme's form"},
 		{"an escaped form", "visa", strings.Replace(visaPayment, "12345678*M1", `12345678\u002aM1`, 1), ""},
@@ -147,6 +148,22 @@ func TestCheck(t *testing.T) {
 	mastercard := strings.Replace(strings.Replace(visaPayment, `"messageCategory":"01"`, `"messageCategory":"80"`, 1), `"82"`, `"01"`, 1)
 	if got := findings(t, "mastercard", mastercard); got != "" {
 		t.Errorf("MC-21 Mastercard's own category: %q", got)
+	}
+}
+
+// TestCheckAbsent: an element is asked for in the versions that have it alone, whatever
+// a profile says.
+func TestCheckAbsent(t *testing.T) {
+	profiles, err := read("scheme visa V\nrequire taxId ; vendor-doc sure\nadvise acctNumber ; vendor-doc sure")
+	if err != nil {
+		t.Fatal(err)
+	}
+	visa := compile(profiles).sheets["visa"]
+	for version, want := range map[string]int{"2.2.0": 0, "2.3.1": 1} { // every version requires acctNumber
+		areq := parse(t, `{"messageVersion":"`+version+`","deviceChannel":"02","messageCategory":"01"}`)
+		if found := visa.check(areq); len(found) != want {
+			t.Errorf("%s: %d findings, want %d", version, len(found), want)
+		}
 	}
 }
 
