@@ -112,6 +112,8 @@ func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Sta
 	return standing, err
 }
 
+var errNoneWhole = errors.New("none of its generations can be read")
+
 // inUse reads the generation that a node which starts now puts into use: the
 // newest that is whole. What is not is told to complain. Nil: there is none.
 func (s *rangeStore) inUse(ctx context.Context, scheme string, complain io.Writer) (*ranges.Generation, int64, error) {
@@ -133,7 +135,7 @@ func (s *rangeStore) inUse(ctx context.Context, scheme string, complain io.Write
 		fmt.Fprintf(complain, "threeds: %v\n", err)
 	}
 	if len(all) > 0 {
-		return nil, 0, fmt.Errorf("none of the generations of %s can be read", scheme)
+		return nil, 0, fmt.Errorf("%s: %w", scheme, errNoneWhole)
 	}
 	return nil, 0, nil
 }

@@ -34,7 +34,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 			return err
 		}
 		used, number, err := s.inUse(ctx, d.Scheme, stderr)
-		if err != nil {
+		if err != nil && !errors.Is(err, errNoneWhole) { // of which this is the way out
 			return err
 		}
 		before, err := s.standing(ctx, d.Scheme)
