@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"database/sql"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/tools/txtar"
 
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -27,13 +29,14 @@ import (
 
 // rangeCommands are what scripts on card ranges have beside threeds.
 var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"seed":  seed,
-	"pres":  writePRes,
-	"gzip":  zip,
-	"cut":   cut,
-	"parse": parseCSV,
-	"lease": takeLease,
-	"wish":  readWish,
+	"seed":   seed,
+	"pres":   writePRes,
+	"gzip":   zip,
+	"cut":    cut,
+	"parse":  parseCSV,
+	"lease":  takeLease,
+	"wish":   readWish,
+	"refuse": refuseWrites,
 }
 
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the
@@ -160,6 +163,17 @@ func takeLease(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
+// refuse has the store fail when a generation or a wish is written.
+func refuseWrites(ts *testscript.TestScript, _ bool, _ []string) {
+	db, err := sql.Open("sqlite", "file:"+ts.MkAbs("threeds-data/threeds.db"))
+	ts.Check(err)
+	defer db.Close() //nolint:errcheck // what was written is written
+	for _, table := range []string{"snapshot", "small_state"} {
+		_, err := db.Exec("CREATE TRIGGER refuse_" + table + " BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
+		ts.Check(err)
+	}
+}
+
 // wish SCHEME TEXT is whether a wish with that text was left.
 func readWish(ts *testscript.TestScript, _ bool, args []string) {
 	db := scriptStore(ts)
@@ -195,6 +209,17 @@ func TestSpan(t *testing.T) {
 	} {
 		if got := span(tt.d); got != tt.want {
 			t.Errorf("span(%v) = %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}
+
+// TestMasked: of the shortest card number not more is shown than of the longest.
+func TestMasked(t *testing.T) {
+	for in, want := range map[string]string{
+		"400000112233": "400000112233", "4000001122334": "400000***2334", "4000001122334455667": "400000*********5667", "400000112233x": "400000112233x",
+	} {
+		if got := masked(in); got != want {
+			t.Errorf("masked(%s) = %s, want %s", in, got, want)
 		}
 	}
 }
@@ -283,6 +308,52 @@ func TestPresReader(t *testing.T) {
 			t.Errorf("err = %v", err)
 		}
 	})
+}
+
+// TestRangesNotWritten: what could not be written to the end is no success.
+func TestRangesNotWritten(t *testing.T) {
+	script, err := txtar.ParseFile("testdata/ranges_import.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	for _, f := range script.Files {
+		write(t, f.Name, f.Data)
+	}
+	var errs strings.Builder
+	ranges := func(stdout io.Writer, line string) int {
+		return run(t.Context(), strings.Fields("ranges "+line), strings.NewReader(""), stdout, &errs)
+	}
+	if code := ranges(io.Discard, "import visa pres.json"); code != 0 {
+		t.Fatal(errs.String())
+	}
+	closed, w := io.Pipe()
+	_ = closed.Close()
+	for _, line := range []string{
+		"status", "status --json", "lookup 4", "lookup 4 --json", "diff 0 1 --scheme visa", "diff 0 1 --scheme visa --json",
+		"export visa", "export visa --generation 1", "refresh visa", "import visa pres.json",
+	} {
+		if code := ranges(w, line); code != 1 {
+			t.Errorf("ranges %s: exit status %d, want 1", line, code)
+		}
+	}
+}
+
+// TestExportInterrupted: an export that was interrupted is no success.
+func TestExportInterrupted(t *testing.T) {
+	var b ranges.Builder
+	if err := b.Add("4000000000000000", "4000009999999999", &ranges.Info{}); err != nil {
+		t.Fatal(err)
+	}
+	table, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := export(ctx, io.Discard, &ranges.Generation{Table: table}); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
 }
 
 func TestProgress(t *testing.T) {
