@@ -1,0 +1,240 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/suite"
+	"github.com/openthreeds/threeds/internal/xmldsig"
+	"github.com/openthreeds/threeds/message"
+)
+
+// stillNode is a node that does not run, of a configuration in which no two values are
+// the same.
+func stillNode(t *testing.T) (*node, nodeConfig) {
+	t.Helper()
+	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
+	must(t, err)
+	listen := func() net.Listener {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		return l
+	}
+	ca := newAuthority(t)
+	cert := ca.issue("3dss.example")
+	mutual := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{cert}}
+	visa := directory.Peer{Scheme: "visa", AReqURL: "https://ds.example/", PReqURL: "https://ds.example/", Versions: message.Versions(), TLS: mutual}
+	visa.RefNumber = func(message.Version) string { return "0" }
+	cfg := nodeConfig{
+		At: storeAt{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
+		Peers:    []directory.Peer{visa},
+		Engine:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
+		Clients:  []results.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
+		V1Peers:  []directory.V1Peer{{Scheme: "jcb", URL: "https://v1.example/", TLS: mutual}},
+		V1:       []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
+		Timeouts: auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
+		Limits: limits{
+			PerKey: 8, InFlight: 9, Connections: 10, Wait: 11 * time.Second, AuthBody: 12, Body: 13, Message: message.Limits{Depth: 14, Members: 15},
+		},
+		LeaseTime: 16 * time.Second, Loopback: true, API: listen(), Results: listen(), APICert: &cert, Certs: []tls.Certificate{cert},
+		Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon },
+	}
+	n, err := newNode(t.Context(), cfg)
+	must(t, err)
+	t.Cleanup(func() { must(t, n.abandon()) })
+	return n, cfg
+}
+
+// TestGenerationGoesByTheConfig: engines and handlers have what the configuration says,
+// and what belongs to the node.
+func TestGenerationGoesByTheConfig(t *testing.T) {
+	n, cfg := stillNode(t)
+	g := n.now
+	requests, received := g.api.(*api.Handler), g.results.(*results.Handler)
+	for _, tt := range []struct {
+		what      string
+		got, want any
+	}{
+		{"engine: store", g.engine.Store, n.db},
+		{"engine: card ranges", g.engine.Cards, g.cards},
+		{"engine: directories", g.engine.Directories, g.client},
+		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{cfg.Ring.ID(), cfg.Ring}},
+		{"engine: who it is", g.engine.Server, cfg.Server},
+		{"engine: peers", g.engine.Peers, cfg.Engine},
+		{"engine: timeouts", g.engine.Timeouts, cfg.Timeouts},
+		{"engine: limits", g.engine.Limits, cfg.Limits.Message},
+		{"engine: loopback", g.engine.Loopback, true},
+		{"engine: clock", g.engine.Now(), noon},
+		{"engine: log and metrics", []any{g.engine.Log, g.engine.Observer}, []any{cfg.Log, n.metrics}},
+
+		{"1.0.2: directories", g.mpi.Directories[0].Scheme, "jcb"},
+		{"1.0.2: client", g.mpi.Client, g.v1},
+		{"1.0.2: store", g.mpi.Store, n.db},
+		{"1.0.2: keys", g.mpi.Sealer, cfg.Ring},
+		{"1.0.2: loopback", g.mpi.Loopback, true},
+		{"1.0.2: clock", g.mpi.Now(), noon},
+		{"1.0.2: log and metrics", []any{g.mpi.Log, g.mpi.Observer}, []any{cfg.Log, n.metrics}},
+
+		{"api: engines", []any{requests.Engine, requests.MPI}, []any{g.engine, g.mpi}},
+		{"api: keys", requests.Keys, n.book},
+		{"api: gate", requests.Gate, n.gate},
+		{"api: rates", requests.Limits, g.limits},
+		{"api: places", requests.MaxInFlight, cfg.Limits.InFlight},
+		{"api: those taken", requests.InFlight, &n.inWork},
+		{"api: bodies", []int64{requests.AuthBody, requests.Body}, []int64{cfg.Limits.AuthBody, cfg.Limits.Body}},
+		{"api: log", requests.Log, cfg.Log},
+		{"api: refusals are counted", requests.Refused != nil, true},
+		{"api: certificate", g.apiTLS.Certificates, []tls.Certificate{*cfg.APICert}},
+		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos}, []any{uint16(tls.VersionTLS12), suite.Strong(), []string{"h2", "http/1.1"}}},
+
+		{"results: engine", received.Engine, g.engine},
+		{"results: who may post", received.Trust.Clients, cfg.Clients},
+		{"results: clock", received.Trust.Now(), noon},
+		{"results: body", received.Body, cfg.Limits.AuthBody},
+		{"results: logs", []any{received.Log, received.Trust.Log}, []any{cfg.Log, cfg.Log}},
+
+		{"client: lease", g.client.LeaseTime, cfg.LeaseTime},
+		{"load is shed", n.gate != nil, true},
+		{"how long a request may take", n.slowest, mpi.Longest},
+		{"the clock to stamp by", n.stamp(), noon},
+	} {
+		if !reflect.DeepEqual(tt.got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.what, tt.got, tt.want)
+		}
+	}
+}
+
+// TestGenerationFollows: what a changed configuration takes over, and what it replaces.
+func TestGenerationFollows(t *testing.T) {
+	n, cfg := stillNode(t)
+	next := func(change func(*nodeConfig)) *generation {
+		t.Helper()
+		changed := cfg
+		change(&changed)
+		g, err := n.generation(changed, n.now)
+		must(t, err)
+		return g
+	}
+	if g := next(func(*nodeConfig) {}); g.limits != n.now.limits || g.client.LeaseTime != cfg.LeaseTime {
+		t.Error("the rates of keys begin anew, or the lease has another time")
+	}
+	if g := next(func(cfg *nodeConfig) { cfg.Limits.PerKey++ }); g.limits == n.now.limits {
+		t.Error("another rate is not taken up")
+	}
+	for _, tt := range []struct {
+		name    string
+		change  func(*nodeConfig)
+		slowest time.Duration
+	}{
+		{"as it was", func(*nodeConfig) {}, mpi.Longest},
+		{"longer, and 1.0.2 takes longer still", func(cfg *nodeConfig) { cfg.Timeouts.Authentication = mpi.Longest - 1 }, mpi.Longest},
+		{"longer than 1.0.2 takes", func(cfg *nodeConfig) { cfg.Timeouts.Authentication = time.Minute }, time.Minute},
+		{"without 1.0.2", func(cfg *nodeConfig) { cfg.V1, cfg.V1Peers = nil, nil }, 5 * time.Second},
+	} {
+		g := next(tt.change)
+		if got := g.slowest(); got != tt.slowest {
+			t.Errorf("%s: a request may take %v, want %v", tt.name, got, tt.slowest)
+		}
+		if _, asBefore := g.api.(*api.Handler); asBefore != (tt.slowest == n.slowest) {
+			t.Errorf("%s: requests are bounded as the servers were made for: %t", tt.name, asBefore)
+		}
+	}
+}
+
+// TestNodeRefused: what no generation can be made of is refused, at the start and at a
+// reload; and so is a store that cannot be opened.
+func TestNodeRefused(t *testing.T) {
+	n, cfg := stillNode(t)
+	nowhere := cfg
+	nowhere.At.Dir = filepath.Join(cfg.At.Dir, "threeds.db")
+	if other, err := newNode(t.Context(), nowhere); err == nil || other != nil {
+		t.Errorf("store: %v, want an error", err)
+	}
+	for what, change := range map[string]func(*nodeConfig){
+		"directory server":       func(cfg *nodeConfig) { cfg.Peers = []directory.Peer{{Scheme: "visa"}} },
+		"directory server of v1": func(cfg *nodeConfig) { cfg.V1Peers = []directory.V1Peer{{Scheme: "jcb"}} },
+	} {
+		changed := cfg
+		change(&changed)
+		changed.At.Dir = t.TempDir()
+		if other, err := newNode(t.Context(), changed); err == nil || other != nil {
+			t.Errorf("%s: %v, want an error at the start", what, err)
+		}
+		was := n.now
+		if err := n.adopt(t.Context(), changed); err == nil || n.now != was {
+			t.Errorf("%s: %v, want an error at a reload, and the former generation", what, err)
+		}
+	}
+}
+
+// A deadlined answer notes until when it may be written.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(until time.Time) error {
+	d.until = until
+	return nil
+}
+
+// TestBounded: a request that may take longer than the servers were made for has as much
+// time to be answered as it would have had there.
+func TestBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var w deadlined
+		served := false
+		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
+		bounded(time.Minute, h).ServeHTTP(&last{ResponseWriter: &w}, nil)
+		if got, want := time.Until(w.until), api.Server(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
+			t.Errorf("%v to answer, want %v; served: %t", got, want, served)
+		}
+	})
+}
+
+// TestDirectoriesAreCounted: what happens at the directory servers, in the metrics.
+func TestDirectoriesAreCounted(t *testing.T) {
+	m := obs.NewMetrics()
+	h, v1 := hooks(m), v1Hooks(m)
+	h.Exchanged("visa", message.AReq, time.Second, nil)
+	h.Exchanged("visa", message.PReq, time.Second, &directory.Error{Kind: directory.Timeout})
+	h.Dropped("visa")
+	h.Refreshed("visa", 3, noon)
+	h.Opened("visa", "AReq", true)
+	v1.Exchanged("jcb", "VEReq", time.Second, nil)
+	v1.Dropped("jcb")
+	v1.Opened("jcb", "VEReq", true)
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	for _, want := range []string{
+		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`,
+		`threeds_directory_requests_total{message="PReq",outcome="timeout",scheme="visa"} 1`,
+		`threeds_directory_requests_total{message="Erro",outcome="dropped",scheme="visa"} 1`,
+		`threeds_directory_requests_total{message="VEReq",outcome="ok",scheme="jcb"} 1`,
+		`threeds_directory_requests_total{message="Error",outcome="dropped",scheme="jcb"} 1`,
+		`threeds_card_ranges{scheme="visa"} 3`,
+		`threeds_directory_open{message="AReq",scheme="visa"} 1`,
+		`threeds_directory_open{message="VEReq",scheme="jcb"} 1`,
+	} {
+		if !strings.Contains(w.Body.String(), want+"\n") {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
