@@ -336,6 +336,30 @@ func TestReloadV1(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
+// TestReloadKeepsV1Ranges: a reload asks no directory of 3-D Secure 1.0.2 for its card
+// ranges again, and no card is asked for meanwhile that takes no part.
+func TestReloadKeepsV1Ranges(t *testing.T) {
+	ca := newAuthority(t)
+	ds := newV1DS(t, ca)
+	section := v1Section(t, ca, ds.server.URL)
+	section = strings.Replace(section, "scheme: visa,", "scheme: visa, card_ranges: {acquirer_bin: 400551, merchant_id: ranges},", 1)
+	ds.play(v1Body("<CRRes><version>1.0.2</version><CR><begin>4900000000000</begin><end>4900000009999</end><action>A</action></CR><serialNumber>1</serialNumber></CRRes>"))
+	plain, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: section})
+	s := &legacySite{plain, ds}
+	enrolled := func() string {
+		_, got := s.form("/enrolled", purchase(v1Visa))
+		return got.text("enrolled")
+	}
+	waitFor(t, "the card ranges of 1.0.2", func() bool { return enrolled() == "N" })
+	ds.play(v1Says("Y"))
+	s.reload(proc, applied)
+	if got := enrolled(); got != "N" || len(ds.came()) > 0 {
+		t.Errorf("after a reload: enrolled is %q, and came %q", got, ds.came())
+	}
+	http.DefaultClient.CloseIdleConnections()
+	proc.end(syscall.SIGTERM)
+}
+
 // certified is the names in the certificate of the results listener.
 func certified(t *testing.T, s *site, ca *authority) []string {
 	t.Helper()
