@@ -132,8 +132,9 @@ func TestGenerationFollows(t *testing.T) {
 		must(t, err)
 		return g
 	}
-	if g := next(func(*nodeConfig) {}); g.limits != n.now.limits || g.client.LeaseTime != cfg.LeaseTime {
-		t.Error("the rates of keys begin anew, or the lease has another time")
+	n.now.cards.MarkTried("visa")
+	if g := next(func(*nodeConfig) {}); g.limits != n.now.limits || g.client.LeaseTime != cfg.LeaseTime || !g.cards.Tried("visa") {
+		t.Error("the rates of keys begin anew, the lease has another time, or what is known of card ranges is lost")
 	}
 	if g := next(func(cfg *nodeConfig) { cfg.Limits.PerKey++ }); g.limits == n.now.limits {
 		t.Error("another rate is not taken up")

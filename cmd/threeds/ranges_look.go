@@ -150,10 +150,8 @@ func sayFound(prefix string, all []*found) string {
 		switch {
 		case f.Generation == 0:
 			fmt.Fprintf(&b, "%s: no card ranges yet\n", f.Scheme)
-			continue
 		case f.Count == 0 && isCard(prefix):
 			fmt.Fprintf(&b, "%s: %s is in no range of %d\n", f.Scheme, masked(prefix), f.used.Len())
-			continue
 		case isCard(prefix):
 			fmt.Fprintf(&b, "%s: %s is in a range of %d\n", f.Scheme, masked(prefix), f.used.Len())
 		default:
