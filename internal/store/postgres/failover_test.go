@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/openthreeds/threeds/internal/socket"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
@@ -338,6 +339,126 @@ func TestAdmit(t *testing.T) {
 		if tt.want == nil && (raw.CustomData()[era] != g.era || g.former(raw) || g.stale(raw)) {
 			t.Errorf("%s: the connection is not of its era and timeline: %v", tt.what, raw.CustomData())
 		}
+	}
+}
+
+// eras is how many have ended.
+func (g *guide) eras() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.era
+}
+
+// TestAcquire: a connection that has rested for a moment is used as it is, one that has
+// rested for long when its server answers, and none that was ended or is of an era that
+// is over. One that has failed ends the era; one that had no time to answer does not.
+func TestAcquire(t *testing.T) {
+	server := pgtest.Get(t)
+	_, url := openNew(t)
+	silent := func(_ *DB, _ *pgconn.PgConn, m *middleman) { m.quiet.Store(true) }
+	for name, tt := range map[string]struct {
+		rested time.Duration
+		spoil  func(db *DB, raw *pgconn.PgConn, m *middleman)
+		limit  time.Duration // of the caller
+		same   bool
+		eras   int // that end
+	}{
+		"for a moment":                  {-time.Hour, silent, time.Minute, true, 0},
+		"for long":                      {time.Hour, func(*DB, *pgconn.PgConn, *middleman) {}, time.Minute, true, 0},
+		"for long, and no answer comes": {time.Hour, silent, time.Minute, false, 1},
+		"for long, and no answer comes in time for the caller": {time.Hour, silent, 50 * time.Millisecond, false, 0},
+		"ended by the server": {-time.Hour, func(_ *DB, raw *pgconn.PgConn, _ *middleman) {
+			server.Exec(t, url, "SELECT pg_terminate_backend($1)", raw.PID())
+			eventually(t, "the server's word", func() error {
+				if quiet, _ := socket.Peek(socket.Under(raw.Conn())); quiet {
+					return errors.New("it has not come")
+				}
+				return nil
+			})
+		}, time.Minute, false, 1},
+		"from an era that is over": {-time.Hour, func(db *DB, _ *pgconn.PgConn, _ *middleman) {
+			db.guide.mu.Lock()
+			defer db.guide.mu.Unlock()
+			db.guide.era++
+		}, time.Minute, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			near, far := newMiddleman(t, server.Address()), newMiddleman(t, server.Address())
+			db := openAt(t, replaceHost(t, url, near.Addr().String()+","+far.Addr().String())+"&pool_max_conns=1", Options{})
+			conn, err := db.acquire(t.Context())
+			check(t, err)
+			raw, era := conn.Conn().PgConn(), db.guide.eras()
+			db.giveBack(conn, nil)
+			raw.CustomData()[used] = time.Now().Add(-tt.rested)
+			tt.spoil(db, raw, near)
+			ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
+			defer cancel()
+			conn, err = db.acquire(ctx)
+			if got := db.guide.eras() - era; got != tt.eras {
+				t.Errorf("%d eras have ended, want %d", got, tt.eras)
+			}
+			if tt.limit < time.Minute {
+				if !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("err = %v, want that of the caller's time", err)
+				}
+				near.quiet.Store(false)
+				return
+			}
+			check(t, err)
+			if same := conn.Conn().PgConn() == raw; same != tt.same {
+				t.Errorf("the same connection: %t, want %t", same, tt.same)
+			}
+			near.quiet.Store(false)
+			db.giveBack(conn, nil)
+		})
+	}
+}
+
+// TestGiveBack: what a server says of a statement is no fault of its connection, but that
+// it takes no writes is; its host is the last to be tried then.
+func TestGiveBack(t *testing.T) {
+	server := pgtest.Get(t)
+	_, url := openNew(t)
+	db := openAt(t, replaceHost(t, url, server.Address())+"&pool_max_conns=1", Options{})
+	var before *pgconn.PgConn
+	for _, tt := range []struct {
+		with error
+		same bool // as before
+		eras int  // that end with it
+	}{
+		{nil, false, 0}, {&pgconn.PgError{Code: "23505"}, true, 0}, {&pgconn.PgError{Code: readOnly}, true, 1}, {nil, false, 0}, {io.ErrUnexpectedEOF, true, 0},
+	} {
+		conn, err := db.acquire(t.Context())
+		check(t, err)
+		raw, era := conn.Conn().PgConn(), db.guide.eras()
+		if (raw == before) != tt.same {
+			t.Errorf("before %v: the same connection: %t, want %t", tt.with, raw == before, tt.same)
+		}
+		here := db.guide.hostOf(raw)
+		db.guide.lost = time.Now()
+		db.giveBack(conn, tt.with)
+		if got := db.guide.eras() - era; got != tt.eras || (db.guide.doubted == here) != (tt.eras > 0) || db.guide.lost.IsZero() != (tt.eras == 0) {
+			t.Errorf("%v: %d eras have ended, want %d; doubted %v, none since %v", tt.with, got, tt.eras, db.guide.doubted, db.guide.lost)
+		}
+		before = raw
+	}
+}
+
+// TestMissing: how long there has been no server counts from the first call that found
+// none, until one is found.
+func TestMissing(t *testing.T) {
+	var g guide
+	_ = g.missing()
+	first := g.lost
+	if _ = g.missing(); first.IsZero() || g.lost != first {
+		t.Errorf("none since %v, and then since %v", first, g.lost)
+	}
+	g.lost = first.Add(-time.Hour)
+	if got := g.missing(); got < time.Hour {
+		t.Errorf("missing for %v, want an hour", got)
+	}
+	if g.found(); !g.lost.IsZero() {
+		t.Errorf("none since %v, though one was found", g.lost)
 	}
 }
 
