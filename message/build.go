@@ -130,18 +130,7 @@ func (b *builder) members(t *Table, object uint32) bool {
 	start := len(b.out)
 	b.out = append(b.out, '{')
 	base := len(b.checker.members)
-	b.checker.members = append(b.checker.members, make([]uint32, len(t.Fields))...)
-	s := scope{b.checker.members[base:]}
-	nodes := b.m.nodes
-	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
-		n := &nodes[i]
-		if n.name >= maxNames || n.flags&duplicate != 0 {
-			continue
-		}
-		if row := t.row(uint16(n.name)); row >= 0 && b.sends(t, row) && !b.gone(i) {
-			s.members[row] = i
-		}
-	}
+	s := b.scopeOf(t, object)
 	for row := range t.Fields {
 		f := &t.Fields[row]
 		mark := len(b.out)
@@ -159,6 +148,25 @@ func (b *builder) members(t *Table, object uint32) bool {
 	return true
 }
 
+// scopeOf finds the members of an object that are ours to send and hold something. They
+// lie on the stack of scopes.
+func (b *builder) scopeOf(t *Table, object uint32) scope {
+	base := len(b.checker.members)
+	b.checker.members = append(b.checker.members, make([]uint32, len(t.Fields))...)
+	s := scope{b.checker.members[base:]}
+	nodes := b.m.nodes
+	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
+		n := &nodes[i]
+		if n.name >= maxNames || n.flags&duplicate != 0 {
+			continue
+		}
+		if row := t.row(uint16(n.name)); row >= 0 && b.sends(t, row) && !b.gone(i) {
+			s.members[row] = i
+		}
+	}
+	return s
+}
+
 // gone says whether a value holds nothing, or was removed.
 func (b *builder) gone(i uint32) bool {
 	if e, ok := b.r.edits[i]; ok && !e.wrap {
@@ -174,11 +182,17 @@ var sources = map[string]bool{
 	"trustListStatusSource": true, "whiteListStatusSource": true,
 }
 
+// holds says whether the condition of a row is met.
+func (b *builder) holds(f *Field, s scope) bool { return f.when != nil && b.eval(f.when, s) == yes }
+
+// onlyWhen says whether a row is for nobody but whom its condition names.
+func (f *Field) onlyWhen() bool { return f.Else == Absent && f.when != nil && !f.Partial }
+
 // member writes the value of one row, and says whether there is one. The node
 // is 0 when the member is not there, or empty.
 func (b *builder) member(f *Field, object, i uint32, s scope) bool {
-	holds := f.when != nil && b.eval(f.when, s) == yes
-	if f.Else == Absent && f.when != nil && !f.Partial && !holds {
+	holds := b.holds(f, s)
+	if f.onlyWhen() && !holds {
 		return false
 	}
 	if object == 0 {

@@ -45,15 +45,22 @@ func (n *normaliser) changed(name string, item int, what string) {
 
 // object goes through the members of an object that are sent.
 func (n *normaliser) object(t *Table, object uint32) {
+	base := len(n.checker.members)
+	s := n.scopeOf(t, object)
 	nodes := n.m.nodes
 	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
-		if nodes[i].name >= maxNames || nodes[i].flags&duplicate != 0 {
+		if nodes[i].name >= maxNames {
 			continue
 		}
-		if row := t.row(uint16(nodes[i].name)); row >= 0 && n.sends(t, row) && !n.gone(i) {
-			n.value(&t.Fields[row], i)
+		row := t.row(uint16(nodes[i].name))
+		if row < 0 || s.members[row] != i {
+			continue
+		}
+		if f := &t.Fields[row]; !f.onlyWhen() || n.holds(f, s) {
+			n.value(f, i)
 		}
 	}
+	n.checker.members = n.checker.members[:base]
 }
 
 // value normalises a value and what is in it.
@@ -77,10 +84,18 @@ func (n *normaliser) value(f *Field, i uint32) {
 		}
 	}
 	lone := kind == jsonString && f.Kind.isText() || kind == jsonObject && f.Kind == Object
-	if _, edited := n.r.edits[i]; lone && f.Array && n.version >= V231 && !edited {
+	if _, edited := n.r.edits[i]; lone && f.Array && n.version >= V231 && !edited && n.leaves(f, i) {
 		n.r.edit(i, edit{wrap: true})
 		n.changed(f.Name, -1, "made an array")
 	}
+}
+
+// leaves says whether anything of a value is sent.
+func (n *normaliser) leaves(f *Field, i uint32) bool {
+	mark := len(n.out)
+	some := n.builder.value(f, i, -1)
+	n.out = n.out[:mark]
+	return some
 }
 
 // tidied are the strings that text looks at, beside countries and currencies.

@@ -170,6 +170,28 @@ func TestR9AcceptLanguage(t *testing.T) {
 	}
 }
 
+// TestNormaliseOfWhatIsNotSent gives members that Build leaves out: of those nothing
+// is told.
+func TestNormaliseOfWhatIsNotSent(t *testing.T) {
+	for _, test := range []struct{ name, raw string }{
+		{"recurringCurrency", `"36"`}, // without recurringAmount
+		{"multiTransaction", `{"merchantList":[{"merchantNameListed":"a","merchantCurrency":"36"}]}`},
+		{"threeDSRequestorAuthenticationInfo", `{"dsAuthInfVerifInd":"01","x":[1]}`}, // the DS's
+	} {
+		r := good(t, message.V231, message.BRW, message.PA).with(test.name, test.raw, "recurringAmount", "").read(t)
+		if changes := r.Normalise(); changes != nil {
+			t.Errorf("%s %s: %v", test.name, test.raw, changes)
+		}
+		m, p := r.Build(message.Context{})
+		if p != nil {
+			t.Errorf("%s %s: %v", test.name, test.raw, p)
+		}
+		if got := string(m.Raw(test.name)); strings.Contains(got, "36") || strings.Contains(got, "01") {
+			t.Errorf("%s was sent: %s", test.name, got)
+		}
+	}
+}
+
 func TestNormaliseNeedsAVersion(t *testing.T) {
 	for _, version := range []string{`""`, `"9.9.9"`, `1`} {
 		r := good(t, message.V220, message.BRW, message.PA).with("browserTZ", `"+060"`, "messageVersion", version).read(t)
