@@ -1,14 +1,17 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,6 +23,7 @@ import (
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/suite"
 	"github.com/openthreeds/threeds/internal/xmldsig"
@@ -29,6 +33,13 @@ import (
 // stillNode is a node that does not run, of a configuration in which no two values are
 // the same.
 func stillNode(t *testing.T) (*node, nodeConfig) {
+	t.Helper()
+	n, cfg := newStillNode(t)
+	t.Cleanup(func() { must(t, n.abandon()) })
+	return n, cfg
+}
+
+func newStillNode(t *testing.T) (*node, nodeConfig) {
 	t.Helper()
 	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
 	must(t, err)
@@ -40,14 +51,15 @@ func stillNode(t *testing.T) (*node, nodeConfig) {
 	ca := newAuthority(t)
 	cert := ca.issue("3dss.example")
 	mutual := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{cert}}
-	visa := directory.Peer{Scheme: "visa", AReqURL: "https://ds.example/", PReqURL: "https://ds.example/", Versions: message.Versions(), TLS: mutual}
+	const nowhere = "https://127.0.0.1:1/"
+	visa := directory.Peer{Scheme: "visa", AReqURL: nowhere, PReqURL: nowhere, Versions: message.Versions(), TLS: mutual}
 	visa.RefNumber = func(message.Version) string { return "0" }
 	cfg := nodeConfig{
 		At: storeAt{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
 		Peers:    []directory.Peer{visa},
 		Engine:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
 		Clients:  []results.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
-		V1Peers:  []directory.V1Peer{{Scheme: "jcb", URL: "https://v1.example/", TLS: mutual}},
+		V1Peers:  []directory.V1Peer{{Scheme: "jcb", URL: nowhere, TLS: mutual}},
 		V1:       []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
 		Timeouts: auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
 		Limits: limits{
@@ -58,7 +70,6 @@ func stillNode(t *testing.T) (*node, nodeConfig) {
 	}
 	n, err := newNode(t.Context(), cfg)
 	must(t, err)
-	t.Cleanup(func() { must(t, n.abandon()) })
 	return n, cfg
 }
 
@@ -159,6 +170,90 @@ func TestGenerationFollows(t *testing.T) {
 	}
 }
 
+// TestAdopt: what a node tells of its schemes and certificates is that of the generation
+// in use; a new scheme has the card ranges that the store has of it; and the former
+// generation is not over before its requests are.
+func TestAdopt(t *testing.T) {
+	n, cfg := stillNode(t)
+	var ended []*generation
+	n.begin = func(g *generation) { g.end = func() { ended = append(ended, g) } }
+	n.begin(n.now)
+	former := n.now
+	former.work.Add(1)
+	n.metrics.Open("jcb", "VEReq", true)
+	n.metrics.Open("sbn", "VEReq", true)
+
+	var b ranges.Builder
+	must(t, b.Add("3400000000000000", "3400009999999999", &ranges.Info{}))
+	table, err := b.Build()
+	must(t, err)
+	_, err = directory.Import(t.Context(), n.db, "amex", "test", &ranges.Generation{Table: table, Version: message.V220})
+	must(t, err)
+
+	amex, upi, sbn := cfg.Peers[0], cfg.Peers[0], cfg.V1Peers[0]
+	amex.Scheme, upi.Scheme, sbn.Scheme = "amex", "upi", "sbn"
+	cfg.Peers, cfg.Engine = []directory.Peer{amex, upi}, []auth.Directory{{Scheme: "amex"}, {Scheme: "upi"}}
+	former.cfg.V1 = append(former.cfg.V1, mpi.Directory{Scheme: "sbn"}) // which stays
+	cfg.V1Peers, cfg.V1 = []directory.V1Peer{sbn}, []mpi.Directory{{Scheme: "sbn"}}
+	cfg.Ends = ends{"api.tls.cert": noon}
+	must(t, n.adopt(t.Context(), cfg))
+
+	if n.now == former || len(ended) != 1 || ended[0] != former {
+		t.Errorf("%d generations have been told to end, want the former one", len(ended))
+	}
+	if got := n.now.cards.Table("amex"); got == nil || got.Len() != 1 {
+		t.Error("the card ranges in the store are not used")
+	}
+	exposed := metricsOf(n.metrics)
+	for want, there := range map[string]bool{
+		`threeds_card_ranges{scheme="amex"} 1`: true, `threeds_card_ranges{scheme="upi"} 0`: true, `threeds_card_ranges{scheme="visa"} `: false,
+		`threeds_directory_open{message="VEReq",scheme="sbn"} `: true, `threeds_directory_open{message="VEReq",scheme="jcb"} `: false,
+		`threeds_certificate_not_after_timestamp_seconds{key="api.tls.cert"} `: true,
+	} {
+		if strings.Contains(exposed, "\n"+want) != there {
+			t.Errorf("/metrics has %s: %t, want %t", want, !there, there)
+		}
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := n.retired(soon); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%v, and a request of the former generation is not done", err)
+	}
+	former.work.Done()
+	must(t, n.retired(t.Context()))
+}
+
+// TestListenerFails: a server that cannot accept any more does not stay, and says why.
+func TestListenerFails(t *testing.T) {
+	for name, broken := range map[string]func(nodeConfig) net.Listener{
+		"api":     func(cfg nodeConfig) net.Listener { return cfg.API },
+		"results": func(cfg nodeConfig) net.Listener { return cfg.Results },
+	} {
+		n, cfg := newStillNode(t)
+		n.now.cfg.LameDuck = time.Hour // not then
+		must(t, broken(cfg).Close())
+		if err := n.run(t.Context()); err == nil || !strings.Contains(err.Error(), "listener "+broken(cfg).Addr().String()) {
+			t.Errorf("%s: %v, want an error of the listener", name, err)
+		}
+	}
+}
+
+// TestChores: a node that runs frees what has expired, and looks after its certificates.
+func TestChores(t *testing.T) {
+	n, _ := newStillNode(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- n.run(ctx) }()
+	for _, chore := range []string{"sweep", "watchEnds"} {
+		waitFor(t, chore, func() bool {
+			stacks := make([]byte, 1<<20)
+			return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), ".(*node)."+chore+"(")
+		})
+	}
+	cancel()
+	must(t, <-ended)
+}
+
 // TestNodeRefused: what no generation can be made of is refused, at the start and at a
 // reload; and so is a store that cannot be opened.
 func TestNodeRefused(t *testing.T) {
@@ -210,6 +305,13 @@ func TestBounded(t *testing.T) {
 	})
 }
 
+// metricsOf is what metrics expose.
+func metricsOf(m *obs.Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
+}
+
 // TestDirectoriesAreCounted: what happens at the directory servers, in the metrics.
 func TestDirectoriesAreCounted(t *testing.T) {
 	m := obs.NewMetrics()
@@ -222,8 +324,7 @@ func TestDirectoriesAreCounted(t *testing.T) {
 	v1.Exchanged("jcb", "VEReq", time.Second, nil)
 	v1.Dropped("jcb")
 	v1.Opened("jcb", "VEReq", true)
-	w := httptest.NewRecorder()
-	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	exposed := metricsOf(m)
 	for _, want := range []string{
 		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`,
 		`threeds_directory_requests_total{message="PReq",outcome="timeout",scheme="visa"} 1`,
@@ -234,7 +335,7 @@ func TestDirectoriesAreCounted(t *testing.T) {
 		`threeds_directory_open{message="AReq",scheme="visa"} 1`,
 		`threeds_directory_open{message="VEReq",scheme="jcb"} 1`,
 	} {
-		if !strings.Contains(w.Body.String(), want+"\n") {
+		if !strings.Contains(exposed, want+"\n") {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}

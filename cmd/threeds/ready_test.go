@@ -35,3 +35,33 @@ func TestReadyWithStore(t *testing.T) {
 		}
 	}
 }
+
+// TestReadyWithDirectories: before any directory server was asked it is not known which
+// cards take part, so requests are not for here; that one scheme has no ranges is known
+// then, and no reason to turn those of the others away.
+func TestReadyWithDirectories(t *testing.T) {
+	type state struct {
+		name, problem string
+		degraded      bool
+	}
+	cards := ranges.NewSchemes("visa", "jcb")
+	check := func(want ...state) {
+		t.Helper()
+		for i, c := range conditions(pinged{}, cards) {
+			problem, degraded := c.Check()
+			if got := (state{c.Name, problem, degraded && problem != ""}); got != want[i] {
+				t.Errorf("%+v, want %+v", got, want[i])
+			}
+		}
+	}
+	const none = "none: its cards count as not enrolled"
+	check(state{"store", "", false}, state{"directories", "none has been asked for its card ranges yet", false},
+		state{"ranges of visa", none, true}, state{"ranges of jcb", none, true})
+	var b ranges.Builder
+	must(t, b.Add("4000000000000000", "4000009999999999", &ranges.Info{}))
+	table, err := b.Build()
+	must(t, err)
+	cards.Swap("visa", table)
+	cards.MarkTried("visa")
+	check(state{"store", "", false}, state{"directories", "", false}, state{"ranges of visa", "", false}, state{"ranges of jcb", none, true})
+}
