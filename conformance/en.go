@@ -71,6 +71,17 @@ var en = []check{
 			x := t.flow(v220, "BRW").answers("Y", raw(bomb))
 			x.isErro("requestor", x.auth().o, "101|201|203|204|405", "")
 		}
+		deep := strings.Repeat("[", 500) + strings.Repeat("]", 500)
+		many := "{" + strings.TrimSuffix(strings.Repeat(`"a":1,`, 20000), ",") + "}"
+		for _, odd := range []string{deep, many, "[" + strings.Repeat("1,", 100000) + "1]"} { // in messages that are good but for it
+			with := set("foo", 1)
+			in := text(`"foo":1`, `"foo":`+odd)
+			t.flow(v220, "BRW").answers("Y", with, in).rejected("101", "")
+			x := t.flow(v220, "BRW").challenged()
+			x.refusedRReq(x.rreq("Y", with, in), "101", "")
+			x.pending()
+			t.flow(v220, "BRW", with, in).refused("203", "")
+		}
 		huge := t.flow(v220, "BRW").answers("Y", set("foo", strings.Repeat("a", 20<<20)))
 		huge.isErro("requestor", huge.auth().o, "101|203|405", "")
 		t.flow(v220, "BRW").accepted() // it still serves

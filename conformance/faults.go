@@ -14,6 +14,7 @@ type fault struct {
 	in   string // versions, all if empty
 	on   string // channel, BRW if empty
 	npa  bool   // no payment
+	card string // of mastercard; visa's if empty
 	ask  bend   // of the request of the requestor
 	ares string // transStatus of the answer: Y, or C where a result follows
 	rreq string // transStatus of the result: Y
@@ -66,6 +67,9 @@ func (f fault) flow(t *T, version string) *flow {
 	x := t.flow(version, kind, ask.edits()...)
 	if ask["threeDSRequestorSpcSupport"] != nil {
 		x.card("visa", cardSPC) // asked of an issuer that knows it
+	}
+	if f.card != "" {
+		x.card("mastercard", f.card)
 	}
 	return x
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -75,6 +76,9 @@ var id = []check{
 		if !wait(15*time.Second, func() bool { return old.auth().o.text("errorCode") == "301" }) {
 			t.Errorf("an id is good for longer than configured: %s", old.answer.body)
 		}
+		if n := len(old.sent()); n > 0 {
+			t.Errorf("%d AReqs with an id that is too old, and another's card", n)
+		}
 	}},
 	{"ID-06", func(t *T) {
 		for _, v := range allVersions {
@@ -109,6 +113,7 @@ var id = []check{
 				}
 				t.want("result", x.result().o, "transStatus", "Y")
 			}
+			t.flow(v, "BRW").challenged().race()
 		}
 	}},
 	{"ID-09", func(t *T) {
@@ -225,6 +230,31 @@ var id = []check{
 			t.want("result", x.result().o, "transStatus", "N")
 		}
 	}},
+}
+
+// race posts results of the challenge that differ, all at once: one is taken, and it
+// is the one that is handed out.
+func (x *flow) race() {
+	statuses := []string{"Y", "N", "A", "U", "R", "Y", "N", "A"}
+	answers, errs := make([]*answer, len(statuses)), make([]error, len(statuses))
+	var all sync.WaitGroup
+	for i, status := range statuses {
+		body := x.rreqOf(status).bytes()
+		all.Go(func() { answers[i], errs[i] = x.d.post(x.l.results, body) })
+	}
+	all.Wait()
+	taken := ""
+	for i, got := range answers {
+		switch {
+		case errs[i] != nil:
+			x.t.Fatalf("%s: results: %v", x, errs[i])
+		case got.o.text("messageType") == "RRes" && taken == "":
+			taken = statuses[i]
+		default:
+			x.refusedRReq(got, stateCode(x.version, "312"), "")
+		}
+	}
+	x.t.want("result", x.result().o, "transStatus", taken)
 }
 
 // alike is how many characters two ids have in common, place by place.

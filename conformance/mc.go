@@ -69,6 +69,8 @@ var mc = []check{
 		t.sends([]string{v231}, "BRW", "merchantName", strings.Repeat("😀", 40), set("merchantName", strings.Repeat("😀", 40)))
 		t.accepts([]string{v231}, "BRW", "N", set("cardholderInfo", object{"text": strings.Repeat("ß", 128)}))
 		t.rejects([]string{v231}, "BRW", "N", "203", "cardholderInfo.text", set("cardholderInfo", object{"text": strings.Repeat("ß", 129)}))
+		one := object{"name": "ours", "id": "A000000802-001", "criticalityIndicator": false, "data": object{"a": strings.Repeat("é", 8059-len(`{"a":""}`))}}
+		t.sends([]string{v231}, "BRW", "messageExtension", []object{one}, set("messageExtension", []object{one}))
 	}},
 	{"MC-05", func(t *T) {
 		for _, v := range allVersions {
@@ -247,6 +249,12 @@ var mc = []check{
 		t.refuses(allVersions, "BRW", "203", "messageCategory", set("messageCategory", "1"))
 		t.sends(allVersions, "BRW", "messageCategory", "01")
 		t.sends(allVersions, "BRW NPA", "messageCategory", "02")
+		if !t.remote() { // the directory's own
+			for _, v := range allVersions {
+				x := t.flow(v, "BRW", set("messageCategory", "80")).card("mastercard", cardMastercard)
+				t.want("AReq", x.areq(), "messageCategory", "80")
+			}
+		}
 	}},
 	{"MC-22", func(t *T) {
 		for _, name := range purchase {
@@ -257,6 +265,7 @@ var mc = []check{
 		for _, bad := range [][2]string{
 			{"purchaseAmount", "12.34"}, {"purchaseAmount", "-1"}, {"purchaseAmount", strings.Repeat("1", 49)},
 			{"purchaseCurrency", "EUR"}, {"purchaseExponent", "22"}, {"purchaseDate", "2026-11-20"}, {"purchaseDate", "20261320120000"},
+			{"purchaseDate", "20261120240000"}, {"purchaseDate", "20261120126000"}, {"purchaseDate", "20261120120060"},
 		} {
 			t.refuses(allVersions, "BRW", "203|304", bad[0], set(bad[0], bad[1]))
 		}
@@ -279,7 +288,12 @@ var mc = []check{
 			if v == v210 {
 				continue
 			}
-			for ind, need := range map[string]bool{"01": true, "02": true, "03": false, "04": false, "06": true, "07": true, "08": true, "09": true, "11": true} {
+			for ind, need := range map[string]bool{
+				"01": true, "02": true, "03": false, "04": false, "06": true, "07": true, "08": true, "09": true, "11": true, "13": false, "15": true,
+			} {
+				if ind > "11" && v != v231 {
+					continue
+				}
 				x := t.flow(v, "3RI NPA", slices.Concat(without, recurring, []edit{set("threeRIInd", ind)})...)
 				x.needs(need, purchase...)
 			}
@@ -341,7 +355,9 @@ var mc = []check{
 			t.sends(allVersions, "BRW", name, good, set(name, good))
 			t.refuses(allVersions, "BRW", "203", name+".cc", set(name, good), set(name+".cc", "0045"))
 			t.refuses(allVersions, "BRW", "203", name+".subscriber", set(name, good), set(name+".subscriber", "1234567890123456"))
-			t.refuses(allVersions, "BRW", "201", name+".subscriber", set(name, good), drop(name+".subscriber"))
+			for _, half := range []string{".cc", ".subscriber"} {
+				t.refuses(allVersions, "BRW", "201", name+half, set(name, good), drop(name+half))
+			}
 			t.refuses(allVersions, "BRW", "203", name, set(name, "+45 12345678"))
 		}
 	}},
@@ -365,6 +381,7 @@ var mc = []check{
 		} {
 			t.refuses(allVersions, "BRW", "203", path, set(path, bad))
 		}
+		t.refuses(allVersions, "BRW", "203", "merchantRiskIndicator.giftCardCount", set("merchantRiskIndicator.giftCardCount", "1"))
 		t.sends(allVersions, "BRW", "acctInfo", object{"chAccDate": "20200101"}, set("acctInfo", object{"chAccDate": "20200101"}))
 		t.sends(allVersions, "BRW", "acctInfo", nil, set("acctInfo", object{}))
 		t.sends(allVersions, "BRW", "merchantRiskIndicator", nil, set("merchantRiskIndicator", object{"shipIndicator": ""}))
@@ -376,8 +393,13 @@ var mc = []check{
 	}},
 	{"MC-34", authenticationInfoCheck("threeDSRequestorAuthenticationInfo", "threeDSReqAuthMethod", "threeDSReqAuthTimestamp",
 		map[string][2]string{v210: {"06", "07"}, v220: {"08", "09"}, v231: {"10", "11"}})},
-	{"MC-35", authenticationInfoCheck("threeDSRequestorPriorAuthenticationInfo", "threeDSReqPriorAuthMethod", "threeDSReqPriorAuthTimestamp",
-		map[string][2]string{v210: {"04", "05"}, v220: {"04", "05"}, v231: {"05", "06"}})},
+	{"MC-35", func(t *T) {
+		const name = "threeDSRequestorPriorAuthenticationInfo"
+		authenticationInfoCheck(name, "threeDSReqPriorAuthMethod", "threeDSReqPriorAuthTimestamp",
+			map[string][2]string{v210: {"04", "05"}, v220: {"04", "05"}, v231: {"05", "06"}})(t)
+		t.refuses(allVersions, "BRW", "203", name+".threeDSReqPriorRef", set(name, object{"threeDSReqPriorRef": newID() + "0"}))
+		t.refuses([]string{v231}, "3RI", "201", name, append(decoupledAs("Y").edits(), set("threeRIInd", "19"))...)
+	}},
 	{"MC-36", func(t *T) {
 		const path = "threeDSRequestorAuthenticationInfo"
 		x := t.flow(v231, "BRW", set(path, []object{{"threeDSReqAuthMethod": "02", "dsAuthInfVerifInd": "01"}}))
@@ -410,13 +432,16 @@ var mc = []check{
 		t.refuses([]string{v231}, "BRW", "203", name, set(name, []string{"02", "04"}))
 		t.refuses([]string{v231}, "BRW", "203", name, set(name, []string{"01", "09", "14"}))
 		t.refuses([]string{v231}, "BRW", "207", name, set(name, []string{"15"}))
+		t.sends([]string{v231}, "BRW", name, []string{"14"}, set(name, []string{"14"}))
 	}},
 	{"MC-39", func(t *T) {
 		const wish, most = "threeDSRequestorDecReqInd", "threeDSRequestorDecMaxTime"
 		t.refuses(since220, "BRW", "201", most, set(wish, "Y"))
 		t.refuses([]string{v231}, "BRW", "201", most, set(wish, "F"))
 		t.refuses([]string{v231}, "BRW", "201", most, set(wish, "B"))
-		t.refuses([]string{v220}, "BRW", "203", wish, set(wish, "F"), set(most, "00010"))
+		for _, later := range []string{"F", "B"} {
+			t.refuses([]string{v220}, "BRW", "203", wish, set(wish, later), set(most, "00010"))
+		}
 		for _, bad := range []string{"1", "00000", "10081", "0001a"} {
 			t.refuses(since220, "BRW", "203", most, set(wish, "Y"), set(most, bad))
 		}
@@ -511,10 +536,10 @@ var mc = []check{
 		t.sends([]string{v210}, "BRW", "payTokenSource", nil, set("payTokenInd", true), set("payTokenSource", "01"))
 	}},
 	{"MC-46", func(t *T) {
-		x := t.flow(v231, "BRW", set("payTokenInd", true),
-			set("payTokenInfo", object{"tokenStatusIndicator": "01", "tokenAssuranceMethod": "01", "tokenRequestorID": "12345678901"}))
-		t.want("AReq", x.areq(), "payTokenInfo.tokenAssuranceMethod", nil)
-		t.sends(until220, "BRW", "payTokenInfo", nil, set("payTokenInfo", object{"tokenRequestorID": "12345678901"}))
+		ours := object{"tokenStatusIndicator": "01"}
+		all := object{"tokenStatusIndicator": "01", "tokenAssuranceMethod": "01", "tokenRequestorId": "12345678901", "tokenCryptogramValidityIndicator": "01"}
+		t.sends([]string{v231}, "BRW", "payTokenInfo", ours, set("payTokenInd", true), set("payTokenInfo", all))
+		t.sends(until220, "BRW", "payTokenInfo", nil, set("payTokenInfo", all))
 	}},
 	{"MC-47", func(t *T) {
 		for v, name := range map[string]string{v220: "whiteListStatus", v231: "trustListStatus"} {
@@ -555,8 +580,15 @@ var mc = []check{
 		}
 		t.sends(only, "BRW", "sellerInfo[49].sellerName", "Seller 49", set("sellerInfo", many[:50]))
 		t.refuses(only, "BRW", "203", "sellerInfo", set("sellerInfo", many))
+		many = nil
+		for n := range 51 {
+			many = append(many, object{"merchantNameListed": "Merchant " + itoa(n)})
+		}
+		t.sends(only, "BRW", "multiTransaction.merchantList[49].merchantNameListed", "Merchant 49", set("multiTransaction.merchantList", many[:50]))
+		t.refuses(only, "BRW", "203", "multiTransaction.merchantList", set("multiTransaction.merchantList", many))
 		t.refuses(only, "BRW", "203", "deviceId", set("deviceId", strings.Repeat("a", 65)))
 		t.refuses(only, "BRW", "203", "userId", set("userId", strings.Repeat("a", 65)))
+		t.refuses(only, "BRW", "203", "taxId", set("taxId", strings.Repeat("a", 46)))
 		t.refuses(only, "APP", "203", "appIp", set("appIp", "999.1.1.1"))
 		t.sends(only, "APP", "appIp", "2001:db8::1", set("appIp", "2001:db8::1"))
 		t.refuses(only, "BRW", "201", "sellerInfo.sellerId", good[0], set("sellerInfo", []object{{"sellerName": "Seller"}}))
@@ -581,6 +613,7 @@ var mc = []check{
 				t.refuses(only, "BRW", "203", "messageExtension."+name, set("messageExtension", []object{one}), set("messageExtension[0]."+name, strings.Repeat("a", 65)))
 			}
 			t.refuses(only, "BRW", "203", "messageExtension.data", set("messageExtension", []object{one}), set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
+			t.refuses(only, "BRW", "203", "messageExtension", set("messageExtension", tooMuch(most[v])))
 		}
 	}},
 	{"MC-52", func(t *T) {
@@ -718,7 +751,10 @@ var mc = []check{
 		t.refuses(allVersions, "APP", "203", "sdkMaxTimeout", set("sdkMaxTimeout", "04"))
 		t.refuses(allVersions, "APP", "203", "sdkMaxTimeout", set("sdkMaxTimeout", "5"))
 		t.refuses(allVersions, "APP", "203", "sdkEphemPubKey", set("sdkEphemPubKey", "key"))
-		t.refuses(allVersions, "APP", "203", "sdkEncData", set("sdkEncData", strings.Repeat("a", 64001)))
+		const data = "eyJlbmMiOiJBMTI4R0NNIn0..aXY.ZGF0."
+		t.sends(allVersions, "APP", "sdkEncData", long(data, 64000), set("sdkEncData", long(data, 64000)))
+		t.refuses(allVersions, "APP", "203", "sdkEncData", set("sdkEncData", long(data, 64001)))
+		t.refuses(allVersions, "APP", "203", "sdkEncData", set("sdkEncData", "eyJlbmMiOiJBMTI4R0NNIn0.ZGF0"))
 	}},
 	{"MC-69", func(t *T) {
 		only := []string{v231}
@@ -850,6 +886,17 @@ func authenticationInfoCheck(name, method, stamp string, last map[string][2]stri
 			t.refuses([]string{v}, "BRW", "203", name+"."+stamp, set(name, want), set(path+"."+stamp, "20261120"))
 		}
 	}
+}
+
+// tooMuch is a messageExtension of so many entries that is too long as a whole,
+// and none of them is.
+func tooMuch(entries int) []object {
+	all := make([]object, entries)
+	for n := range all {
+		id := strings.Repeat("x", 60) + itoa(n)
+		all[n] = object{"name": strings.Repeat("n", 64), "id": id, "criticalityIndicator": false, "data": object{"a": strings.Repeat("a", 8050)}}
+	}
+	return all
 }
 
 // needs wants a request that lacks members to be refused because of them, or to

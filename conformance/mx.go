@@ -208,6 +208,11 @@ var mx = []check{
 			if erro := y.erro(); erro != nil {
 				texts(t, erro.o)
 			}
+			z := t.flow(v, "BRW")
+			z.replies(func(*request) reply {
+				return reply{body: erroFor(z, "404").bytes(set("errorDescription", ""), set("errorDetail", strings.Repeat("é", 3000)))}
+			})
+			texts(t, z.auth().o) // what others say is handed on in bounds
 		}
 	}},
 	{"MX-18", func(t *T) {

@@ -75,6 +75,7 @@ var ri = []check{
 					}
 				}
 			}
+			all = append(all, set("threeDSMethodId", newID()))
 			for name := range t.flow(v, "3RI", all...).areq() {
 				if ofDevice(name) {
 					t.Errorf("%s: an AReq of 3RI has %s", v, name)

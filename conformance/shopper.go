@@ -44,6 +44,8 @@ const (
 	cardMethod   = "4000011234567890"
 	cardUnknown  = "4000061234567890"
 	cardSPC      = "4000071234567890"
+
+	cardMastercard = "5100001234567890"
 )
 
 // pay begins a checkout.

@@ -97,6 +97,9 @@ var aresFaults = []fault{
 
 	{row: "VA-08", name: "no preference", in: "2.2.0 2.3.1", ask: bend{"threeDSRequestorChallengeInd": "01"}, ares: "I", want: "203 transStatus"},
 	{row: "VA-08", name: "nothing said", in: "2.2.0 2.3.1", ares: "I", want: "203 transStatus"},
+	{row: "VA-08", name: "no challenge", in: "2.2.0 2.3.1", ask: bend{"threeDSRequestorChallengeInd": "02"}, ares: "I", want: "203 transStatus"},
+	{row: "VA-08", name: "08", in: "2.2.0 2.3.1", ask: bend{"threeDSRequestorChallengeInd": "08"}, ares: "I", want: "203 transStatus"},
+	{row: "VA-08", name: "nothing said, to a directory that may", in: "2.2.0 2.3.1", card: cardMastercard, ares: "I"},
 	{row: "VA-08", name: "05", in: "2.2.0 2.3.1", ask: bend{"threeDSRequestorChallengeInd": "05"}, ares: "I"},
 	{row: "VA-08", name: "06", in: "2.2.0 2.3.1", ask: bend{"threeDSRequestorChallengeInd": "06"}, ares: "I"},
 	{row: "VA-08", name: "07", in: "2.2.0 2.3.1", ask: bend{"threeDSRequestorChallengeInd": "07"}, ares: "I"},
@@ -126,6 +129,8 @@ var aresFaults = []fault{
 	{row: "VA-13", name: "Y without, no payment", npa: true, set: bend{"authenticationValue": nil}},
 	{row: "VA-13", name: "27 characters", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("A", 27)}, want: "203 authenticationValue"},
 	{row: "VA-13", name: "29 characters", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("A", 29)}, want: "203 authenticationValue"},
+	{row: "VA-13", name: "24 characters", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("A", 24)}, want: "203 authenticationValue"},
+	{row: "VA-13", name: "32 characters", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("A", 32)}, want: "203 authenticationValue"},
 	{row: "VA-13", name: "not Base64", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("?", 28)}, want: "203 authenticationValue"},
 	{row: "VA-13", name: "white space in it", in: "2.1.0 2.2.0", set: bend{"authenticationValue": "AAABBCJZUwAAAAAA\r\nUFlTAAAAAAA="}},
 	{row: "VA-13", name: "4000 characters", in: "2.3.1", set: bend{"authenticationValue": strings.Repeat("A", 4000)}},
@@ -160,6 +165,7 @@ var aresFaults = []fault{
 
 	{row: "VA-18", name: "C without", ares: "C", set: bend{"acsURL": nil}, want: "201 acsURL"},
 	{row: "VA-18", name: "not qualified", ares: "C", set: bend{"acsURL": "acs.example/challenge"}, want: "203 acsURL"},
+	{row: "VA-18", name: "a blank in it", ares: "C", set: bend{"acsURL": "https://acs.example/a challenge"}, want: "203 acsURL"},
 	{row: "VA-18", name: "2048 characters", ares: "C", set: bend{"acsURL": long("https://acs.example/", 2048)}},
 	{row: "VA-18", name: "2049 characters", ares: "C", set: bend{"acsURL": long("https://acs.example/", 2049)}, want: "203 acsURL"},
 	{row: "VA-18", name: "http is no reason to refuse", ares: "C", set: bend{"acsURL": "http://acs.example/"}},
@@ -221,6 +227,7 @@ var aresFaults = []fault{
 	{row: "VA-26", name: "no threeDSRequestorAppURLInd", in: "2.3.1", on: "APP", set: bend{"threeDSRequestorAppURLInd": nil}, want: "201 threeDSRequestorAppURLInd"},
 	{row: "VA-26", name: "no deviceInfoRecognisedVersion", in: "2.3.1", on: "APP", set: bend{"deviceInfoRecognisedVersion": nil}, want: "201 deviceInfoRecognisedVersion"},
 	{row: "VA-26", name: "both", in: "2.3.1", on: "APP"},
+	{row: "VA-26", name: "neither, in a browser", in: "2.3.1", set: bend{"threeDSRequestorAppURLInd": nil, "deviceInfoRecognisedVersion": nil}},
 
 	{row: "VA-27", name: "no data", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"spcTransData": nil}, want: "201 spcTransData"},
 	{row: "VA-27", name: "no credentials", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"webAuthnCredList": nil}, want: "201 webAuthnCredList"},
@@ -228,6 +235,7 @@ var aresFaults = []fault{
 	{row: "VA-27", name: "a credential of 15 characters", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"webAuthnCredList": credentials(1, 15)}, want: "203 webAuthnCredList.credentialIds"},
 	{row: "VA-27", name: "a credential of 1001 characters", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"webAuthnCredList": credentials(1, 1001)}, want: "203 webAuthnCredList.credentialIds"},
 	{row: "VA-27", name: "10 credentials", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"webAuthnCredList": credentials(10, 1000)}},
+	{row: "VA-27", name: "a challenge of 42 characters", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"spcTransData.challenge": strings.Repeat("Y", 42)}, want: "203 spcTransData.challenge"},
 	{row: "VA-27", name: "59999 ms", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"spcTransData.timeout": "59999"}, want: "203 spcTransData.timeout"},
 	{row: "VA-27", name: "500001 ms", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"spcTransData.timeout": "500001"}, want: "203 spcTransData.timeout"},
 	{row: "VA-27", name: "nobody to pay", in: "2.3.1", ask: wantSPC, ares: "S", set: bend{"spcTransData.payeeName": nil, "spcTransData.payeeOrigin": nil}, want: "201 spcTransData.payeeName"},
@@ -249,6 +257,7 @@ var aresFaults = []fault{
 
 	{row: "VA-31", name: "Y with acsURL", set: bend{"acsURL": "https://acs.example/"}},
 	{row: "VA-31", name: "Y with a challenge type", in: "2.1.0 2.2.0", set: bend{"authenticationType": "02"}},
+	{row: "VA-31", name: "Y, and not decoupled", in: "2.2.0 2.3.1", set: bend{"acsDecConInd": "N"}},
 	{row: "VA-31", name: "N with a value", ares: "N", set: bend{"authenticationValue": authValue}},
 
 	{row: "VA-33", name: "PRes", set: bend{"messageType": "PRes"}, want: "101"},

@@ -104,6 +104,7 @@ var vg = []check{
 	{"VG-09", func(t *T) {
 		for _, id := range []string{
 			"8ad7a1a8-9dad-11d1-80b4-00c04fd430c8", "2ed6657d-e927-568b-95e1-2665a8aea6a2", strings.ToUpper(newID()),
+			"017f22e2-79b0-7cc3-98c4-dc0c0c07398f", "8ad7a1a8-9dad-01d1-00b4-00c04fd430c8",
 		} {
 			t.accepts(allVersions, "BRW", "Y", set("dsTransID", id), set("acsTransID", id))
 			for _, v := range allVersions {
@@ -148,8 +149,9 @@ var vg = []check{
 	{"VG-13", func(t *T) {
 		one := []any{object{"name": "rbaScoring", "id": "A000000658-001", "criticalityIndicator": false, "data": object{"score": 0.50, "list": []any{nil, ""}}}}
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").answers("Y", set("messageExtension", one))
+			x := t.flow(v, "BRW", set("messageExtension", one)).answers("Y", set("messageExtension", one))
 			t.want("ARes", x.accepted().o, "messageExtension", one)
+			t.want("AReq", x.sent()[0].o, "messageExtension", one)
 			y := t.flow(v, "BRW").challenged()
 			y.taken(y.rreq("Y", set("messageExtension", one)), "01")
 			t.want("RReq", y.result().o, "messageExtension", one)
@@ -183,6 +185,8 @@ var vg = []check{
 		t.rejects(allVersions, "BRW", "Y", "203", "messageExtension.id", set("messageExtension", []any{one}), set("messageExtension[0].id", strings.Repeat("a", 65)))
 		t.rejects(allVersions, "BRW", "Y", "203", "messageExtension.data", set("messageExtension", []any{one}), set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
 		t.rejects(allVersions, "BRW", "Y", "203", "messageExtension", set("messageExtension", one))
+		t.rejects([]string{v231}, "BRW", "Y", "203", "messageExtension", set("messageExtension", tooMuch(11)))
+		t.rejects(until220, "BRW", "Y", "203", "messageExtension", set("messageExtension", tooMuch(10)))
 	}},
 	{"VG-16", func(t *T) {
 		one := object{"name": "n", "id": "A000000658-001", "criticalityIndicator": false, "data": object{"a": "b"}}
@@ -207,6 +211,8 @@ var vg = []check{
 		t.rejects([]string{v231}, "BRW", "C", "204", "authenticationMethod", set("authenticationMethod", []string{"02", "02"}))
 		x := t.flow(v231, "BRW").challenged()
 		x.refusedRReq(x.rreq("Y", set("authenticationMethod", []string{"02", "03", "02"})), "204", "authenticationMethod")
+		one := object{"name": "n", "id": "A000000658-001", "criticalityIndicator": false, "data": object{"a": "b"}}
+		t.accepts(until220, "BRW", "Y", set("messageExtension", []any{one, one})) // which forbids nothing of the kind
 	}},
 	{"VG-19", func(t *T) {
 		t.rejects(allVersions, "BRW", "N", reserved, "transStatusReason", set("transStatusReason", "45"))
@@ -362,7 +368,9 @@ var vg = []check{
 	}},
 	{"VG-33", func(t *T) {
 		for _, v := range allVersions {
-			t.flow(v, "BRW").answers("Y", drop("eci"), drop("authenticationValue")).rejected("201", "authenticationValue")
+			bad := t.flow(v, "BRW").answers("Y", drop("eci"), drop("authenticationValue"))
+			bad.rejected("201", "authenticationValue")
+			t.want("Erro to the requestor", bad.answer.o, "threeDSServerTransID", bad.id)
 			x := t.flow(v, "BRW").challenged()
 			x.post(erroFor(x, "402").bytes())
 			x.isFrom("D", x.result().o, "402")

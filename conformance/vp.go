@@ -38,6 +38,7 @@ var presFaults = []presFault{
 	{row: "VP-03", name: "bad readOrder", in: "2.3.1", edits: []edit{set("readOrder", "x")}, want: "203 readOrder"},
 
 	{row: "VP-04", name: "empty", edits: []edit{set("serialNum", "")}, want: "203 serialNum"},
+	{row: "VP-04", name: "blank", edits: []edit{set("serialNum", "   ")}, want: "203 serialNum"},
 	{row: "VP-04", name: "21 characters", edits: []edit{set("serialNum", strings.Repeat("9", 21))}, want: "203 serialNum"},
 	{row: "VP-04", name: "a number", edits: []edit{set("serialNum", 1)}, want: "203 serialNum"},
 
@@ -60,6 +61,8 @@ var presFaults = []presFault{
 	{row: "VP-08", name: "no ranges", in: "2.3.1", entry: bend{"ranges": []object{}}, want: "201 cardRangeData.ranges"},
 	{row: "VP-08", name: "no start", in: "2.3.1", entry: bend{"ranges[0].start": nil}, want: "201 cardRangeData.ranges.start"},
 	{row: "VP-08", name: "no end", in: "2.3.1", entry: bend{"ranges[0].end": nil}, want: "201 cardRangeData.ranges.end"},
+	{row: "VP-08", name: "12 digits", in: "2.3.1", entry: bend{"ranges[0].start": "470000000000"}, want: "203 cardRangeData.ranges.start"},
+	{row: "VP-08", name: "20 digits", in: "2.3.1", entry: bend{"ranges[0].end": strings.Repeat("4", 20)}, want: "203 cardRangeData.ranges.end"},
 	{row: "VP-08", name: "5001 ranges", in: "2.3.1", entry: bend{"ranges": manyRanges(5001)}, want: "203 cardRangeData.ranges"},
 	{row: "VP-08", name: "no versions", in: "2.3.1", entry: bend{"acsProtocolVersions": nil}, want: "201 cardRangeData.acsProtocolVersions"},
 	{row: "VP-08", name: "version without one", in: "2.3.1", entry: bend{"acsProtocolVersions": []object{{"acsInfoInd": []string{"01"}}}}, want: "201 cardRangeData.acsProtocolVersions.version"},
@@ -161,8 +164,11 @@ var vp = vpChecks(presFaults, []check{
 		t.onLanes(allVersions, func(a *lane) {
 			a.begin(t, "")
 			low, _ := a.span(7)
-			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.between(low[:13], low[:15]+"9"))))
-			a.knows(t, 0, 1, 2)
+			odd := a.between(low[:13], low[:15]+"9")
+			for _, ranges := range [][]object{append(a.entries(0, 1, 2), odd), append([]object{odd}, a.entries(0, 1, 3)...)} {
+				a.accepted(t, a.pres("", ranges))
+			}
+			a.knows(t, 0, 1, 3)
 		})
 	}},
 	{"VP-14", func(t *T) { // overlapping ranges
@@ -177,6 +183,7 @@ var vp = vpChecks(presFaults, []check{
 				a.begin(t, "1")
 				a.refused(t, want, a.pres("2", update))
 			}
+			a.refused(t, want, a.pres("", append(a.entries(0, 1, 2), a.between(a.card(2), a.card(3)))))
 			if a.version == v231 {
 				a.refused(t, want, a.pres("", append(a.entries(0, 1, 2), within)))
 				return
@@ -271,7 +278,10 @@ func vpChecks(faults []presFault, others []check) []check {
 		others = append(others, check{row, func(t *T) {
 			t.onLanes(slices.Sorted(maps.Keys(byVersion)), func(a *lane) {
 				inPRes(t, a, byVersion[a.version])
-				if row == "VP-18" {
+				switch row {
+				case "VP-12":
+					a.laterVersions(t)
+				case "VP-18":
 					a.httpMethodURL(t)
 				}
 			})
@@ -279,6 +289,19 @@ func vpChecks(faults []presFault, others []check) []check {
 	}
 	slices.SortFunc(others, func(a, b check) int { return strings.Compare(a.id, b.id) })
 	return others
+}
+
+// laterVersions: of a range whose issuer knows later versions than we do, and so does
+// the directory server, the requestor is told those that we know (row VP-12).
+func (a *lane) laterVersions(t *T) {
+	later := bend{"acsEndProtocolVersion": "2.4.0"}
+	a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, later)), set("dsEndProtocolVersion", "2.10.15")))
+	crd := a.crd(t, a.card(7))
+	for _, list := range []string{"acsProtocolVersions[1].version", "dsProtocolVersions[1]"} {
+		if got := crd.text(list); got != v220 {
+			t.Errorf("%s: /preauth: %s is %q, want %q", a.version, list, got, v220)
+		}
+	}
 }
 
 // httpMethodURL: an http address of a 3DS Method is no reason to refuse a PRes,

@@ -139,6 +139,9 @@ var rreqFaults = []fault{
 
 	{row: "VR-11", name: "Y without", set: bend{"authenticationValue": nil}, want: "201 authenticationValue"},
 	{row: "VR-11", name: "A without", rreq: "A", set: bend{"authenticationValue": nil}, want: "201 authenticationValue"},
+	{row: "VR-11", name: "27 characters", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("A", 27)}, want: "203 authenticationValue"},
+	{row: "VR-11", name: "not Base64", in: "2.1.0 2.2.0", set: bend{"authenticationValue": strings.Repeat("?", 28)}, want: "203 authenticationValue"},
+	{row: "VR-11", name: "4001 characters", in: "2.3.1", set: bend{"authenticationValue": strings.Repeat("A", 4001)}, want: "203 authenticationValue"},
 	{row: "VR-11", name: "abandoned", rreq: "N", set: bend{"transStatusReason": "14", "challengeCancel": "04"}},
 
 	{row: "VR-12", name: "N without a type", in: "2.1.0 2.2.0", rreq: "N", set: bend{"authenticationType": nil}, want: "201 authenticationType"},
