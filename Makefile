@@ -52,10 +52,10 @@ conformance:
 	@out=$$($(GO) test ./conformance -count=1 -run='^TestConformance$$' -v); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
-# Faults put into the server, one at a time, each noticed by the check of its row:
-# about five minutes. A few of them are part of make test.
+# Faults put into the server, one at a time, each noticed by the check of its row: a
+# build and a run for each of a hundred. A few of them are part of make test.
 seeded-faults:
-	SEEDED=all $(GO) test ./conformance -count=1 -run='^TestSeededFaults$$' -v
+	SEEDED=all $(GO) test ./conformance -count=1 -timeout=2h -run='^TestSeededFaults$$' -v
 
 # 200 restarts, and 1,000 reloads, under load, and not a failed request: about 25
 # minutes. A few of them are part of make test.
