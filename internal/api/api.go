@@ -264,7 +264,20 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 // too; some clients drop an answer that comes with its end.
 func leave(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
+		hearOut(r)
 		w.Header().Set("Connection", "close")
+	}
+}
+
+// heard is the most that is read of a body for nothing but good manners.
+const heard = 512 << 10
+
+// hearOut reads what is left of the body of a connection's last request: net/http
+// would hang up with the answer, and a client that is still sending finds a broken
+// connection and no answer. One that sent Expect waits to be asked.
+func hearOut(r *http.Request) {
+	if r.Header["Expect"] == nil {
+		_, _ = io.CopyN(io.Discard, r.Body, heard)
 	}
 }
 

@@ -78,6 +78,9 @@ const maxUntaken = 4096
 // is ended without an answer.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.ProtoMajor < 2 {
+		if r.Close { // else net/http hears it out
+			hearOut(r)
+		}
 		answer()
 		return
 	}

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -478,6 +479,72 @@ func TestArrival(t *testing.T) {
 				t.Errorf("%s: %d after %v, want 200 after 9 s", path, status, took)
 			}
 		})
+	}
+}
+
+// noKeys knows no key.
+type noKeys struct{}
+
+func (noKeys) Authenticate(context.Context, string) (*account.Account, error) {
+	return nil, account.ErrUnknownKey
+}
+
+// TestLastRequest: a client that sends its body in pieces gets the answer to a request
+// that is refused before its body is read, though it has said that the request is its
+// last on the connection: it is not hung up on while it sends (G2, G5).
+func TestLastRequest(t *testing.T) {
+	over := strings.Repeat(" ", maxBody+1)
+	for name, tt := range map[string]struct {
+		change       func(h *Handler)
+		method, body string
+		status       int
+		only         string // of all paths; empty: each
+	}{
+		"unknown key": {func(h *Handler) { h.Keys = noKeys{} }, "POST", over, 401, ""},
+		"rate limit": {func(h *Handler) {
+			h.Limits = NewLimiter(1)
+			h.Limits.Allow("k")
+		}, "POST", over, 429, ""},
+		"no place":  {func(h *Handler) { h.MaxInFlight, h.InFlight = 1, new(atomic.Int64); h.InFlight.Add(1) }, "POST", over, 503, ""},
+		"method":    {func(*Handler) {}, "PUT", over, 405, ""},
+		"path":      {func(*Handler) {}, "POST", over, 404, "/nowhere"},
+		"too large": {func(h *Handler) { h.AuthBody = maxBody }, "POST", over, 413, ""},
+	} {
+		for path := range bodies {
+			for _, head := range []string{
+				"HTTP/1.1\r\nConnection: close", "HTTP/1.1\r\nConnection: TE, close\r\nTE: deflate", "HTTP/1.0", "HTTP/1.0\r\nConnection: keep-alive", "HTTP/1.1",
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					h := newHandler(new(fake))
+					tt.change(h)
+					l := make(pipes)
+					s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
+					go s.Serve(l) //nolint:errcheck // ends with Close
+					defer s.Close()
+					ours, theirs := net.Pipe()
+					defer ours.Close()
+					l <- theirs
+					_, err := fmt.Fprintf(ours, "%s %s %s\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nContent-Length: %d\r\n\r\n",
+						tt.method, cmp.Or(tt.only, path), head, len(tt.body))
+					for part := range slices.Chunk([]byte(tt.body), 8<<10) {
+						synctest.Wait()
+						if err == nil {
+							_, err = ours.Write(part)
+						}
+					}
+					if err != nil {
+						t.Fatalf("%s, %s, %q: the body: %v", name, path, head, err)
+					}
+					res, err := http.ReadResponse(bufio.NewReader(ours), nil)
+					if err != nil || res.StatusCode != tt.status {
+						t.Errorf("%s, %s, %q: %v, %v, want %d", name, path, head, res, err, tt.status)
+					}
+				})
+			}
+			if tt.only != "" {
+				break
+			}
+		}
 	}
 }
 
