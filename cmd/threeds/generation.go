@@ -83,7 +83,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	g.resultsTLS = trust.TLS(cfg.Certs...)
 	if cfg.APICert != nil {
 		g.apiTLS = &tls.Config{
-			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1"},
+			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		}
 	}

@@ -65,6 +65,22 @@ func TestG1(t *testing.T) {
 				}
 			})
 		}
+		t.Run("HTTP 1.0", func(t *testing.T) { // curl names it when it is told to speak it
+			c, err := tls.Dial("tcp", address, &tls.Config{RootCAs: ca.pool(), ServerName: "api.example", NextProtos: []string{"http/1.0"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			body := `{"acctNumber":"` + testPAN + `"}`
+			_, err = fmt.Fprintf(c, "POST /preauth HTTP/1.0\r\nAPIKey: %s\r\nContent-Length: %d\r\n\r\n%s", s.APIKey, len(body), body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil || res.StatusCode != 200 {
+				t.Errorf("%v, %v, want 200", res, err)
+			}
+		})
 		t.Run("suites of TLS 1.2", func(t *testing.T) { // those with authenticated encryption, and no others
 			for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
 				if !slices.Contains(suite.SupportedVersions, tls.VersionTLS12) {
