@@ -113,7 +113,7 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"api: log", requests.Log, cfg.Log},
 		{"api: refusals are counted", requests.Refused != nil, true},
 		{"api: certificate", g.apiTLS.Certificates, []tls.Certificate{*cfg.APICert}},
-		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos}, []any{uint16(tls.VersionTLS12), suite.Strong(), []string{"h2", "http/1.1"}}},
+		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos}, []any{uint16(tls.VersionTLS12), suite.Strong(), []string{"h2", "http/1.1", "http/1.0"}}},
 
 		{"results: engine", received.Engine, g.engine},
 		{"results: who may post", received.Trust.Clients, cfg.Clients},

@@ -250,6 +250,7 @@ func read(w http.ResponseWriter, r *http.Request, limit int64, into []byte) ([]b
 // unread answers a body that was too large or did not come.
 func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 	leave(w, r)
+	defer hearOut(w, r)
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		h.answer(w, http.StatusRequestEntityTooLarge,
 			own(message.InvalidMessage, "The body is larger than "+strconv.FormatInt(over.Limit, 10)+" bytes"))
@@ -264,7 +265,6 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 // too; some clients drop an answer that comes with its end.
 func leave(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
-		hearOut(r)
 		w.Header().Set("Connection", "close")
 	}
 }
@@ -272,11 +272,13 @@ func leave(w http.ResponseWriter, r *http.Request) {
 // heard is the most that is read of a body for nothing but good manners.
 const heard = 512 << 10
 
-// hearOut reads what is left of the body of a connection's last request: net/http
-// would hang up with the answer, and a client that is still sending finds a broken
-// connection and no answer. One that sent Expect waits to be asked.
-func hearOut(r *http.Request) {
-	if r.Header["Expect"] == nil {
+// hearOut sends the answer and reads what is left of the body of a connection's last
+// request. Of others net/http reads it, before the answer; after the last one it would
+// hang up, and a client that is still sending find a broken connection and no answer.
+// One that sent Expect waits to be asked.
+func hearOut(w http.ResponseWriter, r *http.Request) {
+	last := r.Close || w.Header().Get("Connection") == "close"
+	if r.ProtoMajor == 1 && last && r.Header["Expect"] == nil && http.NewResponseController(w).Flush() == nil {
 		_, _ = io.CopyN(io.Discard, r.Body, heard)
 	}
 }

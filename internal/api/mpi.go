@@ -94,6 +94,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 // undelivered is unread for the MPI's operations.
 func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, err error) {
 	leave(w, r)
+	defer hearOut(w, r)
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		h.deny(w, &fault{http.StatusRequestEntityTooLarge, "", "invalid_request",
 			"The body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"})

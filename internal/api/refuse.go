@@ -78,10 +78,8 @@ const maxUntaken = 4096
 // is ended without an answer.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.ProtoMajor < 2 {
-		if r.Close { // else net/http hears it out
-			hearOut(r)
-		}
 		answer()
+		hearOut(w, r)
 		return
 	}
 	defer h.untaken.Add(-1)

@@ -524,6 +524,13 @@ func TestLastRequest(t *testing.T) {
 					ours, theirs := net.Pipe()
 					defer ours.Close()
 					l <- theirs
+					var res *http.Response
+					var unread error
+					read := make(chan struct{})
+					go func() {
+						defer close(read)
+						res, unread = http.ReadResponse(bufio.NewReader(ours), nil)
+					}()
 					_, err := fmt.Fprintf(ours, "%s %s %s\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nContent-Length: %d\r\n\r\n",
 						tt.method, cmp.Or(tt.only, path), head, len(tt.body))
 					for part := range slices.Chunk([]byte(tt.body), 8<<10) {
@@ -535,15 +542,44 @@ func TestLastRequest(t *testing.T) {
 					if err != nil {
 						t.Fatalf("%s, %s, %q: the body: %v", name, path, head, err)
 					}
-					res, err := http.ReadResponse(bufio.NewReader(ours), nil)
-					if err != nil || res.StatusCode != tt.status {
-						t.Errorf("%s, %s, %q: %v, %v, want %d", name, path, head, res, err, tt.status)
+					if <-read; unread != nil || res.StatusCode != tt.status {
+						t.Errorf("%s, %s, %q: %v, %v, want %d", name, path, head, res, unread, tt.status)
 					}
 				})
 			}
 			if tt.only != "" {
 				break
 			}
+		}
+	}
+}
+
+// TestNotWaitedFor: that answer does not wait for a body which does not come (G2, M1).
+func TestNotWaitedFor(t *testing.T) {
+	for path := range bodies {
+		for name, change := range map[string]func(h *Handler){
+			"unknown key": func(h *Handler) { h.Keys = noKeys{} }, "too large": func(h *Handler) { h.Body, h.AuthBody = 9, 9 },
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHandler(new(fake))
+				change(h)
+				l := make(pipes)
+				s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
+				go s.Serve(l) //nolint:errcheck // ends with Close
+				defer s.Close()
+				ours, theirs := net.Pipe()
+				defer ours.Close()
+				l <- theirs
+				start := time.Now()
+				_, err := fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nConnection: close\r\nContent-Length: 10\r\n\r\n", path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				res, err := http.ReadResponse(bufio.NewReader(ours), nil)
+				if err != nil || res.StatusCode < 400 || time.Since(start) > 0 {
+					t.Errorf("%s, %s: %v, %v, after %v", name, path, res, err, time.Since(start))
+				}
+			})
 		}
 	}
 }
