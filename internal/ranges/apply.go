@@ -155,11 +155,10 @@ func (a *applier) fault(u *Update, code message.Code, note string) {
 // only crossed out or renamed; what is added lies beside them. All that is ever
 // added is known when it begins, so a place is kept for it.
 type changes struct {
-	base   *lane
-	nested bool
-	around []uint32          // by range of a nested base: the next one around it, plus one
-	gone   map[uint32]uint32 // crossed out: where to look for the next that is not
-	named  map[uint32]uint32 // ranges of the base with another Info
+	base  *lane
+	reach reach             // of a nested base
+	gone  map[uint32]uint32 // crossed out: where to look for the next that is not
+	named map[uint32]uint32 // ranges of the base with another Info
 
 	starts []uint64 // of all that updates may add, sorted
 	added  rows     // what they add, in the same order
@@ -189,18 +188,7 @@ func (c *changes) start(base *lane) {
 	c.added = make(rows, n)
 	c.there = newBitset(n)
 	if n > 0 && base.ranges.isNested() {
-		c.nested = true
-		c.around = make([]uint32, len(base.ranges))
-		var open []uint32
-		for i := range base.ranges {
-			for len(open) > 0 && base.ranges[open[len(open)-1]].end() < base.ranges[i].start() {
-				open = open[:len(open)-1]
-			}
-			if len(open) > 0 {
-				c.around[i] = open[len(open)-1] + 1
-			}
-			open = append(open, uint32(i))
-		}
+		c.reach = reachOf(base.ranges)
 	}
 }
 
@@ -209,14 +197,13 @@ func (c *changes) find(r Range) found {
 	if at, ok := slices.BinarySearch(c.starts, r.Start); ok && c.there.has(at) && c.added[at].end() == r.End {
 		return found{at, true, true}
 	}
-	b := c.base.ranges
-	at := b.from(r.Start) // the first of those that begin there: the widest
-	for ; at < len(b) && b[at].start() == r.Start && b[at].end() >= r.End; at++ {
-		if _, gone := c.gone[uint32(at)]; b[at].end() == r.End && !gone {
-			return found{at, false, true}
-		}
+	wanted := rowOf(r.Start, r.End, 0)
+	at, ok := slices.BinarySearchFunc(c.base.ranges, wanted, func(x, y row) int { return x.compare(&y) })
+	if !ok {
+		return found{}
 	}
-	return found{}
+	_, gone := c.gone[uint32(at)]
+	return found{at, false, !gone}
 }
 
 func (c *changes) remove(f found) {
@@ -225,6 +212,7 @@ func (c *changes) remove(f found) {
 	} else {
 		c.gone[uint32(f.at)] = uint32(f.at) + 1
 		delete(c.named, uint32(f.at))
+		c.reach.remove(f.at)
 	}
 }
 
@@ -275,16 +263,17 @@ func (c *changes) overlapping(r Range) (Range, bool) {
 	if next := int(c.left(uint32(first))); next < len(b) && b[next].start() <= r.End {
 		return b[next].in(r.Digits), true
 	}
-	for i := first - 1; i >= 0; {
-		if _, gone := c.gone[uint32(i)]; !gone && b[i].end() >= r.Start {
-			return b[i].in(r.Digits), true
-		}
-		if !c.nested {
-			break
-		}
-		i = int(c.around[i]) - 1
+	last := first - 1
+	if c.reach != nil {
+		last = c.reach.before(first, r.Start)
 	}
-	return Range{}, false
+	if last < 0 {
+		return Range{}, false
+	}
+	if _, gone := c.gone[uint32(last)]; gone || b[last].end() < r.Start {
+		return Range{}, false
+	}
+	return b[last].in(r.Digits), true
 }
 
 // merged are the ranges that the changes leave.
@@ -319,6 +308,54 @@ func (c *changes) merged() rows {
 	}
 	copyTo(len(b))
 	return out
+}
+
+// reach is how far ranges reach, plus one, that are not crossed out: a tree in an array,
+// where each place has the most of the two below it, and the ranges are the last half. A
+// nil one is of no ranges.
+type reach []uint64
+
+func reachOf(ranges rows) reach {
+	half := 1 << bits.Len(uint(len(ranges))) // with a place for the end
+	t := make(reach, 2*half)
+	for i := range ranges {
+		t[half+i] = ranges[i].end() + 1
+	}
+	for i := half - 1; i > 0; i-- {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+	return t
+}
+
+// remove crosses a range out.
+func (t reach) remove(at int) {
+	if t == nil {
+		return
+	}
+	i := len(t)/2 + at
+	t[i] = 0
+	for i /= 2; i > 0; i /= 2 {
+		t[i] = max(t[2*i], t[2*i+1])
+	}
+}
+
+// before is the last range below at that reaches n, -1 when there is none.
+func (t reach) before(at int, n uint64) int {
+	half := len(t) / 2
+	i := half + at
+	for i > 1 && (i%2 == 0 || t[i-1] <= n) {
+		i /= 2
+	}
+	if i <= 1 {
+		return -1
+	}
+	for i--; i < half; {
+		i *= 2
+		if t[i+1] > n {
+			i++
+		}
+	}
+	return i - half
 }
 
 // A bitset is a set of numbers below a bound that can be walked in both

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -196,6 +197,38 @@ func TestReplayOfWideAndNarrow(t *testing.T) {
 	}
 	if got, problems := Apply(tableOf(state), updates, Rules{Version: message.V231}); got.Len() != 0 || len(problems) > 0 {
 		t.Errorf("%d ranges left, %v", got.Len(), problems)
+	}
+}
+
+// TestReplayOfDeepNests: nor do those of ranges that all lie in each other.
+func TestReplayOfDeepNests(t *testing.T) {
+	const n, low, high = 30_000, 4_000_000_000_000, 4_999_999_999_999
+	info := &Info{}
+	for name, nest := range map[string]func(i uint64) Range{
+		"one begin": func(i uint64) Range { return Range{low, high - i, 13} },
+		"one end":   func(i uint64) Range { return Range{low + i, high, 13} },
+		"neither":   func(i uint64) Range { return Range{low + i, high - i, 13} },
+	} {
+		state := map[Range]*Info{}
+		var gone, beside []Update
+		for i := range uint64(n) {
+			state[nest(i)] = info
+			gone = append(gone, Update{Range: nest(i), Action: Delete})
+			beside = append(beside, Update{Range: Range{high + 1 + i, high + 1 + i, 13}, Info: info, Action: Add})
+			at := low + high/2 - low/2 + i
+			gone = append(gone, Update{Range: Range{at, at, 13}, Info: info, Action: Add})
+		}
+		slices.SortStableFunc(gone, func(x, y Update) int { return int(y.Action) - int(x.Action) }) // the deletes first
+		start := time.Now()
+		if got, problems := Apply(tableOf(state), beside, Rules{}); got.Len() != 2*n || len(problems) > 0 {
+			t.Errorf("%s: beside: %d ranges, %v", name, got.Len(), problems)
+		}
+		if got, problems := Apply(tableOf(state), gone, Rules{}); got.Len() != n || len(problems) > 0 {
+			t.Errorf("%s: in place of them: %d ranges, %v", name, got.Len(), problems)
+		}
+		if took := time.Since(start); took > 10*time.Second {
+			t.Errorf("%s: took %s", name, took)
+		}
 	}
 }
 
