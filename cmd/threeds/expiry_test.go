@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -16,6 +18,7 @@ func TestExpiry(t *testing.T) {
 	const day = 24 * time.Hour
 	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 	all := ends{}
+	all.add("results.tls.cert", &x509.Certificate{NotAfter: end.Add(2 * day)})
 	all.add("results.tls.cert", &x509.Certificate{NotAfter: end})
 	all.add("results.tls.cert", &x509.Certificate{NotAfter: end.Add(day)}) // behind it in the file
 	var log strings.Builder
@@ -65,6 +68,20 @@ func TestExpiry(t *testing.T) {
 	if len(e.past) != 1 {
 		t.Errorf("%d certificates are remembered, want 1", len(e.past))
 	}
+}
+
+// TestWatchEnds: the certificates of the generation in use are looked at every hour.
+func TestWatchEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		n := &node{cfg: nodeConfig{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now}}
+		n.now = &generation{cfg: nodeConfig{Ends: ends{"results.tls.cert": time.Now().Add(90 * time.Minute)}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+		defer cancel()
+		if err := n.watchEnds(ctx); err != nil || strings.Count(log.String(), "certificate has expired") != 1 {
+			t.Errorf("err = %v, log %q", err, log.String())
+		}
+	})
 }
 
 // TestEnds: each file of certificates that the configuration names has its end in the

@@ -65,6 +65,7 @@ func TestDescribeBuild(t *testing.T) {
 		{"(devel)", []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef"}}, "threeds development, commit 0123456789ab, go1.26"},
 		{"v0.1.0", []debug.BuildSetting{{Key: "vcs.revision", Value: "01234"}, {Key: "vcs.modified", Value: "true"}},
 			"threeds v0.1.0, commit 01234 with changes, go1.26"},
+		{"v0.1.0", []debug.BuildSetting{{Key: "vcs.modified", Value: "false"}, {Key: "-trimpath", Value: "true"}}, "threeds v0.1.0, go1.26"},
 	} {
 		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: tt.version}, Settings: tt.settings}
 		if got := describeBuild(info); got != tt.want {
@@ -82,9 +83,32 @@ func TestHint(t *testing.T) {
 		{"frobnicate", ""},
 		{"", ""},
 		{"k", ""},
+		{"kye", `, did you mean "key"?`},
+		{"kxx", ""},
+		{"chxxk", `, did you mean "check"?`},
+		{"chxxx", ""},
 	} {
 		if got := hint(tt.typed, "serve", "sandbox", "check", "key"); got != tt.want {
 			t.Errorf("hint(%q) = %q, want %q", tt.typed, got, tt.want)
+		}
+	}
+}
+
+// TestDistance: letters added, left out, changed, and neighbours swapped count one each.
+// Three is as good as any more.
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0}, {"abc", "abc", 0}, {"", "a", 1}, {"", "ab", 2}, {"", "abc", 3}, {"ab", "abc", 1}, {"bc", "abc", 1}, {"ac", "abc", 1},
+		{"axc", "abc", 1}, {"abcd", "abdc", 1}, {"abcd", "bacd", 1}, {"abcd", "badc", 2}, {"abcd", "acbd", 1}, {"abcd", "dbca", 2}, {"ab", "abcd", 2},
+		{"ab", "abcde", 3}, {"abcd", "cdab", 4}, {"abc", "xyz", 3}, {"abcd", "bxad", 3}, {"abxx", "baxx", 1}, {"kitten", "sitting", 3}, {"xab", "ba", 2},
+	} {
+		for _, got := range []int{distance(tt.a, tt.b), distance(tt.b, tt.a)} {
+			if got != tt.want {
+				t.Errorf("between %q and %q: %d, want %d", tt.a, tt.b, got, tt.want)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"log/slog"
 	"math"
+	"net/http"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -26,5 +27,26 @@ func TestInFlightFits(t *testing.T) {
 		if got != tt.want || (log.Len() > 0) != (tt.want < tt.most) {
 			t.Errorf("%d requests in %d bytes of memory: %d, want %d; log %q", tt.most, tt.limit, got, tt.want, log.String())
 		}
+	}
+}
+
+// TestConnectionsFit: a listener has no more connections than its part of the files that
+// may be open.
+func TestConnectionsFit(t *testing.T) {
+	files, ok := openFiles()
+	if !ok || files > math.MaxInt/8 {
+		t.Skip("open files have no limit here")
+	}
+	for _, tt := range []struct{ most, part, want int }{
+		{1, 2, 1}, {files / 2, 2, files / 2}, {files/2 + 1, 2, files / 2}, {files/2 + 1, 8, files / 8}, {8 * files, 8, files / 8},
+	} {
+		var log strings.Builder
+		n := &node{cfg: nodeConfig{Log: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits{Connections: tt.most}}}
+		if got := n.bound(new(http.Server), tt.part); got.Max != tt.want || (log.Len() > 0) != (tt.want < tt.most) {
+			t.Errorf("%d connections, a part in %d of %d files: %d, want %d; log %q", tt.most, tt.part, files, got.Max, tt.want, log.String())
+		}
+	}
+	if got := new(node).bound(new(http.Server), 2); got != nil {
+		t.Errorf("no bound is configured: %d", got.Max)
 	}
 }
