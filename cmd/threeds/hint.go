@@ -23,9 +23,6 @@ func hint(typed string, known ...string) string {
 // distance counts the slips between two words: letters added, left out or
 // changed, and neighbours swapped.
 func distance(a, b string) int {
-	if len(a) > len(b)+2 || len(b) > len(a)+2 {
-		return 3
-	}
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
 		above[j] = j

@@ -95,7 +95,6 @@ func TestHint(t *testing.T) {
 }
 
 // TestDistance: letters added, left out, changed, and neighbours swapped count one each.
-// Three is as good as any more.
 func TestDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
