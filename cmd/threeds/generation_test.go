@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -20,6 +22,7 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -221,6 +224,31 @@ func TestAdopt(t *testing.T) {
 	}
 	former.work.Done()
 	must(t, n.retired(t.Context()))
+}
+
+// TestGuard: a door stands before the API where load is shed, and closes the connections
+// that are one too many.
+func TestGuard(t *testing.T) {
+	n, _ := stillNode(t)
+	conns := new(gate.Conns)
+	if l := n.guard(new(http.Server), conns); l != net.Listener(n.door) || n.door.Conns != conns {
+		t.Errorf("%v before the API, want a door with its connections", l)
+	}
+	n.gate = nil
+	if l := n.guard(new(http.Server), conns); l != net.Listener(n.taken[0]) {
+		t.Errorf("%v before the API, want none: no load is shed", l)
+	}
+}
+
+// TestEnded: a task in the background that was told to end has not failed; any other
+// error of one ends the process.
+func TestEnded(t *testing.T) {
+	if err := ended(fmt.Errorf("ask: %w", context.Canceled)); err != nil {
+		t.Errorf("told to end: %v", err)
+	}
+	if err := ended(io.ErrUnexpectedEOF); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("failed: %v", err)
+	}
 }
 
 // TestListenerFails: a server that cannot accept any more does not stay, and says why.

@@ -204,11 +204,25 @@ func TestSpan(t *testing.T) {
 		d    time.Duration
 		want string
 	}{
-		{-time.Second, "0s"}, {59 * time.Second, "59s"}, {time.Minute, "1m"}, {6 * time.Hour, "6h00m"},
+		{-time.Second, "0s"}, {59 * time.Second, "59s"}, {time.Minute, "1m"}, {time.Hour, "1h00m"}, {6 * time.Hour, "6h00m"},
 		{23*time.Hour + 59*time.Minute, "23h59m"}, {24 * time.Hour, "1d00h"}, {75 * time.Hour, "3d03h"},
 	} {
 		if got := span(tt.d); got != tt.want {
 			t.Errorf("span(%v) = %q, want %q", tt.d, got, tt.want)
+		}
+	}
+}
+
+func TestDue(t *testing.T) {
+	now := time.Now()
+	for _, tt := range []struct {
+		next time.Time
+		want string
+	}{
+		{time.Time{}, "-"}, {now.Add(time.Minute), "in 1m"}, {now, "now"}, {now.Add(time.Second - 5*time.Minute), "now"}, {now.Add(-5 * time.Minute), "overdue 5m"},
+	} {
+		if got := due(tt.next, now); got != tt.want {
+			t.Errorf("due(%v) = %q, want %q", tt.next, got, tt.want)
 		}
 	}
 }

@@ -254,8 +254,9 @@ func TestWatchdog(t *testing.T) {
 	}
 	for _, none := range []string{"", path + ".gone"} {
 		t.Setenv("NOTIFY_SOCKET", none)
-		if m := newManager(slog.New(slog.DiscardHandler)); m != nil {
-			t.Errorf("NOTIFY_SOCKET=%s: a manager", none)
+		var log strings.Builder
+		if m := newManager(slog.New(slog.NewTextHandler(&log, nil))); m != nil || (log.Len() > 0) != (none != "") {
+			t.Errorf("NOTIFY_SOCKET=%s: manager %v, log %q", none, m, log.String())
 		}
 	}
 }
