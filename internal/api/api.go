@@ -262,23 +262,33 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 
 // leave ends a connection on which the rest of a body stands before the next
 // request. In HTTP/2 nothing does, and the connection is that of other requests
-// too; some clients drop an answer that comes with its end.
+// too; some clients drop an answer that comes with its end, or before they have sent
+// all.
 func leave(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
+		return
+	}
+	hear(r)
+}
+
+// hearOut sends the answer and reads what is left of the body of a connection's last
+// request, in HTTP/1. Of others net/http reads it, before the answer; after the last one
+// it would hang up, and a client that is still sending find a broken connection and no
+// answer.
+func hearOut(w http.ResponseWriter, r *http.Request) {
+	last := r.Close || w.Header().Get("Connection") == "close"
+	if r.ProtoMajor == 1 && last && http.NewResponseController(w).Flush() == nil {
+		hear(r)
 	}
 }
 
 // heard is the most that is read of a body for nothing but good manners.
 const heard = 512 << 10
 
-// hearOut sends the answer and reads what is left of the body of a connection's last
-// request. Of others net/http reads it, before the answer; after the last one it would
-// hang up, and a client that is still sending find a broken connection and no answer.
-// One that sent Expect waits to be asked.
-func hearOut(w http.ResponseWriter, r *http.Request) {
-	last := r.Close || w.Header().Get("Connection") == "close"
-	if r.ProtoMajor == 1 && last && r.Header["Expect"] == nil && http.NewResponseController(w).Flush() == nil {
+// hear reads what is left of a body. Who sent Expect waits to be asked for it.
+func hear(r *http.Request) {
+	if r.Header["Expect"] == nil {
 		_, _ = io.CopyN(io.Discard, r.Body, heard)
 	}
 }

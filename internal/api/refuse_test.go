@@ -554,7 +554,27 @@ func TestLastRequest(t *testing.T) {
 	}
 }
 
-// TestNotWaitedFor: that answer does not wait for a body which does not come (G2, M1).
+// TestTooLargeIsHeardOut: who sends too much in HTTP/2 may send all of it. OkHttp drops an
+// answer that comes before, with a reset of the stream behind it.
+func TestTooLargeIsHeardOut(t *testing.T) {
+	for path := range bodies {
+		for _, told := range []bool{true, false} { // how long the body is
+			body := strings.NewReader(strings.Repeat(" ", maxAuthBody+8<<10))
+			r := httptest.NewRequest(http.MethodPost, path, io.MultiReader(body))
+			r.ProtoMajor, r.ProtoMinor = 2, 0
+			if told {
+				r.ContentLength = int64(body.Len())
+			}
+			w := httptest.NewRecorder()
+			newHandler(new(fake)).ServeHTTP(w, r)
+			if w.Code != 413 || body.Len() > 0 {
+				t.Errorf("%s, length told %t: %d with %d bytes unread, want 413 and none", path, told, w.Code, body.Len())
+			}
+		}
+	}
+}
+
+// TestNotWaitedFor: the answer of a refused request does not wait for a body which does not come (G2, M1).
 func TestNotWaitedFor(t *testing.T) {
 	for path := range bodies {
 		for name, change := range map[string]func(h *Handler){

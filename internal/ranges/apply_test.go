@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -200,34 +199,58 @@ func TestReplayOfWideAndNarrow(t *testing.T) {
 	}
 }
 
-// TestReplayOfDeepNests: nor do those of ranges that all lie in each other.
-func TestReplayOfDeepNests(t *testing.T) {
-	const n, low, high = 30_000, 4_000_000_000_000, 4_999_999_999_999
+// deepNests are n ranges that all lie in each other; updates that put as many in their
+// place, and as many beside them.
+func deepNests(n uint64, nest func(i uint64) Range) (state map[Range]*Info, place, beside []Update) {
 	info := &Info{}
-	for name, nest := range map[string]func(i uint64) Range{
-		"one begin": func(i uint64) Range { return Range{low, high - i, 13} },
-		"one end":   func(i uint64) Range { return Range{low + i, high, 13} },
-		"neither":   func(i uint64) Range { return Range{low + i, high - i, 13} },
-	} {
-		state := map[Range]*Info{}
-		var gone, beside []Update
-		for i := range uint64(n) {
-			state[nest(i)] = info
-			gone = append(gone, Update{Range: nest(i), Action: Delete})
-			beside = append(beside, Update{Range: Range{high + 1 + i, high + 1 + i, 13}, Info: info, Action: Add})
-			at := low + high/2 - low/2 + i
-			gone = append(gone, Update{Range: Range{at, at, 13}, Info: info, Action: Add})
-		}
-		slices.SortStableFunc(gone, func(x, y Update) int { return int(y.Action) - int(x.Action) }) // the deletes first
-		start := time.Now()
+	state = make(map[Range]*Info)
+	for i := range n {
+		state[nest(i)] = info
+		place = append(place, Update{Range: nest(i), Action: Delete})
+		beside = append(beside, Update{Range: Range{nestHigh + 1 + i, nestHigh + 1 + i, 13}, Info: info, Action: Add})
+	}
+	for i := range n {
+		at := nestLow + (nestHigh-nestLow)/2 + i
+		place = append(place, Update{Range: Range{at, at, 13}, Info: info, Action: Add})
+	}
+	return state, place, beside
+}
+
+const nestLow, nestHigh = 4_000_000_000_000, 4_999_999_999_999
+
+var nests = map[string]func(i uint64) Range{
+	"one begin": func(i uint64) Range { return Range{nestLow, nestHigh - i, 13} },
+	"one end":   func(i uint64) Range { return Range{nestLow + i, nestHigh, 13} },
+	"neither":   func(i uint64) Range { return Range{nestLow + i, nestHigh - i, 13} },
+}
+
+// TestReplayOfDeepNests: what is updated where ranges lie deep in each other.
+// BenchmarkDeepNests tells what that costs.
+func TestReplayOfDeepNests(t *testing.T) {
+	const n = 1000
+	for name, nest := range nests {
+		state, place, beside := deepNests(n, nest)
 		if got, problems := Apply(tableOf(state), beside, Rules{}); got.Len() != 2*n || len(problems) > 0 {
 			t.Errorf("%s: beside: %d ranges, %v", name, got.Len(), problems)
 		}
-		if got, problems := Apply(tableOf(state), gone, Rules{}); got.Len() != n || len(problems) > 0 {
+		if got, problems := Apply(tableOf(state), place, Rules{}); got.Len() != n || len(problems) > 0 {
 			t.Errorf("%s: in place of them: %d ranges, %v", name, got.Len(), problems)
 		}
-		if took := time.Since(start); took > 10*time.Second {
-			t.Errorf("%s: took %s", name, took)
+	}
+}
+
+func BenchmarkDeepNests(b *testing.B) {
+	for name, nest := range nests {
+		for _, n := range []uint64{3000, 30_000} {
+			b.Run(fmt.Sprintf("%s/%dranges", name, n), func(b *testing.B) {
+				state, place, _ := deepNests(n, nest)
+				base := tableOf(state)
+				for b.Loop() {
+					if got, problems := Apply(base, place, Rules{}); got.Len() != int(n) || len(problems) > 0 {
+						b.Fatal(got.Len(), problems)
+					}
+				}
+			})
 		}
 	}
 }
