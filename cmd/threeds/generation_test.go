@@ -19,6 +19,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
@@ -238,6 +240,28 @@ func TestGuard(t *testing.T) {
 	if l := n.guard(new(http.Server), conns); l != net.Listener(n.taken[0]) {
 		t.Errorf("%v before the API, want none: no load is shed", l)
 	}
+}
+
+// TestConnectionsAreKnown: connections of requestors and of directory servers are counted
+// from their first byte to their last, and are among those that are parted with.
+func TestConnectionsAreKnown(t *testing.T) {
+	n, cfg := newStillNode(t)
+	var group errgroup.Group
+	n.listen(&group)
+	for _, l := range []net.Listener{cfg.API, cfg.Results} {
+		c, err := net.Dial("tcp", l.Addr().String())
+		must(t, err)
+		waitFor(t, "the connection", func() bool { return n.conns.Load() == 1 })
+		if got := n.kept.Part(); got != 1 {
+			t.Errorf("%d connections to part with, want 1", got)
+		}
+		must(t, c.Close())
+		waitFor(t, "its end", func() bool { return n.conns.Load() == 0 })
+	}
+	for _, s := range n.servers {
+		must(t, s.Close())
+	}
+	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
 }
 
 // TestEnded: a task in the background that was told to end has not failed; any other

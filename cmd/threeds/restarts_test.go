@@ -252,6 +252,13 @@ func TestWatchdog(t *testing.T) {
 			_ = m.conn.Close()
 		}
 	}
+	t.Setenv("NOTIFY_SOCKET", path)
+	var heard strings.Builder
+	m := newManager(slog.New(slog.NewTextHandler(&heard, nil)))
+	_ = m.conn.Close() // as if it had gone
+	if m.ready(); !strings.Contains(heard.String(), "was not told") {
+		t.Errorf("nobody hears it, log %q", heard.String())
+	}
 	for _, none := range []string{"", path + ".gone"} {
 		t.Setenv("NOTIFY_SOCKET", none)
 		var log strings.Builder
