@@ -76,6 +76,15 @@ var presFaults = []presFault{
 	{row: "VP-09", name: "reversed", in: "2.1.0 2.2.0", entry: bend{"startRange": "4700000900000000", "endRange": "4700000800000000"}, want: "203 cardRangeData"},
 	{row: "VP-09", name: "reversed", in: "2.3.1", entry: bend{"ranges": []object{{"start": "4700000900000000", "end": "4700000800000000"}}}, want: "203 cardRangeData"},
 
+	{row: "VP-09", name: "reversed, behind one that is good", in: "2.1.0 2.2.0", edits: []edit{set("cardRangeData", []object{
+		{"startRange": "4600000000000000", "endRange": "4600000099999999", "acsStartProtocolVersion": v210, "acsEndProtocolVersion": v220},
+		{"startRange": "4600000900000000", "endRange": "4600000800000000", "acsStartProtocolVersion": v210, "acsEndProtocolVersion": v220},
+	})}, want: "203 cardRangeData"},
+	{row: "VP-09", name: "reversed, behind one that is good", in: "2.3.1", edits: []edit{set("cardRangeData", []object{
+		{"ranges": []object{{"start": "4600000000000000", "end": "4600000099999999"}}, "acsProtocolVersions": []object{{"version": v220}}},
+		{"ranges": []object{{"start": "4600000900000000", "end": "4600000800000000"}}, "acsProtocolVersions": []object{{"version": v220}}},
+	})}, want: "203 cardRangeData"},
+
 	{row: "VP-11", name: "05", in: "2.2.0", entry: bend{"acsInfoInd": []string{"05"}}, want: "203 cardRangeData.acsInfoInd"},
 	{row: "VP-11", name: "04 and 80", in: "2.2.0", entry: bend{"acsInfoInd": []string{"04", "80"}}},
 	{row: "VP-11", name: "not there yet", in: "2.1.0", entry: bend{"acsInfoInd": []string{"01", "02"}}},
