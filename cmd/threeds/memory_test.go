@@ -34,12 +34,15 @@ func TestInFlightFits(t *testing.T) {
 // may be open.
 func TestConnectionsFit(t *testing.T) {
 	files, ok := openFiles()
-	if !ok || files > math.MaxInt/8 {
-		t.Skip("open files have no limit here")
+	if !ok { // without a limit all fit
+		files = math.MaxInt / 16
 	}
 	for _, tt := range []struct{ most, part, want int }{
 		{1, 2, 1}, {files / 2, 2, files / 2}, {files/2 + 1, 2, files / 2}, {files/2 + 1, 8, files / 8}, {8 * files, 8, files / 8},
 	} {
+		if !ok {
+			tt.want = tt.most
+		}
 		var log strings.Builder
 		n := &node{cfg: nodeConfig{Log: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits{Connections: tt.most}}}
 		if got := n.bound(new(http.Server), tt.part); got.Max != tt.want || (log.Len() > 0) != (tt.want < tt.most) {

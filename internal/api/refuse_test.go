@@ -433,16 +433,24 @@ func (p pipes) Close() error {
 
 func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 
-// exchange sends a request to a server of h, the body after a while, and returns
-// the status of the answer and when it came.
-func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (status int, took time.Duration) {
+// connect returns a connection to a server of h, and what ends both.
+func connect(h http.Handler) (net.Conn, func()) {
 	l := make(pipes)
 	s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
 	go s.Serve(l) //nolint:errcheck // ends with Close
-	defer s.Close()
 	ours, theirs := net.Pipe()
-	defer ours.Close()
 	l <- theirs
+	return ours, func() {
+		_ = ours.Close()
+		_ = s.Close()
+	}
+}
+
+// exchange sends a request to a server of h, the body after a while, and returns
+// the status of the answer and when it came.
+func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (status int, took time.Duration) {
+	ours, end := connect(h)
+	defer end()
 	start, done := time.Now(), make(chan struct{})
 	defer close(done)
 	go func() {
@@ -517,13 +525,8 @@ func TestLastRequest(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					h := newHandler(new(fake))
 					tt.change(h)
-					l := make(pipes)
-					s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
-					go s.Serve(l) //nolint:errcheck // ends with Close
-					defer s.Close()
-					ours, theirs := net.Pipe()
-					defer ours.Close()
-					l <- theirs
+					ours, end := connect(h)
+					defer end()
 					var res *http.Response
 					var unread error
 					read := make(chan struct{})
@@ -583,13 +586,8 @@ func TestNotWaitedFor(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHandler(new(fake))
 				change(h)
-				l := make(pipes)
-				s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
-				go s.Serve(l) //nolint:errcheck // ends with Close
-				defer s.Close()
-				ours, theirs := net.Pipe()
-				defer ours.Close()
-				l <- theirs
+				ours, end := connect(h)
+				defer end()
 				start := time.Now()
 				_, err := fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nConnection: close\r\nContent-Length: 10\r\n\r\n", path)
 				if err != nil {
