@@ -1,5 +1,8 @@
 package conformance
 
+// This file is one idea: the checks of the rows VG, one below the other as the
+// obligations have them.
+
 import (
 	"net/http"
 	"slices"

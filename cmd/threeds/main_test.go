@@ -85,8 +85,8 @@ func TestHint(t *testing.T) {
 		{"k", ""},
 		{"kye", `, did you mean "key"?`},
 		{"kxx", ""},
-		{"chxxk", `, did you mean "check"?`},
-		{"chxxx", ""},
+		{"chzzk", `, did you mean "check"?`},
+		{"chzzz", ""},
 	} {
 		if got := hint(tt.typed, "serve", "sandbox", "check", "key"); got != tt.want {
 			t.Errorf("hint(%q) = %q, want %q", tt.typed, got, tt.want)
