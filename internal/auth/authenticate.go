@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,8 @@ type authentication struct {
 	peer    *Directory
 	info    *ranges.Info
 	areq    *message.Message // from when it has left on, its facts alone
+	claimed store.Txn        // as it was created, but for its data
+	rec     *record          // what those are made of
 	changes []message.Change
 
 	findings []*scheme.Finding // what the scheme asks for and the request lacks, and is not refused for
@@ -86,12 +89,11 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err := a.further(through); err != nil {
 		return nil, err
 	}
-	rec, err := a.claim(through)
-	if err != nil {
+	if err := a.claim(through); err != nil {
 		return nil, err
 	}
 	a.tellFindings(ctx)
-	return a.exchange(ctx, rec)
+	return a.exchange(ctx)
 }
 
 // locate finds the directory: the one the id was made for, else the first that
@@ -249,24 +251,29 @@ func versions(vs []message.Version) string {
 
 // claim commits the id before the AReq leaves. From here on the id is used up,
 // on every node and whatever crashes.
-func (a *authentication) claim(ctx context.Context) (*record, error) {
-	rec := &record{
+func (a *authentication) claim(ctx context.Context) error {
+	a.rec = &record{
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
 		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: inWords(a.changes), Findings: texts(a.findings),
 	}
-	t := store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent}
-	a.lasts(&t, rec, a.kept())
-	if err := a.seal(&t, rec); err != nil {
-		return nil, err
+	t := store.Txn{
+		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,
+		Version: rand.Int64()>>1 | 1,
+	}
+	a.lasts(&t, a.rec, a.kept())
+	if err := a.seal(&t, a.rec); err != nil {
+		return err
 	}
 	switch err := a.Store.Create(ctx, t); {
 	case errors.Is(err, store.ErrExists):
-		return nil, erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has been used", a.id)
+		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has been used", a.id)
 	case err != nil:
 		a.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", a.id, "err", err)
-		return nil, unreachable(a.version, a.id)
+		return unreachable(a.version, a.id)
 	}
-	return rec, nil
+	t.Data = nil
+	a.claimed = t
+	return nil
 }
 
 // kept is how long a claim and a final transaction count: for as long as its id

@@ -16,17 +16,18 @@ const commitTime = 200 * time.Millisecond
 
 // exchange sends the one AReq of a claimed transaction. It goes on though the
 // requestor hangs up; the time limit counts from the /auth's start.
-func (a *authentication) exchange(ctx context.Context, rec *record) ([]byte, error) {
+func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
 	a.inFlight.Add(1)
 	defer a.inFlight.Done()
 	// Most of an /auth's time is spent waiting here, by thousands at once: of
-	// the request nothing is kept but the text and the facts in rec.
+	// the request nothing is kept but the text and the facts in a.rec.
 	areq := a.areq.Bytes()
 	a.req, a.areq, a.hits = nil, nil, nil
 	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.left())
 	defer cancel()
 	body, err := a.Directories.Send(apart, a.peer.Scheme, areq, a.id, a.version, a.info.IssuerCountry)
-	return a.judge(body, err, rec, ctx.Err() != nil)
+	a.rec.Gone = ctx.Err() != nil
+	return a.judge(body, err)
 }
 
 // left is what remains of the time limit.
@@ -36,11 +37,11 @@ func (a *authentication) left() time.Duration {
 
 // judge makes of a directory's answer what the requestor gets, and commits
 // what became of the transaction.
-func (a *authentication) judge(body []byte, err error, rec *record, gone bool) ([]byte, error) {
+func (a *authentication) judge(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, a.failed(a.contact(err))
 	}
-	c, err := rec.context()
+	c, err := a.rec.context()
 	if err != nil {
 		return nil, err
 	}
@@ -62,12 +63,12 @@ func (a *authentication) judge(body []byte, err error, rec *record, gone bool) (
 		code, detail := found.Pick(message.ForPeer)
 		return nil, a.refuse(ares, code, detail, "ARes")
 	}
-	return a.accept(ares, rec, gone)
+	return a.accept(ares)
 }
 
 // accept commits a good ARes. A challenge reaches the requestor only after its
 // ids are committed; a final status is his at any rate, for it is complete.
-func (a *authentication) accept(ares *message.Message, rec *record, gone bool) ([]byte, error) {
+func (a *authentication) accept(ares *message.Message) ([]byte, error) {
 	status := ares.Text("transStatus")
 	next, keep := Final, a.kept()
 	switch status {
@@ -76,10 +77,9 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 	case "D":
 		next, keep = Challenge, a.decoupledWait()
 	}
-	rec.ARes = ares.Facts()
-	rec.Decoupled = status == "D"
-	rec.Gone = gone
-	if err := a.rememberSPC(status, ares, rec); err != nil {
+	a.rec.ARes = ares.Facts()
+	a.rec.Decoupled = status == "D"
+	if err := a.rememberSPC(status, ares); err != nil {
 		a.Log.Error("first leg not stored", "threeDSServerTransID", a.id, "err", err)
 		return nil, unreachable(a.version, a.id)
 	}
@@ -87,9 +87,9 @@ func (a *authentication) accept(ares *message.Message, rec *record, gone bool) (
 	if next == Challenge {
 		commit = a.await
 	}
-	err := commit(next, rec, keep)
+	err := commit(next, keep)
 	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
-		"merchant", a.acc.Merchant.Name, "messageVersion", rec.Version, "transStatus", status,
+		"merchant", a.acc.Merchant.Name, "messageVersion", a.rec.Version, "transStatus", status,
 		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", inWords(a.changes),
 		"took", a.Now().Sub(a.start))
 	a.explain(a.id, a.peer.Scheme, ares)
@@ -160,18 +160,22 @@ func (a *authentication) refuse(m *message.Message, code message.Code, detail, k
 // failed commits that the transaction came to nothing and returns bad. Should
 // the commit fail too, the claim alone says the same once its time is over.
 func (a *authentication) failed(bad message.Error) error {
-	if err := a.commit(Failed, nil, a.kept()); err != nil {
+	if err := a.commit(Failed, a.kept()); err != nil {
 		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", Failed, "err", err)
 	}
 	return bad
 }
 
-// commit moves the transaction to its next state, with rec where there is one, else
-// with what it was claimed with.
-func (a *authentication) commit(next store.State, rec *record, keep time.Duration) error {
+// commit moves the transaction to its last state. Should the machine lose that, the
+// claim alone says as much once its time is over: no id is used twice, and no result
+// is expected.
+func (a *authentication) commit(next store.State, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
-	return a.Store.Update(ctx, store.Txn{ID: a.id}, a.step(next, rec, keep))
+	return a.Store.Update(ctx, a.claimed, func(t *store.Txn) error {
+		t.Lazy = true
+		return a.step(t, next, keep)
+	})
 }
 
 func (a *authentication) commitContext() (context.Context, context.CancelFunc) {
@@ -179,37 +183,27 @@ func (a *authentication) commitContext() (context.Context, context.CancelFunc) {
 }
 
 // step is the change that commit makes.
-func (a *authentication) step(next store.State, rec *record, keep time.Duration) func(*store.Txn) error {
-	return func(t *store.Txn) error {
-		rec := rec
-		if rec == nil {
-			claimed, err := a.unseal(t)
-			if err != nil {
-				return err
-			}
-			rec = claimed
-		}
-		if err := advance(t, next); err != nil {
-			return err
-		}
-		a.lasts(t, rec, keep)
-		return a.seal(t, rec)
+func (a *authentication) step(t *store.Txn, next store.State, keep time.Duration) error {
+	if err := advance(t, next); err != nil {
+		return err
 	}
+	a.lasts(t, a.rec, keep)
+	return a.seal(t, a.rec)
 }
 
 // await is commit where a result is to come: it counts what became of the transaction,
 // not what the store says of the write. Should that not be known in time, the requestor
 // gets no ARes, and the directory server will hear so with the result.
-func (a *authentication) await(next store.State, rec *record, keep time.Duration) error {
+func (a *authentication) await(next store.State, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
-	step, again := a.step(next, rec, keep), false
-	c := a.change(store.Txn{ID: a.id}, func(t *store.Txn) error {
+	again := false
+	c := a.change(a.claimed, func(t *store.Txn) error {
 		if again && t.State != Sent {
 			return nil // nobody else leads it from there: it has gone on since
 		}
 		again = true
-		return step(t)
+		return a.step(t, next, keep)
 	})
 	sure, err := c.run(ctx)
 	if !sure {

@@ -127,14 +127,14 @@ func legKey(scheme, acsTransID string) string {
 }
 
 // rememberSPC keeps the first leg of SPC before the requestor hears of it.
-func (a *authentication) rememberSPC(status string, ares *message.Message, rec *record) error {
+func (a *authentication) rememberSPC(status string, ares *message.Message) error {
 	if status != "S" {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
 	defer cancel()
 	t := &store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme}
-	return a.remember(ctx, spc, ares.Text("acsTransID"), t, rec.Purchase)
+	return a.remember(ctx, spc, ares.Text("acsTransID"), t, a.rec.Purchase)
 }
 
 // offerSPC takes back the offer of SPC to an issuer that cannot use it: one whose

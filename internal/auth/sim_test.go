@@ -126,6 +126,9 @@ func (s *sim) step() {
 		s.pass(time.Duration(s.rand.Int64N(int64(90 * time.Second))))
 	case 7:
 		s.restart()
+		if s.rand.IntN(2) == 0 {
+			s.loseLazy()
+		}
 	default:
 		if f != nil {
 			s.read(f)

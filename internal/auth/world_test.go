@@ -1,11 +1,13 @@
 package auth_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -27,6 +29,7 @@ type world struct {
 	now       atomic.Int64 // Unix nanoseconds
 	mu        sync.Mutex
 	txns      map[string]store.Txn
+	certain   map[string]store.Txn                   // what lazy changes have replaced, as long as it may come back
 	fault     func(op string) (done bool, err error) // of the next write; nil: none
 	sends     map[string]int                         // AReqs that left, by id
 	erros     []message.Error                        // posted to directories
@@ -42,7 +45,7 @@ type world struct {
 
 func newWorld() *world {
 	w := &world{
-		txns:  make(map[string]store.Txn),
+		txns: make(map[string]store.Txn), certain: make(map[string]store.Txn),
 		sends: make(map[string]int), tried: true, rand: rand.NewChaCha8([32]byte{1}),
 	}
 	w.now.Store(time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC).UnixNano())
@@ -96,9 +99,24 @@ func (w *world) write(op string, t store.Txn) error {
 		done, err = w.fault(op)
 	}
 	if done {
+		if _, lazy := w.certain[t.ID]; !t.Lazy {
+			clear(w.certain)
+		} else if !lazy {
+			w.certain[t.ID] = w.txns[t.ID]
+		}
+		t.Lazy = false
 		w.txns[t.ID] = t
 	}
 	return err
+}
+
+// loseLazy ends the machine that the store is on: lazy changes since the last one that
+// was not have not happened.
+func (w *world) loseLazy() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	maps.Copy(w.txns, w.certain)
+	clear(w.certain)
 }
 
 func (w *world) Create(_ context.Context, t store.Txn) error {
@@ -107,7 +125,7 @@ func (w *world) Create(_ context.Context, t store.Txn) error {
 	if was, taken := w.txns[t.ID]; taken && (w.unswept || w.clock().Before(was.Expires)) {
 		return store.ErrExists
 	}
-	t.Version = 1
+	t.Version = cmp.Or(t.Version, 1)
 	return w.write("create", t)
 }
 
@@ -142,6 +160,8 @@ func (w *world) Update(_ context.Context, was store.Txn, change func(*store.Txn)
 		if err := change(&was); err != nil {
 			return err
 		}
+	} else if was.Version != 0 {
+		t = was
 	}
 	if err := change(&t); err != nil {
 		return err

@@ -45,8 +45,13 @@ type Txn struct {
 	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
 	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
 
-	// Version is the store's: Get sets it, to another number after each Update.
+	// Version is the store's: Get sets it, to another number after each Update. Who
+	// creates a transaction may choose the first, by chance and not 0: what it created
+	// is then as good as read, and an Update may begin with it.
 	Version int64
+
+	// Lazy is for Update: nothing is lost should the change be. Get never sets it.
+	Lazy bool
 }
 
 // Name is what Data is sealed under: all else that a store keeps of a transaction.
@@ -118,6 +123,10 @@ type Store interface {
 	// if there is no such transaction or it has expired, and of one that was not
 	// read without calling change. An error from change is returned as it is,
 	// and nothing is changed.
+	//
+	// What change makes Lazy outlives this process, and all calls see it at once; but it
+	// may be lost with the machine, or with the database's server, until a later write
+	// that is not lazy, whichever, has returned nil. That saves waiting for disks.
 	//
 	// change may be called more than once, the first time with was, if that was
 	// read, and then with the transaction as it is; the last call counts. It must

@@ -67,6 +67,7 @@ type Call struct {
 	Until  int64 // Create, Update: when it expires. Sweep: at what time
 	Refuse bool  // Update: the change function refuses
 	Read   bool  // Update: begins with what Get returns
+	Lazy   bool  // Update: the change is
 
 	Holder     string
 	Token      int64 // of the lease
@@ -163,6 +164,7 @@ func (c Call) call(ctx context.Context, s store.Store, a *Answer) error {
 				return errRefused
 			}
 			*t = c.txn()
+			t.Lazy = c.Lazy
 			return nil
 		})
 	case Sweep:

@@ -19,6 +19,7 @@ type Bed struct {
 	// many goroutines.
 	Do    func(ctx context.Context, node int, c Call) Answer
 	Nodes int
+	Lazy  bool // that changes are is no reason to lose them: no fault is the end of a machine
 
 	// Now is where the clock of the store stands in the beginning, in milliseconds
 	// since 1970. Pass sets it. It goes only when told to.
@@ -289,6 +290,7 @@ func (o *round) nextTxn() Call {
 		c.Kind = Create
 	default:
 		c.Kind, c.Refuse, c.Read = Update, rand.IntN(6) == 0, rand.IntN(2) == 0
+		c.Lazy = o.bed.Lazy && rand.IntN(2) == 0
 	}
 	return c
 }

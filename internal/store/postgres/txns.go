@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -13,15 +14,18 @@ import (
 )
 
 // statements are those that ask the clock, {now}, and how a transaction begins.
-type statements struct{ now, get, update, sweep, acquire, begin string }
+type statements struct{ now, get, update, updateLazily, sweep, acquire, begin string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
+	update := at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
+		WHERE id = $1 AND ver = $2 AND expires > {now}`)
 	return statements{
-		now: at(`SELECT {now}`),
-		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
-		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
-			WHERE id = $1 AND ver = $2 AND expires > {now}`),
+		now:    at(`SELECT {now}`),
+		get:    at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
+		update: update,
+		// For this one transaction, which has a connection's usual setting behind it again.
+		updateLazily: update + ` AND set_config('synchronous_commit', 'off', true) = 'off'`,
 		// By id, not by place: places repeat among partitions. An array, so that the
 		// rows are chosen once. What the clock here has not seen expire stays, though
 		// the caller's be ahead.
@@ -42,9 +46,9 @@ var errConflict = errors.New("postgres: updated meanwhile")
 
 // Create implements [store.Store].
 func (db *DB) Create(ctx context.Context, t store.Txn) error {
-	// A random first version: an id that is freed and taken again between the
-	// two steps of an update must not look like the old one.
-	ver := rand.Int64() >> 1
+	// By chance: an id that is freed and taken again between the two steps of an update
+	// must not look like the old one.
+	ver := cmp.Or(t.Version, rand.Int64()>>1|1)
 	return db.write(ctx, "create", func(ctx context.Context, conn *pgx.Conn) error {
 		return changed(store.ErrExists)(conn.Exec(ctx, sqlCreate,
 			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))
@@ -78,12 +82,16 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
+		t.Lazy = false
 		if err := change(&t); err != nil {
 			return err
 		}
-		conflict := false
+		conflict, update := false, db.sql.update
+		if t.Lazy {
+			update = db.sql.updateLazily
+		}
 		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
-			err := changed(errConflict)(conn.Exec(ctx, db.sql.update,
+			err := changed(errConflict)(conn.Exec(ctx, update,
 				id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()))
 			if conflict = errors.Is(err, errConflict); conflict {
 				return nil

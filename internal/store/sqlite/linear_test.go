@@ -94,7 +94,7 @@ func TestLinearReopened(t *testing.T) {
 			mu.RUnlock()
 			return c.On(ctx, known[node].Of(db))
 		},
-		Nodes: len(nodes), Now: clock.Load(),
+		Nodes: len(nodes), Lazy: true, Now: clock.Load(),
 		Pass:   func(to int64) error { clock.Store(to); return nil },
 		Faults: []linear.Fault{{Name: "close", Every: 1, Do: reopen}},
 	}, linearCalls(t), linear.Artifacts())
@@ -193,7 +193,7 @@ func runKilled(t *testing.T, calls int, pages string, env ...string) linear.Repo
 		Do: func(ctx context.Context, node int, c linear.Call) linear.Answer {
 			return remote.Load().Do(ctx, node, c)
 		},
-		Nodes: linearNodes, Now: now,
+		Nodes: linearNodes, Lazy: true, Now: now,
 		Pass: func(to int64) error {
 			now = to
 			return remote.Load().Pass(to)

@@ -4,8 +4,9 @@
 //
 // All writes of a process go through one goroutine, which puts those that wait
 // into one database transaction and answers each after the commit. A commit is
-// on disk (WAL mode, synchronous=FULL) before anybody hears of it. Reads have
-// connections of their own and wait for nobody.
+// on disk (WAL mode, synchronous=FULL) before anybody hears of it, unless all that is
+// in it is lazy (synchronous=NORMAL): then it is with the next one that has to be. Reads
+// have connections of their own and wait for nobody.
 //
 // The content of a snapshot is written and read in chunks, each a write or a read
 // of its own, so that it delays others by a chunk at most. What is left of one

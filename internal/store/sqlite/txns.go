@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -90,9 +91,9 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 		return err
 	}
 	defer db.leave()
-	// A random first version: an id that is freed and taken again between the
-	// two steps of an update must not look like the old one.
-	ver := rand.Int64() >> 1
+	// By chance: an id that is freed and taken again between the two steps of an update
+	// must not look like the old one.
+	ver := cmp.Or(t.Version, rand.Int64()>>1|1)
 	return db.write(ctx, "create", func(w *writer) (answer, failed error) {
 		return changed(store.ErrExists)(w.create.Exec(
 			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))
@@ -139,10 +140,15 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
+		t.Lazy = false
 		if err := change(&t); err != nil {
 			return err
 		}
-		err := db.write(ctx, "update", func(w *writer) (answer, failed error) {
+		write := db.write
+		if t.Lazy {
+			write = db.writeLazily
+		}
+		err := write(ctx, "update", func(w *writer) (answer, failed error) {
 			return changed(errConflict)(w.update.Exec(
 				t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli()))
 		})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/openthreeds/threeds/internal/store"
@@ -23,7 +24,8 @@ type request struct {
 	// do runs it. An answer is for the caller, and the statement has
 	// changed nothing or what the answer says; failed means that it did not
 	// run.
-	do func(w *writer) (answer, failed error)
+	do   func(w *writer) (answer, failed error)
+	lazy bool // it need not be on disk when it is answered
 
 	state atomic.Int32 // waiting until the writer or the caller takes it
 	err   error        // set before done is closed
@@ -46,10 +48,19 @@ func (r *request) finish(err error) {
 // before the writer has begun, it is never done; once begun, write waits for the
 // outcome. Errors that are not answers of do say what was being done.
 func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
+	return db.request(ctx, what, &request{do: do, done: make(chan struct{})})
+}
+
+// writeLazily is write, but only until the system has what was written: all processes
+// see it then. It is on disk with the next write that has to be.
+func (db *DB) writeLazily(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
+	return db.request(ctx, what, &request{do: do, lazy: true, done: make(chan struct{})})
+}
+
+func (db *DB) request(ctx context.Context, what string, r *request) error {
 	if err := ctx.Err(); err != nil { // where both are ready, select takes either
 		return err
 	}
-	r := &request{do: do, done: make(chan struct{})}
 	db.counts.begun.Add(1)
 	defer db.counts.begun.Add(-1)
 	select {
@@ -115,6 +126,7 @@ type writer struct {
 	conn                    *sql.Conn
 	place                   place
 	counts                  *counts
+	lazy                    bool // commits do not wait for the disk
 	begin, commit, rollback *sql.Stmt
 	create, update          *sql.Stmt
 	sweep, putKey, revoke   *sql.Stmt
@@ -239,6 +251,9 @@ func (w *writer) writeBatch(batch []*request) {
 // answer. Otherwise nothing of it has happened, as far as SQLite can tell: its error is a
 // failure or a doubt.
 func (w *writer) transact(batch []*request, errs []error) error {
+	if err := w.setLazy(!slices.ContainsFunc(batch, func(r *request) bool { return !r.lazy })); err != nil {
+		return failure{err}
+	}
 	err := patiently(func() error {
 		_, err := w.begin.Exec()
 		return err
@@ -268,6 +283,29 @@ func (w *writer) transact(batch []*request, errs []error) error {
 		return w.abandon(doubt{err}) // the log may have all of it
 	}
 	return nil
+}
+
+// setLazy says whether the next commit need not wait for the disk. SQLite syncs the whole
+// log in one that does, so that nothing which it builds on can be missing, and before
+// it moves what is in the log into the database.
+func (w *writer) setLazy(lazy bool) error {
+	if lazy == w.lazy {
+		return nil
+	}
+	set := func(level string) func() error { // not prepared: it works when it is compiled
+		return func() error {
+			_, err := w.conn.ExecContext(context.Background(), "PRAGMA synchronous = "+level)
+			return err
+		}
+	}
+	if lazy {
+		w.lazy = true
+		_ = set("NORMAL")() // else the commit takes longer
+		return nil
+	}
+	err := patiently(set("FULL"))
+	w.lazy = err != nil
+	return err
 }
 
 // abandon undoes what is left of the transaction that failed with err.

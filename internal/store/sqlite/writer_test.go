@@ -491,3 +491,51 @@ func TestFileGone(t *testing.T) {
 		}
 	}
 }
+
+// TestLazily: a commit waits for the disk unless all writes in it are lazy, and the first
+// that is not lazy waits for those before it.
+func TestLazily(t *testing.T) {
+	db, _ := openTemp(t)
+	level := func(got *int) func(w *writer) (answer, failed error) {
+		return func(w *writer) (answer, failed error) {
+			return nil, w.conn.QueryRowContext(context.Background(), "PRAGMA synchronous").Scan(got)
+		}
+	}
+	const normal, full = 1, 2
+	for _, step := range []struct {
+		name  string
+		batch []bool // lazy
+		want  int
+	}{
+		{"first", []bool{false}, full},
+		{"one", []bool{true}, normal},
+		{"again", []bool{true, true}, normal},
+		{"after it", []bool{false}, full},
+		{"lazy last", []bool{false, true}, full},
+		{"lazy first", []bool{true, false}, full},
+		{"all of them", []bool{true, true, true}, normal},
+	} {
+		got := make([]int, len(step.batch))
+		var wg sync.WaitGroup
+		release := stall(t, db) // is not lazy
+		for i, lazy := range step.batch {
+			write := db.write
+			if lazy {
+				write = db.writeLazily
+			}
+			wg.Go(func() {
+				if err := write(t.Context(), "level", level(&got[i])); err != nil {
+					t.Errorf("%s: %v", step.name, err)
+				}
+			})
+			queued(db, i+1)
+		}
+		release()
+		wg.Wait()
+		for i := range got {
+			if got[i] != step.want {
+				t.Errorf("%s: synchronous = %d, want %d", step.name, got[i], step.want)
+			}
+		}
+	}
+}

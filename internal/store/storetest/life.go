@@ -150,6 +150,18 @@ func testReopen(c *check) {
 	c.wantMissing("short")
 }
 
+// testReopenLazy: what was lazily changed outlives the process.
+func testReopenLazy(c *check) {
+	if c.Reopen == nil {
+		c.Skip("this store keeps nothing: what survives a restart was not tested")
+	}
+	x := c.create("a", time.Minute)
+	c.update("a", func(t *store.Txn) { t.State, t.Lazy = "final", true })
+	x.State = "final"
+	c.s = c.Reopen(c, c.s)
+	c.want(x)
+}
+
 // shared opens the store of c a second time.
 func (c *check) shared() *check {
 	c.Helper()
@@ -192,6 +204,19 @@ func testShareKeys(c *check) {
 		c.Errorf("RevokeKey: %v", err)
 	}
 	other.wantMark(c.wantKeysUnless(mark))
+}
+
+// testShareLazy: what is lazily changed is there for all, at once.
+func testShareLazy(c *check) {
+	other := c.shared()
+	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
+	x := c.create("a", time.Minute)
+	for range 20 {
+		c.update("a", func(t *store.Txn) { t.Data, t.Lazy = append(t.Data, '+'), true })
+		x.Data = append(x.Data, '+')
+		other.want(x)
+		c, other = other, c
+	}
 }
 
 // testShareAtOnce has the crowd work through two openings of one store.

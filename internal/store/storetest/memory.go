@@ -61,7 +61,7 @@ func (s *Memory) lock(ctx context.Context) error {
 
 // own returns a copy of t that shares no memory, in the form of the contract.
 func own(t store.Txn) store.Txn {
-	t.Data = bytes.Clone(t.Data)
+	t.Data, t.Lazy = bytes.Clone(t.Data), false
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
 	return t
 }
@@ -85,10 +85,12 @@ func (s *Memory) Create(ctx context.Context, t store.Txn) error {
 	return nil
 }
 
-// write keeps t under a version of its own. s.mu is held.
+// write keeps t, under a version of its own unless it has one. s.mu is held.
 func (s *Memory) write(t store.Txn) {
-	s.last++
-	t.Version = s.last
+	if t.Version == 0 {
+		s.last++
+		t.Version = s.last
+	}
 	s.txns[t.ID] = own(t)
 }
 
@@ -123,6 +125,8 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 		if err := change(&old); err != nil {
 			return err
 		}
+	} else if was.Version != 0 {
+		t = own(was)
 	}
 	if err != nil {
 		return err
@@ -130,7 +134,7 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 	if err := change(&t); err != nil {
 		return err
 	}
-	t.ID = was.ID
+	t.ID, t.Version = was.ID, 0
 	s.write(t)
 	return nil
 }

@@ -368,6 +368,25 @@ func TestBrokenStoresFail(t *testing.T) {
 				return nil
 			}
 		}},
+		{"Create chooses the version", "UpdateCreated", func(b *broken, _ *clock) {
+			b.create = func(ctx context.Context, t store.Txn) error {
+				t.Version = 0
+				return b.Memory.Create(ctx, t)
+			}
+		}},
+		{"Update of what was created reads it", "UpdateCreated", func(b *broken, _ *clock) {
+			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+				return b.Memory.Update(ctx, store.Txn{ID: was.ID}, change)
+			}
+		}},
+		{"a lazy change is forgotten", "UpdateLazily", func(b *broken, _ *clock) { b.update = forgetful(b) }},
+		{"Get tells who is lazy", "UpdateLazily", func(b *broken, _ *clock) {
+			b.get = func(ctx context.Context, id string) (store.Txn, error) {
+				x, err := b.Memory.Get(ctx, id)
+				x.Lazy = err == nil
+				return x, err
+			}
+		}},
 		{"a refused write undoes another", "WritesAtOnce", func(b *broken, _ *clock) {
 			var last atomic.Value
 			b.create = func(ctx context.Context, t store.Txn) error {
@@ -624,6 +643,23 @@ func TestBrokenStoresFail(t *testing.T) {
 				t.Errorf("%s passes", test.fails)
 			})
 		})
+	}
+}
+
+// forgetful writes nothing that is lazy.
+func forgetful(b *broken) func(context.Context, store.Txn, func(*store.Txn) error) error {
+	return func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+		errLazy := errors.New("lazy")
+		err := b.Memory.Update(ctx, was, func(t *store.Txn) error {
+			if err := change(t); err != nil || !t.Lazy {
+				return err
+			}
+			return errLazy
+		})
+		if errors.Is(err, errLazy) {
+			return nil
+		}
+		return err
 	}
 }
 

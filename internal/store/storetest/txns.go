@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -207,6 +208,73 @@ func testUpdateRead(c *check) {
 	}
 	x.Data = append(x.Data, '+')
 	c.want(x)
+}
+
+// testUpdateCreated begins with what was created, but for its data: at once, and when it
+// is another by now.
+func testUpdateCreated(c *check) {
+	x := c.txn("a", time.Minute)
+	x.Version = 1 << 40
+	if err := c.s.Create(c.Context(), x); err != nil {
+		c.Fatalf("Create: %v", err)
+	}
+	was := x
+	was.Data = nil
+	for _, want := range [][]string{{""}, {"", "+"}} {
+		var seen []string
+		err := c.s.Update(c.Context(), was, func(t *store.Txn) error {
+			seen = append(seen, string(t.Data))
+			t.Data = append(bytes.Clone(t.Data), '+')
+			return nil
+		})
+		if err != nil || !slices.Equal(seen, want) {
+			c.Errorf("Update: %v, change sees %q, want %q", err, seen, want)
+		}
+		x.Data = []byte(want[len(want)-1] + "+")
+		c.want(x)
+	}
+}
+
+// testUpdateLazily mixes changes that may be lost with others.
+func testUpdateLazily(c *check) {
+	x := c.create("a", time.Minute)
+	for i, lazy := range []bool{true, true, false, true} {
+		was := c.get("a")
+		if was.Lazy {
+			c.Errorf("Get says Lazy")
+		}
+		if was.Lazy = true; i%2 == 0 {
+			was = store.Txn{ID: "a", Lazy: true}
+		}
+		err := c.s.Update(c.Context(), was, func(t *store.Txn) error {
+			if t.Lazy {
+				c.Errorf("change sees Lazy")
+			}
+			t.Data, t.Lazy = append(bytes.Clone(t.Data), '+'), lazy
+			return nil
+		})
+		if err != nil {
+			c.Errorf("Update: %v", err)
+		}
+		x.Data = append(x.Data, '+')
+		c.want(x)
+	}
+	stop := errors.New("stop")
+	err := c.s.Update(c.Context(), store.Txn{ID: "a"}, func(t *store.Txn) error { t.Data, t.Lazy = nil, true; return stop })
+	if err != stop { //nolint:errorlint // the contract says: as it is
+		c.Errorf("Update: %v, want the error of change as it is", err)
+	}
+	c.want(x)
+	c.Pass(time.Minute)
+	c.wantMissing("a")
+	y := c.txn("b", time.Minute)
+	y.Lazy = true // not for Create
+	if err := c.s.Create(c.Context(), y); err != nil {
+		c.Errorf("Create: %v", err)
+	}
+	if c.get("b").Lazy {
+		c.Errorf("Get says Lazy")
+	}
 }
 
 func testUpdateIsAtomic(c *check) {
