@@ -34,7 +34,7 @@ func newCluster(t *testing.T, database string, env ...string) *cluster {
 	t.Helper()
 	ca := newAuthority(t)
 	c := &cluster{t: t, peer: newPeer(t, ca)}
-	c.peer.setAnswer(func(areq object) (int, []byte) { return 200, marshal(ares(areq, "C")) })
+	c.peer.setAnswer(challenges)
 	keys := filepath.Join(t.TempDir(), "keys.json")
 	for i := range 3 {
 		if i > 0 {

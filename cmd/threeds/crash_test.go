@@ -290,7 +290,7 @@ type ledger struct {
 	fresh  map[string]object // acknowledged since the last check
 	kept   map[string]object // acknowledged, and found at a check
 	unsure map[string]object // sent, and no RRes came
-	again  map[string]object // AReqs of /auth that had no good answer
+	again  map[string]object // AReqs of /auth that had no challenge
 	areqs  map[string]int    // how many a directory server got
 
 	answers              map[string]int // by what was asked, and the kind or the error code
@@ -582,13 +582,27 @@ type killPlan struct {
 // keptLong is for results that are read after many restarts.
 const keptLong = "\ntimeouts: {result: 2h}"
 
+// mixed is a directory server's answers: three challenges, and then an end without one,
+// which is written in another way and tried again later, as what has failed is.
+func mixed() func(areq object) (int, []byte) {
+	var n atomic.Int64
+	return func(areq object) (int, []byte) {
+		if n.Add(1)%4 == 0 {
+			return 200, marshal(ares(areq, "Y"))
+		}
+		return challenges(areq)
+	}
+}
+
+func challenges(areq object) (int, []byte) { return 200, marshal(ares(areq, "C")) }
+
 // killLoop kills a server again and again, at random moments under concurrent
 // challenges.
 func killLoop(t *testing.T, plan killPlan) *ledger {
 	t.Helper()
 	ca := newAuthority(t)
 	p := newPeer(t, ca)
-	p.setAnswer(func(areq object) (int, []byte) { return 200, marshal(ares(areq, "C")) })
+	p.setAnswer(mixed())
 	v := newVictimAt(t, ca, p, plan.store+keptLong, plan.env...)
 	if plan.before != nil {
 		plan.before()

@@ -21,7 +21,7 @@ import (
 func TestCrashDamagedPages(t *testing.T) {
 	ca := newAuthority(t)
 	p := newPeer(t, ca)
-	p.setAnswer(func(areq object) (int, []byte) { return 200, marshal(ares(areq, "C")) })
+	p.setAnswer(challenges)
 	v, led := newVictim(t, ca, p), newLedger(p)
 	v.start()
 	for led.acked < 20 {

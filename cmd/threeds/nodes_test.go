@@ -20,7 +20,7 @@ func TestTwoNodes(t *testing.T) {
 	place := fmt.Sprintf("store: {url: %q}\nkeys: %s", database, keys)
 	ca := newAuthority(t)
 	p := newPeer(t, ca)
-	p.setAnswer(func(areq object) (int, []byte) { return 200, marshal(ares(areq, "C")) })
+	p.setAnswer(challenges)
 	one, two := newVictimAt(t, ca, p, place), newVictimAt(t, ca, p, place)
 	two.key = one.key // one key file, one table of keys
 	one.start()
