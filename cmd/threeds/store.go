@@ -48,7 +48,7 @@ func watchStore(m *obs.Metrics, st store.Store) {
 	case *postgres.DB:
 		watchPool(m, db.Stat)
 	case *sqlite.DB:
-		m.Counter("threeds_store_writes_total", "Writes that are on disk.", func() float64 { return float64(db.Stat().Writes) })
+		m.Counter("threeds_store_writes_total", "Writes that are done.", func() float64 { return float64(db.Stat().Writes) })
 		m.Counter("threeds_store_commits_total", "Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
 		m.Counter("threeds_store_commits_failed_total", "Commits that failed, with all writes in them.",
 			func() float64 { return float64(db.Stat().Failed) })

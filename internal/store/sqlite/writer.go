@@ -94,7 +94,7 @@ type doubt struct{ error }
 
 // A Stat says how busy the one connection is that writes.
 type Stat struct {
-	Writes  int64 // since Open, that are on disk
+	Writes  int64 // since Open, that are done
 	Commits int64 // that it took
 	Failed  int64 // commits that failed, with all writes in them
 	Waiting int   // writes whose commit has not begun
@@ -108,7 +108,7 @@ func (db *DB) Stat() Stat {
 	}
 }
 
-// Queue tells how many writes are not done yet, and how many are on disk since
+// Queue tells how many writes are not done yet, and how many have been since
 // Open. Those of the commit on its way are among the former: how long it takes is
 // what the others wait for.
 func (db *DB) Queue() (waiting int, served uint64) {
@@ -247,7 +247,7 @@ func (w *writer) writeBatch(batch []*request) {
 	}
 }
 
-// transact returns nil when the transaction is on disk; then errs has what to
+// transact returns nil when the transaction is committed; then errs has what to
 // answer. Otherwise nothing of it has happened, as far as SQLite can tell: its error is a
 // failure or a doubt.
 func (w *writer) transact(batch []*request, errs []error) error {
