@@ -150,7 +150,7 @@ func lowerDepth(f *Field, depth string) string {
 
 // firstLanguage is the first of the tags of an Accept-Language header, or as
 // many of its subtags as limit allows. A subtag of one character says what the
-// next one is, and goes with it (RFC 4647, 3.4).
+// next one is, and goes with it (RFC 4647, 3.4); an empty one goes too.
 func firstLanguage(header string, limit int) string {
 	tags := languages(header)
 	if len(tags) == 0 {
@@ -159,8 +159,8 @@ func firstLanguage(header string, limit int) string {
 	tag := tags[0]
 	for len(tag) > limit {
 		i := strings.LastIndexByte(tag, '-')
-		for i > 1 && tag[i-2] == '-' {
-			i -= 2
+		for i > 1 && (tag[i-1] == '-' || tag[i-2] == '-') {
+			i--
 		}
 		if i <= 1 {
 			return tags[0]
