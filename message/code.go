@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // A Code is an errorCode of the protocol.
@@ -99,12 +100,13 @@ type Problem struct {
 	Code Code
 	Path Path
 	// Note stands in errorDetail in place of the name where the protocol wants
-	// something else there: the id of an extension, the supported versions.
+	// something else there: the id of an extension, the supported versions. One
+	// that is too long for it does not.
 	Note string
 }
 
 func (p Problem) detail() string {
-	if p.Note != "" {
+	if p.Note != "" && utf8.RuneCountInString(p.Note) <= maxDetail {
 		return p.Note
 	}
 	return p.Path.Name()
@@ -187,7 +189,7 @@ type detail struct {
 }
 
 func (d *detail) add(name string) {
-	n := len([]rune(name))
+	n := utf8.RuneCountInString(name)
 	if d.chars > 0 {
 		n++
 	}

@@ -99,6 +99,7 @@ func TestPick(t *testing.T) {
 	if names := strings.Split(detail, ","); code != Missing || len(detail) > maxDetail || len(detail) < maxDetail-20 || names[1] != "member000.x" || names[2] != "member001.x" {
 		t.Errorf("%d characters: %.60s", len(detail), detail)
 	}
+	fits := strings.Repeat("é", maxDetail)
 	for name, test := range map[string]struct {
 		problems        Problems
 		requestor, peer string
@@ -109,6 +110,8 @@ func TestPick(t *testing.T) {
 		"version of the peer":  {Problems{{Code: Format, Path: "messageVersion"}, {Code: Duplicate, Path: "c"}}, "204 c,messageVersion", "203 messageVersion,c"},
 		"unknown version":      {Problems{{Code: UnsupportedVersion, Path: "messageVersion", Note: "2.1.0,2.2.0"}, {Code: Missing, Path: "c"}}, "102 2.1.0,2.2.0,c", "102 2.1.0,2.2.0"},
 		"ids of extensions":    {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: "x"}, {Code: Missing, Path: "c"}}, "201 c,messageExtension", "202 x"},
+		"an id that fits":      {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: fits}}, "202 " + fits, "202 " + fits},
+		"an id too long":       {Problems{{Code: CriticalExtension, Path: "messageExtension[0]", Note: fits + "é"}, {Code: Format, Path: "messageExtension[0].id"}}, "202 messageExtension,messageExtension.id", "202 messageExtension"},
 		"a code of its own":    {Problems{{Code: 999, Path: "a"}, {Code: ISOCode, Path: "c"}}, "304 c,a", "304 c,a"},
 		"the same name twice":  {Problems{{Code: Format, Path: "a[1].b"}, {Code: Format, Path: "a[2].b"}, {Code: Missing, Path: "a[3].b"}}, "201 a.b", "203 a.b"},
 		"an id and a 203":      {Problems{{Code: UnknownTransaction, Path: "i"}, {Code: Format, Path: "c"}}, "203 c,i", "203 c,i"},
