@@ -234,7 +234,8 @@ func (p *progress) rate() float64 {
 	return float64(p.done) / 1e6 / max(time.Since(p.start), time.Millisecond).Seconds()
 }
 
-func (p *progress) reset() { p.done, p.tenth, p.start = 0, 0, time.Now() }
+// reset begins again. The lines that were written are not written a second time.
+func (p *progress) reset() { p.done, p.start = 0, time.Now() }
 
 // end leaves the line of the bar.
 func (p *progress) end() {

@@ -376,6 +376,8 @@ func TestProgress(t *testing.T) {
 	for range 1000 {
 		_, _ = p.Write([]byte("x"))
 	}
+	p.reset() // the file is read once more
+	_, _ = p.Write(make([]byte, 1000))
 	p.end()
 	if n := strings.Count(b.String(), "\n"); n != 10 || !strings.HasPrefix(b.String(), "f: 10 %, ") || !strings.Contains(b.String(), "f: 100 %, ") {
 		t.Errorf("%d lines:\n%s", n, b.String())
