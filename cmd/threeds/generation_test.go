@@ -228,13 +228,17 @@ func TestAdopt(t *testing.T) {
 	must(t, n.retired(t.Context()))
 }
 
-// TestGuard: a door stands before the API where load is shed, and closes the connections
-// that are one too many.
+// TestGuard: a door stands before the API where load is shed; it closes the connections
+// that are one too many, and operators see what it refuses.
 func TestGuard(t *testing.T) {
 	n, _ := stillNode(t)
 	conns := new(gate.Conns)
 	if l := n.guard(new(http.Server), conns); l != net.Listener(n.door) || n.door.Conns != conns {
 		t.Errorf("%v before the API, want a door with its connections", l)
+	}
+	_ = n.door.Answer()
+	if want := `threeds_refused_total{operation="preauth",reason="overload"} 1`; !strings.Contains(metricsOf(n.metrics), want+"\n") {
+		t.Errorf("the door has refused one, and the metrics lack %s", want)
 	}
 	n.gate = nil
 	if l := n.guard(new(http.Server), conns); l != net.Listener(n.taken[0]) {

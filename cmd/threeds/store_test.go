@@ -2,7 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -107,6 +110,38 @@ func TestSweepByTheStamp(t *testing.T) {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
+		}
+	})
+}
+
+// unswept is a store that cannot be swept, a certain number of times.
+type unswept struct {
+	store.Store
+	tries, failing int
+}
+
+func (s *unswept) Sweep(ctx context.Context, _ time.Time) (int, error) {
+	if s.tries++; s.tries > s.failing {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return 0, errors.New("disk full")
+}
+
+// TestSweepFails: operators read each minute that what has expired stays, and nothing
+// of a node that just ends; the next try comes all the same.
+func TestSweepFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		s := &unswept{failing: 2}
+		n := &node{db: s, stamp: time.Now, cfg: nodeConfig{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+time.Second)
+		defer cancel()
+		if err := n.sweep(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := strings.Count(log.String(), `level=ERROR msg="expired transactions not swept" err="disk full"`); got != 2 || s.tries != 3 || strings.Count(log.String(), "\n") != 2 {
+			t.Errorf("%d of 3 tries, log:\n%s", s.tries, log.String())
 		}
 	})
 }
