@@ -200,6 +200,10 @@ var cf = []check{
 		x.preauth()
 		x.req["threeDSServerTransID"] = x.id
 		_, _ = l.call("/auth", l.key, x.req.bytes(x.edits...))
+		select { // the connection ends before all of the trace has been read
+		case <-l.exited:
+		case <-time.After(patience):
+		}
 		if !strings.Contains(l.log.String(), "goroutine") {
 			t.Fatalf("no trace of a process that was told to give one")
 		}
