@@ -621,7 +621,10 @@ var mc = []check{
 		t.refuses(allVersions, "BRW", "202", "A999999999-001", set("messageExtension", []object{one}))
 	}},
 	{"MC-54", func(t *T) {
-		for _, bad := range []string{"shop.example/done", "/done", "https://shop example/done", "https:///done", "javascript:alert(1)"} {
+		for _, bad := range []string{
+			"shop.example/done", "/done", "https://shop example/done", "https:///done", "javascript:alert(1)",
+			"https://shop:secret@shop.example/done", "https://shop.example:port/done", "https://shop.example/<done>",
+		} {
 			t.refuses(allVersions, "BRW", "203", "notificationURL", set("notificationURL", bad))
 			t.refuses(allVersions, "BRW", "203", "threeDSRequestorURL", set("threeDSRequestorURL", bad))
 		}

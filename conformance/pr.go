@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -448,26 +449,33 @@ func shift(pan string, by int64) string {
 	return fmt.Sprint(n + by)
 }
 
-// prCrash kills the server around the moment when it takes over ranges: the
-// serial number that it goes on with is that of the ranges that it has.
+// prCrash kills the server while it takes over ranges: the serial number that it goes
+// on with is that of the ranges that it has. So much is said of the ranges in use that
+// there is a middle to hit: one is killed when it begins to write, the others when a
+// part of the time is over that this took before.
 func prCrash(t *T) {
 	var kills []func()
-	for _, after := range []time.Duration{2 * time.Millisecond, 20 * time.Millisecond} {
+	for _, part := range []float64{0, 0.5, 0.75} {
 		var a *lane
 		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) {
 			a = hold(l, l.ds["visa"], v231, "47000000")
 		}})
 		t.cleanup(func() { close(a.gone) })
-		kills = append(kills, func() { a.killed(t, l, after) })
+		kills = append(kills, func() { a.killed(t, l, part) })
 	}
 	t.together(kills...)
 }
 
-func (a *lane) killed(t *T, l *lab, after time.Duration) {
-	a.begin(t, "1")
-	q := a.next(t)
-	q.say <- reply{body: a.pres("2", a.entries(4))(q.o)}
-	time.Sleep(after) // somewhere in the taking over
+func (a *lane) killed(t *T, l *lab, part float64) {
+	a.accepted(t, a.crowd("1", 20_000))
+	a.update(t, l, "2", 4)
+	start := time.Now()
+	if !wait(patience, func() bool { return a.crd(t, a.card(4)) != nil }) {
+		t.Fatalf("one range more was not there after %v", patience)
+	}
+	took := time.Since(start)
+	a.update(t, l, "3", 5)
+	time.Sleep(time.Duration(part * float64(took)))
 	l.kill()
 	a.drain()
 	if err := l.start(false); err != nil {
@@ -478,14 +486,58 @@ func (a *lane) killed(t *T, l *lab, after time.Duration) {
 	case <-time.After(40 * time.Second):
 		t.Fatalf("no PReq after a restart")
 	}
-	got, has := a.pending.o.text("serialNum"), a.crd(t, a.card(4)) != nil
-	if has != (got == "2") {
-		t.Errorf("after a crash the PReq has serialNum %q, and the ranges of 2 are there: %t", got, has)
+	got, has := a.pending.o.text("serialNum"), a.crd(t, a.card(5)) != nil
+	if got != "2" && got != "3" || has != (got == "3") {
+		t.Errorf("after a crash the PReq has serialNum %q, and the ranges of 3 are there: %t", got, has)
 	}
-	if a.crd(t, a.card(0)) == nil {
+	if a.crd(t, a.card(4)) == nil || a.crd(t, crowded) == nil {
 		t.Errorf("after a crash the ranges before it are gone")
 	}
 }
+
+// update answers with the n-th range, to be added, and waits until something of it is
+// written to the store.
+func (a *lane) update(t *T, l *lab, serial string, n int) {
+	q := a.next(t)
+	before := l.stored()
+	q.say <- reply{body: a.pres(serial, a.entries(n))(q.o)}
+	for start := time.Now(); l.stored() == before; time.Sleep(time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatalf("one range more was not stored after %v", patience)
+		}
+	}
+}
+
+// stored tells whether anything was written to the store.
+func (l *lab) stored() string {
+	var all strings.Builder
+	files, err := os.ReadDir(filepath.Join(l.dir, "data"))
+	must(err)
+	for _, file := range files {
+		if info, err := file.Info(); err == nil { // else it has just gone
+			fmt.Fprintln(&all, info.Name(), info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return all.String()
+}
+
+// crowd is a PRes with the first four ranges of the lane and very many others, each
+// with an address of its own.
+func (a *lane) crowd(serial string, many int) answerTo {
+	return func(preq object) []byte {
+		const list = `"cardRangeData":[`
+		head, tail, _ := strings.Cut(string(a.pres(serial, a.entries(0, 1, 2, 3))(preq)), list)
+		body := bytes.NewBufferString(head + list)
+		for n := range many {
+			fmt.Fprintf(body, `{"ranges":[{"start":"46%06d00000000","end":"46%06d99999999"}],"acsProtocolVersions":[{"version":"2.3.1","threeDSMethodURL":"https://acs.example/%0200d"}]},`, n, n, n)
+		}
+		body.WriteString(tail)
+		return body.Bytes()
+	}
+}
+
+// crowded is a card in the first range of a crowd.
+const crowded = "4600000012345678"
 
 // prShared has two directories with the same card.
 func prShared(t *T, partly bool) {
@@ -717,7 +769,7 @@ func prLarge(t *T) {
 	if grown := l.memory(t) - before; grown > 2*size {
 		t.Errorf("%d bytes of ranges took %d bytes of memory", size, grown)
 	}
-	if a.crd(t, "4600000012345678") == nil || a.crd(t, a.card(0)) != nil {
+	if a.crd(t, crowded) == nil || a.crd(t, a.card(0)) != nil {
 		t.Errorf("the set is not the one that was sent")
 	}
 }
