@@ -238,6 +238,12 @@ func TestAnswers(t *testing.T) {
 			io.WriteString(w, "{")
 			panic(http.ErrAbortHandler)
 		}, "", Broken, "Connection closed"},
+		{"cut off in the body", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			io.WriteString(w, "{")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, "", Broken, "Connection closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var paths []string

@@ -4,13 +4,19 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/message"
 )
 
 // TestShortPatience: a directory server says that it keeps connections for no
@@ -105,5 +111,71 @@ func TestUnwanted(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 		})
+	}
+}
+
+// TestUnwantedConnections: answers that nobody reads cost no connection. A short one
+// leaves its own to the next request, an Erro's as well; a long one ends it.
+func TestUnwantedConnections(t *testing.T) {
+	ca := newAuthority(t)
+	var opened atomic.Int64
+	closed := make(chan bool, 16)
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.Contains(string(body), "Erro"):
+			io.WriteString(w, "thank you")
+		case strings.Contains(string(body), "long"):
+			w.WriteHeader(http.StatusServiceUnavailable)
+			for page := make([]byte, maxHeader); ; {
+				if _, err := w.Write(page); err != nil {
+					return
+				}
+			}
+		default:
+			http.Error(w, "busy", http.StatusServiceUnavailable)
+		}
+	}))
+	s.TLS = ca.server()
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			opened.Add(1)
+		case http.StateClosed:
+			closed <- true
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	t.Cleanup(s.CloseClientConnections)
+	reported := make(chan error, 1)
+	c, _ := newClient(t, Hooks{Exchanged: func(_ string, typ message.Type, _ time.Duration, err error) {
+		if typ == message.Erro {
+			reported <- err
+		}
+	}}, peerAt("visa", s.URL, ca.client()))
+	ask := func(areq string) {
+		t.Helper()
+		_, err := c.Send(t.Context(), "visa", []byte(areq), transID, message.V220, "")
+		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Status {
+			t.Errorf("%v, want a status", err)
+		}
+	}
+	for range 3 {
+		ask(`{}`)
+		c.Report("visa", "", []byte(`{"messageType":"Erro"}`))
+		if err := <-reported; err != nil {
+			t.Errorf("Erro: %v", err)
+		}
+	}
+	if n := opened.Load(); n != 1 {
+		t.Errorf("%d connections for six requests, one after the other", n)
+	}
+	ask(`{"long":true}`)
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection of a long answer that nobody reads stays")
 	}
 }
