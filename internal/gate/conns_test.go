@@ -161,6 +161,22 @@ func TestConns(t *testing.T) {
 		c.comes("f")
 		c.want("a", "b", "overlaps", "c")
 	})
+	t.Run("the first byte gives no more time", func(t *testing.T) {
+		c := newCrowd(t, 2)
+		c.comes("a", "b")
+		c.is(http.StateActive, "a")
+		c.comes("c")
+		c.want("a")
+	})
+	t.Run("one of several requests is answered, the others are in work", func(t *testing.T) {
+		c := newCrowd(t, 2)
+		c.comes("a", "b")
+		c.is(http.StateActive, "a", "b")
+		c.arrived("a", "b")
+		c.answers("a", 2)
+		c.comes("c")
+		c.want("c")
+	})
 	t.Run("those that have gone are forgotten", func(t *testing.T) {
 		c := newCrowd(t, 2)
 		c.comes("a", "b", "c")

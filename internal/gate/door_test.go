@@ -333,19 +333,27 @@ func TestWhole(t *testing.T) {
 		{"Host: x\r\nContent-Length: 3\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\n\r\nbodyPOST", false},
 		{"Host: x\r\nContent-Length: 4\r\nContent-Length: 4\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 0\r\nContent-Length: 4\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\nTransfer-Encoding: identity\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\nTransfer-Encoding : chunked\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\n\tTransfer-Encoding: chunked\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 4\r\nTransfer-Encoding\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\nExpect: 100-continue\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: 4\r\n folded\r\n\r\nbody", false},
 		{"Host: x\nTransfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\nbody", false},
 		{"Host: x\rContent-Length: 5\r\nContent-Length: 4\r\n\r\nbody", false},
 		{"Host: x\r\nContent-Length: -4\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: 0x4\r\n\r\nbody", false},
+		{"Host: x\r\nContent-Length: none\r\n\r\n", false},
+		{"Host: x\r\nContent-Length: 65535\r\n\r\n" + strings.Repeat("x", 65535), true},
+		{"Host: x\r\nContent-Length: 65536\r\n\r\n" + strings.Repeat("x", 65536), false},
 		{"Host: x\r\nContent-Length: 4, 4\r\n\r\nbody", false},
 		{"Host: x\r\n\r\n", false},
 		{"Host: x\r\nContent-Length: 4\r\n", false},
 	} {
 		if got := whole([]byte(testLine+tt.rest), testLine); got != tt.want {
-			t.Errorf("whole(%q) = %t", tt.rest, got)
+			t.Errorf("whole(%.120q) = %t", tt.rest, got)
 		}
 	}
 	if whole([]byte("POST /preauth2 HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), testLine) {

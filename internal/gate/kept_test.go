@@ -353,6 +353,22 @@ func TestPartAfterARefusal(t *testing.T) {
 	r.wantClosed()
 }
 
+// TestIdleAfterARefusal: a connection whose request a door has refused is between two
+// requests: one that says nothing has to go before it.
+func TestIdleAfterARefusal(t *testing.T) {
+	g, silent, next := newRested(t).doored(), new(net.TCPConn), new(net.TCPConn)
+	g.door.Conns = &Conns{Max: 2}
+	for _, c := range []net.Conn{g, silent} {
+		g.door.Conns.follow(c, http.StateNew)
+	}
+	if err := g.refuse(); err != nil {
+		t.Fatal(err)
+	}
+	if gone := g.door.Conns.follow(next, http.StateNew); gone != net.Conn(silent) {
+		t.Errorf("%v has to go, want the one that is silent", gone)
+	}
+}
+
 // TestDoorSendsTheEnd: the end gets through a door, and the connection is still read.
 func TestDoorSendsTheEnd(t *testing.T) {
 	r := newRested(t)
