@@ -711,6 +711,45 @@ func TestResumeAgain(t *testing.T) {
 	}
 }
 
+// TestHold: a node that another keeps from the lease, or that cannot read what the last
+// holder left, asks nobody and looks again after a while; else it goes on from there.
+func TestHold(t *testing.T) {
+	s := newShared(t, nil)
+	n := s.start()
+	later := func(why string) {
+		t.Helper()
+		n.standing.Next = time.Time{}
+		n.turn(t.Context())
+		if wait := time.Until(n.standing.Next); len(s.ds.preqs) > 0 || wait < lookEvery/2 {
+			t.Errorf("%s: %d PReqs, and the next look in %v", why, len(s.ds.preqs), wait)
+		}
+	}
+	take := func() store.Lease {
+		t.Helper()
+		lease, err := s.keeper.Acquire(t.Context(), standingKey("visa"), "another", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return lease
+	}
+	lease := take()
+	later("another node has the lease")
+	if err := s.keeper.Release(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	n.keeper = &flakyKeeper{s.keeper, 1}
+	later("the store cannot be read")
+	if err := s.keeper.Release(t.Context(), take()); err != nil {
+		t.Fatal(err)
+	}
+	heard := time.Now().UTC()
+	s.change(func(now *Standing) { now.Seen = heard })
+	n.turn(t.Context())
+	if now := s.standing(); len(s.ds.preqs) != 1 || now.Generation != 1 || !now.Seen.Equal(heard) {
+		t.Errorf("%d PReqs, and then it stands so: %+v", len(s.ds.preqs), now)
+	}
+}
+
 // TestWishToRefresh: an operator may ask for a refresh, but not below the floor.
 func TestWishToRefresh(t *testing.T) {
 	s := newShared(t, nil)
