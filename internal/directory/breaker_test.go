@@ -2,6 +2,7 @@ package directory
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -444,4 +445,66 @@ func TestForgottenConnections(t *testing.T) {
 	if _, err := send(t, c, "visa"); err != nil {
 		t.Errorf("after that: %v", err)
 	}
+}
+
+// TestBreakerLog: operators read when requests are refused, and of how many when it is
+// over.
+func TestBreakerLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		b := newTrialled()
+		b.announce(slog.New(slog.NewTextHandler(&log, nil)), "visa", "AReq", nil)
+		for range breakFailures {
+			b.ask(time.Second, failing(Connect))
+		}
+		for range 3 { // within the time of a trial
+			b.ask(0, nil)
+		}
+		time.Sleep(trialEvery)
+		b.ask(0, nil)
+		got := strings.Split(strings.TrimSpace(log.String()), "\n")
+		want := []string{
+			`level=ERROR msg="directory cannot be reached, requests are refused at once" scheme=visa message=AReq failures=10 `,
+			`level=WARN msg="directory answers again" scheme=visa message=AReq refused=3`,
+		}
+		if len(got) != len(want) || !strings.Contains(got[0], want[0]) || !strings.HasSuffix(got[1], want[1]) {
+			t.Errorf("the log is\n%s\nwant\n%s", log.String(), strings.Join(want, "\n"))
+		}
+	})
+}
+
+// TestDeadConnections: connections are given up when a request had its time and in all
+// of it nobody got an answer.
+func TestDeadConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const patience = 10 * time.Second
+		b := newTrialled()
+		ends := func(took time.Duration, answered bool, err error) bool {
+			start := time.Now()
+			time.Sleep(took)
+			if answered {
+				b.leave(start, time.Now(), patience, nil)
+			}
+			return b.leave(start, time.Now(), patience, err)
+		}
+		for _, tt := range []struct {
+			name     string
+			took     time.Duration
+			answered bool // was another meanwhile
+			err      error
+			want     bool
+		}{
+			{"no answer in time", patience, false, failing(Timeout), true},
+			{"in half of the time", patience / 2, false, failing(Timeout), true},
+			{"it was not given its time", patience/2 - 1, false, failing(Timeout), false},
+			{"another was answered", patience, true, failing(Timeout), false},
+			{"no connection", patience, false, failing(Connect), false},
+			{"an answer", patience, false, failing(Status), false},
+		} {
+			if got := ends(tt.took, tt.answered, tt.err); got != tt.want {
+				t.Errorf("%s: dead: %t, want %t", tt.name, got, tt.want)
+			}
+			time.Sleep(time.Second)
+		}
+	})
 }

@@ -2,11 +2,15 @@ package directory
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
+	"math/big"
 	"net"
 	"net/http"
 	"testing"
@@ -125,4 +129,43 @@ func TestResumption(t *testing.T) {
 func with(c *tls.Config, change func(*tls.Config)) *tls.Config {
 	change(c)
 	return c
+}
+
+// TestWeakKeys: every key of a chain has to have the size that the protocol asks for, and
+// what a configuration verifies by itself is verified too.
+func TestWeakKeys(t *testing.T) {
+	modulus := func(bits uint) *rsa.PublicKey {
+		return &rsa.PublicKey{N: new(big.Int).Lsh(big.NewInt(1), bits-1), E: 65537}
+	}
+	good := []any{modulus(2048), &ecdsa.PublicKey{Curve: elliptic.P256()}}
+	given := newAuthority(t).client()
+	picky := false
+	given.VerifyConnection = func(tls.ConnectionState) error {
+		if picky {
+			return io.ErrUnexpectedEOF
+		}
+		return nil
+	}
+	c, err := harden(given)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verify := func(keys ...any) error {
+		var state tls.ConnectionState
+		for _, key := range keys {
+			state.PeerCertificates = append(state.PeerCertificates, &x509.Certificate{PublicKey: key})
+		}
+		return c.VerifyConnection(state)
+	}
+	if err := verify(good...); err != nil {
+		t.Errorf("keys that are long enough: %v", err)
+	}
+	for name, weak := range map[string]any{"RSA of 2047 bits": modulus(2047), "a curve of 224 bits": &ecdsa.PublicKey{Curve: elliptic.P224()}} {
+		if err := verify(append(good, weak)...); !errors.Is(err, errWeakKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if picky = true; !errors.Is(verify(good...), io.ErrUnexpectedEOF) {
+		t.Error("what the configuration verifies by itself is not verified")
+	}
 }
