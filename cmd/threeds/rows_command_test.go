@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -237,8 +239,10 @@ func TestSandboxData(t *testing.T) {
 		early = w.preauth("4000001234560103").text("threeDSServerTransID")
 		w.awaitResultOf(id)
 	})
-	if len(list(t, dir)) < 2 {
-		t.Fatalf("in the directory: %v", list(t, dir))
+	for _, name := range []string{"keys.json", "threeds.db"} {
+		if !slices.Contains(list(t, dir), filepath.Join(dir, name)) {
+			t.Errorf("in the directory: %v, want %s", list(t, dir), name)
+		}
 	}
 	t.Run("used again", func(t *testing.T) {
 		w := startSandbox(t, "--data", dir)
@@ -352,5 +356,27 @@ func TestR12Last(t *testing.T) {
 	w.refused("/auth", browser("2.2.0", only210, own, "U"), expected{code: "102", detail: "2.1.0", description: "Unsupported message version"})
 	if code, got := w.post("/auth", browser("2.1.0", only210, own, "U")); code != 200 {
 		t.Errorf("%d %v", code, got)
+	}
+}
+
+// TestConformFails: who has conform decide goes by its exit status.
+func TestConformFails(t *testing.T) {
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
+	defer broken.Close()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, tt := range []struct {
+		name, key, want string
+		ctx             context.Context
+	}{
+		{"a server that fails", "key", "conform: 1 rows failing", t.Context()},
+		{"interrupted", "key", "conform: interrupted", gone},
+		{"no key", "-", "conform: no key on standard input", t.Context()},
+	} {
+		var out, errs strings.Builder
+		args := []string{"conform", "--rows", "^MC-23$", "--api", broken.URL, "--key", tt.key, "--card", "4000001234567899"}
+		if code := run(tt.ctx, args, strings.NewReader("\n"), &out, &errs); code != 1 || !strings.Contains(errs.String(), tt.want) {
+			t.Errorf("%s: exit status %d, %q; want 1 and %q", tt.name, code, errs.String(), tt.want)
+		}
 	}
 }
