@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
@@ -92,6 +93,32 @@ func TestTooLargeHTTP2(t *testing.T) {
 					t.Errorf("%s, length told %t: the connection has ended with a body that was too large", path, known)
 				}
 			}
+		}
+	}
+}
+
+// TestLongHeader: net/http refuses headers that are too long by itself, and not in JSON;
+// the pages and the description of the API say so.
+func TestLongHeader(t *testing.T) {
+	server := httptest.NewUnstartedServer(nil)
+	h := &api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)}
+	server.Config = api.Server(h, time.Second, slog.New(slog.DiscardHandler))
+	server.Start()
+	defer server.Close()
+	for size, want := range map[int]int{8 << 10: http.StatusOK, 32 << 10: http.StatusRequestHeaderFieldsTooLarge} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/preauth", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("APIKey", "key")
+		req.Header.Set("X-Long", strings.Repeat("x", size))
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if kind := res.Header.Get("Content-Type"); res.StatusCode != want || want != http.StatusOK && kind != "text/plain; charset=utf-8" {
+			t.Errorf("a header of %d bytes: %s of type %q", size, res.Status, kind)
 		}
 	}
 }
