@@ -115,11 +115,11 @@ func (h *Handler) authBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recover(w, r)
 	w.Header()["Cache-Control"] = noStore
-	if !gate.Asked(r.Context()) && !h.Gate.Admit(classOf(r.URL.Path)) {
+	if !gate.Asked(r.Context()) && !h.Gate.Admit(classOf(pathOf(r))) {
 		h.turnAway(w, r, func() { h.overloaded(w, r, Overload) })
 		return
 	}
-	if legacy[r.URL.Path] != nil {
+	if legacy[pathOf(r)] != nil {
 		h.serveMPI(w, r)
 		return
 	}
@@ -149,7 +149,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	op, ok := operations[r.URL.Path]
+	op, ok := operations[pathOf(r)]
 	if !ok {
 		h.turnAway(w, r, func() {
 			h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"))
@@ -171,12 +171,22 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	if !h.enter(classOf(r.URL.Path)) {
+	if !h.enter(classOf(pathOf(r))) {
 		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
 		return
 	}
 	defer h.work().Add(-1)
 	h.serve(w, r, acc, op)
+}
+
+// pathOf is the path of a request as it came. One that is written in another way, as
+// with %70 for a p, is that of no operation: somebody before us may have rules that go
+// by the letters.
+func pathOf(r *http.Request) string {
+	if r.URL.RawPath != "" {
+		return r.URL.RawPath
+	}
+	return r.URL.Path
 }
 
 // keyOf is the API key of a request. Of several none counts: somebody before us may
@@ -326,7 +336,7 @@ func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
 		panic(v)
 	}
 	h.Log.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "stack", stack())
-	if legacy[r.URL.Path] != nil {
+	if legacy[pathOf(r)] != nil {
 		h.deny(w, internal)
 		return
 	}

@@ -76,7 +76,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.turnAway(w, r, func() { h.deny(w, tooMany) })
 		return
 	}
-	if !h.enter(classOf(r.URL.Path)) {
+	if !h.enter(classOf(pathOf(r))) {
 		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
 		return
 	}
@@ -87,7 +87,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	gate.Arrived(r.Context())
-	answer, err := legacy[r.URL.Path](h, r, acc, body)
+	answer, err := legacy[pathOf(r)](h, r, acc, body)
 	h.reply(w, r, answer, err)
 }
 

@@ -60,7 +60,7 @@ var tooMuch = own(message.TransientFailure, "The server is overloaded").JSON()
 func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal) {
 	h.refused(r, why)
 	w.Header()["Retry-After"] = again[rand.IntN(len(again))]
-	if legacy[r.URL.Path] != nil {
+	if legacy[pathOf(r)] != nil {
 		h.deny(w, overloaded)
 		return
 	}
@@ -120,8 +120,8 @@ func (h *Handler) refused(r *http.Request, why Refusal) {
 		return
 	}
 	operation := "other"
-	if _, ok := operations[r.URL.Path]; ok || legacy[r.URL.Path] != nil {
-		operation = r.URL.Path[1:]
+	if _, ok := operations[pathOf(r)]; ok || legacy[pathOf(r)] != nil {
+		operation = pathOf(r)[1:]
 	}
 	h.Refused(operation, why)
 }

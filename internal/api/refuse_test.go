@@ -329,6 +329,8 @@ func TestOwnErro(t *testing.T) {
 	}{
 		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
 		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
+		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
+		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
 		{"GET", "/preauth", "", 405, "The method is POST"},
 		{"POST", "/preauth", strings.Repeat(" ", maxBody+1), 413, "The body is larger than 65536 bytes"},
 		{"POST", "/auth", strings.Repeat(" ", maxAuthBody+1), 413, "The body is larger than 262144 bytes"},
