@@ -68,8 +68,8 @@ type lab struct {
 	log     lockedBuffer
 }
 
-// rest is how long a connection is kept that nobody uses. The server closes it after a
-// minute, and what is sent to it in that moment has no answer.
+// rest is how long a connection is kept that nobody uses. A server closes it after a
+// while, and what is sent to it in that moment has no answer.
 const rest = 30 * time.Second
 
 // newLab starts a server by a plan. Its addresses are free when they are chosen

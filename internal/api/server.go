@@ -10,6 +10,12 @@ import (
 // last of its body. How long it may then be in work is another matter.
 const arrival = 5 * time.Second
 
+// rest is how long a connection is kept between two requests. Whoever closes second may
+// send a request on what is closed already, and proxies and clients do not send a POST
+// again. So it is longer than theirs, which by default is a minute (nginx, Varnish,
+// Squid, .NET, the balancers of AWS), a minute and a half (Go, Traefik) or two (Caddy).
+const rest = 130 * time.Second
+
 // Server makes the HTTP server of a listener: every wait is bounded. slowest
 // is the longest that a handler may take.
 func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
@@ -18,7 +24,7 @@ func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Serve
 		ReadHeaderTimeout: 3 * time.Second,
 		ReadTimeout:       arrival,
 		WriteTimeout:      slowest + 10*time.Second,
-		IdleTimeout:       60 * time.Second,
+		IdleTimeout:       rest,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{

@@ -106,7 +106,7 @@ func TestSlowClients(t *testing.T) {
 			io.WriteString(c, head+"Transfer-Encoding: chunked\r\n\r\n")
 			drip(c, strings.Repeat("1\r\nx\r\n", 1000), time.Second/4)
 		}, 5 * time.Second, "HTTP/1.1 400", false},
-		{"idle", func(c net.Conn) { io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }, 60 * time.Second, "HTTP/1.1 404", false},
+		{"idle", func(c net.Conn) { io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") }, 130 * time.Second, "HTTP/1.1 404", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
