@@ -26,10 +26,7 @@ func TestBehindProxies(t *testing.T) {
 	}
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
-			program, err := exec.LookPath(name)
-			if err != nil {
-				t.Skipf("NOT TESTED: an example in docs/operating.md: no %s", name)
-			}
+			program := tool(t, name, "an example in docs/operating.md")
 			example := regexp.MustCompile("(?s)\n```" + name + "\n(.*?\n)```\n").FindSubmatch(page)
 			if example == nil {
 				t.Fatal("docs/operating.md has none")

@@ -11,6 +11,9 @@ import (
 func tool(t *testing.T, name, untested string) (path string) {
 	t.Helper()
 	path, err := exec.LookPath(name)
+	if err != nil { // Debian's place for what users seldom call
+		path, err = exec.LookPath("/usr/sbin/" + name)
+	}
 	if err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatalf("%s is not installed", name)
