@@ -26,7 +26,10 @@ type search struct {
 	sha1   bool // in the signature of the document
 	certs  []*certificate
 	links  map[link]bool // what was found out, for other policies too
-	steps  int
+	// Those of certs that lead to a root of the policy, whatever else is wrong with
+	// them.
+	anchored map[*certificate]bool
+	steps    int
 	// The refusal that says most: of a chain that ends in a root of the policy,
 	// if there is one.
 	refusal *Refusal
@@ -37,7 +40,10 @@ func (v *Verified) trust(signers, certs []*certificate, policies []Policy) error
 	links := map[link]bool{}
 	refusal := &Refusal{Reason: NoRoot}
 	for i := range policies {
-		s := &search{policy: &policies[i], sha1: v.SHA1, certs: certs, links: links}
+		s := &search{policy: &policies[i], sha1: v.SHA1, certs: certs, links: links, anchored: map[*certificate]bool{}}
+		for _, root := range s.policy.Roots {
+			s.anchor(root.cert)
+		}
 		for _, signer := range signers {
 			if chain := s.extend([]*certificate{signer}); chain != nil {
 				v.Policy = s.policy.Name
@@ -50,6 +56,23 @@ func (v *Verified) trust(signers, certs []*certificate, policies []Policy) error
 		refusal = clearer(refusal, s.refusal)
 	}
 	return refusal
+}
+
+// anchor notes which certificates an authority signed that leads to a root, and
+// which those signed. No other keys are tried on certificates: what anybody can
+// write, and sign with keys of his own, all comes to nothing here.
+func (s *search) anchor(authority *certificate) {
+	for _, c := range s.certs {
+		if s.anchored[c] || !bytes.Equal(c.issuer, authority.subject) {
+			continue
+		}
+		if bytes.Equal(c.raw, authority.raw) {
+			s.anchored[c] = true // a root that is sent along, as is usual
+		} else if s.signed(c, authority) {
+			s.anchored[c] = true
+			s.anchor(c)
+		}
+	}
 }
 
 // extend returns chain, which begins with a signer, with all that lies between it
@@ -76,13 +99,27 @@ func (s *search) extend(chain []*certificate) []*certificate {
 		return nil // one link more than allowed was looked at, to tell the reason
 	}
 	for _, c := range s.certs {
-		if bytes.Equal(c.subject, last.issuer) && !slices.Contains(chain, c) && s.signed(last, c) {
+		if !bytes.Equal(c.subject, last.issuer) || slices.Contains(chain, c) {
+			continue
+		}
+		if !s.anchored[c] {
+			if s.namesRoot(c) {
+				s.note(&Refusal{Reason: LinkBroken, Where: place(len(chain), -1)})
+			}
+			continue
+		}
+		if s.signed(last, c) {
 			if whole := s.extend(append(slices.Clone(chain), c)); whole != nil {
 				return whole
 			}
 		}
 	}
 	return nil
+}
+
+// namesRoot tells whether a certificate claims to be of a root of the policy.
+func (s *search) namesRoot(c *certificate) bool {
+	return slices.ContainsFunc(s.policy.Roots, func(r *Root) bool { return bytes.Equal(r.cert.subject, c.issuer) })
 }
 
 // note keeps the first of the refusals that say most.

@@ -291,17 +291,41 @@ func TestManyCertificates(t *testing.T) {
 }
 
 // Certificates that all name one another as issuers are not walked in each of
-// their orders.
+// their orders, though an authority below the root has made them and one order is
+// good.
 func TestEntangledChain(t *testing.T) {
 	root := newHolder(t, nil, "ca root")
-	knot := newHolder(t, nil, "ca knot")
-	var certs []*holder
-	for i := range 8 {
-		certs = append(certs, newHolder(t, knot, "ca knot", valid(-time.Hour, time.Duration(i+1)*time.Hour)))
-	}
-	doc := newPaper(certs...).sign(t, knot.key)
+	knot := newHolder(t, root, "ca knot")
+	signer := newHolder(t, knot, "signer")
 	policy := trusting(t, root)
+	if _, err := verify(newPaper(signer, knot).sign(t, signer.key), policy); err != nil {
+		t.Fatal(err)
+	}
+	certs := []*holder{signer}
+	for range 6 {
+		certs = append(certs, newHolder(t, knot, "ca knot", valid(-time.Hour, -time.Minute)))
+	}
+	doc := newPaper(append(certs, knot)...).sign(t, signer.key)
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.LongChain, Policy: "test"}, policy)
+}
+
+// Those that lead to no root are not walked at all: the keys of such are anybody's,
+// and as slow as he likes.
+func TestStrangers(t *testing.T) {
+	root := newHolder(t, nil, "ca root")
+	stranger := newHolder(t, nil, "ca stranger")
+	var certs []*holder
+	for range 8 {
+		certs = append(certs, newHolder(t, stranger, "ca stranger"))
+	}
+	doc := newPaper(certs...).sign(t, stranger.key)
+	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.NoRoot}, trusting(t, root))
+	// One that claims to be of the root is known by the root's key not to be.
+	named := newHolder(t, nil, "ca stranger", func(c *x509.Certificate) { c.Subject.CommonName = "ca root" })
+	certs[7] = newHolder(t, named, "ca stranger")
+	certs[0] = newHolder(t, stranger, "signer")
+	doc = newPaper(certs...).sign(t, certs[0].key)
+	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.LinkBroken, Where: "issuer 1", Policy: "test"}, trusting(t, root))
 }
 
 // An authority has two certificates; the one that is good counts.
