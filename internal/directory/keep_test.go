@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -955,6 +956,25 @@ func TestNotKeptAtFirst(t *testing.T) {
 	}
 }
 
+// TestNotKeptForLong: what cannot be kept the second time either leaves the store as it
+// is, and nobody waits for the lease.
+func TestNotKeptForLong(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	a.keeper = &fullKeeper{s.keeper, 2}
+	a.turn(t.Context())
+	before := s.standing()
+	a.failed = a.failed.Add(-retryEvery)
+	if a.look(t.Context()); !reflect.DeepEqual(s.standing(), before) {
+		t.Errorf("the store says %+v, and said %+v", s.standing(), before)
+	}
+	s.change(func(*Standing) {}) // takes the lease
+	a.failed = a.failed.Add(-retryEvery)
+	if a.look(t.Context()); s.standing().Generation != 1 {
+		t.Errorf("not kept when it could be: %+v", s.standing())
+	}
+}
+
 // A failover has no room for a generation, and then for as many standings.
 type failover struct {
 	forgetful
@@ -983,6 +1003,10 @@ func TestImport(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.change(func(now *Standing) { now.From = "https://elsewhere.example/preq" })
+	before := s.standing()
+	if _, err := Import(t.Context(), &fullKeeper{s.keeper, 1}, "visa", "operator", &ranges.Generation{Table: table}); err == nil || !reflect.DeepEqual(s.standing(), before) {
+		t.Errorf("an import that there is no room for: %v, and the store says %+v", err, s.standing())
+	}
 	number, err := Import(t.Context(), s.keeper, "visa", "operator", &ranges.Generation{Table: table, Version: message.V220, Serial: "7"})
 	if err != nil {
 		t.Fatal(err)
