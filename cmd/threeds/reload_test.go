@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,9 +18,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/obs"
 )
 
 // text is the configuration as it is.
@@ -555,6 +560,9 @@ func TestReloadByItself(t *testing.T) {
 	before := s.metric(applied)
 	volume("..2", "second.example")
 	waitFor(t, "the change to be seen", func() bool { return s.metric(applied) > before })
+	waitFor(t, "the log to say so", func() bool {
+		return strings.Contains(proc.out.String(), `"msg":"configuration taken up","because_of":"changed files"`)
+	})
 	if names := certified(t, s, ca); names[0] != "second.example" {
 		t.Errorf("the results listener shows a certificate for %v", names)
 	}
@@ -603,6 +611,46 @@ func TestHalfWritten(t *testing.T) {
 	if r.changed() || !r.changed() {
 		t.Error("a file that is gone is a change, at the second look")
 	}
+}
+
+// TestTriedOnce: files are taken up when they have changed, once, though they be refused;
+// one that was missing counts from when it comes.
+func TestTriedOnce(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "threeds.yaml")
+	write(t, file, []byte("none"))
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := &reloader{file: file, node: &node{metrics: obs.NewMetrics()}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config), tried: marks{}}
+		_, err := r.tried.file(file)
+		must(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan bool)
+		go func() {
+			r.run(ctx, nil, pollEvery)
+			close(ended)
+		}()
+		for _, step := range []struct {
+			name, content string
+			want          int
+		}{
+			{"threeds.yaml", "none", 0},
+			{"threeds.yaml", "none: [", 1},
+			{"threeds.yaml", "none: [", 1},
+			{"threeds.yaml", "api: {tls: {cert: api.pem, key: api-key.pem}}", 2},
+			{"api.pem", "none", 3},
+			{"api.pem", "none", 3},
+		} {
+			write(t, filepath.Join(dir, step.name), []byte(step.content))
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			if n := strings.Count(log.String(), "configuration refused"); n != step.want {
+				t.Errorf("%s, %q: refused %d times, want %d:\n%s", step.name, step.content, n, step.want, log.String())
+			}
+		}
+		cancel()
+		<-ended
+	})
 }
 
 // TestChangedWhileRead: of a file that two places name both get the same, or the reload
