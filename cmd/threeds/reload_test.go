@@ -560,11 +560,29 @@ func TestReloadByItself(t *testing.T) {
 	before := s.metric(applied)
 	volume("..2", "second.example")
 	waitFor(t, "the change to be seen", func() bool { return s.metric(applied) > before })
-	waitFor(t, "the log to say so", func() bool {
-		return strings.Contains(proc.out.String(), `"msg":"configuration taken up","because_of":"changed files"`)
-	})
+	const says = `"msg":"configuration taken up","because_of":"changed files"`
+	waitFor(t, "the log to say so", func() bool { return strings.Contains(proc.out.String(), says) })
 	if names := certified(t, s, ca); names[0] != "second.example" {
 		t.Errorf("the results listener shows a certificate for %v", names)
+	}
+
+	// Files that have come into the configuration are looked at as well.
+	ca.write(dir, ca.issue("third.example"), "third")
+	write(t, s.config, []byte(strings.NewReplacer("results.pem", "third.pem", "results-key.pem", "third-key.pem").Replace(s.text())))
+	s.reload(proc, applied)
+	before = s.metric(applied)
+	ca.write(dir, ca.issue("fourth.example"), "third")
+	waitFor(t, "the renewal to be seen", func() bool { return s.metric(applied) > before })
+	if names := certified(t, s, ca); names[0] != "fourth.example" {
+		t.Errorf("the results listener shows a certificate for %v", names)
+	}
+
+	// The level of the log is of the configuration too.
+	taken := strings.Count(proc.out.String(), "configuration taken up")
+	write(t, s.config, []byte(strings.Replace(s.text(), "level: debug", "level: warn", 1)))
+	s.reload(proc, applied)
+	if n := strings.Count(proc.out.String(), "configuration taken up"); n != taken {
+		t.Errorf("said %d times at level warn that a configuration was taken up", n-taken)
 	}
 }
 
