@@ -762,6 +762,12 @@ func TestWishToRefresh(t *testing.T) {
 		t.Errorf("the next PReq may leave in %v, want the floor of an hour after the last", wait)
 	}
 	s.change(func(now *Standing) { now.Earliest = now.Earliest.Add(-2 * time.Hour) })
+	if err := MakeWish(t.Context(), s.keeper, "amex", "operator", Wish{At: time.Now(), Refresh: true}); err != nil {
+		t.Fatal(err)
+	}
+	if a.look(t.Context()); time.Until(a.standing.Next) < 59*time.Minute {
+		t.Error("what was wished of another scheme is done")
+	}
 	s.wish(Wish{Refresh: true})
 	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
 		t.Error("it is not time after the floor")

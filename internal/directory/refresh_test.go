@@ -153,3 +153,35 @@ func TestPauseVaries(t *testing.T) {
 		t.Errorf("from %v to %v, want from nearly %v to nearly %v", least, most, hours*9/10, hours*11/10)
 	}
 }
+
+// TestFollow: who is to refresh under a new configuration waits for the one before, and
+// goes on with what that one had.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		former := &refresher{loaded: 7, unkept: true, done: make(chan struct{})}
+		idle := &refresher{former: former}
+		idle.follow(t.Context()) // one that never ran is not waited for
+		former.running.Store(true)
+		r, stopped := &refresher{former: former}, &refresher{former: former}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		stopped.follow(ctx)
+		var waited time.Duration
+		over := make(chan bool)
+		start := time.Now()
+		go func() {
+			r.follow(t.Context())
+			waited = time.Since(start)
+			close(over)
+		}()
+		time.Sleep(time.Hour)
+		close(former.done)
+		<-over
+		if waited != time.Hour || r.loaded != 7 || !r.unkept {
+			t.Errorf("waited %v, generation %d, not kept: %t", waited, r.loaded, r.unkept)
+		}
+		if idle.loaded != 0 || stopped.loaded != 0 {
+			t.Errorf("generations %d and %d of one that was not waited for", idle.loaded, stopped.loaded)
+		}
+	})
+}
