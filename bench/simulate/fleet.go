@@ -240,7 +240,7 @@ const (
 
 var programs = [kinds][]step{
 	preauth: {work, done},
-	auth:    {work, claim, ask, work, record, done},
+	auth:    {work, claim, ask, work, read, record, done},
 	result:  {work, read, record, done},
 	fetch:   {work, read, done},
 }

@@ -3,7 +3,6 @@ package auth
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -31,8 +30,7 @@ type authentication struct {
 	peer    *Directory
 	info    *ranges.Info
 	areq    *message.Message // from when it has left on, its facts alone
-	claimed store.Txn        // as it was created, but for its data
-	rec     *record          // what those are made of
+	rec     *record          // from the claim on, what the store is given
 	changes []message.Change
 
 	findings []*scheme.Finding // what the scheme asks for and the request lacks, and is not refused for
@@ -256,10 +254,7 @@ func (a *authentication) claim(ctx context.Context) error {
 		Version: a.version.String(), Sent: a.Now().UnixMilli(),
 		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: inWords(a.changes), Findings: texts(a.findings),
 	}
-	t := store.Txn{
-		ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent,
-		Version: rand.Int64()>>1 | 1,
-	}
+	t := store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent}
 	a.lasts(&t, a.rec, a.kept())
 	if err := a.seal(&t, a.rec); err != nil {
 		return err
@@ -271,8 +266,6 @@ func (a *authentication) claim(ctx context.Context) error {
 		a.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", a.id, "err", err)
 		return unreachable(a.version, a.id)
 	}
-	t.Data = nil
-	a.claimed = t
 	return nil
 }
 

@@ -172,7 +172,7 @@ func (a *authentication) failed(bad message.Error) error {
 func (a *authentication) commit(next store.State, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
-	return a.Store.Update(ctx, a.claimed, func(t *store.Txn) error {
+	return a.Store.Update(ctx, store.Txn{ID: a.id}, func(t *store.Txn) error {
 		t.Lazy = true
 		return a.step(t, next, keep)
 	})
@@ -198,7 +198,7 @@ func (a *authentication) await(next store.State, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
 	again := false
-	c := a.change(a.claimed, func(t *store.Txn) error {
+	c := a.change(store.Txn{ID: a.id}, func(t *store.Txn) error {
 		if again && t.State != Sent {
 			return nil // nobody else leads it from there: it has gone on since
 		}

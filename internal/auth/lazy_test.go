@@ -48,11 +48,11 @@ func TestStoreWork(t *testing.T) {
 		reply func(req object) ([]byte, error)
 		want  []string
 	}{
-		{"frictionless", func(req object) ([]byte, error) { return aresObject(req, "Y").json(), nil }, []string{"create", "final, lazily"}},
-		{"refused", func(req object) ([]byte, error) { return aresObject(req, "N").json(), nil }, []string{"create", "final, lazily"}},
-		{"challenge", func(req object) ([]byte, error) { return aresObject(req, "C").json(), nil }, []string{"create", "challenge"}},
-		{"no answer", func(object) ([]byte, error) { return nil, errors.New("reset") }, []string{"create", "failed, lazily"}},
-		{"bad answer", func(object) ([]byte, error) { return []byte("{"), nil }, []string{"create", "failed, lazily"}},
+		{"frictionless", func(req object) ([]byte, error) { return aresObject(req, "Y").json(), nil }, []string{"create", "read, final, lazily"}},
+		{"refused", func(req object) ([]byte, error) { return aresObject(req, "N").json(), nil }, []string{"create", "read, final, lazily"}},
+		{"challenge", func(req object) ([]byte, error) { return aresObject(req, "C").json(), nil }, []string{"create", "read, challenge"}},
+		{"no answer", func(object) ([]byte, error) { return nil, errors.New("reset") }, []string{"create", "read, failed, lazily"}},
+		{"bad answer", func(object) ([]byte, error) { return []byte("{"), nil }, []string{"create", "read, failed, lazily"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := &watched{world: newWorld()}

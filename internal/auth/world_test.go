@@ -1,7 +1,6 @@
 package auth_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,7 +124,7 @@ func (w *world) Create(_ context.Context, t store.Txn) error {
 	if was, taken := w.txns[t.ID]; taken && (w.unswept || w.clock().Before(was.Expires)) {
 		return store.ErrExists
 	}
-	t.Version = cmp.Or(t.Version, 1)
+	t.Version = 1
 	return w.write("create", t)
 }
 
@@ -160,8 +159,6 @@ func (w *world) Update(_ context.Context, was store.Txn, change func(*store.Txn)
 		if err := change(&was); err != nil {
 			return err
 		}
-	} else if was.Version != 0 {
-		t = was
 	}
 	if err := change(&t); err != nil {
 		return err

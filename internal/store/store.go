@@ -45,9 +45,7 @@ type Txn struct {
 	Data    []byte    // opaque, sealed by the caller; nil and empty are the same
 	Expires time.Time // the first moment at which it is gone; UTC, whole milliseconds
 
-	// Version is the store's: Get sets it, to another number after each Update. Who
-	// creates a transaction may choose the first, by chance and not 0: what it created
-	// is then as good as read, and an Update may begin with it.
+	// Version is the store's: Get sets it, to another number after each Update.
 	Version int64
 
 	// Lazy is for Update: nothing is lost should the change be. Get never sets it.

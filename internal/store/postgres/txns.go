@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -46,9 +45,9 @@ var errConflict = errors.New("postgres: updated meanwhile")
 
 // Create implements [store.Store].
 func (db *DB) Create(ctx context.Context, t store.Txn) error {
-	// By chance: an id that is freed and taken again between the two steps of an update
-	// must not look like the old one.
-	ver := cmp.Or(t.Version, rand.Int64()>>1|1)
+	// A random first version: an id that is freed and taken again between the
+	// two steps of an update must not look like the old one.
+	ver := rand.Int64() >> 1
 	return db.write(ctx, "create", func(ctx context.Context, conn *pgx.Conn) error {
 		return changed(store.ErrExists)(conn.Exec(ctx, sqlCreate,
 			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))

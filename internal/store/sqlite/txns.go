@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -91,9 +90,9 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 		return err
 	}
 	defer db.leave()
-	// By chance: an id that is freed and taken again between the two steps of an update
-	// must not look like the old one.
-	ver := cmp.Or(t.Version, rand.Int64()>>1|1)
+	// A random first version: an id that is freed and taken again between the
+	// two steps of an update must not look like the old one.
+	ver := rand.Int64() >> 1
 	return db.write(ctx, "create", func(w *writer) (answer, failed error) {
 		return changed(store.ErrExists)(w.create.Exec(
 			t.ID, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), ver))

@@ -85,12 +85,10 @@ func (s *Memory) Create(ctx context.Context, t store.Txn) error {
 	return nil
 }
 
-// write keeps t, under a version of its own unless it has one. s.mu is held.
+// write keeps t under a version of its own. s.mu is held.
 func (s *Memory) write(t store.Txn) {
-	if t.Version == 0 {
-		s.last++
-		t.Version = s.last
-	}
+	s.last++
+	t.Version = s.last
 	s.txns[t.ID] = own(t)
 }
 
@@ -125,8 +123,6 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 		if err := change(&old); err != nil {
 			return err
 		}
-	} else if was.Version != 0 {
-		t = own(was)
 	}
 	if err != nil {
 		return err
@@ -134,7 +130,7 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 	if err := change(&t); err != nil {
 		return err
 	}
-	t.ID, t.Version = was.ID, 0
+	t.ID = was.ID
 	s.write(t)
 	return nil
 }

@@ -71,7 +71,6 @@ var tests = []test{
 	{"UpdateError", testUpdateError},
 	{"UpdateID", testUpdateID},
 	{"UpdateRead", testUpdateRead},
-	{"UpdateCreated", testUpdateCreated},
 	{"UpdateLazily", testUpdateLazily},
 	{"UpdateIsAtomic", testUpdateIsAtomic},
 	{"UpdateOnce", testUpdateOnce},

@@ -368,17 +368,6 @@ func TestBrokenStoresFail(t *testing.T) {
 				return nil
 			}
 		}},
-		{"Create chooses the version", "UpdateCreated", func(b *broken, _ *clock) {
-			b.create = func(ctx context.Context, t store.Txn) error {
-				t.Version = 0
-				return b.Memory.Create(ctx, t)
-			}
-		}},
-		{"Update of what was created reads it", "UpdateCreated", func(b *broken, _ *clock) {
-			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
-				return b.Memory.Update(ctx, store.Txn{ID: was.ID}, change)
-			}
-		}},
 		{"a lazy change is forgotten", "UpdateLazily", func(b *broken, _ *clock) { b.update = forgetful(b) }},
 		{"Get tells who is lazy", "UpdateLazily", func(b *broken, _ *clock) {
 			b.get = func(ctx context.Context, id string) (store.Txn, error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -208,31 +207,6 @@ func testUpdateRead(c *check) {
 	}
 	x.Data = append(x.Data, '+')
 	c.want(x)
-}
-
-// testUpdateCreated begins with what was created, but for its data: at once, and when it
-// is another by now.
-func testUpdateCreated(c *check) {
-	x := c.txn("a", time.Minute)
-	x.Version = 1 << 40
-	if err := c.s.Create(c.Context(), x); err != nil {
-		c.Fatalf("Create: %v", err)
-	}
-	was := x
-	was.Data = nil
-	for _, want := range [][]string{{""}, {"", "+"}} {
-		var seen []string
-		err := c.s.Update(c.Context(), was, func(t *store.Txn) error {
-			seen = append(seen, string(t.Data))
-			t.Data = append(bytes.Clone(t.Data), '+')
-			return nil
-		})
-		if err != nil || !slices.Equal(seen, want) {
-			c.Errorf("Update: %v, change sees %q, want %q", err, seen, want)
-		}
-		x.Data = []byte(want[len(want)-1] + "+")
-		c.want(x)
-	}
 }
 
 // testUpdateLazily mixes changes that may be lost with others.
