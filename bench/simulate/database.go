@@ -71,7 +71,6 @@ func (d *database) fail() {
 type call struct {
 	pool    *pool
 	writes  bool
-	lazy    bool // does not wait for the log
 	cpu     time.Duration
 	bytes   float64
 	done    func(ok bool)
@@ -183,7 +182,7 @@ func (p *pool) begin(c *call) {
 	p.after(ms(p.p.DBTrip), still(func() {
 		p.cpu.serve(p.exponential(c.cpu), still(func() {
 			switch {
-			case c.writes && !c.lazy:
+			case c.writes:
 				p.log.commit(end)
 			case c.bytes > 0:
 				p.wire.serve(seconds(c.bytes*8/1e9/p.p.DBWire), func() {

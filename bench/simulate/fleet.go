@@ -241,7 +241,7 @@ const (
 var programs = [kinds][]step{
 	preauth: {work, done},
 	auth:    {work, claim, ask, work, read, record, done},
-	result:  {work, read, record, done},
+	result:  {work, read, read, record, done},
 	fetch:   {work, read, done},
 }
 
@@ -277,9 +277,7 @@ func (n *node) proceed(r *request) {
 		if step == claim {
 			cpu += n.p.DBDelete // which each row will be one day
 		}
-		// An end without a challenge waits for no disk.
-		lazy := step == record && r.kind == auth && !r.challenge
-		n.pool.ask(&call{cpu: us(cpu), writes: true, lazy: lazy, done: stored})
+		n.pool.ask(&call{cpu: us(cpu), writes: true, done: stored})
 	case ask:
 		n.peers[r.scheme].send(next)
 	case done:

@@ -415,10 +415,6 @@ func TestStandbyMissing(t *testing.T) {
 		server.Exec(t, url, `ALTER SYSTEM SET synchronous_standby_names = '`+names+`'`)
 		server.Exec(t, url, `SELECT pg_reload_conf()`)
 	}
-	one := openHasty(t, url+"&pool_max_conns=1", Options{Timeout: 500 * time.Millisecond})
-	if err := one.Create(ctx, txn("lazy")); err != nil {
-		t.Fatal(err)
-	}
 	standbys("nobody")
 	defer standbys("")
 	waiting := func(then string) {
@@ -446,17 +442,6 @@ func TestStandbyMissing(t *testing.T) {
 		}
 		return nil
 	})
-	change := func(lazy bool) error {
-		return one.Update(ctx, store.Txn{ID: "lazy"}, func(t *store.Txn) error { t.Lazy = lazy; return nil })
-	}
-	for range 2 { // on one connection
-		if err := change(true); err != nil {
-			t.Errorf("lazy Update without the standby: %v", err)
-		}
-		if err := change(false); err == nil || known(err) || errors.Is(err, store.ErrUndone) {
-			t.Errorf("Update after a lazy one: %v, want an error that says nothing", err)
-		}
-	}
 	failed := make(chan error)
 	go func() { failed <- patient.Create(ctx, txn("cancelled")) }()
 	waiting("pg_cancel_backend(pid)")

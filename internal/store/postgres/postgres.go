@@ -6,7 +6,7 @@
 // itself, or one transaction; none is held open while a caller's function runs, so
 // a node that stops in the middle holds up nobody. synchronous_commit is "on" or
 // "remote_apply" in every session, whatever the server's default: what has returned
-// nil is on disk, and with synchronous standbys on theirs, unless it was lazy.
+// nil is on disk, and with synchronous standbys on theirs.
 //
 // A write whose outcome is not known, because the connection broke or a standby
 // did not confirm, returns an error and is never tried again. A write that the

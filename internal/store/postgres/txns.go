@@ -13,18 +13,15 @@ import (
 )
 
 // statements are those that ask the clock, {now}, and how a transaction begins.
-type statements struct{ now, get, update, updateLazily, sweep, acquire, begin string }
+type statements struct{ now, get, update, sweep, acquire, begin string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
-	update := at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
-		WHERE id = $1 AND ver = $2 AND expires > {now}`)
 	return statements{
-		now:    at(`SELECT {now}`),
-		get:    at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
-		update: update,
-		// For this one transaction, which has a connection's usual setting behind it again.
-		updateLazily: update + ` AND set_config('synchronous_commit', 'off', true) = 'off'`,
+		now: at(`SELECT {now}`),
+		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
+		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
+			WHERE id = $1 AND ver = $2 AND expires > {now}`),
 		// By id, not by place: places repeat among partitions. An array, so that the
 		// rows are chosen once. What the clock here has not seen expire stays, though
 		// the caller's be ahead.
@@ -81,16 +78,13 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
-		t.Lazy = false
+		t.Lazy = false // none is: each commit waits for the disk, and for a standby if there is one
 		if err := change(&t); err != nil {
 			return err
 		}
-		conflict, update := false, db.sql.update
-		if t.Lazy {
-			update = db.sql.updateLazily
-		}
+		conflict := false
 		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
-			err := changed(errConflict)(conn.Exec(ctx, update,
+			err := changed(errConflict)(conn.Exec(ctx, db.sql.update,
 				id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()))
 			if conflict = errors.Is(err, errConflict); conflict {
 				return nil
