@@ -462,6 +462,30 @@ func TestMissing(t *testing.T) {
 	}
 }
 
+// TestTimelineCancelled: a connection whose question was cancelled, by an operator or for
+// its time, is none. It stayed one of timeline 0, older than all others.
+func TestTimelineCancelled(t *testing.T) {
+	db, _ := openNew(t)
+	conn, err := db.pool.Acquire(t.Context())
+	check(t, err)
+	defer conn.Release()
+	for _, sql := range []string{
+		`CREATE FUNCTION pg_control_system(OUT system_identifier bigint) LANGUAGE plpgsql AS $$ BEGIN RAISE query_canceled; END $$`,
+		`SELECT set_config('search_path', current_schema || ', pg_catalog', false)`,
+	} {
+		_, err := conn.Exec(t.Context(), sql)
+		check(t, err)
+	}
+	g := &guide{addrs: map[string][]string{}, system: "this", timeline: 3}
+	err = g.admit(t.Context(), conn.Conn().PgConn())
+	if said, ok := errors.AsType[*pgconn.PgError](err); !ok || said.Code != "57014" {
+		t.Errorf("%v, want what the server said", err)
+	}
+	if g.system != "this" || g.timeline != 3 {
+		t.Errorf("timeline %d of %q, want what was known", g.timeline, g.system)
+	}
+}
+
 // TestNoTimeline: a server that does not tell its timeline is as good as any.
 func TestNoTimeline(t *testing.T) {
 	server := pgtest.Get(t)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -104,10 +105,18 @@ func (g *guide) arrange(c *pgx.ConnConfig) {
 // may not know it.
 const sqlTimeline = `SELECT system_identifier, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()`
 
+// tellsNone reports whether a server will never say its timeline: it lacks the function,
+// or the right to it. Others may just have been told to stop, and their connection would
+// look like one to a former primary for as long as it lives.
+func tellsNone(err error) bool {
+	refused, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(refused.Code, "42") || refused.Code == "0A000")
+}
+
 // admit refuses a former primary and notes what a new connection leads to.
 func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
 	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
-	if _, refused := errors.AsType[*pgconn.PgError](got.Err); got.Err != nil && !refused {
+	if got.Err != nil && !tellsNone(got.Err) {
 		return got.Err
 	}
 	system, line := "", int64(0)
