@@ -20,10 +20,7 @@ import (
 // addresses and files alone: payments with a challenge through nginx and HAProxy,
 // with two nodes and, when one has ended, with the other.
 func TestBehindProxies(t *testing.T) {
-	page, err := os.ReadFile("../../docs/operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := contents(t, "../../docs/operating.md")
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
 			program := tool(t, name, "an example in docs/operating.md")

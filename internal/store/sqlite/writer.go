@@ -44,20 +44,21 @@ func (r *request) finish(err error) {
 	close(r.done)
 }
 
-// write has the writer do something and waits until it is on disk. When ctx ends
-// before the writer has begun, it is never done; once begun, write waits for the
-// outcome. Errors that are not answers of do say what was being done.
+// write has the writer do something and waits until it is on disk.
 func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
-	return db.request(ctx, what, &request{do: do, done: make(chan struct{})})
+	return db.submit(ctx, what, &request{do: do, done: make(chan struct{})})
 }
 
 // writeLazily is write, but only until the system has what was written: all processes
 // see it then. It is on disk with the next write that has to be.
 func (db *DB) writeLazily(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
-	return db.request(ctx, what, &request{do: do, lazy: true, done: make(chan struct{})})
+	return db.submit(ctx, what, &request{do: do, lazy: true, done: make(chan struct{})})
 }
 
-func (db *DB) request(ctx context.Context, what string, r *request) error {
+// submit gives a request to the writer and waits for its outcome. When ctx ends before
+// the writer has begun, it is never done; once begun, it is waited for. Errors that are
+// not answers of the request say what was being done.
+func (db *DB) submit(ctx context.Context, what string, r *request) error {
 	if err := ctx.Err(); err != nil { // where both are ready, select takes either
 		return err
 	}

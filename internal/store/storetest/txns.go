@@ -1,5 +1,7 @@
 package storetest
 
+// This file is one idea: a test for each sentence about transactions.
+
 import (
 	"bytes"
 	"context"
