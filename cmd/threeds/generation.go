@@ -80,12 +80,12 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	}
 	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
 	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Log: n.cfg.Log}
-	g.resultsTLS = trust.TLS(cfg.Certs...)
+	g.resultsTLS = n.bounds[1].Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
-		g.apiTLS = &tls.Config{
+		g.apiTLS = n.bounds[0].Offer(&tls.Config{
 			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
-		}
+		})
 	}
 	return g, nil
 }

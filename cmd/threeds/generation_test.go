@@ -232,8 +232,8 @@ func TestAdopt(t *testing.T) {
 // that are one too many, and operators see what it refuses.
 func TestGuard(t *testing.T) {
 	n, _ := stillNode(t)
-	conns := new(gate.Conns)
-	if l := n.guard(new(http.Server), conns); l != net.Listener(n.door) || n.door.Conns != conns {
+	n.bounds[0] = new(gate.Conns)
+	if l := n.guard(new(http.Server)); l != net.Listener(n.door) || n.door.Conns != n.bounds[0] {
 		t.Errorf("%v before the API, want a door with its connections", l)
 	}
 	_ = n.door.Answer()
@@ -241,7 +241,7 @@ func TestGuard(t *testing.T) {
 		t.Errorf("the door has refused one, and the metrics lack %s", want)
 	}
 	n.gate = nil
-	if l := n.guard(new(http.Server), conns); l != net.Listener(n.taken[0]) {
+	if l := n.guard(new(http.Server)); l != net.Listener(n.taken[0]) {
 		t.Errorf("%v before the API, want none: no load is shed", l)
 	}
 }

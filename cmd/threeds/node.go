@@ -82,6 +82,7 @@ type node struct {
 	gate    *gate.Gate // nil: no load is shed
 	console *console.Handler
 	taken   [2]*listener     // of requestors and directory servers
+	bounds  [2]*gate.Conns   // the same; nil: there is none
 	servers []*http.Server   // the same
 	door    *gate.Door       // before the API; nil: no load is shed
 	clock   *clock.Clock     // nil: that of this machine is good
@@ -126,6 +127,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	n.metrics.Gate(n.gate)
 	n.book = account.New(n.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	watchBook(n.metrics, n.book)
+	n.bounds = [2]*gate.Conns{n.bound(2), n.bound(8)}
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -272,9 +274,12 @@ func (n *node) listen(group *errgroup.Group) {
 	requests.ConnState, received.ConnState = n.count, n.count
 	n.kept.Attach(requests)
 	n.kept.Attach(received)
-	conns := n.bound(requests, 2)
-	n.bound(received, 8)
-	n.servers = []*http.Server{serve(requests, n.guard(requests, conns)), serve(received, n.taken[1])}
+	for i, s := range []*http.Server{requests, received} {
+		if n.bounds[i] != nil {
+			n.bounds[i].Attach(s)
+		}
+	}
+	n.servers = []*http.Server{serve(requests, n.guard(requests)), serve(received, n.taken[1])}
 	if n.cfg.Console != nil {
 		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), &listener{Listener: n.cfg.Console, config: plain})
 	}
@@ -296,12 +301,12 @@ func (n *node) refused(operation string, why api.Refusal) {
 }
 
 // guard puts a door before the API, if load is shed.
-func (n *node) guard(s *http.Server, conns *gate.Conns) net.Listener {
+func (n *node) guard(s *http.Server) net.Listener {
 	if n.gate == nil {
 		return n.taken[0]
 	}
 	n.door = (&api.Handler{Gate: n.gate, Refused: n.refused}).Door(n.taken[0])
-	n.door.Conns = conns
+	n.door.Conns = n.bounds[0]
 	n.door.Attach(s)
 	return n.door
 }
@@ -317,9 +322,15 @@ func (n *node) inFlight(most int64) int64 {
 	return most
 }
 
-// bound bounds the connections of a server: as configured, and to its part of the
-// files that may be open, for directories and the store need some too.
-func (n *node) bound(s *http.Server, part int) *gate.Conns {
+// multiplexed is of how many connections one may be of HTTP/2: of the 4,096 that are
+// configured by default 128, with 100 requests each. A request that is answered at once
+// takes 13 KiB until then, and all of them may come at once.
+const multiplexed = 32
+
+// bound bounds the connections of a listener: as configured, and to its part of the
+// files that may be open, for directories and the store need some too. It is nil if
+// there is no bound.
+func (n *node) bound(part int) *gate.Conns {
 	most := n.cfg.Limits.Connections
 	if most == 0 {
 		return nil
@@ -328,9 +339,7 @@ func (n *node) bound(s *http.Server, part int) *gate.Conns {
 		most = files / part
 		n.cfg.Log.Info("fewer connections than configured, for want of open files", "connections", most, "files", files)
 	}
-	conns := &gate.Conns{Max: most, Closed: func() { n.refused("connection", api.Connections) }}
-	conns.Attach(s)
-	return conns
+	return &gate.Conns{Max: most, Many: max(most/multiplexed, 1), Closed: func() { n.refused("connection", api.Connections) }}
 }
 
 // toSee is how long it may take to see that nothing is in work any more, whatever time

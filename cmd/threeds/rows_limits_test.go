@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -278,6 +279,25 @@ func ascending(t *testing.T, crd object, name string) {
 	}
 	if len(got) == 0 || !slices.IsSorted(got) {
 		t.Errorf("%s = %v, want versions, ascending", name, got)
+	}
+}
+
+// TestFewHaveHTTP2: one connection in 32 may be of HTTP/2, on each listener; those that
+// come then get HTTP/1.1.
+func TestFewHaveHTTP2(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true, sections: "limits: {connections: 95}"})
+	for listener, address := range map[string]string{"api": addressOf(t, s.API), "results": addressOf(t, s.results)} {
+		for i, want := range []string{"h2", "h2", "http/1.1"} {
+			c, err := tls.Dial("tcp", address, &tls.Config{
+				InsecureSkipVerify: true, Certificates: []tls.Certificate{ca.issue("rreq.ds.example")}, NextProtos: []string{"h2", "http/1.1"},
+			})
+			must(t, err)
+			defer c.Close()
+			if got := c.ConnectionState().NegotiatedProtocol; got != want {
+				t.Errorf("%s: connection %d has %s, want %s", listener, i+1, got, want)
+			}
+		}
 	}
 }
 

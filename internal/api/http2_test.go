@@ -119,7 +119,7 @@ func TestUntakenHTTP2(t *testing.T) {
 func untaken(t *testing.T, h *api.Handler) {
 	config := secure(t)
 	synctest.Test(t, func(t *testing.T) {
-		const each, conns, most = 250, 20, 4096
+		const each, conns, most = 100, 50, 4096
 		log, l := slog.New(slog.DiscardHandler), make(pipes)
 		h.Log = log
 		server := api.Server(h, 10*time.Second, log)
@@ -159,6 +159,24 @@ func untaken(t *testing.T, h *api.Handler) {
 		synctest.Wait()
 		if began, data := s.saw[frameHeaders].Load(), s.saw[frameData].Load(); began != each || data < each {
 			t.Errorf("then %d requests of somebody who reads have %d headers and %d pieces of answers", each, began, data)
+		}
+	})
+}
+
+// TestStreamsHTTP2: a connection has a hundred requests at once; one more is ended.
+func TestStreamsHTTP2(t *testing.T) {
+	config := secure(t)
+	synctest.Test(t, func(t *testing.T) {
+		l := serving(t, time.Second)
+		const most = 100
+		for n := int64(most - 1); n <= most+1; n++ {
+			s := knock(t, l, config, 0, 4, 0, 0, 0, 0) // takes no answer
+			defer s.NetConn().Close()
+			s.ask(t, 1, int(n))
+			synctest.Wait()
+			if began, ended := s.saw[frameHeaders].Load(), s.saw[frameReset].Load(); began != min(n, most) || ended != n-began {
+				t.Errorf("%d requests at once: %d have an answer and %d are ended, want %d and the rest", n, began, ended, min(n, most))
+			}
 		}
 	})
 }

@@ -28,6 +28,8 @@ func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Serve
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
+			// As most servers have it; a client that wants more opens another connection.
+			MaxConcurrentStreams: 100,
 			// HTTP/2 has no bound of its own for a connection that takes nothing any more.
 			WriteByteTimeout: slowest + 10*time.Second,
 			// A connection keeps memory for the largest frame that came, to its end; unset, that is a megabyte.

@@ -3,8 +3,10 @@ package gate
 import (
 	"container/list"
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 )
 
@@ -15,12 +17,14 @@ import (
 // all of them, the new one has to go.
 type Conns struct {
 	Max    int
+	Many   int    // how many of those of TLS may be of HTTP/2, each with many requests at once
 	Closed func() // is called for each that had to go; nil: nobody is
 
 	mu     sync.Mutex
 	known  map[net.Conn]*place
-	coming list.List // whose request has not come completely, the oldest first
-	idle   list.List // between requests, idle longest first
+	many   map[net.Conn]bool // those that were offered HTTP/2, by what was accepted
+	coming list.List         // whose request has not come completely, the oldest first
+	idle   list.List         // between requests, idle longest first
 }
 
 // place is where a connection is: in one of the lists, or at work and in none.
@@ -46,6 +50,45 @@ func (c *Conns) Attach(s *http.Server) {
 			answered(r.Context())
 		}
 	})
+}
+
+// h2 is HTTP/2 in a handshake.
+const h2 = "h2"
+
+// Offer returns a configuration of TLS that offers HTTP/2 as config does, but no
+// more than Many connections at once. Who comes then gets HTTP/1.1 and is none the
+// worse for it, and who sends hundreds of requests on each of thousands of connections
+// cannot. The connections have to be those of a server that follows the bound. A nil
+// Conns offers what config does.
+func (c *Conns) Offer(config *tls.Config) *tls.Config {
+	if c == nil {
+		return config
+	}
+	less := config.Clone()
+	less.NextProtos = slices.DeleteFunc(slices.Clone(config.NextProtos), func(proto string) bool { return proto == h2 })
+	config = config.Clone()
+	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Contains(hello.SupportedProtos, h2) && !c.admit(bottom(hello.Conn)) {
+			return less, nil
+		}
+		return nil, nil
+	}
+	return config
+}
+
+// admit reports whether a connection may have HTTP/2. It has a place from now on, until
+// it is closed, for by the end of its handshake a thousand others may have come.
+func (c *Conns) admit(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.many) >= c.Many {
+		return false
+	}
+	if c.many == nil {
+		c.many = make(map[net.Conn]bool)
+	}
+	c.many[conn] = true
+	return true
 }
 
 // answered says of a connection with several requests at once that one is over: if
@@ -154,4 +197,5 @@ func (c *Conns) move(conn net.Conn, to *list.List) {
 func (c *Conns) remove(conn net.Conn) {
 	c.move(conn, nil)
 	delete(c.known, conn)
+	delete(c.many, bottom(conn))
 }

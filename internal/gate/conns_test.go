@@ -3,6 +3,7 @@ package gate_test
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -188,6 +189,92 @@ func TestConns(t *testing.T) {
 		}
 	})
 }
+
+// TestOffer: so many connections get HTTP/2 as may have it, and those that come then
+// HTTP/1.1. A place is free again when its connection has ended, in the handshake or
+// later.
+func TestOffer(t *testing.T) {
+	const many = 3
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.EnableHTTP2 = true
+	s.StartTLS() // for its certificate, and that HTTP/2 is set up
+	defer s.Close()
+	conns := &gate.Conns{Max: 100, Many: many}
+	server := &http.Server{Handler: http.NotFoundHandler()}
+	conns.Attach(server)
+	ended, follow := make(chan bool, 100), server.ConnState
+	server.ConnState = func(c net.Conn, state http.ConnState) {
+		if follow(c, state); state == http.StateClosed {
+			ended <- true
+		}
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	offer := conns.Offer(&tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}})
+	go func() { _ = server.Serve(tls.NewListener(l, offer)) }() // ends with the test
+	defer server.Close()
+	sessions := tls.NewLRUClientSessionCache(1)
+	dial := func(protos ...string) (*tls.Conn, error) {
+		return tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: protos, ClientSessionCache: sessions})
+	}
+	comes := func(want string, protos ...string) net.Conn {
+		t.Helper()
+		c, err := dial(protos...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		if got := c.ConnectionState().NegotiatedProtocol; got != want {
+			t.Errorf("offered %v: %q, want %q", protos, got, want)
+		}
+		return c
+	}
+	for range many {
+		comes("http/1.1", "http/1.1") // takes no place
+		comes("", []string{}...)
+	}
+	for range many - 1 {
+		comes("h2", "h2", "http/1.1")
+	}
+	last := comes("h2", "h2")
+	comes("http/1.1", "h2", "http/1.1")
+	if c, err := dial("h2"); err == nil {
+		c.Close()
+		t.Error("a client that speaks nothing else got HTTP/2 where it is one too many")
+	}
+	<-ended
+	last.Close()
+	<-ended
+	for range 2 { // who takes the place and never ends the handshake
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		half := tls.Client(&cut{Conn: c}, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+		if err := half.Handshake(); err == nil {
+			t.Fatal("the handshake came to an end")
+		}
+		c.Close()
+		<-ended
+	}
+	c := comes("h2", "h2")
+	if _, err := io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.Read(make([]byte, 100)); n == 0 {
+		t.Errorf("no frame in answer: %v", err)
+	}
+	if (*gate.Conns)(nil).Offer(offer) != offer {
+		t.Error("without a bound another configuration is offered")
+	}
+}
+
+// cut is a connection on which nothing comes.
+type cut struct{ net.Conn }
+
+func (c *cut) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
 // TestSlowloris: connections that send half a request are no hindrance.
 func TestSlowloris(t *testing.T) {

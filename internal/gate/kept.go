@@ -99,7 +99,7 @@ func (k *Kept) follow(conn net.Conn, state http.ConnState) {
 	case http.StateActive:
 		c.rest.Store(busy)
 	case http.StateIdle:
-		if secured, ok := conn.(*tls.Conn); !ok || secured.ConnectionState().NegotiatedProtocol != "h2" {
+		if secured, ok := conn.(*tls.Conn); !ok || secured.ConnectionState().NegotiatedProtocol != h2 {
 			c.rest.Store(c.wrote.Load())
 		}
 	case http.StateHijacked, http.StateClosed:
