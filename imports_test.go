@@ -19,7 +19,7 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
-	"internal/directory":       "message internal/ranges internal/store internal/suite internal/thrift internal/wire",
+	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/thrift internal/wire",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",
@@ -31,7 +31,7 @@ var may = map[string]string{
 	"internal/v1":              "internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/v1 internal/xmldsig internal/store internal/account",
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate internal/obs",
-	"internal/results":         "message internal/auth internal/gate internal/obs internal/suite",
+	"internal/results":         "message internal/auth internal/gate internal/obs internal/revocation internal/suite",
 	"internal/obs":             "internal/gate",
 	"internal/gate":            "internal/socket",
 	"internal/docgen":          "message internal/scheme",

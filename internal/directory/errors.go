@@ -13,6 +13,8 @@ import (
 	"os"
 	"strings"
 	"syscall"
+
+	"github.com/openthreeds/threeds/internal/revocation"
 )
 
 // A Kind says what went wrong between us and a directory server.
@@ -131,7 +133,9 @@ func certificateReason(err error) (string, bool) {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return "Certificate of the directory server is not valid at this time", true
 	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok || errors.Is(err, errWeakKey) {
+	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
+	_, revoked := errors.AsType[*revocation.Error](err)
+	if untrusted || revoked || errors.Is(err, errWeakKey) {
 		return "Certificate of the directory server is not trusted", true
 	}
 	return "", false

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
@@ -61,6 +62,8 @@ func TestSame(t *testing.T) {
 			*f = new(message.V220)
 		case *func(message.Version) string:
 			*f = func(message.Version) string { return "other" }
+		case **revocation.Policy:
+			*f = ca.revokes()
 		case **tls.Config:
 			*f = fixed(ca) // another certificate of the same authority
 		default:
@@ -82,6 +85,11 @@ func TestSame(t *testing.T) {
 	changed.Fallback = "https://f"
 	if !v1.same(v1) || v1.same(changed) {
 		t.Error("peers of 3-D Secure 1 are not told apart")
+	}
+	changed = v1
+	changed.Revoked = ca.revokes()
+	if v1.same(changed) || changed.same(v1) {
+		t.Error("another list, and the peers of 3-D Secure 1 count as the same")
 	}
 	changed = v1
 	changed.TLS = other

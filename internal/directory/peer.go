@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
 )
@@ -34,6 +35,9 @@ type Peer struct {
 	// GetClientCertificate when it may change). New takes a copy and refuses
 	// one that trusts the system's authorities or verifies nothing.
 	TLS *tls.Config
+
+	// Revoked says which certificates are refused all the same; nil: none.
+	Revoked *revocation.Policy
 
 	Timeout     time.Duration // of Send and Report, all included: 10 s
 	DialTimeout time.Duration // of one connection: 5 s
@@ -116,9 +120,9 @@ func newPeer(given Peer) (*peer, error) {
 }
 
 // wire prepares connections to the addresses, and to no others until the
-// dialer's listed says so. It takes nothing but TLS and bounds from p.
+// dialer's listed says so. It takes nothing but TLS, revocation and bounds from p.
 func (p *peer) wire(addresses ...string) error {
-	secured, err := harden(p.TLS)
+	secured, err := harden(p.TLS, p.Revoked)
 	if err != nil {
 		return err
 	}

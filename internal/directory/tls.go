@@ -6,7 +6,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"time"
 
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/suite"
 )
 
@@ -17,8 +19,9 @@ var errWeakKey = errors.New("certificate with a weak key")
 
 // harden returns a copy of the configuration with what the protocol demands
 // (EMV 3DS annex D): TLS 1.2 or later with forward secrecy and AES-GCM, P-256,
-// a client certificate, and trust in the scheme's own authorities alone.
-func harden(given *tls.Config) (*tls.Config, error) {
+// a client certificate, and trust in the scheme's own authorities alone, but for what
+// they have revoked: that is looked at when a session is resumed, too.
+func harden(given *tls.Config, revoked *revocation.Policy) (*tls.Config, error) {
 	if given == nil {
 		return nil, errors.New("no TLS configuration")
 	}
@@ -48,6 +51,9 @@ func harden(given *tls.Config) (*tls.Config, error) {
 	also := c.VerifyConnection
 	c.VerifyConnection = func(state tls.ConnectionState) error {
 		if err := refuseWeakKeys(state.PeerCertificates); err != nil {
+			return err
+		}
+		if err := revoked.Check(state.VerifiedChains, time.Now()); err != nil {
 			return err
 		}
 		if also != nil {

@@ -146,7 +146,7 @@ func TestWeakKeys(t *testing.T) {
 		}
 		return nil
 	}
-	c, err := harden(given)
+	c, err := harden(given, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

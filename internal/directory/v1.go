@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/internal/wire"
 )
@@ -32,6 +33,8 @@ type V1Peer struct {
 	MaxInFlight int           // messages that wait for an answer: 500
 	MaxDials    int           // connections that are being made: 64
 	AlwaysTry   bool          // as in Peer, of VEReqs
+
+	Revoked *revocation.Policy // as in Peer
 }
 
 // V1Hooks are told what happens, to be counted. Any may be nil; they must be
@@ -117,7 +120,7 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 	}
 	p := &v1Peer{
 		peer: &peer{Peer: Peer{
-			Scheme: given.Scheme, TLS: given.TLS,
+			Scheme: given.Scheme, TLS: given.TLS, Revoked: given.Revoked,
 			Timeout:     cmp.Or(given.Timeout, 12*time.Second),
 			DialTimeout: cmp.Or(given.DialTimeout, 5*time.Second),
 			IdleTimeout: cmp.Or(given.IdleTimeout, time.Minute),
