@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/suite"
 )
 
@@ -25,6 +26,9 @@ type Client struct {
 	Scheme string
 	CA     *x509.CertPool
 	Names  []string // of the certificate; empty: any under CA
+
+	// Revoked says which certificates are refused all the same; nil: none.
+	Revoked *revocation.Policy
 }
 
 // Trust decides which directory servers a client certificate stands for. Each
@@ -73,7 +77,7 @@ func (c *Client) vouches(chain []*x509.Certificate, now time.Time) error {
 		}
 		rest.AddCert(c)
 	}
-	_, err := chain[0].Verify(x509.VerifyOptions{
+	verified, err := chain[0].Verify(x509.VerifyOptions{
 		Roots: c.CA, Intermediates: rest, CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
@@ -82,8 +86,10 @@ func (c *Client) vouches(chain []*x509.Certificate, now time.Time) error {
 		return errNamed
 	case err != nil && weak:
 		return errors.Join(err, errWeak)
+	case err != nil:
+		return err
 	}
-	return err
+	return c.Revoked.Check(verified, now)
 }
 
 // refuse tells why no directory vouches for a chain: results that do not come in
@@ -180,6 +186,9 @@ func (t *Trust) schemesOf(r *http.Request) []string {
 	defer id.mu.Unlock()
 	if id.by != t {
 		id.by, id.schemes = t, t.Schemes(r.TLS.PeerCertificates)
+		if len(id.schemes) == 0 { // it was let in by another trust
+			t.refuse(r.TLS.PeerCertificates)
+		}
 	}
 	return id.schemes
 }

@@ -13,12 +13,15 @@ import (
 	"crypto/x509/pkix"
 	"log/slog"
 	"math/big"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/revocation"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -171,6 +174,124 @@ func TestRefusalIsTold(t *testing.T) {
 			if !strings.Contains(got, want) {
 				t.Errorf("log: %s\nwant %s in it", got, want)
 			}
+		}
+	}
+}
+
+// revokes is a policy with one list of the authority, read as from a file.
+func revokes(t *testing.T, ca *signer, ends time.Time, certs ...*x509.Certificate) *revocation.Policy {
+	t.Helper()
+	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-time.Hour), NextUpdate: ends}
+	for _, c := range certs {
+		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: now})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, l, ca.cert, ca.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lists, err := revocation.Parse(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &revocation.Policy{Lists: lists}
+}
+
+// TestRevokedClient: a certificate that its CA has revoked, or that came by way of one
+// which was, opens the door of no scheme whose lists say so (TL-05).
+func TestRevokedClient(t *testing.T) {
+	mayList := func(c *x509.Certificate) {
+		c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.ExtKeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign, nil
+	}
+	numbered := func(n int64) func(*x509.Certificate) {
+		return func(c *x509.Certificate) { c.SerialNumber = big.NewInt(n) }
+	}
+	ca, namesake := certify(t, nil, newKey(t), mayList), certify(t, nil, newKey(t), mayList)
+	between := certify(t, ca, newKey(t), func(c *x509.Certificate) {
+		mayList(c)
+		c.SerialNumber, c.Subject.CommonName = big.NewInt(77), "between"
+	})
+	leaf, deep := certify(t, ca, newKey(t), numbered(5)).cert, certify(t, between, newKey(t), numbered(5)).cert
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	later := now.Add(time.Hour)
+	must := func(p *revocation.Policy, more ...*revocation.Policy) *revocation.Policy {
+		for _, m := range more {
+			p.Lists = append(p.Lists, m.Lists...)
+		}
+		p.Required = true
+		return p
+	}
+	const revoked, unknown = "certificate revoked: serial ", "no revocation list that is valid now: serial "
+	for _, tt := range []struct {
+		name  string
+		chain []*x509.Certificate
+		p     *revocation.Policy
+		why   string // empty: it is let in
+	}{
+		{"not on the list", []*x509.Certificate{leaf}, revokes(t, ca, later, between.cert), ""},
+		{"on the list", []*x509.Certificate{leaf}, revokes(t, ca, later, leaf), revoked + "5, issuer CN=ds"},
+		{"on that of another authority of the same name", []*x509.Certificate{leaf}, revokes(t, namesake, later, leaf), ""},
+		{"on a list that is out of date", []*x509.Certificate{leaf}, revokes(t, ca, now.Add(-time.Minute), leaf), revoked + "5, issuer CN=ds"},
+		{"not on a list that is out of date", []*x509.Certificate{leaf}, revokes(t, ca, now.Add(-time.Minute)), ""},
+		{"the same, and one is needed", []*x509.Certificate{leaf}, must(revokes(t, ca, now.Add(-time.Minute))), unknown + "5, issuer CN=ds"},
+		{"not on a list, and one is needed", []*x509.Certificate{leaf}, must(revokes(t, ca, later)), ""},
+		{"through another, not on its list", []*x509.Certificate{deep, between.cert}, revokes(t, between, later), ""},
+		{"through another, on its list", []*x509.Certificate{deep, between.cert}, revokes(t, between, later, deep), revoked + "5, issuer CN=between"},
+		{"through another that was revoked", []*x509.Certificate{deep, between.cert}, revokes(t, ca, later, between.cert), revoked + "4d, issuer CN=ds"},
+		{"through another, one of two lists that are needed", []*x509.Certificate{deep, between.cert}, must(revokes(t, ca, later)), unknown + "5, issuer CN=between"},
+		{"through another, both", []*x509.Certificate{deep, between.cert}, must(revokes(t, ca, later), revokes(t, between, later)), ""},
+	} {
+		var log bytes.Buffer
+		trust := &results.Trust{
+			Clients: []results.Client{{Scheme: "visa", CA: pool, Revoked: tt.p}, {Scheme: "jcb", CA: pool}},
+			Now:     func() time.Time { return now },
+		}
+		want := []string{"visa", "jcb"}
+		if tt.why != "" {
+			want = want[1:]
+		}
+		if got := trust.Schemes(tt.chain); !slices.Equal(got, want) {
+			t.Errorf("%s: Schemes = %v, want %v", tt.name, got, want)
+		}
+		trust.Clients, trust.Log = trust.Clients[:1], slog.New(slog.NewTextHandler(&log, nil))
+		err := trust.TLS().VerifyConnection(tls.ConnectionState{PeerCertificates: tt.chain})
+		if (err == nil) != (tt.why == "") || !strings.Contains(log.String(), tt.why) {
+			t.Errorf("%s: %v; the log: %s", tt.name, err, &log)
+		}
+	}
+}
+
+// TestRevokedMeanwhile: a connection that is open when the lists change is judged anew,
+// once, and the log says why its requests are refused.
+func TestRevokedMeanwhile(t *testing.T) {
+	ca := certify(t, nil, newKey(t), func(c *x509.Certificate) { c.KeyUsage |= x509.KeyUsageCRLSign })
+	leaf := certify(t, ca, newKey(t), nil).cert
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	var log bytes.Buffer
+	trust := func(p *revocation.Policy) *results.Trust {
+		return &results.Trust{
+			Clients: []results.Client{{Scheme: "visa", CA: pool, Revoked: p}},
+			Now:     func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		}
+	}
+	conn := results.ConnContext(t.Context(), nil)
+	before, after := trust(revokes(t, ca, now.Add(time.Hour))), trust(revokes(t, ca, now.Add(time.Hour), leaf))
+	for i, tt := range []struct {
+		t      *results.Trust
+		status int
+		said   bool
+	}{
+		{before, http.StatusMethodNotAllowed, false}, {after, http.StatusForbidden, true},
+		{after, http.StatusForbidden, false}, {before, http.StatusMethodNotAllowed, false},
+	} {
+		log.Reset()
+		r := httptest.NewRequestWithContext(conn, http.MethodGet, "/", nil)
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
+		w := httptest.NewRecorder()
+		(&results.Handler{Trust: tt.t, Log: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
+		if w.Code != tt.status || strings.Contains(log.String(), "visa: certificate revoked: serial 1, issuer CN=ds") != tt.said {
+			t.Errorf("%d: status %d, want %d; the log: %s", i, w.Code, tt.status, &log)
 		}
 	}
 }
