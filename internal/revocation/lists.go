@@ -48,6 +48,9 @@ var (
 func Parse(data []byte, known ...*List) ([]*List, error) {
 	var ders [][]byte
 	if meant := bytes.Count(data, begin); meant > 0 {
+		if bytes.IndexByte(data, 0) >= 0 { // each signature in DER has one
+			return nil, errors.New("the file has something else than text between lists in PEM form (all of them PEM, or all DER)")
+		}
 		if ders = blocks(data); len(ders) < meant { // a comment may have the words, too
 			meant = len(begins.FindAllIndex(data, -1))
 		}
@@ -144,7 +147,7 @@ var broken = []x509.SignatureAlgorithm{
 func keyOf(serial *big.Int) string { return string(serial.Bytes()) }
 
 // Issuer is the name of the CA that the list is by.
-func (l *List) Issuer() string { return l.signed.Issuer.String() }
+func (l *List) Issuer() string { return brief(l.signed.Issuer.String()) }
 
 // Names reports whether the list is by a CA of that name.
 func (l *List) Names(ca *x509.Certificate) bool {

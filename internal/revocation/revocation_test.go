@@ -284,6 +284,8 @@ func TestParse(t *testing.T) {
 		{"PEM among other things", bytes.Join([][]byte{[]byte("# -----BEGIN X509 CRL-----\nof the CA\n"), cert, inPEM(one), cert}, nil), 1, ""},
 		{"DER", one, 1, ""},
 		{"two in DER", bytes.Join([][]byte{one, two}, nil), 2, ""},
+		{"DER, then PEM", append(one[:len(one):len(one)], inPEM(two)...), 0, "all of them PEM, or all DER"},
+		{"PEM, then DER", append(inPEM(one), two...), 0, "all of them PEM, or all DER"},
 		{"nothing", nil, 0, "holds no certificate revocation list"},
 		{"text", []byte("404 not found\n"), 0, "holds no certificate revocation list"},
 		{"HTML", []byte("<html>gone</html>"), 0, "holds no certificate revocation list"},
