@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
@@ -106,6 +107,7 @@ type config struct {
 
 	dir  string // of the file, for relative paths
 	ends ends   // of the certificates in the files it names
+	due  terms  // of the revocation lists in them
 }
 
 // merchant is the profile of one merchant. Merchants without one have empty
@@ -168,6 +170,10 @@ type directoryConfig struct {
 	ServerCA caFile `yaml:"server_ca" as:"ca" need:"yes"`
 	// The CA certificates that its certificate must chain to when it posts a result.
 	ClientCA caFile `yaml:"client_ca" as:"ca" need:"yes"`
+	// Certificate revocation lists of these CAs, and of those below them: what a list names is refused, in both directions. PEM or DER, several in one file, complete ones. See [operating](operating.md#revoked-certificates).
+	CRLs crlFile `yaml:"crls" as:"crls"`
+	// Which certificates crls refuses: those that a list names (listed), or also those that no list which is valid now is about (required).
+	Revocation string `yaml:"revocation" as:"word" in:"listed required" default:"listed"`
 	// Names, one of which must be in that certificate. Unset, any certificate under client_ca is taken, and serve warns.
 	ClientNames []string `yaml:"client_names" as:"host"`
 	// A results address of its own for this directory; default the common one.
@@ -192,6 +198,10 @@ type v1Config struct {
 	ClientCert keyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to.
 	ServerCA caFile `yaml:"server_ca" as:"ca" need:"yes"`
+	// As for directories, of the CAs in server_ca. Signatures of PARes are not held against it.
+	CRLs crlFile `yaml:"crls" as:"crls"`
+	// As for directories.
+	Revocation string `yaml:"revocation" as:"word" in:"listed required" default:"listed"`
 	// The scheme's root certificates: the signature of a PARes must chain to one of them. No scheme may have a root of another.
 	PAResRoots rootFile `yaml:"pares_roots" as:"roots" need:"yes"`
 	// Whether SHA-1 may be used in the signature of a PARes and of its certificates. Every real issuer of 3-D Secure 1 needs it.
@@ -221,8 +231,23 @@ type keyPair struct {
 
 // caFile is a file of CA certificates in PEM form.
 type caFile struct {
-	File string
-	Pool *x509.CertPool // filled by loadFiles
+	File  string
+	Certs []*x509.Certificate // filled by loadFiles
+	Pool  *x509.CertPool      // of them
+}
+
+// crlFile is a file of certificate revocation lists, in PEM or DER form.
+type crlFile struct {
+	File  string
+	Lists []*revocation.List // filled by loadFiles
+}
+
+// policy is what follows from them; nil when there are none, and none is required.
+func (f crlFile) policy(word string) *revocation.Policy {
+	if len(f.Lists) == 0 && word != "required" {
+		return nil
+	}
+	return &revocation.Policy{Lists: f.Lists, Required: word == "required"}
 }
 
 // rootFile is a file of root certificates of signatures, in PEM form.

@@ -38,6 +38,7 @@ func (l *loader) relations() {
 		if d.MinRefresh > 0 && d.Refresh > 0 && d.Refresh < d.MinRefresh {
 			l.fault(at+".refresh", "shorter than min_refresh (at least %s)", d.MinRefresh)
 		}
+		l.required(d.CRLs, d.Revocation, at)
 		twice := map[string]bool{}
 		for j, v := range d.Versions {
 			if v != "" && twice[v] {
@@ -106,6 +107,7 @@ func (l *loader) loadFiles(now time.Time) {
 		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
 		l.ca(&d.ServerCA, at+".server_ca", now)
 		l.ca(&d.ClientCA, at+".client_ca", now)
+		l.crls(&d.CRLs, d.Revocation, at, now, &d.ServerCA, &d.ClientCA)
 		if d.Results != nil {
 			l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
 		}
@@ -182,15 +184,23 @@ func (l *loader) ca(f *caFile, path string, now time.Time) {
 	if !ok {
 		return
 	}
-	f.Pool = x509.NewCertPool()
 	for i, cert := range l.certificates(data, path) {
 		if !cert.IsCA {
 			l.fault(path, "certificate %d of the file is not a CA's (name the CA that signed it)", i+1)
 			continue
 		}
 		l.dates(cert, path, now)
-		f.Pool.AddCert(cert)
+		f.Certs = append(f.Certs, cert)
 	}
+	f.Pool = poolOf(f.Certs)
+}
+
+func poolOf(certs []*x509.Certificate) *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, cert := range certs {
+		pool.AddCert(cert)
+	}
+	return pool
 }
 
 // open reads a file; an empty name was complained about before.

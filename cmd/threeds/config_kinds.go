@@ -35,6 +35,7 @@ var kinds = map[string]kind{
 	"host":     {"host name", readHost},
 	"file":     {"file, relative to this one", readFile},
 	"ca":       {"file, relative to this one", readCA},
+	"crls":     {"file, relative to this one", readCRLs},
 	"roots":    {"file, relative to this one", readRoots},
 	"switch":   {"`true` or `false`", readSwitch},
 	"store":    {"file: and a directory, or postgres:// URL", readStore},
@@ -151,6 +152,14 @@ func readCA(s, allowed, dir string) (any, error) {
 		return nil, err
 	}
 	return caFile{File: path.(string)}, nil
+}
+
+func readCRLs(s, allowed, dir string) (any, error) {
+	path, err := readFile(s, allowed, dir)
+	if err != nil {
+		return nil, err
+	}
+	return crlFile{File: path.(string)}, nil
 }
 
 func readRoots(s, allowed, dir string) (any, error) {

@@ -17,6 +17,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/openthreeds/threeds/internal/revocation"
 )
 
 // A fault is one thing wrong with a configuration, or one to warn of.
@@ -81,6 +83,7 @@ type loader struct {
 	warnings []fault
 	at       map[string]*token.Position // of every key that is there, by path
 	read     marks                      // of the files it has read
+	known    []*revocation.List         // of a former one
 }
 
 func newLoader(file string) (*loader, error) {
@@ -99,7 +102,7 @@ func newLoader(file string) (*loader, error) {
 
 // parseConfig is the reader without the disk, but for paths made absolute.
 func parseConfig(file string, data []byte) *loader {
-	l := &loader{file: file, config: &config{dir: filepath.Dir(file), ends: ends{}}, at: map[string]*token.Position{}, read: marks{}}
+	l := &loader{file: file, config: &config{dir: filepath.Dir(file), ends: ends{}, due: terms{}}, at: map[string]*token.Position{}, read: marks{}}
 	root, ok := l.parse(data)
 	if ok {
 		l.object(root, reflect.ValueOf(l.config).Elem(), "")

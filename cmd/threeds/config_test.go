@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"flag"
@@ -327,6 +328,7 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	newCert(t, files, "client", ca, noon.Add(year), x509.ExtKeyUsageClientAuth)
 	newCert(t, files, "expired", ca, noon.Add(-time.Hour), x509.ExtKeyUsageServerAuth)
 	newCert(t, files, "ending", ca, noon.Add(time.Hour), x509.ExtKeyUsageServerAuth)
+	newLists(t, files, ca)
 	newRoot(t, files, noon.Add(year), "root", "renewed")
 	newRoot(t, files, noon.Add(-time.Hour), "oldroot")
 	files["nothing.pem"] = []byte("nothing of the kind\n")
@@ -339,6 +341,52 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	files["sealed.key"] = pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("?")})
 	files["sealed1.key"] = pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Headers: map[string]string{"DEK-Info": "AES-256-CBC,00"}, Bytes: []byte("?")})
 	return files
+}
+
+// newLists makes files of revocation lists, good and bad, by name, and those of CAs that
+// it takes for them: below.pem of one under ca, both.pem of the two.
+func newLists(t *testing.T, files map[string][]byte, ca *signer) {
+	t.Helper()
+	below, other := newCert(t, files, "below", ca, noon.Add(365*24*time.Hour)), newCert(t, files, "other", nil, noon.Add(365*24*time.Hour))
+	below.cert.IsCA = true
+	files["below.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, below.cert, below.key, ca)})
+	files["both.pem"] = slices.Concat(files["ca.pem"], files["below.pem"])
+	const day = 24 * time.Hour
+	list := func(name string, by *signer, from, to time.Duration, change func(*x509.RevocationList)) []byte {
+		l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: noon.Add(from), NextUpdate: noon.Add(to)}
+		if change != nil {
+			change(l)
+		}
+		issuer := &x509.Certificate{RawSubject: rawName(t, by.cert), KeyUsage: x509.KeyUsageCRLSign, SubjectKeyId: []byte("id")}
+		der, err := x509.CreateRevocationList(rand.Reader, l, issuer, by.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name+".crl"] = pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
+		return der
+	}
+	files["der.crl"] = list("ca", ca, -day, day, nil)
+	list("late", ca, -2*day, -day, nil)
+	list("early", ca, day, 2*day, nil)
+	list("below", below, -day, day, nil)
+	list("revoked", ca, -day, day, func(l *x509.RevocationList) {
+		l.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: below.cert.SerialNumber, RevocationTime: noon}}
+	})
+	list("forged", &signer{ca.cert, other.key}, -day, day, nil)
+	list("delta", ca, -day, day, func(l *x509.RevocationList) {
+		l.ExtraExtensions = []pkix.Extension{{Id: []int{2, 5, 29, 27}, Critical: true, Value: []byte{2, 1, 1}}}
+	})
+	files["all.crl"] = slices.Concat(files["ca.crl"], files["late.crl"], files["below.crl"])
+}
+
+// rawName is the name of a certificate as its own signature covers it.
+func rawName(t *testing.T, c *x509.Certificate) []byte {
+	t.Helper()
+	der, err := asn1.Marshal(c.Subject.ToRDNSequence())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }
 
 type signer struct {
@@ -363,10 +411,7 @@ func newCert(t *testing.T, files map[string][]byte, name string, ca *signer, end
 	if ca != nil {
 		by = ca
 	}
-	der, err := x509.CreateCertificate(rand.Reader, c, by.cert, &key.PublicKey, by.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	der := signed(t, c, key, by)
 	secret, err := x509.MarshalPKCS8PrivateKey(key)
 	if err != nil {
 		t.Fatal(err)
@@ -374,6 +419,15 @@ func newCert(t *testing.T, files map[string][]byte, name string, ca *signer, end
 	files[name+".pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 	files[name+".key"] = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 	return &signer{c, key}
+}
+
+func signed(t *testing.T, c *x509.Certificate, key *ecdsa.PrivateKey, by *signer) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, c, by.cert, &key.PublicKey, by.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
 }
 
 // newRoot makes NAME.pem for each name: certificates of one root of PARes

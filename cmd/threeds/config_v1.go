@@ -14,6 +14,7 @@ func (l *loader) relationsV1() {
 	seen := map[string]int{}
 	for i, d := range l.config.V1 {
 		l.once(seen, d.Scheme, i, "v1", "scheme")
+		l.required(d.CRLs, d.Revocation, fmt.Sprintf("v1[%d]", i))
 		if r := d.CardRanges; r != nil && strings.Trim(r.AcquirerBIN, "0123456789") != "" {
 			l.fault(fmt.Sprintf("v1[%d].card_ranges.acquirer_bin", i), "not a number (1 to 11 digits)")
 		}
@@ -27,6 +28,7 @@ func (l *loader) filesV1(now time.Time) {
 		d, at := &l.config.V1[i], fmt.Sprintf("v1[%d]", i)
 		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
 		l.ca(&d.ServerCA, at+".server_ca", now)
+		l.crls(&d.CRLs, d.Revocation, at, now, &d.ServerCA)
 		data, ok := l.open(d.PAResRoots.File, at+".pares_roots")
 		if !ok {
 			continue

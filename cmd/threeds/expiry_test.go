@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +22,7 @@ func TestExpiry(t *testing.T) {
 	all.add("results.tls.cert", &x509.Certificate{NotAfter: end.Add(2 * day)})
 	all.add("results.tls.cert", &x509.Certificate{NotAfter: end})
 	all.add("results.tls.cert", &x509.Certificate{NotAfter: end.Add(day)}) // behind it in the file
+	lists := terms{}
 	var log strings.Builder
 	e := expiry{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -30,7 +32,7 @@ func TestExpiry(t *testing.T) {
 	}}))}
 	said := func(at time.Time) string {
 		log.Reset()
-		e.look(all, at)
+		e.look(all, lists, at)
 		return log.String()
 	}
 	notice := func(within string) string {
@@ -84,11 +86,16 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// TestEnds: each file of certificates that the configuration names has its end in the
-// metrics, until it is named no more.
+// TestEnds: each file of certificates, or of revocation lists, that the configuration
+// names has its end in the metrics, until it is named no more.
 func TestEnds(t *testing.T) {
 	ca := newAuthority(t)
-	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
+	lists := filepath.Join(t.TempDir(), "crls.pem")
+	write(t, lists, ca.list(time.Hour))
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{visa: "    crls: " + lists})
+	if at := s.metric(`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls"}`); time.Until(time.Unix(int64(at), 0)) < time.Minute {
+		t.Errorf("the revocation list ends at %v", at)
+	}
 	var keys []string
 	for line := range strings.Lines(s.exposed()) {
 		if key, ok := strings.CutPrefix(line, `threeds_certificate_not_after_timestamp_seconds{key="`); ok {

@@ -140,6 +140,7 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	n.mu.Unlock()
 	n.retire(former, g)
 	n.metrics.Certificates(cfg.Ends)
+	n.metrics.Lists(cfg.Due.ends())
 	return nil
 }
 

@@ -57,6 +57,7 @@ type nodeConfig struct {
 	APICert   *tls.Certificate                 // nil: plain HTTP
 	Certs     []tls.Certificate                // of the results listener, by SNI
 	Ends      ends                             // of all certificates
+	Due       terms                            // of all revocation lists
 	Log       *slog.Logger
 	Now       func() time.Time // of the engines; nil: that of this machine
 }
@@ -135,6 +136,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	n.known(n.now)
 	n.slowest = n.now.slowest()
 	n.metrics.Certificates(cfg.Ends)
+	n.metrics.Lists(cfg.Due.ends())
 	n.console = &console.Handler{Metrics: n.metrics.Handler(), Conditions: func() []console.Condition {
 		return conditions(n.db, n.current().cards)
 	}}

@@ -124,6 +124,7 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 		return nil, err
 	}
 	l.unchangeable(r.inUse)
+	l.known = r.inUse.lists()
 	ring := l.nextRing(r.ring, r.inUse.Store.URL)
 	c, warnings, err := l.load(time.Now())
 	if err != nil {

@@ -113,7 +113,7 @@ func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
-		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends,
+		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends, Due: c.due,
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate
@@ -152,11 +152,12 @@ func (m merchant) account() account.Merchant {
 
 // add puts one directory into cfg, in the three forms that its users want.
 func (cfg *nodeConfig) add(d directoryConfig, c *config) {
-	versions := d.versions()
+	versions, revoked := d.versions(), d.CRLs.policy(d.Revocation)
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
 		RefNumber: c.refNumber, Versions: versions,
 		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+		Revoked: revoked,
 		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, AlwaysTry: !c.Limits.Breaker,
 		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts,
 	})
@@ -171,7 +172,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		ResultsURL: url, Informational: d.Informational == "any",
 		CriticalExtensions: d.CriticalExtensions,
 	})
-	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames})
+	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }
 
 // addV1 puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
@@ -180,7 +181,7 @@ func (cfg *nodeConfig) addV1(d v1Config, c *config) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
 		Scheme: d.Scheme, URL: d.DirectoryURL, Fallback: d.FallbackURL,
 		TLS:       &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
-		AlwaysTry: !c.Limits.Breaker,
+		AlwaysTry: !c.Limits.Breaker, Revoked: d.CRLs.policy(d.Revocation),
 	})
 	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
 	v1 := mpi.Directory{

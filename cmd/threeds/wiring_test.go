@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -25,6 +26,12 @@ func (f *filler) fill(v reflect.Value) {
 		return
 	case v.Type() == reflect.TypeFor[*x509.CertPool]():
 		v.Set(reflect.ValueOf(x509.NewCertPool()))
+		return
+	case v.Type() == reflect.TypeFor[*x509.Certificate]():
+		v.Set(reflect.ValueOf(new(x509.Certificate)))
+		return
+	case v.Type() == reflect.TypeFor[*revocation.List]():
+		v.Set(reflect.ValueOf(new(revocation.List)))
 		return
 	case v.Type() == reflect.TypeFor[*xmldsig.Root]():
 		v.Set(reflect.ValueOf(new(xmldsig.Root)))
@@ -67,7 +74,8 @@ func TestConfigReachesTheNode(t *testing.T) {
 	d, v1, m := &c.Directories[0], &c.V1[0], &c.Merchants[0]
 	d.Versions = []string{"2.2.0", "2.1.0"}
 	d.Informational, v1.VerifyAt = "any", "signing_time"
-	c.Log.Level, c.ends = "error", ends{"results.tls.cert": noon}
+	d.Revocation = "required"
+	c.Log.Level, c.ends, c.due = "error", ends{"results.tls.cert": noon}, terms{"directories[0].crls": {noon, noon}}
 	log := slog.New(slog.DiscardHandler)
 	cfg := c.node(log, nil)
 	peer, engine, client := cfg.Peers[0], cfg.Engine[0], cfg.Clients[0]
@@ -100,6 +108,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 		}}},
 		{"certificates", cfg.Certs, []tls.Certificate{c.Results.TLS.Certificate, d.Results.TLS.Certificate}},
 		{"their ends", cfg.Ends, c.ends},
+		{"those of lists", cfg.Due, c.due},
 		{"api.tls", *cfg.APICert, c.API.TLS.Certificate},
 
 		{"schemes", []string{peer.Scheme, engine.Scheme, client.Scheme}, []string{d.Scheme, d.Scheme, d.Scheme}},
@@ -135,6 +144,17 @@ func TestConfigReachesTheNode(t *testing.T) {
 	if peer.TLS.RootCAs != d.ServerCA.Pool || client.CA != d.ClientCA.Pool || v1Peer.TLS.RootCAs != v1.ServerCA.Pool {
 		t.Error("authorities are not those that are configured")
 	}
+	for name, of := range map[string]struct {
+		p        *revocation.Policy
+		lists    []*revocation.List
+		required bool
+	}{
+		"crls": {peer.Revoked, d.CRLs.Lists, true}, "crls, of clients": {client.Revoked, d.CRLs.Lists, true}, "v1.crls": {v1Peer.Revoked, v1.CRLs.Lists, false},
+	} {
+		if of.p == nil || len(of.p.Lists) != 1 || of.p.Lists[0] != of.lists[0] || of.p.Required != of.required {
+			t.Errorf("%s: %+v", name, of.p)
+		}
+	}
 	if roots := v1Engine.Policy().Roots; len(roots) != 1 || roots[0] != v1.PAResRoots.Roots[0] {
 		t.Error("roots of PARes are not those that are configured")
 	}
@@ -142,10 +162,14 @@ func TestConfigReachesTheNode(t *testing.T) {
 	// What is off, or not said.
 	c.Limits.Breaker, d.Informational, v1.VerifyAt, v1.AllowSHA1 = false, "strict", "now", false
 	c.API.TLS, d.Results, d.Timeout, v1.CardRanges = nil, nil, 0, nil
+	d.CRLs.Lists, v1.CRLs.Lists, v1.Revocation = nil, nil, "listed"
 	cfg = c.node(log, nil)
 	peer, engine, v1Peer, v1Engine = cfg.Peers[0], cfg.Engine[0], cfg.V1Peers[0], cfg.V1[0]
 	if !peer.AlwaysTry || !v1Peer.AlwaysTry || engine.Informational || v1Engine.SigningTime || v1Engine.Policy().AllowSHA1 {
 		t.Error("a switch that is off is on")
+	}
+	if p := peer.Revoked; p == nil || !p.Required || cfg.Clients[0].Revoked != p || v1Peer.Revoked != nil {
+		t.Error("lists that are not there are held against, or are not where they are required")
 	}
 	if cfg.APICert != nil || len(cfg.Certs) != 1 || engine.ResultsURL != c.Results.URL || peer.Timeout != c.Timeouts.Authentication || v1Engine.CardRanges != nil {
 		t.Error("what is not said of a directory is not that of all")

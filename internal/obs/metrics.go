@@ -25,6 +25,7 @@ type Metrics struct {
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
 	ends       *prometheus.GaugeVec
+	due        *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	reloaded   prometheus.Gauge
@@ -92,6 +93,10 @@ func NewMetrics() *Metrics {
 			Name: "threeds_certificate_not_after_timestamp_seconds",
 			Help: "When a certificate ends, by the key of the configuration that names its file: of several in it the first.",
 		}, []string{"key"}),
+		due: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_crl_next_update_timestamp_seconds",
+			Help: "When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.",
+		}, []string{"key"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_refused_total",
 			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; and connections that had to go.",
@@ -102,7 +107,7 @@ func NewMetrics() *Metrics {
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
-		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.refused,
+		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -182,6 +187,14 @@ func (m *Metrics) Certificates(ends map[string]time.Time) {
 	m.ends.Reset()
 	for key, at := range ends {
 		m.ends.WithLabelValues(key).Set(float64(at.Unix()))
+	}
+}
+
+// Lists notes when the revocation lists of the configuration in use are out of date.
+func (m *Metrics) Lists(ends map[string]time.Time) {
+	m.due.Reset()
+	for key, at := range ends {
+		m.due.WithLabelValues(key).Set(float64(at.Unix()))
 	}
 }
 

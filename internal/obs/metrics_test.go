@@ -74,6 +74,8 @@ func TestMetrics(t *testing.T) {
 	m.Ranges("visa", 7, at)
 	m.Certificates(map[string]time.Time{"api.cert": at, "old": at})
 	m.Certificates(map[string]time.Time{"api.cert": at})
+	m.Lists(map[string]time.Time{"directories[0].crls": at, "old": at})
+	m.Lists(map[string]time.Time{"directories[0].crls": at})
 	m.Refused("auth", "overload")
 	m.Gauge("threeds_plain", "Of a test.", "", "", func() float64 { return 3 })
 	m.Gauge("threeds_labelled", "Of a test.", "for", "x", func() float64 { return 4 })
@@ -93,6 +95,8 @@ func TestMetrics(t *testing.T) {
 		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:           true,
 		`threeds_certificate_not_after_timestamp_seconds{key="api.cert"} 1.8e+09`:       true,
 		`threeds_certificate_not_after_timestamp_seconds{key="old"} 1.8e+09`:            false,
+		`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls"} 1.8e+09`:  true,
+		`threeds_crl_next_update_timestamp_seconds{key="old"} 1.8e+09`:                  false,
 		`threeds_refused_total{operation="auth",reason="overload"} 1`:                   true,
 		`threeds_plain 3`:                         true,
 		`threeds_labelled{for="x"} 4`:             true,
