@@ -26,7 +26,7 @@ func newAuthority(name string) *authority {
 	template := &x509.Certificate{
 		SerialNumber: newSerial(), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(err)
@@ -63,6 +63,19 @@ func (a *authority) pool() *x509.CertPool {
 // write puts the CA's certificate into a directory, as NAME.pem.
 func (a *authority) write(dir, name string) {
 	writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", a.cert.Raw)
+}
+
+// writeList puts a list of what the CA has revoked into a directory, as NAME.crl.
+func (a *authority) writeList(dir, name string, until time.Duration, revoked ...tls.Certificate) {
+	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(until)}
+	for _, c := range revoked {
+		cert, err := x509.ParseCertificate(c.Certificate[0])
+		must(err)
+		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: time.Now()})
+	}
+	der, err := x509.CreateRevocationList(rand.Reader, l, a.cert, a.key)
+	must(err)
+	writePEM(filepath.Join(dir, name+".crl"), "X509 CRL", der)
 }
 
 // writePair puts a certificate and its key into a directory, as NAME.pem and

@@ -75,7 +75,7 @@ var tl = []check{
 			},
 		}, "visa", "jcb", "amex")
 	}},
-	{"TL-05", func(t *T) { // certificates have to be valid now, on both sides
+	{"TL-05", func(t *T) { // certificates have to be valid now, on both sides, and not revoked
 		late := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 		early := func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }
 		dark(t, map[string]func(*ds, *tls.Config){
@@ -87,6 +87,27 @@ var tl = []check{
 			cert := l.ds["visa"].ca.issue("rreq.visa.example", change)
 			l.noHandshake(t, name, &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{cert}})
 		}
+		var server, client tls.Certificate
+		l = t.lab(plan{
+			unready: true,
+			directories: []directory{
+				{scheme: "jcb", keys: map[string]string{"crls": "jcb.crl"}, change: func(_ *ds, c *tls.Config) { server = c.Certificates[0] }},
+				{scheme: "amex", keys: map[string]string{"crls": "amex.crl", "revocation": "required"}},
+			},
+			prepare: func(l *lab) {
+				jcb := l.ds["jcb"].ca
+				client = jcb.issue("rreq.jcb.example")
+				jcb.writeList(l.dir, "jcb", time.Hour, server, client)
+				l.ds["amex"].ca.writeList(l.dir, "amex", -time.Minute)
+			},
+		})
+		l.untold(t, "jcb", "amex")
+		shows := func(cert tls.Certificate) *tls.Config {
+			return &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{cert}}
+		}
+		l.noHandshake(t, "revoked", shows(client))
+		l.noHandshake(t, "of a list that is out of date", shows(l.ds["amex"].ca.issue("rreq.amex.example")))
+		l.handshake(t, "not revoked", shows(l.ds["jcb"].ca.issue("rreq.jcb.example")))
 	}},
 	{"TL-06", func(t *T) { // TLS 1.2 or later
 		dark(t, map[string]func(*ds, *tls.Config){
@@ -235,7 +256,11 @@ func dark(t *T, changes map[string]func(*ds, *tls.Config), schemes ...string) {
 		}
 	}
 	p.unready = true
-	l := t.lab(p)
+	t.lab(p).untold(t, schemes...)
+}
+
+// untold says which directory servers were told anything, though they are not to be.
+func (l *lab) untold(t *T, schemes ...string) {
 	for _, scheme := range schemes {
 		d := l.ds[scheme]
 		if !wait(patience, func() bool { return len(d.connections()) >= 2 }) { // one is tried again at once
