@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"io"
 	"log/slog"
 	"maps"
 	"os"
@@ -46,11 +47,28 @@ func (m marks) file(path string) ([]byte, error) {
 func (m marks) again() marks {
 	now := make(marks, len(m))
 	for path, was := range m {
-		if _, err := now.file(path); errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			now[path] = was
+		mark, err := markOf(path)
+		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
+			mark = was
 		}
+		now[path] = mark
 	}
 	return now
+}
+
+// markOf marks a file and holds nothing of it: lists of what was revoked are long.
+func markOf(path string) (mark [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return mark, err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, f); err != nil {
+		return mark, err
+	}
+	sum.Sum(mark[:0])
+	return mark, nil
 }
 
 // A reloader takes up a changed configuration while the node serves: all of it,

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"log/slog"
+	"maps"
 	"math/big"
 	"net/http"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -173,5 +176,26 @@ func TestListsEnd(t *testing.T) {
 		if got := log.String(); (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
 			t.Errorf("%v before the end: %q, want %q", step.before, got, step.want)
 		}
+	}
+}
+
+// TestLongFileAllocs: that a file is long costs no memory each time it is looked at.
+func TestLongFileAllocs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "long.crl")
+	data := bytes.Repeat([]byte("list"), 2<<20)
+	write(t, file, data)
+	read, looked := marks{}, marks{file: {}}
+	if _, err := read.file(file); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	looked = looked.again()
+	runtime.ReadMemStats(&after)
+	if !maps.Equal(looked, read) {
+		t.Error("a file that was looked at is another than the one that was read")
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+		t.Errorf("a look at %d bytes takes %d", len(data), took)
 	}
 }

@@ -434,8 +434,8 @@ func large(t testing.TB, n int) (*authority, []byte) {
 	})
 }
 
-// TestLarge: how long a list is does not show in a handshake, nor, much, in memory.
-func TestLarge(t *testing.T) {
+// TestLongListAllocs: how long a list is does not show in a handshake, nor, much, in memory.
+func TestLongListAllocs(t *testing.T) {
 	const n = 100_000
 	ca, der := large(t, n)
 	var before, after runtime.MemStats
