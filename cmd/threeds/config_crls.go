@@ -30,6 +30,7 @@ func (l *loader) crls(f *crlFile, word, at string, now time.Time, cas ...*caFile
 		l.fault(path, "%v", err)
 		return
 	}
+	l.known = append(l.known, f.Lists...) // several directories may have the same
 	var all []*x509.Certificate
 	for _, ca := range cas {
 		all = append(all, ca.Certs...)

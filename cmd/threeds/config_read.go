@@ -83,7 +83,7 @@ type loader struct {
 	warnings []fault
 	at       map[string]*token.Position // of every key that is there, by path
 	read     marks                      // of the files it has read
-	known    []*revocation.List         // of a former one
+	known    []*revocation.List         // of a former configuration, and those of this one
 }
 
 func newLoader(file string) (*loader, error) {

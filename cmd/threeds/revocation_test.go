@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math/big"
 	"net/http"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -145,6 +146,40 @@ func TestReloadRevoked(t *testing.T) {
 	}
 	http.DefaultClient.CloseIdleConnections()
 	proc.end(syscall.SIGTERM)
+}
+
+// TestRevokedCA: a CA in a file of trusted ones that another of them has revoked is not
+// trusted, in either direction; and a list that has not changed is not read again.
+func TestRevokedCA(t *testing.T) {
+	file, first := fullConfig(t)
+	dir := filepath.Dir(file)
+	text, err := os.ReadFile(file)
+	must(t, err)
+	load := func(cas, list string) *config {
+		t.Helper()
+		write(t, filepath.Join(dir, "trusted.pem"), contents(t, filepath.Join(dir, cas)))
+		write(t, filepath.Join(dir, "list.crl"), contents(t, filepath.Join(dir, list)))
+		write(t, file, []byte(strings.NewReplacer("ca: ca.pem", "ca: trusted.pem", "crls: ca.crl", "crls: list.crl").Replace(string(text))))
+		l, err := newLoader(file)
+		must(t, err)
+		l.known = first.lists()
+		c, _, err := l.load(noon)
+		must(t, err)
+		return c
+	}
+	one, both, without := load("ca.pem", "ca.crl"), load("both.pem", "ca.crl"), load("both.pem", "revoked.crl")
+	for i, want := range map[*config]*config{both: both, without: one} {
+		d, w := i.Directories[0], want.Directories[0]
+		if !d.ServerCA.Pool.Equal(w.ServerCA.Pool) || !d.ClientCA.Pool.Equal(w.ClientCA.Pool) {
+			t.Error("other CAs are trusted than those that were not revoked")
+		}
+	}
+	if both.Directories[0].ServerCA.Pool.Equal(one.Directories[0].ServerCA.Pool) {
+		t.Error("a CA that was not revoked is not trusted")
+	}
+	if one.Directories[0].CRLs.Lists[0] != first.Directories[0].CRLs.Lists[0] || one.V1[0].CRLs.Lists[0] != first.V1[0].CRLs.Lists[0] {
+		t.Error("a list that has not changed was read again")
+	}
 }
 
 // TestListsEnd: lists come to their end while the server runs, each after its own time.
