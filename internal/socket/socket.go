@@ -7,13 +7,21 @@ import (
 	"syscall"
 )
 
-// Under returns the socket under a connection, that of TLS too; nil if there is
-// none.
-func Under(c net.Conn) syscall.RawConn {
-	if t, ok := c.(interface{ NetConn() net.Conn }); ok {
-		c = t.NetConn()
+// Bottom returns the connection below all others: that of TLS, of TLS through a proxy
+// that is spoken to with TLS as well, of a door.
+func Bottom(c net.Conn) net.Conn {
+	for {
+		above, ok := c.(interface{ NetConn() net.Conn })
+		if !ok {
+			return c
+		}
+		c = above.NetConn()
 	}
-	s, ok := c.(syscall.Conn)
+}
+
+// Under returns the socket at the bottom of a connection; nil if there is none.
+func Under(c net.Conn) syscall.RawConn {
+	s, ok := Bottom(c).(syscall.Conn)
 	if !ok {
 		return nil
 	}

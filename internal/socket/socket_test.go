@@ -76,8 +76,11 @@ func TestPeek(t *testing.T) {
 		})
 	}
 	near, _ := pair()
-	if quiet, _ := socket.Peek(socket.Under(tls.Client(near, nil))); !quiet {
-		t.Error("the socket under TLS is not found")
+	secured := tls.Client(near, nil)
+	for what, c := range map[string]net.Conn{"TLS": secured, "TLS in TLS": tls.Client(secured, nil)} {
+		if quiet, _ := socket.Peek(socket.Under(c)); !quiet || socket.Bottom(c) != net.Conn(near) {
+			t.Errorf("the socket under %s is not found", what)
+		}
 	}
 	near.Close()
 	if _, over := socket.Peek(socket.Under(near)); !over {

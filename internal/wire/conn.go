@@ -129,11 +129,7 @@ func (k *conn) drop() {
 }
 
 func (k *conn) cut() {
-	if t, ok := k.Conn.(interface{ NetConn() net.Conn }); ok {
-		_ = t.NetConn().Close()
-		return
-	}
-	_ = k.Conn.Close()
+	_ = socket.Bottom(k.Conn).Close()
 }
 
 // quiet reports whether nothing has come though nothing is due: neither the
