@@ -19,7 +19,8 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "message",
-	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/thrift internal/wire",
+	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/thrift internal/tunnel internal/wire",
+	"internal/tunnel":          "internal/suite",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",
