@@ -61,7 +61,7 @@ func (b *breaker) leave(start, now time.Time, patience time.Duration, err error)
 	switch {
 	case !ok || failed.Kind == Status || failed.Kind == TooLarge || failed.Kind == Encoding:
 		b.answer(now)
-	case failed.Kind == Connect, failed.Kind == Timeout && now.Sub(start) >= patience/2: // else it was not given its time
+	case failed.Kind == Connect, failed.Kind == Proxy, failed.Kind == Timeout && now.Sub(start) >= patience/2: // else it was not given its time
 		b.failure(start, now, failed)
 		return failed.Kind == Timeout && !start.Before(b.answered)
 	}

@@ -129,7 +129,7 @@ func TestBreakerCounts(t *testing.T) {
 				if kind != 0 {
 					err = failing(kind)
 				}
-				fails, answers := kind == Connect || kind == Timeout, kind == 0 || kind == Status || kind == TooLarge || kind == Encoding
+				fails, answers := kind == Connect || kind == Proxy || kind == Timeout, kind == 0 || kind == Status || kind == TooLarge || kind == Encoding
 				b := newTrialled()
 				for range 10 * breakFailures {
 					b.ask(10*time.Second, err)

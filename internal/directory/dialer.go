@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/tunnel"
 )
 
 var errNotConfigured = errors.New("not a configured address")
@@ -19,11 +21,27 @@ type dialer struct {
 	secured *tls.Config                              // for those, but for the name
 	limit   time.Duration                            // for name, connection and handshake together
 	net     net.Dialer
+	proxy   *tunnel.Dialer // over net; nil: none
 }
 
 // keepAlive finds out in half a minute that the other side of a connection is
 // gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
+
+// connect connects to any address; who asks shakes hands by itself.
+func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	defer cancel()
+	return d.open(ctx, network, addr)
+}
+
+// open connects straight or through the proxy.
+func (d *dialer) open(ctx context.Context, network, addr string) (net.Conn, error) {
+	if d.proxy != nil {
+		return d.proxy.DialContext(ctx, network, addr)
+	}
+	return d.net.DialContext(ctx, network, addr)
+}
 
 // dial connects and shakes hands.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -38,7 +56,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, d.limit)
 	defer cancel()
-	raw, err := d.net.DialContext(ctx, network, addr)
+	raw, err := d.open(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/tunnel"
 )
 
 // A Kind says what went wrong between us and a directory server.
@@ -32,9 +33,10 @@ const (
 	Canceled                 // the caller gave up
 	Unknown                  // no such directory server is configured
 	Open                     // it could not be reached for a while and was not tried: see breaker
+	Proxy                    // the forward proxy made no connection, twice: nothing was sent
 )
 
-var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open"}
+var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open", "proxy"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -59,7 +61,7 @@ func (e *Error) LogValue() slog.Value {
 	v := []slog.Attr{slog.String("kind", e.Kind.String()), slog.String("text", e.Text)}
 	if e.Err != nil {
 		cause := e.Err.Error()
-		if e.Kind != Connect {
+		if e.Kind != Connect && e.Kind != Proxy {
 			cause, _, _ = strings.Cut(cause, `"`) // what follows is of the answer
 		}
 		v = append(v, slog.String("cause", cause))
@@ -74,9 +76,13 @@ func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
 	if sent {
 		kind = Broken
 	}
+	text := "Connection timeout"
+	if _, ok := errors.AsType[*tunnel.Error](err); ok {
+		kind, text = Proxy, reason(err)
+	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Error{p.Scheme, Timeout, "Connection timeout", 0, err}
+		return &Error{p.Scheme, Timeout, text, 0, err}
 	case ctx.Err() != nil:
 		return &Error{p.Scheme, Canceled, "Request abandoned", 0, err}
 	}
@@ -85,6 +91,9 @@ func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
 
 // reason puts a connection error in words that name no address.
 func reason(err error) string {
+	if through, ok := errors.AsType[*tunnel.Error](err); ok {
+		return proxyReason(through)
+	}
 	if text, ok := certificateReason(err); ok {
 		return text
 	}
@@ -124,6 +133,18 @@ func reason(err error) string {
 		}
 	}
 	return "Connection failed"
+}
+
+// proxyReason is reason for what a forward proxy did not do.
+func proxyReason(through *tunnel.Error) string {
+	if through.Status != 0 {
+		return "Proxy: " + through.Err.Error()
+	}
+	text := reason(through.Err)
+	if said, ok := strings.CutPrefix(text, "Certificate of the directory server"); ok {
+		return "Certificate of the proxy" + said
+	}
+	return "Proxy: " + text
 }
 
 func certificateReason(err error) (string, bool) {

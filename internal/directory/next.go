@@ -74,7 +74,8 @@ func (c *V1Client) Retire(next *V1Client) {
 
 // same reports whether two peers differ in nothing.
 func (p Peer) same(o Peer) bool {
-	if !alike(p.TLS, o.TLS) || !p.Revoked.Same(o.Revoked) || !slices.Equal(p.Versions, o.Versions) || o.RefNumber == nil {
+	if !alike(p.TLS, o.TLS) || !p.Revoked.Same(o.Revoked) || !p.Proxy.Same(o.Proxy) ||
+		!slices.Equal(p.Versions, o.Versions) || o.RefNumber == nil {
 		return false
 	}
 	for _, v := range p.Versions {
@@ -82,16 +83,17 @@ func (p Peer) same(o Peer) bool {
 			return false
 		}
 	}
-	p.TLS, p.Revoked, p.RefNumber = nil, nil, nil
-	o.TLS, o.Revoked, o.RefNumber = nil, nil, nil
+	p.TLS, p.Revoked, p.Proxy, p.RefNumber = nil, nil, nil, nil
+	o.TLS, o.Revoked, o.Proxy, o.RefNumber = nil, nil, nil, nil
 	return reflect.DeepEqual(p, o)
 }
 
 func (p V1Peer) same(o V1Peer) bool {
-	if !alike(p.TLS, o.TLS) || !p.Revoked.Same(o.Revoked) {
+	if !alike(p.TLS, o.TLS) || !p.Revoked.Same(o.Revoked) || !p.Proxy.Same(o.Proxy) {
 		return false
 	}
-	p.TLS, p.Revoked, o.TLS, o.Revoked = nil, nil, nil, nil
+	p.TLS, p.Revoked, p.Proxy = nil, nil, nil
+	o.TLS, o.Revoked, o.Proxy = nil, nil, nil
 	return reflect.DeepEqual(p, o)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -66,6 +67,8 @@ func TestSame(t *testing.T) {
 			*f = ca.revokes()
 		case **tls.Config:
 			*f = fixed(ca) // another certificate of the same authority
+		case **tunnel.Proxy:
+			*f = &tunnel.Proxy{Address: "p:1"}
 		default:
 			t.Errorf("%s is of a type that the test does not know", name)
 		}
@@ -90,6 +93,11 @@ func TestSame(t *testing.T) {
 	changed.Revoked = ca.revokes()
 	if v1.same(changed) || changed.same(v1) {
 		t.Error("another list, and the peers of 3-D Secure 1 count as the same")
+	}
+	changed = v1
+	changed.Proxy = &tunnel.Proxy{Address: "p:1"}
+	if v1.same(changed) || changed.same(v1) {
+		t.Error("another proxy, and the peers of 3-D Secure 1 count as the same")
 	}
 	changed = v1
 	changed.TLS = other

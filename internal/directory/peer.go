@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
 )
@@ -38,6 +39,10 @@ type Peer struct {
 
 	// Revoked says which certificates are refused all the same; nil: none.
 	Revoked *revocation.Policy
+
+	// Proxy makes all connections, those for card range files too; nil: they are made
+	// straight.
+	Proxy *tunnel.Proxy
 
 	Timeout     time.Duration // of Send and Report, all included: 10 s
 	DialTimeout time.Duration // of one connection: 5 s
@@ -109,7 +114,7 @@ func newPeer(given Peer) (*peer, error) {
 	}
 	p.breaker.off = p.AlwaysTry
 	p.files = &http.Transport{
-		DialContext:            (&net.Dialer{Timeout: p.DialTimeout, KeepAliveConfig: keepAlive}).DialContext,
+		DialContext:            p.reach.connect,
 		TLSClientConfig:        p.reach.secured,
 		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with it when the request has long ended
 		IdleConnTimeout:        p.IdleTimeout,
@@ -120,7 +125,7 @@ func newPeer(given Peer) (*peer, error) {
 }
 
 // wire prepares connections to the addresses, and to no others until the
-// dialer's listed says so. It takes nothing but TLS, revocation and bounds from p.
+// dialer's listed says so. It takes nothing but TLS, revocation, proxy and bounds from p.
 func (p *peer) wire(addresses ...string) error {
 	secured, err := harden(p.TLS, p.Revoked)
 	if err != nil {
@@ -132,6 +137,9 @@ func (p *peer) wire(addresses ...string) error {
 		secured: secured,
 		limit:   p.DialTimeout,
 		net:     net.Dialer{KeepAliveConfig: keepAlive},
+	}
+	if p.Proxy != nil {
+		reach.proxy = tunnel.New(*p.Proxy, reach.net)
 	}
 	for _, address := range addresses {
 		host, port, err := addressOf(address)

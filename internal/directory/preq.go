@@ -17,6 +17,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/thrift"
+	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -168,6 +169,9 @@ func (r *refresher) unanswered(id string, err error) verdict {
 	text := "no answer"
 	if ok {
 		text = e.Text
+	}
+	if through, ok := errors.AsType[*tunnel.Error](err); ok {
+		text += " (" + through.Proxy + ")"
 	}
 	r.fault(text)
 	switch {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/thrift"
+	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/wire"
 )
 
@@ -27,6 +28,7 @@ type V1Peer struct {
 	URL, Fallback string
 
 	TLS         *tls.Config   // as in Peer
+	Proxy       *tunnel.Proxy // as in Peer
 	Timeout     time.Duration // of one attempt, all included: 12 s
 	DialTimeout time.Duration // of one connection: 5 s
 	IdleTimeout time.Duration // of an unused connection: 60 s
@@ -120,7 +122,7 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 	}
 	p := &v1Peer{
 		peer: &peer{Peer: Peer{
-			Scheme: given.Scheme, TLS: given.TLS, Revoked: given.Revoked,
+			Scheme: given.Scheme, TLS: given.TLS, Revoked: given.Revoked, Proxy: given.Proxy,
 			Timeout:     cmp.Or(given.Timeout, 12*time.Second),
 			DialTimeout: cmp.Or(given.DialTimeout, 5*time.Second),
 			IdleTimeout: cmp.Or(given.IdleTimeout, time.Minute),
@@ -181,7 +183,7 @@ func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int6
 // has taken its time already, and not against an answer that is one.
 func again(err error) bool {
 	bad, ok := errors.AsType[*Error](err)
-	return ok && (bad.Kind == Connect || bad.Kind == Broken || bad.Kind == Status && bad.Status >= 500)
+	return ok && (bad.Kind == Connect || bad.Kind == Proxy || bad.Kind == Broken || bad.Kind == Status && bad.Status >= 500)
 }
 
 // try makes one attempt.

@@ -12,6 +12,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"net"
 	"net/http"
 	"net/url"
@@ -61,7 +62,10 @@ func (c *Client) Post(ctx context.Context, address string, header http.Header, b
 	}
 	k, err := c.connection(ctx, addrOf(u))
 	if err != nil {
-		return nil, false, cmp.Or(ctx.Err(), err)
+		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // else it says more
+			err = end
+		}
+		return nil, false, err
 	}
 	// From now on the end of ctx ends what waits on the connection.
 	k.unguard = context.AfterFunc(ctx, func() { _ = k.SetDeadline(past) })

@@ -96,6 +96,13 @@ func (p *Proxy) Asked() map[string]int {
 	return maps.Clone(p.asked)
 }
 
+// Conns is how many connections there are.
+func (p *Proxy) Conns() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.conns)
+}
+
 // Cut ends all connections through the proxy.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
