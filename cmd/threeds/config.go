@@ -101,6 +101,9 @@ type config struct {
 		LameDuck time.Duration `yaml:"lame_duck" as:"duration" in:"0s..5m" default:"0s"`
 	} `yaml:"timeouts"`
 
+	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating.md#through-a-forward-proxy).
+	ForwardProxy *proxyConfig `yaml:"forward_proxy"`
+
 	Directories []directoryConfig `yaml:"directories" need:"yes"`
 
 	V1 []v1Config `yaml:"v1"`
@@ -158,6 +161,8 @@ type directoryConfig struct {
 	MinRefresh time.Duration `yaml:"min_refresh" as:"duration" in:"1s..24h"`
 	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
 	FileHosts []string `yaml:"file_hosts" as:"host"`
+	// Another forward proxy for this directory than that of all, or none (`url: direct`).
+	ForwardProxy *proxyConfig `yaml:"forward_proxy"`
 	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
 	CriticalExtensions []string `yaml:"critical_extensions" as:"text" in:"1..64"`
 	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
@@ -194,6 +199,8 @@ type v1Config struct {
 	DirectoryURL string `yaml:"directory_url" as:"https" need:"yes"`
 	// Where a message goes that could not be delivered to directory_url, or was answered there with a status of 5xx. Unset, it is tried there once more.
 	FallbackURL string `yaml:"fallback_url" as:"https"`
+	// Another forward proxy for this directory than that of all, or none (`url: direct`).
+	ForwardProxy *proxyConfig `yaml:"forward_proxy"`
 	// Certificate and key that we show there.
 	ClientCert keyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to.
@@ -217,6 +224,18 @@ type v1Config struct {
 		// Merchant id that the directory server knows.
 		MerchantID string `yaml:"merchant_id" as:"text" in:"1..24" need:"yes"`
 	} `yaml:"card_ranges"`
+}
+
+// proxyConfig is a forward proxy.
+type proxyConfig struct {
+	// Where it is; https is TLS to the proxy itself, beside that to the directory inside. `direct` is no proxy.
+	URL proxyAt `yaml:"url" as:"proxy" need:"yes"`
+	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
+	CA caFile `yaml:"ca" as:"ca"`
+	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`.
+	Credentials string `yaml:"credentials" as:"file"`
+
+	User, Password string // filled by loadFiles
 }
 
 // keyPair is a certificate with its key, both files in PEM form.

@@ -48,6 +48,7 @@ func (l *loader) relations() {
 		}
 	}
 	l.relationsV1()
+	l.relationsProxy()
 	l.referenceNumbers()
 }
 
@@ -113,6 +114,7 @@ func (l *loader) loadFiles(now time.Time) {
 		}
 	}
 	l.filesV1(now)
+	l.filesProxy(now)
 }
 
 // soon is how long before its end a certificate is worth a warning.
@@ -322,6 +324,7 @@ func (l *loader) warn() {
 		}
 	}
 	l.warnV1()
+	l.warnProxy()
 }
 
 // far says whether a database is on another machine and not asked for its

@@ -38,6 +38,7 @@ var kinds = map[string]kind{
 	"crls":     {"file, relative to this one", readCRLs},
 	"roots":    {"file, relative to this one", readRoots},
 	"switch":   {"`true` or `false`", readSwitch},
+	"proxy":    {"http or https URL with a port, or `direct`", readProxy},
 	"store":    {"file: and a directory, or postgres:// URL", readStore},
 	"duration": {"duration such as 300s, 20m, 4h", readDuration},
 	"rate":     {"rate such as 500/s, 30/m", readRate},

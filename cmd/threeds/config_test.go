@@ -157,17 +157,21 @@ func TestConfigValues(t *testing.T) {
 	}
 }
 
-// TestPublicKeys: a private key that everybody may read is a warning; one that a
+// TestPublicKeys: a private key, or a password, that everybody may read is a warning; one that a
 // group may read is how a manager of services hands it out.
 func TestPublicKeys(t *testing.T) {
 	file, c := fullConfig(t)
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		if err := os.Chmod(c.Results.TLS.Key, mode); err != nil {
-			t.Fatal(err)
+		for _, secret := range []string{c.Results.TLS.Key, c.ForwardProxy.Credentials} {
+			if err := os.Chmod(secret, mode); err != nil {
+				t.Fatal(err)
+			}
 		}
 		text := said(file)
-		if got := strings.Contains(text, "results.tls.key: every user of this machine may read the key"); got != want {
-			t.Errorf("mode %v: is there a warning: %v, want %v; %s", mode, got, want, text)
+		for _, warning := range []string{"results.tls.key: every user of this machine may read the key", "forward_proxy.credentials: every user of this machine may read the password"} {
+			if got := strings.Contains(text, warning); got != want {
+				t.Errorf("mode %v: is there a warning: %v, want %v; %s", mode, got, want, text)
+			}
 		}
 	}
 }
@@ -318,7 +322,7 @@ func write(t *testing.T, file string, data []byte) {
 	}
 }
 
-// makeCertificates makes PEM files, good and bad, by name.
+// makeCertificates makes files that configurations name, most of them PEM, good and bad.
 func makeCertificates(t *testing.T) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
@@ -331,6 +335,7 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	newLists(t, files, ca)
 	newRoot(t, files, noon.Add(year), "root", "renewed")
 	newRoot(t, files, noon.Add(-time.Hour), "oldroot")
+	files["proxy.secret"] = []byte("threeds:hush\n")
 	files["nothing.pem"] = []byte("nothing of the kind\n")
 	files["torn.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("torn")})
 	files["chain.pem"] = slices.Concat(files["server.pem"], files["expired.pem"], files["ending.pem"], files["ca.pem"])

@@ -62,6 +62,9 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	for _, w := range warnings {
 		log.Warn("configuration", "warning", w)
 	}
+	if name := c.unread(os.LookupEnv); name != "" {
+		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
+	}
 	ring, err := c.ring(ctx)
 	if err != nil {
 		return err
@@ -159,7 +162,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
 		Revoked: revoked,
 		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, AlwaysTry: !c.Limits.Breaker,
-		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts,
+		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts, Proxy: c.proxy(d.ForwardProxy),
 	})
 	url := c.Results.URL
 	if d.Results != nil {
@@ -181,7 +184,7 @@ func (cfg *nodeConfig) addV1(d v1Config, c *config) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
 		Scheme: d.Scheme, URL: d.DirectoryURL, Fallback: d.FallbackURL,
 		TLS:       &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
-		AlwaysTry: !c.Limits.Breaker, Revoked: d.CRLs.policy(d.Revocation),
+		AlwaysTry: !c.Limits.Breaker, Revoked: d.CRLs.policy(d.Revocation), Proxy: c.proxy(d.ForwardProxy),
 	})
 	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
 	v1 := mpi.Directory{

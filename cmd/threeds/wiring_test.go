@@ -11,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -76,6 +77,12 @@ func TestConfigReachesTheNode(t *testing.T) {
 	d.Informational, v1.VerifyAt = "any", "signing_time"
 	d.Revocation = "required"
 	c.Log.Level, c.ends, c.due = "error", ends{"results.tls.cert": noon}, terms{"directories[0].crls": {noon, noon}}
+	for _, p := range c.proxies {
+		p.URL.Direct = false
+	}
+	proxyOf := func(p *proxyConfig) *tunnel.Proxy {
+		return &tunnel.Proxy{Address: p.URL.Address, Roots: p.CA.Pool, User: p.User, Password: p.Password}
+	}
 	log := slog.New(slog.DiscardHandler)
 	cfg := c.node(log, nil)
 	peer, engine, client := cfg.Peers[0], cfg.Engine[0], cfg.Clients[0]
@@ -121,6 +128,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 		{"min_refresh", peer.MinRefresh, d.MinRefresh},
 		{"limits.per_directory", peer.MaxInFlight, c.Limits.PerDirectory},
 		{"file_hosts", peer.FileHosts, d.FileHosts},
+		{"forward_proxy of its own", peer.Proxy, proxyOf(d.ForwardProxy)},
 		{"requestor_id", engine.RequestorID, d.RequestorID},
 		{"requestor_name", engine.RequestorName, d.RequestorName},
 		{"informational", engine.Informational, true},
@@ -129,6 +137,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 
 		{"v1.scheme", []string{v1Peer.Scheme, v1Engine.Scheme, v1Engine.Policy().Name}, []string{v1.Scheme, v1.Scheme, v1.Scheme}},
 		{"v1 urls", []string{v1Peer.URL, v1Peer.Fallback, v1Engine.CardRanges.URL}, []string{v1.DirectoryURL, v1.FallbackURL, v1.DirectoryURL}},
+		{"v1.forward_proxy of its own", v1Peer.Proxy, proxyOf(v1.ForwardProxy)},
 		{"v1.client_cert", v1Peer.TLS.Certificates, []tls.Certificate{v1.ClientCert.Certificate}},
 		{"v1.allow_sha1", v1Engine.Policy().AllowSHA1, true},
 		{"v1.min_key_bits", v1Engine.Policy().MinKeyBits, v1.MinKeyBits},
@@ -163,6 +172,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 	c.Limits.Breaker, d.Informational, v1.VerifyAt, v1.AllowSHA1 = false, "strict", "now", false
 	c.API.TLS, d.Results, d.Timeout, v1.CardRanges = nil, nil, 0, nil
 	d.CRLs.Lists, v1.CRLs.Lists, v1.Revocation = nil, nil, "listed"
+	d.ForwardProxy, v1.ForwardProxy.URL = nil, proxyAt{Direct: true}
 	cfg = c.node(log, nil)
 	peer, engine, v1Peer, v1Engine = cfg.Peers[0], cfg.Engine[0], cfg.V1Peers[0], cfg.V1[0]
 	if !peer.AlwaysTry || !v1Peer.AlwaysTry || engine.Informational || v1Engine.SigningTime || v1Engine.Policy().AllowSHA1 {
@@ -170,6 +180,9 @@ func TestConfigReachesTheNode(t *testing.T) {
 	}
 	if p := peer.Revoked; p == nil || !p.Required || cfg.Clients[0].Revoked != p || v1Peer.Revoked != nil {
 		t.Error("lists that are not there are held against, or are not where they are required")
+	}
+	if !reflect.DeepEqual(peer.Proxy, proxyOf(c.ForwardProxy)) || v1Peer.Proxy != nil {
+		t.Error("a directory without a proxy of its own is not behind that of all, or one without any is")
 	}
 	if cfg.APICert != nil || len(cfg.Certs) != 1 || engine.ResultsURL != c.Results.URL || peer.Timeout != c.Timeouts.Authentication || v1Engine.CardRanges != nil {
 		t.Error("what is not said of a directory is not that of all")
