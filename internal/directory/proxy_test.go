@@ -364,3 +364,20 @@ func TestProxyForbidsOne(t *testing.T) {
 		t.Errorf("the proxy was asked for %v", asked)
 	}
 }
+
+// TestProxySilentForFiles: a download waits for a silent proxy as long as for any
+// connection, though the transport goes on with one that nobody waits for any more.
+func TestProxySilentForFiles(t *testing.T) {
+	ca := newAuthority(t)
+	proxy, given := behind(t, ca, false, nil, "ds.invalid")
+	proxy.Play(func(conn net.Conn) { io.Copy(io.Discard, conn) })
+	p := peerAt("visa", "https://ds.invalid", fixed(ca))
+	p.Proxy, p.DialTimeout, p.FileHosts = given, 50*time.Millisecond, []string{"files.invalid"}
+	c, _ := newClient(t, Hooks{}, p)
+	f := &file{p: c.peers["visa"], ctx: t.Context(), url: "https://files.invalid/ranges"}
+	start := time.Now()
+	_, err := f.open()
+	if failed, ok := errors.AsType[*Error](err); !ok || failed.Kind != Proxy || failed.Text != "Proxy: Connection timeout" || time.Since(start) > 5*time.Second {
+		t.Errorf("%v after %v", err, time.Since(start))
+	}
+}
