@@ -113,11 +113,10 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 	if err == nil {
 		return conn, nil
 	}
-	if over := ctx.Err(); over != nil {
-		err = over
+	status, answered := errors.AsType[statusError](err)
+	if over := ctx.Err(); over != nil && !answered && !errors.Is(err, over) {
+		err = fmt.Errorf("no answer: %w", over)
 	}
-	var status statusError
-	errors.As(err, &status)
 	return nil, &Error{d.proxy.String(), addr, int(status), err}
 }
 
