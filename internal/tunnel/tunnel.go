@@ -204,10 +204,7 @@ func (s *source) Read(b []byte) (n int, err error) {
 		return 0, s.err
 	}
 	n, err = s.conn.Read(b[:min(len(b), s.left)])
-	s.left -= n
-	if s.err = err; err == io.EOF {
-		s.err = io.ErrUnexpectedEOF
-	}
+	s.left, s.err = s.left-n, err
 	return n, err
 }
 

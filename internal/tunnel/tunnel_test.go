@@ -237,6 +237,11 @@ func TestFaults(t *testing.T) {
 			if (took >= limit) != tt.slow || took > limit+5*time.Second {
 				t.Errorf("took %v", took)
 			}
+			for end := time.Now().Add(10 * time.Second); proxy.Conns() > 0; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatal("the connection to the proxy is left open")
+				}
+			}
 			if text := err.Error(); !strings.HasPrefix(text, "proxy "+given.String()+", asked for ds.invalid:443: ") {
 				t.Errorf("%v does not name proxy and address", err)
 			}
@@ -259,6 +264,16 @@ func TestNobodyThere(t *testing.T) {
 	_, err = New(Proxy{Address: l.Addr().String()}, net.Dialer{}).DialContext(t.Context(), "tcp", "ds.invalid:443")
 	if failed, ok := errors.AsType[*Error](err); !ok || !errors.Is(err, syscall.ECONNREFUSED) || failed.Proxy != "http://"+l.Addr().String() {
 		t.Errorf("%v, want that it is refused", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	swallowed := net.Dialer{Control: func(string, string, syscall.RawConn) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	_, err = New(Proxy{Address: l.Addr().String()}, swallowed).DialContext(ctx, "tcp", "ds.invalid:443")
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), ": dial tcp "+l.Addr().String()) {
+		t.Errorf("%v, want that there is no connection to the proxy", err)
 	}
 }
 
