@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+
+	"github.com/openthreeds/threeds/internal/socket"
 )
 
 // Conns bounds the connections of an [http.Server]. When there are too many, one goes on which no request is in
@@ -68,7 +70,7 @@ func (c *Conns) Offer(config *tls.Config) *tls.Config {
 	less.NextProtos = slices.DeleteFunc(slices.Clone(config.NextProtos), func(proto string) bool { return proto == h2 })
 	config = config.Clone()
 	config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if slices.Contains(hello.SupportedProtos, h2) && !c.admit(bottom(hello.Conn)) {
+		if slices.Contains(hello.SupportedProtos, h2) && !c.admit(socket.Bottom(hello.Conn)) {
 			return less, nil
 		}
 		return nil, nil
@@ -109,7 +111,7 @@ func (c *Conns) connState(conn net.Conn, state http.ConnState) {
 	if gone == nil {
 		return
 	}
-	_ = bottom(gone).Close() // a farewell of TLS might have to wait
+	_ = socket.Bottom(gone).Close() // a farewell of TLS might have to wait
 	if c.Closed != nil {
 		c.Closed()
 	}
@@ -197,5 +199,5 @@ func (c *Conns) move(conn net.Conn, to *list.List) {
 func (c *Conns) remove(conn net.Conn) {
 	c.move(conn, nil)
 	delete(c.known, conn)
-	delete(c.many, bottom(conn))
+	delete(c.many, socket.Bottom(conn))
 }

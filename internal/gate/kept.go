@@ -83,7 +83,7 @@ func (c *kept) Write(p []byte) (int, error) {
 func (k *Kept) Attach(s *http.Server) { hook(s, k.follow, nil) }
 
 func (k *Kept) follow(conn net.Conn, state http.ConnState) {
-	c, ok := bottom(conn).(*kept)
+	c, ok := socket.Bottom(conn).(*kept)
 	if !ok {
 		return
 	}
@@ -106,17 +106,6 @@ func (k *Kept) follow(conn net.Conn, state http.ConnState) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		delete(k.all, c)
-	}
-}
-
-// bottom is what was accepted, below TLS and a door.
-func bottom(conn net.Conn) net.Conn {
-	for {
-		above, ok := conn.(interface{ NetConn() net.Conn })
-		if !ok {
-			return conn
-		}
-		conn = above.NetConn()
 	}
 }
 

@@ -69,7 +69,7 @@ func (r *rested) says(text string) {
 func (r *rested) arrives() {
 	r.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		if quiet, _ := socket.Peek(bottom(r.server).(*kept).below); !quiet {
+		if quiet, _ := socket.Peek(socket.Bottom(r.server).(*kept).below); !quiet {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -168,7 +168,7 @@ func TestPartSendsTheEndItself(t *testing.T) {
 	reading, wake := make(chan bool), make(chan bool)
 	var group sync.WaitGroup
 	group.Go(func() {
-		_ = bottom(r.server).(*kept).below.Read(func(uintptr) bool {
+		_ = socket.Bottom(r.server).(*kept).below.Read(func(uintptr) bool {
 			close(reading)
 			<-wake
 			return true
@@ -321,7 +321,7 @@ func TestKeptReads(t *testing.T) {
 	if _, err := bufio.NewReader(s).ReadByte(); err == nil {
 		t.Fatal("x is no TLS")
 	}
-	if c := bottom(s).(*kept); c.reads.Load() == 0 {
+	if c := socket.Bottom(s).(*kept); c.reads.Load() == 0 {
 		t.Error("what TLS has read is not counted")
 	}
 }
