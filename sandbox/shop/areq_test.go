@@ -2,6 +2,7 @@ package shop
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -60,6 +61,8 @@ func TestLanguages(t *testing.T) {
 		{"sl-rozaj-biske-1994", "sl-rozaj", "sl-rozaj-biske-1994"},
 		{"ar-SA-u-nu-latn", "ar-SA", "ar-SA-u-nu-latn"},
 		{"abcdefghijk", "abcdefgh", "abcdefghijk"},
+		{"de-DE-x-aaaaaaaa-bbbbbbbb-cccccc-dd", "de-DE", "de-DE-x-aaaaaaaa-bbbbbbbb-cccccc-dd"},
+		{"de-DE-x-aaaaaaaa-bbbbbbbb-cccccc-ddd", "de-DE", "de-DE-x-aaaaaaaa-bbbbbbbb-cccccc"},
 		{"de-DE-x-aaaaaaaa-bbbbbbbb-cccccccc-dddddddd", "de-DE", "de-DE-x-aaaaaaaa-bbbbbbbb-cccccccc"},
 	} {
 		for version, want := range map[string]string{"2.1.0": test.want8, "2.2.0": test.want8, "2.3.1": test.want35} {
@@ -116,6 +119,23 @@ func TestMasked(t *testing.T) {
 		got = strings.NewReplacer("\n", "", "  ", "").Replace(got)
 		if got != test.want {
 			t.Errorf("masked(%.80s) = %s, want %s", test.in, got, test.want)
+		}
+	}
+}
+
+// TestMasks: what could be a card number keeps ten digits, and what is too short to be
+// shown in part is not shown.
+func TestMasks(t *testing.T) {
+	for _, test := range []struct{ in, pan, short string }{
+		{"400000000003", "***", "***"},
+		{"4000000000003", "400000***0003", "***"},
+		{"400000000000003", "400000*****0003", "***"},
+		{"4000000000000003", "400000******0003", "4000…0003"},
+		{"4000000000000000003", "400000*********0003", "4000…0003"},
+		{"40000000000000000003", "***", "4000…0003"},
+	} {
+		if pan, short := maskPAN(test.in), shorten(test.in); pan != test.pan || short != test.short {
+			t.Errorf("%s: %s, %s; want %s, %s", test.in, pan, short, test.pan, test.short)
 		}
 	}
 }
@@ -180,6 +200,25 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// TestDecodeSpaces: a space is a plus sign that a form lost, however many there are.
+func TestDecodeSpaces(t *testing.T) {
+	for n := range 9 {
+		object := `{"a":"` + strings.Repeat("~~>", n) + `"}`
+		text := base64.StdEncoding.EncodeToString([]byte(object))
+		if got := strings.Count(text, "+"); got != n {
+			t.Fatalf("%d plus signs in %s, want %d", got, text, n)
+		}
+		if data, err := decode(strings.ReplaceAll(text, "+", " ")); err != nil || string(data) != object {
+			t.Errorf("%d plus signs: %q, %v", n, data, err)
+		}
+	}
+	for _, text := range []string{"@", "eyJ9 @", "a"} {
+		if data, err := decode(text); err == nil || data != nil {
+			t.Errorf("decode(%q) = %q, %v", text, data, err)
+		}
+	}
+}
+
 func TestWords(t *testing.T) {
 	for w := range endings {
 		if e := endings[w]; e.Title == "" || e.Text == "" {
@@ -194,11 +233,77 @@ func TestWords(t *testing.T) {
 		{message{TransStatus: "S"}, faulty},
 		{message{TransStatus: ""}, faulty},
 		{message{TransStatus: "U", ChallengeCancel: "06"}, unavailable},
+		{message{TransStatus: "N", ChallengeCancel: "03"}, timedOut},
+		{message{TransStatus: "N", ChallengeCancel: "04"}, timedOut},
 		{message{TransStatus: "N", ChallengeCancel: "05"}, timedOut},
+		{message{TransStatus: "N", ChallengeCancel: "08"}, timedOut},
+		{message{TransStatus: "N", Reason: "14"}, timedOut},
+		{message{TransStatus: "U", Reason: "24"}, timedOut},
+		{message{TransStatus: "N", Reason: "11"}, failed},
 		{message{TransStatus: "Y", ChallengeCancel: "01"}, authenticated},
 	} {
 		if got := wordOf(&test.m); got != test.want {
 			t.Errorf("wordOf(%+v) = %s, want %s", test.m, got, test.want)
+		}
+	}
+}
+
+// TestEndingsSay: what a developer reads of an answer: what is in it, and what its
+// reason means.
+func TestEndingsSay(t *testing.T) {
+	e := endWithStatus(&message{TransStatus: "N", ECI: "07", Reason: "11", CardholderInfo: "Call us."})
+	if e.TransStatus != "N" || e.ECI != "07" || e.HasValue || e.Reason != "11, suspected fraud" || e.Info != "Call us." {
+		t.Errorf("%+v", e)
+	}
+	for code, want := range map[string]string{"": "", "01": "01, card authentication failed", "30": "30, success, more is needed", "80": "80, specific to the scheme"} {
+		if got := reasonOf(code); got != want {
+			t.Errorf("reasonOf(%q) = %q, want %q", code, got, want)
+		}
+	}
+	for _, text := range []string{`{"cardholderInfo":"Call us."}`, `{"cardholderInfo":{"text":"Call us."}}`} {
+		var m message
+		if err := json.Unmarshal([]byte(text), &m); err != nil || m.CardholderInfo != "Call us." {
+			t.Errorf("%s: %q, %v", text, m.CardholderInfo, err)
+		}
+	}
+}
+
+// TestBrowserData: what a browser tells of itself, in the form that each version has for it.
+func TestBrowserData(t *testing.T) {
+	for _, test := range []struct{ ip, before, since string }{
+		{"192.0.2.1", "192.0.2.1", "192.0.2.1"},
+		{"::ffff:192.0.2.1", "192.0.2.1", "192.0.2.1"},
+		{"fe80::1%eth0", "fe80:0000:0000:0000:0000:0000:0000:0001", "fe80::1"},
+		{"odd", "odd", "odd"},
+	} {
+		for version, want := range map[string]string{"2.2.0": test.before, "2.3.1": test.since} {
+			a := areq{version: version, order: order{Browser: browser{IP: test.ip}}}
+			if got := a.ip(); got != want {
+				t.Errorf("%s in %s: %s, want %s", test.ip, version, got, want)
+			}
+		}
+	}
+	for depth, want := range map[int]string{0: "1", 1: "1", 3: "1", 4: "4", 8: "8", 15: "15", 16: "16", 24: "24", 30: "24", 32: "32", 48: "48", 64: "48"} {
+		a := areq{version: "2.2.0", order: order{Browser: browser{ColorDepth: depth}}}
+		if got := a.colorDepth(); got != want {
+			t.Errorf("%d bits: %s, want %s", depth, got, want)
+		}
+	}
+	for _, test := range []struct {
+		accept      []string
+		told        string // by the page
+		want, agent string
+	}{
+		{nil, "", "*/*", "Header/1"},
+		{[]string{"text/html", "*/*;q=0.8"}, "Page/1", "text/html,*/*;q=0.8", "Page/1"},
+	} {
+		r := httptest.NewRequest("POST", "/checkout", nil)
+		r.Header["Accept"] = test.accept
+		r.Header.Set("User-Agent", "Header/1")
+		r.RemoteAddr = "[2001:db8::1]:4711"
+		b := browser{UserAgent: test.told}
+		if b.see(r); b.Accept != test.want || b.UserAgent != test.agent || b.IP != "2001:db8::1" {
+			t.Errorf("%+v; want %q, %q", b, test.want, test.agent)
 		}
 	}
 }
