@@ -82,6 +82,10 @@ func (b *bank) api(op func(object) object) http.HandlerFunc {
 			fmt.Fprint(w, "Invalid API Key")
 			return
 		}
+		if !strings.HasPrefix(r.Header.Get("Content-Type"), "application/json") {
+			w.WriteHeader(http.StatusUnsupportedMediaType)
+			return
+		}
 		answer := op(body)
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		for name, value := range b.headers {

@@ -93,7 +93,7 @@ func (c *checkout) end(e ending) {
 	e.Text = c.wire.hide(maskDigits(e.Text))
 	c.state, c.ending = done, &e
 	c.over.Store(true)
-	c.order.Card = ""
+	c.order.Card, c.wire.card = "", ""
 }
 
 // view is all that the page is told.

@@ -2,8 +2,10 @@ package shop
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -103,6 +105,9 @@ func TestEndings(t *testing.T) {
 		bank := newBank(t)
 		p := &page{t: t, shop: bank.shop()}
 		v := p.toAuth(testOrder(test.card))
+		if c := p.shop.till.find(v.ID); c.order.Card != "" || c.wire.card != "" {
+			t.Errorf("%s: the card number is still there", test.card)
+		}
 		if test.result != "" {
 			if v = p.post("/checkout/"+v.ID+"/result", nil); v.State == done {
 				t.Errorf("%s: done before there was a result", test.card)
@@ -110,7 +115,8 @@ func TestEndings(t *testing.T) {
 			bank.finish(p.shop.till.find(v.ID).transID, test.result, test.cancel)
 			v = p.post("/checkout/"+v.ID+"/result", nil)
 		}
-		if v.State != done || v.Ending.Word != test.want || v.Ending.TransStatus != test.status {
+		good := test.want == authenticated || test.want == attempted || test.want == informational
+		if v.State != done || v.Ending.Word != test.want || v.Ending.TransStatus != test.status || v.Ending.Good != good {
 			t.Errorf("%s %s%s: %s, %+v; want %s", test.card, test.result, test.cancel, v.State, v.Ending, test.want)
 		}
 		if strings.Contains(p.seen.String(), test.card) {
@@ -138,12 +144,20 @@ func TestCompInd(t *testing.T) {
 
 func TestMethodLimit(t *testing.T) {
 	for _, test := range []struct {
-		card string
-		want int64
-	}{{"4000000000001003", 10000}, {"4000000000002003", 10000}, {"4000000000003003", 5000}} {
-		p := &page{t: t, shop: newBank(t).shop()}
-		if v := p.post("/checkout", testOrder(test.card)); v.Method.Limit != test.want {
-			t.Errorf("%s: limit %d ms, want %d", test.card, v.Method.Limit, test.want)
+		card, wish string
+		limit      time.Duration // of the shop
+		version    string
+		want       int64
+	}{
+		{"4000000000001003", "", 0, "2.1.0", 10000}, {"4000000000002003", "", 0, "2.2.0", 10000}, {"4000000000003003", "", 0, "2.3.1", 5000},
+		{"4000000000000003", "", 0, "2.3.1", 5000}, {"4000000000000003", "2.2.0", 0, "2.2.0", 10000}, {"4000000000000003", "", time.Second, "2.3.1", 1000},
+	} {
+		s := newBank(t).shop()
+		s.MethodLimit = test.limit
+		p, o := &page{t: t, shop: s}, testOrder(test.card)
+		o.Version = test.wish
+		if v := p.post("/checkout", o); v.Method.Limit != test.want || v.Version != test.version {
+			t.Errorf("%s, %q: limit %d ms in %s, want %d in %s", test.card, test.wish, v.Method.Limit, v.Version, test.want, test.version)
 		}
 	}
 }
@@ -162,9 +176,15 @@ func TestLateness(t *testing.T) {
 		{"back without a result", func(p *page, v view, tr *transaction) {
 			p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
 		}, 30 * time.Second, missing},
-		{"back with an Erro", func(p *page, v view, tr *transaction) {
-			p.notify("challenge", url.Values{"cres": {encode(marshal(object{"messageType": "Erro", "errorCode": "203", "threeDSServerTransID": tr.id}))}})
+		{"back with an Erro", func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"erro": {tr.refusal()}}) }, 3 * time.Second, faulty},
+		{"back with an Erro in another field", func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"error": {tr.refusal()}}) }, 3 * time.Second, faulty},
+		{"back with an Erro that names no transaction", func(p *page, v view, _ *transaction) {
+			p.notify("challenge", url.Values{"erro": {encode([]byte(`{"messageType":"Erro"}`))}, "threeDSSessionData": {encode([]byte(p.shop.till.find(v.ID).session))}})
 		}, 3 * time.Second, faulty},
+		{"back without a result, and an Erro afterwards", func(p *page, _ view, tr *transaction) {
+			p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
+			p.notify("challenge", url.Values{"cres": {tr.refusal()}})
+		}, 30 * time.Second, missing},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			bank := newBank(t)
@@ -184,6 +204,11 @@ func TestLateness(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refusal is an Erro of the ACS in the place of a CRes.
+func (tr *transaction) refusal() string {
+	return encode(marshal(object{"messageType": "Erro", "errorCode": "203", "threeDSServerTransID": tr.id}))
 }
 
 // TestNoResultYet: the shop asks again where the server has nothing at the moment,
@@ -276,32 +301,41 @@ func TestUnfitNotices(t *testing.T) {
 		f(&changed)
 		return encode(changed.cres("Y"))
 	}
-	for _, test := range []struct {
-		name, session, cres string
-		recorded            bool
-	}{
-		{"nothing", "", "", false},
-		{"unknown session", encode([]byte("nobody")), "", false},
-		{"unknown transaction", "", change(func(tr *transaction) { tr.id = "00000000-0000-4000-8000-000000000000" }), false},
-		{"no base64", session, "{}", true},
-		{"no JSON", session, encode([]byte("hello")), true},
-		{"another message", session, encode([]byte(`{"messageType":"ARes"}`)), true},
-		{"another transaction", session, encode(foreign.cres("Y")), true},
-		{"another acsTransID", session, change(func(tr *transaction) { tr.acsID = foreign.acsID }), true},
-		{"another version", "", change(func(tr *transaction) { tr.version = "2.1.0" }), true},
-		{"an Erro of another transaction", session, encode([]byte(`{"messageType":"Erro","threeDSServerTransID":"x"}`)), true},
+	for _, test := range []struct{ name, session, cres, shown, note string }{
+		{"nothing", "", "", "", ""},
+		{"unknown session", encode([]byte("nobody")), "", "", ""},
+		{"unknown transaction", "", change(func(tr *transaction) { tr.id = "00000000-0000-4000-8000-000000000000" }), "", ""},
+		{"no base64", session, "{}", "CRes", "neither base64url nor a message"},
+		{"no JSON", session, encode([]byte("hello")), "CRes", "neither base64url nor a message"},
+		{"another message", session, encode([]byte(`{"messageType":"ARes"}`)), "CRes", "neither a CRes nor an Erro"},
+		{"another transaction", session, encode(foreign.cres("Y")), "CRes", "threeDSServerTransID is another one"},
+		{"another acsTransID", session, change(func(tr *transaction) { tr.acsID = foreign.acsID }), "CRes", "acsTransID is another one"},
+		{"another version", "", change(func(tr *transaction) { tr.version = "2.1.0" }), "CRes", "messageVersion is another one"},
+		{"an Erro of another transaction", session, foreign.refusal(), "Erro", "threeDSServerTransID is another one"},
 	} {
 		before := len(c.view().Wire)
 		status := p.notify("challenge", url.Values{"cres": {test.cres}, "threeDSSessionData": {test.session}})
 		if status < 400 || status > 499 {
 			t.Errorf("%s: status %d, want 4xx", test.name, status)
 		}
-		if got := c.view(); got.State != challenge || (len(got.Wire) > before) != test.recorded {
+		got := c.view()
+		last := got.Wire[len(got.Wire)-1]
+		if got.State != challenge || (len(got.Wire) > before) != (test.note != "") {
 			t.Errorf("%s: state %s, %d messages after %d", test.name, got.State, len(got.Wire), before)
+		} else if test.note != "" && (last.Name != test.shown || last.Note != "ignored: "+test.note) {
+			t.Errorf("%s: the panel has %s, %q", test.name, last.Name, last.Note)
 		}
 	}
 	if strings.Contains(p.seen.String(), c.session) {
 		t.Error("the session came out")
+	}
+	early := p.shop.till.find(p.post("/checkout", testOrder("4000000000000072")).ID)
+	p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}, "threeDSSessionData": {encode([]byte(early.session))}})
+	if got := early.view(); got.State != method || got.Wire[len(got.Wire)-1].Note != "ignored: no challenge was asked for" {
+		t.Errorf("before the challenge: %s, %+v", got.State, got.Wire)
+	}
+	if strings.Contains(p.seen.String(), `data-step="challenge"`) {
+		t.Error("the page was told that the challenge is over")
 	}
 }
 
@@ -328,9 +362,16 @@ func TestMethodNotices(t *testing.T) {
 			t.Errorf("%q: status %d, noticed %t; want %d, %t", test.text, status, got, test.status, test.want)
 		}
 	}
+	for range 2 { // a frame that is loaded again
+		p.do("GET", "/frame/"+v.ID+"/method", "", "")
+	}
+	if all := names(c.view()); strings.Count(all, "3DS Method data") != 1 {
+		t.Errorf("the wire panel has %s", all)
+	}
 	p.post("/checkout/"+v.ID+"/auth", nil)
-	if status := p.notify("method", url.Values{"threeDSMethodData": {encode(data)}}); status != http.StatusConflict {
-		t.Errorf("late notice: status %d, want 409", status)
+	p.seen.Reset()
+	if status := p.notify("method", url.Values{"threeDSMethodData": {encode(data)}}); status != http.StatusConflict || !c.view().Method.Noticed || strings.Contains(p.seen.String(), `data-step="method"`) {
+		t.Errorf("late notice: status %d, want 409, and nothing else", status)
 	}
 }
 
@@ -383,5 +424,240 @@ func TestNotes(t *testing.T) {
 		if last := v.Wire[len(v.Wire)-1]; last.Name != "ARes" || last.Note != test.want {
 			t.Errorf("%s says %q, want %q", last.Name, last.Note, test.want)
 		}
+	}
+}
+
+// TestOutOfTurn: what a page asks for when it is not its turn changes nothing, and
+// nobody is asked.
+func TestOutOfTurn(t *testing.T) {
+	for _, test := range []struct {
+		at   state
+		card string
+		asks []string // what fits nothing there
+	}{
+		{method, "4000000000000003", []string{"cancel", "result", "enrolled", "challenge"}},
+		{method, "4000000000000103", []string{"method"}}, // there is none
+		{challenge, "4000000000000072", []string{"auth", "enrolled", "method"}},
+		{decoupled, "4000000000000083", []string{"auth", "cancel", "enrolled", "challenge", "method"}},
+		{done, "9000100111111111", []string{"auth", "cancel", "result", "enrolled", "challenge", "method"}},
+		{enrolling, "4102010000000000", []string{"auth", "cancel", "result", "challenge", "method"}},
+		{challenge, "4102010000000000", []string{"auth", "enrolled", "method"}},
+	} {
+		bank := newBank(t)
+		p := &page{t: t, shop: bank.shop()}
+		v := p.post("/checkout", testOrder(test.card))
+		if v.State != test.at {
+			v = p.toAuth(testOrder(test.card))
+		}
+		if v.State != test.at {
+			t.Fatalf("%s: %s, want %s", test.card, v.State, test.at)
+		}
+		calls := len(bank.calls)
+		for _, step := range test.asks {
+			if step == "challenge" || step == "method" {
+				if code := p.do("GET", "/frame/"+v.ID+"/"+step, "", "").StatusCode; code != http.StatusConflict {
+					t.Errorf("%s while %s: the frame of the %s answers %d", test.card, test.at, step, code)
+				}
+				continue
+			}
+			if got := p.post("/checkout/"+v.ID+"/"+step, nil); got.State != test.at || got.Canceled || len(bank.calls) != calls || len(got.Wire) != len(v.Wire) {
+				t.Errorf("%s while %s: after %s it is %s, with %d calls", test.card, test.at, step, got.State, len(bank.calls)-calls)
+			}
+		}
+	}
+}
+
+// TestAtOnce: while the API has not answered, the same is not asked again, and no time
+// runs out. A page that goes away meanwhile takes no answer with it.
+func TestAtOnce(t *testing.T) {
+	const v2, v1 = "4000000000000172", "4102010000000000"
+	for _, test := range []struct {
+		path, card     string
+		meanwhile, end state
+	}{
+		{"/auth", v2, asking, challenge}, {"/postauth", v2, challenge, done},
+		{"/enrolled", v1, enrolling, challenge}, {"/check", v1, returned, done},
+	} {
+		bank := newBank(t)
+		entered, leave := make(chan bool), make(chan bool)
+		calls := 0
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == test.path {
+				if calls++; calls == 1 {
+					entered <- true
+					<-leave
+				}
+			}
+			bank.API.Config.Handler.ServeHTTP(w, r)
+		}))
+		defer front.Close()
+		now := time.Now()
+		s := bank.shop()
+		s.API, s.Now = front.URL, func() time.Time { return now }
+		p := &page{t: t, shop: s}
+		v := p.post("/checkout", testOrder(test.card))
+		if test.path == "/postauth" || test.path == "/check" {
+			v = p.toAuth(testOrder(test.card))
+		}
+		c := s.till.find(v.ID)
+		ask := func() (code int) {
+			target, kind, body := "/checkout/"+c.id+"/"+strings.TrimPrefix(test.path, "/"), "application/json", ""
+			switch test.path {
+			case "/postauth":
+				bank.finish(c.transID, "Y", "")
+				target = "/checkout/" + c.id + "/result"
+			case "/check":
+				form := url.Values{"PaRes": {paRes(v1, "Y")}, "MD": {c.session}}
+				target, kind, body = "/notify/pares", "application/x-www-form-urlencoded", form.Encode()
+			}
+			r := httptest.NewRequest("POST", "http://127.0.0.1:8082"+target, strings.NewReader(body))
+			r.Header.Set("Content-Type", kind)
+			ctx, gone := context.WithCancel(t.Context())
+			if gone(); test.path == "/postauth" { // it is asked again, and nothing is lost
+				ctx = t.Context()
+			}
+			w := httptest.NewRecorder()
+			s.Handler().ServeHTTP(w, r.WithContext(ctx))
+			return w.Code
+		}
+		first := make(chan int)
+		go func() { first <- ask() }()
+		<-entered
+		again := ask()
+		now = now.Add(20 * time.Minute)
+		before := p.post("/checkout/"+c.id+"/result", nil)
+		leave <- true
+		if code := <-first; code != http.StatusOK || again != http.StatusOK && test.path != "/check" || before.State != test.meanwhile {
+			t.Errorf("%s: %d, the second time %d, and %s meanwhile", test.path, code, again, before.State)
+		}
+		if got := c.view(); got.State != test.end || got.Ending != nil && got.Ending.Word != authenticated || calls != 1 {
+			t.Errorf("%s: %d calls, %s, %+v", test.path, calls, got.State, got.Ending)
+		}
+	}
+}
+
+// TestForeignAnswers: what the API says counts when it is the message that belongs
+// here, of this transaction.
+func TestForeignAnswers(t *testing.T) {
+	const other = `"threeDSServerTransID":"6e1f0a52-97d8-4c00-8000-999999999999"`
+	for _, test := range []struct {
+		path, answer string // @ stands for the transaction's
+		want         word   // "": it goes on
+		text         string
+	}{
+		{"/preauth", `{"messageType":"Erro","errorCode":"203","errorComponent":"S"}`, faulty, "One of the parties"},
+		{"/preauth", `{"messageType":"CRD"}`, faulty, "something else than a CRD"},
+		{"/preauth", `{"messageType":"ARes",` + other + `}`, faulty, "something else than a CRD"},
+		{"/preauth", `{"messageType":"CRD",` + other + `}`, faulty, "no protocol version in common"},
+		{"/preauth", `{"messageType":"CRD","dsProtocolVersions":["2.2.0"],"threeDSServerProtocolVersions":["2.2.0"],` +
+			`"acsProtocolVersions":[{"version":"2.2.0","threeDSMethodURL":"javascript:alert(1)"}],` + other + `}`, "", ""}, // without a 3DS Method
+		{"/auth", `{"messageType":"ARes","transStatus":"Y",` + other + `}`, faulty, "something else than its ARes"},
+		{"/auth", `{"messageType":"RReq","transStatus":"Y",@}`, faulty, "something else than its ARes"},
+		{"/auth", `{"messageType":"ARes","transStatus":"S",@}`, faulty, "not one that a shop can end with"},
+		{"/auth", `{"messageType":"ARes","transStatus":"Y",@}`, authenticated, "no authentication value"},
+		{"/auth", `{"messageType":"ARes","transStatus":"C",@}`, faulty, "names no address"},
+		{"/auth", `{"messageType":"ARes","transStatus":"C","acsURL":"javascript:alert(1)",@}`, faulty, "names no address"},
+		{"/auth", `{"messageType":"Erro","errorCode":"203","errorComponent":"D",@}`, faulty, "One of the parties"},
+		{"/postauth", `{"messageType":"RReq","transStatus":"Y",` + other + `}`, "", ""},
+		{"/postauth", `{"messageType":"ARes","transStatus":"Y",@}`, "", ""},
+		{"/postauth", `{"messageType":1}`, faulty, "not a message"},
+		{"/postauth", `{}`, "", ""},
+	} {
+		bank := newBank(t)
+		var id string
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != test.path {
+				bank.API.Config.Handler.ServeHTTP(w, r)
+				return
+			}
+			_, _ = io.WriteString(w, strings.Replace(test.answer, "@", `"threeDSServerTransID":"`+id+`"`, 1))
+		}))
+		s := bank.shop()
+		s.API = front.URL
+		p := &page{t: t, shop: s}
+		v := p.post("/checkout", testOrder("4000000000000172"))
+		id = s.till.find(v.ID).transID
+		if test.path != "/preauth" {
+			v = p.post("/checkout/"+v.ID+"/auth", nil)
+		}
+		if test.path == "/postauth" {
+			v = p.post("/checkout/"+v.ID+"/result", nil)
+		}
+		switch e := v.Ending; {
+		case test.want == "" && (v.State == challenge || v.State == method && !v.Method.Run):
+		case e == nil || e.Word != test.want || !strings.Contains(e.Text, test.text) || (e.Erro != nil) != strings.Contains(test.answer, "Erro"):
+			t.Errorf("%s %s: %s, %+v; want %q", test.path, test.answer, v.State, e, test.want)
+		}
+		front.Close()
+	}
+}
+
+// TestPanel: who sent what to whom, as the panel tells it; the same answer to the same
+// question is there once. There is an end to what is kept.
+func TestPanel(t *testing.T) {
+	told := func(v view) string {
+		var b strings.Builder
+		for _, e := range v.Wire {
+			fmt.Fprintf(&b, "%d x%d %s: %s to %s (%s)\n", e.Number, e.Times, e.Name, e.From, e.To, e.Note)
+			if e.At.IsZero() || e.Body == "" {
+				t.Errorf("%+v", e)
+			}
+		}
+		return b.String()
+	}
+	bank := newBank(t)
+	p := &page{t: t, shop: bank.shop()}
+	v := p.toAuth(testOrder("4000000000000072"))
+	if v.Scheme != "visa" || v.Window != "03" || *v.Size != windows["03"] {
+		t.Errorf("the page is told of %q, %q, %v", v.Scheme, v.Window, v.Size)
+	}
+	c := p.shop.till.find(v.ID)
+	tr := bank.find(c.transID)
+	p.notify("method", url.Values{"threeDSMethodData": {encode(marshal(methodData{ServerTransID: tr.id}))}})
+	p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
+	for range 2 {
+		p.post("/checkout/"+v.ID+"/result", nil)
+	}
+	bank.finish(tr.id, "Y", "")
+	v = p.post("/checkout/"+v.ID+"/result", nil)
+	const ofV2 = `1 x1 Card check: shop to 3DS server (POST /preauth)
+2 x1 CRD: 3DS server to shop ()
+3 x1 3DS Method data: browser to ACS (form field threeDSMethodData, posted from a hidden frame)
+4 x1 3DS Method notice: ACS to shop (threeDSCompInd will be Y)
+5 x1 AReq: shop to 3DS server (POST /auth)
+6 x1 ARes: 3DS server to shop ()
+7 x1 CReq: browser to ACS (form field creq, posted from the challenge frame)
+8 x1 3DS Method notice: ACS to shop (ignored: too late, or not asked for)
+9 x1 CRes: ACS to shop (by way of the browser; a notice, not the result)
+10 x2 Result?: shop to 3DS server (POST /postauth)
+11 x2 Erro: 3DS server to shop ()
+12 x1 Result?: shop to 3DS server (POST /postauth)
+13 x1 RReq: 3DS server to shop ()
+`
+	if got := told(v); got != ofV2 {
+		t.Errorf("2.x:\n%s", got)
+	}
+	c = p.shop.till.find(p.toEnrolled("4102010000000000").ID)
+	for range 2 {
+		p.notify("pares", url.Values{"PaRes": {paRes("4102010000000000", "Y")}, "MD": {c.session}})
+	}
+	const ofV1 = `1 x1 Card check: shop to 3DS server (POST /preauth)
+2 x1 Erro: 3DS server to shop ()
+3 x1 Enrolled?: shop to MPI (POST /enrolled, as a form)
+4 x1 Enrolment: MPI to shop ()
+5 x1 PAReq: browser to ACS (form fields PaReq, TermUrl and MD, posted from the challenge frame)
+6 x1 PARes: ACS to shop (by way of the browser; what it says counts once it was checked)
+7 x1 Check: shop to MPI (POST /check, as a form)
+8 x1 Checked: MPI to shop ()
+9 x1 PARes: ACS to shop (ignored: not asked for, or too late)
+`
+	if got := told(c.view()); got != ofV1 {
+		t.Errorf("1.0.2:\n%s", got)
+	}
+	for range maxWire {
+		p.notify("pares", url.Values{"MD": {c.session}})
+	}
+	if n := len(c.view().Wire); n != maxWire {
+		t.Errorf("%d messages, want %d", n, maxWire)
 	}
 }

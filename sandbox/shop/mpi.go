@@ -238,7 +238,7 @@ func (v *legacy) verdict(got *checked) ending {
 	}
 	e := endWithStatus(&message{TransStatus: got.Status, ECI: got.ECI, Value: got.CAVV})
 	switch e.Word {
-	case authenticated, attempted:
+	case authenticated:
 		e.Text = strings.NewReplacer("authentication value", "CAVV").Replace(e.Text)
 	case unavailable:
 		e.Text = "The bank could not authenticate in 3-D Secure 1.0.2. The shop may authorise without, at its own risk."

@@ -112,6 +112,12 @@ func TestLegacyRequest(t *testing.T) {
 	if c := p.shop.till.find(v.ID); c.order.Card != "" || c.wire.card != "" {
 		t.Error("the card number is still there")
 	}
+	monthly := testOrder("4102010000000000")
+	monthly.Plan = "monthly"
+	v = p.toAuth(monthly)
+	if sent, _ := bank.lastCall("/enrolled"); sent["amount"] != "1290" || p.shop.till.find(v.ID).v1.amount != "1290" {
+		t.Errorf("monthly: %v, want 1290", sent["amount"])
+	}
 }
 
 // TestLegacyFrame: the page in the frame posts the three fields that an issuer
@@ -192,7 +198,11 @@ func TestLegacyNotices(t *testing.T) {
 		t.Errorf("%d calls of /check, want 1", n)
 	}
 	late := s.till.find(p.toEnrolled("4102010000000000").ID)
-	now = now.Add(11*time.Minute + 1)
+	now = now.Add(11 * time.Minute)
+	if v = p.post("/checkout/"+late.id+"/result", nil); v.State != challenge {
+		t.Errorf("done at the limit, want after it: %s %+v", v.State, v.Ending)
+	}
+	now = now.Add(1)
 	if v = p.post("/checkout/"+late.id+"/result", nil); v.State != done || v.Ending.Word != timedOut {
 		t.Errorf("nobody came back: %s %+v", v.State, v.Ending)
 	}
@@ -228,26 +238,71 @@ func TestLegacyCancel(t *testing.T) {
 
 // TestLegacyTrouble: a merchant plug-in that fails, apart from the API.
 func TestLegacyTrouble(t *testing.T) {
-	for name, handler := range map[string]http.HandlerFunc{
-		"wrong key": func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "Not Authorized", http.StatusUnauthorized) },
-		"hung up":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"no JSON":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) },
-		"redirect": func(w http.ResponseWriter, r *http.Request) {
+	const unreadable, unreachable, odd = "cannot be read. Is the API key", "cannot be reached", "not one that a shop can go on with"
+	says := func(status int, text string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, text)
+		}
+	}
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    string
+	}{
+		{"wrong key", says(http.StatusUnauthorized, "Not Authorized"), unreadable},
+		{"wrong key, said in JSON", says(http.StatusUnauthorized, "{}"), unreadable},
+		{"hung up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, unreachable},
+		{"no JSON", says(http.StatusOK, "hello"), unreadable},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://127.0.0.1:1/", http.StatusFound)
-		},
-		"nothing": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{}`)) },
-		"odd address": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write([]byte(`{"enrolled":"Y","pareq":"x","acs_url":"javascript:alert(1)"}`))
-		},
+		}, unreadable},
+		{"nothing", says(http.StatusOK, `{}`), odd},
+		{"an error without words", says(http.StatusOK, `{"error":{}}`), odd},
+		{"odd address", says(http.StatusOK, `{"enrolled":"Y","pareq":"x","acs_url":"javascript:alert(1)"}`), odd},
+		{"no PAReq", says(http.StatusOK, `{"enrolled":"Y","acs_url":"https://acs.example/"}`), odd},
+		{"PAReq without an answer", says(http.StatusOK, `{"pareq":"x","acs_url":"https://acs.example/"}`), odd},
+		{"PAReq for a card that is not enrolled", says(http.StatusOK, `{"enrolled":"N","pareq":"x","acs_url":"https://acs.example/"}`), "takes part neither"},
 	} {
-		server := httptest.NewServer(handler)
+		server := httptest.NewServer(test.handler)
 		s := newBank(t).shop()
 		s.MPI = server.URL
 		p := &page{t: t, shop: s}
-		if v := p.toEnrolled("4102010000000000"); v.State != done || v.Ending.Word != faulty || v.Ending.Text == "" {
-			t.Errorf("%s: %s, %+v", name, v.State, v.Ending)
+		if v := p.toEnrolled("4102010000000000"); v.State != done || !strings.Contains(v.Ending.Text, test.want) || v.Ending.Word != faulty && test.want != "takes part neither" {
+			t.Errorf("%s: %s, %+v; want %q", test.name, v.State, v.Ending, test.want)
 		}
 		server.Close()
+	}
+}
+
+// TestVerdict: a genuine answer counts when it is about this payment. Of what the issuer
+// leaves out nothing is asked.
+func TestVerdict(t *testing.T) {
+	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
+	genuine := checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}
+	for _, test := range []struct {
+		name   string
+		change func(*legacy, *checked)
+		want   word
+		text   string
+		value  bool
+	}{
+		{"as it should be", func(*legacy, *checked) {}, authenticated, "ECI and CAVV", true},
+		{"the amount in twelve digits", func(_ *legacy, c *checked) { c.Amount = "000000012900" }, authenticated, "", true},
+		{"a PAReq that could not be read", func(p *legacy, _ *checked) { p.xid = "" }, authenticated, "", true},
+		{"without a CAVV", func(_ *legacy, c *checked) { c.CAVV = "" }, authenticated, "no CAVV", false},
+		{"attempted", func(_ *legacy, c *checked) { c.Status = "A" }, attempted, "", true},
+		{"attempted with another card", func(_ *legacy, c *checked) { c.Status, c.Last4 = "A", "1111" }, failed, "the card is another one", false},
+		{"authenticated without a card", func(_ *legacy, c *checked) { c.Last4 = "" }, failed, "the card is another one", false},
+		{"not authenticated", func(_ *legacy, c *checked) { c.Status, c.Last4, c.CAVV = "N", "", "" }, failed, "not authenticated", false},
+		{"not authenticated in another transaction", func(_ *legacy, c *checked) { c.Status, c.XID = "N", "x" }, failed, "the transaction is another one", false},
+		{"a status that there is not", func(_ *legacy, c *checked) { c.Status = "" }, faulty, "not one that a shop can end with", true},
+	} {
+		p, c := paid, genuine
+		test.change(&p, &c)
+		if e := p.verdict(&c); e.Word != test.want || !strings.Contains(e.Text, test.text) || e.HasValue != test.value || e.Good != (test.want == authenticated || test.want == attempted) {
+			t.Errorf("%s: %+v; want %s", test.name, e, test.want)
+		}
 	}
 }
 
@@ -258,6 +313,7 @@ func TestShownXML(t *testing.T) {
 		{"<a x='1'><b>2</b><c/></a>", "<a x=\"1\">\n  <b>2</b>\n  <c></c>\n</a>"},
 		{"<?xml version='1.0'?><PARes><pan>0000000000001234</pan><cavv>AAABBZEEBgAAAAAAAAQG\nAAAAAAA=</cavv></PARes>",
 			"<PARes>\n  <pan>000000******1234</pan>\n  <cavv>AAAB…AAA=</cavv>\n</PARes>"},
+		{`<a xmlns="u" xmlns:b="v" b:x="1"><b><c>2</c></b></a>`, "<a x=\"1\">\n  <b>\n    <c>2</c>\n  </b>\n</a>"},
 		{"<a>card 4000001234567890</a>", "<a>card 400000******7890</a>"},
 		{"<a>", "(3 bytes that are no message)"},
 		{"hello", "(5 bytes that are no message)"},

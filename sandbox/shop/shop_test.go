@@ -2,6 +2,7 @@ package shop
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -44,6 +45,9 @@ func TestTillEnded(t *testing.T) {
 	p := &page{t: t, shop: s}
 	going := p.post("/checkout", testOrder("4000000000000072"))
 	first, second := p.toAuth(testOrder("4000000000000103")), p.toAuth(testOrder("4000000000000103"))
+	if res := p.do("GET", "/checkout/"+first.ID, "", ""); res.StatusCode != 200 {
+		t.Errorf("ended, while there is room: status %d, want 200", res.StatusCode)
+	}
 	for i, gone := range []view{first, second} {
 		p.post("/checkout", testOrder("4000000000000072"))
 		if res := p.do("GET", "/checkout/"+gone.ID, "", ""); res.StatusCode != 404 {
@@ -94,10 +98,13 @@ func TestOrderFaults(t *testing.T) {
 		{"card with a letter", func(o *order) { o.Card = "400000000000000x" }, "card"},
 		{"no month 13", func(o *order) { o.Expiry = "13/29" }, "expiry"},
 		{"expiry without slash", func(o *order) { o.Expiry = "1229" }, ""},
+		{"name of 2", func(o *order) { o.Name = "Li" }, ""},
 		{"name of 1", func(o *order) { o.Name = " A " }, "name"},
 		{"name of 45", func(o *order) { o.Name = strings.Repeat("é", 45) }, ""},
 		{"name of 46", func(o *order) { o.Name = strings.Repeat("é", 46) }, "name"},
 		{"window 06", func(o *order) { o.Window = "06" }, "window"},
+		{"monthly", func(o *order) { o.Plan = "monthly" }, ""},
+		{"version 2.1.0", func(o *order) { o.Version = "2.1.0" }, ""},
 		{"version 2.0.0", func(o *order) { o.Version = "2.0.0" }, "version"},
 		{"plan", func(o *order) { o.Plan = "" }, "plan"},
 	} {
@@ -146,6 +153,59 @@ func TestHost(t *testing.T) {
 		s.Handler().ServeHTTP(w, r)
 		if w.Code != test.want {
 			t.Errorf("Host %q: status %d, want %d", test.host, w.Code, test.want)
+		}
+	}
+}
+
+// TestPublicURL: behind a proxy the shop gives everybody the address it has there.
+func TestPublicURL(t *testing.T) {
+	bank := newBank(t)
+	s := bank.shop()
+	s.PublicURL = "https://shop.example/demo/"
+	const want = "https://shop.example/demo"
+	if url, err := s.Start("127.0.0.1:0"); err != nil || url != want {
+		t.Errorf("started at %s, %v; want %s", url, err, want)
+	}
+	defer s.Close()
+	p := &page{t: t, shop: s}
+	p.toAuth(testOrder("4000000000000103"))
+	if areq, _ := bank.lastCall("/auth"); areq["notificationURL"] != want+"/notify/challenge" || areq["threeDSRequestorURL"] != want+"/" {
+		t.Errorf("the AReq has %v and %v", areq["notificationURL"], areq["threeDSRequestorURL"])
+	}
+	local := bank.shop()
+	if local.ours("") {
+		t.Error("a request without a host is taken for the shop's, which has no public one")
+	}
+}
+
+// TestClient: the shop waits longer than the API takes, and goes by the client it is given.
+func TestClient(t *testing.T) {
+	c := newClient("http://api.example/", "", nil)
+	if other := c.at("http://mpi.example/"); c.http.Timeout != 35*time.Second || !c.own || other.own || c.base != "http://api.example" || other.base != "http://mpi.example" {
+		t.Errorf("a client of its own: %+v, %+v", c, other)
+	}
+	if c := newClient("", "", &http.Client{Timeout: time.Hour}); c.http.Timeout != time.Hour || c.own {
+		t.Errorf("a client that was given: %+v", c)
+	}
+}
+
+// TestDefaults: what holds for a shop that says nothing else, beside the times that are
+// tried out.
+func TestDefaults(t *testing.T) {
+	var s Shop
+	if s.Handler(); s.Processing != 2*time.Second || s.noticeWait != 5*time.Second || s.MaxCheckouts != 1000 {
+		t.Errorf("%v, %v, %d", s.Processing, s.noticeWait, s.MaxCheckouts)
+	}
+}
+
+// TestWebAddresses: where a browser may be sent to.
+func TestWebAddresses(t *testing.T) {
+	for address, want := range map[string]bool{
+		"https://acs.example/method": true, "http://127.0.0.1:8083/": true, "": false, "acs.example": false, "//acs.example/": false,
+		"javascript:alert(1)": false, "javascript://acs.example/%0aalert(1)": false, "https:///method": false, "https://%zz/": false,
+	} {
+		if got := isWeb(address); got != want {
+			t.Errorf("isWeb(%q) = %t, want %t", address, got, want)
 		}
 	}
 }
@@ -250,25 +310,34 @@ func TestServerTrouble(t *testing.T) {
 		}
 	}))
 	defer elsewhere.Close()
-	for name, handler := range map[string]http.HandlerFunc{
-		"wrong key": func(w http.ResponseWriter, _ *http.Request) {
+	const unreadable, unreachable = "not a message. Is the API key", "cannot be reached"
+	for _, test := range []struct {
+		name    string
+		handler http.HandlerFunc
+		want    string // what the developer is told, and when the key was wrong what to look at
+	}{
+		{"wrong key", func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, "Invalid API Key", http.StatusUnauthorized)
-		},
-		"redirect": func(w http.ResponseWriter, r *http.Request) {
+		}, unreadable},
+		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
-		},
-		"hung up":     func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"other JSON":  func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"a":1}`)) },
-		"wrong types": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"messageType":1}`)) },
-		"too large":   func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) },
-		"no version": func(w http.ResponseWriter, _ *http.Request) {
+		}, unreadable},
+		{"hung up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, unreachable},
+		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"a":1}`)) }, "something else than a CRD"},
+		{"wrong types", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"messageType":1}`)) }, unreadable},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) }, unreachable},
+		{"no version", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"messageType":"CRD","threeDSServerTransID":"x"}`))
-		},
+		}, "no protocol version in common"},
 	} {
-		server := httptest.NewServer(handler)
+		server := httptest.NewServer(test.handler)
 		p := &page{t: t, shop: &Shop{API: server.URL, APIKey: testKey}}
-		if v := p.post("/checkout", testOrder("4000000000000003")); v.State != done || v.Ending.Word != faulty || v.Ending.Text == "" {
-			t.Errorf("%s: %s, %+v", name, v.State, v.Ending)
+		v := p.post("/checkout", testOrder("4000000000000003"))
+		if v.State != done || v.Ending.Word != faulty || !strings.Contains(v.Ending.Text, test.want) {
+			t.Errorf("%s: %s, %+v; want %q", test.name, v.State, v.Ending, test.want)
+		}
+		if c := p.shop.till.find(v.ID); c.order.Card != "" || c.wire.card != "" {
+			t.Errorf("%s: the card number is still there", test.name)
 		}
 		server.Close()
 	}
@@ -294,6 +363,18 @@ func TestStartClose(t *testing.T) {
 	}
 	if _, err := http.Get(base + "/"); err == nil {
 		t.Error("still there after Close")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	never := newBank(t).shop()
+	if _, err := never.Start(l.Addr().String()); err == nil {
+		t.Error("started where another listens")
+	}
+	if err := never.Close(); err != nil {
+		t.Errorf("closed, without having been started: %v", err)
 	}
 }
 
