@@ -40,9 +40,6 @@ func CurrencyAlpha[T text](alpha T) (numeric string, exponent int, ok bool) {
 // CurrencyLetters returns the three capital letters of the currency with the
 // given three-digit code, and whether there is such a currency.
 func CurrencyLetters[T text](numeric T) (alpha string, ok bool) {
-	if _, ok := Currency(numeric); !ok {
-		return "", false
-	}
 	for _, c := range currencies {
 		if c.numeric == string(numeric) {
 			return c.alpha, true
