@@ -66,7 +66,7 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
 	}
-	if text := stranger(m); text != "" && len(problems) > 0 {
+	if text := stranger(m); text != "" {
 		fmt.Fprintf(stderr, "%s: %s\n", name, text)
 	}
 	faults := len(problems) + tellScheme(stderr, name, *of, m)
