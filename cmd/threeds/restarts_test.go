@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -8,11 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -266,6 +270,34 @@ func TestWatchdog(t *testing.T) {
 			t.Errorf("NOTIFY_SOCKET=%s: manager %v, log %q", none, m, log.String())
 		}
 	}
+}
+
+// TestWatchdogInTime: signs of life come twice as often as they are wanted, for as long
+// as requests are served, between the first news and the last.
+func TestWatchdogInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var news heard
+		m := &manager{conn: &news, log: slog.New(slog.DiscardHandler), dog: 30 * time.Second}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
+		defer cancel()
+		m.run(ctx)
+		want := []string{"0s READY=1", "15s WATCHDOG=1", "30s WATCHDOG=1", "45s WATCHDOG=1", "1m0s WATCHDOG=1", "1m15s WATCHDOG=1", "1m30s WATCHDOG=1", "1m40s STOPPING=1"}
+		if !slices.Equal(news.all, want) {
+			t.Errorf("%q, want %q", news.all, want)
+		}
+	})
+}
+
+// heard is a connection to a service manager that notes what comes, and when, from the
+// beginning of a bubble on.
+type heard struct {
+	net.Conn
+	all []string
+}
+
+func (h *heard) Write(p []byte) (int, error) {
+	h.all = append(h.all, fmt.Sprint(time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), " ", string(p)))
+	return len(p), nil
 }
 
 // TestSocketsRefused: sockets that are not for us, or not of the right kind.
