@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -288,5 +289,15 @@ func TestSandboxPages(t *testing.T) {
 	defer res.Body.Close()
 	if res.StatusCode != 200 || res.Header.Get("Content-Security-Policy") == "" {
 		t.Errorf("the shop: %d %v", res.StatusCode, res.Header)
+	}
+	order := `{"card": "4000001234560003", "expiry": "12/30", "name": "Alex Example", "plan": "once", "window": "05"}`
+	res, err = http.Post(w.Shop+"/checkout", "application/json", strings.NewReader(order))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if got := parseObject(t, data); err != nil || got.text("state") != "method" {
+		t.Errorf("paying in the shop: %d %s, %v", res.StatusCode, data, err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,8 +18,13 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/openthreeds/threeds/sandbox"
 )
 
 // The rows of §8.
@@ -239,6 +246,9 @@ func TestSandboxData(t *testing.T) {
 		early = w.preauth("4000001234560103").text("threeDSServerTransID")
 		w.awaitResultOf(id)
 	})
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory that it made: %v, %v", info, err)
+	}
 	for _, name := range []string{"keys.json", "threeds.db"} {
 		if !slices.Contains(list(t, dir), filepath.Join(dir, name)) {
 			t.Errorf("in the directory: %v, want %s", list(t, dir), name)
@@ -251,6 +261,60 @@ func TestSandboxData(t *testing.T) {
 			t.Errorf("an id of the run before: %d %v", code, got)
 		}
 	})
+}
+
+// TestSandboxRefuses: a sandbox that cannot start says why, and leaves nothing open.
+func TestSandboxRefuses(t *testing.T) {
+	for _, tt := range []struct{ spoilt, want string }{
+		{"keys.json", "keys.json: "}, {"threeds.db", "unable to open database"}, {"ca.pem", "ca.pem: "},
+	} {
+		dir, address, out := t.TempDir(), freeAddress(t), lockedBuffer{}
+		must(t, os.Mkdir(filepath.Join(dir, tt.spoilt), 0o700))
+		file := filepath.Join(t.TempDir(), "ready.json")
+		before := goleak.IgnoreCurrent()
+		args := []string{"sandbox", "--listen", address, "--data", dir, "--ready-file", file}
+		if code := run(t.Context(), args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%s is a directory: exit status %d, %q", tt.spoilt, code, out.String())
+		}
+		if err := goleak.Find(before); err != nil || !refusing(address) {
+			t.Errorf("%s is a directory: still open: %v", tt.spoilt, err)
+		}
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s is a directory: the ready file: %v", tt.spoilt, err)
+		}
+	}
+	var out lockedBuffer
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, nil)
+	if code := run(t.Context(), []string{"sandbox", "--data", filepath.Join(file, "data")}, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), "not a directory") {
+		t.Errorf("a place that cannot be made: exit status %d, %q", code, out.String())
+	}
+}
+
+// TestSandboxConfig: the sandbox's server asks a directory server that is silent again
+// and again, takes what is of this machine, and knows each directory server by its name.
+func TestSandboxConfig(t *testing.T) {
+	p := &playground{dir: t.TempDir(), log: slog.New(slog.DiscardHandler), peer: new(sandbox.Sandbox)}
+	must(t, p.peer.Start())
+	defer p.peer.Close()
+	cfg, err := p.config(t.Context(), "127.0.0.1:0")
+	must(t, err)
+	defer cfg.API.Close()
+	defer cfg.Results.Close()
+	for i, d := range p.peer.Directories() {
+		peer, engine, client := cfg.Peers[i], cfg.Engine[i], cfg.Clients[i]
+		if !peer.AlwaysTry || !peer.LoopbackMethodURL || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
+			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
+		}
+		if !slices.Equal(client.Names, []string{d.ClientName}) || client.CA.Equal(x509.NewCertPool()) {
+			t.Errorf("%s: who may send results: %+v", d.Scheme, client)
+		}
+	}
+	for i, d := range p.peer.V1Directories() {
+		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
+			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
+		}
+	}
 }
 
 func (w *world) awaitResultOf(id string) {
@@ -378,5 +442,38 @@ func TestConformFails(t *testing.T) {
 		if code := run(tt.ctx, args, strings.NewReader("\n"), &out, &errs); code != 1 || !strings.Contains(errs.String(), tt.want) {
 			t.Errorf("%s: exit status %d, %q; want 1 and %q", tt.name, code, errs.String(), tt.want)
 		}
+	}
+}
+
+// TestConformReport: a program reads the rows that were asked for, with what is wrong; a
+// report that nobody could read has failed, whatever it says. A key need not be on the
+// command line, where others see it.
+func TestConformReport(t *testing.T) {
+	var keys sync.Map
+	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		keys.Store(r.Header.Get("APIKey"), true)
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	defer broken.Close()
+	args := []string{"conform", "--json", "--rows", "^MC-23$", "--api", broken.URL, "--key", "-", "--card", "4000001234567899"}
+	var out, errs strings.Builder
+	var report struct {
+		Rows []struct {
+			Row    string   `json:"row"`
+			Faults []string `json:"faults"`
+		} `json:"rows"`
+	}
+	code := run(t.Context(), args, strings.NewReader(" the-key \nand no more"), &out, &errs)
+	if err := json.Unmarshal([]byte(out.String()), &report); err != nil || code != 1 || len(report.Rows) != 1 || report.Rows[0].Row != "MC-23" || len(report.Rows[0].Faults) == 0 {
+		t.Errorf("exit status %d, %v: %s", code, err, out.String())
+	}
+	if _, came := keys.Load("the-key"); !came {
+		t.Error("the key of standard input was not used")
+	}
+	read, full := io.Pipe()
+	must(t, read.Close())
+	errs.Reset()
+	if code := run(t.Context(), args, strings.NewReader("the-key"), full, &errs); code != 1 || !strings.Contains(errs.String(), "closed pipe") {
+		t.Errorf("nobody could read it: exit status %d, %q", code, errs.String())
 	}
 }
