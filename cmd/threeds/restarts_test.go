@@ -303,20 +303,38 @@ func (h *heard) Write(p []byte) (int, error) {
 // TestSocketsRefused: sockets that are not for us, or not of the right kind.
 func TestSocketsRefused(t *testing.T) {
 	ca := newAuthority(t)
+	dir := t.TempDir()
+	plain, err := os.Create(filepath.Join(dir, "plain"))
+	must(t, err)
+	defer plain.Close()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(dir, "socket")})
+	must(t, err)
+	defer l.Close()
+	local, err := l.File()
+	must(t, err)
+	defer local.Close()
 	for _, tt := range []struct {
-		names string
-		env   []string
-		want  string
+		env  []string
+		want string
+		last *os.File // in the place of the console's socket
 	}{
-		{"api results console", []string{"LISTEN_FDNAMES=api:results:other"}, `socket "other" of the service manager: unknown name (known: api, results, console)`},
-		{"api results console", []string{"LISTEN_FDNAMES=api:results:consol"}, `unknown name, did you mean "console"?`},
-		{"api results console", []string{"LISTEN_FDNAMES=api:results"}, "3 sockets are passed with 2 names"},
-		{"api results console", []string{"LISTEN_FDNAMES=api:results:api"}, `socket "api" of the service manager: passed twice`},
-		{"api results console", []string{"LISTEN_FDS=x"}, "LISTEN_FDS is not a number of sockets"},
-		{"api results console", []string{"LISTEN_FDS=4", "LISTEN_FDNAMES=api:results:console:"}, `socket "" of the service manager`},
-		{"api results console", []string{"PID=1"}, "api.listen: listen tcp 192.0.2.1:1"}, // so they are not taken
+		{[]string{"LISTEN_FDNAMES=api:results:other"}, `socket "other" of the service manager: unknown name (known: api, results, console)`, nil},
+		{[]string{"LISTEN_FDNAMES=api:results:consol"}, `unknown name, did you mean "console"?`, nil},
+		{[]string{"LISTEN_FDNAMES=api:results"}, "3 sockets are passed with 2 names", nil},
+		{[]string{"LISTEN_FDNAMES=api:results:api"}, `socket "api" of the service manager: passed twice`, nil},
+		{[]string{"LISTEN_FDS=x"}, "LISTEN_FDS is not a number of sockets", nil},
+		{[]string{"LISTEN_FDS=4", "LISTEN_FDNAMES=api:results:console:"}, `socket "" of the service manager`, nil},
+		{[]string{"PID=1"}, "api.listen: listen tcp 192.0.2.1:1", nil}, // so they are not taken
+		{[]string{"LISTEN_FDS=", "LISTEN_FDNAMES="}, "api.listen: listen tcp 192.0.2.1:1", nil},
+		{[]string{"LISTEN_FDS=0", "LISTEN_FDNAMES="}, "api.listen: listen tcp 192.0.2.1:1", nil},
+		{[]string{"LISTEN_FDS=1", "LISTEN_FDNAMES=api"}, "results.listen: listen tcp 192.0.2.1:2", nil},
+		{nil, `socket "console" of the service manager: not a socket to accept on`, plain},
+		{nil, `socket "console" of the service manager: not a TCP socket`, local},
 	} {
 		s, v := supervised(t, ca, newWire(t, ca), "")
+		if tt.last != nil {
+			v.files = append(slices.Clone(v.files[:2]), tt.last)
+		}
 		proc := v.launch(s.config, tt.env...)
 		<-proc.exited
 		if code := proc.cmd.ProcessState.ExitCode(); code != 1 || !strings.Contains(proc.out.String(), tt.want) {
