@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
 // The rows of §8.
@@ -314,6 +315,28 @@ func TestSandboxConfig(t *testing.T) {
 		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
 			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
 		}
+	}
+}
+
+// TestSandboxShopPort: the shop takes any address where its own is taken, or the API is
+// elsewhere.
+func TestSandboxShopPort(t *testing.T) {
+	opened := func(api string) string {
+		p := &playground{shop: new(shop.Shop)}
+		url, err := p.openShop(api)
+		must(t, err)
+		must(t, p.shop.Close())
+		return url
+	}
+	const usual = "http://" + sandboxShop
+	if url := opened("127.0.0.1:0"); url == usual {
+		t.Errorf("the API anywhere: the shop at %s", url)
+	}
+	if l, err := net.Listen("tcp", sandboxShop); err == nil { // or somebody has it already
+		defer l.Close()
+	}
+	if url := opened(sandboxAPI); url == usual {
+		t.Errorf("its own address taken: the shop at %s", url)
 	}
 }
 
