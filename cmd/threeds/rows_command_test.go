@@ -21,6 +21,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -119,8 +120,8 @@ func TestReadyFile(t *testing.T) {
 		if res.StatusCode != 200 || parseObject(t, data).text("messageType") != "CRD" {
 			t.Errorf("%d %s", res.StatusCode, data)
 		}
-		for _, name := range []string{"api", "shop", "apiKey"} {
-			if !strings.Contains(p.out.String(), got[name].(string)) {
+		for said, name := range map[string]string{"Demo shop   ": "shop", "API         ": "api", "API key     ": "apiKey", "Peers saw   ": "control"} {
+			if !strings.Contains(p.out.String(), said+got[name].(string)+"\n") {
 				t.Errorf("the text does not tell %s", name)
 			}
 		}
@@ -156,6 +157,20 @@ func TestReadyFileIsNews(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Error(err)
 	}
+
+	none := new(announcement)
+	if err := errors.Join(none.clear(), none.publish(map[string]any{"api": "x"}), none.withdraw()); err != nil {
+		t.Errorf("without a ready file: %v", err)
+	}
+	over := filepath.Join(dir, "directory")
+	must(t, os.Mkdir(over, 0o700))
+	if err := (&announcement{file: over}).publish(map[string]any{"api": "x"}); err == nil {
+		t.Error("written over a directory")
+	}
+	if left := list(t, dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
+	}
+	must(t, os.Remove(over))
 
 	first := &announcement{file: file}
 	if err := first.publish(map[string]any{"api": "first"}); err != nil {
@@ -266,6 +281,8 @@ func TestSandboxData(t *testing.T) {
 
 // TestSandboxRefuses: a sandbox that cannot start says why, and leaves nothing open.
 func TestSandboxRefuses(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // the end of one that starts all the same
+	defer cancel()
 	for _, tt := range []struct{ spoilt, want string }{
 		{"keys.json", "keys.json: "}, {"threeds.db", "unable to open database"}, {"ca.pem", "ca.pem: "},
 	} {
@@ -274,7 +291,7 @@ func TestSandboxRefuses(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "ready.json")
 		before := goleak.IgnoreCurrent()
 		args := []string{"sandbox", "--listen", address, "--data", dir, "--ready-file", file}
-		if code := run(t.Context(), args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
+		if code := run(ctx, args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
 			t.Errorf("%s is a directory: exit status %d, %q", tt.spoilt, code, out.String())
 		}
 		if err := goleak.Find(before); err != nil || !refusing(address) {
@@ -284,11 +301,31 @@ func TestSandboxRefuses(t *testing.T) {
 			t.Errorf("%s is a directory: the ready file: %v", tt.spoilt, err)
 		}
 	}
-	var out lockedBuffer
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, nil)
-	if code := run(t.Context(), []string{"sandbox", "--data", filepath.Join(file, "data")}, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), "not a directory") {
-		t.Errorf("a place that cannot be made: exit status %d, %q", code, out.String())
+	for _, tt := range []struct{ flag, value, want string }{
+		{"--data", filepath.Join(file, "data"), "not a directory"},
+		{"--ready-file", filepath.Join(file, "ready.json"), "not a directory"},
+		{"--ready-file", filepath.Join(filepath.Dir(file), "gone", "ready.json"), "no such file or directory"},
+	} {
+		var out lockedBuffer
+		args := []string{"sandbox", "--listen", "127.0.0.1:0", tt.flag, tt.value}
+		if code := run(ctx, args, strings.NewReader(""), &out, &out); code != 1 || !strings.Contains(out.String(), tt.want) {
+			t.Errorf("%s %s: exit status %d, %q", tt.flag, tt.value, code, out.String())
+		}
+	}
+}
+
+// TestReachable: an address of a listener on all is told as one to call.
+func TestReachable(t *testing.T) {
+	for listens, want := range map[string]string{
+		"127.0.0.1:8080": "127.0.0.1:8080", "0.0.0.0:8080": "127.0.0.1:8080", "[::]:8080": "127.0.0.1:8080", "[::1]:8080": "[::1]:8080", "192.0.2.1:80": "192.0.2.1:80",
+	} {
+		at, err := net.ResolveTCPAddr("tcp", listens)
+		must(t, err)
+		if got := reachable(at); got != want {
+			t.Errorf("%s: %s, want %s", listens, got, want)
+		}
 	}
 }
 

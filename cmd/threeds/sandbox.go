@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -336,14 +337,11 @@ func (a *announcement) withdraw() error {
 	return os.Remove(a.file)
 }
 
-// reachable is an address to call for a listener that may accept on all.
+// reachable is an address to call for a TCP listener that may accept on all.
 func reachable(a net.Addr) string {
-	host, port, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
+	at := netip.MustParseAddrPort(a.String())
+	if at.Addr().IsUnspecified() {
+		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())
 	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return net.JoinHostPort(host, port)
+	return at.String()
 }
