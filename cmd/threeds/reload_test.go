@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -669,6 +670,40 @@ func TestTriedOnce(t *testing.T) {
 		cancel()
 		<-ended
 	})
+}
+
+// TestReloadNotAdopted: a configuration that was read well, and that no server can be made
+// of, is refused like any other, once. There is none, so the reader is told of a version
+// that nobody speaks.
+func TestReloadNotAdopted(t *testing.T) {
+	ca := newAuthority(t)
+	s, _ := supervised(t, ca, newWire(t, ca), "")
+	l, err := newLoader(s.config)
+	must(t, err)
+	c, _, err := l.load(time.Now())
+	must(t, err)
+	ring, err := c.ring(t.Context())
+	must(t, err)
+	_, err = l.read.file(c.Keys)
+	must(t, err)
+	n, _ := stillNode(t)
+	was := n.now
+	var log bytes.Buffer
+	r := &reloader{file: s.config, node: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), inUse: c, ring: ring, tried: l.read}
+	spoken := versions
+	t.Cleanup(func() { versions = spoken })
+	versions = append(slices.Clone(versions), "9.9.9")
+	write(t, s.config, []byte(strings.NewReplacer("versions: [2.1.0, 2.2.0, 2.3.1]", "versions: [9.9.9]", "level: debug", "level: error").Replace(s.text())))
+	r.reload(t.Context(), "signal")
+	if said := log.String(); !strings.Contains(said, "configuration refused") || !strings.Contains(said, "no protocol version") || strings.Contains(said, "taken up") {
+		t.Errorf("said %s", said)
+	}
+	if n.now != was || r.inUse != c || r.ring != ring || r.level.Level() != slog.LevelInfo {
+		t.Errorf("something of it is in use: %+v", r)
+	}
+	if r.changed() || r.changed() {
+		t.Error("it would be tried again, though nothing has changed")
+	}
 }
 
 // TestChangedWhileRead: of a file that two places name both get the same, or the reload
