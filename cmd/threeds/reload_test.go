@@ -701,8 +701,10 @@ func TestReloadNotAdopted(t *testing.T) {
 	if n.now != was || r.inUse != c || r.ring != ring || r.level.Level() != slog.LevelInfo {
 		t.Errorf("something of it is in use: %+v", r)
 	}
-	if r.changed() || r.changed() {
-		t.Error("it would be tried again, though nothing has changed")
+	for range 2 { // what has changed has to stay the same for a look
+		if r.changed() {
+			t.Error("it would be tried again, though nothing has changed")
+		}
 	}
 }
 

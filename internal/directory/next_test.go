@@ -25,6 +25,22 @@ func fixed(ca *authority) *tls.Config {
 	return &tls.Config{RootCAs: ca.pool, Certificates: []tls.Certificate{ca.issue(nil)}}
 }
 
+// follow has two clients, of both protocols, followed by those of other peers.
+func follow(t *testing.T, c *Client, v1 *V1Client, peer Peer, v1Peer V1Peer, cards *ranges.Schemes) (*Client, *V1Client) {
+	t.Helper()
+	next, err := c.Next([]Peer{peer}, cards)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v1Next, err := v1.Next([]V1Peer{v1Peer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Retire(next)
+	v1.Retire(v1Next)
+	return next, v1Next
+}
+
 // TestSame changes each field of a peer: none may be overlooked when a changed
 // configuration decides which peers stay.
 func TestSame(t *testing.T) {

@@ -307,17 +307,7 @@ func TestNextProxy(t *testing.T) {
 		t.Helper()
 		p.Proxy, v1.Proxy = proxy, proxy
 		cards = cards.Next("visa")
-		nc, err := c.Next([]Peer{p}, cards)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nv, err := old.Next([]V1Peer{v1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Retire(nc)
-		old.Retire(nv)
-		c, old = nc, nv
+		c, old = follow(t, c, old, p, v1, cards)
 	}
 	use()
 	same := *given

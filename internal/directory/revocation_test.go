@@ -188,17 +188,7 @@ func TestRevokedNext(t *testing.T) {
 	change := func(p *revocation.Policy) {
 		t.Helper()
 		peer.Revoked, v1Peer.Revoked = p, p
-		next, err := c.Next([]Peer{peer}, cards)
-		if err != nil {
-			t.Fatal(err)
-		}
-		v1Next, err := v1.Next([]V1Peer{v1Peer})
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Retire(next)
-		v1.Retire(v1Next)
-		c, v1 = next, v1Next
+		c, v1 = follow(t, c, v1, peer, v1Peer, cards)
 	}
 	good := ca.revokes()
 	again := &revocation.Policy{Lists: append([]*revocation.List{}, good.Lists...)}
