@@ -25,6 +25,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
@@ -344,7 +345,7 @@ func TestSandboxConfig(t *testing.T) {
 		if !peer.AlwaysTry || !peer.LoopbackMethodURL || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
 			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
 		}
-		if !slices.Equal(client.Names, []string{d.ClientName}) || client.CA.Equal(x509.NewCertPool()) {
+		if client.Scheme != d.Scheme || !slices.Equal(client.Names, []string{d.ClientName}) || client.CA == nil || client.CA.Equal(x509.NewCertPool()) {
 			t.Errorf("%s: who may send results: %+v", d.Scheme, client)
 		}
 	}
@@ -352,6 +353,28 @@ func TestSandboxConfig(t *testing.T) {
 		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
 			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
 		}
+	}
+}
+
+// TestSandboxKeys: the well-known keys are there in a new store and in one that is kept,
+// and take requests as kindly as a new key does.
+func TestSandboxKeys(t *testing.T) {
+	dir := t.TempDir()
+	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
+	must(t, err)
+	db, err := openStore(t.Context(), storeAt{Dir: dir})
+	must(t, err)
+	p := &playground{ring: ring}
+	for range 2 {
+		must(t, p.putKeys(t.Context(), db))
+	}
+	keys, err := db.Keys(t.Context())
+	if err != nil || len(keys) != 2 || keys[0].Strict || keys[1].Strict {
+		t.Errorf("%+v, %v", keys, err)
+	}
+	must(t, db.Close())
+	if err := p.putKeys(t.Context(), db); err == nil {
+		t.Error("the keys are in a store that is closed")
 	}
 }
 
