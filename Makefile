@@ -2,7 +2,7 @@
 # race detector alone wants a C compiler.
 
 GO ?= go
-FUZZTIME ?= 5s
+FUZZTIME ?= 4s
 export CGO_ENABLED = 0
 
 .PHONY: build test needs fmt vet lint race plain fuzz conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload microbench linear update generate sandbox clean
