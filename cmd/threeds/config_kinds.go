@@ -34,9 +34,9 @@ var kinds = map[string]kind{
 	"url":      {"https or http URL", func(s, _, _ string) (any, error) { return readURL(s, "https", "http") }},
 	"host":     {"host name", readHost},
 	"file":     {"file, relative to this one", readFile},
-	"ca":       {"file, relative to this one", readCA},
-	"crls":     {"file, relative to this one", readCRLs},
-	"roots":    {"file, relative to this one", readRoots},
+	"ca":       {"file, relative to this one", readAs(func(path string) any { return caFile{File: path} })},
+	"crls":     {"file, relative to this one", readAs(func(path string) any { return crlFile{File: path} })},
+	"roots":    {"file, relative to this one", readAs(func(path string) any { return rootFile{File: path} })},
 	"switch":   {"`true` or `false`", readSwitch},
 	"proxy":    {"http or https URL with a port, or `direct`", readProxy},
 	"store":    {"file: and a directory, or postgres:// URL", readStore},
@@ -147,28 +147,15 @@ func readFile(s, _, dir string) (any, error) {
 	return filepath.Join(dir, s), nil
 }
 
-func readCA(s, allowed, dir string) (any, error) {
-	path, err := readFile(s, allowed, dir)
-	if err != nil {
-		return nil, err
+// readAs is readFile for a file that something is made of later.
+func readAs(wrap func(path string) any) func(s, allowed, dir string) (any, error) {
+	return func(s, allowed, dir string) (any, error) {
+		path, err := readFile(s, allowed, dir)
+		if err != nil {
+			return nil, err
+		}
+		return wrap(path.(string)), nil
 	}
-	return caFile{File: path.(string)}, nil
-}
-
-func readCRLs(s, allowed, dir string) (any, error) {
-	path, err := readFile(s, allowed, dir)
-	if err != nil {
-		return nil, err
-	}
-	return crlFile{File: path.(string)}, nil
-}
-
-func readRoots(s, allowed, dir string) (any, error) {
-	path, err := readFile(s, allowed, dir)
-	if err != nil {
-		return nil, err
-	}
-	return rootFile{File: path.(string)}, nil
 }
 
 func readSwitch(s, _, _ string) (any, error) {

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -276,11 +275,8 @@ func (n *node) listen(group *errgroup.Group) {
 	requests.ConnState, received.ConnState = n.count, n.count
 	n.kept.Attach(requests)
 	n.kept.Attach(received)
-	for i, s := range []*http.Server{requests, received} {
-		if n.bounds[i] != nil {
-			n.bounds[i].Attach(s)
-		}
-	}
+	n.bounds[0].Attach(requests)
+	n.bounds[1].Attach(received)
 	n.servers = []*http.Server{serve(requests, n.guard(requests)), serve(received, n.taken[1])}
 	if n.cfg.Console != nil {
 		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), &listener{Listener: n.cfg.Console, config: plain})
@@ -300,138 +296,6 @@ func (n *node) count(_ net.Conn, s http.ConnState) {
 // refused counts a request that was refused, or a connection that had to go.
 func (n *node) refused(operation string, why api.Refusal) {
 	n.metrics.Refused(operation, string(why))
-}
-
-// guard puts a door before the API, if load is shed.
-func (n *node) guard(s *http.Server) net.Listener {
-	if n.gate == nil {
-		return n.taken[0]
-	}
-	n.door = (&api.Handler{Gate: n.gate, Refused: n.refused}).Door(n.taken[0])
-	n.door.Conns = n.bounds[0]
-	n.door.Attach(s)
-	return n.door
-}
-
-// inFlight is how many requests may be in work at once: as configured, and as fit
-// into half of the memory, if that has a limit.
-func (n *node) inFlight(most int64) int64 {
-	const each = 96 << 10 // of an /auth that waits, with its share of garbage (bench memory)
-	if fit := debug.SetMemoryLimit(-1) / 2 / each; most > fit {
-		n.cfg.Log.Info("fewer requests at once than configured, for want of memory", "in_flight", fit)
-		return max(fit, 1)
-	}
-	return most
-}
-
-// multiplexed is of how many connections one may be of HTTP/2: of the 4,096 that are
-// configured by default 128, with 100 requests each. A request that is answered at once
-// takes 13 KiB until then, and all of them may come at once.
-const multiplexed = 32
-
-// bound bounds the connections of a listener: as configured, and to its part of the
-// files that may be open, for directories and the store need some too. It is nil if
-// there is no bound.
-func (n *node) bound(part int) *gate.Conns {
-	most := n.cfg.Limits.Connections
-	if most == 0 {
-		return nil
-	}
-	if files, ok := openFiles(); ok && most > files/part {
-		most = files / part
-		n.cfg.Log.Info("fewer connections than configured, for want of open files", "connections", most, "files", files)
-	}
-	return &gate.Conns{Max: most, Many: max(most/multiplexed, 1), Closed: func() { n.refused("connection", api.Connections) }}
-}
-
-// toSee is how long it may take to see that nothing is in work any more, whatever time
-// there was for that.
-const toSee = 3 * time.Second
-
-// drain turns unready, goes on for as long as others need to hear of it, stops
-// accepting, and waits for what has been accepted. The console tells that to the
-// end. When a listener has failed there is nothing to go on with.
-func (n *node) drain(failed context.Context, g *generation) error {
-	n.console.Stop()
-	n.closing.Store(true)
-	if n.door != nil {
-		n.door.Leave()
-	}
-	lame := time.NewTimer(g.cfg.LameDuck)
-	defer lame.Stop()
-	select {
-	case <-lame.C:
-	case <-failed.Done():
-	}
-	g.v1.Hasten()
-	for _, l := range n.taken {
-		_ = l.Close()
-	}
-	limit := max(g.cfg.Shutdown, toSee)
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	ticker := time.NewTicker(10 * time.Millisecond)
-	defer ticker.Stop()
-	if g.cfg.LameDuck > 0 {
-		n.settle(ctx, ticker.C)
-	}
-	n.part(ctx, ticker.C)
-	var group errgroup.Group
-	for _, s := range n.servers {
-		group.Go(func() error { return s.Shutdown(ctx) })
-	}
-	err := errors.Join(group.Wait(), n.retired(ctx), g.engine.Drain(ctx))
-	all := n.servers
-	if n.health != nil {
-		err = errors.Join(err, n.health.Shutdown(ctx))
-		all = append(all, n.health)
-	}
-	if err != nil {
-		for _, s := range all {
-			_ = s.Close()
-		}
-		if ctx.Err() != nil { // each says only that
-			return fmt.Errorf("what was in flight did not finish in %v", limit)
-		}
-		return fmt.Errorf("what was in flight did not finish: %w", err)
-	}
-	return nil
-}
-
-// calm is how many looks in a row, ten milliseconds apart, have to find nothing on
-// connections that were kept, before they are taken for forgotten. They are counted,
-// for time says nothing: a machine that stands still for seconds has silent clients,
-// who go on with it. Clients use the connection that rested shortest, so those at the
-// bottom come up with a burst alone, and the longer one waits the less.
-const calm = 300
-
-// settle waits until requests have ceased to come on the connections that are still
-// open; it looks once a tick. Each answer is the last on its connection, so those
-// that then rest have done so all the time. They are closed afterwards, and a
-// request that is just being sent on one is lost: the client cannot know whether it
-// was taken.
-func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
-	for before, looks := n.late.Load(), 0; n.conns.Load() > 0 && looks < calm; looks++ {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-		}
-		if now := n.late.Load(); now != before {
-			before, looks = now, -1
-		}
-	}
-}
-
-// part closes the connections that rest, until there are none.
-func (n *node) part(ctx context.Context, ticks <-chan time.Time) {
-	for n.kept.Part() > 0 {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks:
-		}
-	}
 }
 
 // sweep frees what has expired, until ctx ends.

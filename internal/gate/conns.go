@@ -42,8 +42,11 @@ func (c *Conns) Len() int {
 	return len(c.known)
 }
 
-// Attach has a server, which has its handler, follow the bound.
+// Attach has a server, which has its handler, follow the bound. A nil Conns is none.
 func (c *Conns) Attach(s *http.Server) {
+	if c == nil {
+		return
+	}
 	hook(s, c.connState, c.connContext)
 	handler := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
