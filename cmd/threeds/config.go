@@ -46,7 +46,7 @@ type config struct {
 	Limits struct {
 		// Requests per API key; beyond it 429.
 		PerKey rate `yaml:"per_key" as:"rate" default:"500/s"`
-		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
+		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
 		InFlight int `yaml:"in_flight" as:"count" in:"1..1000000" default:"10000"`
 		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating.md#overload).
 		Connections int `yaml:"connections" as:"count" in:"16..1000000" default:"4096"`

@@ -79,7 +79,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		g.api = bounded(slowest, g.api)
 	}
 	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
-	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Log: n.cfg.Log}
+	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Log: n.cfg.Log}
 	g.resultsTLS = n.bounds[1].Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		g.apiTLS = n.bounds[0].Offer(&tls.Config{

@@ -124,6 +124,7 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"results: who may post", received.Trust.Clients, cfg.Clients},
 		{"results: clock", received.Trust.Now(), noon},
 		{"results: body", received.Body, cfg.Limits.AuthBody},
+		{"results: room is that of the node", received.Room != nil && received.Room == n.long, true},
 		{"results: logs", []any{received.Log, received.Trust.Log}, []any{cfg.Log, cfg.Log}},
 
 		{"client: lease", g.client.LeaseTime, cfg.LeaseTime},

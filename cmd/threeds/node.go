@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
@@ -81,14 +82,15 @@ type node struct {
 	metrics *obs.Metrics
 	gate    *gate.Gate // nil: no load is shed
 	console *console.Handler
-	taken   [2]*listener     // of requestors and directory servers
-	bounds  [2]*gate.Conns   // the same; nil: there is none
-	servers []*http.Server   // the same
-	door    *gate.Door       // before the API; nil: no load is shed
-	clock   *clock.Clock     // nil: that of this machine is good
-	stamp   func() time.Time // the clock that nodes stamp by, all by one
-	health  *http.Server     // of operators; nil: none
-	slowest time.Duration    // what the servers were made for
+	taken   [2]*listener        // of requestors and directory servers
+	bounds  [2]*gate.Conns      // the same; nil: there is none
+	servers []*http.Server      // the same
+	door    *gate.Door          // before the API; nil: no load is shed
+	clock   *clock.Clock        // nil: that of this machine is good
+	stamp   func() time.Time    // the clock that nodes stamp by, all by one
+	long    *semaphore.Weighted // room for long messages of directory servers
+	health  *http.Server        // of operators; nil: none
+	slowest time.Duration       // what the servers were made for
 	begin   func(*generation)
 
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
@@ -108,7 +110,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{cfg: cfg, db: db, metrics: obs.NewMetrics()}
+	n := &node{cfg: cfg, db: db, metrics: obs.NewMetrics(), long: semaphore.NewWeighted(results.LongMessages)}
 	if cfg.Store != nil {
 		n.db = cfg.Store(db)
 	}

@@ -4,6 +4,7 @@
 package api
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -52,7 +53,7 @@ type Handler struct {
 	Keys        Keeper
 	Gate        *gate.Gate                          // sheds load; nil: nothing is shed
 	Limits      *Limiter                            // per key; nil: none
-	MaxInFlight int64                               // requests at once, all operations together; 0: no bound
+	MaxInFlight int64                               // requests at once, all operations together, long bodies count for several; 0: no bound
 	InFlight    *atomic.Int64                       // how many they are, of all handlers that share it; nil: of this one
 	AuthBody    int64                               // largest body of /auth; 0: 256 KiB
 	Body        int64                               // largest body of the others; 0: 64 KiB
@@ -171,12 +172,13 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	}
-	if !h.enter(classOf(pathOf(r))) {
+	v, ok := h.enter(classOf(pathOf(r)))
+	if !ok {
 		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
 		return
 	}
-	defer h.work().Add(-1)
-	h.serve(w, r, acc, op)
+	defer v.leave()
+	h.serve(w, r, acc, op, &v)
 }
 
 // pathOf is the path of a request as it came. One that is written in another way, as
@@ -210,7 +212,7 @@ func (h *Handler) notLookedUp(r *http.Request, err error) {
 }
 
 // serve reads the body, has the operation done, and answers.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Account, op *operation) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Account, op *operation, v *visit) {
 	var s *scratch
 	if op.lends {
 		s = scratches.Get().(*scratch)
@@ -219,7 +221,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		s = new(scratch)
 	}
 	var err error
-	if s.body, err = read(w, r, op.limit(h), s.body[:0]); err != nil {
+	if s.body, err = v.read(w, r, op.limit(h), s.body[:0]); err != nil {
 		h.unread(w, r, err)
 		return
 	}
@@ -243,24 +245,47 @@ func tell(header http.Header, name string, elements []string) {
 // announces more has to send it first.
 const promised = 8 << 10
 
+// errNoPlace says that there is no room for the body at present.
+var errNoPlace = errors.New("api: no place for a body of this length")
+
 // read takes the whole body, into the given memory if it is enough, or fails at
-// the first byte over the limit.
-func read(w http.ResponseWriter, r *http.Request, limit int64, into []byte) ([]byte, error) {
-	if r.ContentLength > limit {
+// the first byte over the limit. It takes the places that the body needs.
+func (v *visit) read(w http.ResponseWriter, r *http.Request, limit int64, into []byte) ([]byte, error) {
+	size := r.ContentLength
+	if size > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
 	}
-	if 0 < r.ContentLength && r.ContentLength <= promised {
-		data := slices.Grow(into, int(r.ContentLength))[:r.ContentLength]
+	if 0 < size && size <= promised {
+		data := slices.Grow(into, int(size))[:size]
 		_, err := io.ReadFull(r.Body, data)
 		return data, err
 	}
-	return io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body := http.MaxBytesReader(w, r.Body, limit)
+	var begun []byte
+	if size <= perPlace { // or it does not say, as most that do are no longer than that
+		var err error
+		if begun, err = io.ReadAll(io.LimitReader(body, perPlace+1)); err != nil || len(begun) <= perPlace {
+			return begun, err
+		}
+		size = limit
+	}
+	if !v.widen(size) {
+		return nil, errNoPlace
+	}
+	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	data.Write(begun)
+	_, err := data.ReadFrom(body)
+	return data.Bytes(), err
 }
 
-// unread answers a body that was too large or did not come.
+// unread answers a body that was too large, found no place or did not come.
 func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 	leave(w, r)
 	defer hearOut(w, r)
+	if errors.Is(err, errNoPlace) {
+		h.overloaded(w, r, InFlight)
+		return
+	}
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		h.answer(w, http.StatusRequestEntityTooLarge,
 			own(message.InvalidMessage, "The body is larger than "+strconv.FormatInt(over.Limit, 10)+" bytes"))

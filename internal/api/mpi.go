@@ -76,12 +76,13 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.turnAway(w, r, func() { h.deny(w, tooMany) })
 		return
 	}
-	if !h.enter(classOf(pathOf(r))) {
+	v, ok := h.enter(classOf(pathOf(r)))
+	if !ok {
 		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
 		return
 	}
-	defer h.work().Add(-1)
-	body, err := read(w, r, h.body(), nil)
+	defer v.leave()
+	body, err := v.read(w, r, h.body(), nil)
 	if err != nil {
 		h.undelivered(w, r, err)
 		return
@@ -95,6 +96,10 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, err error) {
 	leave(w, r)
 	defer hearOut(w, r)
+	if errors.Is(err, errNoPlace) {
+		h.overloaded(w, r, InFlight)
+		return
+	}
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		h.deny(w, &fault{http.StatusRequestEntityTooLarge, "", "invalid_request",
 			"The body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"})

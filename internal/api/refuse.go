@@ -37,20 +37,50 @@ func classOf(path string) gate.Class {
 	return gate.Begin
 }
 
-// work is how many requests take a place.
+// work is how many places are taken.
 func (h *Handler) work() *atomic.Int64 { return cmp.Or(h.InFlight, &h.own) }
 
-// enter counts a request in, unless there are too many; whoever is in leaves by
-// counting work() down. The last tenth of the places is for what concludes, the
-// tenth before it for what is no beginning.
-func (h *Handler) enter(c gate.Class) bool {
-	n := h.work().Add(1)
-	if kept := h.MaxInFlight / 10 * int64(gate.Conclude-c); h.MaxInFlight > 0 && n > h.MaxInFlight-kept {
-		h.work().Add(-1)
+// A visit is a request in work, with the places that it takes. It ends with leave.
+type visit struct {
+	h      *Handler
+	class  gate.Class
+	places int64
+}
+
+// enter lets a request in, unless there are too many.
+func (h *Handler) enter(c gate.Class) (visit, bool) {
+	v := visit{h: h, class: c}
+	return v, v.take(1)
+}
+
+// perPlace is how much of a body is in the place of its request; each further piece of
+// that length takes one more. Bodies are a few KiB long, but some thousands of the
+// longest would take more memory than there is.
+const perPlace = 16 << 10
+
+// widen takes the places of a body of so many bytes, at most half of all: one request
+// alone always finds them.
+func (v *visit) widen(bytes int64) bool {
+	more := (bytes - 1) / perPlace
+	if v.h.MaxInFlight > 0 {
+		more = min(more, v.h.MaxInFlight/2)
+	}
+	return more <= 0 || v.take(more)
+}
+
+// take takes places, if that many are left. The last tenth of them is for what
+// concludes, the tenth before it for what is no beginning.
+func (v *visit) take(places int64) bool {
+	most := v.h.MaxInFlight - v.h.MaxInFlight/10*int64(gate.Conclude-v.class)
+	if n := v.h.work().Add(places); v.h.MaxInFlight > 0 && n > most {
+		v.h.work().Add(-places)
 		return false
 	}
+	v.places += places
 	return true
 }
+
+func (v *visit) leave() { v.h.work().Add(-v.places) }
 
 // tooMuch is the answer of both protocols, made once: refusing has to be cheap.
 var tooMuch = own(message.TransientFailure, "The server is overloaded").JSON()

@@ -30,6 +30,7 @@ type fake struct {
 	takes time.Duration
 	asked atomic.Int64 // for keys
 	fails error        // of a /check
+	came  atomic.Int64 // bytes that the last operation of 3-D Secure 2 was given
 }
 
 func (f *fake) Authenticate(context.Context, string) (*account.Account, error) {
@@ -49,16 +50,19 @@ func (f *fake) serve(ctx context.Context) ([]byte, error) {
 // engine is fake as an Engine.
 type engine struct{ *fake }
 
-func (e engine) Preauth(*account.Account, []byte, []byte) ([]byte, error) {
+func (e engine) Preauth(_ *account.Account, body, _ []byte) ([]byte, error) {
+	e.came.Store(int64(len(body)))
 	return e.serve(context.Background())
 }
 
-func (e engine) Authenticate(ctx context.Context, _ *account.Account, _ []byte) ([]byte, auth.Notes, error) {
+func (e engine) Authenticate(ctx context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
+	e.came.Store(int64(len(body)))
 	answer, err := e.serve(ctx)
 	return answer, auth.Notes{}, err
 }
 
-func (e engine) Result(ctx context.Context, _ *account.Account, _ []byte) ([]byte, error) {
+func (e engine) Result(ctx context.Context, _ *account.Account, body []byte) ([]byte, error) {
+	e.came.Store(int64(len(body)))
 	return e.serve(ctx)
 }
 
@@ -237,7 +241,7 @@ func TestEnter(t *testing.T) {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
 		for range 1000 {
-			if h.enter(tt.class) {
+			if _, ok := h.enter(tt.class); ok {
 				in++
 			}
 		}
@@ -245,7 +249,7 @@ func TestEnter(t *testing.T) {
 			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.work().Load(), tt.want)
 		}
 		h.work().Add(-1)
-		if !h.enter(tt.class) {
+		if _, ok := h.enter(tt.class); !ok {
 			t.Errorf("%d places: one has gone, and none gets in", tt.most)
 		}
 	}
@@ -288,6 +292,83 @@ func TestPlaces(t *testing.T) {
 			}
 			if w := ask(h, path, "k", strings.NewReader(bodies[path])); w.Code != want {
 				t.Errorf("%s beside %d others: %d, want %d", path, others, w.Code, want)
+			}
+		}
+	}
+}
+
+// A watched body tells how many places were taken while it was read, at most.
+type watched struct {
+	io.Reader
+	h      *Handler
+	places int64
+}
+
+func (w *watched) Read(b []byte) (int, error) {
+	w.places = max(w.places, w.h.work().Load())
+	return w.Reader.Read(b)
+}
+
+// TestLongBodies: a body takes a place for each perPlace bytes, while its request is in
+// work; one that does not say its length, if it is longer than that, as many as the
+// longest. One for which there are not enough is refused like a request without a place.
+func TestLongBodies(t *testing.T) {
+	for path := range bodies {
+		longest := int64(maxBody)
+		if path == "/auth" {
+			longest = maxAuthBody
+		}
+		most := map[gate.Class]int64{gate.Begin: 80, gate.Proceed: 90, gate.Conclude: 100}[classOf(path)]
+		for _, size := range []int64{1, promised, promised + 1, perPlace - 1, perPlace, perPlace + 1, 2 * perPlace, 2*perPlace + 1, longest} {
+			for _, chunked := range []bool{false, true} {
+				places := (size + perPlace - 1) / perPlace
+				if chunked && size > perPlace {
+					places = longest / perPlace
+				}
+				for _, others := range []int64{0, most - places, most - places + 1} {
+					refused := make(map[string]int)
+					f := new(fake)
+					h := newHandler(f)
+					h.MaxInFlight, h.Refused = 100, func(operation string, why Refusal) { refused[operation+" "+string(why)]++ }
+					h.work().Store(others)
+					sent := &watched{Reader: strings.NewReader(strings.Repeat(" ", int(size))), h: h}
+					r := httptest.NewRequest(http.MethodPost, path, sent)
+					r.Header.Set("APIKey", "k")
+					if !chunked {
+						r.ContentLength = size
+					}
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					name := fmt.Sprintf("%s, %d bytes, chunked %t, beside %d", path, size, chunked, others)
+					if n := h.work().Load(); n != others {
+						t.Errorf("%s: %d places are taken afterwards", name, n)
+					}
+					if others+places <= most {
+						if came := f.came.Load(); legacy[path] == nil && came != size {
+							t.Errorf("%s: %d bytes came", name, came)
+						}
+						if w.Code == 503 || sent.places != others+places || len(refused) > 0 {
+							t.Errorf("%s: %d, %d places, want %d", name, w.Code, sent.places, others+places)
+						}
+						continue
+					}
+					if w.Code != 503 || w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes()) || len(refused) != 1 || refused[path[1:]+" in_flight"] != 1 {
+						t.Errorf("%s: %d %v %s, %v", name, w.Code, w.Header(), w.Body, refused)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestLongBodyAlone: a body that would take more than half of the places takes half.
+func TestLongBodyAlone(t *testing.T) {
+	for most := range int64(40) {
+		for path := range bodies {
+			h := newHandler(new(fake))
+			h.MaxInFlight, h.AuthBody, h.Body = most, 40*perPlace, 40*perPlace
+			if w := ask(h, path, "k", strings.NewReader(strings.Repeat(" ", 40*perPlace))); w.Code == 503 {
+				t.Errorf("%s: with %d places there is none for a long body", path, most)
 			}
 		}
 	}

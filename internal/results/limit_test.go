@@ -15,7 +15,10 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/message"
@@ -82,7 +85,7 @@ func TestBody(t *testing.T) {
 		for _, size := range []int{limit - 1, limit, limit + 1} {
 			for _, chunked := range []bool{false, true} {
 				got := new(counted)
-				h := &Handler{Engine: got, Trust: trust, Body: body, Log: slog.New(slog.DiscardHandler)}
+				h := &Handler{Engine: got, Trust: trust, Body: body, Room: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
 				var sent io.Reader = strings.NewReader(strings.Repeat(" ", size))
 				if chunked {
 					sent = io.MultiReader(sent)
@@ -99,6 +102,47 @@ func TestBody(t *testing.T) {
 					t.Errorf("limit %d, %d bytes, chunked %t: %d, %d received", body, size, chunked, w.Code, got.bytes)
 				}
 			}
+		}
+	}
+}
+
+// A slow engine takes a second for each message.
+type slow struct{}
+
+func (slow) Receive(context.Context, []string, []byte) auth.Receipt {
+	time.Sleep(time.Second)
+	return auth.Receipt{Body: []byte("{}")}
+}
+
+// TestLongMessages: a message that is longer than most waits until there is room for the
+// longest, as long as its sender does; others do not wait.
+func TestLongMessages(t *testing.T) {
+	trust, cert := member(t)
+	for _, limit := range []int64{LongMessages / 2, LongMessages, 2 * LongMessages} {
+		for size, want := range map[int]time.Duration{common - 1: 1500 * time.Millisecond, common: 1500 * time.Millisecond, common + 1: 2 * time.Second} {
+			synctest.Test(t, func(t *testing.T) {
+				h := &Handler{Engine: slow{}, Trust: trust, Body: limit, Room: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
+				post := func(ctx context.Context, size int) int {
+					r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/results", strings.NewReader(strings.Repeat(" ", size)))
+					r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					return w.Code
+				}
+				start := time.Now()
+				for range LongMessages / min(limit, LongMessages) { // takes all of the room
+					go post(t.Context(), common+1)
+				}
+				synctest.Wait()
+				gone, cancel := context.WithTimeout(t.Context(), time.Second/2)
+				defer cancel()
+				if code := post(gone, common+1); code != 400 || time.Since(start) != time.Second/2 {
+					t.Errorf("limit %d: %d after %v to a sender that has gone", limit, code, time.Since(start))
+				}
+				if code := post(t.Context(), size); code != 200 || time.Since(start) != want {
+					t.Errorf("limit %d, %d bytes: %d after %v, want 200 after %v", limit, size, code, time.Since(start), want)
+				}
+			})
 		}
 	}
 }

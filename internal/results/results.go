@@ -5,6 +5,7 @@
 package results
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/gate"
@@ -30,7 +33,8 @@ type Receiver interface {
 type Handler struct {
 	Engine Receiver
 	Trust  *Trust
-	Body   int64 // largest message; less than 256 KiB, also 0: that
+	Body   int64               // largest message; less than 256 KiB, also 0: that
+	Room   *semaphore.Weighted // of LongMessages, for all handlers of a process
 	Log    *slog.Logger
 }
 
@@ -50,7 +54,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, max(h.Body, maxBody)))
+	body, done, err := h.read(w, r)
+	defer done()
 	if err != nil {
 		status := http.StatusBadRequest
 		if _, over := errors.AsType[*http.MaxBytesError](err); over {
@@ -63,6 +68,33 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// The DS sends a result once: it is stored though the DS hangs up.
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
 	h.write(w, r, got)
+}
+
+// LongMessages is how many bytes those messages may have together that are longer than
+// most.
+const LongMessages = 32 << 20
+
+// common is as long as a message may be without waiting for room: results have a few KiB.
+const common = 16 << 10
+
+// read takes the whole body. A long one waits, when that much of it is there, for room
+// as for the longest, and keeps that until done: results are not refused, but there is
+// not the memory for a long one on each of some thousand connections.
+func (h *Handler) read(w http.ResponseWriter, r *http.Request) (data []byte, done func(), err error) {
+	limit := max(h.Body, maxBody)
+	body := http.MaxBytesReader(w, r.Body, limit)
+	data, err = io.ReadAll(io.LimitReader(body, common+1))
+	if err != nil || len(data) <= common {
+		return data, func() {}, err
+	}
+	room := min(limit, LongMessages)
+	if err := h.Room.Acquire(r.Context(), room); err != nil {
+		return nil, func() {}, err
+	}
+	whole := bytes.NewBuffer(make([]byte, 0, limit+bytes.MinRead))
+	whole.Write(data)
+	_, err = whole.ReadFrom(body)
+	return whole.Bytes(), func() { h.Room.Release(room) }, err
 }
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, got auth.Receipt) {
