@@ -24,22 +24,22 @@ type authentication struct {
 	version message.Version // of the request; 2.2.0 until known, for our Erro
 	pan     string
 	hits    []ranges.Hit
-	id      string // the requestor's, or ours
-	ours    bool   // the id is ours: he knows none until the AReq has left
-	idErr   error  // what is wrong with the requestor's id
-	peer    *Directory
-	info    *ranges.Info
-	areq    *message.Message // from when it has left on, its facts alone
-	rec     *record          // from the claim on, what the store is given
-	changes []message.Change
+	id      string           // threeDSServerTransID: the requestor's, or made here
+	ours    bool             // it was made here, and the requestor does not know it yet
+	idErr   error            // what is wrong with the requestor's id
+	peer    *Directory       // nil: no configured directory has the card
+	info    *ranges.Info     // what the directory says of the card; nil like peer
+	areq    *message.Message // whole until it is sent, then only the facts kept in rec
+	rec     *record          // what the store is given; nil before the claim
+	changes []message.Change // what was normalised or filled in
 
-	findings []*scheme.Finding // what the scheme asks for and the request lacks, and is not refused for
+	findings []*scheme.Finding // rules of the scheme that the request breaks and is not refused for
 }
 
 // Authenticate passes an AReq to the card's directory server and returns the
 // ARes as it came. A request that is refused does not use its id up. Once the
-// AReq is on its way it goes on, and its outcome is committed, though ctx ends. There
-// may be notes with an error, too.
+// AReq is on its way, the exchange is finished and its outcome committed even if ctx
+// ends. Notes may come with an error, too.
 func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
 	a := &authentication{Engine: e, start: e.Now(), acc: acc, version: message.V220}
 	ares, err := a.run(ctx, body)
@@ -81,8 +81,8 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err := a.admit(); err != nil {
 		return nil, err
 	}
-	// Who has ended its own side of the connection seems to have gone, and may wait
-	// for the answer all the same.
+	// ctx also ends when the requestor closes its sending side of the connection, and
+	// then it may still wait for the answer.
 	through := context.WithoutCancel(ctx)
 	if err := a.further(through); err != nil {
 		return nil, err
@@ -116,7 +116,7 @@ func (a *authentication) locate() {
 			break
 		}
 	}
-	// What stands there and is no text is a fault of the request, not the lack of an id.
+	// An id that is there but is no string does not count as lacking: build reports it.
 	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != browser {
 		if a.peer != nil {
 			of = a.peer.Scheme
@@ -144,7 +144,7 @@ func (a *authentication) build() error {
 	if len(found) > 0 {
 		bad := fault(a.version, found, a.knownID())
 		if bad.Code == message.UnsupportedVersion && a.peer != nil {
-			bad.Detail = versions(usable(a.peer, a.info)) // no use in a version that this card has not
+			bad.Detail = versions(usable(a.peer, a.info)) // only versions that this card can be used with
 		}
 		return bad
 	}
@@ -152,8 +152,8 @@ func (a *authentication) build() error {
 	return nil
 }
 
-// knownID is the id that the requestor knows, as far as it is his: of whatever
-// age, and whatever became of the card.
+// knownID is the id to name to the requestor: the one he sent, if it was made for him,
+// even if it has expired or was made for another card; else "".
 func (a *authentication) knownID() string {
 	his := a.idErr == nil || errors.Is(a.idErr, transid.ErrCard) || errors.Is(a.idErr, transid.ErrExpired)
 	if a.ours || !his {
@@ -178,9 +178,9 @@ func (a *authentication) complete() {
 	if a.peer != nil {
 		req.Set("threeDSServerURL", dir.ResultsURL)
 	} else {
-		req.Set("threeDSServerURL", a.Peers[0].ResultsURL) // goes nowhere, but is no fault of the request
+		req.Set("threeDSServerURL", a.Peers[0].ResultsURL) // it will not be sent, but its lack would be reported as a fault
 	}
-	req.Set("cardSecurityCode", "") // no directory's rules ask for it yet, and it may be kept nowhere
+	req.Set("cardSecurityCode", "") // removed: no directory's rules ask for it, and it must not be kept anywhere
 	owned := func(name, ours, directory, server string) {
 		if ours != "" {
 			req.Set(name, ours)
@@ -213,7 +213,8 @@ func (a *authentication) changed(name message.Path, what string) {
 	a.changes = append(a.changes, message.Change{Path: name, What: what})
 }
 
-// admit judges the id and the version: after all faults of the request.
+// admit judges the id and the version. It comes after build, for faults of the request
+// are reported first.
 func (a *authentication) admit() error {
 	if !a.Cards.AnyTried() {
 		return noRanges(a.version, a.knownID())
@@ -269,8 +270,8 @@ func (a *authentication) claim(ctx context.Context) error {
 	return nil
 }
 
-// kept is how long a claim and a final transaction count: for as long as its id
-// could be tried again with these timeouts, and as long as a result would.
+// kept is how long a claim and a final transaction are kept: as long as a result is, and
+// at least as long as the id could be tried again with these timeouts.
 func (e *Engine) kept() time.Duration {
 	return max(e.Timeouts.Result, 2*(e.Timeouts.Preauth+e.Timeouts.Authentication))
 }

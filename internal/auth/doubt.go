@@ -10,19 +10,19 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// A write that fails may have happened all the same: the connection broke while the
-// commit was on its way. Who is told "no" then must not be told "yes" by the next
-// request, so the store is asked what is true before anybody is answered, and if it
-// does not say, afterwards.
+// A write that fails may have happened all the same: the connection to the database may
+// have broken after the commit left. A caller that is told "no" must not be told "yes" by
+// its next request, so the store is asked what is true before the caller is answered,
+// and if it does not say, afterwards.
 const (
-	doubtTime  = 2500 * time.Millisecond // from the first try to the last before the answer: a DS waits 3 s
-	settleTime = 10 * time.Minute        // how long it is asked for after the answer
-	firstAsk   = 50 * time.Millisecond
-	rarestAsk  = 10 * time.Second
+	doubtTime  = 2500 * time.Millisecond // for all tries before the answer: a DS waits 3 s
+	settleTime = 10 * time.Minute        // for all tries after it
+	firstAsk   = 50 * time.Millisecond   // from one try to the next, at first; then doubled
+	rarestAsk  = 10 * time.Second        // the longest, after the answer
 )
 
-// A change is one change of one transaction. It knows its own mark: what is sealed
-// is never sealed alike again.
+// A change is one change of one transaction. It can tell whether a row has it: sealing
+// the same data twice gives different bytes, so those of its own tries are unique.
 type change struct {
 	*Engine
 	was  store.Txn // what the next try begins with: as read before, or an id alone
@@ -30,14 +30,14 @@ type change struct {
 	made [][]byte // the data of each try that may have been written
 }
 
-// change prepares a change of a transaction, as Update makes it. do may be called more
-// than once, as that of a store, and seals what it changes.
+// change prepares a change of a transaction; was and do are as for [store.Store.Update].
+// Do ends by sealing the transaction.
 func (e *Engine) change(was store.Txn, do func(*store.Txn) error) *change {
 	return &change{Engine: e, was: was, do: do}
 }
 
-// run makes the change. Sure: it is known whether it was made. While it is not, it is
-// tried again for a while.
+// run makes the change. It tries again, for doubtTime, until it is known whether the
+// change was made; sure reports that. If sure, a nil error says that it was.
 func (c *change) run(ctx context.Context) (sure bool, err error) {
 	asking, cancel := context.WithTimeout(ctx, doubtTime)
 	defer cancel()
@@ -48,8 +48,9 @@ func (c *change) run(ctx context.Context) (sure bool, err error) {
 	return sure, err
 }
 
-// try makes the change unless an earlier try has. A store may refuse what another try
-// is still at, but never makes both, for they began at the same version of the row.
+// try makes the change unless an earlier try has. An earlier try may still be under way
+// in the database, but at most one of them succeeds: all begin with the same version of
+// the row.
 func (c *change) try(ctx context.Context) (sure bool, err error) {
 	var refused error
 	before := len(c.made)
@@ -66,11 +67,12 @@ func (c *change) try(ctx context.Context) (sure bool, err error) {
 	case errors.Is(err, store.ErrUndone):
 		c.made = c.made[:before]
 	}
-	return len(c.made) == 0, err // nothing was ever given to it to write
+	return len(c.made) == 0, err // if nothing was given to the store to write, nothing was written
 }
 
-// doOnce leaves a row as it is in which the change is made: it can be read, and may be
-// lost all the same with the server that has it, until a write after it has succeeded.
+// doOnce makes the change in t, unless t has it already. Then t is written again as it
+// is: the row can be read, but may yet be lost with the database server that showed it,
+// until a later write has succeeded.
 func (c *change) doOnce(t *store.Txn) error {
 	if c.isIn(t) {
 		return nil
@@ -83,10 +85,10 @@ func (c *change) isIn(t *store.Txn) bool {
 	return slices.ContainsFunc(c.made, func(data []byte) bool { return bytes.Equal(data, t.Data) })
 }
 
-// settle finds out in the background what became of a change of which that could not
-// be known when it was answered for as not made. If it was, mark notes so in the row.
-// If not, the row is written as it is, so that what is still on its way to the database
-// finds another version there.
+// settle finds out in the background what became of a change that run was not sure of,
+// and that the caller was told has failed. If it was made after all, mark notes so in the
+// row. If not, the row is written as it is, which gives it a new version, so that a try
+// still on its way to the database fails.
 func (c *change) settle(mark func(*record)) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
@@ -102,6 +104,7 @@ func (c *change) settle(mark func(*record)) {
 	}()
 }
 
+// note is one try of settle. Was reports whether the change had been made.
 func (c *change) note(ctx context.Context, mark func(*record)) (was bool, err error) {
 	err = c.Store.Update(ctx, c.was, func(t *store.Txn) error {
 		if was = c.isIn(t); !was {
@@ -117,7 +120,7 @@ func (c *change) note(ctx context.Context, mark func(*record)) (was bool, err er
 	return was, err
 }
 
-// pause waits, and reports whether it was to the end.
+// pause waits for d; false: ctx ended first.
 func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

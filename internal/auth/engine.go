@@ -38,11 +38,12 @@ type Cards interface {
 // Directories reaches the directory servers.
 type Directories interface {
 	// Send posts an AReq and returns the answer's body. Country is that of the
-	// card's issuer, "" when it is not known. An error means that there is no
-	// answer; it may have a method Detail() string, fit for others' eyes.
+	// card's issuer, numeric by ISO 3166-1, "" when it is not known. An error means
+	// that there is no answer; if it has a method Detail() string, that text goes
+	// into the requestor's errorDetail.
 	Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
-	// Report posts an Erro in the background, where an AReq of the same country goes;
-	// nobody waits for the reply.
+	// Report posts an Erro in the background, to the address that an AReq for the same
+	// country goes to. It returns at once.
 	Report(scheme, country string, erro []byte)
 }
 
@@ -57,12 +58,13 @@ type Directory struct {
 	Scheme        string
 	Versions      []message.Version // that may be used with it, ascending
 	OperatorID    string            // threeDSServerOperatorID it assigned us
-	RequestorID   string            // its form of threeDSRequestorID, if any
-	RequestorName string
-	ResultsURL    string // threeDSServerURL in its AReqs
-	Informational bool   // accepts transStatus I whatever was asked for
+	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "": Server's
+	RequestorName string            // the same for threeDSRequestorName
+	ResultsURL    string            // threeDSServerURL in its AReqs
+	Informational bool              // accepts transStatus I whatever was asked for
 
-	// CriticalExtensions are the ids of those that the requestors understand.
+	// CriticalExtensions are the ids of the critical message extensions that the
+	// requestors understand.
 	CriticalExtensions []string
 }
 
@@ -76,8 +78,8 @@ func (d *Directory) context(c message.Context) message.Context {
 // Server is what the 3DS Server says of itself.
 type Server struct {
 	RefNumber     func(message.Version) string // threeDSServerRefNumber
-	RequestorID   string                       // when nobody nearer has one
-	RequestorName string
+	RequestorID   string                       // threeDSRequestorID where neither merchant nor directory has one
+	RequestorName string                       // the same for threeDSRequestorName
 }
 
 // Timeouts are the engine's limits; all of them are set.
@@ -89,16 +91,18 @@ type Timeouts struct {
 	DecoupledResult time.Duration // the same after a decoupled authentication
 }
 
-// decoupledGrace is waited beyond threeDSRequestorDecMaxTime: an hour for the
-// ACS and half a minute for the way (EMV 3DS 2.3.1, Req 346; kept for 2.2.0).
+// decoupledGrace is how long an RReq is awaited beyond threeDSRequestorDecMaxTime: an
+// hour for the ACS and half a minute for transmission (EMV 3DS 2.3.1, Req 346; we apply
+// it to 2.2.0 as well).
 const decoupledGrace = time.Hour + 30*time.Second
 
 // An Observer is told how operations end, and what requests lack; its methods must not block.
 type Observer interface {
-	// Operation is one of preauth, auth, postauth, rreq, oreq; outcome is a
-	// transStatus, an error code, or "ok".
+	// Observe is called once per operation, which is preauth, auth, postauth, rreq or
+	// oreq. Scheme is "" when it is not known; outcome is a transStatus, the opStatus of
+	// an ORes, an error code, "internal", "erro", "received" or "ok".
 	Observe(operation, scheme, outcome string, took time.Duration)
-	// Finding is one place where a request lacks what its scheme asks for.
+	// Finding is called for each element of an AReq that breaks a rule of its scheme.
 	Finding(scheme, element, rule string)
 }
 
@@ -114,7 +118,7 @@ type Engine struct {
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts
 	Limits      message.Limits // of every message read; zero: the defaults
-	Loopback    bool           // the sandbox: pages on plain http of this machine are good
+	Loopback    bool           // for the sandbox: http URLs of this machine are valid where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
 	Rand        io.Reader // nil: crypto/rand

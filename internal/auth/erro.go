@@ -11,10 +11,7 @@ const component = "S"
 // R12 of the API contract.
 func fault(v message.Version, found message.Problems, transID string) message.Error {
 	code, detail := found.Pick(message.ForRequestor)
-	return message.Error{
-		Version: v, Code: code, Component: component,
-		Description: Describe(code), Detail: detail, ServerTransID: transID,
-	}
+	return erro(v, code, detail, transID)
 }
 
 // Describe is the errorDescription of a code as the requestor's contract has it.
@@ -34,8 +31,7 @@ func Describe(code message.Code) string {
 	return code.Description()
 }
 
-// erroOf is an Erro that was received, without what stands where its ids belong
-// and is none.
+// erroOf is an Erro that was received, without ids that do not have the form of one.
 func erroOf(m *message.Message) message.Error {
 	bad := message.ReadError(m)
 	bad.ServerTransID, bad.DSTransID = idOf(m, "threeDSServerTransID"), idOf(m, "dsTransID")
@@ -43,6 +39,7 @@ func erroOf(m *message.Message) message.Error {
 	return bad
 }
 
+// erro makes an Erro for the requestor. TransID is "" if it knows no id.
 func erro(v message.Version, code message.Code, detail, transID string) message.Error {
 	return message.Error{
 		Version: v, Code: code, Component: component,
@@ -58,8 +55,8 @@ func badJSON(err error) message.Error {
 	}
 }
 
-// unreachable answers when our own store does not: never 203 or 305, which
-// would make the caller give up.
+// unreachable is the answer when our own store gives none. It is never 203 or 305, upon
+// which the caller would give up.
 func unreachable(v message.Version, transID string) message.Error {
 	return erro(v, message.TransientFailure, "The server could not reach its own data, try again", transID)
 }
@@ -69,8 +66,8 @@ func noRanges(v message.Version, transID string) message.Error {
 	return erro(v, message.TransientFailure, "Card ranges are not loaded yet, try again", transID)
 }
 
-// unknownBIN is the one 305 of /preauth. The BIN stays out of it: six digits
-// in a log beside a merchant's last four are more than anybody needs.
+// unknownBIN is the 305 of /preauth. The BIN is left out: in a log, beside the last four
+// digits that a merchant may print, it would give away most of the card number.
 func unknownBIN() message.Error {
 	return message.Error{
 		Version: message.V220, Code: message.BadTransactionData, Component: component,

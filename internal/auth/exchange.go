@@ -10,17 +10,17 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// commitTime is what an /auth may take beyond its time limit to commit what
-// became of it: the answer is still there within a quarter of a second.
+// commitTime is what an /auth may take beyond its time limit to commit its outcome. It
+// is short enough for the answer to leave within a quarter of a second of the limit.
 const commitTime = 200 * time.Millisecond
 
-// exchange sends the one AReq of a claimed transaction. It goes on though the
-// requestor hangs up; the time limit counts from the /auth's start.
+// exchange sends the one AReq of a claimed transaction. It goes on if the requestor
+// hangs up; the time limit counts from the start of the /auth.
 func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
 	a.inFlight.Add(1)
 	defer a.inFlight.Done()
-	// Most of an /auth's time is spent waiting here, by thousands at once: of
-	// the request nothing is kept but the text and the facts in a.rec.
+	// Most of an /auth's time is spent waiting here, by thousands at once. To save
+	// memory nothing of the request is kept but its text and the facts in a.rec.
 	areq := a.areq.Bytes()
 	a.req, a.areq, a.hits = nil, nil, nil
 	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.left())
@@ -35,8 +35,8 @@ func (a *authentication) left() time.Duration {
 	return a.start.Add(a.Timeouts.Authentication).Sub(a.Now())
 }
 
-// judge makes of a directory's answer what the requestor gets, and commits
-// what became of the transaction.
+// judge turns a directory's answer, or the lack of one, into what the requestor gets,
+// and commits the outcome of the transaction.
 func (a *authentication) judge(body []byte, err error) ([]byte, error) {
 	if err != nil {
 		return nil, a.failed(a.contact(err))
@@ -66,8 +66,9 @@ func (a *authentication) judge(body []byte, err error) ([]byte, error) {
 	return a.accept(ares)
 }
 
-// accept commits a good ARes. A challenge reaches the requestor only after its
-// ids are committed; a final status is his at any rate, for it is complete.
+// accept commits a good ARes. One that asks for a challenge reaches the requestor only
+// if it is committed, for an RReq will refer to it. A final one needs nothing that comes
+// later, so the requestor gets it even if the commit fails.
 func (a *authentication) accept(ares *message.Message) ([]byte, error) {
 	status := ares.Text("transStatus")
 	next, keep := Final, a.kept()
@@ -111,7 +112,7 @@ func (a *authentication) decoupledWait() time.Duration {
 	return time.Duration(minutes)*time.Minute + decoupledGrace
 }
 
-// contact makes the Erro of a directory that gave no answer.
+// contact logs that a directory gave no answer, and makes the requestor's Erro of that.
 func (a *authentication) contact(err error) message.Error {
 	detail := "Connection failed"
 	var told interface{ Detail() string }
@@ -127,9 +128,9 @@ func (a *authentication) contact(err error) message.Error {
 	return bad
 }
 
-// relay passes a directory's Erro on, code and component unchanged. It came in
-// answer to the AReq, so it is about this transaction: the requestor hears of
-// no other one's id, and his own version.
+// relay passes a directory's Erro on, code and component unchanged. It answers the
+// AReq, so it is about this transaction, whatever id and version it has: the requestor
+// gets his own.
 func (a *authentication) relay(m *message.Message) message.Error {
 	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = a.version, a.id
@@ -157,8 +158,8 @@ func (a *authentication) refuse(m *message.Message, code message.Code, detail, k
 	return a.failed(bad)
 }
 
-// failed commits that the transaction came to nothing and returns bad. Should
-// the commit fail too, the claim alone says the same once its time is over.
+// failed commits that the transaction has failed, and returns bad. If the commit fails
+// too, nothing is wrong: a claim with no outcome counts as failed once its time is over.
 func (a *authentication) failed(bad message.Error) error {
 	if err := a.commit(Failed, a.kept()); err != nil {
 		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", Failed, "err", err)
@@ -166,9 +167,9 @@ func (a *authentication) failed(bad message.Error) error {
 	return bad
 }
 
-// commit moves the transaction to its last state. Should the machine lose that, the
-// claim alone says as much once its time is over: no id is used twice, and no result
-// is expected.
+// commit moves the transaction to its last state, lazily: a crash of the machine may
+// lose that. The claim that is left then says as much once its time is over, for its id
+// stays used and no result is expected.
 func (a *authentication) commit(next store.State, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
@@ -178,11 +179,13 @@ func (a *authentication) commit(next store.State, keep time.Duration) error {
 	})
 }
 
+// commitContext is for the writes after the exchange: it lasts as long as the /auth may
+// still take, and never less than commitTime.
 func (a *authentication) commitContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
 }
 
-// step is the change that commit makes.
+// step is the change that commit and await make.
 func (a *authentication) step(t *store.Txn, next store.State, keep time.Duration) error {
 	if err := advance(t, next); err != nil {
 		return err
@@ -191,16 +194,17 @@ func (a *authentication) step(t *store.Txn, next store.State, keep time.Duration
 	return a.seal(t, a.rec)
 }
 
-// await is commit where a result is to come: it counts what became of the transaction,
-// not what the store says of the write. Should that not be known in time, the requestor
-// gets no ARes, and the directory server will hear so with the result.
+// await is commit for a transaction whose result is still to come. It is not lazy, and
+// when the store does not say whether the write has happened it finds out. If it cannot
+// in time, it returns an error, so the requestor gets no ARes, and the directory server
+// is told so when it posts the result.
 func (a *authentication) await(next store.State, keep time.Duration) error {
 	ctx, cancel := a.commitContext()
 	defer cancel()
 	again := false
 	c := a.change(store.Txn{ID: a.id}, func(t *store.Txn) error {
 		if again && t.State != Sent {
-			return nil // nobody else leads it from there: it has gone on since
+			return nil // an earlier try was made, and the result has come since
 		}
 		again = true
 		return a.step(t, next, keep)

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -23,11 +22,12 @@ import (
 // is enough to check that it is the same purchase of the same card, by the same
 // merchant, in time.
 const (
-	spcTime      = 540 * time.Second // from the ARes S to the second AReq, unless it says that the time was over
+	spcTime      = 540 * time.Second // from the ARes S to the second AReq, unless that has spcIncompInd 03
 	fallbackTime = 60 * time.Second  // from the RReq D to the 3RI
 	legLife      = 20 * time.Minute  // how long the first leg is remembered
 
-	// Leg is the state of the row that remembers a first leg, by scheme and acsTransID.
+	// Leg is the state of a row that holds a first leg instead of a transaction. It
+	// never changes.
 	Leg store.State = "leg"
 )
 
@@ -41,15 +41,15 @@ const browser = "02" // of deviceChannel
 
 // A purchase is what a further leg must have in common with the first.
 type purchase struct {
-	Values map[string]string // JSON texts, by element
+	Values map[string]string // raw JSON values, by element; "" of one that is absent
 	Card   []byte            // digest of the card number, salted with the first leg's id
 }
 
-// A firstLeg is what is kept for the next.
+// A firstLeg is what is kept of one for the next.
 type firstLeg struct {
-	Kind string
-	At   int64 // when it ended with S or D, Unix milliseconds
-	ID   string
+	Kind string // of the next: spc or fallback
+	At   int64  // when it ended with S or D, Unix milliseconds
+	ID   string // its threeDSServerTransID
 	purchase
 }
 
@@ -78,32 +78,30 @@ func cardDigest(id, pan string) []byte {
 	return sum[:]
 }
 
-// remember keeps the first leg that ended with acsTransID, so that the next is
-// recognised on every node. It comes before whatever tells the requestor to go
-// on; should that fail, what is remembered is never asked for.
+// remember stores the first leg that ended with acsTransID, so that the next is
+// recognised on every node. It is called before the requestor can hear that it may go
+// on; if telling it fails, the row is merely never looked for.
 func (e *Engine) remember(ctx context.Context, kind, acsTransID string, t *store.Txn, p *purchase) error {
 	if p == nil {
-		return nil // the AReq asked for no such leg; the one that comes is refused
+		return nil // the AReq asked for no such leg; one that comes all the same is refused
 	}
 	leg := firstLeg{Kind: kind, At: e.Now().UnixMilli(), ID: t.ID, purchase: *p}
-	plain, err := json.Marshal(leg)
-	if err != nil {
-		return fmt.Errorf("auth: first leg: %w", err)
-	}
 	row := store.Txn{ID: legKey(t.Scheme, acsTransID), Owner: t.Owner, Scheme: t.Scheme, State: Leg, Expires: e.in(legLife)}
-	row.Data = e.Sealer.Seal(row.Name(), plain)
-	err = e.Store.Create(ctx, row)
+	if err := e.seal(&row, leg); err != nil {
+		return err
+	}
+	err := e.Store.Create(ctx, row)
 	if errors.Is(err, store.ErrExists) {
 		err = e.rememberAgain(ctx, &row, &leg)
 	}
 	return err
 }
 
-// rememberAgain has the time for the next leg begin anew when the first is remembered
-// already: the result has come before, but was not stored, so that the requestor hears of
-// it only now. The leg of another authentication stays as it is.
+// rememberAgain restarts the time for the next leg of a first one that is stored
+// already: the result came once before and could not be committed then, so the requestor
+// hears of it only now. The leg of another authentication stays as it is.
 func (e *Engine) rememberAgain(ctx context.Context, row *store.Txn, leg *firstLeg) error {
-	errOther := errors.New("another authentication's")
+	errOther := errors.New("leg of another authentication")
 	err := e.Store.Update(ctx, store.Txn{ID: row.ID}, func(t *store.Txn) error {
 		var before firstLeg
 		if err := e.open(t, &before); err != nil {
@@ -121,7 +119,8 @@ func (e *Engine) rememberAgain(ctx context.Context, row *store.Txn, leg *firstLe
 	return err
 }
 
-// legKey has the scheme in it: an ACS chooses its ids without knowing those of others.
+// legKey is the id of a leg's row. The scheme is part of it: ACSs of two schemes may
+// choose the same acsTransID.
 func legKey(scheme, acsTransID string) string {
 	return "leg." + scheme + "." + strings.ToLower(acsTransID)
 }
@@ -131,7 +130,7 @@ func (a *authentication) rememberSPC(status string, ares *message.Message) error
 	if status != "S" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
+	ctx, cancel := a.commitContext()
 	defer cancel()
 	t := &store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme}
 	return a.remember(ctx, spc, ares.Text("acsTransID"), t, a.rec.Purchase)
@@ -151,8 +150,8 @@ func (a *authentication) offerSPC() {
 	a.changed("threeDSRequestorSpcSupport", "left out, the range has no SPC")
 }
 
-// further checks an AReq that says it goes on where another ended, and nothing of
-// others.
+// further checks an AReq that is a further leg against the first one. It has nothing
+// against any other AReq.
 func (a *authentication) further(ctx context.Context) error {
 	kind := a.legKind()
 	if kind == "" {
@@ -171,7 +170,7 @@ func (a *authentication) further(ctx context.Context) error {
 	known := err == nil && row.Owner == a.acc.Merchant.Name && row.Scheme == a.peer.Scheme
 	if known {
 		if err := a.open(&row, &first); err != nil {
-			return fmt.Errorf("auth: first leg: %w", err)
+			return err
 		}
 	}
 	if !known || first.Kind != kind {
@@ -183,7 +182,8 @@ func (a *authentication) further(ctx context.Context) error {
 	return a.inTime(&first)
 }
 
-// legKind tells a further leg by what only such a one has.
+// legKind tells a further leg by the elements that only such an AReq has; "" of all
+// others.
 func (a *authentication) legKind() string {
 	switch {
 	case a.version < message.V231:
@@ -196,7 +196,7 @@ func (a *authentication) legKind() string {
 	return ""
 }
 
-// assertion reports whether the request holds what an authenticator signed.
+// assertion reports whether the request holds what a FIDO authenticator signed.
 func (a *authentication) assertion() bool {
 	for i := range 3 {
 		if a.areq.Text(fmt.Sprintf("threeDSRequestorAuthenticationInfo[%d].threeDSReqAuthMethod", i)) == "09" {
@@ -206,8 +206,8 @@ func (a *authentication) assertion() bool {
 	return false
 }
 
-// reference is the acsTransID of the first leg, or what is wrong with how the
-// request refers to it.
+// reference returns the acsTransID by which the request refers to the first leg, and
+// what is wrong with the reference.
 func (a *authentication) reference(kind string) (ref string, found message.Problems) {
 	const prior = "threeDSRequestorPriorAuthenticationInfo"
 	method := map[string]string{spc: "05", fallback: "02"}[kind]
@@ -239,14 +239,14 @@ func (a *authentication) differs(first *firstLeg) []string {
 		}
 	}
 	if first.Kind == spc && a.areq.Text("deviceChannel") != browser {
-		names = append(names, "deviceChannel") // none but that of a browser is answered with S
+		names = append(names, "deviceChannel") // an ARes S only answers browsers
 	}
 	return names
 }
 
-// inTime holds the request against the time for its leg. Clocks of nodes may
-// differ, so that much more is allowed. When the time for SPC was over before the
-// cardholder had finished the request says so, and brings no assertion.
+// inTime checks that the request comes in time after the first leg, with an allowance
+// for nodes whose clocks differ. A request that says itself that the time for SPC was
+// over (spcIncompInd 03) may come late, but without an assertion.
 func (a *authentication) inTime(first *firstLeg) error {
 	age := a.start.Sub(time.UnixMilli(first.At)) - transid.MaxSkew
 	switch {

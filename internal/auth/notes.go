@@ -11,9 +11,10 @@ import (
 // names of elements, as errorDetail has them, each once and without values.
 type Notes struct {
 	Normalised []string // set right or filled in before the request left (API contract, R9)
-	Unkept     []string // what the card's scheme requires, lacking or of another form; its advice is for the log
+	Unkept     []string // lacking or malformed though the card's scheme requires it; what it only advises is not here
 }
 
+// notes are the changes and findings of a request in the form for the requestor.
 func notes(changes []message.Change, findings []*scheme.Finding) Notes {
 	var n Notes
 	for _, c := range changes {
@@ -34,7 +35,7 @@ func withName(names []string, name string) []string {
 	return append(names, name)
 }
 
-// inWords are the changes as record and log have them.
+// inWords are the changes in the form for the record and the log.
 func inWords(changes []message.Change) []string {
 	var words []string
 	for _, c := range changes {
@@ -43,7 +44,7 @@ func inWords(changes []message.Change) []string {
 	return words
 }
 
-// texts are findings as record and log have them.
+// texts are the findings in the form for the record and the log.
 func texts(findings []*scheme.Finding) []string {
 	var words []string
 	for _, f := range findings {

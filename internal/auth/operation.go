@@ -2,7 +2,6 @@ package auth
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -19,18 +18,18 @@ import (
 const (
 	// operationGap is how long the next message of a sequence may take.
 	operationGap = 3 * time.Second
-	// operationLife is how long a sequence is remembered, so that the same
-	// message delivered again is known as such.
+	// operationLife is how long a sequence is remembered, so that a message that
+	// is delivered twice is recognised.
 	operationLife = 10 * time.Minute
 
-	// Operations is the state of a sequence in the store. It is none of a
-	// transaction's: its row has no arrows.
+	// Operations is the state of a row that holds a sequence instead of a
+	// transaction. It never changes.
 	Operations store.State = "operations"
 )
 
 // A sequence is what is kept of operation messages while they come in.
 type sequence struct {
-	Next, Total int
+	Next, Total int  // seqNum of the message that is awaited, and seqTotal
 	Broken      bool // one was missing, out of order or of another sequence
 	Over        bool // answered, or given up
 	DSTransID   string
@@ -87,10 +86,10 @@ func (r *receipt) operated(status string) Receipt {
 	}
 }
 
-// sequenceKeys are where a sequence may be in the store: where it has begun by a clock
-// that is ahead, where it begins now, and where it has a while ago. A key is one of
-// ten minutes and its row lives through them, so that none is needed anew while its
-// last life is over and not yet swept.
+// sequenceKeys are the ids under which the store may have a sequence. Each holds a
+// window of operationLife: the next one, which a node whose clock is ahead may have
+// used, the present one, and the one before. A row outlives its window, so that no id
+// is needed again while an expired row, not yet swept, still takes it.
 func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
 	at := func(t time.Time) string {
 		return fmt.Sprintf("op.%s.%s.%d", scheme, strings.ToLower(r.msg.Text("opSeq.seqId")), t.Unix())
@@ -99,25 +98,27 @@ func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
 	return at(t.Add(operationLife)), at(t), at(t.Add(-operationLife))
 }
 
-// follow notes that message at of total has come, on whichever node, and
-// returns the sequence as it is then, and where. The first message begins it anew; the
-// message that was last, delivered again, changes nothing.
+// follow notes that message number at of total has come, on whichever node, and
+// returns the sequence as it is then, and its id in the store. The first message begins
+// the sequence anew; the latest one, delivered again, changes nothing.
 func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key string, now sequence, err error) {
 	step := func(t *store.Txn) error {
 		var was sequence
-		if err := r.open(t, &was); err != nil {
-			return err
+		if len(t.Data) > 0 { // a new row has none
+			if err := r.open(t, &was); err != nil {
+				return err
+			}
 		}
 		now = was.after(at, total)
 		now.DSTransID = r.msg.Text("dsTransID")
-		return r.close(t, now)
+		return r.keepSequence(t, now)
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
 	begun := []string{ahead, here, before} // the newest first
 	if at == 1 {
 		begun = begun[:1]
 	}
-	if key, err := r.advance(ctx, begun, step); !errors.Is(err, store.ErrNotFound) {
+	if key, err := r.stepAt(ctx, begun, step); !errors.Is(err, store.ErrNotFound) {
 		return key, now, err
 	}
 	t := store.Txn{ID: here, Scheme: scheme, State: Operations}
@@ -125,13 +126,13 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 		return here, now, err
 	}
 	if err = r.Store.Create(ctx, t); errors.Is(err, store.ErrExists) {
-		err = r.Store.Update(ctx, store.Txn{ID: here}, step) // it has come before, or another node was quicker
+		err = r.Store.Update(ctx, store.Txn{ID: here}, step) // another node, or the same message, was quicker
 	}
 	return here, now, err
 }
 
-// breakOff ends the sequence that a faulty message names, if it has begun: the Erro
-// that the message is answered with is all that the directory server hears of it.
+// breakOff ends the sequence that a faulty message names, if it has begun: the message
+// is answered with an Erro, and expire must not report a second one.
 func (r *receipt) breakOff(ctx context.Context, scheme string) {
 	if !message.IsUUID(r.msg.Text("opSeq.seqId")) {
 		return
@@ -142,17 +143,17 @@ func (r *receipt) breakOff(ctx context.Context, scheme string) {
 			return err
 		}
 		s.Over, s.Broken = true, true
-		return r.close(t, s)
+		return r.keepSequence(t, s)
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
-	if _, err := r.advance(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if _, err := r.stepAt(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
 		r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
 	}
 }
 
-// advance makes a step of a sequence at the first of the keys that has one, and returns
-// that key; [store.ErrNotFound] is that none has.
-func (r *receipt) advance(ctx context.Context, keys []string, step func(*store.Txn) error) (key string, err error) {
+// stepAt applies step to the row of the first key that has one and returns that key, or
+// [store.ErrNotFound] when none has.
+func (r *receipt) stepAt(ctx context.Context, keys []string, step func(*store.Txn) error) (key string, err error) {
 	for _, key = range keys {
 		if err = r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
 			break
@@ -175,8 +176,8 @@ func (s sequence) after(at, total int) sequence {
 	return s
 }
 
-// expire gives a sequence up of which the next message did not come in time,
-// and tells the directory server so.
+// expire gives up a sequence whose next message did not come in time, and reports that
+// to the directory server. It does nothing if the sequence is not as kept any more.
 func (r *receipt) expire(scheme, key string, kept sequence) {
 	ctx, cancel := context.WithTimeout(context.Background(), operationGap)
 	defer cancel()
@@ -190,7 +191,7 @@ func (r *receipt) expire(scheme, key string, kept sequence) {
 			return errMoved
 		}
 		now.Over, now.Broken = true, true
-		return r.close(t, now)
+		return r.keepSequence(t, now)
 	})
 	switch {
 	case errors.Is(err, errMoved):
@@ -208,25 +209,8 @@ func (r *receipt) expire(scheme, key string, kept sequence) {
 	}.JSON())
 }
 
-// open reads what a row holds, nothing of a row that is new.
-func (e *Engine) open(t *store.Txn, into any) error {
-	if len(t.Data) == 0 {
-		return nil
-	}
-	plain, err := e.Sealer.Open(t.Name(), t.Data)
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(plain, into)
-}
-
-// close writes it.
-func (r *receipt) close(t *store.Txn, s sequence) error {
-	plain, err := json.Marshal(s)
-	if err != nil {
-		return err
-	}
+// keepSequence puts s into its row.
+func (r *receipt) keepSequence(t *store.Txn, s sequence) error {
 	t.Expires = r.in(operationLife + 2*transid.MaxSkew)
-	t.Data = r.Sealer.Seal(t.Name(), plain)
-	return nil
+	return r.seal(t, s)
 }

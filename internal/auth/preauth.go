@@ -65,8 +65,9 @@ func (e *Engine) asked(body []byte) (pan, ds string, err error) {
 	return pan, ds, nil
 }
 
-// cardAlone returns the card number of a body that has nothing else and no white space,
-// as most have; not ok of all others, good or bad.
+// cardAlone returns the card number of a body that consists of a valid acctNumber alone
+// and has no white space, as most do. It is a short cut: any other body, good or bad, is
+// not ok and has to be parsed.
 func cardAlone(body []byte) (pan string, ok bool) {
 	rest, begins := bytes.CutPrefix(body, []byte(`{"acctNumber":"`))
 	number, ends := bytes.CutSuffix(rest, []byte(`"}`))
@@ -99,8 +100,8 @@ func usable(peer *Directory, info *ranges.Info) []message.Version {
 	return common
 }
 
-// best is what the ACS says of the highest version that ACS, DS and we share; nil
-// when there is none.
+// best is what the ACS says of the highest version that ACS, DS and we share, the last
+// of usable; nil when there is none.
 func best(peer *Directory, info *ranges.Info) *ranges.ACSVersion {
 	for _, v := range slices.Backward(peer.Versions) {
 		s := v.String()
@@ -128,8 +129,8 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
 
 // appendCRDEnd appends what follows the id in a CRD. It is the same for all cards of a
-// range, and for all ranges of a scheme of which the same is said: it is remembered
-// until there is another generation of the ranges, or another configuration.
+// range, and for all ranges of a scheme that share an Info, so it is made once and
+// remembered until the ranges or the configuration change.
 func appendCRDEnd(dst []byte, peer *Directory, hit *ranges.Hit) []byte {
 	dst, remembered := hit.AppendMemo(dst, peer)
 	if remembered {
@@ -140,8 +141,8 @@ func appendCRDEnd(dst []byte, peer *Directory, hit *ranges.Hit) []byte {
 	return append(dst, end...)
 }
 
-// methodURLs is how all threeDSMethodURLs of a range begin, which is what the CRDs of
-// most ranges differ in; all of it if they are the same.
+// methodURLs is the longest common prefix of the threeDSMethodURLs of a range, which is
+// what the CRDs of most ranges differ in.
 func methodURLs(info *ranges.Info) string {
 	common := ""
 	for i := range info.ACS {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -29,7 +28,7 @@ type receipt struct {
 	version message.Version
 	txn     store.Txn
 	rec     *record
-	facts   message.Context // of the transaction, as far as they are known
+	facts   message.Context // of the AReq and ARes, once the transaction is read
 }
 
 // Receive takes an RReq, an OReq or an Erro that one of the given schemes'
@@ -50,6 +49,7 @@ func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Rec
 	return got
 }
 
+// run returns the answer, and how it ended, for the metrics.
 func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	m, err := message.Parse(body, r.Limits)
 	if err != nil {
@@ -159,7 +159,8 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	return r.accept()
 }
 
-// standing says why a transaction in state takes no RReq; code 0: it does.
+// standing is the error with which a transaction in state refuses an RReq; code 0: it
+// takes one.
 func (r *receipt) standing(state store.State) (message.Code, string) {
 	switch state {
 	case Challenge:
@@ -176,7 +177,7 @@ func (r *receipt) standing(state store.State) (message.Code, string) {
 	return message.UnknownTransaction, "threeDSServerTransID"
 }
 
-// keep is how long the end of a wait is kept, from when it came.
+// keep is how long an RReq, or the Erro that came instead, is kept.
 func (r *receipt) keep() time.Duration {
 	if r.rec.Decoupled {
 		return r.Timeouts.DecoupledResult
@@ -184,8 +185,8 @@ func (r *receipt) keep() time.Duration {
 	return r.Timeouts.Result
 }
 
-// repeats reports whether the message is the very result that is stored, and the
-// directory server was told that it was not: this time it is told the truth.
+// repeats reports whether the message is the very result that is stored, although the
+// directory server was told that it was not. Sent again, it is acknowledged.
 func (r *receipt) repeats() bool {
 	return r.txn.State == Result && r.rec.Refused && bytes.Equal(r.rec.RReq, r.msg.Bytes())
 }
@@ -220,7 +221,7 @@ func (r *receipt) accept() (Receipt, string) {
 	status := "01"
 	switch {
 	case m.Text("transStatus") == "D":
-		status = "04" // the requestor goes on with a decoupled 3RI
+		status = "04" // the requestor continues with a decoupled 3RI
 	case r.rec.Undelivered, r.rec.Gone && !r.begun():
 		status = "03"
 	}
@@ -230,7 +231,7 @@ func (r *receipt) accept() (Receipt, string) {
 		{Name: "dsTransID", Raw: m.Raw("dsTransID")},
 		{Name: "resultsStatus", Text: status},
 	}
-	// Of a transaction without an SDK the RReq's was ignored, whatever it is.
+	// The sdkTransID of an RReq is ignored if its AReq had none.
 	if r.version >= message.V220 && m.Has("sdkTransID") && r.facts.AReq.Has("sdkTransID") {
 		members = append(members, message.Member{Name: "sdkTransID", Raw: m.Raw("sdkTransID")})
 	}
@@ -243,15 +244,16 @@ func (r *receipt) accept() (Receipt, string) {
 	}, m.Text("transStatus")
 }
 
-// begun reports whether the challenge was begun: then the ARes has arrived, though the
-// requestor seemed to have gone. Who has ended its own side of the connection looks so.
+// begun reports whether the challenge was begun: then the ARes has reached the
+// requestor, even if it looked as if it had gone. A requestor that closes its sending
+// side of the connection early looks like that.
 func (r *receipt) begun() bool {
 	const noCReq = "05" // of challengeCancel: the ACS has waited for the first CReq in vain
 	return r.facts.ARes.Text("transStatus") == "C" && r.msg.Text("challengeCancel") != noCReq
 }
 
-// newest is the last of the versions in use with the directories that may have posted,
-// or of all when none of them is configured any more.
+// newest is the highest version in use with the directories that may have posted, or
+// 2.3.1 when none of them is configured any more.
 func (r *receipt) newest() message.Version {
 	newest, used := message.V231, false
 	for _, scheme := range r.schemes {
@@ -265,9 +267,9 @@ func (r *receipt) newest() message.Version {
 	return newest
 }
 
-// refuse answers with an Erro. It carries what ids the message or the
-// transaction has, and the transaction's version, or else the message's; where that
-// is none, one that the directory server reads.
+// refuse answers with an Erro. Its ids are those of the message, or else the
+// transaction's; its version is the transaction's, or else the message's, or else the
+// newest that the directory server reads.
 func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, string) {
 	version := r.version
 	if r.rec != nil {
@@ -290,7 +292,7 @@ func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, strin
 	return Receipt{Body: bad.JSON(), Version: version}, code.String()
 }
 
-// idOf is an id of the message, else the one that is kept of an earlier one.
+// idOf is an id of the message, or else that of an earlier one, which may be nil.
 func (r *receipt) idOf(name string, earlier *message.Message) string {
 	if id := idOf(r.msg, name); id != "" || earlier == nil {
 		return id
@@ -298,9 +300,8 @@ func (r *receipt) idOf(name string, earlier *message.Message) string {
 	return earlier.Text(name)
 }
 
-// giveUp handles an Erro posted by a directory server: the transaction it
-// names, if it waits for a result, ends with it. An Erro is never answered
-// with an Erro, whatever becomes of it.
+// giveUp handles an Erro posted by a directory server: if the transaction it names waits
+// for a result, it has failed. An Erro is never answered with an Erro.
 func (r *receipt) giveUp(ctx context.Context) {
 	bad := erroOf(r.msg)
 	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
@@ -338,18 +339,12 @@ func foreign(m, ares *message.Message) bool {
 	return false
 }
 
-// idOf returns the transaction id of that name if it has the form of one: what
-// has not is never repeated.
+// idOf returns the element name of m if it has the form of a transaction id, else "": we
+// repeat to others only what has that form.
 func idOf(m *message.Message, name string) string {
 	id := m.Text(name)
 	if !message.IsUUID(id) {
 		return ""
 	}
 	return id
-}
-
-// over reports whether an /auth that began at the given moment, perhaps on
-// another node with another clock, can no longer be in flight.
-func (e *Engine) over(sent int64) bool {
-	return e.Now().Sub(time.UnixMilli(sent)) > e.Timeouts.Authentication+commitTime+transid.MaxSkew
 }

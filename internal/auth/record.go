@@ -17,13 +17,13 @@ import (
 // follow the purchase, with a digest of the card.
 type record struct {
 	Version  string    // of the transaction
-	Sent     int64     // when the AReq was about to leave, Unix milliseconds
-	Until    int64     `json:",omitzero"` // from when on no more than the id is known, Unix milliseconds; 0: then nothing is
+	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
+	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
 	AReq     []byte    // facts of the request, JSON
 	Purchase *purchase `json:",omitzero"` // when a further leg may follow
 	ARes     []byte    `json:",omitzero"` // facts of the answer
 	RReq     []byte    `json:",omitzero"` // the result, byte for byte as it came
-	Erro     []byte    `json:",omitzero"` // of the DS, which gave the transaction up
+	Erro     []byte    `json:",omitzero"` // with which the DS gave the transaction up
 
 	Decoupled   bool     `json:",omitzero"` // the ARes said D
 	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
@@ -33,25 +33,34 @@ type record struct {
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 }
 
-// seal puts r into t, when all else of t is as it will be.
-func (e *Engine) seal(t *store.Txn, r *record) error {
-	plain, err := json.Marshal(r)
+// seal puts what, a record, sequence or firstLeg, into t. The other fields of t must be
+// final by then: the seal is bound to them.
+func (e *Engine) seal(t *store.Txn, what any) error {
+	plain, err := json.Marshal(what)
 	if err != nil {
-		return fmt.Errorf("auth: record: %w", err)
+		return fmt.Errorf("auth: record of %s: %w", t.ID, err)
 	}
 	t.Data = e.Sealer.Seal(t.Name(), plain)
 	return nil
 }
 
-// unseal reads what seal wrote.
-func (e *Engine) unseal(t *store.Txn) (*record, error) {
+// open reads what seal wrote.
+func (e *Engine) open(t *store.Txn, into any) error {
 	plain, err := e.Sealer.Open(t.Name(), t.Data)
-	if err != nil {
-		return nil, fmt.Errorf("auth: record of %s: %w", t.ID, err)
+	if err == nil {
+		err = json.Unmarshal(plain, into)
 	}
+	if err != nil {
+		return fmt.Errorf("auth: record of %s: %w", t.ID, err)
+	}
+	return nil
+}
+
+// unseal reads the record of a transaction.
+func (e *Engine) unseal(t *store.Txn) (*record, error) {
 	r := new(record)
-	if err := json.Unmarshal(plain, r); err != nil {
-		return nil, fmt.Errorf("auth: record of %s: %w", t.ID, err)
+	if err := e.open(t, r); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
@@ -79,9 +88,10 @@ func (r *record) version() message.Version {
 	return v
 }
 
-// lasts lets t, with r in it, count for d from now. Its id stays known for as
-// long as it could be used again, which it says itself, for our timeouts may be
-// raised: else a second AReq might leave under it (I5).
+// lasts has t, which r is about to be sealed into, count for d from now. The row stays
+// beyond that for as long as its id could be tried again: else a second AReq might leave
+// under the id (I5). How long that is the id itself says, since our timeouts may be
+// raised meanwhile.
 func (e *Engine) lasts(t *store.Txn, r *record, d time.Duration) {
 	t.Expires, r.Until = e.in(d), 0
 	usable := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
@@ -90,8 +100,14 @@ func (e *Engine) lasts(t *store.Txn, r *record, d time.Duration) {
 	}
 }
 
-// past reports whether of r's transaction only the id is still known.
+// past reports whether the transaction of r is over and its row stays for the id alone.
 func (e *Engine) past(r *record) bool { return r.Until != 0 && e.Now().UnixMilli() >= r.Until }
+
+// over reports whether an /auth that claimed its id at sent, in Unix milliseconds,
+// perhaps on another node with another clock, can no longer be in flight.
+func (e *Engine) over(sent int64) bool {
+	return e.Now().Sub(time.UnixMilli(sent)) > e.Timeouts.Authentication+commitTime+transid.MaxSkew
+}
 
 // in returns the store's form of a moment d from now: UTC, whole milliseconds.
 func (e *Engine) in(d time.Duration) time.Time {

@@ -13,8 +13,8 @@ import (
 const unknownID = "Unknown threeDSServerTransID"
 
 // Result hands out the RReq of a challenge, byte for byte, any number of times
-// while it is kept. To all but the merchant that made the /auth an id is as
-// good as unknown.
+// while it is kept. For any merchant but the one that made the /auth the id is
+// unknown.
 func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
 	start := e.Now()
 	rreq, scheme, err := e.handOut(ctx, acc, body)
@@ -57,7 +57,8 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 	return rreq, t.Scheme, err
 }
 
-// stateOf says what a transaction of the caller has to give.
+// stateOf is what the caller gets of his transaction: its RReq, or an error that says
+// why there is none.
 func (e *Engine) stateOf(t *store.Txn, rec *record) ([]byte, error) {
 	v := rec.version()
 	switch {
@@ -79,7 +80,7 @@ func (e *Engine) stateOf(t *store.Txn, rec *record) ([]byte, error) {
 	return nil, unknown(v, unknownID, t.ID)
 }
 
-// unknown is the 203 of /postauth: nothing to be had here, now or later.
+// unknown is the 203 of /postauth: there is no result under the id, and never will be.
 func unknown(v message.Version, detail, id string) message.Error {
 	e := erro(v, message.Format, detail, id)
 	e.Description = unknownID

@@ -13,9 +13,9 @@ const (
 	rulesEnforce = "enforce"
 )
 
-// rules holds an AReq against what its scheme asks for beyond the protocol. It
-// returns what the request is refused for, which is nothing unless the
-// merchant wants that; the rest is kept, to be recorded and told. Areq is nil
+// rules checks an AReq against what its scheme asks for beyond the protocol. It
+// returns the problems to refuse the request for, which only merchants with
+// scheme_rules "enforce" get; all others go into a.findings. Areq is nil
 // when no version is known.
 func (a *authentication) rules(areq *message.Message) message.Problems {
 	mode := a.acc.Merchant.SchemeRules
@@ -40,7 +40,7 @@ func (a *authentication) rules(areq *message.Message) message.Problems {
 	return refused
 }
 
-// tellFindings logs what rules has kept, elements and no values.
+// tellFindings logs what rules has found, elements and no values.
 func (a *authentication) tellFindings(ctx context.Context) {
 	if len(a.findings) > 0 {
 		a.Log.InfoContext(ctx, "scheme rules not kept", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
@@ -48,7 +48,8 @@ func (a *authentication) tellFindings(ctx context.Context) {
 	}
 }
 
-// explain logs the meaning of a reason that is the scheme's own.
+// explain logs what the transStatusReason of m means, if it is one that only this
+// scheme defines.
 func (e *Engine) explain(id, of string, m *message.Message) {
 	reason := m.Text("transStatusReason")
 	if meaning := scheme.Meaning(of, "transStatusReason", reason); meaning != "" {

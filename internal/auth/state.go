@@ -9,9 +9,9 @@ import (
 )
 
 // The states of a transaction as the store keeps them. A claim is written
-// before its AReq leaves and is the permission to send it once: "claimed" and
-// "sent" are therefore one committed fact, and a crash between the two can
-// only lose the AReq, never repeat it (invariant I5).
+// before its AReq leaves and is the permission to send it once. "Claimed" and
+// "sent" are therefore one state, and a crash between the two can only lose the
+// AReq, never repeat it (invariant I5).
 const (
 	Sent      store.State = "sent"      // claimed; its one AReq may have left
 	Challenge store.State = "challenge" // ARes C, D or S committed, no RReq yet
@@ -20,11 +20,8 @@ const (
 	Result    store.State = "result"    // RReq committed
 )
 
-// Beside transactions the engine keeps two kinds of rows that have no life of
-// their own: Leg and Operations.
-
-// arrows is the whole life of a transaction (invariant I4). What is not in it
-// cannot happen; the states without a row never change.
+// arrows are all changes of state there are (invariant I4); the states without a row
+// never change. Two more states, Leg and Operations, mark rows that are no transactions.
 var arrows = map[store.State][]store.State{
 	Sent:      {Challenge, Final, Failed},
 	Challenge: {Result, Failed},
