@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// A background is what goes on while nobody waits for it, until it is ended.
+// A background runs work that nobody waits for, until it is ended.
 type background struct {
 	mu     sync.Mutex // guards closed, and work.Add against Wait
 	closed bool
 	work   sync.WaitGroup
 
-	hasty atomic.Bool // the process is about to end
+	hasty atomic.Bool // the process is about to end, see V1Client.Hasten
 }
 
-// start does f, if there is a free slot and the background has not ended, and
-// says whether it does.
+// start runs f in a goroutine and returns true, or returns false when slots is full or
+// the background has ended.
 func (b *background) start(slots chan struct{}, f func()) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

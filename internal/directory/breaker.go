@@ -7,36 +7,35 @@ import (
 	"time"
 )
 
-// When a breaker opens, and how often it lets a request through then. Opening
-// for no reason costs payments, waiting in vain costs only time: so the
-// directory server must have been silent, to many requests and for seconds on
-// end. Where less than a request comes in trialEvery, none is ever refused.
+// A breaker that opens for no reason costs payments; one that opens late costs only
+// time. So it takes many failures, over some seconds, and no answer in between. With
+// less than one request in trialEvery none is ever refused.
 const (
-	breakFailures = 10
-	breakTime     = 5 * time.Second
-	trialEvery    = 2 * time.Second
+	breakFailures = 10              // in a row, at least
+	breakTime     = 5 * time.Second // from the first of them to the last, at least
+	trialEvery    = 2 * time.Second // how often an open breaker lets a request through
 )
 
-// A breaker is between the requests of one kind and a directory server that
-// cannot be reached. It opens after a run of failures without an answer in
-// between; then requests get the error of the last one at once. Now and then one
-// is let through all the same: the first answer closes it.
+// A breaker keeps requests of one kind from a directory server that cannot be reached.
+// It opens after a run of failures without an answer in between; from then on requests
+// get the last error at once. Now and then one is let through all the same: the first
+// answer closes the breaker.
 type breaker struct {
 	off  bool                                        // it never opens
-	told func(open bool, last *Error, refused int64) // of each change, one at a time
-	show func()                                      // tells a hook how things stand; mu is held
+	told func(open bool, last *Error, refused int64) // called when it opens or closes; mu is held
+	show func()                                      // tells a hook whether it is open; mu is held
 
 	mu       sync.Mutex
 	answered time.Time // the latest answer
-	failures int       // of requests that began after that, without an answer
+	failures int       // how many requests that began after that have failed
 	since    time.Time // when the first of them ended
-	last     *Error
+	last     *Error    // of them
 	open     bool
-	trial    time.Time // when a request was let through, if it is open
-	refused  int64     // since it is open
+	trial    time.Time // when it opened, or let a request through since
+	refused  int64     // how many requests were refused since it opened
 }
 
-// enter returns why a request is not even tried; nil if it is.
+// enter returns nil if a request may be sent, else the *Error to answer it with.
 func (b *breaker) enter(now time.Time) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,9 +50,9 @@ func (b *breaker) enter(now time.Time) error {
 	return &Error{b.last.Scheme, Open, b.last.Text, 0, b.last}
 }
 
-// leave tells what came of a request that began at start and could have taken so
-// long. It reports whether nothing else was answered in all that time either:
-// then connections made before are worth nothing.
+// leave takes the outcome of a request that began at start and was given patience to
+// end. Dead reports that the request timed out and no other was answered meanwhile
+// either: then all present connections may be dead.
 func (b *breaker) leave(start, now time.Time, patience time.Duration, err error) (dead bool) {
 	failed, ok := errors.AsType[*Error](err)
 	b.mu.Lock()
@@ -61,14 +60,15 @@ func (b *breaker) leave(start, now time.Time, patience time.Duration, err error)
 	switch {
 	case !ok || failed.Kind == Status || failed.Kind == TooLarge || failed.Kind == Encoding:
 		b.answer(now)
-	case failed.Kind == Connect, failed.Kind == Proxy, failed.Kind == Timeout && now.Sub(start) >= patience/2: // else it was not given its time
+	case failed.Kind == Connect, failed.Kind == Proxy, failed.Kind == Timeout && now.Sub(start) >= patience/2: // a sooner timeout is the caller's
 		b.failure(start, now, failed)
 		return failed.Kind == Timeout && !start.Before(b.answered)
 	}
 	return false
 }
 
-// answer closes: the directory server is there, whatever it says.
+// answer ends a run of failures and closes the breaker: the directory server is there,
+// whatever it says.
 func (b *breaker) answer(now time.Time) {
 	b.answered, b.failures = now, 0
 	if b.open {
@@ -93,9 +93,9 @@ func (b *breaker) failure(start, now time.Time, failed *Error) {
 	}
 }
 
-// spared makes a request if the breaker lets it. After a time in which nobody was
-// answered new requests go over new connections: a firewall that has forgotten
-// the old ones lets them end without a word.
+// spared makes a request if the breaker lets it. When a request has timed out and no
+// other was answered meanwhile, idle connections are closed: a firewall that has
+// forgotten them would drop whatever is sent on them.
 func (p *peer) spared(request func() ([]byte, error)) ([]byte, error) {
 	start := time.Now()
 	if err := p.breaker.enter(start); err != nil {
@@ -108,8 +108,8 @@ func (p *peer) spared(request func() ([]byte, error)) ([]byte, error) {
 	return answer, err
 }
 
-// announce tells the log and a hook of a breaker's changes. What is the name of
-// the message.
+// announce has the log and the hook, which may be nil, told of a breaker's changes.
+// What is the name of the message.
 func (b *breaker) announce(log *slog.Logger, scheme, what string, hook func(scheme, message string, open bool)) {
 	log = log.With("scheme", scheme, "message", what)
 	b.show = func() {
@@ -127,16 +127,15 @@ func (b *breaker) announce(log *slog.Logger, scheme, what string, hook func(sche
 	}
 }
 
-// begin tells the hook how things stand: from now on this breaker counts.
+// begin tells the hook whether the breaker is open, when its peer is taken into use.
 func (b *breaker) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.show()
 }
 
-// retire has nobody told any more: what still comes of requests under way says
-// nothing about the peer that has taken the place of this one, and no answer will
-// ever close it.
+// retire has nothing told from now on: the peer has been replaced or removed, and what
+// becomes of its last requests says nothing about its successor.
 func (b *breaker) retire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -26,14 +26,16 @@ import (
 type Hooks struct {
 	// Exchanged is called after each AReq, PReq and Erro; err is nil or *Error.
 	Exchanged func(scheme string, t message.Type, took time.Duration, err error)
-	// Refreshed is called when the scheme's card ranges were replaced, or found
-	// to hold; at is when that was, which for those of a store is some time ago.
+	// Refreshed is called when the scheme's card ranges were replaced, or confirmed
+	// by the directory server; at is when its answer came, which may have been long ago,
+	// to another process.
 	Refreshed func(scheme string, ranges int, at time.Time)
 	// Dropped is called when an Erro could not be sent because too many are.
 	Dropped func(scheme string)
-	// Opened is called when requests of a kind begin to be refused because their
-	// directory server cannot be reached, and when they no longer are; and once
-	// when a peer is taken into use. Nothing is told of one that was replaced.
+	// Opened is called with open when messages of that name begin to be refused
+	// because their directory server cannot be reached, and without when they are
+	// sent again; and once when a peer is taken into use. It is not called for a peer
+	// that was replaced.
 	Opened func(scheme, message string, open bool)
 }
 
@@ -52,7 +54,7 @@ type Client struct {
 	log        *slog.Logger
 	hooks      Hooks
 
-	background *background // of this client and of those that follow it
+	background *background // shared with the clients before and after this one, see Next
 }
 
 // New returns a client of the peers, or all that is wrong with them. Run puts
@@ -119,11 +121,11 @@ func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
 }
 
 // Send posts an AReq to the scheme's directory server and returns the body of
-// its answer, whatever it is. It takes at most the peer's Timeout, and less
-// when ctx ends before. The request leaves at most once. Country is that of the
-// card's issuer, if it is known: the directory server may have an address for
-// it. When the directory server could not be reached for a while most requests
-// are refused at once. The error is an *Error.
+// its answer, whatever it says. It takes at most the peer's Timeout, and less
+// if ctx ends before. The request leaves at most once. Country is that of the
+// card's issuer, numeric by ISO 3166-1, "" if it is not known: the directory server may
+// have an address for it. When the directory server could not be reached for a while,
+// most requests are refused at once. The error is an *Error.
 func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -175,37 +177,55 @@ func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
 	return "", false
 }
 
-func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string, v message.Version) ([]byte, error) {
+// enter takes one of the peer's MaxInFlight places, which leave gives back.
+func (p *peer) enter() error {
 	select {
 	case p.inFlight <- struct{}{}:
-		defer func() { <-p.inFlight }()
 	default:
-		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
+		return &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
 	}
 	thrift.Wait()
-	defer thrift.Done()
+	return nil
+}
+
+func (p *peer) leave() {
+	thrift.Done()
+	<-p.inFlight
+}
+
+func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string, v message.Version) ([]byte, error) {
+	if err := p.enter(); err != nil {
+		return nil, err
+	}
+	defer p.leave()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
 	resp, err := p.post(ctx, urls, areq, requestID(v, transID), 2)
 	if err != nil {
 		return nil, err
 	}
+	return p.answer(ctx, resp, transID, maxARes)
+}
+
+// answer reads an answer of at most limit bytes and closes it. If the request's id is
+// not in it, the connection is not used again: it may be the answer to an earlier request.
+func (p *peer) answer(ctx context.Context, resp *http.Response, id string, limit int64) ([]byte, error) {
 	defer resp.Body.Close()
-	answer, err := p.read(ctx, resp.Body, resp.ContentLength, maxARes)
-	if err == nil && !names(answer, transID) {
-		wire.Distrust(resp) // it may be that to the request before
+	answer, err := p.read(ctx, resp.Body, resp.ContentLength, limit)
+	if err == nil && !names(answer, id) {
+		wire.Distrust(resp)
 	}
 	return answer, err
 }
 
-// names reports whether an answer has an id in it, in letters of either case.
+// names reports whether an answer has the id in it somewhere; case does not count.
 func names(answer []byte, id string) bool {
 	return bytes.Contains(answer, []byte(id)) || bytes.Contains(bytes.ToLower(answer), []byte(strings.ToLower(id)))
 }
 
-// post sends one request and returns an answer of status 200. When no byte of
-// the request can have left it is sent again, up to the number of attempts, and
-// to the next of the addresses, if there is one.
+// post sends one request and returns an answer of status 200, whose body the caller
+// closes. When no byte of the request can have left it is tried again, to the next of
+// the addresses if there is one, until it was tried as often as attempts says.
 func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
 	for {
 		resp, sent, err := p.attempt(ctx, urls[0], body, header)
@@ -226,8 +246,8 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 	}
 }
 
-// attempt makes one attempt. Sent reports whether the request may have left, in
-// part or whole.
+// attempt is one attempt of post. Sent reports whether any byte of the request may have
+// left.
 func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
 	h := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
 	maps.Copy(h, header)
@@ -277,16 +297,16 @@ func requestID(v message.Version, transID string) http.Header {
 }
 
 // Report posts an Erro about an AReq's answer to the scheme's directory server in the
-// background, by the address that Send takes for the country. What comes of it is
-// counted and otherwise ignored; when too many are under way, or the client is closed,
-// the Erro is dropped.
+// background, at the addresses that Send takes for the country. The outcome is counted,
+// and a failure logged. When too many Erros are under way, or the client is closed, the
+// Erro is dropped.
 func (c *Client) Report(scheme, country string, erro []byte) {
 	if p := c.peers[scheme]; p != nil {
 		c.report(p, c.addresses(p, country), erro)
 	}
 }
 
-// report is Report to addresses: those of the request whose answer it is about.
+// report is Report to given addresses, those that the refused answer came from.
 func (c *Client) report(p *peer, urls []string, erro []byte) {
 	if c.background.start(p.reports, func() { c.postErro(p, urls, erro) }) {
 		return
@@ -312,8 +332,8 @@ func (c *Client) postErro(p *peer, urls []string, erro []byte) {
 }
 
 // Close waits for the Erros under way, at most the longest Timeout, and closes
-// idle connections. Send must not be called any more, on this client and on those
-// before it; Run has to be ended by its context.
+// idle connections. Send must not be called from then on, neither on this client nor on
+// those before it. Close does not end Run: its context does.
 func (c *Client) Close() error {
 	c.background.end()
 	for _, p := range c.order {

@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// Directory servers refuse requests whose times are half an hour off, and a
-// server should be within 15 minutes of UTC (EMV 3DS 2.3.1, Req 416). A minute is
-// early enough to hear of it: what the Date header says is a second or two old.
+// A 3DS Server should be within 15 minutes of UTC (EMV 3DS 2.3.1, Req 416), and
+// directory servers refuse requests whose times are half an hour off. We warn much
+// earlier. A Date header is a second or two old when it is read, so less than a minute
+// could be a false alarm.
 const (
 	maxSkew   = time.Minute
 	skewEvery = time.Hour // between two complaints
@@ -34,7 +35,7 @@ func (c *clock) compare(date string) {
 		return
 	}
 	said := c.said.Load()
-	if now.Sub(time.Unix(said, 0)).Abs() < skewEvery || // it may have been said by a clock that was years ahead
+	if now.Sub(time.Unix(said, 0)).Abs() < skewEvery || // Abs: our clock may have been set back since
 		!c.said.CompareAndSwap(said, now.Unix()) {
 		return
 	}

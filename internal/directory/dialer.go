@@ -14,12 +14,12 @@ var errNotConfigured = errors.New("not a configured address")
 
 // dialer makes connections to the addresses of one peer, and to no others: those
 // that are configured, and those that the directory server itself gave in a
-// PRes. For both its certificate has to chain to the same authorities.
+// PRes. At either the certificate has to chain to the same authorities.
 type dialer struct {
-	tls     map[string]*tls.Config                   // by host:port, of what is configured
-	listed  func(addr string) (host string, ok bool) // of what the directory server gave
-	secured *tls.Config                              // for those, but for the name
-	limit   time.Duration                            // for name, connection and handshake together
+	tls     map[string]*tls.Config                   // of configured addresses, by host:port
+	listed  func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
+	secured *tls.Config                              // for those: all but ServerName is set
+	limit   time.Duration                            // for look-up, connection and handshake together
 	net     net.Dialer
 	proxy   *tunnel.Dialer // over net; nil: none
 }
@@ -28,7 +28,8 @@ type dialer struct {
 // gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// connect connects to any address; who asks shakes hands by itself.
+// connect connects to any address, without a TLS handshake: the [http.Transport] for
+// files makes its own.
 func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limit)
 	defer cancel()
@@ -43,7 +44,7 @@ func (d *dialer) open(ctx context.Context, network, addr string) (net.Conn, erro
 	return d.net.DialContext(ctx, network, addr)
 }
 
-// dial connects and shakes hands.
+// dial connects to one of the peer's addresses and makes the TLS handshake.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	config, ok := d.tls[addr]
 	if !ok {

@@ -44,7 +44,7 @@ func (k Kind) String() string { return kindNames[k] }
 type Error struct {
 	Scheme string
 	Kind   Kind
-	Text   string // fit for errorDetail: no addresses, nothing of ours
+	Text   string // for errorDetail: names no address and nothing internal
 	Status int    // of the answer, for kind Status
 	Err    error  // the cause with all details, for the log; may be nil
 }
@@ -53,7 +53,7 @@ func (e *Error) Error() string { return fmt.Sprintf("directory %s: %s", e.Scheme
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Detail is what others may be told of it.
+// Detail is Text: what the requestor may be told.
 func (e *Error) Detail() string { return e.Text }
 
 // LogValue adds the cause, which Error keeps back.
@@ -135,7 +135,7 @@ func reason(err error) string {
 	return "Connection failed"
 }
 
-// proxyReason is reason for what a forward proxy did not do.
+// proxyReason is reason for an error of a forward proxy.
 func proxyReason(through *tunnel.Error) string {
 	if through.Status != 0 {
 		return "Proxy: " + through.Err.Error()
@@ -147,7 +147,8 @@ func proxyReason(through *tunnel.Error) string {
 	return "Proxy: " + text
 }
 
-func certificateReason(err error) (string, bool) {
+// certificateReason is reason for a certificate that was refused; not ok: err is none.
+func certificateReason(err error) (text string, ok bool) {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "Certificate of the directory server is for another host", true
 	}

@@ -57,16 +57,16 @@ func (r *refresher) download(ctx context.Context, about message.Error, pres *ran
 	return r.use(ctx, about, got)
 }
 
-// undelivered notes a file that did not come. The PRes was answered, so the
-// floor holds.
+// undelivered notes that a file could not be fetched. The PReq was answered all the
+// same, so the floor holds.
 func (r *refresher) undelivered(about message.Error, err error) verdict {
 	r.log.Warn("card range file not fetched", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "error", err)
 	r.fault("the card range file did not come")
 	return refused
 }
 
-// A file is a download that goes on where it broke off. What it reads is what
-// is on the wire, still compressed.
+// A file is a download that resumes where it broke off. What it reads is what is sent,
+// perhaps compressed.
 type file struct {
 	p        *peer
 	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
@@ -74,11 +74,11 @@ type file struct {
 	sum      hash.Hash
 	progress func(int64)
 
-	resp    *http.Response
-	of      version
-	at      int64 // bytes that came
-	told    int64
-	resumed int
+	resp    *http.Response // being read; nil before the first
+	of      version        // that is being fetched
+	at      int64          // bytes that came
+	told    int64          // at, when progress was called last
+	resumed int            // how often
 }
 
 // A version is what tells one version of a file from another. Servers need not give
@@ -92,22 +92,24 @@ func versionOf(resp *http.Response) version {
 	return version{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified"), resp.ContentLength}
 }
 
-// condition is what a server holds a version against before it sends a part of it.
+// condition is the version's If-Range header: a server sends a part only of that
+// version. "": it has none.
 func (v version) condition() string {
-	if strings.HasPrefix(v.etag, "W/") { // no good for parts
+	if strings.HasPrefix(v.etag, "W/") { // a weak one must not be used for parts (RFC 9110, 13.1.5)
 		return v.modified
 	}
 	return cmp.Or(v.etag, v.modified)
 }
 
-// is reports whether a part, of a file with so many bytes in all, can be of the version.
+// is reports whether a part can be of the same version, as far as both say what they
+// are.
 func (v version) is(part version) bool {
 	return part.etag == v.etag &&
 		(part.modified == v.modified || part.modified == "" || v.modified == "") &&
 		(part.size == v.size || part.size < 0 || v.size < 0)
 }
 
-// errChanged is a file that is another one in the middle of its download.
+// errChanged says that the file was replaced in the middle of its download.
 var errChanged = errors.New("the file changed while it was fetched")
 
 // open makes the first request and returns the content, uncompressed.
@@ -167,8 +169,8 @@ func (f *file) request() error {
 	return nil
 }
 
-// partOf is where a part begins, and how many bytes there are in all; less than 0: it
-// does not say.
+// partOf is where a part begins and how many bytes the whole file has, each -1 if the
+// header does not say.
 func partOf(contentRange string) (from, size int64) {
 	var to int64
 	var all string

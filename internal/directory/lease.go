@@ -13,14 +13,15 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// briefly is how long a lease lasts when nobody renews it: so long does one who
-// vanished keep the others from work.
+// briefly is how long a lease lasts that is not renewed: a process that vanished keeps
+// the others from work for so long.
 const briefly = 15 * time.Second
 
 func (c *Client) leaseTime() time.Duration { return cmp.Or(c.LeaseTime, briefly) }
 
-// stayOn renews a lease until its result is called, or ctx ends. A lease that is
-// lost all the same is no harm: what is written under it is fenced.
+// stayOn renews a lease until stop is called or ctx ends; stop waits for the last
+// renewal. Failures go to complain. A lease that is lost all the same does no harm: what
+// is written under it is fenced.
 func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration, complain func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -44,33 +45,38 @@ func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duratio
 	}
 }
 
-// hold takes the scheme's lease and reads what the last holder left.
+// acquire takes the scheme's lease. There must be a keeper.
+func (r *refresher) acquire(ctx context.Context) error {
+	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
+	if err == nil {
+		r.lease = lease
+	}
+	return err
+}
+
+// hold takes the scheme's lease for a PReq and reads what the last holder left. False:
+// another node is asking or has asked, or the store cannot be reached; the next look
+// comes soon.
 func (r *refresher) hold(ctx context.Context) bool {
 	if r.keeper == nil {
 		return true
 	}
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
-	if errors.Is(err, store.ErrHeld) {
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
-	}
-	if err != nil {
-		r.complain(ctx, "lease not taken", err)
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
-	}
-	r.lease = lease
-	now, err := r.read(ctx)
-	if err != nil || !r.due(now) { // another node has asked meanwhile
+	err := r.acquire(ctx)
+	if err == nil {
+		now, err := r.read(ctx)
+		if err == nil && r.due(now) {
+			r.standing = now
+			return true
+		}
 		r.release(ctx)
-		r.standing.Next = time.Now().Add(lookEvery)
-		return false
+	} else if !errors.Is(err, store.ErrHeld) {
+		r.complain(ctx, "lease not taken", err)
 	}
-	r.standing = now
-	return true
+	r.standing.Next = time.Now().Add(lookEvery)
+	return false
 }
 
-// renew keeps the lease alive until its result is called.
+// renew keeps the lease alive until stop is called.
 func (r *refresher) renew(ctx context.Context) (stop func()) {
 	if r.keeper == nil {
 		return func() {}
@@ -78,6 +84,7 @@ func (r *refresher) renew(ctx context.Context) (stop func()) {
 	return stayOn(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.complain(ctx, "lease not renewed", err) })
 }
 
+// release gives the lease back, even if ctx has ended.
 func (r *refresher) release(ctx context.Context) {
 	if r.keeper == nil {
 		return
@@ -89,7 +96,7 @@ func (r *refresher) release(ctx context.Context) {
 	}
 }
 
-// save keeps how things stand; false: it could not.
+// save stores the standing; false: it could not.
 func (r *refresher) save(ctx context.Context) bool {
 	if r.keeper == nil {
 		return true

@@ -10,11 +10,11 @@ import (
 )
 
 // Next returns a client of other peers that is to follow c, or all that is wrong
-// with them. Peers that stay as they were keep their connections and bounds, and
-// their card ranges stay in the same hands. The cards are those of c, see
-// [ranges.Schemes.Next].
+// with them. Peers that have not changed are shared with c: they keep their connections
+// and limits, and the Run of c goes on refreshing their card ranges. Cards is made from
+// those of c by [ranges.Schemes.Next].
 //
-// Call Resume and Run of the next client, give the work to it, then call Retire
+// Call Resume and Run of the next client, send requests to it, then call Retire
 // of c: what c has under way goes on as it began. Only the last client is closed.
 func (c *Client) Next(peers []Peer, cards *ranges.Schemes) (*Client, error) {
 	next := &Client{
@@ -26,9 +26,9 @@ func (c *Client) Next(peers []Peer, cards *ranges.Schemes) (*Client, error) {
 	return next, nil
 }
 
-// Retire ends, for the peers that next has not taken over, the refreshing of card
-// ranges and the connections that are idle. It may be called again, when more
-// have become so.
+// Retire stops refreshing the card ranges of the peers that next does not share, and
+// closes their idle connections. Call it again when c has answered its last request, for
+// the connections that have become idle since.
 func (c *Client) Retire(next *Client) {
 	for i, p := range c.order {
 		if next.peers[p.Scheme] != p {
@@ -72,7 +72,7 @@ func (c *V1Client) Retire(next *V1Client) {
 	}
 }
 
-// same reports whether two peers differ in nothing.
+// same reports whether two peers are configured alike. If in doubt it says no.
 func (p Peer) same(o Peer) bool {
 	if !alike(p.TLS, o.TLS) || !p.Revoked.Same(o.Revoked) || !p.Proxy.Same(o.Proxy) ||
 		!slices.Equal(p.Versions, o.Versions) || o.RefNumber == nil {
@@ -98,7 +98,7 @@ func (p V1Peer) same(o V1Peer) bool {
 }
 
 // alike reports whether two configurations trust the same authorities and show
-// the same certificate. What a function decides each time cannot be compared.
+// the same certificate. One whose certificate a function chooses is like no other.
 func alike(a, b *tls.Config) bool {
 	return a != nil && b != nil && a.GetClientCertificate == nil && b.GetClientCertificate == nil &&
 		a.RootCAs.Equal(b.RootCAs) && slices.EqualFunc(a.Certificates, b.Certificates, func(x, y tls.Certificate) bool {

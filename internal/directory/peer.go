@@ -51,7 +51,7 @@ type Peer struct {
 	MaxInFlight int           // AReqs that wait for an answer: 5000
 	MaxDials    int           // connections that are being made: 64
 	MaxPRes     int64         // length of a PRes, uncompressed: 1 GiB
-	AlwaysTry   bool          // send every AReq, though the directory server has not been reached for a while
+	AlwaysTry   bool          // send every AReq, even if the directory server has not been reached for a while
 
 	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
 	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
@@ -70,12 +70,12 @@ const (
 	// 400,000 characters, most of them images for SPC; the rest is for characters of
 	// more than one byte, white space and members that nobody knows.
 	maxARes   = 512 << 10
-	promised  = 64 << 10 // the most that an answer gets before its bytes: who announces more has to send it
-	maxHeader = 16 << 10 // of an answer's header, and of what is read of an answer nobody wants
+	promised  = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
+	maxHeader = 16 << 10 // of an answer's header; also the most that drain reads
 
-	drainTime = 250 * time.Millisecond // for an answer nobody wants
+	drainTime = 250 * time.Millisecond // see drain
 
-	maxReports = 64 // Erros of a peer that are under way
+	maxReports = 64 // Erros to a peer that may be under way
 )
 
 // peer is a Peer at work.
@@ -89,7 +89,6 @@ type peer struct {
 	reports  chan struct{}
 	breaker  breaker // of AReqs
 	clock    clock
-	silent   bool // the last PReq had no answer; of the goroutine that refreshes alone
 }
 
 func newPeer(given Peer) (*peer, error) {
@@ -116,7 +115,7 @@ func newPeer(given Peer) (*peer, error) {
 	p.files = &http.Transport{
 		DialContext:            p.reach.connect,
 		TLSClientConfig:        p.reach.secured,
-		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with it when the request has long ended
+		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with a handshake after its request has ended
 		IdleConnTimeout:        p.IdleTimeout,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
@@ -124,8 +123,8 @@ func newPeer(given Peer) (*peer, error) {
 	return p, nil
 }
 
-// wire prepares connections to the addresses, and to no others until the
-// dialer's listed says so. It takes nothing but TLS, revocation, proxy and bounds from p.
+// wire makes p.client, which connects to the addresses; the caller may allow more
+// through p.reach.listed. Of p it uses TLS, Revoked, Proxy and the limits.
 func (p *peer) wire(addresses ...string) error {
 	secured, err := harden(p.TLS, p.Revoked)
 	if err != nil {

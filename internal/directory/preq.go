@@ -21,8 +21,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// exchange makes one exchange of PReq and PRes and uses what it brings. Whatever
-// is wrong leaves the ranges in use as they are.
+// exchange makes one exchange of PReq and PRes and uses what it brings. If anything is
+// wrong with that, the ranges in use stay as they are.
 func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	p := r.p
 	version, id := *p.PReqVersion, newTransID()
@@ -31,11 +31,9 @@ func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
 	defer cancel()
 	body, err := p.prepare(ctx, preq, requestID(version, id), attempts)
-	if err == nil {
-		defer body.Close()
-	}
 	var got verdict
 	if err == nil {
+		defer body.Close()
 		got, err = r.receive(ctx, preq, body)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
@@ -46,7 +44,7 @@ func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	if err != nil {
 		return r.unanswered(id, err)
 	}
-	p.silent = false
+	r.silent = false
 	return got
 }
 
@@ -78,7 +76,8 @@ func (p *peer) prepare(ctx context.Context, preq []byte, header http.Header, att
 	return body, err
 }
 
-// uncompressed is the content of a body by its header.
+// uncompressed returns body, or the content of body if the header says that it is
+// compressed. Either reads and closes body.
 func (p *peer) uncompressed(ctx context.Context, header http.Header, body io.ReadCloser) (io.ReadCloser, error) {
 	switch encoding := strings.ToLower(header.Get("Content-Encoding")); encoding {
 	case "", "identity":
@@ -96,13 +95,14 @@ func (p *peer) uncompressed(ctx context.Context, header http.Header, body io.Rea
 	}
 }
 
-// unzipped is the content of a compressed body. It tells content that ends too early
-// from a connection that does.
+// unzipped is the content of a compressed body. When the content ends too early, it
+// tells apart whether the directory server compressed badly (errShort) or the connection
+// broke (io.ErrUnexpectedEOF).
 type unzipped struct {
 	body  io.ReadCloser
-	plain *gzip.Reader
-	whole bool  // the body came to its end
-	left  int64 // bytes of the body that may come
+	plain *gzip.Reader // nil until its header is read
+	whole bool         // the body came to its end
+	left  int64        // how many more bytes of the body are allowed
 }
 
 var errShort = errors.New("compressed content ends too early")
@@ -114,6 +114,8 @@ func (z *unzipped) Read(b []byte) (int, error) {
 
 func (z *unzipped) Close() error { return z.body.Close() }
 
+// judge makes errShort of an error that says that the content ends, if the body did not
+// break off.
 func (z *unzipped) judge(err error) error {
 	if z.whole && (err == io.ErrUnexpectedEOF || z.plain == nil && err == io.EOF) {
 		return errShort
@@ -121,8 +123,8 @@ func (z *unzipped) judge(err error) error {
 	return err
 }
 
-// raw is the body as the decompressor reads it. It is no longer than the content may
-// be: members without content could follow each other without end.
+// raw is the body as the decompressor reads it. It may be no longer than the content
+// may: otherwise gzip members without content could follow each other without end.
 func (z *unzipped) raw() io.Reader {
 	return readerFunc(func(b []byte) (int, error) {
 		n, err := z.body.Read(b)
@@ -138,6 +140,7 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
+// badly makes the Error of content that is not compressed as it should be.
 func (p *peer) badly(err error) error {
 	return &Error{p.Scheme, Encoding, "Answer is not encoded as asked for", 0, err}
 }
@@ -154,16 +157,16 @@ func (p *peer) broken(ctx context.Context, err error) error {
 	return p.failure(ctx, err, true)
 }
 
-// unanswered judges a PReq without an answer that could be read. A directory
-// server that answered at all, but for trouble of its own, is not asked again
-// before the floor. One that stays silent is complained of once.
+// unanswered judges a PReq that brought no readable answer. A directory server that
+// answered all the same is not asked again before the floor, unless its status was 5xx.
+// Several failures in a row are a warning only once.
 func (r *refresher) unanswered(id string, err error) verdict {
 	p := r.p
 	level := slog.LevelWarn
-	if p.silent {
+	if r.silent {
 		level = slog.LevelDebug
 	}
-	p.silent = true
+	r.silent = true
 	r.log.Log(context.Background(), level, "card ranges not refreshed", "scheme", p.Scheme, "threeDSServerTransID", id, "error", err)
 	e, ok := errors.AsType[*Error](err)
 	text := "no answer"
@@ -196,8 +199,8 @@ const (
 	wrongType   = "Invalid Message for the receiving component"
 )
 
-// receive reads a PRes and uses it, or says to the directory server what is
-// wrong with it. An error means that there was nothing to judge.
+// receive reads a PRes and uses it, or tells the directory server what is wrong with
+// it. An error means that no whole PRes came.
 func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (verdict, error) {
 	request, err := message.Parse(preq, message.Limits{})
 	if err != nil {
@@ -228,7 +231,7 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 	return r.judge(ctx, about, pres, problems, opts), nil
 }
 
-// judge decides about an answer that could be read.
+// judge decides what to do with an answer that could be read.
 func (r *refresher) judge(ctx context.Context, about message.Error, pres *ranges.Response, problems message.Problems, opts ranges.Options) verdict {
 	head := pres.Head
 	if id := head.Text("dsTransID"); message.IsUUID(id) {
@@ -270,8 +273,8 @@ func (r *refresher) erro(about message.Error, bad message.Error) verdict {
 	return refused
 }
 
-// use puts what a PRes or a file brings in place of the generation in use, if
-// it is valid, and not suspiciously little.
+// use puts what a PRes or a file brings in place of the generation in use, if it is
+// valid. It holds back one with less than half as many ranges.
 func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.Response) verdict {
 	base := r.cards.Generation(r.p.Scheme)
 	since := base
@@ -309,10 +312,10 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	return fresh
 }
 
-// unchanged takes over what a PRes without ranges says: that those in use still
-// hold, and the versions and addresses of the directory server. If these are others, its
-// own among them, or what is in use is not what the store has, it is a generation for all
-// nodes.
+// unchanged uses a PRes without ranges: those in use still hold, but the versions and
+// the addresses of the directory server may be others. If they are, or if the address
+// that PReqs go to is, or if the store does not have what is in use, next is stored as a
+// generation of its own, for all nodes; if not, only the time is noted.
 func (r *refresher) unchanged(ctx context.Context, base, next *ranges.Generation) {
 	r.log.Info("card ranges unchanged", "scheme", r.p.Scheme)
 	if next == nil {
@@ -347,9 +350,9 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 	r.standing.Held, r.standing.HeldOf, r.standing.HeldFrom = number, next.Len(), r.p.PReqURL
 }
 
-// rejectRanges is reject for a PRes. When it is the ranges that are not valid the
-// next PReq asks for all of them: updates since the same serial number would not
-// be valid again, and no new card would ever be known.
+// rejectRanges is reject for a PRes. If its ranges are what is not valid, the next PReq
+// asks for all of them: the same serial number would bring the same updates, which would
+// never be valid.
 func (r *refresher) rejectRanges(about message.Error, problems message.Problems) {
 	if slices.ContainsFunc(problems, func(p message.Problem) bool { return strings.HasPrefix(string(p.Path), "cardRangeData") }) {
 		r.standing.Full = true

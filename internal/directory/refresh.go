@@ -26,20 +26,20 @@ const (
 	retryEvery = time.Minute    // while there is no answer (Req 249)
 	hourFloor  = time.Hour      // between PReqs that are answered (Req 246)
 	fullFloor  = 12 * time.Hour // between full loads of 2.3.1
-	longest    = 24 * time.Hour // without asking
+	longest    = 24 * time.Hour // from one PReq to the next
 
-	lookEvery = 5 * time.Second // for what other nodes and operators did
+	lookEvery = 5 * time.Second // at the store, for what other nodes and operators did
 
-	maxAhead = time.Hour // of another node's clock before ours, and nobody minds
+	maxAhead = time.Hour // that another node's clock may be ahead of ours, see astray
 
-	oldAge  = 6 * time.Hour  // of the ranges in use: worth a warning
-	deadAge = 24 * time.Hour // the same: an error
+	oldAge  = 6 * time.Hour  // age of the ranges in use that is worth a warning
+	deadAge = 24 * time.Hour // age that is an error
 )
 
-// Run keeps the card ranges of every directory fresh until ctx ends: it asks
-// when it is time, on one node at a time, and takes over what other nodes have
-// loaded. What a client before this one has begun for the same directories goes
-// on there. It returns nil when all is quiet.
+// Run keeps the card ranges of every directory fresh until ctx ends: it sends PReqs
+// when they are due, if no other node does, and takes over what other nodes have
+// loaded. Peers that this client has from the one before (see Next) are refreshed by
+// the Run of that one. It returns nil, after all its goroutines have ended.
 func (c *Client) Run(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
@@ -57,19 +57,21 @@ type refresher struct {
 	*Client
 	p        *peer
 	standing Standing
-	loaded   int64     // number of the generation in use here; 0: none of the store's
-	unkept   bool      // what is in use is newer than that, and the store could not keep it
-	failed   time.Time // when it could not, the last time
-	attempts int       // connections to try with the next PReq
-	ask      func(ctx context.Context, attempts int) verdict
+	loaded   int64         // number of the stored generation in use here; 0: none
+	unkept   bool          // what is in use is newer than that, and could not be stored
+	failed   time.Time     // when storing it was last tried
+	silent   bool          // the latest PReq had no answer that could be read
+	attempts int           // how often the next PReq may be tried
 	lease    store.Lease   // while it is held
 	load     *thrift.Load  // while an answer is read and used
-	said     time.Duration // the age that was complained of last
-	asked    time.Time     // when the latest PReq left here, or was about to, by no clock that can be set; zero: none did
+	said     time.Duration // the age that was logged last: 0, oldAge or deadAge
+	asked    time.Time     // when the latest PReq left this process, with a monotonic reading; zero: none did
 
-	news    *news       // of the ranges of the scheme; those before and after have the same
+	ask func(ctx context.Context, attempts int) verdict // exchange, but in tests
+
+	news    *news       // shared with the refreshers of the scheme before and after
 	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
-	resumed atomic.Bool // Resume has looked, or need not: the former one has
+	resumed atomic.Bool // Resume has looked at the store, or need not, since there is a former one
 	running atomic.Bool
 	quit    chan struct{} // closed by end
 	done    chan struct{} // closed when run has returned
@@ -82,8 +84,8 @@ func newRefresher(c *Client, p *peer) *refresher {
 	return r
 }
 
-// news tells which card ranges of a scheme are in use, until its directory is
-// configured no more: a PRes that is still being stored then is news to nobody.
+// news guards the hook Refreshed of a scheme. After end, when the directory has been
+// removed from the configuration, a PRes that is still being stored is not told any more.
 type news struct {
 	mu   sync.Mutex
 	over bool
@@ -107,8 +109,8 @@ func (n *news) end() {
 // go was written down before it left.
 func (r *refresher) end() { r.ended.Do(func() { close(r.quit) }) }
 
-// follow waits until the one before has ended, and goes on from there: two at
-// once would hold the same lease.
+// follow waits until the former refresher has ended, and continues from its state: two
+// at once would hold the same lease.
 func (r *refresher) follow(ctx context.Context) {
 	if r.former == nil || !r.former.running.Load() {
 		return
@@ -149,7 +151,7 @@ func (r *refresher) run(ctx context.Context) {
 	}
 }
 
-// age complains of ranges that are old, once for each limit.
+// age logs that the ranges in use are old, once for each limit.
 func (r *refresher) age() {
 	g := r.cards.Generation(r.p.Scheme)
 	if g == nil || g.Loaded.IsZero() {
@@ -167,7 +169,7 @@ func (r *refresher) age() {
 	}
 }
 
-// nap is how long there is nothing to do.
+// nap is how long to sleep until there may be something to do.
 func (r *refresher) nap() time.Duration {
 	wait := time.Until(r.standing.Next)
 	if r.keeper != nil {
@@ -185,9 +187,9 @@ func (r *refresher) turn(ctx context.Context) {
 	defer r.renew(ctx)()
 	r.standing.Asked, r.standing.To = time.Now().UTC(), r.p.PReqURL
 	r.standing.Next = r.standing.Asked.Add(r.unsure())
-	r.standing.Earliest = r.standing.Next // should the process end, no wish comes before
+	r.standing.Earliest = r.standing.Next // so that no operator's wish overrides it if the process ends now
 	if !r.save(ctx) {
-		return // what cannot be remembered is not done: the floor holds across restarts
+		return // a PReq that is not on record must not leave: the floor holds across restarts
 	}
 	r.asked = time.Now()
 	v := r.ask(ctx, r.attempts)
@@ -207,8 +209,8 @@ func (r *refresher) turn(ctx context.Context) {
 	r.save(ctx)
 }
 
-// unsure is how long to wait after a PReq of which nothing more is known, for
-// the process ended: as after an answer, unless there are no ranges at all.
+// unsure is how long to wait after a PReq if the process ends before its outcome is
+// stored: as after an answer, but shorter if there are no ranges at all.
 func (r *refresher) unsure() time.Duration {
 	if r.cards.Generation(r.p.Scheme) == nil {
 		return min(retryEvery, r.p.floor(hourFloor))
@@ -229,7 +231,8 @@ func (r *refresher) pause(v verdict) time.Duration {
 	return max(r.least(), min(p.Refresh+time.Duration(tenth*(2*rand.Float64()-1)), longest))
 }
 
-// least is how long the protocol has us wait after a PReq that was answered.
+// least is the shortest time that the protocol allows between a PReq that was answered
+// and the next.
 func (r *refresher) least() time.Duration {
 	if *r.p.PReqVersion >= message.V231 && r.serial() == "" { // the next one asks for everything again
 		return r.p.floor(fullFloor)
@@ -237,8 +240,8 @@ func (r *refresher) least() time.Duration {
 	return r.p.floor(hourFloor)
 }
 
-// serial is what the next PReq asks for changes since; "": for everything. The
-// serial numbers of one version are not those of another (PR-16).
+// serial is the serialNum of the next PReq, since which it asks for changes; "" asks for
+// everything. A serial number means nothing in another protocol version (PR-16).
 func (r *refresher) serial() string {
 	g := r.cards.Generation(r.p.Scheme)
 	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) || g.Version != *r.p.PReqVersion {
@@ -247,31 +250,30 @@ func (r *refresher) serial() string {
 	return g.Serial
 }
 
-// foreign reports whether a generation came from another address than that which is
-// configured now. Its serial number means nothing to another directory server, whose
-// changes mean nothing to it, and the addresses that it gives are not that one's.
-// Its ranges alone are better than none until all have come.
+// foreign reports whether a generation came from another address than the configured
+// PReqURL, which is to say from another directory server. Then its serial number must not
+// be sent, updates must not be applied to it, and its AReq addresses must not be used.
+// Only its ranges are, until the new directory server has sent its own.
 func (p *peer) foreign(g *ranges.Generation) bool {
 	return g.From != "" && g.From != p.PReqURL
 }
 
-// moved reports whether the directory is configured at another address than the
-// latest PReq went to, and this refresher, which the new configuration brought, has
-// not asked yet. Then it does so at once: what the protocol has us wait for is
-// between two PReqs to one directory server. It does so once, for on other nodes the
-// configuration may be the one before.
+// moved reports whether the latest PReq went to another address than the configured
+// one, and this refresher has not asked yet. Then a PReq is due at once, for the floors
+// are between two PReqs to one directory server. It is only due once per refresher: as
+// long as nodes differ in their configuration each would always find the other's address.
 func (r *refresher) moved(now Standing) bool {
 	return r.asked.IsZero() && now.To != "" && now.To != r.p.PReqURL
 }
 
-// due reports whether it is time to ask, as things stand.
+// due reports whether it is time for a PReq.
 func (r *refresher) due(now Standing) bool {
 	return !time.Now().Before(now.Next) || r.moved(now) || r.astray(now)
 }
 
-// astray reports whether the next PReq is to leave later than any pause would have it:
-// some node's clock was wrong when it wrote that down. Nobody knows how long ago that
-// was. So it leaves at once, but from here not before the floor.
+// astray reports whether Next is further away than any pause is long: the clock of the
+// node that wrote it was wrong. Since nobody knows when that was, a PReq is due at once,
+// but not before the floor after one that left this process.
 func (r *refresher) astray(now Standing) bool {
 	return time.Until(now.Next) > max(longest, r.p.floor(fullFloor))+maxAhead &&
 		(r.asked.IsZero() || time.Since(r.asked) >= r.p.floor(hourFloor))

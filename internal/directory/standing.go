@@ -21,8 +21,8 @@ type Keeper interface {
 	store.States
 }
 
-// Standing is how things stand with the card ranges of one scheme, the same for
-// all nodes.
+// Standing is the state of the card ranges of one scheme, which all nodes share through
+// the store. Times are UTC.
 type Standing struct {
 	Asked time.Time `json:"asked,omitzero"` // when the latest PReq left
 	To    string    `json:"to,omitempty"`   // its address
@@ -73,10 +73,10 @@ func ReadStanding(ctx context.Context, k Keeper, scheme string) (Standing, error
 	return s, err
 }
 
-// Under is how things stand where card ranges are asked for every refresh, and not
-// sooner than least if that is set. The times may have been written under another
-// configuration: a shorter interval holds at once, not from the next time on. What
-// follows a fault is no matter of the interval.
+// Under adapts Next and Earliest to a configuration in which a PReq leaves every
+// refresh, and not sooner than least if that is set. They may have been written under
+// another one, with longer intervals: a shorter one holds at once. After a fault Next
+// does not depend on refresh and stays.
 func (s Standing) Under(refresh, least time.Duration) Standing {
 	if s.Asked.IsZero() {
 		return s
@@ -90,9 +90,9 @@ func (s Standing) Under(refresh, least time.Duration) Standing {
 	return s
 }
 
-// MakeWish leaves a wish for the nodes that serve, beside those that none has
-// seen yet. It is newer than all before it, whatever the clocks of two machines say
-// and whoever was first: an older one is not looked at.
+// MakeWish leaves a wish for the nodes that serve, together with those that none has
+// seen yet. Nodes ignore a wish whose At is not later than that of the last one they saw;
+// MakeWish moves it forward if the clocks of two machines would have it so.
 func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) error {
 	lease, err := k.Acquire(ctx, wishKey(scheme), holder, briefly)
 	if err != nil {
@@ -116,10 +116,10 @@ func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) erro
 		}
 	}
 	value, err := json.Marshal(w)
-	if err != nil {
-		return err
+	if err == nil {
+		err = k.PutState(ctx, wishKey(scheme), value, lease)
 	}
-	return errors.Join(k.PutState(ctx, wishKey(scheme), value, lease), k.Release(ctx, lease))
+	return errors.Join(err, k.Release(ctx, lease))
 }
 
 // readState reads a small value; what was never set leaves v as it is.
@@ -157,7 +157,8 @@ func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*rang
 	return OpenGeneration(ctx, k, heldScheme(scheme), number)
 }
 
-// fromOf is the address that a stored generation came from; not ok: it does not say.
+// fromOf is the address that a stored generation came from; not ok: its note does not
+// say.
 func fromOf(s store.Snapshot) (from string, ok bool) {
 	var note struct{ From *string }
 	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {

@@ -20,10 +20,10 @@ const (
 	resumePause = 300 * time.Millisecond
 )
 
-// Resume brings back, for every directory, the generation that the store has.
-// It is called before anything is answered: a card of a range that is merely
-// not read yet would count as not enrolled. So a store that cannot be read is
-// asked a few times; one that stays away keeps no node from starting.
+// Resume puts into use, for every directory, the generation that the store has. Call
+// it before any request is answered: a card whose range is not read yet would count as
+// not enrolled. A store that cannot be read is tried a few times, then Resume returns all
+// the same.
 func (c *Client) Resume(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
@@ -37,7 +37,7 @@ func (c *Client) Resume(ctx context.Context) {
 	wg.Wait()
 }
 
-// wait reports whether ctx goes on after some time.
+// wait waits for d; false: ctx ended first.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -47,8 +47,8 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// look reads how things stand and takes over a newer generation. A store that
-// cannot be read changes nothing, and is not ok.
+// look reads the standing and takes over a newer generation. If the store cannot be
+// read, nothing changes, and it is not ok.
 func (r *refresher) look(ctx context.Context) (ok bool) {
 	if r.keeper == nil {
 		return true
@@ -59,7 +59,7 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 		return false
 	}
 	r.standing = now
-	r.hear(ctx)
+	r.grant(ctx)
 	if r.known(now) {
 		r.cards.MarkTried(r.p.Scheme)
 	}
@@ -70,11 +70,11 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 		return r.resume(ctx)
 	}
 	if r.unkept {
-		r.again(ctx)
+		r.storeAgain(ctx)
 		return true
 	}
-	// Another node heard that it still holds. Should that seem to be earlier, then a
-	// clock that was ahead had written the time before.
+	// Another node has heard that the generation still holds. Its time counts even if it
+	// is earlier than ours, which a clock that was ahead may have written.
 	if now.Generation == r.loaded && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
 		same := *g
 		same.Loaded = now.Loaded
@@ -83,15 +83,15 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	return true
 }
 
-// read returns how things stand with the scheme under the present configuration.
+// read returns the scheme's standing under the present configuration.
 func (r *refresher) read(ctx context.Context) (Standing, error) {
 	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
 	return now.Under(r.p.Refresh, r.p.MinRefresh), err
 }
 
-// known reports whether the latest PReq, which another process may have sent, came
-// to nothing, and it is not time for the next one: that may be hours, in which this
-// node can know no more than it does.
+// known reports whether the latest PReq, perhaps of another process, failed, and the
+// next is not due yet. That may take hours, and waiting for it would tell this node
+// nothing: the scheme counts as tried.
 func (r *refresher) known(now Standing) bool {
 	return now.Fault != "" && !now.FaultAt.Before(now.Asked) && time.Now().Before(now.Next) && !r.moved(now)
 }
@@ -133,8 +133,8 @@ func (r *refresher) resume(ctx context.Context) bool {
 	return true
 }
 
-// hear does what an operator wishes, once.
-func (r *refresher) hear(ctx context.Context) {
+// grant does what an operator wishes, once.
+func (r *refresher) grant(ctx context.Context) {
 	var w Wish
 	if err := readState(ctx, r.keeper, wishKey(r.p.Scheme), &w); err != nil {
 		r.complain(ctx, "wish not read", err)
@@ -143,13 +143,12 @@ func (r *refresher) hear(ctx context.Context) {
 	if !w.At.After(r.standing.Seen) {
 		return
 	}
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
-	if err != nil {
-		return // somebody is at work; there will be another look
+	if r.acquire(ctx) != nil {
+		return // another node has the lease; the next look tries again
 	}
-	r.lease = lease
 	defer r.release(ctx)
 	defer r.renew(ctx)()
+	var err error
 	if r.standing, err = r.read(ctx); err != nil || !w.At.After(r.standing.Seen) {
 		return
 	}
@@ -158,7 +157,7 @@ func (r *refresher) hear(ctx context.Context) {
 		r.standing.Next = later(time.Now().UTC(), r.standing.Earliest)
 	}
 	if w.Accept != 0 && w.Accept == r.standing.Held && !r.accept(ctx) {
-		return // the wish stays
+		return // the wish stays, for the next look
 	}
 	r.save(ctx)
 }
@@ -170,8 +169,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// accept uses the generation that was held back, unless the store has no time to give
-// it. One that is damaged can never be used.
+// accept uses the generation that was held back. It is done if that was used, or is
+// damaged and can never be; it is not done if the store could not be read.
 func (r *refresher) accept(ctx context.Context) (done bool) {
 	g, err := OpenHeld(ctx, r.keeper, r.p.Scheme, r.standing.Held)
 	if err != nil {
@@ -187,9 +186,9 @@ func (r *refresher) accept(ctx context.Context) (done bool) {
 	return true
 }
 
-// adopt stores a generation and uses it. What cannot be stored is used all the
-// same: it is complete and valid, and will be stored later. What stands in the
-// store is until then that of the generation there.
+// adopt stores a generation and uses it. One that cannot be stored is used all the
+// same: it is complete and valid, and storeAgain will store it. Until then the standing
+// still describes the generation that the store has.
 func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
 	r.unkept = false
@@ -212,18 +211,17 @@ func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 // notKept is the fault of a PRes that was good.
 const notKept = "the generation was not kept in the store"
 
-// again tries once a minute to store what is in use and could not be kept: until then
-// other nodes, and the next process, know nothing of it, and it may be hours until the
-// directory server is asked again. Whatever has come to stand in the store since stays.
-func (r *refresher) again(ctx context.Context) {
+// storeAgain tries, once a minute, to store a generation that is in use but could not be
+// stored: until then other nodes, and the next process, do not have it, and it may be
+// hours until the next PReq. A newer generation that the store has got meanwhile stays.
+func (r *refresher) storeAgain(ctx context.Context) {
 	if time.Since(r.failed) < retryEvery {
 		return
 	}
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
-	if err != nil {
-		return // somebody is at work, or the store is still away; there will be another look
+	if r.acquire(ctx) != nil {
+		return // another node has the lease, or the store is still away; the next look tries again
 	}
-	r.lease, r.failed = lease, time.Now()
+	r.failed = time.Now()
 	defer r.release(ctx)
 	defer r.renew(ctx)()
 	now, err := r.read(ctx)
@@ -231,7 +229,7 @@ func (r *refresher) again(ctx context.Context) {
 		return
 	}
 	g := *r.cards.Generation(r.p.Scheme)
-	number, err := keepGeneration(ctx, r.keeper, r.p.Scheme, &g, lease, keptGenerations)
+	number, err := keepGeneration(ctx, r.keeper, r.p.Scheme, &g, r.lease, keptGenerations)
 	if err != nil {
 		r.complain(ctx, "generation not kept", err)
 		return
@@ -240,7 +238,7 @@ func (r *refresher) again(ctx context.Context) {
 		now.Fault, now.FaultAt = "", time.Time{}
 	}
 	now.Generation = number
-	now.has(&g)
+	now.setGeneration(&g)
 	r.standing, r.loaded = now, number
 	r.unkept = !r.save(ctx)
 }
@@ -254,26 +252,28 @@ func (r *refresher) put(g *ranges.Generation, number int64) {
 	}
 }
 
-// describe notes what is in use. What was held back is older, and out of date.
+// describe notes that g is in use and all is well. A generation that was held back is
+// older than g, and dropped.
 func (s *Standing) describe(g *ranges.Generation) {
 	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
-	s.has(g)
+	s.setGeneration(g)
 }
 
-// has notes which generation the store has.
-func (s *Standing) has(g *ranges.Generation) {
+// setGeneration describes the generation that the store has.
+func (s *Standing) setGeneration(g *ranges.Generation) {
 	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 }
 
-// Import stores a generation that came from elsewhere than the directory
-// server; the nodes that serve take it over. ErrHeld: one of them is asking.
+// Import stores a generation that came from elsewhere than the directory server, and
+// returns its number; the nodes that serve take it over. It returns [store.ErrHeld] while
+// one of them is asking the directory server.
 func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
 	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
 	if err != nil {
 		return 0, fmt.Errorf("directory: import: %w", err)
 	}
-	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // a lease that is lost shows when it is written under
+	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // if the lease is lost, the writes below fail
 	number, err := importUnder(ctx, k, lease, scheme, g)
 	stop()
 	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/revocation"
-	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/internal/tunnel"
-	"github.com/openthreeds/threeds/internal/wire"
 )
 
 // A V1Peer is the directory server of one scheme for 3-D Secure 1.0.2. Fields
@@ -58,7 +56,7 @@ type V1Client struct {
 	log   *slog.Logger
 	hooks V1Hooks
 
-	background *background // of this client and of those that follow it
+	background *background // shared with the clients before and after this one, see Next
 }
 
 // v1Peer is a V1Peer at work.
@@ -136,11 +134,10 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 }
 
 // Exchange posts a message to the scheme's directory server and returns the
-// body of its answer, whatever it is. Name is that of the message, for the
-// metrics and for how long the answer may be; a connection on which an answer does
-// not have the message's id is not used again. When the directory server could
-// not be reached for a while most VEReqs are refused at once. The error is an
-// *Error.
+// body of its answer, whatever it says. Name is that of the message, and decides how
+// large the answer may be. Id is the message's; a connection that brings an answer
+// without it is not used again. When the directory server could not be reached for a
+// while, most VEReqs are refused at once. The error is an *Error.
 func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -164,24 +161,21 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []
 }
 
 func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int64, hasty *atomic.Bool) ([]byte, error) {
-	select {
-	case p.inFlight <- struct{}{}:
-		defer func() { <-p.inFlight }()
-	default:
-		return nil, &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
+	if err := p.enter(); err != nil {
+		return nil, err
 	}
-	thrift.Wait()
-	defer thrift.Done()
+	defer p.leave()
 	answer, err := p.try(ctx, p.urls[0], id, msg, limit)
-	if again(err) && ctx.Err() == nil && !hasty.Load() {
+	if mayHelp(err) && ctx.Err() == nil && !hasty.Load() {
 		answer, err = p.try(ctx, p.urls[1], id, msg, limit)
 	}
 	return answer, err
 }
 
-// again reports whether another attempt may help: not against silence, which
-// has taken its time already, and not against an answer that is one.
-func again(err error) bool {
+// mayHelp reports whether another attempt may succeed after err. It does not after a
+// timeout, which has used the time up, nor when the directory server has answered, unless
+// with a status of 5xx.
+func mayHelp(err error) bool {
 	bad, ok := errors.AsType[*Error](err)
 	return ok && (bad.Kind == Connect || bad.Kind == Proxy || bad.Kind == Broken || bad.Kind == Status && bad.Status >= 500)
 }
@@ -198,17 +192,12 @@ func (p *v1Peer) try(ctx context.Context, url, id string, msg []byte, limit int6
 		drain(resp.Body)
 		return nil, statusError(p.Scheme, resp.StatusCode)
 	}
-	defer resp.Body.Close()
-	answer, err := p.read(ctx, resp.Body, resp.ContentLength, limit)
-	if err == nil && !names(answer, id) {
-		wire.Distrust(resp) // it may be that to the request before
-	}
-	return answer, err
+	return p.answer(ctx, resp, id, limit)
 }
 
-// Report posts an Error to the scheme's directory server in the background.
-// What comes of it is counted and otherwise ignored; when too many are under
-// way, or the client is closed, the Error is dropped.
+// Report posts an Error to the scheme's directory server in the background. The
+// outcome is counted and otherwise ignored. When too many Errors are under way, or the
+// client is closed, the Error is dropped.
 func (c *V1Client) Report(scheme string, msg []byte) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -228,14 +217,14 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 	c.log.Warn("Error not sent", "scheme", scheme, "error", "too many under way")
 }
 
-// Hasten says that the process is about to end: nothing is tried a second time
-// any more, by this client and by those before it, so that each message has its
-// answer, or none, after one Timeout at most.
+// Hasten says that the process is about to end: from then on neither this client nor
+// those before it try anything a second time, so that every Exchange returns within one
+// Timeout.
 func (c *V1Client) Hasten() { c.background.hasty.Store(true) }
 
 // Close waits for the Errors under way, at most the longest Timeout, and closes
-// idle connections. Exchange must not be called any more, on this client and on
-// those before it.
+// idle connections. Exchange must not be called from then on, neither on this client
+// nor on those before it.
 func (c *V1Client) Close() error {
 	c.background.end()
 	for _, p := range c.peers {
