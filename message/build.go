@@ -22,8 +22,8 @@ func (r *Request) Build(ctx Context) (*Message, Problems) {
 	}
 	table := TableOf(AReq, v)
 	b := &builder{checker: checker{m: r.m, table: table, version: v}, r: r}
-	b.columnsOf(r)
-	b.typeOf(r)
+	b.view = viewSaid(r.Text("deviceChannel"), r.Text("messageCategory"))
+	b.messageType()
 	b.out = make([]byte, 0, len(r.m.data)+256)
 	b.members(table, 0)
 	m, err := Parse(b.out, Limits{Depth: -1, Members: -1})
@@ -91,27 +91,13 @@ type builder struct {
 	out []byte
 }
 
-// columnsOf finds out the columns: all that may be meant when the request does
-// not say.
-func (b *builder) columnsOf(r *Request) {
-	ch, ok := ParseChannel(r.Text("deviceChannel"))
-	if !ok {
-		ch = anyChannel
-	}
-	cat, ok := ParseCategory(r.Text("messageCategory"))
-	if !ok {
-		cat = anyCategory
-	}
-	b.view = viewOf(ch, cat)
-}
-
-// typeOf reports a request that does not call itself an AReq. It is judged as
+// messageType reports a request that does not call itself an AReq. It is judged as
 // one all the same.
-func (b *builder) typeOf(r *Request) {
+func (b *builder) messageType() {
 	const name = "messageType"
-	switch text := r.Text(name); {
+	switch text := b.r.Text(name); {
 	case text == AReq.String():
-	case !r.Has(name), text != "" && strings.TrimSpace(text) == "":
+	case !b.r.Has(name), text != "" && strings.TrimSpace(text) == "":
 		b.report(Missing, name)
 	default:
 		b.report(Format, name)
@@ -341,9 +327,9 @@ func isASCII(raw []byte) bool {
 	return true
 }
 
-// Challenge preferences that ask for a challenge, and that ask for none. Two
-// of them that differ contradict each other; "no preference" (01) and what a
-// payment system has defined (80-99) go with anything.
+// Challenge preferences that ask for a challenge, and that ask for none. One of either
+// kind contradicts one of the other; "no preference" (01) and what a payment system has
+// defined (80-99) go with anything.
 var (
 	forChallenge     = []string{"03", "04", "09", "12", "13", "14"}
 	againstChallenge = []string{"02", "05", "06", "07", "08", "10", "11"}

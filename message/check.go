@@ -149,18 +149,10 @@ func versionList(versions []Version) string {
 	return strings.Join(list, ",")
 }
 
-// columns finds out which presence columns count: from the AReq of the
-// transaction, or else from the message itself; all that may be when neither says.
+// columns finds out which presence columns count, from the AReq of the transaction, or
+// else from the message itself.
 func (c *checker) columns() {
-	ch, ok := ParseChannel(string(c.look(idChannel)))
-	if !ok {
-		ch = anyChannel
-	}
-	cat, ok := ParseCategory(string(c.look(idCategory)))
-	if !ok {
-		cat = anyCategory
-	}
-	c.view = viewOf(ch, cat)
+	c.view = viewSaid(string(c.look(idChannel)), string(c.look(idCategory)))
 }
 
 // look returns the text of a member of the AReq, or else of the message. What

@@ -23,7 +23,7 @@ func (r *Request) Normalise() []Change {
 		return nil
 	}
 	b := &builder{checker: checker{m: r.m, table: TableOf(AReq, v), version: v}, r: r}
-	b.columnsOf(r)
+	b.view = viewSaid(r.Text("deviceChannel"), r.Text("messageCategory"))
 	n := &normaliser{builder: b}
 	n.acceptLanguage()
 	n.object(b.table, 0)

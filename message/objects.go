@@ -13,7 +13,7 @@ var objectRows = map[string]versions{
 	"challengeErrorReporting":            {V231: challengeErrorReportingRows231},
 	"defaultSdkType":                     {V231: defaultSdkTypeRows231},
 	"deviceRenderOptions":                {V210: deviceRenderOptionsRows210, V220: deviceRenderOptionsRows210, V231: deviceRenderOptionsRows231},
-	"dsUrl":                              {V231: dsUrlRows231},
+	"dsUrl":                              {V231: dsURLRows231},
 	"jwk":                                same(jwkRows210...),
 	"merchantListEntry":                  {V231: merchantListEntryRows231},
 	"merchantRiskIndicator":              {V210: merchantRiskIndicatorRows210, V220: merchantRiskIndicatorRows210, V231: merchantRiskIndicatorRows231},
@@ -168,8 +168,8 @@ var deviceRenderOptionsRows231 = deviceRenderOptionsRows210.With(Rows{
 	{Need: "OO OO OO", Name: "sdkAuthenticationType", Kind: OneOf, List: "sdkAuthenticationType", Array: true, Max: 99, Doc: "preferred authentication methods"},
 })
 
-// dsUrlRows231: the object dsUrl. EMV 3DS 2.3.1, annex A.
-var dsUrlRows231 = Rows{
+// dsURLRows231: the object dsUrl. EMV 3DS 2.3.1, annex A.
+var dsURLRows231 = Rows{
 	{Need: "RR RR RR", Name: "threeDSServerToDsUrl", Kind: URL, Max: 2048, Doc: "URL towards the DS"},
 	{Need: "OO OO OO", Name: "dsCountryCode", Kind: Country, Doc: "country of the URL"},
 }

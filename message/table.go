@@ -292,6 +292,20 @@ const (
 	anyCategory Category = 2
 )
 
+// viewSaid is the view of a deviceChannel and a messageCategory; one that is missing or
+// unknown stands for any.
+func viewSaid(channel, category string) view {
+	ch, ok := ParseChannel(channel)
+	if !ok {
+		ch = anyChannel
+	}
+	cat, ok := ParseCategory(category)
+	if !ok {
+		cat = anyCategory
+	}
+	return viewOf(ch, cat)
+}
+
 // cellsOf tells for each view and row what the columns of the view agree on: R
 // where all say so, C where all say at least that, - where none knows the
 // element, otherwise O. A condition that cannot be evaluated makes an O, and an

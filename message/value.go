@@ -129,7 +129,7 @@ func (c *checker) string(f *Field, i uint32, item, lo, hi int) {
 func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
 	b := c.m.text(i, nil)
 	if f.Kind == Base64 {
-		b = c.withoutSpace(b)
+		b = withoutSpace(b)
 	}
 	if f.Kind == OneOf {
 		return f.Codes.check(b, c.version)
@@ -156,7 +156,7 @@ func isKnownVersion(b []byte) bool {
 }
 
 // withoutSpace is b without white space.
-func (c *checker) withoutSpace(b []byte) []byte {
+func withoutSpace(b []byte) []byte {
 	if !bytes.ContainsAny(b, " \t\r\n") {
 		return b
 	}
