@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/base64"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -60,7 +62,7 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	var ctx message.Context
 	if t, ok := m.Type(); ok && t == message.AReq {
-		ctx.AReq = m // what is in it may look at its beginning
+		ctx.AReq = m // conditions of nested objects refer to members of the AReq
 	}
 	problems := m.Check(ctx)
 	for _, p := range problems {
@@ -100,6 +102,15 @@ func tellScheme(w io.Writer, name, of string, m *message.Message) (faults int) {
 	return faults
 }
 
+// readLine returns the first line of in, without space around it: "" if there is none.
+func readLine(in io.Reader) (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(in, 1<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	return strings.TrimSpace(line), nil
+}
+
 // readUpTo reads at most limit bytes, and says whether that is all.
 func readUpTo(in io.Reader, limit int) (data []byte, all bool, err error) {
 	data, err = io.ReadAll(io.LimitReader(in, int64(limit)+1))
@@ -122,8 +133,8 @@ func instead(data []byte) string {
 	return ""
 }
 
-// stranger says what an object is that is no message of the protocol, though
-// those who use this server come across it.
+// stranger says what m is if it is no message of the protocol but something that users
+// of this server come across; else "".
 func stranger(m *message.Message) string {
 	switch {
 	case m.Text("messageType") == "CRD":
@@ -138,7 +149,7 @@ func stranger(m *message.Message) string {
 	return ""
 }
 
-// explain says what a problem is, with what only it knows.
+// explain is what a problem's code means, with its note.
 func explain(p message.Problem) string {
 	if p.Note == "" {
 		return p.Code.Description()

@@ -218,12 +218,12 @@ func (l *loader) open(file, path string) ([]byte, bool) {
 	return data, true
 }
 
-// begins is where a certificate is meant to begin, also after a text that was cut
-// off, or a space that PEM does not allow.
+// begins matches where somebody meant a certificate to begin, even where PEM does not
+// see one: behind a block that was cut off, or behind space.
 var begins = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----`)
 
-// certificates are those in PEM data; at least one, and none that cannot be read, or
-// it is a fault: a decoder of PEM passes those over.
+// certificates are those in PEM data. It is a fault if there is none, or one that
+// cannot be read, which the decoder of PEM would silently pass over.
 func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 	var all []*x509.Certificate
 	meant := len(begins.FindAllIndex(data, -1))
@@ -261,8 +261,8 @@ func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
 	}
 }
 
-// outdated says what there is to say of the time of a certificate, and whether it is
-// not good now.
+// outdated returns what is to be said of the validity of a certificate, "" if nothing,
+// and whether it is not valid now.
 func outdated(cert *x509.Certificate, now time.Time) (said string, bad bool) {
 	const day = "2006-01-02"
 	switch {
@@ -288,7 +288,7 @@ func usable(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
 	return false
 }
 
-// warn notes what works and is rarely meant.
+// warn notes what works, but is rarely meant.
 func (l *loader) warn() {
 	c := l.config
 	warn := func(path, format string, args ...any) {

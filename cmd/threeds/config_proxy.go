@@ -15,12 +15,12 @@ import (
 	"github.com/openthreeds/threeds/internal/tunnel"
 )
 
-// proxyAt is where a forward proxy is. Direct is none; nothing at all is a value that
-// was refused.
+// proxyAt is where a forward proxy is. The zero value stands for an URL that was
+// refused.
 type proxyAt struct {
 	Address string // HOST:PORT
 	TLS     bool
-	Direct  bool
+	Direct  bool // none, for a directory that does without that of all
 }
 
 // readProxy takes the URL of a forward proxy without a secret in it, or direct.
@@ -111,10 +111,10 @@ func (l *loader) warnProxy() {
 	}
 }
 
-// unread names a variable of the environment that other programs take a proxy from,
-// where the configuration says nothing of one: whoever has set it may wait for the
-// server to go by it. The server does not: what a process inherits from where it
-// happens to be started is no place to decide over what payments depend on.
+// unread names a variable of the environment by which other programs find a proxy, if
+// one is set and the configuration says nothing of a proxy: whoever has set it may
+// expect the server to use it. The server does not: payments are not to depend on what a
+// process happens to inherit from whoever starts it.
 func (c *config) unread(lookup func(string) (string, bool)) string {
 	for range c.proxies {
 		return ""

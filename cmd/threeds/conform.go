@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -10,7 +9,6 @@ import (
 	"os"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/openthreeds/threeds/conformance"
 )
@@ -77,9 +75,9 @@ func given(key string, stdin io.Reader) (string, error) {
 	if key != "-" {
 		return key, nil
 	}
-	line, err := bufio.NewReader(stdin).ReadString('\n')
-	if key = strings.TrimSpace(line); key == "" {
-		return "", fmt.Errorf("conform: no key on standard input: %w", err)
+	key, err := readLine(stdin)
+	if err == nil && key == "" {
+		err = errors.New("conform: no key on standard input")
 	}
-	return key, nil
+	return key, err
 }

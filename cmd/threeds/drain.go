@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// toSee is how long it may take to see that nothing is in work any more, whatever time
-// there was for that.
+// toSee is the least time for drain after the lame duck: with a shorter timeouts.shutdown
+// there would be no time to see that nothing is in work.
 const toSee = 3 * time.Second
 
-// drain turns unready, goes on for as long as others need to hear of it, stops
-// accepting, and waits for what has been accepted. The console tells that to the
-// end. When a listener has failed there is nothing to go on with.
+// drain makes the node unready, serves on for the time of the lame duck, so that load
+// balancers hear of it, stops accepting, and waits for what has been accepted. The
+// console answers to the end. If a listener has failed, the lame duck is left out.
 func (n *node) drain(failed context.Context, g *generation) error {
 	n.console.Stop()
 	n.closing.Store(true)
@@ -55,7 +55,7 @@ func (n *node) drain(failed context.Context, g *generation) error {
 		for _, s := range all {
 			_ = s.Close()
 		}
-		if ctx.Err() != nil { // each says only that
+		if ctx.Err() != nil { // the joined errors say no more than that
 			return fmt.Errorf("what was in flight did not finish in %v", limit)
 		}
 		return fmt.Errorf("what was in flight did not finish: %w", err)
@@ -63,18 +63,18 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	return nil
 }
 
-// calm is how many looks in a row, ten milliseconds apart, have to find nothing on
-// connections that were kept, before they are taken for forgotten. They are counted,
-// for time says nothing: a machine that stands still for seconds has silent clients,
-// who go on with it. Clients use the connection that rested shortest, so those at the
-// bottom come up with a burst alone, and the longer one waits the less.
+// calm is how many ticks in a row, of ten milliseconds, must bring no request on the
+// open connections before their clients are taken to have forgotten them. Ticks are
+// counted instead of time: if the whole machine stands still for seconds, its clients do
+// too, and go on when it does. A longer wait gains little: clients take the connection
+// that was used last, so the others are used in a burst only.
 const calm = 300
 
-// settle waits until requests have ceased to come on the connections that are still
-// open; it looks once a tick. Each answer is the last on its connection, so those
-// that then rest have done so all the time. They are closed afterwards, and a
-// request that is just being sent on one is lost: the client cannot know whether it
-// was taken.
+// settle waits until no request comes any more on the connections that are still open;
+// it looks once a tick. Each answer is the last on its connection, so those that are
+// left have rested all the time. They are closed afterwards. A request that is being
+// sent on one at that moment is lost, and the client cannot know whether it was
+// accepted.
 func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 	for before, looks := n.late.Load(), 0; n.conns.Load() > 0 && looks < calm; looks++ {
 		select {
@@ -88,7 +88,7 @@ func (n *node) settle(ctx context.Context, ticks <-chan time.Time) {
 	}
 }
 
-// part closes the connections that rest, until there are none.
+// part closes the connections that rest, once a tick, until none is open.
 func (n *node) part(ctx context.Context, ticks <-chan time.Time) {
 	for n.kept.Part() > 0 {
 		select {

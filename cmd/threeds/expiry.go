@@ -9,8 +9,8 @@ import (
 	"github.com/openthreeds/threeds/internal/revocation"
 )
 
-// ends are when certificates end, by the key of the configuration that names their
-// file: of several in one file the first that does.
+// ends are when certificates expire, by the key of the configuration that names their
+// file; of several in one file the earliest.
 type ends map[string]time.Time
 
 func (e ends) add(key string, cert *x509.Certificate) {
@@ -19,8 +19,8 @@ func (e ends) add(key string, cert *x509.Certificate) {
 	}
 }
 
-// terms are how long revocation lists hold, by the key of the configuration that names
-// their file: of several in one file that which ends first.
+// terms are from when to when revocation lists are valid, by the key of the
+// configuration that names their file; of several in one file the one that ends first.
 type terms map[string]term
 
 type term struct{ from, to time.Time }
@@ -39,19 +39,19 @@ func (t terms) ends() map[string]time.Time {
 	return all
 }
 
-// notices are how long before its end the log has something to say of a certificate.
-// What is within the first of them at a start or a reload is said then.
+// notices are how long before a certificate expires the log has something to say of it.
+// Of one that is within the first of them already, at a start or a reload, load warns.
 var notices = []time.Duration{soon, 14 * 24 * time.Hour, 7 * 24 * time.Hour, 24 * time.Hour, 0}
 
-// notices are the same of a list, which may hold for hours or for months: the next one
-// is there long before when a quarter of its time is left.
+// notices are the same for a revocation list. Some are valid for hours, some for months;
+// its successor is out long before a quarter of that is left.
 func (t term) notices() []time.Duration { return []time.Duration{t.to.Sub(t.from) / 4, 0} }
 
-// An expiry tells of certificates, and of revocation lists, that come to their end while
-// the server runs.
+// An expiry logs when a certificate, or a revocation list, comes near its end while the
+// server runs.
 type expiry struct {
 	log  *slog.Logger
-	past map[ending]int // how many of the notices are over
+	past map[ending]int // how many of the notices were due at the last look
 }
 
 type ending struct {
@@ -59,8 +59,8 @@ type ending struct {
 	end time.Time
 }
 
-// look says what has changed since the look before; of what was not there then it says
-// nothing.
+// look logs the notices that have become due since the look before. Of what was not
+// configured then it says nothing.
 func (e *expiry) look(all ends, due terms, now time.Time) {
 	past := make(map[ending]int, len(all)+len(due))
 	for key, end := range all {
@@ -72,9 +72,10 @@ func (e *expiry) look(all ends, due terms, now time.Time) {
 	e.past = past
 }
 
-func (e *expiry) one(what ending, notices []time.Duration, now time.Time, past map[ending]int, soon, over string) {
+// one looks at one certificate or list, and logs near or over.
+func (e *expiry) one(what ending, due []time.Duration, now time.Time, past map[ending]int, near, over string) {
 	n := 0
-	for _, left := range notices {
+	for _, left := range due {
 		if !now.Before(what.end.Add(-left)) {
 			n++
 		}
@@ -82,10 +83,10 @@ func (e *expiry) one(what ending, notices []time.Duration, now time.Time, past m
 	past[what] = n
 	switch before, known := e.past[what]; {
 	case !known || n == before:
-	case n == len(notices):
+	case n == len(due):
 		e.log.Error(over, "key", what.key, "at", what.end)
 	default:
-		e.log.Warn(soon, "key", what.key, "at", what.end, "within", notices[n-1])
+		e.log.Warn(near, "key", what.key, "at", what.end, "within", due[n-1])
 	}
 }
 

@@ -19,9 +19,9 @@ import (
 	"github.com/openthreeds/threeds/internal/suite"
 )
 
-// A generation is all that follows from one configuration. It is put into use
-// whole; a request is served to its end by the one that it met. Store, listeners,
-// API keys and metrics belong to the node.
+// A generation is all that follows from one configuration. It is put into use as a
+// whole; a request is served to its end by the generation that was in use when it came.
+// Store, listeners, API keys and metrics belong to the node.
 type generation struct {
 	cfg        nodeConfig
 	cards      *ranges.Schemes
@@ -35,13 +35,13 @@ type generation struct {
 	apiTLS     *tls.Config // nil: plain HTTP
 	resultsTLS *tls.Config
 
-	work sync.WaitGroup // requests
-	end  context.CancelFunc
+	work sync.WaitGroup     // requests
+	end  context.CancelFunc // ends the refreshing of v1 card ranges; set by node.begin
 }
 
-// generation builds the parts for a configuration, that are to follow the former
-// ones, if there are any. Nothing is running yet, and nothing is to be closed
-// when it is not used.
+// generation builds the generation of a configuration. Former is the one that it is to
+// follow, nil at the start. Nothing runs in it yet, and one that is not used needs no
+// closing.
 func (n *node) generation(cfg nodeConfig, former *generation) (*generation, error) {
 	g := &generation{cfg: cfg}
 	schemes := make([]string, len(cfg.Engine))
@@ -109,7 +109,7 @@ func (g *generation) connect(n *node, schemes []string, former *generation) (err
 	return err
 }
 
-// slowest is how long a request of the API may take.
+// slowest is the longest that a request of the API may take.
 func (g *generation) slowest() time.Duration {
 	if len(g.cfg.V1) > 0 {
 		return max(g.cfg.Timeouts.Authentication, mpi.Longest)
@@ -123,8 +123,8 @@ func (n *node) current() *generation {
 	return n.now
 }
 
-// adopt puts another configuration into use, or says why it cannot be and
-// changes nothing. It is not called by two at once.
+// adopt puts another configuration into use, or returns why that is not possible and
+// changes nothing. It must not be called concurrently.
 func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	former := n.current()
 	g, err := n.generation(cfg, former)
@@ -144,14 +144,16 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	return nil
 }
 
-// known has the metrics of card ranges for every scheme of a generation.
+// known has the metrics show every scheme of a generation, before anything has happened
+// to it.
 func (n *node) known(g *generation) {
 	for _, scheme := range g.cards.Names() {
 		n.metrics.Known(scheme)
 	}
 }
 
-// retire ends a generation when all is done that it has begun.
+// retire ends what former alone has: its background tasks at once, its connections when
+// its last request has been answered.
 func (n *node) retire(former, next *generation) {
 	former.end()
 	former.client.Retire(next.client)
@@ -168,13 +170,13 @@ func (n *node) retire(former, next *generation) {
 	}
 	n.retiring.Go(func() {
 		former.work.Wait()
-		_ = former.engine.Drain(context.Background()) // an AReq has its own end
+		_ = former.engine.Drain(context.Background()) // every AReq has a time limit
 		former.client.Retire(next.client)
 		former.v1.Retire(next.v1)
 	})
 }
 
-// retired waits for all that have been replaced.
+// retired waits until all generations that were replaced have ended, or ctx does.
 func (n *node) retired(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -189,8 +191,8 @@ func (n *node) retired(ctx context.Context) error {
 	}
 }
 
-// serving answers each request by the generation in use when it comes. While the
-// process is about to end each request is the last on its connection.
+// serving answers each request by the generation that is in use when it comes. While
+// the process is about to end each answer is the last on its connection.
 func (n *node) serving(handler func(*generation) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n.mu.RLock()
@@ -205,8 +207,8 @@ func (n *node) serving(handler func(*generation) http.Handler) http.Handler {
 	})
 }
 
-// last is an answer that says that it is the last on its connection if the process is
-// about to end by then. The request may have come before that.
+// last is a response that closes its connection if the process is about to end when the
+// header is written, even if that was not so when the request came.
 type last struct {
 	http.ResponseWriter
 	closing *atomic.Bool
@@ -230,7 +232,8 @@ func (w *last) Write(p []byte) (int, error) {
 // Unwrap lets an [http.ResponseController] through.
 func (w *last) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bounded bounds requests as [api.Server] does, for another time than it was told.
+// bounded sets the time limit for writing an answer, as [api.Server] does, for another
+// slowest than that server was made for: servers stay when the configuration changes.
 func bounded(slowest time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowest + 10*time.Second))
@@ -238,7 +241,8 @@ func bounded(slowest time.Duration, h http.Handler) http.Handler {
 	})
 }
 
-// A listener puts TLS on what it accepts, as it is configured at that moment.
+// A listener puts TLS on the connections that it accepts, by the configuration of that
+// moment.
 type listener struct {
 	net.Listener
 	config func() *tls.Config // may return nil, for none
@@ -259,8 +263,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close is for the first who calls: a server closes what was closed for it. It
-// returns when no connection will be accepted any more.
+// Close returns when no connection will be accepted any more. Only the first call does
+// anything: drain closes the listener before its server does.
 func (l *listener) Close() (err error) {
 	l.closed.Do(func() {
 		closed := make(chan struct{})
@@ -271,9 +275,9 @@ func (l *listener) Close() (err error) {
 	return err
 }
 
-// knock connects to a socket until it is closed. One that several processes have
-// may block in all of them, when whoever starts the next one has made it so; an
-// accept that hangs there returns with a connection alone, and Close waits for it.
+// knock connects to a socket until closed is. A socket that was passed to several
+// processes becomes blocking in all of them if one makes it so. An accept that blocks
+// then returns only when a connection comes, and Close waits for that.
 func knock(address string, closed <-chan struct{}) {
 	for {
 		select {

@@ -8,7 +8,7 @@ import (
 // hint is what to add to a complaint about a word that is not known: the
 // nearest word that is, or nothing when none is near.
 func hint(typed string, known ...string) string {
-	best, least := "", 3 // more than two slips is another word
+	best, least := "", 3 // with more than two slips it is another word
 	for _, word := range known {
 		if d := distance(strings.ToLower(typed), word); d < least && 2*d <= len(word) {
 			best, least = word, d

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -59,13 +58,13 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
 		}
 		broken := make(chan os.Signal, 1)
-		signal.Notify(broken, syscall.SIGPIPE) // would end the process when the key is made and nobody has it
+		signal.Notify(broken, syscall.SIGPIPE) // it would end the process before a key that cannot be printed is revoked
 		defer signal.Stop(broken)
 		key, err := account.Create(ctx, st, ring, *name, *strict)
 		if err != nil {
 			return err
 		}
-		if _, err := fmt.Fprintln(stdout, key); err != nil { // nobody has it
+		if _, err := fmt.Fprintln(stdout, key); err != nil { // nobody has the key
 			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), ring.Hash(key)))
 		}
 		return nil
@@ -78,7 +77,7 @@ type keyReport struct {
 	Merchant string `json:"merchant"`
 	Strict   bool   `json:"strict"`
 	Created  string `json:"created"`
-	Refused  bool   `json:"refused"` // what else is said is not to be trusted
+	Refused  bool   `json:"refused"` // the row's seal does not fit, so the rest of it cannot be trusted
 }
 
 func keyList(ctx context.Context, args []string, stdout io.Writer) error {
@@ -130,8 +129,8 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 	return err
 }
 
-// least is how many digits of a hash revoke wants to see.
-const least = 6
+// leastDigits is how many digits of a hash revoke wants to see.
+const leastDigits = 6
 
 func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) error {
 	fs := flag.NewFlagSet("key revoke", flag.ContinueOnError)
@@ -144,8 +143,8 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 		switch prefix := strings.ToLower(rest[0]); {
 		case strings.Contains(prefix, "-"):
 			return misused("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
-		case len(prefix) < least || strings.Trim(prefix, "0123456789abcdef") != "":
-			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", least)
+		case len(prefix) < leastDigits || strings.Trim(prefix, "0123456789abcdef") != "":
+			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", leastDigits)
 		}
 	}
 	return withKeys(ctx, *file, func(_ *config, st store.Store, ring *keyring.Ring) error {
@@ -162,8 +161,8 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 	})
 }
 
-// revoke removes the one key that is meant. One that is gone when it is to be removed
-// may have got another hash from a node, after a rotation, and is looked for again.
+// revoke removes the one key that match finds. If that is gone by then, a node may just
+// have hashed it anew, after a rotation of the key file, and it is looked for again.
 func revoke(ctx context.Context, st store.Store, match func(hash []byte) bool) (store.Key, error) {
 	for {
 		keys, err := st.Keys(ctx)
@@ -190,11 +189,10 @@ func matcher(args []string, stdin io.Reader, ring *keyring.Ring) (func(hash []by
 		prefix := strings.ToLower(args[0])
 		return func(hash []byte) bool { return strings.HasPrefix(hex.EncodeToString(hash), prefix) }, nil
 	}
-	line, err := bufio.NewReader(io.LimitReader(stdin, 1<<10)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
+	key, err := readLine(stdin)
+	if err != nil {
 		return nil, err
 	}
-	key := strings.TrimSpace(line)
 	if key == "" {
 		return nil, errors.New("key revoke: no key on standard input, and no beginning of a hash")
 	}

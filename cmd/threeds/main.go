@@ -66,7 +66,7 @@ FILE of --config is threeds.yaml unless given.
 Exit status: 0 done, 1 failed, 2 misused.
 `
 
-// defaultConfig is the file that serve and key read when none is named.
+// defaultConfig is the configuration that is read when --config names none.
 const defaultConfig = "threeds.yaml"
 
 // misuse is the error of a command line that cannot be run: exit status 2.
@@ -96,7 +96,7 @@ func main() {
 // it returns.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "serve" {
-		stderr = obs.Outlet(stderr) // who reads the log may stand still
+		stderr = obs.Outlet(stderr) // whoever reads the log may stop reading for a while
 	}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
 	var wrong misuse
@@ -119,6 +119,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return 1
 }
 
+// dispatch runs the command that args begin with.
 func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
 		return misused("no command")
@@ -126,7 +127,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 	rest := args[1:]
 	switch args[0] {
 	case "serve":
-		return runServe(ctx, rest, stdout, stderr)
+		return runServe(ctx, rest, stderr)
 	case "sandbox":
 		return runSandbox(ctx, rest, stdout, stderr)
 	case "key":
@@ -148,7 +149,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 }
 
 // parse reads the flags of a command, which may stand before and after its
-// arguments, and returns the arguments. More than most of them is a misuse.
+// arguments, and returns the arguments. More of them than most is a misuse.
 func parse(fs *flag.FlagSet, args []string, most int) ([]string, error) {
 	fs.SetOutput(io.Discard) // the error is enough
 	var rest []string

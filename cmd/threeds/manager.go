@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// A manager is the service manager, when it wants to be told how things stand:
-// the protocol of sd_notify(3), one datagram for each piece of news. Nil: none.
+// A manager is the service manager, if it wants to hear of the state of the process:
+// the protocol of sd_notify(3), one datagram for each piece of news. Nil: there is none.
 type manager struct {
-	conn net.Conn
-	log  *slog.Logger
-	dog  time.Duration // it wants a sign of life this often; 0: never
+	conn     net.Conn
+	log      *slog.Logger
+	watchdog time.Duration // it wants a sign of life this often; 0: never
 }
 
 // newManager finds the manager that started us, if one did.
@@ -32,7 +32,7 @@ func newManager(log *slog.Logger) *manager {
 	m := &manager{conn: conn, log: log}
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if pid := os.Getenv("WATCHDOG_PID"); err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
-		m.dog = time.Duration(usec) * time.Microsecond
+		m.watchdog = time.Duration(usec) * time.Microsecond
 	}
 	return m
 }
@@ -44,8 +44,8 @@ func (m *manager) run(ctx context.Context) {
 	}
 	m.ready()
 	var tick <-chan time.Time
-	if m.dog > 0 {
-		ticker := time.NewTicker(m.dog / 2)
+	if m.watchdog > 0 {
+		ticker := time.NewTicker(m.watchdog / 2)
 		defer ticker.Stop()
 		tick = ticker.C
 	}
@@ -66,8 +66,8 @@ func (m *manager) ready() {
 	}
 }
 
-// reloading says that ready will follow. The manager takes it for the answer to
-// its signal by the time.
+// reloading says that ready will follow. By its time the manager knows that this is the
+// answer to its signal.
 func (m *manager) reloading() {
 	if m != nil {
 		m.tell(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds()))

@@ -45,12 +45,12 @@ type nodeConfig struct {
 	V1        []mpi.Directory    // the same, as the engine wants them
 	Timeouts  auth.Timeouts
 	Shutdown  time.Duration // for what is in flight when the process is to end
-	LameDuck  time.Duration // before that, for those who have not heard yet
+	LameDuck  time.Duration // before that, for requests of those who have not heard yet that it ends
 	LeaseTime time.Duration // of the refresher; 0: its own
 	Limits    limits
-	Loopback  bool                             // the sandbox: plain http pages of this machine are good
-	Cards     func(*ranges.Schemes) auth.Cards // nil: the ranges alone
-	Store     func(store.Store) store.Store    // nil: as it is; tests put faults in between
+	Loopback  bool                             // for the sandbox: http URLs of this machine are valid where https is demanded
+	Cards     func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
+	Store     func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
 	API       net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results   net.Listener                     // the same, always with TLS
 	Console   net.Listener                     // nil: none
@@ -217,9 +217,9 @@ func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 	return all
 }
 
-// run serves until ctx ends, then stops accepting, finishes what is in flight
-// within the time for it, and closes everything. The duties begin when requests
-// are taken, and end with ctx, before anything else does.
+// run serves until ctx ends or a listener fails, then stops accepting, finishes what
+// is in flight within the time for that, and closes everything. The duties start when
+// requests are accepted. They are ended first of all, and waited for.
 func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

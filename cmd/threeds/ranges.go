@@ -186,7 +186,7 @@ func (s *rangeStore) kept(ctx context.Context, scheme string) string {
 	return fmt.Sprintf(" (there are: %s)", strings.Join(numbers, ", "))
 }
 
-// generationWord checks what names a generation.
+// generationWord checks the word that names a generation.
 func generationWord(word string) error {
 	if n, err := strconv.ParseInt(word, 10, 64); word == heldWord || err == nil && n >= 0 {
 		return nil
@@ -194,8 +194,8 @@ func generationWord(word string) error {
 	return fmt.Errorf("%q is no number of a generation, and not %q", masked(word), heldWord)
 }
 
-// oneScheme reads a command line that names a scheme and at most so many more
-// things, all of which must be there.
+// oneScheme reads a command line that has a scheme and then the arguments that more
+// names, all of which must be there.
 func oneScheme(fs *flag.FlagSet, args []string, more ...string) ([]string, error) {
 	want := append([]string{"SCHEME"}, more...)
 	rest, err := parse(fs, args, len(want))
@@ -208,7 +208,8 @@ func oneScheme(fs *flag.FlagSet, args []string, more ...string) ([]string, error
 	return rest, nil
 }
 
-// again is how a command that is proposed names the configuration.
+// again is the --config flag for a command that is proposed to the operator; "" if the
+// default does.
 func (s *rangeStore) again() string {
 	if s.file == defaultConfig {
 		return ""

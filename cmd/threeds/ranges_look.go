@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,11 +10,9 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges"
 )
 
-// most is how many ranges lookup shows of a scheme, mostChanges how many
-// changes diff does.
 const (
-	most        = 20
-	mostChanges = 50
+	mostFound   = 20 // ranges of a scheme that lookup shows
+	mostChanges = 50 // changes that diff shows
 )
 
 // found is what lookup finds in one scheme.
@@ -89,11 +85,10 @@ func readPrefix(args []string, stdin io.Reader) (string, error) {
 	}
 	prefix := args[0]
 	if prefix == "-" {
-		line, err := bufio.NewReader(io.LimitReader(stdin, 1<<10)).ReadString('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
+		var err error
+		if prefix, err = readLine(stdin); err != nil {
 			return "", err
 		}
-		prefix = strings.TrimSpace(line)
 	}
 	if prefix == "" || len(prefix) > 19 || !isDigits(prefix) {
 		return "", misused("ranges lookup: PREFIX has to be 1 to 19 digits")
@@ -128,7 +123,7 @@ func find(scheme string, number int64, g *ranges.Generation, prefix string) *fou
 		return f
 	}
 	for r, info := range g.Table.Prefixed(prefix) {
-		if f.Count < most {
+		if f.Count < mostFound {
 			start, end := bounds(r)
 			f.add(start, end, info)
 		} else {

@@ -15,14 +15,13 @@ import (
 	"github.com/openthreeds/threeds/internal/keyring"
 )
 
-// pollEvery is how often the files are looked at. What has changed is taken up
-// when it has been still from one look to the next.
+// pollEvery is how often the files are looked at. A change is applied when the files
+// are the same at two looks in a row.
 const pollEvery = 2 * time.Second
 
-// Marks tell whether files have changed: a digest of what is in each, by path.
-// That of a file which cannot be read is zero. It is the content that counts and
-// no time of a file system, so that whatever way a file comes to its place, a
-// swapped link among them, is good.
+// Marks tell whether files have changed: a digest of the content of each, by path, zero
+// for a file that cannot be read. Modification times are not looked at, so a file may be
+// replaced in any way, by a swapped link too.
 type marks map[string][sha256.Size]byte
 
 var errMoving = errors.New("the file changes while it is read")
@@ -56,7 +55,7 @@ func (m marks) again() marks {
 	return now
 }
 
-// markOf marks a file and holds nothing of it: lists of what was revoked are long.
+// markOf marks a file without holding its content in memory: revocation lists are long.
 func markOf(path string) (mark [sha256.Size]byte, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -71,8 +70,8 @@ func markOf(path string) (mark [sha256.Size]byte, err error) {
 	return mark, nil
 }
 
-// A reloader takes up a changed configuration while the node serves: all of it,
-// or, when anything in it is wrong, nothing.
+// A reloader applies a changed configuration while the node serves: all of it, or
+// nothing if anything in it is wrong.
 type reloader struct {
 	file    string
 	node    *node
@@ -83,10 +82,10 @@ type reloader struct {
 	inUse *config
 	ring  *keyring.Ring
 	tried marks // of the files, at the last attempt
-	seen  marks // at the last look, when they differed from that
+	seen  marks // at the last look, if they differed from tried
 }
 
-// run looks for changes, and does as it is told by a signal, until ctx ends.
+// run reloads when the files have changed, and at a signal, until ctx ends.
 func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -104,8 +103,8 @@ func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.D
 	}
 }
 
-// changed looks at the files. A file that is still being written, or one of
-// several that is not there yet, shows by differing from the last look.
+// changed reports whether the files differ from those of the last attempt, and are as
+// they were at the last look: those that are still being written are not.
 func (r *reloader) changed() bool {
 	now := r.tried.again()
 	if maps.Equal(now, r.tried) {
@@ -117,7 +116,7 @@ func (r *reloader) changed() bool {
 	return still
 }
 
-// reload takes up what is in the files, or says loudly why not.
+// reload applies what is in the files, or logs an error that says why not.
 func (r *reloader) reload(ctx context.Context, why string) {
 	r.manager.reloading()
 	defer r.manager.ready()
@@ -133,9 +132,9 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	r.log.Info("configuration taken up", "because_of", why)
 }
 
-// attempt goes the way that serve goes at the start.
+// attempt loads and builds as serve does at the start.
 func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
-	next := r.tried.again() // what is not read this time may be named still
+	next := r.tried.again() // files that this attempt does not come to read are still watched
 	defer func() { r.tried, r.seen = next, nil }()
 	l, err := newLoader(r.file)
 	if err != nil {
@@ -178,9 +177,9 @@ func (l *loader) unchangeable(inUse *config) {
 	}
 }
 
-// nextRing reads the key file, which must have what the one in use makes: ids,
-// results and API keys are made with it every moment. That of another store is
-// not looked at.
+// nextRing reads the key file. It must still hold the secret that is in use: ids, results
+// and hashes of API keys are made with that until the moment of the change. If the store
+// is another one, which is a fault already, the key file is not read.
 func (l *loader) nextRing(inUse *keyring.Ring, store storeAt) *keyring.Ring {
 	if l.config.Store.URL != store {
 		return nil

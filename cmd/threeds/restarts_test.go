@@ -249,7 +249,7 @@ func TestWatchdog(t *testing.T) {
 		t.Setenv("WATCHDOG_USEC", tt.usec)
 		t.Setenv("WATCHDOG_PID", tt.pid)
 		m := newManager(slog.New(slog.DiscardHandler))
-		if m == nil || m.dog != tt.want {
+		if m == nil || m.watchdog != tt.want {
 			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: %+v, want a sign of life every %v", tt.usec, tt.pid, m, tt.want)
 		}
 		if m != nil {
@@ -277,7 +277,7 @@ func TestWatchdog(t *testing.T) {
 func TestWatchdogInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var news heard
-		m := &manager{conn: &news, log: slog.New(slog.DiscardHandler), dog: 30 * time.Second}
+		m := &manager{conn: &news, log: slog.New(slog.DiscardHandler), watchdog: 30 * time.Second}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		m.run(ctx)

@@ -518,7 +518,7 @@ func TestConformFails(t *testing.T) {
 	}{
 		{"a server that fails", "key", "conform: 1 rows failing", t.Context()},
 		{"interrupted", "key", "conform: interrupted", gone},
-		{"no key", "-", "conform: no key on standard input", t.Context()},
+		{"no key", "-", "threeds: conform: no key on standard input\n", t.Context()},
 	} {
 		var out, errs strings.Builder
 		args := []string{"conform", "--rows", "^MC-23$", "--api", broken.URL, "--key", tt.key, "--card", "4000001234567899"}

@@ -29,7 +29,7 @@ import (
 )
 
 // runServe is the production server: nothing in it is simulated.
-func runServe(ctx context.Context, args []string, _, stderr io.Writer) error {
+func runServe(ctx context.Context, args []string, stderr io.Writer) error {
 	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
 	file := fs.String("config", defaultConfig, "the configuration `FILE`")
 	if _, err := parse(fs, args, 0); err != nil {
@@ -38,15 +38,15 @@ func runServe(ctx context.Context, args []string, _, stderr io.Writer) error {
 	return serve(ctx, *file, stderr, func(*nodeConfig) {})
 }
 
-// serve runs the server that a configuration file describes, with the last
-// changes of the caller.
+// serve runs the server that a configuration file describes until ctx ends. The caller
+// may change what a node is built from before it is: tests do.
 func serve(ctx context.Context, file string, stderr io.Writer, change func(*nodeConfig)) error {
 	atLeastTwo()
 	again := make(chan os.Signal, 1)
 	signal.Notify(again, syscall.SIGHUP)
 	defer signal.Stop(again)
 	unheard := make(chan os.Signal, 1)
-	signal.Notify(unheard, syscall.SIGPIPE) // who reads the log may go: that ends no authentication
+	signal.Notify(unheard, syscall.SIGPIPE) // or the server would end when nobody reads its log any more
 	defer signal.Stop(unheard)
 	level := new(slog.LevelVar)
 	log := obs.NewLogger(stderr, level)
@@ -69,7 +69,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	if err != nil {
 		return err
 	}
-	_, _ = l.read.file(c.Keys) // to see when it changes
+	_, _ = l.read.file(c.Keys) // so that the reloader watches it too
 	cfg := c.node(log, ring)
 	if err := c.open(ctx, cfg); err != nil {
 		return err
@@ -86,8 +86,8 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 }
 
 // atLeastTwo has two threads run Go at once where there is one processor, unless
-// GOMAXPROCS says otherwise. With one, all wait with who waits for the disk, and
-// less than half is served (bench/README.md).
+// GOMAXPROCS says otherwise. With one thread everything would wait while it waits for
+// the disk, and less than half would be served (bench/README.md).
 func atLeastTwo() {
 	if _, said := os.LookupEnv("GOMAXPROCS"); !said && runtime.GOMAXPROCS(0) < 2 {
 		runtime.GOMAXPROCS(2)
@@ -100,7 +100,7 @@ func (c *config) level() (level slog.Level) {
 	return level
 }
 
-// node makes of a checked configuration the values that a node is built from.
+// node returns the values that a node is built from, of a checked configuration.
 func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 	cfg := &nodeConfig{
 		At: c.Store.URL, Ring: ring, Log: log, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
@@ -208,8 +208,8 @@ func (d directoryConfig) versions() []message.Version {
 	return versions
 }
 
-// open opens the three listeners, or none. Those that the service manager has
-// opened before the process began are used as they are.
+// open opens the three listeners, or none. Those that the service manager opened and
+// passed to this process are used as they are.
 func (c *config) open(ctx context.Context, cfg *nodeConfig) (err error) {
 	passed, err := passedListeners()
 	if err != nil {

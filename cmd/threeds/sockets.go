@@ -13,8 +13,8 @@ import (
 const firstPassed = 3
 
 // passedListeners are the sockets that the service manager has opened for this
-// process, by name: the protocol of sd_listen_fds(3). Nobody who starts us else
-// is told of them.
+// process, by name: the protocol of sd_listen_fds(3). It removes the variables that say
+// so from the environment, so that processes started from here do not find them.
 func passedListeners() (map[string]net.Listener, error) {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {

@@ -34,7 +34,7 @@ func openStore(ctx context.Context, at storeAt) (store.Store, error) {
 	return opened(sqlite.Open(at.Dir, sqlite.Options{}))
 }
 
-// opened keeps a store that is nil from becoming an interface that is not.
+// opened returns a nil interface with an error, not one that holds a nil S.
 func opened[S store.Store](s S, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err
@@ -64,12 +64,13 @@ func watchBook(m *obs.Metrics, book *account.Book) {
 	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
 }
 
-// storeWaits is how many times as long as for a processor work may wait for the
-// store: a write that has come too late for one commit waits for two, and a disk that takes
-// 25 ms for each is slow, but not overloaded.
+// storeWaits is by what factor work may wait longer for the store than for a processor.
+// A write that just misses a commit waits for two, and a disk that takes 25 ms for a
+// commit is slow, but not overloaded.
 const storeWaits = 5
 
-// queues are what the gate goes by: processor and store.
+// queues are those by whose length and pace the gate tells overload: of the processor,
+// and of a store that has one.
 func queues(wait time.Duration, st store.Store) []gate.Queue {
 	all := []gate.Queue{gate.Processor(wait)}
 	if queue, ok := st.(interface {
@@ -100,9 +101,9 @@ func watchPool(m *obs.Metrics, stat func() *pgxpool.Stat) {
 		func() float64 { return float64(stat().CanceledAcquireCount()) })
 }
 
-// ring reads the key file. Beside a store of this machine it is made when it is
-// missing, unless there are API keys that need the one that is lost. That of a
-// database must be the same on all nodes, so no node makes one.
+// ring reads the key file. With a store in a directory a missing one is made, unless
+// the store has API keys, which need the one that was lost. With a database all nodes
+// must have the same, so no node makes one.
 func (c *config) ring(ctx context.Context) (_ *keyring.Ring, err error) {
 	if c.Store.URL.Postgres != "" {
 		return c.loadRing()
@@ -118,8 +119,8 @@ func (c *config) ring(ctx context.Context) (_ *keyring.Ring, err error) {
 	return c.firstRing(ctx, st)
 }
 
-// firstRing is ring for the commands that may begin a store: one without API keys
-// has no key file yet.
+// firstRing reads the key file, and makes it if the store has no API keys yet. The
+// key commands use it: with a database the first of them makes the file.
 func (c *config) firstRing(ctx context.Context, st store.Store) (*keyring.Ring, error) {
 	keys, err := st.Keys(ctx)
 	if err != nil {
