@@ -22,11 +22,11 @@ const (
 	completionUnknown    = "40003"
 )
 
-// tries is how often a call is begun that has surely done nothing.
+// tries is how often a job is tried that has surely done nothing.
 const tries = 5
 
-// A job is what a call does on a connection. An error that is a fact of the
-// contract is the answer of the call; any other means that it failed.
+// A job is what a call does on a connection. An error that is one of the facts of
+// package store is the answer of the call; any other means that it has failed.
 type job func(ctx context.Context, conn *pgx.Conn) error
 
 // read runs a job that changes nothing. When the connection fails under it, it
@@ -57,8 +57,8 @@ func (db *DB) write(ctx context.Context, what string, do job) error {
 	return err
 }
 
-// transact runs a job in a transaction, within a call that has been entered. An
-// answer that is a fact undoes it. Its statements have ten times as long as others.
+// transact runs a job in a transaction, within a call that has been entered. Any error
+// of do undoes it, a fact too. Its statements may take ten times as long as others.
 func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Context, tx pgx.Tx) error) error {
 	return db.call(ctx, what, 10*db.timeout, func(ctx context.Context, conn *pgx.Conn) error {
 		commits := false
@@ -74,9 +74,10 @@ func (db *DB) transact(ctx context.Context, what string, do func(ctx context.Con
 	}, didNothing)
 }
 
-// commitLost is an error of a commit to which the server has said nothing. It may have
-// been done: when a connection ends under a statement without arguments, pgx
-// 5.12.0 calls it closed from the start, and safe to try again.
+// commitLost is an error of a commit that the server has not answered: it may have been
+// done. It overrules pgx 5.12.0, which takes the connection for closed from the start, and
+// the commit for safe to repeat, when a connection ends during a statement without
+// arguments.
 type commitLost struct{ error }
 
 func (e commitLost) Unwrap() error { return e.error }
@@ -84,11 +85,11 @@ func (e commitLost) Unwrap() error { return e.error }
 // SafeToRetry is what pgconn.SafeToRetry looks for first.
 func (commitLost) SafeToRetry() bool { return false }
 
-// call runs a job, and again while again says so of its error. While no server takes
-// writes, as in the middle of a failover, it waits for one, but not longer than until
-// that has lasted for the time of a call: from then on calls fail at once. A server that
-// works for others, but has no connection left for this call, is not waited for
-// longer either.
+// call runs a job, and repeats it while again says so of its error, up to tries times.
+// While no connection can be opened, as in the middle of a failover, it waits for a
+// server. Once that has lasted for the timeout of a call, for all calls together, it
+// waits no more: then calls fail at once. A single call waits no longer than that either,
+// if others do get connections.
 func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job, again func(error) bool) error {
 	start := time.Now()
 	for try := 1; ; try++ {
@@ -118,13 +119,13 @@ func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job
 // tryEvery is how often a call tries to open a connection.
 const tryEvery = 100 * time.Millisecond
 
-// noServer tells that no connection could be opened.
+// noServer reports whether no connection could be opened.
 func noServer(err error) bool {
 	_, ok := errors.AsType[*pgconn.ConnectError](err)
 	return ok
 }
 
-// once runs a job on a connection of the pool. When ctx ends before that, it is
+// once runs a job on a connection of the pool. If ctx ends before the job begins, it is
 // never run; once begun, its outcome is waited for, up to limit.
 func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error) {
 	db.begun.Add(1)
@@ -156,16 +157,17 @@ func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error)
 	return err
 }
 
-// keepWarning notes what the server says beside an answer. None of our statements
-// gives a reason for a warning, but a commit does when its wait for a standby was
-// broken off: it then counts as done, on one disk.
+// keepWarning notes a warning that the server sends with an answer. None of our
+// statements causes one by itself. A commit does when its wait for a standby is broken
+// off: it then counts as done, though it may be on one disk only.
 func keepWarning(conn *pgconn.PgConn, n *pgconn.Notice) {
 	if n.SeverityUnlocalized == "WARNING" {
 		conn.CustomData()[warning] = n.Message
 	}
 }
 
-// didNothing tells that nothing was sent, or that the server has undone it all.
+// didNothing reports whether a job with this error has surely done nothing, and may be
+// repeated.
 func didNothing(err error) bool {
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok {
 		switch failed.Code {
@@ -182,10 +184,10 @@ type notBegun struct{ error }
 
 func (e notBegun) Unwrap() error { return e.error }
 
-// undone tells that a write of one statement, tried as often as it was, has not happened
-// and will not: it was not begun, or the server says of its own accord that it has failed.
-// An engine may say too that it does not know, and what stands between may only say that
-// it has lost the server.
+// undone reports whether a write of one statement, in none of its tries, has happened or
+// ever will: it was not begun, or the server itself says that it has failed. Two errors
+// do not say that: completionUnknown, and those of class 08, by which a proxy between may
+// say that it has lost the server.
 func undone(err error) bool {
 	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.SeverityUnlocalized == "ERROR" {
 		return failed.Code != completionUnknown && !strings.HasPrefix(failed.Code, "08")
@@ -194,7 +196,8 @@ func undone(err error) bool {
 	return ok || err != nil && didNothing(err)
 }
 
-// connectionFailed tells that no answer came; a server that shuts down may say so.
+// connectionFailed reports whether no answer came. A server that shuts down may still
+// say so (class 57P).
 func connectionFailed(err error) bool {
 	failed, ok := errors.AsType[*pgconn.PgError](err)
 	return !ok && !errors.Is(err, pgx.ErrNoRows) || ok && strings.HasPrefix(failed.Code, "57P")

@@ -34,20 +34,20 @@ const (
 // errFormer says that a server was the primary once, and has been replaced.
 var errFormer = errors.New("the server is a former primary: another has a newer timeline")
 
-// A guide leads to the primary among the hosts of a URL. It remembers where the last
-// connection succeeded, so that no new one waits for a host that is dead. It
-// remembers the newest timeline, of which each promotion of a standby begins one, so
-// that a former primary that comes back is left alone. And it counts eras: one ends
+// A guide finds the primary among the hosts of a URL. It remembers where the last
+// connection succeeded, so that new ones do not wait for a dead host first. It
+// remembers the newest timeline: each promotion of a standby begins one, and a former
+// primary that comes back has an older one and is refused. And it counts eras: one ends
 // when a connection fails, and all connections that were opened in it are then closed
-// in place of being tried one by one.
+// instead of being tried one by one.
 type guide struct {
 	mu       sync.Mutex
 	addrs    map[string][]string // of each host's name, as last looked up
 	best     host                // the last that a connection succeeded to
-	doubted  host                // the last that a connection to failed
+	doubted  host                // the last to which a connection failed
 	era      int
-	system   string    // what the timeline is of
-	timeline int64     // the newest
+	system   string    // identifier of the database cluster that timeline is of
+	timeline int64     // the newest that was seen
 	lost     time.Time // since when no connection can be opened; zero: they can
 }
 
@@ -101,19 +101,19 @@ func (g *guide) arrange(c *pgx.ConnConfig) {
 	c.Host, c.Port, c.TLSConfig, c.Fallbacks = all[0].Host, all[0].Port, all[0].TLSConfig, all[1:]
 }
 
-// sqlTimeline is not for standbys. An engine that only speaks PostgreSQL's protocol
-// may not know it.
+// sqlTimeline fails on a standby. An engine that only speaks PostgreSQL's protocol may
+// not know it, see tellsNone.
 const sqlTimeline = `SELECT system_identifier, substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8) FROM pg_control_system()`
 
-// tellsNone reports whether a server will never say its timeline: it lacks the function,
-// or the right to it. Others may just have been told to stop, and their connection would
-// look like one to a former primary for as long as it lives.
+// tellsNone reports whether a server that has refused sqlTimeline with err will never
+// answer it: it lacks the function, or the user lacks the right to it. Any other error
+// may pass, and without a timeline the connection would look like one to a former primary.
 func tellsNone(err error) bool {
 	refused, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && (strings.HasPrefix(refused.Code, "42") || refused.Code == "0A000")
 }
 
-// admit refuses a former primary and notes what a new connection leads to.
+// admit refuses a new connection to a former primary, and notes where others lead.
 func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
 	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
 	if got.Err != nil && !tellsNone(got.Err) {
@@ -146,12 +146,12 @@ func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// scouting marks the context of connections that are opened only to look.
+// scouting marks the context of a connection that scout opens.
 type scouting struct{}
 
-// scout looks now and then whether one of the other hosts has become the primary, of
-// a newer timeline, until ctx ends. A node that only reads from a former primary would
-// not learn of it from its own failures.
+// scout connects to the other hosts now and then, until ctx ends, to see whether one of
+// them has become the primary, with a newer timeline. As long as the former primary
+// still answers reads, no failure would tell.
 func (g *guide) scout(ctx context.Context, c *pgx.ConnConfig, every time.Duration) {
 	hosts := map[host]*pgconn.FallbackConfig{{c.Host, c.Port}: {Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}
 	for _, f := range c.Fallbacks {
@@ -244,7 +244,8 @@ func (g *guide) found() {
 	g.lost = time.Time{}
 }
 
-// acquire takes a connection from the pool that is likely to work.
+// acquire takes a connection from the pool, and looks whether it is likely to work
+// before a job depends on it.
 func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 	for {
 		conn, err := db.pool.Acquire(ctx)
@@ -291,11 +292,11 @@ func (db *DB) giveBack(conn *pgxpool.Conn, err error) {
 	conn.Release()
 }
 
-// drop closes a connection whose server may not answer any more. The pool would wait
-// for the end of that before it opens another in its place.
+// drop takes a connection out of the pool and closes it without a word to its server,
+// which may not answer any more: the pool would wait for that before it opens another.
 func drop(conn *pgxpool.Conn) {
 	raw := conn.Hijack().PgConn()
-	if !raw.IsClosed() { // else somebody is at it
+	if !raw.IsClosed() { // if it is, pgx is closing the socket itself
 		_ = raw.Conn().Close()
 	}
 }

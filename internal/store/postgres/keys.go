@@ -15,8 +15,8 @@ import (
 const (
 	sqlKey  = `SELECT hash, merchant, strict, created, seal FROM api_keys WHERE hash = $1`
 	sqlKeys = `SELECT hash, merchant, strict, created, seal FROM api_keys ORDER BY created, hash`
-	// Without its trigger, or with one that does not always fire, there is no mark. One
-	// that was off for a while is another version of its row.
+	// Without the trigger, or if it does not always fire, there is no mark. The trigger's
+	// xmin is part of the mark: it changes if the trigger was off for a while.
 	sqlMark = `SELECT encode(m.value, 'hex') || '-' || t.xmin FROM small_states m, pg_trigger t
 		WHERE m.key = 'api keys' AND t.tgrelid = 'api_keys'::regclass AND t.tgname = 'mark' AND t.tgenabled = 'A'`
 

@@ -10,9 +10,9 @@
 //
 // A write whose outcome is not known, because the connection broke or a standby
 // did not confirm, returns an error and is never tried again. A write that the
-// server has surely not done is. What its caller has given up the server gives up too:
-// one statement runs there for no longer than a call may take, and waits on the way for
-// no longer either. A commit that waits for a standby is not given up.
+// server has surely not done is. When a caller has given up, the server does so too: a
+// statement runs there for no longer than a call may take, and what has not reached the
+// server by then is not sent any more. A commit that waits for a standby is not given up.
 //
 // All access to transactions is by id, so that their table may be partitioned by
 // its hash.
@@ -61,8 +61,8 @@ var errClosed = errors.New("postgres: store is closed")
 // Options change how a store works. The zero value is good.
 type Options struct {
 	// Timeout is how long a call waits for a connection, and then how long for
-	// the outcome of what it has begun. 0 means 5 s. What moves a whole snapshot
-	// may take ten times that.
+	// the outcome of what it has begun. 0 means 5 s. The transactions of a snapshot,
+	// which free many rows, may take ten times that.
 	Timeout time.Duration
 
 	clock string        // in the place of serverClock
@@ -131,8 +131,9 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	return db, nil
 }
 
-// serverTime is what the server gets of a time for a call, in its form: a little less,
-// so that its refusal comes while the caller still waits, and is no unknown outcome.
+// serverTime is the statement_timeout for a call with a time limit: a little less, so
+// that the server's refusal comes while the caller still waits. Else the outcome would
+// be unknown.
 func serverTime(limit time.Duration) string {
 	return strconv.FormatInt((limit - limit/10).Milliseconds(), 10)
 }
@@ -148,7 +149,7 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 		return nil, errors.New("the URL cannot be read")
 	}
 	given := u.Query()
-	if file := given.Get("passfile"); file != "" { // one that cannot be read is passed over, and the password refused
+	if file := given.Get("passfile"); file != "" { // pgx passes over one that cannot be read, and logs in without a password
 		if err := readable(file); err != nil {
 			return nil, fmt.Errorf("passfile: %w", err)
 		}
@@ -166,8 +167,8 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 	session := cfg.ConnConfig.RuntimeParams
 	for name, value := range map[string]string{
 		"application_name": "threeds",
-		// The server's own limits, for when this process is not there to give up: what
-		// its caller has heard to have failed is not to happen much later.
+		// The server's own limits, for when this process is gone or cut off: what its
+		// caller was told has failed must not happen much later.
 		"statement_timeout":                   serverTime(timeout),
 		"idle_in_transaction_session_timeout": strconv.FormatInt(timeout.Milliseconds(), 10),
 	} {
@@ -197,7 +198,7 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 			if !strings.HasPrefix(network, "tcp") {
 				return nil
 			}
-			return socket.GiveUp(s, timeout) // what was sent must not arrive when its caller is long gone
+			return socket.GiveUp(s, timeout) // what was sent must not arrive long after its caller has given up
 		},
 	}
 	cfg.ConnConfig.DialFunc = dialer.DialContext
@@ -220,9 +221,8 @@ func durable(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// committedOnly has statements look at what is committed, row by row, which is what
-// they are made for: a stricter default of the database refuses writes of one row
-// because of others.
+// committedOnly sets the isolation level that our statements are made for. Under a
+// stricter default of the database a write of one row may be refused because of others.
 func committedOnly(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, `SELECT set_config('default_transaction_isolation', 'read committed', false)
 		WHERE current_setting('default_transaction_isolation') <> 'read committed'`)
@@ -232,8 +232,8 @@ func committedOnly(ctx context.Context, conn *pgx.Conn) error {
 // Stat says how busy the connections are.
 func (db *DB) Stat() *pgxpool.Stat { return db.pool.Stat() }
 
-// Queue tells how many calls have a connection or wait for one, and how many have
-// been through.
+// Queue returns how many calls have a connection or wait for one, and how many have
+// been served.
 func (db *DB) Queue() (waiting int, served uint64) {
 	return int(db.begun.Load()), db.served.Load()
 }

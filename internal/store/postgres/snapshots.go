@@ -24,8 +24,8 @@ const (
 	sqlUpload   = `INSERT INTO uploads (scheme, id) VALUES ($1, nextval('upload_ids'))
 		ON CONFLICT (scheme) DO UPDATE SET id = excluded.id RETURNING id`
 
-	// The lock keeps the upload in its place until the chunk is there, so that who
-	// takes the place sees and deletes it.
+	// The lock holds off whoever would replace the upload until the chunk is committed,
+	// so that it sees the chunk and deletes it.
 	sqlAddChunk = `INSERT INTO chunks (snapshot, n, data) SELECT $1, $2, $3 FROM uploads WHERE scheme = $4 AND id = $1 FOR UPDATE`
 
 	sqlEndUpload = `DELETE FROM uploads WHERE scheme = $1 AND id = $2`
@@ -152,7 +152,7 @@ func (db *DB) publish(ctx context.Context, id int64, s store.Snapshot, size int6
 		if err := fence(ctx, tx, lease); err != nil {
 			return err
 		}
-		// There is one upload per scheme: who has deleted it is alone from here on.
+		// There is one upload per scheme: whoever has deleted its row is alone from here on.
 		if err := changed(store.ErrFenced)(tx.Exec(ctx, sqlEndUpload, s.Scheme, id)); err != nil {
 			return err
 		}

@@ -22,9 +22,9 @@ func statementsAt(clock string) statements {
 		get: at(`SELECT owner, scheme, state, data, expires, ver FROM txns WHERE id = $1 AND expires > {now}`),
 		update: at(`UPDATE txns SET owner = $3, scheme = $4, state = $5, data = $6, expires = $7, ver = ver + 1
 			WHERE id = $1 AND ver = $2 AND expires > {now}`),
-		// By id, not by place: places repeat among partitions. An array, so that the
-		// rows are chosen once. What the clock here has not seen expire stays, though
-		// the caller's be ahead.
+		// By id, not by ctid, which repeats among partitions. An array, so that the rows
+		// are chosen once. What has not expired by the database's clock stays, even if the
+		// caller's is ahead.
 		sweep: at(`DELETE FROM txns WHERE id = ANY (ARRAY(
 			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
 		acquire: at(sqlAcquire),

@@ -23,10 +23,6 @@ const (
 
 // PutKey implements [store.Store].
 func (db *DB) PutKey(ctx context.Context, k store.Key) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
 	return db.write(ctx, "put key", func(w *writer) (answer, failed error) {
 		return changed(store.ErrExists)(w.putKey.Exec(blob(k.Hash), k.Merchant, k.Strict, k.Created.UnixMilli(), blob(k.Seal)))
 	})
@@ -34,10 +30,6 @@ func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 
 // RehashKey implements [store.Store].
 func (db *DB) RehashKey(ctx context.Context, old, hash, seal []byte) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
 	return db.write(ctx, "rehash key", func(w *writer) (answer, failed error) {
 		answer, failed = changed(store.ErrNotFound)(w.rehash.Exec(blob(old), blob(hash), blob(seal)))
 		if isTaken(failed) {
@@ -49,10 +41,6 @@ func (db *DB) RehashKey(ctx context.Context, old, hash, seal []byte) error {
 
 // RevokeKey implements [store.Store].
 func (db *DB) RevokeKey(ctx context.Context, hash []byte) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
 	return db.write(ctx, "revoke key", func(w *writer) (answer, failed error) {
 		return changed(store.ErrNotFound)(w.revoke.Exec(blob(hash)))
 	})

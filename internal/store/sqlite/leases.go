@@ -23,10 +23,6 @@ const (
 
 // Acquire implements [store.Store].
 func (db *DB) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (store.Lease, error) {
-	if err := db.enter(ctx); err != nil {
-		return store.Lease{}, err
-	}
-	defer db.leave()
 	l := store.Lease{Name: name, Holder: holder}
 	err := db.write(ctx, "acquire", func(w *writer) (answer, failed error) {
 		// Asked here, where nobody else writes: not before the wait for it.
@@ -43,10 +39,6 @@ func (db *DB) Acquire(ctx context.Context, name, holder string, ttl time.Duratio
 
 // Release implements [store.Store].
 func (db *DB) Release(ctx context.Context, l store.Lease) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
 	return db.write(ctx, "release", func(w *writer) (answer, failed error) {
 		_, err := w.giveBack.Exec(l.Name, l.Token, l.Holder)
 		return nil, err
@@ -72,14 +64,10 @@ func row(none error) func(error) (answer, failed error) {
 
 // PutState implements [store.Store].
 func (db *DB) PutState(ctx context.Context, key string, value []byte, lease store.Lease) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
-	if len(value) > store.MaxValue {
-		return store.ErrTooLarge
-	}
 	return db.write(ctx, "put state", func(w *writer) (answer, failed error) {
+		if len(value) > store.MaxValue {
+			return store.ErrTooLarge, nil
+		}
 		if answer, failed := w.fenced(lease); answer != nil || failed != nil {
 			return answer, failed
 		}

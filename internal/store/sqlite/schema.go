@@ -139,19 +139,19 @@ func writable(conn *sql.Conn) error {
 	return nil
 }
 
-// isTaken tells that another row has the same key.
+// isTaken reports whether another row has the same primary key.
 func isTaken(err error) bool {
 	failed, ok := errors.AsType[*driver.Error](err)
 	return ok && failed.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
 }
 
-// isBusy tells that another connection has what is needed.
+// isBusy reports whether another connection has the lock that is needed.
 func isBusy(err error) bool {
 	failed, ok := errors.AsType[*driver.Error](err)
 	return ok && failed.Code()&0xff == lib.SQLITE_BUSY
 }
 
-// isFull tells that there was no room for all of the log.
+// isFull reports whether the disk had no room for all of the log.
 func isFull(err error) bool {
 	failed, ok := errors.AsType[*driver.Error](err)
 	return ok && failed.Code()&0xff == lib.SQLITE_FULL

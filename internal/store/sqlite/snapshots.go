@@ -71,7 +71,7 @@ func (db *DB) PutSnapshot(ctx context.Context, s store.Snapshot, lease store.Lea
 	if err != nil {
 		return err
 	}
-	return db.write(ctx, "put snapshot", func(w *writer) (answer, failed error) {
+	return db.withWriter(ctx, "put snapshot", func(w *writer) (answer, failed error) {
 		if answer, failed := w.mayPut(s, lease); answer != nil || failed != nil {
 			return answer, failed
 		}
@@ -107,7 +107,7 @@ func (w *writer) mayPut(s store.Snapshot, lease store.Lease) (answer, failed err
 
 // beginUpload returns the id of a new upload.
 func (db *DB) beginUpload(ctx context.Context, s store.Snapshot, lease store.Lease) (id int64, err error) {
-	err = db.write(ctx, "begin snapshot", func(w *writer) (answer, failed error) {
+	err = db.withWriter(ctx, "begin snapshot", func(w *writer) (answer, failed error) {
 		if answer, failed := w.mayPut(s, lease); answer != nil || failed != nil {
 			return answer, failed
 		}
@@ -131,7 +131,7 @@ func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size 
 			return 0, err
 		}
 		if got > 0 {
-			err := db.write(ctx, "add chunk", func(w *writer) (answer, failed error) {
+			err := db.withWriter(ctx, "add chunk", func(w *writer) (answer, failed error) {
 				return changed(store.ErrFenced)(w.addChunk.Exec(id, n, buf[:got]))
 			})
 			if err != nil {
@@ -170,7 +170,7 @@ func (db *DB) freeLeftovers(ctx context.Context) error {
 		return r.deadUploads.QueryRow(over, old).Scan(&uploads)
 	})
 	if err == nil && uploads > 0 {
-		err = db.write(ctx, "drop uploads", func(w *writer) (answer, failed error) {
+		err = db.withWriter(ctx, "drop uploads", func(w *writer) (answer, failed error) {
 			_, err := w.dropUploads.Exec(over, old)
 			return nil, err
 		})
@@ -189,7 +189,7 @@ func (db *DB) freeLeftovers(ctx context.Context) error {
 // freeChunks frees all chunks of one leftover.
 func (db *DB) freeChunks(ctx context.Context, id int64) error {
 	for more := true; more; {
-		err := db.write(ctx, "free chunks", func(w *writer) (answer, failed error) {
+		err := db.withWriter(ctx, "free chunks", func(w *writer) (answer, failed error) {
 			result, err := w.freeChunks.Exec(id, freeLen)
 			if err != nil {
 				return nil, err

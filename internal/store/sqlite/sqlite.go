@@ -4,14 +4,14 @@
 //
 // All writes of a process go through one goroutine, which puts those that wait
 // into one database transaction and answers each after the commit. A commit is
-// on disk (WAL mode, synchronous=FULL) before anybody hears of it, unless all that is
-// in it is lazy (synchronous=NORMAL): then it is with the next one that has to be. Reads
-// have connections of their own and wait for nobody.
+// on disk (WAL mode, synchronous=FULL) before anybody is answered. One with nothing but
+// lazy writes in it need not be (synchronous=NORMAL): it gets there with the next that
+// must be. Reads have connections of their own and wait for nobody.
 //
 // The content of a snapshot is written and read in chunks, each a write or a read
-// of its own, so that it delays others by a chunk at most. What is left of one
-// that was removed or never finished is freed by the next PutSnapshot, and after
-// Open in the background. A PutSnapshot that takes more than ten minutes and whose
+// of its own, so that it delays others by a chunk at most. Chunks of a snapshot that
+// was removed or never finished are freed by the next PutSnapshot, and after
+// Open in the background. A PutSnapshot that has taken more than ten minutes and whose
 // lease is over counts as one that nobody will finish.
 //
 // What is deleted or replaced is overwritten with zeros in the database. In the
@@ -48,12 +48,13 @@ const fileName = "threeds.db"
 // busyTimeout is how long a write waits for one of another process.
 const busyTimeout = 5 * time.Second
 
-// busyTry is how long SQLite itself waits before we try again. Left alone it would
-// soon look ten times a second, and a process that writes one batch after the other
-// leaves the lock free for much less than that.
+// busyTry is how long SQLite itself waits for the lock before patiently tries again.
+// SQLite would soon look only ten times a second, and a process that writes one batch
+// after the other leaves the lock free for much less than that.
 const busyTry = 5 * time.Millisecond
 
-// patiently does what another process may be in the way of.
+// patiently repeats do while another process has the lock that it needs, for busyTimeout
+// at most.
 func patiently(do func() error) error {
 	for end := time.Now().Add(busyTimeout); ; time.Sleep(time.Millisecond) {
 		if err := do(); !isBusy(err) || time.Now().After(end) {
@@ -181,9 +182,9 @@ func (p *place) addJournal() error {
 	return nil
 }
 
-// check reports a file that is not there any more, or another one in its place.
-// SQLite goes on with the one that has lost its name: what is written there is gone
-// with the last process that has it open, and other processes do not see it.
+// check reports a file that was removed or replaced. SQLite would go on with the open
+// file that has lost its name: what is written there is lost when the last process closes
+// it, and processes that come later do not see it.
 func (p place) check() error {
 	for _, f := range p {
 		switch now, err := os.Stat(f.path); {
@@ -193,7 +194,7 @@ func (p place) check() error {
 			return fmt.Errorf("%s was replaced while in use (restart to use the file that is there now)", f.path)
 		}
 	}
-	return nil // a disk that cannot say shows when it is written to
+	return nil // if the disk cannot say, the write will show what is wrong
 }
 
 // Both kinds of connection. SQLite runs pragmas in this order.

@@ -86,10 +86,6 @@ func (db *DB) withReader(ctx context.Context, what string, f func(r *reader) err
 
 // Create implements [store.Store].
 func (db *DB) Create(ctx context.Context, t store.Txn) error {
-	if err := db.enter(ctx); err != nil {
-		return err
-	}
-	defer db.leave()
 	// A random first version: an id that is freed and taken again between the
 	// two steps of an update must not look like the old one.
 	ver := rand.Int64() >> 1
@@ -143,9 +139,9 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 		if err := change(&t); err != nil {
 			return err
 		}
-		write := db.write
+		write := db.withWriter
 		if t.Lazy {
-			write = db.writeLazily
+			write = db.withLazyWriter
 		}
 		err := write(ctx, "update", func(w *writer) (answer, failed error) {
 			return changed(errConflict)(w.update.Exec(
@@ -167,7 +163,7 @@ func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
 	total := 0
 	for {
 		var n int64
-		err := db.write(ctx, "sweep", func(w *writer) (answer, failed error) {
+		err := db.withWriter(ctx, "sweep", func(w *writer) (answer, failed error) {
 			result, err := w.sweep.Exec(now.UnixMilli(), sweepLen)
 			if err != nil {
 				return nil, err

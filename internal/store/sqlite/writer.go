@@ -21,9 +21,9 @@ const (
 // fails, alone, so a request needs no savepoint to leave the others in its batch
 // alone. One that needs several statements has the savepoint of atomically.
 type request struct {
-	// do runs it. An answer is for the caller, and the statement has
-	// changed nothing or what the answer says; failed means that it did not
-	// run.
+	// do runs it. A nil answer says that it is done, any other is what the caller gets
+	// in place of that, a fact of the contract, say; failed means that the statement did
+	// not run.
 	do   func(w *writer) (answer, failed error)
 	lazy bool // it need not be on disk when it is answered
 
@@ -44,20 +44,30 @@ func (r *request) finish(err error) {
 	close(r.done)
 }
 
-// write has the writer do something and waits until it is on disk.
+// write is a call that has the writer do something, and waits until that is on disk.
 func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
+	if err := db.enter(ctx); err != nil {
+		return err
+	}
+	defer db.leave()
+	return db.withWriter(ctx, what, do)
+}
+
+// withWriter is write within a call.
+func (db *DB) withWriter(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
 	return db.submit(ctx, what, &request{do: do, done: make(chan struct{})})
 }
 
-// writeLazily is write, but only until the system has what was written: all processes
-// see it then. It is on disk with the next write that has to be.
-func (db *DB) writeLazily(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
+// withLazyWriter is withWriter, but waits only until the operating system has what was
+// written, which all processes see from then on. The next commit that is not lazy puts it
+// on disk.
+func (db *DB) withLazyWriter(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
 	return db.submit(ctx, what, &request{do: do, lazy: true, done: make(chan struct{})})
 }
 
-// submit gives a request to the writer and waits for its outcome. When ctx ends before
-// the writer has begun, it is never done; once begun, it is waited for. Errors that are
-// not answers of the request say what was being done.
+// submit gives a request to the writer and waits for its outcome. If ctx ends before
+// the writer takes the request, it is never done; after that its outcome is waited for.
+// An error that is no answer of the request says what was being done.
 func (db *DB) submit(ctx context.Context, what string, r *request) error {
 	if err := ctx.Err(); err != nil { // where both are ready, select takes either
 		return err
@@ -86,11 +96,11 @@ func (db *DB) submit(ctx context.Context, what string, r *request) error {
 	return r.err
 }
 
-// failure marks an error of SQLite, as against an answer.
+// failure marks an error of SQLite, as against an answer: nothing was written.
 type failure struct{ error }
 
-// doubt is a failure after which a write may be there all the same, when the store is
-// opened the next time.
+// doubt is an error of SQLite after which the write may be there all the same, when the
+// store is opened the next time.
 type doubt struct{ error }
 
 // A Stat says how busy the one connection is that writes.
@@ -109,9 +119,8 @@ func (db *DB) Stat() Stat {
 	}
 }
 
-// Queue tells how many writes are not done yet, and how many have been since
-// Open. Those of the commit on its way are among the former: how long it takes is
-// what the others wait for.
+// Queue returns how many writes are not done yet, and how many have been done since
+// Open. Those of the commit under way count as not done: the others wait for it.
 func (db *DB) Queue() (waiting int, served uint64) {
 	return int(db.counts.begun.Load()), uint64(db.counts.writes.Load())
 }
@@ -248,9 +257,8 @@ func (w *writer) writeBatch(batch []*request) {
 	}
 }
 
-// transact returns nil when the transaction is committed; then errs has what to
-// answer. Otherwise nothing of it has happened, as far as SQLite can tell: its error is a
-// failure or a doubt.
+// transact does a batch in one transaction. It returns nil when that is committed; then
+// errs has the answer to each request. Any other error is a failure or a doubt of all.
 func (w *writer) transact(batch []*request, errs []error) error {
 	if err := w.setLazy(!slices.ContainsFunc(batch, func(r *request) bool { return !r.lazy })); err != nil {
 		return failure{err}
@@ -286,9 +294,9 @@ func (w *writer) transact(batch []*request, errs []error) error {
 	return nil
 }
 
-// setLazy says whether the next commit need not wait for the disk. SQLite syncs the whole
-// log in one that does, so that nothing which it builds on can be missing, and before
-// it moves what is in the log into the database.
+// setLazy sets whether the next commit waits for the disk. One that waits syncs the whole
+// log, and with it all lazy commits before; SQLite also syncs it before it moves what is
+// in it into the database.
 func (w *writer) setLazy(lazy bool) error {
 	if lazy == w.lazy {
 		return nil
@@ -309,7 +317,7 @@ func (w *writer) setLazy(lazy bool) error {
 	return err
 }
 
-// abandon undoes what is left of the transaction that failed with err.
+// abandon undoes what is left of the transaction that failed with err, and returns err.
 func (w *writer) abandon(err error) error {
 	// Fails when SQLite has undone it already, which is as good.
 	_, _ = w.rollback.Exec()

@@ -50,7 +50,7 @@ func stall(t testing.TB, db *DB) (release func()) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	ended := make(chan error, 1)
 	go func() {
-		ended <- db.write(context.Background(), "stall", func(*writer) (answer, failed error) {
+		ended <- db.withWriter(context.Background(), "stall", func(*writer) (answer, failed error) {
 			close(entered)
 			<-leave
 			return nil, nil
@@ -138,7 +138,7 @@ func TestCommitInDoubt(t *testing.T) {
 	go func() { created <- db.Create(context.Background(), txn("a")) }()
 	queued(db, 1)
 	go func() {
-		ended <- db.write(context.Background(), "end", func(w *writer) (answer, failed error) {
+		ended <- db.withWriter(context.Background(), "end", func(w *writer) (answer, failed error) {
 			_, err := w.commit.Exec()
 			return nil, err
 		})
@@ -162,7 +162,7 @@ func TestCommitInDoubt(t *testing.T) {
 func TestDiskFull(t *testing.T) {
 	db, _ := openTemp(t)
 	limit := func(pages int) {
-		err := db.write(t.Context(), "limit", func(w *writer) (answer, failed error) {
+		err := db.withWriter(t.Context(), "limit", func(w *writer) (answer, failed error) {
 			_, err := w.conn.ExecContext(context.Background(), fmt.Sprintf("PRAGMA max_page_count = %d", pages))
 			return nil, err
 		})
@@ -216,7 +216,7 @@ func TestContextEndsInQueue(t *testing.T) {
 	}
 
 	ctx, cancel = context.WithCancel(t.Context())
-	err := db.write(ctx, "begun", func(w *writer) (answer, failed error) {
+	err := db.withWriter(ctx, "begun", func(w *writer) (answer, failed error) {
 		cancel() // too late
 		x := txn("c")
 		_, err := w.create.Exec(x.ID, x.Owner, x.Scheme, string(x.State), x.Data, x.Expires.UnixMilli(), 1)
@@ -519,9 +519,9 @@ func TestLazily(t *testing.T) {
 		var wg sync.WaitGroup
 		release := stall(t, db) // is not lazy
 		for i, lazy := range step.batch {
-			write := db.write
+			write := db.withWriter
 			if lazy {
-				write = db.writeLazily
+				write = db.withLazyWriter
 			}
 			wg.Go(func() {
 				if err := write(t.Context(), "level", level(&got[i])); err != nil {
