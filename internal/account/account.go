@@ -6,10 +6,10 @@
 // name. Passwords, roles and the MPI's form of authentication are not here: the
 // listeners bring a key in whatever way their protocol carries it.
 //
-// No key is kept. The store has a keyed hash of it; a [Book] remembers another
-// one, under a secret of its own that ends with the process. The row in the store
-// is sealed: whoever can write there, but has no key file, can give a key nothing
-// that it was not made with. He can remove a row, and put back one that he has kept.
+// No key is kept. The store has a keyed hash of it; a [Book] remembers another hash,
+// under a secret that it makes at the start. The row in the store is sealed: whoever can
+// write there, but has no key file, can neither make a key nor change what one is good
+// for. He can remove a row, and put back one that he has kept.
 package account
 
 import (
@@ -27,15 +27,15 @@ import (
 type Merchant struct {
 	Name string
 
-	// What goes into the messages of this merchant; empty means that others
-	// decide.
+	// What goes into the messages of this merchant. Empty: what the request or the
+	// directory's configuration says.
 	RequestorID     string
 	RequestorName   string
 	AcquirerCountry string // ISO 3166-1, three digits
 
 	// SchemeRules says what is done when a request lacks what its scheme asks
-	// for beyond the protocol: "off" nothing, "enforce" an Erro. Everything
-	// else, "warn" among it, is a record and a log line.
+	// for beyond the protocol: "off" nothing; "enforce" answer with an Erro;
+	// anything else, which is "warn", record and log it.
 	SchemeRules string
 
 	// PerDirectory has the forms of id and name that one scheme's directory
@@ -87,8 +87,8 @@ func Row(ring Ring, key, merchant string, strict bool) store.Key {
 	return k
 }
 
-// Sealed reports whether a row is as it was sealed. One that is not is no key: somebody
-// has changed it, or the secret that it was sealed under has left the ring.
+// Sealed reports whether a row is as Row made it. One that is not does not count as a
+// key: somebody has changed it, or the secret that it was sealed under has left the ring.
 func Sealed(ring Ring, k *store.Key) bool {
 	_, err := ring.Open(k.Name(), k.Seal)
 	return err == nil
@@ -123,8 +123,7 @@ func newKey() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// hasForm reports whether key looks like one of newKey. Nothing else is in any
-// store.
+// hasForm reports whether key looks like one of newKey. No other text can be a key.
 func hasForm(key string) bool {
 	if len(key) != keyLen {
 		return false

@@ -26,7 +26,7 @@ const (
 	lookups = 4
 
 	// named is how many rows that are not as they were sealed the log names at
-	// once. All of them are so with another key file.
+	// once. With a wrong key file that is every row.
 	named = 10
 )
 
@@ -37,9 +37,9 @@ type KeyStore interface {
 	RehashKey(ctx context.Context, old, hash, seal []byte) error
 }
 
-// A Book tells accounts by their keys. Those it has met it knows by heart; an
-// unknown key is looked up in the store each time it comes, so that a new key
-// works at once. It prints no secrets.
+// A Book finds accounts by their keys. Keys that are in the store are answered from
+// memory; an unknown one is looked up in the store each time it comes, so that a new key
+// works at once. Printing a Book shows no secrets.
 type Book struct {
 	store  KeyStore
 	log    *slog.Logger
@@ -53,18 +53,18 @@ type Book struct {
 
 	mu        sync.RWMutex
 	ring      Ring
-	rings     int // how many there were
+	rings     int // how often ring was set
 	merchants *merchants
-	known     map[string]entry     // by hash, as in the store; replaced, but never changed
-	void      map[string]store.Key // rows that are not as they were sealed, likewise
-	learned   map[string]entry     // looked up since known was made
-	checked   int                  // rings, when known and void were told apart
-	touched   bool                 // learned, void or the ring have changed since
-	met       map[mark]meeting     // by key
-	marks     map[string]mark      // of keys that were met, by hash
-	round     int                  // how often known was replaced, or found good
+	known     map[string]entry     // rows of the last refresh, by hash; replaced as a whole, never changed
+	void      map[string]store.Key // rows that are not as they were sealed, by hash; likewise
+	learned   map[string]entry     // rows that were looked up since known was made, by hash
+	checked   int                  // rings, when the seals of known and void were checked
+	touched   bool                 // learned, void or the ring have changed since the last refresh
+	met       map[mark]meeting     // keys that have been used, for the quickest answer
+	marks     map[string]mark      // where in met a key is, by hash
+	round     int                  // how often known was replaced, or found to be up to date
 	replaced  int                  // how often it was replaced
-	former    map[string][]byte    // hashes that are to be replaced, and by which
+	former    map[string][]byte    // former hashes of keys that were used, each with the present one
 }
 
 // An entry is a row that is as it was sealed.
@@ -73,13 +73,14 @@ type entry struct {
 	account *Account
 }
 
-// merchants are those of a configuration, and those without settings that have come up.
+// merchants are those of a configuration, and those without settings whose keys were
+// found in the store.
 type merchants struct {
 	mu     sync.Mutex
 	byName map[string]*Merchant
 }
 
-// account returns what a row stands for: what it was, if that has not changed.
+// account returns the account of a row: was, if that still says the same. Was may be nil.
 func (m *merchants) account(was *Account, k *store.Key) *Account {
 	if was != nil && was.Merchant.Name == k.Merchant && was.Strict == k.Strict {
 		return was
@@ -101,7 +102,7 @@ func (m *merchants) adopt(into, from map[string]entry) {
 	}
 }
 
-// A mark is the beginning of what a Book remembers of a key.
+// A mark is the beginning of a key's digest.
 type mark [8]byte
 
 // A meeting is a key that was good.
@@ -128,8 +129,8 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book
 // under. Keys that are known stay so, without a look into the store; those of a
 // hash that has gone do not.
 //
-// Whoever has a key waits for no more than what was learned since the last refresh, for
-// there may be very many keys; unless three refreshes in a row come in between.
+// There may be very many keys, so most of the work is done without the lock, and
+// Authenticate goes on meanwhile; unless three refreshes in a row come in between.
 func (b *Book) Change(ring Ring, configured []Merchant) {
 	merchants := &merchants{byName: make(map[string]*Merchant)}
 	for _, m := range configured {
@@ -144,12 +145,12 @@ func (b *Book) Change(ring Ring, configured []Merchant) {
 	b.replaced++
 	b.touched = true
 	b.former = make(map[string][]byte)
-	b.met, b.marks = make(map[mark]meeting), make(map[string]mark) // whoever comes is recalled by one of the new hashes
+	b.met, b.marks = make(map[mark]meeting), make(map[string]mark) // keys that come again are found by their hashes under the new ring
 	b.round++
 }
 
-// anew returns what is known, under other merchants, and leaves b.mu locked: what a
-// refresh has found revoked meanwhile is not among it.
+// anew returns the rows that are known, with accounts of other merchants. It leaves b.mu
+// locked, and makes sure that no refresh has found a key revoked meanwhile.
 func (b *Book) anew(merchants *merchants) map[string]entry {
 	for range 3 {
 		b.mu.RLock()
@@ -164,7 +165,7 @@ func (b *Book) anew(merchants *merchants) map[string]entry {
 		}
 		b.mu.Unlock()
 	}
-	b.mu.Lock() // refreshes are quicker than we are
+	b.mu.Lock() // refreshes came in between each time: now they have to wait
 	known := make(map[string]entry, len(b.known))
 	merchants.adopt(known, b.known)
 	merchants.adopt(known, b.learned)
@@ -175,8 +176,8 @@ func (b *Book) anew(merchants *merchants) map[string]entry {
 func (*Book) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[book of API keys]") }
 
 // Authenticate returns the account of a key, or ErrUnknownKey. Any other error
-// means that the store could not be asked: the key may be good. A key that was
-// met before is answered from memory.
+// means that the store could not be asked: the key may be good. A key that the
+// Book knows is answered from memory.
 func (b *Book) Authenticate(ctx context.Context, key string) (*Account, error) {
 	if !hasForm(key) {
 		return nil, ErrUnknownKey
@@ -195,8 +196,8 @@ func (b *Book) Authenticate(ctx context.Context, key string) (*Account, error) {
 	return b.lookUp(ctx, &digest, ring, hashes)
 }
 
-// digest is a hash of fixed length under a secret in front; the key has a fixed
-// length too.
+// digest is a hash of a key under the Book's own secret. To put the secret in front is
+// enough here, since both have fixed lengths.
 func (b *Book) digest(key string) [sha256.Size]byte {
 	var text [len(b.pepper) + keyLen]byte
 	copy(text[:], b.pepper[:])
@@ -204,7 +205,7 @@ func (b *Book) digest(key string) [sha256.Size]byte {
 	return sha256.Sum256(text[:])
 }
 
-// meet returns the account of a key that was met before.
+// meet returns the account of a key that was used before; nil of others.
 func (b *Book) meet(digest *[sha256.Size]byte) *Account {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
@@ -215,7 +216,7 @@ func (b *Book) meet(digest *[sha256.Size]byte) *Account {
 	return m.account
 }
 
-// recall returns the account of a key that the last refresh has seen.
+// recall returns the account of a key whose row is known; nil of others.
 func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -231,7 +232,7 @@ func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
 	return nil
 }
 
-// greet remembers a key that was good. b.mu is held.
+// greet remembers for meet a key that was good. b.mu is held.
 func (b *Book) greet(digest *[sha256.Size]byte, hash string, account *Account) {
 	m := mark(digest[:])
 	b.met[m], b.marks[hash] = meeting{*digest, hash, account}, m
@@ -258,7 +259,7 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, ring Ring,
 	round := b.round
 	b.mu.RUnlock()
 	if len(hashes) > 1 && hashes[1] != nil {
-		// A node may give the key its present hash between our two questions.
+		// Another node may rehash the key between our two questions.
 		hashes = append(slices.Clip(hashes), hashes[0])
 	}
 	for _, hash := range hashes {
@@ -279,8 +280,8 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, ring Ring,
 	return nil, ErrUnknownKey
 }
 
-// learn remembers a key that was found, but not if there was a refresh after the
-// round in which it was asked for: that may have found it revoked.
+// learn remembers a key that was found in the store and returns its account. If there was
+// a refresh after round, which may have found it revoked, it is not remembered.
 func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, round int) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,7 +298,7 @@ func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, r
 	return account
 }
 
-// refuse remembers a row that is not as it was sealed, and tells of it if it is new.
+// refuse remembers a row that is not as it was sealed, and logs it the first time.
 func (b *Book) refuse(k store.Key) {
 	b.mu.Lock()
 	fresh := !b.isVoid(&k)

@@ -19,16 +19,16 @@ const (
 	// a database that it does not notice.
 	thorough = time.Minute
 
-	// patient is how long one reading of them may take at most. It may take so
+	// maxPatience is how long one reading of them may take at most. It may take so
 	// long only where shorter ones have come to nothing: most connections that
 	// say nothing for half a second are dead.
-	patient = 8 * refresh
+	maxPatience = 8 * refresh
 )
 
 // Run reads the keys, at once and then whenever they have changed. It looks twice a
 // second, or as often as a slow store lets it, until the context ends; it returns nil
-// then. While the store cannot be read the known keys go on working. A store that is
-// slow to write, or does not, holds up no reading.
+// then. While the store cannot be read, the known keys go on working. A store that cannot
+// be written to, or only slowly, does not delay reading.
 func (b *Book) Run(ctx context.Context) error {
 	var rehashing sync.WaitGroup
 	defer rehashing.Wait()
@@ -39,8 +39,8 @@ func (b *Book) Run(ctx context.Context) error {
 	for {
 		start := time.Now()
 		all, err := b.refresh(ctx, patience)
-		if all || err != nil { // how long a glance takes says nothing of that
-			patience = next(patience, time.Since(start), err)
+		if all || err != nil { // how long it takes to read the mark alone says nothing
+			patience = nextPatience(patience, time.Since(start), err)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -81,23 +81,23 @@ func (b *Book) runRehash(ctx context.Context) {
 	}
 }
 
-// next is how long the next reading may take, after one that took so long of its
-// patience. A store that is slow does its work for whoever has a key, so it must not
-// be too slow to say that a key was revoked.
-func next(patience, took time.Duration, err error) time.Duration {
+// nextPatience is how long the next reading may take, after one that took so long of its
+// patience. A slow store still serves requests, so it must be given the time to say that a
+// key was revoked.
+func nextPatience(patience, took time.Duration, err error) time.Duration {
 	switch {
 	case err == nil:
-		return min(max(refresh, 2*took), patient)
+		return min(max(refresh, 2*took), maxPatience)
 	case took >= patience:
-		return min(2*patience, patient)
+		return min(2*patience, maxPatience)
 	}
 	return patience
 }
 
-// rehash gives the keys that were used with their former hash the present one, and the
-// seal that goes with it. That is made over the row as it was when its former seal was
-// found good: whatever has become of it since is not sealed. One that is gone was revoked,
-// or another node has done it.
+// rehash gives keys that were found by their former hash the present one, with a new
+// seal. It seals the row as it was when its former seal was checked, so that a change made
+// to it since does not get a good seal. A row that is gone was revoked, or another node
+// has rehashed it.
 func (b *Book) rehash(ctx context.Context) error {
 	b.mu.Lock()
 	ring, former := b.ring, make(map[string]store.Key, len(b.former))
@@ -126,8 +126,9 @@ func (b *Book) rehash(ctx context.Context) error {
 }
 
 // refresh replaces what is known by what the store has, and forgets the keys that
-// are not there any more. Where something else has happened than a refresh it reads
-// all, for what is known is not what was read. It says whether it has read all.
+// are not there any more. All reports whether it has read all rows. It does so if the
+// store's mark says that they have changed, once a minute in any case, and whenever
+// something else than a refresh has changed what is known.
 func (b *Book) refresh(ctx context.Context, patience time.Duration) (all bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -152,14 +153,14 @@ func (b *Book) refresh(ctx context.Context, patience time.Duration) (all bool, e
 	return true, nil
 }
 
-// hasChanged reports whether what is known is not what the last refresh has made of it.
+// hasChanged reports whether anything but a refresh has changed what is known.
 func (b *Book) hasChanged() bool {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.touched
 }
 
-// found ends a refresh that leaves everything as it is.
+// found ends a refresh that has found nothing changed.
 func (b *Book) found() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -179,9 +180,9 @@ func (b *Book) unchanged(keys []store.Key) bool {
 	return true
 }
 
-// replace makes the rows what is known, after a look at the seals of those that are
-// new or have changed. It reports false when the ring was changed meanwhile. Whoever
-// has a key waits for what concerns few of them alone.
+// replace makes the rows what is known, after it has checked the seals of those that
+// are new or have changed. It reports false if the ring was changed meanwhile. The lock is
+// held only for what concerns few keys, so that Authenticate need not wait.
 func (b *Book) replace(keys []store.Key) bool {
 	b.mu.RLock()
 	ring, rings, merchants, former, formerVoid := b.ring, b.rings, b.merchants, b.known, b.void
@@ -233,7 +234,8 @@ func (b *Book) replace(keys []store.Key) bool {
 	return true
 }
 
-// forget has a key that was met be recalled when it comes again. b.mu is held.
+// forget removes a key from met: it will be looked for among the known rows when it comes
+// again. b.mu is held.
 func (b *Book) forget(hash string) {
 	mark := b.marks[hash]
 	if b.met[mark].hash == hash {

@@ -21,21 +21,21 @@ type Source interface {
 	Now(ctx context.Context) (time.Time, error)
 }
 
-// A Clock goes on from a store's by what has passed on this machine since it was
-// read. So it does not matter what the machine's clock is set to meanwhile: a step of
-// it moves no id and no time to live. Machines that sleep do not count that time; a
-// step is also what that looks like, and has the store's clock read again.
+// A Clock shows the last reading of the store's clock and what has passed on this machine
+// since. So it does not matter if the machine's clock is set meanwhile. It does if the
+// machine sleeps, for that time is not counted as passed; but afterwards it looks as if
+// the machine's clock had been set, and whenever it does, the store's clock is read again.
 type Clock struct {
 	machine func() time.Time
-	passed  func() time.Duration // since some moment, whatever the machine's clock is set to
+	passed  func() time.Duration // since New, by a clock that cannot be set
 	store   Source
 	log     *slog.Logger
 	last    atomic.Pointer[reading] // nil: the store has never answered
-	stepped chan struct{}           // has room for one
-	warned  bool                    // of a difference
+	stepped chan struct{}           // tells Run that the machine's clock was set; has room for one
+	warned  bool                    // that the clocks differ
 }
 
-// A reading is the same moment in three ways.
+// A reading is one moment by three clocks.
 type reading struct {
 	store, machine time.Time
 	passed         time.Duration
@@ -90,14 +90,15 @@ func (c *Clock) Run(ctx context.Context) error {
 			c.look(ctx)
 		case <-stepped:
 			if !c.look(ctx) {
-				stepped = nil // not again and again
+				stepped = nil // the step stays until a look succeeds: the ticker tries next
 			}
 		}
 	}
 }
 
-// look puts the clock right, and reports whether the store has answered. It was asked
-// somewhere between before and after: a difference that this explains is none.
+// look sets the clock by the store's, and reports whether the store has answered. It read
+// its clock some time between the question and the answer: a difference from the last
+// reading that is no longer than that is ignored.
 func (c *Clock) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -115,13 +116,14 @@ func (c *Clock) look(ctx context.Context) bool {
 		}
 	}
 	c.last.Store(now)
-	ahead := there.Sub(now.machine)
-	switch apart := ahead.Abs() > far; {
+	ahead := now.machine.Sub(there)
+	apart := ahead.Abs() > far
+	switch {
 	case apart && !c.warned:
-		c.log.WarnContext(ctx, "the clock of this machine differs from the store's", "ahead", (-ahead).Round(time.Millisecond))
+		c.log.WarnContext(ctx, "the clock of this machine differs from the store's", "ahead", ahead.Round(time.Millisecond))
 	case !apart && c.warned:
 		c.log.InfoContext(ctx, "the clock of this machine agrees with the store's again")
 	}
-	c.warned = ahead.Abs() > far
+	c.warned = apart
 	return true
 }
