@@ -12,9 +12,9 @@ import (
 
 // A Door is a listener whose connections refuse requests of class [Begin] by
 // themselves, before HTTP is looked at: to refuse one through net/http takes as
-// long as to answer a simple one, and under load most are refused. It takes only
-// what is plainly one whole request, in one piece; all else goes on, and the
-// handler has to ask the gate, unless [Door.Asked] says that it was asked.
+// long as to answer a simple one, and under load most are refused. It looks only at
+// what is plainly one whole request, in one piece. All else is passed on to the server,
+// and the handler has to ask the gate, unless [Asked] says that the door has.
 type Door struct {
 	net.Listener
 	Gate   *Gate
@@ -33,11 +33,12 @@ func (d *Door) Attach(s *http.Server) {
 	hook(s, d.connState, d.connContext)
 }
 
-// Leave has the handler answer all that comes from now on: when a server is about to
-// end, each answer has to say that it is the last on its connection.
+// Leave has the door pass on all that comes from now on. When a server is about to end
+// each answer has to close its connection, which those of the door do not.
 func (d *Door) Leave() { d.left.Store(true) }
 
-// hook adds to what a server does already; within may be nil.
+// hook adds state and within to the ConnState and ConnContext of a server, after those
+// that it has; within may be nil.
 func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(context.Context, net.Conn) context.Context) {
 	if before := s.ConnState; before != nil {
 		after := state
@@ -106,11 +107,11 @@ type guarded struct {
 	fresh atomic.Bool // what comes next is the beginning of a request
 	asked atomic.Bool // the gate was asked about it
 
-	// Of the goroutine that serves the connection.
-	room    int       // of the reader behind the door, when it holds nothing
-	met     bool      // a request has been let in and read
-	refused bool      // one was refused
-	began   time.Time // when the first one came that was let in, if others were refused before
+	// Only the goroutine that serves the connection uses these.
+	room    int       // size of the server's read buffer: the most it has asked Read for
+	met     bool      // the server has read a request that was let in
+	refused bool      // a request was refused
+	began   time.Time // when the first request that was let in came, if others were refused before
 }
 
 // NetConn is the connection behind the door.
@@ -125,9 +126,9 @@ func (g *guarded) CloseWrite() error {
 	return nil
 }
 
-// SetReadDeadline implements [net.Conn]. The time for the first request is reckoned
-// from the beginning of the connection by net/http, which does not know that others
-// were refused before it.
+// SetReadDeadline implements [net.Conn]. net/http counts the time for the first request
+// from the beginning of the connection. If others were refused before, of which it does
+// not know, the time is counted from when the request came.
 func (g *guarded) SetReadDeadline(t time.Time) error {
 	if !g.began.IsZero() && !t.IsZero() {
 		t = g.began.Add(g.door.arrival)
@@ -135,8 +136,9 @@ func (g *guarded) SetReadDeadline(t time.Time) error {
 	return g.Conn.SetReadDeadline(t)
 }
 
-// Read returns what is not refused. What comes while the reader behind the door still
-// holds something goes on: it is not the beginning that it seems to be.
+// Read returns what is not refused. While the server's read buffer still holds something,
+// it asks for less than the whole buffer. Then what comes may not be the beginning of a
+// request, though it looks like one, and is passed on.
 func (g *guarded) Read(p []byte) (int, error) {
 	for {
 		n, err := g.Conn.Read(p)
@@ -156,7 +158,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 }
 
-// pass lets a request in.
+// pass lets a request in. Asked reports whether the gate was asked about it.
 func (g *guarded) pass(asked bool) error {
 	g.fresh.Store(false)
 	g.asked.Store(asked)
@@ -173,7 +175,8 @@ func (g *guarded) pass(asked bool) error {
 	return nil
 }
 
-// refuse answers. Then the connection is idle, as if HTTP had answered.
+// refuse writes the answer. After it the connection counts as idle, as if the server
+// had answered.
 func (g *guarded) refuse() error {
 	g.refused = true
 	if err := g.SetDeadline(time.Now().Add(g.door.idle)); err != nil {
@@ -189,8 +192,8 @@ func (g *guarded) refuse() error {
 	return err
 }
 
-// whole reports whether data is one request with the given line, to its end, and
-// nothing in it could mean something else than it seems to: when in doubt, not.
+// whole reports whether data is exactly one request with the given request line. If
+// anything in it could be read in another way, it says no.
 func whole(data []byte, line string) bool {
 	if !bytes.HasPrefix(data, []byte(line)) {
 		return false

@@ -1,7 +1,6 @@
-// Package gate keeps load off that cannot be served: requests, when work waits
-// too long for a processor or for whatever else there is a queue before, and
-// connections on which nothing happens. It knows nothing of what requests are
-// about.
+// Package gate keeps off load that cannot be served: requests, when work waits too
+// long for a processor or for anything else that has a queue, and connections on which
+// nothing happens. It knows nothing of what requests are about.
 package gate
 
 import (
@@ -38,14 +37,14 @@ const (
 	// machine is no overload.
 	steady = 3
 
-	// few may wait for as long as it takes: on a slow or busy machine that has
-	// little to do, refusing helps nobody.
+	// few must wait, or nothing is refused, however long those that do wait: on a slow
+	// machine with little to do refusing helps nobody.
 	few = 64
 
 	// memory is how far back the pace of work is averaged.
 	memory = 200 * time.Millisecond
 
-	// rest is after how long without a request the past is forgotten.
+	// rest is after how long without a request all is admitted again.
 	rest = time.Second
 )
 
@@ -58,16 +57,16 @@ const (
 	forGrowth = 0.2  // rise for each target by which the wait has grown since the last look
 	forExcess = 1.5  // rise for each target of wait above the one, and second that it lasts
 	fall      = 0.95 // of the level at a look when nothing has waited for a while
-	worst     = 8    // so many targets are as bad as any longer wait
+	worst     = 8    // a longer wait than so many targets counts as that many
 )
 
-// A Queue is before something that work waits for.
+// A Queue is what work waits in for something.
 type Queue struct {
 	Name   string
 	Target time.Duration // near which the wait is kept, or below
 
 	// Length returns how many wait, and how many have had their turn since the
-	// beginning. One goroutine calls it at a time.
+	// process began. It is never called concurrently.
 	Length func() (waiting int, served uint64)
 }
 
@@ -78,7 +77,7 @@ type line struct {
 
 	served uint64  // at the last look
 	pace   float64 // how many have their turn in a second; 0: not known yet
-	many   bool    // waited at the last look
+	many   bool    // few or more waited at the last look
 }
 
 // A Gate admits requests. A nil Gate admits all.
@@ -90,8 +89,8 @@ type Gate struct {
 	level atomic.Uint64 // bits of a float64
 
 	mu     sync.Mutex      // held while looking
-	last   time.Duration   // look, after start
-	recent [steady]float64 // worst waits, in targets, the newest first
+	last   time.Duration   // when it looked last, after start
+	recent [steady]float64 // the worst wait of any queue at the last looks, in targets, the newest first
 	before float64         // by how much the least of recent was above 1, one look ago
 }
 
@@ -120,12 +119,12 @@ func (g *Gate) Admitted(c Class) float64 {
 	if g == nil {
 		return 1
 	}
-	g.look() // nobody may have asked for long
+	g.look() // there may have been no request for long
 	return 1 - g.refused(c)
 }
 
-// Waits calls f with each queue's name, and with how long who came when the gate
-// last looked had to wait there, as a function to be called at any time.
+// Waits calls f with each queue's name and a function, to be called at any time, that
+// returns how long the wait there was when the gate last looked.
 func (g *Gate) Waits(f func(name string, wait func() time.Duration)) {
 	if g == nil {
 		return
@@ -139,7 +138,8 @@ func (g *Gate) refused(c Class) float64 {
 	return min(max(math.Float64frombits(g.level.Load())-float64(c), 0), 1)
 }
 
-// look looks, if it is time to, and nobody else does.
+// look measures the queues and adjusts the level, if it is time to, and no other
+// goroutine is at it.
 func (g *Gate) look() {
 	now := time.Since(g.start)
 	if int64(now) < g.next.Load() || !g.mu.TryLock() {
@@ -158,8 +158,9 @@ func (g *Gate) look() {
 	}
 }
 
-// measure is how long who comes now will wait. The pace is that of looks between
-// which many waited all the time: at others there was no more to do.
+// measure estimates how long the wait in a line is now: its length by its pace. The pace
+// is learned only between looks that both found many waiting: at other times work is done
+// as it comes, which says nothing about how fast it could be done.
 func (l *line) measure(passed time.Duration) (wait time.Duration) {
 	waiting, served := l.Length()
 	perSecond := float64(served-l.served) / passed.Seconds()

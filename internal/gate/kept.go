@@ -28,13 +28,13 @@ type Kept struct {
 type kept struct {
 	*net.TCPConn
 	below syscall.RawConn
-	reads atomic.Int64 // that brought something
-	wrote atomic.Int64 // how many those were when something was last written
-	rest  atomic.Int64 // how many those were when the last request was answered; or busy, or fresh
+	reads atomic.Int64 // how many reads have brought something
+	wrote atomic.Int64 // reads, when something was last written
+	rest  atomic.Int64 // reads, when the last request was answered; or busy, or fresh
 
-	// Of Part: how it was at the last look, and for how many looks in a row.
-	lastReads, lastRest int64
-	same                int
+	// Only Part uses these.
+	lastReads, lastRest int64 // reads and rest at the last look
+	same                int   // for how many looks in a row they have not changed
 }
 
 // What kept.rest holds instead of how many reads there were when the connection
@@ -44,10 +44,10 @@ const (
 	fresh             // there was no request yet
 )
 
-// unusedLooks is for how many looks in a row nothing has to come on a connection
-// before it is taken for forgotten whose last bytes may have been the beginning of
-// a request: the five seconds that net/http gives a new one. A client on a busy
-// machine may take more than one from the handshake to the request.
+// unusedLooks is for how many looks in a row nothing must come on a connection before
+// Part closes it, if the last bytes on it may be the beginning of a request, or it is new.
+// It makes the five seconds that net/http gives a new connection: a client on a busy
+// machine may take more than one second from the handshake to the request.
 const unusedLooks = 500
 
 // Listener returns l with connections that can be parted with.
@@ -72,8 +72,9 @@ func (c *kept) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write notes after how many reads it is. A client that has an answer may have sent
-// the next request, and net/http read it, before the connection is said to rest.
+// Write notes after how many reads it comes. To note that when net/http calls the
+// connection idle would be too late: a client that has its answer may have sent the next
+// request by then, and net/http read it.
 func (c *kept) Write(p []byte) (int, error) {
 	c.wrote.Store(c.reads.Load())
 	return c.TCPConn.Write(p)
@@ -133,8 +134,9 @@ func (k *Kept) Part() (left int) {
 			wait = unusedLooks
 		}
 		if quiet, over := socket.Peek(c.below); c.same >= wait && quiet || over {
-			// No farewell of TLS, which would take time in which something may come; and
-			// the end is sent first, for Close leaves that to the reader, when it wakes.
+			// TLS's close_notify is left out: it would take time in which a request may
+			// come. CloseWrite sends the end at once; Close alone would only do so when the
+			// goroutine that waits in Read has woken up.
 			_ = c.CloseWrite()
 			_ = c.TCPConn.Close()
 			delete(k.all, c)

@@ -20,6 +20,6 @@ func Processor(target time.Duration) Queue {
 	}}
 }
 
-// sampled is one of how many times that a goroutine begins to run is in the
-// runtime's histogram of waits.
+// sampled is the sampling rate of the runtime's histogram of waits: it counts one in so
+// many times that a goroutine begins to run.
 const sampled = 8

@@ -31,18 +31,18 @@ func (l libraries) Write(b []byte) (int, error) {
 
 // tidy makes times UTC, whatever the host's zone, gives spans of time their
 // unit, and hides card numbers.
-func tidy(groups []string, a slog.Attr) slog.Attr {
+func tidy(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	case slog.KindDuration:
 		a.Value = slog.StringValue(a.Value.Duration().String())
 	}
-	return mask(groups, a)
+	return mask(a)
 }
 
 // mask hides card numbers in the text of an attribute, whatever its type.
-func mask(_ []string, a slog.Attr) slog.Attr {
+func mask(a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindString:
 		if s := Mask(a.Value.String()); s != a.Value.String() {
@@ -50,7 +50,7 @@ func mask(_ []string, a slog.Attr) slog.Attr {
 		}
 	case slog.KindAny:
 		switch v := a.Value.Any().(type) {
-		case nil: // an error that there was not
+		case nil: // "err", nil: there was no error, and the attribute is left out
 			return slog.Attr{}
 		case error:
 			a.Value = slog.StringValue(Mask(v.Error()))
@@ -70,10 +70,9 @@ func mask(_ []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// Mask replaces every run of 13 to 19 digits in s by stars; spaces and dashes
-// inside a run do not save it. Longer runs are hidden too. The digits of a UUID
-// are left alone: one of its groups never has 13. What is no UUID any more, since
-// digits that run on behind it were hidden, is hidden too.
+// Mask replaces every run of 13 digits or more in s by "***", also one with single
+// spaces or dashes inside. The digits of a UUID are left alone. If hiding the digits
+// behind a UUID has cut into it, it is no UUID any more and is hidden too.
 func Mask(s string) string {
 	for {
 		masked := maskOnce(s)

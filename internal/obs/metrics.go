@@ -31,7 +31,7 @@ type Metrics struct {
 	reloaded   prometheus.Gauge
 	reloadedAt prometheus.Gauge
 
-	mu  sync.Mutex // of who changes met
+	mu  sync.Mutex // held to change met
 	met atomic.Pointer[map[operation]series]
 }
 
@@ -123,9 +123,9 @@ func (m *Metrics) Observe(name, scheme, outcome string, took time.Duration) {
 	s.seconds.Observe(took.Seconds())
 }
 
-// meet finds the metrics of an operation for the first time; afterwards they are at
-// hand, for every request would look three labels up. There are few: outcomes are
-// codes.
+// meet finds the metrics of an operation that is observed for the first time, and keeps
+// them: to look up three labels for every request would be slow. There are few
+// operations, since outcomes are codes.
 func (m *Metrics) meet(op operation) series {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -155,9 +155,9 @@ func (m *Metrics) Open(scheme, message string, open bool) {
 	m.open.WithLabelValues(scheme, message).Set(value)
 }
 
-// Known shows a scheme without card ranges until there are some, and no operation
-// messages until one comes: who waits for a zero hears nothing from a series that is not
-// there, and who waits for a rise does not see the one that a series begins with.
+// Known shows the metrics of a scheme with the value 0 before there are card ranges or
+// operation messages: an alert cannot tell 0 from a series that is not there, and does not
+// see an increase with which a series begins.
 func (m *Metrics) Known(scheme string) {
 	m.ranges.WithLabelValues(scheme)
 	m.loaded.WithLabelValues(scheme)
@@ -172,7 +172,7 @@ func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
 }
 
-// Forget takes the state of a scheme out: its directory is configured no more.
+// Forget removes the state of a scheme whose directory was removed from the configuration.
 func (m *Metrics) Forget(scheme string) {
 	m.open.DeleteLabelValues(scheme, "AReq")
 	m.ranges.DeleteLabelValues(scheme)
@@ -215,8 +215,8 @@ func (m *Metrics) Reloaded(applied bool) {
 	m.Configured(time.Now())
 }
 
-// Gauge adds a metric that is asked for when the metrics are read, with one label
-// or, if that has no name, none.
+// Gauge adds a metric whose value is asked for when the metrics are read. It has one
+// label with one value, or none if label is "".
 func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
 	opts := prometheus.GaugeOpts{Name: name, Help: help}
 	if label != "" {
@@ -225,7 +225,7 @@ func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(opts, ask))
 }
 
-// Counter adds one that never falls, likewise.
+// Counter is Gauge for a metric that never falls, without labels.
 func (m *Metrics) Counter(name, help string, ask func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, ask))
 }

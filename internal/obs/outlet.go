@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// patience is how long a line waits for whoever takes the log.
+	// patience is how long a Write waits for whoever reads the log.
 	patience = time.Second
 
-	// most is how much is kept for one who does not take it.
-	most = 1 << 20
+	// maxKept is how many bytes are kept while nobody reads it.
+	maxKept = 1 << 20
 )
 
-// Outlet returns a writer that passes everything on to w and waits until that is done,
-// but not for ever: whoever takes the log, at the other end of a pipe, a socket or a
-// terminal, may stand still, and that is no reason for a server to do so. From then on
-// it keeps up to a megabyte, and counts the writes that are lost; when w goes on, so
-// does all that was kept, and a line that says how much is missing.
+// Outlet returns a writer that passes everything on to w. It waits until that is done,
+// but for a second at most: whoever reads the log, at the other end of a pipe, a socket or
+// a terminal, may stop reading, and the server must go on. Until w takes more, it keeps up
+// to a megabyte, and counts the writes that are lost beyond that. Then it writes what was
+// kept, and a line that says how many are missing.
 func Outlet(w io.Writer) io.Writer {
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			return w // nobody takes it
+			return w // a file takes everything
 		}
 	}
 	return &outlet{to: w}
@@ -36,9 +36,9 @@ type outlet struct {
 	to io.Writer
 
 	mu   sync.Mutex
-	busy bool   // something is on its way to w
+	busy bool   // a write to w is under way
 	kept []byte // what has come meanwhile
-	lost int    // and had no room
+	lost int    // how many writes had no room in kept
 }
 
 // Write implements [io.Writer]. The error is that of w, if it is known in time.
@@ -59,7 +59,8 @@ func (o *outlet) Write(b []byte) (int, error) {
 	}
 }
 
-// keep keeps b for later if something is on its way. If not, b is.
+// keep keeps b for later if a write is under way. If none is, it returns false, and the
+// caller has to write b.
 func (o *outlet) keep(b []byte) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -67,7 +68,7 @@ func (o *outlet) keep(b []byte) bool {
 	case !o.busy:
 		o.busy = true
 		return false
-	case o.lost > 0 || len(o.kept)+len(b) > most: // what is lost is the end
+	case o.lost > 0 || len(o.kept)+len(b) > maxKept: // once one is lost, all later ones are: no gaps
 		o.lost++
 	default:
 		o.kept = append(o.kept, b...)
@@ -82,11 +83,11 @@ func (o *outlet) pass(b []byte) error {
 		if b = o.next(); b == nil {
 			return err
 		}
-		_, _ = o.to.Write(b) // nobody waits for it
+		_, _ = o.to.Write(b) // nobody waits for the error
 	}
 }
 
-// next is what was kept; nil: nothing, and nothing is on its way any more.
+// next takes what was kept, to be written; nil: there is nothing more to write.
 func (o *outlet) next() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()

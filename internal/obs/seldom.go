@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A Seldom is for a log line that strangers can cause as often as they like: it is
-// due once a minute, and then says how many were left out. Its zero value is ready.
+// A Seldom bounds a log line that strangers can cause as often as they like to once a
+// minute. Its zero value is ready.
 type Seldom struct {
 	mu     sync.Mutex
-	told   time.Time // when the line was last due
-	untold int       // how often it was not since
+	told   time.Time // when the line was last logged
+	untold int       // how often it was left out since
 }
 
-// Due reports whether the line may be logged now, and how many times it was not
-// since it last was.
+// Due reports whether the line may be logged now, and how often it was left out since
+// it last was.
 func (s *Seldom) Due(now time.Time) (others int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

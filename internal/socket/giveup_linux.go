@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GiveUp has a TCP connection end when what was sent on it has gone unconfirmed for d.
-// What has not left by then never does, though the connection was closed before; else
-// it might wait for a network that comes back after minutes. Other systems than Linux
-// have their own limits.
+// GiveUp has a TCP connection end when data that was sent on it has gone unconfirmed for
+// d. What has not left by then never does, even if the connection was closed before. Without
+// it the data might arrive minutes later, when the network is back. Systems other than
+// Linux have limits of their own.
 func GiveUp(s syscall.RawConn, d time.Duration) error {
 	var failed error
 	err := s.Control(func(fd uintptr) {

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// GiveUp does nothing: it takes another option on each system.
+// GiveUp does nothing here, since it takes another option on each system.
 func GiveUp(syscall.RawConn, time.Duration) error { return nil }

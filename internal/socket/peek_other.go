@@ -4,6 +4,6 @@ package socket
 
 import "syscall"
 
-// Peek would look at the socket, which takes another call on each system: all
-// counts as quiet.
+// Peek is not implemented here, since it takes another call on each system: every
+// connection counts as quiet.
 func Peek(syscall.RawConn) (quiet, over bool) { return true, false }

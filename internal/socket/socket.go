@@ -1,5 +1,5 @@
-// Package socket looks at connections that rest between two uses, and bounds what waits
-// on them.
+// Package socket looks at connections that are idle, and limits how long data that was
+// sent on one may stay unconfirmed.
 package socket
 
 import (
@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Bottom returns the connection below all others: that of TLS, of TLS through a proxy
-// that is spoken to with TLS as well, of a door.
+// Bottom returns the connection below all wrappers with a method NetConn: TLS, TLS
+// through a proxy that is itself spoken to with TLS, a door.
 func Bottom(c net.Conn) net.Conn {
 	for {
 		above, ok := c.(interface{ NetConn() net.Conn })

@@ -1,5 +1,5 @@
 // Package thrift has the garbage collector of the process work harder at times when
-// there would be much garbage, or when it is in nobody's way.
+// there would be much garbage, or when the process has time for it.
 package thrift
 
 import (
@@ -10,11 +10,11 @@ import (
 	"sync/atomic"
 )
 
-// While card ranges load there are two generations of them, and what the second is made
-// of. As much garbage again would pile up beside them if nobody cared. But the collector
-// takes its time from whoever has a processor when it begins, a request like any other.
-// Whoever loads has time, and waits for it: then it has that processor to itself, and is
-// done in a fraction of the time.
+// While card ranges load, two generations of them are in memory, and what the second is
+// made of. Left alone, the collector would let as much garbage again pile up beside them,
+// and would then take its time from whatever runs, requests among it. So the load, which
+// has time, calls the collector more often and waits for it: then that has a processor to
+// itself, and is done in a fraction of the time.
 const (
 	growth     = 4       // the heap may grow by a fourth of what lives,
 	least      = 4 << 20 // and always by this many bytes
@@ -23,15 +23,15 @@ const (
 	patient    = 100     // percent of GOGC, at most, while anything loads
 )
 
-// While very many requests wait for directory servers there is as much garbage as they
-// hold; and a server that waits has the time to collect it.
+// While very many requests wait for directory servers, garbage would grow with all that
+// they hold; and a server that waits has the time to collect it.
 const (
 	waitingPercent = 40    // of GOGC while very many wait
-	veryMany       = 1_000 // requests that wait, and
-	notMany        = 500   // until when that holds
+	veryMany       = 1_000 // this many requests begin that,
+	notMany        = 500   // and this many end it
 )
 
-// process is the collector of the process, so there is one of these, too.
+// process is the collector of this process. The runtime has but one.
 var process collector
 
 // A collector is told what goes on, and works accordingly.
@@ -40,8 +40,8 @@ type collector struct {
 
 	mu    sync.Mutex
 	loads int
-	many  bool // requests wait
-	usual int  // percent of GOGC when neither is the case
+	many  bool // very many requests wait
+	usual int  // GOGC in percent, as it was before anything loaded or waited
 
 	collecting sync.Mutex // held by the one load that collects
 }
@@ -123,8 +123,8 @@ func (c *collector) count() {
 	})
 }
 
-// change changes what is the case, and GOGC with it; never to more than the
-// operator wants.
+// change calls f, which changes loads or many, and sets GOGC accordingly; never above
+// what the operator has set.
 func (c *collector) change(f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,7 +143,7 @@ func (c *collector) change(f func()) {
 	}
 }
 
-// percent is what GOGC is at most; less than 0: what is usual.
+// percent is what GOGC may be at most; less than 0: as the operator has set it.
 func (c *collector) percent() int {
 	switch {
 	case c.many:

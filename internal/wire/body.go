@@ -12,10 +12,10 @@ import (
 type body struct {
 	src    io.Reader
 	conn   *conn
-	reader *bufio.Reader // what src reads from, of the goroutine that reads
+	reader *bufio.Reader // what src reads from; used by the goroutine that reads
 	last   bool          // no other request may follow on the connection
-	err    error         // what came of the last Read, if it was one
-	over   atomic.Bool   // the connection is no longer ours
+	err    error         // the error of an earlier Read, which all later ones return
+	over   atomic.Bool   // the connection does not belong to this body any more
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -33,7 +33,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives up what was not read, also what another goroutine waits for.
+// Close gives up what was not read. A Read in another goroutine returns with an error.
 func (b *body) Close() error {
 	if b.over.CompareAndSwap(false, true) {
 		b.conn.drop()
@@ -41,18 +41,18 @@ func (b *body) Close() error {
 	return nil
 }
 
-// Distrust keeps the connection of an answer from further requests, though the answer
-// was read to its end: what came was not meant for its request, so what comes next will
-// not be, either. A request that is on that connection by now is its last.
+// Distrust keeps the connection of an answer from further requests, even if the answer
+// was read to its end. It is for an answer to another request than its own: those that
+// come next would be so, too. A request that is on the connection already is the last.
 func Distrust(resp *http.Response) {
 	if b, ok := resp.Body.(*body); ok {
 		b.conn.client.distrust(b.conn)
 	}
 }
 
-// end is called by the reader, with what ended the body. The connection is used
-// again if the peer has said all that it had to say, and the request's context
-// will never touch it.
+// end is called by Read, with the error that ended the body. The connection is used
+// again if nothing more has come on it, and the end of the request's context can no
+// longer set a deadline on it.
 func (b *body) end(why error) {
 	if !b.over.CompareAndSwap(false, true) {
 		return

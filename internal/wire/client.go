@@ -22,16 +22,16 @@ import (
 	"time"
 )
 
-// Config is what a client goes by. All of it is needed.
+// Config is what a client goes by. All fields must be set.
 type Config struct {
-	// Dial makes a connection, ready for the first byte of a request. It has to
-	// end with ctx.
+	// Dial makes a connection that is ready for a request, its TLS handshake done. It
+	// must return when ctx ends.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	MaxDials  int           // connections that are being made
-	MaxIdle   int           // connections that rest, to each address
-	IdleTime  time.Duration // how long one rests at most
-	MaxHeader int64         // bytes of an answer before its body
+	MaxDials  int           // how many connections may be made at once
+	MaxIdle   int           // how many connections to one address may be idle
+	IdleTime  time.Duration // how long a connection may be idle
+	MaxHeader int64         // how many bytes of an answer may come before its body
 }
 
 // A Client keeps connections between requests. It may be used by many
@@ -42,7 +42,7 @@ type Client struct {
 
 	mu     sync.Mutex
 	pools  map[string]*pool // by address
-	reaper *time.Timer      // runs while connections rest; else nil
+	reaper *time.Timer      // runs while connections are idle; else nil
 	closed bool
 }
 
@@ -51,10 +51,10 @@ func New(config Config) *Client {
 	return &Client{Config: config, dials: make(chan struct{}, config.MaxDials), pools: make(map[string]*pool)}
 }
 
-// Post sends a request and returns its answer, whatever the status. When ctx ends
-// so does all of it, up to the end of the answer's body. Sent reports whether the
-// request may have left, in part or whole. The body of the answer has to be
-// closed; its connection is used again only if it was read to the end before.
+// Post sends a request and returns its answer, whatever the status. When ctx ends, all
+// of that ends, the reading of the answer's body too. Sent reports whether any byte of the
+// request may have left. The caller closes the body of the answer; the connection is used
+// again only if the body was read to its end before.
 func (c *Client) Post(ctx context.Context, address string, header http.Header, body []byte) (resp *http.Response, sent bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -62,12 +62,12 @@ func (c *Client) Post(ctx context.Context, address string, header http.Header, b
 	}
 	k, err := c.connection(ctx, addrOf(u))
 	if err != nil {
-		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // else it says more
+		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // an error that wraps end says more than end
 			err = end
 		}
 		return nil, false, err
 	}
-	// From now on the end of ctx ends what waits on the connection.
+	// From now on the end of ctx ends all reads and writes on the connection.
 	k.unguard = context.AfterFunc(ctx, func() { _ = k.SetDeadline(past) })
 	if ctx.Err() != nil {
 		k.drop()
@@ -95,13 +95,14 @@ func addrOf(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// requests are buffers to write in. One is needed only until a request has left.
+// requests are buffers that requests are put together in. One is needed only until its
+// request has left.
 var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// largeRequest is from where on a buffer is not kept.
+// largeRequest is up to which capacity, in bytes, a buffer is kept for the next request.
 const largeRequest = 64 << 10
 
-// write puts a request into one piece.
+// write puts a whole request into b, to be sent by one Write.
 func write(b *bytes.Buffer, u *url.URL, header http.Header, body []byte) error {
 	b.WriteString("POST ")
 	b.WriteString(u.RequestURI())

@@ -18,32 +18,32 @@ import (
 	"github.com/openthreeds/threeds/internal/socket"
 )
 
-// past is a deadline that ends all waiting.
+// past is a deadline that ends all reads and writes at once.
 var past = time.Unix(1, 0)
 
-// A conn is a connection to one address, of one request at a time.
+// A conn is a connection to one address, for one request at a time.
 type conn struct {
 	net.Conn
 	client *Client
 	pool   *pool
 	below  syscall.RawConn // of the socket; nil: there is none
 
-	unguard func() bool // ends what the end of the request's context does to the connection
+	unguard func() bool // keeps the end of the request's context from setting a deadline; false: it has
 
-	first [1]byte // of an answer: all that is needed to wait for it
-	held  bool    // it has come and was not read
-	wrong bool    // what comes is not meant for who reads it; guarded by the client's mu
-	left  int64   // bytes that may be read
+	first [1]byte // of an answer: to wait for it takes no buffer
+	held  bool    // first has come, and Read has not returned it yet
+	wrong bool    // see Distrust; guarded by the client's mu
+	left  int64   // how many more bytes may be read
 }
 
-// send writes a request. What was begun may have left.
+// send writes a request. With an error, too, some of it may have left.
 func (k *conn) send(u *url.URL, header http.Header, body []byte) error {
 	b := requests.Get().(*bytes.Buffer)
 	err := write(b, u, header, body)
 	if err == nil {
 		_, err = k.Conn.Write(b.Bytes())
 	}
-	// A card number is nothing to leave behind for whoever is next.
+	// The request may hold a card number, which must not stay in memory.
 	clear(b.Bytes())
 	if b.Reset(); b.Cap() <= largeRequest {
 		requests.Put(b)
@@ -51,8 +51,8 @@ func (k *conn) send(u *url.URL, header http.Header, body []byte) error {
 	return err
 }
 
-// readers are buffers to read answers with. One is needed only from the first
-// byte of an answer to its last, and most of the time passes before.
+// readers are buffers to read answers with. One is needed only from the first byte of
+// an answer to its last, and most of a request's time passes before the first.
 var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 // receive reads an answer up to its body.
@@ -79,8 +79,8 @@ func (k *conn) receive() (*http.Response, error) {
 	return resp, nil
 }
 
-// readFinal reads on until an answer is more than a sign of life. Another
-// protocol is none that was asked for: there is nothing after it.
+// readFinal reads the answer, after any number of informational ones (1xx). Status 101
+// is final too: nobody asked for another protocol, and no HTTP follows.
 func readFinal(r *bufio.Reader) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(r, nil)
@@ -98,7 +98,7 @@ func release(r *bufio.Reader) {
 	readers.Put(r)
 }
 
-// zeros is read without end.
+// zeros is a reader of zeros without end.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -121,19 +121,20 @@ func (k *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// drop ends a connection that cannot be used any more. TLS would say farewell
-// first, and wait for seconds for one who does not listen.
+// drop ends a connection during a request.
 func (k *conn) drop() {
 	k.unguard()
 	k.cut()
 }
 
+// cut closes the socket without TLS's close_notify, which would wait for seconds if the
+// peer does not read.
 func (k *conn) cut() {
 	_ = socket.Bottom(k.Conn).Close()
 }
 
-// quiet reports whether nothing has come though nothing is due: neither the
-// peer's end nor what it says before it hangs up.
+// quiet reports whether nothing has come on an idle connection: neither the end of the
+// connection nor what TLS says before it.
 func (k *conn) quiet() bool {
 	if k.below == nil {
 		return true
@@ -142,8 +143,8 @@ func (k *conn) quiet() bool {
 	return quiet
 }
 
-// drained reports whether TLS holds nothing of what it has taken from the socket.
-// It is asked without waiting: of all that reads only the socket does.
+// drained reports whether TLS holds nothing more that it has read from the socket. With
+// a deadline in the past, Read returns what TLS holds, but does not wait for the socket.
 func (k *conn) drained() bool {
 	_ = k.SetReadDeadline(past)
 	n, err := k.Conn.Read(k.first[:])

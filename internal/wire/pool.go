@@ -9,15 +9,14 @@ import (
 	"github.com/openthreeds/threeds/internal/socket"
 )
 
-// lookEvery is how often connections that rest are looked at.
+// lookEvery is how often idle connections are looked at.
 const lookEvery = 5 * time.Second
 
-// A pool is the connections to one address that rest. Its lists are guarded by
-// the client's mu.
+// A pool is the idle connections to one address. The client's mu guards idle.
 type pool struct {
 	patience
-	idle  []idle        // the one that rests longest first
-	freed chan struct{} // holds something when one may have come to rest, for those who wait to dial
+	idle  []idle        // the one that has been idle longest first
+	freed chan struct{} // wakes one of those who wait to dial: a connection may be idle
 }
 
 type idle struct {
@@ -25,9 +24,8 @@ type idle struct {
 	since time.Time
 }
 
-// connection returns one to an address that has not been used yet, or rests and
-// is quiet. One who would have to wait to dial takes one that others are done
-// with.
+// connection returns an idle connection to an address, or a new one. While it waits
+// for a place to dial it also takes one that becomes idle.
 func (c *Client) connection(ctx context.Context, addr string) (*conn, error) {
 	p := c.pool(addr)
 	for {
@@ -55,9 +53,9 @@ func (c *Client) pool(addr string) *pool {
 	return p
 }
 
-// dial makes a connection, for which there is a place among the dials. A
-// handshake takes a deep stack, which would stay with the request while it waits
-// for its answer: so it is done elsewhere.
+// dial makes a connection, in a place among the dials that the caller has taken. It does
+// so in another goroutine: a handshake takes a deep stack, which this one would keep while
+// the request waits for its answer.
 func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) {
 	var made net.Conn
 	var err error
@@ -74,8 +72,8 @@ func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) 
 	return &conn{Conn: made, client: c, pool: p, below: socket.Under(made)}, nil
 }
 
-// take returns the connection that came to rest last, if it can be trusted with
-// a request; those that cannot are closed on the way. It may return nil.
+// take returns the connection that became idle last and can still be used; nil: there
+// is none. It closes those that cannot.
 func (c *Client) take(p *pool) *conn {
 	for {
 		c.mu.Lock()
@@ -102,7 +100,7 @@ func (c *Client) take(p *pool) *conn {
 	}
 }
 
-// put has a connection rest.
+// put makes a connection idle, or closes it if there are too many.
 func (c *Client) put(k *conn) {
 	p := k.pool
 	c.mu.Lock()
@@ -124,7 +122,7 @@ func (c *Client) put(k *conn) {
 	p.tell()
 }
 
-// distrust has a connection rest no more.
+// distrust is Distrust for a connection, which may be idle or in use again.
 func (c *Client) distrust(k *conn) {
 	c.mu.Lock()
 	k.wrong = true
@@ -134,12 +132,12 @@ func (c *Client) distrust(k *conn) {
 	}
 	c.mu.Unlock()
 	if rests >= 0 {
-		k.cut() // a farewell may take long, and this peer has earned none
+		k.cut()
 	}
 }
 
-// tell wakes one of those who wait to dial. It looks, and wakes the next one if
-// there is more.
+// tell wakes one of those who wait to dial. That one takes an idle connection, and wakes
+// the next if there are more.
 func (p *pool) tell() {
 	select {
 	case p.freed <- struct{}{}:
@@ -147,7 +145,7 @@ func (p *pool) tell() {
 	}
 }
 
-// rest is how long a connection may rest.
+// rest is how long a connection may be idle.
 func (c *Client) rest(p *pool) time.Duration {
 	if said := time.Duration(p.Load()); said > 0 {
 		return min(said, c.IdleTime)
@@ -155,8 +153,8 @@ func (c *Client) rest(p *pool) time.Duration {
 	return c.IdleTime
 }
 
-// reap closes connections that have rested for too long, and those that the peer
-// has ended. It comes back while any rest.
+// reap closes connections that have been idle for too long, and those that the peer has
+// closed. It runs again as long as any is idle.
 func (c *Client) reap() {
 	c.mu.Lock()
 	var all []idle
@@ -164,7 +162,8 @@ func (c *Client) reap() {
 		all = append(all, p.idle...)
 	}
 	c.mu.Unlock()
-	// Meanwhile some may be in use: what they say then is nobody's business here.
+	// Without the lock, some may be taken into use meanwhile. Only those that are still
+	// in the pool afterwards, idle since the same moment, are closed.
 	now, next := time.Now(), lookEvery
 	over := make(map[idle]bool)
 	for _, k := range all {
@@ -178,7 +177,7 @@ func (c *Client) reap() {
 	c.mu.Lock()
 	for _, p := range c.pools {
 		p.idle = slices.DeleteFunc(p.idle, func(k idle) bool {
-			if over[k] { // and has rested all the time
+			if over[k] {
 				all = append(all, k)
 			}
 			return over[k]
@@ -191,7 +190,7 @@ func (c *Client) reap() {
 	}
 }
 
-// again sets the reaper anew, if any connection rests.
+// again has the reaper run after next, if any connection is idle.
 func (c *Client) again(next time.Duration) {
 	for _, p := range c.pools {
 		if len(p.idle) > 0 && c.reaper != nil {
@@ -209,7 +208,7 @@ func (c *Client) stop() {
 	}
 }
 
-// CloseIdle closes the connections that rest.
+// CloseIdle closes the idle connections.
 func (c *Client) CloseIdle() {
 	c.mu.Lock()
 	var all []idle
@@ -224,8 +223,8 @@ func (c *Client) CloseIdle() {
 	}
 }
 
-// Close closes the connections that rest, and has those in use end with their
-// requests. Requests may still be made; no connection outlives its own.
+// Close closes the idle connections, and those in use when their requests end. Requests
+// may still be made; each then has a connection of its own.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
