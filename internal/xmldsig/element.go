@@ -71,8 +71,3 @@ func (e *Element) root() *Element {
 	}
 	return e
 }
-
-// is tells whether e has this name.
-func (e *Element) is(space, local string) bool {
-	return e.Local == local && e.Space == space
-}

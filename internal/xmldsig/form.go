@@ -9,6 +9,11 @@ import (
 
 const spaceDSig = "http://www.w3.org/2000/09/xmldsig#"
 
+// isDSig tells whether e is the element of XML Signature with this name.
+func (e *Element) isDSig(local string) bool {
+	return e.Local == local && e.Space == spaceDSig
+}
+
 // What a signature may be made with; nothing else is.
 var (
 	canonicalizations = map[string]bool{ // exclusive?
@@ -30,21 +35,21 @@ const maxCertificates = 8
 
 // A form is what stands in an element Signature.
 type form struct {
-	signedInfo  *Element
-	infoExcl    bool        // how SignedInfo is canonicalized
-	hash        crypto.Hash // of SignedInfo
-	value       []byte
-	uri         string
-	refExcl     bool        // how the signed element is canonicalized
-	refHash     crypto.Hash // of the signed element
-	digest      []byte
-	certificate [][]byte // DER, in the order of the document
+	signedInfo   *Element
+	infoExcl     bool        // how SignedInfo is canonicalized
+	hash         crypto.Hash // of SignedInfo
+	value        []byte
+	uri          string
+	refExcl      bool        // how the signed element is canonicalized
+	refHash      crypto.Hash // of the signed element
+	digest       []byte
+	certificates [][]byte // DER, in the order of the document
 }
 
 // readForm reads a Signature that has one SignedInfo with one Reference, and
 // nothing that is not in the schema of XML Signature at that place.
 func readForm(signature *Element) (*form, error) {
-	if !signature.is(spaceDSig, "Signature") {
+	if !signature.isDSig("Signature") {
 		return nil, &Refusal{Reason: Form, Where: "Signature"}
 	}
 	parts, err := children(signature, "SignedInfo", "SignatureValue", "KeyInfo")
@@ -105,24 +110,24 @@ func (f *form) readInfo(info *Element) error {
 // all, is not read.
 func (f *form) readKeyInfo(info *Element) error {
 	for _, data := range info.Elements() {
-		if !data.is(spaceDSig, "X509Data") {
+		if !data.isDSig("X509Data") {
 			continue
 		}
 		for _, c := range data.Elements() {
-			if !c.is(spaceDSig, "X509Certificate") {
+			if !c.isDSig("X509Certificate") {
 				continue
 			}
-			if len(f.certificate) == maxCertificates {
+			if len(f.certificates) == maxCertificates {
 				return &Refusal{Reason: ManyCertificates, Where: "KeyInfo"}
 			}
 			der, err := decoded(c)
 			if err != nil {
 				return err
 			}
-			f.certificate = append(f.certificate, der)
+			f.certificates = append(f.certificates, der)
 		}
 	}
-	if len(f.certificate) == 0 {
+	if len(f.certificates) == 0 {
 		return &Refusal{Reason: NoCertificate, Where: "KeyInfo"}
 	}
 	return nil
@@ -134,7 +139,7 @@ func children(e *Element, names ...string) ([]*Element, error) {
 	refusal := &Refusal{Reason: Form, Where: e.Local}
 	list := e.Elements()
 	for _, name := range names {
-		other := func(c *Element) bool { return !c.is(spaceDSig, name) }
+		other := func(c *Element) bool { return !c.isDSig(name) }
 		if n := len(slices.DeleteFunc(slices.Clone(list), other)); n != 1 {
 			return nil, &Refusal{Reason: NotOne, Where: name}
 		}
@@ -143,7 +148,7 @@ func children(e *Element, names ...string) ([]*Element, error) {
 		return nil, refusal
 	}
 	for i, name := range names {
-		if !list[i].is(spaceDSig, name) {
+		if !list[i].isDSig(name) {
 			return nil, refusal
 		}
 	}

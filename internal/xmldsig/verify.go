@@ -63,7 +63,7 @@ func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	}
 
 	lenient := slices.ContainsFunc(policies, func(p Policy) bool { return p.Lenient })
-	certs := readCertificates(f.certificate, lenient)
+	certs := readCertificates(f.certificates, lenient)
 	signers := f.signers(certs)
 	if len(signers) == 0 {
 		return nil, &Refusal{Reason: WrongKey, Where: "SignatureValue"}
