@@ -118,12 +118,6 @@ func (s *Schemes) MarkTried(name string) {
 	}
 }
 
-// Tried reports whether the scheme's directory server was asked since start.
-func (s *Schemes) Tried(name string) bool {
-	one := s.find(name)
-	return one != nil && one.tried.Load()
-}
-
 // AnyTried reports whether any directory server was asked since start.
 func (s *Schemes) AnyTried() bool {
 	for _, one := range s.order {

@@ -92,14 +92,6 @@ func (t *Table) Len() int {
 	return t.count
 }
 
-// Infos returns how many different Infos the ranges have.
-func (t *Table) Infos() int {
-	if t == nil {
-		return 0
-	}
-	return len(t.infos)
-}
-
 // Lookup returns what is known of the narrowest range that holds the number, or
 // nil when none does. It does not allocate.
 func (t *Table) Lookup(pan string) *Info {
