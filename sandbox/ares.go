@@ -45,7 +45,7 @@ func (t *transaction) writeARes() {
 	}
 	if !t.box.Nice {
 		o.put("messageExtension", []json.RawMessage{t.extension()})
-		o.put("sandboxRemark", strange()).null("sandboxNothing")
+		o.put("sandboxRemark", strange()).nothing()
 	}
 	t.aresRaw = o.bytes()
 }
@@ -62,7 +62,7 @@ func (t *transaction) putInfo(o *object) {
 	case t.version == v231:
 		info := new(object).put("text", text)
 		if !t.box.Nice {
-			info.null("sandboxNothing")
+			info.nothing()
 		}
 		o.put("cardholderInfo", info)
 	default:

@@ -257,14 +257,14 @@ func (l *memberList) put(name string, value any) {
 	}{name, encode(value)})
 }
 
-func (l *memberList) drop(name string) bool {
+// drop removes the first member of a name, if there is one.
+func (l *memberList) drop(name string) {
 	for i, m := range *l {
 		if m.name == name {
 			*l = slices.Delete(*l, i, i+1)
-			return true
+			return
 		}
 	}
-	return false
 }
 
 // set replaces a member, or adds it.

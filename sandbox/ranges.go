@@ -122,7 +122,7 @@ func (r *Ranges) renumber() {
 
 func ordinal(n int) string { return "g" + strconv.Itoa(n) }
 
-// Add, Modify and Delete change ranges and Replace all of them, as Change does.
+// Add adds ranges, as Change does.
 func (r *Ranges) Add(all ...CardRange) error { return r.Change(RangeChange{Add: all}) }
 
 // Modify changes what is told of ranges, which are known by their bounds.

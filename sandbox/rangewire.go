@@ -35,7 +35,7 @@ func (r *Ranges) newAbout(c CardRange) *about {
 				tail(o, c, version)
 			}
 			if !r.d.box.Nice {
-				o.null("sandboxNothing")
+				o.nothing()
 			}
 			return append([]byte{','}, o.text.Bytes()...)
 		})

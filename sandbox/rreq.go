@@ -35,7 +35,7 @@ func (t *transaction) rreq(v verdict) []byte {
 		}
 	}
 	if !t.box.Nice {
-		o.put("sandboxResult", strange()).null("sandboxNothing")
+		o.put("sandboxResult", strange()).nothing()
 	}
 	return o.bytes()
 }
@@ -71,7 +71,7 @@ func (t *transaction) writeCRes(v verdict) []byte {
 		put("acsTransID", t.ids.acs).
 		put("transStatus", v.status)
 	if !t.box.Nice {
-		o.null("sandboxNothing")
+		o.nothing()
 	}
 	body := t.box.alter("CRes", o.bytes())
 	for t.padded() && len(body)%3 == 0 {

@@ -37,8 +37,8 @@ func (o *object) put(name string, value any) *object {
 	return o.member(name, value)
 }
 
-// null adds a member that is there and says nothing.
-func (o *object) null(name string) *object { return o.member(name, nil) }
+// nothing adds a member that no receiver knows, with the value null.
+func (o *object) nothing() { o.member("sandboxNothing", nil) }
 
 func (o *object) member(name string, value any) *object {
 	if o.text.Len() > 0 {
