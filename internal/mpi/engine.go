@@ -23,8 +23,8 @@ type Store interface {
 // A Client reaches the directory servers.
 type Client interface {
 	// Exchange posts the message of that name, with its id, and returns the answer's
-	// body. An error means that there is no answer; it may have a method Detail()
-	// string, fit for others' eyes.
+	// body. An error means that there is no answer; if it has a method Detail() string,
+	// that text is for the requestor.
 	Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error)
 	// Report posts an Error in the background; nobody waits for the reply.
 	Report(scheme string, msg []byte)
@@ -70,14 +70,14 @@ type Engine struct {
 	Store       Store
 	Sealer      Sealer
 	Refresh     time.Duration // how often card ranges are asked for; 0: daily
-	Loopback    bool          // the sandbox: issuers on plain http of this machine are good
+	Loopback    bool          // for the sandbox: http URLs of this machine are valid where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
 	Rand        io.Reader // nil: crypto/rand
 	Observer    Observer  // nil: nobody
 
 	mu     sync.RWMutex
-	tables map[string]*cardTable // by scheme; none: not loaded, or not believed
+	tables map[string]*cardTable // by scheme; none: not loaded
 }
 
 // ErrUnavailable says that our own data could not be reached: nothing was

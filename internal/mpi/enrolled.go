@@ -39,8 +39,8 @@ type enrollment struct {
 	merchant v1.Merchant
 }
 
-// Enrolled asks whether a card takes part, and if it does makes the PAReq for
-// it. There is always an answer: what goes wrong is told in it.
+// Enrolled asks whether a card takes part, and if so makes the PAReq for it. There is
+// always an Answer: what goes wrong is in its Error.
 func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) Answer {
 	start := e.Now()
 	ctx, cancel := context.WithTimeout(ctx, Longest)
@@ -115,7 +115,7 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 	return res, Answer{}, ""
 }
 
-// detailOf is what may be told of an exchange that failed.
+// detailOf is what the requestor is told of an exchange that failed.
 func detailOf(err error) string {
 	var told interface{ Detail() string }
 	switch {

@@ -59,9 +59,9 @@ func (e *Engine) keep(ctx context.Context, owner, scheme, messageID string, k *k
 	return e.list(ctx, t, k.XID, now)
 }
 
-// list adds a PAReq to those with its xid. The list is one of an hour, and lives
-// through the next: an id is never made anew while its last life is not yet
-// swept. A few minutes more make up for clocks that differ between nodes.
+// list adds a PAReq to those with its xid. There is a list for each hour, and it is kept
+// through the next one: a list's id is never needed again while an expired row, not yet
+// swept, still takes it. Five minutes more make up for clocks that differ between nodes.
 func (e *Engine) list(ctx context.Context, req store.Txn, xid string, now time.Time) error {
 	hour := now.Truncate(keepFor)
 	t := store.Txn{
@@ -104,7 +104,8 @@ func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.
 	}
 	var found []store.Txn
 	xid, hour := plainXID(p.XID), e.Now().Truncate(keepFor)
-	// The hour to come counts too: clocks differ between nodes, and are put back.
+	// The next hour counts too: the clock of the node that listed it may be ahead, or ours
+	// may have been set back.
 	for _, ahead := range []time.Duration{0, -keepFor, keepFor} {
 		more, err := e.ofList(ctx, listID(owner, xid, hour.Add(ahead)))
 		if err != nil {

@@ -1,6 +1,7 @@
 package mpi
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"unicode"
@@ -66,7 +67,7 @@ func ReadEnrollment(sent url.Values) (Enrollment, error) {
 	var e Enrollment
 	for _, p := range params {
 		value, err := one(sent, p.name, p.good)
-		if bad, ok := err.(*ParamError); ok && p.optional && bad.Type == Presence {
+		if bad, ok := errors.AsType[*ParamError](err); ok && p.optional && bad.Type == Presence {
 			continue
 		}
 		if err != nil {

@@ -128,7 +128,7 @@ func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
 	}
 }
 
-// rest waits, and reports whether it was to the end.
+// rest waits for wait; false: ctx ended first.
 func rest(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -49,8 +49,8 @@ type Rules struct {
 
 // Apply returns the table that the updates make of base, which stays as it is;
 // nil is an empty one. Each update is judged by what those before it left. If
-// any cannot be, the table is nil, and the problems name them all, as far as
-// there is room.
+// any is not possible, the table is nil, and the problems name all of them, up to
+// maxPairs.
 //
 // Only a range with the same bounds can be deleted or modified. From 2.3.1 an
 // added range may meet no other. Before, it may replace one with the same
@@ -151,9 +151,9 @@ func (a *applier) fault(u *Update, code message.Code, note string) {
 	a.problems = append(a.problems, p)
 }
 
-// changes are those of the ranges of one length. The ranges of the base are
-// only crossed out or renamed; what is added lies beside them. All that is ever
-// added is known when it begins, so a place is kept for it.
+// changes are those of the ranges of one length. Ranges of the base stay where they are,
+// and are only marked as gone or given another Info; added ones are kept beside them. All
+// that may be added is known from the start, so each has its place in advance.
 type changes struct {
 	base  *lane
 	reach reach             // of a nested base
@@ -230,8 +230,8 @@ func (c *changes) insert(r Range, info uint32) {
 	c.added[at] = rowOf(r.Start, r.End, info)
 }
 
-// left is the first range of the base, from at, that is not crossed out. The
-// way is made shorter for those who come after.
+// left is the first range of the base, from at on, that is not gone. It shortens the
+// chain of gone ones on the way, so that the next call is quick.
 func (c *changes) left(at uint32) uint32 {
 	end := at
 	for {
@@ -310,9 +310,9 @@ func (c *changes) merged() rows {
 	return out
 }
 
-// reach is how far ranges reach, plus one, that are not crossed out: a tree in an array,
-// where each place has the most of the two below it, and the ranges are the last half. A
-// nil one is of no ranges.
+// reach tells how far the ranges of a nested base reach: a binary tree in an array. Its
+// last half has the end of each range, plus one, or 0 if the range is gone; each place
+// before has the greater of the two below it. A nil reach has no ranges.
 type reach []uint64
 
 func reachOf(ranges rows) reach {
@@ -327,7 +327,7 @@ func reachOf(ranges rows) reach {
 	return t
 }
 
-// remove crosses a range out.
+// remove notes that a range is gone.
 func (t reach) remove(at int) {
 	if t == nil {
 		return

@@ -17,8 +17,8 @@ type Generation struct {
 	Table   *Table
 	DS      DS
 	DSURLs  []DSURL
-	Loaded  time.Time // for whoever made it to set
-	From    string    // the address that it came from, for the same to set; "": not known
+	Loaded  time.Time // when it came; set by the caller that made it
+	From    string    // the address that it came from, set likewise; "": not known
 }
 
 // DSURL is one address of a directory server.
@@ -83,13 +83,13 @@ type Response struct {
 	backward bool
 }
 
-// Next returns the generation that follows base, which stays as it is. A
-// complete set does not look at it, updates are applied to it. A nil base has
-// no ranges; if the response brings none either, so has the result: it is nil.
+// Next returns the generation that follows base, which stays as it is. A complete set
+// replaces base, updates are applied to it. A nil base stands for no ranges; if the
+// response brings none either, the result is nil.
 //
-// The problems are those that no range has alone: overlaps and impossible
-// actions. With any of them there is no generation. Next takes what the
-// response collected and is called once.
+// The problems are those that show only among several ranges: overlaps and impossible
+// actions. With any of them there is no generation. Next uses up what the response has
+// collected: call it once.
 func (r *Response) Next(base *Generation) (*Generation, message.Problems) {
 	g := &Generation{Version: r.Version, Serial: r.Serial, DS: r.DS, DSURLs: r.DSURLs}
 	if base != nil {
@@ -132,8 +132,8 @@ func (r *Response) apply(base *Generation) (*Table, message.Problems) {
 	return Apply(table, updates, Rules{r.Version, r.backward})
 }
 
-// under is t with the versions of the directory server that its ranges leave to
-// the PRes. It shares the ranges.
+// under is t with those versions of the directory server that its ranges leave to the
+// PRes, as ds has them. It shares the ranges of t.
 func (t *Table) under(ds DS) *Table {
 	if t == nil {
 		return nil

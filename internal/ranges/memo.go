@@ -8,24 +8,24 @@ import (
 	"sync/atomic"
 )
 
-// A memo is what the user of a table has made of an Info: a text, for an owner. Of
-// thousands of Infos most differ in an address alone. So a memo has that, and the
-// text around it is shared: what the thousands have is small enough to stay in the
-// caches, and what a look-up has to wait for is in one place.
+// A memo is a text that the user of a table has made of an Info, for an owner. Of
+// thousands of Infos most differ in an address alone. So a memo holds only that part, and
+// shares the text around it: then thousands of memos fit into the processor's caches, and
+// each is in one place.
 type memo struct {
 	frame *frame
 	part  []byte
 	room  [96]byte // where part lies if it fits
 }
 
-// A frame is the text around the parts: there is one between two pieces.
+// A frame is the text around the part, which stands between each two pieces.
 type frame struct {
 	owner  any
 	pieces []string
 }
 
-// memos are those of a table. They are not in the Infos, which a look-up need not
-// touch if there is a memo.
+// memos are those of a table. They are kept apart from the Infos, so that a look-up that
+// finds a memo need not touch the Info.
 type memos struct {
 	of []atomic.Pointer[memo] // by the number of the Info
 
@@ -58,10 +58,10 @@ func (h *Hit) AppendMemo(dst []byte, owner any) ([]byte, bool) {
 	return dst, true
 }
 
-// Remember keeps a text with all that the hit's directory server says the same of, in
-// place of that for another owner. The part is the piece of the text that differs from
-// one Info to the next, wherever it stands in it; it may be empty. A Hit that is not of
-// Schemes keeps nothing.
+// Remember keeps a text for AppendMemo, for all ranges that share the hit's Info. A text
+// of another owner is replaced. Part is what differs from one Info to the next, wherever
+// it stands in the text; it may be empty. A Hit that does not come from Schemes remembers
+// nothing.
 func (h *Hit) Remember(owner any, text []byte, part string) {
 	if h.memos == nil {
 		return
@@ -75,7 +75,7 @@ func (h *Hit) Remember(owner any, text []byte, part string) {
 	h.memos.of[h.at].Store(m)
 }
 
-// frame is the one that has these pieces. Those of another owner are let go.
+// frame returns the frame with these pieces. It forgets the frames of another owner.
 func (m *memos) frame(owner any, pieces []string) *frame {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -25,7 +25,7 @@ type Hit struct {
 	Generation *Generation // that the Info is of
 
 	memos *memos
-	at    int // of the Info
+	at    int // number of the Info
 }
 
 // NewSchemes returns the schemes in order of preference, all without a table.
@@ -110,8 +110,8 @@ func (s *Schemes) Table(name string) *Table {
 	return nil
 }
 
-// MarkTried notes that the scheme's directory server was asked, whatever came
-// of it. Until a scheme was tried nobody knows that it lacks a card.
+// MarkTried notes that the scheme's directory server was asked, whatever it answered.
+// Before that nobody can tell whether a card without a range is not enrolled.
 func (s *Schemes) MarkTried(name string) {
 	if one := s.find(name); one != nil {
 		one.tried.Store(true)

@@ -428,7 +428,7 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 	return nil
 }
 
-// learn notes what the skeleton at hand stands for, if it is one.
+// learn notes what the skeleton at hand stands for, if that is sure.
 func (s *stream) learn(sure bool, known skeleton) {
 	if sure && len(s.glance.skeleton) <= s.left {
 		s.left -= len(s.glance.skeleton)
@@ -436,8 +436,8 @@ func (s *stream) learn(sure bool, known skeleton) {
 	}
 }
 
-// startOf is where the entry at hand begins, for compare; 0 when only look has read it, or
-// else equal entries would differ.
+// startOf is the start of the entry at hand, for compare: 0 unless the glance has read it,
+// so that equal entries always have equal starts.
 func (s *stream) startOf(glanced bool) uint64 {
 	if !glanced {
 		return 0
@@ -537,8 +537,8 @@ func (s *stream) compare(at int, text []byte, start uint64) {
 	s.seen[key] = struct{}{}
 }
 
-// beyond reports whether an entry is one more than a PRes may have. It is checked as all
-// are, but nothing of it is kept, for the whole is refused.
+// beyond reports whether an entry is one too many for a PRes. It is checked like the
+// others, but nothing of it is kept, since the PRes will be refused.
 func (s *stream) beyond(at int) bool { return s.used >= message.V231 && at >= maxEntries }
 
 // maxEntries is how many entries a PRes may have from 2.3.1.

@@ -36,7 +36,7 @@ type Table struct {
 	lanes [laneCount]lane // by length of the number
 	infos []*Info         // no two say the same
 	memos *memos          // of the infos
-	count int
+	count int             // ranges in all lanes
 }
 
 // lane is the part of a table for numbers of one length.
@@ -53,9 +53,9 @@ type lane struct {
 	shift       uint8
 }
 
-// A row is a range or a segment with the number of its Info in Table.infos. It
-// takes 20 bytes, and a look-up that has found it has all of it at hand: with
-// starts, ends and Infos apart there would be three places to wait for.
+// A row is a range or a segment with the number of its Info in Table.infos. It takes
+// 20 bytes in one place: with starts, ends and Infos in slices of their own a look-up
+// would wait for memory three times.
 type row struct{ start0, start1, end0, end1, info uint32 }
 
 func rowOf(start, end uint64, info uint32) row {
@@ -111,7 +111,7 @@ func (t *Table) find(n uint64, digits int) int {
 		return -1
 	}
 	l := &t.lanes[digits-minDigits]
-	past := n - l.first // wraps around for what is below
+	past := n - l.first // wraps around if n is below first, and is then above span
 	if past > l.span || l.below == nil {
 		return -1
 	}
@@ -184,7 +184,8 @@ func (t *Table) Prefixed(prefix string) iter.Seq2[Range, *Info] {
 	}
 }
 
-// seal makes the look-up layer of ranges that may stand together.
+// seal makes the look-up layer of a lane, whose ranges are final and do not overlap but
+// by nesting.
 func (l *lane) seal() {
 	l.cover = l.ranges
 	if l.ranges.isNested() {
@@ -214,8 +215,8 @@ func (l *lane) seal() {
 	}
 }
 
-// perSample is how many segments share a sample, perBucket how many samples
-// share a bucket, or up to twice as many, where numbers are used evenly.
+// perSample is how many segments share a sample. perBucket is how many samples share a
+// bucket, or up to twice that, if the segments are spread evenly.
 const (
 	perSample = 8
 	perBucket = 2

@@ -10,8 +10,8 @@ import (
 // A tape holds ranges of one length in the order in which they came, written
 // small: a tag, the distance from the range before, and the width unless it is
 // that of the range before. While two million of them are collected they take a
-// third of what the finished rows take, and nothing is copied when the tape grows. Snapshots are made of the
-// same blocks.
+// third of what the finished rows take, and nothing is copied when the tape grows.
+// Snapshots are made of the same blocks.
 type tape struct {
 	blocks   [][]byte
 	count    int

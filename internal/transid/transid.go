@@ -8,14 +8,14 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2       18        4         20              20
 //
-// The life is how long the id may be used, in minutes: whoever remembers that it was
-// knows for how long to do so, however long ids made later or elsewhere live. The 42
-// bits end in 2109. The tags are the first 20 bits of an AES-CMAC. The owner tag covers time,
-// random bits, scheme and owner; the card tag all of that, the owner tag and the
-// card number. So neither owner nor card can be read from an id or tried against
-// it without the key. Twenty bits are no signature: about one of a million
-// guessed ids passes for a given owner. What a guess gains is the right to start
-// one transaction of his own.
+// The life is how long the id may be used, in minutes. It tells whoever remembers that
+// an id was used for how long to do so, even if lives are configured otherwise later or
+// elsewhere. The 42 bits of time end in 2109. The tags are the first 20 bits of an
+// AES-CMAC. The owner tag covers time, random bits, scheme and owner; the card tag all of
+// that, the owner tag and the card number. So neither owner nor card can be read from an
+// id or tried against it without the key. Twenty bits are no signature: about one of a
+// million guessed ids passes for a given owner. All that a guess gains is the right to
+// start one transaction of his own.
 //
 // The package knows no clock and no store. That an id is used once, and that
 // two equal ones do not meet, is the store's business.
@@ -118,10 +118,11 @@ func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Rea
 	return id.append(dst)
 }
 
-// Check tells whether id was made by New for this owner and card, less than
-// maxAge and than its life before now and not more than MaxSkew after it. When several things are
-// wrong, the first of ErrMalformed, ErrOwner, ErrExpired or ErrFuture, and
-// ErrCard is returned. Letters of id may have either case.
+// Check returns what an id says of itself, or why it is not good: it has to be made by
+// New for this owner and card, less than maxAge ago and less than its life ago, and not
+// more than MaxSkew in the future. When several things are wrong, it returns the first of
+// ErrMalformed, ErrOwner, ErrExpired or ErrFuture, and ErrCard. Letters of id may have
+// either case.
 func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (Info, error) {
 	b, err := parse(id)
 	if err != nil {
