@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -69,8 +70,8 @@ type Handler struct {
 type operation struct {
 	limit func(h *Handler) int64
 	call  func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) ([]byte, error)
-	// lends says that nothing of the body and of the answer is kept, so that
-	// their memory may serve the next request.
+	// lends says that call keeps neither the body nor the answer, so that their
+	// memory may serve the next request.
 	lends bool
 }
 
@@ -99,8 +100,8 @@ type scratch struct {
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-// release hands the memory on, if it is not large, and without the card number
-// that was in it.
+// release keeps the memory for another request, unless it is large. It wipes the body,
+// which held a card number.
 func (s *scratch) release() {
 	clear(s.body)
 	if cap(s.body) <= promised && cap(s.answer) <= promised {
@@ -111,8 +112,8 @@ func (s *scratch) release() {
 func (h *Handler) body() int64     { return cmp.Or(h.Body, maxBody) }
 func (h *Handler) authBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 
-// ServeHTTP answers a request of either protocol. What there is no time for is
-// refused before anything of it is looked at but its path.
+// ServeHTTP answers a request of either protocol. Under overload it refuses a request
+// before it looks at anything of it but the path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.recover(w, r)
 	w.Header()["Cache-Control"] = noStore
@@ -181,9 +182,9 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, acc, op, &v)
 }
 
-// pathOf is the path of a request as it came. One that is written in another way, as
-// with %70 for a p, is that of no operation: somebody before us may have rules that go
-// by the letters.
+// pathOf is the path of a request as it was sent. One that is encoded needlessly, with
+// %70 for a p, say, is that of no operation: a proxy before us may have rules for paths
+// that go by the letters.
 func pathOf(r *http.Request) string {
 	if r.URL.RawPath != "" {
 		return r.URL.RawPath
@@ -191,8 +192,8 @@ func pathOf(r *http.Request) string {
 	return r.URL.Path
 }
 
-// keyOf is the API key of a request. Of several none counts: somebody before us may
-// have looked at another one.
+// keyOf is the API key of a request. If there are several headers none counts: a proxy
+// before us may have looked at another one.
 func keyOf(r *http.Request) string {
 	if keys := r.Header["Apikey"]; len(keys) == 1 {
 		return keys[0]
@@ -200,8 +201,8 @@ func keyOf(r *http.Request) string {
 	return ""
 }
 
-// notLookedUp logs that nobody can tell whether a key is good. That the caller has
-// gone says nothing of the store.
+// notLookedUp logs that the store could not say whether a key is good, unless it was not
+// asked because the caller has gone.
 func (h *Handler) notLookedUp(r *http.Request, err error) {
 	if r.Context().Err() != nil {
 		return
@@ -234,7 +235,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 	h.finish(w, r, answer, err)
 }
 
-// tell puts names into a header, which stays away when there are none.
+// tell sets a header to a list of elements, if there are any.
 func tell(header http.Header, name string, elements []string) {
 	if len(elements) > 0 {
 		header.Set(name, strings.Join(elements, ", "))
@@ -295,10 +296,10 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
 	h.answer(w, http.StatusBadRequest, own(message.InvalidMessage, "The body did not come completely"))
 }
 
-// leave ends a connection on which the rest of a body stands before the next
-// request. In HTTP/2 nothing does, and the connection is that of other requests
-// too; some clients drop an answer that comes with its end, or before they have sent
-// all.
+// leave prepares an answer to a request whose body was not read to its end. In HTTP/1
+// the rest of the body is in the way of the next request, so the connection is closed. In
+// HTTP/2 it is not, and other requests share the connection; there the rest is read first,
+// since some clients drop an answer that comes before they have sent everything.
 func leave(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor == 1 {
 		w.Header().Set("Connection", "close")
@@ -307,10 +308,10 @@ func leave(w http.ResponseWriter, r *http.Request) {
 	hear(r)
 }
 
-// hearOut sends the answer and reads what is left of the body of a connection's last
-// request, in HTTP/1. Of others net/http reads it, before the answer; after the last one
-// it would hang up, and a client that is still sending find a broken connection and no
-// answer.
+// hearOut sends the answer to the last request of a connection, in HTTP/1, and then reads
+// what is left of its body. net/http would close the connection after that answer, and a
+// client that is still sending would find it broken and no answer. For all other requests
+// net/http itself reads the rest.
 func hearOut(w http.ResponseWriter, r *http.Request) {
 	last := r.Close || w.Header().Get("Connection") == "close"
 	if r.ProtoMajor == 1 && last && http.NewResponseController(w).Flush() == nil {
@@ -318,10 +319,11 @@ func hearOut(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// heard is the most that is read of a body for nothing but good manners.
+// heard is the most that hear reads, in bytes.
 const heard = 512 << 10
 
-// hear reads what is left of a body. Who sent Expect waits to be asked for it.
+// hear reads what is left of a body, to no use but that the client can finish sending. A
+// client that sent Expect has not begun: it waits to be asked for the body.
 func hear(r *http.Request) {
 	if r.Header["Expect"] == nil {
 		_, _ = io.CopyN(io.Discard, r.Body, heard)
@@ -343,9 +345,9 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, answer []byte, 
 	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
 }
 
-// abandon ends a request that failed because the caller has gone. It may have ended
-// only its own side of the connection, which looks the same, and without a word of
-// ours net/http would tell it 200. What can do without the caller goes on.
+// abandon aborts a request that failed because the caller has gone. It looks the same if
+// the caller has only closed its sending side of the connection, and if the handler just
+// returned, net/http would answer such a one with 200.
 func abandon(r *http.Request) {
 	if r.Context().Err() != nil {
 		panic(http.ErrAbortHandler)
@@ -360,7 +362,7 @@ func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
 	if v == http.ErrAbortHandler {
 		panic(v)
 	}
-	h.Log.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "stack", stack())
+	h.Log.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "stack", string(debug.Stack()))
 	if legacy[pathOf(r)] != nil {
 		h.deny(w, internal)
 		return
@@ -380,8 +382,8 @@ var (
 	noSniff   = []string{"nosniff"}
 )
 
-// counted is the longest answer whose Content-Length net/http writes by itself,
-// and cheaper: what fits into its buffer.
+// counted is the longest answer whose Content-Length net/http sets by itself, which is
+// cheaper: the size of its buffer.
 const counted = 2 << 10
 
 func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {

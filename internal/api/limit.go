@@ -2,7 +2,6 @@ package api
 
 import (
 	"math"
-	"runtime/debug"
 	"sync"
 
 	"golang.org/x/time/rate"
@@ -37,5 +36,3 @@ func (l *Limiter) Allow(key string) (wait int, ok bool) {
 	}
 	return max(1, int(math.Ceil(1/float64(l.perSecond)))), false
 }
-
-func stack() string { return string(debug.Stack()) }

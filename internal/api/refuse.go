@@ -101,11 +101,11 @@ func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal
 // them.
 const maxUntaken = 4096
 
-// turnAway answers a request that takes no place: one without a good key, or beyond
-// what is served. In HTTP/1.1 a connection has one answer at a time. In HTTP/2 it has
-// hundreds, each with the memory of a request for as long as the client takes none,
-// and nothing else bounds them: so these have less time, and what would be too many
-// is ended without an answer.
+// turnAway answers a request that takes no place among those in flight: one without a
+// good key, or one that is not served. In HTTP/1.1 a connection has one answer at a time.
+// In HTTP/2 it may have a hundred, and each holds the memory of a request until the
+// client takes it. Nothing else bounds those, so they get less time, and beyond maxUntaken
+// requests are aborted without an answer.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.ProtoMajor < 2 {
 		answer()

@@ -16,8 +16,8 @@ const arrival = 5 * time.Second
 // Squid, .NET, the balancers of AWS), a minute and a half (Go, Traefik) or two (Caddy).
 const rest = 130 * time.Second
 
-// Server makes the HTTP server of a listener: every wait is bounded. slowest
-// is the longest that a handler may take.
+// Server makes the HTTP server of a listener, with a time limit for everything that it
+// waits for. Slowest is the longest that a handler may take.
 func Server(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           h,
