@@ -68,7 +68,7 @@ func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
 		"'; form-action "+forms+"; base-uri 'none'; frame-ancestors *")
 	w.WriteHeader(status)
 	if err := pages.ExecuteTemplate(w, p.Name, p); err != nil {
-		s.log.Debug("page not written", "page", p.Name, "error", err)
+		s.log.Debug("page not written", "page", p.Name, "err", err)
 	}
 }
 

@@ -145,7 +145,7 @@ func (d *directory) send(w http.ResponseWriter, m received, a answer) {
 		err = http.NewResponseController(w).Flush()
 	}
 	if err != nil {
-		d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", a.kind, "error", err)
+		d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", a.kind, "err", err)
 	}
 	if a.txn != nil {
 		a.txn.begin()

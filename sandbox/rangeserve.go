@@ -302,7 +302,7 @@ func (d *directory) sendBody(w http.ResponseWriter, req *http.Request, m receive
 			panic(http.ErrAbortHandler)
 		}
 		if _, err := w.Write(part); err != nil {
-			d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", kind, "error", err)
+			d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", kind, "err", err)
 			panic(http.ErrAbortHandler)
 		}
 	}

@@ -59,7 +59,7 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 	}
 	if err != nil {
 		t.record(d.name(), "server", "RReq", nil, "no answer: "+err.Error())
-		d.box.log.Warn("result not delivered", "scheme", d.scheme.word, "error", err)
+		d.box.log.Warn("result not delivered", "scheme", d.scheme.word, "err", err)
 		return
 	}
 	m := readMessage(rres)

@@ -305,7 +305,7 @@ func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
 	s.servers = append(s.servers, l)
 	s.work.Go(func() {
 		if err := l.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("sandbox listener ended", "url", l.url, "error", err)
+			s.log.Error("sandbox listener ended", "url", l.url, "err", err)
 		}
 	})
 	return l, nil

@@ -26,7 +26,7 @@ func newManager(log *slog.Logger) *manager {
 	}
 	conn, err := net.Dial("unixgram", path) // a first @ stands for a zero byte there too
 	if err != nil {
-		log.Warn("the service manager cannot be told how things stand", "error", err)
+		log.Warn("the service manager cannot be told how things stand", "err", err)
 		return nil
 	}
 	m := &manager{conn: conn, log: log}
@@ -76,6 +76,6 @@ func (m *manager) reloading() {
 
 func (m *manager) tell(news string) {
 	if _, err := m.conn.Write([]byte(news)); err != nil {
-		m.log.Warn("the service manager was not told", "error", err)
+		m.log.Warn("the service manager was not told", "err", err)
 	}
 }

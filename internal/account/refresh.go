@@ -47,7 +47,7 @@ func (b *Book) Run(ctx context.Context) error {
 			return nil
 		case err != nil && !failing:
 			failing = true
-			b.log.ErrorContext(ctx, "API keys cannot be read, those known go on working", "error", err)
+			b.log.ErrorContext(ctx, "API keys cannot be read, those known go on working", "err", err)
 		case err == nil && failing:
 			failing = false
 			b.log.InfoContext(ctx, "API keys can be read again")
@@ -68,7 +68,7 @@ func (b *Book) runRehash(ctx context.Context) {
 	for {
 		if err := b.rehash(ctx); err != nil && !stuck && ctx.Err() == nil {
 			stuck = true
-			b.log.WarnContext(ctx, "API keys cannot be hashed under the current secret, do not drop the previous one", "error", err)
+			b.log.WarnContext(ctx, "API keys cannot be hashed under the current secret, do not drop the previous one", "err", err)
 		} else if err == nil && stuck {
 			stuck = false
 			b.log.InfoContext(ctx, "API keys can be hashed under the current secret again")

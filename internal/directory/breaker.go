@@ -119,7 +119,7 @@ func (b *breaker) announce(log *slog.Logger, scheme, what string, hook func(sche
 	}
 	b.told = func(open bool, last *Error, refused int64) {
 		if open {
-			log.Error("directory cannot be reached, requests are refused at once", "failures", b.failures, "error", last)
+			log.Error("directory cannot be reached, requests are refused at once", "failures", b.failures, "err", last)
 		} else {
 			log.Warn("directory answers again", "refused", refused)
 		}

@@ -314,7 +314,7 @@ func (c *Client) report(p *peer, urls []string, erro []byte) {
 	if c.hooks.Dropped != nil {
 		c.hooks.Dropped(p.Scheme)
 	}
-	c.log.Warn("erro not sent", "scheme", p.Scheme, "error", "too many under way")
+	c.log.Warn("erro not sent", "scheme", p.Scheme, "err", "too many under way")
 }
 
 func (c *Client) postErro(p *peer, urls []string, erro []byte) {
@@ -327,7 +327,7 @@ func (c *Client) postErro(p *peer, urls []string, erro []byte) {
 	}
 	c.exchanged(p, message.Erro, start, err)
 	if err != nil {
-		c.log.Warn("erro not sent", "scheme", p.Scheme, "error", err)
+		c.log.Warn("erro not sent", "scheme", p.Scheme, "err", err)
 	}
 }
 

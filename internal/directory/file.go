@@ -60,7 +60,7 @@ func (r *refresher) download(ctx context.Context, about message.Error, pres *ran
 // undelivered notes that a file could not be fetched. The PReq was answered all the
 // same, so the floor holds.
 func (r *refresher) undelivered(about message.Error, err error) verdict {
-	r.log.Warn("card range file not fetched", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "error", err)
+	r.log.Warn("card range file not fetched", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "err", err)
 	r.fault("the card range file did not come")
 	return refused
 }

@@ -167,7 +167,7 @@ func (r *refresher) unanswered(id string, err error) verdict {
 		level = slog.LevelDebug
 	}
 	r.silent = true
-	r.log.Log(context.Background(), level, "card ranges not refreshed", "scheme", p.Scheme, "threeDSServerTransID", id, "error", err)
+	r.log.Log(context.Background(), level, "card ranges not refreshed", "scheme", p.Scheme, "threeDSServerTransID", id, "err", err)
 	e, ok := errors.AsType[*Error](err)
 	text := "no answer"
 	if ok {
@@ -265,7 +265,7 @@ func (r *refresher) judge(ctx context.Context, about message.Error, pres *ranges
 // erro heeds an Erro in answer to a PReq: code 307 asks for a full load next
 // time (PR-06).
 func (r *refresher) erro(about message.Error, bad message.Error) verdict {
-	r.log.Warn("card ranges refused", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "error", bad.Error())
+	r.log.Warn("card ranges refused", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "err", bad.Error())
 	r.fault("the directory server answered with an Erro of code " + bad.Code.String())
 	if bad.Code == message.SerialNumber {
 		r.standing.Full = true

@@ -290,6 +290,6 @@ func (p *peer) floor(protocol time.Duration) time.Duration {
 // complain logs trouble with the store.
 func (r *refresher) complain(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
-		r.log.Error(what, "scheme", r.p.Scheme, "error", err)
+		r.log.Error(what, "scheme", r.p.Scheme, "err", err)
 	}
 }

@@ -214,7 +214,7 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 	if c.hooks.Dropped != nil {
 		c.hooks.Dropped(scheme)
 	}
-	c.log.Warn("Error not sent", "scheme", scheme, "error", "too many under way")
+	c.log.Warn("Error not sent", "scheme", scheme, "err", "too many under way")
 }
 
 // Hasten says that the process is about to end: from then on neither this client nor

@@ -129,7 +129,7 @@ func (s *Shop) recorded(c *checkout, operation string, got answer, err error) bo
 	if err == nil {
 		return true
 	}
-	s.Log.Warn("shop: call of the 3DS server", "operation", operation, "error", err)
+	s.Log.Warn("shop: call of the 3DS server", "operation", operation, "err", err)
 	if errors.Is(err, errNotMessage) {
 		c.end(endWithFault("The 3DS server's answer is not a message. Is the API key the right one, and the address?"))
 	} else {

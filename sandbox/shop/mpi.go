@@ -168,7 +168,7 @@ func (s *Shop) told(c *checkout, name, operation string, raw []byte, err error) 
 	if err == nil {
 		return true
 	}
-	s.Log.Warn("shop: call of the merchant plug-in", "operation", operation, "error", err)
+	s.Log.Warn("shop: call of the merchant plug-in", "operation", operation, "err", err)
 	if errors.Is(err, errNotMessage) {
 		c.end(endWithFault("The merchant plug-in's answer cannot be read. Is the API key the right one, and the address?"))
 	} else {

@@ -63,7 +63,7 @@ func (s *Shop) neutral(w http.ResponseWriter, status int) {
 func (s *Shop) page(w http.ResponseWriter, status int, name string, data any) {
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, data); err != nil {
-		s.Log.Error("shop: page", "name", name, "error", err)
+		s.Log.Error("shop: page", "name", name, "err", err)
 		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
 		return
 	}

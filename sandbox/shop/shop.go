@@ -180,7 +180,7 @@ func (s *Shop) Start(listen string) (string, error) {
 	go func() {
 		defer close(s.served)
 		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			s.Log.Error("shop: serving ended", "error", err)
+			s.Log.Error("shop: serving ended", "err", err)
 		}
 	}()
 	if s.PublicURL != "" {
