@@ -124,7 +124,7 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 	cert, certOK := l.open(k.Cert, path+".cert")
 	key, keyOK := l.open(k.Key, path+".key")
 	if keyOK && public(k.Key) {
-		l.warnings = append(l.warnings, l.note(path+".key", "every user of this machine may read the key: chmod o-r %s", k.Key))
+		l.caution(path+".key", "every user of this machine may read the key: chmod o-r %s", k.Key)
 	}
 	if !certOK {
 		return
@@ -137,7 +137,7 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 	for i, between := range chain[1:] {
 		l.config.ends.add(path+".cert", between)
 		if said, _ := outdated(between, now); said != "" { // a peer may know another way to its root
-			l.warnings = append(l.warnings, l.note(path+".cert", "certificate %d of the file %s", i+2, said))
+			l.caution(path+".cert", "certificate %d of the file %s", i+2, said)
 		}
 	}
 	if !usable(chain[0], use) {
@@ -257,7 +257,7 @@ func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
 	case bad:
 		l.fault(path, "the certificate %s", said)
 	case said != "":
-		l.warnings = append(l.warnings, l.note(path, "the certificate %s", said))
+		l.caution(path, "the certificate %s", said)
 	}
 }
 
@@ -291,33 +291,30 @@ func usable(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
 // warn notes what works, but is rarely meant.
 func (l *loader) warn() {
 	c := l.config
-	warn := func(path, format string, args ...any) {
-		l.warnings = append(l.warnings, l.note(path, format, args...))
-	}
 	if c.API.TLS == nil && !loopback(c.API.Listen) {
-		warn("api.tls", "unset, so API keys and card numbers travel in the clear unless a proxy ends TLS in front")
+		l.caution("api.tls", "unset, so API keys and card numbers travel in the clear unless a proxy ends TLS in front")
 	}
 	results := func(path, address string) {
 		if u, err := url.Parse(address); err == nil && u.Scheme == "http" {
-			warn(path, "not https: directory servers refuse such an address")
+			l.caution(path, "not https: directory servers refuse such an address")
 		}
 	}
 	results("results.url", c.Results.URL)
 	if far(c.Store.URL.Postgres) {
-		warn("store.url", "no sslmode=verify-full, so another may answer in the place of the database")
+		l.caution("store.url", "no sslmode=verify-full, so another may answer in the place of the database")
 	}
 	for _, name := range []string{"passfile", "sslkey"} {
 		if file := parameter(c.Store.URL.Postgres, name); file != "" && public(file) {
-			warn("store.url", "every user of this machine may read the %s: chmod o-r %s", name, file)
+			l.caution("store.url", "every user of this machine may read the %s: chmod o-r %s", name, file)
 		}
 	}
 	for i, d := range c.Directories {
 		at := fmt.Sprintf("directories[%d]", i)
 		if len(d.ClientNames) == 0 {
-			warn(at+".client_names", "unset, so any certificate under client_ca may post this directory's results")
+			l.caution(at+".client_names", "unset, so any certificate under client_ca may post this directory's results")
 		}
 		if d.MinRefresh > 0 && d.MinRefresh < time.Hour {
-			warn(at+".min_refresh", "under the protocol's 1h: for laboratories only")
+			l.caution(at+".min_refresh", "under the protocol's 1h: for laboratories only")
 		}
 		if d.Results != nil {
 			results(at+".results.url", d.Results.URL)

@@ -92,7 +92,7 @@ func (l *loader) filesProxy(now time.Time) {
 			continue
 		}
 		if public(p.Credentials) {
-			l.warnings = append(l.warnings, l.note(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials))
+			l.caution(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials)
 		}
 		text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 		p.User, p.Password, ok = strings.Cut(text, ":")
@@ -106,7 +106,7 @@ func (l *loader) filesProxy(now time.Time) {
 func (l *loader) warnProxy() {
 	for path, p := range l.config.proxies {
 		if p.Credentials != "" && p.URL.Address != "" && !p.URL.TLS && !loopback(p.URL.Address) {
-			l.warnings = append(l.warnings, l.note(path+".credentials", "travel in the clear to an http proxy (https://HOST:PORT is TLS to the proxy)"))
+			l.caution(path+".credentials", "travel in the clear to an http proxy (https://HOST:PORT is TLS to the proxy)")
 		}
 	}
 }

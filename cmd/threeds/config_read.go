@@ -129,6 +129,11 @@ func (l *loader) fault(path, format string, args ...any) {
 	l.faults = append(l.faults, l.note(path, format, args...))
 }
 
+// caution is fault for what works and is only worth a warning.
+func (l *loader) caution(path, format string, args ...any) {
+	l.warnings = append(l.warnings, l.note(path, format, args...))
+}
+
 func (l *loader) note(path, format string, args ...any) fault {
 	f := fault{line: 1, col: 1, path: path, text: fmt.Sprintf(format, args...)}
 	for at := path; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {

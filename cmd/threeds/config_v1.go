@@ -57,10 +57,10 @@ func (l *loader) warnV1() {
 	for i, d := range l.config.V1 {
 		at := fmt.Sprintf("v1[%d]", i)
 		if d.MinKeyBits > 0 && d.MinKeyBits < 2048 {
-			l.warnings = append(l.warnings, l.note(at+".min_key_bits", "keys under 2048 bits can be broken: for laboratories and old chains only"))
+			l.caution(at+".min_key_bits", "keys under 2048 bits can be broken: for laboratories and old chains only")
 		}
 		if d.VerifyAt == "signing_time" {
-			l.warnings = append(l.warnings, l.note(at+".verify_at", "whoever has the key of an expired certificate can sign with it: for laboratories and old chains only"))
+			l.caution(at+".verify_at", "whoever has the key of an expired certificate can sign with it: for laboratories and old chains only")
 		}
 	}
 }
