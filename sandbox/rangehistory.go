@@ -27,9 +27,8 @@ func (r *Ranges) forget() {
 	}
 }
 
-// since is what changed after a serial number, deletions first and one entry
-// for each range, or, inFull, every step of it.
-// It is false when the number is not known.
+// since is what changed after a serial number: one entry for each range, deletions
+// first, or, inFull, every step in turn. It is false when the number is not known.
 func (r *Ranges) since(serial string, inFull bool) ([]item, bool) {
 	if serial == r.serial {
 		return nil, true

@@ -290,9 +290,9 @@ func (r *Ranges) intern(c CardRange) *about {
 
 // Generate makes the set n realistic ranges beside the documented ones. They
 // are made anew, the same for the same seed, each time they are sent, and take
-// no memory: 2,000,000 are some 570 MB as a PRes of 2.2.0, 150 MB of 2.3.1. They have numbers of 13 to 19
-// digits, 4,000 different payloads and no overlap, and may be changed one by
-// one. Older serial numbers are not known from then on.
+// no memory: 2,000,000 are some 570 MB as a PRes of 2.2.0, 150 MB of 2.3.1. They
+// have numbers of 13 to 19 digits, 4,000 different payloads and no overlap, and may
+// be changed one by one. Older serial numbers are not known from then on.
 func (r *Ranges) Generate(n int, seed uint64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
