@@ -233,7 +233,7 @@ type proxyConfig struct {
 	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
 	CA caFile `yaml:"ca" as:"ca"`
 	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`.
-	Credentials string `yaml:"credentials" as:"file"`
+	Credentials string `yaml:"credentials" as:"secret"`
 
 	User, Password string // filled by loadFiles
 }

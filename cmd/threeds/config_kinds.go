@@ -34,6 +34,7 @@ var kinds = map[string]kind{
 	"url":      {"https or http URL", func(s, _, _ string) (any, error) { return readURL(s, "https", "http") }},
 	"host":     {"host name", readHost},
 	"file":     {"file, relative to this one", readFile},
+	"secret":   {"file, relative to this one", readSecret},
 	"ca":       {"file, relative to this one", readAs(func(path string) any { return caFile{File: path} })},
 	"crls":     {"file, relative to this one", readAs(func(path string) any { return crlFile{File: path} })},
 	"roots":    {"file, relative to this one", readAs(func(path string) any { return rootFile{File: path} })},
@@ -145,6 +146,15 @@ func readFile(s, _, dir string) (any, error) {
 		return filepath.Clean(s), nil
 	}
 	return filepath.Join(dir, s), nil
+}
+
+// readSecret is readFile for a file of a user and a password. A text with a colon is
+// these themselves.
+func readSecret(s, _, dir string) (any, error) {
+	if strings.Contains(s[len(filepath.VolumeName(s)):], ":") {
+		return nil, errors.New("is not the path of a file, which has no colon in it (USER:PASSWORD is what the file holds)")
+	}
+	return readFile(s, "", dir)
 }
 
 // readAs is readFile for a file that something is made of later.
