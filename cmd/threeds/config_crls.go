@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"crypto/x509"
 	"slices"
 	"time"
@@ -38,8 +39,15 @@ func (l *loader) crls(f *crlFile, word, at string, now time.Time, cas ...*caFile
 	for i, list := range f.Lists {
 		l.crl(list, i+1, word == "required", path, all, now)
 	}
+	out := outcast(all, f.Lists, now)
+	said := map[string]bool{}
 	for _, ca := range cas {
-		l.withoutRevoked(ca, f.Lists, path, all, now)
+		if !said[ca.File] {
+			l.trusted(ca, f.Lists, word == "required", out, path)
+		}
+		said[ca.File] = true
+		ca.Certs = slices.DeleteFunc(ca.Certs, func(cert *x509.Certificate) bool { return out[string(cert.Raw)] != "" })
+		ca.Pool = poolOf(ca.Certs)
 	}
 }
 
@@ -69,26 +77,53 @@ func (l *loader) crl(list *revocation.List, n int, required bool, path string, c
 	}
 }
 
-// withoutRevoked trusts no CA any more that another one of those that are configured
-// has revoked: nothing above it is looked at in a handshake. It is no fault, or the
-// list that says so would not be taken up.
-func (l *loader) withoutRevoked(f *caFile, lists []*revocation.List, path string, cas []*x509.Certificate, now time.Time) {
-	named := revocation.Policy{Lists: lists}
-	revoked := func(cert *x509.Certificate) bool {
-		return slices.ContainsFunc(cas, func(by *x509.Certificate) bool {
-			return !by.Equal(cert) && cert.CheckSignatureFrom(by) == nil && named.Check([][]*x509.Certificate{{cert, by}}, now) != nil
-		})
-	}
-	kept := slices.DeleteFunc(slices.Clone(f.Certs), revoked)
-	if len(kept) == len(f.Certs) {
-		return
-	}
+// trusted looks at the CAs of a file under the lists: at those that are out, which is no
+// fault, or the list that says so would not be taken up; and, where lists are required,
+// whether any is by one of them, in which each chain ends.
+func (l *loader) trusted(f *caFile, lists []*revocation.List, required bool, out map[string]string, path string) {
+	listed := false
 	for _, cert := range f.Certs {
-		if !slices.ContainsFunc(kept, cert.Equal) {
-			l.warnings = append(l.warnings, l.note(path, "the CA %s was revoked and is not trusted: take it out of %s", cert.Subject, f.File))
+		listed = listed || slices.ContainsFunc(lists, func(list *revocation.List) bool { return list.SignedBy(cert) })
+		if why := out[string(cert.Raw)]; why != "" {
+			l.warnings = append(l.warnings, l.note(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File))
 		}
 	}
-	f.Certs, f.Pool = kept, poolOf(kept)
+	if required && !listed && len(f.Certs) > 0 {
+		l.fault(path, "no list of the file is by a CA of %s (revocation: required would refuse every certificate)", f.File)
+	}
+}
+
+// outcast are, with a word on why, the CAs that another one of those that are configured
+// has revoked, and those that only such CAs have certified: nothing above them is looked
+// at in a handshake.
+func outcast(cas []*x509.Certificate, lists []*revocation.List, now time.Time) map[string]string {
+	out, named := map[string]string{}, revocation.Policy{Lists: lists}
+	certified := func(cert *x509.Certificate) (by []*x509.Certificate) {
+		for _, ca := range cas {
+			if !ca.Equal(cert) && bytes.Equal(cert.RawIssuer, ca.RawSubject) && cert.CheckSignatureFrom(ca) == nil {
+				by = append(by, ca)
+			}
+		}
+		return by
+	}
+	for _, cert := range cas {
+		if slices.ContainsFunc(certified(cert), func(by *x509.Certificate) bool {
+			return named.Check([][]*x509.Certificate{{cert, by}}, now) != nil
+		}) {
+			out[string(cert.Raw)] = "was revoked"
+		}
+	}
+	good := func(ca *x509.Certificate) bool { return out[string(ca.Raw)] == "" }
+	for before := 0; before < len(out); { // each time a step further down
+		before = len(out)
+		for _, cert := range cas {
+			by := certified(cert)
+			if good(cert) && len(by) > 0 && !slices.ContainsFunc(by, good) && cert.CheckSignatureFrom(cert) != nil {
+				out[string(cert.Raw)] = "is below one that was revoked"
+			}
+		}
+	}
+	return out
 }
 
 // lists are all that a configuration has.

@@ -349,13 +349,21 @@ func makeCertificates(t *testing.T) map[string][]byte {
 }
 
 // newLists makes files of revocation lists, good and bad, by name, and those of CAs that
-// it takes for them: below.pem of one under ca, both.pem of the two.
+// it takes for them: below.pem of one under ca, both.pem of the two, deep.pem of one under
+// below, three.pem of all, and four.pem with a second one of the name and key of below.
 func newLists(t *testing.T, files map[string][]byte, ca *signer) {
 	t.Helper()
 	below, other := newCert(t, files, "below", ca, noon.Add(365*24*time.Hour)), newCert(t, files, "other", nil, noon.Add(365*24*time.Hour))
 	below.cert.IsCA = true
 	files["below.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, below.cert, below.key, ca)})
 	files["both.pem"] = slices.Concat(files["ca.pem"], files["below.pem"])
+	deep := newCert(t, files, "deep", below, noon.Add(365*24*time.Hour))
+	deep.cert.IsCA = true
+	files["deep.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, deep.cert, deep.key, below)})
+	files["three.pem"] = slices.Concat(files["deep.pem"], files["both.pem"])
+	twin := *below.cert
+	twin.SerialNumber = big.NewInt(1 << 32)
+	files["four.pem"] = slices.Concat(files["three.pem"], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &twin, below.key, &signer{&twin, below.key})}))
 	const day = 24 * time.Hour
 	list := func(name string, by *signer, from, to time.Duration, change func(*x509.RevocationList)) []byte {
 		l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: noon.Add(from), NextUpdate: noon.Add(to)}

@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -149,7 +150,8 @@ func TestReloadRevoked(t *testing.T) {
 }
 
 // TestRevokedCA: a CA in a file of trusted ones that another of them has revoked is not
-// trusted, in either direction; and a list that has not changed is not read again.
+// trusted, in either direction, nor one that such a CA alone has certified; and a list that
+// has not changed is not read again.
 func TestRevokedCA(t *testing.T) {
 	file, first := fullConfig(t)
 	dir := filepath.Dir(file)
@@ -176,6 +178,18 @@ func TestRevokedCA(t *testing.T) {
 	}
 	if both.Directories[0].ServerCA.Pool.Equal(one.Directories[0].ServerCA.Pool) {
 		t.Error("a CA that was not revoked is not trusted")
+	}
+	for cas, want := range map[string][]string{"three.pem": {"ca"}, "four.pem": {"deep", "ca", "below"}} {
+		d := load(cas, "revoked.crl").Directories[0]
+		for _, f := range []caFile{d.ServerCA, d.ClientCA} {
+			var got []string
+			for _, cert := range f.Certs {
+				got = append(got, cert.Subject.CommonName)
+			}
+			if !slices.Equal(got, want) || !f.Pool.Equal(poolOf(f.Certs)) {
+				t.Errorf("of %s %q are trusted, want %q", cas, got, want)
+			}
+		}
 	}
 	if one.Directories[0].CRLs.Lists[0] != first.Directories[0].CRLs.Lists[0] || one.V1[0].CRLs.Lists[0] != first.V1[0].CRLs.Lists[0] {
 		t.Error("a list that has not changed was read again")
