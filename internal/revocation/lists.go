@@ -209,7 +209,6 @@ var (
 	idDelta        = asn1.ObjectIdentifier{2, 5, 29, 27}
 	idPoint        = asn1.ObjectIdentifier{2, 5, 29, 28}
 	idIssuer       = asn1.ObjectIdentifier{2, 5, 29, 29}
-	idAuthority    = asn1.ObjectIdentifier{2, 5, 29, 35}
 )
 
 // point is an IssuingDistributionPoint (RFC 5280, 5.2.5).
@@ -239,7 +238,7 @@ func scopeOf(l *x509.RevocationList) (s scope, err error) {
 			if s, err = readPoint(e.Value); err != nil {
 				return s, err
 			}
-		case e.Critical && !e.Id.Equal(idNumber) && !e.Id.Equal(idAuthority):
+		case e.Critical && !e.Id.Equal(idNumber):
 			return s, fmt.Errorf("has a critical extension that is not understood (%v)", e.Id)
 		}
 	}

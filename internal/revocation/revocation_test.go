@@ -152,12 +152,16 @@ func TestCheck(t *testing.T) {
 	between := ca.authority(t, "between")
 	mute := ca.authorityOf(t, "mute", between.key, func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCertSign })
 	free := ca.authorityOf(t, "free", between.key, func(c *x509.Certificate) { c.KeyUsage = 0 })
+	again := ca.authorityOf(t, "between", between.key, func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCertSign })
 	chain := func(certs ...*x509.Certificate) []*x509.Certificate { return append(certs, ca.cert) }
 	leaf, deep := ca.leaf(1, nil), between.leaf(1, nil)
 	const here = "http://crl.example/1"
 	pointed := ca.leaf(1, func(c *x509.Certificate) { c.CRLDistributionPoints = []string{here} })
 	late := func(l *x509.RevocationList) { l.ThisUpdate, l.NextUpdate = now.Add(-2*time.Hour), now.Add(-time.Hour) }
 	early := func(l *x509.RevocationList) { l.ThisUpdate, l.NextUpdate = now.Add(time.Hour), now.Add(2*time.Hour) }
+	span := func(from, to time.Duration) func(*x509.RevocationList) {
+		return func(l *x509.RevocationList) { l.ThisUpdate, l.NextUpdate = now.Add(from), now.Add(to) }
+	}
 	reason := func(code int) func(*x509.RevocationList) {
 		return func(l *x509.RevocationList) { l.RevokedCertificateEntries[0].ReasonCode = code }
 	}
@@ -181,11 +185,17 @@ func TestCheck(t *testing.T) {
 		{"on the second list", all(ca.lists(nil, 2), ca.lists(nil, 1)), chains{chain(leaf)}, both},
 		{"on the list of another CA of the same name", namesake.lists(nil, 1), chains{chain(leaf)}, required},
 		{"the same, beside a good one", all(namesake.lists(nil, 1), renewed.lists(nil, 1), ca.lists(nil, 2)), chains{chain(leaf)}, ""},
+		{"on the list of a CA of another name and the same key", free.lists(nil, 1), chains{chain(deep, between.cert)}, required},
 		{"on the list of a CA of another name", between.lists(nil, 1), chains{chain(leaf)}, required},
 		{"on a list that is out of date", ca.lists(late, 1), chains{chain(leaf)}, both},
 		{"on a list that is not valid yet", ca.lists(early, 1), chains{chain(leaf)}, both},
 		{"not on a list that is out of date", ca.lists(late, 2), chains{chain(leaf)}, required},
 		{"not on a list that is not valid yet", ca.lists(early, 2), chains{chain(leaf)}, required},
+		{"from this very moment", ca.lists(span(0, time.Hour)), chains{chain(leaf)}, ""},
+		{"from the next second", ca.lists(span(time.Second, time.Hour)), chains{chain(leaf)}, required},
+		{"until this very moment", ca.lists(span(-time.Hour, 0)), chains{chain(leaf)}, ""},
+		{"until the second before", ca.lists(span(-time.Hour, -time.Second)), chains{chain(leaf)}, required},
+		{"one list is good, one is out of date", all(ca.lists(nil, 2), ca.lists(late, 2)), chains{chain(leaf)}, ""},
 		{"one list is out of date, one is not", all(ca.lists(late, 2), ca.lists(nil, 2)), chains{chain(leaf)}, ""},
 		{"on hold", ca.lists(reason(6), 1), chains{chain(leaf)}, both},
 		{"no longer on hold", ca.lists(reason(8), 1), chains{chain(leaf)}, ""},
@@ -207,6 +217,11 @@ func TestCheck(t *testing.T) {
 		{"two ways, both through a revoked one", ca.lists(nil, 7), chains{chain(deep, between.cert), chain(deep, between.cert)}, both},
 		{"two ways, and revoked by one of them", all(ca.lists(nil), between.lists(nil, 1)),
 			chains{{deep, free.cert}, chain(deep, between.cert)}, both},
+		{"two certificates of one CA, one of which may sign no lists", all(ca.lists(nil), between.lists(nil)),
+			chains{chain(deep, again.cert), chain(deep, between.cert)}, ""},
+		{"the same, the other way round", all(ca.lists(nil), between.lists(nil)),
+			chains{chain(deep, between.cert), chain(deep, again.cert)}, ""},
+		{"one of them alone", all(ca.lists(nil), between.lists(nil, 1)), chains{chain(deep, again.cert)}, required},
 		{"none at all", ca.lists(nil), nil, both},
 
 		{"of end entities", ca.lists(idp(t, "\x81\x01\xff")), chains{chain(leaf)}, ""},
@@ -218,7 +233,9 @@ func TestCheck(t *testing.T) {
 		{"of those that name another address", ca.lists(idp(t, fullName(here+"0"))), chains{chain(pointed)}, required},
 		{"the same, and on it all the same", ca.lists(idp(t, fullName(here+"0")), 1), chains{chain(pointed)}, both},
 		{"of those that name an address, and it names none", ca.lists(idp(t, fullName(here))), chains{chain(leaf)}, required},
-		{"of those that name a point without an address", ca.lists(idp(t, "\xa0\x04\xa0\x02\x82\x00")), chains{chain(pointed)}, required},
+		{"of those that name a point by a host", ca.lists(idp(t, strings.Replace(fullName(here), "\x86", "\x82", 1))), chains{chain(pointed)}, required},
+		{"of those that name a point by what is no name", ca.lists(idp(t, strings.Replace(fullName(here), "\x86", "\x46", 1))), chains{chain(pointed)}, required},
+		{"of those that name a point relative to the CA", ca.lists(idp(t, "\xa0\x0e\xa1\x0c0\x0a\x06\x03U\x04\x03\x0c\x03one")), chains{chain(pointed)}, required},
 	} {
 		for _, policy := range strings.Fields(both) {
 			p := &revocation.Policy{Lists: tt.lists, Required: policy == required}
@@ -237,19 +254,34 @@ func TestCheck(t *testing.T) {
 // TestError: what is said names the certificate and who has issued it, at any length.
 func TestError(t *testing.T) {
 	ca, long := root(t, "CA"), root(t, strings.Repeat("é", 500))
+	between := ca.authority(t, "between")
+	const revoked, unknown = "certificate revoked: serial ", "no revocation list that is valid now: serial "
+	cut := "CN=" + strings.Repeat("é", 48) + "…"
+	short := func(a *authority) []*x509.Certificate { return []*x509.Certificate{a.leaf(0x1f2e, nil), a.cert} }
+	deep := []*x509.Certificate{between.leaf(0x1f2e, nil), between.cert, ca.cert}
 	for _, tt := range []struct {
-		p    revocation.Policy
-		by   *authority
-		want string
+		p      revocation.Policy
+		chains [][]*x509.Certificate
+		want   string
 	}{
-		{revocation.Policy{Lists: ca.lists(nil, 0x1f2e)}, ca, "certificate revoked: serial 1f2e, issuer CN=CA"},
-		{revocation.Policy{Required: true}, ca, "no revocation list that is valid now: serial 1f2e, issuer CN=CA"},
-		{revocation.Policy{Required: true}, long, "no revocation list that is valid now: serial 1f2e, issuer CN=" + strings.Repeat("é", 48) + "…"},
+		{revocation.Policy{Lists: ca.lists(nil, 0x1f2e)}, [][]*x509.Certificate{short(ca)}, revoked + "1f2e, issuer CN=CA"},
+		{revocation.Policy{Lists: long.lists(nil, 0x1f2e)}, [][]*x509.Certificate{short(long)}, revoked + "1f2e, issuer " + cut},
+		{revocation.Policy{Required: true}, [][]*x509.Certificate{short(ca)}, unknown + "1f2e, issuer CN=CA"},
+		{revocation.Policy{Required: true}, [][]*x509.Certificate{short(long)}, unknown + "1f2e, issuer " + cut},
+		{revocation.Policy{Required: true}, [][]*x509.Certificate{deep}, unknown + "1f2e, issuer CN=between"}, // of two the first
+		{revocation.Policy{Required: true, Lists: ca.lists(nil, 7)}, [][]*x509.Certificate{short(between), deep}, revoked + "7, issuer CN=CA"},
+		{revocation.Policy{Required: true, Lists: ca.lists(nil, 7)}, [][]*x509.Certificate{deep, short(between)}, revoked + "7, issuer CN=CA"},
 	} {
-		err := tt.p.Check([][]*x509.Certificate{{tt.by.leaf(0x1f2e, nil), tt.by.cert}}, now)
+		err := tt.p.Check(tt.chains, now)
 		if bad, ok := errors.AsType[*revocation.Error](err); !ok || bad.Error() != tt.want {
 			t.Errorf("%v, want %s", err, tt.want)
 		}
+	}
+	if err := new(revocation.Policy).Check(nil, now); fmt.Sprint(err) != "no chain of the certificate was verified" {
+		t.Errorf("without a chain: %v", err)
+	}
+	if name := long.lists(nil)[0].Issuer(); name != cut {
+		t.Errorf("a list is by %s", name)
 	}
 }
 
@@ -307,6 +339,12 @@ func TestParse(t *testing.T) {
 		{"a point that is none", ca.der(idp(t, "\x81")), 0, "issuingDistributionPoint"},
 		{"a critical extension", ca.der(extension(true, 1, 2, 3)), 0, "critical extension that is not understood (1.2.3)"},
 		{"an extension", ca.der(extension(false, 1, 2, 3)), 1, ""},
+		{"a number that is critical", ca.der(extension(true, 2, 5, 29, 20)), 1, ""},
+		{"entries with extensions that are known, and critical", ca.der(func(l *x509.RevocationList) {
+			for i, id := range [][]int{{2, 5, 29, 23}, {2, 5, 29, 24}} {
+				l.RevokedCertificateEntries[i].ExtraExtensions = []pkix.Extension{{Id: id, Critical: true, Value: []byte{10, 1, 1}}}
+			}
+		}, 1, 2), 1, ""},
 		{"an entry with a critical extension", ca.der(ofEntry(true, 1, 2, 3), 1), 0, "an entry with a critical extension that is not understood (1.2.3)"},
 		{"an entry with an extension", ca.der(ofEntry(false, 1, 2, 3), 1), 1, ""},
 		{"an entry of another CA", ca.der(ofEntry(false, 2, 5, 29, 29), 1), 0, "is indirect"},
