@@ -178,6 +178,15 @@ func TestConns(t *testing.T) {
 		c.comes("c")
 		c.want("c")
 	})
+	t.Run("no farewell is said", func(t *testing.T) {
+		c := newCrowd(t, 1)
+		below := new(pair)
+		c.server.ConnState(polite{below, t}, http.StateNew)
+		c.comes("a")
+		if !below.closed.Load() || c.gone != 1 {
+			t.Errorf("closed: %t, %d had to go", below.closed.Load(), c.gone)
+		}
+	})
 	t.Run("those that have gone are forgotten", func(t *testing.T) {
 		c := newCrowd(t, 2)
 		c.comes("a", "b", "c")
@@ -190,9 +199,23 @@ func TestConns(t *testing.T) {
 	})
 }
 
+// polite is a connection whose end may take its time: whoever accepts the next one would
+// have to wait for it.
+type polite struct {
+	*pair
+	t *testing.T
+}
+
+func (p polite) NetConn() net.Conn { return p.pair }
+
+func (p polite) Close() error {
+	p.t.Error("the end waits for the other side")
+	return nil
+}
+
 // TestOffer: so many connections get HTTP/2 as may have it, and those that come then
-// HTTP/1.1. A place is free again when its connection has ended, in the handshake or
-// later.
+// HTTP/1.1 and are looked at no less. A place is free again when its connection has ended,
+// in the handshake or later.
 func TestOffer(t *testing.T) {
 	const many = 3
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -212,12 +235,30 @@ func TestOffer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	offer := conns.Offer(&tls.Config{Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}})
+	looked := make(chan string, 100)
+	given := &tls.Config{
+		Certificates: s.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}, ClientAuth: tls.RequestClientCert,
+		VerifyConnection: func(state tls.ConnectionState) error {
+			looked <- state.NegotiatedProtocol
+			return nil
+		},
+	}
+	offer := conns.Offer(given)
+	if given.GetConfigForClient != nil {
+		t.Error("the configuration that was given is another now")
+	}
 	go func() { _ = server.Serve(tls.NewListener(l, offer)) }() // ends with the test
 	defer server.Close()
 	sessions := tls.NewLRUClientSessionCache(1)
+	asked := false
 	dial := func(protos ...string) (*tls.Conn, error) {
-		return tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: protos, ClientSessionCache: sessions})
+		return tls.Dial("tcp", l.Addr().String(), &tls.Config{
+			InsecureSkipVerify: true, NextProtos: protos, ClientSessionCache: sessions,
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				asked = true
+				return new(tls.Certificate), nil
+			},
+		})
 	}
 	comes := func(want string, protos ...string) net.Conn {
 		t.Helper()
@@ -226,9 +267,22 @@ func TestOffer(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
-		if got := c.ConnectionState().NegotiatedProtocol; got != want {
+		state := c.ConnectionState()
+		if got := state.NegotiatedProtocol; got != want {
 			t.Errorf("offered %v: %q, want %q", protos, got, want)
 		}
+		select {
+		case got := <-looked:
+			if got != want {
+				t.Errorf("offered %v: the server saw %q, want %q", protos, got, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatalf("offered %v: nobody looked at the connection", protos)
+		}
+		if !asked && !state.DidResume {
+			t.Errorf("offered %v: no certificate was asked for", protos)
+		}
+		asked = false
 		return c
 	}
 	for range many {

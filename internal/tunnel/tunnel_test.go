@@ -16,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -77,6 +78,15 @@ func TestThrough(t *testing.T) {
 	server, roots := secured(t)
 	for name, config := range map[string]*tls.Config{"http": nil, "https": server} {
 		t.Run(name, func(t *testing.T) {
+			var resumed atomic.Int64
+			if config != nil {
+				config.VerifyConnection = func(state tls.ConnectionState) error {
+					if state.DidResume {
+						resumed.Add(1)
+					}
+					return nil
+				}
+			}
 			proxy := tunneltest.Start(t, config)
 			proxy.Demand("Basic dGhyZWVkczpwOmEgc3M=")
 			sockets := 0
@@ -107,6 +117,9 @@ func TestThrough(t *testing.T) {
 			if sockets != 3 {
 				t.Errorf("%d sockets of the dialer, want 3", sockets)
 			}
+			if n := resumed.Load(); config != nil && n != 2 {
+				t.Errorf("%d sessions with the proxy were resumed, want 2", n)
+			}
 		})
 	}
 }
@@ -114,11 +127,11 @@ func TestThrough(t *testing.T) {
 // TestRequest has what a proxy sees, to the byte.
 func TestRequest(t *testing.T) {
 	for _, tt := range []struct {
-		proxy Proxy
-		want  string
+		proxy        Proxy
+		answer, want string
 	}{
-		{Proxy{}, "CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\n\r\n"},
-		{Proxy{User: "threeds"}, "CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\nProxy-Authorization: Basic dGhyZWVkczo=\r\n\r\n"},
+		{Proxy{}, "HTTP/1.0 200\n\n", "CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\n\r\n"}, // old, curt, and fine
+		{Proxy{User: "threeds"}, "HTTP/1.1 204 x\r\nContent-Length: 9\r\n\r\n", "CONNECT ds.invalid:443 HTTP/1.1\r\nHost: ds.invalid:443\r\nProxy-Authorization: Basic dGhyZWVkczo=\r\n\r\n"},
 	} {
 		proxy := tunneltest.Start(t, nil)
 		got := make(chan string, 1)
@@ -126,7 +139,7 @@ func TestRequest(t *testing.T) {
 			b := make([]byte, 1000)
 			n, _ := conn.Read(b)
 			got <- string(b[:n])
-			io.WriteString(conn, "HTTP/1.0 200\n\n") // old, curt, and fine
+			io.WriteString(conn, tt.answer)
 		})
 		tt.proxy.Address = proxy.Address
 		conn, err := New(tt.proxy, net.Dialer{}).DialContext(t.Context(), "tcp", "ds.invalid:443")
@@ -298,6 +311,36 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// TestGivenUpLate: who gives up just when the answer comes has an error, or a connection
+// that is as good as any.
+func TestGivenUpLate(t *testing.T) {
+	proxy := tunneltest.Start(t, nil)
+	made := 0
+	for range 300 {
+		ctx, cancel := context.WithCancel(t.Context())
+		proxy.Play(func(conn net.Conn) {
+			r := bufio.NewReader(conn)
+			http.ReadRequest(r)
+			io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+			cancel()
+			io.Copy(conn, r)
+		})
+		conn, err := New(Proxy{Address: proxy.Address}, net.Dialer{}).DialContext(ctx, "tcp", "ds.invalid:443")
+		if err != nil {
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v, want that it was given up", err)
+			}
+			continue
+		}
+		made++
+		if err := say(conn, "hello"); err != nil {
+			t.Errorf("a connection of no use: %v", err)
+		}
+		conn.Close()
+	}
+	t.Logf("%d connections were made", made)
+}
+
 // TestAskable: what a proxy cannot be asked for is not asked for.
 func TestAskable(t *testing.T) {
 	proxy := tunneltest.Start(t, nil)
@@ -306,10 +349,15 @@ func TestAskable(t *testing.T) {
 	for _, addr := range []string{
 		"", ":443", "ds.invalid", "ds.invalid:", "ds.invalid:0", "ds.invalid:65536", "ds.invalid:+1", "ds.invalid:https", "ds invalid:443",
 		"ds.invalid\r\nX: y:443", "ds.invalid:443\r\n", "[fe80::1%a b]:443", "[fe80::1%eth0]:443", "d\u00e9s.invalid:443", "[ds.invalid/]:443",
-		strings.Repeat("x", 254) + ":443",
+		strings.Repeat("x", 254) + ":443", "192.0.2.1:00", "[::1%25eth0]:443",
 	} {
 		if _, err := d.DialContext(t.Context(), "tcp", addr); !errors.Is(err, errName) {
 			t.Errorf("%q: %v", addr, err)
+		}
+	}
+	for _, addr := range []string{strings.Repeat("x", 253) + ":443", "d_s-1.invalid:1", "ds.invalid:65535", "[2001:db8::7]:443"} {
+		if !askable(addr) {
+			t.Errorf("%q cannot be asked for", addr)
 		}
 	}
 }
@@ -351,10 +399,38 @@ type heard struct {
 	net.Conn
 	says *bytes.Reader
 	told bytes.Buffer
+	each int // the most that is heard at once; 0: all
 }
 
-func (h *heard) Read(b []byte) (int, error)  { return h.says.Read(b) }
+func (h *heard) Read(b []byte) (int, error) {
+	if h.each > 0 {
+		b = b[:min(len(b), h.each)]
+	}
+	return h.says.Read(b)
+}
+
 func (h *heard) Write(b []byte) (int, error) { return h.told.Write(b) }
+
+// TestLongestHeader: the longest header, in reads of any size, and one byte more.
+func TestLongestHeader(t *testing.T) {
+	const begin, end = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nX-Long: ", "\r\n\r\n"
+	for _, n := range []int{maxHeader - 1, maxHeader, maxHeader + 1, maxHeader + 5000} {
+		for _, each := range []int{1, 1000, 1 << 20} {
+			says := begin + strings.Repeat("x", n-len(begin)-len(end)) + end
+			conn := &heard{says: bytes.NewReader([]byte(says)), each: each}
+			var want error
+			if n > maxHeader {
+				want = errHeader
+			}
+			if err := New(Proxy{}, net.Dialer{}).ask(conn, "ds.invalid:443"); !errors.Is(err, want) {
+				t.Errorf("%d bytes, %d in a read: %v, want %v", n, each, err, want)
+			}
+			if read := len(says) - conn.says.Len(); read > maxHeader {
+				t.Errorf("%d bytes, %d in a read: %d were read", n, each, read)
+			}
+		}
+	}
+}
 
 // FuzzAnswer: whatever a proxy says, a connection is made only if that is one answer of
 // status 2xx and nothing behind it, after any of status 1xx; and no more than the longest
