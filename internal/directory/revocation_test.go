@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"math/big"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
 
 // revokes is a policy with one list of the authority, read as from a file.
@@ -225,5 +228,39 @@ func TestRevokedFile(t *testing.T) {
 	_, err = f.open()
 	if _, ok := errors.AsType[*revocation.Error](err); !ok {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestRevokedHangsUp: nothing is left of a connection to a directory server that was
+// revoked, however long that would wait for more.
+func TestRevokedHangsUp(t *testing.T) {
+	ca := newAuthority(t)
+	own := newAuthority(t)
+	config := ca.server()
+	ended := make(chan error, 10)
+	address := serveRaw(t, nil, func(conn net.Conn) {
+		_ = conn.SetDeadline(time.Now().Add(10 * time.Second))
+		_ = tls.Server(conn, config).Handshake()
+		_, err := io.Copy(io.Discard, conn)
+		ended <- err
+	})
+	_, to, _ := strings.Cut(address, "//")
+	plain, overTLS := tunneltest.Start(t, nil), tunneltest.Start(t, &tls.Config{Certificates: []tls.Certificate{own.issue(nil)}})
+	plain.Way(to, to)
+	overTLS.Way(to, to)
+	for name, proxy := range map[string]*tunnel.Proxy{
+		"straight": nil, "through http": {Address: plain.Address}, "through https": {Address: overTLS.Address, Roots: own.pool},
+	} {
+		p := peerAt("visa", address, ca.client())
+		p.Revoked, p.Proxy = ca.revokes(config.Certificates[0].Leaf), proxy
+		c, _ := newClient(t, Hooks{}, p)
+		if _, err := send(t, c, "visa"); err == nil || !strings.Contains(err.LogValue().String(), "certificate revoked") {
+			t.Errorf("%s: %v", name, err)
+		}
+		for range 2 { // attempts
+			if err := <-ended; err != nil {
+				t.Errorf("%s: the connection ended with %v", name, err)
+			}
+		}
 	}
 }
