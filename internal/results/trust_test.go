@@ -269,10 +269,15 @@ func TestRevokedMeanwhile(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
 	var log bytes.Buffer
+	judged := 0
 	trust := func(p *revocation.Policy) *results.Trust {
 		return &results.Trust{
 			Clients: []results.Client{{Scheme: "visa", CA: pool, Revoked: p}},
-			Now:     func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&log, nil)),
+			Now: func() time.Time {
+				judged++
+				return now
+			},
+			Log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 	}
 	conn := results.ConnContext(t.Context(), nil)
@@ -280,18 +285,74 @@ func TestRevokedMeanwhile(t *testing.T) {
 	for i, tt := range []struct {
 		t      *results.Trust
 		status int
+		judged bool // anew
 		said   bool
 	}{
-		{before, http.StatusMethodNotAllowed, false}, {after, http.StatusForbidden, true},
-		{after, http.StatusForbidden, false}, {before, http.StatusMethodNotAllowed, false},
+		{before, http.StatusMethodNotAllowed, true, false}, {before, http.StatusMethodNotAllowed, false, false},
+		{after, http.StatusForbidden, true, true}, {after, http.StatusForbidden, false, false},
+		{before, http.StatusMethodNotAllowed, true, false},
 	} {
 		log.Reset()
+		judged = 0
 		r := httptest.NewRequestWithContext(conn, http.MethodGet, "/", nil)
 		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}}
 		w := httptest.NewRecorder()
 		(&results.Handler{Trust: tt.t, Log: slog.New(slog.DiscardHandler)}).ServeHTTP(w, r)
 		if w.Code != tt.status || strings.Contains(log.String(), "visa: certificate revoked: serial 1, issuer CN=ds") != tt.said {
 			t.Errorf("%d: status %d, want %d; the log: %s", i, w.Code, tt.status, &log)
+		}
+		if (judged > 0) != tt.judged {
+			t.Errorf("%d: the certificate was judged %d times", i, judged)
+		}
+	}
+}
+
+// TestHandshake: each handshake is a whole one, and one without a certificate is none.
+func TestHandshake(t *testing.T) {
+	ca := certify(t, nil, newKey(t), nil)
+	pool := x509.NewCertPool()
+	pool.AddCert(ca.cert)
+	shown := func(s *signer) tls.Certificate {
+		return tls.Certificate{Certificate: [][]byte{s.cert.Raw}, PrivateKey: s.key}
+	}
+	server := certify(t, ca, newKey(t), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
+	trust := &results.Trust{Clients: []results.Client{{Scheme: "visa", CA: pool}}, Now: func() time.Time { return now }}
+	config := trust.TLS(shown(server))
+	config.Time = trust.Now
+	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	sessions := tls.NewLRUClientSessionCache(1)
+	client := []tls.Certificate{shown(certify(t, ca, newKey(t), nil))}
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for i, certs := range [][]tls.Certificate{client, client, nil} {
+			ended := make(chan error, 1)
+			go func() {
+				c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{
+					RootCAs: pool, ServerName: "rreq.ds.example", Time: func() time.Time { return now },
+					Certificates: certs, ClientSessionCache: sessions, MaxVersion: version,
+				})
+				if err == nil {
+					_, err = c.Read(make([]byte, 1)) // what it is told of sessions, and the end
+					c.Close()
+				}
+				ended <- err
+			}()
+			conn, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = conn.(*tls.Conn).Handshake()
+			if (err == nil) != (certs != nil) || err != nil && !strings.Contains(err.Error(), "didn't provide a certificate") {
+				t.Errorf("%s, %d: %v", tls.VersionName(version), i, err)
+			}
+			if conn.(*tls.Conn).ConnectionState().DidResume {
+				t.Errorf("%s, %d: a session was resumed", tls.VersionName(version), i)
+			}
+			conn.Close()
+			<-ended
 		}
 	}
 }
