@@ -232,7 +232,7 @@ type proxyConfig struct {
 	URL proxyAt `yaml:"url" as:"proxy" need:"yes"`
 	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
 	CA caFile `yaml:"ca" as:"ca"`
-	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`.
+	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`, of at most 1000 bytes.
 	Credentials string `yaml:"credentials" as:"secret"`
 
 	User, Password string // filled by loadFiles

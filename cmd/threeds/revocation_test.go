@@ -10,8 +10,11 @@ import (
 	"maps"
 	"math/big"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -193,6 +196,63 @@ func TestRevokedCA(t *testing.T) {
 	}
 	if one.Directories[0].CRLs.Lists[0] != first.Directories[0].CRLs.Lists[0] || one.V1[0].CRLs.Lists[0] != first.V1[0].CRLs.Lists[0] {
 		t.Error("a list that has not changed was read again")
+	}
+}
+
+// TestListsJob runs the job of docs/operating.md that fetches lists, which is changed in its
+// directory and address alone: what it puts into place can be read whatever comes, and
+// what is no list of the CA is not put there.
+func TestListsJob(t *testing.T) {
+	for _, name := range []string{"sh", "curl", "openssl"} {
+		tool(t, name, "the job that fetches revocation lists")
+	}
+	job := regexp.MustCompile("(?s)\n```sh\n(#!/bin/sh -e\n.*?\nmv visa.*?)```\n").FindSubmatch(contents(t, "../../docs/operating.md"))
+	if job == nil {
+		t.Fatal("docs/operating.md has no job")
+	}
+	root, sub := newAuthority(t), newAuthority(t)
+	der := func(a *authority) []byte {
+		block, _ := pem.Decode(a.list(time.Hour))
+		return block.Bytes
+	}
+	says := map[string][]byte{}
+	pki := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write(says[r.URL.Path]) }))
+	defer pki.Close()
+	dir := t.TempDir()
+	for name, a := range map[string]*authority{"root.pem": root, "sub.pem": sub} {
+		write(t, filepath.Join(dir, name), a.pem())
+	}
+	script := moved(t, string(job[1]), "/etc/threeds", dir, "http://pki.visa.example", pki.URL)
+	good := map[string][]byte{"/root.crl": der(root), "/sub.crl": der(sub)}
+	for _, tt := range []struct {
+		name string
+		bad  []byte // in the place of a list
+		goes bool
+	}{
+		{"good lists", good["/sub.crl"], true},
+		{"a page", []byte("<html>gone</html>"), false},
+		{"nothing", nil, false},
+		{"a list that is cut off", good["/sub.crl"][:100], false},
+		{"that of another CA", der(newAuthority(t)), false},
+		{"a list with something behind it", append(der(sub), "<html>"...), true},
+		{"PEM", sub.list(time.Hour), false},
+	} {
+		for path, list := range good {
+			says[path] = list
+		}
+		says["/sub.crl"] = tt.bad
+		before, _ := os.ReadFile(filepath.Join(dir, "visa.crl"))
+		cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+		if said, err := cmd.CombinedOutput(); (err == nil) != tt.goes {
+			t.Errorf("%s: %v: %s", tt.name, err, said)
+		}
+		after := contents(t, filepath.Join(dir, "visa.crl"))
+		if !tt.goes && !bytes.Equal(before, after) {
+			t.Errorf("%s: the former lists are gone", tt.name)
+		}
+		if lists, err := revocation.Parse(after); err != nil || len(lists) != 2 {
+			t.Errorf("%s: %d lists, %v", tt.name, len(lists), err)
+		}
 	}
 }
 
