@@ -82,7 +82,7 @@ func (e *expiry) one(what ending, due []time.Duration, now time.Time, past map[e
 	}
 	past[what] = n
 	switch before, known := e.past[what]; {
-	case !known || n == before:
+	case !known || n <= before: // less when the clock was set back
 	case n == len(due):
 		e.log.Error(over, "key", what.key, "at", what.end)
 	default:

@@ -55,6 +55,10 @@ func TestExpiry(t *testing.T) {
 		{time.Second, ""},
 		{0, over},
 		{-day, ""},
+		{20 * day, ""}, // the clock is set back, by more than it goes between two looks
+		{60 * day, ""},
+		{30 * day, notice("720h0m0s")},
+		{0, over},
 	} {
 		if got := said(end.Add(-step.before)); got != step.want {
 			t.Errorf("%v before the end: %q, want %q", step.before, got, step.want)
