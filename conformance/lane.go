@@ -201,7 +201,7 @@ func (a *lane) quiet(t *T, d time.Duration) {
 	}
 }
 
-// answer is a step's answer to a PReq.
+// An answerTo is a step's answer to a PReq.
 type answerTo func(preq object) []byte
 
 // step answers the next PReq, and waits until the server has made something of

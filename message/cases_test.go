@@ -357,7 +357,7 @@ func (b *bench) inject(at string, p spot, f fault) bool {
 	}
 	code, ok := f.do(b.s, in, p.row, required)
 	if !ok || p.row.Name == "messageVersion" && len(p.way) == 0 && code != Duplicate || p.row.Name == "messageType" && len(p.way) == 0 && code != Duplicate {
-		return false // of the header: TestHeader
+		return false // of the header: testdata/vectors/header.txtar
 	}
 	var want []string
 	if code == Duplicate {

@@ -10,9 +10,9 @@ import (
 )
 
 // Config is the file that serve and key read. The tags are the whole truth on
-// a key: its name, its kind (kinds.go), what it may be, its default, whether
-// it must be there. A pointer is a section that may be left out. The comments
-// are the reference page, docs/configuration.md, which a test generates.
+// a key: its name, its kind (config_kinds.go), what it may be, its default,
+// whether it must be there. A pointer is a section that may be left out. The
+// comments are the reference page, docs/configuration.md, which a test generates.
 type config struct {
 	API struct {
 		// Where requestors reach /preauth, /auth, /postauth, /enrolled and /check.

@@ -270,7 +270,7 @@ func TestM4(t *testing.T) {
 	})
 }
 
-// inOrder are the parameters of /enrolled in the order in which faults are told.
+// v1Params are the parameters of /enrolled in the order in which faults are told.
 var v1Params = []string{
 	"amount", "currency", "order_id", "cardholder_ip", "card[number]", "card[expire_month]", "card[expire_year]",
 	"merchant[acquirer_bin]", "merchant[id]", "merchant[name]", "merchant[country]", "merchant[url]",

@@ -1,7 +1,8 @@
 // Package store is the contract of the place where transactions and API keys
 // are kept, and what nodes share about card ranges: leases, snapshots and small
-// states. It holds no code but the names that rows are sealed under: packages sqlite and postgres below it implement the
-// contract, package storetest says whether an implementation keeps it.
+// states. It holds no code but the names that rows are sealed under: packages
+// sqlite and postgres below it implement the contract, package storetest says
+// whether an implementation keeps it.
 //
 // A store does not understand what it keeps. Which states there are and how they
 // follow each other, who may read a transaction, the sealing of its data, and
@@ -16,8 +17,8 @@ import (
 )
 
 // The facts a [Store] reports, for use with errors.Is. Every other error, but
-// that of a change function or of a reader that was given, means that the store could not be reached or has
-// failed, and says nothing about what it holds.
+// that of a change function or of a reader that was given, means that the store
+// could not be reached or has failed, and says nothing about what it holds.
 var (
 	ErrNotFound = errors.New("store: not found")
 	ErrExists   = errors.New("store: exists")
