@@ -1,10 +1,15 @@
 package threeds_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
+	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -13,7 +18,7 @@ import (
 // package that is not listed may import none. cmd wires and may import all.
 var may = map[string]string{
 	"message":                  "internal/iso",
-	"message/messagetest":      "message internal/iso",
+	"message/messagetest":      "message",
 	"sandbox":                  "message",
 	"sandbox/shop":             "",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
@@ -39,30 +44,128 @@ var may = map[string]string{
 	"internal/docgen/cmd":      "internal/docgen",
 }
 
-// TestImports keeps the arrows of doc.go true. It reads the files itself and
-// does not ask the go command, so that the test cache knows what it read.
-func TestImports(t *testing.T) {
-	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+// pure are the packages that touch no network, clock, disk or database: they import
+// nothing that could, and of package time what tells no time.
+var pure = []string{"message", "internal/iso", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+
+var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
+
+// sources calls visit with each file of Go that is no test, and its package. It reads
+// the files itself and does not ask the go command, so that the test cache knows what
+// was read.
+func sources(t *testing.T, mode parser.Mode, visit func(pkg, file string, f *ast.File)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(file string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(file, ".go") || strings.HasSuffix(file, "_test.go") {
 			return err
 		}
-		pkg := filepath.ToSlash(filepath.Dir(path))
-		if strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "bench") {
-			return nil
+		f, err := parser.ParseFile(token.NewFileSet(), file, nil, mode)
+		if err == nil {
+			visit(filepath.ToSlash(filepath.Dir(file)), file, f)
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
-		if err != nil {
-			return err
-		}
-		for _, spec := range f.Imports {
-			dep, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/")
-			if ours && !strings.Contains(" "+may[pkg]+" ", " "+dep+" ") {
-				t.Errorf("%s imports %s, see doc.go", path, dep)
-			}
-		}
-		return nil
+		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// TestImports keeps the arrows of doc.go true, and may no longer than it has to be.
+func TestImports(t *testing.T) {
+	used := map[string]bool{}
+	sources(t, parser.ImportsOnly, func(pkg, file string, f *ast.File) {
+		if strings.HasPrefix(pkg, "cmd/") || strings.HasPrefix(pkg, "bench") {
+			return
+		}
+		for _, spec := range f.Imports {
+			dep, ours := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/")
+			if ours && !slices.Contains(strings.Fields(may[pkg]), dep) {
+				t.Errorf("%s imports %s, see doc.go", file, dep)
+			}
+			used[pkg+" "+dep] = true
+		}
+	})
+	for pkg, deps := range may {
+		for _, dep := range strings.Fields(deps) {
+			if !used[pkg+" "+dep] {
+				t.Errorf("%s may import %s and does not", pkg, dep)
+			}
+		}
+	}
+}
+
+// TestPure: what is told the time and given the bytes asks for neither.
+func TestPure(t *testing.T) {
+	seen := map[string]bool{}
+	sources(t, 0, func(pkg, file string, f *ast.File) {
+		if !slices.Contains(pure, pkg) {
+			return
+		}
+		seen[pkg] = true
+		for _, spec := range f.Imports {
+			if dep := strings.Trim(spec.Path.Value, `"`); impure.MatchString(dep) {
+				t.Errorf("%s imports %s", file, dep)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			call, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			clocks := []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker"}
+			if of, ok := call.X.(*ast.Ident); ok && of.Name == "time" && slices.Contains(clocks, call.Sel.Name) {
+				t.Errorf("%s asks for time.%s", file, call.Sel.Name)
+			}
+			return true
+		})
+	})
+	if len(seen) != len(pure) {
+		t.Errorf("of %v there are only %v", pure, seen)
+	}
+}
+
+// TestMap holds ARCHITECTURE.md against what is there: its tree has every package
+// and no folder that is gone, and each dependency in go.mod has its reason.
+func TestMap(t *testing.T) {
+	page, mod := text(t, "ARCHITECTURE.md"), text(t, "go.mod")
+	tree, _, _ := strings.Cut(page, "\n```\n\n")
+	sources(t, parser.PackageClauseOnly, func(pkg, _ string, f *ast.File) {
+		generator := f.Name.Name == "main" && strings.HasPrefix(pkg, "internal/")
+		if pkg != "." && !generator && !regexp.MustCompile(`\b`+path.Base(pkg)+"/").MatchString(tree) {
+			t.Errorf("%s is not in the tree", pkg)
+		}
+	})
+	folders := regexp.MustCompile(`(?m)^((?:│   |    )?)[├└]── (\S+)/`).FindAllStringSubmatch(tree, -1)
+	parent := ""
+	for _, m := range folders {
+		folder := m[2]
+		if m[1] == "" {
+			parent = folder
+		} else {
+			folder = path.Join(parent, folder)
+		}
+		if info, err := os.Stat(folder); err != nil || !info.IsDir() {
+			t.Errorf("the tree has %s: %v", folder, err)
+		}
+	}
+	_, reasons, _ := strings.Cut(page, "\n## Dependencies")
+	reasons, _, _ = strings.Cut(reasons, "\n## ")
+	modules := regexp.MustCompile(`(?m)^\t(?:github.com/)?(\S+) v\S+$`).FindAllStringSubmatch(mod, -1)
+	for _, m := range modules {
+		if !strings.Contains(reasons, m[1]) {
+			t.Errorf("%s is in go.mod and has no reason", m[1])
+		}
+	}
+	if len(folders) < 30 || len(modules) < 15 {
+		t.Errorf("%d folders in the tree and %d modules in go.mod are fewer than there must be", len(folders), len(modules))
+	}
+}
+
+func text(t *testing.T, file string) string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
