@@ -1,0 +1,120 @@
+package docgen
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// A tree is what is written, by file: names that are declared or told to the
+// machine, and prose for readers.
+type tree struct {
+	prose   map[string]string // comments, pages, the Makefile; by path
+	files   map[string]bool   // of Go, by base name
+	tests   map[string]bool   // functions of tests
+	metrics map[string]bool   // literals that look like one, in what is no test
+}
+
+var metric = regexp.MustCompile(`^"threeds_[a-z_]+"$`)
+
+func readTree(t *testing.T) *tree {
+	t.Helper()
+	w := &tree{map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && (name == ".git" || name == "testdata" || name == "artifacts"):
+			return fs.SkipDir
+		case strings.HasSuffix(name, ".go"):
+			return w.source(path)
+		case strings.HasSuffix(name, ".md"), name == "Makefile":
+			text, err := os.ReadFile(path)
+			w.prose[path] = string(text)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *tree) source(path string) error {
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	w.files[filepath.Base(path)] = true
+	for _, c := range f.Comments {
+		w.prose[path] += c.Text()
+	}
+	test := strings.HasSuffix(path, "_test.go")
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncDecl:
+			w.tests[n.Name.Name] = w.tests[n.Name.Name] || test
+		case *ast.BasicLit:
+			if !test && metric.MatchString(n.Value) {
+				w.metrics[strings.Trim(n.Value, `"`)] = true
+			}
+		}
+		return true
+	})
+	return nil
+}
+
+// TestNames: what a page or a comment calls by name is there: tests, files of Go,
+// targets of the Makefile, metrics, keys of the configuration.
+func TestNames(t *testing.T) {
+	w := readTree(t)
+	makefile := w.prose[filepath.Join(root, "Makefile")]
+	keys := w.prose[filepath.Join(root, "docs/configuration.md")]
+	for _, kind := range []struct {
+		what, pattern string
+		least         int
+		there         func(name string) bool
+	}{
+		{"a test", `(?:^|[^.^\w])((?:Test|Benchmark|Fuzz)[A-Z]\w*)`, 30, func(name string) bool { return w.tests[name] }},
+		{"a file", `(?:^|[^.\w])([a-z]\w*\.go)\b`, 10, func(name string) bool { return w.files[name] }},
+		{"a target", "`make ([a-z-]+)", 20, func(name string) bool { return strings.Contains(makefile, "\n"+name+":") }},
+		{"a metric", "`(threeds_[a-z_]+)", 25, func(name string) bool { return w.metrics[name] }},
+		{"a key", "`((?:api|results|store|console|limits|log|server|timeouts|forward_proxy)\\.[a-z_]+)[^.\\w]", 40, func(name string) bool {
+			return strings.Contains(keys, "\n| `"+name+"` |")
+		}},
+	} {
+		n := 0
+		for path, text := range w.prose {
+			for _, m := range regexp.MustCompile(kind.pattern).FindAllStringSubmatch(text, -1) {
+				if n++; !kind.there(m[1]) {
+					t.Errorf("%s names %s %s, which is not there", path, kind.what, m[1])
+				}
+			}
+		}
+		if n < kind.least {
+			t.Errorf("%s is named %d times, want %d at least", kind.what, n, kind.least)
+		}
+	}
+}
+
+// TestMetrics: the table for operators has every metric of the program.
+func TestMetrics(t *testing.T) {
+	w := readTree(t)
+	_, table, _ := strings.Cut(w.prose[filepath.Join(root, "docs/operating.md")], "\n## Metrics\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for name := range w.metrics {
+		if !strings.Contains(table, "`"+name+"`") {
+			t.Errorf("operating.md has no %s", name)
+		}
+	}
+	if n := len(w.metrics); n < 25 {
+		t.Errorf("%d metrics found, want 25 at least", n)
+	}
+}
