@@ -53,7 +53,7 @@ conformance:
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
 # Faults put into the server, one at a time, each noticed by the check of its row: a
-# build and a run for each of a hundred. A few of them are part of make test.
+# build and a run for each of more than a hundred. A few are part of make test.
 seeded-faults:
 	SEEDED=all $(GO) test ./conformance -count=1 -timeout=2h -run='^TestSeededFaults$$' -v
 

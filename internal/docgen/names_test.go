@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // A tree is what is written, by file: names that are declared or told to the
@@ -116,5 +117,27 @@ func TestMetrics(t *testing.T) {
 	}
 	if n := len(w.metrics); n < 25 {
 		t.Errorf("%d metrics found, want 25 at least", n)
+	}
+}
+
+// TestWrapped: prose that is written by hand ends its lines by 120 characters. What is
+// generated, tables and what is for a machine go on.
+func TestWrapped(t *testing.T) {
+	code, generated := regexp.MustCompile("(?ms)^ *```.*?^ *```$"), regexp.MustCompile(`(?s)<!-- .*? generated .*`)
+	n := 0
+	for path, text := range readTree(t).prose {
+		if filepath.Ext(path) != ".md" || filepath.Base(path) == "conformance.md" || strings.Contains(path, "reference") {
+			continue
+		}
+		n++
+		text = generated.ReplaceAllString(code.ReplaceAllString(text, ""), "")
+		for line := range strings.Lines(text) {
+			if long := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); long > 120 && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s: %d characters in %.50q", path, long, line)
+			}
+		}
+	}
+	if n < 20 {
+		t.Errorf("%d pages, want 20 at least", n)
 	}
 }
