@@ -92,34 +92,34 @@ func loadDictionary(t testing.TB) *dictionary {
 type deviation struct{ cell, want, got, why string }
 
 const (
-	ruling7  = "real directories answer I on rules of their own: a rule of ours with a switch, and 80-99 count"
-	ruling28 = "no address rule in 2.3.1"
-	ruling26 = "ids and category of a result are held against the request"
-	ruling24 = "other systems have codes of their own"
-	ruling16 = "older lists have them; no result is lost over it"
-	ruling5  = "a PRes without ranges has to say the serial number that the PReq asked with"
+	ownRules        = "real directories answer I on rules of their own: a rule of ours with a switch, and 80-99 count"
+	noAddressRule   = "no address rule in 2.3.1"
+	heldAgainst     = "ids and category of a result are held against the request"
+	otherSystems    = "other systems have codes of their own"
+	olderLists      = "older lists have them; no result is lost over it"
+	serialAskedWith = "a PRes without ranges has to say the serial number that the PReq asked with"
 )
 
 var deviations = []deviation{
-	{"2.2.0 ARes rule transStatus: transStatus == \"I\"", "dictionary's", "ours", ruling7},
-	{"2.3.1 ARes rule transStatus: transStatus == \"I\"", "dictionary's", "ours", ruling7},
-	{"2.3.1 merchantRiskIndicator.deliveryEmailAddress format", "email", "text", ruling28},
-	{"2.1.0 RReq rule messageCategory: present(areq.messageCategory)", "-", "ours", ruling26},
-	{"2.2.0 RReq rule messageCategory: present(areq.messageCategory)", "-", "ours", ruling26},
-	{"2.3.1 RReq rule messageCategory: present(areq.messageCategory)", "-", "ours", ruling26},
-	{"2.2.0 RReq rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
-	{"2.3.1 RReq rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
-	{"2.2.0 RRes rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
-	{"2.3.1 RRes rule sdkTransID: present(sdkTransID)", "-", "ours", ruling26},
+	{"2.2.0 ARes rule transStatus: transStatus == \"I\"", "dictionary's", "ours", ownRules},
+	{"2.3.1 ARes rule transStatus: transStatus == \"I\"", "dictionary's", "ours", ownRules},
+	{"2.3.1 merchantRiskIndicator.deliveryEmailAddress format", "email", "text", noAddressRule},
+	{"2.1.0 RReq rule messageCategory: present(areq.messageCategory)", "-", "ours", heldAgainst},
+	{"2.2.0 RReq rule messageCategory: present(areq.messageCategory)", "-", "ours", heldAgainst},
+	{"2.3.1 RReq rule messageCategory: present(areq.messageCategory)", "-", "ours", heldAgainst},
+	{"2.2.0 RReq rule sdkTransID: present(sdkTransID)", "-", "ours", heldAgainst},
+	{"2.3.1 RReq rule sdkTransID: present(sdkTransID)", "-", "ours", heldAgainst},
+	{"2.2.0 RRes rule sdkTransID: present(sdkTransID)", "-", "ours", heldAgainst},
+	{"2.3.1 RRes rule sdkTransID: present(sdkTransID)", "-", "ours", heldAgainst},
 	{"2.3.1 PRes.cardRangeData condition", "absent(cardRangeDataFileURL) and absent(preq.serialNum)",
-		"absent(cardRangeDataFileURL) and serialNum != preq.serialNum", ruling5},
-	{"2.3.1 PRes.cardRangeData complete", "false", "true", ruling5},
-	{"2.1.0 RReq.challengeCancel values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", ruling16},
-	{"2.1.0 CReq.challengeCancel values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", ruling16},
-	{"list challengeCancel 2.1.0 values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", ruling16},
-	{"list errorCode 2.1.0 open", "false", "true", ruling24},
-	{"list errorCode 2.2.0 open", "false", "true", ruling24},
-	{"list errorCode 2.3.1 open", "false", "true", ruling24},
+		"absent(cardRangeDataFileURL) and serialNum != preq.serialNum", serialAskedWith},
+	{"2.3.1 PRes.cardRangeData complete", "false", "true", serialAskedWith},
+	{"2.1.0 RReq.challengeCancel values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", olderLists},
+	{"2.1.0 CReq.challengeCancel values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", olderLists},
+	{"list challengeCancel 2.1.0 values", "01 04 05 06 07 08", "01 02~ 03~ 04 05 06 07 08", olderLists},
+	{"list errorCode 2.1.0 open", "false", "true", otherSystems},
+	{"list errorCode 2.2.0 open", "false", "true", otherSystems},
+	{"list errorCode 2.3.1 open", "false", "true", otherSystems},
 }
 
 // dictionaryTypes are those that the dictionary has; OReq and ORes it lacks.

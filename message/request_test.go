@@ -229,8 +229,7 @@ func TestR5(t *testing.T) {
 	}
 }
 
-// TestSources is MC-16, MC-47, MC-48 and rulings 4 and 27: what we say comes
-// from us.
+// TestSources is MC-16, MC-47 and MC-48: what we say comes from us.
 func TestSources(t *testing.T) {
 	for _, test := range []struct {
 		v                   message.Version

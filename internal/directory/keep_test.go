@@ -471,7 +471,7 @@ func TestPR06VP17Serial(t *testing.T) {
 		t.Errorf("serialNum %q, want 11", preq.Text("serialNum"))
 	}
 	if wait := time.Until(s.standing().Next); wait < 59*time.Minute {
-		t.Errorf("after Erro 307 the next PReq may leave in %v, want the floor (ruling 6)", wait)
+		t.Errorf("after Erro 307 the next PReq may leave in %v, want the floor", wait)
 	}
 	if preq := next(with("12", entry)); preq.Has("serialNum") || a.cards.Lookup(otherCard) != nil {
 		t.Error("after Erro 307 the PReq did not ask for everything, or the answer was not taken so")

@@ -14,7 +14,7 @@ import (
 )
 
 // TestKeepFresh has the times at which a directory server is asked, by what the
-// answers were (PR-02, PR-03, PR-05, PR-29, ruling 6).
+// answers were (PR-02, PR-03, PR-05, PR-29).
 func TestKeepFresh(t *testing.T) {
 	v220, v231 := message.V220, message.V231
 	for _, test := range []struct {

@@ -73,11 +73,12 @@ func (w *tree) source(path string) error {
 }
 
 // TestNames: what a page or a comment calls by name is there: tests, files of Go,
-// targets of the Makefile, metrics, keys of the configuration.
+// targets of the Makefile, metrics, keys of the configuration, invariants, and rows of
+// the API contract, which have tests of their names.
 func TestNames(t *testing.T) {
 	w := readTree(t)
 	makefile := w.prose[filepath.Join(root, "Makefile")]
-	keys := w.prose[filepath.Join(root, "docs/configuration.md")]
+	keys, built := w.prose[filepath.Join(root, "docs/configuration.md")], w.prose[filepath.Join(root, "ARCHITECTURE.md")]
 	for _, kind := range []struct {
 		what, pattern string
 		least         int
@@ -90,6 +91,8 @@ func TestNames(t *testing.T) {
 		{"a key", "`((?:api|results|store|console|limits|log|server|timeouts|forward_proxy)\\.[a-z_]+)[^.\\w]", 40, func(name string) bool {
 			return strings.Contains(keys, "\n| `"+name+"` |")
 		}},
+		{"an invariant", `\b(I[0-9]+)\b`, 20, func(name string) bool { return strings.Contains(built, "**"+name+"**") }},
+		{"a row", `\b([GRM][0-9]{1,2})\b`, 30, func(name string) bool { return w.tests["Test"+name] }},
 	} {
 		n := 0
 		for path, text := range w.prose {

@@ -110,7 +110,7 @@ func TestVPRows(t *testing.T) {
 		{"VP-04", strings.Replace(pres220(old(lowA, highA, "")), `"serialNum":"1"`, `"serialNum":""`, 1), "serialNum", message.Format},
 		{"VP-05", strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1), "cardRangeData", message.Missing},
 		{"VP-06", pres220(""), "cardRangeData", message.Format},
-		{"VP-06", pres231(""), "cardRangeData", message.Missing}, // required: ruling 9
+		{"VP-06", pres231(""), "cardRangeData", message.Missing}, // required, and an empty one is none
 		{"VP-07", pres220(strings.Replace(old(lowA, highA, ""), "startRange", "x", 1)), "cardRangeData.startRange", message.Missing},
 		{"VP-07", pres220(old("400000000000", highA, "")), "cardRangeData.startRange", message.Format},
 		{"VP-08", pres231(strings.Replace(recent(lowA, highA, ""), `[{"start":"`+lowA+`","end":"`+highA+`"}]`, "[]", 1)), "cardRangeData.ranges", message.Missing},
