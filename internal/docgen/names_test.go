@@ -20,13 +20,14 @@ type tree struct {
 	files   map[string]bool   // of Go, by base name
 	tests   map[string]bool   // functions of tests
 	metrics map[string]bool   // literals that look like one, in what is no test
+	names   map[string]bool   // what packages declare, as pkg.Name and pkg.Type.Name
 }
 
 var metric = regexp.MustCompile(`^"threeds_[a-z_]+"$`)
 
 func readTree(t *testing.T) *tree {
 	t.Helper()
-	w := &tree{map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
+	w := &tree{map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
@@ -58,10 +59,18 @@ func (w *tree) source(path string) error {
 		w.prose[path] += c.Text()
 	}
 	test := strings.HasSuffix(path, "_test.go")
+	pkg := filepath.Base(filepath.Dir(path)) + "."
 	ast.Inspect(f, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.FuncDecl:
 			w.tests[n.Name.Name] = w.tests[n.Name.Name] || test
+			w.names[pkg+of(n.Recv)+n.Name.Name] = true
+		case *ast.TypeSpec:
+			w.names[pkg+n.Name.Name] = true
+		case *ast.ValueSpec:
+			for _, name := range n.Names {
+				w.names[pkg+name.Name] = true
+			}
 		case *ast.BasicLit:
 			if !test && metric.MatchString(n.Value) {
 				w.metrics[strings.Trim(n.Value, `"`)] = true
@@ -70,6 +79,21 @@ func (w *tree) source(path string) error {
 		return true
 	})
 	return nil
+}
+
+// of is "Type." for the receiver of a method.
+func of(receiver *ast.FieldList) string {
+	if receiver == nil {
+		return ""
+	}
+	t := receiver.List[0].Type
+	if pointer, ok := t.(*ast.StarExpr); ok {
+		t = pointer.X
+	}
+	if name, ok := t.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
 }
 
 // TestNames: what a page or a comment calls by name is there: tests, files of Go,
@@ -105,6 +129,35 @@ func TestNames(t *testing.T) {
 		if n < kind.least {
 			t.Errorf("%s is named %d times, want %d at least", kind.what, n, kind.least)
 		}
+	}
+}
+
+// TestDocLinks: a name that a comment has in brackets, behind its type or its package,
+// leads to a declaration, if it is of ours.
+func TestDocLinks(t *testing.T) {
+	w := readTree(t)
+	ours := map[string]bool{}
+	for path := range w.prose {
+		ours[filepath.Base(filepath.Dir(path))] = true
+	}
+	link := regexp.MustCompile(`\[((?:[a-z]\w*\.)?)([A-Z]\w*[a-z]\w*(?:\.[A-Z]\w*)?)\]`)
+	n := 0
+	for path, text := range w.prose {
+		if filepath.Ext(path) != ".go" {
+			continue
+		}
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			pkg, name := strings.TrimSuffix(m[1], "."), m[2]
+			if pkg == "" {
+				pkg = filepath.Base(filepath.Dir(path))
+			}
+			if n++; ours[pkg] && !w.names[pkg+"."+name] {
+				t.Errorf("%s links to %s, which is not there", path, m[0])
+			}
+		}
+	}
+	if n < 60 {
+		t.Errorf("%d links found, want 60 at least", n)
 	}
 }
 
