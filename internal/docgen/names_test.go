@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -25,10 +26,19 @@ type tree struct {
 
 var metric = regexp.MustCompile(`^"threeds_[a-z_]+"$`)
 
+// readTree reads all of it, once: nobody changes it.
 func readTree(t *testing.T) *tree {
 	t.Helper()
+	w, err := written()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+var written = sync.OnceValues(func() (*tree, error) {
 	w := &tree{map[string]string{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	return w, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
@@ -43,11 +53,7 @@ func readTree(t *testing.T) *tree {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return w
-}
+})
 
 func (w *tree) source(path string) error {
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
@@ -109,6 +115,7 @@ func TestNames(t *testing.T) {
 		there         func(name string) bool
 	}{
 		{"a test", `(?:^|[^.^\w])((?:Test|Benchmark|Fuzz)[A-Z]\w*)`, 30, func(name string) bool { return w.tests[name] }},
+		{"a test to run", `\^(Test\w+)\$`, 15, func(name string) bool { return w.tests[name] }},
 		{"a file", `(?:^|[^.\w])([a-z]\w*\.go)\b`, 10, func(name string) bool { return w.files[name] }},
 		{"a target", "`make ([a-z-]+)", 20, func(name string) bool { return strings.Contains(makefile, "\n"+name+":") }},
 		{"a metric", "`(threeds_[a-z_]+)", 25, func(name string) bool { return w.metrics[name] }},
@@ -118,9 +125,9 @@ func TestNames(t *testing.T) {
 		{"an invariant", `\b(I[0-9]+)\b`, 20, func(name string) bool { return strings.Contains(built, "**"+name+"**") }},
 		{"a row", `\b([GRM][0-9]{1,2})\b`, 30, func(name string) bool { return w.tests["Test"+name] }},
 	} {
-		n := 0
+		n, pattern := 0, regexp.MustCompile(kind.pattern)
 		for path, text := range w.prose {
-			for _, m := range regexp.MustCompile(kind.pattern).FindAllStringSubmatch(text, -1) {
+			for _, m := range pattern.FindAllStringSubmatch(text, -1) {
 				if n++; !kind.there(m[1]) {
 					t.Errorf("%s names %s %s, which is not there", path, kind.what, m[1])
 				}
