@@ -30,7 +30,7 @@ type change struct {
 	made [][]byte // the data of each try that may have been written
 }
 
-// change prepares a change of a transaction; was and do are as for [store.Store.Update].
+// change prepares a change of a transaction; was and do are as for Update of a [store.Store].
 // Do ends by sealing the transaction.
 func (e *Engine) change(was store.Txn, do func(*store.Txn) error) *change {
 	return &change{Engine: e, was: was, do: do}
