@@ -208,10 +208,13 @@ func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 	}}
 	for _, scheme := range cards.Names() {
 		all = append(all, console.Condition{Name: "ranges of " + scheme, Check: func() (string, bool) {
-			if t := cards.Table(scheme); t == nil || t.Len() == 0 {
-				return "none: its cards count as not enrolled", true
+			switch t := cards.Table(scheme); {
+			case t != nil && t.Len() > 0:
+				return "", true
+			case cards.Pending(scheme):
+				return "none yet: cards that no other directory holds are told to come again", true
 			}
-			return "", true
+			return "none: its cards count as not enrolled", true
 		}})
 	}
 	return all

@@ -54,14 +54,19 @@ func TestReadyWithDirectories(t *testing.T) {
 			}
 		}
 	}
-	const none = "none: its cards count as not enrolled"
+	const (
+		none = "none: its cards count as not enrolled"
+		yet  = "none yet: cards that no other directory holds are told to come again"
+	)
 	check(state{"store", "", false}, state{"directories", "none has been asked for its card ranges yet", false},
-		state{"ranges of visa", none, true}, state{"ranges of jcb", none, true})
+		state{"ranges of visa", yet, true}, state{"ranges of jcb", yet, true})
 	var b ranges.Builder
 	must(t, b.Add("4000000000000000", "4000009999999999", &ranges.Info{}))
 	table, err := b.Build()
 	must(t, err)
 	cards.Swap("visa", table)
 	cards.MarkTried("visa")
+	check(state{"store", "", false}, state{"directories", "", false}, state{"ranges of visa", "", false}, state{"ranges of jcb", yet, true})
+	cards.MarkTried("jcb")
 	check(state{"store", "", false}, state{"directories", "", false}, state{"ranges of visa", "", false}, state{"ranges of jcb", none, true})
 }

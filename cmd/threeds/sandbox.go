@@ -212,6 +212,8 @@ type anyCard struct {
 
 func (c anyCard) AnyTried() bool { return true }
 
+func (c anyCard) Pending(string) bool { return false }
+
 func (c anyCard) Lookup(pan string) []ranges.Hit {
 	card, enrolled := c.peer.Card(pan)
 	if !enrolled {

@@ -27,6 +27,7 @@ type authentication struct {
 	id      string           // threeDSServerTransID: the requestor's, or made here
 	ours    bool             // it was made here, and the requestor does not know it yet
 	idErr   error            // what is wrong with the requestor's id
+	of      string           // the scheme that it was made for; "": it says none
 	peer    *Directory       // nil: no configured directory has the card
 	info    *ranges.Info     // what the directory says of the card; nil like peer
 	areq    *message.Message // whole until it is sent, then only the facts kept in rec
@@ -102,22 +103,22 @@ func (a *authentication) locate() {
 	if cardNumber(a.pan) {
 		a.hits = a.Cards.Lookup(a.pan)
 	}
-	of := ""
 	if a.id = strings.ToLower(a.req.Text("threeDSServerTransID")); a.id != "" {
 		info, err := a.IDs.Check(a.id, a.start, a.Timeouts.Preauth, a.acc.Merchant.Name, a.pan)
 		a.idErr = err
 		if err == nil && int(info.Scheme) < len(Schemes) {
-			of = Schemes[info.Scheme]
+			a.of = Schemes[info.Scheme]
 		}
 	}
 	for _, hit := range a.hits {
-		if peer, ok := a.Engine.peer(hit.Scheme); ok && (of == "" || of == hit.Scheme) {
+		if peer, ok := a.Engine.peer(hit.Scheme); ok && (a.of == "" || a.of == hit.Scheme) {
 			a.peer, a.info = peer, hit.Info
 			break
 		}
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
 	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != browser {
+		of := ""
 		if a.peer != nil {
 			of = a.peer.Scheme
 		}
@@ -226,6 +227,8 @@ func (a *authentication) admit() error {
 		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has expired", a.knownID())
 	case a.idErr != nil:
 		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
+	case a.peer == nil && a.Cards.Pending(a.of):
+		return noRanges(a.version, a.knownID())
 	case a.peer == nil:
 		return erro(a.version, message.BadTransactionData, "acctNumber", a.knownID())
 	}

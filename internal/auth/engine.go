@@ -33,6 +33,9 @@ type Cards interface {
 	// AnyTried reports whether any directory has been asked for its ranges
 	// since start, whatever it answered.
 	AnyTried() bool
+	// Pending reports whether a directory that could hold a card, the scheme's
+	// or, of "", any, has not been asked yet: that no range has it says nothing.
+	Pending(scheme string) bool
 }
 
 // Directories reaches the directory servers.

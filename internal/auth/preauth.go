@@ -19,9 +19,6 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 		return nil, err
 	}
 	hits := e.Cards.Lookup(pan)
-	if len(hits) == 0 && !e.Cards.AnyTried() {
-		return nil, noRanges(message.V220, "")
-	}
 	for i := range hits {
 		hit := &hits[i]
 		peer, ok := e.peer(hit.Scheme)
@@ -32,6 +29,9 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 		dst = e.IDs.Append(dst, start, e.Timeouts.Preauth, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
 		e.observe("preauth", hit.Scheme, "ok", start)
 		return appendCRDEnd(dst, peer, hit), nil
+	}
+	if e.Cards.Pending(ds) {
+		return nil, noRanges(message.V220, "")
 	}
 	e.observe("preauth", ds, "305", start)
 	return nil, unknownBIN()

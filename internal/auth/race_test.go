@@ -148,6 +148,54 @@ func TestPR28BeforeTheFirstAnswer(t *testing.T) {
 	}
 }
 
+// TestPR28OneNotAskedYet: a card that no range has is not enrolled only once every
+// directory that could hold it was asked: 305 means that and nothing else. The others
+// go on meanwhile, and an id says which directory counts.
+func TestPR28OneNotAskedYet(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	made, held := preauth(t, e, shop), w.hits
+	for _, tt := range []struct {
+		name, pending, ds string
+		unheld            bool // by any directory that was asked
+		want              string
+	}{
+		{"all asked", "", "", true, "305"},
+		{"one not asked", "jcb", "", true, "403"},
+		{"the one that is wished for", "jcb", "jcb", false, "403"},
+		{"another than the one wished for", "jcb", "amex", true, "305"},
+		{"a range has it", "jcb", "", false, ""},
+	} {
+		w.pending, w.hits = tt.pending, held
+		if tt.unheld {
+			w.hits = nil
+		}
+		body := object{"acctNumber": pan}
+		if tt.ds != "" {
+			body["ds"] = tt.ds
+		}
+		if _, err := e.Preauth(shop, body.json(), nil); codeOf(err) != tt.want {
+			t.Errorf("/preauth, %s: %v, want %q", tt.name, err, tt.want)
+		}
+		if tt.ds != "" {
+			continue // which /auth does not know
+		}
+		req := with(areq("2.2.0", ""), "deviceChannel", "03")
+		req["threeRIInd"] = "03"
+		delete(req, "threeDSServerTransID")
+		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); codeOf(err) != tt.want {
+			t.Errorf("/auth, %s: %v, want %q", tt.name, err, tt.want)
+		}
+	}
+	w.hits = held[1:] // visa has the card no more, of which the id is
+	for _, tt := range []struct{ pending, want string }{{"visa", "403"}, {"jcb", "305"}} {
+		w.pending = tt.pending
+		if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", made).json()); codeOf(err) != tt.want {
+			t.Errorf("/auth with an id of visa while %s was not asked: %v, want %s", tt.pending, err, tt.want)
+		}
+	}
+}
+
 // TestOneAReqAfterTheEnd: an id stays used up for as long as it could be used,
 // though what it stood for is over and can no longer be fetched (I5, I1).
 func TestOneAReqAfterTheEnd(t *testing.T) {

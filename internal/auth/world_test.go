@@ -36,6 +36,7 @@ type world struct {
 	reply     func(scheme string, areq object) ([]byte, error)
 	hits      []ranges.Hit
 	tried     bool
+	pending   string // the one directory that was not asked yet
 	rand      *rand.ChaCha8
 
 	unswept bool // what is expired keeps its id
@@ -175,6 +176,10 @@ func (w *world) Lookup(pan string) []ranges.Hit {
 }
 
 func (w *world) AnyTried() bool { return w.tried }
+
+func (w *world) Pending(scheme string) bool {
+	return !w.tried || w.pending != "" && (scheme == "" || scheme == w.pending)
+}
 
 func (w *world) Send(_ context.Context, scheme string, areq []byte, transID string, _ message.Version, _ string) ([]byte, error) {
 	var o object

@@ -128,6 +128,22 @@ func (s *Schemes) AnyTried() bool {
 	return false
 }
 
+// Pending reports whether nobody knows yet that the scheme lacks a card, or, with no
+// name, that all of them do: a directory server that could hold it was not asked since
+// start. Before any was, that is so of every name.
+func (s *Schemes) Pending(name string) bool {
+	any := false
+	for _, one := range s.order {
+		switch {
+		case one.tried.Load():
+			any = true
+		case name == "" || name == one.name:
+			return true
+		}
+	}
+	return !any
+}
+
 func (s *Schemes) find(name string) *scheme {
 	for _, one := range s.order {
 		if one.name == name {

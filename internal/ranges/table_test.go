@@ -228,13 +228,18 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 
 func TestSchemes(t *testing.T) {
 	s := NewSchemes("visa", "mastercard", "sbn")
-	if s.AnyTried() || s.Lookup("5019000000000000") != nil {
+	if s.AnyTried() || !s.Pending("") || !s.Pending("diners") || s.Lookup("5019000000000000") != nil {
 		t.Error("new schemes know something")
 	}
 	cobadged, other := &Info{}, &Info{}
 	s.Swap("sbn", build(t, &Builder{}, ranged{"5019000000000000", "5019999999999999", cobadged}))
 	if !s.AnyTried() || !tried(s, "sbn") || tried(s, "visa") {
 		t.Error("after a swap of sbn: wrong schemes count as tried")
+	}
+	for name, want := range map[string]bool{"": true, "visa": true, "sbn": false, "diners": false} {
+		if s.Pending(name) != want {
+			t.Errorf("sbn alone was tried: Pending(%q) is %t", name, !want)
+		}
 	}
 	s.Swap("mastercard", build(t, &Builder{}, ranged{"5000000000000000", "5999999999999999", other}))
 	hits := s.Lookup("5019000000000000")
@@ -249,6 +254,11 @@ func TestSchemes(t *testing.T) {
 	s.MarkTried("visa")
 	if !tried(s, "visa") || s.Table("visa") != nil {
 		t.Error("visa was tried and gave nothing")
+	}
+	for name, want := range map[string]bool{"": false, "visa": false, "sbn": false, "diners": false} {
+		if s.Pending(name) != want {
+			t.Errorf("all were tried: Pending(%q) is %t", name, !want)
+		}
 	}
 	s.Swap("diners", nil) // not one of them
 	if tried(s, "diners") || len(s.Names()) != 3 {
