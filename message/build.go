@@ -20,12 +20,10 @@ func (r *Request) Build(ctx Context) (*Message, Problems) {
 	if !ok {
 		return nil, append(r.withoutVersion(ctx), r.Duplicates()...)
 	}
-	table := TableOf(AReq, v)
-	b := &builder{checker: checker{m: r.m, table: table, version: v}, r: r}
-	b.view = viewSaid(r.Text("deviceChannel"), r.Text("messageCategory"))
+	b := newBuilder(r, v)
 	b.messageType()
 	b.out = make([]byte, 0, len(r.m.data)+256)
-	b.members(table, 0)
+	b.members(b.table, 0)
 	m, err := Parse(b.out, Limits{Depth: -1, Members: -1})
 	if err != nil {
 		panic("message: built what is not JSON: " + err.Error())
@@ -89,6 +87,12 @@ type builder struct {
 	checker
 	r   *Request
 	out []byte
+}
+
+func newBuilder(r *Request, v Version) *builder {
+	b := &builder{checker: checker{m: r.m, table: TableOf(AReq, v), version: v}, r: r}
+	b.view = viewSaid(r.Text("deviceChannel"), r.Text("messageCategory"))
+	return b
 }
 
 // messageType reports a request that does not call itself an AReq. It is judged as

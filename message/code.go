@@ -150,10 +150,10 @@ func (o Order) rank(p Problem) int {
 // maxDetail is the length of errorDetail.
 const maxDetail = 2048
 
-// Pick returns the code that wins in the order o, and the errorDetail: the
-// names behind that code first, then those behind the others, without
-// duplicates, and only as many as fit. A peer gets only the
-// winning code's where they are no names. Without problems it returns 0 and "".
+// Pick returns the code that wins in the order o, and the errorDetail: the names of
+// the elements with that code first, then those with other codes, without duplicates,
+// and only as many as fit. Where a peer gets a Note instead of names, nothing follows
+// the Notes of the winning code. Without problems it returns 0 and "".
 func (p Problems) Pick(o Order) (Code, string) {
 	if len(p) == 0 {
 		return 0, ""

@@ -22,11 +22,9 @@ func (r *Request) Normalise() []Change {
 	if !ok {
 		return nil
 	}
-	b := &builder{checker: checker{m: r.m, table: TableOf(AReq, v), version: v}, r: r}
-	b.view = viewSaid(r.Text("deviceChannel"), r.Text("messageCategory"))
-	n := &normaliser{builder: b}
+	n := &normaliser{builder: newBuilder(r, v)}
 	n.acceptLanguage()
-	n.object(b.table, 0)
+	n.object(n.table, 0)
 	n.acquirer()
 	return n.changes
 }
