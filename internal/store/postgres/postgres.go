@@ -165,6 +165,27 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 		cfg.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	session := cfg.ConnConfig.RuntimeParams
+	if err := setSession(session, timeout); err != nil {
+		return nil, err
+	}
+	cfg.AfterConnect = durable
+	if session["default_transaction_isolation"] == "" {
+		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			if err := durable(ctx, conn); err != nil {
+				return err
+			}
+			return committedOnly(ctx, conn)
+		}
+	}
+	cfg.ConnConfig.OnNotice = keepWarning
+	cfg.ConnConfig.DialFunc = dialer(timeout).DialContext
+	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // see acquire
+	return cfg, nil
+}
+
+// setSession adds the parameters of a session that the URL leaves open, and refuses
+// those under which acknowledged writes could be lost.
+func setSession(session map[string]string, timeout time.Duration) error {
 	for name, value := range map[string]string{
 		"application_name": "threeds",
 		// The server's own limits, for when this process is gone or cut off: what its
@@ -178,21 +199,14 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 	}
 	switch session["synchronous_commit"] {
 	case "", "on", "remote_apply":
-	default:
-		return nil, errors.New("synchronous_commit in the URL is neither on nor remote_apply: acknowledged results could be lost")
+		return nil
 	}
-	cfg.AfterConnect = durable
-	if session["default_transaction_isolation"] == "" {
-		cfg.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-			if err := durable(ctx, conn); err != nil {
-				return err
-			}
-			return committedOnly(ctx, conn)
-		}
-	}
-	cfg.ConnConfig.OnNotice = keepWarning
-	cfg.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false } // see acquire
-	dialer := &net.Dialer{
+	return errors.New("synchronous_commit in the URL is neither on nor remote_apply: acknowledged results could be lost")
+}
+
+// dialer makes connections that end when the server does not answer any more.
+func dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: callTimeout, Interval: callTimeout / 3, Count: 3},
 		Control: func(network, _ string, s syscall.RawConn) error {
 			if !strings.HasPrefix(network, "tcp") {
@@ -201,8 +215,6 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 			return socket.GiveUp(s, timeout) // what was sent must not arrive long after its caller has given up
 		},
 	}
-	cfg.ConnConfig.DialFunc = dialer.DialContext
-	return cfg, nil
 }
 
 func readable(file string) error {
