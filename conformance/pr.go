@@ -287,12 +287,13 @@ var pr = []check{
 			t.Errorf("/preauth: %d %s, want Erro 305 Unknown BIN", got.status, got.body)
 		}
 	}},
-	{"PR-28", func(t *T) { // before there are ranges: not now, and when the directory server has none, not enrolled
-		var a *lane
-		l := t.lab(plan{unready: true, directories: []directory{laneDirectory("visa", v220, nil)}, prepare: func(l *lab) {
-			a = hold(l, l.ds["visa"], v220, "47000000")
+	{"PR-28", func(t *T) { // before there are ranges: not now, and when no directory server has any, not enrolled
+		var a, b *lane
+		directories := []directory{laneDirectory("visa", v220, nil), laneDirectory("mastercard", v220, nil)}
+		l := t.lab(plan{unready: true, directories: directories, prepare: func(l *lab) {
+			a, b = hold(l, l.ds["visa"], v220, "47000000"), hold(l, l.ds["mastercard"], v220, "57000000")
 		}})
-		t.cleanup(func() { close(a.gone) })
+		t.cleanup(func() { close(a.gone); close(b.gone) })
 		says := func(preauth, auth string) {
 			x := t.flowIn(l, v220, "APP")
 			for path, want := range map[string]string{"/preauth": preauth, "/auth": auth} {
@@ -308,8 +309,10 @@ var pr = []check{
 				t.Errorf("an AReq left without a range: %s", areqs[0].body)
 			}
 		}
-		a.pending = a.next(t)
+		a.pending, b.pending = a.next(t), b.next(t)
 		says("403", "403")
+		b.accepted(t, b.erro("404"))
+		says("403", "403") // of the other nobody knows anything yet
 		a.accepted(t, a.erro("404"))
 		says("305", "305")
 	}},
