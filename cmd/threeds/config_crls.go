@@ -114,11 +114,14 @@ func outcast(cas []*x509.Certificate, lists []*revocation.List, now time.Time) m
 		}
 	}
 	good := func(ca *x509.Certificate) bool { return out[string(ca.Raw)] == "" }
+	root := func(ca *x509.Certificate) bool {
+		return bytes.Equal(ca.RawIssuer, ca.RawSubject) && ca.CheckSignatureFrom(ca) == nil
+	}
 	for before := 0; before < len(out); { // each time a step further down
 		before = len(out)
 		for _, cert := range cas {
 			by := certified(cert)
-			if good(cert) && len(by) > 0 && !slices.ContainsFunc(by, good) && cert.CheckSignatureFrom(cert) != nil {
+			if good(cert) && len(by) > 0 && !slices.ContainsFunc(by, good) && !root(cert) {
 				out[string(cert.Raw)] = "is below one that was revoked"
 			}
 		}

@@ -350,7 +350,8 @@ func makeCertificates(t *testing.T) map[string][]byte {
 
 // newLists makes files of revocation lists, good and bad, by name, and those of CAs that
 // it takes for them: below.pem of one under ca, both.pem of the two, deep.pem of one under
-// below, three.pem of all, and four.pem with a second one of the name and key of below.
+// below, three.pem of all, four.pem with a second one of the name and key of below, and
+// strange.pem of the two and one that another CA of that name has signed, numbered as below.
 func newLists(t *testing.T, files map[string][]byte, ca *signer) {
 	t.Helper()
 	below, other := newCert(t, files, "below", ca, noon.Add(365*24*time.Hour)), newCert(t, files, "other", nil, noon.Add(365*24*time.Hour))
@@ -364,6 +365,9 @@ func newLists(t *testing.T, files map[string][]byte, ca *signer) {
 	twin := *below.cert
 	twin.SerialNumber = big.NewInt(1 << 32)
 	files["four.pem"] = slices.Concat(files["three.pem"], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &twin, below.key, &signer{&twin, below.key})}))
+	strange := *below.cert
+	strange.Subject.CommonName = "strange"
+	files["strange.pem"] = slices.Concat(files["both.pem"], pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed(t, &strange, below.key, &signer{ca.cert, other.key})}))
 	const day = 24 * time.Hour
 	list := func(name string, by *signer, from, to time.Duration, change func(*x509.RevocationList)) []byte {
 		l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: noon.Add(from), NextUpdate: noon.Add(to)}
@@ -383,7 +387,9 @@ func newLists(t *testing.T, files map[string][]byte, ca *signer) {
 	list("early", ca, day, 2*day, nil)
 	list("below", below, -day, day, nil)
 	list("revoked", ca, -day, day, func(l *x509.RevocationList) {
-		l.RevokedCertificateEntries = []x509.RevocationListEntry{{SerialNumber: below.cert.SerialNumber, RevocationTime: noon}}
+		for _, cert := range []*x509.Certificate{below.cert, ca.cert} { // itself, too, which changes nothing
+			l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: noon})
+		}
 	})
 	list("forged", &signer{ca.cert, other.key}, -day, day, nil)
 	list("delta", ca, -day, day, func(l *x509.RevocationList) {

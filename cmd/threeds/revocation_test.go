@@ -183,7 +183,7 @@ func TestRevokedCA(t *testing.T) {
 	if both.Directories[0].ServerCA.Pool.Equal(one.Directories[0].ServerCA.Pool) {
 		t.Error("a CA that was not revoked is not trusted")
 	}
-	for cas, want := range map[string][]string{"three.pem": {"ca"}, "four.pem": {"deep", "ca", "below"}} {
+	for cas, want := range map[string][]string{"three.pem": {"ca"}, "four.pem": {"deep", "ca", "below"}, "strange.pem": {"ca", "strange"}} {
 		d := load(cas, "revoked.crl").Directories[0]
 		for _, f := range []caFile{d.ServerCA, d.ClientCA} {
 			var got []string

@@ -16,6 +16,7 @@ import (
 	"math/big"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -427,6 +428,33 @@ func TestSignature(t *testing.T) {
 	if !l.SignedBy(ca.cert) {
 		t.Error("a list does not know its CA any more")
 	}
+}
+
+// TestTogether: many ask of the same list, for more CAs of its name than are remembered.
+func TestTogether(t *testing.T) {
+	ca := root(t, "CA")
+	p := &revocation.Policy{Lists: ca.lists(nil, 1)}
+	good, bad := ca.leaf(2, nil), ca.leaf(1, nil)
+	var strangers []*x509.Certificate
+	for range 100 {
+		strangers = append(strangers, root(t, "CA").cert)
+	}
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for _, s := range strangers {
+				for cert, want := range map[*x509.Certificate]bool{good: true, bad: false} {
+					if err := p.Check([][]*x509.Certificate{{cert, ca.cert}}, now); (err == nil) != want {
+						t.Errorf("%v: %v", cert.SerialNumber, err)
+					}
+				}
+				if p.Lists[0].SignedBy(s) {
+					t.Error("a list counts as that of another CA")
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // TestSame: the same lists, in the same order, under the same policy.
