@@ -29,7 +29,7 @@ type List struct {
 	scope   scope
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]bool // whether the CA with that certificate has signed it
+	known map[[sha256.Size]byte]signature // whether the CA with that certificate has signed it
 }
 
 // mostKnown bounds what is remembered of certificates that have the name of the CA.
@@ -121,7 +121,7 @@ func parse(der []byte) (*List, error) {
 	}
 	l := &List{
 		This: read.ThisUpdate, Next: read.NextUpdate,
-		serials: make(map[string]struct{}, len(read.RevokedCertificateEntries)), known: make(map[[sha256.Size]byte]bool),
+		serials: make(map[string]struct{}, len(read.RevokedCertificateEntries)), known: make(map[[sha256.Size]byte]signature),
 	}
 	if l.scope, err = scopeOf(read); err != nil {
 		return nil, err
@@ -155,22 +155,31 @@ func (l *List) Names(ca *x509.Certificate) bool {
 }
 
 // SignedBy reports whether a CA, which may sign lists, has signed this one.
-func (l *List) SignedBy(ca *x509.Certificate) bool {
+func (l *List) SignedBy(ca *x509.Certificate) bool { return l.by(ca).may }
+
+// A signature is what is known of that of a list and the certificate of a CA.
+type signature struct {
+	good bool // by the key of the CA
+	may  bool // and the certificate says that it may sign lists
+}
+
+func (l *List) by(ca *x509.Certificate) signature {
 	if !l.Names(ca) {
-		return false
+		return signature{}
 	}
 	which := sha256.Sum256(ca.Raw)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	ok, known := l.known[which]
+	s, known := l.known[which]
 	if !known {
-		ok = l.signed.CheckSignatureFrom(ca) == nil
+		s.good = ca.CheckSignature(l.signed.SignatureAlgorithm, l.signed.RawTBSRevocationList, l.signed.Signature) == nil
+		s.may = s.good && l.signed.CheckSignatureFrom(ca) == nil
 		if len(l.known) == mostKnown {
 			clear(l.known)
 		}
-		l.known[which] = ok
+		l.known[which] = s
 	}
-	return ok
+	return s
 }
 
 // Has reports whether the list names a certificate of its CA.

@@ -74,13 +74,13 @@ func (p *Policy) path(chain []*x509.Certificate, now time.Time) (at int, _ *Erro
 		cert, ca := chain[i], chain[i+1]
 		covered := false
 		for _, l := range p.Lists {
-			if !l.SignedBy(ca) {
-				continue
-			}
-			if l.Has(cert) {
+			signed := l.by(ca)
+			// Who is named is out though this certificate of the CA may sign no lists: it has
+			// another one that may, which the other side need not show.
+			if signed.good && l.Has(cert) {
 				return i, &Error{serialOf(cert), ca.Subject.String(), true}
 			}
-			covered = covered || l.covers(cert, now)
+			covered = covered || signed.may && l.covers(cert, now)
 		}
 		if p.Required && !covered && missing == nil {
 			at, missing = i, &Error{serialOf(cert), ca.Subject.String(), false}

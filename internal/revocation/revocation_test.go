@@ -210,7 +210,8 @@ func TestCheck(t *testing.T) {
 		{"the root is on its own list", ca.lists(nil, 7), chains{chain(leaf)}, ""},
 		{"the certificate is trusted itself", ca.lists(nil, 7), chains{{ca.cert}}, ""},
 
-		{"a CA that may sign no lists", all(ca.lists(nil), mute.lists(nil, 1)), chains{chain(mute.leaf(1, nil), mute.cert)}, required},
+		{"a CA that may sign no lists", all(ca.lists(nil), mute.lists(nil, 2)), chains{chain(mute.leaf(1, nil), mute.cert)}, required},
+		{"the same, and on it", all(ca.lists(nil), mute.lists(nil, 1)), chains{chain(mute.leaf(1, nil), mute.cert)}, both},
 		{"a CA that does not say what it may sign", all(ca.lists(nil), free.lists(nil, 1)), chains{chain(free.leaf(1, nil), free.cert)}, both},
 
 		{"two ways, one of them through a revoked one", all(ca.lists(nil, 7), between.lists(nil)),
@@ -222,7 +223,8 @@ func TestCheck(t *testing.T) {
 			chains{chain(deep, again.cert), chain(deep, between.cert)}, ""},
 		{"the same, the other way round", all(ca.lists(nil), between.lists(nil)),
 			chains{chain(deep, between.cert), chain(deep, again.cert)}, ""},
-		{"one of them alone", all(ca.lists(nil), between.lists(nil, 1)), chains{chain(deep, again.cert)}, required},
+		{"that one alone", all(ca.lists(nil), between.lists(nil)), chains{chain(deep, again.cert)}, required},
+		{"that one alone, and on the list of the other", all(ca.lists(nil), between.lists(nil, 1)), chains{chain(deep, again.cert)}, both},
 		{"none at all", ca.lists(nil), nil, both},
 
 		{"of end entities", ca.lists(idp(t, "\x81\x01\xff")), chains{chain(leaf)}, ""},
