@@ -54,15 +54,12 @@ func (l *loader) crls(f *crlFile, word, at string, now time.Time, cas ...*caFile
 // crl looks at one of the lists, among the CAs that are trusted.
 func (l *loader) crl(list *revocation.List, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
 	l.config.due.add(path, list)
-	warn := func(format string, args ...any) {
-		l.warnings = append(l.warnings, l.note(path, format, args...))
-	}
 	switch {
 	case slices.ContainsFunc(cas, list.SignedBy):
 	case slices.ContainsFunc(cas, list.Names):
 		l.fault(path, "list %d of the file is not signed by the CA whose name it has, or that may not sign lists", n)
 	default: // of one below them, which only a handshake shows
-		warn("list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
+		l.caution(path, "list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
 	}
 	var short string
 	if required {
@@ -71,9 +68,9 @@ func (l *loader) crl(list *revocation.List, n int, required bool, path string, c
 	const minute = "2006-01-02 15:04Z"
 	switch {
 	case now.Before(list.This):
-		warn("list %d of the file is not valid before %s%s", n, list.This.UTC().Format(minute), short)
+		l.caution(path, "list %d of the file is not valid before %s%s", n, list.This.UTC().Format(minute), short)
 	case now.After(list.Next):
-		warn("list %d of the file is out of date since %s%s", n, list.Next.UTC().Format(minute), short)
+		l.caution(path, "list %d of the file is out of date since %s%s", n, list.Next.UTC().Format(minute), short)
 	}
 }
 
@@ -85,7 +82,7 @@ func (l *loader) trusted(f *caFile, lists []*revocation.List, required bool, out
 	for _, cert := range f.Certs {
 		listed = listed || slices.ContainsFunc(lists, func(list *revocation.List) bool { return list.SignedBy(cert) })
 		if why := out[string(cert.Raw)]; why != "" {
-			l.warnings = append(l.warnings, l.note(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File))
+			l.caution(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File)
 		}
 	}
 	if required && !listed && len(f.Certs) > 0 {
