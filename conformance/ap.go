@@ -8,16 +8,16 @@ import (
 
 // ap is the app flow.
 var ap = byRow(apFaults, inRReq,
-	check{"AP-03", func(t *T) { // who has no key gets nothing
+	check{"AP-03", func(t *T) { // a requestor without a key is refused
 		x := t.flow(v220, "APP")
 		x.preauth()
 		x.key = newID()
 		if got := x.auth(); got.status != 401 || len(x.sent()) > 0 {
-			t.Errorf("/auth with a key that is none: %d, %d AReqs", got.status, len(x.sent()))
+			t.Errorf("/auth with an unknown key: status %d and %d AReqs, want 401 and none", got.status, len(x.sent()))
 		}
 	}},
 	check{"AP-04", func(t *T) { // the scheme, which names the directory server to the SDK, and the versions
-		for _, card := range []struct{ scheme, pan string }{{"visa", cardNoMethod}, {"mastercard", "5100001234567890"}} {
+		for _, card := range []struct{ scheme, pan string }{{"visa", cardNoMethod}, {"mastercard", cardMastercard}} {
 			crd := t.flow(v231, "APP").card(card.scheme, card.pan).preauth()
 			if crd.text("scheme") != card.scheme || !crd.has("threeDSServerTransID") {
 				t.Errorf("/preauth: %s, want the scheme %s", crd.bytes(), card.scheme)
@@ -29,7 +29,7 @@ var ap = byRow(apFaults, inRReq,
 			}
 		}
 	}},
-	check{"AP-05", func(t *T) { // an SDK that knows less decides the version
+	check{"AP-05", func(t *T) { // an SDK that only knows an earlier version decides the version
 		for _, v := range until220 {
 			if got := t.flow(v, "APP").areq().text("messageVersion"); got != v {
 				t.Errorf("messageVersion %q, want %q", got, v)
@@ -51,24 +51,21 @@ var ap = byRow(apFaults, inRReq,
 				}
 			}
 			if areq.text("deviceChannel") != "01" {
-				t.Errorf("%s: deviceChannel %q", v, areq.text("deviceChannel"))
+				t.Errorf("%s: deviceChannel %q, want 01", v, areq.text("deviceChannel"))
 			}
 		}
 	}},
-	check{"AP-07", func(t *T) { // the SDK's data pass as they are
+	check{"AP-07", func(t *T) { // the SDK's data are passed on unchanged
 		data := "eyJlbmMiOiJBMTI4R0NNIn0..aXY-_aXY.ZGF0-_YQ.dGFn" + strings.Repeat("Zm9v", 2000)
 		key := object{"kty": "EC", "crv": "P-256", "use": "enc", "kid": nil, "y": "x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0", "x": "f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}
 		for _, v := range allVersions {
 			areq := t.flow(v, "APP", set("sdkEncData", data), set("sdkEphemPubKey", key)).areq()
-			if areq.text("sdkEncData") != data || !bytes.Equal(encode(areq["sdkEphemPubKey"]), encode(key)) {
-				t.Errorf("%s: the SDK's data were changed", v)
-			}
+			t.want(v+" AReq", areq, "sdkEncData", data)
+			t.want(v+" AReq", areq, "sdkEphemPubKey", key)
 		}
 		signed := "eyJhbGciOiJQUzI1NiJ9." + strings.Repeat("Zm9v", 500) + ".c2ln-_"
 		areq := t.flow(v231, "APP", set("sdkType", "02"), drop("defaultSdkType"), set("splitSdkType", object{"sdkVariant": "01", "limitedInd": "Y"}), set("sdkServerSignedContent", signed)).areq()
-		if areq.text("sdkServerSignedContent") != signed {
-			t.Errorf("sdkServerSignedContent was changed")
-		}
+		t.want("AReq", areq, "sdkServerSignedContent", signed)
 	}},
 	check{"AP-08", func(t *T) { reaches(t, "APP") }},
 	check{"AP-09", func(t *T) { // what the SDK needs for a challenge
@@ -80,21 +77,16 @@ var ap = byRow(apFaults, inRReq,
 			}
 			for _, name := range names {
 				if !got.o.has(name) {
-					t.Errorf("%s: no %s: %s", v, name, got.body)
+					t.Errorf("%s: the ARes of a challenge has no %s: %s", v, name, got.body)
 				}
 			}
 		}
 	}},
 	check{"AP-10", func(t *T) { // N, U, R and D, with what the cardholder should read
 		for _, v := range allVersions {
-			var info any = "Call your bank"
-			if v == v231 {
-				info = object{"text": "Call your bank"}
-			}
+			info := cardholderInfo(v)
 			for _, status := range []string{"N", "U", "R"} {
-				if got := t.flow(v, "APP").answers(status, set("cardholderInfo", info)).passed(); !got.o.has("cardholderInfo") {
-					t.Errorf("%s: %s", v, got.body)
-				}
+				t.want(v+" ARes", t.flow(v, "APP").answers(status, set("cardholderInfo", info)).passed().o, "cardholderInfo", info)
 			}
 			if v != v210 {
 				t.flow(v, "APP", wantDecoupled.edits()...).answers("D", set("cardholderInfo", info)).passed()
@@ -108,7 +100,7 @@ var ap = byRow(apFaults, inRReq,
 			start := time.Now()
 			x.rejected("201", "sdkTransID")
 			if took := time.Since(start); took > 2*time.Second {
-				t.Errorf("%s: the requestor heard of it after %v", v, took)
+				t.Errorf("%s: the requestor got the Erro after %v, want 2 s at the most", v, took)
 			}
 		}
 	}},
@@ -136,7 +128,7 @@ var ap = byRow(apFaults, inRReq,
 			areq := t.flow(v, "APP", bend(browser).edits()...).areq()
 			for name := range browser {
 				if areq.has(name) {
-					t.Errorf("%s: the AReq of an app has %s", v, name)
+					t.Errorf("%s: the AReq of an app has %s, want nothing of a browser", v, name)
 				}
 			}
 		}

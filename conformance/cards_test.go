@@ -38,7 +38,7 @@ func TestNoRealCards(t *testing.T) {
 	}
 }
 
-// luhn says whether the check digit of a number is right.
+// luhn reports whether the check digit of a number is right.
 func luhn(n string) bool {
 	sum := 0
 	for i := range len(n) {
@@ -51,10 +51,10 @@ func luhn(n string) bool {
 	return sum%10 == 0
 }
 
-// row says whether so many equal digits stand side by side in a number.
-func row(n string, most int) bool {
-	for i := 0; i+most <= len(n); i++ {
-		if strings.Count(n[i:i+most], n[i:i+1]) == most {
+// row reports whether a number has count equal digits side by side.
+func row(n string, count int) bool {
+	for i := 0; i+count <= len(n); i++ {
+		if strings.Count(n[i:i+count], n[i:i+1]) == count {
 			return true
 		}
 	}

@@ -35,8 +35,8 @@ func newAuthority(name string) *authority {
 	return &authority{cert, key}
 }
 
-// issue makes a certificate for a name and 127.0.0.1, good for both sides of a
-// connection, after the changes.
+// issue makes a certificate for a name and 127.0.0.1, for client and server. The changes
+// are made before it is signed.
 func (a *authority) issue(name string, changes ...func(*x509.Certificate)) tls.Certificate {
 	key := newKey()
 	template := &x509.Certificate{
@@ -65,7 +65,8 @@ func (a *authority) write(dir, name string) {
 	writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", a.cert.Raw)
 }
 
-// writeList puts a list of what the CA has revoked into a directory, as NAME.crl.
+// writeList puts a revocation list of the CA into a directory, as NAME.crl. Its NextUpdate
+// is until from now.
 func (a *authority) writeList(dir, name string, until time.Duration, revoked ...tls.Certificate) {
 	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(until)}
 	for _, c := range revoked {
@@ -103,7 +104,7 @@ func newSerial() *big.Int {
 	return n
 }
 
-// must ends a check over what only a broken machine does.
+// must panics over errors that only a broken machine makes.
 func must(err error) {
 	if err != nil {
 		panic(err)

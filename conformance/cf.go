@@ -24,25 +24,25 @@ var cf = []check{
 			writePair(l.dir, "api", api.issue("api.example"))
 		}})
 		if !wait(10*time.Second, func() bool { return serving.MatchString(l.log.String()) }) {
-			t.Fatalf("it does not say where it serves")
+			t.Fatalf("the log does not say where the server serves")
 		}
 		address := serving.FindStringSubmatch(l.log.String())[1]
 		client := clientOf(api.pool())
 		got, err := post(client, "https://"+address+"/preauth", nil, []byte("{}"))
 		if err != nil || got.status != 401 {
-			t.Errorf("without a key: %v %v", got, err)
+			t.Errorf("without a key: %v %v, want 401", got, err)
 		}
 		if got, err = post(client, "https://"+address+"/preauth", http.Header{"Apikey": {l.key}}, []byte("{}")); err != nil || got.status != 400 {
-			t.Errorf("with a key: %v %v", got, err)
+			t.Errorf("with a key: %v %v, want 400", got, err)
 		}
 		if got, err := l.call("/preauth", l.key, []byte("{}")); err == nil && got.status < 400 {
-			t.Errorf("in the clear: %d %s", got.status, got.body)
+			t.Errorf("without TLS: %d %s, want no answer or an error", got.status, got.body)
 		}
 		old := clientOf(api.pool())
 		c := old.Transport.(*http.Transport).TLSClientConfig
 		c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
 		if _, err := post(old, "https://"+address+"/preauth", nil, []byte("{}")); err == nil {
-			t.Errorf("TLS 1.1 is taken")
+			t.Errorf("a connection with TLS 1.1 was accepted")
 		}
 	}},
 	{"CF-03", func(t *T) {
@@ -56,7 +56,7 @@ var cf = []check{
 		x.taken(x.rreq("Y"), "01")
 		t.want("result", x.result().o, "transStatus", "Y")
 		if !wait(20*time.Second, func() bool { return x.result().o.text("errorCode") == "203" }) {
-			t.Errorf("a result is there for longer than configured")
+			t.Errorf("a result can be fetched after 20 s, with 10 s configured")
 		}
 	}},
 	{"CF-05", func(t *T) {
@@ -65,7 +65,7 @@ var cf = []check{
 			x := t.flowIn(l, v, "BRW", set("cardSecurityCode", "CSC-"+secretMark))
 			got := x.auth()
 			if bytes.Contains(got.body, []byte(secretMark)) {
-				t.Errorf("%s: the answer shows it", x)
+				t.Errorf("%s: the answer shows the cardSecurityCode", x)
 			}
 		}
 		l.scan(t, secretMark)
@@ -98,7 +98,7 @@ var cf = []check{
 			for _, name := range []string{"authenticationValue", "eci", "acsTransID", "transStatus", "threeDSServerTransID"} {
 				for _, value := range []string{secretMark + strings.Repeat("\x01", 5000), secretMark + strings.Repeat("\x01", 40), " " + secretMark} {
 					if v == v231 && name == "authenticationValue" && len(value) < 4000 {
-						continue // there it is any text
+						continue // in 2.3.1 it may be any text of up to 4000 characters
 					}
 					x := t.flow(v, "BRW").answers("Y", set(name, value))
 					got := x.auth()
@@ -138,7 +138,7 @@ var cf = []check{
 			t.Fatalf("%v", err)
 		}
 		if l.start(false) == nil {
-			t.Errorf("it serves with a key file that others may read")
+			t.Errorf("the server starts with a key file that others may read")
 		}
 	}},
 	{"CF-11", func(t *T) {
@@ -157,9 +157,8 @@ var cf = []check{
 			x.taken(x.rreq("Y"), "01")
 			y := t.flowIn(l, v, "BRW").answers("Y", drop("dsTransID"))
 			y.auth()
-			for _, z := range []*flow{x, y} {
-				z.t.lines(l, z.id, map[*flow][]string{x: {"acsTransID", "errorCode", "resultsStatus"}, y: {"errorCode"}}[z]...)
-			}
+			t.lines(l, x.id, "acsTransID", "errorCode", "resultsStatus")
+			t.lines(l, y.id, "errorCode")
 		}
 	}},
 	{"CF-13", func(t *T) {
@@ -200,12 +199,12 @@ var cf = []check{
 		x.preauth()
 		x.req["threeDSServerTransID"] = x.id
 		_, _ = l.call("/auth", l.key, x.req.bytes(x.edits...))
-		select { // the connection ends before all of the trace has been read
+		select { // the connection ends before the process has written the whole trace
 		case <-l.exited:
 		case <-time.After(patience):
 		}
 		if !strings.Contains(l.log.String(), "goroutine") {
-			t.Fatalf("no trace of a process that was told to give one")
+			t.Fatalf("the log has no stack trace, though the process got SIGQUIT")
 		}
 		for name, secret := range secrets {
 			if strings.Contains(l.log.String(), secret) {
@@ -222,7 +221,8 @@ var cf = []check{
 			unknown := x.call("/postauth", object{"threeDSServerTransID": newID()}.bytes())
 			theirs.o["threeDSServerTransID"], unknown.o["threeDSServerTransID"] = "", ""
 			if theirs.status != unknown.status || string(encode(theirs.o)) != string(encode(unknown.o)) {
-				t.Errorf("%s: another's id: %d %s, an unknown one: %d %s", x, theirs.status, theirs.body, unknown.status, unknown.body)
+				t.Errorf("%s: /postauth of another merchant's id: %d %s, want the same as of an unknown one: %d %s",
+					x, theirs.status, theirs.body, unknown.status, unknown.body)
 			}
 			y := t.flow(v, "BRW")
 			y.preauth()
@@ -250,15 +250,14 @@ var secrets = map[string]string{
 	"billAddrLine1": "77 Mxyzptlk Road", "mobilePhone": "987650123456", "authenticationValue": "Q29uZmlkZW50aWFsMDEyMzQ1Njc=",
 }
 
-// hide are the edits that put them into a request.
+// hide are the edits that put the secrets into a request.
 var hide = []edit{
 	set("acctNumber", secrets["acctNumber"]), set("cardholderName", secrets["cardholderName"]), set("email", secrets["email"]),
 	set("browserIP", secrets["browserIP"]), set("billAddrLine1", secrets["billAddrLine1"]),
 	set("mobilePhone", object{"cc": "45", "subscriber": secrets["mobilePhone"]}),
 }
 
-// play lets a lab see the cardholder's data in flows that go well and in flows
-// that do not.
+// play sends the secrets through a lab, in flows that succeed and in flows that fail.
 func (l *lab) play(t *T) {
 	value := set("authenticationValue", secrets["authenticationValue"])
 	for _, v := range allVersions {
@@ -283,11 +282,12 @@ func (l *lab) play(t *T) {
 	}
 }
 
-// scan looks for a secret in all that the server has written, and ends it: only then
-// the log has come to its end.
+// scan looks for a secret in all files of the store and in the log: as it is, in
+// hexadecimal, in base64, and decoded if it is base64 itself. It stops the server, since
+// the log is complete only then.
 func (l *lab) scan(t *T, secret string) {
 	forms := [][]byte{[]byte(secret), []byte(hex.EncodeToString([]byte(secret)))}
-	for before := range 3 { // Base64 of a text that it is somewhere in
+	for before := range 3 { // the base64 of a text depends on the length of what is before it
 		all := append(make([]byte, before), secret...)
 		text := base64.StdEncoding.EncodeToString(all)
 		forms = append(forms, []byte(text[(8*before+5)/6:8*len(all)/6]))
@@ -298,7 +298,7 @@ func (l *lab) scan(t *T, secret string) {
 	look := func(where string, data []byte) {
 		for _, form := range forms {
 			if bytes.Contains(data, form) {
-				t.Errorf("%s holds what no one may read", where)
+				t.Errorf("%s holds a secret, or its hexadecimal or base64 form", where)
 			}
 		}
 	}
@@ -319,8 +319,8 @@ func (l *lab) scan(t *T, secret string) {
 	look("the log", []byte(l.log.String()))
 }
 
-// lines wants lines of the log about an id, one for each of the members that only
-// that line has, with times in UTC.
+// lines wants, among the lines of the log about a transaction, one with each of the
+// members, and all times in UTC.
 func (t *T) lines(l *lab, id string, members ...string) {
 	var got []object
 	told := func(name string) bool {
@@ -337,12 +337,12 @@ func (t *T) lines(l *lab, id string, members ...string) {
 	})
 	for _, name := range members {
 		if !told(name) {
-			t.Errorf("of the %d lines of the log that tell of %s none has %s", len(got), id, name)
+			t.Errorf("none of the %d lines of the log about %s has %s", len(got), id, name)
 		}
 	}
 	for _, o := range got {
 		if !strings.HasSuffix(o.text("time"), "Z") {
-			t.Errorf("a time of the log is %s", o.text("time"))
+			t.Errorf("the log has the time %s, want UTC", o.text("time"))
 		}
 	}
 }

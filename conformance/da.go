@@ -20,7 +20,7 @@ var da = byRow(daFaults, inRReq,
 			for _, kind := range []string{"BRW", "APP", "3RI"} {
 				got := t.flow(v, kind, wantDecoupled.edits()...).answers("D").passed()
 				if got.o.has("acsURL") || !got.o.has("cardholderInfo") || got.o.text("acsDecConInd") != "Y" {
-					t.Errorf("%s %s: %s", v, kind, got.body)
+					t.Errorf("%s %s: ARes %s, want cardholderInfo, acsDecConInd Y and no acsURL", v, kind, got.body)
 				}
 			}
 		}
@@ -44,14 +44,14 @@ var da = byRow(daFaults, inRReq,
 		}
 		y := follow(newID())
 		if got := y.auth(); got.o.text("messageType") != "Erro" || len(y.sent()) > 0 {
-			t.Errorf("a fallback of an authentication that nobody knows went through: %d %s", got.status, got.body)
+			t.Errorf("a 3RI that refers to an unknown authentication: %d %s and %d AReqs, want an Erro and none", got.status, got.body, len(y.sent()))
 		}
 	}},
-	check{"DA-08", func(t *T) { // which has to say how long
+	check{"DA-08", func(t *T) { // that 3RI has to say how long the requestor can wait
 		t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"),
 			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": newID(), "threeDSReqPriorAuthMethod": "02"}})).refused("201", "threeDSRequestorDecMaxTime")
 	}},
-	check{"DA-09", func(t *T) { // the range tells whether it makes sense to ask
+	check{"DA-09", func(t *T) { // /preauth tells whether the issuer supports it
 		t.onLanes(since220, func(a *lane) {
 			a.beginWith(t, "", append(a.entries(1, 2, 3), a.entry(0, a.info([]string{"01", "03"}))))
 			if got := a.crd(t, a.card(0)).text("acsInfoInd[1]"); got != "03" {
@@ -59,14 +59,14 @@ var da = byRow(daFaults, inRReq,
 			}
 		})
 	}},
-	check{"DA-10", func(t *T) { // until it is there, the result is pending and not unknown
+	check{"DA-10", func(t *T) { // until the result comes, /postauth says pending, and not unknown
 		for _, v := range since220 {
 			x := t.flow(v, "BRW", wantDecoupled.edits()...).waiting("D")
 			x.pending()
 			x.pending()
 			x.taken(x.rreq("Y"), "01")
 			if got := x.result(); got.status != 200 || got.o.text("transStatus") != "Y" {
-				t.Errorf("%s: /postauth: %d %s", x, got.status, got.body)
+				t.Errorf("%s: /postauth: %d %s, want the RReq with transStatus Y", x, got.status, got.body)
 			}
 		}
 	}},

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// A request is what a directory server got, byte for byte.
+// A request is what a directory server received, byte for byte.
 type request struct {
 	at      time.Time
 	method  string
 	path    string
 	proto   string
 	header  http.Header
-	length  int64 // of the body as announced, -1 if it was not
+	length  int64 // Content-Length, -1 if there was none
 	chunked bool
 	body    []byte
 	tls     tls.ConnectionState
@@ -31,20 +31,20 @@ type request struct {
 	id      string // its threeDSServerTransID
 }
 
-// A reply is what a directory server says.
+// A reply is what a directory server answers.
 type reply struct {
 	status int // 0: 200
 	header http.Header
 	body   []byte
 	silent bool   // no answer while the other side waits
-	ended  func() // of a silent one, called when the other side gave up
+	ended  func() // with silent: called when the other side has given up
 	cut    bool   // the connection is closed instead of an answer
 }
 
 // A ds is a directory server under control.
 type ds struct {
 	scheme string
-	ca     *authority // of its own certificate, and of those that it demands and shows
+	ca     *authority // signs its server and client certificates, and the server's client certificate
 	url    string
 	server *http.Server
 	client *http.Client // as the DS, towards the results listener
@@ -52,23 +52,23 @@ type ds struct {
 	mu      sync.Mutex
 	got     []*request
 	hellos  []*tls.ClientHelloInfo
-	dials   []time.Time // connections, those cut included
-	cut     int         // connections still to be cut before the handshake
+	dials   []time.Time // when each connection came, also those that were cut
+	cut     int         // how many connections are still to be cut before the handshake
 	ranges  []cardRange
 	scripts map[string]func(*request) reply // by threeDSServerTransID
-	answer  func(*request) *reply           // before anything else; nil: not its business
+	toPReq  func(*request) reply            // nil: the ranges
 }
 
-// A cardRange is six digits that are enrolled.
+// A cardRange enrolls the cards of 16 digits that begin with a prefix.
 type cardRange struct {
-	prefix    string
+	prefix    string   // six digits
 	from, to  string   // versions of the ACS
 	methodURL string   // none if empty
 	info      []string // acsInfoInd
 }
 
-// usualRanges are the cards that the directory servers hold unless a check says
-// otherwise. Cards that begin 400006 are in no range.
+// usualRanges are the ranges of a directory server unless a check says otherwise. Cards
+// that begin with 400006 are in no range.
 var usualRanges = map[string][]cardRange{"visa": {
 	{prefix: "400000", from: v210, to: v231},
 	{prefix: "400001", from: v210, to: v231, methodURL: "https://acs.example/method"},
@@ -81,7 +81,8 @@ var usualRanges = map[string][]cardRange{"visa": {
 	{prefix: "510000", from: v210, to: v231},
 }}
 
-// newDS makes a directory server; change may bend its TLS before it listens.
+// newDS makes a directory server. change, unless nil, may change its TLS before it
+// listens.
 func newDS(scheme string, change func(*ds, *tls.Config)) *ds {
 	d := &ds{scheme: scheme, ca: newAuthority(scheme + " CA"), ranges: usualRanges[scheme], scripts: make(map[string]func(*request) reply)}
 	config := &tls.Config{
@@ -115,7 +116,7 @@ func (d *ds) connect(results *authority) {
 func clientOf(roots *x509.CertPool, certs ...tls.Certificate) *http.Client {
 	return &http.Client{
 		Timeout:   10 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}, MaxIdleConnsPerHost: 8, IdleConnTimeout: rest},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: certs}, MaxIdleConnsPerHost: 8, IdleConnTimeout: idleTimeout},
 	}
 }
 
@@ -189,30 +190,25 @@ func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(say.body)
 }
 
-// says is the answer to a request: by what the checks have asked for, else a
-// legal one.
+// says is the answer to a request: what a check has asked for, else a legal one.
 func (d *ds) says(q *request) reply {
 	d.mu.Lock()
-	answer, script := d.answer, d.scripts[q.o.text("threeDSServerTransID")]
+	toPReq, script := d.toPReq, d.scripts[q.id]
 	d.mu.Unlock()
-	if answer != nil {
-		if say := answer(q); say != nil {
-			return *say
-		}
-	}
-	if script != nil {
+	switch {
+	case q.typ == "PReq" && toPReq != nil:
+		return toPReq(q)
+	case script != nil:
 		return script(q)
-	}
-	switch q.o.text("messageType") {
-	case "AReq":
+	case q.typ == "AReq":
 		return reply{body: aresTo(q.o, "Y").bytes()}
-	case "PReq":
+	case q.typ == "PReq":
 		return reply{body: d.pres(q.o).bytes()}
 	}
 	return reply{}
 }
 
-// pres is a legal answer to a PReq: the ranges, all of them.
+// pres is a legal answer to a PReq, with all ranges.
 func (d *ds) pres(preq object) object {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -276,9 +272,10 @@ func (r cardRange) object231() object {
 	return object{"ranges": []object{{"start": r.first(), "end": r.last()}}, "acsProtocolVersions": versions}
 }
 
-// requests are the messages of a type that came, for an id unless it is empty.
+// requests are the messages of a type that came, those with an id or, if it is empty,
+// all.
 func (d *ds) requests(messageType, id string) []*request {
-	d.here()
+	d.needed()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var got []*request
@@ -290,9 +287,9 @@ func (d *ds) requests(messageType, id string) []*request {
 	return got
 }
 
-// connections are the times at which connections were opened, cut ones too.
+// connections are the times at which connections came, also those that were cut.
 func (d *ds) connections() []time.Time {
-	d.here()
+	d.needed()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.dials)
@@ -300,18 +297,17 @@ func (d *ds) connections() []time.Time {
 
 // script makes f answer every message with an id.
 func (d *ds) script(id string, f func(*request) reply) {
-	d.here()
+	d.needed()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.scripts[id] = f
 }
 
-// answers makes f answer first; where it returns nil, all is as usual.
-func (d *ds) answers(f func(*request) *reply) {
-	d.here()
+// answersPReqs makes f answer every PReq.
+func (d *ds) answersPReqs(f func(*request) reply) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.answer = f
+	d.toPReq = f
 }
 
 // An answer is what came back from the server under test.
@@ -321,20 +317,20 @@ type answer struct {
 	body   []byte
 	o      object // nil if the body is no JSON object
 	proto  string
-	framed bool // its length was announced, or it was chunked
+	framed bool // it says where it ends: by Content-Length, chunks, or HTTP/2
 }
 
 // post sends a message as the directory server.
 func (d *ds) post(url string, body []byte) (*answer, error) {
-	d.here()
+	d.needed()
 	return post(d.client, url, nil, body)
 }
 
-// here ends a check of a server that runs somewhere: it has no directory server
-// of ours.
-func (d *ds) here() {
+// needed ends the check if there is no such directory server: that of a remote server is
+// not ours.
+func (d *ds) needed() {
 	if d == nil {
-		panic(beyond{})
+		panic(outOfReach{})
 	}
 }
 

@@ -63,17 +63,17 @@ var en = []check{
 				t.Fatalf("results: %v", err)
 			}
 			if got.o.text("messageType") != "Erro" && got.status != 400 && got.status != 413 {
-				t.Errorf("results: %d %.200s", got.status, got.body)
+				t.Errorf("results: %.20s…: %d %.200s, want an Erro, or status 400 or 413", bomb, got.status, got.body)
 			}
 			if got, err = l.call("/auth", l.key, []byte(bomb)); err != nil || got.status != 400 && got.status != 413 {
-				t.Errorf("/auth: %v %v", got, err)
+				t.Errorf("/auth: %.20s…: %v %v, want status 400 or 413", bomb, got, err)
 			}
 			x := t.flow(v220, "BRW").answers("Y", raw(bomb))
 			x.isErro("requestor", x.auth().o, "101|201|203|204|405", "")
 		}
 		deep := strings.Repeat("[", 500) + strings.Repeat("]", 500)
 		many := "{" + strings.TrimSuffix(strings.Repeat(`"a":1,`, 20000), ",") + "}"
-		for _, odd := range []string{deep, many, "[" + strings.Repeat("1,", 100000) + "1]"} { // in messages that are good but for it
+		for _, odd := range []string{deep, many, "[" + strings.Repeat("1,", 100000) + "1]"} { // as a member of a legal message
 			with := set("foo", 1)
 			in := text(`"foo":1`, `"foo":`+odd)
 			t.flow(v220, "BRW").answers("Y", with, in).rejected("101", "")
@@ -84,19 +84,17 @@ var en = []check{
 		}
 		huge := t.flow(v220, "BRW").answers("Y", set("foo", strings.Repeat("a", 20<<20)))
 		huge.isErro("requestor", huge.auth().o, "101|203|405", "")
-		t.flow(v220, "BRW").accepted() // it still serves
+		t.flow(v220, "BRW").accepted() // the server still serves
 	}},
 	{"EN-09", func(t *T) {
 		x := t.flow(v231, "BRW").challenged()
 		got := x.rreq("Y")
-		for name, header := range map[string]http.Header{"AReq": x.sent()[0].header, "RRes": got.header} {
-			for _, h := range []string{"X-Request-Id", "X-Response-Id"} {
-				if name == "AReq" && h == "X-Response-Id" {
-					continue
-				}
-				if values := header[h]; len(values) != 1 || !uuid.MatchString(values[0]) {
-					t.Errorf("%s: %s is %q", name, h, values)
-				}
+		for _, h := range []struct {
+			message, name string
+			of            http.Header
+		}{{"AReq", "X-Request-Id", x.sent()[0].header}, {"RRes", "X-Request-Id", got.header}, {"RRes", "X-Response-Id", got.header}} {
+			if values := h.of[h.name]; len(values) != 1 || !uuid.MatchString(values[0]) {
+				t.Errorf("%s: %s is %q, want one UUID", h.message, h.name, values)
 			}
 		}
 	}},

@@ -2,32 +2,34 @@ package conformance
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 )
 
-// A fault is one change to a legal ARes or RReq, and what is to come of it.
+// A fault is one change to a legal ARes or RReq, and what is to come of it. The message
+// may still be legal after the change.
 type fault struct {
-	row  string // that it shows
-	name string // what is changed
-	in   string // versions, all if empty
+	row  string // the row that it shows
+	name string // what is changed, in words
+	in   string // versions, "2.2.0 2.3.1"; all if empty
 	on   string // channel, BRW if empty
 	npa  bool   // no payment
-	card string // of mastercard; visa's if empty
-	ask  bend   // of the request of the requestor
-	ares string // transStatus of the answer: Y, or C where a result follows
-	rreq string // transStatus of the result: Y
-	set  bend   // of the message in question
-	want string // code and element of the Erro; empty: the message is legal
+	card string // a card of mastercard; visa's if empty
+	ask  bend   // changes the requestor's request
+	ares string // transStatus of the ARes; if empty Y, or C before an RReq
+	rreq string // transStatus of the RReq, Y if empty
+	set  bend   // changes the message in question
+	want string // code and element of the Erro, "203 eci"; empty: the message is legal
 }
 
-// A bend changes members of a message by their paths; nil takes one away.
+// A bend sets members of a message by their paths; nil removes one.
 type bend map[string]any
 
 func (b bend) edits() []edit {
 	var all []edit
-	for _, path := range slices.Sorted(maps.Keys(b)) { // what holds a member comes before it
+	for _, path := range slices.Sorted(maps.Keys(b)) { // an object comes before its members
 		if b[path] == nil {
 			all = append(all, drop(path))
 		} else {
@@ -43,7 +45,7 @@ func (b bend) apply(o object) {
 	}
 }
 
-// versions are those that a fault is about.
+// versions are those in which a fault is tried.
 func (f fault) versions() []string {
 	if f.in == "" {
 		return allVersions
@@ -51,7 +53,7 @@ func (f fault) versions() []string {
 	return strings.Fields(f.in)
 }
 
-// flow is a legal authentication in which the fault will be.
+// flow begins the authentication for a fault, itself legal.
 func (f fault) flow(t *T, version string) *flow {
 	kind := f.on
 	if kind == "" {
@@ -66,7 +68,7 @@ func (f fault) flow(t *T, version string) *flow {
 	}
 	x := t.flow(version, kind, ask.edits()...)
 	if ask["threeDSRequestorSpcSupport"] != nil {
-		x.card("visa", cardSPC) // asked of an issuer that knows it
+		x.card("visa", cardSPC) // the offer only goes to an issuer that supports SPC
 	}
 	if f.card != "" {
 		x.card("mastercard", f.card)
@@ -74,8 +76,7 @@ func (f fault) flow(t *T, version string) *flow {
 	return x
 }
 
-// byRow makes one check of the faults of each row, and adds the checks that are
-// no such faults.
+// byRow makes one check of the faults of each row, adds the other checks, and sorts all.
 func byRow(faults []fault, run func(*T, fault, string), others ...check) []check {
 	cases := make(map[string][]fault)
 	for _, f := range faults {
@@ -106,15 +107,23 @@ func inARes(t *T, f fault, version string) {
 		edits = append(confirmation.edits(), edits...)
 	}
 	x := f.flow(t, version).answers(status, edits...)
-	faults := t.count()
+	defer t.ofCase(fmt.Sprintf("%s %s, %s", f.row, f.name, x))()
 	if f.want != "" {
 		code, element, _ := strings.Cut(f.want, " ")
 		x.rejected(code, element)
 	} else {
 		x.passed()
 	}
-	if t.count() > faults {
-		t.Errorf("the case above: %s %s, %s", f.row, f.name, x)
+}
+
+// ofCase returns a function to be called at the end of a case. If the case has added
+// faults to the check, it says after them which case they are of.
+func (t *T) ofCase(name string) (end func()) {
+	before := t.count()
+	return func() {
+		if t.count() > before {
+			t.Errorf("the case above: %s", name)
+		}
 	}
 }
 
@@ -130,10 +139,10 @@ func (x *flow) passed() *answer {
 	}
 	got := x.accepted()
 	if !bytes.Equal(got.body, sent) {
-		x.t.Errorf("%s: the requestor got %s, the directory server had sent %s", x, got.body, sent)
+		x.t.Errorf("%s: the requestor got %s, want the bytes of the directory server, %s", x, got.body, sent)
 	}
 	if erros := x.d.requests("Erro", x.id); len(erros) > 0 {
-		x.t.Errorf("%s: a legal ARes was answered with %s", x, erros[0].body)
+		x.t.Errorf("%s: a legal ARes was answered with %s, want no Erro", x, erros[0].body)
 	}
 	return got
 }
@@ -147,8 +156,9 @@ func inRReq(t *T, f fault, version string) {
 	if status == "" {
 		status = "Y"
 	}
-	faults := t.count()
-	x := f.flow(t, version).waiting(waits)
+	x := f.flow(t, version)
+	defer t.ofCase(fmt.Sprintf("%s %s, %s", f.row, f.name, x))()
+	x.waiting(waits)
 	body := x.rreqOf(status).bytes(f.set.edits()...)
 	got := x.post(body)
 	if f.want != "" {
@@ -161,30 +171,27 @@ func inRReq(t *T, f fault, version string) {
 			results = "04"
 		}
 		x.taken(got, results)
-		if !bytes.Equal(x.result().body, body) {
-			x.t.Errorf("%s: /postauth does not give the RReq as it came", x)
+		if got := x.result(); !bytes.Equal(got.body, body) {
+			t.Errorf("%s: /postauth: %s, want the RReq as it came, %s", x, got.body, body)
 		}
-	}
-	if t.count() > faults {
-		t.Errorf("the case above: %s %s, %s", f.row, f.name, x)
 	}
 }
 
-// pending wants the requestor to hear that no result has come.
+// pending wants /postauth to say that no result has come yet.
 func (x *flow) pending() {
 	if got := x.result(); got.status != 400 || got.o.text("errorCode") != "305" {
 		x.t.Errorf("%s: /postauth: %d %s, want Erro 305", x, got.status, got.body)
 	}
 }
 
-// count is how many faults there are.
+// count is how many faults the check has found so far.
 func (t *T) count() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.faults)
 }
 
-// What requests ask for, and answers hold.
+// Bends of requests and answers that several checks use.
 var (
 	wantDecoupled = decoupledAs("Y")
 	informed      = bend{"threeDSRequestorChallengeInd": "05"}
@@ -206,14 +213,16 @@ const (
 	jws       = "eyJhbGciOiJQUzI1NiJ9.e30."
 )
 
+// decoupledAs asks for decoupled authentication: Y, or from 2.3.1 as a fallback, F or B.
 func decoupledAs(how string) bend {
 	return bend{"threeDSRequestorDecReqInd": how, "threeDSRequestorDecMaxTime": "00010"}
 }
 
-// long is start, made so many characters long.
+// long is start, filled up with the letter a to n characters.
 func long(start string, n int) string { return start + strings.Repeat("a", n-len(start)) }
 
-// credentials are n of SPC's, with an id of so many characters each.
+// credentials are n entries of a webAuthnCredList whose credentialIds has size
+// characters.
 func credentials(n, size int) []object {
 	var all []object
 	for i := range n {

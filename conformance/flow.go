@@ -7,9 +7,10 @@ import (
 	"time"
 )
 
-// A flow is one authentication, legal but for what a check bends. Use it in
-// this order: ares or reply, then auth (or one of refused, rejected, accepted,
-// challenged), then rreq, then result.
+// A flow is one authentication, legal but for what a check changes. Use it in this
+// order: card, answers or replies; then auth, or one of the methods that send the
+// request and judge what comes of it (accepted, refused, rejected, challenged); then
+// rreq; then result.
 type flow struct {
 	t        *T
 	l        *lab
@@ -17,13 +18,13 @@ type flow struct {
 	version  string
 	channel  string
 	category string
-	id       string
-	key      string
-	req      object // what the requestor asks for, before the edits
-	edits    []edit
-	say      func(*request) reply
-	ares     object // what the DS answered, when it was a JSON object
-	answer   *answer
+	id       string               // threeDSServerTransID, "" before preauth
+	key      string               // API key of the requestor
+	req      object               // the requestor's request, before the edits
+	edits    []edit               // of req
+	say      func(*request) reply // how the directory server answers the AReq
+	ares     object               // what it answered, if that was a JSON object
+	answer   *answer              // of /auth
 }
 
 // flow begins an authentication on the shared lab. Kind is the channel, APP,
@@ -49,9 +50,9 @@ func (t *T) flowIn(l *lab, version, kind string, edits ...edit) *flow {
 	return x.card("visa", x.req.text("acctNumber"))
 }
 
-// card makes it another card, of a directory.
+// card pays with a card of a directory.
 func (x *flow) card(scheme, pan string) *flow {
-	x.t.near()
+	x.t.needsLab()
 	x.d, x.req["acctNumber"] = x.l.ds[scheme], pan
 	return x.answers("Y")
 }
@@ -62,33 +63,43 @@ func (x *flow) answers(status string, edits ...edit) *flow {
 	return x.replies(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} })
 }
 
-// replies makes f answer the AReq. An Erro is taken without a word.
+// replies makes f answer the AReq. Other messages get an empty answer.
 func (x *flow) replies(f func(*request) reply) *flow {
-	x.t.near()
+	x.t.needsLab()
 	x.say = f
 	return x
 }
 
-// preauth fetches the id of the transaction, once, and gives the CRD.
+// preauth fetches the id of the transaction, and returns the CRD. It is called once.
 func (x *flow) preauth() object {
 	got := x.call("/preauth", object{"acctNumber": x.req["acctNumber"]}.bytes())
 	x.id = got.o.text("threeDSServerTransID")
 	if got.status != 200 || x.id == "" {
 		x.t.Fatalf("/preauth: %d %s", got.status, got.body)
 	}
-	if x.t.remote() {
-		return got.o
+	if !x.t.remote() {
+		x.listen()
 	}
-	x.d.script(x.id, func(q *request) reply {
-		x.t.note("server > directory", q.body)
-		if q.o.text("messageType") != "AReq" {
+	return got.o
+}
+
+// listen makes the directory server answer the messages of the flow, whose id is known.
+func (x *flow) listen() {
+	x.d.script(x.id, x.t.noting(func(q *request) reply { return x.say(q) }))
+}
+
+// noting makes of an answer to the AReq an answer to all messages of a transaction, and
+// notes them for the report.
+func (t *T) noting(say func(*request) reply) func(*request) reply {
+	return func(q *request) reply {
+		t.note("server > directory", q.body)
+		if q.typ != "AReq" {
 			return reply{}
 		}
-		say := x.say(q)
-		x.t.note("directory > server", say.body)
-		return say
-	})
-	return got.o
+		r := say(q)
+		t.note("directory > server", r.body)
+		return r
+	}
 }
 
 // call posts to the API as the requestor.
@@ -96,7 +107,7 @@ func (x *flow) call(path string, body []byte) *answer {
 	x.t.note("requestor > server "+path, body)
 	got, err := x.l.call(path, x.key, body)
 	for tries := 0; err == nil && got.status == http.StatusTooManyRequests && x.t.remote() && tries < 30; tries++ {
-		time.Sleep(time.Second) // another server has limits of its own
+		time.Sleep(time.Second) // the limits of a remote server are not ours to set
 		got, err = x.l.call(path, x.key, body)
 	}
 	if err != nil {
@@ -106,12 +117,13 @@ func (x *flow) call(path string, body []byte) *answer {
 	return got
 }
 
-// auth sends the request.
+// auth sends the request to /auth.
 func (x *flow) auth() *answer {
-	x.t.near() // elsewhere nobody knows what the directory server says
+	x.t.needsLab() // what a remote server's directory server answers is not known
 	return x.ask()
 }
 
+// ask is auth for requests that are to be refused before a directory server is asked.
 func (x *flow) ask() *answer {
 	if x.id == "" {
 		x.preauth()
@@ -129,13 +141,13 @@ func (x *flow) ask() *answer {
 
 // sent are the AReqs that reached the directory server.
 func (x *flow) sent() []*request {
-	x.t.near()
+	x.t.needsLab()
 	return x.d.requests("AReq", x.id)
 }
 
-// areq sends the request and gives the AReq that reached the directory server.
+// areq sends the request and returns the one AReq that reached the directory server.
 func (x *flow) areq() object {
-	x.t.near()
+	x.t.needsLab()
 	x.auth()
 	sent := x.sent()
 	if len(sent) != 1 || sent[0].o == nil {
@@ -146,7 +158,7 @@ func (x *flow) areq() object {
 
 // erro is the Erro that the directory server got; nil if none comes in time.
 func (x *flow) erro() *request {
-	x.t.near()
+	x.t.needsLab()
 	var got []*request
 	wait(3*time.Second, func() bool {
 		got = x.d.requests("Erro", x.id)
@@ -160,7 +172,7 @@ func (x *flow) erro() *request {
 
 // accepted wants the request to go through and the ARes to come back.
 func (x *flow) accepted() *answer {
-	x.t.near()
+	x.t.needsLab()
 	got := x.auth()
 	if got.status != 200 || got.o.text("messageType") != "ARes" {
 		x.t.Errorf("%s: %d %s, want the ARes", x, got.status, got.body)
@@ -173,7 +185,7 @@ func (x *flow) accepted() *answer {
 func (x *flow) refused(codes, element string) {
 	if x.t.remote() {
 		if crd := x.preauth(); x.version < crd.text("acsStartProtocolVersion") || x.version > crd.text("acsEndProtocolVersion") {
-			return // the card does not have it: nothing can be said
+			return // the remote server refuses the version for this card, whatever else is wrong
 		}
 	}
 	got := x.ask()
@@ -186,14 +198,14 @@ func (x *flow) refused(codes, element string) {
 		return
 	}
 	if n := len(x.sent()); n != 0 {
-		x.t.Errorf("%s: %d AReqs left", x, n)
+		x.t.Errorf("%s: %d AReqs left, want none", x, n)
 	}
 }
 
 // rejected wants the ARes to be refused: an Erro with one of the codes to the
 // directory server and one to the requestor, both naming the element.
 func (x *flow) rejected(codes, element string) {
-	x.t.near()
+	x.t.needsLab()
 	got := x.auth()
 	if len(x.sent()) != 1 {
 		x.t.Fatalf("%s: %d AReqs came, want 1: %d %s", x, len(x.sent()), got.status, got.body)
@@ -207,8 +219,8 @@ func (x *flow) rejected(codes, element string) {
 	x.isErro("directory", erro.o, codes, element)
 }
 
-// isErro holds an Erro of the server against one of the codes and the element
-// that it has to name; an empty element is any.
+// isErro wants o, which somebody got, to be an Erro of the server with one of the codes,
+// separated by |, that names the element, or any if that is empty.
 func (x *flow) isErro(whose string, o object, codes, element string) {
 	if o.text("messageType") != "Erro" || o.text("errorComponent") != "S" ||
 		!slices.Contains(strings.Split(codes, "|"), o.text("errorCode")) ||
@@ -217,12 +229,13 @@ func (x *flow) isErro(whose string, o object, codes, element string) {
 	}
 }
 
-// challenged brings the authentication to a challenge.
+// challenged brings the authentication to an ARes that asks for a challenge.
 func (x *flow) challenged() *flow { return x.waiting("C") }
 
-// waiting brings the authentication to an ARes after which an RReq is due.
+// waiting brings the authentication to an ARes of a transStatus after which an RReq is
+// due.
 func (x *flow) waiting(status string) *flow {
-	x.t.near()
+	x.t.needsLab()
 	x.answers(status)
 	if got := x.auth(); got.status != 200 || got.o.text("transStatus") != status {
 		x.t.Fatalf("%s: %d %s, want an ARes with %s", x, got.status, got.body, status)
@@ -230,16 +243,14 @@ func (x *flow) waiting(status string) *flow {
 	return x
 }
 
-// rreq posts the result of the challenge, edited, and gives the server's
-// answer.
+// rreq posts an RReq of that transStatus, edited, and returns the server's answer.
 func (x *flow) rreq(status string, edits ...edit) *answer {
 	return x.post(x.rreqOf(status).bytes(edits...))
 }
 
-// rreqOf is a legal RReq.
+// rreqOf is a legal RReq of that transStatus.
 func (x *flow) rreqOf(status string) object {
-	words := []string{x.channel, x.category, status}
-	o := sample("RReq", x.version, words...)
+	o := sample("RReq", x.version, x.channel, x.category, status)
 	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
 		o[name] = x.ares[name]
 	}
@@ -257,7 +268,7 @@ func (x *flow) rreqOf(status string) object {
 	return o
 }
 
-// post sends a message to the results listener as the directory server.
+// post sends a message to the results listener as the flow's directory server.
 func (x *flow) post(body []byte) *answer {
 	x.t.note("directory > server", body)
 	got, err := x.d.post(x.l.results, body)
@@ -275,10 +286,10 @@ func (x *flow) taken(got *answer, resultsStatus string) {
 	}
 }
 
-// refusedRReq wants an RReq to be answered with an Erro.
+// refusedRReq wants an RReq to be answered with an Erro; see isErro.
 func (x *flow) refusedRReq(got *answer, codes, element string) {
 	if got.status != 200 {
-		x.t.Errorf("%s: status %d, want 200", x, got.status)
+		x.t.Errorf("%s: the RReq was answered with status %d, want 200", x, got.status)
 	}
 	x.isErro("directory", got.o, codes, element)
 }
@@ -291,10 +302,11 @@ func (x *flow) result() *answer {
 // String names the flow in faults.
 func (x *flow) String() string { return x.version + " " + x.channel + " " + x.category }
 
-// reserved stands for the code of a value that EMVCo reserves: 207 in 2.3.1,
+// reserved stands for the error code of a value that EMVCo reserves: 207 in 2.3.1,
 // 203 before.
 const reserved = "reserved"
 
+// codesIn puts the code of the version in place of reserved.
 func codesIn(version, codes string) string {
 	switch {
 	case codes != reserved:
@@ -346,7 +358,7 @@ func (t *T) accepts(versions []string, kind, status string, edits ...edit) {
 	}
 }
 
-// want wants a value at a path of a message; nil: nothing there.
+// want wants a value at a path of a message, or nothing there if value is nil.
 func (t *T) want(what string, o object, path string, value any) {
 	switch {
 	case value == nil:

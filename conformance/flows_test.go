@@ -16,14 +16,14 @@ import (
 //	rreq >          what it posts as a result       rres <      what it gets
 //	erro >          the Erro that the server posts to it
 //
-// with a JSON object below, up to an empty line. "@" in it names a legal message
-// to begin with. A member of what is expected has to be there with that value,
-// one that is null must not be there, and there may be others. A text that begins
-// with $ is a variable: met first in what comes it takes the value, in what goes
-// it is a new id. $version is the version; each file is replayed in all that it
-// names.
+// with a JSON object below, up to an empty line. In what is sent, "@" names the legal
+// message ("ARes BRW PA C") whose members the object adds to or replaces; null removes
+// one. In what is expected, a member has to be there with its value, one that is null
+// must not be there, and there may be others. A text that begins with $ is a variable. If
+// it has no value yet, it takes that of the message expected, or a new id in what is sent.
+// $version is the version; a file is replayed in each version that it names.
 
-// A step is one message on its way.
+// A flowStep is one message on its way.
 type flowStep struct {
 	line  int
 	leg   string // "api >"
@@ -80,7 +80,7 @@ type replay struct {
 	version string
 	vars    map[string]string
 	got     *answer  // the latest answer of the server
-	areq    *request // the latest AReq
+	areq    *request // the latest AReq, nil if the latest call led to none
 }
 
 // message is what a step sends.
@@ -180,8 +180,8 @@ func (r *replay) differs(want, got any, at string) string {
 	return ""
 }
 
-// run does the steps. Those of the directory server that follow a request of the
-// requestor happen while that one waits.
+// run does the steps. Those of the directory server that follow a request of the requestor
+// happen while the requestor waits for its answer.
 func (r *replay) run(steps []flowStep) {
 	for i := 0; i < len(steps); i++ {
 		s := steps[i]
@@ -227,7 +227,7 @@ func (r *replay) call(s flowStep, body []byte, steps []flowStep) {
 	r.areq = nil
 	if len(steps) > 0 {
 		r.d.script(id, func(q *request) reply {
-			if q.o.text("messageType") != "AReq" {
+			if q.typ != "AReq" {
 				return reply{}
 			}
 			r.areq = q

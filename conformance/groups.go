@@ -2,7 +2,7 @@ package conformance
 
 import "slices"
 
-// groups are all groups of rows, with their checks.
+// groups are all groups of rows, with their checks, in the order of rows.txt.
 var groups = []group{
 	{"MC", "message construction: AReq and common rules", mc},
 	{"MX", "message construction: other messages", slices.Concat(mx, ores[:1])},

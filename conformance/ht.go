@@ -18,7 +18,7 @@ var ht = []check{
 				t.Fatalf("%s: %v", method, err)
 			}
 			if got.status != 405 || got.header.Get("Allow") != "POST" {
-				t.Errorf("results: %s: %d, Allow: %q", method, got.status, got.header.Get("Allow"))
+				t.Errorf("results: %s: %d, Allow: %q, want 405 and POST", method, got.status, got.header.Get("Allow"))
 			}
 			for _, path := range []string{"/preauth", "/auth", "/postauth"} {
 				got, err := send(l.client, method, l.api+path, http.Header{"Apikey": {l.key}}, nil)
@@ -26,7 +26,7 @@ var ht = []check{
 					t.Fatalf("%s: %v", method, err)
 				}
 				if got.status != 405 || got.header.Get("Allow") != "POST" {
-					t.Errorf("%s: %s: %d, Allow: %q", path, method, got.status, got.header.Get("Allow"))
+					t.Errorf("%s: %s: %d, Allow: %q, want 405 and POST", path, method, got.status, got.header.Get("Allow"))
 				}
 			}
 		}
@@ -34,32 +34,32 @@ var ht = []check{
 	{"HT-02", func(t *T) {
 		for _, q := range t.everyMessage() {
 			if q.proto != "HTTP/1.1" && q.proto != "HTTP/2.0" {
-				t.Errorf("%s by %s", q.o.text("messageType"), q.proto)
+				t.Errorf("%s came by %s, want HTTP/1.1 or HTTP/2.0", q.typ, q.proto)
 			}
 		}
 		x := t.flow(v220, "BRW").challenged()
 		if got := x.rreq("Y"); got.proto != "HTTP/1.1" && got.proto != "HTTP/2.0" {
-			t.Errorf("the results listener speaks %s", got.proto)
+			t.Errorf("the results listener speaks %s, want HTTP/1.1 or HTTP/2.0", got.proto)
 		}
 	}},
 	{"HT-03", func(t *T) {
 		for _, q := range t.everyMessage() {
 			if q.length != int64(len(q.body)) && !q.chunked {
-				t.Errorf("%s: %d bytes, announced as %d and not chunked", q.o.text("messageType"), len(q.body), q.length)
+				t.Errorf("%s: %d bytes, announced as %d and not chunked", q.typ, len(q.body), q.length)
 			}
 		}
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW").challenged()
 			for _, got := range []*answer{x.answer, x.rreq("Y", drop("transStatus")), x.rreq("Y"), x.result(), x.post(erroFor(x, "203").bytes())} {
 				if !got.framed {
-					t.Errorf("%s: an answer without Content-Length that is not chunked", x)
+					t.Errorf("%s: an answer without Content-Length that is not chunked: %s", x, got.body)
 				}
 			}
 		}
 	}},
 	{"HT-04", func(t *T) {
 		for _, q := range t.everyMessage() {
-			isJSON(t, q.o.text("messageType"), q.header)
+			isJSON(t, q.typ, q.header)
 		}
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW")
@@ -91,10 +91,9 @@ var ht = []check{
 	{"HT-06", func(t *T) {
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW").challenged()
-			before := len(x.d.connections())
-			x.taken(x.rreq("Y"), "01") // in the reply itself
-			if n := len(x.d.requests("RRes", x.id)); n > 0 || len(x.d.connections()) < before {
-				t.Errorf("%s: %d RRes came as requests", x, n)
+			x.taken(x.rreq("Y"), "01") // as the answer to the RReq
+			if n := len(x.d.requests("RRes", x.id)); n > 0 {
+				t.Errorf("%s: %d RRes came as requests, want none", x, n)
 			}
 		}
 	}},
@@ -110,7 +109,7 @@ var ht = []check{
 				}
 			}
 			if got := x.rreq("Y"); got.status != 200 {
-				t.Errorf("%s: RRes with status %d", x, got.status)
+				t.Errorf("%s: RRes with status %d, want 200", x, got.status)
 			}
 		}
 	}},
@@ -119,11 +118,11 @@ var ht = []check{
 		d := l.ds["visa"]
 		got, err := d.post(l.results, []byte(`{"messageType":"RReq","x":"`+strings.Repeat("a", 10<<20)+`"}`))
 		if err == nil && got.status != 413 { // the connection may be closed while the body is on its way
-			t.Errorf("10 MB: %d %s", got.status, got.body)
+			t.Errorf("results: 10 MB: %d %s, want 413", got.status, got.body)
 		}
 		large, err := l.call("/preauth", l.other, []byte(`{"acctNumber":"4000001234567899","x":"`+strings.Repeat("a", 70<<10)+`"}`))
 		if err != nil || large.status != 413 {
-			t.Errorf("70 KiB for /preauth: %+v %v", large, err)
+			t.Errorf("/preauth: 70 KiB: %+v %v, want 413", large, err)
 		}
 		said := make(map[int]http.Header)
 		for range 100 {
@@ -147,8 +146,8 @@ var ht = []check{
 		}
 		for _, d := range t.shared().ds {
 			for _, q := range d.requests("PReq", "") {
-				if got := q.header.Get("X-Request-ID"); got != q.o.text("threeDSServerTransID") {
-					t.Errorf("PReq: X-Request-ID %q, want %q", got, q.o.text("threeDSServerTransID"))
+				if got := q.header.Get("X-Request-ID"); got != q.id {
+					t.Errorf("PReq: X-Request-ID %q, want %q", got, q.id)
 				}
 			}
 		}
@@ -167,7 +166,7 @@ var ht = []check{
 		for _, q := range t.everyMessage() {
 			for name := range q.header {
 				if !slices.Contains(needed, name) {
-					t.Errorf("%s: header %s", q.o.text("messageType"), name)
+					t.Errorf("%s has the header %s, want only those that are needed", q.typ, name)
 				}
 			}
 		}
@@ -187,7 +186,7 @@ var ht = []check{
 				x := t.flow(v, "BRW")
 				x.preauth()
 				x.d.script(x.id, func(q *request) reply {
-					if q.o.text("messageType") == "Erro" {
+					if q.typ == "Erro" {
 						return say
 					}
 					return reply{body: aresTo(q.o, "Y").bytes(drop("dsTransID"))}
@@ -195,21 +194,21 @@ var ht = []check{
 				x.rejected("201", "dsTransID")
 				erro := x.erro()
 				if erro == nil {
-					return // rejected has said so, and each of the others would be waited for
+					return // rejected has noted that; waiting for each of the others would take long
 				}
 				if areq := x.sent()[0]; erro.method != "POST" || erro.path != areq.path {
 					t.Errorf("%s: the Erro came as %s %s, the AReq as POST %s", x, erro.method, erro.path, areq.path)
 				}
 				if n := len(x.d.requests("Erro", x.id)); n > 1 && !say.cut {
-					t.Errorf("%s: %d Erros for one ARes", x, n)
+					t.Errorf("%s: %d Erros for one ARes, want 1", x, n)
 				}
 			}
 		}
 	}},
 }
 
-// everyMessage makes the server send one of each kind, and gives all that the
-// directory server of the shared lab has got.
+// everyMessage makes the server send an AReq and an Erro of each version, and returns
+// these and the PReqs that came to the directory server.
 func (t *T) everyMessage() []*request {
 	d := t.shared().ds["visa"]
 	sent := d.requests("PReq", "")
@@ -220,16 +219,16 @@ func (t *T) everyMessage() []*request {
 		if erro := x.erro(); erro != nil {
 			sent = append(sent, erro)
 		} else {
-			t.Errorf("%s: no Erro", x)
+			t.Errorf("%s: no Erro came", x)
 		}
 	}
 	return sent
 }
 
-// isJSON wants the content type of a message.
+// isJSON wants the content type to be application/json in UTF-8.
 func isJSON(t *T, what string, header http.Header) {
 	kind, params, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil || kind != "application/json" || !strings.EqualFold(params["charset"], "utf-8") {
-		t.Errorf("%s has the content type %q", what, header.Get("Content-Type"))
+		t.Errorf("%s has the content type %q, want application/json; charset=utf-8", what, header.Get("Content-Type"))
 	}
 }

@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"strings"
 	"sync"
 	"time"
 )
@@ -15,7 +14,7 @@ var id = []check{
 				for range 20 {
 					x := t.flow(v, kind)
 					x.preauth()
-					for other := range seen { // they may begin with the time, but not end alike
+					for other := range seen { // the first characters may be the time; the last ones have to differ
 						if alike(other[len(other)-17:], x.id[len(x.id)-17:]) > 10 {
 							t.Fatalf("ids %s and %s are alike", other, x.id)
 						}
@@ -27,7 +26,7 @@ var id = []check{
 	}},
 	{"ID-02", func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW", set("threeDSCompInd", "Y")).card("visa", "4000011234567890")
+			x := t.flow(v, "BRW", set("threeDSCompInd", "Y")).card("visa", cardMethod)
 			crd := x.preauth()
 			t.want("CRD", crd, "threeDSServerTransID", x.id)
 			if crd.text("threeDSMethodURL") == "" {
@@ -50,7 +49,7 @@ var id = []check{
 		}
 	}},
 	{"ID-04", func(t *T) {
-		x := t.flow(v231, "BRW", set("threeDSRequestorDecReqInd", "F"), set("threeDSRequestorDecMaxTime", "00010")).challenged()
+		x := t.flow(v231, "BRW", decoupledAs("F").edits()...).challenged()
 		x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
 		if got := x.auth(); got.o.text("errorCode") != "301" {
 			t.Errorf("%s: the id of the first leg was taken again: %s", x, got.body)
@@ -74,10 +73,10 @@ var id = []check{
 		}
 		old := t.flowIn(l, v220, "BRW", set("acctNumber", "4000001234567881"))
 		if !wait(15*time.Second, func() bool { return old.auth().o.text("errorCode") == "301" }) {
-			t.Errorf("an id is good for longer than configured: %s", old.answer.body)
+			t.Errorf("an id of 15 s, with 10 s configured: %s, want Erro 301", old.answer.body)
 		}
 		if n := len(old.sent()); n > 0 {
-			t.Errorf("%d AReqs with an id that is too old, and another's card", n)
+			t.Errorf("%d AReqs left with the id of another card, want none", n)
 		}
 	}},
 	{"ID-06", func(t *T) {
@@ -106,7 +105,7 @@ var id = []check{
 				if status == "D" && v == v210 {
 					continue
 				}
-				x := t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", "00010")).waiting(status)
+				x := t.flow(v, "BRW", wantDecoupled.edits()...).waiting(status)
 				x.taken(x.rreq("Y"), "01")
 				for _, again := range []string{"Y", "N"} {
 					x.refusedRReq(x.rreq(again), stateCode(v, "312"), "")
@@ -141,11 +140,8 @@ var id = []check{
 		}
 		l := t.lab(plan{directories: versionedDirectories, unready: true, prepare: func(l *lab) {
 			for _, d := range l.ds {
-				d.answers(func(q *request) *reply {
-					if q.o.text("messageType") != "PReq" {
-						return nil
-					}
-					return &reply{body: d.pres(q.o).bytes(set("threeDSServerTransID", newID()))}
+				d.answersPReqs(func(q *request) reply {
+					return reply{body: d.pres(q.o).bytes(set("threeDSServerTransID", newID()))}
 				})
 			}
 		}})
@@ -232,8 +228,8 @@ var id = []check{
 	}},
 }
 
-// race posts results of the challenge that differ, all at once: one is taken, and it
-// is the one that is handed out.
+// race posts different results of the challenge, all at once. It wants one of them to be
+// taken, and that one to be handed out.
 func (x *flow) race() {
 	statuses := []string{"Y", "N", "A", "U", "R", "Y", "N", "A"}
 	answers, errs := make([]*answer, len(statuses)), make([]error, len(statuses))
@@ -257,11 +253,11 @@ func (x *flow) race() {
 	x.t.want("result", x.result().o, "transStatus", taken)
 }
 
-// alike is how many characters two ids have in common, place by place.
+// alike counts the places at which two ids have the same character, hyphens aside.
 func alike(a, b string) int {
 	n := 0
 	for i := range min(len(a), len(b)) {
-		if a[i] == b[i] && !strings.ContainsRune("-", rune(a[i])) {
+		if a[i] == b[i] && a[i] != '-' {
 			n++
 		}
 	}

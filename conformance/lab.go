@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// A plan is how a lab differs from the plainest one.
+// A plan is how a lab differs from the usual one, which its zero value is.
 type plan struct {
 	// sections of the configuration in place of the usual, by name: "timeouts":
-	// "{authentication: 1s}"
+	// "{authentication: 1s}".
 	sections    map[string]string
 	directories []directory // empty: visa and mastercard as they usually are
 	prepare     func(*lab)  // before the process starts
@@ -34,10 +34,10 @@ type plan struct {
 type directory struct {
 	scheme string
 	// keys of its configuration, beside or in place of the usual: "versions":
-	// "[2.2.0]"; an empty value takes one out
+	// "[2.2.0]". An empty value removes a key.
 	keys   map[string]string
-	ranges []cardRange
-	change func(*ds, *tls.Config) // of the directory server, before it listens
+	ranges []cardRange            // nil: usualRanges
+	change func(*ds, *tls.Config) // called before the directory server listens; may be nil
 }
 
 var usualDirectories = []directory{
@@ -49,17 +49,16 @@ var usualDirectories = []directory{
 // knows and a client of its API.
 type lab struct {
 	binary  string
-	env     []string
 	plan    plan
-	dir     string // with the configuration and all that the server writes
-	config  string
+	dir     string     // holds the configuration and all that the server writes
+	config  string     // path of the configuration
 	ca      *authority // of the results listener
 	ds      map[string]*ds
 	api     string // URL without path
 	results string // URL with path
 	console string // URL without path
-	key     string // of the merchant Shop
-	other   string // of another one
+	key     string // API key of the merchant Shop
+	other   string // API key of another merchant
 	client  *http.Client
 
 	mu      sync.Mutex
@@ -68,21 +67,21 @@ type lab struct {
 	log     lockedBuffer
 }
 
-// rest is how long a connection is kept that nobody uses. A server closes it after a
-// while, and what is sent to it in that moment has no answer.
-const rest = 30 * time.Second
+// idleTimeout is how long our clients keep an idle connection: not as long as the
+// server does, or a request might meet the server's closing and get no answer.
+const idleTimeout = 30 * time.Second
 
 // newLab starts a server by a plan. Its addresses are free when they are chosen
 // and may be taken when it listens: then others are tried.
 func newLab(binary string, p plan) (*lab, error) {
+	if len(p.directories) == 0 {
+		p.directories = usualDirectories
+	}
 	for tries := 0; ; tries++ {
-		l := &lab{binary: binary, env: p.env, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
-			Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: rest},
+		l := &lab{binary: binary, plan: p, ca: newAuthority("Results CA"), ds: make(map[string]*ds), client: &http.Client{
+			Timeout: 30 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 32, IdleConnTimeout: idleTimeout},
 		}}
-		if len(p.directories) == 0 {
-			p.directories = usualDirectories
-		}
-		err := l.open(p)
+		err := l.open()
 		if err == nil {
 			return l, nil
 		}
@@ -93,21 +92,20 @@ func newLab(binary string, p plan) (*lab, error) {
 	}
 }
 
-// remoteLab is a server that runs somewhere, of which there is nothing but its
-// API.
+// remoteLab is a server that runs already: of it there is nothing but the API.
 func remoteLab(api, key string) *lab {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.IdleConnTimeout = rest
+	transport.IdleConnTimeout = idleTimeout
 	return &lab{api: strings.TrimSuffix(api, "/"), key: key, client: &http.Client{Timeout: 30 * time.Second, Transport: transport}}
 }
 
-func (l *lab) open(p plan) error {
+func (l *lab) open() error {
 	var err error
 	if l.dir, err = os.MkdirTemp("", "conformance-"); err != nil {
 		return err
 	}
-	l.config, l.plan = filepath.Join(l.dir, "threeds.yaml"), p
-	for _, d := range p.directories {
+	l.config = filepath.Join(l.dir, "threeds.yaml")
+	for _, d := range l.plan.directories {
 		peer := newDS(d.scheme, d.change)
 		if d.ranges != nil {
 			peer.ranges = d.ranges
@@ -115,9 +113,9 @@ func (l *lab) open(p plan) error {
 		peer.connect(l.ca)
 		l.ds[d.scheme] = peer
 	}
-	l.write(p)
-	if p.prepare != nil {
-		p.prepare(l)
+	l.write()
+	if l.plan.prepare != nil {
+		l.plan.prepare(l)
 	}
 	if l.key, err = l.newKey("Shop"); err != nil {
 		return err
@@ -125,11 +123,11 @@ func (l *lab) open(p plan) error {
 	if l.other, err = l.newKey("Other"); err != nil {
 		return err
 	}
-	return l.start(!p.unready)
+	return l.start(!l.plan.unready)
 }
 
 // write makes the configuration and the files that it names.
-func (l *lab) write(p plan) {
+func (l *lab) write() {
 	free := freeAddresses(3)
 	api, results, console := free[0], free[1], free[2]
 	l.api, l.results, l.console = "http://"+api, "https://"+results+"/results", "http://"+console
@@ -144,11 +142,11 @@ func (l *lab) write(p plan) {
 		"timeouts": "{authentication: 4s}",
 		"server":   "{reference_number: 3DS_LOA_SER_TEST_020301_00001, requestor_id: R1, requestor_name: Requestor}",
 	}
-	maps.Copy(sections, p.sections)
+	maps.Copy(sections, l.plan.sections)
 	var b strings.Builder
 	yaml(&b, "", sections)
 	b.WriteString("directories:\n")
-	for _, d := range p.directories {
+	for _, d := range l.plan.directories {
 		peer := l.ds[d.scheme]
 		peer.ca.write(l.dir, d.scheme+"-ca")
 		writePair(l.dir, d.scheme+"-client", peer.ca.issue("3dss.example"))
@@ -173,9 +171,9 @@ func yaml(b *strings.Builder, indent string, keys map[string]string) {
 	}
 }
 
-// freeAddresses are given to nobody else: whoever is to listen there may only do so when
-// others look for theirs. They are below those that a system gives to connections:
-// one of them could be taken while the process that listens on it is started anew.
+// freeAddresses returns n addresses on which nobody listens, and none of them twice in
+// the life of this process. The ports are below those that a system gives to outgoing
+// connections: such a port might be taken while the server on it is restarted.
 func freeAddresses(n int) []string {
 	var free []string
 	for tries := 0; len(free) < n; tries++ {
@@ -193,18 +191,18 @@ func freeAddresses(n int) []string {
 }
 
 var (
-	firstPort = rand.Uint32N(22000) // another process hardly begins there
-	ports     atomic.Uint32         // tried
+	firstPort = rand.Uint32N(22000) // random, since other processes that run labs choose ports too
+	ports     atomic.Uint32         // how many were tried
 )
 
 // beside starts another node of the same server: the same store, keys and
 // directory servers, other addresses. End it with kill.
 func (l *lab) beside() (*lab, error) {
 	other := &lab{
-		binary: l.binary, env: l.env, plan: l.plan, dir: l.dir, config: filepath.Join(l.dir, "beside.yaml"), ca: l.ca, ds: l.ds,
+		binary: l.binary, plan: l.plan, dir: l.dir, config: filepath.Join(l.dir, "beside.yaml"), ca: l.ca, ds: l.ds,
 		key: l.key, other: l.other, client: l.client,
 	}
-	other.write(l.plan)
+	other.write()
 	return other, other.start(true)
 }
 
@@ -226,12 +224,13 @@ func (l *lab) command(args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// start runs the process and waits until it serves.
+// start runs the process and waits until it serves, or until it is ready: until all card
+// ranges are loaded.
 func (l *lab) start(ready bool) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	cmd := exec.Command(l.binary, "serve", "--config", l.config)
-	cmd.Env = append(os.Environ(), l.env...)
+	cmd.Env = append(os.Environ(), l.plan.env...)
 	cmd.Stdout, cmd.Stderr = &l.log, &l.log
 	if err := cmd.Start(); err != nil {
 		return err
@@ -262,25 +261,19 @@ func (l *lab) start(ready bool) error {
 }
 
 // kill ends the process as a power cut does.
-func (l *lab) kill() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.process == nil {
-		return
-	}
-	_ = l.process.Process.Kill()
-	<-l.exited
-	l.process = nil
-}
+func (l *lab) kill() { l.end(os.Kill) }
 
 // stop ends the process in good order.
-func (l *lab) stop() {
+func (l *lab) stop() { l.end(os.Interrupt) }
+
+// end sends the process a signal and waits until it is gone.
+func (l *lab) end(sig os.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.process == nil {
 		return
 	}
-	_ = l.process.Process.Signal(os.Interrupt)
+	_ = l.process.Process.Signal(sig)
 	<-l.exited
 	l.process = nil
 }

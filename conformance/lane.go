@@ -4,27 +4,27 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"runtime/debug"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// A lane is a directory server, as far as card ranges go. Each PReq that comes
-// waits there until a check says what the answer is: so a check sees every
-// PReq, none is lost between two of them, and nothing has to be timed.
+// A lane is a directory server whose PReqs a check answers one at a time: each PReq
+// waits until the check says what the answer is. So the check sees every PReq, and
+// nothing depends on how fast either side is.
 type lane struct {
 	*ds
 	lab     *lab
 	version string // of its PReqs
-	prefix  string // eight digits: the cards that are its own
+	prefix  string // eight digits with which the cards of its ranges begin
 	asked   chan *asking
 	gone    chan struct{} // closed at the end
-	pending *asking       // that a step has seen and not answered
+	pending *asking       // a PReq that a step has received and not answered
 }
 
-// asking is one PReq that waits for its answer.
+// asking is a PReq that waits for its answer.
 type asking struct {
 	*request
 	say chan reply
@@ -33,39 +33,39 @@ type asking struct {
 // hold makes a lane of a directory server.
 func hold(l *lab, d *ds, version, prefix string) *lane {
 	a := &lane{ds: d, lab: l, version: version, prefix: prefix, asked: make(chan *asking), gone: make(chan struct{})}
-	d.answers(func(q *request) *reply {
-		if q.o.text("messageType") != "PReq" {
-			return nil
-		}
+	d.answersPReqs(func(q *request) reply {
 		waits := &asking{q, make(chan reply, 1)}
 		select {
 		case a.asked <- waits:
 		case <-a.gone:
-			return &reply{cut: true}
+			return reply{cut: true}
 		}
 		select {
 		case say := <-waits.say:
-			return &say
+			return say
 		case <-a.gone:
-			return &reply{cut: true}
+			return reply{cut: true}
 		}
 	})
 	return a
 }
 
-// laneSchemes are all schemes that a configuration may have; the number of
-// versions that a directory speaks decides the version of its PReqs.
-var laneSchemes = []struct{ scheme, version string }{
-	{"visa", v231}, {"mastercard", v231}, {"amex", v231}, {"jcb", v220}, {"upi", v220}, {"protectbuy", v220}, {"sbn", v210}, {"standin", v210},
+// lane starts a server for this check alone whose only directory server is a lane of
+// Visa. The plan may have sections, and keys are those of the directory.
+func (t *T) lane(version string, keys map[string]string, sections map[string]string) *lane {
+	var a *lane
+	t.lab(plan{
+		unready: true, sections: sections, directories: []directory{laneDirectory("visa", version, keys)},
+		prepare: func(l *lab) { a = hold(l, l.ds["visa"], version, "47000000") },
+	})
+	t.cleanup(func() { close(a.gone) })
+	return a
 }
 
-// lanesOf is a plan whose directories are all lanes.
-func lanesOf(keys map[string]string) plan {
-	p := plan{unready: true}
-	for _, s := range laneSchemes {
-		p.directories = append(p.directories, laneDirectory(s.scheme, s.version, keys))
-	}
-	return p
+// laneSchemes are all schemes that a configuration may have, with the version of
+// their PReqs. That is the highest version the directory is configured for.
+var laneSchemes = []struct{ scheme, version string }{
+	{"visa", v231}, {"mastercard", v231}, {"amex", v231}, {"jcb", v220}, {"upi", v220}, {"protectbuy", v220}, {"sbn", v210}, {"standin", v210},
 }
 
 func laneDirectory(scheme, version string, keys map[string]string) directory {
@@ -76,14 +76,12 @@ func laneDirectory(scheme, version string, keys map[string]string) directory {
 	case v210:
 		d.keys["versions"] = "[2.1.0]"
 	}
-	for name, value := range keys {
-		d.keys[name] = value
-	}
+	maps.Copy(d.keys, keys)
 	return d
 }
 
-// A lanePool is the lanes that checks share, each used by one at a time. They
-// are those of a few servers.
+// A lanePool is the lanes that checks share, each used by one check at a time. They
+// belong to laneServers servers.
 type lanePool struct {
 	once sync.Once
 	err  error
@@ -92,12 +90,11 @@ type lanePool struct {
 	free map[string]chan *lane // by version
 }
 
-// laneServers is how many servers there are with shared lanes.
 const laneServers = 3
 
-// onLanes does something on a lane of each of the versions, at the same time.
+// onLanes calls do for a shared lane of each of the versions, at the same time.
 func (t *T) onLanes(versions []string, do func(*lane)) {
-	t.near()
+	t.needsLab()
 	p := &t.suite.lanes
 	p.once.Do(func() { p.err = p.open(t.suite.Binary) })
 	if p.err != nil {
@@ -114,21 +111,12 @@ func (t *T) onLanes(versions []string, do func(*lane)) {
 	t.together(all...)
 }
 
-// together does several things at the same time. One that cannot go on does not
-// end the others.
+// together calls several functions at the same time. Fatalf in one does not end the
+// others.
 func (t *T) together(all ...func()) {
 	var group sync.WaitGroup
 	for _, do := range all {
-		group.Go(func() {
-			defer func() {
-				switch bad := recover().(type) {
-				case nil, fatal, beyond:
-				default:
-					t.Errorf("panic: %v\n%s", bad, debug.Stack())
-				}
-			}()
-			do()
-		})
+		group.Go(func() { t.protect(do) })
 	}
 	group.Wait()
 }
@@ -138,9 +126,11 @@ func (p *lanePool) open(binary string) error {
 	for _, v := range allVersions {
 		p.free[v] = make(chan *lane, laneServers*len(laneSchemes))
 	}
+	start := plan{unready: true, prepare: func(l *lab) { p.all = append(p.all, holdAll(l)...) }}
+	for _, s := range laneSchemes {
+		start.directories = append(start.directories, laneDirectory(s.scheme, s.version, nil))
+	}
 	for range laneServers {
-		start := lanesOf(nil)
-		start.prepare = func(l *lab) { p.all = append(p.all, holdAll(l)...) }
 		l, err := newLab(binary, start)
 		if err != nil {
 			return err
@@ -162,7 +152,7 @@ func (p *lanePool) close() {
 	}
 }
 
-// holdAll makes lanes of all directory servers of a lab.
+// holdAll makes lanes of the directory servers of a lab, each with cards of its own.
 func holdAll(l *lab) []*lane {
 	var all []*lane
 	for i, s := range laneSchemes {
@@ -173,10 +163,15 @@ func holdAll(l *lab) []*lane {
 	return all
 }
 
-// patience is how long a step may take; the floor between PReqs is a second.
+// patience is how long a step may take. The server waits for the floor before it
+// sends the next PReq.
 const patience = 10 * time.Second
 
-// next is the PReq that waits, or the next one to come.
+// floor is the least time between two PReqs that the configuration of a lab sets
+// (min_refresh).
+const floor = time.Second
+
+// next returns the pending PReq, or waits for the next one.
 func (a *lane) next(t *T) *asking {
 	if q := a.pending; q != nil {
 		a.pending = nil
@@ -196,16 +191,16 @@ func (a *lane) quiet(t *T, d time.Duration) {
 	select {
 	case q := <-a.asked:
 		a.pending = q
-		t.Errorf("%s: a PReq came: %s", a.version, q.body)
+		t.Errorf("%s: a PReq came, want none within %v: %s", a.version, d, q.body)
 	case <-time.After(d):
 	}
 }
 
-// An answerTo is a step's answer to a PReq.
+// An answerTo makes the body of the answer to a PReq.
 type answerTo func(preq object) []byte
 
-// step answers the next PReq, and waits until the server has made something of
-// the answer: an Erro, which is returned, or the PReq after it, which stays.
+// step answers the next PReq, and waits until the server has dealt with the answer:
+// until an Erro comes, which is returned, or the PReq after it, which becomes pending.
 func (a *lane) step(t *T, say answerTo) (sent *asking, erro object) {
 	return a.reply(t, func(preq object) reply { return reply{body: say(preq)} })
 }
@@ -219,11 +214,12 @@ func (a *lane) reply(t *T, say func(preq object) reply) (sent *asking, erro obje
 	return q, a.settled(t, q)
 }
 
-// settled waits for what comes of an answer.
+// settled waits until an Erro or another PReq follows the answer to q, and returns the
+// Erro.
 func (a *lane) settled(t *T, q *asking) object {
 	var erro object
 	ok := wait(patience, func() bool {
-		if got := a.requests("Erro", q.o.text("threeDSServerTransID")); len(got) > 0 {
+		if got := a.requests("Erro", q.id); len(got) > 0 {
 			erro = got[0].o
 			t.note("server > directory", got[0].body)
 			return true
@@ -310,6 +306,8 @@ func (a *lane) erro(code string) answerTo {
 // begin gives the lane its ranges 0 to 3 as a complete set, whatever it had.
 func (a *lane) begin(t *T, serial string) { a.beginWith(t, serial, a.entries(0, 1, 2, 3)) }
 
+// beginWith gives the lane a complete set. Where the server asks for changes only, Erro
+// 307 makes it ask for everything.
 func (a *lane) beginWith(t *T, serial string, ranges []object, edits ...edit) {
 	if a.pending = a.next(t); a.pending.o.has("serialNum") {
 		a.step(t, a.erro("307"))
@@ -320,8 +318,8 @@ func (a *lane) beginWith(t *T, serial string, ranges []object, edits ...edit) {
 	a.accepted(t, a.pres(serial, ranges, edits...))
 }
 
-// refused answers with something bad: the directory server has to hear of it,
-// and the ranges in use have to stay.
+// refused answers with a bad PRes. It wants an Erro with the code and the element in
+// want ("201 dsTransID"), and the ranges in use to stay as they are.
 func (a *lane) refused(t *T, want string, say answerTo) *asking {
 	was := a.glance(t)
 	q, erro := a.step(t, say)
@@ -339,7 +337,7 @@ func (a *lane) refused(t *T, want string, say answerTo) *asking {
 	return q
 }
 
-// accepted answers with something good, to which there must be no Erro.
+// accepted answers with a good message, and wants no Erro.
 func (a *lane) accepted(t *T, say answerTo) *asking {
 	q, erro := a.step(t, say)
 	if erro != nil {
@@ -348,7 +346,8 @@ func (a *lane) accepted(t *T, say answerTo) *asking {
 	return q
 }
 
-// glance says which of the lane's first eight ranges are in use.
+// glance returns the numbers of those of the lane's first eight ranges that are in
+// use: "[0 1 3]".
 func (a *lane) glance(t *T) string {
 	var in []int
 	for n := range 8 {
@@ -366,7 +365,7 @@ func (a *lane) knows(t *T, want ...int) {
 	}
 }
 
-// crd is what /preauth says of a card, nil if it is not enrolled.
+// crd is the CRD that /preauth has for a card, nil if the card is in no range.
 func (a *lane) crd(t *T, pan string, more ...edit) object {
 	got, err := a.lab.call("/preauth", a.lab.key, object{"acctNumber": pan}.bytes(more...))
 	switch {
@@ -376,7 +375,7 @@ func (a *lane) crd(t *T, pan string, more ...edit) object {
 		return got.o
 	case got.status == 400 && got.o.text("errorCode") == "305" && got.o.text("errorDescription") == "Unknown BIN":
 		return nil
-	case got.status == 400 && got.o.text("errorCode") == "403": // nothing has been loaded since the start
+	case got.status == 400 && got.o.text("errorCode") == "403": // no ranges have been loaded since the start
 		return nil
 	}
 	t.Fatalf("/preauth: %d %s", got.status, got.body)
@@ -391,6 +390,3 @@ func zipped(data []byte) []byte {
 	must(w.Close())
 	return b.Bytes()
 }
-
-// floor is what the laboratories have as the least time between two PReqs.
-const floor = time.Second

@@ -11,14 +11,14 @@ var masked = regexp.MustCompile(`(?i)("(?:authenticationValue|cardholderName|ema
 	`sdkEncData|threeDSReqAuthData|threeDSReqPriorAuthData|shipNameIndicator|userId|deviceId)"\s*:\s*)` +
 	`("(?:[^"\\]|\\.)*"|[^,}\]"{\[]+)`)
 
-// most is how much of a message is kept.
+// most is how many bytes of a message are kept.
 const most = 4096
 
-// digits are what may be a card number.
+// digits are runs that may be card numbers.
 var digits = regexp.MustCompile(`[0-9]{13,}`)
 
-// mask hides the cardholder's data in a message, be it JSON or not. What is
-// long is cut.
+// mask hides the cardholder's data in a message, be it JSON or not, and cuts a long
+// message.
 func mask(data []byte) string {
 	data = data[:min(len(data), 4*most)]
 	s := masked.ReplaceAllString(string(data), `$1"***"`)

@@ -33,7 +33,7 @@ var mc = []check{
 					t.Errorf("not one JSON object without blanks: %s", q.body)
 				}
 				if q.method != "POST" || !q.tls.HandshakeComplete {
-					t.Errorf("%s %s by TLS: %v", q.method, q.o.text("messageType"), q.tls.HandshakeComplete)
+					t.Errorf("%s came as %s, over TLS: %t; want a POST over TLS", q.typ, q.method, q.tls.HandshakeComplete)
 				}
 			}
 		}
@@ -115,8 +115,8 @@ var mc = []check{
 			}
 		}
 		for _, q := range t.shared().ds["visa"].requests("PReq", "") {
-			if id := q.o.text("threeDSServerTransID"); seen[id] || !uuid.MatchString(id) {
-				t.Errorf("PReq: id %q", id)
+			if id := q.id; seen[id] || !uuid.MatchString(id) {
+				t.Errorf("PReq: id %q, want a UUID that no authentication has", id)
 			}
 		}
 	}},
@@ -136,7 +136,7 @@ var mc = []check{
 	{"MC-09", func(t *T) {
 		for _, v := range allVersions {
 			t.sends([]string{v}, "BRW", "threeDSServerOperatorID", "visa-operator", set("threeDSServerOperatorID", "MINE"))
-			t.want("AReq", t.flow(v, "BRW").card("mastercard", "5100001234567890").areq(), "threeDSServerOperatorID", "mastercard-operator")
+			t.want("AReq", t.flow(v, "BRW").card("mastercard", cardMastercard).areq(), "threeDSServerOperatorID", "mastercard-operator")
 		}
 		for scheme, d := range t.shared().ds {
 			for _, q := range d.requests("PReq", "") {
@@ -215,15 +215,14 @@ var mc = []check{
 		}
 		for _, pan := range []string{"4000001234567", "4000001234567890123"} {
 			for _, v := range allVersions {
-				got := t.shared().ds["visa"]
 				x := t.flow(v, "APP").card("visa", "4000001234567899")
 				x.preauth()
-				x.req["acctNumber"] = pan // belongs to no range and to another card: whatever is said, no format fault
+				x.req["acctNumber"] = pan // not the card of the id, and in no range; but its length is good
 				if a := x.auth().o; a.text("errorCode") == "203" {
-					t.Errorf("%s: %d digits: %s", x, len(pan), encode(a))
+					t.Errorf("%s: a card number of %d digits: %s, want no format error", x, len(pan), encode(a))
 				}
-				if n := len(got.requests("AReq", x.id)); n > 0 {
-					t.Errorf("%s: %d AReqs with another card", x, n)
+				if n := len(x.sent()); n > 0 {
+					t.Errorf("%s: %d AReqs with the id of another card, want none", x, n)
 				}
 			}
 		}
@@ -249,7 +248,7 @@ var mc = []check{
 		t.refuses(allVersions, "BRW", "203", "messageCategory", set("messageCategory", "1"))
 		t.sends(allVersions, "BRW", "messageCategory", "01")
 		t.sends(allVersions, "BRW NPA", "messageCategory", "02")
-		if !t.remote() { // the directory's own
+		if !t.remote() { // a category that the scheme defines goes to the directory server
 			for _, v := range allVersions {
 				x := t.flow(v, "BRW", set("messageCategory", "80")).card("mastercard", cardMastercard)
 				t.want("AReq", x.areq(), "messageCategory", "80")
@@ -597,14 +596,13 @@ var mc = []check{
 	}},
 	{"MC-51", func(t *T) {
 		one := object{"name": "ours", "id": "A000000802-001", "criticalityIndicator": false, "data": object{"a": "b"}}
-		most := map[string]int{v210: 10, v220: 10, v231: 15}
 		for _, v := range allVersions {
-			only := []string{v}
+			only, most := []string{v}, mostExtensions(v)
 			var many []object
-			for n := range most[v] + 1 {
+			for n := range most + 1 {
 				many = append(many, object{"name": "ours", "id": "ext-" + itoa(n), "criticalityIndicator": false, "data": object{"a": "b"}})
 			}
-			t.sends(only, "BRW", "messageExtension["+itoa(most[v]-1)+"].id", "ext-"+itoa(most[v]-1), set("messageExtension", many[:most[v]]))
+			t.sends(only, "BRW", "messageExtension["+itoa(most-1)+"].id", "ext-"+itoa(most-1), set("messageExtension", many[:most]))
 			t.refuses(only, "BRW", "203", "messageExtension", set("messageExtension", many))
 			for _, name := range []string{"name", "id", "criticalityIndicator", "data"} {
 				t.refuses(only, "BRW", "201", "messageExtension."+name, set("messageExtension", []object{one}), drop("messageExtension[0]."+name))
@@ -613,7 +611,7 @@ var mc = []check{
 				t.refuses(only, "BRW", "203", "messageExtension."+name, set("messageExtension", []object{one}), set("messageExtension[0]."+name, strings.Repeat("a", 65)))
 			}
 			t.refuses(only, "BRW", "203", "messageExtension.data", set("messageExtension", []object{one}), set("messageExtension[0].data.a", strings.Repeat("a", 8060)))
-			t.refuses(only, "BRW", "203", "messageExtension", set("messageExtension", tooMuch(most[v])))
+			t.refuses(only, "BRW", "203", "messageExtension", set("messageExtension", tooMuch(most)))
 		}
 	}},
 	{"MC-52", func(t *T) {
@@ -724,14 +722,14 @@ var mc = []check{
 		t.refuses(allVersions, "BRW", "201", "notificationURL", drop("notificationURL"))
 	}},
 	{"MC-66", func(t *T) {
-		const name, withMethod = "threeDSCompInd", "4000011234567890"
+		const name = "threeDSCompInd"
 		for _, v := range allVersions {
 			for _, says := range []string{"Y", "N", "U"} {
 				t.want("no method", t.flow(v, "BRW", set(name, says)).areq(), name, "U")
-				t.want("method", t.flow(v, "BRW", set(name, says)).card("visa", withMethod).areq(), name, says)
+				t.want("method", t.flow(v, "BRW", set(name, says)).card("visa", cardMethod).areq(), name, says)
 			}
-			t.flow(v, "BRW", drop(name)).card("visa", withMethod).refused("201", name)
-			t.flow(v, "BRW", set(name, "X")).card("visa", withMethod).refused("203", name)
+			t.flow(v, "BRW", drop(name)).card("visa", cardMethod).refused("201", name)
+			t.flow(v, "BRW", set(name, "X")).card("visa", cardMethod).refused("203", name)
 		}
 	}},
 	{"MC-67", func(t *T) {
@@ -792,7 +790,7 @@ var mc = []check{
 	}},
 	{"MC-72", func(t *T) {
 		const support, origin = "threeDSRequestorSpcSupport", "payeeOrigin"
-		t.near() // elsewhere nobody knows a card whose issuer has SPC
+		t.needsLab() // only there we know a card whose issuer supports SPC
 		t.flow(v231, "BRW", set(support, "Y")).card("visa", cardSPC).refused("201", origin)
 		t.flow(v231, "BRW", set(support, "Y"), set(origin, "shop")).card("visa", cardSPC).refused("203", origin)
 		t.sends(until220, "BRW", support, nil, set(support, "Y"), set(origin, "https://shop.example"))
@@ -816,7 +814,7 @@ var mc = []check{
 			}
 		}
 		if after := len(l.ds["visa"].connections()); after != before {
-			t.Errorf("%d connections to the directory for requests that lack something", after-before)
+			t.Errorf("%d connections to the directory for requests that lack something, want none", after-before)
 		}
 	}},
 }
@@ -826,8 +824,9 @@ var purchase = []string{"purchaseAmount", "purchaseCurrency", "purchaseExponent"
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
 
-// requestorCheck is of who the requestor is, by name or id: the merchant's at
-// that directory, else the merchant's, else the caller's, else ours.
+// requestorCheck is the check of a member that says who the requestor is. Its value comes
+// from the merchant's configuration for that directory, else from the merchant's, else
+// from the request, else from the server's. most is how many characters it may have.
 func requestorCheck(name string, most int) func(*T) {
 	return func(t *T) {
 		l := t.lab(plan{sections: map[string]string{
@@ -836,7 +835,7 @@ func requestorCheck(name string, most int) func(*T) {
 		}})
 		for _, v := range allVersions {
 			t.want("merchant", t.flowIn(l, v, "BRW", set(name, "MINE")).areq(), name, "SHOP")
-			t.want("at the directory", t.flowIn(l, v, "BRW", set(name, "MINE")).card("mastercard", "5100001234567890").areq(), name, "MCSHOP")
+			t.want("at the directory", t.flowIn(l, v, "BRW", set(name, "MINE")).card("mastercard", cardMastercard).areq(), name, "MCSHOP")
 			other := t.flowIn(l, v, "BRW", set(name, "MINE"))
 			other.key = l.other
 			t.want("caller", other.areq(), name, "MINE")
@@ -850,7 +849,8 @@ func requestorCheck(name string, most int) func(*T) {
 	}
 }
 
-// acquirerCheck is of what names the acquirer: required for payments.
+// acquirerCheck is the check of a member that names the acquirer, of at most so many
+// characters. It is required for payments.
 func acquirerCheck(name string, most int) func(*T) {
 	return func(t *T) {
 		t.refuses(allVersions, "APP", "201", name, drop(name))
@@ -862,9 +862,9 @@ func acquirerCheck(name string, most int) func(*T) {
 	}
 }
 
-// authenticationInfoCheck is of what the requestor says about how it or an
-// issuer knew the cardholder: last is the highest method of a version and one
-// that it does not have.
+// authenticationInfoCheck is the check of an object that tells how the cardholder was
+// authenticated, now or before. method and stamp are its members; last has, by version,
+// the highest code of method and one that is reserved.
 func authenticationInfoCheck(name, method, stamp string, last map[string][2]string) func(*T) {
 	return func(t *T) {
 		for _, v := range allVersions {
@@ -891,8 +891,16 @@ func authenticationInfoCheck(name, method, stamp string, last map[string][2]stri
 	}
 }
 
-// tooMuch is a messageExtension of so many entries that is too long as a whole,
-// and none of them is.
+// mostExtensions is how many extensions a message of a version may have.
+func mostExtensions(version string) int {
+	if version == v231 {
+		return 15
+	}
+	return 10
+}
+
+// tooMuch is a messageExtension that is too long as a whole, though none of its entries
+// is.
 func tooMuch(entries int) []object {
 	all := make([]object, entries)
 	for n := range all {
@@ -902,8 +910,8 @@ func tooMuch(entries int) []object {
 	return all
 }
 
-// needs wants a request that lacks members to be refused because of them, or to
-// go through.
+// needs wants a request that lacks the named members to be refused, once for each, or,
+// if they are not needed, to go through.
 func (x *flow) needs(need bool, names ...string) {
 	if need {
 		for _, name := range names {
@@ -911,7 +919,7 @@ func (x *flow) needs(need bool, names ...string) {
 		}
 		return
 	}
-	if !x.t.remote() { // there the rest of the row may still say something
+	if !x.t.remote() { // accepted would end the check, and the rest of the row may still be refused
 		x.accepted()
 	}
 }

@@ -6,15 +6,17 @@ import (
 	"strings"
 )
 
-// membersText is what the messages of a 3DS Server may hold, a line for each
-// member: version, message, name, and its inclusion for payments in APP, BRW
-// and 3RI, then outside them: R, C, O, or - where it is not defined or not the
-// server's to send. It is made from the dictionary of the specification.
+// membersText is what the messages of a 3DS Server may hold, a line for each member:
+// version, message, name, and six letters, its inclusion for payments in APP, BRW and 3RI,
+// then the same without payment. R is required, C conditional, O optional, and - not
+// defined, or not sent by a 3DS Server. It is made from the dictionary of the
+// specification.
 //
 //go:embed members.txt
 var membersText string
 
-// inclusions are the members of a message and what their column says.
+// inclusions are the members of a message, each with its letter for the channel and
+// category.
 func inclusions(version, messageType, channel, category string) map[string]byte {
 	column := map[string]int{"APP": 0, "BRW": 1, "3RI": 2}[channel]
 	if category == "NPA" {
@@ -30,8 +32,8 @@ func inclusions(version, messageType, channel, category string) map[string]byte 
 	return got
 }
 
-// definesAll wants a message of the server to hold only what is defined for it,
-// and all that is required.
+// definesAll wants a message of the server to hold what is required in this flow, and
+// nothing that is not defined.
 func (x *flow) definesAll(o object) {
 	all := inclusions(x.version, o.text("messageType"), x.channel, x.category)
 	for name := range o {

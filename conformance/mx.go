@@ -23,16 +23,13 @@ var mx = []check{
 		}
 	}},
 	{"MX-02", func(t *T) {
-		l := t.lab(plan{directories: refreshing(versionedDirectories), prepare: func(l *lab) {
+		l := t.lab(plan{directories: withKey(versionedDirectories, "refresh", "1s"), prepare: func(l *lab) {
 			for _, d := range l.ds {
-				d.answers(func(q *request) *reply {
-					if q.o.text("messageType") != "PReq" {
-						return nil
-					}
+				d.answersPReqs(func(q *request) reply {
 					if q.o.has("serialNum") {
-						return &reply{body: unchanged(q.o, "10").bytes()}
+						return reply{body: unchanged(q.o, "10").bytes()}
 					}
-					return &reply{body: d.pres(q.o).bytes(set("serialNum", "10"))}
+					return reply{body: d.pres(q.o).bytes(set("serialNum", "10"))}
 				})
 			}
 		}})
@@ -44,12 +41,8 @@ var mx = []check{
 		}
 	}},
 	{"MX-03", func(t *T) {
-		with := slices.Clone(versionedDirectories)
-		for i := range with {
-			with[i].keys = maps.Clone(with[i].keys)
-			with[i].keys["file_hosts"] = "[files.example]"
-		}
-		for want, directories := range map[string][]directory{"Y": with, "": versionedDirectories} {
+		files := withKey(versionedDirectories, "file_hosts", "[files.example]")
+		for want, directories := range map[string][]directory{"Y": files, "": versionedDirectories} {
 			l := t.lab(plan{directories: directories})
 			for scheme, v := range versionOf {
 				got := l.ds[scheme].requests("PReq", "")[0].o.text("cardRangeDataDownloadInd")
@@ -60,12 +53,12 @@ var mx = []check{
 		}
 	}},
 	{"MX-04", func(t *T) {
-		l := t.lab(plan{directories: refreshing(versionedDirectories)})
+		l := t.lab(plan{directories: withKey(versionedDirectories, "refresh", "1s")})
 		seen := make(map[string]bool)
 		for scheme := range versionOf {
 			for _, q := range l.ds[scheme].preqs(t, 2) {
-				if id := q.o.text("threeDSServerTransID"); seen[id] || !uuid.MatchString(id) {
-					t.Errorf("PReq: id %q", id)
+				if id := q.id; seen[id] || !uuid.MatchString(id) {
+					t.Errorf("PReq: id %q, want a UUID that no PReq had before", id)
 				} else {
 					seen[id] = true
 				}
@@ -143,11 +136,11 @@ var mx = []check{
 	}},
 	{"MX-09", func(t *T) {
 		for _, wish := range []string{"F", "B"} {
-			x := t.flow(v231, "BRW", set("threeDSRequestorDecReqInd", wish), set("threeDSRequestorDecMaxTime", "00010")).challenged()
+			x := t.flow(v231, "BRW", decoupledAs(wish).edits()...).challenged()
 			x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
 		}
 		for _, wish := range []string{"Y", "N"} {
-			x := t.flow(v231, "BRW", set("threeDSRequestorDecReqInd", wish), set("threeDSRequestorDecMaxTime", "00010")).challenged()
+			x := t.flow(v231, "BRW", decoupledAs(wish).edits()...).challenged()
 			x.refusedRReq(x.rreq("D", set("transStatusReason", "29")), "203", "transStatus")
 		}
 	}},
@@ -200,7 +193,7 @@ var mx = []check{
 			x.isErro("requestor", got.o, "203|304", "")
 			texts(t, got.o)
 			var many []object
-			for n := range map[bool]int{true: 15, false: 10}[v == v231] {
+			for n := range mostExtensions(v) {
 				many = append(many, object{"name": "n", "id": strings.Repeat("x", 60) + itoa(n), "criticalityIndicator": true, "data": object{"a": "b"}})
 			}
 			y := t.flow(v, "BRW").answers("Y", set("messageExtension", many))
@@ -212,7 +205,7 @@ var mx = []check{
 			z.replies(func(*request) reply {
 				return reply{body: erroFor(z, "404").bytes(set("errorDescription", ""), set("errorDetail", strings.Repeat("é", 3000)))}
 			})
-			texts(t, z.auth().o) // what others say is handed on in bounds
+			texts(t, z.auth().o) // the texts of a relayed Erro are brought within the limits
 		}
 	}},
 	{"MX-18", func(t *T) {
@@ -230,8 +223,8 @@ var mx = []check{
 	}},
 }
 
-// versionedDirectories are three directories whose highest versions are the
-// three of the protocol: the version of their PReqs.
+// versionedDirectories are three directories, one for each version of PReqs: a PReq has
+// the highest version that its directory is configured for. versionOf tells which.
 var versionedDirectories = []directory{
 	{scheme: "visa", keys: map[string]string{"versions": "[2.1.0]"}},
 	{scheme: "mastercard", keys: map[string]string{"versions": "[2.1.0, 2.2.0]"}},
@@ -240,16 +233,12 @@ var versionedDirectories = []directory{
 
 var versionOf = map[string]string{"visa": v210, "mastercard": v220, "standin": v231}
 
-// refreshing are the same directories, asked every second.
-func refreshing(directories []directory) []directory {
+// withKey are the same directories with one more key in their configuration.
+func withKey(directories []directory, name, value string) []directory {
 	directories = slices.Clone(directories)
-	for i := range directories {
-		keys := maps.Clone(directories[i].keys)
-		if keys == nil {
-			keys = make(map[string]string)
-		}
-		keys["refresh"] = "1s"
-		directories[i].keys = keys
+	for i, d := range directories {
+		directories[i].keys = maps.Clone(d.keys)
+		directories[i].keys[name] = value
 	}
 	return directories
 }
@@ -293,7 +282,7 @@ func (x *flow) erroOf(o object, messageType string) {
 func texts(t *T, o object) {
 	for _, name := range []string{"errorDescription", "errorDetail"} {
 		if n := len([]rune(o.text(name))); n < 1 || n > 2048 {
-			t.Errorf("%s has %d characters", name, n)
+			t.Errorf("%s has %d characters, want 1 to 2048", name, n)
 		}
 	}
 }

@@ -18,7 +18,7 @@ func (o object) text(path string) string {
 	return s
 }
 
-// has says whether something, and be it null, is at a path.
+// has reports whether there is anything at a path; null counts too.
 func (o object) has(path string) bool {
 	_, there := find(o, split(path))
 	return there
@@ -60,8 +60,8 @@ func split(path string) []string {
 	return step.FindAllString(path, -1)
 }
 
-// An edit changes a message at one place: as an object, or as the text that it
-// is on the wire.
+// An edit changes a message at one place: as an object, or as text, when it has been
+// encoded. One of the two is nil.
 type edit struct {
 	object func(object)
 	text   func(string) string
@@ -103,7 +103,7 @@ func put(o object, path string, do func(m object, name string)) {
 	}
 }
 
-// text replaces something, once, in the message as it is on the wire.
+// text replaces the first occurrence of old, which must be there, in the encoded message.
 func text(old, with string) edit {
 	return edit{text: func(s string) string {
 		if !strings.Contains(s, old) {
@@ -113,7 +113,7 @@ func text(old, with string) edit {
 	}}
 }
 
-// twice gives the message a second member of that name, in front.
+// twice adds a member in front of all others, though there is one of that name.
 func twice(name string, value any) edit {
 	return edit{text: func(s string) string {
 		return "{" + string(encode(name)) + ":" + string(encode(value)) + "," + strings.TrimPrefix(s, "{")
@@ -123,7 +123,7 @@ func twice(name string, value any) edit {
 // raw replaces the whole message.
 func raw(body string) edit { return edit{text: func(string) string { return body }} }
 
-// bytes is the message on the wire after the edits.
+// bytes is the encoded message after the edits, those of objects first.
 func (o object) bytes(edits ...edit) []byte {
 	o = plain(o).(object)
 	for _, e := range edits {

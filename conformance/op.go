@@ -19,14 +19,14 @@ func (t *T) oreq(o object, edits ...edit) *answer {
 	return got
 }
 
-// quiet wants an answer of status 200 that says nothing.
-func (t *T) quiet(got *answer) {
+// quiet wants the answer to a message to have status 200 and no body.
+func (t *T) quiet(message string, got *answer) {
 	if got.status != 200 || len(got.body) != 0 {
-		t.Errorf("%d %s, want 200 and no body", got.status, got.body)
+		t.Errorf("the answer to %s: %d %s, want 200 and no body", message, got.status, got.body)
 	}
 }
 
-// operated wants an ORes.
+// operated wants an ORes of that opStatus.
 func (t *T) operated(got *answer, status string) {
 	if got.status != 200 || got.o.text("messageType") != "ORes" || got.o.text("opStatus") != status {
 		t.Errorf("%d %s, want an ORes with %s", got.status, got.body, status)
@@ -38,20 +38,20 @@ var op = []check{
 	{"OP-01", func(t *T) { t.operated(t.oreq(oreqs(1)[0]), "01") }},
 	{"OP-02", func(t *T) {
 		all := oreqs(3)
-		t.quiet(t.oreq(all[0]))
-		t.quiet(t.oreq(all[1]))
+		t.quiet("an OReq", t.oreq(all[0]))
+		t.quiet("an OReq", t.oreq(all[1]))
 		t.operated(t.oreq(all[2]), "01")
 	}},
 	{"OP-03", func(t *T) {
 		all := oreqs(3)
-		t.quiet(t.oreq(all[0]))
+		t.quiet("an OReq", t.oreq(all[0]))
 		t.operated(t.oreq(all[2]), "02")
 	}},
 	{"OP-04", func(t *T) {
 		start := time.Now()
 		t.operated(t.oreq(oreqs(1)[0]), "01")
 		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("answered after %v", took)
+			t.Errorf("the ORes took %v, want 3 s at the most", took)
 		}
 	}},
 	{"OP-05", func(t *T) {
@@ -65,12 +65,12 @@ var op = []check{
 		}
 		erro := l.ds["visa"].requests("Erro", "")[0].o
 		if erro.text("errorCode") != "402" || erro.text("errorComponent") != "S" || erro.text("dsTransID") != all[0].text("dsTransID") {
-			t.Errorf("Erro %s", encode(erro))
+			t.Errorf("the directory got %s, want Erro 402 of component S with the dsTransID of the OReq", encode(erro))
 		}
 	}},
 	{"OP-06", func(t *T) {
 		all := oreqs(2)
-		t.quiet(t.oreq(all[0]))
+		t.quiet("an OReq", t.oreq(all[0]))
 		got := t.oreq(all[1], set("opSeverity", "x"))
 		if got.status != 200 || got.o.text("errorCode") != "203" || got.o.text("errorDetail") != "opSeverity" ||
 			got.o.text("errorMessageType") != "OReq" || got.o.text("dsTransID") != all[1].text("dsTransID") {
@@ -81,7 +81,8 @@ var op = []check{
 		o := oreqs(1)[0]
 		got := t.oreq(o)
 		if got.header.Get("X-Request-ID") != o.text("dsTransID") || got.header.Get("X-Response-ID") != got.o.text("threeDSServerTransID") {
-			t.Errorf("headers %v of %s", got.header, got.body)
+			t.Errorf("X-Request-ID %q and X-Response-ID %q, want %q and %q", got.header.Get("X-Request-ID"), got.header.Get("X-Response-ID"),
+				o.text("dsTransID"), got.o.text("threeDSServerTransID"))
 		}
 	}},
 	{"OP-08", func(t *T) {
@@ -97,11 +98,11 @@ var op = []check{
 			}
 			return line != ""
 		}) {
-			t.Fatalf("the log does not tell of the message")
+			t.Fatalf("no line of the log has the opDescription of the OReq")
 		}
 		if !strings.Contains(line, `"WARN"`) || !strings.Contains(line, `"opCategory":"05"`) || !strings.Contains(line, `"opSeverity":"03"`) ||
 			!strings.Contains(line, `"opExpDate":"20301231"`) || strings.Contains(line, "\n\n") {
-			t.Errorf("log line %s", line)
+			t.Errorf("log line %s, want a WARN with opCategory 05, opSeverity 03 and opExpDate 20301231", line)
 		}
 	}},
 }
@@ -116,7 +117,7 @@ func (t *T) erroOf(got *answer, code, element string) {
 
 var canonicalUUID = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// ores are rows about the ORes that other groups hold.
+// ores are rows of other groups that are about OReq and ORes: MX-14 and TO-12.
 var ores = []check{
 	{"MX-14", func(t *T) {
 		o := oreqs(1)[0]
@@ -128,14 +129,14 @@ var ores = []check{
 		}
 		id := got.o.text("threeDSServerTransID")
 		if len(got.o) != 6 || !canonicalUUID.MatchString(id) || id == again.o.text("threeDSServerTransID") {
-			t.Errorf("ORes %s, then %s", got.body, again.body)
+			t.Errorf("ORes %s, then %s; want six members, and a new UUID each time", got.body, again.body)
 		}
 	}},
 	{"TO-12", func(t *T) {
 		start := time.Now()
 		t.operated(t.oreq(oreqs(1)[0]), "01")
 		if took := time.Since(start); took > 3*time.Second {
-			t.Errorf("answered after %v", took)
+			t.Errorf("the ORes took %v, want 3 s at the most", took)
 		}
 	}},
 }

@@ -24,18 +24,7 @@ runs it where there is nothing but the program.
 | Group | Rows | Black box | Unit test | Docs | Not applicable | Open | Failing |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 `)
-	line := func(name string, all []Verdict) {
-		n := make(map[How]int)
-		for _, v := range all {
-			n[v.How]++
-		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d | %d |\n",
-			name, len(all), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], len(failing(all)))
-	}
-	for _, g := range groups {
-		line(g.prefix+" "+g.name, r.of(g.prefix+"-"))
-	}
-	line("**all**", r.Verdicts)
+	r.counts(&b, "| %s | %d | %d | %d | %d | %d | %d | %d |\n", "**all**")
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n| Row | Versions | What | Shown by |\n| --- | --- | --- | --- |\n", g.prefix, g.name)
 		for _, v := range r.of(g.prefix + "-") {

@@ -21,7 +21,7 @@ type Verdict struct {
 	Text     string `json:"text"`
 	How      How    `json:"how"`
 	By       string `json:"by,omitempty"`
-	// Faults are what was wrong; of rows with a check only.
+	// Faults are what the check of the row has found wrong.
 	Faults []string `json:"faults,omitempty"`
 	// Exchanges are the messages of the check, masked.
 	Exchanges []Exchange    `json:"exchanges,omitempty"`
@@ -45,8 +45,8 @@ func NewReport(results []Result) *Report {
 	return &report
 }
 
-// NewRequestorReport holds the rows of which a server that runs somewhere has
-// shown something: the requestor's side.
+// NewRequestorReport is NewReport for a server that was running already ([Suite.API]): it
+// has only the rows whose checks judged an answer of the API.
 func NewRequestorReport(results []Result) *Report {
 	report := NewReport(results)
 	report.Verdicts = slices.DeleteFunc(report.Verdicts, func(v Verdict) bool {
@@ -74,19 +74,8 @@ func (r *Report) JSON(w io.Writer) error {
 // do not apply with their reasons, those that nothing shows, and the faults.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	line := func(name string, all []Verdict) {
-		n := make(map[How]int)
-		for _, v := range all {
-			n[v.How]++
-		}
-		fmt.Fprintf(&b, "%-48s %5d %9d %9d %5d %14d %5d %8d\n",
-			name, len(all), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], len(failing(all)))
-	}
 	fmt.Fprintf(&b, "%-48s %5s %9s %9s %5s %14s %5s %8s\n", "group", "rows", "black box", "unit test", "docs", "not applicable", "open", "failing")
-	for _, g := range groups {
-		line(g.prefix+" "+g.name, r.of(g.prefix+"-"))
-	}
-	line("all", r.Verdicts)
+	r.counts(&b, "%-48s %5d %9d %9d %5d %14d %5d %8d\n", "all")
 	r.list(&b, "not applicable", NotApplicable)
 	r.list(&b, "open", Open)
 	for _, v := range r.Failing() {
@@ -97,6 +86,22 @@ func (r *Report) Text(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// counts writes a line for each group, and one for all rows: name, rows, those of each How,
+// and those that fail.
+func (r *Report) counts(b *strings.Builder, format, all string) {
+	line := func(name string, verdicts []Verdict) {
+		n := make(map[How]int)
+		for _, v := range verdicts {
+			n[v.How]++
+		}
+		fmt.Fprintf(b, format, name, len(verdicts), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], len(failing(verdicts)))
+	}
+	for _, g := range groups {
+		line(g.prefix+" "+g.name, r.of(g.prefix+"-"))
+	}
+	line(all, r.Verdicts)
 }
 
 func (r *Report) of(prefix string) []Verdict {

@@ -9,7 +9,7 @@ var ri = []check{
 			x := t.flow(v, "3RI")
 			areq := x.areq()
 			if areq.text("deviceChannel") != "03" || areq.text("threeDSServerTransID") != x.id || !areq.has("threeRIInd") || len(x.sent()[0].tls.PeerCertificates) == 0 {
-				t.Errorf("%s: %s", v, areq.bytes())
+				t.Errorf("%s: AReq %s, want deviceChannel 03, the id of /preauth and a threeRIInd, over mutual TLS", v, areq.bytes())
 			}
 			t.flow(v, "3RI", drop("threeRIInd")).refused("201", "threeRIInd")
 		}
@@ -41,13 +41,8 @@ var ri = []check{
 	}},
 	{"RI-05", func(t *T) { // with what the cardholder should read
 		for _, v := range since220 {
-			var info any = "Call your bank"
-			if v == v231 {
-				info = object{"text": "Call your bank"}
-			}
-			if got := t.flow(v, "3RI").answers("N", set("cardholderInfo", info)).passed(); !got.o.has("cardholderInfo") {
-				t.Errorf("%s: %s", v, got.body)
-			}
+			info := cardholderInfo(v)
+			t.want(v+" ARes", t.flow(v, "3RI").answers("N", set("cardholderInfo", info)).passed().o, "cardholderInfo", info)
 		}
 	}},
 	{"RI-06", func(t *T) { // the link to the authentication before
@@ -78,14 +73,14 @@ var ri = []check{
 			all = append(all, set("threeDSMethodId", newID()))
 			for name := range t.flow(v, "3RI", all...).areq() {
 				if ofDevice(name) {
-					t.Errorf("%s: an AReq of 3RI has %s", v, name)
+					t.Errorf("%s: an AReq of 3RI has %s, want nothing of a device", v, name)
 				}
 			}
 		}
 	}},
 }
 
-// ofDevice says whether a member is about the cardholder's device.
+// ofDevice reports whether a member is about the cardholder's device.
 func ofDevice(name string) bool {
 	for _, start := range []string{"browser", "sdk", "device", "notificationURL", "threeDSCompInd", "threeDSMethod", "defaultSdk", "splitSdk"} {
 		if strings.HasPrefix(name, start) && name != "deviceChannel" {

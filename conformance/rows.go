@@ -16,21 +16,20 @@ var rowsText string
 type Row struct {
 	// ID is two letters and two digits: MC-14.
 	ID string
-	// Versions are those that it is about: all, 2.2+, 2.3.1.
+	// Versions are the protocol versions with the obligation: all, 2.2+, 2.3.1.
 	Versions string
 	// Text says what is asked for, in our words.
 	Text string
-	// How says what shows it: Box, Unit, Docs, NotApplicable or Open.
-	How How
-	// By is what shows it: tests of Unit, the file of Docs, the reason of
-	// NotApplicable, what is missing of Open.
+	How  How
+	// By is "" for Box, the tests for Unit, the files for Docs, the reason for
+	// NotApplicable, and what is missing for Open.
 	By string
 }
 
-// How says what shows a row.
+// How says in what way it is shown that the server meets an obligation.
 type How string
 
-// What shows a row.
+// The ways.
 const (
 	Box           How = "box"  // a check of this package
 	Unit          How = "unit" // unit tests: what cannot be seen from outside

@@ -21,7 +21,7 @@ var rt = []check{
 			once.d.cutNext(1)
 			once.accepted()
 			if n := len(once.sent()); n != 1 {
-				t.Errorf("%s: %d AReqs after one connection failed", once, n)
+				t.Errorf("%s: %d AReqs after one connection failed, want 1", once, n)
 			}
 		}
 	}},
@@ -52,16 +52,16 @@ var rt = []check{
 				l.stop()
 				close(stopped)
 			}()
-			wait(2*time.Second, func() bool { // until nothing new is taken
+			wait(2*time.Second, func() bool { // until new requests are refused
 				got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
 				return err != nil || got.status == 503 && got.o.text("errorCode") == "403"
 			})
 			return reply{body: aresTo(q.o, "Y").bytes()}
 		})
-		x.accepted() // what is in work is finished
+		x.accepted() // a request under way is finished
 		<-stopped
 		if got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes()); err == nil {
-			t.Errorf("after it was told to stop: %d %s", got.status, got.body)
+			t.Errorf("/preauth after the server has stopped: %d %s, want no answer", got.status, got.body)
 		}
 	}},
 	{"RT-05", func(t *T) {
@@ -72,7 +72,7 @@ var rt = []check{
 			before := x.result()
 			x.refusedRReq(x.post(sent), stateCode(v, "312"), "")
 			if after := x.result(); string(after.body) != string(before.body) {
-				t.Errorf("%s: the result was %s and is %s", x, before.body, after.body)
+				t.Errorf("%s: the result has become %s, want the first, %s", x, after.body, before.body)
 			}
 		}
 	}},
@@ -85,15 +85,15 @@ var rt = []check{
 				})
 				x.isErro("requestor", x.auth().o, "403|405", "")
 				if n := len(x.sent()); n != 1 {
-					t.Errorf("%s: %d AReqs after %d, want 1", x, n, status)
+					t.Errorf("%s: %d AReqs after status %d, want 1", x, n, status)
 				}
 			}
 		}
 	}},
 }
 
-// fresh makes every request to a directory server come over a connection of its
-// own.
+// fresh turns off keep-alive, so that each request to a directory server comes over a
+// connection of its own.
 func fresh(l *lab) {
 	for _, d := range l.ds {
 		d.server.SetKeepAlivesEnabled(false)

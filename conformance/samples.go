@@ -11,9 +11,9 @@ import (
 	"sync"
 )
 
-// samplesJSON is what legal messages hold. "for" names the message and the
-// words that must all hold for it: version (2.2+ and -2.2 are ranges), channel,
-// category, transStatus. Later entries win.
+// samplesJSON is what legal messages hold: entries whose members ("has") are part of every
+// message that all words of "for" apply to. The words are message type, version (2.2+ and
+// -2.2: from and up to 2.2.0), channel, category and transStatus. Later entries win.
 //
 //go:embed samples.json
 var samplesJSON []byte
@@ -48,7 +48,8 @@ var (
 	categoryCodes = map[string]string{"PA": "01", "NPA": "02"}
 )
 
-// sample is a legal message but for the ids.
+// sample is a legal message without ids. The words are channel, category and transStatus,
+// as far as the message depends on them.
 func sample(messageType, version string, words ...string) object {
 	words = append(words, messageType, version)
 	if version != v210 {

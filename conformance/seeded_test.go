@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A seeded fault is a change of the server that a row's check has to notice.
+// A seededFault is a change of the server's source that the check of a row has to notice.
 type seededFault struct {
 	row, file string
 	old, new  string
@@ -45,14 +45,14 @@ func seededFaults(t *testing.T) []seededFault {
 	return all
 }
 
-// seeded is the file with the fault.
+// seeded is the source of the file with the fault.
 func (f *seededFault) seeded() (string, error) {
 	source, err := os.ReadFile(filepath.Join("..", f.file))
 	if err != nil {
 		return "", err
 	}
 	if n := strings.Count(string(source), f.old); n != 1 {
-		return "", fmt.Errorf("%s has the text %d times: %s", f.file, n, f.old)
+		return "", fmt.Errorf("%s has these lines %d times, want once:\n%s", f.file, n, f.old)
 	}
 	return strings.Replace(string(source), f.old, f.new, 1), nil
 }
@@ -93,7 +93,7 @@ func (f *seededFault) buildWith(dir string) (string, error) {
 func TestSeededFaults(t *testing.T) {
 	faults := seededFaults(t)
 	if len(faults) < 100 {
-		t.Errorf("%d faults", len(faults))
+		t.Errorf("%d faults, want 100 at least", len(faults))
 	}
 	few := map[string]bool{"VR-07": true, "HT-12": true, "CF-15": true}
 	noticed := 0
@@ -118,7 +118,7 @@ func TestSeededFaults(t *testing.T) {
 			}
 			switch got := report.Failing(); {
 			case len(got) != 1 || got[0].ID != f.row:
-				t.Errorf("nobody noticed:\n%s", f.new)
+				t.Errorf("%d rows fail, want %s alone, with this in place:\n%s", len(got), f.row, f.new)
 			case strings.HasPrefix(got[0].Faults[0], "lab: "):
 				t.Errorf("the server does not even start: %s", got[0].Faults[0])
 			default:

@@ -13,17 +13,17 @@ import (
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
-// A shopper pays in the sandbox's shop, which is in front of the server under
-// test: what binds the requestor's page is looked at there. It plays the
-// browser; the directory servers are those of the lab.
+// A shopper pays in the sandbox's shop, which calls the server under test: it shows the
+// obligations of a requestor's page. The shopper plays the browser; the directory servers
+// are those of the lab.
 type shopper struct {
 	t      *T
 	l      *lab
 	d      *ds
-	url    string
+	url    string // of the shop
 	window string // challengeWindowSize
-	view   object // the checkout as the shop's page sees it
-	id     string // of the transaction
+	view   object // the checkout, as the shop's page last got it
+	id     string // threeDSServerTransID
 }
 
 // shop opens the shop in front of the shared lab.
@@ -60,17 +60,11 @@ func (s *shopper) pay(card, version string) *shopper {
 
 // answers makes the directory server answer this checkout's AReq.
 func (s *shopper) answers(status string, edits ...edit) *shopper {
-	s.d.script(s.id, func(q *request) reply {
-		s.t.note("server > directory", q.body)
-		if q.o.text("messageType") != "AReq" {
-			return reply{}
-		}
-		return reply{body: aresTo(q.o, status).bytes(edits...)}
-	})
+	s.d.script(s.id, s.t.noting(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} }))
 	return s
 }
 
-// act does what the shop's page does, and looks at what comes of it.
+// act posts what the shop's page would post, and returns the new view.
 func (s *shopper) act(path string, body object) object {
 	got, err := post(s.l.client, s.url+path, nil, body.bytes())
 	if err != nil || got.status != 200 {
@@ -80,6 +74,7 @@ func (s *shopper) act(path string, body object) object {
 	return s.view
 }
 
+// checkout takes a step of the checkout: "auth", "result".
 func (s *shopper) checkout(step string) object {
 	return s.act("/checkout/"+s.view.text("id")+"/"+step, object{})
 }
@@ -94,8 +89,8 @@ func (s *shopper) state(want string) {
 // areqs are those that reached the directory server.
 func (s *shopper) areqs() []*request { return s.d.requests("AReq", s.id) }
 
-// areq lets the shop ask for authentication and gives the AReq that the
-// directory server got.
+// areq lets the shop ask for authentication and returns the AReq that reached the
+// directory server.
 func (s *shopper) areq() object {
 	s.checkout("auth")
 	sent := s.areqs()
@@ -105,7 +100,7 @@ func (s *shopper) areq() object {
 	return sent[0].o
 }
 
-// seen is the last message of a name that the page was shown.
+// seen is the last message of that name ("CRD", "ARes") that the page was shown.
 func (s *shopper) seen(name string) object {
 	wire, _ := s.view["wire"].([]any)
 	var last object
@@ -117,7 +112,7 @@ func (s *shopper) seen(name string) object {
 	return last
 }
 
-// page is a page or a file of the shop.
+// page fetches a page or a file of the shop.
 func (s *shopper) page(path string) string {
 	res, err := s.l.client.Get(s.url + path)
 	if err != nil {
@@ -131,13 +126,13 @@ func (s *shopper) page(path string) string {
 	return string(data)
 }
 
-// frame is the page that the shop has in a frame.
+// frame fetches the page that the shop shows in a frame: "method" or "challenge".
 func (s *shopper) frame(which string) string {
 	return s.page("/frame/" + s.view.text("id") + "/" + which)
 }
 
-// notify posts a form as an ACS makes a browser do, and gives the status and
-// the page.
+// notify posts a form, given as names and values by turns, as an ACS makes a browser do,
+// and returns the status and the page.
 func (s *shopper) notify(step string, fields ...string) (int, string) {
 	form := make(url.Values)
 	for i := 0; i < len(fields); i += 2 {
@@ -155,7 +150,7 @@ func (s *shopper) notify(step string, fields ...string) (int, string) {
 	return res.StatusCode, string(data)
 }
 
-// look refreshes what the page sees.
+// look fetches the view anew.
 func (s *shopper) look() object {
 	got, err := send(s.l.client, http.MethodGet, s.url+"/checkout/"+s.view.text("id"), nil, nil)
 	if err != nil || got.status != 200 {
@@ -167,7 +162,7 @@ func (s *shopper) look() object {
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="([^"]*)" value="([^"]*)">`)
 
-// fields are the hidden fields of a form, and where it goes.
+// fields are the hidden fields of the form on a page, and the address it is posted to.
 func fields(page string) (action string, values map[string]string) {
 	values = make(map[string]string)
 	for _, m := range hidden.FindAllStringSubmatch(page, -1) {
@@ -179,17 +174,24 @@ func fields(page string) (action string, values map[string]string) {
 	return action, values
 }
 
-// unpadded decodes base64url that has no padding, as the protocol has it.
+// unpadded decodes a JSON object in base64url, which must have no padding.
 func (t *T) unpadded(what, value string) object {
 	data, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil {
-		t.Errorf("%s is not base64url without padding: %s", what, value)
+		t.Errorf("%s is %s, want base64url without padding", what, value)
 	}
 	return read(data)
 }
 
+// unpadded and padded encode an object in base64url as an ACS might.
 func unpadded(o object) string { return base64.RawURLEncoding.EncodeToString(o.bytes()) }
-func padded(o object) string   { return base64.URLEncoding.EncodeToString(append(o.bytes(), ' ')) }
+func padded(o object) string {
+	body := o.bytes()
+	for len(body)%3 == 0 { // whose base64url would have no padding
+		body = append(body, ' ')
+	}
+	return base64.URLEncoding.EncodeToString(body)
+}
 
 // challenged brings a checkout to the challenge.
 func (s *shopper) challenged(version string) *shopper {
@@ -215,8 +217,8 @@ func (s *shopper) cres(status string) object {
 	}
 }
 
-// shopMethodLimit wants the page to give the 3DS Method the time that its
-// version gives it, and to say N without a notice.
+// shopMethodLimit wants the shop's page to give the 3DS Method the time that the protocol
+// does in each version, and to send threeDSCompInd N if no notification has come by then.
 func shopMethodLimit(t *T, versions ...string) {
 	for _, v := range versions {
 		s := t.shop().pay(cardMethod, v)
@@ -230,10 +232,10 @@ func shopMethodLimit(t *T, versions ...string) {
 		s.answers("Y")
 		s.frame("method")
 		if got := s.areq().text("threeDSCompInd"); got != "N" {
-			t.Errorf("%s: threeDSCompInd %q without a notice, want N", v, got)
+			t.Errorf("%s: threeDSCompInd %q without a notification, want N", v, got)
 		}
 		if status, _ := s.notify("method", "threeDSMethodData", unpadded(object{"threeDSServerTransID": s.id})); status != http.StatusConflict {
-			t.Errorf("%s: a notice that comes late: status %d, want it ignored", v, status)
+			t.Errorf("%s: a notification after the AReq: status %d, want 409", v, status)
 		}
 	}
 }

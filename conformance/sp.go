@@ -11,10 +11,10 @@ var sp = []check{
 	{"SP-01", func(t *T) {
 		l := t.shared()
 		if areq := t.spc(l).areq(); areq.text("threeDSRequestorSpcSupport") != "Y" || !areq.has("payeeOrigin") {
-			t.Errorf("not offered to an issuer with SPC")
+			t.Errorf("AReq to an issuer with SPC: %s, want threeDSRequestorSpcSupport Y and payeeOrigin", encode(areq))
 		}
 		if areq := t.flowIn(l, v231, "BRW", offerSPC...).areq(); areq.has("threeDSRequestorSpcSupport") {
-			t.Errorf("offered to an issuer without SPC")
+			t.Errorf("AReq to an issuer without SPC: %s, want no threeDSRequestorSpcSupport", encode(areq))
 		}
 	}},
 	{"SP-02", func(t *T) {
@@ -39,7 +39,7 @@ var sp = []check{
 		_, ref := t.confirmed(l)
 		areq := t.spc(l, priorOf("05", ref), set("spcIncompInd", "03")).areq()
 		if areq.text("spcIncompInd") != "03" || areq.has("threeDSRequestorAuthenticationInfo") {
-			t.Errorf("AReq %s", encode(areq))
+			t.Errorf("AReq %s, want spcIncompInd 03 and no threeDSRequestorAuthenticationInfo", encode(areq))
 		}
 		t.spc(l, priorOf("05", ref), set("spcIncompInd", "03"), assertion("signed")).refused("305", "threeDSRequestorAuthenticationInfo")
 	}},
@@ -50,7 +50,7 @@ var sp = []check{
 		areq := second.areq()
 		if second.id == first.id || areq.text("threeDSRequestorAuthenticationInfo[0].threeDSReqAuthMethod") != "09" ||
 			areq.text(prior+"[0].threeDSReqPriorRef") != ref || areq.text(prior+"[0].threeDSReqPriorAuthMethod") != "05" {
-			t.Errorf("AReq %s", encode(areq))
+			t.Errorf("AReq %s, want a new id, method 09, and the prior authentication with method 05", encode(areq))
 		}
 		t.spc(l, assertion("signed")).refused("201", prior)
 		t.spc(l, priorOf("02", ref), assertion("signed")).refused("203", prior+".threeDSReqPriorAuthMethod")
@@ -75,7 +75,7 @@ var sp = []check{
 		_, ref := t.confirmed(l)
 		for _, code := range []string{"01", "02"} {
 			if areq := t.spc(l, priorOf("05", ref), set("spcIncompInd", code)).areq(); areq.text("spcIncompInd") != code {
-				t.Errorf("spcIncompInd %s is not in %s", code, encode(areq))
+				t.Errorf("AReq %s, want spcIncompInd %s", encode(areq), code)
 			}
 		}
 	}},
@@ -119,47 +119,41 @@ var signedData = object{
 	"id": "Y3JlZGVudGlhbA", "type": "public-key", "authenticatorAttachment": nil, "clientExtensionResults": object{},
 }
 
-// secondSPC are the edits of the second request of SPC: the assertion, and what
-// it refers to.
+// secondSPC are the edits of the second request of SPC: the assertion, and a reference to
+// the first one.
 func secondSPC(first *flow) []edit {
-	return []edit{
-		set("threeDSRequestorAuthenticationInfo", []object{{
-			"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": "202611201201", "threeDSReqAuthData": signedData,
-		}}),
-		set("threeDSRequestorPriorAuthenticationInfo", []object{{
-			"threeDSReqPriorRef": first.ares["acsTransID"], "threeDSReqPriorAuthMethod": "05", "threeDSReqPriorAuthTimestamp": "202611201200",
-		}}),
-	}
+	return []edit{assertion(signedData), priorOf("05", first.ares.text("acsTransID"))}
 }
 
-// spc begins an authentication with an issuer that knows SPC.
+// spc begins an authentication with an issuer that supports SPC.
 func (t *T) spc(l *lab, edits ...edit) *flow {
 	return t.flowIn(l, v231, "BRW", append(slices.Clone(offerSPC), edits...)...).card("visa", cardSPC)
 }
 
-// confirmed brings an authentication to an ARes S and returns its acsTransID.
+// confirmed brings an authentication to an ARes with transStatus S, and returns the
+// acsTransID of that.
 func (t *T) confirmed(l *lab) (*flow, string) {
 	x := t.spc(l).waiting("S")
 	return x, x.ares.text("acsTransID")
 }
 
-// priorOf refers to an earlier ARes.
+const prior = "threeDSRequestorPriorAuthenticationInfo"
+
+// priorOf refers to an earlier authentication by its acsTransID.
 func priorOf(method, ref string) edit {
-	return set("threeDSRequestorPriorAuthenticationInfo", []object{{
+	return set(prior, []object{{
 		"threeDSReqPriorAuthMethod": method, "threeDSReqPriorAuthTimestamp": "202611201200", "threeDSReqPriorRef": ref,
 	}})
 }
 
-// assertion is what the browser returned.
+// assertion brings the browser's assertion.
 func assertion(data any) edit {
 	return set("threeDSRequestorAuthenticationInfo", []object{{
 		"threeDSReqAuthMethod": "09", "threeDSReqAuthTimestamp": "202611201200", "threeDSReqAuthData": data,
 	}})
 }
 
-const prior = "threeDSRequestorPriorAuthenticationInfo"
-
-// oreqs are the messages of a sequence.
+// oreqs are the OReqs of a sequence of n.
 func oreqs(n int) []object {
 	var all []object
 	id := newID()

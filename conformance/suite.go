@@ -27,8 +27,9 @@ type group struct {
 type Suite struct {
 	// Binary is the path of the program.
 	Binary string
-	// API is where a server that runs takes requests, in place of Binary: then
-	// what a directory server would have to see or say is left out.
+	// API is the URL of a server that runs already, to be tested in place of
+	// Binary. Its directory servers are not ours, so all that they would have to see
+	// or say is left out.
 	API string
 	// Key is an API key of that server.
 	Key string
@@ -66,8 +67,8 @@ func (s *Suite) lab() (*lab, error) {
 	return s.shared, s.broken
 }
 
-// waits says whether a check waits for seconds to pass: those of card ranges do,
-// and a few others.
+// waits reports whether a check spends seconds waiting: those of card ranges do, and
+// a few others.
 func (c check) waits() bool {
 	switch c.id[:2] {
 	case "VP", "PR", "TO":
@@ -76,12 +77,12 @@ func (c check) waits() bool {
 	return slices.Contains([]string{"CF-04", "ID-05", "MX-02", "MX-04", "RT-02", "TM-02", "TM-03", "DA-09", "TL-12"}, c.id)
 }
 
-// waiters is how many of these run at a time, beside the others.
+// waiters is how many checks that wait run at a time, beside Workers others.
 const waiters = 16
 
-// Run runs the checks of the rows that want says yes to, several at a time:
-// most of them wait for somebody, and few of them reckon. It begins no more of
-// them when ctx ends.
+// Run runs the checks of the rows for which want returns true, several at a time,
+// and returns the results in the order of the rows. When ctx ends it starts no
+// further check.
 func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 	var mu sync.Mutex
 	var results []Result
@@ -125,21 +126,24 @@ func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 
 func (s *Suite) run(c check) Result {
 	t := &T{suite: s, start: time.Now()}
-	func() {
-		defer t.clean()
-		defer func() {
-			switch v := recover().(type) {
-			case nil, fatal, beyond:
-			default:
-				t.Errorf("panic: %v\n%s", v, debug.Stack())
-			}
-		}()
-		c.do(t)
-	}()
-	// A request that nobody waited for may still be noted.
+	t.protect(func() { c.do(t) })
+	t.clean()
+	// A directory server may still note a request that the check did not wait for.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Result{ID: c.id, Judged: t.judged, Faults: slices.Clone(t.faults), Exchanges: slices.Clone(t.exchanges), Took: time.Since(t.start)}
+}
+
+// protect calls do, and takes the panics that end a check. Any other becomes a fault.
+func (t *T) protect(do func()) {
+	defer func() {
+		switch v := recover().(type) {
+		case nil, fatal, outOfReach:
+		default:
+			t.Errorf("panic: %v\n%s", v, debug.Stack())
+		}
+	}()
+	do()
 }
 
 // A Result is what came of a check.
@@ -173,17 +177,18 @@ type T struct {
 // fatal is the panic that ends a check.
 type fatal struct{}
 
-// beyond is the panic that ends a check of a server that runs somewhere, where
-// a directory server of ours is needed.
-type beyond struct{}
+// outOfReach is the panic that ends a check which needs a directory server of ours,
+// while the server under test is remote.
+type outOfReach struct{}
 
-// remote says whether the server runs somewhere.
+// remote reports whether the server under test was running already ([Suite.API]): we
+// have its API and nothing else.
 func (t *T) remote() bool { return t.suite != nil && t.suite.API != "" }
 
-// near ends the check if the server runs somewhere.
-func (t *T) near() {
+// needsLab ends the check if the server is remote.
+func (t *T) needsLab() {
 	if t.remote() {
-		panic(beyond{})
+		panic(outOfReach{})
 	}
 }
 
@@ -218,7 +223,7 @@ func (t *T) noteAnswer(leg string, a *answer) {
 	t.note(leg, fmt.Appendf(nil, "%d %s", a.status, a.body))
 }
 
-// cleanup does f when the check is over, last things first.
+// cleanup calls f when the check is over, the function given last first.
 func (t *T) cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
 
 func (t *T) clean() {
@@ -227,13 +232,13 @@ func (t *T) clean() {
 	}
 }
 
-// shared is the lab that many checks use at once: it must be left as it was.
+// shared is the lab that checks use at the same time. They must not change how it works.
 func (t *T) shared() *lab {
-	t.near()
+	t.needsLab()
 	return t.common()
 }
 
-// common is the shared lab, or the server that runs somewhere.
+// common is the shared lab, or the remote server.
 func (t *T) common() *lab {
 	l, err := t.suite.lab()
 	if err != nil {
@@ -244,7 +249,7 @@ func (t *T) common() *lab {
 
 // lab starts a server for this check alone.
 func (t *T) lab(p plan) *lab {
-	t.near()
+	t.needsLab()
 	l, err := newLab(t.suite.Binary, p)
 	if err != nil {
 		t.Fatalf("lab: %v", err)
@@ -253,8 +258,7 @@ func (t *T) lab(p plan) *lab {
 	return l
 }
 
-// wait polls until ok, which something real brings about, and says whether it
-// came in time.
+// wait polls until ok returns true, and reports whether it did in time.
 func wait(most time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(most); ; time.Sleep(5 * time.Millisecond) {
 		if ok() {

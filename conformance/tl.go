@@ -18,23 +18,23 @@ import (
 // tl is TLS and certificates.
 var tl = []check{
 	{"TL-01", func(t *T) { // we show each directory server the certificate that its CA signed
-		for _, card := range []struct{ scheme, pan string }{{"visa", "4000001234567890"}, {"mastercard", "5100001234567890"}} {
+		for _, card := range []struct{ scheme, pan string }{{"visa", cardNoMethod}, {"mastercard", cardMastercard}} {
 			x := t.flow(v220, "BRW").card(card.scheme, card.pan)
 			x.areq()
 			for _, q := range append(x.sent(), x.d.requests("PReq", "")...) {
 				shown := q.tls.PeerCertificates
 				if len(shown) == 0 {
-					t.Errorf("%s: %s without a certificate", card.scheme, q.o.text("messageType"))
+					t.Errorf("%s: %s without a certificate", card.scheme, q.typ)
 					continue
 				}
 				_, err := shown[0].Verify(x509.VerifyOptions{Roots: x.d.ca.pool(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 				if err != nil {
-					t.Errorf("%s: %s with a certificate of another CA: %v", card.scheme, q.o.text("messageType"), err)
+					t.Errorf("%s: %s with a certificate of another CA: %v", card.scheme, q.typ, err)
 				}
 			}
 		}
 	}},
-	{"TL-02", func(t *T) { // the results address: our certificate, and theirs is demanded
+	{"TL-02", func(t *T) { // the results address shows our certificate and demands the directory server's
 		l := t.shared()
 		d := l.ds["visa"]
 		foreign := newAuthority("Foreign CA")
@@ -47,12 +47,12 @@ var tl = []check{
 		}
 		l.handshake(t, "good certificate", &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{d.ca.issue("rreq.visa.example")}})
 	}},
-	{"TL-03", func(t *T) { // what opens one scheme's door opens no other
+	{"TL-03", func(t *T) { // a certificate of one scheme is not good for another
 		x := t.flow(v231, "BRW").challenged()
 		body := x.rreqOf("Y").bytes()
 		got, err := x.l.ds["mastercard"].post(x.l.results, body)
 		if err != nil || got.o.text("messageType") != "Erro" {
-			t.Errorf("an RReq of another scheme's directory server: %v %v", got, err)
+			t.Errorf("an RReq of another scheme's directory server: %v %v, want an Erro", got, err)
 		}
 		x.pending()
 		x.taken(x.post(body), "01")
@@ -182,7 +182,7 @@ var tl = []check{
 		t.flow(v220, "BRW").accepted()
 		hellos := d.greetings()
 		if len(hellos) == 0 {
-			t.Fatalf("no handshake was seen")
+			t.Fatalf("no handshake came")
 		}
 		for _, hello := range hellos {
 			for _, id := range hello.CipherSuites {
@@ -198,7 +198,7 @@ var tl = []check{
 			}
 		}
 	}},
-	{"TL-11", func(t *T) { // the requestor's link: TLS 1.2 or later, and a key that each shows
+	{"TL-11", func(t *T) { // the API: TLS 1.2 or later, and an API key
 		address := freeAddresses(1)[0]
 		l := t.lab(plan{
 			sections: map[string]string{"api": fmt.Sprintf("{listen: %s, tls: {cert: api.pem, key: api-key.pem}}", address)},
@@ -209,21 +209,21 @@ var tl = []check{
 				DisableKeepAlives: true,
 				TLSClientConfig:   &tls.Config{RootCAs: l.ca.pool(), MinVersion: version, MaxVersion: version},
 			}}
-			return post(c, "https://"+address+"/preauth", http.Header{"Apikey": {key}}, object{"acctNumber": "4000001234567890"}.bytes())
+			return post(c, "https://"+address+"/preauth", http.Header{"Apikey": {key}}, object{"acctNumber": cardNoMethod}.bytes())
 		}
 		for _, v := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			if got, err := ask(v, l.key); err != nil || got.status != 200 {
-				t.Errorf("%s: %v %v", tls.VersionName(v), got, err)
+				t.Errorf("%s: %v %v, want 200", tls.VersionName(v), got, err)
 			}
 			if got, err := ask(v, newID()); err != nil || got.status != 401 {
 				t.Errorf("%s, a key that nobody has: %v %v, want 401", tls.VersionName(v), got, err)
 			}
 		}
 		if got, err := ask(tls.VersionTLS11, l.key); err == nil {
-			t.Errorf("TLS 1.1 is spoken: %d", got.status)
+			t.Errorf("a connection with TLS 1.1 was accepted: %d", got.status)
 		}
 	}},
-	{"TL-12", func(t *T) { // addresses for the browser: http is withheld where we hand it out, and never refused
+	{"TL-12", func(t *T) { // http addresses for the browser are not refused; a threeDSMethodURL is withheld
 		t.onLanes([]string{v231}, func(a *lane) {
 			a.begin(t, "")
 			a.httpMethodURL(t)
@@ -246,11 +246,11 @@ func strongSuite(id uint16) bool {
 	}, id)
 }
 
-// dark starts a server whose directories are bent so that none of those named
-// may be told anything: connections are made, and no request follows.
+// dark starts a server with directories whose TLS is changed, and wants none of the named
+// ones to get a request.
 func dark(t *T, changes map[string]func(*ds, *tls.Config), schemes ...string) {
 	var p plan
-	for _, scheme := range []string{"jcb", "amex", "visa"} { // visa last: it may need another's CA
+	for _, scheme := range []string{"jcb", "amex", "visa"} { // visa last: its change may need the CA of another
 		if change := changes[scheme]; change != nil {
 			p.directories = append(p.directories, directory{scheme: scheme, change: change})
 		}
@@ -259,12 +259,13 @@ func dark(t *T, changes map[string]func(*ds, *tls.Config), schemes ...string) {
 	t.lab(p).untold(t, schemes...)
 }
 
-// untold says which directory servers were told anything, though they are not to be.
+// untold wants connections to the directory servers, but no request: the server must not
+// trust them.
 func (l *lab) untold(t *T, schemes ...string) {
 	for _, scheme := range schemes {
 		d := l.ds[scheme]
-		if !wait(patience, func() bool { return len(d.connections()) >= 2 }) { // one is tried again at once
-			t.Errorf("%s: %d connections, want the two attempts", scheme, len(d.connections()))
+		if !wait(patience, func() bool { return len(d.connections()) >= 2 }) { // the second attempt follows at once
+			t.Errorf("%s: %d connections, want 2", scheme, len(d.connections()))
 		}
 		d.mu.Lock()
 		if len(d.got) > 0 {
@@ -274,19 +275,21 @@ func (l *lab) untold(t *T, schemes ...string) {
 	}
 }
 
-// greetings are the hellos that the server said to a directory server.
+// greetings are the ClientHellos that came to a directory server.
 func (d *ds) greetings() []*tls.ClientHelloInfo {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.hellos)
 }
 
-// knock posts to the results address with a TLS configuration of its own.
+// knock posts to the results address with a TLS configuration.
 func (l *lab) knock(c *tls.Config) (*answer, error) {
 	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
 	return post(client, l.results, nil, []byte("{}"))
 }
 
+// handshake wants a connection to the results address to be accepted, noHandshake to be
+// refused.
 func (l *lab) handshake(t *T, what string, c *tls.Config) {
 	if got, err := l.knock(c); err != nil || got.status != 200 || !bytes.Contains(got.body, []byte("Erro")) {
 		t.Errorf("results address, %s: %v %v, want a connection", what, got, err)

@@ -48,7 +48,7 @@ var tm = []check{
 			}
 		})
 	}},
-	{"TM-04", func(t *T) { // without a word on the method no AReq leaves
+	{"TM-04", func(t *T) { // for a card with a 3DS Method threeDSCompInd is required
 		for _, v := range allVersions {
 			t.flow(v, "BRW", drop("threeDSCompInd")).card("visa", cardMethod).refused("201", "threeDSCompInd")
 			if got := t.flow(v, "BRW", set("threeDSCompInd", "N")).card("visa", cardMethod).areq().text("threeDSCompInd"); got != "N" {
@@ -62,17 +62,14 @@ var tm = []check{
 			s.state("method")
 			s.frame("method")
 			if s.look().at("method.run") != true || len(s.areqs()) > 0 {
-				t.Errorf("%s: %d AReqs left before the 3DS Method was over", v, len(s.areqs()))
+				t.Errorf("%s: with the 3DS Method under way: method.run %v and %d AReqs, want true and none", v, s.view.at("method.run"), len(s.areqs()))
 			}
 			s.notify("method", "threeDSMethodData", unpadded(object{"threeDSServerTransID": s.id}))
 			if got := s.areq().text("threeDSCompInd"); got != "Y" {
 				t.Errorf("%s: threeDSCompInd %q, want Y", v, got)
 			}
 		}
-		page := t.shop().page("/static/shop.js")
-		if !strings.Contains(page, "method.limit") && !strings.Contains(page, "limit") {
-			t.Errorf("the page does not wait for the method's limit")
-		}
+		wants(t, "shop.js", t.shop().page("/static/shop.js"), "limit")
 	}},
 	{"TM-06", func(t *T) { // no address: U
 		for _, v := range allVersions {
@@ -82,7 +79,7 @@ var tm = []check{
 				}
 			}
 			if got := t.shop().pay(cardNoMethod, v).answers("Y").areq().text("threeDSCompInd"); got != "U" {
-				t.Errorf("%s: the shop says %q of a card without a method", v, got)
+				t.Errorf("%s: the shop sends threeDSCompInd %q for a card without a method, want U", v, got)
 			}
 		}
 	}},
@@ -93,7 +90,7 @@ var tm = []check{
 			data := t.unpadded("threeDSMethodData", values["threeDSMethodData"])
 			if action != "https://acs.example/method" || len(data) != 2 || data.text("threeDSServerTransID") != s.id ||
 				data.text("threeDSMethodNotificationURL") != shopURL+"/notify/method" {
-				t.Errorf("%s: to %s: %s", v, action, data.bytes())
+				t.Errorf("%s: to %s: %s, want the id and the shop's notification URL, to https://acs.example/method", v, action, data.bytes())
 			}
 		}
 	}},
@@ -101,47 +98,47 @@ var tm = []check{
 		s := t.shop().pay(cardMethod, v231)
 		page := s.frame("method")
 		if _, values := fields(page); len(values) != 1 || values["threeDSMethodData"] == "" || !strings.Contains(page, `method="post"`) {
-			t.Errorf("the method's form: %s", page)
+			t.Errorf("the form of the 3DS Method is %s, want a post of threeDSMethodData alone", page)
 		}
 		frames, css := s.page("/static/frames.js"), s.page("/static/shop.css")
 		wants(t, "frames.js", frames, `className = "method-frame"`, "allow-forms", "allow-scripts", "allow-same-origin")
 		rule, _, _ := strings.Cut(css[strings.Index(css, ".method-frame"):], "}")
 		wants(t, "shop.css", rule, "visibility: hidden")
 		if strings.Contains(frames, "allow-pointer-lock") {
-			t.Errorf("frames.js: allow-pointer-lock is not needed")
+			t.Errorf("frames.js has allow-pointer-lock, which is not needed")
 		}
 	}},
-	{"TM-09", func(t *T) { // the ACS's notice, padded or not
+	{"TM-09", func(t *T) { // the ACS's notification, with or without padding
 		for _, encode := range []func(object) string{unpadded, padded} {
 			s := t.shop().pay(cardMethod, v220).answers("Y")
 			status, _ := s.notify("method", "threeDSMethodData", encode(object{"threeDSServerTransID": s.id}))
 			if got := s.areq().text("threeDSCompInd"); status != 200 || got != "Y" {
-				t.Errorf("a notice: status %d, threeDSCompInd %q, want Y", status, got)
+				t.Errorf("after a notification: status %d and threeDSCompInd %q, want 200 and Y", status, got)
 			}
 		}
 	}},
-	{"TM-10", func(t *T) { // what is no notice changes nothing and tells nothing
+	{"TM-10", func(t *T) { // a bad notification changes nothing and tells nothing
 		s := t.shop().pay(cardMethod, v220).answers("Y")
 		for _, data := range []string{"", "@@@", unpadded(object{"threeDSServerTransID": newID()}), unpadded(object{"threeDSServerTransID": 5}), "W10"} {
 			status, page := s.notify("method", "threeDSMethodData", data)
 			if status < 400 || status > 499 || strings.Contains(page, s.id) || strings.Contains(page, "400001") {
-				t.Errorf("the notice %q: %d %s", data, status, page)
+				t.Errorf("the notification %q: %d %s, want a status of 400 to 499, and neither id nor card", data, status, page)
 			}
 		}
 		if got := s.areq().text("threeDSCompInd"); got != "N" {
-			t.Errorf("threeDSCompInd %q after notices that are none, want N", got)
+			t.Errorf("threeDSCompInd %q after bad notifications, want N", got)
 		}
 	}},
 	{"TM-11", func(t *T) { shopMethodLimit(t, v231) }},
 	{"TM-12", func(t *T) { shopMethodLimit(t, v210, v220) }},
-	{"TM-14", func(t *T) { // a run that is used again
+	{"TM-14", func(t *T) { // an earlier run of the 3DS Method that is used again
 		earlier := newID()
 		areq := t.flow(v231, "BRW", set("threeDSCompInd", "Y"), set("threeDSMethodId", earlier)).card("visa", cardMethod).areq()
 		if areq.text("threeDSMethodId") != earlier || areq.text("threeDSCompInd") != "Y" {
 			t.Errorf("threeDSMethodId %q and threeDSCompInd %q, want %q and Y", areq.text("threeDSMethodId"), areq.text("threeDSCompInd"), earlier)
 		}
 		if areq := t.flow(v220, "BRW", set("threeDSCompInd", "Y"), set("threeDSMethodId", earlier)).card("visa", cardMethod).areq(); areq.has("threeDSMethodId") {
-			t.Errorf("a threeDSMethodId in 2.2.0")
+			t.Errorf("the AReq of 2.2.0 has a threeDSMethodId, want none")
 		}
 	}},
 	{"TM-15", func(t *T) { // neither in APP nor in 3RI
@@ -149,18 +146,18 @@ var tm = []check{
 			for _, channel := range []string{"APP", "3RI"} {
 				areq := t.flow(v, channel, set("threeDSCompInd", "Y"), set("threeDSMethodId", newID())).card("visa", cardMethod).areq()
 				if areq.has("threeDSCompInd") || areq.has("threeDSMethodId") {
-					t.Errorf("%s %s: the AReq says something of a 3DS Method: %s", v, channel, areq.bytes())
+					t.Errorf("%s %s: AReq %s, want neither threeDSCompInd nor threeDSMethodId", v, channel, areq.bytes())
 				}
 			}
 		}
 	}},
 }
 
-// wants holds a text against what has to be in it.
+// wants wants all parts to be in a text.
 func wants(t *T, what, text string, parts ...string) {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
-			t.Errorf("%s: no %s", what, part)
+			t.Errorf("%s has no %q", what, part)
 		}
 	}
 }

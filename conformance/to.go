@@ -13,7 +13,7 @@ var to = []check{
 			sections:    map[string]string{"timeouts": "{authentication: 4s}"},
 			directories: []directory{{scheme: "visa"}, {scheme: "mastercard", keys: map[string]string{"timeout": "1s"}}},
 		})
-		t.flowIn(l, v220, "BRW").card("mastercard", "5100001234567890").timesOut(time.Second)
+		t.flowIn(l, v220, "BRW").card("mastercard", cardMastercard).timesOut(time.Second)
 		x := t.flowIn(l, v220, "BRW")
 		say := x.say
 		x.replies(func(q *request) reply {
@@ -26,7 +26,7 @@ var to = []check{
 		l := t.lab(plan{sections: map[string]string{"timeouts": "{}"}})
 		t.flowIn(l, v220, "BRW").timesOut(10 * time.Second)
 	}},
-	{"TO-03", func(t *T) { // when it is over the connection is closed, and what comes late is ignored
+	{"TO-03", func(t *T) { // when the time is over the connection is closed, and what comes later is ignored
 		var all []func()
 		for _, v := range allVersions {
 			all = append(all, func() { t.flow(v, "BRW").late() })
@@ -50,7 +50,7 @@ var to = []check{
 					return
 				}
 				if took := time.Since(start); took > 3*time.Second {
-					t.Errorf("%s: the RRes took %v", x, took)
+					t.Errorf("%s: the RRes took %v, want 3 s at the most", x, took)
 				}
 				x.taken(got, "01")
 			})
@@ -59,12 +59,7 @@ var to = []check{
 	}},
 	{"TO-06", func(t *T) { shopMethodLimit(t, allVersions...) }},
 	{"TO-11", func(t *T) { // a PRes may take longer than an ARes
-		var a *lane
-		t.lab(plan{
-			unready: true, sections: map[string]string{"timeouts": "{authentication: 1s}"},
-			directories: []directory{laneDirectory("visa", v231, nil)}, prepare: func(l *lab) { a = hold(l, l.ds["visa"], v231, "47000000") },
-		})
-		t.cleanup(func() { close(a.gone) })
+		a := t.lane(v231, nil, map[string]string{"timeouts": "{authentication: 1s}"})
 		q := a.next(t)
 		time.Sleep(2500 * time.Millisecond)
 		q.say <- reply{body: a.pres("", a.entries(0, 1))(q.o)}
@@ -76,13 +71,14 @@ var to = []check{
 			t.flow(v, "APP", set("sdkMaxTimeout", "04")).refused("203", "sdkMaxTimeout")
 			t.flow(v, "APP", set("sdkMaxTimeout", "5")).refused("203", "sdkMaxTimeout")
 			if got := t.flow(v, "APP", set("sdkMaxTimeout", "05")).areq().text("sdkMaxTimeout"); got != "05" {
-				t.Errorf("%s: sdkMaxTimeout %q", v, got)
+				t.Errorf("%s: sdkMaxTimeout %q, want 05", v, got)
 			}
 		}
 	}},
 }
 
-// late has a directory server that is silent until the limit is over.
+// late has the directory server be silent until the time limit is over, and wants the
+// transaction to be closed then.
 func (x *flow) late() {
 	var ended atomic.Bool
 	x.replies(func(*request) reply { return reply{silent: true, ended: func() { ended.Store(true) }} })
@@ -93,16 +89,17 @@ func (x *flow) late() {
 	if !wait(time.Second, ended.Load) {
 		x.t.Errorf("%s: a second after the limit the connection is still open", x)
 	}
-	// At once, but that a server under load may be too late to note it.
+	// Usually at once, but a server under load may take a while to store it.
 	if !wait(2*patience, func() bool { return x.result().o.text("errorCode") == "203" }) {
-		x.t.Errorf("%s: /postauth after it: %s", x, x.result().body)
+		x.t.Errorf("%s: /postauth after the time limit: %s, want Erro 203", x, x.result().body)
 	}
 	if got := x.call("/auth", x.req.bytes(x.edits...)); got.o.text("errorCode") != "301" {
-		x.t.Errorf("%s: /auth again: %s", x, got.body)
+		x.t.Errorf("%s: /auth again: %s, want Erro 301", x, got.body)
 	}
 }
 
-// timesOut wants an authentication to end when its time is over, and not before.
+// timesOut wants an authentication to end with Erro 405 when the time limit is over, and
+// not before.
 func (x *flow) timesOut(limit time.Duration) {
 	x.preauth()
 	start := time.Now()
@@ -113,6 +110,6 @@ func (x *flow) timesOut(limit time.Duration) {
 		x.t.Errorf("%s: %d %s, want Erro 405", x, got.status, got.body)
 	}
 	if took < limit-50*time.Millisecond || took > limit+2*time.Second {
-		x.t.Errorf("%s: it ended after %v, want %v", x, took, limit)
+		x.t.Errorf("%s: /auth took %v, want %v", x, took, limit)
 	}
 }

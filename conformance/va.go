@@ -5,8 +5,6 @@ import (
 	"strings"
 )
 
-// Group VA: what an ARes has to be.
-
 // va is the validation of ARes.
 var va = byRow(aresFaults, inARes,
 	check{"VA-01", func(t *T) { // every member of every kind of ARes is looked at
@@ -44,10 +42,10 @@ var va = byRow(aresFaults, inARes,
 					}
 				}
 				if got := x.result(); got.o.text("errorCode") != "203" {
-					t.Errorf("%s: /postauth after an Erro: %s", x, got.body)
+					t.Errorf("%s: /postauth after an Erro: %s, want Erro 203", x, got.body)
 				}
 				if erros := x.d.requests("Erro", x.id); len(erros) > 0 {
-					t.Errorf("%s: an Erro was answered with %s", x, erros[0].body)
+					t.Errorf("%s: an Erro was answered with %s, want nothing", x, erros[0].body)
 				}
 			}
 		}

@@ -31,11 +31,8 @@ var vn = []check{
 			l := t.lab(plan{directories: []directory{{
 				scheme: "visa", keys: map[string]string{"versions": "[2.1.0, 2.2.0]"}, ranges: []cardRange{{prefix: "400000", from: tt.acs[0], to: tt.acs[1]}},
 			}}, prepare: func(l *lab) {
-				l.ds["visa"].answers(func(q *request) *reply {
-					if q.o.text("messageType") != "PReq" {
-						return nil
-					}
-					return &reply{body: l.ds["visa"].pres(q.o).bytes(set("dsStartProtocolVersion", tt.ds[0]), set("dsEndProtocolVersion", tt.ds[1]))}
+				l.ds["visa"].answersPReqs(func(q *request) reply {
+					return reply{body: l.ds["visa"].pres(q.o).bytes(set("dsStartProtocolVersion", tt.ds[0]), set("dsEndProtocolVersion", tt.ds[1]))}
 				})
 			}})
 			for _, v := range until220 {
@@ -57,11 +54,11 @@ var vn = []check{
 			body["deviceChannel"], body["messageCategory"] = "01", "01"
 			got, err := l.call("/auth", l.key, body.bytes())
 			if err != nil || got.status != 400 || got.o.text("messageType") != "Erro" {
-				t.Errorf("%s: %v %v", v, got, err)
+				t.Errorf("%s: /auth: %v %v, want status 400 and an Erro", v, got, err)
 			}
 		}
 		if n := len(l.ds["visa"].requests("AReq", "")); n > 0 {
-			t.Errorf("%d AReqs left", n)
+			t.Errorf("%d AReqs left, want none", n)
 		}
 	}},
 	{"VN-05", func(t *T) {
@@ -104,7 +101,7 @@ var vn = []check{
 			{scheme: "visa", keys: map[string]string{"versions": "[2.2.0, 2.3.1]"}}, {scheme: "mastercard", keys: map[string]string{"versions": "[2.1.0, 2.2.0]"}},
 		}})
 		for _, v := range allVersions {
-			x, y := t.flowIn(l, v, "BRW"), t.flowIn(l, v, "BRW").card("mastercard", "5100001234567890")
+			x, y := t.flowIn(l, v, "BRW"), t.flowIn(l, v, "BRW").card("mastercard", cardMastercard)
 			if v == v210 {
 				x.refused("102", "")
 			} else {
@@ -141,7 +138,7 @@ var vn = []check{
 			t.want("Erro", x.auth().o, "errorCode", "102")
 			x.answers("Y")
 			if got := x.auth(); got.o.text("errorCode") != "301" || len(x.sent()) != 1 {
-				t.Errorf("%s: the same id again: %s, %d AReqs", x, got.body, len(x.sent()))
+				t.Errorf("%s: the same id again: %s and %d AReqs, want Erro 301 and 1", x, got.body, len(x.sent()))
 			}
 			t.flow(v, "BRW").accepted()
 		}

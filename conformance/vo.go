@@ -15,10 +15,10 @@ var vo = []check{
 		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqNum", "00")), "203", "opSeq.seqNum")
 		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqTotal", "0")), "203", "opSeq.seqTotal")
 		all := oreqs(3)
-		t.quiet(t.oreq(all[0]))
+		t.quiet("an OReq", t.oreq(all[0]))
 		t.operated(t.oreq(all[2]), "02")
 		all = oreqs(3)
-		t.quiet(t.oreq(all[0]))
+		t.quiet("an OReq", t.oreq(all[0]))
 		t.operated(t.oreq(all[1], set("opSeq.seqTotal", "02")), "02")
 	}},
 	{"VO-03", func(t *T) {
@@ -44,9 +44,7 @@ var vo = []check{
 					t.Errorf("%s: %d %s, want an Erro", x, got.status, got.body)
 				}
 				y := t.flow(v, "BRW").challenged()
-				if got := y.post(erroFor(y, "203").bytes(odd)); got.status != 200 || len(got.body) > 0 {
-					t.Errorf("%s: an Erro was answered with %d %s", y, got.status, got.body)
-				}
+				t.quiet("the Erro of "+y.String(), y.post(erroFor(y, "203").bytes(odd)))
 				y.refusedRReq(y.rreq("Y"), stateCode(v, "313"), "") // the transaction is closed
 			}
 		}

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// A presFault is one change to a legal PRes, or to the range in it, and what is
-// to come of it.
+// A presFault is one change to a legal PRes, or to a range in it, and what is to come of
+// it. The fields are those of a [fault].
 type presFault struct {
 	row, name string
-	in        string // versions, all if empty
+	in        string
 	edits     []edit // of the PRes
-	entry     bend   // of its one range
-	want      string // code and element of the Erro; empty: legal
+	entry     bend   // changes a range
+	want      string
 }
 
 // presFaults are the rows of a PRes that one change shows, in answer to a PReq
@@ -136,17 +136,14 @@ func urls(n int) []object {
 func inPRes(t *T, a *lane, faults []presFault) {
 	a.begin(t, "")
 	for _, f := range faults {
-		before := t.count()
-		say := a.pres("", []object{a.entry(7, f.entry)}, f.edits...)
+		end := t.ofCase(fmt.Sprintf("%s %s, %s", f.row, f.name, a.version))
 		if f.want != "" {
-			a.refused(t, f.want, say)
+			a.refused(t, f.want, a.pres("", []object{a.entry(7, f.entry)}, f.edits...))
 		} else {
 			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, f.entry)), f.edits...))
 			a.knows(t, 0, 1, 2, 7)
 		}
-		if t.count() > before {
-			t.Errorf("the case above: %s %s, %s", f.row, f.name, a.version)
-		}
+		end()
 	}
 }
 
@@ -268,7 +265,7 @@ var vp = vpChecks(presFaults, []check{
 	}},
 })
 
-// vpChecks adds the checks of faults to the others.
+// vpChecks makes one check of the faults of each row, adds the others, and sorts all.
 func vpChecks(faults []presFault, others []check) []check {
 	cases := make(map[string]map[string][]presFault)
 	for _, f := range faults {
@@ -313,7 +310,7 @@ func (a *lane) laterVersions(t *T) {
 	}
 }
 
-// httpMethodURL: an http address of a 3DS Method is no reason to refuse a PRes,
+// httpMethodURL: a threeDSMethodURL with the scheme http is no reason to refuse a PRes,
 // but the requestor does not get it (rows VP-18 and TL-12).
 func (a *lane) httpMethodURL(t *T) {
 	bare := bend{"threeDSMethodURL": "http://acs.example/method"}
