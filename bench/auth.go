@@ -18,7 +18,7 @@ func addedTime(ctx context.Context, b *bench) (rows []row, err error) {
 	return w.added(ctx, b, "/auth", 2*time.Millisecond, 10*time.Millisecond)
 }
 
-// added is addedTime in a world that is there, against targets.
+// added is addedTime in a world that runs already. The targets are those of p50 and p99.
 func (w *world) added(ctx context.Context, b *bench, name string, most50, most99 time.Duration) ([]row, error) {
 	warm := Authentications{Count: b.plan.warm, Rate: b.plan.authRate, Every: 10, Dir: w.dir}
 	if err := w.ask(ctx, "Load.Authenticate", warm, new(Authenticated)); err != nil {
@@ -40,9 +40,9 @@ func (w *world) added(ctx context.Context, b *bench, name string, most50, most99
 	}}, nil
 }
 
-// inFlightMemory measures how much larger the server is at its largest while very
-// many /auth wait for a slow directory server: first with connections still to
-// be made, then with all of them there.
+// inFlightMemory measures how much memory the server needs at the most while very many
+// /auth wait for a slow directory server: first with connections still to be made, then
+// with all of them open.
 func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 	p := b.plan
 	if err := raiseFiles(uint64(2*p.inFlight + 1000)); err != nil {
@@ -53,7 +53,7 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
-	// A few, so that what is needed once is there before.
+	// A few first, so that what is made only once is not counted.
 	few := Authentications{Count: 20, Rate: 100}
 	if err := w.ask(ctx, "Load.Authenticate", few, new(Authenticated)); err != nil {
 		return nil, err
@@ -89,9 +89,8 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 	}}, nil
 }
 
-// wave sends as many /auth as are to be in flight and waits for all answers. It
-// returns how many were in flight at once, as the directory server saw them,
-// and how long they took.
+// wave sends plan.inFlight /auth and waits for all answers. It returns how many the
+// directory server had in flight at once, and how long each took.
 func (w *world) wave(ctx context.Context, b *bench, rate float64, delay time.Duration) (int64, []time.Duration, error) {
 	if err := w.directory.ask(ctx, "Directory.Behave", Manner{Status: "Y", Delay: delay}, new(int)); err != nil {
 		return 0, nil, err

@@ -27,9 +27,9 @@ var issuances = []issuance{
 }
 
 const (
-	perBIN   = 400  // account ranges of a BIN: so many of its thousand
-	payloads = 4000 // different things that directories say of a range
-	sampled  = 5000 // card numbers to ask for
+	perBIN   = 400  // account ranges of a BIN, which has room for 1000
+	payloads = 4000 // how many issuers there are: what is said of a range is the issuer's
+	sampled  = 5000 // how many card numbers are asked for
 )
 
 // cards builds the tables of n ranges, and returns card numbers that are in them.
@@ -56,7 +56,8 @@ func cards(n int) (*ranges.Schemes, []string, error) {
 	return schemes, pans, nil
 }
 
-// issuer is what a directory says of the ranges of one issuer: as long for all.
+// issuer is what a directory says of the ranges of the i-th issuer. It has the same length
+// for all.
 func issuer(i int) *ranges.Info {
 	info := &ranges.Info{ACSStart: "2.1.0", ACSEnd: "2.3.1", DSStart: "2.1.0", DSEnd: "2.3.1", DSVersions: []string{"2.1.0", "2.2.0", "2.3.1"}}
 	for _, v := range info.DSVersions {

@@ -16,8 +16,8 @@ const childMark = "THREEDS_BENCH_CHILD"
 
 func isChild() bool { return os.Getenv(childMark) != "" }
 
-// runChild serves the parent. What a child is, a load generator, a directory
-// server or a control, is decided by what it is asked for.
+// runChild serves the parent. Each child offers all services; which of them the parent
+// calls makes it a load generator, a directory server or a control.
 func runChild() {
 	s := rpc.NewServer()
 	for _, service := range []any{new(Load), new(Directory), new(Control)} {
@@ -67,7 +67,7 @@ func startChild(ctx context.Context) (*child, error) {
 	return &child{cmd, rpc.NewClient(pipe{out, in})}, nil
 }
 
-// ask has the child do something and waits for what came of it.
+// ask calls a method of the child, "Load.Deliver", and waits for the reply.
 func (c *child) ask(ctx context.Context, method string, args, reply any) error {
 	call := c.rpc.Go(method, args, reply, make(chan *rpc.Call, 1))
 	select {

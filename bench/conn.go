@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// patience bounds every exchange on a connection, but where a pool has less.
+// patience bounds every exchange on a connection, unless a pool has a shorter one.
 const patience = 90 * time.Second
 
 // A conn speaks HTTP/1.1 on one connection that is kept alive. It does as little
-// as a client can, because client and server share the processors: a request
-// is written as it is, and an answer must have a Content-Length.
+// as a client can, because client and server share the processors: a request is
+// bytes that are ready to be written, and an answer must have a Content-Length.
 type conn struct {
 	net.Conn
 	r    *bufio.Reader
 	body []byte    // of the last answer
 	n    int       // exchanges so far
-	last time.Time // the end of the last one, or when it was made
+	last time.Time // when the last one ended or, before the first, when the connection was made
 }
 
-// request makes the bytes of a POST.
+// request makes the bytes of a POST request.
 func request(address, path, key string, body []byte) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAPIKey: %s\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: %d\r\n\r\n%s",
 		path, address, key, len(body), body)
@@ -77,7 +77,7 @@ func (c *conn) do(request []byte) (status int, err error) {
 type pool struct {
 	address  string
 	tls      *tls.Config   // nil: plain
-	patience time.Duration // 0: that of all
+	patience time.Duration // 0: the constant
 
 	mu   sync.Mutex
 	idle []*conn
@@ -96,14 +96,17 @@ func (p *pool) get() (*conn, error) {
 	return p.dial()
 }
 
+// limit is how long dialing, a handshake, or an exchange may take.
+func (p *pool) limit() time.Duration { return cmp.Or(p.patience, patience) }
+
 func (p *pool) dial() (*conn, error) {
-	raw, err := net.DialTimeout("tcp", p.address, cmp.Or(p.patience, patience))
+	raw, err := net.DialTimeout("tcp", p.address, p.limit())
 	if err != nil {
 		return nil, err
 	}
 	if p.tls != nil {
 		secured := tls.Client(raw, p.tls)
-		if err := secured.SetDeadline(time.Now().Add(cmp.Or(p.patience, patience))); err != nil {
+		if err := secured.SetDeadline(time.Now().Add(p.limit())); err != nil {
 			return nil, errors.Join(err, raw.Close())
 		}
 		if err := secured.Handshake(); err != nil {
@@ -120,7 +123,17 @@ func (p *pool) put(c *conn) {
 	p.idle = append(p.idle, c)
 }
 
-// fill sees to it that n connections are idle.
+// close closes the connections that are idle.
+func (p *pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.idle {
+		_ = c.Close()
+	}
+	p.idle = nil
+}
+
+// fill makes connections until n are idle.
 func (p *pool) fill(n int) error {
 	var taken []*conn
 	defer func() {
@@ -138,14 +151,15 @@ func (p *pool) fill(n int) error {
 	return nil
 }
 
-// do makes one exchange on some connection and hands out the answer's body,
-// which is good until use returns.
+// do makes one exchange on an idle or new connection, and calls use with the answer. The
+// body may be overwritten after use has returned. A connection is closed when an exchange
+// on it fails, but not when use returns an error.
 func (p *pool) do(request []byte, use func(status int, body []byte) error) error {
 	c, err := p.get()
 	if err != nil {
 		return err
 	}
-	if err := c.SetDeadline(time.Now().Add(cmp.Or(p.patience, patience))); err != nil {
+	if err := c.SetDeadline(time.Now().Add(p.limit())); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	status, err := c.do(request)

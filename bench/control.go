@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Control is a server that answers at once, in a process of its own: what a
-// request to it takes is what the machine makes it take.
+// Control is a server that answers at once, in a process of its own. How long a request to
+// it takes shows what the machine itself adds to every request.
 type Control struct{}
 
-// Listen starts it and returns its address. It ends with the process.
+// Listen starts the server and returns its address. It ends with the process.
 func (*Control) Listen(_ int, address *string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

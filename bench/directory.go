@@ -15,23 +15,23 @@ import (
 )
 
 // ownTime begins the dsReferenceNumber of an ARes; how long the directory server
-// took follows, in nanoseconds. An ARes reaches the requestor as it is, so the
-// load generator can take that time off.
+// took follows, in nanoseconds. The requestor gets the ARes as it is, so the load
+// generator can subtract that time.
 const ownTime = "OWN-TIME-"
 
 // Directory is a directory server that enrolls the cards 400000….
 type Directory struct {
+	status   atomic.Value // string; this and the next two are those of the Manner
 	delay    atomic.Int64
-	every    atomic.Int64 // so many AReqs are answered with one challenge; 0: as status says
-	asks     atomic.Int64
-	status   atomic.Value // string
+	every    atomic.Int64
+	asks     atomic.Int64 // AReqs so far, counted while every is not 0
 	inFlight atomic.Int64
-	most     atomic.Int64
-	offer    atomic.Pointer[Offer]
-	asked    atomic.Pointer[time.Time]
+	most     atomic.Int64              // in flight at once
+	offer    atomic.Pointer[Offer]     // nil: aPRes
+	asked    atomic.Pointer[time.Time] // when the latest PReq came
 }
 
-// Open is how a directory server shows itself.
+// Open is the certificate of a directory server, and the CA of its clients.
 type Open struct {
 	CA   []byte
 	Cert Certificate
@@ -66,7 +66,7 @@ func (d *Directory) Listen(o Open, address *string) error {
 type Manner struct {
 	Status string        // transStatus: Y or C
 	Delay  time.Duration // from the AReq to the ARes
-	Every  int64         // one challenge in so many, whatever Status; 0: none
+	Every  int64         // one in so many AReqs gets a challenge, though Status is Y; 0: none
 }
 
 // Behave changes the manner.
@@ -116,14 +116,14 @@ func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(ares)
 }
 
-// An Offer is the PRes in a file, as rangestest writes it, in place of a small one.
+// An Offer is a PRes in a file, as rangestest writes it.
 type Offer struct {
 	File string
 	Size int64
 	Rate int64 // bytes per second, as a network would have it; 0: as fast as they are taken
 }
 
-// Give has each PReq answered with an offer.
+// Give has each PReq answered with an offer in place of [aPRes].
 func (d *Directory) Give(o Offer, _ *int) error {
 	d.offer.Store(&o)
 	return nil
@@ -137,8 +137,8 @@ func (d *Directory) Asked(_ int, at *time.Time) error {
 	return nil
 }
 
-// send writes the file, with the id of the PReq in place of the one in it. What
-// cannot be written the server will miss.
+// send writes the file, with the id of the PReq in place of the one in it. If it cannot
+// write everything, the server notices by the Content-Length.
 func (o *Offer) send(w http.ResponseWriter, id []byte) {
 	f, err := os.Open(o.File)
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/openthreeds/threeds/internal/thrift"
 )
 
-// inPlace measures what a load of card ranges does to /preauth where no network
-// and no turn of the system's scheduler is between: the handler is called in
-// this process, by one goroutine that keeps a processor, while another reads a
-// PRes from a file, builds the table and swaps it in. What remains is what the
-// program does to itself: locks, swaps, the collector, what is in the caches.
+// inPlace measures what a load of card ranges does to /preauth without network and without
+// the system's scheduler: one goroutine, which keeps a processor, calls the handler in this
+// process, while another reads a PRes from a file, builds the table and swaps it in. What
+// slows the handler down then is the program itself: locks, swaps, the garbage collector,
+// and what it does to the processor's caches.
 func inPlace(ctx context.Context, b *bench) ([]row, error) { return eachPRes(ctx, b, inPlaceOf) }
 
 func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err error) {
@@ -116,12 +116,12 @@ type metronome struct {
 	refused int // the last status that was not 200
 }
 
-// pace is the time from one call to the next. Whoever sleeps as little may sleep
-// for a millisecond, so time is looked at until it has come.
+// pace is the time from one call to the next. A sleep as short as that may take a
+// millisecond, so run reads the clock until the time has come.
 const pace = 100 * time.Microsecond
 
-// run calls until it is told to end, and returns how long each call took from
-// when it was due, so that a call in the way of others counts for each of them.
+// run calls the handler until end is closed, and returns how long after it was due each
+// call ended: a slow call counts for all calls that it delays.
 func (m *metronome) run(end <-chan struct{}) []time.Duration {
 	var all []time.Duration
 	for due := time.Now(); ; due = due.Add(pace) {

@@ -19,8 +19,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
-// restingKeys measures what a node that nobody asks for anything, and its database,
-// use of a processor for the API keys that are there.
+// restingKeys measures how much of a processor a node without requests, and its database,
+// use for the API keys that there are.
 func restingKeys(ctx context.Context, b *bench) (rows []row, err error) {
 	for _, at := range []struct {
 		name    string
@@ -45,7 +45,7 @@ func restingKeys(ctx context.Context, b *bench) (rows []row, err error) {
 	return rows, nil
 }
 
-// share is the row of what was used in a time.
+// share is the row of what was used in a time d, as a share of one processor.
 func (u used) share(what string, d time.Duration) row {
 	of := func(t time.Duration) float64 { return 100 * float64(t) / float64(d) }
 	return row{
@@ -110,7 +110,7 @@ func rest(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// rowOf is what is stored of one of many keys.
+// rowOf is the i-th of many keys, as it is stored.
 func rowOf(ring *keyring.Ring, i int) store.Key {
 	return account.Row(ring, fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprintf("Merchant %d", i), false)
 }

@@ -20,8 +20,8 @@ type Load struct {
 	results *pool // to the results listener, as the directory server would
 
 	hammers map[string]*hammer
-	rreqs   [][]byte // requests with the results of challenges, to be sent
-	ceased  atomic.Bool
+	rreqs   [][]byte    // requests with the results of challenges, to be sent
+	ceased  atomic.Bool // ends Steady
 
 	loiterers loiterers
 }
@@ -34,7 +34,7 @@ type Peers struct {
 	AsServer, AsDirectory   Certificate
 }
 
-// Meet tells the generator its peers.
+// Meet sets the peers. It is called first.
 func (l *Load) Meet(p Peers, _ *int) error {
 	asServer, err := p.AsServer.client(p.CA)
 	if err != nil {
@@ -58,7 +58,7 @@ type Targets struct {
 	Conns              int
 }
 
-// A hammer is a closed loop on each of its connections.
+// A hammer sends requests as a closed loop on each of its connections.
 type hammer struct {
 	conns    []*conn
 	requests [][]byte
@@ -91,7 +91,7 @@ type Stroke struct {
 	For     time.Duration
 }
 
-// Tally is what a stroke came to. Every answer had status 200.
+// Tally counts the answers of a stroke, all of which have status 200.
 type Tally struct {
 	Requests int64
 	Took     time.Duration
@@ -109,7 +109,7 @@ func (l *Load) Hammer(s Stroke, tally *Tally) error {
 		loops.Go(func() {
 			n := int64(0)
 			faults.note(c.SetDeadline(start.Add(s.For + patience)))
-			for at := i * 79; time.Since(start) < s.For; at++ {
+			for at := i * 79; time.Since(start) < s.For; at++ { // each connection begins elsewhere
 				status, err := c.do(h.requests[at%len(h.requests)])
 				if err != nil || status != 200 {
 					faults.note(errors.Join(err, fmt.Errorf("status %d: %.200s", status, c.body)))
@@ -153,9 +153,9 @@ func (f *faults) err() error {
 	return fmt.Errorf("%d requests failed, the first: %w", f.n, f.first)
 }
 
-// openLoop calls shoot(0) to shoot(n-1), so many a second, whatever becomes of
-// the earlier calls, and waits for all. It returns how late the calls began:
-// what the machine did to the generator.
+// openLoop calls shoot(0) to shoot(n-1), rate a second, whether or not the earlier calls
+// have returned, and waits for all. It returns how late each call began, which shows
+// whether the machine was too slow for the generator.
 func openLoop(n int, rate float64, shoot func(i int)) (late []time.Duration) {
 	due := make([]time.Duration, n)
 	for i := range due {
@@ -164,7 +164,7 @@ func openLoop(n int, rate float64, shoot func(i int)) (late []time.Duration) {
 	return openLoopAt(due, shoot)
 }
 
-// openLoopAt is openLoop with a time for each call.
+// openLoopAt is openLoop with the time for each call, counted from now.
 func openLoopAt(due []time.Duration, shoot func(i int)) (late []time.Duration) {
 	late = make([]time.Duration, len(due))
 	start := time.Now()

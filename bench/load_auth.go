@@ -43,17 +43,16 @@ const aCard = "4000001234567890"
 type Authentications struct {
 	Count int
 	Rate  float64 // per second
-	Every int     // after so many one direct exchange with the directory server; 0: none
-	Dir   string  // where the disk is watched; empty: it is not
+	Every int     // one in so many is followed by an exchange with the directory server itself; 0: none
+	Dir   string  // a probe watches the disk of this directory; empty: no probe
 }
 
-// Authenticated is what Authentications came to: of each /auth, the time from its
-// first byte out to the answer without what the directory server said it took
-// itself.
+// Authenticated is what Authentications came to. The time of an /auth goes from the first
+// byte of the request to the answer.
 type Authenticated struct {
-	Added  Timed
-	Took   []time.Duration // the whole time of each
-	Direct []time.Duration // what direct exchanges added, likewise
+	Added  Timed           // without the time that the directory server said it took
+	Took   []time.Duration // the whole time
+	Direct []time.Duration // of exchanges with the directory server itself, without its own time
 }
 
 // Authenticate makes authentications at a steady rate, each with an id that was
@@ -133,7 +132,7 @@ func (l *Load) prepare(n int) ([][]byte, error) {
 func (l *Load) Challenge(n int, _ *int) error {
 	var faults faults
 	for len(l.rreqs) < n {
-		requests, err := l.prepare(min(n-len(l.rreqs), 2000)) // soon enough for the ids to be good
+		requests, err := l.prepare(min(n-len(l.rreqs), 2000)) // more would take until the first ids have expired
 		if err != nil {
 			return err
 		}
@@ -161,11 +160,11 @@ type Deliveries struct {
 	Count int
 	Rate  float64 // per second; 0: as fast as they are taken, on Conns connections
 	Conns int
-	Dir   string // where the disk is watched; empty: it is not
+	Dir   string // a probe watches the disk of this directory; empty: no probe
 }
 
-// Deliver posts results, each once, and times them from the first byte out to the
-// RRes.
+// Deliver posts results, each once, and times them from the first byte of the request to
+// the RRes.
 func (l *Load) Deliver(d Deliveries, got *Timed) error {
 	if d.Count > len(l.rreqs) {
 		return fmt.Errorf("%d results are prepared, %d wanted", len(l.rreqs), d.Count)

@@ -14,19 +14,18 @@ import (
 type loiterers struct {
 	ended  sync.WaitGroup
 	leave  context.CancelFunc
-	opened atomic.Int64
+	opened atomic.Int64 // connections
 }
 
-// Loitering is how many come, where, and with which key.
+// Loitering is how many loiterers there are, where, and with which key.
 type Loitering struct {
 	Count        int
 	Address, Key string
 }
 
-// Loiter has loiterers come and returns when they are there. A third of them
-// sends a header a byte at a time, a third a body, and a third asks and asks and
-// reads no answer, each about once a second. One whose connection is closed makes
-// another.
+// Loiter starts the loiterers. A third of them sends a header byte by byte, a third a body,
+// and a third sends requests and reads no answer; each does so about once a second. One
+// whose connection is closed makes another.
 func (l *Load) Loiter(at Loitering, _ *int) error {
 	ctx, leave := context.WithCancel(context.Background())
 	l.loiterers.leave = leave
@@ -52,7 +51,7 @@ func (l *Load) Loiter(at Loitering, _ *int) error {
 	return nil
 }
 
-// Leave sends the loiterers away and tells how many connections they made.
+// Leave ends the loiterers and returns how many connections they made.
 func (l *Load) Leave(_ int, opened *int64) error {
 	l.loiterers.leave()
 	l.loiterers.ended.Wait()
@@ -66,7 +65,7 @@ func (l *loiterers) loiter(ctx context.Context, address, first, then string) {
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(time.Second/2 + rand.N(time.Second)): // they are not in step
+		case <-time.After(time.Second/2 + rand.N(time.Second)): // not all at the same moment
 			return true
 		}
 	}

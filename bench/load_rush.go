@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// A Rush is shoppers who come at steady rates, whatever became of those before.
-// Each makes /preauth, /auth and, after a challenge, has the directory server
-// post its result and fetches it. A refusal, or an answer that takes longer than
-// patience, ends it: the shopper is gone.
+// A Rush is shoppers who come at steady rates, whatever became of those before. Each calls
+// /preauth and /auth. After a challenge the directory server posts the result, and the
+// shopper fetches it. A shopper gives up after a refusal, and when an answer takes longer
+// than Patience.
 type Rush struct {
 	Phases   []Phase
 	Patience time.Duration // with each answer
@@ -35,22 +35,22 @@ const (
 type Rushed struct {
 	Shoppers []Shopper
 	Kinds    [kinds]Exchanges
-	Late     []time.Duration // how late the generator began each
-	Example  string          // of a request that failed
+	Late     []time.Duration // how late the generator began each shopper
+	Example  string          // the error of one request that failed
 }
 
-// A Shopper is one of them: when he was due, and how long he took if he got
-// through, from then on.
+// A Shopper is one shopper of a rush.
 type Shopper struct {
-	Due, Took time.Duration
-	Through   bool
+	Due     time.Duration // from the beginning of the rush
+	Took    time.Duration // from Due to the last answer, or to giving up
+	Through bool
 }
 
 // Exchanges are the requests of one kind.
 type Exchanges struct {
 	Good    []time.Duration // answered with 200
-	Refused []time.Duration // with 503
-	Failed  int             // all else, and those without an answer in time
+	Refused []time.Duration // answered with 503
+	Failed  int             // answered in another way, or not in time
 }
 
 // rushing is a rush on its way.
@@ -65,7 +65,7 @@ type rushing struct {
 
 var errRefused = errors.New("refused")
 
-// Rush has shoppers come, open loop, and waits for all of them.
+// Rush runs a rush as an open loop, and waits for all shoppers.
 func (l *Load) Rush(r Rush, got *Rushed) error {
 	api := &pool{address: l.api.address, patience: r.Patience}
 	results := &pool{address: l.results.address, tls: l.results.tls, patience: r.Patience}
@@ -152,14 +152,4 @@ func (r *rushing) exchange(kind int, p *pool, request []byte, use func(body []by
 		r.got.Example = err.Error()
 	}
 	return err
-}
-
-// close closes the connections that are idle.
-func (p *pool) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.idle {
-		_ = c.Close()
-	}
-	p.idle = nil
 }

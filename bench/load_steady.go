@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// Steady is requests to /preauth at a steady rate, and between them as many to
-// a process that does nothing else than answer: what the machine does to both
-// is none of the server's doing.
+// Steady is requests to /preauth at a steady rate, and between them as many to a [Control]:
+// where both become slow, it is the machine and not the server.
 type Steady struct {
 	Bodies  [][]byte
 	Rate    float64 // per second
@@ -27,16 +26,17 @@ type Series struct {
 	Late  []time.Duration
 }
 
-// A line is where requests of a series go.
+// A line makes the requests of one series.
 type line struct {
-	idle     chan *conn // used in turn, so that none is idle for long
+	idle     chan *conn // used by turns, so that none is idle for long
 	requests [][]byte
 
 	mu  sync.Mutex
 	got Series
 }
 
-// steadyConns is more than there are ever requests in flight, or nearly.
+// steadyConns is the number of connections of a line. There are hardly ever as many
+// requests in flight; if there are, the next one waits, which counts as late.
 const steadyConns = 64
 
 func (l *Load) line(p *pool, bodies [][]byte) (*line, error) {
@@ -63,7 +63,7 @@ func (n *line) close() error {
 	return err
 }
 
-// shoot makes the i-th request, which was due.
+// shoot makes the i-th request, which was due at a time.
 func (n *line) shoot(i int, due time.Time) error {
 	c := <-n.idle
 	start := time.Now()
@@ -79,7 +79,7 @@ func (n *line) shoot(i int, due time.Time) error {
 	return err
 }
 
-// Steady asks, open loop, until Cease. Every answer has status 200.
+// Steady makes requests as an open loop until Cease. Every answer has to have status 200.
 func (l *Load) Steady(s Steady, got *Steadied) error {
 	server, err := l.line(l.api, s.Bodies)
 	if err != nil {

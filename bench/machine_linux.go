@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// processorTime is what this process has used, user and system together.
+// processorTime is the processor time that this process has used, user and system together.
 func processorTime() (time.Duration, error) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -21,7 +21,7 @@ func processorTime() (time.Duration, error) {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), nil
 }
 
-// processorTimeOf is what another process has used.
+// processorTimeOf is the processor time that another process has used, in steps of 10 ms.
 func processorTimeOf(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -60,14 +60,13 @@ func memory(pid int) (now, highest int64, err error) {
 	return now, highest, nil
 }
 
-// forgetHighest has the highest memory of a process begin anew.
+// forgetHighest resets the highest memory of a process to what it has now.
 func forgetHighest(pid int) error {
 	return os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", pid), []byte("5"), 0)
 }
 
-// rank gives a process a priority, from -20, which goes before all others, to 19:
-// priorities are of threads, and those to come inherit them. To go before others takes
-// root.
+// rank sets the priority of a process, from -20, the highest, to 19. Priorities belong to
+// threads, and new threads inherit them. To raise one takes root.
 func rank(pid, nice int) error {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, thread := range threads {

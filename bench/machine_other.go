@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What machine_linux.go has is not written for other systems.
+// What machine_linux.go does is not written for other systems.
 
 func processorTime() (time.Duration, error) { return 0, errors.ErrUnsupported }
 

@@ -133,8 +133,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return errors.Join(table(stdout, rows), failed)
 }
 
-// all measures what is wanted. A figure that cannot be measured does not take the
-// others with it.
+// all measures the wanted figures. One that cannot be measured does not end the others.
 func (b *bench) all(ctx context.Context, wanted []figure) (rows []row, failed error) {
 	for _, f := range wanted {
 		b.say("%s", f.name)

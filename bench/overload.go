@@ -10,30 +10,30 @@ import (
 )
 
 const (
-	shopperPatience = 2 * time.Second       // with each answer, and with all together
-	quickDS         = 50 * time.Millisecond // what the directory server takes
-	challenged      = 5                     // one in so many
-	highest         = 5.0                   // load, in capacities
-	normal          = 0.8
-	onset           = time.Second
-	manyConns       = ", connections: 10000" // for shoppers who wait on connections of their own
+	shopperPatience = 2 * time.Second        // a shopper waits so long for each answer, and for all together
+	quickDS         = 50 * time.Millisecond  // from an AReq to its ARes
+	challenged      = 5                      // one in so many AReqs gets a challenge
+	highest         = 5.0                    // load, in multiples of the capacity
+	normal          = 0.8                    // the same
+	onset           = time.Second            // how long the gate has to find its level
+	manyConns       = ", connections: 10000" // configuration: each shopper waits on a connection of its own
 )
 
 // A rushHour is one world under loads around its capacity.
 type rushHour struct {
 	*world
 	b    *bench
-	peak float64 // shoppers per second that got through, at the most
+	peak float64 // the most shoppers per second that got through
 }
 
-// overload measures what the program serves when more comes than it can serve,
-// how soon all is well afterwards, the same without shedding, and what slow
-// connections cost. Program under test on one side, all others on the other.
-func overload(ctx context.Context, b *bench) ([]row, error) {
+// overload measures what the program serves when more comes than it can serve, how soon
+// all is well afterwards, the same without shedding, and what slow connections cost. The
+// program under test has one processor for itself.
+func overload(ctx context.Context, b *bench) (rows []row, err error) {
 	if err := raiseFiles(uint64(b.plan.loiterers) + 8000); err != nil {
 		return nil, err
 	}
-	rows, capacity, ratio, err := gated(ctx, b)
+	rows, capacity, usual, err := gated(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -43,27 +43,27 @@ func overload(ctx context.Context, b *bench) ([]row, error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.stop()) }()
-	h.peak = ratio.peak
 	got, err := h.run(ctx, Phase{highest * capacity, b.plan.rush}, Phase{normal * capacity, b.plan.after})
 	if err != nil {
 		return nil, err
 	}
-	without := got.through(0, b.plan.rush) / ratio.peak
+	without := got.through(0, b.plan.rush) / usual.peak
 	slow, err := slowConnections(ctx, b, 0.3*capacity)
 	if err != nil {
 		return nil, err
 	}
-	rows[0].note += fmt.Sprintf("; without shedding %.2f, back to normal %s", without, got.recovery(b.plan, ratio.usual))
+	rows[0].note += fmt.Sprintf("; without shedding %.2f, back to normal %s", without, got.recovery(b.plan, usual.p99))
 	return append(rows, slow), nil
 }
 
-// reference is what loads are compared with.
+// A reference is what loads are compared with.
 type reference struct {
-	peak  float64
-	usual time.Duration // p99 of a shopper at normal load
+	peak float64       // the most shoppers per second that got through
+	p99  time.Duration // of a shopper at normal load
 }
 
-func gated(ctx context.Context, b *bench) (_ []row, capacity float64, ref reference, err error) {
+// gated measures the program as it is, with shedding.
+func gated(ctx context.Context, b *bench) (rows []row, capacity float64, ref reference, err error) {
 	h, err := newRushHour(ctx, b, manyConns)
 	if err != nil {
 		return nil, 0, ref, err
@@ -83,7 +83,7 @@ func gated(ctx context.Context, b *bench) (_ []row, capacity float64, ref refere
 			usual = got
 		}
 	}
-	ref.usual = percentile(usual.took(0, b.plan.rush), 0.99)
+	ref.p99 = percentile(usual.took(0, b.plan.rush), 0.99)
 	got, err := h.run(ctx, Phase{highest * capacity, b.plan.rush}, Phase{normal * capacity, b.plan.after})
 	if err != nil {
 		return nil, 0, ref, err
@@ -95,14 +95,14 @@ func gated(ctx context.Context, b *bench) (_ []row, capacity float64, ref refere
 	for _, k := range got.Kinds {
 		refused = append(refused, k.Refused...)
 	}
-	var later []time.Duration // of those who came when the gate had found its level
+	var later []time.Duration // of those who came after the onset
 	for _, s := range got.Shoppers {
 		if !s.Through && s.Due > onset && s.Due < b.plan.rush {
 			later = append(later, s.Took)
 		}
 	}
-	back := got.recovery(b.plan, ref.usual)
-	rows := []row{{
+	back := got.recovery(b.plan, ref.p99)
+	rows = []row{{
 		what: "goodput at 5x capacity, ratio to peak", target: ">= 0.85", measured: fmt.Sprintf("%.2f", ratio), good: ratio >= 0.85,
 		note: fmt.Sprintf("capacity %.0f shoppers/s, peak %.0f/s", capacity, h.peak),
 	}, {
@@ -115,18 +115,17 @@ func gated(ctx context.Context, b *bench) (_ []row, capacity float64, ref refere
 			ms(percentile(later, 0.99)), ms(percentile(got.Kinds[aPreauth].Good, 0.99))),
 	}, {
 		what: "from 5x to 0.8x, normal p99 after", target: "<= 5 s", measured: back.String(), good: back <= 5*time.Second,
-		note: fmt.Sprintf("normal is twice the p99 at 0.8x before, %.0f ms", ms(ref.usual)),
+		note: fmt.Sprintf("normal is twice the p99 at 0.8x before, %.0f ms", ms(ref.p99)),
 	}}
 	return rows, capacity, ref, nil
 }
 
-// newRushHour starts a world, the program under test on the first processor and
-// load and directory server on the second. Its threads are for all processors: one
-// that waits for the disk would else hold up all others.
+// newRushHour starts a world, the program under test on the first processor, load and
+// directory server on the second. GOMAXPROCS of the program is that of the whole machine
+// nevertheless: with one, a goroutine that waits for the disk would hold up all others.
 func newRushHour(ctx context.Context, b *bench, limits string) (*rushHour, error) {
 	w, err := newWorldOf(ctx, b, setup{
 		versions: "2.1.0, 2.2.0", limits: limits, env: []string{fmt.Sprint("GOMAXPROCS=", runtime.NumCPU())},
-		before: func(*world) error { return nil },
 	})
 	if err != nil {
 		return nil, err
@@ -141,8 +140,8 @@ func newRushHour(ctx context.Context, b *bench, limits string) (*rushHour, error
 	return h, nil
 }
 
-// search raises the load until hardly more gets through, and returns how many did
-// of the last load that nearly all of got through.
+// search raises the load until clearly more comes than gets through, and returns how many
+// shoppers per second got through at the highest load that nearly all of them survived.
 func (h *rushHour) search(ctx context.Context) (capacity float64, err error) {
 	for rate := h.b.plan.rushFrom; ; rate *= 1.25 {
 		got, err := h.run(ctx, Phase{rate, h.b.plan.search})
@@ -159,7 +158,7 @@ func (h *rushHour) search(ctx context.Context) (capacity float64, err error) {
 	}
 }
 
-// run makes one rush and tells of it.
+// run makes one rush, notes the peak, and says how it went.
 func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err error) {
 	first := phases[0]
 	used := h.watch(first.For)
@@ -190,8 +189,8 @@ func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err er
 	return got, nil
 }
 
-// watch measures which part of a processor each process uses for a time from now
-// on: the program under test, load, and directory server, in percent.
+// watch measures how much of a processor the program under test, load and directory server
+// use during d from now on, in percent. The function it returns waits until that is over.
 func (h *rushHour) watch(d time.Duration) (used func() (shares [3]float64, err error)) {
 	read := func() (took [3]time.Duration, err error) {
 		for i, cmd := range []*exec.Cmd{h.cmd, h.load.cmd, h.directory.cmd} {
@@ -219,7 +218,8 @@ func (h *rushHour) watch(d time.Duration) (used func() (shares [3]float64, err e
 	}
 }
 
-// slowConnections lets many hold connections and hardly use them while some shop.
+// slowConnections measures the memory of the program while many hold connections that they
+// hardly use, and others shop at a rate.
 func slowConnections(ctx context.Context, b *bench, rate float64) (_ row, err error) {
 	h, err := newRushHour(ctx, b, "")
 	if err != nil {
@@ -227,7 +227,7 @@ func slowConnections(ctx context.Context, b *bench, rate float64) (_ row, err er
 	}
 	defer func() { err = errors.Join(err, h.stop()) }()
 	pid := h.cmd.Process.Pid
-	if _, err := h.run(ctx, Phase{rate, b.plan.search}); err != nil { // what is needed once
+	if _, err := h.run(ctx, Phase{rate, b.plan.search}); err != nil { // makes what is made only once
 		return row{}, err
 	}
 	before, _, err := memory(pid)
@@ -235,7 +235,7 @@ func slowConnections(ctx context.Context, b *bench, rate float64) (_ row, err er
 		return row{}, err
 	}
 	h.b.say("%d slow connections", h.b.plan.loiterers)
-	slow, err := startChild(ctx) // or who shops would wait for those who loiter
+	slow, err := startChild(ctx) // in the process of the shoppers, they would have to wait for it
 	if err != nil {
 		return row{}, err
 	}
@@ -259,12 +259,12 @@ func slowConnections(ctx context.Context, b *bench, rate float64) (_ row, err er
 	}, err
 }
 
-// through is how many shoppers of a time got through, per second.
+// through is how many of the shoppers due between two times got through, per second.
 func (r *Rushed) through(from, to time.Duration) float64 {
 	return float64(len(r.took(from, to))) / (to - from).Seconds()
 }
 
-// took is how long those shoppers of a time took who got through, in time.
+// took is how long each of those took that got through within their patience.
 func (r *Rushed) took(from, to time.Duration) (took []time.Duration) {
 	for _, s := range r.Shoppers {
 		if s.Through && s.Took <= shopperPatience && from <= s.Due && s.Due < to {
@@ -274,11 +274,12 @@ func (r *Rushed) took(from, to time.Duration) (took []time.Duration) {
 	return took
 }
 
-// recovery is how long after the first phase nobody was refused any more and the
-// p99 was no more than twice the usual, for a second.
+// recovery is how long after the first phase a second began in which nobody was refused and
+// the p99 was at most twice the usual. If there was none, it is the length of the second
+// phase.
 func (r *Rushed) recovery(p plan, usual time.Duration) time.Duration {
 	const window = 500 * time.Millisecond
-	well := 0
+	well := 0 // windows in a row
 	for from := p.rush; from+window <= p.rush+p.after; from += window {
 		sent := 0
 		for _, s := range r.Shoppers {

@@ -34,21 +34,21 @@ type plan struct {
 	resultRate  float64 // RReq per second
 	results     int     // measured at that rate
 	resultBurst int     // sent at once, each time
-	resultConns int     // then
+	resultConns int     // connections of a burst
 	bursts      int
 
-	inserts   int           // bare, with PostgreSQL, by each number of writers
+	inserts   int           // bare ones into PostgreSQL, by each number of writers
 	snapshot  int           // bytes of card ranges, with PostgreSQL
 	rushFrom  float64       // shoppers per second that the search for capacity begins with
 	rushTo    float64       // and ends with at the latest
 	search    time.Duration // each step of it
 	rush      time.Duration // each load
-	after     time.Duration // the normal load after the highest
+	after     time.Duration // how long the load is normal after the highest
 	loiterers int           // slow connections
 	loiter    time.Duration // how long they stay
 
-	keys []int         // API keys that are there, beside the one that load is made with
-	rest time.Duration // how long nobody asks for anything
+	keys []int         // how many API keys there are, beside the one that load is made with
+	rest time.Duration // how long there are no requests
 }
 
 // challenges is how many results are sent in all; PostgreSQL has one burst more.

@@ -76,15 +76,15 @@ func onPostgres(ctx context.Context, b *bench) (rows []row, err error) {
 	return slices.Concat(rows, []row{steady, speed}, costs, []row{ranges}, commits), nil
 }
 
-// A meter reads what has been used so far.
+// A meter reads what program and database have used so far.
 type meter struct {
 	conn *pgx.Conn // of a superuser
 	pid  int       // of the program under test
 }
 
-// Used is what was used up to a moment, or between two.
+// used is what was used up to a moment, or between two.
 type used struct {
-	server, database time.Duration // of processors
+	server, database time.Duration // processor time
 	writes           int64         // transactions that wrote
 	wal              int64         // bytes of the write-ahead log
 }
@@ -104,7 +104,7 @@ func (m *meter) read(ctx context.Context) (u used, err error) {
 	return u, err
 }
 
-// during tells what was used while f ran.
+// during returns what was used while f ran.
 func (m *meter) during(ctx context.Context, f func() error) (used, error) {
 	before, err := m.read(ctx)
 	if err != nil {
@@ -117,7 +117,7 @@ func (m *meter) during(ctx context.Context, f func() error) (used, error) {
 	return used{after.server - before.server, after.database - before.database, after.writes - before.writes, after.wal - before.wal}, err
 }
 
-// per is the row of n things that used so much.
+// per is the row of what each of n things used.
 func (u used) per(what string, n int) row {
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(n) }
 	return row{
@@ -150,7 +150,7 @@ func (w *world) costs(ctx context.Context, b *bench, m *meter) ([]row, error) {
 	return []row{first, ended.per("RReq, each", b.plan.resultBurst)}, nil
 }
 
-// size tells how long rows are.
+// size says how long the rows of transactions are on average, by state.
 func (m *meter) size(ctx context.Context) (string, error) {
 	rows, err := m.conn.Query(ctx, `SELECT state || ' ' || round(avg(pg_column_size(txns.*))) || ' B' FROM txns GROUP BY state ORDER BY state`)
 	if err != nil {
@@ -202,6 +202,7 @@ func commitSpeed(ctx context.Context, b *bench, db *postgres.DB, m *meter) (rows
 	return []row{alone, followed}, err
 }
 
+// inserts measures bare inserts by one writer and by 24.
 func (m *meter) inserts(ctx context.Context, b *bench, db store.Store, what string) (row, error) {
 	r := row{what: what}
 	for _, writers := range []int{1, 24} {
@@ -221,7 +222,7 @@ func (m *meter) inserts(ctx context.Context, b *bench, db store.Store, what stri
 	return r, nil
 }
 
-// follow has pg_receivewal confirm commits until its result is called.
+// follow has pg_receivewal confirm commits until stop is called.
 func (m *meter) follow(ctx context.Context, b *bench) (stop func() error, err error) {
 	dir, err := os.MkdirTemp(b.dir, "wal-")
 	if err != nil {
@@ -258,7 +259,7 @@ func (m *meter) follow(ctx context.Context, b *bench) (stop func() error, err er
 	return stop, nil
 }
 
-// follower names the one that has to confirm commits; empty: none.
+// follower sets which standby has to confirm commits; empty: none.
 func (m *meter) follower(ctx context.Context, name string) error {
 	if _, err := m.conn.Exec(ctx, `ALTER SYSTEM SET synchronous_standby_names = '`+name+`'`); err != nil {
 		return err

@@ -7,9 +7,8 @@ import (
 	"errors"
 )
 
-// onPostgres runs the server's programs as another user, which is not for every
-// system.
+// onPostgres runs the database's programs as another user, which is written for Unix only.
 func onPostgres(context.Context, *bench) ([]row, error) { return nil, errors.ErrUnsupported }
 
-// restingKeys does too.
+// restingKeys does so too.
 func restingKeys(context.Context, *bench) ([]row, error) { return nil, errors.ErrUnsupported }

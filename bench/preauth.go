@@ -25,9 +25,9 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// constant is what /preauth is measured against: a handler with the same duties
-// around it and nothing inside. It checks the key, counts, reads the body and
-// answers as many bytes, with the means of the real one.
+// constant is what /preauth is measured against: a handler that does the same around a
+// fixed answer. It checks the key, applies the rate limit, reads the body, counts, and
+// answers as many bytes, with the code of the real one.
 type constant struct {
 	keys    api.Keeper
 	limits  *api.Limiter
@@ -93,14 +93,14 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	return d.run(ctx, h.Log, h, &constant{keys: h.Keys, limits: h.Limits, metrics: h.metrics, answer: answer})
 }
 
-// An inner is the API's handler for /preauth, in this process.
+// An inner is the API's handler in this process, ready for /preauth.
 type inner struct {
 	*api.Handler
 	metrics *obs.Metrics
 	close   func() error
 }
 
-// newInner makes one with a store of its own in dir, and a key.
+// newInner makes one with a store of its own in dir, which has the merchant of [apiKey].
 func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner, error) {
 	db, err := sqlite.Open(dir, sqlite.Options{})
 	if err != nil {
@@ -148,7 +148,7 @@ type duel struct {
 	load   *child
 }
 
-// A turn is what one handler did.
+// A turn is what one handler did while the load went to it.
 type turn struct {
 	requests        int64
 	took, processor time.Duration
@@ -203,13 +203,13 @@ func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handl
 	return d.rounds(ctx, addresses[0], addresses[1])
 }
 
-// rounds compares the two. A round is made of short turns, for what the machine's other
-// guests do changes within a second; who goes first changes from turn to turn.
+// rounds compares the two. A round is made of short turns, since the load of other guests
+// on the machine changes within a second. The two take turns at going first.
 func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
 	plan := &d.b.plan
 	var speed, cost, ourSpeed, ourCost, theirCost []float64
 	for i := range plan.rounds {
-		runtime.GC() // so that nobody pays for what was before
+		runtime.GC() // so that no turn pays for the garbage of earlier ones
 		got := make(map[string]turn)
 		for k := range plan.turns {
 			order := []string{ours, theirs}
@@ -243,7 +243,7 @@ func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
 	}}, nil
 }
 
-// turn has the load go to one of the two for a while.
+// turn sends the load to one of the two for a while.
 func (d *duel) turn(ctx context.Context, address string, wait time.Duration) (turn, error) {
 	before, err := processorTime()
 	if err != nil {

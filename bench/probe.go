@@ -27,7 +27,8 @@ type probe struct {
 	err    error
 }
 
-// startProbe watches the disk that dir is on; an empty dir, and a nil probe, none.
+// startProbe watches the disk that dir is on. If dir is empty it returns nil, a probe that
+// finds nothing.
 func startProbe(dir string) (*probe, error) {
 	if dir == "" {
 		return nil, nil
@@ -62,7 +63,7 @@ func (p *probe) run() {
 	}
 }
 
-// stop ends the probe; only then may its findings be read.
+// stop ends the probe. The other methods may be called only after it.
 func (p *probe) stop() error {
 	if p == nil {
 		return nil
@@ -79,7 +80,8 @@ func (p *probe) syncs() []time.Duration {
 	return p.took
 }
 
-// hit reports whether the disk stood still some time between start and end.
+// hit reports whether a sync that took longer than stall was under way at some time between
+// start and end.
 func (p *probe) hit(start, end time.Time) bool {
 	if p == nil {
 		return false
@@ -92,7 +94,7 @@ func (p *probe) hit(start, end time.Time) bool {
 	return false
 }
 
-// Timed is how long each of many things took, with what disturbed them.
+// Timed is how long each of many things took, and what may have disturbed them.
 type Timed struct {
 	All   []time.Duration
 	Calm  []time.Duration // those of All during which the disk did not stall
@@ -101,7 +103,8 @@ type Timed struct {
 	Wall  time.Duration
 }
 
-// add notes what began at start, took so long to be done, and counts as much.
+// add notes one that began at start and was under way for took. What counts for it may be
+// less.
 func (t *Timed) add(p *probe, start time.Time, took, counts time.Duration) {
 	t.All = append(t.All, counts)
 	if !p.hit(start, start.Add(took)) {
@@ -109,7 +112,7 @@ func (t *Timed) add(p *probe, start time.Time, took, counts time.Duration) {
 	}
 }
 
-// circumstances say what else there is to know of a p99.
+// circumstances is the note beside the p99 of Calm.
 func (t *Timed) circumstances() string {
 	return fmt.Sprintf("%.1f%% in disk stalls and not counted, with them %.2f ms; p99 of a sync %.2f ms, generator late by %.2f ms",
 		100*float64(len(t.All)-len(t.Calm))/float64(len(t.All)), ms(percentile(t.All, 0.99)),

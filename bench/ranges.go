@@ -14,12 +14,12 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges/rangestest"
 )
 
-// reloads measures what becomes of the server while it loads a complete set of
-// card ranges in place of the same: how much larger it gets, and how long
-// /preauth takes meanwhile.
+// reloads measures the server while it loads a complete set of card ranges over the same
+// set: how much memory it has at the most, and how long /preauth takes meanwhile.
 func reloads(ctx context.Context, b *bench) ([]row, error) { return eachPRes(ctx, b, reloadsOf) }
 
-// eachPRes measures with a PRes of a version that lists ranges in each of the two ways.
+// eachPRes measures with both forms of a PRes: that of 2.2.0, an entry for each range, and
+// that of 2.3.1, entries with many.
 func eachPRes(ctx context.Context, b *bench, measure func(ctx context.Context, b *bench, version string) ([]row, error)) (rows []row, err error) {
 	for _, version := range []string{"2.2.0", "2.3.1"} {
 		got, err := measure(ctx, b, version)
@@ -109,7 +109,7 @@ func sample(set rangestest.Set) [][]byte {
 	return bodies
 }
 
-// settle waits until the resident memory of the server stays as it is.
+// settle waits until the resident memory of the server falls no further, and returns it.
 func (w *world) settle(ctx context.Context, b *bench) (int64, error) {
 	const step = 100 * time.Millisecond
 	var lowest int64
@@ -130,27 +130,28 @@ func (w *world) settle(ctx context.Context, b *bench) (int64, error) {
 	return lowest, nil
 }
 
-// A steady is what it was like with reloads and without.
+// A steady compares requests during reloads with those before.
 type steady struct {
 	server, control contrast
 	took            []time.Duration // from the PReq to the ranges in use
 }
 
-// A contrast is what requests took during reloads and before them.
+// A contrast is how long the requests of a series took during reloads and before them.
 type contrast struct {
-	ratios     []float64       // of the p99 during each reload to that before it
-	busy, calm []time.Duration // the p99 of each
-	late       []time.Duration // the p99 of the generator during each reload
-	p50        [2]time.Duration
+	ratios     []float64        // of the p99 during each reload to that before it
+	busy, calm []time.Duration  // the p99 of each
+	late       []time.Duration  // p99 of how late the generator was, during each reload
+	p50        [2]time.Duration // during all reloads, and before them
 }
 
+// said is the note on a contrast.
 func (c *contrast) said() string {
 	return fmt.Sprintf("reloads %.2f to %.2f, p50 %.2f ms against %.2f, p99 of the quietest %.2f against %.2f, generator then late by %.2f",
 		percentile(c.ratios, 0), percentile(c.ratios, 1), ms(c.p50[0]), ms(c.p50[1]),
 		ms(percentile(c.busy, 0)), ms(percentile(c.calm, 0)), ms(percentile(c.late, 0)))
 }
 
-// A span is some time in which something was the case.
+// A span is the time from one moment to another.
 type span struct{ from, to time.Time }
 
 // reloadUnderLoad has the server reload its ranges again and again while
@@ -161,7 +162,7 @@ func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, control.stop()) }()
-	if os.Geteuid() == 0 { // clients have machines of their own
+	if os.Geteuid() == 0 { // in life clients have machines of their own
 		if err := errors.Join(rank(w.load.cmd.Process.Pid, -10), rank(control.cmd.Process.Pid, -10)); err != nil {
 			return nil, err
 		}
@@ -204,7 +205,8 @@ func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) 
 	return all, nil
 }
 
-// divide sorts what was measured by when it was.
+// divide compares the requests that were under way in each of the busy spans with those in
+// the calm span before it.
 func (s *Series) divide(calm, busy []span) contrast {
 	within := func(p span) (took, late []time.Duration) {
 		for i, at := range s.Start {
@@ -228,8 +230,8 @@ func (s *Series) divide(calm, busy []span) contrast {
 	return all
 }
 
-// reload has an operator ask for the ranges, and returns from when to when the
-// server had them in work: from its PReq on until it says that they are in use.
+// reload asks for the ranges with the operator's command, and returns the time that it took
+// the server: from its PReq to the line in its log that says that they are in use.
 func (w *world) reload(ctx context.Context, b *bench) (span, error) {
 	before, _, err := w.refreshed()
 	if err != nil {

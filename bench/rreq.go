@@ -44,7 +44,7 @@ func resultTime(ctx context.Context, b *bench) (rows []row, err error) {
 	return []row{steady, speed}, nil
 }
 
-// challenge prepares as many results as will be sent.
+// challenge makes all challenges whose results will be sent.
 func (w *world) challenge(ctx context.Context, b *bench) error {
 	if err := w.directory.ask(ctx, "Directory.Behave", Manner{Status: "C"}, new(int)); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (w *world) challenge(ctx context.Context, b *bench) error {
 	return w.ask(ctx, "Load.Challenge", b.plan.challenges(), new(int))
 }
 
-// results times results at a steady rate.
+// results measures how long an RReq takes at a steady rate.
 func (w *world) results(ctx context.Context, b *bench, name string, most time.Duration) (row, error) {
 	var steady Timed
 	for _, n := range []int{b.plan.warmResults(), b.plan.results} {
@@ -70,7 +70,8 @@ func (w *world) results(ctx context.Context, b *bench, name string, most time.Du
 	}, nil
 }
 
-// bursts lets results and bare inserts into a store of the same kind take turns.
+// bursts compares how many results a second the program takes with how many bare inserts db,
+// a store of the same kind, takes. The two take turns.
 func (w *world) bursts(ctx context.Context, b *bench, db store.Store) (_ row, err error) {
 	p := b.plan
 	var ratios, ours []float64

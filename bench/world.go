@@ -29,17 +29,17 @@ type world struct {
 	cmd       *exec.Cmd
 	load      *child
 	directory *child
-	api       string     // its address
-	console   string     // the same
-	exited    chan error // has what became of cmd
+	api       string     // address of the program's API
+	console   string     // and of its console
+	exited    chan error // gets the result of cmd.Wait
 }
 
 // apiKey is the key that all load is made with.
 const apiKey = "b0b0b0b0-0000-4000-8000-000000000001"
 
-// configuration of the program under test. Only what must be is not the default:
-// a limit per key that one key alone cannot reach, and patience with a
-// directory server that is slow on purpose.
+// configuration of the program under test. Two settings are not the defaults: a limit per
+// key that one key alone cannot reach, and a timeout for a directory server that is slow
+// on purpose.
 const configuration = `
 api: {listen: %[1]s}
 results: {listen: %[2]s, url: "https://%[2]s/results", tls: {cert: results.pem, key: results-key.pem}}
@@ -64,16 +64,16 @@ directories:
 // A setup is how one world differs from another.
 type setup struct {
 	versions string             // spoken with the directory server
-	refresh  string             // how often it is asked for its ranges, as configuration
-	store    string             // URL of the database; empty: it has its own, embedded
-	limits   string             // more of them, as configuration
-	env      []string           // of the program under test, more of it
-	before   func(*world) error // is called before the program under test starts
+	refresh  string             // more configuration of the directory
+	store    string             // URL of the database; empty: the embedded store
+	limits   string             // more configuration of the limits, ", name: value"
+	env      []string           // more environment of the program under test
+	before   func(*world) error // called before the program under test starts; may be nil
 }
 
 // newWorld starts everything and waits until it is ready.
 func newWorld(ctx context.Context, b *bench, store string) (*world, error) {
-	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, limits: ", connections: 10000", before: func(*world) error { return nil }})
+	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, limits: manyConns})
 }
 
 func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
@@ -109,8 +109,10 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err := w.prepare(ctx, s.store); err != nil {
 		return w, err
 	}
-	if err := s.before(w); err != nil {
-		return w, err
+	if s.before != nil {
+		if err := s.before(w); err != nil {
+			return w, err
+		}
 	}
 	if err := w.serve(ctx, b.threeds, s.env); err != nil {
 		return w, err
@@ -118,8 +120,8 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	return w, w.ask(ctx, "Load.Meet", peers, new(int))
 }
 
-// certify makes all certificates, gives the program its own as files and the
-// directory server its own, which then listens.
+// certify makes all certificates. The program gets its own as files, and the directory
+// server with its own begins to listen.
 func (w *world) certify(ctx context.Context) (Peers, error) {
 	ca, err := newAuthority()
 	if err != nil {
@@ -166,7 +168,7 @@ func (w *world) prepare(ctx context.Context, url string) error {
 	return errors.Join(putKey(ctx, db, filepath.Join(w.dir, "keys.json")), db.Close())
 }
 
-// putKey makes a key file, and a key of a merchant in the store.
+// putKey makes a key file, and a merchant with [apiKey] in the store.
 func putKey(ctx context.Context, db store.Store, file string) error {
 	ring, err := keyring.LoadOrCreate(file)
 	if err != nil {
@@ -239,8 +241,7 @@ func (w *world) ask(ctx context.Context, method string, args, reply any) error {
 	return nil
 }
 
-// stop ends all processes, the program under test in good order, and removes
-// what they left.
+// stop ends all processes, the program under test in good order, and removes their files.
 func (w *world) stop() error {
 	var errs []error
 	if w.load != nil {
@@ -255,7 +256,7 @@ func (w *world) stop() error {
 	return errors.Join(append(errs, os.RemoveAll(w.dir))...)
 }
 
-// end asks a program to end, and ends it when it does not.
+// end sends a program SIGTERM, waits until it has ended, and kills it after 20 seconds.
 func end(cmd *exec.Cmd, exited <-chan error) error {
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err

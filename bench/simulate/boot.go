@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// A start is how a fleet begins to work.
+// A start is how a fleet begins to work, and when it did.
 type start struct {
-	spread    time.Duration // nodes start within this, not all at once
-	published time.Duration // when card ranges are in the database: 0, from the start
+	spread    time.Duration // nodes start at random times within this
+	published time.Duration // when the card ranges are in the database; 0: from the start
 	quorum    float64       // share of the nodes that must be ready before the balancer opens
 
-	ready  int
-	first  time.Duration
-	last   time.Duration
-	opened time.Duration
+	ready  int           // nodes that the balancer sends requests to
+	first  time.Duration // when the first node was ready
+	last   time.Duration // and the last one
+	opened time.Duration // when the balancer opened; 0: not yet
 }
 
 const (
 	exec    = 100 * time.Millisecond // from the start of a process to its first statement
 	restart = time.Second            // until a process that could not start is started again
-	look    = 5 * time.Second        // for what other nodes have loaded: internal/directory
+	look    = 5 * time.Second        // between looks for ranges that other nodes have loaded: internal/directory
 	chunk   = 256 << 10              // bytes of a row of card ranges: internal/store/postgres
 )
 
@@ -31,7 +31,7 @@ func (f *fleet) boot(st *start) {
 	}
 }
 
-// boot reads schema and keys, then the card ranges of all schemes at once.
+// boot reads schema and keys, then the card ranges of all schemes at the same time.
 func (n *node) boot(st *start) {
 	n.after(exec, func() {
 		n.pool.ask(&call{cpu: us(n.p.DBRead), done: func(ok bool) {
@@ -55,7 +55,7 @@ func (n *node) boot(st *start) {
 func (n *node) load(scheme int, st *start, done func()) {
 	later := func() { n.after(look, func() { n.load(scheme, st, done) }) }
 	rows := int(math.Ceil(n.p.Ranges * (1 << 20) * schemes[scheme].share / chunk))
-	const smalls = 3 // how things stand, a wish, which generations there are
+	const smalls = 3 // small reads: the state of the refresh, a wish for one, the list of generations
 	i := -smalls
 	var next func(ok bool)
 	next = func(ok bool) {
@@ -74,8 +74,7 @@ func (n *node) load(scheme int, st *start, done func()) {
 	n.pool.ask(&call{cpu: us(n.p.DBRead), done: next})
 }
 
-// serve is what a node does once it is ready: the balancer hears of it with one of
-// its next checks.
+// serve is what a node does once it is ready. The balancer notices with its next check.
 func (n *node) serve(st *start) {
 	if st.ready == 0 {
 		st.first = n.now

@@ -7,16 +7,16 @@ import "time"
 type database struct {
 	*fleet
 	cpu       *station
-	wire      *station // what comes from it, as a whole
+	wire      *station // what the database sends
 	log       *log
 	down      bool
 	lost      time.Duration // when it went down
-	life      int           // grows with each failover: what was before is gone
+	life      int           // grows with each failover; what began in an earlier life never ends
 	connected gauge
 	busy      gauge   // connections in use
-	turned    int     // connections that were refused: too many
+	turned    int     // connections that were refused because there were too many
 	sent      []int64 // bytes of card ranges and keys, by second
-	under     []*call
+	under     []*call // statements under way
 }
 
 func newDatabase(f *fleet) *database {
@@ -39,7 +39,7 @@ func (d *database) up() {
 	}
 }
 
-// fail ends a life: what was under way has no answer, no connection is left.
+// fail ends a life: statements under way get no answer, and all connections are lost.
 func (d *database) fail() {
 	d.down, d.lost = true, d.now
 	d.life++
@@ -59,7 +59,7 @@ func (d *database) fail() {
 		n.pool.open, n.pool.idle = 0, 0
 	}
 	for _, c := range lost {
-		if c.writes { // whether it has happened is not known
+		if c.writes { // it may have happened, so it is not tried again
 			c.done(false)
 		} else {
 			c.pool.ask(c)
@@ -72,10 +72,10 @@ type call struct {
 	pool    *pool
 	writes  bool
 	cpu     time.Duration
-	bytes   float64
+	bytes   float64 // of the answer; 0: so few that they do not count
 	done    func(ok bool)
-	at      int // in database.under
-	waiting bool
+	at      int  // index in database.under
+	waiting bool // for a connection
 }
 
 // A pool is the connections of a node.
@@ -86,7 +86,7 @@ type pool struct {
 	queue      fifo[*call]
 }
 
-// giveUp fails all who wait: no server has taken writes for too long.
+// giveUp fails all calls that wait: the database has been down for too long.
 func (p *pool) giveUp() {
 	waiting := p.queue
 	p.queue = fifo[*call]{}
@@ -98,8 +98,8 @@ func (p *pool) giveUp() {
 	}
 }
 
-// ask does a call when a connection is free, or fails after a while without one.
-// When the database is gone for that while already it fails at once.
+// ask makes a call when a connection is free, or fails when none has been for DBPatience. If
+// the database has been down for as long already, it fails at once.
 func (p *pool) ask(c *call) {
 	c.pool = p
 	if p.down && p.now-p.lost >= seconds(p.p.DBPatience) {
@@ -119,7 +119,7 @@ func (p *pool) ask(c *call) {
 	}
 }
 
-// pump gives connections to those who wait, and makes new ones.
+// pump gives connections to calls that wait, and makes new ones.
 func (p *pool) pump() {
 	for !p.down && p.queue.len() > 0 {
 		switch {
@@ -164,7 +164,7 @@ func (p *pool) connect(c *call) {
 	})
 }
 
-// begin has a call done on a connection that is free.
+// begin makes a call on a connection that is free.
 func (p *pool) begin(c *call) {
 	c.waiting = false
 	c.at = len(p.under)

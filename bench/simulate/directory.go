@@ -2,14 +2,14 @@ package main
 
 import "time"
 
-// A directory is the directory server of a scheme: its answers take their time,
-// and it shakes only so many hands a second.
+// A directory is the directory server of a scheme. Its answers take a random time, and it
+// does a limited number of handshakes a second.
 type directory struct {
 	*fleet
 	median time.Duration
 	sigma  float64
-	silent bool // no connection is made, and no request answered
-	hands  *station
+	silent bool     // it accepts no connection and answers no request
+	hands  *station // does the handshakes
 }
 
 // A peer is a directory as one node has it: internal/directory.
@@ -35,7 +35,7 @@ type exchange struct {
 
 func (e *exchange) deadline(p *params) time.Duration { return e.began + seconds(p.Timeout) }
 
-// send does an exchange, if bulkhead and breaker let it.
+// send makes an exchange, unless bulkhead or breaker refuse it.
 func (p *peer) send(done func(outcome)) {
 	if p.p.Breaker > 0 && !p.breaker.enter(p.now) {
 		done(refusedOpen)
@@ -72,7 +72,7 @@ func (p *peer) send(done func(outcome)) {
 	})
 }
 
-// use sends a request on a connection. One that got no answer in time is closed.
+// use sends a request on a connection. If no answer comes in time, the connection is closed.
 func (p *peer) use(e *exchange) {
 	takes := p.lognormal(p.median, p.sigma)
 	late := func() {
@@ -105,8 +105,8 @@ func (p *peer) free() {
 	p.idle++
 }
 
-// dial makes a connection because of a request. As with net/http the request
-// may get another one meanwhile, and the new one goes to whoever waits then.
+// dial makes a connection because a request waits. As with net/http, the request may get
+// another one meanwhile; the new one goes to whichever request waits then.
 func (p *peer) dial(e *exchange) {
 	if p.dialing >= int(p.p.MaxDials) {
 		p.dials.push(e)
@@ -128,7 +128,7 @@ func (p *peer) dial(e *exchange) {
 func (p *peer) dialed(e *exchange, ok bool) {
 	p.dialing--
 	for p.dials.len() > 0 && p.dialing < int(p.p.MaxDials) {
-		if next := p.dials.pop(); p.now < next.deadline(p.p) { // it goes on though the request has gone
+		if next := p.dials.pop(); p.now < next.deadline(p.p) { // even if the request has a connection by now
 			p.dial(next)
 		}
 	}
@@ -148,8 +148,8 @@ func (p *peer) dialed(e *exchange, ok bool) {
 	e.done(failedTimeout)
 }
 
-// A breaker opens after a run of failures that lasts, and then lets one through
-// now and then; the first answer closes it.
+// A breaker opens after breakFailures failures in a row that took breakTime at least. Then
+// it lets one request through every trialEvery, until an answer closes it.
 type breaker struct {
 	answered, since, trial time.Duration
 	failures               int

@@ -17,7 +17,7 @@ type sim struct {
 
 type event struct {
 	at  time.Duration
-	seq uint64 // of two at one time the one that was planned first comes first
+	seq uint64 // of two events at the same time, the one that was planned first comes first
 	do  func()
 }
 
@@ -25,7 +25,7 @@ func newSim(seed uint64) *sim { return &sim{rand: rand.New(rand.NewPCG(seed, 0))
 
 func (e *event) before(o *event) bool { return e.at < o.at || e.at == o.at && e.seq < o.seq }
 
-// after plans something.
+// after plans do to happen when d has passed.
 func (s *sim) after(d time.Duration, do func()) {
 	s.seq++
 	s.events = append(s.events, event{s.now + d, s.seq, do})
@@ -40,7 +40,7 @@ func (s *sim) after(d time.Duration, do func()) {
 	}
 }
 
-// run lets everything happen until then, or until nothing is planned any more.
+// run lets everything happen that is planned up to a time, and sets the clock to it.
 func (s *sim) run(until time.Duration) {
 	for len(s.events) > 0 && s.events[0].at <= until {
 		e := s.pop()
@@ -70,12 +70,12 @@ func (s *sim) pop() event {
 	}
 }
 
-// exponential is a time with that mean.
+// exponential is a random time of an exponential distribution.
 func (s *sim) exponential(mean time.Duration) time.Duration {
 	return time.Duration(s.rand.ExpFloat64() * float64(mean))
 }
 
-// lognormal is a time with that median.
+// lognormal is a random time of a lognormal distribution.
 func (s *sim) lognormal(median time.Duration, sigma float64) time.Duration {
 	return time.Duration(float64(median) * math.Exp(sigma*s.rand.NormFloat64()))
 }
@@ -102,9 +102,10 @@ func (g *gauge) settle() {
 	g.last = g.s.now
 }
 
-// reset forgets what was.
+// reset begins mean and most anew.
 func (g *gauge) reset() { *g = gauge{s: g.s, n: g.n, most: g.n, from: g.s.now, last: g.s.now} }
 
+// mean is the mean since the gauge was made or reset.
 func (g *gauge) mean() float64 {
 	g.settle()
 	if g.last == g.from {

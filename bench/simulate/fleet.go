@@ -28,8 +28,7 @@ type fleet struct {
 	tally
 }
 
-// newFleet makes one cell. Warm nodes have worked for long, others do not run
-// yet.
+// newFleet makes one cell. Warm nodes have been at work for long; others do not run yet.
 func newFleet(seed uint64, p *params, warm bool) *fleet {
 	s := newSim(seed)
 	f := &fleet{sim: s, p: p, held: newGauge(s)}
@@ -43,10 +42,10 @@ func newFleet(seed uint64, p *params, warm bool) *fleet {
 	return f
 }
 
-// rate is that of the cell.
+// rate is how many authentications a second come to the cell.
 func (f *fleet) rate() float64 { return f.p.Rate / f.p.Cells }
 
-// load has requests come until then.
+// load has requests come from now until a time.
 func (f *fleet) load(until time.Duration) {
 	f.until = until
 	for k, share := range [kinds]float64{1, 1, f.p.Challenge, f.p.Challenge * f.p.Fetches} {
@@ -57,7 +56,7 @@ func (f *fleet) load(until time.Duration) {
 	}
 }
 
-// come lets the next request come, and that the next.
+// come plans the next request of a kind; that one plans the one after it.
 func (f *fleet) come(k kind, every time.Duration) {
 	f.after(f.exponential(every), func() {
 		if f.now >= f.until {
@@ -84,7 +83,7 @@ func (f *fleet) pickScheme() int {
 	return 0
 }
 
-// balanceLoad takes a request to the next node that the balancer believes in.
+// balanceLoad gives a request to the next node that the balancer takes for alive.
 func (f *fleet) balanceLoad(r *request) {
 	for range f.nodes {
 		f.next = (f.next + 1) % len(f.nodes)
@@ -125,7 +124,7 @@ func (f *fleet) end(r *request, o outcome) {
 	f.took[r.phase][series] = append(f.took[r.phase][series], float32(float64(f.now-r.came)/float64(time.Millisecond)))
 }
 
-// kill ends a node, as a power cut does. The balancer finds out.
+// kill ends a node as a power cut does. The balancer notices with its checks.
 func (f *fleet) kill(n *node) {
 	n.dead = true
 	n.life++
@@ -136,7 +135,7 @@ func (f *fleet) kill(n *node) {
 		}
 	}
 	n.inFlight.add(-n.inFlight.n)
-	check := f.p.Check * (f.p.Fall - f.rand.Float64()) // the first of the checks comes some time within
+	check := f.p.Check * (f.p.Fall - f.rand.Float64()) // the first check that fails comes at a random time within one interval
 	f.after(seconds(math.Max(check, 0)+f.p.BalancerTimeout), func() { n.in, n.out = false, f.now })
 }
 
@@ -154,14 +153,15 @@ type request struct {
 // A node is one process: cmd/threeds.
 type node struct {
 	*fleet
-	in, dead bool // the balancer sends it requests; it is no more
-	out      time.Duration
-	life     int
+	in       bool          // the balancer sends it requests
+	out      time.Duration // when the balancer stopped to
+	dead     bool
+	life     int // grows when it is killed
 	cpu      *station
 	pool     *pool
 	peers    []*peer
 	inFlight gauge
-	flying   [phases][kinds]int
+	flying   [phases][kinds]int // in flight, by the phase in which they came
 }
 
 func newNode(f *fleet, warm bool) *node {
@@ -203,8 +203,8 @@ func (n *node) tick(first time.Duration) {
 	n.after(first, again)
 }
 
-// take admits a request. Results come over a listener of their own and are never
-// too many.
+// take lets a request in, or sheds it. Results come over a listener of their own, and
+// neither count nor are shed.
 func (n *node) take(r *request) {
 	results := 0
 	for phase := range n.flying {
@@ -238,6 +238,7 @@ const (
 	done
 )
 
+// programs are the steps of each kind of request.
 var programs = [kinds][]step{
 	preauth: {work, done},
 	auth:    {work, claim, ask, work, read, record, done},
@@ -275,7 +276,7 @@ func (n *node) proceed(r *request) {
 	case claim, record:
 		cpu := n.p.DBWrite
 		if step == claim {
-			cpu += n.p.DBDelete // which each row will be one day
+			cpu += n.p.DBDelete // each row is swept one day
 		}
 		n.pool.ask(&call{cpu: us(cpu), writes: true, done: stored})
 	case ask:

@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// params are what a fleet is made of, in the units that their list says.
+// params are what a fleet is made of. What each means, and its unit, stands in all.
 type params struct {
 	Rate, Cells, Nodes, Cores             float64
 	Challenge, Fetches                    float64
-	Preauth, Auth, Result, Fetch          float64 // µs
+	Preauth, Auth, Result, Fetch          float64
 	InFlight, PerDirectory, Breaker       float64
-	Timeout, DialTimeout                  float64 // s
-	MaxDials, Warm, Handshake             float64 // Handshake: µs
-	Memory, Waiting                       float64 // MiB, KiB
-	DBCores, DBWrite, DBRead, DBDelete    float64 // µs
-	DBSync, DBTrip, DBConnect             float64 // ms
-	DBPool, DBMost, DBPatience, DBWire    float64 // s; Gbit/s
-	WAL, WALResult                        float64 // KiB
-	Keys, Ranges, DBChunk                 float64 // Ranges: MiB; DBChunk: µs
-	DSMedian, DSSigma, DSTrip, DSHands    float64 // ms; per second
-	Check, Fall, BalancerTimeout, Reasked float64 // s
-	Warmup, Measure                       float64 // s
+	Timeout, DialTimeout                  float64
+	MaxDials, Warm, Handshake             float64
+	Memory, Waiting                       float64
+	DBCores, DBWrite, DBRead, DBDelete    float64
+	DBSync, DBTrip, DBConnect             float64
+	DBPool, DBMost, DBPatience, DBWire    float64
+	WAL, WALResult                        float64
+	Keys, Ranges, DBChunk                 float64
+	DSMedian, DSSigma, DSTrip, DSHands    float64
+	Check, Fall, BalancerTimeout, Reasked float64
+	Warmup, Measure                       float64
 }
 
 func newParams() *params {
@@ -37,7 +37,7 @@ func newParams() *params {
 	return p
 }
 
-// A param is one of them, with its default and where that comes from.
+// A param is one of the params, with its default and where that comes from.
 type param struct {
 	name string
 	at   *float64
@@ -54,7 +54,7 @@ const (
 	measured = "measured, bench/README.md"
 )
 
-// all is the list.
+// all lists the params in the order in which they are printed.
 func (p *params) all() []param {
 	return []param{
 		{"rate", &p.Rate, 50_000, "/s", planned + ": authentications, each a /preauth and an /auth"},
@@ -113,7 +113,7 @@ func (p *params) each(f func(*param)) {
 	}
 }
 
-// set takes "name=value" or "name value".
+// set sets one parameter from "name=value" or "name value".
 func (p *params) set(text string) error {
 	name, value, _ := strings.Cut(strings.TrimSpace(text), "=")
 	if fields := strings.Fields(text); len(fields) == 2 {
@@ -135,7 +135,7 @@ func (p *params) set(text string) error {
 	return nil
 }
 
-// check reports what cannot be played.
+// check returns what is wrong with the parameters, nil if they can be played.
 func (p *params) check() error {
 	positive := strings.Fields("rate cells nodes cores max-dials timeout db-cores db-pool db-most db-wire ds-median ds-hands measure")
 	var faults []error
@@ -150,7 +150,7 @@ func (p *params) check() error {
 	return errors.Join(faults...)
 }
 
-// read takes a parameter per line; what follows # is for people.
+// read sets a parameter per line; # begins a comment.
 func (p *params) read(r io.Reader) error {
 	lines := bufio.NewScanner(r)
 	for n := 1; lines.Scan(); n++ {

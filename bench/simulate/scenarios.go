@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// A report is what a scenario shows.
+// A report is what a scenario shows: a table and notes.
 type report struct {
 	title string
 	about string
@@ -18,6 +18,7 @@ func (r *report) row(cells ...string) { r.rows = append(r.rows, cells) }
 func (r *report) note(format string, args ...any) {
 	r.notes = append(r.notes, fmt.Sprintf(format, args...))
 }
+
 func percent(part, of int) string {
 	return fmt.Sprintf("%.2f %%", 100*float64(part)/float64(max(1, of)))
 }
@@ -37,10 +38,10 @@ var scenarios = []scenario{
 	{"steady", steady}, {"node", nodeLoss}, {"directory", sickDirectory}, {"cold", coldStart}, {"database", failover},
 }
 
-// drain ends the load and lets all requests end.
+// drain lets all requests end after the load has.
 func (f *fleet) drain() { f.run(f.until + 60*time.Second) }
 
-// settle begins the measuring of loads.
+// settle begins to measure loads anew.
 func (f *fleet) settle() {
 	f.db.cpu.busy.reset()
 	f.db.busy.reset()
@@ -55,7 +56,7 @@ func (f *fleet) settle() {
 	}
 }
 
-// most and busiest are over all nodes that live.
+// most is the most that any node had in flight, and the most sockets that any had open.
 func (f *fleet) most() (inFlight, sockets int) {
 	for _, n := range f.nodes {
 		inFlight = max(inFlight, n.inFlight.most)
@@ -68,6 +69,7 @@ func (f *fleet) most() (inFlight, sockets int) {
 	return inFlight, sockets
 }
 
+// nodeLoad is the mean load of the nodes that live.
 func (f *fleet) nodeLoad() float64 {
 	sum, n := 0.0, 0
 	for _, node := range f.nodes {
@@ -79,7 +81,7 @@ func (f *fleet) nodeLoad() float64 {
 	return sum / float64(max(1, n))
 }
 
-// memory of a node with so many in flight.
+// memory is what a node needs with so many /auth in flight.
 func (p *params) memory(inFlight int) string {
 	return fmt.Sprintf("%.0f MiB", p.Memory+p.Waiting*float64(inFlight)/1024)
 }
@@ -107,13 +109,10 @@ func steady(seed uint64, p params) (report, []*fleet) {
 	most, sockets := f.most()
 	cpu, db, busy, syncs := f.nodeLoad(), f.db.cpu.load(), f.db.busy.mean(), float64(f.db.log.syncs)/p.Measure
 	f.drain()
+	f.join(1)
 	for k := range kinds {
-		series := k
-		if k == auth { // those of one directory are kept apart
-			f.took[1][auth] = append(f.took[1][auth], f.took[1][kinds]...)
-		}
 		r.row(k.String(), fmt.Sprintf("%.0f", float64(f.arrived[1][k])/p.Measure),
-			small(f.quantile(1, series, 0.5)), small(f.quantile(1, series, 0.99)), small(f.quantile(1, series, 0.999)))
+			small(f.quantile(1, k, 0.5)), small(f.quantile(1, k, 0.99)), small(f.quantile(1, k, 0.999)))
 	}
 	writes := f.rate() * (2 + p.Challenge)
 	r.note("nodes: %.0f %% of %.0f cores busy; %.0f in flight each, %d at the most, %s; %d sockets to requestors and directories",
@@ -124,7 +123,7 @@ func steady(seed uint64, p params) (report, []*fleet) {
 	return r, []*fleet{f}
 }
 
-// came and bad count all kinds in a phase.
+// came counts the requests of a phase, bad those that were not answered.
 func (f *fleet) came(phase int) (n int) {
 	for k := range kinds {
 		n += f.arrived[phase][k]
@@ -184,9 +183,9 @@ func nodeLoss(seed uint64, p params) (report, []*fleet) {
 			failed += f.bad(phase) - f.sum(phase, lost)
 		}
 		waited := 0
-		for k := range kinds + 1 {
+		for _, k := range []kind{preauth, result, fetch} {
 			for _, took := range f.took[2][k] {
-				if k != auth && k != kinds && float64(took) > 1000*p.BalancerTimeout {
+				if float64(took) > 1000*p.BalancerTimeout {
 					waited++
 				}
 			}
@@ -254,25 +253,16 @@ func sickDirectory(seed uint64, p params) (report, []*fleet) {
 		for _, n := range sick {
 			of += n
 		}
-		others, all := 0, 0
-		for k := range kinds {
-			all += f.arrived[2][k]
-			for o := answered + 1; o < outcomes; o++ {
-				others += f.ended[2][k][o]
-			}
-		}
-		for o := answered + 1; o < outcomes; o++ {
-			others -= sick[o]
-		}
+		others := f.bad(2) - (of - sick[answered]) // that were not answered
 		r.row(v.name, percent(sick[answered], of), percent(sick[failedTimeout], of), percent(sick[refusedBusy]+sick[refusedOpen], of),
 			percent(sick[shed], of), well(f.ill, at+lasts, f.until), whole(most), p.memory(most), whole(sockets),
-			percent(others, all-of), fmt.Sprintf("%s, %s", millis(f.quantile(1, auth, 0.99)), millis(f.quantile(2, auth, 0.99))),
+			percent(others, f.came(2)-of), fmt.Sprintf("%s, %s", millis(f.quantile(1, auth, 0.99)), millis(f.quantile(2, auth, 0.99))),
 			small(f.quantile(2, preauth, 0.99)))
 	}
 	return r, fleets
 }
 
-// coldStart starts nodes with the load already there.
+// coldStart starts many nodes at once; as soon as the balancer opens, the full load comes.
 func coldStart(seed uint64, p params) (report, []*fleet) {
 	p.Rate, p.DSHands, p.Cells, p.Nodes = p.Rate/p.Cells, p.DSHands/p.Cells, 1, 100
 	r := report{
@@ -321,7 +311,7 @@ func coldStart(seed uint64, p params) (report, []*fleet) {
 			peak, sum = max(peak, n), sum+n
 		}
 		came := f.arrived[1][auth]
-		f.took[1][auth] = append(f.took[1][auth], f.took[1][kinds]...)
+		f.join(1)
 		r.row(v.name, fmt.Sprintf("%.1f, %.1f s", st.first.Seconds(), st.last.Seconds()),
 			fmt.Sprintf("%d, %d", f.db.connected.most, f.db.turned), whole(f.db.busy.most),
 			fmt.Sprintf("%d, %d MiB", sum>>20, peak>>20), fmt.Sprintf("%.1f s", open.Seconds()), well(f.all, open, f.until),
@@ -331,7 +321,7 @@ func coldStart(seed uint64, p params) (report, []*fleet) {
 	return r, fleets
 }
 
-// failover takes the database's primary away until a standby has its place.
+// failover takes the database's primary away until a standby has taken over.
 func failover(seed uint64, p params) (report, []*fleet) {
 	r := report{
 		title: "The database's primary is lost, a standby takes over",
@@ -370,7 +360,7 @@ func failover(seed uint64, p params) (report, []*fleet) {
 		f.run(f.until)
 		most, _ := f.most()
 		f.drain()
-		f.took[3][auth] = append(f.took[3][auth], f.took[3][kinds]...)
+		f.join(3)
 		r.row(v.name, percent(f.bad(2), f.came(2)), percent(f.sum(2, failedStore), f.came(2)), percent(f.sum(2, shed), f.came(2)),
 			percent(f.arrived[2][preauth]-f.ended[2][preauth][answered], f.arrived[2][preauth]),
 			percent(f.arrived[2][result]-f.ended[2][result][answered], f.arrived[2][result]),

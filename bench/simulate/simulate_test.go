@@ -274,8 +274,8 @@ func TestBounds(t *testing.T) {
 		}
 	}
 	f.drain()
-	if f.sum(0, shed) == 0 || f.sum(0, shed, result) > 0 {
-		t.Errorf("shed: %d, of them %d results; want some and none", f.sum(0, shed), f.sum(0, shed, result))
+	if f.sum(0, shed) == 0 || f.ended[0][result][shed] > 0 {
+		t.Errorf("shed: %d, of them %d results; want some and none", f.sum(0, shed), f.ended[0][result][shed])
 	}
 	if f.nodes[0].peers[0].inFlight.most != 100 || f.sum(0, refusedBusy) == 0 {
 		t.Errorf("at the directory at the most %d, %d refused; want 100 and some", f.nodes[0].peers[0].inFlight.most, f.sum(0, refusedBusy))

@@ -2,8 +2,8 @@ package main
 
 import "time"
 
-// A station serves so many at once, first come, first served: the cores of a
-// machine, a wire, a door.
+// A station does as many jobs at once as it has servers, first come, first served: the
+// cores of a machine, a wire.
 type station struct {
 	s       *sim
 	servers int
@@ -20,7 +20,7 @@ func newStation(s *sim, servers int) *station {
 	return &station{s: s, servers: servers, busy: newGauge(s)}
 }
 
-// serve calls done when the job has had its time.
+// serve calls done when a server has been free and the job has taken its time.
 func (st *station) serve(takes time.Duration, done func()) {
 	if st.busy.n >= st.servers {
 		st.queue.push(job{takes, done})
@@ -43,8 +43,8 @@ func (st *station) begin(j job) {
 // load is the share of the time that the servers worked.
 func (st *station) load() float64 { return st.busy.mean() / float64(st.servers) }
 
-// A log is synced to disk, for all that have written by then at once; who comes
-// later waits for the next time.
+// A log is synced to disk for all commits at once that are waiting when the sync begins. A
+// later one waits for the next sync.
 type log struct {
 	s       *sim
 	takes   func() time.Duration

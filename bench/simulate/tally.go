@@ -15,7 +15,7 @@ const (
 	failedTimeout         // 405: the directory gave no answer
 	failedStore           // 403: no answer of the database
 	shed                  // 503: too many in flight
-	nowhere               // no node is there
+	nowhere               // the balancer knows no node
 	lost                  // no answer at all
 	outcomes
 )
@@ -59,7 +59,7 @@ func (t *tally) note(came time.Duration, k kind, scheme int, o outcome) {
 	}
 }
 
-// grown has room for the second that a time is in.
+// grown extends a list with an entry for each second, so that it has one for the time.
 func grown[T any](of []T, at time.Duration) []T {
 	for len(of) <= int(at/time.Second) {
 		of = append(of, *new(T))
@@ -67,7 +67,8 @@ func grown[T any](of []T, at time.Duration) []T {
 	return of
 }
 
-// well says how long after a time it took until 99 % were answered for good.
+// well says how long after from it took until in each second, up to until, 99 % of the
+// requests were answered.
 func well(by [][2]int, from, until time.Duration) string {
 	last := from
 	for at := from; at < until && int(at/time.Second) < len(by); at += time.Second {
@@ -81,17 +82,20 @@ func well(by [][2]int, from, until time.Duration) string {
 	return within(last - from)
 }
 
-// sum counts over kinds, all if none is named, in a phase.
-func (t *tally) sum(phase int, o outcome, of ...kind) (n int) {
+// sum counts an outcome in a phase, of requests of all kinds.
+func (t *tally) sum(phase int, o outcome) (n int) {
 	for k := range kinds {
-		if len(of) == 0 || slices.Contains(of, k) {
-			n += t.ended[phase][k][o]
-		}
+		n += t.ended[phase][k][o]
 	}
 	return n
 }
 
-// quantile is in milliseconds.
+// join counts the times of /auth of the sick directory among those of all /auth.
+func (t *tally) join(phase int) {
+	t.took[phase][auth] = append(t.took[phase][auth], t.took[phase][kinds]...)
+}
+
+// quantile is a quantile of the times that requests of a kind took, in milliseconds.
 func (t *tally) quantile(phase int, k kind, q float64) float64 {
 	took := t.took[phase][k]
 	if len(took) == 0 {
@@ -101,7 +105,8 @@ func (t *tally) quantile(phase int, k kind, q float64) float64 {
 	return float64(took[min(int(q*float64(len(took))), len(took)-1)])
 }
 
-// balance returns what is missing: 0 when nothing is created or forgotten.
+// balance returns how many of the requests that came have neither ended nor are anywhere in
+// the fleet. It is 0 unless the simulation loses or invents requests.
 func (f *fleet) balance() int {
 	missing := -f.held.n
 	for _, n := range f.nodes {
