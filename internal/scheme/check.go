@@ -18,24 +18,24 @@ type Finding struct {
 	Text    string       // the finding in words: "cardExpiryDate: required"
 }
 
-// A sheet is a profile, made ready for use.
+// A sheet is a profile in the form in which it is applied.
 type sheet struct {
-	codes map[string]map[string]string // by element and code: meanings
+	codes map[string]map[string]string // meanings, by element and code
 	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule
 }
 
-// Beside the columns of the protocol there are those of a request that names
-// none we know: what all columns agree on.
+// Beside the channels and categories of the protocol there is one for requests whose
+// channel or category is unknown. It has the rules that hold in all of them.
 const (
 	anyChannel  = message.ThreeRI + 1
 	anyCategory = message.NPA + 1
 )
 
-// A rule is a fact that can be checked, in one column.
+// A rule is a fact that can be checked, for one version, channel and category.
 type rule struct {
-	Finding
+	Finding                   // if the rule is broken
 	pattern pattern           // of Format
-	codes   map[string]string // of Closed: those with a meaning
+	codes   map[string]string // of Closed: the codes that have a meaning
 }
 
 func newSheet(facts []Fact) *sheet {
@@ -75,9 +75,9 @@ func (s *sheet) addCodes(f Fact) {
 	}
 }
 
-// holds says whether a fact is to be checked in a column. What the protocol
-// does not have there is not asked for; what it requires itself, it refuses
-// itself.
+// holds reports whether a fact is checked in this version, channel and category. It is not
+// where the protocol does not have the element; nor is Require or Advise where the protocol
+// requires the element itself.
 func (f *Fact) holds(v message.Version, ch message.Channel, cat message.Category) bool {
 	if ch == anyChannel {
 		return !slices.ContainsFunc(message.Channels(), func(ch message.Channel) bool { return !f.holds(v, ch, cat) })
@@ -102,7 +102,7 @@ func (f *Fact) holds(v message.Version, ch message.Channel, cat message.Category
 	return true
 }
 
-// finding is what is found when the fact does not hold.
+// finding is the Finding of an AReq that does not agree with the fact.
 func (f *Fact) finding(v message.Version) Finding {
 	found := Finding{Element: f.Element, Rule: f.Kind}
 	switch f.Kind {
@@ -151,8 +151,8 @@ func (s *sheet) check(areq *message.Message) []*Finding {
 	return found
 }
 
-// kept says whether an AReq keeps the rule. What is no text at all is a fault
-// by the protocol already.
+// kept reports whether an AReq keeps the rule. An element of another type than a string
+// keeps it: that is an error of the protocol.
 func (r *rule) kept(areq *message.Message) bool {
 	switch r.Rule {
 	case Format:
@@ -170,7 +170,8 @@ func (r *rule) kept(areq *message.Message) bool {
 	return areq.Has(r.Element)
 }
 
-// text is the text of a string element, as far as possible without a copy.
+// text is the value of a string element, nil if it is none. It is a copy only if there are
+// escape sequences.
 func text(m *message.Message, name string) []byte {
 	raw := m.Raw(name)
 	if len(raw) < 2 || raw[0] != '"' {

@@ -7,15 +7,14 @@ import (
 	"strings"
 )
 
-// A pattern is the form of a value: parts in a row. A part takes as much as it
-// can and gives nothing back; readPattern refuses patterns for which that
-// would matter.
+// A pattern is the form of a value: parts in a row. A part takes as many characters as it
+// can, and there is no backtracking; readPattern refuses patterns that would need it.
 type pattern []part
 
-// A part is a text, or so many characters of a kind.
+// A part is a literal text, or min to max characters of a kind.
 type part struct {
-	text     string
-	kind     string // "n", "an", "x"
+	text     string // "": any characters of the kind
+	kind     string // "n": digits, "an": digits and letters, "x": printable ASCII; "" with a text
 	min, max int
 }
 
@@ -65,7 +64,7 @@ func readPart(word string) (part, error) {
 	return p, nil
 }
 
-// takes says whether c is of the kind of the part.
+// takes reports whether c is of the kind of the part.
 func (p part) takes(c byte) bool {
 	digit := c >= '0' && c <= '9'
 	switch p.kind {
@@ -79,7 +78,7 @@ func (p part) takes(c byte) bool {
 	return false
 }
 
-// fits says whether a value has the form.
+// fits reports whether a value has the form.
 func (p pattern) fits(value []byte) bool {
 	for _, q := range p {
 		n := 0

@@ -13,11 +13,11 @@ import (
 // every is the word for the facts of all schemes.
 const every = "every"
 
-// words are those by which the API calls the schemes that may have a profile.
+// words are the names in the API of the schemes that may have a profile.
 var words = []string{every, "visa", "mastercard", "amex", "jcb", "upi", "protectbuy", "sbn"}
 
-// read reads a text of profiles. It takes nothing for granted: what it does
-// not understand is an error that names the line.
+// read reads a text of profiles. Anything that it does not understand is an error that
+// names the line.
 func read(text string) ([]Profile, error) {
 	var all []Profile
 	var faults []error
@@ -36,6 +36,8 @@ func read(text string) ([]Profile, error) {
 	return all, errors.Join(faults...)
 }
 
+// readLine reads a line that is neither empty nor a comment: the heading of a scheme, which
+// begins a profile, or a fact of the last one.
 func readLine(all *[]Profile, line string) error {
 	if head, ok := strings.CutPrefix(line, "scheme "); ok {
 		word, name, _ := strings.Cut(strings.TrimSpace(head), " ")
@@ -68,7 +70,8 @@ func readLine(all *[]Profile, line string) error {
 	return nil
 }
 
-// says reports whether f already states what g does.
+// says reports whether f and g are about the same: the same element and kind, for codes the
+// same codes, or two answers to whether the element is asked for.
 func (f Fact) says(g Fact) bool {
 	switch {
 	case f.Element != g.Element:
@@ -82,7 +85,7 @@ func (f Fact) says(g Fact) bool {
 	return slices.Contains(asks, f.Kind) && slices.Contains(asks, g.Kind)
 }
 
-// readFact reads a line but the heading of a scheme.
+// readFact reads a line that states a fact.
 func readFact(line string) (Fact, error) {
 	parts := strings.Split(line, ";")
 	if len(parts) < 2 || len(parts) > 3 {
@@ -167,6 +170,7 @@ func (f *Fact) readStatement(rest []string) error {
 	return err
 }
 
+// nothing returns an error unless the statement ends here.
 func nothing(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("nothing may follow: %q", rest[0])
@@ -174,7 +178,7 @@ func nothing(rest []string) error {
 	return nil
 }
 
-// readColumns reads "in" and the columns after it.
+// readColumns reads "in" and the columns after it, if there are any.
 func (f *Fact) readColumns(rest []string) error {
 	if len(rest) == 0 {
 		return nil
@@ -194,7 +198,7 @@ func (f *Fact) readColumns(rest []string) error {
 	return nil
 }
 
-// dimensions are the words for columns, by what they choose from.
+// dimensions are the words for columns: those for channels, categories and versions.
 var dimensions = [][]string{texts(message.Channels()), texts(message.Categories()), texts(message.Versions())}
 
 func texts[T fmt.Stringer](all []T) []string {
@@ -211,7 +215,7 @@ var (
 	idForm   = regexp.MustCompile(`^A[0-9]{9}-[A-Za-z0-9]{1,53}$`)
 )
 
-// readCode reads a code, or a range of them, and its meaning.
+// readCode reads a code, or a range of codes, and its meaning.
 func (f *Fact) readCode(rest []string) error {
 	if len(rest) < 2 {
 		return errors.New("want a code and its meaning")
@@ -255,7 +259,7 @@ func (f *Fact) readExtension(rest []string) error {
 	return nil
 }
 
-// inAReq says whether a requestor's AReq has the element in some version.
+// inAReq reports whether a requestor's AReq has the element in some version.
 func inAReq(name string) bool {
 	return slices.ContainsFunc(message.Versions(), func(v message.Version) bool {
 		row := message.TableOf(message.AReq, v).Field(name)
@@ -263,7 +267,7 @@ func inAReq(name string) bool {
 	})
 }
 
-// known says whether some message, or an object within one, has the element.
+// known reports whether some message, or an object within one, has the element.
 func known(name string) bool {
 	for _, v := range message.Versions() {
 		for _, t := range message.Types() {

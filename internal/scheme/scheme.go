@@ -10,10 +10,9 @@ import (
 //go:embed profiles.txt
 var profilesText string
 
-// A Profile is what is public of one scheme, in the order of profiles.txt. The
-// first one, "every", has what holds for all schemes.
+// A Profile is what is public of one scheme. The one called "every" holds for all schemes.
 type Profile struct {
-	Scheme string // the word of the API
+	Scheme string // its name in the API
 	Name   string // for people
 	Facts  []Fact
 }
@@ -54,10 +53,10 @@ const (
 // A Fact is one line of profiles.txt.
 type Fact struct {
 	Kind     Kind
-	Element  string   // an element's name; of an Extension its id, of a RID itself
-	In       []string // columns; messages and versions of an Extension; none: all, or not known
+	Element  string   // an element's name; of an Extension its id, of a RID the RID
+	In       []string // columns, all if there are none; of an Extension messages and versions, not known if there are none
 	From, To string   // of a Code: the first and the last one
-	Text     string   // a meaning, a note, a name, a pattern
+	Text     string   // of a Code its meaning, of a Note the note, of an Extension its name, of a Format the pattern
 
 	Criticality string // of an Extension
 
@@ -70,12 +69,12 @@ type Fact struct {
 
 var book = mustRead(profilesText)
 
-// Profiles returns what is public of all schemes. It is shared: read only.
+// Profiles returns the profiles in the order of profiles.txt. They are shared: read only.
 func Profiles() []Profile { return book.profiles }
 
-// Check returns where an AReq, built for the directory of a scheme, lacks what
-// is asked for beyond the protocol; nil when it does not, or when nothing is
-// known of the scheme.
+// Check returns where an AReq, as it is built for the directory server of a scheme, does
+// not have what the scheme asks for beyond the protocol; nil if it has everything, or if
+// nothing is known of the scheme.
 func Check(scheme string, areq *message.Message) []*Finding {
 	s := book.sheets[scheme]
 	if s == nil {
@@ -84,8 +83,8 @@ func Check(scheme string, areq *message.Message) []*Finding {
 	return s.check(areq)
 }
 
-// Meaning says what a code of a scheme's own means, such as a
-// transStatusReason of 80-99 or an eci; "" when that is not known.
+// Meaning returns what a code means that the scheme itself defines, such as a
+// transStatusReason of 80-99 or an eci; "" if that is not known.
 func Meaning(scheme, element, code string) string {
 	s := book.sheets[scheme]
 	if s == nil {
@@ -94,10 +93,10 @@ func Meaning(scheme, element, code string) string {
 	return s.codes[element][code]
 }
 
-// A library is all profiles, and what is made of them for use.
+// A library is all profiles, and the sheets made of them.
 type library struct {
 	profiles []Profile
-	sheets   map[string]*sheet
+	sheets   map[string]*sheet // by scheme
 }
 
 func mustRead(text string) library {
@@ -108,7 +107,7 @@ func mustRead(text string) library {
 	return compile(profiles)
 }
 
-// compile makes the sheet of each scheme of its own facts and those of all.
+// compile makes a sheet for each scheme, of its own facts and those of every scheme.
 func compile(profiles []Profile) library {
 	lib := library{profiles: profiles, sheets: make(map[string]*sheet)}
 	var common []Fact

@@ -10,14 +10,14 @@ import (
 
 // Options are what a reader of answers allows beyond the protocol.
 type Options struct {
-	Loopback bool // the sandbox: a page on plain http of this machine is good
+	Loopback bool // an issuer's page may be on plain http on this machine, as in the sandbox
 }
 
 // MaxURL is how long the URL of an access control server may be.
 const MaxURL = 2048
 
-// ReadVERes reads what a directory server answers to asked. The error is a
-// *[Fault] when that cannot be used, or an *[Error] when it is one.
+// ReadVERes reads what a directory server answers to asked. The error is a *[Fault] if the
+// answer cannot be used, or an *[Error] if it is one.
 func ReadVERes(doc []byte, asked *VEReq, o Options) (*VERes, error) {
 	m, body, err := openAnswer(doc, xmldsig.Limits{}, "VERes")
 	if err != nil {
@@ -46,7 +46,7 @@ func ReadVERes(doc []byte, asked *VEReq, o Options) (*VERes, error) {
 	return r, nil
 }
 
-// needThreeDSecure wants that protocol among those of the access control server.
+// needThreeDSecure wants ThreeDSecure among the protocols of the access control server.
 func (p part) needThreeDSecure() {
 	if p.child("protocol") == nil {
 		note(&p.f.missing, "protocol")
@@ -60,7 +60,7 @@ func (p part) needThreeDSecure() {
 	note(&p.f.bad, "protocol")
 }
 
-// page tells whether a browser may be sent to this address.
+// page reports whether a browser may be sent to this address.
 func (o Options) page(s string) bool {
 	u, err := url.Parse(s)
 	if err != nil || len(s) > MaxURL || u.Hostname() == "" || u.User != nil {
@@ -77,8 +77,8 @@ func isLoopback(host string) bool {
 // MaxCRRes is how many bytes of a CRRes are read: room for 200,000 ranges.
 const MaxCRRes = 16 << 20
 
-// ReadCRRes reads what a directory server answers to asked. The error is a
-// *[Fault] when that cannot be used, no part of it, or an *[Error] when it is one.
+// ReadCRRes reads what a directory server answers to asked. The error is a *[Fault] if any
+// part of the answer cannot be used, or an *[Error] if it is one.
 func ReadCRRes(doc []byte, asked *CRReq) (*CRRes, error) {
 	f, r, ranges := &faults{}, &CRRes{}, 0
 	m, body, err := openAnswer(doc, xmldsig.Limits{Size: MaxCRRes, Stream: &xmldsig.Stream{
@@ -126,8 +126,8 @@ func (f *faults) readCR(e *xmldsig.Element) CR {
 	return c
 }
 
-// openAnswer returns the body of this name. When it is an Error, the error is
-// that.
+// openAnswer returns the body of an answer, which must have this name. If it is an Error,
+// that is the error.
 func openAnswer(doc []byte, limits xmldsig.Limits, name string) (*envelope, *xmldsig.Element, error) {
 	m, err := open(doc, limits)
 	if err != nil {
@@ -142,7 +142,7 @@ func openAnswer(doc []byte, limits xmldsig.Limits, name string) (*envelope, *xml
 	return m, m.bodies[0], nil
 }
 
-// readError reads an Error, with patience: nobody would be told of its faults.
+// readError reads an Error, and ignores what is wrong with it: an Error is not answered.
 func readError(id string, body *xmldsig.Element) *Error {
 	p := (&faults{}).part(body, "", "version", "errorCode", "errorMessage", "errorDetail", "vendorCode")
 	free := text(0, 2048)

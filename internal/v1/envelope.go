@@ -12,14 +12,14 @@ import (
 	"sync"
 )
 
-// How much of a PARes is read. Real ones have less than a tenth of it.
+// Limits of a PARes. Real ones have less than a tenth of that.
 const (
 	MaxText = 64 << 10  // characters, as it comes through the browser
 	MaxXML  = 128 << 10 // bytes, unpacked
 )
 
-// Deflate packs a message for the way through a browser: zlib, then base64 with
-// padding and without line breaks.
+// Deflate packs a message for a form field: zlib, then base64 with padding and without
+// line breaks.
 func Deflate(doc []byte) string {
 	var packed bytes.Buffer
 	z := packers.Get().(*zlib.Writer)
@@ -30,7 +30,7 @@ func Deflate(doc []byte) string {
 	return base64.StdEncoding.EncodeToString(packed.Bytes())
 }
 
-// packers holds *zlib.Writer, of which each has 800 KB.
+// packers holds *zlib.Writer, each of which takes 800 KB.
 var packers = sync.Pool{New: func() any { return zlib.NewWriter(nil) }}
 
 var (
@@ -41,10 +41,10 @@ var (
 	errRest    = errors.New("v1: something follows the packed message")
 )
 
-// Inflate unpacks a message that came through a browser. It repairs what happens
-// there: line breaks and blanks between, padding lost, and each "+" become a
-// blank. A message packed without the header and checksum of zlib is taken too,
-// and raw is true: whoever sends those should be counted.
+// Inflate unpacks a message that came through a browser. It repairs what happens on the
+// way: line breaks and blanks that were added, padding that was lost, and "+" that became a
+// blank. It also takes a message that is packed without the header and checksum of zlib;
+// then raw is true, so that such senders can be counted.
 func Inflate(text string) (doc []byte, raw bool, err error) {
 	if len(text) > MaxText {
 		return nil, false, errText
@@ -64,8 +64,8 @@ func Inflate(text string) (doc []byte, raw bool, err error) {
 	return nil, false, err
 }
 
-// readings returns what text can mean, the likeliest first. Only blanks are in
-// doubt: they are a "+" each, or filling.
+// readings returns what text may have been, the likeliest first: each blank was a "+", or
+// was added.
 func readings(text string) []string {
 	text = strings.NewReplacer("\r", "", "\n", "", "\t", "").Replace(text)
 	trimmed := strings.Trim(text, " ")
@@ -79,7 +79,7 @@ func readings(text string) []string {
 	}
 }
 
-// decode reads base64 of which padding may be missing.
+// decode decodes base64, with padding, a part of it, or none.
 func decode(s string) ([]byte, bool) {
 	digits := strings.TrimRight(s, "=")
 	if padding := len(s) - len(digits); padding > (4-len(digits)%4)%4 {
@@ -98,7 +98,8 @@ func unpack(packed []byte) (doc []byte, raw bool, err error) {
 	} else if err != nil {
 		return nil, false, errDeflate
 	}
-	// Both readers take no more of a bytes.Reader than they need.
+	// Both readers read no further in a bytes.Reader than they need, so source.Len is what
+	// follows the packed message.
 	doc, err = io.ReadAll(io.LimitReader(z, MaxXML+1))
 	switch {
 	case len(doc) > MaxXML:

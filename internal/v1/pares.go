@@ -11,12 +11,11 @@ import (
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
-// An Opened is a PARes with what is known about it besides.
+// An Opened is a PARes, and what else is known of the message.
 type Opened struct {
 	PARes
-	// MessageID is not signed: whoever holds the message can change it.
-	MessageID string
-	Raw       bool // packed without zlib; see [Inflate]
+	MessageID string // not signed: anybody on the way can change it
+	Raw       bool   // packed without zlib; see [Inflate]
 	Signature *xmldsig.Verified
 }
 
@@ -26,14 +25,14 @@ const MaxTokens = 2048
 
 // OpenPARes unpacks, verifies and reads a PARes that came through a browser.
 //
-// Whom to believe is said by policies, each named for its scheme. It is called
-// with the time of signing that the message claims, zero when it claims none;
-// nobody has vouched for that time yet, and certificates are only to be judged at
-// it where a laboratory has asked for that.
+// policies returns the policies for the signature, each with the name of its scheme. It is
+// called with the time of signing that the message claims, or zero. Nothing has verified
+// that time yet: a policy should check certificates at it only where a laboratory asks for
+// that.
 //
-// An *[Error] is returned when an issuer sent one in place of a PARes; anybody
-// could have made it. All other errors say for a log why the message is not
-// believed, and name no values.
+// The error is an *[Error] if the message is one in place of a PARes; it is not signed, so
+// anybody can have made it. All other errors say for a log why the message is refused, and
+// name no values.
 func OpenPARes(text string, policies func(claimed time.Time) []xmldsig.Policy) (*Opened, error) {
 	doc, raw, err := Inflate(text)
 	if err != nil {
@@ -54,7 +53,7 @@ func OpenPARes(text string, policies func(claimed time.Time) []xmldsig.Policy) (
 		return nil, err
 	}
 	o := &Opened{MessageID: m.id, Raw: raw, Signature: v}
-	// From here on only the bytes that were digested are read.
+	// From here on, only the bytes that were digested are read.
 	signed, err := xmldsig.Parse(v.Canonical)
 	if err != nil {
 		return nil, fmt.Errorf("v1: signed bytes: %w", err)
@@ -65,15 +64,15 @@ func OpenPARes(text string, policies func(claimed time.Time) []xmldsig.Policy) (
 	return o, nil
 }
 
-// claimedTime reads TX.time of a PARes that was not verified.
+// claimedTime is TX.time of a PARes that was not verified yet, zero if it has none.
 func claimedTime(pares *xmldsig.Element) time.Time {
 	tx, _ := (&faults{}).part(pares, "").part("TX", false)
 	t, _ := time.Parse(timeLayout, tx.may("time", isTime))
 	return t
 }
 
-// readPARes reads a signed PARes whose signer is of this scheme. Elements of PAReq
-// that some issuers send back are passed over.
+// readPARes reads a signed PARes whose signer is of this scheme. Elements of the PAReq that
+// some issuers send back are allowed and ignored.
 func readPARes(e *xmldsig.Element, scheme string) (PARes, error) {
 	f := &faults{}
 	p := f.part(e, "", "version", "Merchant", "Purchase", "pan", "TX", "IReq", "Extension*")
@@ -115,8 +114,8 @@ func (r *PARes) readPurchase(p part) {
 	}
 }
 
-// readTX reads what became of it. The proof of an authentication is neither
-// wanted nor looked at when there was none.
+// readTX reads the element TX. CAVV, ECI and algorithm are read only with a status that has
+// them.
 func (r *PARes) readTX(p part, scheme string) {
 	tx, _ := p.part("TX", true, "time", "status", "cavv", "eci", "cavvAlgorithm")
 	r.Time, _ = time.Parse(timeLayout, tx.need("time", isTime))
@@ -128,12 +127,12 @@ func (r *PARes) readTX(p part, scheme string) {
 	}
 }
 
-// authenticated tells whether there is a proof of an authentication or of an
-// attempt.
+// authenticated reports whether the status is one with a CAVV: the cardholder was
+// authenticated, or an attempt to was made.
 func (r *PARes) authenticated() bool { return r.Status == "Y" || r.Status == "A" }
 
-// eciAgrees tells whether a signed indicator is one that the scheme has for this
-// status. An attempt of Mastercard may be signed as status Y.
+// eciAgrees reports whether a signed indicator is one that the scheme has for this status.
+// Mastercard may sign an attempt with status Y.
 func eciAgrees(eci, status, scheme string) bool {
 	good := []string{"0" + ECI(scheme, Attempt)}
 	if status == "Y" {
@@ -158,7 +157,7 @@ func (o *Opened) ShortECI() string {
 	return strings.TrimPrefix(o.ECI, "0")
 }
 
-// isTime tells whether s is a date as messages write it.
+// isTime reports whether s is a date as messages write it.
 func isTime(s string) bool {
 	_, err := time.Parse(timeLayout, s)
 	return err == nil && len(s) == len(timeLayout)

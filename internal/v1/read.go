@@ -12,22 +12,23 @@ import (
 
 // faults collects what is wrong with one message.
 type faults struct {
-	// Elements by their paths, "CH.acctID", each once.
-	missing, bad []string
-	extension    []string // critical ones, by their ids
-	old          bool     // the version is one before ours
+	missing, bad []string // elements by their paths, "CH.acctID", each once
+	extension    []string // ids of critical extensions
+	old          bool     // the version is one before 1.0.2
 }
 
-// maxDetail is how many elements a Fault names; errorDetail is for people.
+// maxDetail is how many elements a Fault names at the most. People read them in
+// errorDetail.
 const maxDetail = 16
 
+// note adds a path to missing, bad or extension.
 func note(list *[]string, path string) {
 	if len(*list) < maxDetail && !slices.Contains(*list, path) {
 		*list = append(*list, path)
 	}
 }
 
-// err returns a *Fault, of the gravest code, or nil.
+// err returns a *Fault for the gravest of the faults, or nil.
 func (f *faults) err() error {
 	switch {
 	case len(f.extension) > 0:
@@ -48,11 +49,12 @@ type envelope struct {
 	bodies    []*xmldsig.Element
 }
 
-// maxID is how long a Message id may be. Old peers stop at 30, real ids do not.
+// maxID is how long a Message id may be. Old peers allow 30 characters, but real ids are
+// longer.
 const maxID = 128
 
-// open reads ThreeDSecure and Message. All of a message is in one namespace, or
-// in none, as is usual. The error is a *Fault.
+// open reads ThreeDSecure and Message. All elements must be in one namespace or, as usual,
+// in none. The error is a *Fault.
 func open(doc []byte, limits xmldsig.Limits) (*envelope, error) {
 	root, err := limits.Parse(doc)
 	if bad, ok := errors.AsType[*xmldsig.ParseError](err); ok {
@@ -77,15 +79,15 @@ func open(doc []byte, limits xmldsig.Limits) (*envelope, error) {
 	f.onlyElements(message, "Message")
 	m := &envelope{id, message.Space, message.Elements()}
 	if m.sole("Error") {
-		return m, nil // who could not read ours may know no id, and gets no Error for that
+		return m, nil // a peer that could not read ours may not know the id
 	}
 	return m, f.err()
 }
 
-// sole tells whether this is the one body.
+// sole reports whether there is one body, with this name.
 func (e *envelope) sole(name string) bool { return len(e.bodies) == 1 && e.first(name) }
 
-// first tells whether this is the first body.
+// first reports whether the first body, which must be there, has this name.
 func (e *envelope) first(name string) bool {
 	return e.bodies[0].Local == name && e.bodies[0].Space == e.space
 }
@@ -93,15 +95,14 @@ func (e *envelope) first(name string) bool {
 // A part is an element with children, whose names were checked.
 type part struct {
 	f        *faults
-	e        *xmldsig.Element
-	path     string // "" for a body
+	e        *xmldsig.Element // nil: it is missing, and all of its children read as ""
+	path     string           // "" for a body
 	children []*xmldsig.Element
 }
 
-// part checks that e holds these children, each at most once or, with a star,
-// any number of times, and nothing else. Their order is not asked for: peers
-// differ, and nothing depends on it. Extensions that need not be understood are
-// passed over.
+// part checks that e holds these children, each at most once or, with a star, any number of
+// times, and nothing else. They may come in any order, since peers differ. Extensions that
+// are not critical are ignored.
 func (f *faults) part(e *xmldsig.Element, path string, known ...string) part {
 	p := part{f, e, path, e.Elements()}
 	f.onlyElements(e, path)
@@ -149,8 +150,8 @@ func (f *faults) readExtension(e *xmldsig.Element) {
 	}
 }
 
-// named is the name of an element that may be anybody's invention. Ours have
-// letters only; another might be written to say something in a log.
+// named is the name of an unknown element, or "?" unless it looks like one of the protocol:
+// a sender must not be able to write into a log.
 func named(e *xmldsig.Element) string {
 	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 	if len(e.Local) > 20 || strings.TrimLeftFunc(e.Local, letter) != "" {
@@ -167,7 +168,7 @@ func (p part) at(name string) string {
 	return p.path + "." + name
 }
 
-// child returns the first child of this name, nil when there is none.
+// child returns the first child of this name, or nil.
 func (p part) child(name string) *xmldsig.Element {
 	for _, c := range p.children {
 		if c.Local == name && c.Space == p.e.Space {
@@ -177,8 +178,8 @@ func (p part) child(name string) *xmldsig.Element {
 	return nil
 }
 
-// part returns the child of this name as a part. When it is missing and needed,
-// that is noted, and ok is false.
+// part returns the child of this name as a part. ok is false if there is none, which is
+// noted if it is needed.
 func (p part) part(name string, needed bool, known ...string) (child part, ok bool) {
 	e := p.child(name)
 	if e == nil {
@@ -198,7 +199,8 @@ func (p part) need(name string, good form) string {
 	return p.may(name, good)
 }
 
-// may returns the text of a child, "" when it is not there or not in good form.
+// may returns the text of a child that may be missing, "" if it is missing or not of this
+// form. The latter is noted.
 func (p part) may(name string, good form) string {
 	if p.e == nil {
 		return ""
@@ -215,7 +217,7 @@ func (p part) may(name string, good form) string {
 	return s
 }
 
-// version reads the element of that name, which every message has.
+// version reads the element version, which every message has.
 func (p part) version() string {
 	s := p.need("version", text(1, 16))
 	switch {
@@ -228,7 +230,7 @@ func (p part) version() string {
 	return s
 }
 
-// iReq reads the element of that name.
+// iReq reads the element IReq.
 func (p part) iReq() (r IReq, present bool) {
 	i, ok := p.part("IReq", false, "iReqCode", "iReqDetail", "vendorCode")
 	if !ok {
@@ -237,7 +239,7 @@ func (p part) iReq() (r IReq, present bool) {
 	return IReq{i.need("iReqCode", digits(1, 4)), i.may("iReqDetail", text(0, 256)), i.may("vendorCode", text(0, 256))}, true
 }
 
-// A form tells whether a text has it.
+// A form reports whether a text has it.
 type form func(string) bool
 
 // text is min to max characters.
@@ -262,13 +264,13 @@ func oneOf(letters string) form {
 
 const alphanumeric = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 
-// plain tells whether s is min to max of the characters that ids are made of.
+// plain reports whether s is min to max of the characters that ids are made of.
 func plain(s string, min, max int) bool {
 	return min <= len(s) && len(s) <= max && strings.Trim(s, alphanumeric+".:_-/") == ""
 }
 
-// base64of20 is the base64 of 20 bytes. Bits that the last character has to spare
-// are set in real ones.
+// base64of20 is the base64 of 20 bytes. Real ones have bits set in the last character that
+// stand for nothing, which a strict decoder would refuse.
 func base64of20(s string) bool {
 	return len(s) == 28 && s[27] == '=' && strings.Trim(s[:27], alphanumeric+"+/") == ""
 }

@@ -2,9 +2,9 @@
 // plug-in sends and receives: VEReq and VERes, PAReq and PARes, CRReq and CRRes,
 // Error. It touches no network and no clock.
 //
-// What comes in is read strictly: one root, one message, known elements inside
-// those they belong to, each at most once. What is wrong is told by a [Fault],
-// which names elements and never values.
+// Incoming messages are read strictly: one root, one message, and only known elements,
+// each at its place and at most once. A [Fault] says what is wrong; it names elements and
+// never values.
 package v1
 
 import "time"
@@ -12,12 +12,12 @@ import "time"
 // Version is the version of every message.
 const Version = "1.0.2"
 
-// A Merchant is who asks. Name, Country and URL are of PAReq alone, Password of
-// the messages to directory servers.
+// A Merchant is the merchant of a request. Name, Country and URL are only in a PAReq,
+// Password only in messages to directory servers.
 type Merchant struct {
 	AcqBIN   string // acquirer BIN, 1-11 digits
 	ID       string // merID, 1-24 characters
-	Password string // where an acquirer's region wants one; "" for none
+	Password string // some regions ask for one; "" for none
 	Name     string // 1-25 characters
 	Country  string // ISO 3166-1, three digits
 	URL      string
@@ -33,7 +33,7 @@ type VEReq struct {
 	UserAgent      string
 }
 
-// An IReq says why a request was refused.
+// An IReq says why a directory server or an issuer refused a request.
 type IReq struct {
 	Code       string // digits; "" when there is no IReq
 	Detail     string
@@ -45,8 +45,8 @@ type VERes struct {
 	ID       string // Message id
 	Version  string
 	Enrolled string // Y, N, U
-	AcctID   string // with Y: what the issuer calls the card
-	URL      string // with Y: of the issuer's access control server
+	AcctID   string // with Y: the issuer's name for the card
+	URL      string // with Y: address of the issuer's access control server
 	IReq     IReq
 }
 
@@ -66,7 +66,7 @@ type PAReq struct {
 	Expiry        string // YYMM
 }
 
-// A PARes is what the issuer says, read from bytes whose signature is good.
+// A PARes is the issuer's answer to a PAReq, read from bytes whose signature is good.
 type PARes struct {
 	ID        string // id of the element PARes, which the signature names
 	AcqBIN    string
@@ -86,7 +86,8 @@ type PARes struct {
 	IReq      IReq
 }
 
-// An Error is the message of that name: a peer could not read ours.
+// An Error is the message that says that another one could not be read: ours by a peer, or
+// a peer's by us.
 type Error struct {
 	ID         string // Message id
 	Code       string
@@ -102,7 +103,7 @@ type CRReq struct {
 	Serial   string // of the last CRRes; "" asks for all
 }
 
-// A CR adds or deletes one range.
+// A CR adds a card range, or deletes it.
 type CR struct {
 	Begin, End string // 13-19 digits, inclusive, of one length
 	Delete     bool
@@ -128,8 +129,8 @@ const (
 	PermanentTrouble = "99"
 )
 
-// A Fault is what is wrong with a message that came in, in the words of the
-// Error that would answer it.
+// A Fault says what is wrong with an incoming message, in the terms of the Error that
+// answers it.
 type Fault struct {
 	Code   string // of an Error
 	Detail string // the elements, never their values

@@ -13,10 +13,9 @@ import (
 // xidLen is how many bytes an xid has.
 const xidLen = 20
 
-// XID returns the xid of an order: the base64 of the order's id, filled up with
-// zeros on the left to 20 bytes. An id that has more bytes than that, which 20
-// characters outside ASCII can have, is represented by the first 20 bytes of its
-// SHA-256.
+// XID returns the xid of an order: the base64 of the order's id, filled up on the left
+// with the digit 0 to 20 bytes. An id of more than 20 bytes, which 20 characters outside
+// ASCII can have, is replaced by the first 20 bytes of its SHA-256.
 func XID(orderID string) string {
 	raw := []byte(orderID)
 	if len(raw) > xidLen {
@@ -37,9 +36,9 @@ func NewMessageID(rand io.Reader) string {
 	return hex.EncodeToString(id[:])
 }
 
-// DisplayAmount returns an amount as the cardholder is shown it, "216.01 DKK".
-// The amount is 1-12 digits in minor units, the currency three letters; when one
-// of them is not, there is nothing to show and ok is false.
+// DisplayAmount returns an amount as the cardholder is shown it, "216.01 DKK". The amount
+// is 1-12 digits in minor units, the currency the three letters of one that we know; ok is
+// false if one of them is not.
 func DisplayAmount(amount, currency string) (display string, ok bool) {
 	_, exponent, ok := iso.CurrencyAlpha(currency)
 	if !ok || !digits(1, 12)(amount) {
@@ -56,11 +55,11 @@ func DisplayAmount(amount, currency string) (display string, ok bool) {
 	return amount + " " + currency, true
 }
 
-// Expiry returns the date a card expires as PAReq has it, YYMM, of a month of two
-// digits and a year of four.
+// Expiry returns the expiry date of a card as a PAReq has it, YYMM. The month has two
+// digits, the year four.
 func Expiry(month, year string) string { return year[2:] + month }
 
-// An Outcome is what an electronic commerce indicator tells.
+// An Outcome is what an electronic commerce indicator (ECI) stands for.
 type Outcome int
 
 const (
@@ -70,8 +69,8 @@ const (
 	Failure                    // failed, or nobody answered
 )
 
-// ECI returns the indicator as the API has it, one digit (rows M3 and M7 of the
-// API contract). Mastercard counts its own way; all other schemes are alike.
+// ECI returns the indicator as the API has it, one digit (rows M3 and M7 of the API
+// contract). Mastercard has its own; all other schemes have the same.
 func ECI(scheme string, o Outcome) string {
 	if scheme == "mastercard" {
 		return [...]string{Success: "2", Attempt: "1", Unavailable: "1", Failure: "0"}[o]

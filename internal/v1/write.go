@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Marshal returns the message as XML: UTF-8, on one line. Characters that XML 1.0
-// cannot hold, and bytes that are not UTF-8, are left out. That holds for the
-// other messages too; none of them checks its values.
+// Marshal returns the message as XML: UTF-8, on one line. It does not check values, but
+// leaves out characters that XML 1.0 cannot hold and bytes that are not UTF-8. So do the
+// Marshal methods of the other messages.
 func (m *VEReq) Marshal() []byte {
 	return document(m.ID, "VEReq", func(w *writer) {
 		w.leaf("version", Version)
@@ -111,7 +111,7 @@ func (w *writer) optional(name, value string) {
 	}
 }
 
-// toDirectory writes as much of the merchant as directory servers are told.
+// toDirectory writes those fields of the merchant that directory servers get.
 func (w *writer) toDirectory(m Merchant) {
 	w.branch("Merchant", func() {
 		w.leaf("acqBIN", m.AcqBIN)
@@ -120,7 +120,7 @@ func (w *writer) toDirectory(m Merchant) {
 	})
 }
 
-// text writes a value so that it may stand in an element or in an attribute.
+// text writes a value, escaped for an element or an attribute.
 func (w *writer) text(s string) {
 	for i, r := range s {
 		switch r {
@@ -132,11 +132,11 @@ func (w *writer) text(s string) {
 			w.WriteString("&gt;")
 		case '"':
 			w.WriteString("&quot;")
-		case '\t', '\n', '\r': // a reader would make something else of the character itself
+		case '\t', '\n', '\r': // unescaped, a reader may turn them into other white space
 			w.WriteString("&#" + strconv.Itoa(int(r)) + ";")
 		case utf8.RuneError:
 			if _, size := utf8.DecodeRuneInString(s[i:]); size > 1 {
-				w.WriteRune(r) // U+FFFD itself, and no bad byte
+				w.WriteRune(r) // U+FFFD as such, not a bad byte
 			}
 		default:
 			if r >= ' ' && r != 0xfffe && r != 0xffff {

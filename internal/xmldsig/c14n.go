@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// Canonical returns e and all inside it in the form of Canonical XML 1.0, or of
-// Exclusive XML Canonicalization 1.0 without a list of prefixes. The document has
-// no comments. In the inclusive form e also gets the declarations of namespaces
-// and the attributes xml:* that are in scope where it stands.
+// Canonical returns e and its content in the form of Canonical XML 1.0 or, if exclusive, of
+// Exclusive XML Canonicalization 1.0 without InclusiveNamespaces. There are no comments to
+// leave out: Parse refuses them. In the inclusive form, e also gets the declarations of
+// namespaces and the attributes xml:* that are in scope where it stands.
 func (e *Element) Canonical(exclusive bool) []byte {
 	c := &canonical{exclusive: exclusive, declared: map[string]string{"": ""}}
 	spaces, attrs := e.spaces, e.Attrs
@@ -20,8 +20,8 @@ func (e *Element) Canonical(exclusive bool) []byte {
 	return c.out
 }
 
-// inherited returns the declarations in scope at e and its attributes with those
-// of its ancestors that are xml:*; what is nearer to e hides what is farther.
+// inherited returns the declarations in scope at e, and the attributes of e with those of
+// its ancestors that are xml:*. The ones nearest to e count.
 func (e *Element) inherited() ([]binding, []Attr) {
 	var spaces []binding
 	attrs := slices.Clone(e.Attrs)
@@ -49,14 +49,14 @@ func (e *Element) inherited() ([]binding, []Attr) {
 type canonical struct {
 	exclusive bool
 	out       []byte
-	// The namespace that each prefix has in what is written so far, at the
-	// element being written.
+	// declared is the namespace that each prefix has in the output, at the element that
+	// is being written.
 	declared map[string]string
 }
 
-// element writes e with these attributes. In the inclusive form it declares those
-// of spaces that say something new, in the exclusive form those that its own name
-// and its attributes need.
+// element writes e with these attributes. In the inclusive form it writes those
+// declarations of spaces that the output does not have yet; in the exclusive form, of the
+// namespaces that its name and its attributes use.
 func (c *canonical) element(e *Element, spaces []binding, attrs []Attr) {
 	if c.exclusive {
 		spaces = e.used()
@@ -114,7 +114,7 @@ func (c *canonical) element(e *Element, spaces []binding, attrs []Attr) {
 	}
 }
 
-// used returns the prefixes in the names of e and its attributes.
+// used returns the namespaces that the names of e and its attributes use.
 func (e *Element) used() []binding {
 	list := []binding{{e.Prefix, e.Space}}
 	for _, a := range e.Attrs {
@@ -141,7 +141,7 @@ func (c *canonical) attribute(prefix, local, value string) {
 	c.out = append(c.out, '"')
 }
 
-// escaped writes s with references for the characters in special.
+// escaped writes s, with entities in place of the characters in special.
 func (c *canonical) escaped(s, special string) {
 	for {
 		i := strings.IndexAny(s, special)

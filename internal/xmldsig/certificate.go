@@ -22,9 +22,8 @@ const maxKeyBits = 4096
 // A Root is a certificate that is trusted because somebody configured it.
 type Root struct{ cert *certificate }
 
-// NewRoot reads the DER of a certificate, which need not be signed by itself but
-// must be a certificate authority's with an RSA key of at most 4096 bits. With
-// lenient it may be one
+// NewRoot reads the DER of a certificate. It must be a certificate authority's with an RSA
+// key of at most 4096 bits, but need not be signed by itself. With lenient it may be one
 // that crypto/x509 refuses to read.
 func NewRoot(der []byte, lenient bool) (*Root, error) {
 	c, err := readCertificate(der, lenient)
@@ -39,24 +38,25 @@ func NewRoot(der []byte, lenient bool) (*Root, error) {
 	return &Root{c}, nil
 }
 
-// A certificate is what a chain needs to know of one.
+// A certificate holds what of a certificate is needed to check a chain.
 type certificate struct {
 	raw             []byte // DER
-	subject, issuer []byte // DER, compared as they are
+	subject, issuer []byte // DER, compared byte by byte
 	key             *rsa.PublicKey
-	from, until     time.Time // both included
-	signed          []byte    // what signature is of
+	from, until     time.Time // valid at both moments and between
+	signed          []byte    // the part that is signed
 	signature       []byte
-	hash            crypto.Hash // of an RSA signature; 0 for all other signatures
+	hash            crypto.Hash // of the signature; 0 if that is not one of RSA with PKCS #1 v1.5
 
 	isCA     bool
 	maxPath  int           // authorities allowed below this one; -1 for any number
-	usage    x509.KeyUsage // 0 when the certificate does not say
+	usage    x509.KeyUsage // 0 if the certificate has no such extension
 	critical bool          // has a critical extension that is not understood
 	lenient  bool          // crypto/x509 refuses to read it
 }
 
-// readCertificates returns those that can be read and have an RSA key, each once.
+// readCertificates returns those certificates that can be read and have an RSA key, each
+// once.
 func readCertificates(ders [][]byte, lenient bool) []*certificate {
 	var list []*certificate
 	for _, der := range ders {
@@ -97,7 +97,7 @@ func readCertificate(der []byte, lenient bool) (*certificate, error) {
 	return c, c.finish(x.PublicKey, x.Extensions)
 }
 
-// The parts of a certificate, RFC 5280 section 4.1, with names left unread.
+// The parts of a certificate, RFC 5280 section 4.1, with names as they are.
 type looseCertificate struct {
 	TBS       looseTBS
 	Algorithm pkix.AlgorithmIdentifier
@@ -118,8 +118,8 @@ type looseTBS struct {
 	Extensions []pkix.Extension `asn1:"optional,explicit,tag:3"`
 }
 
-// readLenient reads certificates whose names break rules, as an underscore in a
-// PrintableString does. Names are only compared, byte by byte.
+// readLenient reads certificates that crypto/x509 refuses because of their names, such as
+// an underscore in a PrintableString. Names need not be understood: they are only compared.
 func readLenient(der []byte) (*certificate, error) {
 	var x looseCertificate
 	rest, err := asn1.Unmarshal(der, &x)
@@ -156,12 +156,12 @@ var rsaHashes = map[string]crypto.Hash{
 var (
 	oidBasicConstraints = asn1.ObjectIdentifier{2, 5, 29, 19}
 	oidKeyUsage         = asn1.ObjectIdentifier{2, 5, 29, 15}
-	// These may be critical although they are not read: they name the subject
-	// and the purpose of its key, and limit nobody's word in a chain.
+	// These may be critical although they are not read: alternative names, policies and
+	// extended key usage say nothing on whether the certificate may sign the next one.
 	harmless = []asn1.ObjectIdentifier{{2, 5, 29, 17}, {2, 5, 29, 32}, {2, 5, 29, 37}}
 )
 
-// finish takes the key and the extensions.
+// finish fills in what follows from the key and the extensions.
 func (c *certificate) finish(key any, extensions []pkix.Extension) error {
 	var ok bool
 	if c.key, ok = key.(*rsa.PublicKey); !ok {
@@ -209,8 +209,8 @@ func (c *certificate) readConstraints(der []byte) error {
 	return err
 }
 
-// saysNothing is set in usage when the extension is there with no bit that is
-// known, so that it does not pass for an absent one.
+// saysNothing is always set in usage when there is such an extension: one without any bit
+// must not count as absent.
 const saysNothing = x509.KeyUsage(1 << 30)
 
 func (c *certificate) readUsage(der []byte) error {

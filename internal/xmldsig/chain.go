@@ -9,33 +9,32 @@ import (
 	"slices"
 )
 
-// maxLinks is how many signatures of certificates lie between the signer and the
+// maxLinks is how many signatures a chain may have, from the signer's certificate to the
 // root.
 const maxLinks = 4
 
-// maxSteps is how many beginnings of chains are looked at for a policy, however a
-// document is made.
+// maxSteps is how many beginnings of chains are extended for one policy: certificates that
+// name one another as issuers can make very many.
 const maxSteps = 64
 
-// A link is that parent signed child, or not.
+// A link is a pair of certificates of which one may have signed the other.
 type link struct{ child, parent *certificate }
 
 // A search looks for a chain to the roots of one policy.
 type search struct {
 	policy *Policy
-	sha1   bool // in the signature of the document
-	certs  []*certificate
-	links  map[link]bool // what was found out, for other policies too
-	// Those of certs that lead to a root of the policy, whatever else is wrong with
-	// them.
+	sha1   bool           // the signature of the document uses SHA-1
+	certs  []*certificate // of the document
+	links  map[link]bool  // whether parent signed child, as far as it was checked; all searches share it
+	// anchored are those of certs that lead to a root of the policy by signatures,
+	// whatever else is wrong with them.
 	anchored map[*certificate]bool
 	steps    int
-	// The refusal that says most: of a chain that ends in a root of the policy,
-	// if there is one.
-	refusal *Refusal
+	refusal  *Refusal // the clearest so far
 }
 
-// trust looks for the first policy that one of the signers satisfies.
+// trust looks for the first policy that one of the signers satisfies, and notes in v what it
+// finds.
 func (v *Verified) trust(signers, certs []*certificate, policies []Policy) error {
 	links := map[link]bool{}
 	refusal := &Refusal{Reason: NoRoot}
@@ -58,16 +57,16 @@ func (v *Verified) trust(signers, certs []*certificate, policies []Policy) error
 	return refusal
 }
 
-// anchor notes which certificates an authority signed that leads to a root, and
-// which those signed. No other keys are tried on certificates: what anybody can
-// write, and sign with keys of his own, all comes to nothing here.
+// anchor notes the certificates that an authority signed which leads to a root, and those
+// that these signed, and so on. No other key is ever used to check a certificate, so that
+// a forger, who has keys of his own only, cannot make us check many signatures.
 func (s *search) anchor(authority *certificate) {
 	for _, c := range s.certs {
 		if s.anchored[c] || !bytes.Equal(c.issuer, authority.subject) {
 			continue
 		}
 		if bytes.Equal(c.raw, authority.raw) {
-			s.anchored[c] = true // a root that is sent along, as is usual
+			s.anchored[c] = true // the root itself, which signers often send along
 		} else if s.signed(c, authority) {
 			s.anchored[c] = true
 			s.anchor(c)
@@ -75,9 +74,8 @@ func (s *search) anchor(authority *certificate) {
 	}
 }
 
-// extend returns chain, which begins with a signer, with all that lies between it
-// and a root, and the root; nil when there is no such chain that the policy
-// allows.
+// extend completes a chain that begins with a signer: it returns chain with the
+// certificates up to a root and the root itself, or nil if the policy allows no such chain.
 func (s *search) extend(chain []*certificate) []*certificate {
 	if s.steps++; s.steps > maxSteps {
 		s.note(&Refusal{Reason: LongChain})
@@ -96,7 +94,7 @@ func (s *search) extend(chain []*certificate) []*certificate {
 		s.note(refusal)
 	}
 	if len(chain) > maxLinks {
-		return nil // one link more than allowed was looked at, to tell the reason
+		return nil // one link more than allowed was tried, so that check could refuse it as too long
 	}
 	for _, c := range s.certs {
 		if !bytes.Equal(c.subject, last.issuer) || slices.Contains(chain, c) {
@@ -117,19 +115,21 @@ func (s *search) extend(chain []*certificate) []*certificate {
 	return nil
 }
 
-// namesRoot tells whether a certificate claims to be of a root of the policy.
+// namesRoot reports whether the issuer of a certificate has the name of a root of the
+// policy.
 func (s *search) namesRoot(c *certificate) bool {
 	return slices.ContainsFunc(s.policy.Roots, func(r *Root) bool { return bytes.Equal(r.cert.subject, c.issuer) })
 }
 
-// note keeps the first of the refusals that say most.
+// note keeps the refusal if it is clearer than the one before.
 func (s *search) note(r *Refusal) {
 	r.Policy = s.policy.Name
 	s.refusal = clearer(s.refusal, r)
 }
 
-// clearer returns a unless b, the later one, says more: that there is a root says
-// more than that there is none, and that it signed more than that it has the name.
+// clearer returns b if it says more about the chain than a, else a: that it leads to no
+// root says least, that a certificate has the name of a root but not its signature says
+// more, and anything else is about a chain that leads to a root. Either may be nil.
 func clearer(a, b *Refusal) *Refusal {
 	rank := func(r *Refusal) int {
 		switch {
@@ -148,7 +148,7 @@ func clearer(a, b *Refusal) *Refusal {
 	return a
 }
 
-// check tells why a chain that ends in a root is refused, or returns nil.
+// check returns why a chain that ends in a root is refused, or nil.
 func (s *search) check(chain []*certificate) *Refusal {
 	root := len(chain) - 1
 	if root > maxLinks {
@@ -174,8 +174,8 @@ func (s *search) check(chain []*certificate) *Refusal {
 	return nil
 }
 
-// checkOne judges the certificate at place i of a chain, the signer's being at 0,
-// without regard to who signed it.
+// checkOne checks the certificate at place i of a chain, where the signer's is at 0. It
+// returns "" or why it is refused. Its signature is for check.
 func (s *search) checkOne(c *certificate, i int) Reason {
 	minBits := s.policy.MinKeyBits
 	if minBits == 0 {
@@ -207,7 +207,7 @@ func (s *search) checkOne(c *certificate, i int) Reason {
 	return ""
 }
 
-// signed tells whether the key of parent signed child.
+// signed reports whether the key of parent signed child.
 func (s *search) signed(child, parent *certificate) bool {
 	l := link{child, parent}
 	good, known := s.links[l]

@@ -1,15 +1,14 @@
 package xmldsig
 
-// An Element of a document that was read strictly. Nobody changes it after
-// Parse.
+// An Element is an element of a document. It does not change after Parse.
 type Element struct {
 	Prefix string // as written; "" for none
 	Local  string
 	Space  string // the namespace that Prefix stands for; "" for none
 	Attrs  []Attr // as written, without declarations of namespaces
-	// Content holds child elements and text in the order of the document.
-	// CDATA is text, entities are what they stand for, and no two texts are
-	// neighbours but where a [Stream] took what was between them.
+	// Content holds child elements and text in the order of the document. CDATA is
+	// text, and entities are replaced. Two texts are never neighbours, unless a
+	// [Stream] has taken the element between them.
 	Content []Node
 
 	parent *Element  // nil at the root
@@ -19,7 +18,7 @@ type Element struct {
 // An Attr is an attribute that declares no namespace.
 type Attr struct {
 	Prefix, Local, Space string // as in Element; an attribute has no default namespace
-	Value                string // entities are what they stand for
+	Value                string // entities are replaced
 }
 
 // A Node is a child element or, when Element is nil, text.
@@ -28,7 +27,7 @@ type Node struct {
 	Text    string
 }
 
-// A binding is what xmlns:prefix="uri" declares; prefix "" is xmlns="uri".
+// A binding is the declaration xmlns:prefix="uri", or xmlns="uri" if prefix is "".
 type binding struct{ prefix, uri string }
 
 // Elements returns the child elements in order.
@@ -42,8 +41,8 @@ func (e *Element) Elements() []*Element {
 	return list
 }
 
-// Text returns the text of an element that holds nothing else, "" when it is
-// empty. It is false when there are child elements.
+// Text returns the text of an element, "" if it is empty. It returns false if the
+// element has child elements.
 func (e *Element) Text() (string, bool) {
 	switch {
 	case len(e.Content) == 0:

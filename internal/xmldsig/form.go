@@ -14,9 +14,9 @@ func (e *Element) isDSig(local string) bool {
 	return e.Local == local && e.Space == spaceDSig
 }
 
-// What a signature may be made with; nothing else is.
+// The algorithms that a signature may have.
 var (
-	canonicalizations = map[string]bool{ // exclusive?
+	canonicalizations = map[string]bool{ // is it exclusive?
 		"http://www.w3.org/TR/2001/REC-xml-c14n-20010315": false,
 		"http://www.w3.org/2001/10/xml-exc-c14n#":         true,
 	}
@@ -24,7 +24,7 @@ var (
 		spaceDSig + "sha1":                        crypto.SHA1,
 		"http://www.w3.org/2001/04/xmlenc#sha256": crypto.SHA256,
 	}
-	signatures = map[string]crypto.Hash{ // all of RSA with the padding of PKCS #1 v1.5
+	signatures = map[string]crypto.Hash{ // all are RSA with the padding of PKCS #1 v1.5
 		spaceDSig + "rsa-sha1":                              crypto.SHA1,
 		"http://www.w3.org/2001/04/xmldsig-more#rsa-sha256": crypto.SHA256,
 	}
@@ -33,21 +33,21 @@ var (
 // maxCertificates is how many certificates a signature may bring along.
 const maxCertificates = 8
 
-// A form is what stands in an element Signature.
+// A form is what an element Signature holds.
 type form struct {
 	signedInfo   *Element
-	infoExcl     bool        // how SignedInfo is canonicalized
-	hash         crypto.Hash // of SignedInfo
-	value        []byte
-	uri          string
-	refExcl      bool        // how the signed element is canonicalized
+	infoExcl     bool        // the canonical form of SignedInfo is the exclusive one
+	hash         crypto.Hash // of the signature
+	value        []byte      // SignatureValue
+	uri          string      // of the Reference
+	refExcl      bool        // the canonical form of the signed element is the exclusive one
 	refHash      crypto.Hash // of the signed element
-	digest       []byte
-	certificates [][]byte // DER, in the order of the document
+	digest       []byte      // DigestValue
+	certificates [][]byte    // DER, in the order of the document
 }
 
-// readForm reads a Signature that has one SignedInfo with one Reference, and
-// nothing that is not in the schema of XML Signature at that place.
+// readForm reads a Signature of the one shape that is allowed: SignedInfo with one
+// Reference, SignatureValue, KeyInfo.
 func readForm(signature *Element) (*form, error) {
 	if !signature.isDSig("Signature") {
 		return nil, &Refusal{Reason: Form, Where: "Signature"}
@@ -106,8 +106,8 @@ func (f *form) readInfo(info *Element) error {
 	return err
 }
 
-// readKeyInfo collects the certificates. What else a KeyInfo holds, keys above
-// all, is not read.
+// readKeyInfo collects the certificates. Whatever else a KeyInfo holds, such as a bare
+// key, is ignored.
 func (f *form) readKeyInfo(info *Element) error {
 	for _, data := range info.Elements() {
 		if !data.isDSig("X509Data") {
@@ -133,7 +133,7 @@ func (f *form) readKeyInfo(info *Element) error {
 	return nil
 }
 
-// children returns the child elements of e, which must be these and no others,
+// children returns the child elements of e. They must be these, in this order, each once,
 // with nothing but white space between them.
 func children(e *Element, names ...string) ([]*Element, error) {
 	refusal := &Refusal{Reason: Form, Where: e.Local}
@@ -160,8 +160,8 @@ func children(e *Element, names ...string) ([]*Element, error) {
 	return list, nil
 }
 
-// algorithm returns what allowed says of the attribute Algorithm. There may be no
-// parameters.
+// algorithm returns what allowed has for the attribute Algorithm of e. Parameters, which
+// would be child elements or text, are refused.
 func algorithm[T any](e *Element, allowed map[string]T) (T, error) {
 	name, _ := e.Attr("Algorithm")
 	v, ok := allowed[name]
@@ -173,8 +173,7 @@ func algorithm[T any](e *Element, allowed map[string]T) (T, error) {
 
 var unbroken = strings.NewReplacer(" ", "", "\t", "", "\r", "", "\n", "")
 
-// decoded returns the bytes whose base64, broken into lines or not, is all that e
-// holds.
+// decoded returns the bytes whose base64 is the text of e. White space in it is ignored.
 func decoded(e *Element) ([]byte, error) {
 	text, ok := e.Text()
 	if !ok {

@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits are how much of a document is read. A zero field is its default.
+// Limits bound a document. A zero field stands for the default.
 type Limits struct {
 	Size   int // bytes; default 256 KiB
 	Depth  int // elements inside one another, the root included; default 32
@@ -22,16 +22,16 @@ type Limits struct {
 	Stream *Stream // nil: the tree has all elements
 }
 
-// A Stream is for documents that have very many elements of one kind, of which only
-// one need be in memory. Those that stand At, by local names from the root on, and
-// have the namespace of their parent go to Each as they end. The tree is without them
-// and without the blanks before them, and neither count as tokens from then on.
+// A Stream keeps only one in memory of the many elements that stand at one place of a
+// document. At is that place, as local names from the root on; the elements must have
+// the namespace of their parent. Each gets every one of them when it ends. Then it is
+// removed from the tree with the white space before it, and its tokens count no longer.
 type Stream struct {
 	At   []string
 	Each func(*Element)
 }
 
-// A ParseError is why a document was not read. Its text names places and never
+// A ParseError says why a document cannot be read. Its text names places and never
 // values.
 type ParseError struct {
 	Offset  int    // in bytes, where the token at fault begins
@@ -46,7 +46,7 @@ func (e *ParseError) Error() string {
 	return fmt.Sprintf("xmldsig: byte %d, in %s: %s", e.Offset, e.Element, e.Reason)
 }
 
-// The namespaces that XML itself has.
+// The namespaces of XML itself.
 const (
 	spaceXML   = "http://www.w3.org/XML/1998/namespace"
 	spaceXMLNS = "http://www.w3.org/2000/xmlns/"
@@ -55,10 +55,10 @@ const (
 // Parse reads a document within the default limits; see [Limits.Parse].
 func Parse(doc []byte) (*Element, error) { return Limits{}.Parse(doc) }
 
-// Parse reads a whole document and returns its root. It wants XML 1.0 with
-// namespaces, in UTF-8, one byte order mark allowed, and refuses comments,
-// processing instructions, DOCTYPE, and line breaks or tabs written as
-// themselves in attributes. The error is a *[ParseError].
+// Parse reads a whole document and returns its root. It takes XML 1.0 with namespaces, in
+// UTF-8 with or without a byte order mark. It refuses comments, processing instructions,
+// DOCTYPE, and attributes with line breaks or tabs that are not escaped. The error is a
+// *[ParseError].
 func (l Limits) Parse(doc []byte) (*Element, error) {
 	l = l.orDefault()
 	p := &parser{limits: l, scope: map[string]string{"": "", "xml": spaceXML}}
@@ -87,31 +87,31 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// declaration is the XML declaration that is allowed at the very start. Any other
-// is a processing instruction to the parser, and refused as such.
+// declaration is the XML declaration that is allowed at the very start. Any other form of
+// it is refused as a processing instruction.
 var declaration = regexp.MustCompile(`^<\?xml` +
 	`[ \t\r\n]+version[ \t\r\n]*=[ \t\r\n]*(?:"1\.0"|'1\.0')` +
 	`(?:[ \t\r\n]+encoding[ \t\r\n]*=[ \t\r\n]*(?:"(?i:utf-8)"|'(?i:utf-8)'))?` +
 	`(?:[ \t\r\n]+standalone[ \t\r\n]*=[ \t\r\n]*(?:"(?:yes|no)"|'(?:yes|no)'))?` +
 	`[ \t\r\n]*\?>`)
 
-// A parser builds the tree from the tokens of encoding/xml, and checks what that
+// A parser builds the tree from the tokens of encoding/xml, and checks what that package
 // does not.
 type parser struct {
 	limits Limits
 	doc    []byte // without byte order mark and declaration
-	base   int    // bytes before doc
-	tokens int
-	before int // tokens before the last element as deep as those of the stream
+	base   int    // how many bytes of the document are before doc
+	tokens int    // how many there were
+	before int    // how many there were before the last element at the depth of the stream
 
 	root, open *Element // open is the innermost element that has not ended
 	depth      int
 	pending    []byte            // text of open since the last tag
-	scope      map[string]string // the namespace of each prefix, where the parser is
-	hidden     []binding         // what declarations of open elements replaced in scope
+	scope      map[string]string // the namespace of each prefix at this place
+	hidden     []binding         // what the declarations of open elements have replaced in scope
 }
 
-// unbound in hidden is a prefix that had no namespace before.
+// unbound, as a namespace in hidden, says that the prefix had none.
 const unbound = "\x00"
 
 func (p *parser) fault(at int, reason string) error {
@@ -146,7 +146,7 @@ func (p *parser) document() (*Element, error) {
 		case xml.StartElement:
 			reason = p.start(t, raw)
 			if reason == "" && raw[len(raw)-2] == '/' {
-				_, _ = dec.RawToken() // the end of <a/>, for which nothing is read
+				_, _ = dec.RawToken() // the end of <a/>, which encoding/xml makes up without reading
 				p.leave()
 			}
 		case xml.EndElement:
@@ -167,12 +167,12 @@ func (p *parser) document() (*Element, error) {
 	return p.root, nil
 }
 
-// look judges a token by how it begins, before anything is allocated for it, and
-// returns why it is refused, or "".
+// look checks a token by its beginning, before anything is allocated for it. It returns
+// the reason to refuse it, or "". So do the other methods below that return a string.
 func (p *parser) look(rest []byte) string {
 	switch {
 	case bytes.HasPrefix(rest, []byte("</")):
-		return "" // counted where it began
+		return "" // the start tag was counted
 	case bytes.HasPrefix(rest, []byte("<!--")):
 		return "comment"
 	case bytes.HasPrefix(rest, []byte("<?")):
@@ -189,6 +189,7 @@ func (p *parser) look(rest []byte) string {
 
 var cdata = []byte("<![CDATA[")
 
+// count adds to the tokens.
 func (p *parser) count(tokens int) string {
 	if p.tokens += tokens; p.tokens > p.limits.Tokens {
 		return "too many tokens"
@@ -212,7 +213,7 @@ func (p *parser) lookAtTag(tag []byte) string {
 				return "attribute without end"
 			}
 			if bytes.ContainsAny(tag[i+1:i+1+n], "\t\r\n") {
-				// XML makes blanks of these, encoding/xml does not.
+				// XML turns these into blanks, encoding/xml does not.
 				return "line break or tab in an attribute"
 			}
 			i += n + 1
@@ -224,6 +225,7 @@ func (p *parser) lookAtTag(tag []byte) string {
 	return "tag without end"
 }
 
+// start opens an element; raw is the start tag as it is written.
 func (p *parser) start(t xml.StartElement, raw []byte) string {
 	switch {
 	case p.open == nil && p.root != nil:
@@ -342,7 +344,7 @@ func (p *parser) leave() {
 	p.depth--
 }
 
-// stands tells whether the open element is one of the stream.
+// stands reports whether the open element is one of the stream.
 func (p *parser) stands(at []string) bool {
 	if p.depth != len(at) || p.depth < 2 || p.open.Space != p.open.parent.Space {
 		return false
@@ -357,8 +359,8 @@ func (p *parser) stands(at []string) bool {
 	return true
 }
 
-// take hands over the open element, which has ended, and forgets it and the blanks
-// before it.
+// take hands over the open element, which has ended, and removes it and the white space
+// before it from the tree.
 func (p *parser) take(s *Stream) {
 	s.Each(p.open)
 	p.tokens = p.before
@@ -372,7 +374,7 @@ func (p *parser) take(s *Stream) {
 	*content = (*content)[:n]
 }
 
-// text takes a piece of text; raw is how it is written.
+// text adds a piece of text; raw is the same as it is written.
 func (p *parser) text(s, raw []byte) string {
 	isCDATA := bytes.HasPrefix(raw, cdata)
 	if p.open == nil {
@@ -388,7 +390,7 @@ func (p *parser) text(s, raw []byte) string {
 	return ""
 }
 
-// flush makes one node of the text since the last tag.
+// flush makes a node of the text since the last tag.
 func (p *parser) flush() {
 	if len(p.pending) > 0 {
 		p.open.Content = append(p.open.Content, Node{Text: string(p.pending)})
@@ -398,16 +400,16 @@ func (p *parser) flush() {
 
 const badName = "not a name, or not one with at most one prefix"
 
-// goodName tells whether the second part of a name that encoding/xml took is a
-// name itself. It is the whole name, with its colons, when that cannot be cut in
-// two.
+// goodName reports whether the local part of a name from encoding/xml is a name itself.
+// encoding/xml puts a name that it cannot split at one colon into the local part, with
+// its colons.
 func goodName(local string) bool {
 	first, _ := utf8.DecodeRuneInString(local)
 	return (first == '_' || unicode.IsLetter(first)) && !strings.Contains(local, ":")
 }
 
-// namesSurrogate tells whether there is a reference such as &#xD800; of which
-// encoding/xml makes U+FFFD.
+// namesSurrogate reports whether raw refers to half of a surrogate pair, as &#xD800; does.
+// XML forbids that, encoding/xml turns it into U+FFFD.
 func namesSurrogate(raw []byte) bool {
 	for {
 		_, after, ok := bytes.Cut(raw, []byte("&#"))

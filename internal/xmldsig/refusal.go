@@ -1,6 +1,6 @@
 package xmldsig
 
-// A Reason is why a signature is not believed, in words for a log.
+// A Reason says why a signature is refused, in words for a log.
 type Reason string
 
 // Reasons that lie in the document.
@@ -42,8 +42,8 @@ const (
 // values.
 type Refusal struct {
 	Reason Reason
-	Where  string // the element of the signature, or "signer", "issuer 1" …, "root"; may be ""
-	Policy string // whose root the chain ends in, when one is found; else ""
+	Where  string // an element of the signature, or a certificate: "signer", "issuer 1" …, "root"; may be ""
+	Policy string // name of the policy whose root the chain leads to, if it leads to one
 }
 
 func (r *Refusal) Error() string {

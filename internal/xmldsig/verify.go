@@ -9,34 +9,33 @@ import (
 	"time"
 )
 
-// A Policy is whom to believe, and how far: one for each card scheme, so that no
-// scheme vouches for another.
+// A Policy says which signatures to believe. There is one for each card scheme, so that the
+// root of one scheme is not trusted for another.
 type Policy struct {
 	Name       string
 	Roots      []*Root
 	At         time.Time // when all certificates, the root included, must be valid
 	MinKeyBits int       // of every key of the chain; 0 is 2048
-	AllowSHA1  bool      // in the signature and those of the certificates
+	AllowSHA1  bool      // in the signature, and in those of the certificates
 	Lenient    bool      // allow certificates that crypto/x509 refuses to read
 }
 
-// Verified is what a good signature says.
+// Verified is what is known of a good signature.
 type Verified struct {
-	// Canonical is the signed element in the bytes that were digested. Whoever
-	// wants to know what was signed reads these and nothing else.
+	// Canonical are the bytes of the signed element that were digested. What was signed
+	// must be read from these and nothing else.
 	Canonical []byte
 	Policy    string // name of the policy whose root the chain ends in
-	Digest    string // "SHA-1" or "SHA-256", of the signed element
-	Signature string // likewise, of the signature
-	SHA1      bool   // SHA-1 was used there or in the signature of a certificate
+	Digest    string // hash of the signed element, "SHA-1" or "SHA-256"
+	Signature string // hash of the signature, likewise
+	SHA1      bool   // SHA-1 was used in one of these, or in the signature of a certificate
 	KeyBits   int    // of the key that signed
 	Chain     int    // certificates, the signer's and the root included
 }
 
-// Verify checks that signature, the neighbour of signed in the document, is a
-// signature of signed alone by a key whose certificates, found in the signature,
-// chain to a root of one of the policies. The first policy that is content wins.
-// The error is a *[Refusal].
+// Verify checks that signature, the neighbour of signed in the document, signs that element
+// alone, and that the certificates in it chain from the key that signed to a root of one of
+// the policies. The first policy that allows it counts. The error is a *[Refusal].
 func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	if signed == signature || signed.parent == nil || signed.parent != signature.parent {
 		return nil, &Refusal{Reason: NotBeside}
@@ -80,8 +79,8 @@ func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 	return v, nil
 }
 
-// countID counts the attributes with this value whose name is id in any case and
-// any namespace.
+// countID counts the attributes in e and its content that may be ids with this value:
+// "id" in upper or lower case, in any namespace.
 func (e *Element) countID(id string) int {
 	n := 0
 	for _, a := range e.Attrs {
@@ -97,16 +96,15 @@ func (e *Element) countID(id string) int {
 	return n
 }
 
-// hasRelativeSpace tells whether a namespace that is a relative URI is declared in e.
-// Canonical XML has to fail on a document with one (1.0, section 2.1), so nobody who
-// keeps to it has signed it.
+// hasRelativeSpace reports whether e or its content declares a namespace that is a relative
+// URI. Such a document has no canonical form (Canonical XML 1.0, section 2.1).
 func (e *Element) hasRelativeSpace() bool {
 	return slices.ContainsFunc(e.spaces, func(b binding) bool { return b.uri != "" && !hasScheme(b.uri) }) ||
 		slices.ContainsFunc(e.Content, func(n Node) bool { return n.Element != nil && n.Element.hasRelativeSpace() })
 }
 
-// hasScheme tells whether a URI is an absolute one: it begins with a letter, letters,
-// digits and some marks follow, then a colon (RFC 3986, section 3.1).
+// hasScheme reports whether a URI is absolute: whether it begins with a letter, then
+// letters, digits and the marks + - . up to a colon (RFC 3986, section 3.1).
 func hasScheme(uri string) bool {
 	for i, c := range []byte(uri) {
 		switch {

@@ -30,7 +30,7 @@ type Issuer struct {
 	t     testing.TB
 	hash  crypto.Hash
 	key   *rsa.PrivateKey
-	chain [][]byte // DER: the signer's, an authority's between, the root
+	chain [][]byte // DER: the signer's certificate, that of an authority between, the root's
 }
 
 // Options say how an issuer differs from the plainest one.
@@ -75,8 +75,8 @@ func NewIssuer(t testing.TB, o Options) *Issuer {
 	return i
 }
 
-// between is the key of all authorities between root and signer: making keys is
-// what takes time here.
+// between is the key of all authorities between root and signer. They share one since
+// making keys takes long.
 var between = sync.OnceValue(func() *rsa.PrivateKey { return (&Issuer{t: new(testing.T)}).newKey(2048) })
 
 func (i *Issuer) newKey(bits int) *rsa.PrivateKey {
@@ -95,22 +95,21 @@ func (i *Issuer) certify(c, by *x509.Certificate, public *rsa.PublicKey, key *rs
 	return der
 }
 
-// Root is the DER of the issuer's root certificate, RootPEM the same as a file
-// has it.
+// Root is the DER of the issuer's root certificate.
 func (i *Issuer) Root() []byte { return i.chain[2] }
 
-// RootPEM see Root.
+// RootPEM is the root certificate as PEM.
 func (i *Issuer) RootPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Root()})
 }
 
-// A PARes is one to be signed; all of it is written as it stands.
+// A PARes is one to be signed. Its values are not checked.
 type PARes struct {
 	ID, MessageID, AcqBIN, MerID, XID, Date, Amount, Currency, Exponent, PAN string
 	Time, Status, CAVV, ECI, CAVVAlgorithm                                   string
 }
 
-// A PAReq is what an issuer sees of one.
+// A PAReq is a PAReq as an issuer reads it.
 type PAReq struct {
 	Message struct {
 		ID    string `xml:"id,attr"`
@@ -190,7 +189,7 @@ func (i *Issuer) Document(p PARes) string {
 	return `<ThreeDSecure><Message id="` + escape(p.MessageID) + `">` + signed + i.signature(p.ID, signed) + "</Message></ThreeDSecure>"
 }
 
-// signature signs text that is in canonical form already.
+// signature is the Signature of an element, whose text is in canonical form already.
 func (i *Issuer) signature(id, signed string) string {
 	const space = "http://www.w3.org/2000/09/xmldsig#"
 	digestMethod, method := space+"sha1", space+"rsa-sha1"
@@ -219,10 +218,10 @@ func (i *Issuer) sum(text string) []byte {
 	return h.Sum(nil)
 }
 
-// Sign is Document in the form that the browser brings.
+// Sign is Document as a form field of a browser has it.
 func (i *Issuer) Sign(p PARes) string { return Pack(i.Document(p)) }
 
-// Pack makes of a document what a form field holds.
+// Pack compresses and encodes a document for a form field.
 func Pack(document string) string {
 	var b bytes.Buffer
 	z := zlib.NewWriter(&b)
