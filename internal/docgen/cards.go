@@ -15,7 +15,8 @@ const (
 	cardsEnd   = "<!-- end of cards -->\n"
 )
 
-// cardPage is docs/test-cards.md with fresh tables between its marks.
+// cardPage is docs/test-cards.md with fresh tables between its marks, those of cards.txt
+// and those of v1.txt.
 func cardPage(root string) ([]byte, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/test-cards.md"))
 	if err != nil {
@@ -41,8 +42,8 @@ func cardPage(root string) ([]byte, error) {
 	return between(page, v1Start, v1End, tables)
 }
 
-// cardTables turns the sandbox's text into tables for people. It reads the
-// text itself, since it wants the comments beside the lines too.
+// cardTables turns the sandbox's text into tables for people. It does not use the
+// sandbox's parser, which drops the comments beside the lines.
 func cardTables(text []byte) (string, error) {
 	var b strings.Builder
 	inside := false
@@ -87,11 +88,8 @@ func heading(patterns string) string {
 	return "Cards " + patterns
 }
 
-// cardWording says in words what a statement of the text says in short.
-var cardWording = []struct {
-	pattern *regexp.Regexp
-	words   string
-}{
+// cardWording is for the statements of cards.txt.
+var cardWording = []wording{
 	{regexp.MustCompile(`^versions (.*)$`), "versions $1"},
 	{regexp.MustCompile(`^method answers$`), "3DS Method"},
 	{regexp.MustCompile(`^method none$`), "no 3DS Method"},
@@ -112,17 +110,13 @@ var cardWording = []struct {
 }
 
 func cardWords(statements string) (string, error) {
-	var words []string
-next:
-	for _, s := range strings.Split(statements, ";") {
-		s = strings.TrimSpace(s)
-		for _, w := range cardWording {
-			if w.pattern.MatchString(s) {
-				words = append(words, w.pattern.ReplaceAllString(s, w.words))
-				continue next
-			}
+	var all []string
+	for s := range strings.SplitSeq(statements, ";") {
+		words, err := inWords(cardWording, strings.TrimSpace(s))
+		if err != nil {
+			return "", err
 		}
-		return "", fmt.Errorf("no words for the statement %q", s)
+		all = append(all, words)
 	}
-	return strings.Join(words, "; "), nil
+	return strings.Join(all, "; "), nil
 }

@@ -1,10 +1,10 @@
 // Package docgen writes those documents that would otherwise drift away from
 // the code: the reference of all fields and the OpenAPI description, from the
-// tables of package message, the tables of test cards, from the text that the
-// sandbox runs, and those of card schemes, from the text that the server runs.
+// tables of package message; the tables of test cards, from the text that the
+// sandbox runs; and those of card schemes, from the text that the server runs.
 //
-// It is not part of the server, and it explains nothing: pages with a voice
-// are written by hand and hold what is generated between two marks.
+// It is not part of the server, and it explains nothing: pages that explain are
+// written by hand, and have what is generated between two marks.
 //
 //	go generate ./...
 package docgen
@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/openthreeds/threeds/message"
@@ -50,7 +51,7 @@ func Files(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// Write writes them.
+// Write writes the files of [Files].
 func Write(root string) error {
 	files, err := Files(root)
 	if err != nil {
@@ -67,14 +68,30 @@ func Write(root string) error {
 	return nil
 }
 
-// between replaces what stands between two marks of a page.
+// between replaces what stands between two marks of a page, which stay.
 func between(page []byte, start, end, text string) ([]byte, error) {
 	i := bytes.Index(page, []byte(start))
 	j := bytes.Index(page, []byte(end))
 	if i < 0 || j < i {
-		return nil, fmt.Errorf("the marks %q and %q are not there", start, end)
+		return nil, fmt.Errorf("want the marks %q and %q, in this order", start, end)
 	}
 	return []byte(string(page[:i]) + start + "\n" + text + string(page[j:])), nil
+}
+
+// A wording says in words what a line of a text for the sandbox says in short.
+type wording struct {
+	pattern *regexp.Regexp
+	words   string // may refer to groups of the pattern
+}
+
+// inWords is what the first wording that fits makes of a statement.
+func inWords(all []wording, statement string) (string, error) {
+	for _, w := range all {
+		if w.pattern.MatchString(statement) {
+			return w.pattern.ReplaceAllString(statement, w.words), nil
+		}
+	}
+	return "", fmt.Errorf("no words for the statement %q", statement)
 }
 
 // page is the file name of a message's page.

@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// frame is the description without the schemas that come from the tables:
-// operations, answers, small schemas, examples. It is written by hand.
+// frame is the part of the description that is written by hand: operations, answers, small
+// schemas, examples. The schemas that come from the tables follow it.
 //
 //go:embed openapi.yaml
 var frame []byte
@@ -25,7 +25,7 @@ type object = yaml.MapSlice
 
 func put(o *object, key string, value any) { *o = append(*o, yaml.MapItem{Key: key, Value: value}) }
 
-// openAPI joins frame with the schemas of the messages a requestor meets.
+// openAPI joins frame with the schemas of the messages that a requestor sends and gets.
 func openAPI() ([]byte, error) {
 	var schemas object
 	s := schemaBook{schemas: &schemas}
@@ -51,10 +51,10 @@ func openAPI() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// schemaBook collects the schemas of messages, then of the objects in them.
+// A schemaBook collects the schemas of messages, then of the objects in them.
 type schemaBook struct {
 	schemas *object
-	used    []*message.Table
+	used    []*message.Table // of objects that schemas refer to
 }
 
 // message adds the schema of one message. Requests have those members that a
@@ -69,7 +69,7 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 			continue
 		}
 		if !request && f.Leg == message.ACSToDS {
-			continue // a directory server that leaves it in may have written anything
+			continue // meant for the directory server, whatever it looks like when it is passed on
 		}
 		if f.Name == "messageVersion" {
 			put(&props, f.Name, object{{Key: "type", Value: "string"}, {Key: "const", Value: v.String()}})
@@ -112,9 +112,9 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 	put(s.schemas, t.String()+"-"+v.String(), o)
 }
 
-// requirements are what a request must have, by channel and category: one condition
-// in the other, for where several stand side by side many of those who make clients
-// take each for an object of its own.
+// requirements are what a request must have, by channel and category. Each condition stands
+// in the "else" of the one before: many generators of clients make a type of its own out of
+// each of several conditions that stand side by side.
 func requirements(t *message.Table) object {
 	var all object
 	for _, ch := range slices.Backward(message.Channels()) {
@@ -143,12 +143,13 @@ func requirements(t *message.Table) object {
 	return all
 }
 
-// impossible is a row of beyond.
+// impossible reports whether there are no such requests: payments in 3RI before 2.2.0, as
+// the first of beyond says.
 func impossible(v message.Version, ch message.Channel, cat message.Category) bool {
 	return v == message.V210 && ch == message.ThreeRI && cat == message.PA
 }
 
-// demanded says whether a requestor has to send a member.
+// demanded reports whether a requestor has to send a member.
 func demanded(f *message.Field, ch message.Channel, cat message.Category) bool {
 	need := f.Need.At(ch, cat)
 	if need == 'C' && f.When == fmt.Sprintf("deviceChannel == %q", ch.Code()) {
@@ -158,8 +159,8 @@ func demanded(f *message.Field, ch message.Channel, cat message.Category) bool {
 		!slices.Contains(filledIn, f.Name) && (f.Name != "threeDSServerTransID" || ch == message.BRW)
 }
 
-// demands says the same in words, for those who read no conditions; where there is
-// one that the table has words for, it has been said.
+// demands says in words where a member is required. If no column of the table requires it
+// without a condition, it says nothing: the remarks have the condition.
 func demands(f *message.Field, v message.Version) string {
 	if !strings.Contains(string(f.Need), "R") {
 		return ""
@@ -189,14 +190,14 @@ func demands(f *message.Field, v message.Version) string {
 // always are the members that no AReq may lack.
 var always = []string{"messageType", "messageVersion", "deviceChannel", "messageCategory"}
 
-// unasked are the members for which it does not matter what a requestor sends.
+// unasked are the members that are set or dropped, whatever a requestor sends.
 var unasked = slices.Concat(serverOwned, sources, keptBack)
 
 // filledIn are members that the server derives from others when they are absent,
 // unless the API key is a strict one.
 var filledIn = []string{"acquirerCountryCode", "acquirerCountryCodeSource", "acceptLanguage"}
 
-// everywhere says whether a member is required whatever the channel and category.
+// everywhere reports whether a member is required in all channels and categories.
 func everywhere(f *message.Field) bool { return f.Need == "RR RR RR" }
 
 func required(t *message.Table, is func(*message.Field) bool) []string {
@@ -209,7 +210,7 @@ func required(t *message.Table, is func(*message.Field) bool) []string {
 	return names
 }
 
-// nested adds the objects that messages refer to, and those that these do.
+// nested adds the objects that the messages refer to, and those that these refer to.
 func (s *schemaBook) nested() {
 	for i := 0; i < len(s.used); i++ { // grows while it runs
 		t := s.used[i]
@@ -226,7 +227,7 @@ func (s *schemaBook) nested() {
 	}
 }
 
-// schemaName is the object's name with the first version that has it so.
+// schemaName is the object's name with the first version in which it has the same schema.
 func schemaName(t *message.Table) string {
 	first := t
 	for _, v := range message.Versions() {
@@ -356,7 +357,7 @@ func (s *schemaBook) value(f *message.Field) object {
 	least, most := bounds(f)
 	switch pattern := patterns[f.Kind]; {
 	case f.Kind == message.JSON:
-		put(&o, "additionalProperties", true) // the default, but not to those who make clients of it
+		put(&o, "additionalProperties", true) // the default, but some generators of clients want to read it
 		if everywhere(f) {
 			put(&o, "minProperties", 1) // an empty one counts as absent
 		}
@@ -374,7 +375,7 @@ func (s *schemaBook) value(f *message.Field) object {
 	case patterns[f.Kind] == "":
 		put(&o, "minLength", 1)
 	}
-	// Two types in one schema are more than many of those who make clients can do.
+	// Not a list of types, which many generators of clients cannot read.
 	switch {
 	case f.AltObject:
 		return object{{Key: "oneOf", Value: []any{o, object{{Key: "type", Value: "object"}, {Key: "additionalProperties", Value: true}}}}}
@@ -384,8 +385,8 @@ func (s *schemaBook) value(f *message.Field) object {
 	return o
 }
 
-// A code is a text that some readers of YAML take for a number where no quotes
-// are: 08 is one for those of version 1.2, and 07 for those of 1.1.
+// A code is written with quotes, without which some parsers of YAML take it for a number:
+// 08 in version 1.2, 07 in 1.1.
 type code string
 
 func (c code) MarshalYAML() ([]byte, error) { return strconv.AppendQuote(nil, string(c)), nil }

@@ -26,18 +26,20 @@ var about = map[message.Type]string{
 	message.ORes: "Operation response, from 2.3.1: how the server acknowledges a sequence of OReqs.",
 }
 
-// serverOwned are the members of an AReq that the server sets, whatever comes in.
+// serverOwned are the members of an AReq that the server sets, whatever the requestor
+// sends.
 var serverOwned = []string{"threeDSServerRefNumber", "threeDSServerOperatorID", "threeDSServerURL"}
 
-// profile are those that the merchant's profile or the configuration may hold.
+// profile are the members of an AReq that the merchant's profile or the configuration may
+// hold.
 var profile = []string{"threeDSRequestorID", "threeDSRequestorName"}
 
-// sources are the members of an AReq that tell who set another one. What we
-// send comes from us, whatever comes in.
+// sources are the members of an AReq that say who has set another one. The server sets
+// them to itself, whatever the requestor sends.
 var sources = []string{"acquirerCountryCodeSource", "deviceBindingStatusSource", "payTokenSource", "trustListStatusSource", "whiteListStatusSource"}
 
-// derived says of members of an AReq where the server takes them from when they
-// are left out. With a strict API key it does not.
+// derived says from what the server derives members of an AReq that are left out. With a
+// strict API key it does not.
 var derived = map[string]string{
 	"acquirerCountryCode": " When left out, that of the merchant's profile, else `merchantCountryCode`.",
 	"acceptLanguage":      " When left out, `browserLanguage`.",
@@ -46,7 +48,7 @@ var derived = map[string]string{
 // keptBack are the members of an AReq that are never passed on.
 var keptBack = []string{"cardSecurityCode"}
 
-// beyond are rules of requests that no table has.
+// beyond are rules for requests that are in no table.
 var beyond = []struct {
 	version           message.Version
 	field, when, must string
@@ -145,7 +147,7 @@ func rows(b *bytes.Buffer, t *message.Table) {
 	}
 }
 
-// uniform says whether no field of t depends on channel or category.
+// uniform reports whether no field of t depends on channel or category.
 func uniform(t *message.Table) bool {
 	for _, f := range t.Fields {
 		if strings.Count(string(f.Need), string(f.Need[0])) != 6 {
@@ -165,7 +167,7 @@ func rules(b *bytes.Buffer, t *message.Table) {
 		switch {
 		case r.Soft && t.Name != "AReq":
 			otherwise = "tolerated"
-		case r.Soft: // Build asks for more
+		case r.Soft: // message.Build asks for more than the rule
 			otherwise = "error " + r.Code.String() + ", also when a seller that is named is not among those described"
 		}
 		if r.Unless == message.Informational {
@@ -220,8 +222,8 @@ type list struct {
 	ranges []message.CodeRange
 }
 
-// codeLists collects the lists that rows use, in full: rows that allow only
-// some of a list show these themselves.
+// codeLists collects the lists that rows use as a whole. A row that allows only some codes
+// of a list shows these itself.
 func codeLists() []*list {
 	byName := map[string]*list{}
 	visit := func(t *message.Table) {

@@ -29,32 +29,29 @@ func v1Tables(text []byte) (string, error) {
 		if line == "" {
 			continue
 		}
-		if part := v1Card.FindStringSubmatch(line); part != nil {
-			does, known := v1Words(part[2])
-			if !known {
-				return "", fmt.Errorf("line %d: no words for %q", n, part[2])
-			}
-			cards += fmt.Sprintf("| `%s` | %s | %s |\n", part[1], does, strings.TrimSpace(comment))
-			continue
+		card, merchant := v1Card.FindStringSubmatch(line), v1Merchant.FindStringSubmatch(line)
+		part := card
+		if card == nil {
+			part = merchant
 		}
-		part := v1Merchant.FindStringSubmatch(line)
 		if part == nil {
 			return "", fmt.Errorf("line %d is not understood", n)
 		}
-		does, known := v1Words(part[2])
-		if !known {
-			return "", fmt.Errorf("line %d: no words for %q", n, part[2])
+		does, err := inWords(v1Wording, part[2])
+		if err != nil {
+			return "", fmt.Errorf("line %d: %w", n, err)
 		}
-		merchants += fmt.Sprintf("| `%s` | %s |\n", part[1], does)
+		if card != nil {
+			cards += fmt.Sprintf("| `%s` | %s | %s |\n", part[1], does, strings.TrimSpace(comment))
+		} else {
+			merchants += fmt.Sprintf("| `%s` | %s |\n", part[1], does)
+		}
 	}
 	return cards + merchants + "\n", lines.Err()
 }
 
-// v1Wording says in words what the text says in short.
-var v1Wording = []struct {
-	pattern *regexp.Regexp
-	words   string
-}{
+// v1Wording is for the lines of v1.txt.
+var v1Wording = []wording{
 	{regexp.MustCompile(`^status ([A-Z])$`), "enrolled `Y`, status `$1`"},
 	{regexp.MustCompile(`^status ([A-Z]) broken$`), "enrolled `Y`, status `$1` under a broken signature"},
 	{regexp.MustCompile(`^enrolled ([A-Z])$`), "enrolled `$1`"},
@@ -82,13 +79,4 @@ var v1Wording = []struct {
 	{regexp.MustCompile(`^PARes unsigned$`), "PARes without a signature"},
 	{regexp.MustCompile(`^PARes reference$`), "PARes whose signature names something else"},
 	{regexp.MustCompile(`^PARes wrapped$`), "a forged PARes before the signed one"},
-}
-
-func v1Words(short string) (string, bool) {
-	for _, w := range v1Wording {
-		if w.pattern.MatchString(short) {
-			return w.pattern.ReplaceAllString(short, w.words), true
-		}
-	}
-	return "", false
 }

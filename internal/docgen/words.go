@@ -8,8 +8,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// sentence turns a condition of a row into words. The language of conditions
-// is small and regular, so patterns do, in this order.
+// sentence turns a condition of a row into words. The language of conditions is small, so
+// it is enough to replace patterns, in the order of wordings.
 func sentence(expr string) string {
 	for _, w := range wordings {
 		expr = w.pattern.ReplaceAllStringFunc(expr, func(s string) string { return w.words(w.pattern.FindStringSubmatch(s)) })
@@ -40,8 +40,8 @@ var wordings = []struct {
 	}},
 }
 
-// element names an element; one of another message of the transaction with
-// the message it is in.
+// element names an element, and the message it is in if that is another one of the
+// transaction ("areq.deviceChannel").
 func element(path string) string {
 	first, rest, ok := strings.Cut(path, ".")
 	for _, t := range message.Types() {
@@ -152,10 +152,10 @@ func kindOf(f *message.Field) string {
 		}
 		return words
 	}
-	return f.Kind.String() // the others have their length in their form
+	return f.Kind.String() // the form of the others fixes their length
 }
 
-// bounds are the lengths of the value, or of an item of an array.
+// bounds are the least and the greatest length of the value, or of an item of an array.
 func bounds(f *message.Field) (least, most int) {
 	if f.Array {
 		return f.ItemMin, f.ItemMax
@@ -186,7 +186,7 @@ func byDS(c *message.Codes) string {
 	return ""
 }
 
-// presence is three letters of one category: APP, BRW, 3RI.
+// presence is three letters for one category, those of APP, BRW and 3RI.
 func presence(f *message.Field, cat message.Category) string {
 	var b strings.Builder
 	for _, ch := range message.Channels() {
