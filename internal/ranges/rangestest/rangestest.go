@@ -1,7 +1,6 @@
-// Package rangestest makes card range data as directory servers have it, of
-// any size and from a seed, for tests and benchmarks. It knows the messages
-// from the tables of the specification, not from our code, and writes them as
-// it goes: no set is ever held.
+// Package rangestest makes card range data as directory servers have it, of any size and
+// from a seed, for tests and benchmarks. It writes messages by the tables of the
+// specification, without any of our code, and range by range: no set is ever in memory.
 package rangestest
 
 import (
@@ -16,20 +15,19 @@ import (
 type Set struct {
 	Ranges   int
 	Seed     uint64
-	Payloads int     // how many different things are said of ranges; 0: 4000
-	Nested   float64 // how many of the ranges have one within them, 0 to 1; before 2.3.1 only
+	Payloads int     // how many different payloads ranges have: what is said of a range; 0: 4000
+	Nested   float64 // share of the ranges that have another one within them; before 2.3.1 only
 }
 
 // A Range is one of a set.
 type Range struct {
 	Start, End string
-	Payload    int
+	Payload    int // from 0 to Set.Payloads - 1
 }
 
-// All yields the ranges of a set in ascending order, those of 16 digits first,
-// then those of 19 and of 13, which are few. Issuers have a row of ranges side
-// by side under each of their prefixes, as in life. Half of the ranges of a
-// prefix say the same.
+// All yields the ranges of a set in ascending order, those of 16 digits first, then those
+// of 19 and of 13, which are few. As in life, an issuer has ranges side by side under each
+// of its prefixes. About half of the ranges have the payload of the one before.
 func (s Set) All() iter.Seq[Range] {
 	return func(yield func(Range) bool) {
 		random := rand.New(rand.NewPCG(s.Seed, 1))
@@ -42,15 +40,15 @@ func (s Set) All() iter.Seq[Range] {
 	}
 }
 
-// lane yields the ranges of one length.
+// lane yields left ranges of one length. A prefix of 8 digits has a row of them.
 func (s Set) lane(random *rand.Rand, digits, left int, yield func(Range) bool) bool {
-	unit := uint64(1) // a row has up to 1000 places of this size
+	unit := uint64(1) // size of a range; a row has room for 1000
 	for range digits - 11 {
 		unit *= 10
 	}
 	const perRow = 40 // on average
 	rows := left/perRow + 1
-	gap := 2 * 30_000_000 / uint64(rows) // between 8-digit prefixes, from 4 to 5 and a half
+	gap := 2 * 30_000_000 / uint64(rows) // twice the mean distance of two prefixes, from 40000000 on
 	prefix := uint64(40_000_000)
 	for left > 0 {
 		payload := s.payload(random)
@@ -92,16 +90,12 @@ func (s Set) payload(random *rand.Rand) int {
 
 // A PRes says what is written around the ranges.
 type PRes struct {
-	Version       string // "2.1.0", "2.2.0" or "2.3.1"
-	ServerTransID string // of the PReq; "": any
-	Serial        string // "": none
-	Action        string // of all entries; "": none
-	ReadOrder     string // from 2.3.1; "": 01
-	DSURLs        string // from 2.3.1: dsUrlList as JSON; "": none
-	File          bool   // only {"cardRangeData":…}
+	Version string // "2.1.0", "2.2.0" or "2.3.1"
+	Serial  string // "": none
+	File    bool   // a card range file, {"cardRangeData":…}, and no PRes
 }
 
-// perEntry is how many ranges an entry has at most from 2.3.1.
+// perEntry is how many ranges an entry has at the most from 2.3.1.
 const perEntry = 64
 
 // Write writes the set as a PRes. Two million ranges of 2.2.0 are 600 MB.
@@ -109,28 +103,17 @@ func (s Set) Write(w io.Writer, p PRes) error {
 	out := bufio.NewWriterSize(w, 64<<10)
 	fmt.Fprint(out, "{")
 	if !p.File {
-		id := p.ServerTransID
-		if id == "" {
-			id = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e"
-		}
-		fmt.Fprintf(out, `"messageType":"PRes","messageVersion":%q,"threeDSServerTransID":%q,"dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",`, p.Version, id)
+		fmt.Fprintf(out, `"messageType":"PRes","messageVersion":%q,"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b",`, p.Version)
 		if p.Serial != "" {
 			fmt.Fprintf(out, `"serialNum":%q,`, p.Serial)
 		}
 		if p.Version < "2.3.1" {
 			fmt.Fprint(out, `"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.3.1",`)
 		} else {
-			fmt.Fprintf(out, `"dsProtocolVersions":["2.1.0","2.2.0","2.3.1"],"readOrder":%q,`, orElse(p.ReadOrder, "01"))
-			if p.DSURLs != "" {
-				fmt.Fprintf(out, `"dsUrlList":%s,`, p.DSURLs)
-			}
+			fmt.Fprint(out, `"dsProtocolVersions":["2.1.0","2.2.0","2.3.1"],"readOrder":"01",`)
 		}
 	}
 	fmt.Fprint(out, `"cardRangeData":[`)
-	action := ""
-	if p.Action != "" {
-		action = fmt.Sprintf(`"actionInd":%q,`, p.Action)
-	}
 	if p.Version < "2.3.1" {
 		first := true
 		for r := range s.All() {
@@ -143,17 +126,16 @@ func (s Set) Write(w io.Writer, p PRes) error {
 			out.WriteString(`","endRange":"`)
 			out.WriteString(r.End)
 			out.WriteString(`",`)
-			out.WriteString(action)
 			writeOld(out, r.Payload, p.Version)
 		}
 	} else {
-		s.listed(out, action)
+		s.listed(out)
 	}
 	fmt.Fprint(out, "]}")
 	return out.Flush()
 }
 
-// writeOld writes what is said of a range before 2.3.1, and the end of the
+// writeOld writes the payload of a range in the form before 2.3.1, and the end of the
 // entry.
 func writeOld(out *bufio.Writer, payload int, version string) {
 	out.WriteString(`"acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"`)
@@ -172,14 +154,14 @@ func writeOld(out *bufio.Writer, payload int, version string) {
 	out.WriteByte('}')
 }
 
-// listed writes the ranges as 2.3.1 has them: those of an issuer that stand one
-// behind the other and say the same are one entry.
-func (s Set) listed(out *bufio.Writer, action string) {
+// listed writes the ranges in the form of 2.3.1: an entry has a list of ranges and one
+// payload. It has 12 ranges at least, the last one excepted, so ranges get the payload of
+// the first one in their entry.
+func (s Set) listed(out *bufio.Writer) {
 	payload, n := -1, 0
 	end := func() {
 		if n > 0 {
 			out.WriteString(`],`)
-			out.WriteString(action)
 			fmt.Fprintf(out, `"issuerCountryCode":%q,"acsProtocolVersions":[{"version":"2.2.0","acsInfoInd":["01","02"],"threeDSMethodURL":"https://acs%d.issuer.example/3dsmethod/v2/start"},`+
 				`{"version":"2.3.1","acsInfoInd":["01","02","03","07"],"threeDSMethodURL":"https://acs%d.issuer.example/3dsmethod/v3/start","supportedMsgExt":[{"id":"A000000802-004","version":"1.0"}]}]}`,
 				[]string{"208", "752", "578", "276"}[payload%4], payload, payload)
@@ -187,10 +169,6 @@ func (s Set) listed(out *bufio.Writer, action string) {
 	}
 	s.Nested = 0 // 2.3.1 has none
 	first := true
-	payloads := max(s.Payloads, 1)
-	if s.Payloads == 0 {
-		payloads = 4000
-	}
 	for r := range s.All() {
 		if p := r.Payload; n == 0 || n == perEntry || payload != p && n > 11 {
 			end()
@@ -198,7 +176,7 @@ func (s Set) listed(out *bufio.Writer, action string) {
 				out.WriteByte(',')
 			}
 			first = false
-			payload, n = p%payloads, 0
+			payload, n = p, 0
 			out.WriteString(`{"ranges":[`)
 		}
 		if n > 0 {
@@ -212,11 +190,4 @@ func (s Set) listed(out *bufio.Writer, action string) {
 		n++
 	}
 	end()
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
