@@ -13,19 +13,20 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// patience is how long one history may be thought about. What is not decided by
-// then counts as a violation: histories are kept so short that it does not happen.
+// patience is how long the check of one history may take. One that takes longer counts as a
+// violation; histories are kept so short that none does.
 const patience = 30 * time.Second
 
 // A line is the history of one name.
 type line struct {
-	name, of   string
-	generation atomic.Int64
+	name       string
+	of         string       // what is called so: "txn", "key" or "lease"
+	generation atomic.Int64 // the last one of its snapshots
 
 	mu      sync.Mutex
 	calls   []porcupine.Operation
-	unknown int
-	known   []known // leases, the newest last
+	unknown int     // how many of them have an unknown outcome
+	known   []known // leases that were acquired, the newest last
 }
 
 func (l *line) add(client int64, in input, began int64, out output, ended int64) {
@@ -40,7 +41,7 @@ func (l *line) add(client int64, in input, began int64, out output, ended int64)
 	}
 }
 
-// full tells that nothing more should be written.
+// full reports whether there should be no further write, see maxUnknown.
 func (l *line) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +62,7 @@ func (l *line) holding() (known, bool) {
 	}
 }
 
-// model is that of what the line is about.
+// model is the model that the history is checked against.
 func (l *line) model() porcupine.Model {
 	switch l.of {
 	case "txn":
@@ -72,8 +73,8 @@ func (l *line) model() porcupine.Model {
 	return model(stepLease)
 }
 
-// check tells whether there is an order that explains the history. If not, it
-// returns the page where the history is drawn.
+// check reports whether the history is linearizable. If not, it returns the result and the
+// page in dir where the history is drawn.
 func (l *line) check(dir string) (page string, ok bool) {
 	l.contend()
 	result, info := porcupine.CheckOperationsVerbose(l.model(), l.calls, patience)
@@ -91,7 +92,8 @@ func (l *line) check(dir string) (page string, ok bool) {
 	return fmt.Sprintf("%s: %s", result, page), false
 }
 
-// contend marks every PutSnapshot that another one may have taken the place of.
+// contend marks calls that overlap with a PutSnapshot: one that is a PutSnapshot itself may
+// be refused because of it.
 func (l *line) contend() {
 	puts := slices.DeleteFunc(slices.Clone(l.calls), func(o porcupine.Operation) bool { return o.Input.(input).Kind != PutSnapshot })
 	for i, o := range l.calls {
@@ -103,7 +105,8 @@ func (l *line) contend() {
 	}
 }
 
-// Artifacts is the folder at the root of the module where pages go that CI keeps.
+// Artifacts is the directory at the root of the module for pages that CI keeps or, outside
+// of a module, the temporary directory.
 func Artifacts() string {
 	dir, err := os.Getwd()
 	for err == nil {

@@ -10,16 +10,16 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// Known is what a node remembers of the keys: all of them, until their mark is another
-// one. The zero value is ready to use.
+// Known is a cache of all keys, as nodes have it: it is good as long as the mark of the keys
+// stays. The zero value is ready to use.
 type Known struct {
 	mu   sync.Mutex
 	mark string
 	keys []store.Key
 }
 
-// Of returns a store that finds half of the keys that are asked for in what it
-// remembers, after a look whether they have changed.
+// Of returns a store that answers every other call of Key, at random, from the cache, after
+// it has asked whether the mark is still the same.
 func (k *Known) Of(s store.Store) store.Store { return remembering{s, k} }
 
 type remembering struct {

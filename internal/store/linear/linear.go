@@ -1,16 +1,15 @@
-// Package linear says whether a [store.Store] is linearizable: whether the answers
-// that many callers get at once, through several nodes, while connections break and
-// processes die, are those that one caller could have got, one call after the
-// other, in an order that agrees with time.
+// Package linear checks whether a [store.Store] is linearizable: whether the answers that
+// many callers get at once, through several nodes, while connections break and processes
+// die, are answers that one caller could have got, who makes the same calls one after the
+// other, and a call that began after another one had ended comes after it.
 //
-// [Run] makes calls at random on a [Bed], has its faults happen in the middle of
-// them, and holds every answer against a model of the contract. The models are in
-// model.go, one for each thing that is on its own: a transaction, an API key, a
-// lease with what is written under it. A history is checked for each name, which
-// keeps it short.
+// [Run] makes random calls on a [Bed], lets its faults happen in the middle of them, and
+// checks all answers against models of the contract. The models are in model.go, one for
+// each thing that does not depend on others: a transaction, an API key, a lease with what
+// is written under it. Each name has a history of its own, which keeps histories short.
 //
-// A write of unknown outcome may have happened, at any time until the end, or not
-// at all. Of a read without an answer nothing is known, and nothing is recorded.
+// A write of unknown outcome may have happened, at any time until the end, or not at all.
+// A read without an answer is not recorded.
 package linear
 
 import (
@@ -48,7 +47,7 @@ const (
 	OpenSnapshot Kind = "OpenSnapshot"
 )
 
-// reads tells whether a call changes nothing.
+// reads reports whether the method changes nothing.
 func (k Kind) reads() bool {
 	switch k {
 	case Get, Key, State, Snapshots, OpenSnapshot:
@@ -61,26 +60,26 @@ func (k Kind) reads() bool {
 // are milliseconds since 1970.
 type Call struct {
 	Kind  Kind
-	Name  string // transaction, key, or lease: its state and its scheme are called the same
-	Value string // what is written, in all fields there are; no two calls have the same
+	Name  string // of the transaction, the key, or the lease, whose state and scheme have the same name
+	Value string // what is written, into every field that takes a text; each call has its own
 
-	Until  int64 // Create, Update: when it expires. Sweep: at what time
-	Refuse bool  // Update: the change function refuses
-	Read   bool  // Update: begins with what Get returns
-	Lazy   bool  // Update: the change is
+	Until  int64 // Create, Update: when the transaction expires. Sweep: the time to sweep for
+	Refuse bool  // Update: the change function returns an error
+	Read   bool  // Update: passes what Get returns, not just the id
+	Lazy   bool  // Update: the change is lazy
 
-	Holder     string
-	Token      int64 // of the lease
-	TTL        int64 // Acquire
-	Generation int64
+	Holder     string // of the lease
+	Token      int64  // of the lease
+	TTL        int64  // Acquire
+	Generation int64  // of the snapshot
 
-	Cancel time.Duration // after which the context ends; 0: never; below: before the call
+	Cancel time.Duration // when the context is cancelled; 0: never; negative: before the call
 }
 
-// An Outcome is what a call has come to.
+// An Outcome is how a call ended.
 type Outcome string
 
-// The facts of the contract, and two more.
+// Outcomes: success, the errors that the contract names, and others.
 const (
 	Done     Outcome = "done"
 	Exists   Outcome = "exists"
@@ -89,19 +88,19 @@ const (
 	Fenced   Outcome = "fenced"
 	Refused  Outcome = "refused" // by the change function
 
-	Cancelled Outcome = "cancelled" // and surely not happened
-	Unknown   Outcome = "unknown"   // may have happened, or may still
+	Cancelled Outcome = "cancelled" // and has certainly not happened
+	Unknown   Outcome = "unknown"   // has happened, or has not, or will
 )
 
-// An Answer is what a store has said.
+// An Answer is what a call returned.
 type Answer struct {
 	Outcome Outcome
 	Seen    bool   // Update: the change function was called
-	Lost    bool   // the process ended, so that nobody knows whether Seen is true
-	Value   string // what a read has found, what an update saw last
-	Until   int64  // Acquire: when the lease expires; else as found
-	Token   int64
-	Why     string // the error, if it is no fact
+	Lost    bool   // the process has ended, so Seen is not known
+	Value   string // what a read found, or what the change function of an update got last
+	Until   int64  // Acquire: when the lease expires; else when the transaction expires that was found
+	Token   int64  // Acquire: of the lease
+	Why     string // with Unknown: the error
 }
 
 var errRefused = errors.New("refused")
@@ -215,10 +214,10 @@ func (c Call) call(ctx context.Context, s store.Store, a *Answer) error {
 	return fmt.Errorf("no such call: %s", c.Kind)
 }
 
-// keep is how many generations stay.
+// keep is how many generations of a snapshot are kept.
 const keep = 2
 
-// generation is how a snapshot is written in answers and models.
+// generation is the text that stands for a snapshot in answers and models.
 func generation(n int64, content string) string { return fmt.Sprintf("%d=%s ", n, content) }
 
 // txn is the transaction that a call writes.
@@ -229,8 +228,8 @@ func (c Call) txn() store.Txn {
 	}
 }
 
-// saw notes a transaction. One of which only half is written looks like none that
-// was ever written.
+// saw notes a transaction. If its fields are not from one write, the value is one that no
+// write had.
 func (a *Answer) saw(t store.Txn) {
 	a.Value, a.Until = t.Owner, t.Expires.UnixMilli()
 	if t.Scheme != t.Owner || string(t.State) != t.Owner || string(t.Data) != t.Owner {

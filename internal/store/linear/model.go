@@ -8,15 +8,15 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// never is the end of a call that nobody has heard of.
+// never is the end of a call whose outcome is unknown.
 const never = math.MaxInt64
 
-// An input is a call, and what was known when it began. Clocks are in milliseconds
-// since 1970: the store read its own somewhere between Lo and the Hi of the output.
+// An input is a call. When the store read its clock during the call, that was between Lo and
+// the Hi of the output, in milliseconds since 1970.
 type input struct {
 	Call
 	Lo        int64
-	Contended bool // PutSnapshot: another one of the scheme was under way
+	Contended bool // a PutSnapshot of the scheme was under way meanwhile
 }
 
 type output struct {
@@ -24,8 +24,9 @@ type output struct {
 	Hi int64
 }
 
-// model makes of a step, which returns what a state may become, a model that
-// porcupine checks.
+// model makes a model for porcupine out of a step function, which returns the states that
+// may follow a state after a call with this answer; none if the answer contradicts the
+// state.
 func model[S comparable](step func(s S, c input, a output) []S) porcupine.Model {
 	m := porcupine.NondeterministicModel{
 		Init: func() []any { var s S; return []any{s} },
@@ -44,7 +45,7 @@ func model[S comparable](step func(s S, c input, a output) []S) porcupine.Model 
 	return m.ToModel()
 }
 
-// when is s as the only next state, if ok.
+// when returns s as the only next state if ok, else none.
 func when[S any](ok bool, s S) []S {
 	if !ok {
 		return nil
@@ -52,17 +53,17 @@ func when[S any](ok bool, s S) []S {
 	return []S{s}
 }
 
-// A txn is a transaction.
+// A txn is the state of a transaction.
 type txn struct {
-	There bool // also expired, until it is swept
+	There bool // until it is swept, also when it has expired
 	Value string
 	Until int64
 }
 
 func stepTxn(s txn, c input, a output) []txn {
 	written := txn{There: true, Value: c.Value, Until: c.Until}
-	alive := s.There && c.Lo < s.Until // at some moment of the call
-	dead := !s.There || a.Hi >= s.Until
+	alive := s.There && c.Lo < s.Until  // at some moment of the call
+	dead := !s.There || a.Hi >= s.Until // the same
 	switch c.Kind {
 	case Create:
 		switch a.Outcome {
@@ -95,7 +96,7 @@ func stepTxn(s txn, c input, a output) []txn {
 			return []txn{s}
 		}
 	case Sweep:
-		// It need not free what another node is freeing.
+		// It need not delete what another node is deleting.
 		if s.There && c.Until >= s.Until && a.Hi >= s.Until {
 			return []txn{s, {}}
 		}
@@ -104,7 +105,7 @@ func stepTxn(s txn, c input, a output) []txn {
 	return when(a.Outcome == Cancelled, s)
 }
 
-// A key is an API key.
+// A key is the state of an API key.
 type key struct {
 	There bool
 	Value string
@@ -127,20 +128,21 @@ func stepKey(s key, c input, a output) []key {
 	return when(unknown || a.Outcome == Cancelled, s)
 }
 
-// A lease is a lease, and the state and the snapshots that are written under it.
+// A lease is the state of a lease, and of what is written under it.
 type lease struct {
-	Token  int64 // of the newest holding, if Exact; else it is at least that
-	Exact  bool  // false after an Acquire that nobody has heard of
-	Holder string
-	Lo, Hi int64 // it expires between these
+	Token  int64  // of the newest holding if Exact, else that is at least this
+	Exact  bool   // false after an Acquire of unknown outcome
+	Holder string // "": released
+	Lo, Hi int64  // it expires between these
 
-	Set   bool
+	Set   bool // PutState has been called
 	Value string
 
 	Newest    int64  // generation
-	Snapshots string // see generation
+	Snapshots string // those that are kept, see generation
 }
 
+// good reports whether the call comes with the newest lease.
 func (s lease) good(c Call) bool { return s.Exact && s.Holder == c.Holder && s.Token == c.Token }
 
 func stepLease(s lease, c input, a output) []lease {

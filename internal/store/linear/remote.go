@@ -15,12 +15,12 @@ type message struct {
 	ID     int
 	Node   int
 	Call   Call
-	Clock  int64 // not 0: no call, set the clock
+	Clock  int64 // 0: a call; else the clock is to be set to this
 	Answer Answer
 }
 
-// Serve makes the calls that a Remote sends on in, each at once in a goroutine of
-// its own, until in ends. It is what the process does that is to be killed.
+// Serve makes the calls that a Remote sends on in, each in a goroutine of its own, until in
+// ends. It runs in a process that a fault may kill.
 func Serve(in io.Reader, out io.Writer, nodes []store.Store, set func(clock int64)) error {
 	var mu sync.Mutex
 	answers, calls := gob.NewEncoder(out), gob.NewDecoder(in)
@@ -43,18 +43,18 @@ func Serve(in io.Reader, out io.Writer, nodes []store.Store, set func(clock int6
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			_ = answers.Encode(m) // who no longer listens has no use for it
+			_ = answers.Encode(m) // it fails if the Remote has ended
 		})
 	}
 }
 
-// A Remote makes calls in another process, which runs Serve. When that ends, the
-// calls it has not answered are unknown, and all later ones.
+// A Remote makes calls in another process, which runs Serve. When that process ends, the
+// calls that it has not answered, and all later ones, have the outcome Unknown.
 type Remote struct {
 	mu      sync.Mutex
 	calls   *gob.Encoder
 	last    int
-	waiting map[int]chan message // nil: ended
+	waiting map[int]chan message // by id; nil when the process has ended
 	ended   chan struct{}
 }
 
@@ -65,7 +65,7 @@ func Connect(in io.Writer, out io.Reader) *Remote {
 	return r
 }
 
-// listen hands out answers until there are no more.
+// listen passes on answers until the output of the process ends.
 func (r *Remote) listen(answers *gob.Decoder) {
 	for {
 		var m message
@@ -118,7 +118,7 @@ func (r *Remote) ask(m message) message {
 	err := r.calls.Encode(m)
 	r.mu.Unlock()
 	if err != nil {
-		r.Wait() // broken: its end comes
+		r.Wait() // the process is ending; listen will answer
 	}
 	return <-answer
 }

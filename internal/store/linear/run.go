@@ -15,14 +15,13 @@ import (
 
 // A Bed is what calls are made on. Do, Nodes and Pass are required.
 type Bed struct {
-	// Do makes a call through one of the nodes. It may be called at any time by
-	// many goroutines.
+	// Do makes a call through one of the nodes. Many goroutines call it at once.
 	Do    func(ctx context.Context, node int, c Call) Answer
 	Nodes int
-	Lazy  bool // that changes are is no reason to lose them: no fault is the end of a machine
+	Lazy  bool // updates may be lazy: no fault is the end of a machine, which may lose those
 
-	// Now is where the clock of the store stands in the beginning, in milliseconds
-	// since 1970. Pass sets it. It goes only when told to.
+	// Now is the time of the store's clock at the beginning, in milliseconds since 1970.
+	// The clock stands still until Pass sets it.
 	Now  int64
 	Pass func(to int64) error
 
@@ -32,20 +31,20 @@ type Bed struct {
 // A Fault is something that goes wrong in the middle of calls.
 type Fault struct {
 	Name  string
-	Every int          // it happens in every so many rounds
-	Do    func() error // does it, and makes it good again; it has the bed for itself but for calls
+	Every int          // it happens in one round of so many
+	Do    func() error // makes it happen, and repairs it; calls go on, but no other fault happens
 }
 
-// What a round is made of: few names, so that calls meet, and few calls for each,
-// so that a history is short.
+// What a round is made of: few names, so that calls of one name overlap, and few calls for
+// each, so that a history is short.
 const (
 	workers = 8
 	perTurn = 500 // calls
 
 	txns, keys, leases = 10, 2, 2
 
-	// maxUnknown is how many writes of unknown outcome a name may have. Each
-	// doubles what there is to try.
+	// maxUnknown is how many writes of unknown outcome a name may have. Each doubles the
+	// number of orders that may explain the history.
 	maxUnknown = 6
 )
 
@@ -54,7 +53,7 @@ type Report struct {
 	Calls      int
 	Outcomes   map[Outcome]int
 	Faults     map[string]int
-	Violations []string // of each name that no order explains: where it is drawn
+	Violations []string // of each history that no order explains: the page where it is drawn
 }
 
 func (r Report) String() string {
@@ -71,28 +70,28 @@ func (r Report) String() string {
 	return text.String()
 }
 
-// Expect fails the test unless an order explains every history, and they are worth
-// it: everything that can be answered was, and most of it is known.
+// Expect fails the test if there are violations, or if the histories show too little: each
+// outcome must have occurred, and at most a quarter of the calls may be unknown.
 func (r Report) Expect(t testing.TB) {
 	t.Helper()
 	for _, page := range r.Violations {
 		t.Errorf("no order explains %s", page)
 	}
 	if len(r.Violations) > 0 {
-		return // and what would have come after it is not known
+		return // Run has stopped early, so the outcomes say nothing
 	}
 	for _, o := range []Outcome{Done, Exists, NotFound, Held, Fenced, Refused, Cancelled, Unknown} {
 		if r.Outcomes[o] == 0 {
-			t.Errorf("nothing was %s: that is not tested", o)
+			t.Errorf("no call had the outcome %s, want some of each", o)
 		}
 	}
 	if n := r.Outcomes[Unknown]; n > r.Calls/4 {
-		t.Errorf("%d of %d calls were %s", n, r.Calls, Unknown)
+		t.Errorf("%d of %d calls had the outcome %s, want a quarter at the most", n, r.Calls, Unknown)
 	}
 }
 
-// Run makes about so many calls on the bed and checks the answers, until some have no
-// order that explains them. Such histories are drawn in dir, as pages for a browser.
+// Run makes about so many calls on the bed and checks the answers. It stops after a round
+// with a history that no order explains, and draws such histories in dir, as HTML pages.
 func Run(t testing.TB, bed Bed, calls int, dir string) Report {
 	r := &run{TB: t, bed: bed, dir: dir, report: Report{Outcomes: make(map[Outcome]int), Faults: make(map[string]int)}}
 	r.lo.Store(bed.Now)
@@ -111,26 +110,26 @@ type run struct {
 	bed Bed
 	dir string
 
-	seq    atomic.Int64 // the order of events
-	client atomic.Int64
-	value  atomic.Int64
-	lo, hi atomic.Int64 // the clock is between these
+	seq    atomic.Int64 // numbers beginnings and ends of calls
+	client atomic.Int64 // the last client id of porcupine
+	value  atomic.Int64 // the last value that was written
+	lo, hi atomic.Int64 // the store's clock is between these
 
 	stage  sync.RWMutex // held while a fault happens or the clock is set
 	mu     sync.Mutex
 	report Report
 }
 
-// A round is some calls on names of their own.
+// A round is a number of calls, on names that no other round has.
 type round struct {
 	*run
 	n     int
 	lines map[string]*line
-	left  atomic.Int64
-	due   map[int64]Fault // when so many calls are left
+	left  atomic.Int64    // calls
+	due   map[int64]Fault // by the number of calls that are left when it happens
 }
 
-// A known lease is one that its holder has heard of.
+// A known is a lease that was acquired.
 type known struct {
 	holder string
 	token  int64
@@ -183,7 +182,7 @@ func (o *round) work() {
 		}
 		node, c := o.next()
 		if a := o.do(client, node, c); a.Outcome == Unknown {
-			client = o.client.Add(1) // for the old one still waits
+			client = o.client.Add(1) // the call of the old client never ends
 			if rand.IntN(4) > 0 {
 				o.calm()
 			}
@@ -191,7 +190,7 @@ func (o *round) work() {
 	}
 }
 
-// calm waits until a fault is over: what it makes unknown is enough.
+// calm waits until a fault is over: further calls would only be unknown, too.
 func (o *round) calm() {
 	o.stage.RLock()
 	defer o.stage.RUnlock()
@@ -208,7 +207,7 @@ func (o *round) fault(f Fault) {
 	o.report.Faults[f.Name]++
 }
 
-// pass sets the clock forward, unless there is a fault.
+// pass sets the clock forward, unless a fault is under way.
 func (o *round) pass() {
 	if !o.stage.TryLock() {
 		return
@@ -245,7 +244,7 @@ func (o *round) do(client int64, node int, c Call) Answer {
 	return a
 }
 
-// next is a call by chance.
+// next is a random call.
 func (o *round) next() (node int, c Call) {
 	node = rand.IntN(o.bed.Nodes)
 	switch n := rand.IntN(100); {
@@ -268,7 +267,8 @@ func (o *round) next() (node int, c Call) {
 // fresh is a value that no other call has.
 func (r *run) fresh() string { return fmt.Sprint("v", r.value.Add(1)) }
 
-// hot is one of n. For a while most calls go to the same, so that they meet.
+// hot is a random one of n. Most calls of a part of the round get the same one, so that they
+// overlap.
 func (o *round) hot(n int) int {
 	if rand.IntN(3) == 0 {
 		return rand.IntN(n)
@@ -339,8 +339,8 @@ func (o *round) nextLease() Call {
 	return c
 }
 
-// readAll reads all names on every node, once what is unknown has settled: that
-// is when a write that got lost is missed.
+// readAll reads all names on every node at the end of a round, so that a write is missed that
+// got lost.
 func (o *round) readAll() {
 	client := o.client.Add(1)
 	for name, l := range o.lines {

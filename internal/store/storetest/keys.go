@@ -42,18 +42,7 @@ func testKeyMissing(c *check) {
 
 func testKeyTwice(c *check) {
 	a := c.key(1)
-	var won atomic.Int32
-	together(func(int) {
-		switch err := c.s.PutKey(c.Context(), a); {
-		case err == nil:
-			won.Add(1)
-		case !errors.Is(err, store.ErrExists):
-			c.Errorf("PutKey: %v, want nil or ErrExists", err)
-		}
-	})
-	if n := won.Load(); n != 1 {
-		c.Errorf("%d of %d PutKeys of one hash succeeded, want 1", n, crowd)
-	}
+	c.oneWins("PutKey", func(int) error { return c.s.PutKey(c.Context(), a) }, store.ErrExists)
 	other := c.key(1)
 	other.Merchant = "another"
 	if err := c.s.PutKey(c.Context(), other); !errors.Is(err, store.ErrExists) {
@@ -69,6 +58,7 @@ func testKeysOrder(c *check) {
 	c.wantKeys(c.key(1), c.key(3), c.key(5), c.key(9))
 }
 
+// rehash checks what RehashKey returns, nil or an error of the contract.
 func (c *check) rehash(old, hash, seal []byte, want error) {
 	c.Helper()
 	if err := c.s.RehashKey(c.Context(), old, hash, seal); !errors.Is(err, want) {
@@ -106,8 +96,8 @@ func testKeyRehash(c *check) {
 	c.wantKeys(b)
 }
 
-// testKeyRehashAtOnce: of many that want to, one does, and a key that is revoked
-// meanwhile does not come back.
+// testKeyRehashAtOnce: of many RehashKeys and one RevokeKey at once, one succeeds, and a key
+// that is revoked does not come back.
 func testKeyRehashAtOnce(c *check) {
 	a := c.key(1)
 	c.putKey(a)
@@ -122,7 +112,7 @@ func testKeyRehashAtOnce(c *check) {
 			won.Add(1)
 		}
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
-			c.Errorf("%v, want nil or ErrNotFound", err)
+			c.Errorf("RehashKey or RevokeKey: %v, want nil or ErrNotFound", err)
 		}
 	})
 	if won.Load()+revoked.Load() != 1 {
@@ -140,18 +130,7 @@ func testKeyRevoke(c *check) {
 	a, b := c.key(1), c.key(2)
 	c.putKey(a)
 	c.putKey(b)
-	var won atomic.Int32
-	together(func(int) {
-		switch err := c.s.RevokeKey(c.Context(), a.Hash); {
-		case err == nil:
-			won.Add(1)
-		case !errors.Is(err, store.ErrNotFound):
-			c.Errorf("RevokeKey: %v, want nil or ErrNotFound", err)
-		}
-	})
-	if n := won.Load(); n != 1 {
-		c.Errorf("%d of %d RevokeKeys of one key succeeded, want 1", n, crowd)
-	}
+	c.oneWins("RevokeKey", func(int) error { return c.s.RevokeKey(c.Context(), a.Hash) }, store.ErrNotFound)
 	if _, err := c.s.Key(c.Context(), a.Hash); !errors.Is(err, store.ErrNotFound) {
 		c.Errorf("Key after RevokeKey: %v, want ErrNotFound", err)
 	}
@@ -181,7 +160,7 @@ func testKeyNoReference(c *check) {
 	c.wantKeys(c.key(1))
 }
 
-// testKeysStay: keys have no end, and are no transactions.
+// testKeysStay: keys do not expire, and are not found as transactions.
 func testKeysStay(c *check) {
 	a := c.key(1)
 	c.putKey(a)
@@ -193,8 +172,8 @@ func testKeysStay(c *check) {
 	c.wantMissing(string(a.Hash))
 }
 
-// testKeysUnless: each change has a mark of its own, also one that brings back what
-// was there before, and nothing else has.
+// testKeysUnless: each change of the keys makes a mark that was never there, also one that
+// restores what was there before; nothing else changes the mark.
 func testKeysUnless(c *check) {
 	a, b := c.key(1), c.key(2)
 	seen := make(map[string]bool)
@@ -206,7 +185,7 @@ func testKeysUnless(c *check) {
 		c.wantKeysUnless("", want...)
 		mark = c.wantKeysUnless(mark, want...)
 		if seen[mark] {
-			c.Errorf("KeysUnless has the mark %q again", mark)
+			c.Errorf("KeysUnless has the mark %q a second time, want a new one for each change", mark)
 		}
 		c.wantMark(mark)
 	}
@@ -241,7 +220,7 @@ func testKeysUnless(c *check) {
 	c.wantMark(mark)
 }
 
-// testKeysUnlessAtOnce: whenever somebody sees a mark, it stands for the same keys.
+// testKeysUnlessAtOnce: a mark always stands for the same keys, whoever sees it.
 func testKeysUnlessAtOnce(c *check) {
 	var mu sync.Mutex
 	seen := make(map[string]string)

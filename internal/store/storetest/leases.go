@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +26,7 @@ func (c *check) acquire(name, holder string, ttl time.Duration) store.Lease {
 	return got
 }
 
-// wantHeld checks that a holder gets nothing.
+// wantHeld checks that a holder cannot acquire a lease.
 func (c *check) wantHeld(name, holder string) {
 	c.Helper()
 	if got, err := c.s.Acquire(c.Context(), name, holder, time.Hour); !errors.Is(err, store.ErrHeld) || got != (store.Lease{}) {
@@ -42,7 +41,7 @@ func (c *check) release(l store.Lease) {
 	}
 }
 
-// wantGood and wantFenced ask a small write what a lease is worth.
+// wantGood checks that a write under a lease succeeds, wantFenced that it is refused.
 func (c *check) wantGood(l store.Lease) {
 	c.Helper()
 	if err := c.s.PutState(c.Context(), "probe", nil, l); err != nil {
@@ -69,7 +68,7 @@ func testLease(c *check) {
 	c.wantHeld("", "a")
 	c.acquire("odd", "a", time.Minute+999_999) // checks that it is cut
 	if l := c.acquire("no time", "a", 0); l.Expires.After(c.Now()) {
-		c.Errorf("a lease for no time is %+v", l)
+		c.Errorf("a lease for no time is %+v, want it expired", l)
 	}
 	c.acquire("no time", "b", -time.Second)
 	c.acquire("no time", "c", time.Second)
@@ -80,7 +79,7 @@ func testLeaseRenew(c *check) {
 	for _, ttl := range []time.Duration{time.Minute, time.Hour, time.Second} {
 		c.Pass(time.Millisecond)
 		if l := c.acquire("visa", "a", ttl); l.Token != first.Token {
-			c.Errorf("token is %d after renewal, was %d", l.Token, first.Token)
+			c.Errorf("token is %d after renewal, want the same as before, %d", l.Token, first.Token)
 		}
 		c.wantHeld("visa", "b")
 		c.wantGood(first)
@@ -107,8 +106,8 @@ func testLeaseExpiry(c *check) {
 	c.acquire("same", "a", time.Second)
 }
 
-// testLeaseTokens: every new holding has a greater token, whichever way the one
-// before ended; and nothing but a holding brings it back to life.
+// testLeaseTokens: whoever acquires a lease anew gets a greater token, in whatever way the
+// holding before ended, and the former lease is fenced.
 func testLeaseTokens(c *check) {
 	other := c.acquire("other", "a", time.Hour)
 	last := c.acquire("visa", "a", time.Second)
@@ -116,7 +115,7 @@ func testLeaseTokens(c *check) {
 		c.Helper()
 		l := c.acquire("visa", holder, time.Second)
 		if l.Token <= last.Token {
-			c.Errorf("token after %s is %d, was %d", how, l.Token, last.Token)
+			c.Errorf("token after %s is %d, want more than before, %d", how, l.Token, last.Token)
 		}
 		c.wantGood(l)
 		c.wantFenced(last)
@@ -181,24 +180,15 @@ func testLeaseFences(c *check) {
 func testLeaseAtOnce(c *check) {
 	last := int64(0)
 	for range 3 {
-		var won atomic.Int32
-		var token atomic.Int64
-		together(func(i int) {
-			switch l, err := c.s.Acquire(c.Context(), "visa", strconv.Itoa(i), time.Second); {
-			case err == nil:
-				won.Add(1)
-				token.Store(l.Token)
-			case !errors.Is(err, store.ErrHeld):
-				c.Errorf("Acquire: %v, want nil or ErrHeld", err)
-			}
-		})
-		if n := won.Load(); n != 1 {
-			c.Errorf("%d of %d holders got the lease, want 1", n, crowd)
+		leases := make([]store.Lease, crowd)
+		won := leases[c.oneWins("Acquire", func(i int) (err error) {
+			leases[i], err = c.s.Acquire(c.Context(), "visa", strconv.Itoa(i), time.Second)
+			return err
+		}, store.ErrHeld)]
+		if won.Token <= last {
+			c.Errorf("token is %d, want more than before, %d", won.Token, last)
 		}
-		if token.Load() <= last {
-			c.Errorf("token is %d, was %d", token.Load(), last)
-		}
-		last = token.Load()
+		last = won.Token
 		c.Pass(time.Second)
 	}
 }
@@ -262,7 +252,7 @@ func testStateFenced(c *check) {
 	next := c.acquire("visa", "b", time.Second)
 	for _, key := range []string{"k", "new"} {
 		if err := c.s.PutState(c.Context(), key, []byte("late"), l); !errors.Is(err, store.ErrFenced) {
-			c.Errorf("PutState of the holder before: %v, want ErrFenced", err)
+			c.Errorf("PutState(%q) of the holder before: %v, want ErrFenced", key, err)
 		}
 	}
 	c.wantState("k", "one")
@@ -271,8 +261,8 @@ func testStateFenced(c *check) {
 	c.wantState("k", "two")
 }
 
-// testStateAtOnce has the lease change hands while its old holder goes on writing:
-// once the new one has it, nothing old is written any more.
+// testStateAtOnce has the lease change hands while its old holder goes on writing: once the
+// new holder has it, every write of the old one is refused.
 func testStateAtOnce(c *check) {
 	old := c.acquire("visa", "old", time.Second)
 	var taken atomic.Bool
@@ -291,7 +281,7 @@ func testStateAtOnce(c *check) {
 			late := taken.Load()
 			err := c.s.PutState(c.Context(), "k", []byte("old"), old)
 			if err != nil && !errors.Is(err, store.ErrFenced) || err == nil && late {
-				c.Errorf("PutState (lease lost before: %t): %v", late, err)
+				c.Errorf("PutState, with the lease lost before: %t: %v, want nil (only if not) or ErrFenced", late, err)
 			}
 		}
 	})
@@ -313,8 +303,7 @@ func testStateNoReference(c *check) {
 	c.wantState("k", "value")
 }
 
-// testShareLeases: what one opening acquires, fences and writes counts in the
-// other.
+// testShareLeases: leases, fences and states of one opening of a store count in the other.
 func testShareLeases(c *check) {
 	other := c.shared()
 	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
@@ -328,29 +317,19 @@ func testShareLeases(c *check) {
 	c.wantFenced(l)
 	c.wantHeld("visa", "a")
 	if next.Token <= l.Token {
-		c.Errorf("token is %d, was %d", next.Token, l.Token)
+		c.Errorf("token is %d, want more than before, %d", next.Token, l.Token)
 	}
 	c.release(next)
 	other.wantFenced(next)
 	sides := []*check{c, other}
-	var mu sync.Mutex
-	var won []store.Lease
-	together(func(i int) {
-		switch l, err := sides[i%2].s.Acquire(c.Context(), "visa", strconv.Itoa(i), time.Hour); {
-		case err == nil:
-			mu.Lock()
-			defer mu.Unlock()
-			won = append(won, l)
-		case !errors.Is(err, store.ErrHeld):
-			c.Errorf("Acquire: %v, want nil or ErrHeld", err)
-		}
-	})
-	if len(won) != 1 {
-		c.Fatalf("%d of %d holders got the lease, want 1", len(won), crowd)
+	leases := make([]store.Lease, crowd)
+	won := leases[c.oneWins("Acquire", func(i int) (err error) {
+		leases[i], err = sides[i%2].s.Acquire(c.Context(), "visa", strconv.Itoa(i), time.Hour)
+		return err
+	}, store.ErrHeld)]
+	if won.Token <= next.Token {
+		c.Errorf("token is %d, want more than before, %d", won.Token, next.Token)
 	}
-	if won[0].Token <= next.Token {
-		c.Errorf("token is %d, was %d", won[0].Token, next.Token)
-	}
-	c.wantGood(won[0])
-	other.wantGood(won[0])
+	c.wantGood(won)
+	other.wantGood(won)
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// calls is every method but Close, with arguments that would do something.
+// calls calls every method but Close, with arguments with which it would do something, and
+// returns the errors by method.
 func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs := make(map[string]error)
 	_, errs["Get"] = c.s.Get(ctx, "a")
@@ -76,13 +77,13 @@ func testClosed(c *check) {
 	}
 	for name, err := range c.calls(c.Context(), l) {
 		if err == nil || known(err) {
-			c.Errorf("%s after Close: %v, want an error that says nothing of the content", name, err)
+			c.Errorf("%s after Close: %v, want an error that the contract does not name", name, err)
 		}
 	}
 }
 
-// testCloseUnderLoad closes in the middle of writes: each of them gets an answer,
-// and what was answered with nil is kept.
+// testCloseUnderLoad closes in the middle of writes: each of them returns, and what returned
+// nil is kept.
 func testCloseUnderLoad(c *check) {
 	var mu sync.Mutex
 	var kept []store.Txn
@@ -150,7 +151,7 @@ func testReopen(c *check) {
 	c.wantMissing("short")
 }
 
-// testReopenLazy: what was lazily changed outlives the process.
+// testReopenLazy: a lazy change survives the end of the process.
 func testReopenLazy(c *check) {
 	if c.Reopen == nil {
 		c.Skip("this store keeps nothing: what survives a restart was not tested")
@@ -192,7 +193,7 @@ func testShare(c *check) {
 	c.create("b", time.Minute)
 }
 
-// testShareKeys: the mark of one process is that of the others.
+// testShareKeys: all openings of a store have the same mark.
 func testShareKeys(c *check) {
 	other := c.shared()
 	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
@@ -206,7 +207,7 @@ func testShareKeys(c *check) {
 	other.wantMark(c.wantKeysUnless(mark))
 }
 
-// testShareLazy: what is lazily changed is there for all, at once.
+// testShareLazy: all openings of a store see a lazy change at once.
 func testShareLazy(c *check) {
 	other := c.shared()
 	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
@@ -242,7 +243,7 @@ func testShareAtOnce(c *check) {
 	for _, side := range sides {
 		got, err := side.s.Get(c.Context(), "a")
 		if err != nil || len(got.Data) != crowd {
-			c.Errorf("%d updates of %d are there, %v", len(got.Data), crowd, err)
+			c.Errorf("Get has %d updates, %v; want %d", len(got.Data), err, crowd)
 		}
 	}
 }

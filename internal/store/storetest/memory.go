@@ -18,9 +18,9 @@ import (
 type Memory struct {
 	now  func() time.Time
 	mu   sync.Mutex
-	done bool
-	last int64          // version
-	puts sync.WaitGroup // what Close waits for
+	done bool           // closed
+	last int64          // the latest version
+	puts sync.WaitGroup // PutSnapshots under way, for which Close waits
 	memory
 }
 
@@ -28,7 +28,7 @@ type Memory struct {
 type memory struct {
 	txns      map[string]store.Txn
 	keys      map[string]store.Key
-	changes   int64 // of keys
+	changes   int64 // of keys: their mark
 	leases    map[string]holding
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
@@ -59,7 +59,8 @@ func (s *Memory) lock(ctx context.Context) error {
 	return nil
 }
 
-// own returns a copy of t that shares no memory, in the form of the contract.
+// own returns a copy of t that shares no memory with it, with the time in UTC and whole
+// milliseconds and Lazy false, as the contract wants.
 func own(t store.Txn) store.Txn {
 	t.Data, t.Lazy = bytes.Clone(t.Data), false
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
@@ -85,14 +86,14 @@ func (s *Memory) Create(ctx context.Context, t store.Txn) error {
 	return nil
 }
 
-// write keeps t under a version of its own. s.mu is held.
+// write keeps t, with a new version. s.mu is held.
 func (s *Memory) write(t store.Txn) {
 	s.last++
 	t.Version = s.last
 	s.txns[t.ID] = own(t)
 }
 
-// live returns a copy of the transaction. s.mu is held.
+// live returns a copy of a transaction that has not expired. s.mu is held.
 func (s *Memory) live(id string) (store.Txn, error) {
 	t, ok := s.txns[id]
 	if !ok || !s.now().Before(t.Expires) {
@@ -118,7 +119,7 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 	defer s.mu.Unlock()
 	t, err := s.live(was.ID)
 	if was.Version != 0 && was.Version != t.Version {
-		// Other stores find that out when they write.
+		// Other stores only notice when they write, after a first call of change.
 		old := own(was)
 		if err := change(&old); err != nil {
 			return err

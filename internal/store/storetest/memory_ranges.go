@@ -102,7 +102,8 @@ func (s *Memory) PutSnapshot(ctx context.Context, put store.Snapshot, lease stor
 	return nil
 }
 
-// beginUpload takes the place of an earlier upload. The caller says when it is done.
+// beginUpload numbers a new upload; an earlier one that is still under way will be refused.
+// If there is no error, the caller calls s.puts.Done at the end.
 func (s *Memory) beginUpload(ctx context.Context, put store.Snapshot, lease store.Lease) (int64, error) {
 	if err := s.lock(ctx); err != nil {
 		return 0, err
@@ -128,7 +129,7 @@ func (s *Memory) mayPut(put store.Snapshot, lease store.Lease) error {
 	return nil
 }
 
-// readAll stops when the context ends, even if the content does not.
+// readAll reads the content into data. It stops when the context ends, too.
 func readAll(ctx context.Context, data *bytes.Buffer, content io.Reader) error {
 	buf := make([]byte, 16<<10)
 	for {
@@ -173,7 +174,7 @@ func (s *Memory) OpenSnapshot(ctx context.Context, scheme string, generation int
 	return nil, store.ErrNotFound
 }
 
-// A memoryReader reads a snapshot to its end, be it removed or not.
+// A memoryReader reads a snapshot to its end, even if it is removed meanwhile.
 type memoryReader struct {
 	ctx     context.Context
 	s       *Memory

@@ -18,15 +18,15 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// large is more than an implementation may want to write at once; full may be so
-// many whole writes.
+// Sizes of content: large is more than an implementation may want to write at once, full a
+// multiple of what it may write at once.
 const (
 	large = 1<<20 + 12345
 	full  = 1 << 20
 )
 
-// contentOf returns bytes that tell where they are from: no two places in it, and
-// no two generations, look alike.
+// contentOf returns pseudorandom bytes, different for each generation, so that a part of
+// them at the wrong place is noticed.
 func contentOf(generation int64, size int) []byte {
 	data := make([]byte, size)
 	_, _ = rand.NewChaCha8([32]byte{byte(generation), byte(generation >> 8)}).Read(data)
@@ -41,7 +41,7 @@ func (c *check) snapshot(generation int64, size int) store.Snapshot {
 	}
 }
 
-// put adds a snapshot without error.
+// put adds a snapshot, which must succeed.
 func (c *check) put(s store.Snapshot, l store.Lease, keep int) store.Snapshot {
 	c.Helper()
 	content := bytes.NewReader(contentOf(s.Generation, int(s.Size)))
@@ -74,9 +74,12 @@ func sameSnapshot(a, b store.Snapshot) bool {
 
 func (c *check) wantContent(s store.Snapshot, want []byte) {
 	c.Helper()
-	if got, err := c.content(s.Scheme, s.Generation); err != nil || !bytes.Equal(got, want) {
-		c.Errorf("generation %d has %d bytes of content, %v; want %d, and they are equal: %t",
-			s.Generation, len(got), err, len(want), bytes.Equal(got, want))
+	got, err := c.content(s.Scheme, s.Generation)
+	switch {
+	case err != nil || len(got) != len(want):
+		c.Errorf("generation %d has %d bytes of content, %v; want %d", s.Generation, len(got), err, len(want))
+	case !bytes.Equal(got, want):
+		c.Errorf("generation %d has other content than was put", s.Generation)
 	}
 }
 
@@ -154,7 +157,7 @@ func testSnapshotFields(c *check) {
 	c.wantSnapshots("visa", want)
 }
 
-// testSnapshotReaders gives and takes content in odd ways.
+// testSnapshotReaders puts content from readers with odd habits, and reads it byte by byte.
 func testSnapshotReaders(c *check) {
 	l := c.acquire("visa", "a", time.Minute)
 	data := contentOf(1, 300_000)
@@ -254,7 +257,8 @@ func testSnapshotReaderFails(c *check) {
 	c.wantSnapshots("visa", c.put(c.snapshot(2, large), l, 1))
 }
 
-// A slow reader stops in the middle of its content until it is told to go on.
+// A slow reader pauses in the middle of its content: it closes stopped, and goes on when
+// goOn is closed.
 type slow struct {
 	content       io.Reader
 	stopped, goOn chan struct{}
@@ -321,7 +325,8 @@ func testSnapshotFenced(c *check) {
 	c.wantRefused(c.snapshot(2, 10), store.Lease{Name: "visa", Holder: "b", Token: l.Token}, store.ErrFenced)
 	c.wantSnapshots("visa", one)
 
-	// In the middle, and at the end, when no byte is left to be refused.
+	// The lease is lost in the middle of the content, or at its end: then only the last
+	// write can be refused.
 	for i, lose := range []func(){
 		func() { c.Pass(time.Second); l = c.acquire("visa", "b", time.Second) },
 		func() { c.Pass(time.Second); l = c.acquire("visa", "b", time.Second) },
@@ -336,7 +341,7 @@ func testSnapshotFenced(c *check) {
 			c.wantSnapshots("visa", one)
 		}
 	}
-	// Both are so: the fence is what counts.
+	// The generation is too low as well, but the fence counts first.
 	c.wantRefused(c.snapshot(1, 10), l, store.ErrFenced)
 
 	l = c.acquire("visa", "c", time.Second)
@@ -349,8 +354,8 @@ func testSnapshotFenced(c *check) {
 	c.wantSnapshots("visa", three, two, one)
 }
 
-// testSnapshotFencedAtOnce: of an old holder who writes on and a new one, in any
-// order, nothing of the old is added after the new one has the lease.
+// testSnapshotFencedAtOnce: while an old holder goes on writing, nothing of it is added once
+// a new one has the lease, in whatever order their writes come.
 func testSnapshotFencedAtOnce(c *check) {
 	old := c.acquire("visa", "old", time.Second)
 	c.Pass(time.Second)
@@ -402,22 +407,11 @@ func testSnapshotNextTakesOver(c *check) {
 
 func testSnapshotAtOnce(c *check) {
 	l := c.acquire("visa", "a", time.Minute)
-	var won atomic.Int32
-	var winner atomic.Int64
-	together(func(i int) {
-		data := contentOf(int64(i), 1000+i)
-		switch err := c.s.PutSnapshot(c.Context(), c.snapshot(7, 0), l, bytes.NewReader(data), 3); {
-		case err == nil:
-			won.Add(1)
-			winner.Store(int64(i))
-		case !errors.Is(err, store.ErrExists) && !errors.Is(err, store.ErrFenced):
-			c.Errorf("PutSnapshot: %v, want nil, ErrExists or ErrFenced", err)
-		}
-	})
-	if n := won.Load(); n != 1 {
-		c.Errorf("%d of %d PutSnapshots of one generation succeeded, want 1", n, crowd)
-	}
-	c.wantContent(c.snapshot(7, 0), contentOf(winner.Load(), 1000+int(winner.Load())))
+	content := func(i int) []byte { return contentOf(int64(i), 1000+i) }
+	winner := c.oneWins("PutSnapshot", func(i int) error {
+		return c.s.PutSnapshot(c.Context(), c.snapshot(7, 0), l, bytes.NewReader(content(i)), 3)
+	}, store.ErrExists, store.ErrFenced)
+	c.wantContent(c.snapshot(7, 0), content(winner))
 }
 
 func testSnapshotContextEnds(c *check) {
@@ -486,18 +480,18 @@ func testSnapshotReplaced(c *check) {
 			g := all[0].Generation
 			got, err := c.content("visa", g)
 			if err != nil && !errors.Is(err, store.ErrNotFound) || err == nil && !bytes.Equal(got, contentOf(g, size)) {
-				c.Errorf("generation %d, while it is replaced, has %d bytes, %v", g, len(got), err)
+				c.Errorf("generation %d, while it is replaced, has %d bytes, %v; want its %d, or ErrNotFound", g, len(got), err, size)
 			}
 		}
 	})
 	rest, err := io.ReadAll(held)
 	if got := append(begin, rest...); err != nil && !errors.Is(err, store.ErrNotFound) || err == nil && !bytes.Equal(got, contentOf(0, size)) {
-		c.Errorf("a snapshot replaced many times has %d bytes, %v", len(got), err)
+		c.Errorf("a snapshot that was open while it was replaced has %d bytes, %v; want its %d, or ErrNotFound", len(got), err, size)
 	}
 	c.wantSnapshots("visa", c.snapshot(last, size))
 }
 
-// testSnapshotClosed: no reader goes on when the store is closed.
+// testSnapshotClosed: the reader of a snapshot fails when the store is closed.
 func testSnapshotClosed(c *check) {
 	l := c.acquire("visa", "a", time.Minute)
 	c.put(c.snapshot(1, large), l, 1)
@@ -509,14 +503,14 @@ func testSnapshotClosed(c *check) {
 		c.Errorf("Close: %v", err)
 	}
 	if got, err := io.ReadAll(r); err == nil || known(err) || len(got) == large {
-		c.Errorf("%d bytes read from a closed store, %v; want an error that says nothing of the content", len(got), err)
+		c.Errorf("%d bytes read from a closed store, %v; want an error that the contract does not name", len(got), err)
 	}
 	if err := r.Close(); err != nil {
 		c.Errorf("Close of the reader: %v", err)
 	}
 }
 
-// testSnapshotCloseWaits closes the store in the middle of the content.
+// testSnapshotCloseWaits: Close waits for a PutSnapshot that has begun.
 func testSnapshotCloseWaits(c *check) {
 	l := c.acquire("visa", "a", time.Minute)
 	one := c.snapshot(1, large)
@@ -571,11 +565,11 @@ func testReopenRanges(c *check) {
 		c.wantGood(l)
 		c.wantFenced(gone)
 		if got := c.acquire("visa", "a", time.Minute); got.Token != l.Token {
-			c.Errorf("token is %d after reopening, was %d", got.Token, l.Token)
+			c.Errorf("token is %d after reopening, want the same as before, %d", got.Token, l.Token)
 		}
 	}
 	if next := c.acquire("gone", "a", time.Minute); next.Token <= gone.Token {
-		c.Errorf("token is %d, before reopening it was %d", next.Token, gone.Token)
+		c.Errorf("token is %d, want more than before reopening, %d", next.Token, gone.Token)
 	}
 	c.wantRefused(c.snapshot(3, 10), l, store.ErrExists)
 	c.wantSnapshots("visa", c.put(c.snapshot(4, 10), l, 2), three)
@@ -592,7 +586,8 @@ func testShareSnapshots(c *check) {
 	two := other.snapshot(2, large)
 	err := c.during(c.Context(), two, l, 2, func() {
 		other.wantSnapshots("visa", one)
-		// A third one opens the store meanwhile: this one is not a leftover.
+		// A third one opens the store meanwhile, and must not take this one for left over
+		// by a process that crashed.
 		third := c.shared()
 		third.wantSnapshots("visa", one)
 		if err := third.s.Close(); err != nil {

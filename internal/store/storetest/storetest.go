@@ -1,7 +1,7 @@
 // Package storetest holds the tests that every implementation of [store.Store]
-// must pass: one for each sentence of the contract that a test can see. What it
-// cannot see is whether a write survives a crash of the machine; that is for the
-// tests of each implementation.
+// must pass: one for each sentence of the contract that a test can check. Whether a
+// write survives a crash of the machine it cannot; that is for the tests of each
+// implementation.
 //
 // It also has [Memory], a store that passes them and forgets everything.
 package storetest
@@ -22,15 +22,15 @@ type Backend struct {
 	// Open returns an empty store. Run closes it.
 	Open func(t testing.TB) store.Store
 
-	// Reopen closes s and opens anew what it kept. Without it the tests of what
-	// survives are skipped.
+	// Reopen closes s and opens the same store again, with all that it kept. If it is
+	// nil, the tests of what survives a restart are skipped.
 	Reopen func(t testing.TB, s store.Store) store.Store
 
-	// Share opens once more what s has open, as another process would. Run
-	// closes it. Without it the tests of sharing are skipped.
+	// Share opens the store of s a second time, as another process would, while s stays
+	// open. Run closes it. If it is nil, the tests of sharing are skipped.
 	Share func(t testing.TB, s store.Store) store.Store
 
-	// Now is the clock of the stores, Pass lets time go by on it.
+	// Now is the clock of the stores. Pass lets d go by on it.
 	Now  func() time.Time
 	Pass func(d time.Duration)
 }
@@ -42,7 +42,7 @@ func Run(t *testing.T, b Backend) {
 	}
 }
 
-// A test is about one sentence or two of the contract.
+// A test checks one sentence or two of the contract.
 type test struct {
 	name string
 	run  func(c *check)
@@ -133,14 +133,14 @@ var tests = []test{
 	{"ShareSnapshots", testShareSnapshots},
 }
 
-// A check is a test at work: the store, and words for what is done to it.
+// A check is a running test: the store, and helpers for what tests do with it.
 type check struct {
 	testing.TB
 	Backend
 	s store.Store
 }
 
-// txn returns a transaction with something in every field that lives for d.
+// txn returns a transaction that expires after d and has something in every field.
 func (c *check) txn(id string, d time.Duration) store.Txn {
 	return store.Txn{
 		ID: id, Owner: "shop", Scheme: "visa", State: "sent", Data: []byte("data of " + id),
@@ -148,7 +148,7 @@ func (c *check) txn(id string, d time.Duration) store.Txn {
 	}
 }
 
-// create adds a transaction that lives for d.
+// create adds a transaction that expires after d.
 func (c *check) create(id string, d time.Duration) store.Txn {
 	c.Helper()
 	x := c.txn(id, d)
@@ -158,7 +158,7 @@ func (c *check) create(id string, d time.Duration) store.Txn {
 	return x
 }
 
-// want checks what Get returns.
+// want checks that Get returns x.
 func (c *check) want(x store.Txn) {
 	c.Helper()
 	got, err := c.s.Get(c.Context(), x.ID)
@@ -169,7 +169,7 @@ func (c *check) want(x store.Txn) {
 	}
 }
 
-// get returns a transaction that is there.
+// get returns a transaction, which must be there.
 func (c *check) get(id string) store.Txn {
 	c.Helper()
 	t, err := c.s.Get(c.Context(), id)
@@ -191,7 +191,7 @@ func (c *check) wantMissing(id string) {
 	}
 }
 
-// update changes a transaction without error.
+// update changes a transaction, which must succeed.
 func (c *check) update(id string, change func(*store.Txn)) {
 	c.Helper()
 	err := c.s.Update(c.Context(), store.Txn{ID: id}, func(t *store.Txn) error { change(t); return nil })
@@ -200,7 +200,7 @@ func (c *check) update(id string, change func(*store.Txn)) {
 	}
 }
 
-// key returns an API key whose hash is made of fill.
+// key returns an API key whose hash is fill, repeated.
 func (c *check) key(fill byte) store.Key {
 	return store.Key{
 		Hash: bytes.Repeat([]byte{fill}, 32), Merchant: "shop", Strict: fill%2 == 1,
@@ -235,8 +235,8 @@ func (c *check) wantKeys(want ...store.Key) {
 	}
 }
 
-// wantKeysUnless checks that the keys have another mark than the given one, and are
-// those.
+// wantKeysUnless checks that the keys are those, and have another mark than the given one.
+// It returns their mark.
 func (c *check) wantKeysUnless(mark string, want ...store.Key) (now string) {
 	c.Helper()
 	got, now, err := c.s.KeysUnless(c.Context(), mark)
@@ -246,7 +246,7 @@ func (c *check) wantKeysUnless(mark string, want ...store.Key) (now string) {
 	return now
 }
 
-// wantMark checks that the keys still have a mark.
+// wantMark checks that the keys still have this mark.
 func (c *check) wantMark(mark string) {
 	c.Helper()
 	if got, now, err := c.s.KeysUnless(c.Context(), mark); err != nil || now != mark || len(got) > 0 {
@@ -254,7 +254,7 @@ func (c *check) wantMark(mark string) {
 	}
 }
 
-// same compares whole transactions; times must be UTC too.
+// same compares whole transactions. Times must be equal with ==, so both must be UTC.
 func same(a, b store.Txn) bool {
 	return a.ID == b.ID && a.Owner == b.Owner && a.Scheme == b.Scheme && a.State == b.State &&
 		bytes.Equal(a.Data, b.Data) && a.Expires == b.Expires
@@ -265,7 +265,8 @@ func sameKey(a, b store.Key) bool {
 		bytes.Equal(a.Seal, b.Seal)
 }
 
-// known tells the errors of the contract from failures of a store.
+// known reports whether an error is one that the contract names, and not a failure of the
+// store.
 func known(err error) bool {
 	for _, fact := range []error{store.ErrNotFound, store.ErrExists, store.ErrHeld, store.ErrFenced, store.ErrTooLarge} {
 		if errors.Is(err, fact) {

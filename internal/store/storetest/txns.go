@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,7 +20,8 @@ import (
 // crowd is how many goroutines do a thing at once.
 const crowd = 32
 
-// together runs f in a crowd and waits. f must not call Fatal.
+// together calls f(0) to f(crowd-1) at once, each in a goroutine, and waits. f must not
+// call Fatal.
 func together(f func(i int)) {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
@@ -28,6 +30,28 @@ func together(f func(i int)) {
 	}
 	close(start)
 	wg.Wait()
+}
+
+// oneWins has a crowd make the same call at once, and returns who succeeded. It wants one
+// to succeed, and all others to get one of the errors lost.
+func (c *check) oneWins(call string, f func(i int) error, lost ...error) (winner int) {
+	c.Helper()
+	var mu sync.Mutex
+	var won []int
+	together(func(i int) {
+		switch err := f(i); {
+		case err == nil:
+			mu.Lock()
+			defer mu.Unlock()
+			won = append(won, i)
+		case !slices.ContainsFunc(lost, func(fact error) bool { return errors.Is(err, fact) }):
+			c.Errorf("%s: %v, want nil or one of %v", call, err, lost)
+		}
+	})
+	if len(won) != 1 {
+		c.Fatalf("%s: %d of %d at once succeeded, want 1", call, len(won), crowd)
+	}
+	return won[0]
 }
 
 func testCreateGet(c *check) {
@@ -61,23 +85,12 @@ func testCreateTwice(c *check) {
 }
 
 func testCreateAtOnce(c *check) {
-	var won atomic.Int32
-	var winner atomic.Pointer[store.Txn]
-	together(func(i int) {
-		x := c.txn("a", time.Minute)
-		x.Owner = strconv.Itoa(i)
-		switch err := c.s.Create(c.Context(), x); {
-		case err == nil:
-			won.Add(1)
-			winner.Store(&x)
-		case !errors.Is(err, store.ErrExists):
-			c.Errorf("Create: %v, want nil or ErrExists", err)
-		}
-	})
-	if n := won.Load(); n != 1 {
-		c.Fatalf("%d of %d Creates of one id succeeded, want 1", n, crowd)
+	txns := make([]store.Txn, crowd)
+	for i := range txns {
+		txns[i] = c.txn("a", time.Minute)
+		txns[i].Owner = strconv.Itoa(i)
 	}
-	c.want(*winner.Load())
+	c.want(txns[c.oneWins("Create", func(i int) error { return c.s.Create(c.Context(), txns[i]) }, store.ErrExists)])
 }
 
 func testGetMissing(c *check) {
@@ -167,8 +180,8 @@ func testUpdateID(c *check) {
 	c.wantMissing("b")
 }
 
-// testUpdateRead begins with what Get returned, when it was: just now, before another
-// update, before the end, and in an earlier life.
+// testUpdateRead updates what Get returned: just now, before another update, before the
+// transaction expired, and before it was swept and its id created again.
 func testUpdateRead(c *check) {
 	x := c.create("a", time.Minute)
 	was := c.get("a")
@@ -186,7 +199,7 @@ func testUpdateRead(c *check) {
 		c.want(x)
 	}
 	if now := c.get("a"); now.Version == was.Version {
-		c.Errorf("Version %d, as before", now.Version)
+		c.Errorf("Version %d after updates, want another one than before", now.Version)
 	}
 	stop := errors.New("stop")
 	if err := c.s.Update(c.Context(), was, func(*store.Txn) error { return stop }); err != stop { //nolint:errorlint // the contract says: as it is
@@ -217,14 +230,14 @@ func testUpdateLazily(c *check) {
 	for i, lazy := range []bool{true, true, false, true} {
 		was := c.get("a")
 		if was.Lazy {
-			c.Errorf("Get says Lazy")
+			c.Errorf("Get returns Lazy, want it always false")
 		}
 		if was.Lazy = true; i%2 == 0 {
 			was = store.Txn{ID: "a", Lazy: true}
 		}
 		err := c.s.Update(c.Context(), was, func(t *store.Txn) error {
 			if t.Lazy {
-				c.Errorf("change sees Lazy")
+				c.Errorf("change sees Lazy, want it false")
 			}
 			t.Data, t.Lazy = append(bytes.Clone(t.Data), '+'), lazy
 			return nil
@@ -249,7 +262,7 @@ func testUpdateLazily(c *check) {
 		c.Errorf("Create: %v", err)
 	}
 	if c.get("b").Lazy {
-		c.Errorf("Get says Lazy")
+		c.Errorf("Get returns Lazy, want it always false")
 	}
 }
 
@@ -304,8 +317,8 @@ func testUpdateOnce(c *check) {
 	}
 }
 
-// testWritesAtOnce mixes writes that succeed with some that must not, on
-// different ids: none of them disturbs another.
+// testWritesAtOnce makes writes that succeed and writes that fail, of many ids, at once:
+// none of them disturbs another.
 func testWritesAtOnce(c *check) {
 	c.create("taken", time.Minute)
 	stop := errors.New("stop")
