@@ -1,8 +1,8 @@
-// Package browsertest gives tests a real Chromium: headless, with a fresh
-// profile, silent on the network but for what the test opens.
+// Package browsertest gives tests a real Chromium: headless, with a fresh profile, and
+// without network traffic of its own.
 //
-// It finds a browser that is installed and never fetches one. Without one a
-// test is skipped, loudly; with CI=true it fails instead.
+// It uses an installed browser and never downloads one. If there is none the test is skipped
+// or, with CI=true, fails.
 package browsertest
 
 import (
@@ -64,12 +64,12 @@ func NewBrowser(t testing.TB) context.Context {
 		cancelLimit()
 		end, cancel := context.WithTimeout(tab, 10*time.Second)
 		defer cancel()
-		_ = chromedp.Cancel(end) // waits; what has not ended then is killed
+		_ = chromedp.Cancel(end) // waits for the browser to end; later it is killed
 		cancelTab()
 		cancelBrowser()
 		_ = os.RemoveAll(profile)
 	})
-	if err := chromedp.Do(tab); err != nil { // with tab, not ctx: the browser lives as long as this one
+	if err := chromedp.Do(tab); err != nil { // with tab, not ctx: the browser ends with the context that started it
 		t.Fatalf("browser %s: %v", program, err)
 	}
 	return ctx
@@ -106,10 +106,9 @@ func View(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	}))
 }
 
-// ForeignFrame waits until an iframe is there and shows a page of another
-// origin, and returns its node, for chromedp.FromNode. A frame that first shows
-// a page of the outer page's own origin, and is sent on from there, is safe to
-// use only after that.
+// ForeignFrame waits until an iframe shows a page of another origin than the outer page, and
+// returns its node for chromedp.FromNode. The node of a frame that still has a page of the
+// outer page's own origin would be useless as soon as the frame goes on to another one.
 func ForeignFrame(t testing.TB, ctx context.Context, selector string) *chromedp.Node {
 	t.Helper()
 	shown := fmt.Sprintf("document.querySelector(%[1]q)?.contentDocument === null", selector)
@@ -124,7 +123,7 @@ func ForeignFrame(t testing.TB, ctx context.Context, selector string) *chromedp.
 }
 
 // InFrame waits until an expression is true in the first iframe of the page. Unlike
-// chromedp.FromNode it goes with the frame from one page to the next.
+// chromedp.FromNode it works while the frame goes from one page to the next.
 func InFrame(t testing.TB, ctx context.Context, expression string) {
 	t.Helper()
 	for {

@@ -2,11 +2,11 @@ package messagetest
 
 import "github.com/openthreeds/threeds/message"
 
-// Longest returns what a valid message of the type may come to by its table: bytes,
-// without white space and needless escape sequences, and members and items, those of
-// objects without a table not counted. A character of free text takes width bytes, 1
-// of ASCII and up to 4 of UTF-8; a text for which the table has no maximum, open
-// characters. Of the columns it is the one with the longest messages.
+// Longest returns how long a valid message of the type may be by its table, in the channel
+// and category with the longest messages. It counts bytes, without white space and needless
+// escape sequences, and members and items of arrays, except in objects without a table. A
+// character of free text takes width bytes: 1 in ASCII, up to 4 in UTF-8. A value or an
+// array for which the table has no maximum has open characters or items.
 func Longest(t message.Type, v message.Version, width, open int) (bytes, members int) {
 	for _, ch := range message.Channels() {
 		for _, cat := range message.Categories() {
@@ -25,7 +25,7 @@ type longest struct {
 	width, open int
 }
 
-// object is what a table comes to.
+// object is the length of an object with this table.
 func (l longest) object(t *message.Table) (bytes, members int) {
 	bytes = len("{}") - len(",")
 	for i := range t.Fields {
@@ -56,7 +56,7 @@ func (l longest) value(f *message.Field) (bytes, members int) {
 	return bytes, n * (1 + within)
 }
 
-// item is a value, or one item of an array, of most characters.
+// item is the length of a value, or of one item of an array, that has most characters.
 func (l longest) item(f *message.Field, most int) (bytes, members int) {
 	if f.Kind == message.Object {
 		bytes, members = l.object(f.Of)

@@ -1,6 +1,6 @@
-// Package messagetest makes random valid messages out of the tables of package
-// message, for property tests and benchmarks. It is not a source of truth about
-// messages: it believes the tables.
+// Package messagetest makes random valid messages out of the tables of package message, for
+// property tests and benchmarks. It cannot find mistakes in the tables, since it relies on
+// them.
 package messagetest
 
 import (
@@ -13,18 +13,17 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Sample returns a message that Check accepts: all that its columns require,
-// and of the rest everything when full is set, otherwise a random choice.
-// Equal random numbers make equal messages. In a message that holds neither
-// channel nor category they still say which columns it follows. An AReq holds
-// what a 3DS server sends, so that Build gives it back as it is. It panics when
-// the version lacks the type.
+// Sample returns a message that Check accepts: with all members that are required for the
+// channel and category and, of the others, all if full is set, else a random choice. Equal
+// random numbers make equal messages. Types that have neither channel nor category belong to
+// a transaction that has. An AReq is as a 3DS Server sends it, so that Build returns it
+// unchanged. Sample panics if the version does not have the type.
 func Sample(random *rand.Rand, t message.Type, v message.Version, ch message.Channel, cat message.Category, full bool) []byte {
 	s := &sampler{rand: random, typ: t, version: v, channel: ch, category: cat, full: full}
 	return s.message()
 }
 
-// tries is how often a sample is repaired. It takes a handful.
+// tries is how often a sample is repaired at the most. A handful is usual.
 const tries = 500
 
 // A sampler makes one message.
@@ -35,9 +34,11 @@ type sampler struct {
 	channel  message.Channel
 	category message.Category
 	full     bool
-	start    string // of the card range that is being made
+	start    string // first 12 digits of the card range that is being made
 }
 
+// message makes a message, and replaces members at random that Check finds wrong until it
+// finds nothing.
 func (s *sampler) message() []byte {
 	t := message.TableOf(s.typ, s.version)
 	values := s.values(t)
@@ -60,7 +61,7 @@ func (s *sampler) message() []byte {
 	panic(fmt.Sprintf("messagetest: no valid %s %s %s %s: %v", s.version, s.typ, s.channel, s.category, problems))
 }
 
-// context tells the checks of an answer which columns it follows.
+// context is the context for Check: an AReq with the channel and category of the sample.
 func (s *sampler) context(m *message.Message) message.Context {
 	if s.typ == message.AReq {
 		return message.Context{}
@@ -92,7 +93,7 @@ func compose(t *message.Table, values []string) []byte {
 	return append(out, '}')
 }
 
-// beside is a condition on another member of the same object.
+// beside matches a condition that another member of the same object is there.
 var beside = regexp.MustCompile(`^present\((\w+)\)$`)
 
 // values are the JSON texts of an object's members, "" for those left out.
@@ -107,8 +108,8 @@ func (s *sampler) values(t *message.Table) []string {
 	return values
 }
 
-// wants says whether a member is part of the sample, as far as that can be
-// told before the rest is known.
+// wants reports whether a member is to be part of the sample, as far as that can be decided
+// by the members before it.
 func (s *sampler) wants(t *message.Table, f *message.Field, values []string) bool {
 	need := f.Need.At(s.channel, s.category)
 	other := beside.FindStringSubmatch(f.When)
@@ -167,9 +168,9 @@ func (s *sampler) item(f *message.Field, lo, hi int) string {
 	case "messageCategory":
 		return quote(s.category.Code())
 	case "sellerId":
-		return quote("S1") // whoever is named has to be described
+		return quote("S1") // always the same, since sellerInfo has to have each seller that is named
 	case "criticalityIndicator":
-		return "false" // nobody knows our extensions
+		return "false" // made-up extensions are unknown, and must not be critical
 	case "payTokenInd":
 		return "true"
 	case "startRange", "start":
@@ -196,8 +197,8 @@ func (s *sampler) item(f *message.Field, lo, hi int) string {
 	return quote(s.text(f, lo, hi))
 }
 
-// free is an object that has no table. Only in the data of an extension is it
-// passed on as it is, so only there is it odd.
+// free is an object that has no table. In the data of an extension, which are passed on byte
+// for byte, it is written in odd ways.
 func (s *sampler) free(f *message.Field) string {
 	if f.Name == "data" {
 		return pick(s, `{"version":"1.0", "n":1.50e2,"gone":null}`, `{ "a" : [1, {}, "é\u00e9"] }`, `{"Data":{"ID":"x","id":""}}`)

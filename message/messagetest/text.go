@@ -19,8 +19,8 @@ func quote(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// text is a string of a row: of its kind, lo to hi characters long, though
-// never much longer than it must be.
+// text is a string of the kind of a row, lo to hi characters long, and at most 20 longer than
+// lo where the kind leaves a choice.
 func (s *sampler) text(f *message.Field, lo, hi int) string {
 	if hi == 0 {
 		hi = lo + 20
@@ -60,7 +60,7 @@ func (s *sampler) text(f *message.Field, lo, hi int) string {
 	return s.fixed(f.Kind)
 }
 
-// fixed is a string of a kind that has a length of its own.
+// fixed is a string of a kind whose form fixes the length.
 func (s *sampler) fixed(k message.Kind) string {
 	date := fmt.Sprintf("20%02d%02d%02d", s.rand.IntN(100), 1+s.rand.IntN(12), 1+s.rand.IntN(28))
 	minute := fmt.Sprintf("%s%02d%02d", date, s.rand.IntN(24), s.rand.IntN(60))
@@ -89,7 +89,7 @@ func (s *sampler) fixed(k message.Kind) string {
 	panic("messagetest: no values of kind " + k.String())
 }
 
-// code is a code of a list that may be sent.
+// code is a code of a list, but none that is only tolerated in what we receive.
 func (s *sampler) code(c *message.Codes) string {
 	for {
 		if v := c.Values[s.rand.IntN(len(c.Values))]; !v.Tolerated {
@@ -106,8 +106,8 @@ func (s *sampler) letters(n int) string {
 	return s.from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", n)
 }
 
-// prose is n characters that people may write, some of which JSON escapes. In
-// 2.3.1 they are not only ASCII.
+// prose is n characters of free text, some of which JSON has to escape; in 2.3.1 not only
+// ASCII.
 func (s *sampler) prose(n int) string {
 	if s.version >= message.V231 {
 		return s.from(`abc XYZ09-'"\/<&>éß漢😀`, n-1) + "z"

@@ -55,8 +55,8 @@ func sign(t testing.TB, template, parent *x509.Certificate, key, by *ecdsa.Priva
 	return cert
 }
 
-// show is the TLS of a server with a certificate for 127.0.0.1, changed before
-// it is signed; nil for by: signed by itself.
+// show is the TLS of a server with a certificate for 127.0.0.1. change, unless nil, is
+// called before it is signed; with by nil it signs itself.
 func (a *authority) show(by *authority, change func(*x509.Certificate)) *tls.Config {
 	key := newKey(a.t)
 	template := &x509.Certificate{
@@ -78,7 +78,7 @@ func (a *authority) show(by *authority, change func(*x509.Certificate)) *tls.Con
 	}
 }
 
-// configs are the ways of a server to show itself.
+// configs are the TLS of a server, by what is wrong with it; "" is good.
 func (a *authority) configs() map[string]*tls.Config {
 	old := a.show(a, nil)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11

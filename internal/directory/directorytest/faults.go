@@ -13,24 +13,23 @@ import (
 	"time"
 )
 
-// A Fault is what a directory server does wrong. Of its functions at most one is
-// set, for the stage at which it goes wrong.
+// A Fault is what a directory server does wrong. At most one of its functions is set: that
+// of the stage at which it goes wrong.
 type Fault struct {
 	Name string
-	// Slow says that only the time limit of the other side ends it.
-	Slow bool
-	// JSON says that it makes sense for messages in JSON only.
-	JSON bool
+	Slow bool // it goes on until the client's time limit ends it
+	JSON bool // it makes sense only for messages in JSON
 
-	Certificate string                                  // what is wrong with it
-	Raw         func(c *Session)                        // instead of a handshake
-	Early       func(c *Session)                        // instead of reading a message
-	Answer      func(c *Session, good []byte) (on bool) // instead of a good answer
+	Certificate string                                  // what is wrong with it; "": nothing
+	Raw         func(c *Session)                        // called instead of a handshake
+	Early       func(c *Session)                        // called instead of reading a message
+	Answer      func(c *Session, good []byte) (on bool) // called instead of a good answer; on: the connection stays
 }
 
 func (f Fault) String() string { return f.Name }
 
-// Faults are all of them. The last ones are none, though they look like it.
+// Faults are all faults. Those whose names begin with "good: " are odd but right: a client
+// has to take the answer.
 func Faults() []Fault {
 	all := []Fault{
 		{Name: "black hole", Slow: true, Raw: wait},
@@ -175,16 +174,17 @@ func Faults() []Fault {
 	)
 }
 
-// bomb is 10 MiB in a few KiB: of many members, for to pack them as one takes seconds,
-// on a busy machine all the time that an answer has.
+// bomb is 10 MiB of blanks, compressed to a few KiB. It is made of many equal gzip members:
+// to compress all of it at once takes seconds on a busy machine, and the client would not
+// wait so long.
 var bomb = sync.OnceValue(func() []byte { return bytes.Repeat(zipped(bytes.Repeat([]byte(" "), 64<<10)), 160) })
 
 var encoded = http.Header{"Content-Encoding": {"gzip"}}
 
-// wait does nothing for as long as the fault is played.
+// wait does nothing until the fault is no longer wanted.
 func wait(c *Session) { <-c.Over }
 
-// hello reads what a client says first.
+// hello reads the first TLS record of a client, its ClientHello.
 func hello(c *Session) {
 	head := make([]byte, 5)
 	if _, err := io.ReadFull(c, head); err == nil {
@@ -192,7 +192,7 @@ func hello(c *Session) {
 	}
 }
 
-// trickle says a little from time to time.
+// trickle writes a byte every 20 milliseconds.
 func trickle(c *Session) {
 	for c.Say("x") {
 		select {
@@ -208,7 +208,7 @@ func slow(f Fault) Fault {
 	return f
 }
 
-// cut begins an answer and ends the connection in its own way.
+// cut begins an answer, and leaves it to end how it goes on. Then the connection is closed.
 func cut(name, begin string, end func(c *Session)) Fault {
 	return Fault{Name: name, Answer: func(c *Session, _ []byte) bool {
 		c.Say("%s", begin)
@@ -217,7 +217,7 @@ func cut(name, begin string, end func(c *Session)) Fault {
 	}}
 }
 
-// says answers with the same, always, and hangs up.
+// says answers with a text and closes the connection.
 func says(text string) func(*Session, []byte) bool {
 	return func(c *Session, _ []byte) bool {
 		c.Say("%s", text)
@@ -225,6 +225,7 @@ func says(text string) func(*Session, []byte) bool {
 	}
 }
 
+// endless answers with a text again and again.
 func endless(text string) func(*Session, []byte) bool {
 	return func(c *Session, _ []byte) bool {
 		for c.Say("%s", text) {
@@ -233,7 +234,7 @@ func endless(text string) func(*Session, []byte) bool {
 	}
 }
 
-// body answers with status 200 and something else than a good message.
+// body answers with status 200 and what change makes of a good message.
 func body(name string, change func(good []byte) []byte) Fault {
 	return Fault{Name: name, Answer: func(c *Session, good []byte) bool {
 		c.Respond(200, http.Header{"Content-Type": {"application/json; charset=utf-8"}}, change(good))
@@ -241,6 +242,7 @@ func body(name string, change func(good []byte) []byte) Fault {
 	}}
 }
 
+// inJSON is body for messages in JSON.
 func inJSON(name string, change func(good []byte) []byte) Fault {
 	f := body(name, change)
 	f.JSON = true
@@ -254,7 +256,7 @@ func member(name, value string) func(good []byte) []byte {
 	}
 }
 
-// of is the value of the first member of that name, a string, as it is written.
+// of is the value of the first member of that name, a string with its quotes.
 func of(good []byte, name string) []byte {
 	found := regexp.MustCompile(fmt.Sprintf(`%q:("[^"]*")`, name)).FindSubmatch(good)
 	if found == nil {

@@ -1,6 +1,5 @@
-// Package directorytest plays directory servers at their worst, for the tests of
-// those who talk to one: real TLS on real sockets, under control from the first
-// byte of a connection on.
+// Package directorytest plays directory servers with faults, to test clients of directory
+// servers: real TLS on real sockets, under control from the first byte of a connection on.
 package directorytest
 
 import (
@@ -18,14 +17,14 @@ import (
 	"testing"
 )
 
-// A Server is a directory server with a fault. Without one it answers well.
+// A Server is a directory server that plays a [Fault]. Until Play is called it has none.
 type Server struct {
 	URL  string
-	Good func(message []byte) []byte // the body of a good answer, set before anybody calls
+	Good func(message []byte) []byte // makes the body of a good answer
 
 	ca        *authority
-	elsewhere net.Listener // where redirects lead
-	visited   chan struct{}
+	elsewhere net.Listener           // where redirects lead
+	visited   chan struct{}          // gets an entry for each connection there
 	configs   map[string]*tls.Config // by what is wrong with the certificate
 	running   sync.WaitGroup
 
@@ -33,8 +32,8 @@ type Server struct {
 	fault Fault
 	over  chan struct{} // closed when the fault is no longer wanted
 	conns []net.Conn
-	got   []string // messages other than errors, as they came
-	told  []string // errors
+	got   []string // messages that came, except error messages
+	told  []string // error messages that came
 }
 
 // Start starts a server that ends with the test.
@@ -86,8 +85,8 @@ func accept(l net.Listener, handle func(net.Conn)) {
 // Trusted adds the authority of the server's good certificates to a pool.
 func (s *Server) Trusted(pool *x509.CertPool) { pool.AddCert(s.ca.cert) }
 
-// Play gives new connections a fault, ends what the former one does, and closes
-// all connections that are open.
+// Play gives new connections a fault, ends the former fault where it is still at work, and
+// closes all connections.
 func (s *Server) Play(f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,14 +99,14 @@ func (s *Server) Play(f Fault) {
 	s.conns = nil
 }
 
-// Got returns how many messages came that hold a text. Errors are none.
+// Got returns how many messages came that hold a text, not counting error messages.
 func (s *Server) Got(text string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(holding(s.got, text))
 }
 
-// Told returns the errors that came and hold a text.
+// Told returns the error messages that came and hold a text.
 func (s *Server) Told(text string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -124,7 +123,7 @@ func (s *Server) Elsewhere() bool { return len(s.visited) > 0 }
 
 // A Session is a connection to a server with a fault.
 type Session struct {
-	net.Conn                 // of TLS, after the handshake
+	net.Conn                 // a *tls.Conn from the handshake on
 	Over     <-chan struct{} // closed when the fault is no longer wanted
 	server   *Server
 	raw      *net.TCPConn
@@ -186,7 +185,7 @@ func readMessage(r *bufio.Reader) ([]byte, error) {
 	return io.ReadAll(req.Body)
 }
 
-// Respond writes a whole answer.
+// Respond writes a complete answer.
 func (c *Session) Respond(status int, header http.Header, body []byte) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "HTTP/1.1 %d %s\r\nContent-Length: %d\r\n", status, http.StatusText(status), len(body))
@@ -196,14 +195,13 @@ func (c *Session) Respond(status int, header http.Header, body []byte) {
 	_, _ = c.Write(b.Bytes())
 }
 
-// Say writes what need not be an answer at all, and reports whether the other
-// side is still there.
+// Say writes a text, whatever it is, and reports whether the connection is still good.
 func (c *Session) Say(format string, args ...any) bool {
 	_, err := fmt.Fprintf(c, format, args...)
 	return err == nil
 }
 
-// Reset makes the end of the connection an abrupt one, whatever was sent.
+// Reset closes the connection with a TCP reset; what was sent may be lost.
 func (c *Session) Reset() {
 	_ = c.raw.SetLinger(0)
 	_ = c.raw.Close()
