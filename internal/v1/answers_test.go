@@ -166,10 +166,10 @@ func TestURL(t *testing.T) {
 			got, err := v1.ReadVERes(doc, asked, v1.Options{Loopback: loopback})
 			ok := want == always || want == sandbox && loopback
 			if ok != (err == nil) || ok && got.URL != url {
-				t.Errorf("loopback %v, %.60q: %v", loopback, url, err)
+				t.Errorf("loopback %t, url %.60q: %v; want it taken: %t", loopback, url, err, ok)
 			}
 			if fault, is := errors.AsType[*v1.Fault](err); err != nil && (!is || *fault != (v1.Fault{Code: "5", Detail: "url"})) {
-				t.Errorf("%.60q: %v", url, err)
+				t.Errorf("url %.60q: %v, want a Fault 5: url", url, err)
 			}
 		}
 	}
@@ -213,10 +213,10 @@ func TestLimits(t *testing.T) {
 				_, err = v1.ReadVERes(doc, &a, v1.Options{})
 			}
 			if good := tt.min <= n && n <= tt.max; good != (err == nil) {
-				t.Errorf("%s of %d characters: %v", tt.name, n, err)
+				t.Errorf("%s of %d characters: %v; want it taken: %t", tt.name, n, err, good)
 			}
 			if fault, ok := errors.AsType[*v1.Fault](err); err != nil && (!ok || *fault != (v1.Fault{Code: "5", Detail: tt.name})) {
-				t.Errorf("%s: %v", tt.name, err)
+				t.Errorf("%s of %d characters: %v, want a Fault 5: %s", tt.name, n, err, tt.name)
 			}
 		}
 	}
@@ -241,11 +241,11 @@ func TestReadError(t *testing.T) {
 		_, errPA := v1.OpenPARes(v1.Deflate(doc), nobody)
 		for _, err := range []error{err, errCR, errPA} {
 			if got, ok := errors.AsType[*v1.Error](err); !ok || *got != tt.want || err.Error() != tt.text {
-				t.Errorf("%s: %+v, %v", tt.body, got, err)
+				t.Errorf("%s: %+v, %v; want %+v, %s", tt.body, got, err, tt.want, tt.text)
 			}
 		}
 	}
-	// Who could not read our message knows no id of it.
+	// A peer that could not read our message may not know its id.
 	for _, id := range []string{"", ` id=""`} {
 		doc := bytes.Replace(message("<Error><errorCode>1</errorCode></Error>"), []byte(` id="m1"`), []byte(id), 1)
 		_, err := v1.ReadVERes(doc, asked, v1.Options{})
@@ -253,7 +253,7 @@ func TestReadError(t *testing.T) {
 		_, errPA := v1.OpenPARes(v1.Deflate(doc), nobody)
 		for _, err := range []error{err, errCR, errPA} {
 			if got, ok := errors.AsType[*v1.Error](err); !ok || *got != (v1.Error{Code: "1"}) {
-				t.Errorf("%s: %v", doc, err)
+				t.Errorf("%s: %v, want Error 1", doc, err)
 			}
 		}
 	}
@@ -261,7 +261,7 @@ func TestReadError(t *testing.T) {
 	sent := (&v1.Fault{Code: v1.ElementMissing, Detail: "CH"}).Answer("m1")
 	_, err := v1.ReadVERes(sent.Marshal(), asked, v1.Options{})
 	if got, ok := errors.AsType[*v1.Error](err); !ok || *got != *sent {
-		t.Errorf("%+v, %v", got, err)
+		t.Errorf("ReadVERes of an Error of ours = %+v, %v; want %+v", got, err, sent)
 	}
 }
 
@@ -292,7 +292,7 @@ func TestReadCRRes(t *testing.T) {
 	} {
 		tt.want.ID = "m1"
 		if got, err := v1.ReadCRRes(crres(tt.content), askedTable); err != nil || !reflect.DeepEqual(*got, tt.want) {
-			t.Errorf("%s: %+v, %v", tt.content, got, err)
+			t.Errorf("%s: %+v, %v; want %+v", tt.content, got, err, tt.want)
 		}
 	}
 	const pan12, pan20 = "400000000000", "40000000000000000000"
@@ -316,7 +316,7 @@ func TestReadCRRes(t *testing.T) {
 	} {
 		got, err := v1.ReadCRRes(crres(tt.content), askedTable)
 		if fault, ok := errors.AsType[*v1.Fault](err); !ok || *fault != tt.want || got != nil {
-			t.Errorf("%s: %+v, %v", tt.content, got, err)
+			t.Errorf("%s: %+v, %v; want nil, %v", tt.content, got, err, &tt.want)
 		}
 	}
 	if _, err := v1.ReadCRRes(crres(serial), &v1.CRReq{ID: "m2"}); err == nil || err.Error() != "v1: error 5: Message.id" {
@@ -335,9 +335,9 @@ func TestCRResLimit(t *testing.T) {
 		got, err := v1.ReadCRRes(doc, askedTable)
 		switch {
 		case n > v1.MaxCRRes && (err == nil || err.Error() != "v1: error 1: byte 0: document too long"):
-			t.Errorf("%d bytes: %v", n, err)
+			t.Errorf("%d bytes: %v, want document too long", n, err)
 		case n <= v1.MaxCRRes && (err != nil || len(got.Ranges) != 1):
-			t.Errorf("%d bytes: %v", n, err)
+			t.Errorf("%d bytes: %v, want one range", n, err)
 		}
 	}
 }

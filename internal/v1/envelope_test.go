@@ -45,14 +45,14 @@ func TestDeflate(t *testing.T) {
 	text := v1.Deflate(doc)
 	b, err := base64.StdEncoding.Strict().DecodeString(text)
 	if err != nil || strings.ContainsAny(text, "\r\n") || b[0] != 0x78 || b[1] != 0x9c {
-		t.Errorf("%v, header % x", err, b[:2])
+		t.Errorf("%v, header % x; want base64 on one line, header 78 9c", err, b[:2])
 	}
 	z, err := zlib.NewReader(bytes.NewReader(b))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, doc) {
-		t.Errorf("%d bytes, %v", len(got), err)
+		t.Errorf("unpacked: %d bytes, %v; want the %d of the document", len(got), err, len(doc))
 	}
 }
 
@@ -121,7 +121,7 @@ func TestInflateRaw(t *testing.T) {
 	doc := []byte("<a>some text</a>")
 	got, raw, err := v1.Inflate(based(packed(doc, deflated)))
 	if !bytes.Equal(got, doc) || !raw || err != nil {
-		t.Errorf("%q, %v, %v", got, raw, err)
+		t.Errorf("Inflate = %q, raw %t, %v; want %q, raw", got, raw, err, doc)
 	}
 }
 
@@ -173,11 +173,11 @@ func TestInflateLimits(t *testing.T) {
 			got, raw, err := v1.Inflate(based(packed(make([]byte, n), compressor)))
 			switch {
 			case raw != (name == "raw"):
-				t.Errorf("%s: raw %v", name, raw)
+				t.Errorf("%s: raw is %t", name, raw)
 			case n <= v1.MaxXML && (len(got) != n || err != nil):
-				t.Errorf("%s, %d bytes: %d, %v", name, n, len(got), err)
+				t.Errorf("%s, %d bytes: %d, %v; want all", name, n, len(got), err)
 			case n > v1.MaxXML && (got != nil || err == nil || err.Error() != "v1: unpacks to more than 131072 bytes"):
-				t.Errorf("%s, %d bytes: %d, %v", name, n, len(got), err)
+				t.Errorf("%s, %d bytes: %d, %v; want none, and that it is too long", name, n, len(got), err)
 			}
 		}
 	}
@@ -187,7 +187,7 @@ func TestInflateLimits(t *testing.T) {
 	for n := v1.MaxText - 1; n <= v1.MaxText+1; n++ {
 		got, _, err := v1.Inflate(s + strings.Repeat("\n", n-len(s)))
 		if good := n <= v1.MaxText; good != (err == nil) || good != (len(got) == len(doc)-100) {
-			t.Errorf("%d characters: %d, %v", n, len(got), err)
+			t.Errorf("%d characters: %d bytes, %v; want them taken: %t", n, len(got), err, good)
 		}
 		if n > v1.MaxText && err.Error() != "v1: more than 65536 characters" {
 			t.Error(err)

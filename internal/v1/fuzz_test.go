@@ -25,19 +25,19 @@ func FuzzInflate(f *testing.F) {
 		doc, raw, err := v1.Inflate(text)
 		if err != nil {
 			if doc != nil || raw {
-				t.Errorf("%d bytes, raw %v and %v", len(doc), raw, err)
+				t.Errorf("Inflate returns %d bytes and raw %t with the error %v, want neither", len(doc), raw, err)
 			}
 			return
 		}
 		if len(doc) > v1.MaxXML || len(text) > v1.MaxText {
-			t.Errorf("%d bytes of %d", len(doc), len(text))
+			t.Errorf("%d bytes of a text of %d characters, want at most %d of %d", len(doc), len(text), v1.MaxXML, v1.MaxText)
 		}
 		repacked := v1.Deflate(doc)
 		if len(repacked) > v1.MaxText {
 			return
 		}
 		if again, raw, err := v1.Inflate(repacked); err != nil || raw || !bytes.Equal(again, doc) {
-			t.Errorf("packed again: %v", err)
+			t.Errorf("packed and unpacked again: raw %t, %v; want the same document", raw, err)
 		}
 	})
 }
@@ -98,24 +98,25 @@ func FuzzReadAnswer(f *testing.F) {
 			bad := y && (r.AcctID == "" || r.AcctID == pan || r.URL == "" || r.IReq.Code != "") || !y && r.Enrolled != "N" && r.Enrolled != "U" ||
 				!y && r.AcctID+r.URL != "" || r.ID != asked.ID || r.Version != v1.Version
 			if bad {
-				t.Errorf("%+v", r)
+				t.Errorf("a VERes that the protocol does not allow was taken: %+v", r)
 			}
 		}
 		c, err := v1.ReadCRRes(doc, askedTable)
 		wantKind(t, err)
 		if err == nil && (c.Serial == "") != (c.IReq.Code != "") {
-			t.Errorf("%+v", c)
+			t.Errorf("a CRRes was taken that has neither serialNumber nor IReq, or both: %+v", c)
 		}
 		if err == nil {
 			for _, one := range c.Ranges {
 				if len(one.Begin) != len(one.End) || one.Begin > one.End || len(one.Begin) < 13 {
-					t.Errorf("%+v", one)
+					t.Errorf("a bad range was taken: %+v", one)
 				}
 			}
 		}
 	})
 }
 
+// wantKind wants an error to be an Error, or a Fault with a short detail; or nil.
 func wantKind(t *testing.T, err error) {
 	t.Helper()
 	if err == nil {
@@ -124,6 +125,6 @@ func wantKind(t *testing.T, err error) {
 	_, isError := errors.AsType[*v1.Error](err)
 	fault, isFault := errors.AsType[*v1.Fault](err)
 	if !isError && (!isFault || fault.Detail == "" || len(fault.Detail) > 1000) {
-		t.Errorf("%v", err)
+		t.Errorf("%v (%[1]T), want an Error, or a Fault with a detail of at most 1000 characters", err)
 	}
 }

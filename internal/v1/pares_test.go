@@ -31,10 +31,10 @@ func TestRealPARes(t *testing.T) {
 		t.Errorf("got  %+v, %s\nwant %+v", o.PARes, o.ShortECI(), want)
 	}
 	if o.MessageID != "e8ada3517761a9503f29e3afe2be56d6" || o.Raw {
-		t.Errorf("id %s, raw %v", o.MessageID, o.Raw)
+		t.Errorf("id %s, raw %t; want the documented id, not raw", o.MessageID, o.Raw)
 	}
 	if s := o.Signature; s.Policy != "mastercard" || !s.SHA1 || s.KeyBits != 1024 || s.Chain != 3 {
-		t.Errorf("%+v", s)
+		t.Errorf("signature %+v, want one of mastercard with SHA-1, 1024 bits, and a chain of 3", s)
 	}
 	if v1.XID("1234567890") != o.XID {
 		t.Error("the xid is not that of the documented order")
@@ -135,21 +135,21 @@ func TestVectors(t *testing.T) {
 				want.MerID = merID
 			}
 			if err != nil || o.PARes != want || o.MessageID != "m1" {
-				t.Errorf("%s: %+v, %v", name, o, err)
+				t.Errorf("%s: %+v, %v; want %+v", name, o, err, want)
 			}
 		}
 	}
 	if seen != 62 {
-		t.Errorf("%d vectors", seen)
+		t.Errorf("%d vectors, want 62", seen)
 	}
 }
 
-// Whoever is not trusted is not believed, and no values are told.
+// A PARes under a root that is not trusted is refused, and none of its values is returned.
 func TestStranger(t *testing.T) {
 	for name, trust := range map[string]policies{"nobody": nobody, "another": newACS().trust("visa")} {
 		o, err := v1.OpenPARes(v1.Deflate(signer().sign(body)), trust)
 		if refusal, ok := errors.AsType[*xmldsig.Refusal](err); o != nil || !ok {
-			t.Errorf("%s: %+v, %v, %v", name, o, err, refusal)
+			t.Errorf("%s: %+v, %v, %v; want nil and a Refusal", name, o, err, refusal)
 		}
 	}
 }
@@ -281,10 +281,10 @@ func TestPAResLimits(t *testing.T) {
 			}
 			_, err := signer().open("visa", changed(">"+tt.old, ">"+s))
 			if good := tt.min <= n && n <= tt.max; good != (err == nil) {
-				t.Errorf("%s of %d: %v", tt.detail, n, err)
+				t.Errorf("%s of %d: %v; want it taken: %t", tt.detail, n, err, good)
 			}
 			if fault, ok := errors.AsType[*v1.Fault](err); err != nil && (!ok || *fault != (v1.Fault{Code: "5", Detail: tt.detail})) {
-				t.Errorf("%s of %d: %v", tt.detail, n, err)
+				t.Errorf("%s of %d: %v, want a Fault 5: %s", tt.detail, n, err, tt.detail)
 			}
 		}
 	}
@@ -296,7 +296,7 @@ func TestTokenLimit(t *testing.T) {
 	for n := v1.MaxTokens - 1; n <= v1.MaxTokens+1; n++ {
 		_, err := signer().open("visa", body+"<Extension>"+strings.Repeat("<b></b>", n-own)+"</Extension>")
 		if good := n <= v1.MaxTokens; good != (err == nil) || !good && !strings.HasSuffix(err.Error(), "too many tokens") {
-			t.Errorf("%d tokens: %v", n, err)
+			t.Errorf("%d tokens: %v; want %d at the most", n, err, v1.MaxTokens)
 		}
 	}
 }
@@ -314,19 +314,19 @@ func TestECIAgrees(t *testing.T) {
 				name := scheme + " " + status + " " + eci
 				o, err := signer().open(scheme, changed(">Y<", ">"+status+"<", ">05<", ">"+eci+"<"))
 				if good[name] != (err == nil) {
-					t.Errorf("%s: %v", name, err)
+					t.Errorf("%s: %v; want it taken: %t", name, err, good[name])
 				}
 				if err == nil {
 					seen++
 					if o.ECI != eci || o.ShortECI() != eci[1:] || o.Status != status {
-						t.Errorf("%s: reported as %s, %s, %s", name, o.Status, o.ECI, o.ShortECI())
+						t.Errorf("%s: status %s, eci %s, %s; want those, and the eci without 0", name, o.Status, o.ECI, o.ShortECI())
 					}
 				}
 			}
 		}
 		for status, want := range map[string]string{"N": v1.ECI(scheme, v1.Failure), "U": v1.ECI(scheme, v1.Unavailable)} {
 			if o, err := signer().open(scheme, changed(">Y<", ">"+status+"<")); err != nil || o.ShortECI() != want || o.ECI != "" || o.CAVV != "" {
-				t.Errorf("%s %s: %+v, %v", scheme, status, o, err)
+				t.Errorf("%s %s: %+v, %v; want the ECI %s, nothing else of a proof", scheme, status, o, err, want)
 			}
 		}
 	}
@@ -357,7 +357,7 @@ func TestClaimedTime(t *testing.T) {
 			return nil
 		})
 		if asked != 1 {
-			t.Errorf("asked %d times", asked)
+			t.Errorf("policies was called %d times, want once", asked)
 		}
 	}
 }
@@ -379,12 +379,12 @@ func TestOnlySignedBytesAreRead(t *testing.T) {
 	}
 }
 
-// A PARes packed without zlib is good, and told.
+// A PARes packed without zlib is taken, and marked as raw.
 func TestRawPARes(t *testing.T) {
 	doc := signer().sign(body)
 	o, err := v1.OpenPARes(based(packed(doc, deflated)), signer().trust("visa"))
 	if err != nil || !o.Raw {
-		t.Errorf("%+v, %v", o, err)
+		t.Errorf("OpenPARes = %+v, %v; want it taken as raw", o, err)
 	}
 }
 
@@ -431,7 +431,7 @@ func TestSingleByteEdits(t *testing.T) {
 			}
 			same++
 			if o.PARes != good.PARes || o.Signature.Policy != good.Signature.Policy {
-				t.Errorf("%s: says %+v", s.name, o.PARes)
+				t.Errorf("%s: says %+v, want the same as before the edit, %+v", s.name, o.PARes, good.PARes)
 			}
 		}
 		for range 1700 {
