@@ -48,7 +48,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// What is canonical stays as it is when the tree is asked again.
+// Canonical does not change the tree, and returns the same again.
 func TestCanonicalChangesNothing(t *testing.T) {
 	root, err := xmldsig.Parse([]byte(`<a xmlns:q="urn:1" z="1" q:b="2" a="3"><q:c/></a>`))
 	if err != nil {
@@ -58,6 +58,6 @@ func TestCanonicalChangesNothing(t *testing.T) {
 	first := string(root.Canonical(false))
 	root.Canonical(true)
 	if again := string(root.Canonical(false)); again != first || sketch(root) != before || root.Attrs[0].Local != "z" {
-		t.Errorf("%s\n%s", first, again)
+		t.Errorf("Canonical = %s, want the same as at first, %s; the tree was %s and is %s", again, first, before, sketch(root))
 	}
 }

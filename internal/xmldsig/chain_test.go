@@ -145,7 +145,7 @@ func TestChain(t *testing.T) {
 			if tt.want == "" {
 				v, err := verify(doc, policy)
 				if err != nil || v.Chain != len(chain) {
-					t.Errorf("%+v, %v", v, err)
+					t.Errorf("%+v, %v; want a chain of %d", v, err, len(chain))
 				}
 				return
 			}
@@ -192,7 +192,7 @@ func TestSHA1InTheSignature(t *testing.T) {
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.SHA1Signature, Policy: "test"}, policy)
 	policy.AllowSHA1 = true
 	if v, err := verify(doc, policy); err != nil || !v.SHA1 {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("%+v, %v; want it taken, with SHA1", v, err)
 	}
 }
 
@@ -250,7 +250,7 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// The policy whose root it is speaks, and no other.
+// A chain is checked by the policy whose root it leads to, and by no other.
 func TestPolicies(t *testing.T) {
 	a, b := newHolder(t, nil, "ca a"), newHolder(t, nil, "ca b")
 	signer := newHolder(t, b, "signer")
@@ -259,7 +259,7 @@ func TestPolicies(t *testing.T) {
 	pa.Name, pb.Name = "a", "b"
 	v, err := verify(doc, pa, pb)
 	if err != nil || v.Policy != "b" {
-		t.Fatalf("%+v, %v", v, err)
+		t.Fatalf("%+v, %v; want policy b", v, err)
 	}
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.NoRoot}, pa)
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.NoRoot})
@@ -267,7 +267,7 @@ func TestPolicies(t *testing.T) {
 	late := pb
 	late.Name, late.At = "late", chainTime.Add(2*time.Hour)
 	if v, err = verify(doc, late, pb); err != nil || v.Policy != "b" {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("%+v, %v; want policy b", v, err)
 	}
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.Expired, Where: "signer", Policy: "late"}, pa, late)
 	_, err = verify(doc, late)
@@ -290,9 +290,8 @@ func TestManyCertificates(t *testing.T) {
 	wantRefusal(t, p.sign(t, chain[1].key), xmldsig.Refusal{Reason: xmldsig.ManyCertificates, Where: "KeyInfo"}, trusting(t, chain[0]))
 }
 
-// Certificates that all name one another as issuers are not walked in each of
-// their orders, though an authority below the root has made them and one order is
-// good.
+// Certificates that all name one another as issuers are not tried in every order, though an
+// authority below the root has made them and one order is good.
 func TestEntangledChain(t *testing.T) {
 	root := newHolder(t, nil, "ca root")
 	knot := newHolder(t, root, "ca knot")
@@ -309,8 +308,8 @@ func TestEntangledChain(t *testing.T) {
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.LongChain, Policy: "test"}, policy)
 }
 
-// Those that lead to no root are not walked at all: the keys of such are anybody's,
-// and as slow as he likes.
+// Those that lead to no root are not tried at all: anybody can make them, with keys that
+// are as slow as he likes.
 func TestStrangers(t *testing.T) {
 	root := newHolder(t, nil, "ca root")
 	stranger := newHolder(t, nil, "ca stranger")
@@ -350,7 +349,7 @@ func TestLenient(t *testing.T) {
 	signer := newHolder(t, root, "signer", usage(x509.KeyUsageDigitalSignature))
 	bad := malformed(t, signer, root)
 	if _, err := x509.ParseCertificate(bad.cert.Raw); err == nil {
-		t.Fatal("crypto/x509 reads it")
+		t.Fatal("crypto/x509 reads the certificate, want it refused")
 	}
 	doc := newPaper(bad).sign(t, signer.key)
 	policy := trusting(t, root)
@@ -358,7 +357,7 @@ func TestLenient(t *testing.T) {
 	lenient := policy
 	lenient.Name, lenient.Lenient = "lenient", true
 	if v, err := verify(doc, policy, lenient); err != nil || v.Policy != "lenient" {
-		t.Errorf("%+v, %v", v, err)
+		t.Errorf("%+v, %v; want policy lenient", v, err)
 	}
 	nobody := xmldsig.Policy{Lenient: true}
 	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.Malformed, Where: "signer", Policy: "test"}, policy, nobody)
@@ -410,7 +409,7 @@ func TestNewRoot(t *testing.T) {
 			root, err := xmldsig.NewRoot(tt.der, lenient)
 			switch {
 			case tt.want == "" && err != nil:
-				t.Errorf("%s: %v", tt.name, err)
+				t.Errorf("%s: %v, want it taken", tt.name, err)
 			case tt.want != "" && (err == nil || root != nil || !strings.Contains(err.Error(), tt.want)):
 				t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 			}
@@ -445,7 +444,7 @@ func TestLenientExtensions(t *testing.T) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
 		if _, err := xmldsig.NewRoot(der, false); err == nil {
-			t.Errorf("%s: crypto/x509 reads it", tt.name)
+			t.Errorf("%s: NewRoot takes it without lenient, want it refused", tt.name)
 		}
 	}
 }

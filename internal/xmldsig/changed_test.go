@@ -9,9 +9,9 @@ import (
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
-// Whatever byte is changed, added or taken out where something is signed, the
-// document is refused or says the same. (The name is that of tests which the race
-// detector would slow down a hundredfold for nothing; see the Makefile.)
+// Whatever byte is changed, added or removed where something is signed, the document is
+// refused or says the same. (Tests of this name are left out under the race detector, which
+// would slow them down a hundredfold for nothing; see the Makefile.)
 func TestGeneratedCases(t *testing.T) {
 	type vector struct {
 		doc    []byte

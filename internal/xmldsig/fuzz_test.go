@@ -16,8 +16,8 @@ func addVectors(f *testing.F) {
 	f.Add(realPARes(f))
 }
 
-// What is read has canonical forms that are read again, and are their own; what
-// is not is a ParseError.
+// A document that can be read has canonical forms that can be read again, to the same tree,
+// and are their own canonical form. For any other the error is a ParseError.
 func FuzzParse(f *testing.F) {
 	addVectors(f)
 	f.Fuzz(func(t *testing.T, doc []byte) {
@@ -25,7 +25,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			bad, ok := errors.AsType[*xmldsig.ParseError](err)
 			if !ok || bad.Offset < 0 || bad.Offset > len(doc) {
-				t.Fatalf("%#v", err)
+				t.Fatalf("%#v, want a ParseError at an offset in the document", err)
 			}
 			return
 		}
@@ -58,7 +58,7 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// Nobody makes a signature good that says other than what was signed.
+// Whatever the document, nothing passes Verify but what was signed.
 func FuzzVerify(f *testing.F) {
 	addVectors(f)
 	policies := []xmldsig.Policy{vectorPolicy(f), realPolicy(f)}
@@ -79,7 +79,7 @@ func FuzzVerify(f *testing.F) {
 		_, parse := errors.AsType[*xmldsig.ParseError](err)
 		_, refusal := errors.AsType[*xmldsig.Refusal](err)
 		if v != nil || !parse && !refusal && !errors.Is(err, errShape) {
-			t.Fatalf("%v, %#v", v, err)
+			t.Fatalf("%v, %#v; want nil and a ParseError, a Refusal or errShape", v, err)
 		}
 	})
 }

@@ -138,11 +138,10 @@ func TestCanonicalLikeXmllint(t *testing.T) {
 	}
 }
 
-// likeGoxmldsig compares with the canonical form of goxmldsig, of the whole
-// document and of each element where it stands. That knows no xml:* attributes of
-// ancestors, at times sorts attributes by prefixes and not by namespaces, and its
-// exclusive form says xmlns="" where nothing is to be hidden: xmllint is on our
-// side.
+// likeGoxmldsig compares with the canonical form of goxmldsig, of the whole document and of
+// each element where it stands. It leaves out what goxmldsig does otherwise than xmllint and
+// we: goxmldsig ignores xml:* attributes of ancestors, sometimes sorts attributes by prefixes
+// and not by namespaces, and its exclusive form has xmlns="" where it is not needed.
 func likeGoxmldsig(t *testing.T, doc string) {
 	t.Helper()
 	root := parsed(t, doc)
@@ -224,8 +223,7 @@ func xmlsec1(t *testing.T, program string, root []byte, at time.Time, doc []byte
 	return nil
 }
 
-// Whatever is signed by means of our canonical form, at a place deep in a
-// document, xmlsec1 finds good.
+// Whatever is signed over our canonical form, at a place deep in a document, xmlsec1 takes.
 func TestSignedLikeXmlsec1(t *testing.T) {
 	program := tool(t, "xmlsec1", "xmlsec1")
 	chain := newChain(t, 2, nil)
@@ -244,20 +242,20 @@ func TestSignedLikeXmlsec1(t *testing.T) {
 			"<PARes ", "<PARes " + a.pick("", `xml:space="preserve" `, `xmlns:q="urn:q" q:x="1" `),
 		}
 		if _, err := xmldsig.Parse([]byte("<r>" + p.body + "</r>")); err != nil {
-			continue // an attribute twice, by two prefixes
+			continue // it may have an attribute twice, by two prefixes
 		}
 		doc := p.sign(t, chain[2].key)
 		if _, err := verify(doc, policy); err != nil {
-			t.Fatalf("%v\n%s", err, doc)
+			t.Fatalf("Verify: %v\n%s", err, doc)
 		}
 		if err := xmlsec1(t, program, chain[0].cert.Raw, chainTime, doc); err != nil {
-			t.Fatalf("%v\n%s", err, doc)
+			t.Fatalf("Verify takes what xmlsec1 does not: %v\n%s", err, doc)
 		}
 	}
 }
 
-// A namespace that is a relative URI, wherever in the document, used or not, leaves
-// nothing to digest; any other is as good as none, for xmlsec1 too.
+// A document with a namespace that is a relative URI, wherever it is and used or not, is
+// refused; one with any other namespace is not. So does xmlsec1.
 func TestRelativeNamespaces(t *testing.T) {
 	program := tool(t, "xmlsec1", "xmlsec1")
 	chain := newChain(t, 2, nil)

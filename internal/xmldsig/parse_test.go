@@ -214,20 +214,20 @@ func TestLimits(t *testing.T) {
 				}
 				for n := tt.of(l) - 1; n <= tt.of(l); n++ {
 					if _, err := parse([]byte(tt.doc(n))); err != nil {
-						t.Errorf("%d of %d: %v", n, tt.of(l), err)
+						t.Errorf("%d of %d: %v, want it taken", n, tt.of(l), err)
 					}
 				}
 				_, err := parse([]byte(tt.doc(tt.of(l) + 1)))
 				if bad, ok := errors.AsType[*xmldsig.ParseError](err); !ok || bad.Reason != tt.reason {
-					t.Errorf("one more than %d: %v", tt.of(l), err)
+					t.Errorf("one more than %d: %v, want %s", tt.of(l), err, tt.reason)
 				}
 			}
 		})
 	}
 }
 
-// Of a stream one element is in memory, of any number of them, and each may have as
-// many tokens as the rest leaves. Those that do not belong to it stay.
+// A stream may have any number of elements, each with as many tokens as the rest of the
+// document leaves. Elements that do not belong to it stay in the tree.
 func TestStream(t *testing.T) {
 	const many = 10_000
 	for _, tt := range []struct {
@@ -257,7 +257,7 @@ func TestStream(t *testing.T) {
 			},
 		}}.Parse([]byte(tt.doc))
 		if bad, ok := errors.AsType[*xmldsig.ParseError](err); ok && bad.Reason != tt.reason || !ok && tt.reason != "" {
-			t.Errorf("%s: %v", tt.name, err)
+			t.Errorf("%s: %v, want the reason %q", tt.name, err, tt.reason)
 		}
 		kept := 0
 		if err == nil {
@@ -315,11 +315,11 @@ func bombs() map[string][]byte {
 	}
 }
 
-// A document of the size that is allowed costs less than 4 MiB, whatever is in it.
+// Whatever is in a document of the allowed size, reading it allocates at most 4 MiB.
 func TestBombAllocs(t *testing.T) {
 	for name, doc := range bombs() {
 		if bytes := allocated(func() { xmldsig.Parse(doc) }); bytes > 4<<20 {
-			t.Errorf("%s: %d bytes", name, bytes)
+			t.Errorf("%s: %d bytes allocated, want 4 MiB at the most", name, bytes)
 		}
 	}
 }

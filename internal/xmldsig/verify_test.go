@@ -14,8 +14,7 @@ const (
 	infoEnd        = "</SignedInfo>"
 )
 
-// Each document is signed as it stands, by the right key, and only its form is
-// wrong.
+// Each document is signed by the right key, after the edit: only its form is wrong.
 func TestForm(t *testing.T) {
 	ca := newHolder(t, nil, "ca")
 	signer := newHolder(t, ca, "signer")
@@ -118,7 +117,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// All that may be combined is good, and its facts are told.
+// All allowed combinations of algorithms and order are taken, and Verified says which it was.
 func TestCombinations(t *testing.T) {
 	ca := newHolder(t, nil, "ca")
 	signer := newHolder(t, ca, "signer")
