@@ -128,20 +128,16 @@ func (s *Schemes) AnyTried() bool {
 	return false
 }
 
-// Pending reports whether nobody knows yet that the scheme lacks a card, or, with no
-// name, that all of them do: a directory server that could hold it was not asked since
-// start. Before any was, that is so of every name.
+// Pending reports whether a card without a range may yet turn out to be enrolled: the
+// scheme's directory server, or with no name any of them, was not asked since start.
+// Until one was asked, that holds for every name.
 func (s *Schemes) Pending(name string) bool {
-	any := false
 	for _, one := range s.order {
-		switch {
-		case one.tried.Load():
-			any = true
-		case name == "" || name == one.name:
+		if (name == "" || name == one.name) && !one.tried.Load() {
 			return true
 		}
 	}
-	return !any
+	return !s.AnyTried()
 }
 
 func (s *Schemes) find(name string) *scheme {
