@@ -45,7 +45,7 @@ func NewReport(results []Result) *Report {
 	return &report
 }
 
-// NewRequestorReport is NewReport for a server that was running already ([Suite.API]): it
+// NewRequestorReport is NewReport for a server that was running already (API of a [Suite]): it
 // has only the rows whose checks judged an answer of the API.
 func NewRequestorReport(results []Result) *Report {
 	report := NewReport(results)

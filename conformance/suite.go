@@ -181,7 +181,7 @@ type fatal struct{}
 // while the server under test is remote.
 type outOfReach struct{}
 
-// remote reports whether the server under test was running already ([Suite.API]): we
+// remote reports whether the server under test was running already (API of a [Suite]): we
 // have its API and nothing else.
 func (t *T) remote() bool { return t.suite != nil && t.suite.API != "" }
 
