@@ -439,7 +439,7 @@ func TestDoubleClick(t *testing.T) {
 
 // TestStepTimeout leaves an open page alone.
 func TestStepTimeout(t *testing.T) {
-	s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.StepTimeout = 3 * time.Millisecond }))
+	s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.StepTimeout = 500 * time.Millisecond }))
 	areq, ares := s.challenged("2.2.0", "4000000000000172")
 	p := send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
 	rreq := s.result()
