@@ -4,7 +4,6 @@
 package api
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -261,22 +260,15 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, limit int64, into [
 		_, err := io.ReadFull(r.Body, data)
 		return data, err
 	}
-	body := http.MaxBytesReader(w, r.Body, limit)
-	var begun []byte
-	if size <= perPlace { // or it does not say, as most that do are no longer than that
-		var err error
-		if begun, err = io.ReadAll(io.LimitReader(body, perPlace+1)); err != nil || len(begun) <= perPlace {
-			return begun, err
-		}
+	if size < 0 { // it says when it ends
 		size = limit
 	}
-	if !v.widen(size) {
-		return nil, errNoPlace
-	}
-	data := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
-	data.Write(begun)
-	_, err := data.ReadFrom(body)
-	return data.Bytes(), err
+	return gate.ReadBody(http.MaxBytesReader(w, r.Body, limit), perPlace, func() (int64, error) {
+		if !v.widen(size) {
+			return 0, errNoPlace
+		}
+		return size, nil
+	})
 }
 
 // unread answers a body that was too large, found no place or did not come.

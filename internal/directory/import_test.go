@@ -17,10 +17,9 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestImport: a generation from elsewhere is taken over by the nodes.
-func TestImport(t *testing.T) {
-	s := newShared(t, nil)
-	a := s.start()
+// elsewhere is a table from outside, of the range that otherCard is in.
+func elsewhere(t *testing.T) *ranges.Table {
+	t.Helper()
 	var b ranges.Builder
 	if err := b.Add("4100000000000000", "4100000999999999", &ranges.Info{ACSStart: "2.2.0", ACSEnd: "2.2.0"}); err != nil {
 		t.Fatal(err)
@@ -29,6 +28,14 @@ func TestImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return table
+}
+
+// TestImport: a generation from elsewhere is taken over by the nodes.
+func TestImport(t *testing.T) {
+	s := newShared(t, nil)
+	a := s.start()
+	table := elsewhere(t)
 	s.change(func(now *Standing) { now.From = "https://elsewhere.example/preq" })
 	before := s.standing()
 	if _, err := Import(t.Context(), &fullKeeper{s.keeper, 1}, "visa", "operator", &ranges.Generation{Table: table}); err == nil || !reflect.DeepEqual(s.standing(), before) {
@@ -58,14 +65,7 @@ func TestImportThenAnotherDirectory(t *testing.T) {
 		fmt.Fprintf(w, `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":%q,"dsTransID":%q,`+
 			`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","serialNum":"7"}`, preq.Text("threeDSServerTransID"), dsID)
 	}
-	var b ranges.Builder
-	if err := b.Add("4100000000000000", "4100000999999999", &ranges.Info{ACSStart: "2.2.0", ACSEnd: "2.2.0"}); err != nil {
-		t.Fatal(err)
-	}
-	table, err := b.Build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	table := elsewhere(t)
 	g := &ranges.Generation{Table: table, Version: message.V220, Serial: "7", DS: ranges.DS{Start: "2.1.0", End: "2.2.0"}}
 	if _, err := Import(t.Context(), s.keeper, "visa", "operator", g); err != nil {
 		t.Fatal(err)

@@ -5,10 +5,8 @@
 package results
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -82,19 +80,16 @@ const common = 16 << 10
 // not the memory for a long one on each of some thousand connections.
 func (h *Handler) read(w http.ResponseWriter, r *http.Request) (data []byte, done func(), err error) {
 	limit := max(h.Body, maxBody)
-	body := http.MaxBytesReader(w, r.Body, limit)
-	data, err = io.ReadAll(io.LimitReader(body, common+1))
-	if err != nil || len(data) <= common {
-		return data, func() {}, err
-	}
-	room := min(limit, LongMessages)
-	if err := h.Room.Acquire(r.Context(), room); err != nil {
-		return nil, func() {}, err
-	}
-	whole := bytes.NewBuffer(make([]byte, 0, limit+bytes.MinRead))
-	whole.Write(data)
-	_, err = whole.ReadFrom(body)
-	return whole.Bytes(), func() { h.Room.Release(room) }, err
+	done = func() {}
+	data, err = gate.ReadBody(http.MaxBytesReader(w, r.Body, limit), common, func() (int64, error) {
+		room := min(limit, LongMessages)
+		if err := h.Room.Acquire(r.Context(), room); err != nil {
+			return 0, err
+		}
+		done = func() { h.Room.Release(room) }
+		return limit, nil
+	})
+	return data, done, err
 }
 
 func (h *Handler) write(w http.ResponseWriter, r *http.Request, got auth.Receipt) {

@@ -4,6 +4,6 @@ package socket
 
 import "syscall"
 
-// Peek is not implemented here, since it takes another call on each system: every
-// connection counts as quiet.
+// Peek tells nothing here, where each system has another call for it: every connection
+// counts as quiet.
 func Peek(syscall.RawConn) (quiet, over bool) { return true, false }
