@@ -54,6 +54,55 @@ func TestContentLength(t *testing.T) {
 	}
 }
 
+// TestDate: an answer has one Date, the second in which it was made.
+func TestDate(t *testing.T) {
+	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	for range 2 {
+		before := time.Now().Truncate(time.Second)
+		res, err := http.Post(server.URL+"/preauth", "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		dates := res.Header.Values("Date")
+		if made, err := http.ParseTime(strings.Join(dates, ", ")); err != nil || made.Before(before) || made.After(time.Now()) {
+			t.Errorf("Date %q, want one since %v", dates, before)
+		}
+	}
+}
+
+// TestBodyReadWhole: a body that was read at once, of up to 8 KiB, ends its request and
+// not the connection, and nothing of it is taken for the next request.
+func TestBodyReadWhole(t *testing.T) {
+	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	var fresh int
+	trace := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{GotConn: func(c httptrace.GotConnInfo) {
+		if !c.Reused {
+			fresh++
+		}
+	}})
+	for _, size := range []int{1, 8<<10 - 1, 8 << 10, 8<<10 + 1, 1} {
+		req, err := http.NewRequestWithContext(trace, http.MethodPost, server.URL+"/preauth", strings.NewReader(strings.Repeat(" ", size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK || string(answer) != "x" {
+			t.Errorf("a body of %d bytes: %s %q %v", size, res.Status, answer, err)
+		}
+	}
+	if fresh != 1 {
+		t.Errorf("%d connections, want 1", fresh)
+	}
+}
+
 // TestTooLargeHTTP2: a body over the limit ends its own request, not the
 // connection that others are on (G5, G8).
 func TestTooLargeHTTP2(t *testing.T) {

@@ -257,8 +257,11 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, limit int64, into [
 	}
 	if 0 < size && size <= promised {
 		data := slices.Grow(into, int(size))[:size]
-		_, err := io.ReadFull(r.Body, data)
-		return data, err
+		if _, err := io.ReadFull(r.Body, data); err != nil {
+			return data, err
+		}
+		_ = r.Body.Close() // it is at its end; unless it is closed, net/http reads on, for 0.4 µs
+		return data, nil
 	}
 	if size < 0 { // it says when it ends
 		size = limit
@@ -378,10 +381,30 @@ var (
 // cheaper: the size of its buffer.
 const counted = 2 << 10
 
+// A stamp is the header Date of one second.
+type stamp struct {
+	second int64 // Unix time
+	value  []string
+}
+
+var stamped atomic.Pointer[stamp] // the last one
+
+// date is the header Date of an answer. It is made once a second: net/http makes one for
+// each answer, which takes 0.6 µs.
+func date(now time.Time) []string {
+	if last := stamped.Load(); last != nil && last.second == now.Unix() {
+		return last.value
+	}
+	next := &stamp{now.Unix(), []string{now.UTC().Format(http.TimeFormat)}}
+	stamped.Store(next)
+	return next.value
+}
+
 func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
 	header := w.Header()
 	header["Content-Type"] = jsonType
 	header["X-Content-Type-Options"] = noSniff
+	header["Date"] = date(time.Now())
 	if len(body) > counted {
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
