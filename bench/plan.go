@@ -58,7 +58,7 @@ func (p *plan) warmResults() int { return p.results / 10 }
 
 var fullPlan = plan{
 	starts: 5,
-	ranges: 2_000_000, conns: 64, rounds: 7, round: 2 * time.Second, turns: 8,
+	ranges: 2_000_000, conns: 64, rounds: 15, round: 2 * time.Second, turns: 40,
 	presRate: 125_000_000, preauthRate: 500, reloads: 5, calm: 6 * time.Second, settle: 3 * time.Second,
 	loads: 9, quiet: 2 * time.Second,
 	authRate: 200, auths: 4000, warm: 200,
