@@ -12,6 +12,8 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
+	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -243,6 +245,26 @@ func TestKubernetes(t *testing.T) {
 		if !strings.Contains(string(image), line+"\n") {
 			t.Errorf("the Containerfile lacks the line %s", line)
 		}
+	}
+}
+
+// TestImageVersion builds the program by the line of the Containerfile, which tells it
+// what it is.
+func TestImageVersion(t *testing.T) {
+	sh := tool(t, "sh", "the line of the Containerfile that builds")
+	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(contents(t, deploy+"/Containerfile"))
+	if line == nil {
+		t.Fatal("the Containerfile does not build the program")
+	}
+	binary := filepath.Join(t.TempDir(), "threeds")
+	cmd := exec.CommandContext(t.Context(), sh, "-c", string(line[1])+` -o "$BINARY" `+string(line[2]))
+	cmd.Dir, cmd.Env = "../..", append(os.Environ(), "VERSION=v1.2.3-4-g0123456-dirty", "BINARY="+binary)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), binary, "version").Output()
+	if want := "threeds v1.2.3-4-g0123456-dirty, " + runtime.Version() + "\n"; err != nil || string(out) != want {
+		t.Errorf("version says %q, %v, want %q", out, err, want)
 	}
 }
 

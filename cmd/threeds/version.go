@@ -1,11 +1,16 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"runtime/debug"
 )
+
+// version is what the linker was told of a build that cannot know by itself, as that of
+// the container's image, whose tree has no history.
+var version string
 
 // runVersion prints what the build knows of itself: nobody keeps a number.
 func runVersion(args []string, stdout io.Writer) error {
@@ -22,14 +27,11 @@ func build() string {
 	if !ok {
 		return "threeds (unknown build)"
 	}
-	return describeBuild(info)
+	return describeBuild(info, version)
 }
 
-func describeBuild(info *debug.BuildInfo) string {
-	version, commit, changed := info.Main.Version, "", ""
-	if version == "" || version == "(devel)" {
-		version = "development"
-	}
+func describeBuild(info *debug.BuildInfo, told string) string {
+	commit, changed := "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
@@ -38,5 +40,13 @@ func describeBuild(info *debug.BuildInfo) string {
 			changed = " with changes"
 		}
 	}
-	return fmt.Sprintf("threeds %s%s%s, %s", version, commit, changed, info.GoVersion)
+	return fmt.Sprintf("threeds %s%s%s, %s", versionOf(info, told), commit, changed, info.GoVersion)
+}
+
+func versionOf(info *debug.BuildInfo, told string) string {
+	known := info.Main.Version
+	if known == "(devel)" {
+		known = ""
+	}
+	return cmp.Or(told, known, "development")
 }
