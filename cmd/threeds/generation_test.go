@@ -375,6 +375,8 @@ func TestDirectoriesAreCounted(t *testing.T) {
 	h, v1 := hooks(m), v1Hooks(m)
 	h.Exchanged("visa", message.AReq, time.Second, nil)
 	h.Exchanged("visa", message.PReq, time.Second, &directory.Error{Kind: directory.Timeout})
+	h.Exchanged("visa", message.PReq, 0, &directory.Error{Kind: directory.Open})
+	h.Exchanged("visa", message.PReq, 0, &directory.Error{Kind: directory.Busy})
 	h.Dropped("visa")
 	h.Refreshed("visa", 3, noon)
 	h.Opened("visa", "AReq", true)
@@ -388,6 +390,10 @@ func TestDirectoriesAreCounted(t *testing.T) {
 		`threeds_directory_requests_total{message="Erro",outcome="dropped",scheme="visa"} 1`,
 		`threeds_directory_requests_total{message="VEReq",outcome="ok",scheme="jcb"} 1`,
 		`threeds_directory_requests_total{message="Error",outcome="dropped",scheme="jcb"} 1`,
+		`threeds_directory_requests_total{message="PReq",outcome="open",scheme="visa"} 1`,
+		`threeds_directory_seconds_sum{message="AReq",scheme="visa"} 1`,
+		`threeds_directory_seconds_count{message="PReq",scheme="visa"} 1`, // of those that were begun
+		`threeds_directory_seconds_count{message="VEReq",scheme="jcb"} 1`,
 		`threeds_card_ranges{scheme="visa"} 3`,
 		`threeds_directory_open{message="AReq",scheme="visa"} 1`,
 		`threeds_directory_open{message="VEReq",scheme="jcb"} 1`,

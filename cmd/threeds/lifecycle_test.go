@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -221,6 +222,14 @@ func TestTerminate(t *testing.T) {
 		}()
 	}
 	entered.Wait()
+	if ready, build := s.metric("threeds_ready"), s.metric(`threeds_build_info{version="`+release()+`"}`); ready != 1 || build != 1 {
+		t.Errorf("threeds_ready is %v, threeds_build_info %v, want 1", ready, build)
+	}
+	before := time.Now()
+	stamped := time.UnixMilli(int64(math.Round(1000 * s.metric("threeds_clock_seconds"))))
+	if stamped.Before(before.Truncate(time.Millisecond)) || stamped.After(time.Now()) {
+		t.Errorf("threeds_clock_seconds says %v at %v", stamped, before)
+	}
 	start := time.Now()
 	if err := proc.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -228,6 +237,9 @@ func TestTerminate(t *testing.T) {
 	waitFor(t, "new connections to be refused", func() bool { return refusing(host(t, s.API)) && refusing(host(t, s.results)) })
 	if got := s.readiness(); !strings.Contains(got, `"unready"`) {
 		t.Errorf("/readyz while it ends: %q, want unready", got)
+	}
+	if got := s.metric("threeds_ready"); got != 0 {
+		t.Errorf("threeds_ready while it ends: %v, want 0", got)
 	}
 	since(t, start, time.Second) // as long as a directory server may think
 	select {

@@ -122,6 +122,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		n.clock = clock.New(ctx, n.cfg.Now, shared, cfg.Log)
 		n.stamp = n.clock.Now
 	}
+	n.watch()
 	watchStore(n.metrics, db)
 	if cfg.Limits.Wait > 0 {
 		n.gate = gate.New(queues(cfg.Limits.Wait, n.db)...)
@@ -148,6 +149,19 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	return n, nil
 }
 
+// watch adds what the node knows of itself to the metrics.
+func (n *node) watch() {
+	n.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", release(), func() float64 { return 1 })
+	n.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
+		if n.console.Ready() {
+			return 1
+		}
+		return 0
+	})
+	n.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
+		func() float64 { return float64(n.stamp().UnixMilli()) / 1000 })
+}
+
 // abandon closes a node that was never run.
 func (n *node) abandon() error {
 	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.now.client.Close(), n.now.v1.Close(), n.db.Close())
@@ -156,8 +170,8 @@ func (n *node) abandon() error {
 // hooks counts what happens at the directories.
 func hooks(m *obs.Metrics) directory.Hooks {
 	return directory.Hooks{
-		Exchanged: func(scheme string, t message.Type, _ time.Duration, err error) {
-			m.Request(scheme, t.String(), exchanged(err))
+		Exchanged: func(scheme string, t message.Type, took time.Duration, err error) {
+			exchanged(m, scheme, t.String(), took, err)
 		},
 		Refreshed: m.Ranges,
 		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
@@ -168,18 +182,23 @@ func hooks(m *obs.Metrics) directory.Hooks {
 // v1Hooks is hooks for those of 3-D Secure 1.0.2.
 func v1Hooks(m *obs.Metrics) directory.V1Hooks {
 	return directory.V1Hooks{
-		Exchanged: func(scheme, message string, _ time.Duration, err error) { m.Request(scheme, message, exchanged(err)) },
+		Exchanged: func(scheme, message string, took time.Duration, err error) { exchanged(m, scheme, message, took, err) },
 		Dropped:   func(scheme string) { m.Request(scheme, "Error", "dropped") },
 		Opened:    m.Open,
 	}
 }
 
-// exchanged is the outcome of an exchange, in a word.
-func exchanged(err error) string {
-	if bad, ok := errors.AsType[*directory.Error](err); ok {
-		return bad.Kind.String()
+// exchanged counts an exchange by its outcome, in a word. One that was not begun took no
+// time that says anything of the directory.
+func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err error) {
+	outcome, begun := "ok", true
+	if bad, failed := errors.AsType[*directory.Error](err); failed {
+		outcome, begun = bad.Kind.String(), bad.Kind != directory.Open && bad.Kind != directory.Busy
 	}
-	return "ok"
+	m.Request(scheme, message, outcome)
+	if begun {
+		m.Took(scheme, message, took)
+	}
 }
 
 // conditions are what readiness depends on.

@@ -30,6 +30,15 @@ func build() string {
 	return describeBuild(info, version)
 }
 
+// release is its version alone.
+func release() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	return versionOf(info, version)
+}
+
 func describeBuild(info *debug.BuildInfo, told string) string {
 	commit, changed := "", ""
 	for _, s := range info.Settings {

@@ -58,6 +58,12 @@ func (h *Handler) state() (report, int) {
 	return got, status
 }
 
+// Ready reports whether /readyz is 200.
+func (h *Handler) Ready() bool {
+	_, status := h.state()
+	return status == http.StatusOK
+}
+
 // ServeHTTP answers GET and HEAD.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")

@@ -49,8 +49,14 @@ func TestConsole(t *testing.T) {
 		if code, body := get(tt.method, tt.path); code != tt.code || body != tt.body {
 			t.Errorf("%s %s with %q, %q = %d %s, want %d %s", tt.method, tt.path, tt.store, tt.ranges, code, body, tt.code, tt.body)
 		}
+		if want := tt.store == ""; h.Ready() != want {
+			t.Errorf("with %q, %q ready is %t", tt.store, tt.ranges, !want)
+		}
 	}
 	h.Stop()
+	if h.Ready() {
+		t.Error("ready after Stop")
+	}
 	if code, body := get("GET", "/readyz"); code != 503 || body != `{"status":"unready","problems":{"process":"shutting down"}}` {
 		t.Errorf("/readyz after Stop = %d %s", code, body)
 	}

@@ -20,6 +20,7 @@ type Metrics struct {
 	operations *prometheus.CounterVec
 	seconds    *prometheus.HistogramVec
 	directory  *prometheus.CounterVec
+	exchanges  *prometheus.HistogramVec
 	open       *prometheus.GaugeVec
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
@@ -61,6 +62,11 @@ func NewMetrics() *Metrics {
 			Name: "threeds_directory_requests_total",
 			Help: "Requests to directory servers by scheme, message and outcome.",
 		}, []string{"scheme", "message", "outcome"}),
+		exchanges: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name:    "threeds_directory_seconds",
+			Help:    "How long requests to directory servers took, until the answer was there or they were given up.",
+			Buckets: []float64{.01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60},
+		}, []string{"scheme", "message"}),
 		open: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "threeds_directory_open",
 			Help: "1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.",
@@ -106,7 +112,7 @@ func NewMetrics() *Metrics {
 	m.reloads.WithLabelValues("refused")
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.open, m.findings, m.ranges, m.loaded,
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.exchanges, m.open, m.findings, m.ranges, m.loaded,
 		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -144,6 +150,11 @@ func (m *Metrics) Finding(scheme, element, rule string) {
 // Request counts one request to a directory server.
 func (m *Metrics) Request(scheme, message, outcome string) {
 	m.directory.WithLabelValues(scheme, message, outcome).Inc()
+}
+
+// Took notes how long a request to a directory server took.
+func (m *Metrics) Took(scheme, message string, took time.Duration) {
+	m.exchanges.WithLabelValues(scheme, message).Observe(took.Seconds())
 }
 
 // Open notes whether requests to a directory server are refused at once.
