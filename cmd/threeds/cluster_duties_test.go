@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -201,7 +200,7 @@ func TestClusterRefresher(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-asking
-	must(t, paused.cmd.Process.Signal(syscall.SIGSTOP))
+	must(t, suspend(paused.cmd.Process))
 	other.start() // ready when it has asked
 	generation := func() (g struct {
 		Generation int64 `json:"generation"`
@@ -219,7 +218,7 @@ func TestClusterRefresher(t *testing.T) {
 	}
 	waitFor(t, "the ranges of the other node", func() bool { return generation().Ranges == 100 })
 	goOn <- true
-	must(t, paused.cmd.Process.Signal(syscall.SIGCONT))
+	must(t, resume(paused.cmd.Process))
 	waitFor(t, "the node that was stopped", func() bool {
 		log, _ := os.ReadFile(paused.log)
 		return bytes.Contains(log, []byte("generation not kept"))

@@ -185,7 +185,7 @@ func TestSocketThatBlocks(t *testing.T) {
 	s, v := supervised(t, ca, newWire(t, ca), "")
 	proc := v.ready(s.config)
 	for _, f := range v.files {
-		if err := syscall.SetNonblock(int(f.Fd()), false); err != nil {
+		if err := block(f); err != nil {
 			t.Fatal(err)
 		}
 	}

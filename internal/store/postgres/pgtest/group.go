@@ -1,5 +1,3 @@
-//go:build unix
-
 package pgtest
 
 import (
@@ -10,9 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -172,40 +168,4 @@ func (g *Group) await(what, sql string) {
 			g.t.Fatalf("waiting for %s: %v", what, err)
 		}
 	}
-}
-
-// Freeze stops all processes of the server where they are. Its connections stay
-// open and say nothing any more, as those of a machine that hangs.
-func (s *Server) Freeze() error { return s.signal(syscall.SIGSTOP) }
-
-// Thaw lets them go on.
-func (s *Server) Thaw() error { return s.signal(syscall.SIGCONT) }
-
-func (s *Server) signal(sig syscall.Signal) error {
-	file, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
-	if err != nil {
-		return err
-	}
-	first, _, _ := strings.Cut(string(file), "\n")
-	postmaster, err := strconv.Atoi(first)
-	if err != nil {
-		return err
-	}
-	if err := syscall.Kill(postmaster, sig); err != nil { // first, so that it starts no others
-		return err
-	}
-	children, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", postmaster))
-	if err != nil {
-		return err
-	}
-	for _, child := range strings.Fields(string(children)) {
-		pid, err := strconv.Atoi(child)
-		if err != nil {
-			return err
-		}
-		if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return err
-		}
-	}
-	return nil
 }

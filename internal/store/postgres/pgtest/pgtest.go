@@ -1,5 +1,3 @@
-//go:build unix
-
 // Package pgtest runs PostgreSQL servers for tests: real ones, with syncs, in
 // temporary folders, on loopback ports. A test binary has at most one that its tests
 // share; a [Group] belongs to one test.
@@ -14,7 +12,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -167,23 +164,6 @@ func (s *Server) command(name string, args ...string) error {
 		return fmt.Errorf("%s: %w: %s", name, err, out)
 	}
 	return nil
-}
-
-// unprivileged gives a folder to a user whom PostgreSQL runs for: it refuses root.
-func unprivileged(dir string) (*syscall.SysProcAttr, error) {
-	if os.Getuid() != 0 {
-		return &syscall.SysProcAttr{Setpgid: true}, nil
-	}
-	nobody, err := user.Lookup("nobody")
-	if err != nil {
-		return nil, err
-	}
-	uid, _ := strconv.Atoi(nobody.Uid)
-	gid, _ := strconv.Atoi(nobody.Gid)
-	if err := os.Chown(dir, uid, gid); err != nil {
-		return nil, err
-	}
-	return &syscall.SysProcAttr{Setpgid: true, Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}, nil
 }
 
 // Start runs the server, again after [Server.Halt], and waits until it answers.

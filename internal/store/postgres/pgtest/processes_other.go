@@ -1,0 +1,18 @@
+//go:build !unix
+
+package pgtest
+
+import (
+	"errors"
+	"syscall"
+)
+
+// Where there are no signals no PostgreSQL is found either.
+
+func unprivileged(string) (*syscall.SysProcAttr, error) { return nil, errors.ErrUnsupported }
+
+// Freeze is for other systems.
+func (s *Server) Freeze() error { return errors.ErrUnsupported }
+
+// Thaw is for other systems.
+func (s *Server) Thaw() error { return errors.ErrUnsupported }
