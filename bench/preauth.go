@@ -120,7 +120,7 @@ func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner,
 	ran := make(chan struct{})
 	go func() {
 		defer close(ran)
-		_ = book.Run(ctx) // ends when it is told to
+		book.Run(ctx)
 	}()
 	engine := &auth.Engine{
 		Store: db, Cards: schemes, IDs: ring.ID(), Sealer: ring, Log: log, Now: time.Now, Observer: metrics,

@@ -91,7 +91,7 @@ func (e *expiry) one(what ending, due []time.Duration, now time.Time, past map[e
 }
 
 // watchEnds looks every hour until ctx ends.
-func (n *node) watchEnds(ctx context.Context) error {
+func (n *node) watchEnds(ctx context.Context) {
 	e := expiry{log: n.cfg.Log}
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
@@ -100,7 +100,7 @@ func (n *node) watchEnds(ctx context.Context) error {
 		e.look(cfg.Ends, cfg.Due, n.cfg.Now())
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 		}
 	}

@@ -5,8 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -267,17 +265,6 @@ func TestConnectionsAreKnown(t *testing.T) {
 		must(t, s.Close())
 	}
 	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
-}
-
-// TestEnded: a task in the background that was told to end has not failed; any other
-// error of one ends the process.
-func TestEnded(t *testing.T) {
-	if err := ended(fmt.Errorf("ask: %w", context.Canceled)); err != nil {
-		t.Errorf("told to end: %v", err)
-	}
-	if err := ended(io.ErrUnexpectedEOF); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("failed: %v", err)
-	}
 }
 
 // TestListenerFails: a server that cannot accept any more does not stay, and says why.

@@ -246,23 +246,26 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	work, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	group, failed := errgroup.WithContext(work)
+	tend := func(ctx context.Context, task func(context.Context)) {
+		group.Go(func() error {
+			task(ctx)
+			return nil
+		})
+	}
 	n.begin = func(g *generation) {
 		own, end := context.WithCancel(failed)
 		g.end = end
-		group.Go(func() error { return ended(g.client.Run(failed)) })
-		group.Go(func() error {
-			g.mpi.Run(own)
-			return nil
-		})
+		tend(failed, g.client.Run)
+		tend(own, g.mpi.Run)
 	}
 	n.now.client.Resume(ctx)
 	n.listen(group)
 	n.begin(n.now)
-	group.Go(func() error { return ended(n.book.Run(failed)) })
-	group.Go(func() error { return n.sweep(failed) })
-	group.Go(func() error { return n.watchEnds(failed) })
+	tend(failed, n.book.Run)
+	tend(failed, n.sweep)
+	tend(failed, n.watchEnds)
 	if n.clock != nil {
-		group.Go(func() error { return n.clock.Run(failed) })
+		tend(failed, n.clock.Run)
 	}
 	serving, done := context.WithCancel(ctx)
 	var onDuty sync.WaitGroup
@@ -323,25 +326,17 @@ func (n *node) refused(operation string, why api.Refusal) {
 }
 
 // sweep frees what has expired, until ctx ends.
-func (n *node) sweep(ctx context.Context) error {
+func (n *node) sweep(ctx context.Context) {
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 			if _, err := n.db.Sweep(ctx, n.stamp()); err != nil && ctx.Err() == nil {
 				n.cfg.Log.Error("expired transactions not swept", "err", err)
 			}
 		}
 	}
-}
-
-// ended turns the end of a background task by its context into no error.
-func ended(err error) error {
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
 }

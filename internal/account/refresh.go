@@ -26,10 +26,10 @@ const (
 )
 
 // Run reads the keys, at once and then whenever they have changed. It looks twice a
-// second, or as often as a slow store lets it, until the context ends; it returns nil
-// then. While the store cannot be read, the known keys go on working. A store that cannot
-// be written to, or only slowly, does not delay reading.
-func (b *Book) Run(ctx context.Context) error {
+// second, or as often as a slow store lets it, until the context ends. While the store
+// cannot be read, the known keys go on working. A store that cannot be written to, or only
+// slowly, does not delay reading.
+func (b *Book) Run(ctx context.Context) {
 	var rehashing sync.WaitGroup
 	defer rehashing.Wait()
 	rehashing.Go(func() { b.runRehash(ctx) })
@@ -44,7 +44,7 @@ func (b *Book) Run(ctx context.Context) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return nil
+			return
 		case err != nil && !failing:
 			failing = true
 			b.log.ErrorContext(ctx, "API keys cannot be read, those known go on working", "err", err)
@@ -54,7 +54,7 @@ func (b *Book) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}

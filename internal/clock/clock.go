@@ -76,15 +76,15 @@ func (r *reading) step(machine time.Time, since time.Duration) time.Duration {
 }
 
 // Run looks at the store's clock every 10 s, and when the machine's was set, until ctx
-// ends; it returns nil then.
-func (c *Clock) Run(ctx context.Context) error {
+// ends.
+func (c *Clock) Run(ctx context.Context) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	stepped := c.stepped
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-ticker.C:
 			stepped = c.stepped
 			c.look(ctx)

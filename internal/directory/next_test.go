@@ -204,9 +204,9 @@ func TestNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 2)
+	var running sync.WaitGroup
 	first.Resume(ctx)
-	go func() { ended <- first.Run(ctx) }()
+	running.Go(func() { first.Run(ctx) })
 	<-preqs
 	<-preqs
 	for cards.Generation("visa") == nil || cards.Generation("jcb") == nil {
@@ -229,7 +229,7 @@ func TestNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	next.Resume(ctx)
-	go func() { ended <- next.Run(ctx) }()
+	running.Go(func() { next.Run(ctx) })
 	first.Retire(next)
 	if next.peers["jcb"] != first.peers["jcb"] || next.refreshers[0] != first.refreshers[1] {
 		t.Error("a peer that has not changed was made anew")
@@ -247,11 +247,7 @@ func TestNext(t *testing.T) {
 	}
 	first.Retire(next)
 	cancel()
-	for range 2 {
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
+	running.Wait()
 	if len(preqs) > 0 {
 		t.Error("a directory server was asked for card ranges again")
 	}
@@ -309,8 +305,11 @@ func TestNextNews(t *testing.T) {
 				t.Fatal(err)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error)
-			go func() { ended <- first.Run(ctx) }()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				first.Run(ctx)
+			}()
 			<-k.entered
 			now := first
 			for _, operator := range test.later {
@@ -339,9 +338,7 @@ func TestNextNews(t *testing.T) {
 				time.Sleep(time.Millisecond)
 			}
 			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			<-ended
 			if n := got(); n > 0 != test.want {
 				t.Errorf("told %d times, want any: %t", n, test.want)
 			}

@@ -39,8 +39,8 @@ const (
 // Run keeps the card ranges of every directory fresh until ctx ends: it sends PReqs
 // when they are due, if no other node does, and takes over what other nodes have
 // loaded. Peers that this client has from the one before (see Next) are refreshed by
-// the Run of that one. It returns nil, after all its goroutines have ended.
-func (c *Client) Run(ctx context.Context) error {
+// the Run of that one. It returns after all its goroutines have ended.
+func (c *Client) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
 		if r.running.CompareAndSwap(false, true) {
@@ -48,7 +48,6 @@ func (c *Client) Run(ctx context.Context) error {
 		}
 	}
 	wg.Wait()
-	return nil
 }
 
 // A refresher keeps the ranges of one directory fresh. Its fields belong to the
