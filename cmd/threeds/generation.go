@@ -105,7 +105,7 @@ func (g *generation) connect(n *node, schemes []string, former *generation) (err
 		return err
 	}
 	g.client.LeaseTime = g.cfg.LeaseTime
-	g.v1, err = directory.NewV1(g.cfg.V1Peers, n.cfg.Log, v1Hooks(n.metrics))
+	g.v1, err = directory.NewV1(g.cfg.V1Peers, n.cfg.Log, hooks(n.metrics))
 	return err
 }
 

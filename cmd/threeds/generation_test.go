@@ -359,17 +359,17 @@ func metricsOf(m *obs.Metrics) string {
 // TestDirectoriesAreCounted: what happens at the directory servers, in the metrics.
 func TestDirectoriesAreCounted(t *testing.T) {
 	m := obs.NewMetrics()
-	h, v1 := hooks(m), v1Hooks(m)
-	h.Exchanged("visa", message.AReq, time.Second, nil)
-	h.Exchanged("visa", message.PReq, time.Second, &directory.Error{Kind: directory.Timeout})
-	h.Exchanged("visa", message.PReq, 0, &directory.Error{Kind: directory.Open})
-	h.Exchanged("visa", message.PReq, 0, &directory.Error{Kind: directory.Busy})
-	h.Dropped("visa")
+	h := hooks(m)
+	h.Exchanged("visa", "AReq", time.Second, nil)
+	h.Exchanged("visa", "PReq", time.Second, &directory.Error{Kind: directory.Timeout})
+	h.Exchanged("visa", "PReq", 0, &directory.Error{Kind: directory.Open})
+	h.Exchanged("visa", "PReq", 0, &directory.Error{Kind: directory.Busy})
+	h.Dropped("visa", "Erro")
 	h.Refreshed("visa", 3, noon)
 	h.Opened("visa", "AReq", true)
-	v1.Exchanged("jcb", "VEReq", time.Second, nil)
-	v1.Dropped("jcb")
-	v1.Opened("jcb", "VEReq", true)
+	h.Exchanged("jcb", "VEReq", time.Second, nil)
+	h.Dropped("jcb", "Error")
+	h.Opened("jcb", "VEReq", true)
 	exposed := metricsOf(m)
 	for _, want := range []string{
 		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`,

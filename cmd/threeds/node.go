@@ -170,20 +170,9 @@ func (n *node) abandon() error {
 // hooks counts what happens at the directories.
 func hooks(m *obs.Metrics) directory.Hooks {
 	return directory.Hooks{
-		Exchanged: func(scheme string, t message.Type, took time.Duration, err error) {
-			exchanged(m, scheme, t.String(), took, err)
-		},
-		Refreshed: m.Ranges,
-		Dropped:   func(scheme string) { m.Request(scheme, message.Erro.String(), "dropped") },
-		Opened:    m.Open,
-	}
-}
-
-// v1Hooks is hooks for those of 3-D Secure 1.0.2.
-func v1Hooks(m *obs.Metrics) directory.V1Hooks {
-	return directory.V1Hooks{
 		Exchanged: func(scheme, message string, took time.Duration, err error) { exchanged(m, scheme, message, took, err) },
-		Dropped:   func(scheme string) { m.Request(scheme, "Error", "dropped") },
+		Refreshed: m.Ranges,
+		Dropped:   func(scheme, message string) { m.Request(scheme, message, "dropped") },
 		Opened:    m.Open,
 	}
 }

@@ -280,8 +280,8 @@ func TestOpenSpares(t *testing.T) {
 	var areqs atomic.Int64
 	d, c, cards := newDS(t, nil, func(w http.ResponseWriter, preq *message.Message) { io.WriteString(w, pres(preq, entry)) })
 	var told []string
-	c.hooks.Exchanged = func(scheme string, m message.Type, _ time.Duration, err error) {
-		if m == message.AReq {
+	c.hooks.Exchanged = func(_, name string, _ time.Duration, err error) {
+		if name == "AReq" {
 			told = append(told, err.(*Error).Kind.String())
 		}
 	}

@@ -21,24 +21,6 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Hooks are told what happens, to be counted. Any may be nil; they must be
-// quick and may be called by many goroutines.
-type Hooks struct {
-	// Exchanged is called after each AReq, PReq and Erro; err is nil or *Error.
-	Exchanged func(scheme string, t message.Type, took time.Duration, err error)
-	// Refreshed is called when the scheme's card ranges were replaced, or confirmed
-	// by the directory server; at is when its answer came, which may have been long ago,
-	// to another process.
-	Refreshed func(scheme string, ranges int, at time.Time)
-	// Dropped is called when an Erro could not be sent because too many are.
-	Dropped func(scheme string)
-	// Opened is called with open when messages of that name begin to be refused
-	// because their directory server cannot be reached, and without when they are
-	// sent again; and once when a peer is taken into use. It is not called for a peer
-	// that was replaced.
-	Opened func(scheme, message string, open bool)
-}
-
 // Client talks to all directory servers. Close it when it is no longer used.
 type Client struct {
 	// LeaseTime is how long a node that vanished while it asked for ranges keeps
@@ -135,7 +117,7 @@ func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID s
 	answer, err := p.spared(func() ([]byte, error) {
 		return p.send(ctx, c.addresses(p, country), areq, transID, v)
 	})
-	c.exchanged(p, message.AReq, start, err)
+	c.hooks.exchanged(scheme, message.AReq.String(), start, err)
 	return answer, err
 }
 
@@ -311,9 +293,7 @@ func (c *Client) report(p *peer, urls []string, erro []byte) {
 	if c.background.start(p.reports, func() { c.postErro(p, urls, erro) }) {
 		return
 	}
-	if c.hooks.Dropped != nil {
-		c.hooks.Dropped(p.Scheme)
-	}
+	c.hooks.dropped(p.Scheme, message.Erro.String())
 	c.log.Warn("erro not sent", "scheme", p.Scheme, "err", "too many under way")
 }
 
@@ -325,7 +305,7 @@ func (c *Client) postErro(p *peer, urls []string, erro []byte) {
 	if err == nil {
 		drain(resp.Body)
 	}
-	c.exchanged(p, message.Erro, start, err)
+	c.hooks.exchanged(p.Scheme, message.Erro.String(), start, err)
 	if err != nil {
 		c.log.Warn("erro not sent", "scheme", p.Scheme, "err", err)
 	}
@@ -341,11 +321,4 @@ func (c *Client) Close() error {
 		p.files.CloseIdleConnections()
 	}
 	return nil
-}
-
-// exchanged counts an exchange.
-func (c *Client) exchanged(p *peer, t message.Type, start time.Time, err error) {
-	if c.hooks.Exchanged != nil {
-		c.hooks.Exchanged(p.Scheme, t, time.Since(start), err)
-	}
 }

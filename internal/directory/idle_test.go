@@ -150,8 +150,8 @@ func TestUnwantedConnections(t *testing.T) {
 	t.Cleanup(s.Close)
 	t.Cleanup(s.CloseClientConnections)
 	reported := make(chan error, 1)
-	c, _ := newClient(t, Hooks{Exchanged: func(_ string, typ message.Type, _ time.Duration, err error) {
-		if typ == message.Erro {
+	c, _ := newClient(t, Hooks{Exchanged: func(_, name string, _ time.Duration, err error) {
+		if name == "Erro" {
 			reported <- err
 		}
 	}}, peerAt("visa", s.URL, ca.client()))

@@ -155,7 +155,7 @@ func TestNextBreaker(t *testing.T) {
 
 	clear(open)
 	v1 := V1Peer{Scheme: "visa", URL: "https://a", TLS: fixed(ca)}
-	former, err := NewV1([]V1Peer{v1}, log, V1Hooks{Opened: note})
+	former, err := NewV1([]V1Peer{v1}, log, Hooks{Opened: note})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,7 +39,7 @@ func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return unreachable
 	}
-	r.exchanged(p, message.PReq, start, err)
+	r.hooks.exchanged(p.Scheme, message.PReq.String(), start, err)
 	defer r.cards.MarkTried(p.Scheme)
 	if err != nil {
 		return r.unanswered(id, err)

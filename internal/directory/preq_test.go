@@ -394,7 +394,7 @@ func TestReportsAreBounded(t *testing.T) {
 		arrived++
 		w.WriteHeader(500) // ignored
 	})
-	c, _ := newClient(t, Hooks{Dropped: func(string) { dropped++ }}, peerAt("visa", address, ca.client()))
+	c, _ := newClient(t, Hooks{Dropped: func(string, string) { dropped++ }}, peerAt("visa", address, ca.client()))
 	for range maxReports + 3 {
 		c.Report("visa", "", []byte(`{}`))
 	}

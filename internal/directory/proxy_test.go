@@ -291,7 +291,7 @@ func TestNextProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := NewV1([]V1Peer{v1}, log, V1Hooks{})
+	old, err := NewV1([]V1Peer{v1}, log, Hooks{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -179,7 +179,7 @@ func TestRevokedNext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v1, err := NewV1([]V1Peer{v1Peer}, log, V1Hooks{})
+	v1, err := NewV1([]V1Peer{v1Peer}, log, Hooks{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,24 +37,13 @@ type V1Peer struct {
 	Revoked *revocation.Policy // as in Peer
 }
 
-// V1Hooks are told what happens, to be counted. Any may be nil; they must be
-// quick and may be called by many goroutines.
-type V1Hooks struct {
-	// Exchanged is called after each message; err is nil or *Error.
-	Exchanged func(scheme, message string, took time.Duration, err error)
-	// Dropped is called when an Error could not be sent because too many are.
-	Dropped func(scheme string)
-	// Opened is as in Hooks.
-	Opened func(scheme, message string, open bool)
-}
-
 // A V1Client talks to the directory servers of 3-D Secure 1.0.2. What it sends
 // are questions, which may be asked twice: unlike an AReq a message is sent
 // again when a connection breaks. Close it when it is no longer used.
 type V1Client struct {
 	peers map[string]*v1Peer
 	log   *slog.Logger
-	hooks V1Hooks
+	hooks Hooks
 
 	background *background // shared with the clients before and after this one, see Next
 }
@@ -72,13 +61,15 @@ const (
 	maxV1    = 256 << 10
 )
 
-// veReq is the message that shoppers wait for.
-const veReq = "VEReq"
+const (
+	veReq   = "VEReq" // the message that shoppers wait for
+	v1Error = "Error"
+)
 
 var xmlHeader = http.Header{"Content-Type": {"application/xml; charset=utf-8"}}
 
 // NewV1 returns a client of the peers, or all that is wrong with them.
-func NewV1(peers []V1Peer, log *slog.Logger, hooks V1Hooks) (*V1Client, error) {
+func NewV1(peers []V1Peer, log *slog.Logger, hooks Hooks) (*V1Client, error) {
 	c := &V1Client{log: log, hooks: hooks, background: new(background)}
 	if err := c.take(peers, nil); err != nil {
 		return nil, err
@@ -156,7 +147,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []
 	} else {
 		answer, err = request()
 	}
-	c.exchanged(scheme, name, start, err)
+	c.hooks.exchanged(scheme, name, start, err)
 	return answer, err
 }
 
@@ -206,14 +197,12 @@ func (c *V1Client) Report(scheme string, msg []byte) {
 	started := c.background.start(p.reports, func() {
 		start := time.Now()
 		_, err := p.try(context.Background(), p.urls[0], "", msg, maxV1)
-		c.exchanged(scheme, "Error", start, err)
+		c.hooks.exchanged(scheme, v1Error, start, err)
 	})
 	if started {
 		return
 	}
-	if c.hooks.Dropped != nil {
-		c.hooks.Dropped(scheme)
-	}
+	c.hooks.dropped(scheme, v1Error)
 	c.log.Warn("Error not sent", "scheme", scheme, "err", "too many under way")
 }
 
@@ -231,10 +220,4 @@ func (c *V1Client) Close() error {
 		p.client.Close()
 	}
 	return nil
-}
-
-func (c *V1Client) exchanged(scheme, name string, start time.Time, err error) {
-	if c.hooks.Exchanged != nil {
-		c.hooks.Exchanged(scheme, name, time.Since(start), err)
-	}
 }

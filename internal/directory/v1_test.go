@@ -25,7 +25,7 @@ func newV1(t *testing.T, peers ...V1Peer) (*V1Client, func() []string) {
 		defer mu.Unlock()
 		told = append(told, strings.Join(words, " "))
 	}
-	c, err := NewV1(peers, slog.New(slog.DiscardHandler), V1Hooks{
+	c, err := NewV1(peers, slog.New(slog.DiscardHandler), Hooks{
 		Exchanged: func(scheme, message string, _ time.Duration, err error) {
 			kind := "ok"
 			if bad, ok := errors.AsType[*Error](err); ok {
@@ -33,7 +33,7 @@ func newV1(t *testing.T, peers ...V1Peer) (*V1Client, func() []string) {
 			}
 			tell(scheme, message, kind)
 		},
-		Dropped: func(scheme string) { tell(scheme, "dropped") },
+		Dropped: func(scheme, message string) { tell(scheme, message, "dropped") },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -170,12 +170,12 @@ func TestV1Trust(t *testing.T) {
 		"no TLS":     {Scheme: "visa", URL: "https://127.0.0.1/"},
 		"no scheme":  {URL: "https://127.0.0.1/", TLS: ca.client()},
 	} {
-		if _, err := NewV1([]V1Peer{peer}, slog.New(slog.DiscardHandler), V1Hooks{}); err == nil {
+		if _, err := NewV1([]V1Peer{peer}, slog.New(slog.DiscardHandler), Hooks{}); err == nil {
 			t.Errorf("%s: a client was made", name)
 		}
 	}
 	twice := V1Peer{Scheme: "visa", URL: "https://127.0.0.1/", TLS: ca.client()}
-	if _, err := NewV1([]V1Peer{twice, twice}, slog.New(slog.DiscardHandler), V1Hooks{}); err == nil {
+	if _, err := NewV1([]V1Peer{twice, twice}, slog.New(slog.DiscardHandler), Hooks{}); err == nil {
 		t.Error("a scheme was taken twice")
 	}
 }
@@ -206,7 +206,7 @@ func TestV1Bounds(t *testing.T) {
 	}
 	c.Report("visa", []byte("<Error/>"))
 	c.Report("jcb", []byte("<Error/>")) // nobody
-	if all := told(); len(all) != 2 || all[1] != "visa dropped" {
+	if all := told(); len(all) != 2 || all[1] != "visa Error dropped" {
 		t.Errorf("told %q", all)
 	}
 	close(leave)

@@ -1,0 +1,34 @@
+package directory
+
+import "time"
+
+// Hooks are told what happens, to be counted. Any may be nil; they must be
+// quick and may be called by many goroutines.
+type Hooks struct {
+	// Exchanged is called after each message to a directory server; err is nil or *Error.
+	Exchanged func(scheme, message string, took time.Duration, err error)
+	// Refreshed is called when the scheme's card ranges were replaced, or confirmed
+	// by the directory server; at is when its answer came, which may have been long ago,
+	// to another process. Those of 3-D Secure 1.0.2 are not told of.
+	Refreshed func(scheme string, ranges int, at time.Time)
+	// Dropped is called when an Erro, or an Error of 1.0.2, could not be sent because too
+	// many are.
+	Dropped func(scheme, message string)
+	// Opened is called with open when messages of that name begin to be refused
+	// because their directory server cannot be reached, and without when they are
+	// sent again; and once when a peer is taken into use. It is not called for a peer
+	// that was replaced.
+	Opened func(scheme, message string, open bool)
+}
+
+func (h Hooks) exchanged(scheme, message string, start time.Time, err error) {
+	if h.Exchanged != nil {
+		h.Exchanged(scheme, message, time.Since(start), err)
+	}
+}
+
+func (h Hooks) dropped(scheme, message string) {
+	if h.Dropped != nil {
+		h.Dropped(scheme, message)
+	}
+}
