@@ -26,7 +26,7 @@ const (
 )
 
 // downloads says whether files of card ranges are fetched at all.
-func (p *peer) downloads() bool { return len(p.FileHosts) > 0 && *p.PReqVersion >= message.V231 }
+func (p *peer) downloads() bool { return len(p.FileHosts) > 0 && p.preqVersion() >= message.V231 }
 
 // download fetches the file that a PRes names and uses it as a full set
 // (PR-19 to PR-22).

@@ -254,10 +254,9 @@ func newModel(t *testing.T, seed uint64) *model {
 func (m *model) start() { m.nodes = append(m.nodes, m.newNode()) }
 
 func (m *model) newNode() *node {
-	v := message.V220
 	c := &Client{cards: ranges.NewSchemes("visa"), keeper: m.keeper, node: newNode(), log: slog.New(slog.DiscardHandler), background: new(background)}
 	c.background.end() // no Erro leaves
-	p := &peer{Peer: Peer{Scheme: "visa", PReqURL: m.at, PReqVersion: &v, Versions: []message.Version{message.V210, v},
+	p := &peer{Peer: Peer{Scheme: "visa", PReqURL: m.at, Versions: []message.Version{message.V210, message.V220},
 		RefNumber: func(message.Version) string { return "ref" }, MaxPRes: 1 << 20, Refresh: 4 * time.Hour}}
 	r := newRefresher(c, p)
 	r.ask = func(ctx context.Context, _ int) verdict { return m.exchange(ctx, r) }

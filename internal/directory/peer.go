@@ -26,10 +26,9 @@ type Peer struct {
 	// is about.
 	AReqURL, PReqURL string
 
-	OperatorID  string                       // threeDSServerOperatorID, absent when empty
-	RefNumber   func(message.Version) string // threeDSServerRefNumber
-	Versions    []message.Version            // those spoken with this directory server
-	PReqVersion *message.Version             // the highest of Versions
+	OperatorID string                       // threeDSServerOperatorID, absent when empty
+	RefNumber  func(message.Version) string // threeDSServerRefNumber
+	Versions   []message.Version            // those spoken with this directory server; a PReq has the highest
 
 	// TLS holds the authorities that sign the directory server's certificate
 	// (RootCAs) and the certificate to show it (Certificates, or
@@ -46,7 +45,6 @@ type Peer struct {
 
 	Timeout     time.Duration // of Send and Report, all included: 10 s
 	DialTimeout time.Duration // of one connection: 5 s
-	IdleTimeout time.Duration // of an unused connection; best a little less than the peer's: 60 s
 	PReqTimeout time.Duration // of a PReq, all included: 5 min
 	MaxInFlight int           // AReqs that wait for an answer: 5000
 	MaxDials    int           // connections that are being made: 64
@@ -74,8 +72,10 @@ const (
 	maxHeader = 16 << 10 // of an answer's header; also the most that drain reads
 
 	drainTime = 250 * time.Millisecond // see drain
+	idleTime  = time.Minute            // of an unused connection; best a little less than the directory server's
 
 	maxReports = 64 // Erros to a peer that may be under way
+	maxDials   = 64 // connections to it that are being made
 )
 
 // peer is a Peer at work.
@@ -96,17 +96,13 @@ func newPeer(given Peer) (*peer, error) {
 	p.Versions = slices.Sorted(slices.Values(p.Versions))
 	p.Timeout = cmp.Or(p.Timeout, 10*time.Second)
 	p.DialTimeout = cmp.Or(p.DialTimeout, 5*time.Second)
-	p.IdleTimeout = cmp.Or(p.IdleTimeout, time.Minute)
 	p.PReqTimeout = cmp.Or(p.PReqTimeout, 5*time.Minute)
 	p.MaxInFlight = cmp.Or(p.MaxInFlight, 5000)
-	p.MaxDials = cmp.Or(p.MaxDials, 64)
+	p.MaxDials = cmp.Or(p.MaxDials, maxDials)
 	p.MaxPRes = cmp.Or(p.MaxPRes, 1<<30)
 	p.Refresh = cmp.Or(p.Refresh, 4*time.Hour)
 	if err := p.complete(); err != nil {
 		return nil, err
-	}
-	if p.PReqVersion == nil {
-		p.PReqVersion = &p.Versions[len(p.Versions)-1]
 	}
 	if err := p.wire(p.AReqURL, p.PReqURL); err != nil {
 		return nil, err
@@ -116,7 +112,7 @@ func newPeer(given Peer) (*peer, error) {
 		DialContext:            p.reach.connect,
 		TLSClientConfig:        p.reach.secured,
 		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with a handshake after its request has ended
-		IdleConnTimeout:        p.IdleTimeout,
+		IdleConnTimeout:        idleTime,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: maxHeader,
 	}
@@ -156,7 +152,7 @@ func (p *peer) wire(addresses ...string) error {
 		Dial:      reach.dial,
 		MaxDials:  p.MaxDials,
 		MaxIdle:   p.MaxInFlight, // as many as there can be requests
-		IdleTime:  p.IdleTimeout,
+		IdleTime:  idleTime,
 		MaxHeader: maxHeader,
 	})
 	return nil
@@ -176,6 +172,9 @@ func (p *peer) complete() error {
 	}
 	return errors.Join(faults...)
 }
+
+// preqVersion is the version of PReqs: the highest that is spoken.
+func (p *peer) preqVersion() message.Version { return p.Versions[len(p.Versions)-1] }
 
 // addressOf returns where an https URL leads.
 func addressOf(address string) (host, port string, err error) {

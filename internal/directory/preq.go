@@ -25,7 +25,7 @@ import (
 // wrong with that, the ranges in use stay as they are.
 func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	p := r.p
-	version, id := *p.PReqVersion, newTransID()
+	version, id := p.preqVersion(), newTransID()
 	preq := message.Compose(message.PReq, version, r.members(version, id)...)
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
@@ -363,7 +363,7 @@ func (r *refresher) rejectRanges(about message.Error, problems message.Problems)
 // reject tells the directory server that its PRes is not valid. The log gets
 // names of elements only: errorDetail may hold bounds of ranges.
 func (r *refresher) reject(about message.Error, problems message.Problems) {
-	about.Version = *r.p.PReqVersion
+	about.Version = r.p.preqVersion()
 	about.Code, about.Detail = problems.Pick(message.ForPeer)
 	r.log.Warn("PRes not valid", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID,
 		"code", about.Code.String(), "element", problems[0].Path.Name(), "faults", len(problems))

@@ -233,7 +233,7 @@ func (r *refresher) pause(v verdict) time.Duration {
 // least is the shortest time that the protocol allows between a PReq that was answered
 // and the next.
 func (r *refresher) least() time.Duration {
-	if *r.p.PReqVersion >= message.V231 && r.serial() == "" { // the next one asks for everything again
+	if r.p.preqVersion() >= message.V231 && r.serial() == "" { // the next one asks for everything again
 		return r.p.floor(fullFloor)
 	}
 	return r.p.floor(hourFloor)
@@ -243,7 +243,7 @@ func (r *refresher) least() time.Duration {
 // everything. A serial number means nothing in another protocol version (PR-16).
 func (r *refresher) serial() string {
 	g := r.cards.Generation(r.p.Scheme)
-	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) || g.Version != *r.p.PReqVersion {
+	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) || g.Version != r.p.preqVersion() {
 		return ""
 	}
 	return g.Serial

@@ -16,7 +16,7 @@ import (
 // TestKeepFresh has the times at which a directory server is asked, by what the
 // answers were (PR-02, PR-03, PR-05, PR-29).
 func TestKeepFresh(t *testing.T) {
-	v220, v231 := message.V220, message.V231
+	v220, v231 := []message.Version{message.V220}, []message.Version{message.V231}
 	for _, test := range []struct {
 		name     string
 		peer     Peer
@@ -25,36 +25,36 @@ func TestKeepFresh(t *testing.T) {
 		attempts []int
 	}{
 		{
-			"PR-29 silent, then well", Peer{PReqVersion: &v220, Refresh: 4 * time.Hour},
+			"PR-29 silent, then well", Peer{Versions: v220, Refresh: 4 * time.Hour},
 			[]verdict{unreachable, unreachable, unreachable, fresh, unreachable},
 			[]time.Duration{time.Minute, time.Minute, time.Minute, 216 * time.Minute},
 			[]time.Duration{time.Minute, time.Minute, time.Minute, 264 * time.Minute},
 			[]int{2, 1, 1, 1, 2},
 		},
 		{
-			"PR-03 PR-05 PR-07 refused", Peer{PReqVersion: &v220, Refresh: 4 * time.Hour},
+			"PR-03 PR-05 PR-07 refused", Peer{Versions: v220, Refresh: 4 * time.Hour},
 			[]verdict{refused, refused, fresh},
 			[]time.Duration{time.Hour, time.Hour},
 			[]time.Duration{time.Hour, time.Hour},
 			[]int{2, 2, 2},
 		},
 		{
-			"PR-02 refresh below the floor", Peer{PReqVersion: &v220, Refresh: time.Minute},
+			"PR-02 refresh below the floor", Peer{Versions: v220, Refresh: time.Minute},
 			[]verdict{fresh, fresh},
 			[]time.Duration{time.Hour}, []time.Duration{time.Hour}, []int{2, 2},
 		},
 		{
-			"PR-01 full loads of 2.3.1", Peer{PReqVersion: &v231, Refresh: 4 * time.Hour},
+			"PR-01 full loads of 2.3.1", Peer{Versions: v231, Refresh: 4 * time.Hour},
 			[]verdict{fresh, refused, fresh},
 			[]time.Duration{12 * time.Hour, time.Hour}, []time.Duration{12 * time.Hour, time.Hour}, []int{2, 2, 2},
 		},
 		{
-			"PR-04 a day at most", Peer{PReqVersion: &v220, Refresh: 24 * time.Hour},
+			"PR-04 a day at most", Peer{Versions: v220, Refresh: 24 * time.Hour},
 			[]verdict{fresh, fresh, fresh, fresh, fresh, fresh, fresh, fresh},
 			slices.Repeat([]time.Duration{21 * time.Hour}, 7), slices.Repeat([]time.Duration{24 * time.Hour}, 7), slices.Repeat([]int{2}, 8),
 		},
 		{
-			"a laboratory", Peer{PReqVersion: &v231, Refresh: time.Second, MinRefresh: time.Second},
+			"a laboratory", Peer{Versions: v231, Refresh: time.Second, MinRefresh: time.Second},
 			[]verdict{fresh, refused, fresh},
 			[]time.Duration{time.Second, time.Second}, []time.Duration{1100 * time.Millisecond, time.Second}, []int{2, 2, 2},
 		},
@@ -89,13 +89,13 @@ func TestKeepFresh(t *testing.T) {
 // TestPR01TwoFullLoadsADay: whatever an operator configures, no more complete
 // sets than two are asked for in 24 hours.
 func TestPR01TwoFullLoadsADay(t *testing.T) {
-	v231 := message.V231
+	v231 := []message.Version{message.V231}
 	for _, refresh := range []time.Duration{time.Second, 4 * time.Hour, 24 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour-1)
 			defer cancel()
 			asked := 0
-			r := newRefresher(&Client{cards: ranges.NewSchemes("visa")}, &peer{Peer: Peer{PReqVersion: &v231, Refresh: refresh}})
+			r := newRefresher(&Client{cards: ranges.NewSchemes("visa")}, &peer{Peer: Peer{Versions: v231, Refresh: refresh}})
 			r.ask = func(context.Context, int) verdict {
 				asked++
 				return fresh
@@ -141,9 +141,8 @@ func TestAge(t *testing.T) {
 // take a tenth, each time another: nodes and schemes that once ask together do not
 // go on so.
 func TestPauseVaries(t *testing.T) {
-	version := message.V220
 	const hours = 6 * time.Hour
-	r := &refresher{Client: &Client{}, p: &peer{Peer: Peer{Scheme: "visa", Refresh: hours, PReqVersion: &version}}}
+	r := &refresher{Client: &Client{}, p: &peer{Peer: Peer{Scheme: "visa", Refresh: hours, Versions: []message.Version{message.V220}}}}
 	least, most := hours, hours
 	for range 1000 {
 		wait := r.pause(fresh)

@@ -29,9 +29,7 @@ type V1Peer struct {
 	Proxy       *tunnel.Proxy // as in Peer
 	Timeout     time.Duration // of one attempt, all included: 12 s
 	DialTimeout time.Duration // of one connection: 5 s
-	IdleTimeout time.Duration // of an unused connection: 60 s
 	MaxInFlight int           // messages that wait for an answer: 500
-	MaxDials    int           // connections that are being made: 64
 	AlwaysTry   bool          // as in Peer, of VEReqs
 
 	Revoked *revocation.Policy // as in Peer
@@ -114,9 +112,8 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 			Scheme: given.Scheme, TLS: given.TLS, Revoked: given.Revoked, Proxy: given.Proxy,
 			Timeout:     cmp.Or(given.Timeout, 12*time.Second),
 			DialTimeout: cmp.Or(given.DialTimeout, 5*time.Second),
-			IdleTimeout: cmp.Or(given.IdleTimeout, time.Minute),
 			MaxInFlight: cmp.Or(given.MaxInFlight, 500),
-			MaxDials:    cmp.Or(given.MaxDials, 64),
+			MaxDials:    maxDials,
 		}},
 		given: given,
 		urls:  [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
