@@ -2,9 +2,7 @@ package mpi
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
-	"io"
 	"log/slog"
 	"sync"
 	"time"
@@ -69,12 +67,10 @@ type Engine struct {
 	Client      Client
 	Store       Store
 	Sealer      Sealer
-	Refresh     time.Duration // how often card ranges are asked for; 0: daily
-	Loopback    bool          // for the sandbox: http URLs of this machine are valid where https is demanded
+	Loopback    bool // for the sandbox: http URLs of this machine are valid where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
-	Rand        io.Reader // nil: crypto/rand
-	Observer    Observer  // nil: nobody
+	Observer    Observer // nil: nobody
 
 	mu     sync.RWMutex
 	tables map[string]*cardTable // by scheme; none: not loaded
@@ -122,13 +118,6 @@ func (e *Engine) directory(scheme string) *Directory {
 		}
 	}
 	return nil
-}
-
-func (e *Engine) rand() io.Reader {
-	if e.Rand != nil {
-		return e.Rand
-	}
-	return rand.Reader
 }
 
 func (e *Engine) observe(operation, scheme, outcome string, start time.Time) {

@@ -2,6 +2,7 @@ package mpi
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 
@@ -48,7 +49,7 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 	scheme := schemeOf(asked.Card.Number)
 	numeric, _ := iso.CountryAlpha2(asked.Merchant.Country)
 	n := &enrollment{
-		Engine: e, Enrollment: asked, owner: acc.Merchant.Name, scheme: scheme, id: e.newID(),
+		Engine: e, Enrollment: asked, owner: acc.Merchant.Name, scheme: scheme, id: v1.NewMessageID(rand.Reader),
 		merchant: v1.Merchant{
 			AcqBIN: asked.Merchant.AcquirerBIN, ID: asked.Merchant.ID,
 			Name: asked.Merchant.Name, Country: numeric, URL: asked.Merchant.URL,
@@ -189,6 +190,3 @@ func (n *enrollment) request(ctx context.Context, res *v1.VERes) (string, error)
 	}
 	return req.Encode(), nil
 }
-
-// newID makes a Message id.
-func (e *Engine) newID() string { return v1.NewMessageID(e.rand()) }

@@ -3,6 +3,7 @@ package mpi
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
@@ -78,7 +79,7 @@ func (t *cardTable) holds(pan string) bool {
 // part. A table that could not be renewed for two days is not believed.
 func (e *Engine) absent(scheme, pan string) bool {
 	t := e.table(scheme)
-	return t != nil && e.Now().Sub(t.loaded) < 2*e.refresh() && !t.holds(pan)
+	return t != nil && e.Now().Sub(t.loaded) < 2*refresh && !t.holds(pan)
 }
 
 func (e *Engine) table(scheme string) *cardTable {
@@ -97,7 +98,7 @@ func (e *Engine) setTable(scheme string, t *cardTable) {
 }
 
 // refresh is how often the card ranges are asked for.
-func (e *Engine) refresh() time.Duration { return cmp.Or(e.Refresh, 24*time.Hour) }
+const refresh = 24 * time.Hour
 
 // firstRetry is how long a failed load of card ranges rests; each further
 // failure doubles it, up to the usual time between two loads.
@@ -106,12 +107,12 @@ const firstRetry = time.Minute
 // keepFresh asks for the card ranges of one scheme again and again, until ctx
 // ends.
 func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
-	if t := e.table(d.Scheme); t != nil && !rest(ctx, t.loaded.Add(e.refresh()).Sub(e.Now())) {
+	if t := e.table(d.Scheme); t != nil && !rest(ctx, t.loaded.Add(refresh).Sub(e.Now())) {
 		return
 	}
 	retry := firstRetry
 	for {
-		wait := e.refresh()
+		wait := refresh
 		if err := e.load(ctx, d); err != nil {
 			if ctx.Err() != nil {
 				return
@@ -166,7 +167,7 @@ func (e *Engine) load(ctx context.Context, d *Directory) error {
 
 // askRanges makes one exchange of CRReq and CRRes.
 func (e *Engine) askRanges(ctx context.Context, d *Directory, had *cardTable) (*v1.CRRes, error) {
-	req := &v1.CRReq{ID: e.newID(), Merchant: v1.Merchant{AcqBIN: d.CardRanges.AcquirerBIN, ID: d.CardRanges.MerchantID}}
+	req := &v1.CRReq{ID: v1.NewMessageID(rand.Reader), Merchant: v1.Merchant{AcqBIN: d.CardRanges.AcquirerBIN, ID: d.CardRanges.MerchantID}}
 	if had != nil {
 		req.Serial = had.serial
 	}
