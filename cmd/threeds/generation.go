@@ -55,7 +55,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		Store: n.db, Cards: g.cards, Directories: g.client,
 		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands,
 	}
 	if cfg.Cards != nil {
 		g.engine.Cards = cfg.Cards(g.cards)

@@ -96,6 +96,7 @@ type node struct {
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
 	now      *generation
 	retiring sync.WaitGroup // generations that have work to finish
+	errands  auth.Errands   // of the engines of all of them
 
 	closing atomic.Bool
 	inWork  atomic.Int64 // requests of the API that take a place, of all generations
@@ -271,7 +272,9 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	n.cfg.Log.Info("stopping", "lame_duck", g.cfg.LameDuck, "within", g.cfg.Shutdown)
 	err := n.drain(failed, g)
 	stop()
-	return errors.Join(group.Wait(), err, g.client.Close(), g.v1.Close(), n.db.Close())
+	err = errors.Join(group.Wait(), err)
+	n.errands.End()
+	return errors.Join(err, g.client.Close(), g.v1.Close(), n.db.Close())
 }
 
 // listen starts the servers.

@@ -85,13 +85,13 @@ func (c *change) isIn(t *store.Txn) bool {
 	return slices.ContainsFunc(c.made, func(data []byte) bool { return bytes.Equal(data, t.Data) })
 }
 
-// settle finds out in the background what became of a change that run was not sure of,
+// settle is the errand of finding out what became of a change that run was not sure of,
 // and that the caller was told has failed. If it was made after all, mark notes so in the
 // row. If not, the row is written as it is, which gives it a new version, so that a try
 // still on its way to the database fails.
 func (c *change) settle(mark func(*record)) {
-	go func() {
-		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	c.errands().begin(func(ctx context.Context) {
+		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
 		for wait := firstAsk; pause(ctx, wait); wait = min(2*wait, rarestAsk) {
 			was, err := c.note(ctx, mark)
@@ -101,7 +101,7 @@ func (c *change) settle(mark func(*record)) {
 			}
 		}
 		c.Log.Error("outcome of a write is not known", "threeDSServerTransID", c.was.ID)
-	}()
+	})
 }
 
 // note is one try of settle. Was reports whether the change had been made.

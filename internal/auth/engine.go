@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"io"
@@ -126,12 +127,14 @@ type Engine struct {
 	Now         func() time.Time
 	Rand        io.Reader // nil: crypto/rand
 	Observer    Observer  // nil: nobody
+	Errands     *Errands  // of all engines of a process, which has to end them; nil: of this one
 
+	own      Errands // when there are no others
 	inFlight sync.WaitGroup
 }
 
 // Drain waits until every AReq that has left has been answered and its outcome
-// committed, or until ctx ends.
+// committed, or until ctx ends. It does not wait for errands.
 func (e *Engine) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -154,6 +157,8 @@ func (e *Engine) peer(scheme string) (*Directory, bool) {
 	}
 	return nil, false
 }
+
+func (e *Engine) errands() *Errands { return cmp.Or(e.Errands, &e.own) }
 
 func (e *Engine) rand() io.Reader {
 	if e.Rand != nil {

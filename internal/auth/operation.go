@@ -61,7 +61,9 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	}
 	if at < total {
 		if !kept.Over {
-			time.AfterFunc(operationGap, func() { r.expire(scheme, key, kept) })
+			time.AfterFunc(operationGap, func() {
+				r.errands().begin(func(ctx context.Context) { r.expire(ctx, scheme, key, kept) })
+			})
 		}
 		return Receipt{Version: r.version}, "received"
 	}
@@ -177,9 +179,13 @@ func (s sequence) after(at, total int) sequence {
 }
 
 // expire gives up a sequence whose next message did not come in time, and reports that
-// to the directory server. It does nothing if the sequence is not as kept any more.
-func (r *receipt) expire(scheme, key string, kept sequence) {
-	ctx, cancel := context.WithTimeout(context.Background(), operationGap)
+// to the directory server. It does nothing if the sequence is not as kept any more, or
+// ctx has ended before.
+func (r *receipt) expire(ctx context.Context, scheme, key string, kept sequence) {
+	if ctx.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, operationGap)
 	defer cancel()
 	errMoved := errors.New("the sequence has gone on")
 	err := r.Store.Update(ctx, store.Txn{ID: key}, func(t *store.Txn) error {
