@@ -14,7 +14,7 @@ func (n *node) guard(s *http.Server) net.Listener {
 	if n.gate == nil {
 		return n.taken[0]
 	}
-	n.door = (&api.Handler{Gate: n.gate, Refused: n.refused}).Door(n.taken[0])
+	n.door = api.Door(n.taken[0], n.gate, n.refused)
 	n.door.Conns = n.bounds[0]
 	n.door.Attach(s)
 	return n.door

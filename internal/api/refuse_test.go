@@ -173,7 +173,7 @@ func TestDoor(t *testing.T) {
 			counted.Add(1)
 		}
 	}
-	door := h.Door(l)
+	door := Door(l, h.Gate, h.Refused)
 	s := Server(h, time.Second, slog.New(slog.DiscardHandler))
 	door.Attach(s)
 	go s.Serve(door) //nolint:errcheck // ends with Close
@@ -208,7 +208,7 @@ func TestDoor(t *testing.T) {
 // answer of 500 and more may leave out (RFC 9110, 6.6.1).
 func TestDoorAnswer(t *testing.T) {
 	h := newHandler(new(fake))
-	door := h.Door(nil)
+	door := Door(nil, h.Gate, func(string, Refusal) {})
 	res, err := http.ReadResponse(bufio.NewReader(strings.NewReader(string(door.Answer()))), nil)
 	if err != nil {
 		t.Fatal(err)
