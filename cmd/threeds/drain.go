@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,8 +20,8 @@ const toSee = 3 * time.Second
 func (n *node) drain(failed context.Context, g *generation) error {
 	n.console.Stop()
 	n.closing.Store(true)
-	if n.door != nil {
-		n.door.Leave()
+	if n.api.door != nil {
+		n.api.door.Leave()
 	}
 	lame := time.NewTimer(g.cfg.LameDuck)
 	defer lame.Stop()
@@ -29,9 +30,8 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	case <-failed.Done():
 	}
 	g.v1.Hasten()
-	for _, l := range n.taken {
-		_ = l.Close()
-	}
+	_ = n.api.listener.Close()
+	_ = n.results.listener.Close()
 	limit := max(g.cfg.Shutdown, toSee)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -42,17 +42,17 @@ func (n *node) drain(failed context.Context, g *generation) error {
 	}
 	n.part(ctx, ticker.C)
 	var group errgroup.Group
-	for _, s := range n.servers {
+	servers := []*http.Server{n.api.server, n.results.server}
+	for _, s := range servers {
 		group.Go(func() error { return s.Shutdown(ctx) })
 	}
 	err := errors.Join(group.Wait(), n.retired(ctx), g.engine.Drain(ctx))
-	all := n.servers
 	if n.health != nil {
 		err = errors.Join(err, n.health.Shutdown(ctx))
-		all = append(all, n.health)
+		servers = append(servers, n.health)
 	}
 	if err != nil {
-		for _, s := range all {
+		for _, s := range servers {
 			_ = s.Close()
 		}
 		if ctx.Err() != nil { // the joined errors say no more than that

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"slices"
 	"sync"
@@ -80,9 +79,9 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	}
 	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
 	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Log: n.cfg.Log}
-	g.resultsTLS = n.bounds[1].Offer(trust.TLS(cfg.Certs...))
+	g.resultsTLS = n.results.bound.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
-		g.apiTLS = n.bounds[0].Offer(&tls.Config{
+		g.apiTLS = n.api.bound.Offer(&tls.Config{
 			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		})
@@ -239,54 +238,4 @@ func bounded(slowest time.Duration, h http.Handler) http.Handler {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowest + 10*time.Second))
 		h.ServeHTTP(w, r)
 	})
-}
-
-// A listener puts TLS on the connections that it accepts, by the configuration of that
-// moment.
-type listener struct {
-	net.Listener
-	config func() *tls.Config // may return nil, for none
-	closed sync.Once
-}
-
-// plain is the configuration of a listener that never has TLS.
-func plain() *tls.Config { return nil }
-
-func (l *listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	if config := l.config(); config != nil {
-		return tls.Server(c, config), nil
-	}
-	return c, nil
-}
-
-// Close returns when no connection will be accepted any more. Only the first call does
-// anything: drain closes the listener before its server does.
-func (l *listener) Close() (err error) {
-	l.closed.Do(func() {
-		closed := make(chan struct{})
-		defer close(closed)
-		go knock(l.Addr().String(), closed)
-		err = l.Listener.Close()
-	})
-	return err
-}
-
-// knock connects to a socket until closed is. A socket that was passed to several
-// processes becomes blocking in all of them if one makes it so. An accept that blocks
-// then returns only when a connection comes, and Close waits for that.
-func knock(address string, closed <-chan struct{}) {
-	for {
-		select {
-		case <-closed:
-			return
-		case <-time.After(50 * time.Millisecond):
-		}
-		if c, err := net.DialTimeout("tcp", address, 50*time.Millisecond); err == nil {
-			_ = c.Close()
-		}
-	}
 }

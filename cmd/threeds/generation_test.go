@@ -232,16 +232,16 @@ func TestAdopt(t *testing.T) {
 // that are one too many, and operators see what it refuses.
 func TestGuard(t *testing.T) {
 	n, _ := stillNode(t)
-	n.bounds[0] = new(gate.Conns)
-	if l := n.guard(new(http.Server)); l != net.Listener(n.door) || n.door.Conns != n.bounds[0] {
+	n.api.bound, n.api.server = new(gate.Conns), new(http.Server)
+	if l := n.guard(n.api); l != net.Listener(n.api.door) || n.api.door.Conns != n.api.bound {
 		t.Errorf("%v before the API, want a door with its connections", l)
 	}
-	_ = n.door.Answer()
+	_ = n.api.door.Answer()
 	if want := `threeds_refused_total{operation="preauth",reason="overload"} 1`; !strings.Contains(metricsOf(n.metrics), want+"\n") {
 		t.Errorf("the door has refused one, and the metrics lack %s", want)
 	}
 	n.gate = nil
-	if l := n.guard(new(http.Server)); l != net.Listener(n.taken[0]) {
+	if l := n.guard(n.api); l != net.Listener(n.api.listener) {
 		t.Errorf("%v before the API, want none: no load is shed", l)
 	}
 }
@@ -262,9 +262,8 @@ func TestConnectionsAreKnown(t *testing.T) {
 		must(t, c.Close())
 		waitFor(t, "its end", func() bool { return n.conns.Load() == 0 })
 	}
-	for _, s := range n.servers {
-		must(t, s.Close())
-	}
+	must(t, n.api.server.Close())
+	must(t, n.results.server.Close())
 	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
 }
 

@@ -82,10 +82,8 @@ type node struct {
 	metrics *obs.Metrics
 	gate    *gate.Gate // nil: no load is shed
 	console *console.Handler
-	taken   [2]*listener        // of requestors and directory servers
-	bounds  [2]*gate.Conns      // the same; nil: there is none
-	servers []*http.Server      // the same
-	door    *gate.Door          // before the API; nil: no load is shed
+	api     *entrance           // of requestors
+	results *entrance           // of directory servers
 	clock   *clock.Clock        // nil: that of this machine is good
 	stamp   func() time.Time    // the clock that nodes stamp by, all by one
 	long    *semaphore.Weighted // room for long messages of directory servers
@@ -131,7 +129,8 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	n.metrics.Gate(n.gate)
 	n.book = account.New(n.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	watchBook(n.metrics, n.book)
-	n.bounds = [2]*gate.Conns{n.bound(2), n.bound(8)}
+	n.api = n.entrance(cfg.API, 2, func(g *generation) *tls.Config { return g.apiTLS })
+	n.results = n.entrance(cfg.Results, 8, func(g *generation) *tls.Config { return g.resultsTLS })
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -143,10 +142,6 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	n.console = &console.Handler{Metrics: n.metrics.Handler(), Conditions: func() []console.Condition {
 		return conditions(n.db, n.current().cards)
 	}}
-	n.taken = [2]*listener{
-		{Listener: n.kept.Listener(cfg.API), config: func() *tls.Config { return n.current().apiTLS }},
-		{Listener: n.kept.Listener(cfg.Results), config: func() *tls.Config { return n.current().resultsTLS }},
-	}
 	return n, nil
 }
 
@@ -279,26 +274,24 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 
 // listen starts the servers.
 func (n *node) listen(group *errgroup.Group) {
-	serve := func(s *http.Server, l net.Listener) *http.Server {
+	serve := func(s *http.Server, l net.Listener) {
 		group.Go(func() error {
 			if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) && !n.closing.Load() {
 				return fmt.Errorf("listener %s: %w", l.Addr(), err)
 			}
 			return nil
 		})
-		return s
 	}
 	requests := api.Server(n.serving(func(g *generation) http.Handler { return g.api }), n.slowest, n.cfg.Log)
 	received := api.Server(n.serving(func(g *generation) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
 	received.ConnContext = results.ConnContext
-	requests.ConnState, received.ConnState = n.count, n.count
-	n.kept.Attach(requests)
-	n.kept.Attach(received)
-	n.bounds[0].Attach(requests)
-	n.bounds[1].Attach(received)
-	n.servers = []*http.Server{serve(requests, n.guard(requests)), serve(received, n.taken[1])}
+	n.take(n.api, requests)
+	n.take(n.results, received)
+	serve(requests, n.guard(n.api))
+	serve(received, n.results.listener)
 	if n.cfg.Console != nil {
-		n.health = serve(api.Server(n.console, 5*time.Second, n.cfg.Log), &listener{Listener: n.cfg.Console, config: plain})
+		n.health = api.Server(n.console, 5*time.Second, n.cfg.Log)
+		serve(n.health, &listener{Listener: n.cfg.Console, config: plain})
 	}
 }
 

@@ -1,24 +1,11 @@
 package main
 
 import (
-	"net"
-	"net/http"
 	"runtime/debug"
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/gate"
 )
-
-// guard puts a door before the API, if load is shed.
-func (n *node) guard(s *http.Server) net.Listener {
-	if n.gate == nil {
-		return n.taken[0]
-	}
-	n.door = api.Door(n.taken[0], n.gate, n.refused)
-	n.door.Conns = n.bounds[0]
-	n.door.Attach(s)
-	return n.door
-}
 
 // inFlight is how many requests may be in work at once: as configured, and as fit
 // into half of the memory, if that has a limit.
