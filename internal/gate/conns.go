@@ -35,13 +35,6 @@ type place struct {
 	at *list.Element
 }
 
-// Len is how many there are.
-func (c *Conns) Len() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.known)
-}
-
 // Attach has a server, which has its handler, follow the bound. A nil Conns is none.
 func (c *Conns) Attach(s *http.Server) {
 	if c == nil {
