@@ -145,83 +145,9 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	return n, nil
 }
 
-// watch adds what the node knows of itself to the metrics.
-func (n *node) watch() {
-	n.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", release(), func() float64 { return 1 })
-	n.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
-		if n.console.Ready() {
-			return 1
-		}
-		return 0
-	})
-	n.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
-		func() float64 { return float64(n.stamp().UnixMilli()) / 1000 })
-}
-
 // abandon closes a node that was never run.
 func (n *node) abandon() error {
 	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.now.client.Close(), n.now.v1.Close(), n.db.Close())
-}
-
-// hooks counts what happens at the directories.
-func hooks(m *obs.Metrics) directory.Hooks {
-	return directory.Hooks{
-		Exchanged: func(scheme, message string, took time.Duration, err error) { exchanged(m, scheme, message, took, err) },
-		Refreshed: m.Ranges,
-		Dropped:   func(scheme, message string) { m.Request(scheme, message, "dropped") },
-		Opened:    m.Open,
-	}
-}
-
-// exchanged counts an exchange by its outcome, in a word. One that was not begun took no
-// time that says anything of the directory.
-func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err error) {
-	outcome, begun := "ok", true
-	if bad, failed := errors.AsType[*directory.Error](err); failed {
-		outcome, begun = bad.Kind.String(), bad.Kind != directory.Open && bad.Kind != directory.Busy
-	}
-	m.Request(scheme, message, outcome)
-	if begun {
-		m.Took(scheme, message, took)
-	}
-}
-
-// conditions are what readiness depends on.
-func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
-	all := []console.Condition{{
-		Name: "store",
-		Check: func() (string, bool) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			switch err := db.Ping(ctx); {
-			case errors.Is(err, store.ErrReadOnly):
-				return "may only be read: its user lacks privileges", false
-			case err != nil:
-				return "cannot be reached", false
-			}
-			return "", false
-		},
-	}, {
-		Name: "directories",
-		Check: func() (string, bool) {
-			if !cards.AnyTried() {
-				return "none has been asked for its card ranges yet", false
-			}
-			return "", false
-		},
-	}}
-	for _, scheme := range cards.Names() {
-		all = append(all, console.Condition{Name: "ranges of " + scheme, Check: func() (string, bool) {
-			switch t := cards.Table(scheme); {
-			case t != nil && t.Len() > 0:
-				return "", true
-			case cards.Pending(scheme):
-				return "none yet: cards that no other directory holds are told to come again", true
-			}
-			return "none: its cards count as not enrolled", true
-		}})
-	}
-	return all
 }
 
 // run serves until ctx ends or a listener fails, then stops accepting, finishes what

@@ -8,12 +8,8 @@ import (
 	"os"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
@@ -42,28 +38,6 @@ func opened[S store.Store](s S, err error) (store.Store, error) {
 	return s, nil
 }
 
-// watchStore adds what a store tells of itself to the metrics.
-func watchStore(m *obs.Metrics, st store.Store) {
-	switch db := st.(type) {
-	case *postgres.DB:
-		watchPool(m, db.Stat)
-	case *sqlite.DB:
-		m.Counter("threeds_store_writes_total", "Writes that are done.", func() float64 { return float64(db.Stat().Writes) })
-		m.Counter("threeds_store_commits_total", "Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
-		m.Counter("threeds_store_commits_failed_total", "Commits that failed, with all writes in them.",
-			func() float64 { return float64(db.Stat().Failed) })
-		m.Gauge("threeds_store_writes_waiting", "Writes whose commit has not begun.", "", "",
-			func() float64 { return float64(db.Stat().Waiting) })
-	}
-}
-
-// watchBook adds how many API keys there are to the metrics.
-func watchBook(m *obs.Metrics, book *account.Book) {
-	const keys, help = "threeds_api_keys", "API keys that are good, and rows of the store that are refused because they are not as they were sealed."
-	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
-	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
-}
-
 // storeWaits is by what factor work may wait longer for the store than for a processor.
 // A write that just misses a commit waits for two, and a disk that takes 25 ms for a
 // commit is slow, but not overloaded.
@@ -79,26 +53,6 @@ func queues(wait time.Duration, st store.Store) []gate.Queue {
 		all = append(all, gate.Queue{Name: "store", Target: storeWaits * wait, Length: queue.Queue})
 	}
 	return all
-}
-
-// watchPool is watchStore for the connections to a database.
-func watchPool(m *obs.Metrics, stat func() *pgxpool.Stat) {
-	const connections, help = "threeds_store_connections", "Connections to the database, by what they do."
-	m.Gauge(connections, help, "state", "in_use", func() float64 { return float64(stat().AcquiredConns()) })
-	m.Gauge(connections, help, "state", "idle", func() float64 { return float64(stat().IdleConns()) })
-	m.Gauge(connections, help, "state", "opening", func() float64 { return float64(stat().ConstructingConns()) })
-	m.Gauge("threeds_store_connections_max", "How many connections there may be.", "", "",
-		func() float64 { return float64(stat().MaxConns()) })
-	m.Counter("threeds_store_connections_opened_total", "Connections that were opened.",
-		func() float64 { return float64(stat().NewConnsCount()) })
-	m.Counter("threeds_store_acquires_total", "Times that a call got a connection.",
-		func() float64 { return float64(stat().AcquireCount()) })
-	m.Counter("threeds_store_acquires_waited_total", "Those of them that had to wait for one.",
-		func() float64 { return float64(stat().EmptyAcquireCount()) })
-	m.Counter("threeds_store_acquire_wait_seconds_total", "How long they waited in all.",
-		func() float64 { return stat().EmptyAcquireWaitTime().Seconds() })
-	m.Counter("threeds_store_acquires_cancelled_total", "Times that a call gave up before it got a connection.",
-		func() float64 { return float64(stat().CanceledAcquireCount()) })
 }
 
 // ring reads the key file. With a store in a directory a missing one is made, unless

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -62,9 +61,6 @@ func standingKey(scheme string) string { return "ranges/" + scheme }
 func wishKey(scheme string) string     { return "ranges/" + scheme + "/wish" }
 func heldScheme(scheme string) string  { return scheme + "/held" }
 
-// keptGenerations is how many generations of a scheme stay in the store.
-const keptGenerations = 3
-
 // ReadStanding returns how things stand with a scheme; zero when nothing is
 // known yet.
 func ReadStanding(ctx context.Context, k Keeper, scheme string) (Standing, error) {
@@ -88,6 +84,19 @@ func (s Standing) Under(refresh, least time.Duration) Standing {
 		s.Next = at
 	}
 	return s
+}
+
+// describe notes that g is in use and all is well. A generation that was held back is
+// older than g, and dropped.
+func (s *Standing) describe(g *ranges.Generation) {
+	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
+	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
+	s.setGeneration(g)
+}
+
+// setGeneration describes the generation that the store has.
+func (s *Standing) setGeneration(g *ranges.Generation) {
+	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 }
 
 // MakeWish leaves a wish for the nodes that serve, together with those that none has
@@ -135,61 +144,4 @@ func readState(ctx context.Context, k Keeper, key string, v any) error {
 		return fmt.Errorf("directory: %s: %w", key, err)
 	}
 	return nil
-}
-
-// OpenGeneration reads a stored generation of a scheme. A corrupt one is an
-// error.
-func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
-	r, err := k.OpenSnapshot(ctx, scheme, number)
-	if err != nil {
-		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
-	}
-	defer r.Close()
-	g, err := ranges.ReadGeneration(r)
-	if err != nil {
-		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
-	}
-	return g, nil
-}
-
-// OpenHeld reads the generation of a scheme that is held back under a number.
-func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
-	return OpenGeneration(ctx, k, heldScheme(scheme), number)
-}
-
-// fromOf is the address that a stored generation came from; not ok: its note does not
-// say.
-func fromOf(s store.Snapshot) (from string, ok bool) {
-	var note struct{ From *string }
-	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {
-		return "", false
-	}
-	return *note.From, true
-}
-
-// keepGeneration stores a generation under the next number and returns it.
-func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
-	all, err := k.Snapshots(ctx, scheme)
-	if err != nil {
-		return 0, fmt.Errorf("directory: generations of %s: %w", scheme, err)
-	}
-	number := int64(1)
-	if len(all) > 0 {
-		number = all[0].Generation + 1
-	}
-	note, err := json.Marshal(map[string]any{"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded, "from": g.From})
-	if err != nil {
-		return 0, err
-	}
-	r, w := io.Pipe()
-	go func() {
-		_, err := g.WriteTo(w)
-		w.CloseWithError(err)
-	}()
-	defer r.Close()
-	s := store.Snapshot{Scheme: scheme, Generation: number, Created: g.Loaded, Note: note}
-	if err := k.PutSnapshot(ctx, s, lease, r, keep); err != nil {
-		return 0, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
-	}
-	return number, nil
 }

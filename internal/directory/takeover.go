@@ -2,9 +2,7 @@ package directory
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -250,50 +248,4 @@ func (r *refresher) put(g *ranges.Generation, number int64) {
 	if r.hooks.Refreshed != nil {
 		r.news.tell(func() { r.hooks.Refreshed(r.p.Scheme, g.Len(), g.Loaded) })
 	}
-}
-
-// describe notes that g is in use and all is well. A generation that was held back is
-// older than g, and dropped.
-func (s *Standing) describe(g *ranges.Generation) {
-	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
-	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
-	s.setGeneration(g)
-}
-
-// setGeneration describes the generation that the store has.
-func (s *Standing) setGeneration(g *ranges.Generation) {
-	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
-}
-
-// Import stores a generation that came from elsewhere than the directory server, and
-// returns its number; the nodes that serve take it over. It returns [store.ErrHeld] while
-// one of them is asking the directory server.
-func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
-	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
-	if err != nil {
-		return 0, fmt.Errorf("directory: import: %w", err)
-	}
-	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // if the lease is lost, the writes below fail
-	number, err := importUnder(ctx, k, lease, scheme, g)
-	stop()
-	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
-}
-
-func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
-	standing, err := ReadStanding(ctx, k, scheme)
-	if err != nil {
-		return 0, err
-	}
-	g.Scheme, g.Loaded = scheme, time.Now().UTC()
-	number, err := keepGeneration(ctx, k, scheme, g, lease, keptGenerations)
-	if err != nil {
-		return 0, err
-	}
-	standing.Generation = number
-	standing.describe(g)
-	value, err := json.Marshal(standing)
-	if err != nil {
-		return 0, err
-	}
-	return number, k.PutState(ctx, standingKey(scheme), value, lease)
 }

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+)
+
+// A progress says how far the reading of a file is: as a bar where somebody
+// looks on, or else in a line for every tenth.
+type progress struct {
+	w     io.Writer
+	name  string
+	size  int64 // 0: unknown
+	live  bool
+	start time.Time
+	shown time.Time // when the bar was last drawn
+	done  int64
+	tenth int64
+}
+
+func newProgress(w io.Writer, name string, in io.Reader) *progress {
+	p := &progress{w: w, name: name, start: time.Now()}
+	if f, ok := in.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
+			p.size = info.Size()
+		}
+	}
+	if f, ok := w.(*os.File); ok {
+		info, err := f.Stat()
+		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+// Write counts what was read.
+func (p *progress) Write(b []byte) (int, error) {
+	p.done += int64(len(b))
+	switch {
+	case p.live:
+		if now := time.Now(); now.Sub(p.shown) > 100*time.Millisecond {
+			p.shown = now
+			p.draw()
+		}
+	case p.size > 0:
+		if tenth := p.percent() / 10; tenth > p.tenth {
+			p.tenth = tenth
+			fmt.Fprintf(p.w, "%s: %d %%, %.1f MB/s\n", p.name, tenth*10, p.rate())
+		}
+	}
+	return len(b), nil
+}
+
+const barWidth = 30
+
+func (p *progress) draw() {
+	if p.size == 0 {
+		fmt.Fprintf(p.w, "\r%s  %.1f MB  %.1f MB/s ", p.name, float64(p.done)/1e6, p.rate())
+		return
+	}
+	full := int(p.percent() * barWidth / 100)
+	fmt.Fprintf(p.w, "\r%s  [%s%s] %3d %%  %.1f MB/s ", p.name, strings.Repeat("#", full), strings.Repeat(".", barWidth-full), p.percent(), p.rate())
+}
+
+func (p *progress) percent() int64 {
+	if p.size == 0 {
+		return 0
+	}
+	return min(p.done*100/p.size, 100)
+}
+
+func (p *progress) rate() float64 {
+	return float64(p.done) / 1e6 / max(time.Since(p.start), time.Millisecond).Seconds()
+}
+
+// reset begins again. The lines that were written are not written a second time.
+func (p *progress) reset() { p.done, p.start = 0, time.Now() }
+
+// end leaves the line of the bar.
+func (p *progress) end() {
+	if p.live {
+		p.draw()
+		fmt.Fprintln(p.w)
+	}
+}

@@ -1,0 +1,106 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// keptGenerations is how many generations of a scheme stay in the store.
+const keptGenerations = 3
+
+// OpenGeneration reads a stored generation of a scheme. A corrupt one is an
+// error.
+func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
+	r, err := k.OpenSnapshot(ctx, scheme, number)
+	if err != nil {
+		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
+	}
+	defer r.Close()
+	g, err := ranges.ReadGeneration(r)
+	if err != nil {
+		return nil, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
+	}
+	return g, nil
+}
+
+// OpenHeld reads the generation of a scheme that is held back under a number.
+func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
+	return OpenGeneration(ctx, k, heldScheme(scheme), number)
+}
+
+// fromOf is the address that a stored generation came from; not ok: its note does not
+// say.
+func fromOf(s store.Snapshot) (from string, ok bool) {
+	var note struct{ From *string }
+	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {
+		return "", false
+	}
+	return *note.From, true
+}
+
+// keepGeneration stores a generation under the next number and returns it.
+func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
+	all, err := k.Snapshots(ctx, scheme)
+	if err != nil {
+		return 0, fmt.Errorf("directory: generations of %s: %w", scheme, err)
+	}
+	number := int64(1)
+	if len(all) > 0 {
+		number = all[0].Generation + 1
+	}
+	note, err := json.Marshal(map[string]any{"serial": g.Serial, "ranges": g.Len(), "version": g.Version.String(), "loaded": g.Loaded, "from": g.From})
+	if err != nil {
+		return 0, err
+	}
+	r, w := io.Pipe()
+	go func() {
+		_, err := g.WriteTo(w)
+		w.CloseWithError(err)
+	}()
+	defer r.Close()
+	s := store.Snapshot{Scheme: scheme, Generation: number, Created: g.Loaded, Note: note}
+	if err := k.PutSnapshot(ctx, s, lease, r, keep); err != nil {
+		return 0, fmt.Errorf("directory: generation %d of %s: %w", number, scheme, err)
+	}
+	return number, nil
+}
+
+// Import stores a generation that came from elsewhere than the directory server, and
+// returns its number; the nodes that serve take it over. It returns [store.ErrHeld] while
+// one of them is asking the directory server.
+func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
+	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
+	if err != nil {
+		return 0, fmt.Errorf("directory: import: %w", err)
+	}
+	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // if the lease is lost, the writes below fail
+	number, err := importUnder(ctx, k, lease, scheme, g)
+	stop()
+	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
+}
+
+func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
+	standing, err := ReadStanding(ctx, k, scheme)
+	if err != nil {
+		return 0, err
+	}
+	g.Scheme, g.Loaded = scheme, time.Now().UTC()
+	number, err := keepGeneration(ctx, k, scheme, g, lease, keptGenerations)
+	if err != nil {
+		return 0, err
+	}
+	standing.Generation = number
+	standing.describe(g)
+	value, err := json.Marshal(standing)
+	if err != nil {
+		return 0, err
+	}
+	return number, k.PutState(ctx, standingKey(scheme), value, lease)
+}
