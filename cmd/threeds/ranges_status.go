@@ -14,12 +14,6 @@ import (
 	"github.com/openthreeds/threeds/internal/directory"
 )
 
-// From which age on card ranges are marked.
-const (
-	oldRanges    = 6 * time.Hour
-	tooOldRanges = 24 * time.Hour
-)
-
 // rangesReport is one line of the status. Times that are not there are zero.
 type rangesReport struct {
 	Scheme     string    `json:"scheme"`
@@ -73,9 +67,9 @@ func reportOf(d directoryConfig, s directory.Standing, now time.Time) rangesRepo
 	case s.Loaded.IsZero():
 		r.Mark = "error"
 		return r
-	case age >= tooOldRanges:
+	case age >= directory.DeadAge:
 		r.Mark = "error"
-	case age >= oldRanges:
+	case age >= directory.OldAge:
 		r.Mark = "warning"
 	}
 	r.Age = int64(max(age, 0) / time.Second)

@@ -31,9 +31,12 @@ const (
 	lookEvery = 5 * time.Second // at the store, for what other nodes and operators did
 
 	maxAhead = time.Hour // that another node's clock may be ahead of ours, see astray
+)
 
-	oldAge  = 6 * time.Hour  // age of the ranges in use that is worth a warning
-	deadAge = 24 * time.Hour // age that is an error
+// How old the ranges in use may be.
+const (
+	OldAge  = 6 * time.Hour  // from here on it is worth a warning
+	DeadAge = 24 * time.Hour // from here on it is an error
 )
 
 // Run keeps the card ranges of every directory fresh until ctx ends: it sends PReqs
@@ -51,7 +54,7 @@ func (c *Client) Run(ctx context.Context) {
 }
 
 // A refresher keeps the ranges of one directory fresh. Its fields belong to the
-// goroutine of run.
+// goroutine of run; until there is one, to Resume.
 type refresher struct {
 	*Client
 	p        *peer
@@ -63,7 +66,7 @@ type refresher struct {
 	attempts int           // how often the next PReq may be tried
 	lease    store.Lease   // while it is held
 	load     *thrift.Load  // while an answer is read and used
-	said     time.Duration // the age that was logged last: 0, oldAge or deadAge
+	said     time.Duration // the age that was logged last: 0, OldAge or DeadAge
 	asked    time.Time     // when the latest PReq left this process, with a monotonic reading; zero: none did
 
 	ask func(ctx context.Context, attempts int) verdict // exchange, but in tests
@@ -157,13 +160,13 @@ func (r *refresher) age() {
 		return
 	}
 	switch age := time.Since(g.Loaded); {
-	case age < oldAge:
+	case age < OldAge:
 		r.said = 0
-	case age >= deadAge && r.said < deadAge:
-		r.said = deadAge
+	case age >= DeadAge && r.said < DeadAge:
+		r.said = DeadAge
 		r.log.Error("card ranges are more than a day old", "scheme", r.p.Scheme, "loaded", g.Loaded)
 	case r.said == 0:
-		r.said = oldAge
+		r.said = OldAge
 		r.log.Warn("card ranges are old", "scheme", r.p.Scheme, "loaded", g.Loaded)
 	}
 }

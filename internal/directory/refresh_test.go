@@ -120,7 +120,7 @@ func TestAge(t *testing.T) {
 			pass         time.Duration
 			warns, fails int
 		}{
-			{oldAge - 1, 0, 0}, {1, 1, 0}, {time.Hour, 1, 0}, {deadAge - oldAge - time.Hour - 1, 1, 0}, {1, 1, 1}, {time.Hour, 1, 1},
+			{OldAge - 1, 0, 0}, {1, 1, 0}, {time.Hour, 1, 0}, {DeadAge - OldAge - time.Hour - 1, 1, 0}, {1, 1, 1}, {time.Hour, 1, 1},
 		} {
 			time.Sleep(step.pass)
 			r.age()
@@ -130,7 +130,7 @@ func TestAge(t *testing.T) {
 		}
 		load()
 		r.age()
-		time.Sleep(oldAge)
+		time.Sleep(OldAge)
 		if r.age(); strings.Count(log.String(), "level=WARN") != 2 {
 			t.Error("no second warning")
 		}
