@@ -43,8 +43,8 @@ type generation struct {
 // closing.
 func (n *node) generation(cfg nodeConfig, former *generation) (*generation, error) {
 	g := &generation{cfg: cfg}
-	schemes := make([]string, len(cfg.Engine))
-	for i, d := range cfg.Engine {
+	schemes := make([]string, len(cfg.Directories))
+	for i, d := range cfg.Directories {
 		schemes[i] = d.Scheme
 	}
 	if err := g.connect(n, schemes, former); err != nil {
@@ -52,7 +52,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	}
 	g.engine = &auth.Engine{
 		Store: n.db, Cards: g.cards, Directories: g.client,
-		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Engine,
+		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands,
 	}
@@ -60,7 +60,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		g.engine.Cards = cfg.Cards(g.cards)
 	}
 	g.mpi = &mpi.Engine{
-		Directories: cfg.V1, Client: g.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
+		Directories: cfg.V1Directories, Client: g.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
 		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
 	}
 	g.limits = api.NewLimiter(cfg.Limits.PerKey)
@@ -110,7 +110,7 @@ func (g *generation) connect(n *node, schemes []string, former *generation) (err
 
 // slowest is the longest that a request of the API may take.
 func (g *generation) slowest() time.Duration {
-	if len(g.cfg.V1) > 0 {
+	if len(g.cfg.V1Directories) > 0 {
 		return max(g.cfg.Timeouts.Authentication, mpi.Longest)
 	}
 	return g.cfg.Timeouts.Authentication
@@ -162,8 +162,8 @@ func (n *node) retire(former, next *generation) {
 			n.metrics.Forget(scheme)
 		}
 	}
-	for _, d := range former.cfg.V1 {
-		if !slices.ContainsFunc(next.cfg.V1, func(stays mpi.Directory) bool { return stays.Scheme == d.Scheme }) {
+	for _, d := range former.cfg.V1Directories {
+		if !slices.ContainsFunc(next.cfg.V1Directories, func(stays mpi.Directory) bool { return stays.Scheme == d.Scheme }) {
 			n.metrics.ForgetV1(d.Scheme)
 		}
 	}

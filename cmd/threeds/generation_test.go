@@ -59,12 +59,12 @@ func newStillNode(t *testing.T) (*node, nodeConfig) {
 	visa.RefNumber = func(message.Version) string { return "0" }
 	cfg := nodeConfig{
 		At: storeAt{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
-		Peers:    []directory.Peer{visa},
-		Engine:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
-		Clients:  []results.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
-		V1Peers:  []directory.V1Peer{{Scheme: "jcb", URL: nowhere, TLS: mutual}},
-		V1:       []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
-		Timeouts: auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
+		Peers:         []directory.Peer{visa},
+		Directories:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
+		Clients:       []results.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
+		V1Peers:       []directory.V1Peer{{Scheme: "jcb", URL: nowhere, TLS: mutual}},
+		V1Directories: []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
+		Timeouts:      auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
 		Limits: limits{
 			PerKey: 8, InFlight: 9, Connections: 10, Wait: 11 * time.Second, AuthBody: 12, Body: 13, Message: message.Limits{Depth: 14, Members: 15},
 		},
@@ -91,7 +91,7 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"engine: directories", g.engine.Directories, g.client},
 		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{cfg.Ring.ID(), cfg.Ring}},
 		{"engine: who it is", g.engine.Server, cfg.Server},
-		{"engine: peers", g.engine.Peers, cfg.Engine},
+		{"engine: peers", g.engine.Peers, cfg.Directories},
 		{"engine: timeouts", g.engine.Timeouts, cfg.Timeouts},
 		{"engine: limits", g.engine.Limits, cfg.Limits.Message},
 		{"engine: loopback", g.engine.Loopback, true},
@@ -163,7 +163,7 @@ func TestGenerationFollows(t *testing.T) {
 		{"as it was", func(*nodeConfig) {}, mpi.Longest},
 		{"longer, and 1.0.2 takes longer still", func(cfg *nodeConfig) { cfg.Timeouts.Authentication = mpi.Longest - 1 }, mpi.Longest},
 		{"longer than 1.0.2 takes", func(cfg *nodeConfig) { cfg.Timeouts.Authentication = time.Minute }, time.Minute},
-		{"without 1.0.2", func(cfg *nodeConfig) { cfg.V1, cfg.V1Peers = nil, nil }, 5 * time.Second},
+		{"without 1.0.2", func(cfg *nodeConfig) { cfg.V1Directories, cfg.V1Peers = nil, nil }, 5 * time.Second},
 	} {
 		g := next(tt.change)
 		if got := g.slowest(); got != tt.slowest {
@@ -197,9 +197,9 @@ func TestAdopt(t *testing.T) {
 
 	amex, upi, sbn := cfg.Peers[0], cfg.Peers[0], cfg.V1Peers[0]
 	amex.Scheme, upi.Scheme, sbn.Scheme = "amex", "upi", "sbn"
-	cfg.Peers, cfg.Engine = []directory.Peer{amex, upi}, []auth.Directory{{Scheme: "amex"}, {Scheme: "upi"}}
-	former.cfg.V1 = append(former.cfg.V1, mpi.Directory{Scheme: "sbn"}) // which stays
-	cfg.V1Peers, cfg.V1 = []directory.V1Peer{sbn}, []mpi.Directory{{Scheme: "sbn"}}
+	cfg.Peers, cfg.Directories = []directory.Peer{amex, upi}, []auth.Directory{{Scheme: "amex"}, {Scheme: "upi"}}
+	former.cfg.V1Directories = append(former.cfg.V1Directories, mpi.Directory{Scheme: "sbn"}) // which stays
+	cfg.V1Peers, cfg.V1Directories = []directory.V1Peer{sbn}, []mpi.Directory{{Scheme: "sbn"}}
 	cfg.Ends = ends{"api.tls.cert": noon}
 	must(t, n.adopt(t.Context(), cfg))
 

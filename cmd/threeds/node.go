@@ -34,32 +34,32 @@ import (
 // A nodeConfig is everything a server needs, as values: serve makes it of the
 // configuration file, sandbox of the sandbox's parts.
 type nodeConfig struct {
-	At        storeAt
-	Ring      *keyring.Ring
-	Server    auth.Server
-	Merchants []account.Merchant
-	Peers     []directory.Peer
-	Engine    []auth.Directory
-	Clients   []results.Client
-	V1Peers   []directory.V1Peer // of 3-D Secure 1.0.2, may be none
-	V1        []mpi.Directory    // the same, as the engine wants them
-	Timeouts  auth.Timeouts
-	Shutdown  time.Duration // for what is in flight when the process is to end
-	LameDuck  time.Duration // before that, for requests of those who have not heard yet that it ends
-	LeaseTime time.Duration // of the refresher; 0: its own
-	Limits    limits
-	Loopback  bool                             // for the sandbox: http URLs of this machine are valid where https is demanded
-	Cards     func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
-	Store     func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
-	API       net.Listener                     // TCP; TLS is put on top where there is a certificate
-	Results   net.Listener                     // the same, always with TLS
-	Console   net.Listener                     // nil: none
-	APICert   *tls.Certificate                 // nil: plain HTTP
-	Certs     []tls.Certificate                // of the results listener, by SNI
-	Ends      ends                             // of all certificates
-	Due       terms                            // of all revocation lists
-	Log       *slog.Logger
-	Now       func() time.Time // of the engines; nil: that of this machine
+	At            storeAt
+	Ring          *keyring.Ring
+	Server        auth.Server
+	Merchants     []account.Merchant
+	Peers         []directory.Peer   // the directory servers, as their client wants them
+	Directories   []auth.Directory   // the same, as the engine wants them
+	Clients       []results.Client   // and as the listener for results
+	V1Peers       []directory.V1Peer // those of 3-D Secure 1.0.2, may be none
+	V1Directories []mpi.Directory    // the same, as their engine wants them
+	Timeouts      auth.Timeouts
+	Shutdown      time.Duration // for what is in flight when the process is to end
+	LameDuck      time.Duration // before that, for requests of those who have not heard yet that it ends
+	LeaseTime     time.Duration // of the refresher; 0: its own
+	Limits        limits
+	Loopback      bool                             // for the sandbox: http URLs of this machine are valid where https is demanded
+	Cards         func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
+	Store         func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
+	API           net.Listener                     // TCP; TLS is put on top where there is a certificate
+	Results       net.Listener                     // the same, always with TLS
+	Console       net.Listener                     // nil: none
+	APICert       *tls.Certificate                 // nil: plain HTTP
+	Certs         []tls.Certificate                // of the results listener, by SNI
+	Ends          ends                             // of all certificates
+	Due           terms                            // of all revocation lists
+	Log           *slog.Logger
+	Now           func() time.Time // of the engines; nil: that of this machine
 }
 
 // limits bound what the listeners take.

@@ -826,7 +826,7 @@ func TestV1RangesAreOfAnAddress(t *testing.T) {
 	r.AcquirerBIN, r.MerchantID = "400551", "m"
 	var cfg nodeConfig
 	cfg.addV1(d, new(config))
-	if got, want := *cfg.V1[0].CardRanges, (mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: "400551", MerchantID: "m"}); got != want {
+	if got, want := *cfg.V1Directories[0].CardRanges, (mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: "400551", MerchantID: "m"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

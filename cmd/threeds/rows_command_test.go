@@ -341,7 +341,7 @@ func TestSandboxConfig(t *testing.T) {
 	defer cfg.API.Close()
 	defer cfg.Results.Close()
 	for i, d := range p.peer.Directories() {
-		peer, engine, client := cfg.Peers[i], cfg.Engine[i], cfg.Clients[i]
+		peer, engine, client := cfg.Peers[i], cfg.Directories[i], cfg.Clients[i]
 		if !peer.AlwaysTry || !peer.LoopbackMethodURL || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
 			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
 		}

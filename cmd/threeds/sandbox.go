@@ -165,7 +165,7 @@ func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
 		AlwaysTry: true, // silence is what some of its cards are for
 		TLS:       &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
-	cfg.Engine = append(cfg.Engine, auth.Directory{
+	cfg.Directories = append(cfg.Directories, auth.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true,
 		ResultsURL: "https://" + cfg.Results.Addr().String() + "/results",
 	})
@@ -181,7 +181,7 @@ func (cfg *nodeConfig) addSandboxV1(d sandbox.V1Directory) {
 		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
 		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
-	cfg.V1 = append(cfg.V1, mpi.Directory{Scheme: d.Scheme, Policy: func() xmldsig.Policy {
+	cfg.V1Directories = append(cfg.V1Directories, mpi.Directory{Scheme: d.Scheme, Policy: func() xmldsig.Policy {
 		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
 		for _, cert := range d.RootsSoFar() {
 			root, err := xmldsig.NewRoot(cert.Raw, false)
@@ -261,7 +261,7 @@ func (p *playground) tell(api, shopURL string, cfg *nodeConfig, ready *announcem
 		ds[d.Scheme] = d.URL
 	}
 	err := ready.publish(map[string]any{
-		"api": api, "mpi": api, "results": cfg.Engine[0].ResultsURL, "ds": ds, "acs": p.peer.ACSURL(), "shop": shopURL,
+		"api": api, "mpi": api, "results": cfg.Directories[0].ResultsURL, "ds": ds, "acs": p.peer.ACSURL(), "shop": shopURL,
 		"apiKey": sandboxKey, "otherApiKey": sandboxOtherKey, "ca": ca, "control": p.peer.ControlURL(),
 	})
 	if err != nil {

@@ -169,7 +169,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		url = d.Results.URL
 		cfg.Certs = append(cfg.Certs, d.Results.TLS.Certificate)
 	}
-	cfg.Engine = append(cfg.Engine, auth.Directory{
+	cfg.Directories = append(cfg.Directories, auth.Directory{
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
@@ -193,7 +193,7 @@ func (cfg *nodeConfig) addV1(d v1Config, c *config) {
 	if r := d.CardRanges; r != nil {
 		v1.CardRanges = &mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}
 	}
-	cfg.V1 = append(cfg.V1, v1)
+	cfg.V1Directories = append(cfg.V1Directories, v1)
 }
 
 // versions are those to use with a directory, in order.

@@ -85,8 +85,8 @@ func TestConfigReachesTheNode(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	cfg := c.node(log, nil)
-	peer, engine, client := cfg.Peers[0], cfg.Engine[0], cfg.Clients[0]
-	v1Peer, v1Engine := cfg.V1Peers[0], cfg.V1[0]
+	peer, engine, client := cfg.Peers[0], cfg.Directories[0], cfg.Clients[0]
+	v1Peer, v1Engine := cfg.V1Peers[0], cfg.V1Directories[0]
 	versions := []message.Version{message.V210, message.V220}
 	for _, tt := range []struct {
 		key       string
@@ -174,7 +174,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 	d.CRLs.Lists, v1.CRLs.Lists, v1.Revocation = nil, nil, "listed"
 	d.ForwardProxy, v1.ForwardProxy.URL = nil, proxyAt{Direct: true}
 	cfg = c.node(log, nil)
-	peer, engine, v1Peer, v1Engine = cfg.Peers[0], cfg.Engine[0], cfg.V1Peers[0], cfg.V1[0]
+	peer, engine, v1Peer, v1Engine = cfg.Peers[0], cfg.Directories[0], cfg.V1Peers[0], cfg.V1Directories[0]
 	if !peer.AlwaysTry || !v1Peer.AlwaysTry || engine.Informational || v1Engine.SigningTime || v1Engine.Policy().AllowSHA1 {
 		t.Error("a switch that is off is on")
 	}
