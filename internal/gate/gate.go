@@ -1,6 +1,8 @@
 // Package gate keeps off load that cannot be served: requests, when work waits too
-// long for a processor or for anything else that has a queue, and connections on which
-// nothing happens. It knows nothing of what requests are about.
+// long for a processor or for anything else that has a queue, connections on which
+// nothing happens, and bodies for which there is no memory. When a server is to end it
+// parts with the connections that clients keep. It knows nothing of what requests are
+// about.
 package gate
 
 import (
