@@ -31,7 +31,7 @@ type Client struct {
 	order      []*peer
 	refreshers []*refresher // one of each, in order
 	cards      *ranges.Schemes
-	keeper     Keeper // nil: nothing outlives the process
+	keeper     Keeper
 	node       string
 	log        *slog.Logger
 	hooks      Hooks
@@ -40,9 +40,8 @@ type Client struct {
 }
 
 // New returns a client of the peers, or all that is wrong with them. Run puts
-// their ranges into cards and keeps them in keeper; without one they, and when
-// a directory server was asked last, are forgotten with the process. Nothing is
-// sent before Send, Report or Run.
+// their ranges into cards and keeps them in keeper, with when a directory server was
+// asked last. Nothing is sent before Send, Report or Run.
 func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, hooks Hooks) (*Client, error) {
 	c := &Client{cards: cards, keeper: keeper, node: newNode(), log: log, hooks: hooks, background: new(background)}
 	if err := c.take(peers, nil); err != nil {

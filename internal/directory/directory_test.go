@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -102,7 +103,7 @@ func newClient(t *testing.T, hooks Hooks, peers ...Peer) (*Client, *ranges.Schem
 		names = append(names, p.Scheme)
 	}
 	cards := ranges.NewSchemes(names...)
-	c, err := New(peers, cards, nil, slog.New(slog.DiscardHandler), hooks)
+	c, err := New(peers, cards, storetest.NewMemory(time.Now), slog.New(slog.DiscardHandler), hooks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,12 +144,12 @@ func TestNewNamesAllFaults(t *testing.T) {
 	} {
 		p := good
 		test.bad(&p)
-		_, err := New([]Peer{p}, ranges.NewSchemes("visa"), nil, slog.New(slog.DiscardHandler), Hooks{})
+		_, err := New([]Peer{p}, ranges.NewSchemes("visa"), storetest.NewMemory(time.Now), slog.New(slog.DiscardHandler), Hooks{})
 		if err == nil || err.Error() != test.want {
 			t.Errorf("%s: %v, want %s", test.name, err, test.want)
 		}
 	}
-	_, err := New([]Peer{good, good}, ranges.NewSchemes("visa"), nil, slog.New(slog.DiscardHandler), Hooks{})
+	_, err := New([]Peer{good, good}, ranges.NewSchemes("visa"), storetest.NewMemory(time.Now), slog.New(slog.DiscardHandler), Hooks{})
 	if err == nil || err.Error() != "directory visa: configured twice" {
 		t.Errorf("twice the same scheme: %v", err)
 	}
@@ -385,7 +386,7 @@ func BenchmarkSend(b *testing.B) {
 	s.StartTLS()
 	defer s.Close()
 	body := make([]byte, 3300)
-	c, err := New([]Peer{peerAt("visa", s.URL, ca.client())}, ranges.NewSchemes("visa"), nil, slog.New(slog.DiscardHandler), Hooks{})
+	c, err := New([]Peer{peerAt("visa", s.URL, ca.client())}, ranges.NewSchemes("visa"), storetest.NewMemory(time.Now), slog.New(slog.DiscardHandler), Hooks{})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -188,7 +188,7 @@ func (e edge) try(t *testing.T, h *directorytest.Server, fault directorytest.Fau
 	table, _ := old.Build()
 	former := &ranges.Generation{Table: table}
 	cards.Put("visa", former)
-	r := newRefresher(c, c.peers["visa"])
+	r := leased(t, c)
 	came, start := len(h.Told("")), time.Now()
 	got := r.exchange(t.Context(), 2)
 	took := time.Since(start)

@@ -45,7 +45,7 @@ func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duratio
 	}
 }
 
-// acquire takes the scheme's lease. There must be a keeper.
+// acquire takes the scheme's lease.
 func (r *refresher) acquire(ctx context.Context) error {
 	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
 	if err == nil {
@@ -58,9 +58,6 @@ func (r *refresher) acquire(ctx context.Context) error {
 // another node is asking or has asked, or the store cannot be reached; the next look
 // comes soon.
 func (r *refresher) hold(ctx context.Context) bool {
-	if r.keeper == nil {
-		return true
-	}
 	err := r.acquire(ctx)
 	if err == nil {
 		now, err := r.read(ctx)
@@ -78,17 +75,11 @@ func (r *refresher) hold(ctx context.Context) bool {
 
 // renew keeps the lease alive until stop is called.
 func (r *refresher) renew(ctx context.Context) (stop func()) {
-	if r.keeper == nil {
-		return func() {}
-	}
 	return stayOn(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.complain(ctx, "lease not renewed", err) })
 }
 
 // release gives the lease back, even if ctx has ended.
 func (r *refresher) release(ctx context.Context) {
-	if r.keeper == nil {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := r.keeper.Release(ctx, r.lease); err != nil {
@@ -98,9 +89,6 @@ func (r *refresher) release(ctx context.Context) {
 
 // save stores the standing; false: it could not.
 func (r *refresher) save(ctx context.Context) bool {
-	if r.keeper == nil {
-		return true
-	}
 	value, err := json.Marshal(r.standing)
 	if err == nil {
 		err = r.keeper.PutState(ctx, standingKey(r.p.Scheme), value, r.lease)

@@ -132,7 +132,7 @@ func TestNextBreaker(t *testing.T) {
 	dead := &Error{"visa", Timeout, "words", 0, nil}
 	visa, jcb := peerAt("visa", "https://a", fixed(ca)), peerAt("jcb", "https://a", fixed(ca))
 	log := slog.New(slog.DiscardHandler)
-	first, err := New([]Peer{visa}, ranges.NewSchemes("visa"), nil, log, Hooks{Opened: note})
+	first, err := New([]Peer{visa}, ranges.NewSchemes("visa"), storetest.NewMemory(time.Now), log, Hooks{Opened: note})
 	if err != nil {
 		t.Fatal(err)
 	}

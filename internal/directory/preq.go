@@ -323,7 +323,7 @@ func (r *refresher) unchanged(ctx context.Context, base, next *ranges.Generation
 		return
 	}
 	same := reflect.DeepEqual(base.DS, next.DS) && slices.Equal(base.DSURLs, next.DSURLs) && base.From == next.From
-	if r.keeper != nil && (!same || r.unkept || r.loaded != r.standing.Generation) {
+	if !same || r.unkept || r.loaded != r.standing.Generation {
 		r.adopt(ctx, next)
 		return
 	}
@@ -339,9 +339,6 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 	r.log.Error("card ranges held back: less than half of those in use", "scheme", r.p.Scheme,
 		"ranges", next.Len(), "in use", base.Len())
 	r.fault(fmt.Sprintf("held back: %d ranges after %d", next.Len(), base.Len()))
-	if r.keeper == nil {
-		return
-	}
 	number, err := keepGeneration(ctx, r.keeper, heldScheme(r.p.Scheme), next, r.lease, 1)
 	if err != nil {
 		r.complain(ctx, "held generation not kept", err)

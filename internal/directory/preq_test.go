@@ -69,7 +69,18 @@ func newDS(t *testing.T, change func(*Peer), answer func(http.ResponseWriter, *m
 
 // refreshOnce makes one exchange as Run does.
 func refreshOnce(t *testing.T, c *Client) verdict {
-	return newRefresher(c, c.peers["visa"]).exchange(t.Context(), 2)
+	t.Helper()
+	return leased(t, c).exchange(t.Context(), 2)
+}
+
+// leased is a refresher that may ask.
+func leased(t *testing.T, c *Client) *refresher {
+	t.Helper()
+	r := newRefresher(c, c.peers["visa"])
+	if err := r.acquire(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
 }
 
 func pres(preq *message.Message, entries string) string {

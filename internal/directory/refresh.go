@@ -173,10 +173,7 @@ func (r *refresher) age() {
 
 // nap is how long to sleep until there may be something to do.
 func (r *refresher) nap() time.Duration {
-	wait := time.Until(r.standing.Next)
-	if r.keeper != nil {
-		wait = min(wait, lookEvery-rand.N(lookEvery/5)) // not all nodes at once
-	}
+	wait := min(time.Until(r.standing.Next), lookEvery-rand.N(lookEvery/5)) // not all nodes at once
 	return max(wait, 10*time.Millisecond)
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -64,7 +65,7 @@ func TestKeepFresh(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				var at []time.Time
 				var attempts []int
-				r := newRefresher(&Client{cards: ranges.NewSchemes("visa")}, &peer{Peer: test.peer})
+				r := newRefresher(&Client{cards: ranges.NewSchemes("visa"), keeper: storetest.NewMemory(time.Now)}, &peer{Peer: test.peer})
 				r.ask = func(_ context.Context, n int) verdict {
 					at, attempts = append(at, time.Now()), append(attempts, n)
 					if len(at) == len(test.verdicts) {
@@ -95,7 +96,7 @@ func TestPR01TwoFullLoadsADay(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour-1)
 			defer cancel()
 			asked := 0
-			r := newRefresher(&Client{cards: ranges.NewSchemes("visa")}, &peer{Peer: Peer{Versions: v231, Refresh: refresh}})
+			r := newRefresher(&Client{cards: ranges.NewSchemes("visa"), keeper: storetest.NewMemory(time.Now)}, &peer{Peer: Peer{Versions: v231, Refresh: refresh}})
 			r.ask = func(context.Context, int) verdict {
 				asked++
 				return fresh

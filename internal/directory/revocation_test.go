@@ -17,6 +17,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
@@ -175,7 +176,7 @@ func TestRevokedNext(t *testing.T) {
 	peer, v1Peer := peerAt("visa", address, fixed(ca)), V1Peer{Scheme: "visa", URL: address, TLS: fixed(ca)}
 	cards := ranges.NewSchemes("visa")
 	log := slog.New(slog.DiscardHandler)
-	c, err := New([]Peer{peer}, cards, nil, log, Hooks{})
+	c, err := New([]Peer{peer}, cards, storetest.NewMemory(time.Now), log, Hooks{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,9 +48,6 @@ func wait(ctx context.Context, d time.Duration) bool {
 // look reads the standing and takes over a newer generation. If the store cannot be
 // read, nothing changes, and it is not ok.
 func (r *refresher) look(ctx context.Context) (ok bool) {
-	if r.keeper == nil {
-		return true
-	}
 	now, err := r.read(ctx)
 	if err != nil {
 		r.complain(ctx, "standing not read", err)
@@ -189,19 +186,15 @@ func (r *refresher) accept(ctx context.Context) (done bool) {
 // still describes the generation that the store has.
 func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
 	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
-	r.unkept = false
-	number := r.loaded
-	if r.keeper != nil {
-		var err error
-		if number, err = keepGeneration(ctx, r.keeper, r.p.Scheme, g, r.lease, keptGenerations); err != nil {
-			r.complain(ctx, "generation not kept", err)
-			r.fault(notKept)
-			r.unkept, r.failed = true, time.Now()
-			r.put(g, r.loaded)
-			return
-		}
-		r.standing.Generation = number
+	number, err := keepGeneration(ctx, r.keeper, r.p.Scheme, g, r.lease, keptGenerations)
+	if r.unkept = err != nil; r.unkept {
+		r.complain(ctx, "generation not kept", err)
+		r.fault(notKept)
+		r.failed = time.Now()
+		r.put(g, r.loaded)
+		return
 	}
+	r.standing.Generation = number
 	r.standing.describe(g)
 	r.put(g, number)
 }
