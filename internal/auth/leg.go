@@ -157,7 +157,13 @@ func (a *authentication) further(ctx context.Context) error {
 	if kind == "" {
 		return nil
 	}
+	// Only browsers are answered S: elsewhere an assertion is how the cardholder was
+	// known to the requestor, unless it comes with the reference of a first leg.
+	elsewhere := kind == spc && a.areq.Text("deviceChannel") != browser
 	ref, found := a.reference(kind)
+	if len(found) > 0 && elsewhere {
+		return nil
+	}
 	if len(found) > 0 {
 		return fault(a.version, found, a.knownID())
 	}
@@ -173,7 +179,11 @@ func (a *authentication) further(ctx context.Context) error {
 			return err
 		}
 	}
-	if !known || first.Kind != kind {
+	known = known && first.Kind == kind
+	if !known && elsewhere {
+		return nil
+	}
+	if !known {
 		return erro(a.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", a.knownID())
 	}
 	if other := a.differs(&first); len(other) > 0 {

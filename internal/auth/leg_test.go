@@ -157,6 +157,40 @@ func TestSPC(t *testing.T) {
 	}
 }
 
+// TestAssertionElsewhere: an assertion in an AReq that no browser made is no second
+// AReq of SPC, since only browsers are answered S; it goes out, whatever it refers to.
+func TestAssertionElsewhere(t *testing.T) {
+	assertion := object{"threeDSRequestorAuthenticationInfo": []object{{"threeDSReqAuthMethod": "09", "threeDSReqAuthData": "signed"}}}
+	recurring := object{"deviceChannel": "03", "threeRIInd": "06"}
+	for _, c := range []struct {
+		name  string
+		parts []object
+		want  string
+	}{
+		{name: "3RI, no reference", parts: []object{recurring, assertion}},
+		{name: "3RI after SPC long ago", parts: []object{recurring, asserted("ac500000-0000-4000-8000-000000000000")}},
+		{name: "3RI after a challenge", parts: []object{recurring, assertion, {"threeDSRequestorPriorAuthenticationInfo": []object{
+			{"threeDSReqPriorAuthMethod": "02", "threeDSReqPriorRef": "ac500000-0000-4000-8000-000000000000"},
+		}}}},
+		{name: "browser", parts: []object{assertion}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld()
+			w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "Y"), nil }
+			got, err := try(t, w.engine(0), shop, c.parts...)
+			if c.want != "" {
+				if told := told(err); told != c.want {
+					t.Errorf("refused with %q, want %q", told, c.want)
+				}
+				return
+			}
+			if err != nil || got.text("transStatus") != "Y" {
+				t.Error(got, err)
+			}
+		})
+	}
+}
+
 // TestLegStoreGone: an ARes S whose leg cannot be remembered is not handed out, and an
 // RReq D not acknowledged, though all else could be stored.
 func TestLegStoreGone(t *testing.T) {
