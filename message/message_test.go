@@ -354,6 +354,32 @@ func TestEqualStrings(t *testing.T) {
 	}
 }
 
+// TestEqualObjects: objects are equal whose strings say the same, with escape
+// sequences or without; every digit of a number counts (VG-18).
+func TestEqualObjects(t *testing.T) {
+	const seller = `{"sellerName":"%s"}`
+	for _, tt := range []struct {
+		one, other string
+		equal      bool
+	}{
+		{`é`, `\u00e9`, true}, {`A`, `\u0041`, true}, {`\u00E9`, `\u00e9`, true}, {`a\"b`, `a\u0022b`, true}, {`a/b`, `a\/b`, true},
+		{`é`, `\u00e8`, false}, {`\u0041`, `\u0042`, false},
+	} {
+		areq := mustParse(t, `{"messageType":"AReq","messageVersion":"2.3.1","sellerInfo":[`+
+			fmt.Sprintf(seller, tt.one)+`,`+fmt.Sprintf(seller, tt.other)+`]}`)
+		equal := slices.ContainsFunc(areq.Check(Context{}), func(p Problem) bool { return p.Code == Duplicate && p.Path == "sellerInfo[1]" })
+		if equal != tt.equal {
+			t.Errorf("%s: told as equal: %t, want %t", areq.Bytes(), equal, tt.equal)
+		}
+	}
+	const extension = `{"id":"i","name":"\u0041","criticalityIndicator":false,"data":{"n":%s}}`
+	areq := mustParse(t, `{"messageType":"AReq","messageVersion":"2.3.1","messageExtension":[`+
+		fmt.Sprintf(extension, "12345678901234567890")+`,`+fmt.Sprintf(extension, "12345678901234567891")+`]}`)
+	if slices.ContainsFunc(areq.Check(Context{}), func(p Problem) bool { return p.Code == Duplicate }) {
+		t.Error("two numbers told as equal")
+	}
+}
+
 // TestRuleOfIgnoredMember: what a column does not define is ignored, so no rule
 // can miss it: 2.1.0 has no challengeCancel for 3RI (VG-11).
 func TestRuleOfIgnoredMember(t *testing.T) {
