@@ -19,12 +19,12 @@ type entrance struct {
 	server   *http.Server // set by listen
 }
 
-// entrance makes one of a TCP listener. Its connections have a part of the files that may
-// be open, and TLS as the generation in use has it.
-func (n *node) entrance(l net.Listener, part int, secured func(*generation) *tls.Config) *entrance {
+// entrance makes one of a TCP listener, whose name is for the log. Its connections have a
+// part of the files that may be open, and TLS as the generation in use has it.
+func (n *node) entrance(name string, l net.Listener, part int, secured func(*generation) *tls.Config) *entrance {
 	return &entrance{
 		listener: &listener{Listener: n.kept.Listener(l), config: func() *tls.Config { return secured(n.current()) }},
-		bound:    n.bound(part),
+		bound:    n.bound(name, part),
 	}
 }
 

@@ -44,11 +44,11 @@ func TestConnectionsFit(t *testing.T) {
 		}
 		var log strings.Builder
 		n := &node{cfg: nodeConfig{Log: slog.New(slog.NewTextHandler(&log, nil)), Limits: limits{Connections: tt.most}}}
-		if got := n.bound(tt.part); got.Max != tt.want || (log.Len() > 0) != (tt.want < tt.most) {
+		if got := n.bound("results", tt.part); got.Max != tt.want || strings.Contains(log.String(), "listener=results") != (tt.want < tt.most) {
 			t.Errorf("%d connections, a part in %d of %d files: %d, want %d; log %q", tt.most, tt.part, files, got.Max, tt.want, log.String())
 		}
 	}
-	if got := new(node).bound(2); got != nil {
+	if got := new(node).bound("api", 2); got != nil {
 		t.Errorf("no bound is configured: %d", got.Max)
 	}
 }

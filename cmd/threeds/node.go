@@ -129,8 +129,8 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	n.metrics.Gate(n.gate)
 	n.book = account.New(n.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	watchBook(n.metrics, n.book)
-	n.api = n.entrance(cfg.API, 2, func(g *generation) *tls.Config { return g.apiTLS })
-	n.results = n.entrance(cfg.Results, 8, func(g *generation) *tls.Config { return g.resultsTLS })
+	n.api = n.entrance("api", cfg.API, 2, func(g *generation) *tls.Config { return g.apiTLS })
+	n.results = n.entrance("results", cfg.Results, 8, func(g *generation) *tls.Config { return g.resultsTLS })
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -26,14 +26,14 @@ const multiplexed = 32
 // bound bounds the connections of a listener: as configured, and to its part of the
 // files that may be open, for directories and the store need some too. It is nil if
 // there is no bound.
-func (n *node) bound(part int) *gate.Conns {
+func (n *node) bound(listener string, part int) *gate.Conns {
 	most := n.cfg.Limits.Connections
 	if most == 0 {
 		return nil
 	}
 	if files, ok := openFiles(); ok && most > files/part {
 		most = files / part
-		n.cfg.Log.Info("fewer connections than configured, for want of open files", "connections", most, "files", files)
+		n.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most, "files", files)
 	}
 	return &gate.Conns{Max: most, Many: max(most/multiplexed, 1), Closed: func() { n.refused("connection", api.Connections) }}
 }
