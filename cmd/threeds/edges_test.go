@@ -185,15 +185,18 @@ func TestEdges(t *testing.T) {
 		t.Run(fault.Name, func(t *testing.T) {
 			s, h := sites[fault.Slow].in(t), servers[fault.Slow]
 			h.Play(fault)
-			var all sync.WaitGroup
+			var reqs []object
 			var ids []string
 			for _, version := range versions {
 				req := s.request(version)
 				id := req.text("threeDSServerTransID")
 				told[id] = e
-				ids = append(ids, id)
+				reqs, ids = append(reqs, req), append(ids, id)
 				cases++
-				all.Go(func() { s.edge(h, fault, e, version, id, req) })
+			}
+			var all sync.WaitGroup
+			for i, version := range versions {
+				all.Go(func() { s.edge(h, fault, e, version, ids[i], reqs[i]) })
 			}
 			all.Wait()
 			for _, id := range ids { // or the end of the fault would end the connection under an Erro
