@@ -177,7 +177,7 @@ func yaml(b *strings.Builder, indent string, keys map[string]string) {
 func freeAddresses(n int) []string {
 	var free []string
 	for tries := 0; len(free) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+(firstPort+ports.Add(1))%22000))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+(firstPort+ports.Add(1))%6000))
 		if err != nil {
 			if tries > 1000 {
 				panic(err)
@@ -191,8 +191,8 @@ func freeAddresses(n int) []string {
 }
 
 var (
-	firstPort = rand.Uint32N(22000) // random, since other processes that run labs choose ports too
-	ports     atomic.Uint32         // how many were tried
+	firstPort = rand.Uint32N(6000) // random, since other processes that run labs choose ports too
+	ports     atomic.Uint32        // how many were tried
 )
 
 // beside starts another node of the same server: the same store, keys and

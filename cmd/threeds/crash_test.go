@@ -160,25 +160,32 @@ func freeAddress(t *testing.T) string {
 	return freeAddresses(t, 1)[0]
 }
 
-// freeAddresses are different from each other, for a port that was let go is given
-// out again at once. They are below those that a system gives to connections: one of
-// them could be taken while the process that listens on it is started anew.
+// freeAddresses are addresses on which nobody listens, none of them twice in the life of
+// this process: several processes of a test get theirs before any has begun to listen.
+// The ports are below those that a system gives to connections, one of which could be
+// taken while the process that listens on it is started anew. Those of the conformance
+// suite and of the PostgreSQL of tests, which may run at the same time, are others.
 func freeAddresses(t *testing.T, n int) []string {
 	t.Helper()
 	var free []string
 	for tries := 0; len(free) < n; tries++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000)))
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 18000+(firstPort+ports.Add(1))%14000))
 		if err != nil {
 			if tries > 1000 {
 				t.Fatal(err)
 			}
 			continue
 		}
-		defer l.Close()
+		must(t, l.Close())
 		free = append(free, l.Addr().String())
 	}
 	return free
 }
+
+var (
+	firstPort = rand.Uint32N(14000) // random, for another run of these tests
+	ports     atomic.Uint32         // how many were tried
+)
 
 // start runs the process and waits until it is ready.
 func (v *victim) start() {

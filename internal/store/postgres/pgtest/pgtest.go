@@ -145,11 +145,12 @@ func place() (s *Server, err error) {
 }
 
 // freePort is below the ports that a system gives to connections: one of them could
-// be taken while the server is started anew.
+// be taken while the server is started anew. It is none of those that tests give to
+// processes of their own.
 func freePort() (port int, err error) {
 	for range 1000 {
 		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.IntN(22000))); err == nil {
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 16000+rand.IntN(2000))); err == nil {
 			return l.Addr().(*net.TCPAddr).Port, l.Close()
 		}
 	}
