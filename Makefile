@@ -32,7 +32,7 @@ lint:
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
 LOOPS = ^TestGeneratedCases$$|^TestRearranged$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResIsTheTables$$|^TestErrorsQuoteNothing$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$
-PROCESSES = ^TestConformance$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
+PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)
 
 # Beside them every benchmark runs once, so that none rots.
