@@ -157,15 +157,17 @@ func (a *authentication) further(ctx context.Context) error {
 	if kind == "" {
 		return nil
 	}
-	// Only browsers are answered S: elsewhere an assertion is how the cardholder was
-	// known to the requestor, unless it comes with the reference of a first leg.
-	elsewhere := kind == spc && a.areq.Text("deviceChannel") != browser
-	ref, found := a.reference(kind)
-	if len(found) > 0 && elsewhere {
-		return nil
+	// without is what an AReq comes to that refers to no first leg. Only browsers are
+	// answered S: elsewhere an assertion is how the cardholder was known to the requestor.
+	without := func(err error) error {
+		if kind == spc && a.areq.Text("deviceChannel") != browser {
+			return nil
+		}
+		return err
 	}
+	ref, found := a.reference(kind)
 	if len(found) > 0 {
-		return fault(a.version, found, a.knownID())
+		return without(fault(a.version, found, a.knownID()))
 	}
 	row, err := a.Store.Get(ctx, legKey(a.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -179,12 +181,8 @@ func (a *authentication) further(ctx context.Context) error {
 			return err
 		}
 	}
-	known = known && first.Kind == kind
-	if !known && elsewhere {
-		return nil
-	}
-	if !known {
-		return erro(a.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", a.knownID())
+	if !known || first.Kind != kind {
+		return without(erro(a.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", a.knownID()))
 	}
 	if other := a.differs(&first); len(other) > 0 {
 		return erro(a.version, message.BadTransactionData, strings.Join(other, ","), a.knownID())
