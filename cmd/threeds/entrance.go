@@ -14,16 +14,22 @@ import (
 // An entrance is where requestors come in, or directory servers.
 type entrance struct {
 	listener *listener
-	bound    *gate.Conns  // of its connections; nil: there is none
-	door     *gate.Door   // before its server; nil: there is none
-	server   *http.Server // set by listen
+	patience *gate.Patience // with its new connections
+	bound    *gate.Conns    // of its connections; nil: there is none
+	door     *gate.Door     // before its server; nil: there is none
+	server   *http.Server   // set by listen
 }
 
 // entrance makes one of a TCP listener, whose name is for the log. Its connections have a
 // part of the files that may be open, and TLS as the generation in use has it.
 func (n *node) entrance(name string, l net.Listener, part int, secured func(*generation) *tls.Config) *entrance {
+	patience := new(gate.Patience)
 	return &entrance{
-		listener: &listener{Listener: n.kept.Listener(l), config: func() *tls.Config { return secured(n.current()) }},
+		listener: &listener{
+			Listener: patience.Listener(n.kept.Listener(l)),
+			config:   func() *tls.Config { return secured(n.current()) },
+		},
+		patience: patience,
 		bound:    n.bound(name, part),
 	}
 }
@@ -32,6 +38,7 @@ func (n *node) entrance(name string, l net.Listener, part int, secured func(*gen
 func (n *node) take(e *entrance, s *http.Server) {
 	s.ConnState = n.count
 	n.kept.Attach(s)
+	e.patience.Attach(s)
 	e.bound.Attach(s)
 	e.server = s
 }

@@ -267,6 +267,61 @@ func TestConnectionsAreKnown(t *testing.T) {
 	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
 }
 
+// timed tells of the deadlines for reading that its connections are given.
+type timed struct {
+	net.Listener
+	told chan<- time.Time
+}
+
+type timedConn struct {
+	net.Conn
+	told chan<- time.Time
+}
+
+func (l timed) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return timedConn{c, l.told}, nil
+}
+
+func (c timedConn) SetReadDeadline(t time.Time) error {
+	select {
+	case c.told <- t:
+	default:
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// TestSilenceIsBorne: a connection that nothing has come on has as long as one at rest,
+// with requestors and directory servers alike.
+func TestSilenceIsBorne(t *testing.T) {
+	n, cfg := newStillNode(t)
+	told := make(chan time.Time, 1)
+	n.api = n.entrance("api", timed{cfg.API, told}, 2, func(g *generation) *tls.Config { return g.apiTLS })
+	n.results = n.entrance("results", timed{cfg.Results, told}, 8, func(g *generation) *tls.Config { return g.resultsTLS })
+	var group errgroup.Group
+	n.listen(&group)
+	for _, l := range []net.Listener{cfg.API, cfg.Results} {
+		start := time.Now()
+		c, err := net.Dial("tcp", l.Addr().String())
+		must(t, err)
+		if got := (<-told).Sub(start); got < n.api.server.IdleTimeout {
+			t.Errorf("%v for the first byte, want %v", got, n.api.server.IdleTimeout)
+		}
+		must(t, c.Close())
+		waitFor(t, "its end", func() bool { return n.conns.Load() == 0 })
+		select {
+		case <-told: // at its end
+		default:
+		}
+	}
+	must(t, n.api.server.Close())
+	must(t, n.results.server.Close())
+	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
+}
+
 // TestListenerFails: a server that cannot accept any more does not stay, and says why.
 func TestListenerFails(t *testing.T) {
 	for name, broken := range map[string]func(nodeConfig) net.Listener{

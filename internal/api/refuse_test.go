@@ -173,8 +173,10 @@ func TestDoor(t *testing.T) {
 			counted.Add(1)
 		}
 	}
-	door := Door(l, h.Gate, h.Refused)
+	patience := new(gate.Patience)
+	door := Door(patience.Listener(l), h.Gate, h.Refused)
 	s := Server(h, time.Second, slog.New(slog.DiscardHandler))
+	patience.Attach(s)
 	door.Attach(s)
 	go s.Serve(door) //nolint:errcheck // ends with Close
 	defer s.Close()

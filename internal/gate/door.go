@@ -7,14 +7,14 @@ import (
 	"net/http"
 	"strconv"
 	"sync/atomic"
-	"time"
 )
 
 // A Door is a listener whose connections refuse requests of class [Begin] by
 // themselves, before HTTP is looked at: to refuse one through net/http takes as
 // long as to answer a simple one, and under load most are refused. It looks only at
 // what is plainly one whole request, in one piece. All else is passed on to the server,
-// and the handler has to ask the gate, unless [Asked] says that the door has.
+// and the handler has to ask the gate, unless [Asked] says that the door has. The listener
+// is that of a [Patience], with TLS on it or not.
 type Door struct {
 	net.Listener
 	Gate   *Gate
@@ -22,16 +22,11 @@ type Door struct {
 	Answer func() []byte // the whole answer; it is called for each that is refused, which it may count
 	Conns  *Conns        // that bounds the connections; nil: nobody does
 
-	header, arrival, idle time.Duration // the bounds of the server
-
 	left atomic.Bool
 }
 
 // Attach prepares the server that is to serve on the door.
-func (d *Door) Attach(s *http.Server) {
-	d.header, d.arrival, d.idle = s.ReadHeaderTimeout, s.ReadTimeout, s.IdleTimeout
-	hook(s, d.connState, d.connContext)
-}
+func (d *Door) Attach(s *http.Server) { hook(s, d.connState, d.connContext) }
 
 // Leave has the door pass on all that comes from now on. When a server is about to end
 // each answer has to close its connection, which those of the door do not.
@@ -61,15 +56,14 @@ func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(cont
 // Accept implements [net.Listener]. Connections of TLS are not ours to read.
 func (d *Door) Accept() (net.Conn, error) {
 	c, err := d.Listener.Accept()
-	switch c.(type) {
-	case *net.TCPConn, *kept:
-		return d.guard(c), nil
+	if p, ok := c.(*patient); ok {
+		return d.guard(p), nil
 	}
 	return c, err
 }
 
-func (d *Door) guard(c net.Conn) *guarded {
-	g := &guarded{Conn: c, door: d}
+func (d *Door) guard(c *patient) *guarded {
+	g := &guarded{patient: c, door: d}
 	g.fresh.Store(true)
 	return g
 }
@@ -77,9 +71,6 @@ func (d *Door) guard(c net.Conn) *guarded {
 // connState tells the door where a request ends.
 func (d *Door) connState(c net.Conn, state http.ConnState) {
 	if g, ok := c.(*guarded); ok {
-		if state == http.StateActive {
-			g.met, g.began = true, time.Time{}
-		}
 		g.fresh.Store(state == http.StateNew || state == http.StateIdle)
 	}
 }
@@ -102,55 +93,31 @@ func Asked(ctx context.Context) bool {
 
 // guarded is a connection through a door.
 type guarded struct {
-	net.Conn
+	*patient
 	door  *Door
 	fresh atomic.Bool // what comes next is the beginning of a request
 	asked atomic.Bool // the gate was asked about it
-
-	// Only the goroutine that serves the connection uses these.
-	room    int       // size of the server's read buffer: the most it has asked Read for
-	met     bool      // the server has read a request that was let in
-	refused bool      // a request was refused
-	began   time.Time // when the first request that was let in came, if others were refused before
+	room  int         // size of the server's read buffer: the most it has asked Read for
 }
 
 // NetConn is the connection behind the door.
-func (g *guarded) NetConn() net.Conn { return g.Conn }
-
-// CloseWrite sends the end, as net/http does before it leaves a request that it has
-// answered and does not read to its end: else the client may lose the answer.
-func (g *guarded) CloseWrite() error {
-	if c, ok := g.Conn.(interface{ CloseWrite() error }); ok {
-		return c.CloseWrite()
-	}
-	return nil
-}
-
-// SetReadDeadline implements [net.Conn]. net/http counts the time for the first request
-// from the beginning of the connection. If others were refused before, of which it does
-// not know, the time is counted from when the request came.
-func (g *guarded) SetReadDeadline(t time.Time) error {
-	if !g.began.IsZero() && !t.IsZero() {
-		t = g.began.Add(g.door.arrival)
-	}
-	return g.Conn.SetReadDeadline(t)
-}
+func (g *guarded) NetConn() net.Conn { return g.patient }
 
 // Read returns what is not refused. While the server's read buffer still holds something,
 // it asks for less than the whole buffer. Then what comes may not be the beginning of a
 // request, though it looks like one, and is passed on.
 func (g *guarded) Read(p []byte) (int, error) {
 	for {
-		n, err := g.Conn.Read(p)
+		n, err := g.patient.Read(p)
 		if n == 0 || err != nil || !g.fresh.Load() {
 			return n, err
 		}
 		g.room = max(g.room, len(p))
-		if g.door.left.Load() || len(p) < g.room || !whole(p[:n], g.door.Line) {
-			return n, g.pass(false)
-		}
-		if g.door.Gate.Admit(Begin) {
-			return n, g.pass(true)
+		asked := !g.door.left.Load() && len(p) == g.room && whole(p[:n], g.door.Line)
+		if !asked || g.door.Gate.Admit(Begin) {
+			g.fresh.Store(false)
+			g.asked.Store(asked)
+			return n, nil
 		}
 		if err := g.refuse(); err != nil {
 			return 0, err
@@ -158,32 +125,14 @@ func (g *guarded) Read(p []byte) (int, error) {
 	}
 }
 
-// pass lets a request in. Asked reports whether the gate was asked about it.
-func (g *guarded) pass(asked bool) error {
-	g.fresh.Store(false)
-	g.asked.Store(asked)
-	if g.met || !g.refused {
-		return nil
-	}
-	began := time.Now()
-	if g.door.header > 0 {
-		if err := g.Conn.SetReadDeadline(began.Add(g.door.header)); err != nil {
-			return err
-		}
-	}
-	g.began = began
-	return nil
-}
-
 // refuse writes the answer. After it the connection counts as idle, as if the server
 // had answered.
 func (g *guarded) refuse() error {
-	g.refused = true
-	if err := g.SetDeadline(time.Now().Add(g.door.idle)); err != nil {
+	if err := g.rests(); err != nil {
 		return err
 	}
 	_, err := g.Write(g.door.Answer())
-	if k, ok := g.Conn.(*kept); ok {
+	if k, ok := g.patient.Conn.(*kept); ok {
 		k.rest.Store(k.wrote.Load())
 	}
 	if g.door.Conns != nil {

@@ -46,11 +46,13 @@ func newDoored(t *testing.T) *doored {
 		}
 		_, _ = io.Copy(w, r.Body)
 	}))
-	door := &Door{Listener: d.Listener, Gate: g, Line: testLine, Answer: func() []byte {
+	patience := new(Patience)
+	door := &Door{Listener: patience.Listener(d.Listener), Gate: g, Line: testLine, Answer: func() []byte {
 		d.refused.Add(1)
 		return []byte(testAnswer)
 	}}
 	d.Config.IdleTimeout = time.Minute
+	patience.Attach(d.Config)
 	door.Attach(d.Config)
 	d.Listener = door
 	d.Start()
@@ -244,13 +246,15 @@ func TestDoorTimes(t *testing.T) {
 						w.WriteHeader(http.StatusInternalServerError)
 					}
 				})
-				door := &Door{Gate: g, Line: testLine, Answer: func() []byte { return []byte(testAnswer) }}
-				door.Attach(s)
+				patience := new(Patience)
 				near, far := net.Pipe()
 				l := make(one, 1)
-				l <- door.guard(far)
+				l <- far
+				door := &Door{Listener: patience.Listener(l), Gate: g, Line: testLine, Answer: func() []byte { return []byte(testAnswer) }}
+				patience.Attach(s)
+				door.Attach(s)
 				ended := make(chan error)
-				go func() { ended <- s.Serve(l) }()
+				go func() { ended <- s.Serve(door) }()
 				var writers sync.WaitGroup
 				defer func() {
 					near.Close()

@@ -266,7 +266,9 @@ func TestKeptBelow(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var k Kept
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
-			door := &Door{Listener: k.Listener(s.Listener), Line: "POST / HTTP/1.1\r\n"}
+			patience := new(Patience)
+			door := &Door{Listener: patience.Listener(k.Listener(s.Listener)), Line: "POST / HTTP/1.1\r\n"}
+			patience.Attach(s.Config)
 			door.Attach(s.Config)
 			k.Attach(s.Config)
 			s.Listener, s.EnableHTTP2 = door, test.two
@@ -328,8 +330,8 @@ func TestKeptReads(t *testing.T) {
 
 // doored puts a door before the connection.
 func (r *rested) doored() *guarded {
-	d := &Door{Gate: New(), Line: testLine, Answer: func() []byte { return []byte("answer") }, idle: time.Minute}
-	return d.guard(r.server)
+	d := &Door{Gate: New(), Line: testLine, Answer: func() []byte { return []byte("answer") }}
+	return d.guard(&patient{Conn: r.server, of: &Patience{rest: time.Minute}})
 }
 
 // TestPartAfterARefusal: a connection whose requests a door has refused rests like any

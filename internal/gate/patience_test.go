@@ -1,0 +1,210 @@
+package gate
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	testHeader  = 3 * time.Second
+	testArrival = 5 * time.Second
+	testIdle    = time.Minute
+)
+
+// connected is a client's connection with a server that has patience. With a
+// configuration the server has TLS, and the client is about to begin it.
+func connected(t *testing.T, secure *tls.Config) net.Conn {
+	near, far := net.Pipe()
+	l := make(one, 1)
+	l <- far
+	s := &http.Server{ReadHeaderTimeout: testHeader, ReadTimeout: testArrival, WriteTimeout: time.Hour, IdleTimeout: testIdle}
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	s.ErrorLog = log.New(io.Discard, "", 0)
+	patience := new(Patience)
+	patience.Attach(s)
+	listener := patience.Listener(l)
+	if secure != nil {
+		listener = tls.NewListener(listener, secure)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(listener) }()
+	t.Cleanup(func() {
+		near.Close()
+		close(l)
+		s.Close()
+		<-ended
+	})
+	return near
+}
+
+// secured is the configuration of a server of TLS.
+func secured() *tls.Config {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return s.TLS
+}
+
+// TestPatience: a connection may be silent before its first request for as long as
+// between two, with TLS before the handshake and after it; and what has begun has the
+// time that it would have had at once.
+func TestPatience(t *testing.T) {
+	const moment = time.Millisecond
+	const request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
+	const header = len(request) - len("body")
+	secure := secured()
+	for _, test := range []struct {
+		name  string
+		parts []string      // of the request
+		wait  time.Duration // between them
+		want  int
+		took  time.Duration // from the first part
+	}{
+		{"whole", []string{request}, 0, 200, 0},
+		{"slow header", []string{request[:20], request[20:]}, testHeader - moment, 200, testHeader - moment},
+		{"too slow a header", []string{request[:20], request[20:]}, testHeader + moment, 400, testHeader},
+		{"slow body", []string{request[:header], request[header:]}, testArrival - moment, 200, testArrival - moment},
+		{"too slow a body", []string{request[:header], request[header:]}, testArrival + moment, 500, testArrival},
+	} {
+		for _, before := range []time.Duration{0, testIdle - moment} {
+			for _, config := range []*tls.Config{nil, secure} {
+				t.Run(test.name, func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						var writer sync.WaitGroup
+						t.Cleanup(writer.Wait)
+						c := connected(t, config)
+						time.Sleep(before)
+						if config != nil {
+							over := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+							if err := over.Handshake(); err != nil {
+								t.Fatal(err)
+							}
+							c = over
+							time.Sleep(before)
+						}
+						start := time.Now()
+						writer.Go(func() {
+							for i, part := range test.parts {
+								if i > 0 {
+									time.Sleep(test.wait)
+								}
+								if _, err := io.WriteString(c, part); err != nil {
+									return
+								}
+							}
+						})
+						res, err := http.ReadResponse(bufio.NewReader(c), nil)
+						if took := time.Since(start); err != nil || res.StatusCode != test.want || took != test.took {
+							t.Errorf("TLS %t, %v of silence: %v, %v after %v, want %d after %v",
+								config != nil, before, res, err, took, test.want, test.took)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestPatienceEnds: who says nothing is hung up on, and who goes on with a handshake
+// too slowly.
+func TestPatienceEnds(t *testing.T) {
+	const farewell = time.Second // of HTTP/2, which bounds its connections itself
+	secure, two := secured(), secured()
+	two.NextProtos = []string{h2}
+	for _, test := range []struct {
+		name   string
+		config *tls.Config
+		shake  bool
+		say    string
+		want   time.Duration
+	}{
+		{"silent", nil, false, "", testIdle},
+		{"silent before TLS", secure, false, "", testIdle},
+		{"silent after the handshake", secure, true, "", testIdle},
+		{"a request that stops", nil, false, "GET", testHeader},
+		{"a handshake that stops", secure, false, "\x16\x03\x01", testHeader},
+		{"a request over TLS that stops", secure, true, "GET", testHeader},
+		{"silent from the first request of HTTP/2 on", two, true, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00", testIdle + farewell},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := connected(t, test.config)
+				if test.shake {
+					c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: test.config.NextProtos})
+					if err := c.(*tls.Conn).Handshake(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				start := time.Now()
+				if test.say != "" {
+					if _, err := io.WriteString(c, test.say); err != nil {
+						t.Fatal(err)
+					}
+				}
+				_, _ = io.Copy(io.Discard, c) // what TLS says of an end without its own farewell
+				if took := time.Since(start); took != test.want {
+					t.Errorf("it took %v, want %v", took, test.want)
+				}
+			})
+		})
+	}
+}
+
+// joined is a connection that holds what is written, from the second piece on, until
+// it is let go.
+type joined struct {
+	net.Conn
+	first, loose bool
+	held         []byte
+}
+
+func (j *joined) Write(p []byte) (int, error) {
+	if !j.first || j.loose {
+		j.first = true
+		return j.Conn.Write(p)
+	}
+	j.held = append(j.held, p...)
+	return len(p), nil
+}
+
+func (j *joined) let() error {
+	j.loose = true
+	_, err := j.Conn.Write(j.held)
+	return err
+}
+
+// TestPatienceInOnePiece: a request that comes in one piece with the end of the handshake
+// has the time of any other.
+func TestPatienceInOnePiece(t *testing.T) {
+	secure := secured()
+	synctest.Test(t, func(t *testing.T) {
+		j := &joined{Conn: connected(t, secure)}
+		c := tls.Client(j, &tls.Config{InsecureSkipVerify: true})
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		if err := j.let(); err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if took := time.Since(start); err != nil || res.StatusCode != 500 || took != testArrival {
+			t.Errorf("%v, %v after %v, want 500 after %v", res, err, took, testArrival)
+		}
+	})
+}
