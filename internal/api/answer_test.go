@@ -54,6 +54,39 @@ func TestContentLength(t *testing.T) {
 	}
 }
 
+// TestContentLengthOfTheLast: so does a refusal that ends its connection, and is sent
+// before the body that the client still has in hand was read.
+func TestContentLengthOfTheLast(t *testing.T) {
+	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: only("good"), Log: slog.New(slog.DiscardHandler)})
+	defer server.Close()
+	for _, tt := range []struct {
+		method, path, key string
+		size, status      int
+	}{
+		{"POST", "/auth", "wrong", 2, 401}, {"POST", "/auth", "wrong", 1 << 20, 401}, {"POST", "/check", "wrong", 2, 401},
+		{"POST", "/nowhere", "good", 2, 404}, {"PUT", "/auth", "good", 2, 405}, {"PUT", "/check", "good", 2, 405},
+		{"POST", "/preauth", "good", 64<<10 + 1, 413}, {"POST", "/check", "good", 64<<10 + 1, 413},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), tt.method, server.URL+tt.path, strings.NewReader(strings.Repeat(" ", tt.size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("APIKey", tt.key)
+		req.SetBasicAuth(tt.key, "")
+		req.Close = true
+		res, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != tt.status || res.ContentLength != int64(len(body)) || len(body) == 0 || res.TransferEncoding != nil {
+			t.Errorf("%s %s with a %s key and %d bytes: %d, %d of %d bytes, %v, %v",
+				tt.method, tt.path, tt.key, tt.size, res.StatusCode, len(body), res.ContentLength, res.TransferEncoding, err)
+		}
+	}
+}
+
 // TestDate: an answer has one Date, the second in which it was made.
 func TestDate(t *testing.T) {
 	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})

@@ -138,9 +138,10 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	case errors.Is(err, account.ErrUnknownKey):
 		h.turnAway(w, r, func() {
 			header["Content-Type"] = plainText
+			header["Content-Length"] = badKeyLength
 			header["X-Content-Type-Options"] = noSniff
 			w.WriteHeader(http.StatusUnauthorized)
-			_, _ = io.WriteString(w, "Invalid API Key")
+			_, _ = io.WriteString(w, badKey)
 		})
 		return
 	case err != nil:
@@ -369,6 +370,11 @@ func (h *Handler) answer(w http.ResponseWriter, status int, bad message.Error) {
 	h.write(w, status, bad.JSON())
 }
 
+// badKey is what one without a good key is told.
+const badKey = "Invalid API Key"
+
+var badKeyLength = []string{strconv.Itoa(len(badKey))}
+
 // header values that every answer carries; shared, never changed.
 var (
 	jsonType  = []string{"application/json; charset=utf-8"}
@@ -378,7 +384,8 @@ var (
 )
 
 // counted is the longest answer whose Content-Length net/http sets by itself, which is
-// cheaper: the size of its buffer.
+// cheaper: the size of its buffer. It does so when the handler is done, so not of one that
+// hearOut sends before.
 const counted = 2 << 10
 
 // A stamp is the header Date of one second.
@@ -405,7 +412,7 @@ func (h *Handler) write(w http.ResponseWriter, status int, body []byte) {
 	header["Content-Type"] = jsonType
 	header["X-Content-Type-Options"] = noSniff
 	header["Date"] = date(time.Now())
-	if len(body) > counted {
+	if status != http.StatusOK || len(body) > counted {
 		header["Content-Length"] = []string{strconv.Itoa(len(body))}
 	}
 	w.WriteHeader(status)
