@@ -338,13 +338,18 @@ func (w *world) after(ares object, cd, status string) {
 	}
 }
 
-// challenge plays the browser's part of a challenge that ends by itself.
-func (w *world) challenge(ares object) {
+// challenge plays the browser's part of a challenge that ends by itself. What is
+// added goes into the CReq.
+func (w *world) challenge(ares object, added ...object) {
 	w.t.Helper()
-	creq, _ := json.Marshal(object{
+	o := object{
 		"messageType": "CReq", "messageVersion": ares["messageVersion"], "challengeWindowSize": "01",
 		"threeDSServerTransID": ares["threeDSServerTransID"], "acsTransID": ares["acsTransID"],
-	})
+	}
+	for _, more := range added {
+		maps.Copy(o, more)
+	}
+	creq, _ := json.Marshal(o)
 	res, err := http.PostForm(ares.text("acsURL"), url.Values{"creq": {base64.RawURLEncoding.EncodeToString(creq)}})
 	if err != nil {
 		w.t.Fatal(err)
