@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -177,6 +178,40 @@ func (c client) pay(w *world, pan string) {
 	code, result := w.post("/postauth", mine)
 	if reads(w.t, "RReq", result, c.rreq); code != 200 {
 		w.t.Errorf("/postauth: %d %v", code, result)
+	}
+}
+
+// TestMigrating sends what migrating.md lists as refused: it gets the code that
+// stands there, and the names.
+func TestMigrating(t *testing.T) {
+	data, err := os.ReadFile("../../docs/migrating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requests := map[string]object{
+		"the country code of a telephone number with a plus": browser("2.2.0", testPAN, "", "U").with(object{
+			"mobilePhone": object{"cc": "+46", "subscriber": "701234567"},
+		}),
+		"an app's time limit in one digit":               app("2.2.0", testPAN, "").with(object{"sdkMaxTimeout": "5"}),
+		"an app in 2.3.1 with what it had in 2.2.0":      app("2.2.0", testPAN, "").with(object{"messageVersion": "2.3.1"}),
+		"`threeDSRequestorAuthenticationInd` `02` alone": browser("2.2.0", testPAN, "", "U").with(object{"threeDSRequestorAuthenticationInd": "02"}),
+		"a non-payment 3RI `01` of 2.1.0, sent in 2.2.0": threeRI("2.1.0", testPAN, "").with(object{"messageVersion": "2.2.0", "threeRIInd": "01"}),
+	}
+	rows := regexp.MustCompile("(?m)^\\| (.+?) \\| ([0-9]{3}) \\| `(.+?)` \\|").FindAllStringSubmatch(string(data), -1)
+	if len(rows) != len(requests) {
+		t.Errorf("migrating.md lists %d requests, want %d", len(rows), len(requests))
+	}
+	w := startSandbox(t)
+	for _, row := range rows {
+		req, known := requests[row[1]]
+		if !known {
+			t.Errorf("migrating.md lists %q, which is not tried", row[1])
+			continue
+		}
+		status, got := w.post("/auth", req.with(object{"threeDSServerTransID": w.id()}))
+		if status != http.StatusBadRequest || got.text("errorCode") != row[2] || got.text("errorDetail") != row[3] {
+			t.Errorf("%s: %d %v, want %s %s", row[1], status, got, row[2], row[3])
+		}
 	}
 }
 
