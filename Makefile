@@ -5,13 +5,13 @@ GO ?= go
 FUZZTIME ?= 4s
 export CGO_ENABLED = 0
 
-.PHONY: build test needs fmt vet lint race plain fuzz conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload microbench linear update generate sandbox clean
+.PHONY: build test needs fmt vet lint race plain smoke fuzz conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
 
 # Everything that must hold before a change goes in; under 20 minutes on 2 cores.
-test: needs fmt vet lint plain race fuzz
+test: needs fmt vet lint plain race smoke fuzz
 
 # What the tests want of the machine: a C compiler for the race detector, and a
 # browser. As root on Debian they are installed; in CI (CI=true) a missing one
@@ -35,13 +35,18 @@ LOOPS = ^TestGeneratedCases$$|^TestRearranged$$|^TestMutants$$|^TestSingleByteEd
 PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)
 
-# Beside them every benchmark runs once, so that none rots.
 plain:
-	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' -bench=. -benchtime=1x ./...
+	@GO=$(GO) .ci/tests plain -run='$(PLAIN)' ./...
 
-# All others, the browser's included, and those that hold generated files fresh.
+# All others, the browser's included, and those that hold generated files fresh. They
+# wait much, so there are half as many packages more at once than processors.
 race:
-	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -race -shuffle=on -timeout=15m -skip='$(PLAIN)' ./...
+	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -p=$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) -race -shuffle=on -timeout=15m -skip='$(PLAIN)' ./...
+
+# Every benchmark once, so that none rots. Apart from the tests, for with benchmarks
+# go test runs one package after the other.
+smoke:
+	@GO=$(GO) .ci/tests smoke -run='^$$' -bench=. -benchtime=1x $$(grep -rl --include='*_test.go' '^func Benchmark' . | xargs -n1 dirname | sort -u)
 
 # Each reader of foreign bytes, for a moment. FUZZTIME=10m for a long night.
 fuzz:
