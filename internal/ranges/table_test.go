@@ -401,8 +401,10 @@ func TestSwapIsWhole(t *testing.T) {
 	wg.Wait()
 }
 
-// BenchmarkLookup compares a look-up with halving over the same starts, to be
-// read as a ratio: on a busy machine both are slower than they are.
+// BenchmarkLookup compares a look-up with halving over the same starts, and with a
+// single read of as much memory at a place that the read before has told, to be read as
+// ratios: on a busy machine all are slower than they are. A look-up reads the index and
+// the cover, one after the other.
 func BenchmarkLookup(b *testing.B) {
 	for _, n := range []int{10_000, 200_000, 2_000_000} {
 		for _, set := range []struct {
@@ -440,8 +442,26 @@ func BenchmarkLookup(b *testing.B) {
 					at, sum = at+1, sum+found
 				}
 			})
+			_, size := set.table.bytes()
+			lines := cycle(size / 64)
+			b.Run(name+"/read", func(b *testing.B) {
+				at := uint32(0)
+				for b.Loop() {
+					at = lines[at][0]
+				}
+			})
 		}
 	}
+}
+
+// cycle returns so many lines of a cache, each with the number of the next in a random
+// order of them all.
+func cycle(n int) [][16]uint32 {
+	order, lines := rand.Perm(n), make([][16]uint32, n)
+	for i, at := range order {
+		lines[at][0] = uint32(order[(i+1)%n])
+	}
+	return lines
 }
 
 // bytes is what the layers of the table hold beside the infos: all of it, and
