@@ -48,7 +48,9 @@ func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []
 	if a.peer != nil {
 		of = a.peer.Scheme
 	}
-	e.observe("auth", of, outcome(ares, err), a.start)
+	e.ended(ctx, "auth", of, outcome(ares, err), a.start)
+	e.trace(ctx, "merchant", acc.Merchant.Name)
+	e.trace(ctx, "threeDSServerTransID", a.ownID())
 	return ares, notes(a.changes, a.findings), err
 }
 
@@ -81,6 +83,11 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	if err := a.admit(); err != nil {
 		return nil, err
+	}
+	if a.Trace != nil {
+		for _, name := range []string{"messageVersion", "deviceChannel", "messageCategory"} {
+			a.trace(ctx, name, a.areq.Text(name))
+		}
 	}
 	// ctx also ends when the requestor closes its sending side of the connection, and
 	// then it may still wait for the answer.
@@ -161,6 +168,14 @@ func (a *authentication) knownID() string {
 		return ""
 	}
 	return a.id
+}
+
+// ownID is the id by which we know the transaction: knownID, or one that was made here.
+func (a *authentication) ownID() string {
+	if a.ours {
+		return a.id
+	}
+	return a.knownID()
 }
 
 // complete applies R6 of the API contract and the parts of R9 that need profile or range.

@@ -47,8 +47,8 @@ type Directories interface {
 	// into the requestor's errorDetail.
 	Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
 	// Report posts an Erro in the background, to the address that an AReq for the same
-	// country goes to. It returns at once.
-	Report(scheme, country string, erro []byte)
+	// country goes to. It returns at once, and goes on when ctx ends.
+	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
 // A Sealer encrypts what the store keeps, bound to the name of the transaction.
@@ -129,6 +129,10 @@ type Engine struct {
 	Observer    Observer  // nil: nobody
 	Errands     *Errands  // of all engines of a process, which has to end them; nil: of this one
 
+	// Trace is told what becomes known of a request on its way: ids, words and codes, by
+	// the names that the log has for them. It must not block. nil: nobody is told.
+	Trace func(ctx context.Context, name, value string)
+
 	own      Errands // when there are no others
 	inFlight sync.WaitGroup
 }
@@ -170,6 +174,20 @@ func (e *Engine) rand() io.Reader {
 func (e *Engine) observe(operation, scheme, outcome string, start time.Time) {
 	if e.Observer != nil {
 		e.Observer.Observe(operation, scheme, outcome, e.Now().Sub(start))
+	}
+}
+
+// ended tells the observer, and the trace of the request, how an operation ended.
+func (e *Engine) ended(ctx context.Context, operation, scheme, outcome string, start time.Time) {
+	e.observe(operation, scheme, outcome, start)
+	e.trace(ctx, "operation", operation)
+	e.trace(ctx, "scheme", scheme)
+	e.trace(ctx, "outcome", outcome)
+}
+
+func (e *Engine) trace(ctx context.Context, name, value string) {
+	if e.Trace != nil && value != "" {
+		e.Trace(ctx, name, value)
 	}
 }
 

@@ -23,11 +23,12 @@ func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
 	// memory nothing of the request is kept but its text and the facts in a.rec.
 	areq := a.areq.Bytes()
 	a.req, a.areq, a.hits = nil, nil, nil
-	apart, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.left())
+	through := context.WithoutCancel(ctx)
+	apart, cancel := context.WithTimeout(through, a.left())
 	defer cancel()
 	body, err := a.Directories.Send(apart, a.peer.Scheme, areq, a.id, a.version, a.info.IssuerCountry)
 	a.rec.Gone = ctx.Err() != nil
-	return a.judge(body, err)
+	return a.judge(through, body, err)
 }
 
 // left is what remains of the time limit.
@@ -36,10 +37,10 @@ func (a *authentication) left() time.Duration {
 }
 
 // judge turns a directory's answer, or the lack of one, into what the requestor gets,
-// and commits the outcome of the transaction.
-func (a *authentication) judge(body []byte, err error) ([]byte, error) {
+// and commits the outcome of the transaction. From here on ctx has no end of its own.
+func (a *authentication) judge(ctx context.Context, body []byte, err error) ([]byte, error) {
 	if err != nil {
-		return nil, a.failed(a.contact(err))
+		return nil, a.failed(ctx, a.contact(ctx, err))
 	}
 	c, err := a.rec.context()
 	if err != nil {
@@ -48,28 +49,28 @@ func (a *authentication) judge(body []byte, err error) ([]byte, error) {
 	a.areq = c.AReq
 	ares, err := message.Parse(body, a.Limits)
 	if err != nil {
-		return nil, a.refuse(nil, message.InvalidMessage, "Invalid Formatted Message", "")
+		return nil, a.refuse(ctx, nil, message.InvalidMessage, "Invalid Formatted Message", "")
 	}
 	kind, known := ares.Type()
 	switch {
 	case known && kind == message.Erro:
-		return nil, a.failed(a.relay(ares))
+		return nil, a.failed(ctx, a.relay(ctx, ares))
 	case known && kind != message.ARes:
-		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
+		return nil, a.refuse(ctx, ares, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
 	case !known && ares.Has("messageType"):
-		return nil, a.refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
+		return nil, a.refuse(ctx, ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
 	if found := ares.Check(a.peer.context(c)); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
-		return nil, a.refuse(ares, code, detail, "ARes")
+		return nil, a.refuse(ctx, ares, code, detail, "ARes")
 	}
-	return a.accept(ares)
+	return a.accept(ctx, ares)
 }
 
 // accept commits a good ARes. One that asks for a challenge reaches the requestor only
 // if it is committed, for an RReq will refer to it. A final one needs nothing that comes
 // later, so the requestor gets it even if the commit fails.
-func (a *authentication) accept(ares *message.Message) ([]byte, error) {
+func (a *authentication) accept(ctx context.Context, ares *message.Message) ([]byte, error) {
 	status := ares.Text("transStatus")
 	next, keep := Final, a.kept()
 	switch status {
@@ -80,22 +81,25 @@ func (a *authentication) accept(ares *message.Message) ([]byte, error) {
 	}
 	a.rec.ARes = ares.Facts()
 	a.rec.Decoupled = status == "D"
-	if err := a.rememberSPC(status, ares); err != nil {
-		a.Log.Error("first leg not stored", "threeDSServerTransID", a.id, "err", err)
+	if err := a.rememberSPC(ctx, status, ares); err != nil {
+		a.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", a.id, "err", err)
 		return nil, unreachable(a.version, a.id)
 	}
 	commit := a.commit
 	if next == Challenge {
 		commit = a.await
 	}
-	err := commit(next, keep)
-	a.Log.Info("authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+	err := commit(ctx, next, keep)
+	acsTransID, dsTransID := ares.Text("acsTransID"), ares.Text("dsTransID")
+	a.Log.InfoContext(ctx, "authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"merchant", a.acc.Merchant.Name, "messageVersion", a.rec.Version, "transStatus", status,
-		"acsTransID", ares.Text("acsTransID"), "dsTransID", ares.Text("dsTransID"), "changes", inWords(a.changes),
+		"acsTransID", acsTransID, "dsTransID", dsTransID, "changes", inWords(a.changes),
 		"took", a.Now().Sub(a.start))
-	a.explain(a.id, a.peer.Scheme, ares)
+	a.trace(ctx, "acsTransID", acsTransID)
+	a.trace(ctx, "dsTransID", dsTransID)
+	a.explain(ctx, a.id, a.peer.Scheme, ares)
 	if err != nil {
-		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)
+		a.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)
 		if next == Challenge {
 			return nil, unreachable(a.version, a.id)
 		}
@@ -113,7 +117,7 @@ func (a *authentication) decoupledWait() time.Duration {
 }
 
 // contact logs that a directory gave no answer, and makes the requestor's Erro of that.
-func (a *authentication) contact(err error) message.Error {
+func (a *authentication) contact(ctx context.Context, err error) message.Error {
 	detail := "Connection failed"
 	var told interface{ Detail() string }
 	switch {
@@ -122,7 +126,7 @@ func (a *authentication) contact(err error) message.Error {
 	case errors.As(err, &told):
 		detail = told.Detail()
 	}
-	a.Log.Warn("directory gave no answer", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme, "err", err)
+	a.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme, "err", err)
 	bad := erro(a.version, message.ConnectionFailure, detail, a.id)
 	bad.MessageType = "AReq"
 	return bad
@@ -131,17 +135,17 @@ func (a *authentication) contact(err error) message.Error {
 // relay passes a directory's Erro on, code and component unchanged. It answers the
 // AReq, so it is about this transaction, whatever id and version it has: the requestor
 // gets his own.
-func (a *authentication) relay(m *message.Message) message.Error {
+func (a *authentication) relay(ctx context.Context, m *message.Message) message.Error {
 	bad := erroOf(m)
 	bad.Version, bad.ServerTransID = a.version, a.id
-	a.Log.Warn("directory answered with an Erro", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+	a.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component)
 	return bad
 }
 
 // refuse answers an ARes that is not good: an Erro to the directory server, in
 // a request of its own, and one to the requestor.
-func (a *authentication) refuse(m *message.Message, code message.Code, detail, kind string) error {
+func (a *authentication) refuse(ctx context.Context, m *message.Message, code message.Code, detail, kind string) error {
 	bad := erro(a.version, code, detail, a.id)
 	bad.Description = code.Description()
 	bad.MessageType = kind
@@ -149,20 +153,20 @@ func (a *authentication) refuse(m *message.Message, code message.Code, detail, k
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
 	}
-	a.Directories.Report(a.peer.Scheme, a.info.IssuerCountry, bad.JSON())
-	a.Log.Warn("answer of the directory refused", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+	a.Directories.Report(ctx, a.peer.Scheme, a.info.IssuerCountry, bad.JSON())
+	a.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
 		"errorCode", code, "errorDetail", detail)
 	// The requestor knows no other id of the transaction (API contract, G9).
 	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
 	bad.Description = "Invalid response from Directory Server"
-	return a.failed(bad)
+	return a.failed(ctx, bad)
 }
 
 // failed commits that the transaction has failed, and returns bad. If the commit fails
 // too, nothing is wrong: a claim with no outcome counts as failed once its time is over.
-func (a *authentication) failed(bad message.Error) error {
-	if err := a.commit(Failed, a.kept()); err != nil {
-		a.Log.Error("outcome not stored", "threeDSServerTransID", a.id, "state", Failed, "err", err)
+func (a *authentication) failed(ctx context.Context, bad message.Error) error {
+	if err := a.commit(ctx, Failed, a.kept()); err != nil {
+		a.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", a.id, "state", Failed, "err", err)
 	}
 	return bad
 }
@@ -170,8 +174,8 @@ func (a *authentication) failed(bad message.Error) error {
 // commit moves the transaction to its last state, lazily: a crash of the machine may
 // lose that. The claim that is left then says as much once its time is over, for its id
 // stays used and no result is expected.
-func (a *authentication) commit(next store.State, keep time.Duration) error {
-	ctx, cancel := a.commitContext()
+func (a *authentication) commit(ctx context.Context, next store.State, keep time.Duration) error {
+	ctx, cancel := a.commitContext(ctx)
 	defer cancel()
 	return a.Store.Update(ctx, store.Txn{ID: a.id}, func(t *store.Txn) error {
 		t.Lazy = true
@@ -181,8 +185,8 @@ func (a *authentication) commit(next store.State, keep time.Duration) error {
 
 // commitContext is for the writes after the exchange: it lasts as long as the /auth may
 // still take, and never less than commitTime.
-func (a *authentication) commitContext() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), max(a.left(), 0)+commitTime)
+func (a *authentication) commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, max(a.left(), 0)+commitTime)
 }
 
 // step is the change that commit and await make.
@@ -198,8 +202,8 @@ func (a *authentication) step(t *store.Txn, next store.State, keep time.Duration
 // when the store does not say whether the write has happened it finds out. If it cannot
 // in time, it returns an error, so the requestor gets no ARes, and the directory server
 // is told so when it posts the result.
-func (a *authentication) await(next store.State, keep time.Duration) error {
-	ctx, cancel := a.commitContext()
+func (a *authentication) await(ctx context.Context, next store.State, keep time.Duration) error {
+	ctx, cancel := a.commitContext(ctx)
 	defer cancel()
 	again := false
 	c := a.change(store.Txn{ID: a.id}, func(t *store.Txn) error {

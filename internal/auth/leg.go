@@ -126,11 +126,11 @@ func legKey(scheme, acsTransID string) string {
 }
 
 // rememberSPC keeps the first leg of SPC before the requestor hears of it.
-func (a *authentication) rememberSPC(status string, ares *message.Message) error {
+func (a *authentication) rememberSPC(ctx context.Context, status string, ares *message.Message) error {
 	if status != "S" {
 		return nil
 	}
-	ctx, cancel := a.commitContext()
+	ctx, cancel := a.commitContext(ctx)
 	defer cancel()
 	t := &store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme}
 	return a.remember(ctx, spc, ares.Text("acsTransID"), t, a.rec.Purchase)

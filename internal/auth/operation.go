@@ -46,9 +46,9 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	if found := r.msg.Check(c); len(found) > 0 {
 		r.breakOff(ctx, scheme)
 		code, detail := found.Pick(message.ForPeer)
-		return r.refuse(code, detail, "OReq")
+		return r.refuse(ctx, code, detail, "OReq")
 	}
-	r.Log.Warn("operation message of a directory", "scheme", scheme, "dsTransID", r.msg.Text("dsTransID"),
+	r.Log.WarnContext(ctx, "operation message of a directory", "scheme", scheme, "dsTransID", r.msg.Text("dsTransID"),
 		"opCategory", r.msg.Text("opCategory"), "opSeverity", r.msg.Text("opSeverity"),
 		"opExpDate", r.msg.Text("opExpDate"), "opDescription", r.msg.Text("opDescription"),
 		"seqNum", r.msg.Text("opSeq.seqNum"), "seqTotal", r.msg.Text("opSeq.seqTotal"))
@@ -57,7 +57,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	key, kept, err := r.follow(ctx, scheme, at, total)
 	if err != nil {
 		r.Log.ErrorContext(ctx, "operation message not stored", "scheme", scheme, "err", err)
-		return r.refuse(message.TransientFailure, "The server could not reach its own data", "OReq")
+		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "OReq")
 	}
 	if at < total {
 		if !kept.Over {
@@ -203,12 +203,12 @@ func (r *receipt) expire(ctx context.Context, scheme, key string, kept sequence)
 	case errors.Is(err, errMoved):
 		return
 	case err != nil:
-		r.Log.Error("operation messages not given up", "scheme", scheme, "err", err)
+		r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
 		return
 	}
-	r.Log.Warn("operation messages of a directory stopped", "scheme", scheme, "dsTransID", kept.DSTransID,
+	r.Log.WarnContext(ctx, "operation messages of a directory stopped", "scheme", scheme, "dsTransID", kept.DSTransID,
 		"came", kept.Next-1, "of", kept.Total)
-	r.Directories.Report(scheme, "", message.Error{
+	r.Directories.Report(ctx, scheme, "", message.Error{
 		Version: r.version, Code: message.TimedOut, Component: component,
 		Description: message.TimedOut.Description(), Detail: "The next OReq of the sequence did not come within 3 s",
 		DSTransID: kept.DSTransID, MessageType: "OReq",

@@ -45,15 +45,28 @@ func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Rec
 			operation = "oreq"
 		}
 	}
-	e.observe(operation, r.txn.Scheme, kind, start)
+	e.ended(ctx, operation, r.txn.Scheme, kind, start)
+	r.identify(ctx)
 	return got
+}
+
+// identify tells the trace which transaction the message is about.
+func (r *receipt) identify(ctx context.Context) {
+	if r.Trace == nil || r.msg == nil {
+		return
+	}
+	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
+		r.trace(ctx, name, idOf(r.msg, name))
+	}
+	r.trace(ctx, "messageVersion", r.version.String())
+	r.trace(ctx, "merchant", r.txn.Owner)
 }
 
 // run returns the answer, and how it ended, for the metrics.
 func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	m, err := message.Parse(body, r.Limits)
 	if err != nil {
-		return r.refuse(message.InvalidMessage, "Invalid Formatted Message", "")
+		return r.refuse(ctx, message.InvalidMessage, "Invalid Formatted Message", "")
 	}
 	r.msg = m
 	v, versioned := m.Version()
@@ -69,16 +82,16 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	case known && kind == message.OReq && !lacking:
 		return r.operate(ctx)
 	case lacking:
-		return r.refuse(message.InvalidMessage, "Invalid Message Type", "")
+		return r.refuse(ctx, message.InvalidMessage, "Invalid Message Type", "")
 	case known && kind != message.RReq:
-		return r.refuse(message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
+		return r.refuse(ctx, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
 	case !known && m.Has("messageType"):
-		return r.refuse(message.InvalidMessage, "Invalid Message Type", "")
+		return r.refuse(ctx, message.InvalidMessage, "Invalid Message Type", "")
 	}
 	err = r.load(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		r.Log.ErrorContext(ctx, "transaction not read", "err", err)
-		return r.refuse(message.TransientFailure, "The server could not reach its own data", "RReq")
+		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "RReq")
 	}
 	return r.result(ctx, err == nil)
 }
@@ -117,7 +130,7 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 		c, err := r.rec.context()
 		if err != nil {
 			r.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", r.txn.ID, "err", err)
-			return r.refuse(message.PermanentFailure, "The server could not read its own data", "RReq")
+			return r.refuse(ctx, message.PermanentFailure, "The server could not read its own data", "RReq")
 		}
 		r.facts = c
 	}
@@ -131,32 +144,32 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
-		return r.refuse(code, detail, "RReq")
+		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if !known || r.txn.State == Sent {
-		return r.refuse(message.UnknownTransaction, "threeDSServerTransID", "RReq")
+		return r.refuse(ctx, message.UnknownTransaction, "threeDSServerTransID", "RReq")
 	}
 	if code, detail := r.standing(r.txn.State); code != 0 && !r.repeats() {
-		return r.refuse(code, detail, "RReq")
+		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if r.msg.Text("transStatus") == "D" {
 		if err := r.remember(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
 			r.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", r.txn.ID, "err", err)
-			return r.refuse(message.TransientFailure, "The server could not store the result", "RReq")
+			return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 		}
 	}
 	state, err := r.commit(ctx)
 	switch {
 	case errors.Is(err, errArrow):
 		code, detail := r.standing(state)
-		return r.refuse(code, detail, "RReq")
+		return r.refuse(ctx, code, detail, "RReq")
 	case errors.Is(err, store.ErrNotFound):
-		return r.refuse(message.UnknownTransaction, "threeDSServerTransID", "RReq")
+		return r.refuse(ctx, message.UnknownTransaction, "threeDSServerTransID", "RReq")
 	case err != nil:
 		r.Log.ErrorContext(ctx, "result not stored", "threeDSServerTransID", r.txn.ID, "err", err)
-		return r.refuse(message.TransientFailure, "The server could not store the result", "RReq")
+		return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 	}
-	return r.accept()
+	return r.accept(ctx)
 }
 
 // standing is the error with which a transaction in state refuses an RReq; code 0: it
@@ -216,7 +229,7 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 }
 
 // accept acknowledges a committed result.
-func (r *receipt) accept() (Receipt, string) {
+func (r *receipt) accept(ctx context.Context) (Receipt, string) {
 	m := r.msg
 	status := "01"
 	switch {
@@ -235,9 +248,9 @@ func (r *receipt) accept() (Receipt, string) {
 	if r.version >= message.V220 && m.Has("sdkTransID") && r.facts.AReq.Has("sdkTransID") {
 		members = append(members, message.Member{Name: "sdkTransID", Raw: m.Raw("sdkTransID")})
 	}
-	r.Log.Info("result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
+	r.Log.InfoContext(ctx, "result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
 		"transStatus", m.Text("transStatus"), "resultsStatus", status)
-	r.explain(r.txn.ID, r.txn.Scheme, m)
+	r.explain(ctx, r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.Compose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
@@ -270,7 +283,7 @@ func (r *receipt) newest() message.Version {
 // refuse answers with an Erro. Its ids are those of the message, or else the
 // transaction's; its version is the transaction's, or else the message's, or else the
 // newest that the directory server reads.
-func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, string) {
+func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind string) (Receipt, string) {
 	version := r.version
 	if r.rec != nil {
 		version = r.rec.version()
@@ -287,7 +300,7 @@ func (r *receipt) refuse(code message.Code, detail, kind string) (Receipt, strin
 			bad.SDKTransID = r.idOf("sdkTransID", r.facts.AReq)
 		}
 	}
-	r.Log.Warn("message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
+	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", detail)
 	return Receipt{Body: bad.JSON(), Version: version}, code.String()
 }

@@ -18,7 +18,8 @@ const unknownID = "Unknown threeDSServerTransID"
 func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
 	start := e.Now()
 	rreq, scheme, err := e.handOut(ctx, acc, body)
-	e.observe("postauth", scheme, outcome(rreq, err), start)
+	e.ended(ctx, "postauth", scheme, outcome(rreq, err), start)
+	e.trace(ctx, "merchant", acc.Merchant.Name)
 	return rreq, err
 }
 
@@ -38,6 +39,7 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 	if !message.IsUUID(id) {
 		return nil, "", unknown(message.V220, unknownID, "")
 	}
+	e.trace(ctx, "threeDSServerTransID", id)
 	t, err := e.Store.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t.Owner != acc.Merchant.Name {
 		return nil, "", unknown(message.V220, unknownID, id)

@@ -50,10 +50,10 @@ func (a *authentication) tellFindings(ctx context.Context) {
 
 // explain logs what the transStatusReason of m means, if it is one that only this
 // scheme defines.
-func (e *Engine) explain(id, of string, m *message.Message) {
+func (e *Engine) explain(ctx context.Context, id, of string, m *message.Message) {
 	reason := m.Text("transStatusReason")
 	if meaning := scheme.Meaning(of, "transStatusReason", reason); meaning != "" {
-		e.Log.Info("reason of the scheme's own", "threeDSServerTransID", id, "scheme", of,
+		e.Log.InfoContext(ctx, "reason of the scheme's own", "threeDSServerTransID", id, "scheme", of,
 			"transStatusReason", reason, "meaning", meaning)
 	}
 }

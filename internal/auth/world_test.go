@@ -193,7 +193,7 @@ func (w *world) Send(_ context.Context, scheme string, areq []byte, transID stri
 	return reply(scheme, o)
 }
 
-func (w *world) Report(_, country string, erro []byte) {
+func (w *world) Report(_ context.Context, _, country string, erro []byte) {
 	m, err := message.Parse(erro, message.Limits{})
 	if err != nil {
 		panic(err)

@@ -293,7 +293,7 @@ func TestOpenSpares(t *testing.T) {
 	if v := refreshOnce(t, c); v != fresh || cards.Lookup(card) == nil {
 		t.Errorf("PReq: verdict %d", v)
 	}
-	c.Report("visa", "", []byte(`{"messageType":"Erro"}`))
+	c.Report(t.Context(), "visa", "", []byte(`{"messageType":"Erro"}`))
 	c.Close()
 	if len(d.erros) != 1 {
 		t.Errorf("%d messages came beside the PReq, want the Erro", len(d.erros))

@@ -92,6 +92,7 @@ func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
 	}
 	p.clock.log = c.log.With("scheme", p.Scheme)
 	p.breaker.announce(c.log, p.Scheme, message.AReq.String(), c.hooks.Opened)
+	p.retried = c.hooks.Retried
 	p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
 	r := newRefresher(c, p)
 	if r.former = before; before != nil {
@@ -113,10 +114,12 @@ func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID s
 		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
 	}
 	start := time.Now()
+	within, ended := c.hooks.begun(ctx, scheme, message.AReq.String(), transID)
 	answer, err := p.spared(func() ([]byte, error) {
-		return p.send(ctx, c.addresses(p, country), areq, transID, v)
+		return p.send(within, c.addresses(p, country), areq, transID, v)
 	})
 	c.hooks.exchanged(scheme, message.AReq.String(), start, err)
+	ended(err)
 	return answer, err
 }
 
@@ -224,6 +227,14 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 		case sent || attempts <= 0 || ctx.Err() != nil:
 			return nil, p.failure(ctx, err, sent)
 		}
+		p.again(ctx, p.failure(ctx, err, sent))
+	}
+}
+
+// again tells that a message that failed is tried again.
+func (p *peer) again(ctx context.Context, err error) {
+	if p.retried != nil {
+		p.retried(ctx, err)
 	}
 }
 
@@ -281,32 +292,34 @@ func requestID(v message.Version, transID string) http.Header {
 // background, at the addresses that Send takes for the country. The outcome is counted,
 // and a failure logged. When too many Erros are under way, or the client is closed, the
 // Erro is dropped.
-func (c *Client) Report(scheme, country string, erro []byte) {
+func (c *Client) Report(ctx context.Context, scheme, country string, erro []byte) {
 	if p := c.peers[scheme]; p != nil {
-		c.report(p, c.addresses(p, country), erro)
+		c.report(ctx, p, c.addresses(p, country), erro)
 	}
 }
 
 // report is Report to given addresses, those that the refused answer came from.
-func (c *Client) report(p *peer, urls []string, erro []byte) {
-	if c.background.start(p.reports, func() { c.postErro(p, urls, erro) }) {
+func (c *Client) report(ctx context.Context, p *peer, urls []string, erro []byte) {
+	if c.background.start(p.reports, func() { c.postErro(ctx, p, urls, erro) }) {
 		return
 	}
 	c.hooks.dropped(p.Scheme, message.Erro.String())
-	c.log.Warn("erro not sent", "scheme", p.Scheme, "err", "too many under way")
+	c.log.WarnContext(ctx, "erro not sent", "scheme", p.Scheme, "err", "too many under way")
 }
 
-func (c *Client) postErro(p *peer, urls []string, erro []byte) {
-	ctx, cancel := context.WithTimeout(context.Background(), p.Timeout)
+func (c *Client) postErro(ctx context.Context, p *peer, urls []string, erro []byte) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
 	defer cancel()
 	start := time.Now()
+	ctx, ended := c.hooks.begun(ctx, p.Scheme, message.Erro.String(), "")
 	resp, err := p.post(ctx, urls, erro, nil, 2)
 	if err == nil {
 		drain(resp.Body)
 	}
 	c.hooks.exchanged(p.Scheme, message.Erro.String(), start, err)
+	ended(err)
 	if err != nil {
-		c.log.Warn("erro not sent", "scheme", p.Scheme, "err", err)
+		c.log.WarnContext(ctx, "erro not sent", "scheme", p.Scheme, "err", err)
 	}
 }
 

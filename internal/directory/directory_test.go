@@ -203,7 +203,7 @@ func TestUnknownScheme(t *testing.T) {
 	if _, err := send(t, c, "visa"); err == nil || err.Kind != Unknown {
 		t.Errorf("Send without a peer: %v", err)
 	}
-	c.Report("visa", "", []byte("{}")) // does nothing
+	c.Report(t.Context(), "visa", "", []byte("{}")) // does nothing
 }
 
 // TestAnswers has what a directory server may say instead of an ARes.

@@ -44,12 +44,12 @@ func (r *refresher) download(ctx context.Context, about message.Error, pres *ran
 	_, syntax := errors.AsType[*message.SyntaxError](err)
 	switch {
 	case syntax:
-		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
+		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 		return refused
 	case err != nil:
 		return r.undelivered(about, r.p.broken(ctx, err))
 	case len(problems) > 0:
-		r.reject(about, problems)
+		r.reject(ctx, about, problems)
 		return refused
 	}
 	r.log.Info("card range file fetched", "scheme", r.p.Scheme, "bytes", f.at, "resumed", f.resumed,

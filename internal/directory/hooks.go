@@ -1,10 +1,20 @@
 package directory
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
-// Hooks are told what happens, to be counted. Any may be nil; they must be
+// Hooks are told what happens, to be counted and traced. Any may be nil; they must be
 // quick and may be called by many goroutines.
 type Hooks struct {
+	// Begun is called before each message to a directory server, with the id of the message
+	// or, of an Erro or Error, "". It returns the context of the exchange, and what is called
+	// after it; err is nil or *Error.
+	Begun func(ctx context.Context, scheme, message, id string) (_ context.Context, ended func(err error))
+	// Retried is called, with the context of the exchange, when a message that failed is
+	// tried again.
+	Retried func(ctx context.Context, err error)
 	// Exchanged is called after each message to a directory server; err is nil or *Error.
 	Exchanged func(scheme, message string, took time.Duration, err error)
 	// Refreshed is called when the scheme's card ranges were replaced, or confirmed
@@ -19,6 +29,13 @@ type Hooks struct {
 	// sent again; and once when a peer is taken into use. It is not called for a peer
 	// that was replaced.
 	Opened func(scheme, message string, open bool)
+}
+
+func (h Hooks) begun(ctx context.Context, scheme, message, id string) (_ context.Context, ended func(err error)) {
+	if h.Begun == nil {
+		return ctx, func(error) {}
+	}
+	return h.Begun(ctx, scheme, message, id)
 }
 
 func (h Hooks) exchanged(scheme, message string, start time.Time, err error) {

@@ -164,7 +164,7 @@ func TestUnwantedConnections(t *testing.T) {
 	}
 	for range 3 {
 		ask(`{}`)
-		c.Report("visa", "", []byte(`{"messageType":"Erro"}`))
+		c.Report(t.Context(), "visa", "", []byte(`{"messageType":"Erro"}`))
 		if err := <-reported; err != nil {
 			t.Errorf("Erro: %v", err)
 		}

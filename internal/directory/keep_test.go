@@ -819,7 +819,7 @@ func TestPR23PR24DSURLs(t *testing.T) {
 			if err != nil || string(got) != tt.want {
 				t.Errorf("answer %q, %v; want %q", got, err, tt.want)
 			}
-			c.Report("visa", tt.country, []byte(`{"messageType":"Erro"}`))
+			c.Report(t.Context(), "visa", tt.country, []byte(`{"messageType":"Erro"}`))
 			c.Close() // waits for the Erro
 			select {
 			case got := <-erros:

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -89,6 +90,7 @@ type peer struct {
 	reports  chan struct{}
 	breaker  breaker // of AReqs
 	clock    clock
+	retried  func(ctx context.Context, err error) // a hook, may be nil
 }
 
 func newPeer(given Peer) (*peer, error) {

@@ -30,19 +30,21 @@ func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
 	defer cancel()
+	ctx, ended := r.hooks.begun(ctx, p.Scheme, message.PReq.String(), id)
 	body, err := p.prepare(ctx, preq, requestID(version, id), attempts)
 	var got verdict
 	if err == nil {
 		defer body.Close()
 		got, err = r.receive(ctx, preq, body)
 	}
+	ended(err)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return unreachable
 	}
 	r.hooks.exchanged(p.Scheme, message.PReq.String(), start, err)
 	defer r.cards.MarkTried(p.Scheme)
 	if err != nil {
-		return r.unanswered(id, err)
+		return r.unanswered(ctx, id, err)
 	}
 	r.silent = false
 	return got
@@ -160,14 +162,14 @@ func (p *peer) broken(ctx context.Context, err error) error {
 // unanswered judges a PReq that brought no readable answer. A directory server that
 // answered all the same is not asked again before the floor, unless its status was 5xx.
 // Several failures in a row are a warning only once.
-func (r *refresher) unanswered(id string, err error) verdict {
+func (r *refresher) unanswered(ctx context.Context, id string, err error) verdict {
 	p := r.p
 	level := slog.LevelWarn
 	if r.silent {
 		level = slog.LevelDebug
 	}
 	r.silent = true
-	r.log.Log(context.Background(), level, "card ranges not refreshed", "scheme", p.Scheme, "threeDSServerTransID", id, "err", err)
+	r.log.Log(ctx, level, "card ranges not refreshed", "scheme", p.Scheme, "threeDSServerTransID", id, "err", err)
 	e, ok := errors.AsType[*Error](err)
 	text := "no answer"
 	if ok {
@@ -179,7 +181,7 @@ func (r *refresher) unanswered(id string, err error) verdict {
 	r.fault(text)
 	switch {
 	case ok && e.Kind == Encoding:
-		r.reject(message.Error{ServerTransID: id}, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
+		r.reject(ctx, message.Error{ServerTransID: id}, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 		return refused
 	case ok && (e.Kind == TooLarge || e.Kind == Status && e.Status < 500):
 		return refused
@@ -222,7 +224,7 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 		return unreachable, r.p.failure(ctx, ctx.Err(), true)
 	}
 	if _, bad := errors.AsType[*message.SyntaxError](err); bad {
-		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
+		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 		return refused, nil
 	}
 	if err != nil {
@@ -243,17 +245,17 @@ func (r *refresher) judge(ctx context.Context, about message.Error, pres *ranges
 		return r.erro(about, message.ReadError(head))
 	case known && typ != message.PRes:
 		about.MessageType = typ.String()
-		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: wrongType}})
+		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: wrongType}})
 		return refused
 	case !known && head.Has("messageType"):
-		r.reject(about, message.Problems{{Code: message.InvalidMessage, Note: unknownType}})
+		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unknownType}})
 		return refused
 	}
 	if known {
 		about.MessageType = message.PRes.String()
 	}
 	if len(problems) > 0 {
-		r.rejectRanges(about, problems)
+		r.rejectRanges(ctx, about, problems)
 		return refused
 	}
 	if pres.Kind == ranges.File {
@@ -286,7 +288,7 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	}
 	next, problems := pres.Next(since)
 	if len(problems) > 0 {
-		r.rejectRanges(about, problems)
+		r.rejectRanges(ctx, about, problems)
 		return refused
 	}
 	if n := pres.Notes; n.Skipped > 0 || n.Withheld > 0 {
@@ -350,22 +352,22 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 // rejectRanges is reject for a PRes. If its ranges are what is not valid, the next PReq
 // asks for all of them: the same serial number would bring the same updates, which would
 // never be valid.
-func (r *refresher) rejectRanges(about message.Error, problems message.Problems) {
+func (r *refresher) rejectRanges(ctx context.Context, about message.Error, problems message.Problems) {
 	if slices.ContainsFunc(problems, func(p message.Problem) bool { return strings.HasPrefix(string(p.Path), "cardRangeData") }) {
 		r.standing.Full = true
 	}
-	r.reject(about, problems)
+	r.reject(ctx, about, problems)
 }
 
 // reject tells the directory server that its PRes is not valid. The log gets
 // names of elements only: errorDetail may hold bounds of ranges.
-func (r *refresher) reject(about message.Error, problems message.Problems) {
+func (r *refresher) reject(ctx context.Context, about message.Error, problems message.Problems) {
 	about.Version = r.p.preqVersion()
 	about.Code, about.Detail = problems.Pick(message.ForPeer)
-	r.log.Warn("PRes not valid", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID,
+	r.log.WarnContext(ctx, "PRes not valid", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID,
 		"code", about.Code.String(), "element", problems[0].Path.Name(), "faults", len(problems))
 	r.fault("PRes not valid: code " + about.Code.String() + " " + problems[0].Path.Name())
-	r.report(r.p, []string{r.p.PReqURL}, about.JSON())
+	r.report(ctx, r.p, []string{r.p.PReqURL}, about.JSON())
 }
 
 // newTransID returns a random UUID of version 4.

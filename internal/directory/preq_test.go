@@ -385,7 +385,7 @@ func TestSilentDirectoryCountsAsTried(t *testing.T) {
 
 func TestReport(t *testing.T) {
 	d, c, _ := newDS(t, nil, nil)
-	c.Report("visa", "", []byte(`{"messageType":"Erro"}`))
+	c.Report(t.Context(), "visa", "", []byte(`{"messageType":"Erro"}`))
 	if got := <-d.erros; got != `{"messageType":"Erro"}` {
 		t.Errorf("Erro %s", got)
 	}
@@ -407,11 +407,11 @@ func TestReportsAreBounded(t *testing.T) {
 	})
 	c, _ := newClient(t, Hooks{Dropped: func(string, string) { dropped++ }}, peerAt("visa", address, ca.client()))
 	for range maxReports + 3 {
-		c.Report("visa", "", []byte(`{}`))
+		c.Report(t.Context(), "visa", "", []byte(`{}`))
 	}
 	close(release)
 	c.Close()
-	c.Report("visa", "", []byte(`{}`))
+	c.Report(t.Context(), "visa", "", []byte(`{}`))
 	if arrived != maxReports || dropped != 4 {
 		t.Errorf("%d arrived and %d were dropped, want %d and 4", arrived, dropped, maxReports)
 	}

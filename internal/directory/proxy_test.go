@@ -101,7 +101,7 @@ func TestThroughProxy(t *testing.T) {
 				}
 			}
 			wait("ds.invalid/areq", "near.invalid/areq", "ds.invalid/areq", "near.invalid/areq")
-			c.Report("visa", "208", []byte(`{"messageType":"Erro"}`))
+			c.Report(t.Context(), "visa", "208", []byte(`{"messageType":"Erro"}`))
 			wait("near.invalid/areq")
 
 			v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: "https://v1.invalid/v1", TLS: fixed(ca), Proxy: given})
@@ -110,7 +110,7 @@ func TestThroughProxy(t *testing.T) {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
-			v1.Report("visa", []byte("id"))
+			v1.Report(t.Context(), "visa", []byte("id"))
 			wait("v1.invalid/v1", "v1.invalid/v1", "v1.invalid/v1")
 
 			want := map[string]int{"ds.invalid:443": 1, "near.invalid:443": 1, "files.invalid:443": 1, "v1.invalid:443": 1}

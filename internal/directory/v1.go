@@ -89,6 +89,7 @@ func (c *V1Client) take(peers []V1Peer, former map[string]*v1Peer) error {
 			if p, err = newV1Peer(given); err == nil {
 				p.breaker.off = given.AlwaysTry
 				p.breaker.announce(c.log, p.Scheme, veReq, c.hooks.Opened)
+				p.retried = c.hooks.Retried
 			}
 		}
 		switch {
@@ -136,7 +137,8 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []
 	if name == "CRReq" {
 		limit = maxCRRes
 	}
-	request := func() ([]byte, error) { return p.exchange(ctx, id, msg, limit, &c.background.hasty) }
+	within, ended := c.hooks.begun(ctx, scheme, name, id)
+	request := func() ([]byte, error) { return p.exchange(within, id, msg, limit, &c.background.hasty) }
 	var answer []byte
 	var err error
 	if name == veReq {
@@ -145,6 +147,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []
 		answer, err = request()
 	}
 	c.hooks.exchanged(scheme, name, start, err)
+	ended(err)
 	return answer, err
 }
 
@@ -155,6 +158,7 @@ func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int6
 	defer p.leave()
 	answer, err := p.try(ctx, p.urls[0], id, msg, limit)
 	if mayHelp(err) && ctx.Err() == nil && !hasty.Load() {
+		p.again(ctx, err)
 		answer, err = p.try(ctx, p.urls[1], id, msg, limit)
 	}
 	return answer, err
@@ -186,21 +190,23 @@ func (p *v1Peer) try(ctx context.Context, url, id string, msg []byte, limit int6
 // Report posts an Error to the scheme's directory server in the background. The
 // outcome is counted and otherwise ignored. When too many Errors are under way, or the
 // client is closed, the Error is dropped.
-func (c *V1Client) Report(scheme string, msg []byte) {
+func (c *V1Client) Report(ctx context.Context, scheme string, msg []byte) {
 	p := c.peers[scheme]
 	if p == nil {
 		return
 	}
 	started := c.background.start(p.reports, func() {
 		start := time.Now()
-		_, err := p.try(context.Background(), p.urls[0], "", msg, maxV1)
+		within, ended := c.hooks.begun(context.WithoutCancel(ctx), scheme, v1Error, "")
+		_, err := p.try(within, p.urls[0], "", msg, maxV1)
 		c.hooks.exchanged(scheme, v1Error, start, err)
+		ended(err)
 	})
 	if started {
 		return
 	}
 	c.hooks.dropped(scheme, v1Error)
-	c.log.Warn("Error not sent", "scheme", scheme, "err", "too many under way")
+	c.log.WarnContext(ctx, "Error not sent", "scheme", scheme, "err", "too many under way")
 }
 
 // Hasten says that the process is about to end: from then on neither this client nor

@@ -199,20 +199,20 @@ func TestV1Bounds(t *testing.T) {
 		t.Errorf("error %v, want busy", err)
 	}
 	for range maxReports {
-		c.Report("visa", []byte("<Error/>"))
+		c.Report(t.Context(), "visa", []byte("<Error/>"))
 	}
 	for range maxReports {
 		<-arrived
 	}
-	c.Report("visa", []byte("<Error/>"))
-	c.Report("jcb", []byte("<Error/>")) // nobody
+	c.Report(t.Context(), "visa", []byte("<Error/>"))
+	c.Report(t.Context(), "jcb", []byte("<Error/>")) // nobody
 	if all := told(); len(all) != 2 || all[1] != "visa Error dropped" {
 		t.Errorf("told %q", all)
 	}
 	close(leave)
 	all.Wait()
 	c.Close()
-	c.Report("visa", []byte("<Error/>"))
+	c.Report(t.Context(), "visa", []byte("<Error/>"))
 	if all := told(); len(all) != 2+1+maxReports+1 {
 		t.Errorf("told %d things, want %d", len(all), 2+1+maxReports+1)
 	}

@@ -34,26 +34,28 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
 	defer cancel()
 	scheme, log := "", e.Log.With("merchant", acc.Merchant.Name)
+	e.trace(ctx, "merchant", acc.Merchant.Name)
 	p, err := v1.OpenPARes(text, e.policies)
 	if err == nil {
 		scheme = p.Signature.Policy
 		log = log.With("messageId", p.MessageID, "scheme", scheme)
+		e.trace(ctx, "messageId", p.MessageID)
 		log.DebugContext(ctx, "PARes verified", "digest", p.Signature.Digest, "signature", p.Signature.Signature,
 			"sha1", p.Signature.SHA1, "keyBits", p.Signature.KeyBits, "raw", p.Raw)
 		err = e.enforce(ctx, acc.Merchant.Name, p)
 	}
 	if errors.Is(err, ErrUnavailable) {
 		log.ErrorContext(ctx, "PARes not checked", "err", err)
-		e.observe("check", scheme, "store", start)
+		e.ended(ctx, "check", scheme, "store", start)
 		return Checked{}, err
 	}
 	if err != nil {
 		log.WarnContext(ctx, "PARes refused", "err", err)
-		e.observe("check", scheme, "refused", start)
+		e.ended(ctx, "check", scheme, "refused", start)
 		return Checked{}, &ParamError{"pares", InvalidParam}
 	}
 	log.InfoContext(ctx, "checked", "status", p.Status, "iReqCode", p.IReq.Code, "took", e.Now().Sub(start))
-	e.observe("check", scheme, p.Status, start)
+	e.ended(ctx, "check", scheme, p.Status, start)
 	return answer(p), nil
 }
 

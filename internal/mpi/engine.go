@@ -24,8 +24,9 @@ type Client interface {
 	// body. An error means that there is no answer; if it has a method Detail() string,
 	// that text is for the requestor.
 	Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error)
-	// Report posts an Error in the background; nobody waits for the reply.
-	Report(scheme string, msg []byte)
+	// Report posts an Error in the background, and goes on when ctx ends; nobody waits for
+	// the reply.
+	Report(ctx context.Context, scheme string, msg []byte)
 }
 
 // A Sealer encrypts what the store keeps, bound to the name of the transaction.
@@ -71,6 +72,10 @@ type Engine struct {
 	Log         *slog.Logger
 	Now         func() time.Time
 	Observer    Observer // nil: nobody
+
+	// Trace is told what becomes known of a request on its way: ids, words and codes, by
+	// the names that the log has for them. It must not block. nil: nobody is told.
+	Trace func(ctx context.Context, name, value string)
 
 	mu     sync.RWMutex
 	tables map[string]*cardTable // by scheme; none: not loaded
@@ -120,8 +125,18 @@ func (e *Engine) directory(scheme string) *Directory {
 	return nil
 }
 
-func (e *Engine) observe(operation, scheme, outcome string, start time.Time) {
+// ended tells the observer, and the trace of the request, how an operation ended.
+func (e *Engine) ended(ctx context.Context, operation, scheme, outcome string, start time.Time) {
 	if e.Observer != nil {
 		e.Observer.Observe(operation, scheme, outcome, e.Now().Sub(start))
+	}
+	e.trace(ctx, "operation", operation)
+	e.trace(ctx, "scheme", scheme)
+	e.trace(ctx, "outcome", outcome)
+}
+
+func (e *Engine) trace(ctx context.Context, name, value string) {
+	if e.Trace != nil && value != "" {
+		e.Trace(ctx, name, value)
 	}
 }

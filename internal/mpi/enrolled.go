@@ -56,7 +56,9 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 		},
 	}
 	answer, outcome := n.run(ctx)
-	e.observe("enrolled", scheme, outcome, start)
+	e.ended(ctx, "enrolled", scheme, outcome, start)
+	e.trace(ctx, "merchant", n.owner)
+	e.trace(ctx, "messageId", n.id)
 	e.Log.InfoContext(ctx, "enrolled", "messageId", n.id, "scheme", scheme, "merchant", n.owner, "outcome", outcome,
 		"took", e.Now().Sub(start))
 	return answer
@@ -109,7 +111,7 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 	res, err = v1.ReadVERes(body, req, v1.Options{Loopback: n.Loopback})
 	switch {
 	case err != nil:
-		return nil, n.fail(noContact, n.report(n.scheme, n.id, err)), "invalid"
+		return nil, n.fail(noContact, n.report(ctx, n.scheme, n.id, err)), "invalid"
 	case res.IReq.Code != "":
 		return nil, n.refused(ctx, res.IReq), "refused"
 	}
@@ -131,15 +133,15 @@ func detailOf(err error) string {
 // report handles an answer that cannot be used: the directory server is told
 // what is wrong with it, unless it is an Error, which never gets one back. It
 // returns what the requestor is told.
-func (e *Engine) report(scheme, id string, err error) string {
+func (e *Engine) report(ctx context.Context, scheme, id string, err error) string {
 	log := e.Log.With("messageId", id, "scheme", scheme)
 	if got, ok := errors.AsType[*v1.Error](err); ok {
-		log.Warn("v1 directory answered with an Error", "errorCode", got.Code)
+		log.WarnContext(ctx, "v1 directory answered with an Error", "errorCode", got.Code)
 		return "The directory server could not read the request"
 	}
-	log.Warn("answer of a v1 directory refused", "err", err)
+	log.WarnContext(ctx, "answer of a v1 directory refused", "err", err)
 	if fault, ok := errors.AsType[*v1.Fault](err); ok {
-		e.Client.Report(scheme, fault.Answer(id).Marshal())
+		e.Client.Report(ctx, scheme, fault.Answer(id).Marshal())
 	}
 	return "Invalid response from the directory server"
 }

@@ -177,7 +177,7 @@ func (e *Engine) askRanges(ctx context.Context, d *Directory, had *cardTable) (*
 	}
 	res, err := v1.ReadCRRes(body, req)
 	if err != nil {
-		e.report(d.Scheme, req.ID, err)
+		e.report(ctx, d.Scheme, req.ID, err)
 	}
 	return res, err
 }

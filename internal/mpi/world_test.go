@@ -211,7 +211,7 @@ func (w *world) Exchange(ctx context.Context, scheme, name, _ string, msg []byte
 	return []byte(body), err
 }
 
-func (w *world) Report(_ string, msg []byte) {
+func (w *world) Report(_ context.Context, _ string, msg []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reported = append(w.reported, string(msg))
