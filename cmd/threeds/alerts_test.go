@@ -52,7 +52,7 @@ func exposed(t *testing.T) exposition {
 	t.Helper()
 	e := exposition{"up": {"instance": {}, "job": {"threeds": true}}}
 	ca := newAuthority(t)
-	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *nodeConfig) { cfg.Limits.Wait = time.Second }})
+	s := startSite(t, ca, newWire(t, ca), plan{sections: newCollector(t).section("1"), change: func(cfg *nodeConfig) { cfg.Limits.Wait = time.Second }})
 	s.through(s.request("2.2.0"))
 	areq, answer := s.challenged("2.2.0")
 	s.result(marshal(rreq(areq, answer, "Y")))

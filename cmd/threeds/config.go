@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"net/http"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/revocation"
@@ -103,6 +104,9 @@ type config struct {
 
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating.md#through-a-forward-proxy).
 	ForwardProxy *proxyConfig `yaml:"forward_proxy"`
+
+	// Where traces of requests go. Unset, there are none, whatever the environment says. See [operating](operating.md#traces).
+	Tracing *tracingConfig `yaml:"tracing"`
 
 	Directories []directoryConfig `yaml:"directories" need:"yes"`
 
@@ -233,9 +237,23 @@ type proxyConfig struct {
 	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
 	CA caFile `yaml:"ca" as:"ca"`
 	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`, of at most 1000 bytes.
-	Credentials string `yaml:"credentials" as:"secret"`
+	Credentials string `yaml:"credentials" as:"secret" in:"USER:PASSWORD"`
 
 	User, Password string // filled by loadFiles
+}
+
+// tracingConfig is a collector of traces, and what it gets.
+type tracingConfig struct {
+	// Where the collector takes OTLP over HTTP, in protobuf, such as `http://127.0.0.1:4318`. Without a path it is `/v1/traces` there.
+	Endpoint string `yaml:"endpoint" as:"url" need:"yes"`
+	// The CA certificates that the certificate of an https collector must chain to. Required for one.
+	CA caFile `yaml:"ca" as:"ca"`
+	// File with headers that the collector wants, such as one with a token: lines of `NAME: VALUE`.
+	Headers string `yaml:"headers" as:"secret" in:"NAME: VALUE"`
+	// Which part of the requests is traced. Of a requestor's with a `traceparent` that says it.
+	SamplingFraction float64 `yaml:"sampling_fraction" as:"fraction" default:"0.01"`
+
+	Header http.Header // filled by loadFiles
 }
 
 // keyPair is a certificate with its key, both files in PEM form.

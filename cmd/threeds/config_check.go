@@ -49,6 +49,7 @@ func (l *loader) relations() {
 	}
 	l.relationsV1()
 	l.relationsProxy()
+	l.relationsTracing()
 	l.referenceNumbers()
 }
 
@@ -115,6 +116,7 @@ func (l *loader) loadFiles(now time.Time) {
 	}
 	l.filesV1(now)
 	l.filesProxy(now)
+	l.filesTracing(now)
 }
 
 // soon is how long before its end a certificate is worth a warning.
@@ -322,6 +324,7 @@ func (l *loader) warn() {
 	}
 	l.warnV1()
 	l.warnProxy()
+	l.warnTracing()
 }
 
 // far says whether a database is on another machine and not asked for its

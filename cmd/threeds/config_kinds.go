@@ -45,6 +45,7 @@ var kinds = map[string]kind{
 	"rate":     {"rate such as 500/s, 30/m", readRate},
 	"size":     {"size in bytes such as 64KiB, 1MiB", readSize},
 	"count":    {"whole number", readCount},
+	"fraction": {"number from 0 to 1", readFraction},
 	"version":  {"protocol version", readVersion},
 	"scheme":   {"scheme", func(s, _, _ string) (any, error) { return readWord(s, schemes, "") }},
 	"country":  {"three digits of ISO 3166-1", readCountry},
@@ -148,11 +149,11 @@ func readFile(s, _, dir string) (any, error) {
 	return filepath.Join(dir, s), nil
 }
 
-// readSecret is readFile for a file of a user and a password. A text with a colon is
-// these themselves.
-func readSecret(s, _, dir string) (any, error) {
+// readSecret is readFile for a file of what has a colon in it, of the form allowed. A text
+// with a colon is that itself.
+func readSecret(s, allowed, dir string) (any, error) {
 	if strings.Contains(s[len(filepath.VolumeName(s)):], ":") {
-		return nil, errors.New("is not the path of a file, which has no colon in it (USER:PASSWORD is what the file holds)")
+		return nil, fmt.Errorf("is not the path of a file, which has no colon in it (%s is what the file holds)", allowed)
 	}
 	return readFile(s, "", dir)
 }

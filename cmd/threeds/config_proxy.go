@@ -119,12 +119,7 @@ func (c *config) unread(lookup func(string) (string, bool)) string {
 	for range c.proxies {
 		return ""
 	}
-	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
-		if value, ok := lookup(name); ok && value != "" {
-			return name
-		}
-	}
-	return ""
+	return firstSet(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 }
 
 // proxy is the forward proxy of a directory: its own or that of all; nil: none.

@@ -162,13 +162,13 @@ func TestConfigValues(t *testing.T) {
 func TestPublicKeys(t *testing.T) {
 	file, c := fullConfig(t)
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		for _, secret := range []string{c.Results.TLS.Key, c.ForwardProxy.Credentials} {
+		for _, secret := range []string{c.Results.TLS.Key, c.ForwardProxy.Credentials, c.Tracing.Headers} {
 			if err := os.Chmod(secret, mode); err != nil {
 				t.Fatal(err)
 			}
 		}
 		text := said(file)
-		for _, warning := range []string{"results.tls.key: every user of this machine may read the key", "forward_proxy.credentials: every user of this machine may read the password"} {
+		for _, warning := range []string{"results.tls.key: every user of this machine may read the key", "forward_proxy.credentials: every user of this machine may read the password", "tracing.headers: every user of this machine may read the headers"} {
 			if got := strings.Contains(text, warning); got != want {
 				t.Errorf("mode %v: is there a warning: %v, want %v; %s", mode, got, want, text)
 			}
@@ -336,6 +336,7 @@ func makeCertificates(t *testing.T) map[string][]byte {
 	newRoot(t, files, noon.Add(year), "root", "renewed")
 	newRoot(t, files, noon.Add(-time.Hour), "oldroot")
 	files["proxy.secret"] = []byte("threeds:hush\n")
+	files["collector.secret"] = []byte("X-Token: hush\n")
 	files["nothing.pem"] = []byte("nothing of the kind\n")
 	files["torn.pem"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("torn")})
 	files["chain.pem"] = slices.Concat(files["server.pem"], files["expired.pem"], files["ending.pem"], files["ca.pem"])

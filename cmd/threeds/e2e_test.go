@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -132,7 +133,8 @@ func (w *world) post(path string, body any) (int, object) {
 	return res.StatusCode, o
 }
 
-func (w *world) call(method, path, key string, body any) (*http.Response, []byte) {
+// call calls an operation, with further headers, each a name and a value.
+func (w *world) call(method, path, key string, body any, header ...string) (*http.Response, []byte) {
 	w.t.Helper()
 	var data []byte
 	switch b := body.(type) {
@@ -153,6 +155,9 @@ func (w *world) call(method, path, key string, body any) (*http.Response, []byte
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	if key != "" {
 		req.Header.Set("APIKey", key)
+	}
+	for pair := range slices.Chunk(header, 2) {
+		req.Header.Set(pair[0], pair[1])
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {

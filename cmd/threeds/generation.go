@@ -50,18 +50,19 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	if err := g.connect(n, schemes, former); err != nil {
 		return nil, err
 	}
+	db, note := n.traced()
 	g.engine = &auth.Engine{
-		Store: n.db, Cards: g.cards, Directories: g.client,
+		Store: db, Cards: g.cards, Directories: g.client,
 		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands, Trace: note,
 	}
 	if cfg.Cards != nil {
 		g.engine.Cards = cfg.Cards(g.cards)
 	}
 	g.mpi = &mpi.Engine{
-		Directories: cfg.V1Directories, Client: g.v1, Store: n.db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics,
+		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Trace: note,
 	}
 	g.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
@@ -72,13 +73,14 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	}
 	g.api = &api.Handler{
 		Engine: g.engine, MPI: g.mpi, Keys: n.book, Gate: n.gate, Limits: g.limits, Refused: n.refused,
-		MaxInFlight: n.inFlight(cfg.Limits.InFlight), InFlight: &n.inWork, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body, Log: n.cfg.Log,
+		MaxInFlight: n.inFlight(cfg.Limits.InFlight), InFlight: &n.inWork, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
+		Traces: n.traces, Log: n.cfg.Log,
 	}
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)
 	}
 	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
-	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Log: n.cfg.Log}
+	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Traces: n.traces, Log: n.cfg.Log}
 	g.resultsTLS = n.results.bound.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		g.apiTLS = n.api.bound.Offer(&tls.Config{
@@ -100,11 +102,11 @@ func (g *generation) connect(n *node, schemes []string, former *generation) (err
 		return err
 	}
 	g.cards = ranges.NewSchemes(schemes...)
-	if g.client, err = directory.New(g.cfg.Peers, g.cards, n.db, n.cfg.Log, hooks(n.metrics)); err != nil {
+	if g.client, err = directory.New(g.cfg.Peers, g.cards, n.db, n.cfg.Log, n.hooks()); err != nil {
 		return err
 	}
 	g.client.LeaseTime = g.cfg.LeaseTime
-	g.v1, err = directory.NewV1(g.cfg.V1Peers, n.cfg.Log, hooks(n.metrics))
+	g.v1, err = directory.NewV1(g.cfg.V1Peers, n.cfg.Log, n.hooks())
 	return err
 }
 
@@ -140,6 +142,9 @@ func (n *node) adopt(ctx context.Context, cfg nodeConfig) error {
 	n.retire(former, g)
 	n.metrics.Certificates(cfg.Ends)
 	n.metrics.Lists(cfg.Due.ends())
+	if cfg.Tracing != nil {
+		n.traces.Sample(cfg.Tracing.Fraction)
+	}
 	return nil
 }
 

@@ -58,6 +58,7 @@ type nodeConfig struct {
 	Certs         []tls.Certificate                // of the results listener, by SNI
 	Ends          ends                             // of all certificates
 	Due           terms                            // of all revocation lists
+	Tracing       *obs.Tracing                     // nil: no traces
 	Log           *slog.Logger
 	Now           func() time.Time // of the engines; nil: that of this machine
 }
@@ -80,7 +81,8 @@ type node struct {
 	db      store.Store
 	book    *account.Book
 	metrics *obs.Metrics
-	gate    *gate.Gate // nil: no load is shed
+	traces  *obs.Traces // nil: there are none
+	gate    *gate.Gate  // nil: no load is shed
 	console *console.Handler
 	api     *entrance           // of requestors
 	results *entrance           // of directory servers
@@ -131,8 +133,12 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	watchBook(n.metrics, n.book)
 	n.api = n.entrance("api", cfg.API, 2, func(g *generation) *tls.Config { return g.apiTLS })
 	n.results = n.entrance("results", cfg.Results, 8, func(g *generation) *tls.Config { return g.resultsTLS })
+	if cfg.Tracing != nil {
+		n.traces = obs.NewTraces(*cfg.Tracing, n.metrics, cfg.Log)
+	}
 	n.now, err = n.generation(cfg, nil)
 	if err != nil {
+		n.endTraces()
 		return nil, errors.Join(err, db.Close())
 	}
 	n.known(n.now)
@@ -147,6 +153,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 
 // abandon closes a node that was never run.
 func (n *node) abandon() error {
+	n.endTraces()
 	return errors.Join(n.cfg.API.Close(), n.cfg.Results.Close(), n.now.client.Close(), n.now.v1.Close(), n.db.Close())
 }
 
@@ -195,7 +202,9 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	stop()
 	err = errors.Join(group.Wait(), err)
 	n.errands.End()
-	return errors.Join(err, g.client.Close(), g.v1.Close(), n.db.Close())
+	err = errors.Join(err, g.client.Close(), g.v1.Close(), n.db.Close())
+	n.endTraces()
+	return err
 }
 
 // listen starts the servers.

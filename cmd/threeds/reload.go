@@ -170,6 +170,7 @@ func (l *loader) unchangeable(inUse *config) {
 		{"store.url", c.Store.URL == inUse.Store.URL},
 		{"limits.connections", c.Limits.Connections == inUse.Limits.Connections},
 		{"limits.wait", c.Limits.Wait == inUse.Limits.Wait},
+		{"tracing", c.Tracing.same(inUse.Tracing)},
 	} {
 		if !fixed.same {
 			l.fault(fixed.path, "cannot change in a running process (restart it to apply this)")

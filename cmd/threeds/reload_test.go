@@ -412,6 +412,7 @@ func TestReloadRefused(t *testing.T) {
 		{"console.listen", replace(address(s.console), "127.0.0.1:1"), "threeds.yaml:4:11: console.listen: " + restart},
 		{"limits.connections", replace("directories:", "limits: {connections: 100}\ndirectories:"), ": limits.connections: " + restart},
 		{"limits.wait", replace("directories:", "limits: {wait: 20ms}\ndirectories:"), ": limits.wait: " + restart},
+		{"tracing", replace("directories:", "tracing: {endpoint: \"http://127.0.0.1:1\"}\ndirectories:"), ": tracing: " + restart},
 		{"store", replace("file:data", "file:SecretPlace"), "threeds.yaml:3:9: store.url: " + restart},
 		{"not YAML", replace("directories:", "directories: ["), "threeds.yaml:"},
 		{"cut short", func() func() { write(t, s.config, []byte(first[:len(first)/2])); return func() {} }, "threeds.yaml:"},

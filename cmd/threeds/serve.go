@@ -65,6 +65,12 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	if name := c.unread(os.LookupEnv); name != "" {
 		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
 	}
+	if name := c.untraced(os.LookupEnv); name != "" {
+		log.Warn("configuration", "warning", name+" is in the environment and is not read: tracing is what says where traces go")
+	}
+	if c.Tracing != nil {
+		log = obs.WithTraces(log)
+	}
 	ring, err := c.ring(ctx)
 	if err != nil {
 		return err
@@ -116,7 +122,7 @@ func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
-		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends, Due: c.due,
+		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends, Due: c.due, Tracing: c.Tracing.tracing(),
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate

@@ -10,6 +10,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/xmldsig"
@@ -43,6 +44,8 @@ func (f *filler) fill(v reflect.Value) {
 		v.SetString(fmt.Sprint("text ", f.n))
 	case reflect.Int, reflect.Int64:
 		v.SetInt(int64(f.n))
+	case reflect.Float64:
+		v.SetFloat(float64(f.n))
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Pointer:
@@ -148,6 +151,10 @@ func TestConfigReachesTheNode(t *testing.T) {
 		if !reflect.DeepEqual(tt.got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.key, tt.got, tt.want)
 		}
+	}
+	tracing := obs.Tracing{Endpoint: c.Tracing.Endpoint, Header: c.Tracing.Header, Fraction: c.Tracing.SamplingFraction, Version: release(), TLS: cfg.Tracing.TLS}
+	if !reflect.DeepEqual(*cfg.Tracing, tracing) || cfg.Tracing.TLS.RootCAs != c.Tracing.CA.Pool {
+		t.Errorf("tracing: %+v, want %+v", cfg.Tracing, tracing)
 	}
 	// Of authorities it matters which they are, not what is in them.
 	if peer.TLS.RootCAs != d.ServerCA.Pool || client.CA != d.ClientCA.Pool || v1Peer.TLS.RootCAs != v1.ServerCA.Pool {

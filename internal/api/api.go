@@ -58,6 +58,7 @@ type Handler struct {
 	AuthBody    int64                               // largest body of /auth; 0: 256 KiB
 	Body        int64                               // largest body of the others; 0: 64 KiB
 	Refused     func(operation string, why Refusal) // counts; nil: nobody does
+	Traces      *obs.Traces                         // of requests in work, but not of /preauth, in which nothing waits; nil: none
 	Log         *slog.Logger
 
 	own     atomic.Int64 // InFlight, when there is none
@@ -220,6 +221,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		defer s.release()
 	} else {
 		s = new(scratch)
+		var answered func()
+		w, r, answered = h.trace(w, r)
+		defer answered()
 	}
 	var err error
 	if s.body, err = v.read(w, r, op.limit(h), s.body[:0]); err != nil {
@@ -233,6 +237,12 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 	tell(w.Header(), "X-Normalised", s.notes.Normalised)
 	tell(w.Header(), "X-Scheme-Rules", s.notes.Unkept)
 	h.finish(w, r, answer, err)
+}
+
+// trace begins the span of a request. Only now may its traceparent say whether it is
+// sampled, for now we know who sent it.
+func (h *Handler) trace(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, func()) {
+	return h.Traces.Request(w, r, pathOf(r), r.Header.Get("Traceparent"))
 }
 
 // tell sets a header to a list of elements, if there are any.

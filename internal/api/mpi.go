@@ -82,6 +82,8 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer v.leave()
+	w, r, answered := h.trace(w, r)
+	defer answered()
 	body, err := v.read(w, r, h.body(), nil)
 	if err != nil {
 		h.undelivered(w, r, err)

@@ -1,6 +1,6 @@
-// Package obs is what operators see of the server: its log and its metrics.
-// Card numbers do not belong in either; should one get into a log line all the
-// same, the handler here hides it.
+// Package obs is what operators see of the server: its log, its metrics and its traces.
+// Card numbers do not belong in any; should one get into a log line or a span all the
+// same, it is hidden here.
 package obs
 
 import (
@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+
+	"go.opentelemetry.io/otel/trace"
 )
 
 // NewLogger returns a logger that writes one JSON object per line to w, with
@@ -52,6 +54,7 @@ func mask(a slog.Attr) slog.Attr {
 		switch v := a.Value.Any().(type) {
 		case nil: // "err", nil: there was no error, and the attribute is left out
 			return slog.Attr{}
+		case trace.TraceID, trace.SpanID: // digits by chance
 		case error:
 			a.Value = slog.StringValue(Mask(v.Error()))
 		case fmt.Stringer:

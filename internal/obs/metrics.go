@@ -28,6 +28,7 @@ type Metrics struct {
 	ends       *prometheus.GaugeVec
 	due        *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
+	spans      *prometheus.CounterVec
 	reloads    *prometheus.CounterVec
 	reloaded   prometheus.Gauge
 	reloadedAt prometheus.Gauge
@@ -107,13 +108,17 @@ func NewMetrics() *Metrics {
 			Name: "threeds_refused_total",
 			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; and connections that had to go.",
 		}, []string{"operation", "reason"}),
+		spans: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_spans_total",
+			Help: "Spans of traces by what became of them: sent, failed (not taken by the collector) or dropped (too many waited).",
+		}, []string{"outcome"}),
 	}
 	m.reloads.WithLabelValues("applied")
 	m.reloads.WithLabelValues("refused")
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.exchanges, m.open, m.findings, m.ranges, m.loaded,
-		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused,
+		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused, m.spans,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -244,6 +249,11 @@ func (m *Metrics) Counter(name, help string, ask func() float64) {
 // Refused counts one request that was refused.
 func (m *Metrics) Refused(operation, reason string) {
 	m.refused.WithLabelValues(operation, reason).Inc()
+}
+
+// span counts spans of traces.
+func (m *Metrics) span(outcome string, n int) {
+	m.spans.WithLabelValues(outcome).Add(float64(n))
 }
 
 // Gate shows what a gate does: which share of each class it admits, and the waits

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -33,6 +34,7 @@ type Handler struct {
 	Trust  *Trust
 	Body   int64               // largest message; less than 256 KiB, also 0: that
 	Room   *semaphore.Weighted // of LongMessages, for all handlers of a process
+	Traces *obs.Traces         // of messages; nil: none
 	Log    *slog.Logger
 }
 
@@ -52,6 +54,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
+	w, r, answered := h.Traces.Request(w, r, "results", "") // a directory server's traceparent is its own affair
+	defer answered()
 	body, done, err := h.read(w, r)
 	defer done()
 	if err != nil {

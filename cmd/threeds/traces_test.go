@@ -1,0 +1,463 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A collector takes the spans of a server.
+type collector struct {
+	server *httptest.Server
+
+	mu     sync.Mutex
+	raw    [][]byte    // the requests
+	header http.Header // of the last one
+	spans  []*tracepb.Span
+}
+
+// newCollector starts one, with a certificate if there is somebody to sign it.
+func newCollector(t *testing.T, by ...*authority) *collector {
+	t.Helper()
+	c := new(collector)
+	c.server = httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var got collectorpb.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &got) != nil || r.URL.Path != "/v1/traces" {
+			t.Errorf("%s: no spans: %v", r.URL, err)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.raw, c.header = append(c.raw, body), r.Header
+		for _, of := range got.ResourceSpans {
+			for _, in := range of.ScopeSpans {
+				c.spans = append(c.spans, in.Spans...)
+			}
+		}
+	}))
+	if len(by) > 0 {
+		c.server.TLS = &tls.Config{Certificates: []tls.Certificate{by[0].issue("collector.example")}}
+		c.server.StartTLS()
+	} else {
+		c.server.Start()
+	}
+	t.Cleanup(c.server.Close)
+	return c
+}
+
+// section is the section of a configuration for it.
+func (c *collector) section(fraction string) string {
+	return "tracing: {endpoint: " + c.server.URL + "/v1/traces, sampling_fraction: " + fraction + "}\n"
+}
+
+// named are the spans of that name that have an attribute, in the order in which they began.
+func (c *collector) named(name, attribute, value string) []*tracepb.Span {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []*tracepb.Span
+	for _, s := range c.spans {
+		if s.Name == name && valueOf(s.Attributes, attribute) == value {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b *tracepb.Span) int { return int(a.StartTimeUnixNano) - int(b.StartTimeUnixNano) })
+	return found
+}
+
+// one is the span of that name that has an attribute.
+func (c *collector) one(t *testing.T, name, attribute, value string) *tracepb.Span {
+	t.Helper()
+	found := c.named(name, attribute, value)
+	if len(found) != 1 {
+		t.Fatalf("%d spans %s with %s %s, want 1; all: %v", len(found), name, attribute, value, c.spans)
+	}
+	return found[0]
+}
+
+func valueOf(attributes []*commonpb.KeyValue, name string) string {
+	for _, a := range attributes {
+		if a.Key != name {
+			continue
+		}
+		if n, ok := a.Value.Value.(*commonpb.AnyValue_IntValue); ok {
+			return fmt.Sprint(n.IntValue)
+		}
+		return a.Value.GetStringValue()
+	}
+	return ""
+}
+
+// below are the names of the spans below one, in the order in which they began.
+func (c *collector) below(parent *tracepb.Span) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var found []*tracepb.Span
+	for _, s := range c.spans {
+		if bytes.Equal(s.ParentSpanId, parent.SpanId) && bytes.Equal(s.TraceId, parent.TraceId) {
+			found = append(found, s)
+		}
+	}
+	slices.SortFunc(found, func(a, b *tracepb.Span) int { return int(a.StartTimeUnixNano) - int(b.StartTimeUnixNano) })
+	var names []string
+	for _, s := range found {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// words are the attributes of a span, but those of HTTP.
+func words(s *tracepb.Span) map[string]string {
+	all := make(map[string]string)
+	for _, a := range s.Attributes {
+		if !strings.HasPrefix(a.Key, "http.") {
+			all[a.Key] = valueOf(s.Attributes, a.Key)
+		}
+	}
+	return all
+}
+
+// unmarked has a server of ours told nothing of traces.
+func unmarked(t *testing.T, h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for name := range r.Header {
+			if slices.Contains([]string{"Traceparent", "Tracestate", "Baggage"}, name) {
+				t.Errorf("a directory server was sent %s", name)
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+// TestTraces follows an authentication with a challenge, and one of 3-D Secure 1, from
+// outside: the spans of each request hang together, the requestor's trace goes through,
+// nobody else's does, and no directory server hears of any.
+func TestTraces(t *testing.T) {
+	ca := newAuthority(t)
+	ds, old, c := newWire(t, ca), newV1DS(t, ca), newCollector(t)
+	ds.server.Config.Handler = unmarked(t, ds)
+	old.server.Config.Handler = unmarked(t, old.server.Config.Handler)
+	s, proc := spawnSite(t, ca, ds, plan{sections: c.section("1") + v1Section(t, ca, old.server.URL)})
+	const his, above = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+	parent := func(trace string) []string { return []string{"Traceparent", "00-" + trace + "-" + above + "-01"} }
+
+	ds.setAnswer(says("C"))
+	req := s.request("2.2.0")
+	id := req.text("threeDSServerTransID")
+	res, data := s.call(http.MethodPost, "/auth", s.APIKey, req, parent(his)...)
+	answer := parseObject(t, data)
+	if res.StatusCode != 200 || answer.text("transStatus") != "C" {
+		t.Fatalf("/auth: %d %v", res.StatusCode, answer)
+	}
+	result, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.results, bytes.NewReader(marshal(rreq(ds.sent(id)[0], answer, "Y"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const theirs = "1af7651916cd43dd8448eb211c80319c"
+	result.Header.Set("Traceparent", parent(theirs)[1])
+	posted, err := ds.client.Do(result)
+	if err != nil || posted.StatusCode != 200 {
+		t.Fatalf("RReq: %v %v", posted, err)
+	}
+	must(t, posted.Body.Close())
+	s.postauth(id)
+	ds.setAnswer(func(object) (int, []byte) { return 200, []byte("{}") })
+	bad := s.request("2.3.1")
+	s.post("/auth", bad)
+	waitFor(t, "an Erro", func() bool { return len(ds.posted(bad.text("threeDSServerTransID"))) == 1 })
+	const stranger = "2af7651916cd43dd8448eb211c80319c"
+	s.call(http.MethodPost, "/auth", canaryWrong, req, parent(stranger)...)
+	s.post("/auth", object{"acctNumber": testPAN, "deviceChannel": testPAN, "threeDSServerTransID": testPAN})
+	(&legacySite{s, old}).enroll(purchase(v1Visa))
+	lost := s.request("2.2.0")
+	ds.server.Close()
+	s.post("/auth", lost)
+	proc.end(syscall.SIGTERM)
+
+	auth := c.one(t, "POST /auth", "threeDSServerTransID", id)
+	want := map[string]string{
+		"operation": "auth", "scheme": "visa", "merchant": "Shop", "outcome": "C", "threeDSServerTransID": id, "messageVersion": "2.2.0",
+		"deviceChannel": "02", "messageCategory": "01", "acsTransID": answer.text("acsTransID"), "dsTransID": answer.text("dsTransID"),
+	}
+	if got := words(auth); !maps.Equal(got, want) || hex.EncodeToString(auth.TraceId) != his || hex.EncodeToString(auth.ParentSpanId) != above {
+		t.Errorf("/auth: trace %x below %x, %v; want %v", auth.TraceId, auth.ParentSpanId, got, want)
+	}
+	if got := c.below(auth); got != "store create, AReq, store update" {
+		t.Errorf("within /auth there is %s", got)
+	}
+	areq := c.one(t, "AReq", "threeDSServerTransID", id)
+	if areq.Kind != tracepb.Span_SPAN_KIND_CLIENT || valueOf(areq.Attributes, "scheme") != "visa" || areq.Status.Code != tracepb.Status_STATUS_CODE_UNSET {
+		t.Errorf("the AReq: %v", areq)
+	}
+	if line := lineOf(t, proc.out.String(), "authenticated", id); line["trace_id"] != his || line["span_id"] != hex.EncodeToString(auth.SpanId) {
+		t.Errorf("the log says %v, want the ids of %v", line, auth)
+	}
+
+	received := c.one(t, "POST results", "threeDSServerTransID", id)
+	want = map[string]string{
+		"operation": "rreq", "scheme": "visa", "merchant": "Shop", "outcome": "Y", "threeDSServerTransID": id, "messageVersion": "2.2.0",
+		"acsTransID": answer.text("acsTransID"), "dsTransID": answer.text("dsTransID"),
+	}
+	if got := words(received); !maps.Equal(got, want) || len(received.ParentSpanId) != 0 || bytes.Equal(received.TraceId, auth.TraceId) {
+		t.Errorf("the result: trace %x below %x, %v; want %v", received.TraceId, received.ParentSpanId, got, want)
+	}
+	if got := c.below(received); got != "store get, store update" {
+		t.Errorf("within the result there is %s", got)
+	}
+	if line := lineOf(t, proc.out.String(), "result received", id); line["trace_id"] != hex.EncodeToString(received.TraceId) {
+		t.Errorf("the log says %v, want the trace of %v", line, received)
+	}
+	if post := c.one(t, "POST /postauth", "threeDSServerTransID", id); c.below(post) != "store get" || valueOf(post.Attributes, "outcome") != "Y" {
+		t.Errorf("/postauth: %v, and within it %s", post, c.below(post))
+	}
+
+	refused := c.one(t, "POST /auth", "threeDSServerTransID", bad.text("threeDSServerTransID"))
+	if got := c.below(refused); got != "store create, AReq, store update, Erro" && got != "store create, AReq, Erro, store update" {
+		t.Errorf("within an /auth whose ARes is refused there is %s", got)
+	}
+	worse := c.named("POST /auth", "threeDSServerTransID", "")
+	if len(worse) != 1 || words(worse[0])["outcome"] != "201" || words(worse[0])["deviceChannel"] != "" {
+		t.Errorf("/auth that make no sense: %v, want one", worse)
+	}
+
+	failed := c.one(t, "AReq", "threeDSServerTransID", lost.text("threeDSServerTransID"))
+	if e := failed.Events; failed.Status.Code != tracepb.Status_STATUS_CODE_ERROR || valueOf(failed.Attributes, "error.type") != "connect" ||
+		len(e) != 1 || e[0].Name != "tried again" || valueOf(e[0].Attributes, "error.type") != "connect" {
+		t.Errorf("an AReq that nobody takes: %v", failed)
+	}
+
+	asked := c.one(t, "POST /enrolled", "scheme", "visa")
+	if got := c.below(asked); !strings.HasPrefix(got, "VEReq") || valueOf(asked.Attributes, "outcome") != "Y" || valueOf(asked.Attributes, "messageId") == "" {
+		t.Errorf("/enrolled: %v, and within it %s", asked, got)
+	}
+	if preq := c.named("PReq", "scheme", "visa"); len(preq) == 0 || len(preq[0].ParentSpanId) != 0 {
+		t.Errorf("PReqs: %v", preq)
+	}
+	for _, s := range c.spans {
+		if of := hex.EncodeToString(s.TraceId); of == theirs || of == stranger || s.Name == "POST /preauth" {
+			t.Errorf("there is %v", s)
+		}
+	}
+}
+
+// lineOf is the line of the log that says that of a transaction.
+func lineOf(t *testing.T, log, said, id string) map[string]any {
+	t.Helper()
+	for line := range strings.Lines(log) {
+		var got map[string]any
+		if json.Unmarshal([]byte(line), &got) == nil && got["msg"] == said && got["threeDSServerTransID"] == id {
+			return got
+		}
+	}
+	t.Fatalf("the log does not say %q of %s:\n%s", said, id, log)
+	return nil
+}
+
+// TestTracedStore: a store that says what is there, or is told to leave it, has not failed.
+func TestTracedStore(t *testing.T) {
+	errLeft := errors.New("left as it is")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""}, {store.ErrNotFound, ""}, {store.ErrExists, ""}, {errLeft, ""}, {store.ErrUndone, "store"}, {io.ErrUnexpectedEOF, "store"},
+	} {
+		c := newCollector(t)
+		traces := obs.NewTraces(obs.Tracing{Endpoint: c.server.URL + "/v1/traces", Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		db := tracedStore{saying{err: tt.err, refused: errLeft}, traces}
+		ctx, ended := traces.Message(t.Context(), "AReq")
+		update := db.Update(ctx, store.Txn{}, func(*store.Txn) error { return errLeft })
+		_, get := db.Get(ctx, "")
+		if create := db.Create(ctx, store.Txn{}); create != tt.err || update != tt.err || get != tt.err {
+			t.Errorf("%v: %v %v %v", tt.err, create, get, update)
+		}
+		ended("")
+		traces.Close(t.Context())
+		for _, s := range c.spans {
+			other := s.Name == "AReq" || tt.err == errLeft && s.Name != "store update"
+			if got := valueOf(s.Attributes, "error.type"); got != tt.want && !other {
+				t.Errorf("%v, %s: %q, want %q", tt.err, s.Name, got, tt.want)
+			}
+		}
+		if len(c.spans) != 4 {
+			t.Errorf("%d spans, want 4", len(c.spans))
+		}
+	}
+}
+
+// saying is a store that says the same to everything, and has a change made only to be refused.
+type saying struct {
+	store.Store
+	err, refused error
+}
+
+func (s saying) Create(context.Context, store.Txn) error { return s.err }
+
+func (s saying) Get(context.Context, string) (store.Txn, error) { return store.Txn{}, s.err }
+
+func (s saying) Update(_ context.Context, _ store.Txn, change func(*store.Txn) error) error {
+	if s.err == s.refused {
+		return change(nil)
+	}
+	return s.err
+}
+
+// TestTracesReload: the fraction is taken up while the server serves. Until then only who
+// asks is traced, with a good key.
+func TestTracesReload(t *testing.T) {
+	ca := newAuthority(t)
+	c := newCollector(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: c.section("0")})
+	before := s.request("2.2.0")
+	s.through(before)
+	asked := s.request("2.2.0")
+	s.call(http.MethodPost, "/auth", s.APIKey, asked, "Traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+	write(t, s.config, []byte(strings.Replace(s.text(), "sampling_fraction: 0", "sampling_fraction: 1", 1)))
+	s.reload(proc, applied)
+	after := s.request("2.2.0")
+	s.through(after)
+	proc.end(syscall.SIGTERM)
+	for req, want := range map[*object]int{&before: 0, &asked: 1, &after: 1} {
+		if got := len(c.named("POST /auth", "threeDSServerTransID", req.text("threeDSServerTransID"))); got != want {
+			t.Errorf("%d spans, want %d", got, want)
+		}
+	}
+	if line := lineOf(t, proc.out.String(), "authenticated", before.text("threeDSServerTransID")); line["trace_id"] != nil {
+		t.Errorf("a request that is not sampled: %v", line)
+	}
+}
+
+// TestNoCollector: whether a collector is gone or takes nothing, requests are served, and
+// the process ends in time. What is lost is counted and said.
+func TestNoCollector(t *testing.T) {
+	stuck := make(chan struct{})
+	still := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		<-stuck
+	}))
+	t.Cleanup(still.Close)
+	t.Cleanup(func() { close(stuck) })
+	ca := newAuthority(t)
+	for name, at := range map[string]string{"gone": "http://" + freeAddress(t), "stands still": still.URL} {
+		t.Run(name, func(t *testing.T) {
+			s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "tracing: {endpoint: " + at + ", sampling_fraction: 1}"})
+			s.through(s.request("2.2.0"))
+			if n := s.metric(`threeds_spans_total{outcome="dropped"}`); n != 0 {
+				t.Errorf("%v spans dropped that there is room for", n)
+			}
+			if took := proc.end(syscall.SIGTERM); took > lastSpans+2*toSee {
+				t.Errorf("the end took %v", took)
+			}
+			if !strings.Contains(proc.out.String(), `"msg":"spans lost`) {
+				t.Errorf("the log does not say that spans were lost:\n%s", proc.out.String())
+			}
+		})
+	}
+}
+
+// TestTracingValues: what the section says, and that nothing of its secrets is quoted.
+func TestTracingValues(t *testing.T) {
+	file, c := fullConfig(t)
+	if c.Tracing.SamplingFraction != 0.25 || c.Tracing.CA.Pool == nil || c.Tracing.Header.Get("X-Token") != "hush" {
+		t.Errorf("%+v", c.Tracing)
+	}
+	secret := strings.TrimSuffix(file, "threeds.yaml") + "collector.secret"
+	for text, want := range map[string]http.Header{
+		"":                                 {},
+		"X-Token: hush":                    {"X-Token": {"hush"}},
+		"x-token:hush\r\n\n a: b c \nA: d": {"X-Token": {"hush"}, "A": {"b c", "d"}},
+	} {
+		write(t, secret, []byte(text))
+		if c, _, err := loadConfig(file, noon); err != nil || !maps.EqualFunc(c.Tracing.Header, want, slices.Equal) {
+			t.Errorf("%q: %v %v", text, c.Tracing.Header, err)
+		}
+	}
+	for _, text := range []string{"hush", "X Token: hush", ": hush", "X-Token:", "X-Token: h\u00fcsh", "X-Token: hu\x01sh", "X-Token: hush\nhush"} {
+		write(t, secret, []byte(text))
+		if _, _, err := loadConfig(file, noon); err == nil || !strings.Contains(err.Error(), "tracing.headers: the file does not hold lines of NAME: VALUE") || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for endpoint, want := range map[string]bool{"https://c.example": true, "HTTPS://c.example": true, "http://https.example": false, "": false} {
+		if got := (&tracingConfig{Endpoint: endpoint}).secure(); got != want {
+			t.Errorf("%s: over TLS is %t", endpoint, got)
+		}
+	}
+	for text, ok := range map[string]bool{"0": true, "1": true, "0.01": true, "1e-3": true, "-0.1": false, "1.1": false, "NaN": false, "half": false, "1%": false} {
+		if _, err := readFraction(text, "", ""); (err == nil) != ok {
+			t.Errorf("a fraction of %s: %v", text, err)
+		}
+	}
+}
+
+// TestTracingOfTheEnvironment: a variable that other programs go by is pointed out where the
+// configuration says nothing of traces, and changes nothing.
+func TestTracingOfTheEnvironment(t *testing.T) {
+	_, c := fullConfig(t)
+	environment := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://hush.example:4318", "OTEL_SERVICE_NAME": "hush"}
+	lookup := func(name string) (string, bool) {
+		value, ok := environment[name]
+		return value, ok
+	}
+	if got := c.untraced(lookup); got != "" {
+		t.Errorf("with a section for it: %s", got)
+	}
+	c.Tracing = nil
+	if got := c.untraced(lookup); got != "OTEL_EXPORTER_OTLP_ENDPOINT" {
+		t.Errorf("without: %q", got)
+	}
+	if c.Tracing.tracing() != nil {
+		t.Error("there are traces")
+	}
+
+	other := newCollector(t)
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": other.server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "a=hush", "OTEL_SERVICE_NAME": "hush", "OTEL_RESOURCE_ATTRIBUTES": "a=hush",
+		"OTEL_TRACES_SAMPLER": "always_off", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "0", "OTEL_BSP_MAX_QUEUE_SIZE": "1",
+	} {
+		t.Setenv(name, value)
+	}
+	ca := newAuthority(t)
+	off := startSite(t, ca, newWire(t, ca))
+	off.through(off.request("2.2.0"))
+	must(t, off.stop())
+	if log := off.log.String(); !strings.Contains(log, "OTEL_EXPORTER_OTLP_ENDPOINT is in the environment and is not read") || strings.Contains(log, other.server.URL) {
+		t.Errorf("the log:\n%s", log)
+	}
+	mine, secret := newCollector(t, ca), filepath.Join(t.TempDir(), "collector.secret")
+	write(t, secret, []byte("X-Token: psst\n"))
+	on := startSite(t, ca, newWire(t, ca), plan{sections: "tracing: {endpoint: " + mine.server.URL + ", ca: ca.pem, headers: " + secret + ", sampling_fraction: 1}"})
+	req := on.request("2.2.0")
+	on.through(req)
+	must(t, on.stop())
+	mine.one(t, "POST /auth", "threeDSServerTransID", req.text("threeDSServerTransID"))
+	if mine.header.Get("X-Token") != "psst" {
+		t.Errorf("the headers are %v", mine.header)
+	}
+	if len(other.raw) > 0 || bytes.Contains(bytes.Join(mine.raw, nil), []byte("hush")) || strings.Contains(on.log.String(), "OTEL_") {
+		t.Errorf("the environment counts; the log:\n%s", on.log.String())
+	}
+}

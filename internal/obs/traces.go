@@ -1,0 +1,206 @@
+package obs
+
+import (
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// Tracing says which requests are traced, and where that is sent.
+type Tracing struct {
+	Endpoint string      // takes OTLP over HTTP, in protobuf
+	TLS      *tls.Config // for one that is https
+	Header   http.Header // of what is sent there
+	Fraction float64     // how many of the traces that begin here are sampled
+	Version  string      // of the program
+}
+
+// Traces follows requests, those that are sampled, on their way through the server, and
+// sends their spans to a collector. A nil *Traces follows none. Nobody waits for the
+// collector: a span that it does not take is lost.
+type Traces struct {
+	provider *sdktrace.TracerProvider
+	tracer   trace.Tracer
+	sampler  sampler
+	spans    *collector
+}
+
+// NewTraces returns Traces to a collector. Close ends them.
+func NewTraces(cfg Tracing, m *Metrics, log *slog.Logger) *Traces {
+	t := &Traces{spans: newCollector(cfg, m, log)}
+	t.Sample(cfg.Fraction)
+	// What is left unsaid here the library looks up in the environment.
+	t.provider = sdktrace.NewTracerProvider(
+		sdktrace.WithSampler(&t.sampler),
+		sdktrace.WithSpanProcessor(newBatches(t.spans)),
+		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 32, AttributePerEventCountLimit: 8}),
+		sdktrace.WithoutPanicRecording(), // who panics may quote
+	)
+	t.tracer = t.provider.Tracer("github.com/openthreeds/threeds")
+	return t
+}
+
+// Close sends what is left, until ctx ends.
+func (t *Traces) Close(ctx context.Context) {
+	if t != nil {
+		_ = t.provider.Shutdown(ctx) // the collector tells what is lost
+		t.spans.close()
+	}
+}
+
+// Sample changes the fraction of the traces that begin here and are sampled.
+func (t *Traces) Sample(fraction float64) {
+	now := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(fraction))
+	t.sampler.now.Store(&now)
+}
+
+// A sampler is one that can be replaced.
+type sampler struct {
+	now atomic.Pointer[sdktrace.Sampler]
+}
+
+func (s *sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
+	return (*s.now.Load()).ShouldSample(p)
+}
+
+func (s *sampler) Description() string { return (*s.now.Load()).Description() }
+
+// Request begins the span of a request, and returns what to go on with, and what to call
+// when it is answered. Parent is the traceparent (W3C Trace Context) of a client that is
+// trusted to decide whether the request is sampled; the trace begins here when it is "" or
+// not good.
+func (t *Traces) Request(w http.ResponseWriter, r *http.Request, route, parent string) (http.ResponseWriter, *http.Request, func()) {
+	if t == nil {
+		return w, r, func() {}
+	}
+	ctx, span := t.tracer.Start(within(r.Context(), parent), r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
+	r = r.WithContext(ctx)
+	if !span.IsRecording() {
+		return w, r, func() {}
+	}
+	span.SetAttributes(attribute.String("http.request.method", r.Method), attribute.String("http.route", route))
+	seen := &answered{ResponseWriter: w}
+	return seen, r, func() {
+		switch {
+		case seen.status == 0:
+			fail(span, "no answer")
+		case seen.status >= http.StatusInternalServerError:
+			fail(span, strconv.Itoa(seen.status))
+		}
+		span.SetAttributes(attribute.Int("http.response.status_code", seen.status))
+		span.End()
+	}
+}
+
+// within is ctx within the span that a traceparent names, if it is a good one. What else
+// a client may send with it, as a tracestate, is text of its own and is left alone; so are
+// ids of decimal digits alone, for they may be the digits of something.
+func within(ctx context.Context, parent string) context.Context {
+	if parent == "" {
+		return ctx
+	}
+	inside := propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": parent})
+	of := trace.SpanContextFromContext(inside)
+	if decimal(of.TraceID().String()) || decimal(of.SpanID().String()) {
+		return ctx
+	}
+	return inside
+}
+
+func decimal(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// answered is a response that knows its status; 0: nothing was written.
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *answered) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *answered) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap lets an [http.ResponseController] through.
+func (w *answered) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Message begins the span of a message to another server, and returns the context of the
+// exchange, and what is called with what went wrong, in a word, "" if nothing did.
+// Nothing of a trace is in the message.
+func (t *Traces) Message(ctx context.Context, name string) (context.Context, func(fault string)) {
+	return t.begin(ctx, name, trace.SpanKindClient)
+}
+
+// Step is Message for a part of a request. Without a request that is sampled there is no
+// span.
+func (t *Traces) Step(ctx context.Context, name string) (context.Context, func(fault string)) {
+	if !trace.SpanFromContext(ctx).IsRecording() {
+		return ctx, func(string) {}
+	}
+	return t.begin(ctx, name, trace.SpanKindInternal)
+}
+
+func (t *Traces) begin(ctx context.Context, name string, kind trace.SpanKind) (context.Context, func(fault string)) {
+	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind))
+	return ctx, func(fault string) {
+		if fault != "" {
+			fail(span, fault)
+		}
+		span.End()
+	}
+}
+
+func fail(span trace.Span, fault string) {
+	span.SetAttributes(attribute.String("error.type", fault))
+	span.SetStatus(codes.Error, "")
+}
+
+// Note says something of what ctx is the context of, if that has a span. What could be a
+// card number is hidden.
+func Note(ctx context.Context, name, value string) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.SetAttributes(attribute.String(name, Mask(value)))
+	}
+}
+
+// Happened notes an event of what ctx is the context of, and why, in a word.
+func Happened(ctx context.Context, event, fault string) {
+	if span := trace.SpanFromContext(ctx); span.IsRecording() {
+		span.AddEvent(event, trace.WithAttributes(attribute.String("error.type", fault)))
+	}
+}
+
+// WithTraces returns a log that adds the ids of the trace and the span to each line of a
+// request that is sampled.
+func WithTraces(log *slog.Logger) *slog.Logger { return slog.New(withTraces{log.Handler()}) }
+
+type withTraces struct{ slog.Handler }
+
+func (h withTraces) Handle(ctx context.Context, r slog.Record) error {
+	if of := trace.SpanContextFromContext(ctx); of.IsSampled() {
+		r.AddAttrs(slog.Any("trace_id", of.TraceID()), slog.Any("span_id", of.SpanID()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withTraces) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withTraces{h.Handler.WithAttrs(attrs)}
+}
+
+func (h withTraces) WithGroup(name string) slog.Handler { return withTraces{h.Handler.WithGroup(name)} }
