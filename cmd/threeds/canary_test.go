@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 )
@@ -26,10 +27,13 @@ const (
 // An aviary collects what a server wrote while canaries flew through it.
 type aviary struct {
 	*site
-	proc    *process
-	secrets map[string]string // by name
-	mu      *sync.Mutex
-	written map[string][]byte // what is to be searched, by where it comes from
+	proc *process
+
+	numbered *atomic.Int64     // requests
+	secrets  map[string]string // by name
+	spans    *collector
+	mu       *sync.Mutex
+	written  map[string][]byte // what is to be searched, by where it comes from
 }
 
 func (a *aviary) keep(from string, data []byte) {
@@ -42,13 +46,23 @@ func (a *aviary) keep(from string, data []byte) {
 // carry canaries.
 func (a *aviary) send(path, key string, body any) object {
 	a.t.Helper()
-	res, data := a.call(http.MethodPost, path, key, body)
+	res, data := a.call(http.MethodPost, path, key, body, a.trace()...)
 	var o object
 	_ = unmarshal(data, &o)
 	if kind := o.text("messageType"); kind != "ARes" && kind != "RReq" {
 		a.keep(fmt.Sprintf("answer of %s, %d", path, res.StatusCode), data)
 	}
 	return o
+}
+
+// trace are the headers by which a request says what trace it is part of, full of canaries:
+// the ids of every second one are made of them.
+func (a *aviary) trace() []string {
+	parent := "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	if a.numbered.Add(1)%2 == 0 {
+		parent = "00-0000000000000000" + canaryPAN + "-" + canaryPAN + "-01"
+	}
+	return []string{"Traceparent", parent, "Tracestate", "shop=" + canaryPAN, "Baggage", "pan=" + canaryPAN + ",name=" + canaryValue}
 }
 
 // carrier is a request full of canaries.
@@ -64,9 +78,10 @@ func (a *aviary) carrier(version, pan string) object {
 // nothing that the server writes (I9).
 func TestCanaries(t *testing.T) {
 	ca := newAuthority(t)
-	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "limits: {in_flight: 8}"})
+	spans := newCollector(t)
+	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "limits: {in_flight: 8}\n" + spans.section("1")})
 	revoked := s.key("Shop")
-	a := &aviary{site: s, proc: proc, mu: new(sync.Mutex), written: make(map[string][]byte), secrets: map[string]string{
+	a := &aviary{site: s, proc: proc, spans: spans, numbered: new(atomic.Int64), mu: new(sync.Mutex), written: make(map[string][]byte), secrets: map[string]string{
 		"PAN": canaryPAN, "other PAN": canaryOther, "authenticationValue": canaryValue, "name": canaryName, "e-mail": canaryEmail,
 		"API key": s.APIKey, "other merchant's key": s.OtherAPIKey, "revoked key": revoked, "wrong key": canaryWrong,
 	}}
@@ -91,6 +106,15 @@ func TestCanaries(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 	a.files("after its end")
 	a.keep("log", []byte(proc.out.String()))
+	for _, data := range spans.raw {
+		a.keep("spans", data)
+	}
+	for _, s := range spans.spans {
+		a.keep("ids of a span", fmt.Appendf(nil, "%x %x %x", s.TraceId, s.SpanId, s.ParentSpanId))
+	}
+	if n := len(spans.spans); n < 300 {
+		t.Errorf("%d spans: too few, the test shows nothing of them", n)
+	}
 	size := 0
 	for from, data := range a.written {
 		size += len(data)

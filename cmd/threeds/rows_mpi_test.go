@@ -597,7 +597,8 @@ func TestM9(t *testing.T) {
 // TestCanariesV1: nothing that a server writes of these operations holds a card
 // number, an authentication value or a key.
 func TestCanariesV1(t *testing.T) {
-	s := startLegacy(t, plan{change: quickly})
+	spans := newCollector(t)
+	s := startLegacy(t, plan{change: quickly, sections: spans.section("1")})
 	const value = "Q0FOQVJZVkFMVUVDQU5BUlk9PT0="
 	secrets := map[string]string{"card": v1Visa, "value": value, "key": s.APIKey, "other key": s.OtherAPIKey}
 	var answers bytes.Buffer
@@ -643,6 +644,10 @@ func TestCanariesV1(t *testing.T) {
 		t.Error(err)
 	}
 	written["log"] = []byte(s.log.String())
+	written["spans"] = bytes.Join(spans.raw, nil)
+	if len(spans.named("POST /check", "scheme", "visa")) == 0 {
+		t.Error("there are no spans to search")
+	}
 	for _, file := range list(t, filepath.Join(filepath.Dir(s.config), "data")) {
 		data, err := os.ReadFile(file)
 		if err != nil {
