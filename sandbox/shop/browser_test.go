@@ -397,6 +397,7 @@ func TestBrowserHome(t *testing.T) {
 		tb.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("card").value = ""`), chromedp.SendKeys(id("card-number"), typed))
 		tb.is(fmt.Sprintf(`document.getElementById("card-means").textContent === %q`, want))
 	}
+	tb.is(`[...document.querySelectorAll("dl > *")].every((e) => e.matches("div") && e.querySelector("dt + dd"))`)
 	tb.is(`matchMedia("(prefers-color-scheme: light)").matches && getComputedStyle(document.getElementById("expiry"), "::placeholder").color === getComputedStyle(document.querySelector(".hint")).color`)
 	tb.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{

@@ -400,3 +400,23 @@ func TestHighest(t *testing.T) {
 		}
 	}
 }
+
+// TestPages: each page names its language and itself, and has one main part and one
+// first heading for those who hear it.
+func TestPages(t *testing.T) {
+	s := newBank(t).shop()
+	for name, write := range map[string]func(http.ResponseWriter){
+		"home":    func(w http.ResponseWriter) { s.home(w, nil) },
+		"form":    func(w http.ResponseWriter) { s.form(w, "http://127.0.0.1:8082/", field{"creq", "e30"}) },
+		"notice":  func(w http.ResponseWriter) { s.notice(w, "challenge") },
+		"neutral": func(w http.ResponseWriter) { s.neutral(w, http.StatusNotFound) },
+	} {
+		w := httptest.NewRecorder()
+		write(w)
+		for _, part := range []string{`<html lang="en">`, "<title>", "<main", "<h1>"} {
+			if n := strings.Count(w.Body.String(), part); n != 1 {
+				t.Errorf("%s has %d × %s, want one", name, n, part)
+			}
+		}
+	}
+}
