@@ -96,7 +96,8 @@ type view struct {
 	Wrong                        bool   // and whether it is bad news
 	Left                         int    // tries
 	Code                         string
-	Step                         int // which of the challenge's pages it is
+	Step                         int  // which of the challenge's pages it is
+	Framed                       bool // it stands in a page of the shop
 }
 
 // A form is fields for an address of the shop's.

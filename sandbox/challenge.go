@@ -102,7 +102,9 @@ func (a *issuer) again(w http.ResponseWriter, r *http.Request) {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a.box.show(w, http.StatusOK, t.page())
+	v := t.page()
+	v.Framed = r.Header.Get("Sec-Fetch-Dest") == "iframe" // where browsers refuse autofocus, and Chromium complains of it
+	a.box.show(w, http.StatusOK, v)
 }
 
 // reply takes what the cardholder did on the page.

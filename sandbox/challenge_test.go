@@ -238,6 +238,20 @@ func TestPageContent(t *testing.T) {
 		t.Error("the page shows the card number")
 	}
 	p.guarded()
+	for dest, want := range map[string]bool{"": true, "document": true, "iframe": false} {
+		r, err := http.NewRequest("GET", p.url.String(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Sec-Fetch-Dest", dest)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(load(t, answer).text, " autofocus "); got != want {
+			t.Errorf("autofocus in %q: %t, want %t", dest, got, want)
+		}
+	}
 
 	areq := s.areq("2.2.0", "02", "4000000000000172").with(members{
 		"messageCategory": "02", "purchaseAmount": nil, "purchaseCurrency": nil, "purchaseExponent": nil, "purchaseDate": nil,

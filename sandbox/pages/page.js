@@ -1,7 +1,7 @@
 for (const form of document.querySelectorAll("form[data-after]")) {
   setTimeout(() => form.submit(), Number(form.dataset.after));
 }
-// In a shop's frame browsers ignore autofocus. Who has answered is in the page
+// In a shop's frame there is no autofocus. Who has answered is in the page
 // already, and goes on where the answer is described. What coming back restores
 // in the field, before this event, is written over.
 addEventListener("pageshow", () => {
