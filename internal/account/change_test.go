@@ -2,6 +2,7 @@ package account
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -84,6 +85,63 @@ func TestRevokedDuringChange(t *testing.T) {
 		got := proceed()
 		if _, revoked := got["goes"]; revoked || len(got) != 2 {
 			t.Fatalf("%d keys are known, a revoked one: %t", len(got), revoked)
+		}
+	}
+}
+
+// TestLearnsNothingOld: what was asked of the store before a refresh, whatever that found,
+// or before a change, is not remembered after it: the key may have been revoked between.
+func TestLearnsNothingOld(t *testing.T) {
+	k := store.Key{Hash: []byte("key"), Merchant: "shop"}
+	for name, between := range map[string]func(*Book){
+		"other keys":         func(b *Book) { b.replace(nil) },
+		"the same keys":      func(b *Book) { b.unchanged(nil) },
+		"the same mark":      func(b *Book) { b.found() },
+		"another key file":   func(b *Book) { b.Change(openRing{}, nil) },
+		"nothing in between": nil,
+	} {
+		b := New(nil, openRing{}, nil, slog.New(slog.DiscardHandler))
+		b.replace(nil)
+		round := b.round
+		if between != nil {
+			between(b)
+		}
+		b.learn(&k, new([32]byte), [][]byte{k.Hash}, round)
+		if _, known := b.find("key"); known != (between == nil) || len(b.met) != len(b.learned) {
+			t.Errorf("%s: known: %t, for the quickest answer: %d", name, known, len(b.met))
+		}
+		b.replace(nil)
+		if len(b.learned)+len(b.met)+len(b.marks) > 0 {
+			t.Errorf("%s: something is left of a key that is gone", name)
+		}
+	}
+}
+
+// A rehashing store says of each former hash what comes of it.
+type rehashing struct {
+	KeyStore
+	says  map[string]error
+	asked int
+}
+
+func (s *rehashing) RehashKey(_ context.Context, old, _, _ []byte) error {
+	s.asked++
+	return s.says[string(old)]
+}
+
+// TestRehashedOnce: each key is hashed anew once; one that is gone, or that another node
+// was quicker with, holds up no other.
+func TestRehashedOnce(t *testing.T) {
+	s := &rehashing{says: map[string]error{"gone": store.ErrNotFound, "done": store.ErrExists}}
+	b := New(s, openRing{}, nil, slog.New(slog.DiscardHandler))
+	b.former["unknown"] = []byte("new")
+	for _, old := range []string{"one", "two", "three", "gone", "done"} {
+		b.known[old] = entry{&store.Key{Hash: []byte(old), Merchant: "shop"}, nil}
+		b.former[old] = []byte("new " + old)
+	}
+	for i := range 2 {
+		if err := b.rehash(t.Context()); err != nil || s.asked != 5 || len(b.former) > 0 {
+			t.Errorf("%d: %v, asked %d times, %d to come", i, err, s.asked, len(b.former))
 		}
 	}
 }
