@@ -20,6 +20,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/transid"
 )
 
 func secret(fill byte) string {
@@ -198,6 +199,15 @@ func TestVectors(t *testing.T) {
 	}
 	if got, err := r.Open("id-1", sealed); string(got) != "plain" || err != nil {
 		t.Errorf("Open = %q, %v; want plain", got, err)
+	}
+	forIDs, err := hex.DecodeString("080d16516d8fb5ddc418c0da3e394223b2ca9461d2dac06ac253f0852e870057")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1).UTC()
+	id := r.ID().New(now, time.Minute, rand.Reader, 1, "shop", "4000000000000000")
+	if _, err := transid.NewKeys(forIDs).Check(id, now, time.Minute, "shop", "4000000000000000"); err != nil {
+		t.Errorf("an id is not made with the key that was derived elsewhere: %v", err)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 // does to times does not.
 func TestTxnName(t *testing.T) {
 	was := store.Txn{ID: "a", Owner: "b", Scheme: "c", State: "d", Data: []byte("e"), Expires: time.UnixMilli(1000)}
+	if got, want := was.Name(), "1:a1:b1:c1:d1000"; got != want { // another release must open the data of this one
+		t.Errorf("Name = %q, want %q", got, want)
+	}
 	names := map[string]string{"the first": was.Name()}
 	for what, change := range map[string]func(*store.Txn){
 		"id":      func(n *store.Txn) { n.ID = "x" },
@@ -20,6 +23,8 @@ func TestTxnName(t *testing.T) {
 		"expires": func(n *store.Txn) { n.Expires = time.UnixMilli(1001) },
 		"borders": func(n *store.Txn) { n.ID, n.Owner = "ab", "" },
 		"digits":  func(n *store.Txn) { n.ID, n.Owner = "a1:b", "" },
+		"colon":   func(n *store.Txn) { n.ID, n.Owner = "a:b", "c" },
+		"later":   func(n *store.Txn) { n.ID, n.Owner = "a", "b:c" },
 	} {
 		now := was
 		change(&now)
@@ -36,6 +41,9 @@ func TestTxnName(t *testing.T) {
 // TestKeyName: the same for what is sealed of a key.
 func TestKeyName(t *testing.T) {
 	was := store.Key{Hash: []byte("a"), Merchant: "b", Created: time.UnixMilli(1000), Seal: []byte("e")}
+	if got, want := was.Name(), "key 1:a1:bfalse 1000"; got != want {
+		t.Errorf("Name = %q, want %q", got, want)
+	}
 	names := map[string]string{"the first": was.Name()}
 	for what, change := range map[string]func(*store.Key){
 		"hash":     func(n *store.Key) { n.Hash = []byte("x") },
