@@ -116,8 +116,10 @@ func TestLife(t *testing.T) {
 			}
 		}
 	}
-	if got := transid.Life("none"); got != 0 {
-		t.Errorf("Life of what is no id = %v", got)
+	for _, none := range []string{"none", k.New(noon, time.Hour, rand.Reader, 1, owner, pan)[:35] + "x"} {
+		if got := transid.Life(none); got != 0 {
+			t.Errorf("Life of %q, which is no id, = %v", none, got)
+		}
 	}
 	for _, life := range []time.Duration{-1, transid.MaxLife + 1} {
 		func() {
