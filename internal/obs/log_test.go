@@ -66,13 +66,13 @@ func TestLogger(t *testing.T) {
 	var out strings.Builder
 	log := obs.NewLogger(&out, slog.LevelDebug)
 	log.Info("seen "+number, "text", number, "error", errors.New("bad "+number), "stringer", pan(number),
-		"list", []string{number}, "struct", struct{ N string }{number}, "bytes", []byte(number),
+		"list", []string{"one " + number}, "struct", struct{ N string }{number}, "bytes", []byte(number),
 		slog.Group("group", "inner", number))
 	log.With("with", number).WithGroup("g").Debug("x", "y", number)
 	if strings.Contains(out.String(), number) {
 		t.Errorf("the log shows a card number: %s", out.String())
 	}
-	if !strings.Contains(out.String(), "bad ***") {
+	if !strings.Contains(out.String(), "bad ***") || !strings.Contains(out.String(), `"list":["one ***"]`) {
 		t.Errorf("the log hides more than the number: %s", out.String())
 	}
 }
