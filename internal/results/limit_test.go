@@ -51,6 +51,34 @@ func (c *counted) Receive(_ context.Context, _ []string, body []byte) auth.Recei
 	return auth.Receipt{Body: []byte("{}")}
 }
 
+// TestTurnedAway: of a client that no directory vouches for any more, and of what is no
+// POST, the engine hears nothing.
+func TestTurnedAway(t *testing.T) {
+	trust, cert := member(t)
+	for _, tt := range []struct {
+		trust  *Trust
+		method string
+		want   int
+	}{
+		{trust, http.MethodPost, http.StatusOK},
+		{trust, http.MethodPut, http.StatusMethodNotAllowed},
+		{&Trust{Now: time.Now}, http.MethodPost, http.StatusForbidden},
+	} {
+		got := new(counted)
+		h := &Handler{Engine: got, Trust: tt.trust, Log: slog.New(slog.DiscardHandler)}
+		r := httptest.NewRequest(tt.method, "/results", strings.NewReader("{}"))
+		r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if taken := got.bytes > 0; w.Code != tt.want || taken != (tt.want == http.StatusOK) {
+			t.Errorf("%s: %d, the engine has it: %t", tt.method, w.Code, taken)
+		}
+		if got := w.Header().Get("Cache-Control"); got != "no-store" {
+			t.Errorf("%s: Cache-Control: %q", tt.method, got)
+		}
+	}
+}
+
 // A mad engine ends in a panic that says what nobody is to read.
 type mad struct{ says any }
 
