@@ -121,6 +121,7 @@ func TestSPC(t *testing.T) {
 		{name: "another merchant", acc: other, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no such reference", parts: []object{asserted("ac500000-0000-4000-8000-000000000000")}, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 		{name: "no reference", parts: []object{{"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
+		{name: "SPC failed, no reference", parts: []object{incomplete("01"), {"threeDSRequestorPriorAuthenticationInfo": nil}}, want: "201 threeDSRequestorPriorAuthenticationInfo"},
 		{name: "forgotten", after: 20 * time.Minute, want: "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -239,6 +240,30 @@ func TestSP01(t *testing.T) {
 	if _, err := try(t, e, shop, offered); err != nil || sent["threeDSRequestorSpcSupport"] != nil {
 		t.Error("offered to an issuer without SPC:", sent, err)
 	}
+	w.hits[0].Info.ACS = w.hits[0].Info.ACS[:2] // not in 2.3.1
+	if _, err := try(t, e, shop, offered); codeOf(err) != "102" {
+		t.Errorf("a card of an older issuer: %v, want 102", err)
+	}
+	id := preauth(t, e, shop)
+	w.hits = nil
+	if _, _, err := e.Authenticate(t.Context(), shop, areq231(id, offered).json()); told(err) != "305 acctNumber" {
+		t.Errorf("a card of nobody: %v, want 305 acctNumber", err)
+	}
+}
+
+// TestLegOfAnotherKind: what goes on decoupled does not go on with SPC.
+func TestLegOfAnotherKind(t *testing.T) {
+	w := spcWorld()
+	e := w.engine(0)
+	decoupled := object{"threeDSRequestorDecReqInd": "F", "threeDSRequestorDecMaxTime": "00010"}
+	result := with(rreq(challenged(t, w, e, offered, decoupled), "D", 1), "transStatusReason", "29")
+	if got := parse(t, e.Receive(t.Context(), []string{"visa"}, result.json()).Body); got.text("resultsStatus") != "04" {
+		t.Fatalf("RReq D answered with %v", got)
+	}
+	const want = "305 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef"
+	if _, err := try(t, e, shop, offered, asserted(result.text("acsTransID"))); told(err) != want {
+		t.Errorf("%v, want %s", err, want)
+	}
 }
 
 // TestFallback: the 3RI after an RReq D (DA-06 to DA-08, TO-10).
@@ -249,12 +274,14 @@ func TestFallback(t *testing.T) {
 		after time.Duration
 		want  string
 		lost  time.Duration // since an RReq that could not be stored
+		again time.Duration // after the RReq it comes once more, and is refused
 	}{
 		{name: "in time", after: 60 * time.Second},
 		{name: "in time after the RReq that was stored", after: 60 * time.Second, lost: 50 * time.Second},
 		{name: "too late after it", after: 66 * time.Second, lost: 50 * time.Second, want: "305 threeRIInd: the 60 s after the RReq are over"},
 		{name: "at the end of it", after: 65 * time.Second}, // two clocks may differ by 5 s
 		{name: "too late", after: 65*time.Second + time.Millisecond, want: "305 threeRIInd: the 60 s after the RReq are over"},
+		{name: "too late after the first RReq", after: 66 * time.Second, again: 50 * time.Second, want: "305 threeRIInd: the 60 s after the RReq are over"},
 		{name: "not decoupled", parts: object{"threeDSRequestorDecReqInd": "N", "threeDSRequestorDecMaxTime": nil}, want: "203 threeDSRequestorDecReqInd"},
 		{name: "another method", parts: object{"threeDSRequestorPriorAuthenticationInfo": []object{{"threeDSReqPriorAuthMethod": "01", "threeDSReqPriorRef": "ac500000-0000-4000-8000-000000000000"}}},
 			want: "203 threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorAuthMethod"},
@@ -295,7 +322,13 @@ func TestFallback(t *testing.T) {
 			if got.text("resultsStatus") != "04" {
 				t.Fatalf("RReq D answered with %v", got)
 			}
-			w.pass(c.after)
+			if c.again > 0 {
+				w.pass(c.again)
+				if got := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, result.json()).Body); got.text("errorCode") != "312" {
+					t.Fatalf("the second RReq D answered with %v", got)
+				}
+			}
+			w.pass(c.after - c.again)
 			w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "D"), nil }
 			next := object{
 				"deviceChannel": "03", "threeRIInd": "19", "threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00010",

@@ -146,9 +146,6 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
-	if !known || r.txn.State == Sent {
-		return r.refuse(ctx, message.UnknownTransaction, "threeDSServerTransID", "RReq")
-	}
 	if code, detail := r.standing(r.txn.State); code != 0 && !r.repeats() {
 		return r.refuse(ctx, code, detail, "RReq")
 	}
@@ -172,8 +169,8 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 	return r.accept(ctx)
 }
 
-// standing is the error with which a transaction in state refuses an RReq; code 0: it
-// takes one.
+// standing is the error with which a transaction in state refuses an RReq, "" when none
+// is known; code 0: it takes one.
 func (r *receipt) standing(state store.State) (message.Code, string) {
 	switch state {
 	case Challenge:
