@@ -98,6 +98,31 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 	}
 }
 
+// TestOtherResultInDoubt: while it is asked what became of one result, another is stored
+// and acknowledged. That one stays as it is: sent again, it is no news.
+func TestOtherResultInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		sent := challenged(t, w, w.engine(0))
+		post := func(n int) string {
+			o := parse(t, w.engine(0).Receive(t.Context(), []string{"visa"}, rreq(sent, "Y", n).json()).Body)
+			return o.text("messageType") + o.text("errorCode")
+		}
+		doubtful(w, forever, false)
+		if got := post(1); got != "Erro403" {
+			t.Fatalf("the first: %s, want Erro403", got)
+		}
+		w.works()
+		if got := post(2); got != "RRes" {
+			t.Fatalf("the second: %s, want RRes", got)
+		}
+		time.Sleep(time.Minute) // for what goes on behind
+		if got := post(2); got != "Erro312" {
+			t.Errorf("the second again: %s, want Erro312", got)
+		}
+	})
+}
+
 // TestManyInDoubt: of two results at once, each in doubt, one is acknowledged, and it is
 // the one that is read (I2).
 func TestManyInDoubt(t *testing.T) {
