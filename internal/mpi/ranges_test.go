@@ -96,6 +96,9 @@ func (w *table) outcome(pan string) string {
 	if (a.Enrolled == "N") != (len(w.asked) == before) {
 		w.t.Errorf("%s: %s after %d calls", pan, a.Enrolled, len(w.asked)-before)
 	}
+	if a.Enrolled == "N" && a.ECI != "6" { // as after a VERes
+		w.t.Errorf("%s: N with the ECI %q, want 6", pan, a.ECI)
+	}
 	return a.Enrolled
 }
 
