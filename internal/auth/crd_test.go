@@ -73,6 +73,8 @@ func TestCardAlone(t *testing.T) {
 		`{"acctNumber":"4000000000000000000"}`:                              true,
 		`{"acctNumber":"40000000000000000000"}`:                             false,
 		`{"acctNumber":"400000000000000x"}`:                                 false,
+		`{"acctNumber":"400000000000000/"}`:                                 false,
+		`{"acctNumber":"400000000000000:"}`:                                 false,
 		`{"acctNumber":""}`:                                                 false,
 		`{"acctNumber":"}`:                                                  false,
 		`{"acctNumber":"4000000000000001","acctNumber":"4000000000000001"}`: false,

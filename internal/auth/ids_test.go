@@ -229,19 +229,30 @@ func TestUsableVersions(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)
 	e.Peers[0].Versions = message.Versions()[:2]
-	for _, tt := range []struct{ start, end, want string }{
-		{"2.1.0", "2.3.1", "2.1.0,2.2.0"},
-		{"2.1.0", "2.1.0", "2.1.0"},
-		{"2.2.0", "2.3.1", "2.2.0"},
-		{"2.3.1", "2.3.1", "no version is common to ACS, DS and 3DS Server"},
+	strict := &account.Account{Merchant: shop.Merchant, Strict: true}
+	for _, tt := range []struct {
+		start, end string
+		ds         []string // of the range
+		want       string
+	}{
+		{"2.1.0", "2.3.1", []string{"2.1.0", "2.2.0", "2.3.1"}, "2.1.0,2.2.0"},
+		{"2.1.0", "2.1.0", []string{"2.1.0", "2.2.0", "2.3.1"}, "2.1.0"},
+		{"2.2.0", "2.3.1", []string{"2.1.0", "2.2.0", "2.3.1"}, "2.2.0"},
+		{"2.1.0", "2.3.1", []string{"2.2.0", "2.3.1"}, "2.2.0"},
+		{"2.3.1", "2.3.1", []string{"2.1.0", "2.2.0", "2.3.1"}, "no version is common to ACS, DS and 3DS Server"},
 	} {
 		info := allVersions("")
+		info.DSVersions = tt.ds
 		info.ACS = slices.DeleteFunc(info.ACS, func(v ranges.ACSVersion) bool { return v.Version < tt.start || v.Version > tt.end })
 		w.hits = []ranges.Hit{{Scheme: "visa", Info: info}}
 		for _, version := range []string{"9.9.9", "2.0.0", "2.3.1"} {
-			_, _, err := e.Authenticate(t.Context(), shop, areq231(preauth(t, e, shop), object{"messageVersion": version}).json())
-			if told(err) != "102 "+tt.want {
-				t.Errorf("ACS from %s to %s, an AReq in %s: %s, want 102 %s", tt.start, tt.end, version, told(err), tt.want)
+			for _, acc := range []*account.Account{shop, strict} {
+				_, _, err := e.Authenticate(t.Context(), acc, areq231(preauth(t, e, acc), object{
+					"messageVersion": version, "acquirerCountryCodeSource": "01",
+				}).json())
+				if told(err) != "102 "+tt.want {
+					t.Errorf("ACS from %s to %s, DS %s, an AReq in %s: %s, want 102 %s", tt.start, tt.end, tt.ds, version, told(err), tt.want)
+				}
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -15,7 +16,11 @@ func TestThreeRIPayment(t *testing.T) {
 		{"2.1.0", "01", "203"}, {"2.1.0", "02", ""}, {"2.2.0", "01", ""}, {"2.3.1", "01", ""},
 	} {
 		w := newWorld()
+		w.hits = append([]ranges.Hit{{Scheme: "amex", Info: allVersions("")}}, w.hits...)
 		e := w.engine(0)
+		if crd, err := e.Preauth(shop, object{"acctNumber": pan}.json(), nil); err != nil || parse(t, crd).text("scheme") != "visa" {
+			t.Errorf("the CRD is %s, %v; want that of the first configured that holds the card", crd, err)
+		}
 		req := areq(tt.version, "")
 		for name := range req {
 			if strings.HasPrefix(name, "browser") {
@@ -29,7 +34,7 @@ func TestThreeRIPayment(t *testing.T) {
 		req["acquirerCountryCode"] = "208"
 		w.reply = func(scheme string, areq object) ([]byte, error) {
 			if scheme != "visa" {
-				t.Errorf("%s: without an id the AReq goes to %s, want the first that holds the card", tt.version, scheme)
+				t.Errorf("%s: without an id the AReq goes to %s, want the first configured that holds the card", tt.version, scheme)
 			}
 			return ares(areq, "Y"), nil
 		}
