@@ -193,6 +193,20 @@ func TestPR20ShortParts(t *testing.T) {
 	}
 }
 
+// TestFileHeader: the header of a card range file's answer is bounded.
+func TestFileHeader(t *testing.T) {
+	for size, want := range map[int]bool{maxHeader / 2: true, 2 * maxHeader: false} {
+		host := newFileHost(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("X-Long", strings.Repeat("x", size))
+			io.WriteString(w, `{"cardRangeData":[{"ranges":[{"start":"4100000000000000","end":"4100000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`)
+		})
+		s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
+		if got := s.fetch(host).cards.Lookup(otherCard) != nil; got != want {
+			t.Errorf("a header of %d bytes: ranges there: %t, want %t; standing %+v", size, got, want, s.standing())
+		}
+	}
+}
+
 // TestFileHostInCapitals: a host is the one that is configured, in whatever case.
 func TestFileHostInCapitals(t *testing.T) {
 	host := newFileHost(t, func(w http.ResponseWriter, _ *http.Request) {

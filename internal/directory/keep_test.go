@@ -463,6 +463,34 @@ func TestCorruptGeneration(t *testing.T) {
 	if b := s.start(); b.cards.Lookup(card) == nil || b.loaded != all[0].Generation {
 		t.Errorf("generation %d is in use, want the whole one, %d", b.loaded, all[0].Generation)
 	}
+	k := &openKeeper{Memory: s.keeper}
+	for _, n := range []int64{all[0].Generation, bad.Generation} {
+		if _, err := OpenGeneration(t.Context(), k, "visa", n); (err == nil) != (n == all[0].Generation) || k.open > 0 {
+			t.Errorf("generation %d: %v, %d readers left open", n, err, k.open)
+		}
+	}
+}
+
+// An openKeeper counts the snapshots that are open.
+type openKeeper struct {
+	*storetest.Memory
+	open int
+}
+
+type openSnapshot struct {
+	io.ReadCloser
+	keeper *openKeeper
+}
+
+func (s openSnapshot) Close() error {
+	s.keeper.open--
+	return s.ReadCloser.Close()
+}
+
+func (k *openKeeper) OpenSnapshot(ctx context.Context, scheme string, number int64) (io.ReadCloser, error) {
+	r, err := k.Memory.OpenSnapshot(ctx, scheme, number)
+	k.open++
+	return openSnapshot{r, k}, err
 }
 
 // A flakyKeeper cannot be read the first times.

@@ -231,6 +231,9 @@ func TestNext(t *testing.T) {
 	next.Resume(ctx)
 	running.Go(func() { next.Run(ctx) })
 	first.Retire(next)
+	if next.node != first.node || next.node == "" {
+		t.Errorf("the next client holds leases as %q, the first as %q", next.node, first.node)
+	}
 	if next.peers["jcb"] != first.peers["jcb"] || next.refreshers[0] != first.refreshers[1] {
 		t.Error("a peer that has not changed was made anew")
 	}
