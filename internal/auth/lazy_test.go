@@ -5,8 +5,10 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
 )
 
 // A watched store notes how it is written to.
@@ -73,5 +75,35 @@ func TestStoreWork(t *testing.T) {
 				t.Errorf("RReq: %q, want %q", w.writes, want)
 			}
 		})
+	}
+}
+
+// TestClaimWithoutOutcome: a claim is an /auth in flight for as long as one may take, on a
+// node whose clock is ahead, and then one that has failed.
+func TestClaimWithoutOutcome(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	id := preauth(t, e, shop)
+	w.reply = func(string, object) ([]byte, error) {
+		w.down = true
+		return nil, errFault
+	}
+	if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); codeOf(err) != "405" {
+		t.Fatal(err)
+	}
+	w.works()
+	const longest = 10*time.Second + 200*time.Millisecond + transid.MaxSkew
+	for _, tt := range []struct {
+		after time.Duration
+		want  string
+	}{
+		{0, "305 No response from directory server yet"},
+		{longest, "305 No response from directory server yet"},
+		{time.Millisecond, "203 Unknown threeDSServerTransID"},
+	} {
+		w.pass(tt.after)
+		if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); told(err) != tt.want {
+			t.Errorf("after %v: %s, want %s", tt.after, told(err), tt.want)
+		}
 	}
 }
