@@ -49,7 +49,7 @@ type certificate struct {
 	hash            crypto.Hash // of the signature; 0 if that is not one of RSA with PKCS #1 v1.5
 
 	isCA     bool
-	maxPath  int           // authorities allowed below this one; -1 for any number
+	maxPath  int           // authorities allowed below this one if it isCA; -1 for any number
 	usage    x509.KeyUsage // 0 if the certificate has no such extension
 	critical bool          // has a critical extension that is not understood
 	lenient  bool          // crypto/x509 refuses to read it
@@ -170,7 +170,6 @@ func (c *certificate) finish(key any, extensions []pkix.Extension) error {
 	if c.key.N.BitLen() > maxKeyBits {
 		return fmt.Errorf("xmldsig: key of a certificate has more than %d bits", maxKeyBits)
 	}
-	c.maxPath = -1
 	seen := map[string]bool{}
 	for _, ext := range extensions {
 		if id := ext.Id.String(); seen[id] {

@@ -84,6 +84,7 @@ func TestChain(t *testing.T) {
 		{"authority without constraints", 2, changes{"ca1": {noBasics}}, nil, "issuer 1", xmldsig.NotCA},
 		{"second authority is none", 3, changes{"ca1": {noCA}}, nil, "issuer 2", xmldsig.NotCA},
 		{"key of authority for lists", 2, changes{"ca1": {crlOnly}}, nil, "issuer 1", xmldsig.NotForCerts},
+		{"key of authority for signing", 2, changes{"ca1": {usage(x509.KeyUsageDigitalSignature)}}, nil, "issuer 1", xmldsig.NotForCerts},
 		{"key of authority for all", 2, changes{"ca1": {noUsage}}, nil, "", ""},
 		{"signer's key for all", 1, nil, nil, "", ""},
 		{"signer's key for signing", 1, changes{"signer": {usage(x509.KeyUsageDigitalSignature)}}, nil, "", ""},

@@ -62,6 +62,20 @@ func sketch(e *xmldsig.Element) string {
 	return fmt.Sprintf("{%s}%s %s(%s)", e.Space, e.Local, strings.Join(attrs, ""), strings.Join(inside, " "))
 }
 
+// TestAttr: an attribute with a namespace is another than that of its name without.
+func TestAttr(t *testing.T) {
+	root, err := xmldsig.Parse([]byte(`<a xmlns:q="urn:1" q:id="2" id="1" q:Algorithm="3"/>`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id, ok := root.Attr("id"); id != "1" || !ok {
+		t.Errorf("id: %q, %t", id, ok)
+	}
+	if name, ok := root.Attr("Algorithm"); ok {
+		t.Errorf("Algorithm: %q, want none", name)
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for _, tt := range []struct{ doc, reason string }{
 		{"", "no element"},
