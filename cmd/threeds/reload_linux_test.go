@@ -48,3 +48,23 @@ func TestTooManyOpenFiles(t *testing.T) {
 		t.Errorf("a file that is gone: %t at the first look, %t at the second; want false, true", first, second)
 	}
 }
+
+// TestLooksLeaveNothingOpen: the files are looked at every other second.
+func TestLooksLeaveNothingOpen(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	write(t, file, []byte("content"))
+	open := func() int {
+		all, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(all)
+	}
+	before, m := open(), marks{file: {}}
+	for range 200 {
+		m = m.again()
+	}
+	if after := open(); after > before+50 {
+		t.Errorf("%d files are open, %d before", after, before)
+	}
+}

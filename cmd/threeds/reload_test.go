@@ -588,6 +588,39 @@ func TestReloadByItself(t *testing.T) {
 	}
 }
 
+// TestLooks: a change is tried once, at the second look that finds it, and what does not
+// change is never tried.
+func TestLooks(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	synctest.Test(t, func(t *testing.T) {
+		var log lockedBuffer
+		r := &reloader{
+			file: filepath.Join(dir, "none"), node: &node{metrics: obs.NewMetrics()},
+			log: slog.New(slog.NewTextHandler(&log, nil)), tried: marks{file: {}},
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go r.run(ctx, nil, pollEvery)
+		for i, content := range []string{"", "a", "b"} {
+			if content != "" {
+				write(t, file, []byte(content))
+			}
+			for look := range 5 {
+				time.Sleep(pollEvery)
+				synctest.Wait()
+				want := i
+				if look == 0 && i > 0 {
+					want--
+				}
+				if got := strings.Count(log.String(), "configuration refused"); got != want {
+					t.Fatalf("%d changes, look %d: tried %d times, want %d", i, look, got, want)
+				}
+			}
+		}
+	})
+}
+
 // TestHalfWritten: what is still being written is not taken.
 func TestHalfWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
