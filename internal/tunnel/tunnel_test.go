@@ -183,6 +183,8 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	}
+	weak := server.Clone()
+	weak.MaxVersion, weak.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}
 	const body = "Content-Length: 9\r\n\r\nforbidden"
 	for _, tt := range []struct {
 		name   string
@@ -225,6 +227,7 @@ func TestFaults(t *testing.T) {
 			io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}, 0, nil, "tls: first record does not look like a TLS handshake", false},
 		{"a certificate of others", server, strangers, nil, 0, nil, "", false},
+		{"ciphers that are not spoken", weak, roots, nil, 0, nil, "remote error: tls: handshake failure", false},
 		{"silence for a handshake", nil, roots, func(conn net.Conn) { io.Copy(io.Discard, conn) }, 0, context.DeadlineExceeded, "", true},
 		{"no over TLS", server, roots, script("HTTP/1.1 403 Forbidden\r\n"+body, false), 403, nil, "HTTP status 403 Forbidden", false},
 	} {
