@@ -3,6 +3,7 @@ package gate
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"math"
 	"net"
@@ -362,5 +363,22 @@ func TestWhole(t *testing.T) {
 	}
 	if whole([]byte("POST /preauth2 HTTP/1.1\r\nContent-Length: 0\r\n\r\n"), testLine) {
 		t.Error("another path")
+	}
+}
+
+// TestHook: what is hooked to a server hears of its connections, and so does what was there
+// before, first.
+func TestHook(t *testing.T) {
+	s, heard := new(http.Server), ""
+	for _, name := range []string{"a", "b", "c"} {
+		hook(s, func(net.Conn, http.ConnState) { heard += name }, func(ctx context.Context, _ net.Conn) context.Context {
+			heard += strings.ToUpper(name)
+			return ctx
+		})
+	}
+	s.ConnState(nil, http.StateNew)
+	s.ConnContext(t.Context(), nil)
+	if heard != "abcABC" {
+		t.Errorf("heard: %s, want abcABC", heard)
 	}
 }
