@@ -119,7 +119,10 @@ func (w *world) loseLazy() {
 	clear(w.certain)
 }
 
-func (w *world) Create(_ context.Context, t store.Txn) error {
+func (w *world) Create(ctx context.Context, t store.Txn) error {
+	if ctx.Err() != nil { // as in a store that is far away
+		return ctx.Err()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if was, taken := w.txns[t.ID]; taken && (w.unswept || w.clock().Before(was.Expires)) {
@@ -136,7 +139,10 @@ func (w *world) works() {
 	w.fault, w.down = nil, false
 }
 
-func (w *world) Get(_ context.Context, id string) (store.Txn, error) {
+func (w *world) Get(ctx context.Context, id string) (store.Txn, error) {
+	if ctx.Err() != nil {
+		return store.Txn{}, ctx.Err()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.down {
@@ -149,8 +155,8 @@ func (w *world) Get(_ context.Context, id string) (store.Txn, error) {
 	return t, nil
 }
 
-func (w *world) Update(_ context.Context, was store.Txn, change func(*store.Txn) error) error {
-	if _, err := w.Get(context.Background(), was.ID); err != nil {
+func (w *world) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	if _, err := w.Get(ctx, was.ID); err != nil {
 		return err
 	}
 	w.mu.Lock()
