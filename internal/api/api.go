@@ -239,8 +239,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 	h.finish(w, r, answer, err)
 }
 
-// trace begins the span of a request. Only now may its traceparent say whether it is
-// sampled, for now we know who sent it.
+// trace begins the span of a request. It comes after the check of the key: who has a good
+// one may say by a traceparent whether the request is sampled.
 func (h *Handler) trace(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, func()) {
 	return h.Traces.Request(w, r, pathOf(r), r.Header.Get("Traceparent"))
 }
