@@ -63,7 +63,7 @@ func TestContentLengthOfTheLast(t *testing.T) {
 		method, path, key string
 		size, status      int
 	}{
-		{"POST", "/auth", "wrong", 2, 401}, {"POST", "/auth", "wrong", 1 << 20, 401}, {"POST", "/check", "wrong", 2, 401},
+		{"POST", "/auth", "wrong", 2, 401}, {"POST", "/auth", "wrong", 512 << 10, 401}, {"POST", "/check", "wrong", 2, 401},
 		{"POST", "/nowhere", "good", 2, 404}, {"PUT", "/auth", "good", 2, 405}, {"PUT", "/check", "good", 2, 405},
 		{"POST", "/preauth", "good", 64<<10 + 1, 413}, {"POST", "/check", "good", 64<<10 + 1, 413},
 	} {

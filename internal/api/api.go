@@ -227,7 +227,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 	}
 	var err error
 	if s.body, err = v.read(w, r, op.limit(h), s.body[:0]); err != nil {
-		h.unread(w, r, err)
+		h.unread(w, r, v, err)
 		return
 	}
 	if !op.lends {
@@ -286,9 +286,9 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, limit int64, into [
 }
 
 // unread answers a body that was too large, found no place or did not come.
-func (h *Handler) unread(w http.ResponseWriter, r *http.Request, err error) {
+func (h *Handler) unread(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	leave(w, r)
-	defer hearOut(w, r)
+	defer v.end(w, r)
 	if errors.Is(err, errNoPlace) {
 		h.overloaded(w, r, InFlight)
 		return

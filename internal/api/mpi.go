@@ -86,7 +86,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 	defer answered()
 	body, err := v.read(w, r, h.body(), nil)
 	if err != nil {
-		h.undelivered(w, r, err)
+		h.undelivered(w, r, &v, err)
 		return
 	}
 	gate.Arrived(r.Context())
@@ -95,9 +95,9 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 }
 
 // undelivered is unread for the MPI's operations.
-func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, err error) {
+func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, v *visit, err error) {
 	leave(w, r)
-	defer hearOut(w, r)
+	defer v.end(w, r)
 	if errors.Is(err, errNoPlace) {
 		h.overloaded(w, r, InFlight)
 		return

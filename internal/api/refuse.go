@@ -80,7 +80,17 @@ func (v *visit) take(places int64) bool {
 	return true
 }
 
-func (v *visit) leave() { v.h.work().Add(-v.places) }
+func (v *visit) leave() {
+	v.h.work().Add(-v.places)
+	v.places = 0
+}
+
+// end ends a visit whose body was not read: its answer is made, and a client that takes
+// its time with the rest of the body is in nobody's way.
+func (v *visit) end(w http.ResponseWriter, r *http.Request) {
+	v.leave()
+	hearOut(w, r)
+}
 
 // tooMuch is the answer of both protocols, made once: refusing has to be cheap.
 var tooMuch = own(message.TransientFailure, "The server is overloaded").JSON()

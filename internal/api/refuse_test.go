@@ -587,7 +587,8 @@ func TestTooLargeIsHeardOut(t *testing.T) {
 	}
 }
 
-// TestNotWaitedFor: the answer of a refused request does not wait for a body which does not come (G2, M1).
+// TestNotWaitedFor: the answer of a refused request does not wait for a body which does not come (G2, M1),
+// and nor does a place for others.
 func TestNotWaitedFor(t *testing.T) {
 	for path := range bodies {
 		for name, change := range map[string]func(h *Handler){
@@ -606,6 +607,9 @@ func TestNotWaitedFor(t *testing.T) {
 				res, err := http.ReadResponse(bufio.NewReader(ours), nil)
 				if err != nil || res.StatusCode < 400 || time.Since(start) > 0 {
 					t.Errorf("%s, %s: %v, %v, after %v", name, path, res, err, time.Since(start))
+				}
+				if n := h.work().Load(); n != 0 {
+					t.Errorf("%s, %s: %d places are taken by what has its answer", name, path, n)
 				}
 			})
 		}
