@@ -48,7 +48,7 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 	if err := raiseFiles(uint64(2*p.inFlight + 1000)); err != nil {
 		return nil, err
 	}
-	w, err := newWorld(ctx, b, "")
+	w, err := newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", limits: manyConns + allCome})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ const (
 	normal          = 0.8                    // the same
 	onset           = time.Second            // how long the gate has to find its level
 	manyConns       = ", connections: 10000" // configuration: each shopper waits on a connection of its own
+	allCome         = ", wait: 1m"           // likewise: nobody is turned away for overload
 )
 
 // A rushHour is one world under loads around its capacity.
@@ -38,7 +39,7 @@ func overload(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	b.say("the same without shedding")
-	h, err := newRushHour(ctx, b, manyConns+", wait: 1m")
+	h, err := newRushHour(ctx, b, manyConns+allCome)
 	if err != nil {
 		return nil, err
 	}
