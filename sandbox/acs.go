@@ -48,9 +48,9 @@ func limitBody(h http.Handler) http.Handler {
 	})
 }
 
-// show writes a page. It may be framed by anybody and fetches nothing; what is
-// script or style in it carries the nonce. Forms may leave for the shop only on
-// pages that say so.
+// show writes a page. It may be framed by anybody, unless it says otherwise, and
+// fetches nothing; what is script or style in it carries the nonce. Forms may leave
+// for the shop only on pages that say so.
 func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
 	p.Nonce = nonce()
 	forms := "'self'"
@@ -59,13 +59,17 @@ func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
 		// for where it is sent, too.
 		forms = "http: https:"
 	}
-	h := w.Header()
+	h, ancestors := w.Header(), "*"
+	if p.Unframed {
+		ancestors = "'none'"
+		h.Set("X-Frame-Options", "DENY")
+	}
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Referrer-Policy", "origin")
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'nonce-"+p.Nonce+"'; script-src 'nonce-"+p.Nonce+
-		"'; form-action "+forms+"; base-uri 'none'; frame-ancestors *")
+		"'; form-action "+forms+"; base-uri 'none'; frame-ancestors "+ancestors)
 	w.WriteHeader(status)
 	if err := pages.ExecuteTemplate(w, p.Name, p); err != nil {
 		s.log.Debug("page not written", "page", p.Name, "err", err)
@@ -98,6 +102,7 @@ type view struct {
 	Code                         string
 	Step                         int  // which of the challenge's pages it is
 	Framed                       bool // it stands in a page of the shop
+	Unframed                     bool // it may not
 }
 
 // A form is fields for an address of the shop's.

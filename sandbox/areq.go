@@ -28,8 +28,15 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if !known || !possible(doing, m) {
 		return d.refuse(m, erro{code: "305", description: "No valid test input found", detail: "No valid test input found"})
 	}
+	wrong := d.box.merchants.find(m.text("acquirerMerchantID"))
+	if wrong.is("ARes", "erro") {
+		return d.refuse(m, erro{code: wrong.code, description: wrong.text, detail: wrong.text})
+	}
+	if wrong.is("result", "reason") && doing.reason != "" {
+		doing.reason = wrong.code
+	}
 	t := &transaction{
-		box: d.box, dir: d, deed: doing, areq: m, areqRaw: body,
+		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
 		version: version, channel: channel, payment: m.text("messageCategory") == "01",
 		ids: ids{server: m.text("threeDSServerTransID"), ds: newID(), acs: newID(), sdk: m.text("sdkTransID")},
 	}
@@ -41,7 +48,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if doing.kind == "silence" {
 		return answer{silent: true}
 	}
-	return answer{kind: "ARes", body: t.aresRaw, txn: t}
+	return t.answer()
 }
 
 // implausible finds what the field tables do not.

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 )
 
 // writeARes writes the answer to the AReq in the shape of its version.
@@ -48,6 +49,51 @@ func (t *transaction) writeARes() {
 		o.put("sandboxRemark", strange()).nothing()
 	}
 	t.aresRaw = o.bytes()
+}
+
+// answer is the ARes, or what comes in its place; nothing comes after that.
+func (t *transaction) answer() answer {
+	f, m := t.fault, readMessage(t.aresRaw)
+	if f.message != "ARes" || f.kind == "late" || f.kind == "without" && !m.has(f.element) {
+		return answer{kind: "ARes", body: t.aresRaw, txn: t, late: f.is("ARes", "late")}
+	}
+	t.phase = ended
+	a := answer{kind: "ARes"}
+	switch f.kind {
+	case "silence":
+		a.silent = true
+	case "status":
+		a.status, _ = strconv.Atoi(f.code)
+	case "garbage":
+		a.page, a.body = "text/html; charset=utf-8", []byte("<!DOCTYPE html><html><body><h1>Maintenance</h1></body></html>")
+	case "cut":
+		a.body = t.aresRaw[:len(t.aresRaw)/2]
+	case "twice":
+		a.body = slices.Concat([]byte(`{"transStatus":"Y",`), t.aresRaw[1:])
+	case "critical":
+		m["messageExtension"] = encode([]received{{
+			"name": encode("sandboxDuty"), "id": encode(t.dir.scheme.rid + "-duty"), "criticalityIndicator": encode(true), "data": encode(received{}),
+		}})
+	case "other":
+		m[f.element] = encode(t.another(f.element))
+	case "without":
+		delete(m, f.element)
+	}
+	if a.body == nil {
+		a.body = encode(m)
+	}
+	return a
+}
+
+// another is a value of a member that is good and not that of the transaction.
+func (t *transaction) another(member string) string {
+	if member != "messageVersion" {
+		return newID()
+	}
+	if t.version == v220 {
+		return v210
+	}
+	return v220
 }
 
 // putInfo adds what the shop is to show the cardholder: a text, in 2.3.1 in an

@@ -12,21 +12,10 @@ import (
 // understand is an error that names the line.
 func readCards(text string) (cardTable, error) {
 	var t cardTable
-	var faults []error
-	for i, line := range strings.Split(text, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
-		if err := t.readLine(line); err != nil {
-			faults = append(faults, fmt.Errorf("line %d: %w", i+1, err))
-		}
+	if err := eachLine(text, t.readLine); err != nil {
+		return t, err
 	}
-	if faults == nil {
-		faults = t.holes()
-	}
-	return t, errors.Join(faults...)
+	return t, errors.Join(t.holes()...)
 }
 
 // holes finds tables that say nothing.

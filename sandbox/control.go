@@ -12,6 +12,7 @@ const controlText = `What the sandbox's directory servers and issuers saw, and h
 GET  /transactions           the ids of the latest hundred, newest first
 GET  /exchanges?transID=ID   every message of one, as it stood on the wire; in 1.0.2 ID is the Message id
 GET  /cards                  the card table
+GET  /merchants              the merchants with whom something goes wrong
 GET  /v1                     the table of 3-D Secure 1.0.2
 GET  /app?transID=ID         a page that decides a challenge inside an app
 POST /app                    transID and result=pass, fail, cancel or timeout: the same by program,
@@ -33,6 +34,7 @@ func controlRoutes(s *Sandbox) http.Handler {
 		writeJSON(w, http.StatusOK, s.book.latest(100))
 	})
 	mux.HandleFunc("GET /cards", showText(CardTable()))
+	mux.HandleFunc("GET /merchants", showText(MerchantTable()))
 	mux.HandleFunc("GET /v1", showText(V1Table()))
 	mux.HandleFunc("GET /app", s.showApp)
 	mux.HandleFunc("POST /app", s.decideApp)

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -92,6 +93,12 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler) // anything else would be an answer
 	}
+	if a.late {
+		select {
+		case <-time.After(d.box.LateDelay):
+		case <-r.Context().Done():
+		}
+	}
 	d.send(w, m, a)
 }
 
@@ -100,6 +107,9 @@ type answer struct {
 	kind   string
 	body   []byte
 	silent bool
+	late   bool
+	status int          // of HTTP, in place of a message; 0: there is one
+	page   string       // the content type of what is no message; "": it is one
 	ranges bool         // the card ranges, which are written by serveRanges
 	txn    *transaction // begins once the answer has left
 }
@@ -134,11 +144,17 @@ func (d *directory) stranger(r *http.Request) string {
 
 // send writes an answer and lets what comes after it begin.
 func (d *directory) send(w http.ResponseWriter, m received, a answer) {
+	sent := Exchange{At: d.box.stamp(), From: d.name(), To: "server", Type: a.kind}
+	if a.status != 0 {
+		sent.Note = fmt.Sprintf("HTTP status %d in its place", a.status)
+		d.box.book.note(m.text("threeDSServerTransID"), sent)
+		http.Error(w, "nothing works", a.status)
+		return
+	}
 	a.body = d.box.alter(a.kind, a.body)
-	d.box.book.note(m.text("threeDSServerTransID"), Exchange{
-		At: d.box.stamp(), From: d.name(), To: "server", Type: a.kind, Body: string(a.body),
-	})
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	sent.Body = string(a.body)
+	d.box.book.note(m.text("threeDSServerTransID"), sent)
+	w.Header().Set("Content-Type", cmp.Or(a.page, "application/json; charset=utf-8"))
 	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
 	_, err := w.Write(a.body)
 	if err == nil {

@@ -9,7 +9,7 @@
 //	for _, ds := range box.Directories() { … configure the server under test … }
 //
 // What a card does stands in scenarios/cards.txt, which is program and manual
-// in one. What passed on the wire is told by Received and on the control
+// in one, and what goes wrong with a merchant in scenarios/merchants.txt. What passed on the wire is told by Received and on the control
 // listener; the protocol listeners speak only the protocol.
 //
 // The directory servers tell of their card ranges in every version: Ranges

@@ -62,16 +62,22 @@ func (t *transaction) interactions(v verdict) int {
 	return 1
 }
 
-// writeCRes is the message that ends a browser's challenge.
+// writeCRes is the message that ends a browser's challenge, or what comes in its place.
 func (t *transaction) writeCRes(v verdict) []byte {
+	if t.fault.is("CRes", "garbage") {
+		return []byte("<html>Thank you</html>")
+	}
 	o := new(object).
 		put("messageType", "CRes").
 		put("messageVersion", t.version).
 		put("threeDSServerTransID", t.ids.server).
 		put("acsTransID", t.ids.acs).
-		put("transStatus", v.status)
+		put("transStatus", t.told(v.status))
 	if !t.box.Nice {
 		o.nothing()
+	}
+	if t.fault.is("CRes", "padded") {
+		o.put("sandboxRemark", "?????>>>>>") // which have / and + in base64
 	}
 	body := t.box.alter("CRes", o.bytes())
 	for t.padded() && len(body)%3 == 0 {
@@ -80,13 +86,29 @@ func (t *transaction) writeCRes(v verdict) []byte {
 	return body
 }
 
+// told is the transStatus that the browser has of a result.
+func (t *transaction) told(status string) string {
+	if !t.fault.is("CRes", "other") {
+		return status
+	}
+	if status == "Y" {
+		return "N"
+	}
+	return "Y"
+}
+
 // padded says whether this issuer pads its base64url, as it should not.
-func (t *transaction) padded() bool { return t.deed.padded && !t.box.Nice }
+func (t *transaction) padded() bool {
+	return t.deed.padded && !t.box.Nice || t.fault.is("CRes", "padded")
+}
 
 // encodeCRes is how the message travels.
 func (t *transaction) encodeCRes() string {
-	if t.padded() {
+	switch {
+	case t.fault.is("CRes", "padded"):
+		return base64.StdEncoding.EncodeToString(t.cres)
+	case t.padded():
 		return base64.URLEncoding.EncodeToString(t.cres)
 	}
-	return base64.RawURLEncoding.EncodeToString(t.cres)
+	return encodeURL(t.cres)
 }

@@ -52,6 +52,10 @@ type Sandbox struct {
 	// challenge to begin and for each step of it. Zero means 30 s and 10 min.
 	FirstCReqTimeout, StepTimeout time.Duration
 
+	// LateDelay is how late an ARes or a result is that is late for its merchant.
+	// Zero means 5 s.
+	LateDelay time.Duration
+
 	// ResultTimeout is how long a directory server waits for the answer to its
 	// RReq. Zero means 5 s.
 	ResultTimeout time.Duration
@@ -71,6 +75,7 @@ type Sandbox struct {
 	Alter func(messageType string, body []byte) []byte
 
 	table       cardTable
+	merchants   merchants
 	v1          v1World
 	directories []*directory
 	schemes     map[string]*directory
@@ -128,6 +133,9 @@ func (s *Sandbox) start() error {
 	if s.table, err = readCards(cardsText); err != nil {
 		return fmt.Errorf("scenarios/cards.txt: %w", err)
 	}
+	if s.merchants, err = readMerchants(merchantsText); err != nil {
+		return fmt.Errorf("scenarios/merchants.txt: %w", err)
+	}
 	if s.v1.table, err = readV1(v1Text); err != nil {
 		return fmt.Errorf("scenarios/v1.txt: %w", err)
 	}
@@ -184,6 +192,7 @@ func (s *Sandbox) defaults() {
 		{&s.PageDelay, 800 * time.Millisecond},
 		{&s.FirstCReqTimeout, 30 * time.Second},
 		{&s.StepTimeout, 10 * time.Minute},
+		{&s.LateDelay, 5 * time.Second},
 		{&s.ResultTimeout, 5 * time.Second},
 	} {
 		if *d.field == 0 {

@@ -17,6 +17,7 @@ type transaction struct {
 	box     *Sandbox
 	dir     *directory
 	deed    deed
+	fault   merchantFault
 	areq    received
 	areqRaw []byte
 	aresRaw []byte // as written, without what Alter made of it
@@ -134,8 +135,38 @@ func (t *transaction) finish(v verdict) {
 	if t.stopWait != nil {
 		t.stopWait()
 	}
-	t.dir.sendResult(t, t.rreq(v))
+	v = t.otherwise(v)
+	t.deliver(t.rreq(v))
 	t.cres = t.writeCRes(v)
+}
+
+// otherwise is the verdict with this merchant.
+func (t *transaction) otherwise(v verdict) verdict {
+	switch f := t.fault; {
+	case f.is("RReq", "cancel") && t.ares == "C":
+		return cancelled
+	case f.is("RReq", "timeout") && t.ares == "C":
+		return notFinished
+	case f.is("result", "reason") && v.reason != "" && v.cancel == "":
+		v.reason = f.code
+	}
+	return v
+}
+
+// deliver has the result sent, and waits until it is answered, if that is how it goes
+// with this merchant.
+func (t *transaction) deliver(rreq []byte) {
+	switch f := t.fault; {
+	case f.is("RReq", "never"):
+		t.record(t.dir.name(), "server", "RReq", nil, "never sent")
+	case f.is("RReq", "late"):
+		t.box.later(t.box.LateDelay, func() { t.dir.sendResult(t, rreq) })
+	case f.is("RReq", "twice"):
+		t.dir.sendResult(t, rreq)
+		t.dir.sendResult(t, rreq)
+	default:
+		t.dir.sendResult(t, rreq)
+	}
 }
 
 // asks says whether an app's challenge waits for somebody to decide it.

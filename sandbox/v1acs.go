@@ -36,7 +36,7 @@ type v1Account struct {
 	directory *v1Directory
 	acqBIN    string
 	merID     string
-	fault     v1Fault
+	fault     merchantFault
 
 	mu    sync.Mutex
 	asked string // the PaReq that was answered; asked again, it has the same answer
@@ -181,7 +181,7 @@ type v1Outcome struct {
 	status     string
 	pan        string // masked
 	amount     string // for people
-	fault      v1Fault
+	fault      merchantFault
 	code, text string // of an IReq
 }
 
@@ -215,7 +215,7 @@ func (d *v1Directory) decide(m v1Received, a *v1Account) v1Outcome {
 	}
 	o.status = a.card.status
 	if a.card.broken {
-		o.fault = v1Fault{message: "PARes", kind: "signature"}
+		o.fault = merchantFault{message: "PARes", kind: "signature"}
 	}
 	o.pan = strings.Repeat("0", len(a.pan))
 	if o.status == "Y" || o.status == "A" {

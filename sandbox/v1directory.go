@@ -199,7 +199,7 @@ func (d *v1Directory) card(pan string) v1Card {
 }
 
 // answer is the body of a VERes.
-func (d *v1Directory) answer(m v1Received, pan string, card v1Card, fault v1Fault) string {
+func (d *v1Directory) answer(m v1Received, pan string, card v1Card, fault merchantFault) string {
 	extension := ""
 	if fault.is("VERes", "critical") {
 		extension = `<Extension id="sandbox.test/unknown" critical="true"></Extension>`

@@ -76,7 +76,7 @@ type v1Seal struct {
 	style    v1Style
 	chain    *v1Chain
 	stranger *x509.Certificate // has nothing to do with it
-	fault    v1Fault
+	fault    merchantFault
 }
 
 // document is the message with a PARes, given without its attributes, and its

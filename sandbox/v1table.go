@@ -18,7 +18,7 @@ func V1Table() string { return v1Text }
 // A v1Table is that text as it is run.
 type v1Table struct {
 	cards     []v1Card
-	merchants map[string]v1Fault
+	merchants merchants
 }
 
 // A v1Card is a line for cards.
@@ -29,20 +29,6 @@ type v1Card struct {
 	enrolled string
 	status   string // of the PARes, with enrolled Y
 	broken   bool   // and whether its signature is
-}
-
-// A v1Fault is how a message goes wrong for a merchant.
-type v1Fault struct {
-	message    string // "VERes", "PARes"
-	kind       string
-	code, text string // of ireq, error and status
-	element    string // of other
-}
-
-// is says whether a fault is that one: of the message, of a kind and, where the
-// kind has them, for an element.
-func (f v1Fault) is(message, kind string, element ...string) bool {
-	return f.message == message && f.kind == kind && (element == nil || f.element == element[0])
 }
 
 // find is what becomes of a card; there is a line for each.
@@ -58,21 +44,12 @@ func (t v1Table) find(pan string) v1Card {
 // readV1 reads the table. It takes nothing for granted: what it does not
 // understand is an error that names the line.
 func readV1(text string) (v1Table, error) {
-	t := v1Table{merchants: make(map[string]v1Fault)}
-	var faults []error
-	for i, line := range strings.Split(text, "\n") {
-		line, _, _ = strings.Cut(line, "#")
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
-		if err := t.readLine(line); err != nil {
-			faults = append(faults, fmt.Errorf("line %d: %w", i+1, err))
-		}
+	t := v1Table{merchants: make(merchants)}
+	err := eachLine(text, t.readLine)
+	if err == nil && (len(t.cards) == 0 || t.cards[len(t.cards)-1].pattern != pattern{head: true}) {
+		err = errors.New("the last card is not *, so that some are nowhere")
 	}
-	if faults == nil && (len(t.cards) == 0 || t.cards[len(t.cards)-1].pattern != pattern{head: true}) {
-		faults = append(faults, errors.New("the last card is not *, so that some are nowhere"))
-	}
-	return t, errors.Join(faults...)
+	return t, err
 }
 
 func (t *v1Table) readLine(line string) error {
@@ -84,13 +61,7 @@ func (t *v1Table) readLine(line string) error {
 		t.cards = append(t.cards, c)
 		return err
 	case "merchant":
-		id, fault, _ := strings.Cut(rest, " ")
-		if t.merchants[id] != (v1Fault{}) || id == "" || len(id) > 24 {
-			return fmt.Errorf("merchant %q: want 1-24 characters, each id once", id)
-		}
-		f, err := readV1Fault(strings.Fields(fault))
-		t.merchants[id] = f
-		return err
+		return t.merchants.readLine(rest, 24, v1Kinds)
 	}
 	return fmt.Errorf("unknown word %q", kind)
 }
@@ -129,28 +100,4 @@ var v1Kinds = map[string]string{
 	"PARes ireq": "code text", "PARes error": "code text", "PARes chain": "", "PARes root": "", "PARes signature": "",
 	"PARes edited": "", "PARes unsigned": "", "PARes reference": "", "PARes wrapped": "",
 	"PARes other": "id acqBIN merID xid date purchAmount currency pan",
-}
-
-func readV1Fault(words []string) (v1Fault, error) {
-	if len(words) < 2 {
-		return v1Fault{}, errors.New("want a message and what is wrong with it")
-	}
-	f := v1Fault{message: words[0], kind: words[1]}
-	rest := words[2:]
-	wants, known := v1Kinds[f.message+" "+f.kind]
-	switch {
-	case !known:
-	case wants == "" && len(rest) == 0:
-		return f, nil
-	case wants == "code" && len(rest) == 1 && digits(rest[0]):
-		f.code = rest[0]
-		return f, nil
-	case wants == "code text" && len(rest) > 1 && digits(rest[0]):
-		f.code, f.text = rest[0], strings.Join(rest[1:], " ")
-		return f, nil
-	case f.kind == "other" && len(rest) == 1 && slices.Contains(strings.Fields(wants), rest[0]):
-		f.element = rest[0]
-		return f, nil
-	}
-	return f, fmt.Errorf("%q is no fault", strings.Join(words, " "))
 }

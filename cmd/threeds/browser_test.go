@@ -2,12 +2,14 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
 
 	"github.com/openthreeds/threeds/internal/browsertest"
+	"github.com/openthreeds/threeds/sandbox"
 )
 
 // A shopper is a real browser at the demo shop of a running sandbox.
@@ -125,4 +127,50 @@ func TestBrowserFrictionless(t *testing.T) {
 		}
 	}
 	browsertest.FullScreenshot(t, s.ctx, "flow-frictionless-phone")
+}
+
+// TestBrowserTroubles has go wrong what the shop offers: all of it is in the sandbox's
+// table, and of some of each kind the shop knows the ending, and never believes the browser.
+func TestBrowserTroubles(t *testing.T) {
+	t.Parallel() // there is much to be waited for
+	w := startSandbox(t)
+	s := &shopper{t, browsertest.NewBrowser(t)}
+	s.do(browsertest.View(1280, 900, "light"), chromedp.Navigate(w.Shop), chromedp.WaitVisible(testID("pay")))
+	offered, err := chromedp.Run(s.ctx, chromedp.Evaluate[[]string](`[...document.querySelectorAll("#trouble option")].map(o => o.value).filter(v => v)`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, trouble := range offered {
+		line := regexp.MustCompile(`^REASON-\d\d$`).ReplaceAllString(trouble, "REASON-..")
+		if !strings.Contains(sandbox.MerchantTable(), "\nmerchant "+line+" ") {
+			t.Errorf("the sandbox knows no %s", trouble)
+		}
+	}
+	for _, end := range []struct{ trouble, digits, word string }{
+		{"CANCEL", "170", "cancelled"},
+		{"FAULT-UNFRAMED", "172", "cancelled"}, // nobody sees the page, and closes the window
+		{"FAULT-STUCK", "170", "authenticated"},
+		{"FAULT-FORGED", "171", "failed"},
+		{"FAULT-LATE", "170", "authenticated"},
+		{"FAULT-HTTP500", "103", "error"},
+		{"REASON-10", "113", "failed"},
+	} {
+		s.do(
+			chromedp.Navigate(w.Shop),
+			chromedp.WaitVisible(testID("pay")),
+			chromedp.SetValue(testID("card-number"), "4000000000000"+end.digits),
+			chromedp.SetValue(testID("trouble-kind"), end.trouble),
+			chromedp.Click(testID("pay")),
+		)
+		if end.trouble == "FAULT-UNFRAMED" {
+			s.do(chromedp.WaitVisible(testID("challenge-frame")), chromedp.Click(testID("challenge-cancel")))
+		}
+		s.do(chromedp.WaitVisible(testID("result-word")))
+		if word := s.text("result-word"); word != end.word {
+			t.Errorf("%s: the shop says %q, want %q", end.trouble, word, end.word)
+		}
+		if end.trouble == "REASON-10" && s.text("result-reason") != "10, stolen card" {
+			t.Errorf("the shop says %q", s.text("result-reason"))
+		}
+	}
 }

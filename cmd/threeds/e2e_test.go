@@ -347,6 +347,14 @@ func (w *world) after(ares object, cd, status string) {
 // added goes into the CReq.
 func (w *world) challenge(ares object, added ...object) {
 	w.t.Helper()
+	if status, page := w.begin(ares, added...); status != 200 || !bytes.Contains(page, []byte("cres")) {
+		w.t.Fatalf("challenge page: %d %.300s", status, page)
+	}
+}
+
+// begin posts a CReq to the issuer and returns the page that a browser ends up with.
+func (w *world) begin(ares object, added ...object) (status int, page []byte) {
+	w.t.Helper()
 	o := object{
 		"messageType": "CReq", "messageVersion": ares["messageVersion"], "challengeWindowSize": "01",
 		"threeDSServerTransID": ares["threeDSServerTransID"], "acsTransID": ares["acsTransID"],
@@ -360,8 +368,8 @@ func (w *world) challenge(ares object, added ...object) {
 		w.t.Fatal(err)
 	}
 	defer res.Body.Close()
-	page, _ := io.ReadAll(res.Body)
-	if res.StatusCode != 200 || !bytes.Contains(page, []byte("cres")) {
-		w.t.Fatalf("challenge page: %d %.300s", res.StatusCode, page)
+	if page, err = io.ReadAll(res.Body); err != nil {
+		w.t.Fatal(err)
 	}
+	return res.StatusCode, page
 }

@@ -15,31 +15,34 @@ const (
 	cardsEnd   = "<!-- end of cards -->\n"
 )
 
-// cardPage is docs/test-cards.md with fresh tables between its marks, those of cards.txt
-// and those of v1.txt.
+// cardPage is docs/test-cards.md with fresh tables between its marks, those of the texts
+// in sandbox/scenarios.
 func cardPage(root string) ([]byte, error) {
 	page, err := os.ReadFile(filepath.Join(root, "docs/test-cards.md"))
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(root, "sandbox/scenarios/cards.txt"))
-	if err != nil {
-		return nil, err
+	for _, part := range []struct {
+		name, start, end string
+		tables           func(text []byte) (string, error)
+	}{
+		{"cards.txt", cardsStart, cardsEnd, cardTables},
+		{"merchants.txt", merchantsStart, merchantsEnd, merchantTable},
+		{"v1.txt", v1Start, v1End, v1Tables},
+	} {
+		text, err := os.ReadFile(filepath.Join(root, "sandbox/scenarios", part.name))
+		if err != nil {
+			return nil, err
+		}
+		tables, err := part.tables(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", part.name, err)
+		}
+		if page, err = between(page, part.start, part.end, tables); err != nil {
+			return nil, err
+		}
 	}
-	tables, err := cardTables(text)
-	if err != nil {
-		return nil, fmt.Errorf("cards.txt: %w", err)
-	}
-	if page, err = between(page, cardsStart, cardsEnd, tables); err != nil {
-		return nil, err
-	}
-	if text, err = os.ReadFile(filepath.Join(root, "sandbox/scenarios/v1.txt")); err != nil {
-		return nil, err
-	}
-	if tables, err = v1Tables(text); err != nil {
-		return nil, fmt.Errorf("v1.txt: %w", err)
-	}
-	return between(page, v1Start, v1End, tables)
+	return page, nil
 }
 
 // cardTables turns the sandbox's text into tables for people. It does not use the

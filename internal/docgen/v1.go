@@ -14,8 +14,8 @@ const (
 )
 
 var (
-	v1Card     = regexp.MustCompile(`^card +([0-9.* ]*[0-9.*]) +([a-z].*)$`)
-	v1Merchant = regexp.MustCompile(`^merchant +(\S+) +(.*)$`)
+	v1Card       = regexp.MustCompile(`^card +([0-9.* ]*[0-9.*]) +([a-z].*)$`)
+	merchantLine = regexp.MustCompile(`^merchant +(\S+) +(.*)$`)
 )
 
 // v1Tables turns the sandbox's text on 3-D Secure 1.0.2 into tables for people.
@@ -29,7 +29,7 @@ func v1Tables(text []byte) (string, error) {
 		if line == "" {
 			continue
 		}
-		card, merchant := v1Card.FindStringSubmatch(line), v1Merchant.FindStringSubmatch(line)
+		card, merchant := v1Card.FindStringSubmatch(line), merchantLine.FindStringSubmatch(line)
 		part := card
 		if card == nil {
 			part = merchant

@@ -114,7 +114,7 @@ func (a *areq) purchase() []member {
 		{"merchantName", merchantName},
 		{"merchantCountryCode", merchantCountry},
 		{"acquirerBIN", acquirerBIN},
-		{"acquirerMerchantID", acquirerID},
+		{"acquirerMerchantID", a.order.merchant()},
 	}
 	if a.since("2.3.1") {
 		members = append(members, member{"acquirerCountryCode", merchantCountry}, member{"acquirerCountryCodeSource", "01"})

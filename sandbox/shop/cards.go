@@ -31,6 +31,33 @@ var testCards = []testCard{
 	{"4102 0100 0000 1000", "Not enrolled in 1.0.2 either", "3-D Secure 1.0.2 alone"},
 }
 
+// A trouble is a merchant id with which something goes wrong, for the page to offer.
+type trouble struct {
+	Merchant string
+	Says     string
+	Group    string
+}
+
+// troubles are a part of those that the sandbox knows: what a shopper can meet.
+var troubles = []trouble{
+	{"CANCEL", "You give the challenge up", "Challenge"},
+	{"TIMEOUT", "You let the challenge run out", "Challenge"},
+	{"FAULT-ACSDOWN", "The bank's page does not come", "Challenge"},
+	{"FAULT-UNFRAMED", "The bank's page shows in no frame", "Challenge"},
+	{"FAULT-STUCK", "The bank's page does not come back", "Challenge"},
+	{"FAULT-CRES", "It comes back with nonsense", "Challenge"},
+	{"FAULT-FORGED", "It comes back with the opposite", "Challenge"},
+	{"FAULT-LATE", "The result is late", "Result"},
+	{"FAULT-NORESULT", "The result never comes", "Result"},
+	{"FAULT-SLOW", "The directory server is slow", "Directory server"},
+	{"FAULT-HTTP500", "The directory server is broken", "Directory server"},
+	{"FAULT-ERRO402", "The bank does not answer it", "Directory server"},
+	{"FAULT-ID", "It answers somebody else's request", "Directory server"},
+	{"REASON-10", "Reason 10: stolen card", "When the card is refused"},
+	{"REASON-11", "Reason 11: suspected fraud", "When the card is refused"},
+	{"REASON-80", "Reason 80: as the scheme says", "When the card is refused"},
+}
+
 // firstCard is in the form when the page opens.
 const firstCard = "4000 0000 0000 0072"
 

@@ -1,7 +1,9 @@
 package shop
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -29,6 +31,7 @@ type order struct {
 	Plan    string  `json:"plan"`    // "once" or "monthly"
 	Version string  `json:"version"` // "" for the highest one possible
 	Window  string  `json:"window"`  // 01-05
+	Trouble string  `json:"trouble"` // merchant id with which something goes wrong in 3-D Secure 2; "" for the shop's own
 	Browser browser `json:"browser"`
 }
 
@@ -81,8 +84,14 @@ func (o *order) tidy() map[string]string {
 	if o.Version != "" && !isVersion(o.Version) {
 		faults["version"] = "2.1.0, 2.2.0 or 2.3.1."
 	}
+	if o.Trouble != "" && !slices.ContainsFunc(troubles, func(t trouble) bool { return t.Merchant == o.Trouble }) {
+		faults["trouble"] = "One of those in the list."
+	}
 	return faults
 }
+
+// merchant is the shop's id at its acquirer, as the AReq has it.
+func (o *order) merchant() string { return cmp.Or(o.Trouble, acquirerID) }
 
 // A size of the challenge window in CSS pixels; zero is all there is.
 type size struct {

@@ -36,7 +36,7 @@ func (s *Shop) static(w http.ResponseWriter, r *http.Request) {
 func (s *Shop) home(w http.ResponseWriter, _ *http.Request) {
 	s.page(w, http.StatusOK, "shop.html", map[string]any{
 		"Product": productName, "Price": productPrice, "Monthly": monthlyPrice,
-		"First": firstCard, "Cards": testCards, "Digits": digits, "Versions": versions,
+		"First": firstCard, "Cards": testCards, "Digits": digits, "Versions": versions, "Troubles": troubles,
 		"Processing": s.Processing.Milliseconds(), "NoticeWait": s.noticeWait.Milliseconds(),
 	})
 }

@@ -107,6 +107,8 @@ func TestOrderFaults(t *testing.T) {
 		{"version 2.1.0", func(o *order) { o.Version = "2.1.0" }, ""},
 		{"version 2.0.0", func(o *order) { o.Version = "2.0.0" }, "version"},
 		{"plan", func(o *order) { o.Plan = "" }, "plan"},
+		{"trouble", func(o *order) { o.Trouble = "FAULT-LATE" }, ""},
+		{"no such trouble", func(o *order) { o.Trouble = "demo-merchant-2" }, "trouble"},
 	} {
 		o := good
 		test.make(&o)

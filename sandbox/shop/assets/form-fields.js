@@ -76,6 +76,7 @@ export function order() {
     plan: $("plan").value,
     version: $("version").value,
     window: $("window").value || fitting(),
+    trouble: $("trouble").value,
     browser: {
       javaEnabled: false,
       language: navigator.language,
