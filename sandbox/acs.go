@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"html/template"
 	"net/http"
 )
@@ -52,7 +50,7 @@ func limitBody(h http.Handler) http.Handler {
 // fetches nothing; what is script or style in it carries the nonce. Forms may leave
 // for the shop only on pages that say so.
 func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
-	p.Nonce = nonce()
+	p.Nonce = random(18)
 	forms := "'self'"
 	if p.Form != nil {
 		// The shop's page may send the browser on, and a form's policy holds
@@ -74,12 +72,6 @@ func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
 	if err := pages.ExecuteTemplate(w, p.Name, p); err != nil {
 		s.log.Debug("page not written", "page", p.Name, "err", err)
 	}
-}
-
-func nonce() string {
-	b := make([]byte, 18)
-	_, _ = rand.Read(b) // crypto/rand does not fail
-	return base64.RawURLEncoding.EncodeToString(b)
 }
 
 // A view is what a page is made of.

@@ -35,6 +35,9 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if wrong.is("result", "reason") && doing.reason != "" {
 		doing.reason = wrong.code
 	}
+	if wrong.is("browser", "confirms") && confirmable(m) {
+		doing = deed{kind: "answer", status: "S"}
+	}
 	t := &transaction{
 		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
 		version: version, channel: channel, payment: m.text("messageCategory") == "01",

@@ -31,6 +31,9 @@ func (t *transaction) writeARes() {
 	if t.ares == "Y" || t.ares == "A" {
 		o.put("authenticationValue", newValue())
 	}
+	if t.ares == "S" {
+		t.putConfirmation(o)
+	}
 	if t.ares == "C" || t.ares == "D" {
 		o.put("acsChallengeMandated", "Y")
 		t.putMethod(o)

@@ -216,11 +216,54 @@ func TestNoPlace(t *testing.T) {
 	s.none()
 }
 
+// TestConfirmation: with the merchant SPC an AReq that offers Secure Payment Confirmation
+// is answered with S, and the second one as the card has it.
+func TestConfirmation(t *testing.T) {
+	s := newServer(t, start(t, nil))
+	offer := members{"acquirerMerchantID": "SPC", "threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
+	first := s.areq("2.3.1", "02", "4000000000000170").with(offer)
+	ares := s.ask(first)
+	valid(t, ares.json(t), message.Context{AReq: parse(t, first.json(t))})
+	data, _ := ares["spcTransData"].(map[string]any)
+	if ares["transStatus"] != "S" || data["value"] != "1234.50" || data["currency"] != "EUR" || data["displayName"] != "Visa 0170" {
+		t.Fatalf("%v", ares)
+	}
+	if again := s.ask(first.with(members{"threeDSServerTransID": newID()})); again["spcTransData"].(map[string]any)["challenge"] == data["challenge"] {
+		t.Error("two challenges are the same")
+	}
+	prior := []members{{"threeDSReqPriorAuthMethod": "05", "threeDSReqPriorRef": ares["acsTransID"]}}
+	for name, tt := range map[string]struct {
+		version, pan string
+		changes      members
+		want         string
+	}{
+		"confirmed": {"2.3.1", "4000000000000103", members{
+			"threeDSRequestorPriorAuthenticationInfo": prior,
+			"threeDSRequestorAuthenticationInfo":      []members{{"threeDSReqAuthMethod": "09", "threeDSReqAuthData": "x"}},
+		}, "Y"},
+		"not confirmed":                 {"2.3.1", "4000000000000170", members{"threeDSRequestorPriorAuthenticationInfo": prior, "spcIncompInd": "01"}, "C"},
+		"beside another authentication": {"2.3.1", "4000000000000103", members{"threeDSRequestorAuthenticationInfo": []members{{"threeDSReqAuthMethod": "02"}}}, "S"},
+		"not offered":                   {"2.3.1", "4000000000000113", members{"threeDSRequestorSpcSupport": nil, "payeeOrigin": nil}, "N"},
+		"before 2.3.1":                  {"2.2.0", "4000000000000103", members{"threeDSRequestorSpcSupport": nil, "payeeOrigin": nil}, "Y"},
+		"of another merchant":           {"2.3.1", "4000000000000103", members{"acquirerMerchantID": "M-1"}, "Y"},
+		"nothing to pay": {"2.3.1", "4000000000000103", members{
+			"messageCategory": "02", "purchaseAmount": nil, "purchaseCurrency": nil, "purchaseExponent": nil, "purchaseDate": nil,
+			"mcc": nil, "merchantCountryCode": nil,
+		}, "Y"},
+	} {
+		areq := s.areq(tt.version, "02", tt.pan).with(offer).with(tt.changes)
+		if got := s.ask(areq); got["transStatus"] != tt.want {
+			t.Errorf("%s: %v, want %s", name, got, tt.want)
+		}
+	}
+	s.none()
+}
+
 // TestMerchantsTried: the table has no merchant that these tests do not know.
 func TestMerchantsTried(t *testing.T) {
 	const others = "FAULT-ERRO101 FAULT-ERRO103 FAULT-ERRO303 FAULT-ERRO304 FAULT-ERRO306 FAULT-ERRO402 FAULT-ERRO403 FAULT-ERRO404 FAULT-ERRO405 " +
 		"FAULT-SILENCE FAULT-SLOW FAULT-HTTP500 FAULT-GARBAGE FAULT-CUT FAULT-ACSDOWN FAULT-UNFRAMED FAULT-STUCK FAULT-CRES FAULT-BASE64 " +
-		"FAULT-FORGED FAULT-LATE FAULT-NORESULT FAULT-AGAIN CANCEL TIMEOUT REASON-.. "
+		"FAULT-FORGED FAULT-LATE FAULT-NORESULT FAULT-AGAIN CANCEL TIMEOUT REASON-.. SPC "
 	for _, found := range regexp.MustCompile(`(?m)^merchant (\S+)`).FindAllStringSubmatch(sandbox.MerchantTable(), -1) {
 		if _, known := aresFaults[found[1]]; !known && !strings.Contains(others, found[1]+" ") {
 			t.Errorf("%s is tried nowhere", found[1])

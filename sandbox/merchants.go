@@ -51,7 +51,7 @@ var kindsV2 = map[string]string{
 	"ACS down": "", "ACS unframed": "", "ACS stuck": "",
 	"CRes garbage": "", "CRes padded": "", "CRes other": "transStatus",
 	"RReq late": "", "RReq never": "", "RReq twice": "", "RReq cancel": "", "RReq timeout": "",
-	"result reason": "",
+	"result reason": "", "browser confirms": "",
 }
 
 // readMerchants reads the table. It takes nothing for granted: what it does not

@@ -349,7 +349,7 @@ func TestRangeControl(t *testing.T) {
 	}
 	t.Cleanup(http.DefaultClient.CloseIdleConnections)
 	one := `{"start":"4999000000000000","end":"4999999999999999","methodURL":"https://acs.example/m","versions":["2.2.0"],` +
-		`"info":["01"],"dsVersions":["2.2.0"],"country":"208","extensions":[{"id":"A000000802-001","version":"1.0"}]}`
+		`"info":["01"],"dsVersions":["2.2.0"],"country":"208","extensions":[{"id":"A000000802-001","version":"1.0"}],"confirms":true}`
 	if got := do("POST", "/ranges/visa", `{"add":[`+one+`]}`, 200); !strings.Contains(got, `"count":3`) || !strings.Contains(got, s.box.Ranges("visa").Serial()) {
 		t.Errorf("add: %s", got)
 	}

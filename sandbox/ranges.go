@@ -24,6 +24,7 @@ type CardRange struct {
 	DSVersions []string    `json:"dsVersions,omitempty"` // in place of those of the PRes
 	Country    string      `json:"country,omitempty"`    // issuerCountryCode, 2.3.1
 	Extensions []Extension `json:"extensions,omitempty"` // supportedMsgExt, 2.3.1
+	Confirms   bool        `json:"confirms,omitempty"`   // Secure Payment Confirmation, 2.3.1: acsInfoInd has 07
 }
 
 // An Extension is an entry of supportedMsgExt.
@@ -100,7 +101,7 @@ func (r *Ranges) documented() []CardRange {
 		all = append(all, CardRange{
 			Start: pad(prefix, '0', 16), End: pad(prefix, '9', 16),
 			MethodURL: r.d.box.acs.url + methodPath,
-			Info:      []string{"01", "02", "03"},
+			Info:      []string{"01", "02", "03"}, Confirms: true,
 		})
 	}
 	return all

@@ -66,8 +66,12 @@ func tail231(o *object, c CardRange) {
 	var acs []json.RawMessage
 	for _, v := range slices.Backward(c.versions()) { // in no helpful order
 		one := new(object).put("version", v)
-		if v != v210 && c.Info != nil {
-			one.put("acsInfoInd", c.Info)
+		info := c.Info
+		if v == v231 && c.Confirms {
+			info = append(slices.Clone(info), "07")
+		}
+		if v != v210 && info != nil {
+			one.put("acsInfoInd", info)
 		}
 		one.put("threeDSMethodURL", c.MethodURL)
 		if c.Extensions != nil {

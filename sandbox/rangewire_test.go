@@ -46,6 +46,26 @@ func TestFaultsAreTold(t *testing.T) {
 	}
 }
 
+// TestConfirms: an issuer with Secure Payment Confirmation says so in 2.3.1 alone, which
+// has a code for it.
+func TestConfirms(t *testing.T) {
+	c := CardRange{Versions: []string{v220, v231}, Info: []string{"01"}, Confirms: true}
+	for version, want := range map[string]string{
+		v220: `"acsInfoInd":["01"]}`,
+		v231: `[{"version":"2.3.1","acsInfoInd":["01","07"]},{"version":"2.2.0","acsInfoInd":["01"]}]`,
+	} {
+		o := new(object)
+		if version == v231 {
+			tail231(o, c)
+		} else {
+			tail(o, c, version)
+		}
+		if got := string(o.bytes()); !strings.Contains(got, want) {
+			t.Errorf("%s: %s, want %s in it", version, got, want)
+		}
+	}
+}
+
 // TestSeeker reads from anywhere.
 func TestSeeker(t *testing.T) {
 	text := []byte(strings.Repeat("0123456789abcdef-", 1000))

@@ -32,6 +32,12 @@ func TestMerchants(t *testing.T) {
 						continue // some seconds each
 					}
 					w := &world{box.ready, t}
+					if id == "SPC" {
+						if v == "2.3.1" {
+							w.confirmed()
+						}
+						continue
+					}
 					if line[2] != "ARes" {
 						w.strayed(v, id)
 						continue
@@ -48,6 +54,23 @@ func TestMerchants(t *testing.T) {
 			})
 		}
 	})
+}
+
+// confirmed plays both AReqs of Secure Payment Confirmation.
+func (w *world) confirmed() {
+	w.t.Helper()
+	offer := object{"acquirerMerchantID": "SPC", "threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
+	status, first := w.pay("2.3.1", "4000000000000103", offer)
+	if status != http.StatusOK || first.text("transStatus") != "S" || first["webAuthnCredList"] == nil {
+		w.t.Fatalf("%d %v", status, first)
+	}
+	status, second := w.pay("2.3.1", "4000000000000103", offer.with(object{
+		"threeDSRequestorPriorAuthenticationInfo": []object{{"threeDSReqPriorAuthMethod": "05", "threeDSReqPriorRef": first["acsTransID"]}},
+		"threeDSRequestorAuthenticationInfo":      []object{{"threeDSReqAuthMethod": "09", "threeDSReqAuthData": object{"id": "x"}}},
+	}))
+	if status != http.StatusOK || second.text("transStatus") != "Y" {
+		w.t.Errorf("%d %v", status, second)
+	}
 }
 
 // comesOf is what /postauth answers to a challenge with a merchant.

@@ -226,6 +226,9 @@ func (c anyCard) Lookup(pan string) []ranges.Hit {
 		if v != message.V210.String() {
 			acs.InfoInd = []string{"01", "02"}
 		}
+		if v == message.V231.String() {
+			acs.InfoInd = append(acs.InfoInd, "07") // so that Secure Payment Confirmation can be offered
+		}
 		info.ACS = append(info.ACS, acs)
 	}
 	var hits []ranges.Hit

@@ -59,4 +59,5 @@ var merchantWording = []wording{
 	{regexp.MustCompile(`^RReq cancel$`), "the cardholder gives the challenge up"},
 	{regexp.MustCompile(`^RReq timeout$`), "the cardholder does nothing"},
 	{regexp.MustCompile(`^result reason$`), "N, R and U have the two digits as `transStatusReason`"},
+	{regexp.MustCompile(`^browser confirms$`), "Secure Payment Confirmation comes first, if the AReq of 2.3.1 offers it"},
 }
