@@ -471,10 +471,12 @@ func TestRangesBesideServe(t *testing.T) {
 	if !enrolled(other) || enrolled(testPAN) {
 		t.Error("what is held back is used")
 	}
+	waitFor(t, "the metric of that", func() bool { return s.metric(`threeds_card_ranges_held{scheme="visa"}`) == 1 })
 	if got := s.ranges("accept", "visa"); !strings.HasSuffix(got, "with 1 range, in place of generation 2 with 4 ranges; a node that serves takes it within seconds\n") {
 		t.Error(got)
 	}
 	waitFor(t, "the accepted range to be used", func() bool { return enrolled(testPAN) && !enrolled(other) })
+	waitFor(t, "the metric of that", func() bool { return s.metric(`threeds_card_ranges_held{scheme="visa"}`) == 0 })
 	if r := s.rangesStatus(); r.Held != 0 || r.Generation != 3 || r.Ranges != 1 || r.Fault != "" {
 		t.Errorf("at last: %+v", r)
 	}

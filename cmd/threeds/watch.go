@@ -35,6 +35,7 @@ func hooks(m *obs.Metrics) directory.Hooks {
 	return directory.Hooks{
 		Exchanged: func(scheme, message string, took time.Duration, err error) { exchanged(m, scheme, message, took, err) },
 		Refreshed: m.Ranges,
+		Held:      m.Held,
 		Dropped:   func(scheme, message string) { m.Request(scheme, message, "dropped") },
 		Opened:    m.Open,
 	}

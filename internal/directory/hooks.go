@@ -21,6 +21,9 @@ type Hooks struct {
 	// by the directory server; at is when its answer came, which may have been long ago,
 	// to another process. Those of 3-D Secure 1.0.2 are not told of.
 	Refreshed func(scheme string, ranges int, at time.Time)
+	// Held is called with every look at the store, and says whether a set of the scheme's
+	// card ranges is held back until an operator accepts it.
+	Held func(scheme string, held bool)
 	// Dropped is called when an Erro, or an Error of 1.0.2, could not be sent because too
 	// many are.
 	Dropped func(scheme, message string)

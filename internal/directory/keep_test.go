@@ -341,6 +341,9 @@ func TestShrinking(t *testing.T) {
 	if held.Held == 0 || held.HeldOf != 4 || held.Fault == "" {
 		t.Fatalf("nothing is held: %+v", held)
 	}
+	var told []bool
+	a.hooks.Held = func(_ string, is bool) { told = append(told, is) }
+	a.look(t.Context())
 	s.wish(Wish{Accept: held.Held + 1})
 	if a.look(t.Context()); a.cards.Table("visa").Len() != 10 {
 		t.Error("another number was accepted")
@@ -353,6 +356,9 @@ func TestShrinking(t *testing.T) {
 	}
 	if a.look(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
 		t.Errorf("the other node has %d ranges, held %d", a.cards.Table("visa").Len(), s.standing().Held)
+	}
+	if want := []bool{true, true, false}; !slices.Equal(told, want) { // the second with another number's wish
+		t.Errorf("the hook is told %v, want %v", told, want)
 	}
 	if got := s.standing().From; got != s.peer.PReqURL {
 		t.Errorf("after accepting: ranges from %q", got)

@@ -86,7 +86,7 @@ func newRefresher(c *Client, p *peer) *refresher {
 	return r
 }
 
-// news guards the hook Refreshed of a scheme. After end, when the directory has been
+// news guards the hooks Refreshed and Held of a scheme. After end, when the directory has been
 // removed from the configuration, a PRes that is still being stored is not told any more.
 type news struct {
 	mu   sync.Mutex

@@ -55,6 +55,9 @@ func (r *refresher) look(ctx context.Context) (ok bool) {
 	}
 	r.standing = now
 	r.grant(ctx)
+	if r.hooks.Held != nil {
+		r.news.tell(func() { r.hooks.Held(r.p.Scheme, r.standing.Held != 0) })
+	}
 	if r.known(now) {
 		r.cards.MarkTried(r.p.Scheme)
 	}

@@ -25,6 +25,7 @@ type Metrics struct {
 	findings   *prometheus.CounterVec
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
+	held       *prometheus.GaugeVec
 	ends       *prometheus.GaugeVec
 	due        *prometheus.GaugeVec
 	refused    *prometheus.CounterVec
@@ -84,6 +85,10 @@ func NewMetrics() *Metrics {
 			Name: "threeds_card_ranges_loaded_timestamp_seconds",
 			Help: "When the card ranges in use were loaded.",
 		}, []string{"scheme"}),
+		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "threeds_card_ranges_held",
+			Help: "1 while a set of card ranges is held back until somebody accepts it, 0 otherwise.",
+		}, []string{"scheme"}),
 		reloads: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_config_reloads_total",
 			Help: "Changed configurations by result: applied, or refused while the former one stays.",
@@ -118,7 +123,7 @@ func NewMetrics() *Metrics {
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
 	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.exchanges, m.open, m.findings, m.ranges, m.loaded,
-		m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused, m.spans,
+		m.held, m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused, m.spans,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -164,11 +169,15 @@ func (m *Metrics) Took(scheme, message string, took time.Duration) {
 
 // Open notes whether requests to a directory server are refused at once.
 func (m *Metrics) Open(scheme, message string, open bool) {
-	value := 0.0
-	if open {
-		value = 1
+	m.open.WithLabelValues(scheme, message).Set(flag(open))
+}
+
+// flag is 1 for what is, 0 for what is not.
+func flag(is bool) float64 {
+	if is {
+		return 1
 	}
-	m.open.WithLabelValues(scheme, message).Set(value)
+	return 0
 }
 
 // Known shows the metrics of a scheme with the value 0 before there are card ranges or
@@ -177,6 +186,7 @@ func (m *Metrics) Open(scheme, message string, open bool) {
 func (m *Metrics) Known(scheme string) {
 	m.ranges.WithLabelValues(scheme)
 	m.loaded.WithLabelValues(scheme)
+	m.held.WithLabelValues(scheme)
 	for _, outcome := range []string{"received", "01", "02"} {
 		m.operations.WithLabelValues("oreq", scheme, outcome)
 	}
@@ -188,11 +198,15 @@ func (m *Metrics) Ranges(scheme string, count int, at time.Time) {
 	m.loaded.WithLabelValues(scheme).Set(float64(at.Unix()))
 }
 
+// Held notes whether a set of a scheme's card ranges is held back.
+func (m *Metrics) Held(scheme string, held bool) { m.held.WithLabelValues(scheme).Set(flag(held)) }
+
 // Forget removes the state of a scheme whose directory was removed from the configuration.
 func (m *Metrics) Forget(scheme string) {
 	m.open.DeleteLabelValues(scheme, "AReq")
 	m.ranges.DeleteLabelValues(scheme)
 	m.loaded.DeleteLabelValues(scheme)
+	m.held.DeleteLabelValues(scheme)
 }
 
 // ForgetV1 is Forget for a directory of 3-D Secure 1.0.2.

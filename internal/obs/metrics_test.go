@@ -61,6 +61,7 @@ func TestMetrics(t *testing.T) {
 		`threeds_operations_total{operation="oreq",outcome="02",scheme="visa"} 0`:       true,
 		`threeds_operations_total{operation="oreq",outcome="received",scheme="visa"} 0`: true,
 		`threeds_card_ranges{scheme="visa"} 0`:                                          true,
+		`threeds_card_ranges_held{scheme="visa"} 0`:                                     true,
 		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 0`:                 true,
 	})
 	at := time.UnixMilli(1_800_000_000_500)
@@ -72,6 +73,9 @@ func TestMetrics(t *testing.T) {
 	m.Open("visa", "VEReq", true)
 	m.Open("jcb", "AReq", false)
 	m.Ranges("visa", 7, at)
+	m.Held("visa", true)
+	m.Held("jcb", true)
+	m.Held("jcb", false)
 	m.Certificates(map[string]time.Time{"api.cert": at, "old": at})
 	m.Certificates(map[string]time.Time{"api.cert": at})
 	m.Lists(map[string]time.Time{"directories[0].crls": at, "old": at})
@@ -92,6 +96,8 @@ func TestMetrics(t *testing.T) {
 		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:                       true,
 		`threeds_directory_open{message="AReq",scheme="jcb"} 0`:                         true,
 		`threeds_card_ranges{scheme="visa"} 7`:                                          true,
+		`threeds_card_ranges_held{scheme="visa"} 1`:                                     true,
+		`threeds_card_ranges_held{scheme="jcb"} 0`:                                      true,
 		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:           true,
 		`threeds_certificate_not_after_timestamp_seconds{key="api.cert"} 1.8e+09`:       true,
 		`threeds_certificate_not_after_timestamp_seconds{key="old"} 1.8e+09`:            false,
@@ -115,6 +121,7 @@ func TestMetrics(t *testing.T) {
 		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                false,
 		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:               true,
 		`threeds_card_ranges{scheme="visa"} 7`:                                  false,
+		`threeds_card_ranges_held{scheme="visa"} 1`:                             false,
 		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:   false,
 	})
 	m.ForgetV1("visa")
