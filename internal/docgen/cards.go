@@ -3,6 +3,7 @@ package docgen
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,29 +51,40 @@ func cardPage(root string) ([]byte, error) {
 func cardTables(text []byte) (string, error) {
 	var b strings.Builder
 	inside := false
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
-		line, comment, _ := strings.Cut(lines.Text(), "#")
-		line = strings.TrimSpace(line)
-		comment = strings.TrimSpace(comment)
+	err := eachLine(text, func(line, comment string) error {
 		pattern, statements := splitCard(line)
 		switch {
-		case line == "":
-			continue
 		case strings.HasPrefix(line, "table "):
 			fmt.Fprintf(&b, "\n### %s\n\n| Card number | What it does | |\n| --- | --- | --- |\n", heading(strings.TrimPrefix(line, "table ")))
 			inside = true
 		case !inside || statements == "":
-			return "", fmt.Errorf("line %d is not understood", n)
+			return errUnknown
 		default:
 			does, err := cardWords(statements)
-			if err != nil {
-				return "", fmt.Errorf("line %d: %w", n, err)
-			}
 			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", pattern, does, comment)
+			return err
+		}
+		return nil
+	})
+	return b.String() + "\n", err
+}
+
+var errUnknown = errors.New("not understood")
+
+// eachLine hands out the lines of a text that say something, each with the comment beside
+// it. It stops at the first error.
+func eachLine(text []byte, take func(line, comment string) error) error {
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for n := 1; lines.Scan(); n++ {
+		line, comment, _ := strings.Cut(lines.Text(), "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		if err := take(line, strings.TrimSpace(comment)); err != nil {
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 	}
-	return b.String() + "\n", lines.Err()
+	return lines.Err()
 }
 
 var cardPattern = regexp.MustCompile(`^([0-9.* ]*[0-9.*])\s+([a-z].*)$`)

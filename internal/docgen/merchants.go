@@ -1,11 +1,8 @@
 package docgen
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"regexp"
-	"strings"
 )
 
 const (
@@ -16,23 +13,16 @@ const (
 // merchantTable turns the sandbox's text on merchants into a table for people.
 func merchantTable(text []byte) (string, error) {
 	table := "\n| `acquirerMerchantID` | What goes wrong | What comes of it |\n| --- | --- | --- |\n"
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
-		line, comment, _ := strings.Cut(lines.Text(), "#")
-		if line = strings.TrimSpace(line); line == "" {
-			continue
-		}
+	err := eachLine(text, func(line, comment string) error {
 		part := merchantLine.FindStringSubmatch(line)
 		if part == nil {
-			return "", fmt.Errorf("line %d is not understood", n)
+			return errUnknown
 		}
 		does, err := inWords(merchantWording, part[2])
-		if err != nil {
-			return "", fmt.Errorf("line %d: %w", n, err)
-		}
-		table += fmt.Sprintf("| `%s` | %s | %s |\n", part[1], does, strings.TrimSpace(comment))
-	}
-	return table + "\n", lines.Err()
+		table += fmt.Sprintf("| `%s` | %s | %s |\n", part[1], does, comment)
+		return err
+	})
+	return table + "\n", err
 }
 
 // merchantWording is for the lines of merchants.txt.

@@ -1,11 +1,8 @@
 package docgen
 
 import (
-	"bufio"
-	"bytes"
 	"fmt"
 	"regexp"
-	"strings"
 )
 
 const (
@@ -22,32 +19,24 @@ var (
 func v1Tables(text []byte) (string, error) {
 	cards := "\n### Cards in 1.0.2\n\n| Card number | What it does | |\n| --- | --- | --- |\n"
 	merchants := "\n### Merchant ids that break something in 1.0.2\n\n| `merchant[id]` | What goes wrong |\n| --- | --- |\n"
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for n := 1; lines.Scan(); n++ {
-		line, comment, _ := strings.Cut(lines.Text(), "#")
-		line = strings.TrimSpace(line)
-		if line == "" {
-			continue
-		}
+	err := eachLine(text, func(line, comment string) error {
 		card, merchant := v1Card.FindStringSubmatch(line), merchantLine.FindStringSubmatch(line)
 		part := card
 		if card == nil {
 			part = merchant
 		}
 		if part == nil {
-			return "", fmt.Errorf("line %d is not understood", n)
+			return errUnknown
 		}
 		does, err := inWords(v1Wording, part[2])
-		if err != nil {
-			return "", fmt.Errorf("line %d: %w", n, err)
-		}
 		if card != nil {
-			cards += fmt.Sprintf("| `%s` | %s | %s |\n", part[1], does, strings.TrimSpace(comment))
+			cards += fmt.Sprintf("| `%s` | %s | %s |\n", part[1], does, comment)
 		} else {
 			merchants += fmt.Sprintf("| `%s` | %s |\n", part[1], does)
 		}
-	}
-	return cards + merchants + "\n", lines.Err()
+		return err
+	})
+	return cards + merchants + "\n", err
 }
 
 // v1Wording is for the lines of v1.txt.
