@@ -101,7 +101,7 @@ func judge(t *testing.T, areq members, raw []byte) string {
 
 // TestChallengeFaults: each merchant with whom a challenge or its result goes another way.
 func TestChallengeFaults(t *testing.T) {
-	box := start(t, func(s *sandbox.Sandbox) { s.LateDelay = 50 * time.Millisecond })
+	box := start(t, func(s *sandbox.Sandbox) { s.LateDelay = 300 * time.Millisecond })
 	s := newServer(t, box)
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		begin := func(merchant, pan string) (ares members, p page) {
@@ -145,13 +145,20 @@ func TestChallengeFaults(t *testing.T) {
 				t.Errorf("FAULT-FORGED: RReq %v, CRes %v, want %v", rreq, status(p), both)
 			}
 		}
-		_, p = begin("FAULT-LATE", "4000000000000170")
-		s.none()
+		ares, p := begin("FAULT-LATE", "4000000000000170")
 		if status(p) != "Y" || s.result().message["transStatus"] != "Y" {
 			t.Errorf("FAULT-LATE: %s", p.text)
 		}
-		ares, p := begin("FAULT-NORESULT", "4000000000000170")
 		seen := box.Received(ares["acsTransID"].(string))
+		at := func(kind string) time.Time {
+			i := slices.IndexFunc(seen, func(e sandbox.Exchange) bool { return e.Type == kind })
+			return seen[max(i, 0)].At
+		}
+		if late := at("RReq").Sub(at("CReq")); late < box.LateDelay {
+			t.Errorf("FAULT-LATE: the RReq came %v after the CReq", late)
+		}
+		ares, p = begin("FAULT-NORESULT", "4000000000000170")
+		seen = box.Received(ares["acsTransID"].(string))
 		if status(p) != "Y" || !slices.ContainsFunc(seen, func(e sandbox.Exchange) bool { return e.Type == "RReq" && e.Note == "never sent" }) {
 			t.Errorf("FAULT-NORESULT: %s, %v", p.text, seen)
 		}
