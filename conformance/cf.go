@@ -144,8 +144,9 @@ var cf = []check{
 	{"CF-11", func(t *T) {
 		l := t.lab(plan{unready: true}) // all its certificates live for a day
 		for _, name := range []string{"results.tls", "client_cert", "server_ca", "client_ca"} {
-			if !regexp.MustCompile(`WARN.*` + name + `.*expires`).MatchString(l.log.String()) {
-				t.Errorf("no warning that the certificate of %s expires", name)
+			warning := regexp.MustCompile(`WARN.*` + name + `.*expires`)
+			if !wait(patience, func() bool { return warning.MatchString(l.log.String()) }) {
+				t.Fatalf("no warning that the certificate of %s expires", name)
 			}
 		}
 	}},
