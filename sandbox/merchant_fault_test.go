@@ -251,7 +251,7 @@ func TestConfirmation(t *testing.T) {
 		"not confirmed":                 {"2.3.1", "4000000000000170", members{"threeDSRequestorPriorAuthenticationInfo": prior, "spcIncompInd": "01"}, "C"},
 		"beside another authentication": {"2.3.1", "4000000000000103", members{"threeDSRequestorAuthenticationInfo": []members{{"threeDSReqAuthMethod": "02"}}}, "S"},
 		"not offered":                   {"2.3.1", "4000000000000113", members{"threeDSRequestorSpcSupport": nil, "payeeOrigin": nil}, "N"},
-		"before 2.3.1":                  {"2.2.0", "4000000000000103", members{"threeDSRequestorSpcSupport": nil, "payeeOrigin": nil}, "Y"},
+		"before 2.3.1":                  {"2.2.0", "4000000000000103", nil, "Y"}, // which does not know the offer
 		"of another merchant":           {"2.3.1", "4000000000000103", members{"acquirerMerchantID": "M-1"}, "Y"},
 		"nothing to pay": {"2.3.1", "4000000000000103", members{
 			"messageCategory": "02", "purchaseAmount": nil, "purchaseCurrency": nil, "purchaseExponent": nil, "purchaseDate": nil,

@@ -19,8 +19,8 @@ func MerchantTable() string { return merchantsText }
 type merchantFault struct {
 	message    string // "ARes", "PARes"
 	kind       string
-	code, text string
-	element    string
+	code, text string // of erro, status and reason; in 1.0.2 of ireq, error and status
+	element    string // of other and without
 }
 
 // is says whether a fault is that one: of the message, of a kind and, where the

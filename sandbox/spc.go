@@ -12,6 +12,9 @@ import (
 // Confirmation, and is not the second one, which says what became of it. Only 2.3.1 has
 // that, and only browsers.
 func confirmable(m received) bool {
+	if m.text("messageVersion") != v231 || m.text("deviceChannel") != browser {
+		return false // what else has the member has it for nothing
+	}
 	if m.text("threeDSRequestorSpcSupport") != "Y" || m.text("purchaseAmount") == "" || m.has("spcIncompInd") {
 		return false
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// TestMerchants plays each merchant of the sandbox's table against the server, and holds
-// it to what the table says comes of it.
+// TestMerchants plays each merchant of the sandbox's table against the server. Which Erro
+// comes of it is taken from the table; what else does is in comesOf.
 func TestMerchants(t *testing.T) {
 	box := startSandbox(t)
 	lines := regexp.MustCompile(`(?m)^merchant (\S+) +(\S+) [^#\n]*(?:# /auth: Erro (\d+))?`).FindAllStringSubmatch(sandbox.MerchantTable(), -1)
