@@ -26,14 +26,14 @@ var va = byRow(aresFaults, inARes,
 			}
 		}
 	}},
-	check{"VA-32", func(t *T) { // an Erro ends it, and reaches the requestor as it is
+	check{"VA-32", func(t *T) { // an Erro ends it, and reaches the requestor as it is, whatever status it comes with
 		for _, v := range allVersions {
-			for _, component := range []string{"D", "A"} {
+			for component, status := range map[string]int{"D": 200, "A": 400} {
 				want := object{"errorCode": "402", "errorComponent": component, "errorDescription": "words of the peer", "errorDetail": "more of them"}
 				x := t.flow(v, "BRW").replies(func(q *request) reply {
 					o := object{"messageType": "Erro", "messageVersion": v, "threeDSServerTransID": q.o["threeDSServerTransID"], "errorMessageType": "AReq"}
 					maps.Copy(o, want)
-					return reply{body: o.bytes()}
+					return reply{status: status, body: o.bytes()}
 				})
 				got := x.auth()
 				for name := range want {

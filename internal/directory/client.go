@@ -207,9 +207,10 @@ func names(answer []byte, id string) bool {
 	return bytes.Contains(answer, []byte(id)) || bytes.Contains(bytes.ToLower(answer), []byte(strings.ToLower(id)))
 }
 
-// post sends one request and returns an answer of status 200, whose body the caller
-// closes. When no byte of the request can have left it is tried again, to the next of
-// the addresses if there is one, until it was tried as often as attempts says.
+// post sends one request and returns an answer of status 200, or an Erro of any status,
+// which says more than the status does. The caller closes its body. When no byte of the
+// request can have left it is tried again, to the next of the addresses if there is one,
+// until it was tried as often as attempts says.
 func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
 	for {
 		resp, sent, err := p.attempt(ctx, urls[0], body, header)
@@ -222,8 +223,12 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 			p.clock.compare(resp.Header.Get("Date"))
 			return resp, nil
 		case err == nil:
-			drain(resp.Body)
-			return nil, statusError(p.Scheme, resp.StatusCode)
+			erro := drain(resp.Body)
+			if !isErro(erro) {
+				return nil, statusError(p.Scheme, resp.StatusCode)
+			}
+			resp.Body, resp.ContentLength = io.NopCloser(bytes.NewReader(erro)), int64(len(erro))
+			return resp, nil
 		case sent || attempts <= 0 || ctx.Err() != nil:
 			return nil, p.failure(ctx, err, sent)
 		}
@@ -246,13 +251,28 @@ func (p *peer) attempt(ctx context.Context, url string, body []byte, header http
 	return p.client.Post(ctx, url, h, body)
 }
 
-// drain reads what is left of an answer that nobody wants, so that the
-// connection can be used again; not for long, and not much.
-func drain(body io.ReadCloser) {
+// drain reads what is left of an answer that nobody waits for, so that the
+// connection can be used again; not for long, and not much. It returns the whole of it,
+// or nil if there is more.
+func drain(body io.ReadCloser) []byte {
 	end := time.AfterFunc(drainTime, func() { body.Close() })
-	io.CopyN(io.Discard, body, maxHeader)
+	left, err := io.ReadAll(io.LimitReader(body, maxHeader))
 	end.Stop()
 	body.Close()
+	if err != nil || len(left) == maxHeader {
+		return nil
+	}
+	return left
+}
+
+// isErro reports whether an answer is an Erro.
+func isErro(answer []byte) bool {
+	m, err := message.Parse(answer, message.Limits{})
+	if err != nil {
+		return false
+	}
+	kind, known := m.Type()
+	return known && kind == message.Erro
 }
 
 // read reads an answer of at most limit bytes. Size is what the peer announced,

@@ -222,6 +222,25 @@ func TestAnswers(t *testing.T) {
 		}, "<html>", 0, ""},
 		{"nothing with 200", func(http.ResponseWriter, *http.Request) {}, "", 0, ""},
 		{"RT-06 503", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }, "", Status, "HTTP status 503 Service Unavailable"},
+		{"VA-32 an Erro with 400", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, `{"messageType":"Erro"}`)
+		}, `{"messageType":"Erro"}`, 0, ""},
+		{"an Erro with 503, cut off", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(503)
+			io.WriteString(w, `{"messageType":"Erro"}`)
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}, "", Status, "HTTP status 503 Service Unavailable"},
+		{"an Erro with 400 that is too long", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, `{"messageType":"Erro"}`+string(bytes.Repeat([]byte(" "), maxHeader)))
+		}, "", Status, "HTTP status 400 Bad Request"},
+		{"an ARes with 400", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			io.WriteString(w, `{"messageType":"ARes"}`)
+		}, "", Status, "HTTP status 400 Bad Request"},
 		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "", Status, "HTTP status 204 No Content"},
 		{"redirect", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/other", http.StatusTemporaryRedirect)

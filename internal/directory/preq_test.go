@@ -344,18 +344,29 @@ func TestVP05OtherSerial(t *testing.T) {
 	}
 }
 
-// TestVP21Erro: an Erro in answer to a PReq, whatever its code, leaves the ranges
-// and the serial number as they are, and the floor holds.
+// TestVP21Erro: an Erro in answer to a PReq, whatever its code and the status that it
+// comes with, leaves the ranges as they are, and the floor holds. After 307 alone the next
+// PReq is for all of them.
 func TestVP21Erro(t *testing.T) {
-	for _, code := range []string{"101", "103", "201", "203", "307", "403", "404", "405", "999"} {
-		t.Run(code, func(t *testing.T) {
+	for _, answer := range []struct {
+		code   string
+		status int
+	}{
+		{"101", 200}, {"103", 200}, {"201", 200}, {"203", 200}, {"307", 200}, {"403", 200}, {"404", 200}, {"405", 200}, {"999", 200},
+		{"103", 429}, {"307", 400}, {"307", 500}, {"403", 503},
+	} {
+		t.Run(fmt.Sprint(answer.code, " with ", answer.status), func(t *testing.T) {
 			s := newShared(t, nil)
+			s.says = func(w http.ResponseWriter, preq *message.Message) {
+				io.WriteString(w, strings.TrimSuffix(pres(preq, entry), "}")+`,"serialNum":"1"}`)
+			}
 			a := s.start()
 			a.turn(t.Context())
 			s.due()
 			a.look(t.Context())
 			s.says = func(w http.ResponseWriter, _ *message.Message) {
-				fmt.Fprintf(w, `{"messageType":"Erro","messageVersion":"2.2.0","errorCode":%q,"errorComponent":"D","errorDescription":"x","errorDetail":"y"}`, code)
+				w.WriteHeader(answer.status)
+				fmt.Fprintf(w, `{"messageType":"Erro","messageVersion":"2.2.0","errorCode":%q,"errorComponent":"D","errorDescription":"x","errorDetail":"y"}`, answer.code)
 			}
 			a.turn(t.Context())
 			now := s.standing()
@@ -367,6 +378,12 @@ func TestVP21Erro(t *testing.T) {
 			}
 			if len(s.ds.erros) > 0 {
 				t.Error("an Erro was answered with one")
+			}
+			s.due()
+			a.look(t.Context())
+			a.turn(t.Context())
+			if last := s.ds.preqs[len(s.ds.preqs)-1]; len(s.ds.preqs) != 3 || last.Has("serialNum") == (answer.code == "307") {
+				t.Errorf("%d PReqs, the last has serialNum: %t", len(s.ds.preqs), last.Has("serialNum"))
 			}
 		})
 	}
