@@ -796,12 +796,9 @@ var mc = []check{
 		t.sends(until220, "BRW", support, nil, set(support, "Y"), set(origin, "https://shop.example"))
 		t.sends([]string{v231}, "APP", support, nil, set(support, "Y"), set(origin, "https://shop.example"))
 		t.sends([]string{v231}, "BRW", origin, nil, set(origin, "https://shop.example"))
-		for _, v := range []string{"N", "X"} { // refused or left out
-			x := t.flow(v231, "BRW", set(support, v))
-			x.auth()
-			for _, q := range x.sent() {
-				t.want("AReq", q.o, support, nil)
-			}
+		for _, card := range []string{cardSPC, cardMethod} {
+			t.want("AReq", t.flow(v231, "BRW", set(support, "N")).card("visa", card).areq(), support, nil)
+			t.flow(v231, "BRW", set(support, "X")).card("visa", card).refused("203", support)
 		}
 	}},
 	{"MC-73", func(t *T) {

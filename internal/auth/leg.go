@@ -137,17 +137,27 @@ func (a *authentication) rememberSPC(ctx context.Context, status string, ares *m
 }
 
 // offerSPC takes back the offer of SPC to an issuer that cannot use it: one whose
-// acsInfoInd lacks 07 (Req 448).
+// acsInfoInd lacks 07 (Req 448). An offer that says N is none.
 func (a *authentication) offerSPC() {
-	if a.info == nil || !a.req.Has("threeDSRequestorSpcSupport") {
+	const support = "threeDSRequestorSpcSupport"
+	if message.TableOf(message.AReq, a.version).Field(support) == nil || a.req.Text("deviceChannel") != browser {
 		return
 	}
-	acs := acsVersion(a.info, a.version.String())
-	if acs == nil || slices.Contains(acs.InfoInd, "07") {
-		return
+	takeBack := func(why string) {
+		a.req.Set(support, "")
+		a.changed(support, "left out, "+why)
 	}
-	a.req.Set("threeDSRequestorSpcSupport", "")
-	a.changed("threeDSRequestorSpcSupport", "left out, the range has no SPC")
+	switch a.req.Text(support) {
+	case "N":
+		takeBack("there is no N")
+	case "Y":
+		if a.info == nil {
+			return
+		}
+		if acs := acsVersion(a.info, a.version.String()); acs != nil && !slices.Contains(acs.InfoInd, "07") {
+			takeBack("the range has no SPC")
+		}
+	}
 }
 
 // further checks an AReq that is a further leg against the first one. It has nothing

@@ -3,6 +3,7 @@ package auth_test
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -236,9 +237,25 @@ func TestSP01(t *testing.T) {
 	if _, err := try(t, e, shop, offered); err != nil || sent["threeDSRequestorSpcSupport"] != "Y" {
 		t.Error("not offered:", sent, err)
 	}
-	w.hits[0].Info.ACS[2].InfoInd = []string{"01"}
+	for _, issuer := range []string{"with", "without"} {
+		if _, err := try(t, e, shop, offered, object{"threeDSRequestorSpcSupport": "N"}); err != nil || sent["threeDSRequestorSpcSupport"] != nil {
+			t.Errorf("MC-72: N to an issuer %s SPC: %v, %v", issuer, sent, err)
+		}
+		if _, err := try(t, e, shop, offered, object{"threeDSRequestorSpcSupport": "X"}); told(err) != "203 threeDSRequestorSpcSupport" {
+			t.Errorf("MC-72: X to an issuer %s SPC: %v, want 203", issuer, err)
+		}
+		w.hits[0].Info.ACS[2].InfoInd = []string{"01"}
+	}
 	if _, err := try(t, e, shop, offered); err != nil || sent["threeDSRequestorSpcSupport"] != nil {
 		t.Error("offered to an issuer without SPC:", sent, err)
+	}
+	older := with(areq("2.2.0", preauth(t, e, shop)), "threeDSRequestorSpcSupport", "Y")
+	absent := with(with(areq231(preauth(t, e, shop), offered), "deviceChannel", "03"), "threeRIInd", "04")
+	for _, req := range []object{older, absent} {
+		_, notes, err := e.Authenticate(t.Context(), shop, req.json())
+		if err != nil || slices.Contains(notes.Normalised, "threeDSRequestorSpcSupport") {
+			t.Errorf("R5: %v of %v is not dropped in silence: %v, %v", req["deviceChannel"], req["messageVersion"], notes.Normalised, err)
+		}
 	}
 	w.hits[0].Info.ACS = w.hits[0].Info.ACS[:2] // not in 2.3.1
 	if _, err := try(t, e, shop, offered); codeOf(err) != "102" {
