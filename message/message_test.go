@@ -355,7 +355,8 @@ func TestEqualStrings(t *testing.T) {
 }
 
 // TestEqualObjects: objects are equal whose strings say the same, with escape
-// sequences or without; every digit of a number counts (VG-18).
+// sequences or without, and with white space between them or not; every digit of
+// a number counts (VG-18).
 func TestEqualObjects(t *testing.T) {
 	const seller = `{"sellerName":"%s"}`
 	for _, tt := range []struct {
@@ -370,6 +371,15 @@ func TestEqualObjects(t *testing.T) {
 		equal := slices.ContainsFunc(areq.Check(Context{}), func(p Problem) bool { return p.Code == Duplicate && p.Path == "sellerInfo[1]" })
 		if equal != tt.equal {
 			t.Errorf("%s: told as equal: %t, want %t", areq.Bytes(), equal, tt.equal)
+		}
+	}
+	for _, pair := range [][2]string{
+		{`{"sellerName":"a b"}`, `{ "sellerName" : "a b" }`}, {`{"sellerName":"a"}`, "{\r\n\t\"sellerName\":\"a\"}"},
+		{`{"sellerName": "a/b"}`, `{"sellerName": "a\/b"}`},
+	} {
+		areq := mustParse(t, `{"messageType":"AReq","messageVersion":"2.3.1","sellerInfo":[`+pair[0]+`,`+pair[1]+`]}`)
+		if !slices.ContainsFunc(areq.Check(Context{}), func(p Problem) bool { return p.Code == Duplicate && p.Path == "sellerInfo[1]" }) {
+			t.Errorf("%s: not told as equal", areq.Bytes())
 		}
 	}
 	const extension = `{"id":"i","name":"\u0041","criticalityIndicator":false,"data":{"n":%s}}`

@@ -81,7 +81,7 @@ func (c *checker) array(f *Field, i uint32) {
 
 // equalItems reports items that equal an earlier one, which no version before
 // 2.3.1 minds. Strings are compared by what they say, in objects too; in all else
-// objects are compared as they are written.
+// objects are compared as they are written, but for white space.
 func (c *checker) equalItems(f *Field, array uint32) {
 	if c.version < V231 {
 		return
@@ -89,8 +89,9 @@ func (c *checker) equalItems(f *Field, array uint32) {
 	seen := make(map[string]struct{})
 	for k, j := 0, array+1; j < c.m.nodes[array].next; k, j = k+1, c.m.nodes[j].next {
 		item := c.m.raw(j)
-		if bytes.IndexByte(item, '\\') >= 0 {
-			item, _ = jsontext.AppendFormat(nil, item, decoderOptions) // escapes what an unescaped one must
+		if bytes.IndexByte(item, '\\') >= 0 || item[0] != '"' && bytes.ContainsAny(item, " \t\r\n") {
+			// No white space is left, and no escape sequence but those that are needed.
+			item, _ = jsontext.AppendFormat(nil, item, decoderOptions)
 		}
 		if _, ok := seen[string(item)]; ok {
 			c.note(Duplicate, f.Name, k, "")
