@@ -126,6 +126,8 @@ func TestVPRows(t *testing.T) {
 		{"VP-20", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"2.2.0","supportedMsgExt":[{"id":"A000000802-004","version":"2"}]`, 1)), "cardRangeData.acsProtocolVersions.supportedMsgExt.version", message.Format},
 		{"304", pres231(recent(lowA, highA, `,"issuerCountryCode":"901"`)), "cardRangeData.issuerCountryCode", message.ISOCode},
 		{"204", pres231(recent(lowA, highA, "") + "," + recent(lowA, highA, "")), "cardRangeData", message.Duplicate},
+		{"204", pres231(recent(lowA, highA, "") + "," + strings.ReplaceAll(recent(lowA, highA, ""), ",", ",\r\n\t ")), "cardRangeData", message.Duplicate},
+		{"204", pres231(recent(lowA, highA, "") + "," + strings.Replace(recent(lowA, highA, ""), "2.2.0", `2\u002e2.0`, 1)), "cardRangeData", message.Duplicate},
 		{"204", pres220(old(lowA, highA, `,"actionInd":"A","actionInd":"A"`)), "cardRangeData.actionInd", message.Duplicate},
 	} {
 		t.Run(test.id, func(t *testing.T) {

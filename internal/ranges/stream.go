@@ -153,8 +153,9 @@ type stream struct {
 	count    int   // entries of the first
 	ranges   int
 	reversed int // the first entry with a range whose start is above its end, -1: none
-	seed     maphash.Seed
+	seeds    [2]maphash.Seed
 	seen     map[raw]struct{}
+	even     []byte           // an entry without white space
 	faults   message.Problems // of entries
 	equal    message.Problems // entries that equal an earlier one
 	twice    message.Problems // members of entries that occur twice
@@ -166,9 +167,9 @@ type skeleton struct {
 	action Action
 }
 
-// raw stands for the text of an entry. The start of its first range is there so
-// that nothing depends on the hash alone.
-type raw struct{ hash, start uint64 }
+// raw stands for the text of an entry: hashes of two seeds, so that nothing
+// depends on one alone.
+type raw [2]uint64
 
 const (
 	maxProblems  = 1000 // as in Check
@@ -176,7 +177,8 @@ const (
 )
 
 func newStream(opts Options) *stream {
-	s := &stream{opts: opts.orDefault(), known: make(map[string]skeleton), left: maxSkeletons, reversed: -1, seed: maphash.MakeSeed()}
+	s := &stream{opts: opts.orDefault(), known: make(map[string]skeleton), left: maxSkeletons, reversed: -1}
+	s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	s.updates = opts.Context.PReq != nil && opts.Context.PReq.Has("serialNum")
 	s.entries.source = opts.Source
 	s.entries.dec = jsontext.NewDecoder(&s.text, jsontext.AllowDuplicateNames(true))
@@ -400,12 +402,12 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		return nil
 	}
 	if len(problems) > 0 {
-		s.compare(at, text, 0)
+		s.compare(at, text)
 		return nil
 	}
 	if s.beyond(at) {
 		s.learn(glanced, skeleton{})
-		s.compare(at, text, s.startOf(glanced))
+		s.compare(at, text)
 		return nil
 	}
 	s.text = *bytes.NewBuffer(text)
@@ -413,7 +415,7 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 	info, err := s.entries.read()
 	if err != nil { // a range the wrong way round
 		s.reverse(at)
-		s.compare(at, text, 0)
+		s.compare(at, text)
 		return nil
 	}
 	if len(s.entries.infos) > s.opts.Infos || s.entries.said > s.opts.Said { // a range takes 20 bytes, what is said of it alone may take thousands
@@ -424,7 +426,7 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 	for _, r := range s.entries.bounds {
 		s.add(at, r, known)
 	}
-	s.compare(at, text, s.startOf(glanced))
+	s.compare(at, text)
 	return nil
 }
 
@@ -434,15 +436,6 @@ func (s *stream) learn(sure bool, known skeleton) {
 		s.left -= len(s.glance.skeleton)
 		s.known[string(s.glance.skeleton)] = known
 	}
-}
-
-// startOf is the start of the entry at hand, for compare: 0 unless the glance has read it,
-// so that equal entries always have equal starts.
-func (s *stream) startOf(glanced bool) uint64 {
-	if !glanced {
-		return 0
-	}
-	return s.glance.bounds[0].start
 }
 
 // miniHeads begin a message around a single entry.
@@ -488,7 +481,7 @@ func (s *stream) keep(at int, text []byte, known skeleton) {
 			s.add(at, Range{p.start, p.end, int(p.startDigits)}, known)
 		}
 	}
-	s.compare(at, text, s.glance.bounds[0].start)
+	s.compare(at, text)
 }
 
 func (s *stream) add(at int, r Range, known skeleton) {
@@ -517,17 +510,21 @@ func (s *stream) reverse(at int) {
 	}
 }
 
-// compare notes an entry that equals an earlier one, which is a fault from
-// 2.3.1.
-func (s *stream) compare(at int, text []byte, start uint64) {
+// compare notes an entry that equals an earlier one, as Check does: a fault from
+// 2.3.1, whatever the white space and the escape sequences.
+func (s *stream) compare(at int, text []byte) {
 	if s.used < message.V231 || len(s.seen) > maxEntries {
 		return
 	}
-	if text[0] == '"' && bytes.IndexByte(text, '\\') >= 0 { // strings are compared by what they say
-		said, _ := jsontext.AppendUnquote(nil, text)
-		text, _ = jsontext.AppendQuote(nil, said)
+	uneven := false
+	for _, b := range []byte("\\ \n\t\r") { // one by one is the fastest
+		uneven = uneven || bytes.IndexByte(text, b) >= 0
 	}
-	key := raw{maphash.Bytes(s.seed, text), start}
+	if uneven {
+		s.even, _ = jsontext.AppendFormat(s.even[:0], text, jsontext.AllowDuplicateNames(true))
+		text = s.even
+	}
+	key := raw{maphash.Bytes(s.seeds[0], text), maphash.Bytes(s.seeds[1], text)}
 	if _, twice := s.seen[key]; twice {
 		s.equal = capped(s.equal, message.Problem{Code: message.Duplicate, Path: badEntry(at).Path})
 	}
