@@ -132,6 +132,48 @@ func TestPR20ChangedFile(t *testing.T) {
 	}
 }
 
+// TestPR20Anew: when the rest of a file is not to be had, all of it is fetched again: a
+// server may have replaced it, or send no parts.
+func TestPR20Anew(t *testing.T) {
+	file := func(bin string) string {
+		return `{"cardRangeData":[{"ranges":[{"start":"` + bin + `0000000000","end":"` + bin + `0999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`
+	}
+	const part = 50
+	for _, tt := range []struct {
+		name          string
+		first, second string
+		breaks        int // so many answers break off
+	}{
+		{"the server sends no parts", file("400000"), file("400000"), 1},
+		{"and breaks off again", file("400000"), file("400000"), 3},
+		{"the file was replaced", file("420000"), file("400000"), 1},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked []string
+			host := newFileHost(t, func(w http.ResponseWriter, r *http.Request) {
+				content := tt.first
+				if len(asked) > 0 {
+					content = tt.second
+				}
+				asked = append(asked, r.Header.Get("Range"))
+				w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+				if r.Header.Get("Range") == "" && len(asked) < 2*tt.breaks {
+					content = content[:part] // and no more
+				}
+				io.WriteString(w, content)
+			})
+			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
+			a := s.fetch(host)
+			if a.cards.Lookup(card) == nil || a.cards.Lookup("4200000000000005") != nil {
+				t.Errorf("not the ranges of the file that came whole; standing %+v", s.standing())
+			}
+			if want := slices.Repeat([]string{"", "bytes=50-"}, tt.breaks); !slices.Equal(asked, append(want, "")) {
+				t.Errorf("asked for %q", asked)
+			}
+		})
+	}
+}
+
 // TestPR20ShortParts: a server may send less of a file than it is asked for, and say so.
 // What is missing is asked for, as often as a download may go on, and nobody is told that
 // the file is no JSON.

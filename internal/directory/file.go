@@ -36,18 +36,14 @@ func (r *refresher) download(ctx context.Context, about message.Error, pres *ran
 	}}
 	defer f.Close()
 	start := time.Now()
-	body, err := f.open()
-	if err != nil {
-		return r.undelivered(about, err)
-	}
-	got, problems, err := ranges.ReadFile(body, pres, opts)
+	got, problems, err := f.read(pres, opts)
 	_, syntax := errors.AsType[*message.SyntaxError](err)
 	switch {
 	case syntax:
 		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 		return refused
 	case err != nil:
-		return r.undelivered(about, r.p.broken(ctx, err))
+		return r.undelivered(about, err)
 	case len(problems) > 0:
 		r.reject(ctx, about, problems)
 		return refused
@@ -65,8 +61,8 @@ func (r *refresher) undelivered(about message.Error, err error) verdict {
 	return refused
 }
 
-// A file is a download that resumes where it broke off. What it reads is what is sent,
-// perhaps compressed.
+// A file is a download that resumes where it broke off, and begins anew if the rest is not
+// to be had. What it reads is what is sent, perhaps compressed.
 type file struct {
 	p        *peer
 	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
@@ -109,8 +105,29 @@ func (v version) is(part version) bool {
 		(part.size == v.size || part.size < 0 || v.size < 0)
 }
 
-// errChanged says that the file was replaced in the middle of its download.
-var errChanged = errors.New("the file changed while it was fetched")
+// errChanged says that what has come is of no use: the file was replaced in the middle of
+// its download, or its server sends no parts.
+var errChanged = errors.New("the file changed while it was fetched, or is not sent in parts")
+
+// read fetches the file and reads it. It begins anew as often as a download may go on.
+func (f *file) read(pres *ranges.Response, opts ranges.Options) (*ranges.Response, message.Problems, error) {
+	for {
+		body, err := f.open()
+		if err != nil {
+			return nil, nil, err
+		}
+		got, problems, err := ranges.ReadFile(body, pres, opts)
+		_, syntax := errors.AsType[*message.SyntaxError](err)
+		switch {
+		case err == nil, syntax:
+			return got, problems, err
+		case !errors.Is(err, errChanged) || f.resumed >= resumptions:
+			return nil, nil, f.p.broken(f.ctx, err)
+		}
+		f.at, f.told = 0, 0
+		f.sum.Reset()
+	}
+}
 
 // open makes the first request and returns the content, uncompressed.
 func (f *file) open() (io.Reader, error) {
