@@ -314,13 +314,16 @@ func leave(w http.ResponseWriter, r *http.Request) {
 	hear(r)
 }
 
-// hearOut sends the answer to the last request of a connection, in HTTP/1, and then reads
-// what is left of its body. net/http would close the connection after that answer, and a
-// client that is still sending would find it broken and no answer. For all other requests
-// net/http itself reads the rest.
+// hearOut sends an answer, in HTTP/1, and then reads what is left of the body. net/http
+// would do so the other way round, and the answer wait for a body that does not come; after
+// the last answer of a connection it would not read at all, and a client that is still
+// sending would find the connection broken and no answer.
 func hearOut(w http.ResponseWriter, r *http.Request) {
-	last := r.Close || w.Header().Get("Connection") == "close"
-	if r.ProtoMajor == 1 && last && http.NewResponseController(w).Flush() == nil {
+	if r.ProtoMajor != 1 || r.ContentLength == 0 {
+		return
+	}
+	control := http.NewResponseController(w)
+	if control.EnableFullDuplex() == nil && control.Flush() == nil {
 		hear(r)
 	}
 }

@@ -591,25 +591,45 @@ func TestTooLargeIsHeardOut(t *testing.T) {
 // and nor does a place for others.
 func TestNotWaitedFor(t *testing.T) {
 	for path := range bodies {
-		for name, change := range map[string]func(h *Handler){
-			"unknown key": func(h *Handler) { h.Keys = noKeys{} }, "too large": func(h *Handler) { h.Body, h.AuthBody = 9, 9 },
+		for name, tt := range map[string]struct {
+			change func(h *Handler)
+			header string
+		}{
+			"unknown key":       {func(h *Handler) { h.Keys = noKeys{} }, ""},
+			"unknown key, last": {func(h *Handler) { h.Keys = noKeys{} }, "Connection: close\r\n"},
+			"rate limit": {func(h *Handler) {
+				h.Limits = NewLimiter(1)
+				h.Limits.Allow("k")
+			}, ""},
+			"too large":       {func(h *Handler) { h.Body, h.AuthBody = 9, 9 }, ""},
+			"too large, last": {func(h *Handler) { h.Body, h.AuthBody = 9, 9 }, "Connection: close\r\n"},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHandler(new(fake))
-				change(h)
+				tt.change(h)
 				ours, end := connect(h)
 				defer end()
-				start := time.Now()
-				_, err := fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\nConnection: close\r\nContent-Length: 10\r\n\r\n", path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				res, err := http.ReadResponse(bufio.NewReader(ours), nil)
-				if err != nil || res.StatusCode < 400 || time.Since(start) > 0 {
-					t.Errorf("%s, %s: %v, %v, after %v", name, path, res, err, time.Since(start))
-				}
-				if n := h.work().Load(); n != 0 {
-					t.Errorf("%s, %s: %d places are taken by what has its answer", name, path, n)
+				start, said := time.Now(), bufio.NewReader(ours)
+				const length = 10
+				for range 2 { // the connection is good for another, but after the last
+					_, err := fmt.Fprintf(ours, "POST %s HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nAuthorization: Basic azo=\r\n%sContent-Length: %d\r\n\r\n", path, tt.header, length)
+					if err != nil {
+						t.Fatal(err)
+					}
+					res, err := http.ReadResponse(said, nil)
+					if err != nil || res.StatusCode < 400 || time.Since(start) > 0 {
+						t.Fatalf("%s, %s: %v, %v, after %v", name, path, res, err, time.Since(start))
+					}
+					if n := h.work().Load(); n != 0 {
+						t.Errorf("%s, %s: %d places are taken by what has its answer", name, path, n)
+					}
+					if res.Close {
+						break
+					}
+					_, _ = io.Copy(io.Discard, res.Body)
+					if _, err := ours.Write(make([]byte, length)); err != nil {
+						t.Fatal(err)
+					}
 				}
 			})
 		}
