@@ -260,19 +260,20 @@ var pr = []check{
 			}
 		})
 	}},
-	{"PR-26", func(t *T) { // bounds belong to the range, for cards of their length
+	{"PR-26", func(t *T) { // bounds belong to the range, padded to the length of the card
 		t.onLanes(allVersions, func(a *lane) {
 			low, high := a.span(5)
 			a.beginWith(t, "", append(a.entries(0, 1), a.between(low, high), a.between(a.prefix+"60000", a.prefix+"60999")))
 			for pan, in := range map[string]bool{
-				low: true, high: true, a.card(5): true, low + "0": false, low[:15]: false, high + "999": false,
-				a.prefix + "60000": true, a.prefix + "60999": true, a.prefix + "61000": false, a.prefix + "59999": false, a.prefix + "600000": false,
+				low: true, high: true, a.card(5): true, low + "0": true, low[:15]: false, high + "999": true,
+				a.prefix + "60000": true, a.prefix + "60999": true, a.prefix + "61000": false, a.prefix + "59999": false,
+				a.prefix + "600000": true, a.prefix + "60999999999": true, a.prefix + "61000000000": false,
 			} {
 				if got := a.crd(t, pan) != nil; got != in {
 					t.Errorf("%s: a card of %d digits: enrolled %t, want %t", a.version, len(pan), got, in)
 				}
 			}
-			for _, pan := range []string{shift(low, -1), shift(high, 1)} {
+			for _, pan := range []string{shift(low, -1), shift(high, 1), shift(low, -1) + "999", shift(high, 1) + "000"} {
 				if a.crd(t, pan) != nil {
 					t.Errorf("%s: %s, just outside of %s to %s, is enrolled", a.version, pan, low, high)
 				}

@@ -114,8 +114,8 @@ func find(scheme string, number int64, g *ranges.Generation, prefix string) *fou
 		}
 		var narrowest ranges.Range
 		for r := range g.Table.Prefixed(prefix) {
-			if r.Digits == len(prefix) {
-				narrowest = r // those within another come after it
+			if r.Digits <= len(prefix) {
+				narrowest = r // those with longer bounds, and those within another, come later
 			}
 		}
 		start, end := boundsAround(narrowest, prefix)

@@ -67,10 +67,10 @@ func boundsAround(r ranges.Range, pan string) (start, end string) {
 	if r.End-r.Start < narrow-1 {
 		return masked(start), masked(end)
 	}
-	if start == pan {
+	if strings.HasPrefix(pan, start) {
 		start = masked(start)
 	}
-	if end == pan {
+	if strings.HasPrefix(pan, end) {
 		end = masked(end)
 	}
 	return start, end

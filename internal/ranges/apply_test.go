@@ -61,9 +61,13 @@ func TestApplyIsNaive(t *testing.T) {
 		if want := tableOf(state); !got.Equal(want) || got.Len() != want.Len() || len(got.infos) != len(want.infos) {
 			t.Fatalf("%v\nwant\n%v", maps.Collect(got.All()), state)
 		}
-		for r := range state {
-			for _, pan := range around(ranged{fmt.Sprintf("%0*d", r.Digits, r.Start), fmt.Sprintf("%0*d", r.Digits, r.End), nil}) {
-				if found := got.Lookup(pan); found != narrowest(state, pan) {
+		var set []ranged
+		for r, info := range state {
+			set = append(set, ranged{fmt.Sprintf("%0*d", r.Digits, r.Start), fmt.Sprintf("%0*d", r.Digits, r.End), info})
+		}
+		for _, r := range set {
+			for _, pan := range around(r) {
+				if found := got.Lookup(pan); found != naive(set, pan) {
 					t.Fatalf("Lookup(%s) = %v", pan, found)
 				}
 			}
@@ -121,18 +125,6 @@ func meets(state map[Range]*Info, r Range) bool {
 		}
 	}
 	return false
-}
-
-func narrowest(state map[Range]*Info, pan string) *Info {
-	n, _ := number(pan)
-	var best *Info
-	width := ^uint64(0)
-	for r, info := range state {
-		if r.Digits == len(pan) && r.Start <= n && n <= r.End && r.End-r.Start < width {
-			best, width = info, r.End-r.Start
-		}
-	}
-	return best
 }
 
 func tableOf(state map[Range]*Info) *Table {

@@ -120,6 +120,9 @@ func newTable(parts [laneCount]rows, infos []*Info) *Table {
 		t.count += len(parts[i])
 		t.lanes[i].ranges = parts[i]
 		t.lanes[i].seal()
+		if t.shortest == 0 && len(parts[i]) > 0 {
+			t.shortest = i + minDigits
+		}
 	}
 	t.memos = newMemos(len(t.infos))
 	return t

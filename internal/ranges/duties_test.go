@@ -466,8 +466,8 @@ func TestPR25RangeOverridesPRes(t *testing.T) {
 
 func TestPR26Bounds(t *testing.T) {
 	g := generationOf(t, pres220(old(lowB, highB, "")))
-	has(t, g, lowB, highB, "4000000001500")
-	lacks(t, g, highA, lowC, lowB+"0", lowB[:12])
+	has(t, g, lowB, highB, "4000000001500", lowB+"0", highB+"9", lowB+"000000", highB+"999999")
+	lacks(t, g, highA, lowC, highA+"9", lowC+"0", highA+"999999", lowC+"000000", lowB[:12])
 }
 
 func generationOf(t *testing.T, text string) *Generation {
@@ -546,7 +546,7 @@ func TestPrefixed(t *testing.T) {
 		ranged{"4571000000000000000", "4571999999999999999", &Info{}},
 		ranged{"5000000000000", "5000000000999", &Info{}},
 	)
-	for prefix, want := range map[string]int{"4571": 3, "45710000000000001": 1, "4": 3, "5000000000000": 1, "5000000000001000": 0, "": 4, "x": 0, "6": 0, "9999999999999999999": 0} {
+	for prefix, want := range map[string]int{"4571": 3, "45710000000000001": 3, "4": 3, "5000000000000": 1, "5000000000001000": 1, "5000000001000000": 0, "": 4, "x": 0, "6": 0, "9999999999999999999": 0} {
 		if got := len(maps.Collect(table.Prefixed(prefix))); got != want {
 			t.Errorf("Prefixed(%q) has %d ranges, want %d", prefix, got, want)
 		}

@@ -6,8 +6,10 @@ import (
 )
 
 // Card numbers and the bounds of ranges have 13 to 19 digits; 19 digits fit a
-// uint64. Numbers of different length never meet: a range holds only numbers
-// that are as long as its bounds.
+// uint64. Bounds that are shorter than a card number count as padded to its length, the
+// lower with 0 and the upper with 9: the range holds what begins as its numbers do. For
+// that, numbers of each length have a lane of their own, and one that is in no range of
+// its length is looked for without its last digit.
 const (
 	minDigits = 13
 	maxDigits = 19
@@ -37,6 +39,8 @@ type Table struct {
 	infos []*Info         // no two say the same
 	memos *memos          // of the infos
 	count int             // ranges in all lanes
+
+	shortest int // how many digits the shortest bounds have, 0: there are none
 }
 
 // lane is the part of a table for numbers of one length.
@@ -92,8 +96,8 @@ func (t *Table) Len() int {
 	return t.count
 }
 
-// Lookup returns what is known of the narrowest range that holds the number, or
-// nil when none does. It does not allocate.
+// Lookup returns what is known of the range that holds the number, or nil when none does:
+// of several the one with the longest bounds, of those the narrowest. It does not allocate.
 func (t *Table) Lookup(pan string) *Info {
 	n, ok := number(pan)
 	if !ok {
@@ -110,7 +114,17 @@ func (t *Table) find(n uint64, digits int) int {
 	if t == nil {
 		return -1
 	}
-	l := &t.lanes[digits-minDigits]
+	for ; digits >= max(t.shortest, minDigits); digits-- {
+		if i := t.lanes[digits-minDigits].find(n); i >= 0 {
+			return i
+		}
+		n /= 10
+	}
+	return -1
+}
+
+// find is Lookup among the ranges whose bounds are as long as the number.
+func (l *lane) find(n uint64) int {
 	past := n - l.first // wraps around if n is below first, and is then above span
 	if past > l.span || l.below == nil {
 		return -1
@@ -171,9 +185,12 @@ func (t *Table) Prefixed(prefix string) iter.Seq2[Range, *Info] {
 			for range i + minDigits - len(prefix) {
 				low, high = low*10, high*10+9
 			}
+			for range len(prefix) - i - minDigits {
+				low, high = low/10, high/10
+			}
 			for k := range t.lanes[i].ranges {
 				r := &t.lanes[i].ranges[k]
-				if r.start() > high || len(prefix) > i+minDigits {
+				if r.start() > high {
 					break
 				}
 				if r.end() >= low && !yield(r.in(i+minDigits), t.infos[r.info]) {

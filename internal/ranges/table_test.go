@@ -36,14 +36,18 @@ func TestLookup(t *testing.T) {
 		{"4999999999999999", wide},
 		{"5000000000000000", nil},
 		{"3999999999999999", nil},
-		{"400000000000000", nil},   // 15 digits
-		{"40000000000000000", nil}, // 17 digits
+		{"400000000000000", nil},    // 15 digits
+		{"40000000000000000", wide}, // 17 digits
+		{"400000199999999999", narrow},
+		{"50000000000000000", nil},
 		{"4000000000000000000", long},
 		{"9999999999999999997", nil},
 		{"9999999999999999999", long},
 		{"0000000000000", zero},
 		{"0000010000000", nil},
-		{"00000000000000", nil},
+		{"00000000000000", zero},
+		{"0000009999999999999", zero},
+		{"0000010000000000000", nil},
 		{"", nil},
 		{"4000", nil},
 		{"40000000000000000000", nil},
@@ -136,7 +140,7 @@ func TestLastOfEqualBoundsCounts(t *testing.T) {
 }
 
 // TestLookupIsNaiveSearch: whatever the ranges, a look-up finds what a scan for
-// the narrowest, latest range finds.
+// the longest bounds, and of those for the narrowest, latest range finds.
 func TestLookupIsNaiveSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := drawNested(t)
@@ -578,8 +582,15 @@ func around(r ranged) []string {
 	end, _ := number(r.end)
 	var pans []string
 	for _, n := range []uint64{start - 1, start, start + 1, start + (end-start)/2, end - 1, end, end + 1} {
-		if pan := fmt.Sprintf("%0*d", len(r.start), n); len(pan) == len(r.start) {
-			pans = append(pans, pan)
+		pan := fmt.Sprintf("%0*d", len(r.start), n)
+		if len(pan) != len(r.start) {
+			continue
+		}
+		pans = append(pans, pan, pan[:len(pan)-1])
+		for _, more := range []string{"0", "9", "000", "999"} {
+			if len(pan+more) <= maxDigits {
+				pans = append(pans, pan+more)
+			}
 		}
 	}
 	return pans
@@ -587,13 +598,17 @@ func around(r ranged) []string {
 
 func naive(set []ranged, pan string) *Info {
 	var best *Info
+	var length int
 	var width uint64
-	n, _ := number(pan)
 	for _, r := range set {
+		pad := len(pan) - len(r.start)
+		if pad < 0 || pan < r.start+strings.Repeat("0", pad) || pan > r.end+strings.Repeat("9", pad) {
+			continue
+		}
 		start, _ := number(r.start)
 		end, _ := number(r.end)
-		if len(r.start) == len(pan) && start <= n && n <= end && (best == nil || end-start <= width) {
-			best, width = r.info, end-start
+		if len(r.start) > length || len(r.start) == length && end-start <= width {
+			best, length, width = r.info, len(r.start), end-start
 		}
 	}
 	return best
