@@ -234,6 +234,26 @@ func TestPattern(t *testing.T) {
 	}
 }
 
+// TestKinds: the characters of each kind, none more.
+func TestKinds(t *testing.T) {
+	const digits, letters = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	for _, tt := range []struct{ kind, want string }{
+		{"n", digits},
+		{"an", digits + letters},
+		{"x", " !\"#$%&'()*+,-./" + digits + ":;<=>?@" + letters[:26] + "[\\]^_`" + letters[26:] + "{|}~"},
+	} {
+		var got []byte
+		for c := range 256 {
+			if (part{kind: tt.kind}).takes(byte(c)) {
+				got = append(got, byte(c))
+			}
+		}
+		if string(got) != tt.want {
+			t.Errorf("%s takes %q, want %q", tt.kind, got, tt.want)
+		}
+	}
+}
+
 // TestCheckAllocs: when all is well, looking costs no allocation.
 func TestCheckAllocs(t *testing.T) {
 	m := parse(t, strings.Replace(visaPayment, `"82"`, `"01"`, 1))
