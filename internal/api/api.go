@@ -311,31 +311,58 @@ func leave(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		return
 	}
-	hear(r)
+	_ = hear(w, r)
 }
 
 // hearOut sends an answer, in HTTP/1, and then reads what is left of the body. net/http
 // would do so the other way round, and the answer wait for a body that does not come; after
 // the last answer of a connection it would not read at all, and a client that is still
 // sending would find the connection broken and no answer.
+//
+// What follows a body that has not come to its end, since it is malformed or late, would be
+// taken for the next request, and once the answer is sent net/http lets that happen: the
+// connection ends here. After a body that is too long [http.MaxBytesReader] has it end.
 func hearOut(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor != 1 || r.ContentLength == 0 {
 		return
 	}
 	control := http.NewResponseController(w)
-	if control.EnableFullDuplex() == nil && control.Flush() == nil {
-		hear(r)
+	if control.EnableFullDuplex() != nil {
+		return
+	}
+	err := control.Flush()
+	if err == nil {
+		err = hear(w, r)
+	}
+	if _, over := errors.AsType[*http.MaxBytesError](err); err != nil && !over {
+		panic(http.ErrAbortHandler)
 	}
 }
 
 // heard is the most that hear reads, in bytes.
 const heard = 512 << 10
 
-// hear reads what is left of a body, to no use but that the client can finish sending. A
-// client that sent Expect has not begun: it waits to be asked for the body.
-func hear(r *http.Request) {
-	if r.Header["Expect"] == nil {
-		_, _ = io.CopyN(io.Discard, r.Body, heard)
+// hear reads what is left of a body, to no use but that the client can finish sending. It
+// returns nil at the end of the body. A client that sent Expect has not begun: it waits to
+// be asked for the body, and net/http closes the connection of one that was not. HTTP/1.0
+// knows no Expect.
+func hear(w http.ResponseWriter, r *http.Request) error {
+	if r.Header["Expect"] != nil && r.ProtoAtLeast(1, 1) {
+		return nil
+	}
+	_, err := io.Copy(io.Discard, http.MaxBytesReader(innermost(w), r.Body, heard))
+	return err
+}
+
+// innermost is net/http's own response: it alone lets [http.MaxBytesReader] end the
+// connection.
+func innermost(w http.ResponseWriter) http.ResponseWriter {
+	for {
+		outer, ok := w.(interface{ Unwrap() http.ResponseWriter })
+		if !ok {
+			return w
+		}
+		w = outer.Unwrap()
 	}
 }
 

@@ -636,6 +636,69 @@ func TestNotWaitedFor(t *testing.T) {
 	}
 }
 
+// around is a response within another, as the server's own is in life.
+type around struct{ http.ResponseWriter }
+
+func (w around) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// TestNotTakenForRequest: what comes after a refused request whose body does not come to its end is no request. A
+// client, or a proxy before us, that has other bounds of that body in mind would get the answer of another.
+func TestNotTakenForRequest(t *testing.T) {
+	const second = "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}"
+	chunked := "HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nTransfer-Encoding: chunked\r\n\r\n"
+	within := fmt.Sprintf("Host: x\r\nAPIKey: k\r\nContent-Length: %d\r\n", len(second))
+	long := fmt.Sprintf("HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: %d\r\n\r\n", heard+len(second))
+	for refusal, change := range map[string]func(h *Handler){
+		"unknown key": func(h *Handler) { h.Keys = noKeys{} },
+		"rate limit": func(h *Handler) {
+			h.Limits = NewLimiter(1)
+			h.Limits.Allow("k")
+		},
+		"no place": func(h *Handler) { h.MaxInFlight, h.InFlight = 1, new(atomic.Int64); h.InFlight.Add(1) },
+	} {
+		for name, tt := range map[string]struct {
+			head  string // from the version on
+			after time.Duration
+			rest  string
+		}{
+			"chunk without length":     {chunked, 0, "ZZ\r\n" + second},
+			"chunk without end":        {chunked, 0, "2\r\n{}XX" + second},
+			"chunk that is late":       {chunked + "5\r\n{}", arrival + time.Second, second},
+			"chunk of a long line":     {chunked, 0, "2;" + strings.Repeat("x", 5000) + "\r\n" + second},
+			"trailer":                  {chunked, 0, "0\r\nno trailer\r\n\r\n" + second},
+			"length that is late":      {"HTTP/1.1\r\n" + within + "\r\n", arrival + time.Second, second},
+			"kept in 1.0":              {"HTTP/1.0\r\nConnection: keep-alive\r\n" + within + "\r\n", arrival + time.Second, second},
+			"kept in 1.0, not asked":   {"HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
+			"not asked":                {"HTTP/1.1\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
+			"longer than what we hear": {long, 0, strings.Repeat(" ", heard) + second},
+			"the same in chunks":       {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", heard, strings.Repeat(" ", heard)) + second},
+			"and the end is late":      {long + strings.Repeat(" ", heard), arrival + time.Second, second},
+			"and the end is none":      {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", heard+1, strings.Repeat(" ", heard+1)) + "ZZ\r\n" + second},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				h := newHandler(new(fake))
+				change(h)
+				ours, end := connect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(around{w}, r) }))
+				defer end()
+				wrote := make(chan struct{})
+				go func() {
+					defer close(wrote)
+					_, _ = io.WriteString(ours, "POST /auth "+tt.head)
+					time.Sleep(tt.after)
+					_, _ = io.WriteString(ours, tt.rest)
+				}()
+				start := time.Now()
+				said, _ := io.ReadAll(ours)
+				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= rest {
+					t.Errorf("%s, %s: %d answers, and the end after %v, want 1 and soon:\n%s", refusal, name, n, time.Since(start), said)
+				}
+				_ = ours.Close()
+				<-wrote
+			})
+		}
+	}
+}
+
 // TestHalfClosed: who ends its side of the connection after the request gets its answer
 // all the same; and never 200 for what came to nothing because it seems to have gone.
 func TestHalfClosed(t *testing.T) {
