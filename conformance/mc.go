@@ -793,6 +793,7 @@ var mc = []check{
 		t.needsLab() // only there we know a card whose issuer supports SPC
 		t.flow(v231, "BRW", set(support, "Y")).card("visa", cardSPC).refused("201", origin)
 		t.flow(v231, "BRW", set(support, "Y"), set(origin, "shop")).card("visa", cardSPC).refused("203", origin)
+		t.flow(v231, "BRW", set(support, "Y"), set(origin, "http://shop.example")).card("visa", cardSPC).refused("203", origin)
 		t.sends(until220, "BRW", support, nil, set(support, "Y"), set(origin, "https://shop.example"))
 		t.sends([]string{v231}, "APP", support, nil, set(support, "Y"), set(origin, "https://shop.example"))
 		t.sends([]string{v231}, "BRW", origin, nil, set(origin, "https://shop.example"))

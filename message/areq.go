@@ -154,7 +154,7 @@ var areq231 = areq220.Without("threeDSReqAuthMethodInd", "whiteListStatus", "whi
 	// The requestor and what it asks for.
 	{Need: "OO OO OO", Name: "deviceBindingStatus", Kind: OneOf, List: "deviceBindingStatus", Doc: "device binding status"},
 	{Need: "CC CC CC", Name: "deviceBindingStatusSource", Kind: OneOf, List: "deviceBindingStatusSource", When: "present(deviceBindingStatus)", Else: Absent, Doc: "who set the device binding status"},
-	{Need: "-- CC --", Name: "payeeOrigin", Kind: URL, Max: 2048, When: `threeDSRequestorSpcSupport == "Y"`, Else: Absent, Doc: "payee origin for SPC"},
+	{Need: "-- CC --", Name: "payeeOrigin", Kind: URL, Max: 2048, HTTPS: true, When: `threeDSRequestorSpcSupport == "Y"`, Else: Absent, Doc: "payee origin for SPC"},
 	{Need: "-- CC --", Name: "spcIncompInd", Kind: OneOf, List: "spcIncompInd", Doc: "why SPC did not complete"},
 	{Need: "-- CC --", Name: "threeDSMethodId", Kind: UUID, Doc: "server trans ID of an earlier 3DS Method run"},
 	{Need: "OO OO OO", Name: "threeDSRequestorAuthenticationInfo", Kind: Object, Type: "threeDSRequestorAuthenticationInfo", Array: true, Max: 3, Doc: "how the requestor authenticated the cardholder"},

@@ -146,6 +146,21 @@ func TestR11(t *testing.T) {
 	}
 }
 
+// TestPayeeOrigin: a browser confirms no payment to an origin that is not https.
+func TestPayeeOrigin(t *testing.T) {
+	for origin, want := range map[string][]string{
+		"https://shop.example": nil,
+		"http://shop.example":  {"203 payeeOrigin"},
+		"http://localhost":     {"203 payeeOrigin"},
+		"shop.example":         {"203 payeeOrigin"},
+	} {
+		r := good(t, message.V231, message.BRW, message.PA).with("threeDSRequestorSpcSupport", `"Y"`, "payeeOrigin", `"`+origin+`"`).read(t)
+		if _, p := r.Build(message.Context{}); !slices.Equal(faults(p), want) {
+			t.Errorf("%s: %v, want %v", origin, p, want)
+		}
+	}
+}
+
 // TestR12: whatever is wrong is told at once.
 func TestR12(t *testing.T) {
 	b := good(t, message.V220, message.BRW, message.PA).with("messageExtension", `[{"name":"n","id":"A999","criticalityIndicator":true,"data":{"a":1}}]`,
