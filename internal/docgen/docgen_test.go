@@ -379,6 +379,12 @@ func TestBeyond(t *testing.T) {
 	if request := schema("AReq-2.1.0"); request["allOf"] != nil {
 		t.Error("there are makers of clients that cannot put together what stands in allOf")
 	}
+	for _, v := range message.Versions() {
+		of := schema("ARes-" + v.String() + "/properties/messageVersion")
+		if !slices.Equal(asStrings(of["enum"]), []string{v.String()}) {
+			t.Errorf("there are makers of clients that tell versions apart by an enum of one alone: %v", of)
+		}
+	}
 	n := 0
 	for rule := schema("AReq-2.1.0"); rule != nil; rule, _ = rule["else"].(map[string]any) {
 		n++

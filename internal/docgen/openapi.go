@@ -72,7 +72,7 @@ func (s *schemaBook) message(t message.Type, v message.Version) {
 			continue // meant for the directory server, whatever it looks like when it is passed on
 		}
 		if f.Name == "messageVersion" {
-			put(&props, f.Name, object{{Key: "type", Value: "string"}, {Key: "const", Value: v.String()}})
+			put(&props, f.Name, object{{Key: "type", Value: "string"}, {Key: "enum", Value: []string{v.String()}}})
 			continue
 		}
 		field := s.field(f, v)
