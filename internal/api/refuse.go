@@ -118,6 +118,9 @@ const maxUntaken = 4096
 // requests are aborted without an answer.
 func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
 	if r.ProtoMajor < 2 {
+		if r.ContentLength > heard {
+			leave(w, r) // it will not be heard out
+		}
 		answer()
 		hearOut(w, r)
 		return

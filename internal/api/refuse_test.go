@@ -692,6 +692,9 @@ func TestNotTakenForRequest(t *testing.T) {
 				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= rest {
 					t.Errorf("%s, %s: %d answers, and the end after %v, want 1 and soon:\n%s", refusal, name, n, time.Since(start), said)
 				}
+				if strings.HasPrefix(tt.head, long) && !strings.Contains(string(said), "Connection: close") {
+					t.Errorf("%s, %s: the connection ends, and the answer does not say so:\n%s", refusal, name, said)
+				}
 				_ = ours.Close()
 				<-wrote
 			})
