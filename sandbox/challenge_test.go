@@ -390,6 +390,7 @@ func TestTaken(t *testing.T) {
 		{func(raw string) string { return raw }, "", ""},
 		{func(raw string) string { return raw + "=" }, session, "creq is not base64url without padding"},
 		{func(raw string) string { return raw[:20] + "\r\n" + raw[20:] }, "", "creq is not base64url without padding"},
+		{func(raw string) string { return raw + "==\r\n" }, "", "creq is not base64url without padding"},
 		{func(raw string) string { return raw }, "order 7", "threeDSSessionData is not base64url without padding"},
 	} {
 		_, ares := s.challenged("2.2.0", "4000000000000172")

@@ -43,12 +43,12 @@ func (m received) has(name string) bool {
 	return ok && string(raw) != "null"
 }
 
-// decode reads base64url, padded or not.
+// decode reads base64url, padded or not, in lines or in one.
 func decode(text string) ([]byte, error) {
 	if text == "" {
 		return nil, errors.New("empty")
 	}
-	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "="))
+	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "=\r\n"))
 }
 
 // unfit says which of a form's fields are not base64url as the protocol writes
