@@ -137,6 +137,9 @@ func (e *Engine) report(ctx context.Context, scheme, id string, err error) strin
 	log := e.Log.With("messageId", id, "scheme", scheme)
 	if got, ok := errors.AsType[*v1.Error](err); ok {
 		log.WarnContext(ctx, "v1 directory answered with an Error", "errorCode", got.Code)
+		if got.Code == "98" || got.Code == "99" { // what they are in an IReq
+			return iReqText(got.Code)
+		}
 		return "The directory server could not read the request"
 	}
 	log.WarnContext(ctx, "answer of a v1 directory refused", "err", err)

@@ -92,6 +92,9 @@ func TestTrouble(t *testing.T) {
 		{name: "Error", reply: func(id string) string {
 			return message(id, "<Error><version>1.0.2</version><errorCode>5</errorCode><errorMessage>m</errorMessage><errorDetail>pan</errorDetail></Error>")
 		}, message: contact, detail: "The directory server could not read the request"},
+		{name: "Error 98", reply: func(id string) string {
+			return message(id, "<Error><version>1.0.2</version><errorCode>98</errorCode><errorMessage>m</errorMessage></Error>")
+		}, message: contact, detail: "Transient failure of the directory server"},
 		{name: "Error without an id", reply: func(string) string {
 			return message("", "<Error><version>1.0.2</version><errorCode>1</errorCode></Error>")
 		},
