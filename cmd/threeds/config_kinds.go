@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/store/postgres"
 )
 
 // A kind is a form that a value of the configuration has. read turns the text
@@ -215,6 +216,9 @@ func readPostgres(s, allowed, dir string) (any, error) {
 		}
 	}
 	u.RawQuery = strings.ReplaceAll(q.Encode(), "+", "%20")
+	if err := postgres.Check(u.String()); err != nil {
+		return nil, err
+	}
 	return storeAt{Postgres: u.String()}, nil
 }
 

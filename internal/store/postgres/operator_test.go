@@ -179,6 +179,31 @@ func TestPassfileMissing(t *testing.T) {
 	}
 }
 
+// TestCheck: what is wrong in a URL is known before a server is asked. Files are not looked
+// for, and no value is quoted.
+func TestCheck(t *testing.T) {
+	const unreadable = "the URL cannot be read"
+	for _, tt := range []struct{ url, want string }{
+		{"postgres://u@a,b:5432/x", ""},
+		{"postgres://u@a/x?sslmode=verify-full&sslrootcert=none.pem&sslcert=none.pem&sslkey=none.key&passfile=none", ""},
+		{"postgres://u@a/x?pool_max_conns=1&default_transaction_isolation=read%20committed", ""},
+		{"postgres://u@a/x?pool_max_conns=0", "pool_max_conns in the URL: no such value"},
+		{"postgres://u@a/x?target_session_attrs=geheim&sslmode=geheim&connect_timeout=3", "sslmode, target_session_attrs in the URL: no such value"},
+		{"postgres://u@a/x?pool_max_conns=2&pool_min_conns=3x", "pool_min_conns in the URL: no such value"},
+		{"postgres://u@a/x?synchronous_commit=off", "synchronous_commit in the URL is neither on nor remote_apply: acknowledged results could be lost"},
+		{"postgres://u@a:99999/x", unreadable},
+		{"postgres://u@a:b/x", unreadable},
+	} {
+		said := ""
+		if err := Check(tt.url); err != nil {
+			said = err.Error()
+		}
+		if said != tt.want {
+			t.Errorf("%s: %q, want %q", tt.url, said, tt.want)
+		}
+	}
+}
+
 // TestNoSQLState: what stands between may refuse without a code of five letters.
 func TestNoSQLState(t *testing.T) {
 	for code, want := range map[string]bool{"": false, "5": false, "57P01": true, "08P01": false} {

@@ -23,9 +23,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -56,7 +58,10 @@ const serverClock = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
 const sqlPing = `SELECT has_table_privilege('txns', 'SELECT') AND has_table_privilege('txns', 'INSERT') AND has_table_privilege('txns', 'UPDATE')
 	FROM schema_version`
 
-var errClosed = errors.New("postgres: store is closed")
+var (
+	errClosed     = errors.New("postgres: store is closed")
+	errUnreadable = errors.New("the URL cannot be read")
+)
 
 // Options change how a store works. The zero value is good.
 type Options struct {
@@ -131,6 +136,42 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	return db, nil
 }
 
+// Check says which parameters of a URL [Open] would refuse before it looks for a file or a
+// server. It quotes no value.
+func Check(text string) error {
+	u, err := url.Parse(text)
+	if err != nil {
+		return errUnreadable
+	}
+	given := u.Query()
+	for _, file := range []string{"passfile", "sslcert", "sslkey", "sslrootcert"} {
+		given.Del(file)
+	}
+	try := func(parameters url.Values) error {
+		at := *u
+		at.RawQuery = parameters.Encode()
+		_, err := configure(at.String(), callTimeout)
+		return err
+	}
+	err = try(given)
+	if _, quotes := errors.AsType[*pgconn.ParseConfigError](err); !quotes {
+		return err
+	}
+	if try(nil) != nil {
+		return errUnreadable
+	}
+	var bad []string
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if try(url.Values{name: given[name]}) != nil {
+			bad = append(bad, name)
+		}
+	}
+	if len(bad) == 0 {
+		return errUnreadable
+	}
+	return fmt.Errorf("%s in the URL: no such value", strings.Join(bad, ", "))
+}
+
 // serverTime is the statement_timeout for a call with a time limit: a little less, so
 // that the server's refusal comes while the caller still waits. Else the outcome would
 // be unknown.
@@ -146,7 +187,7 @@ func configure(text string, timeout time.Duration) (*pgxpool.Config, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return nil, errors.New("the URL cannot be read")
+		return nil, errUnreadable
 	}
 	given := u.Query()
 	if file := given.Get("passfile"); file != "" { // pgx passes over one that cannot be read, and logs in without a password
