@@ -124,6 +124,11 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 	if err := w.Flush(); err != nil || refused == 0 {
 		return err
 	}
+	if refused == len(all) {
+		_, err := fmt.Fprint(stdout, "\nAll keys are refused: most likely the key file is that of another store. Put back the one that\n"+
+			"belongs to this before you revoke any.\n")
+		return err
+	}
 	_, err := fmt.Fprintf(stdout, "\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
 		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", count(refused, "key"))
 	return err
