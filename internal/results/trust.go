@@ -57,39 +57,62 @@ func (t *Trust) Schemes(chain []*x509.Certificate) []string {
 
 var (
 	errNone  = errors.New("no certificate")
+	errMany  = fmt.Errorf("more than %d certificates", maxShown)
 	errWeak  = errors.New("the key is too short, or of a kind that the protocol does not have")
 	errNamed = errors.New("the name is none of client_names")
 )
+
+// maxShown is how many certificates a client may show: its own, those between it and a
+// root, and the root.
+const maxShown = 10
 
 // vouches says why a chain is not one of the client's, nil when it is.
 func (c *Client) vouches(chain []*x509.Certificate, now time.Time) error {
 	switch {
 	case len(chain) == 0:
 		return errNone
+	case len(chain) > maxShown:
+		return errMany
 	case !strong(chain[0]):
 		return errWeak
 	}
-	rest, weak := x509.NewCertPool(), false
-	for _, c := range chain[1:] {
-		if !strong(c) { // somebody else may have its key
-			weak = true
-			continue
-		}
-		rest.AddCert(c)
-	}
-	verified, err := chain[0].Verify(x509.VerifyOptions{
-		Roots: c.CA, Intermediates: rest, CurrentTime: now,
+	opts := x509.VerifyOptions{
+		Roots: c.CA, Intermediates: x509.NewCertPool(), CurrentTime: now,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	}
+	flaw := anchor(chain[1:], opts)
+	verified, err := chain[0].Verify(opts)
 	switch {
 	case err == nil && !named(chain[0], c.Names):
 		return errNamed
-	case err != nil && weak:
-		return errors.Join(err, errWeak)
 	case err != nil:
-		return err
+		return errors.Join(err, flaw)
 	}
 	return c.Revoked.Check(verified, now)
+}
+
+// anchor adds to the intermediates those of the certificates that lead to a root, and
+// returns what is wrong with another. The keys of others are never used: anybody may bring
+// such, and to check one signature with a long one takes milliseconds.
+func anchor(shown []*x509.Certificate, opts x509.VerifyOptions) (flaw error) {
+	left := slices.Clone(shown)
+	for before := -1; len(left) != before; { // what is added may lead others there
+		before = len(left)
+		left = slices.DeleteFunc(left, func(cert *x509.Certificate) bool {
+			if !strong(cert) { // somebody else may have its key
+				flaw = errWeak
+				return false
+			}
+			_, err := cert.Verify(opts)
+			if err == nil {
+				opts.Intermediates.AddCert(cert)
+			} else if _, foreign := errors.AsType[x509.UnknownAuthorityError](err); !foreign {
+				flaw = err
+			}
+			return err == nil
+		})
+	}
+	return flaw
 }
 
 // refuse tells why no directory vouches for a chain: results that do not come in

@@ -98,6 +98,13 @@ func TestTrust(t *testing.T) {
 		c.IsCA, c.BasicConstraintsValid, c.KeyUsage = true, true, x509.KeyUsageCertSign
 	}
 	between, weakly := certify(t, visa, newKey(t), authority), certify(t, visa, p224, authority)
+	below, former := certify(t, between, newKey(t), authority), certify(t, visa, newKey(t), func(c *x509.Certificate) {
+		authority(c)
+		c.NotAfter = now.Add(-time.Minute)
+	})
+	forger := certify(t, nil, newKey(t), nil)
+	forged := []*x509.Certificate{certify(t, forger, newKey(t), nil).cert, forger.cert}
+	forger.cert.PublicKey = &ecdsa.PublicKey{Curve: elliptic.P256()} // without a point: to use it panics
 	leaf := func(ca *signer, change func(*x509.Certificate)) []*x509.Certificate {
 		return []*x509.Certificate{certify(t, ca, newKey(t), change).cert}
 	}
@@ -113,6 +120,14 @@ func TestTrust(t *testing.T) {
 		{"visa, named by subject", leaf(visa, func(c *x509.Certificate) { c.DNSNames, c.Subject.CommonName = nil, "rreq.ds.example" }), []string{"visa"}},
 		{"visa through another", []*x509.Certificate{certify(t, between, newKey(t), nil).cert, between.cert}, []string{"visa"}},
 		{"visa, one in between missing", leaf(between, nil), nil},
+		{"visa through two", []*x509.Certificate{certify(t, below, newKey(t), nil).cert, below.cert, between.cert}, []string{"visa"}},
+		{"visa through two in disorder, and the root", []*x509.Certificate{
+			certify(t, below, newKey(t), nil).cert, visa.cert, between.cert, below.cert,
+		}, []string{"visa"}},
+		{"visa through one that has expired", []*x509.Certificate{certify(t, former, newKey(t), nil).cert, former.cert}, nil},
+		{"through one that nobody has signed", forged, nil},
+		{"as many as there may be", append(leaf(visa, nil), slices.Repeat(leaf(mastercard, nil), 9)...), []string{"visa"}},
+		{"one more", append(leaf(visa, nil), slices.Repeat(leaf(mastercard, nil), 10)...), nil},
 		{"visa through a weak one", []*x509.Certificate{certify(t, weakly, newKey(t), nil).cert, weakly.cert}, nil},
 		{"visa, with a weak one that is not needed", []*x509.Certificate{certify(t, visa, newKey(t), nil).cert, weakly.cert}, []string{"visa"}},
 		{"mastercard", leaf(mastercard, nil), []string{"mastercard"}},
@@ -143,25 +158,40 @@ func TestRefusalIsTold(t *testing.T) {
 		Clients: []results.Client{{Scheme: "visa", CA: pool, Names: []string{"rreq.visa.example"}}},
 		Now:     func() time.Time { return clock }, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
-	knock := func(c *signer) {
+	knock := func(shown []*signer) {
 		t.Helper()
-		err := trust.TLS().VerifyConnection(tls.ConnectionState{PeerCertificates: []*x509.Certificate{c.cert}})
+		var chain []*x509.Certificate
+		for _, c := range shown {
+			chain = append(chain, c.cert)
+		}
+		err := trust.TLS().VerifyConnection(tls.ConnectionState{PeerCertificates: chain})
 		if err == nil {
 			t.Fatal("let in")
 		}
 	}
 	const named, foreign = "the name is none of client_names", "unknown authority"
+	alone := func(ca *signer, change func(*x509.Certificate)) []*signer {
+		return []*signer{certify(t, ca, newKey(t), change)}
+	}
+	under := func(between *signer) []*signer { return append(alone(between, nil), between) }
+	p224, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tt := range []struct {
 		after time.Duration
-		from  *signer
+		from  []*signer
 		want  []string // in the log; none: nothing
 	}{
-		{0, certify(t, visa, newKey(t), nil), []string{"rreq.ds.example", named, "others=0"}},
-		{time.Minute - 1, certify(t, other, newKey(t), nil), nil},
-		{1, certify(t, other, newKey(t), nil), []string{"visa: x509", foreign, "others=1"}},
-		{time.Minute, certify(t, other, newKey(t), func(c *x509.Certificate) {
-			c.Subject.CommonName = strings.Repeat("x", 10_000)
-		}), []string{"others=0"}},
+		{0, alone(visa, nil), []string{"rreq.ds.example", named, "others=0"}},
+		{time.Minute - 1, alone(other, nil), nil},
+		{1, alone(other, nil), []string{"visa: x509", foreign, "others=1"}},
+		{time.Minute, alone(other, func(c *x509.Certificate) { c.Subject.CommonName = strings.Repeat("x", 10_000) }), []string{"others=0"}},
+		{time.Minute, under(certify(t, visa, newKey(t), func(c *x509.Certificate) {
+			c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.NotAfter = true, true, x509.KeyUsageCertSign, now
+		})), []string{foreign, "has expired"}},
+		{time.Minute, under(certify(t, visa, p224, nil)), []string{foreign, "too short"}},
+		{time.Minute, slices.Repeat(alone(other, nil), 11), []string{"more than 10 certificates"}},
 	} {
 		clock = clock.Add(tt.after)
 		log.Reset()
