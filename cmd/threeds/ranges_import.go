@@ -110,6 +110,9 @@ func readSet(ctx context.Context, name string, d directoryConfig, used *ranges.G
 			return g, nil
 		}
 	}
+	if response.Overlap != nil {
+		problems = response.Overlap.Problems(problems[0].Code) // which ranges, in every version
+	}
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
 	}

@@ -76,6 +76,7 @@ type Response struct {
 
 	Entries, Ranges int
 	Notes           Notes
+	Overlap         *OverlapError // what Next found wrong with a complete set, if that was it
 
 	infos    []*Info
 	tapes    [laneCount]tape // of a complete set
@@ -101,6 +102,7 @@ func (r *Response) Next(base *Generation) (*Generation, message.Problems) {
 		r.tapes = [laneCount]tape{}
 		table, err := builder.Build()
 		if overlap, ok := errors.AsType[*OverlapError](err); ok {
+			r.Overlap = overlap
 			return nil, overlap.problems(r.Version)
 		}
 		g.Table = table
