@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"strings"
 
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
@@ -60,10 +61,12 @@ func (p part) needThreeDSecure() {
 	note(&p.f.bad, "protocol")
 }
 
-// page reports whether a browser may be sent to this address.
+// page reports whether a browser may be sent to this address. The characters that RFC 3986
+// has in no URI and that end an attribute or a tag of HTML are in none: merchants write it
+// into a form.
 func (o Options) page(s string) bool {
 	u, err := url.Parse(s)
-	if err != nil || len(s) > MaxURL || u.Hostname() == "" || u.User != nil {
+	if err != nil || len(s) > MaxURL || strings.ContainsAny(s, `"<>`) || u.Hostname() == "" || u.User != nil {
 		return false
 	}
 	return u.Scheme == "https" || o.Loopback && u.Scheme == "http" && isLoopback(u.Hostname())

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"html"
 	"reflect"
 	"strings"
 	"testing"
@@ -160,8 +161,10 @@ func TestURL(t *testing.T) {
 		"https:///path": never, "https:acs.example": never, "//acs.example/": never, "/path": never, "": never, "https://:443/": never,
 		"javascript:alert(1)": never, "data:text/html,x": never, " https://acs.example/": never, "https://acs.example/%zz": never,
 		"https://acs.example/\nx": never, "https://a b/": never, "file:///etc/passwd": never, "https://acs.example:x/": never,
+		`https://acs.example/"onload="x`: never, `https://acs.example/?a="`: never, "https://acs.example/<script>": never, "https://acs.example/#a>b": never,
+		"https://acs.example/%22%3C%3E?it's|{x}&y": always,
 	} {
-		doc := veres(enrolled + "<url>" + strings.ReplaceAll(url, "&", "&amp;") + "</url>" + protocol)
+		doc := veres(enrolled + "<url>" + html.EscapeString(url) + "</url>" + protocol)
 		for _, loopback := range []bool{false, true} {
 			got, err := v1.ReadVERes(doc, asked, v1.Options{Loopback: loopback})
 			ok := want == always || want == sandbox && loopback
