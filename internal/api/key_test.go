@@ -16,7 +16,8 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 )
 
-// TestSeveralKeys: a request with more than one key has none, even if all are good.
+// TestSeveralKeys: a request with more than one key has none, even if all are good. A
+// password beside the key of /enrolled does not matter.
 func TestSeveralKeys(t *testing.T) {
 	h := &api.Handler{Keys: only("k"), Log: slog.New(slog.DiscardHandler)}
 	const basic = "Basic azo=" // k:
@@ -34,6 +35,9 @@ func TestSeveralKeys(t *testing.T) {
 		{"/enrolled", "Authorization", []string{basic, basic}, http.StatusUnauthorized},
 		{"/enrolled", "Authorization", []string{basic, "Basic b3RoZXI6"}, http.StatusUnauthorized},
 		{"/enrolled", "Authorization", nil, http.StatusUnauthorized},
+		{"/enrolled", "Authorization", []string{"Basic azpzZWNyZXQ="}, http.StatusMethodNotAllowed}, // k:secret
+		{"/enrolled", "Authorization", []string{"basic azrDpA=="}, http.StatusMethodNotAllowed},     // k:ä
+		{"/enrolled", "Authorization", []string{"Basic aw=="}, http.StatusUnauthorized},             // k
 	} {
 		r := httptest.NewRequest(http.MethodGet, test.path, nil)
 		for _, value := range test.values {
