@@ -51,9 +51,10 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		return nil, err
 	}
 	db, note := n.traced()
+	records := sealer{cfg.Ring, &n.unsealed}
 	g.engine = &auth.Engine{
 		Store: db, Cards: g.cards, Directories: g.client,
-		IDs: cfg.Ring.ID(), Sealer: cfg.Ring, Server: cfg.Server, Peers: cfg.Directories,
+		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands, Trace: note,
 	}
@@ -61,7 +62,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		g.engine.Cards = cfg.Cards(g.cards)
 	}
 	g.mpi = &mpi.Engine{
-		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: cfg.Ring, Loopback: cfg.Loopback,
+		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: records, Loopback: cfg.Loopback,
 		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Trace: note,
 	}
 	g.limits = api.NewLimiter(cfg.Limits.PerKey)

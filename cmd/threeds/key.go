@@ -57,6 +57,14 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		if !slices.ContainsFunc(c.Merchants, func(m merchant) bool { return m.Name == *name }) {
 			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
 		}
+		stored, err := st.Keys(ctx)
+		if err != nil {
+			return err
+		}
+		if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.Sealed(ring, &k) }) {
+			fmt.Fprintf(stderr, "threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
+				"nodes that have the right one refuse the key\n", c.Keys)
+		}
 		broken := make(chan os.Signal, 1)
 		signal.Notify(broken, syscall.SIGPIPE) // it would end the process before a key that cannot be printed is revoked
 		defer signal.Stop(broken)

@@ -103,6 +103,8 @@ type node struct {
 	kept    gate.Kept    // connections of the servers
 	conns   atomic.Int64 // how many they are
 	late    atomic.Int64 // requests that came since closing
+
+	unsealed atomic.Uint64 // records of transactions that did not open
 }
 
 // newNode plugs the parts together. Nothing is listening yet.
@@ -125,6 +127,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	}
 	n.watch()
 	watchStore(n.metrics, db)
+	watchRecords(n.metrics, &n.unsealed)
 	if cfg.Limits.Wait > 0 {
 		n.gate = gate.New(queues(cfg.Limits.Wait, n.db)...)
 	}

@@ -112,6 +112,15 @@ func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Sta
 	return standing, err
 }
 
+// wish is what an operator has told the nodes of a scheme and none has seen yet, as
+// standing has it.
+func (s *rangeStore) wish(ctx context.Context, scheme string, standing directory.Standing) (directory.Wish, error) {
+	if s.Keeper == nil {
+		return directory.Wish{}, nil
+	}
+	return directory.ReadWish(ctx, s, scheme, standing)
+}
+
 var errNoneWhole = errors.New("none of its generations can be read")
 
 // inUse reads the generation that a node which starts now puts into use: the

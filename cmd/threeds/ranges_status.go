@@ -29,6 +29,8 @@ type rangesReport struct {
 	FaultAt    time.Time `json:"faultAt,omitzero"`
 	Held       int64     `json:"held"` // 0: none
 	HeldRanges int       `json:"heldRanges"`
+	Accepted   bool      `json:"accepted"`   // what is held, and no node has seen it yet
+	Refreshing bool      `json:"refreshing"` // likewise, that the directory server be asked
 	Asked      time.Time `json:"asked,omitzero"`
 	Next       time.Time `json:"next,omitzero"`
 }
@@ -48,7 +50,11 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 			if err != nil {
 				return err
 			}
-			all = append(all, reportOf(d, standing, now))
+			wish, err := s.wish(ctx, d.Scheme, standing)
+			if err != nil {
+				return err
+			}
+			all = append(all, reportOf(d, standing, wish, now))
 		}
 		if *asJSON {
 			return writeJSON(stdout, all)
@@ -57,10 +63,11 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 	})
 }
 
-func reportOf(d directoryConfig, s directory.Standing, now time.Time) rangesReport {
+func reportOf(d directoryConfig, s directory.Standing, w directory.Wish, now time.Time) rangesReport {
 	r := rangesReport{
 		Scheme: d.Scheme, Generation: s.Generation, Serial: oneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
 		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldOf, Asked: s.Asked, Next: s.Next,
+		Accepted: s.Held != 0 && w.Accept == s.Held, Refreshing: w.Refresh,
 	}
 	age := now.Sub(s.Loaded)
 	switch {
@@ -104,16 +111,31 @@ func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again stri
 		return err
 	}
 	for _, r := range all {
-		if r.Held == 0 {
-			continue
-		}
-		_, err := fmt.Fprintf(stdout, "\n%s: %s held back, %d in use.\n    compare: threeds ranges diff %d held --scheme %s%s\n    use it:  threeds ranges accept %s%s\n",
-			r.Scheme, count(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again, r.Scheme, again)
-		if err != nil {
+		if _, err := io.WriteString(stdout, r.pending(again)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pending says what an operator may still do, or has told the nodes and none has seen yet.
+func (r *rangesReport) pending(again string) string {
+	var b strings.Builder
+	if r.Held > 0 {
+		fmt.Fprintf(&b, "\n%s: %s held back, %d in use.\n    compare: threeds ranges diff %d held --scheme %s%s\n",
+			r.Scheme, count(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again)
+	}
+	const waits = "no node has seen it yet; one that serves does within seconds"
+	switch {
+	case r.Accepted:
+		fmt.Fprintf(&b, "    accepted: %s\n", waits)
+	case r.Held > 0:
+		fmt.Fprintf(&b, "    use it:  threeds ranges accept %s%s\n", r.Scheme, again)
+	}
+	if r.Refreshing {
+		fmt.Fprintf(&b, "\n%s: to be asked anew, %s.\n", r.Scheme, waits)
+	}
+	return b.String()
 }
 
 // due says when something is to happen.

@@ -246,12 +246,25 @@ func TestReportMarks(t *testing.T) {
 	}{
 		{0, ""}, {6*time.Hour - time.Second, ""}, {6 * time.Hour, "warning"}, {24*time.Hour - time.Second, "warning"}, {24 * time.Hour, "error"},
 	} {
-		if got := reportOf(directoryConfig{}, directory.Standing{Loaded: now.Add(-tt.age)}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
+		if got := reportOf(directoryConfig{}, directory.Standing{Loaded: now.Add(-tt.age)}, directory.Wish{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
 			t.Errorf("at %v: %q, %d s, want %q", tt.age, got.Mark, got.Age, tt.want)
 		}
 	}
-	if got := reportOf(directoryConfig{}, directory.Standing{}, now); got.Mark != "error" || got.Age != 0 {
+	if got := reportOf(directoryConfig{}, directory.Standing{}, directory.Wish{}, now); got.Mark != "error" || got.Age != 0 {
 		t.Errorf("without ranges: %+v", got)
+	}
+}
+
+// TestReportWishes: only the generation that is held back now was accepted.
+func TestReportWishes(t *testing.T) {
+	for _, tt := range []struct {
+		held, accepted int64
+		want           bool
+	}{{0, 0, false}, {3, 0, false}, {3, 2, false}, {3, 3, true}} {
+		got := reportOf(directoryConfig{}, directory.Standing{Held: tt.held}, directory.Wish{Accept: tt.accepted}, time.Now())
+		if got.Accepted != tt.want || got.Refreshing {
+			t.Errorf("%d held, %d accepted: %t", tt.held, tt.accepted, got.Accepted)
+		}
 	}
 }
 

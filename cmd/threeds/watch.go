@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -10,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
@@ -125,6 +127,26 @@ func watchPool(m *obs.Metrics, stat func() *pgxpool.Stat) {
 		func() float64 { return stat().EmptyAcquireWaitTime().Seconds() })
 	m.Counter("threeds_store_acquires_cancelled_total", "Times that a call gave up before it got a connection.",
 		func() float64 { return float64(stat().CanceledAcquireCount()) })
+}
+
+// A sealer is the key ring of a generation, and counts what does not open.
+type sealer struct {
+	*keyring.Ring
+	refused *atomic.Uint64
+}
+
+func (s sealer) Open(name string, sealed []byte) ([]byte, error) {
+	plain, err := s.Ring.Open(name, sealed)
+	if err != nil {
+		s.refused.Add(1)
+	}
+	return plain, err
+}
+
+// watchRecords adds how often that was to the metrics.
+func watchRecords(m *obs.Metrics, refused *atomic.Uint64) {
+	m.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
+		func() float64 { return float64(refused.Load()) })
 }
 
 // watchBook adds how many API keys there are to the metrics.

@@ -608,9 +608,22 @@ func TestTwoWishes(t *testing.T) {
 	asks := func() {
 		s.change(func(now *Standing) { now.Next, now.Earliest = time.Now().Add(time.Hour), time.Time{} })
 	}
+	unseen := func(when string, want Wish) {
+		t.Helper()
+		got, err := ReadWish(t.Context(), s.keeper, "visa", a.standing)
+		if got.At.IsZero() == want.At.IsZero() {
+			got.At = want.At
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: nobody has seen %+v (%v), want %+v", when, got, err, want)
+		}
+	}
 	asks()
+	unseen("before", Wish{})
 	wish(now.Add(time.Minute), Wish{Accept: 7})
+	unseen("wished", Wish{At: now, Accept: 7})
 	a.look(t.Context())
+	unseen("heard", Wish{})
 	wish(now, Wish{Refresh: true})
 	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
 		t.Error("a wish that came after another was heard is forgotten")

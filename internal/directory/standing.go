@@ -99,6 +99,16 @@ func (s *Standing) setGeneration(g *ranges.Generation) {
 	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 }
 
+// ReadWish returns the wish for a scheme that no node has seen yet, as s has it; zero
+// when there is none.
+func ReadWish(ctx context.Context, k Keeper, scheme string, s Standing) (Wish, error) {
+	var w Wish
+	if err := readState(ctx, k, wishKey(scheme), &w); err != nil || !w.At.After(s.Seen) {
+		return Wish{}, err
+	}
+	return w, nil
+}
+
 // MakeWish leaves a wish for the nodes that serve, together with those that none has
 // seen yet. Nodes ignore a wish whose At is not later than that of the last one they saw;
 // MakeWish moves it forward if the clocks of two machines would have it so.
@@ -110,15 +120,13 @@ func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) erro
 	var former Wish
 	standing, err := ReadStanding(ctx, k, scheme)
 	if err == nil {
-		err = readState(ctx, k, wishKey(scheme), &former)
+		former, err = ReadWish(ctx, k, scheme, standing)
 	}
 	if err != nil {
 		return errors.Join(err, k.Release(ctx, lease))
 	}
-	if former.At.After(standing.Seen) {
-		w.Refresh = w.Refresh || former.Refresh
-		w.Accept = cmp.Or(w.Accept, former.Accept)
-	}
+	w.Refresh = w.Refresh || former.Refresh
+	w.Accept = cmp.Or(w.Accept, former.Accept)
 	for _, before := range []time.Time{standing.Seen, former.At} {
 		if !w.At.After(before) {
 			w.At = before.Add(time.Millisecond)

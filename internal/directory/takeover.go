@@ -133,12 +133,12 @@ func (r *refresher) resume(ctx context.Context) bool {
 
 // grant does what an operator wishes, once.
 func (r *refresher) grant(ctx context.Context) {
-	var w Wish
-	if err := readState(ctx, r.keeper, wishKey(r.p.Scheme), &w); err != nil {
+	w, err := ReadWish(ctx, r.keeper, r.p.Scheme, r.standing)
+	if err != nil {
 		r.complain(ctx, "wish not read", err)
 		return
 	}
-	if !w.At.After(r.standing.Seen) {
+	if w.At.IsZero() {
 		return
 	}
 	if r.acquire(ctx) != nil {
@@ -146,7 +146,6 @@ func (r *refresher) grant(ctx context.Context) {
 	}
 	defer r.release(ctx)
 	defer r.renew(ctx)()
-	var err error
 	if r.standing, err = r.read(ctx); err != nil || !w.At.After(r.standing.Seen) {
 		return
 	}

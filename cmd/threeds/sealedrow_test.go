@@ -1,0 +1,235 @@
+package main
+
+import (
+	"bytes"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// An opener puts the store of a plan where a statement of SQL can be run in it.
+type opener func(t *testing.T, p *plan) func(s *site, statement string)
+
+func openSQLite(t *testing.T, _ *plan) func(*site, string) {
+	return func(s *site, statement string) {
+		t.Helper()
+		db, err := sql.Open("sqlite", "file:"+filepath.Join(filepath.Dir(s.config), "data", "threeds.db")+"?_pragma=busy_timeout(5000)")
+		must(t, err)
+		defer db.Close() //nolint:errcheck // what was written is written
+		_, err = db.Exec(statement)
+		must(t, err)
+	}
+}
+
+func openPostgres(t *testing.T, p *plan) func(*site, string) {
+	server := pgtest.Get(t)
+	url := server.Schema(t)
+	p.store = "store: {url: \"" + url + "\"}\nkeys: keys.json"
+	return func(_ *site, statement string) {
+		t.Helper()
+		server.Exec(t, url, statement)
+	}
+}
+
+// TestKeyRowChangedBySQL: whoever can write to the database gives no key what it was
+// not made with, on a node that knows the key and on one that looks it up.
+func TestKeyRowChangedBySQL(t *testing.T) {
+	ca := newAuthority(t)
+	for name, tt := range map[string]struct {
+		table, another, short string // another strict, a hash that we would not make
+		open                  opener
+	}{
+		"sqlite":   {"api_key", "2", "x'01'", openSQLite},
+		"postgres": {"api_keys", "NOT strict", `'\x01'`, openPostgres},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p plan
+			exec := tt.open(t, &p)
+			s := startSite(t, ca, newWire(t, ca), p)
+			changes := map[string]string{
+				"merchant": "SET merchant = 'Shop'",
+				"strict":   "SET strict = " + tt.another,
+				"created":  "SET created = created + 1",
+				"no seal":  "SET seal = substr(seal, 1, 0)",
+				"left":     "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'right')",
+				"right":    "SET seal = (SELECT seal FROM TABLE AS other WHERE other.merchant = 'Other')",
+			}
+			keys := make(map[string]string)
+			for what := range changes {
+				keys[what] = s.key(what)
+			}
+			status := func(s *site, key string) int {
+				res, _ := s.call(http.MethodPost, "/preauth", key, object{"acctNumber": testPAN})
+				return res.StatusCode
+			}
+			for what, key := range keys {
+				if got := status(s, key); got != 200 {
+					t.Errorf("%s: %d before the change", what, got)
+				}
+			}
+			for _, what := range []string{"merchant", "strict", "created", "no seal", "left", "right"} {
+				exec(s, strings.ReplaceAll("UPDATE TABLE "+changes[what]+" WHERE merchant = '"+what+"'", "TABLE", tt.table))
+			}
+			exec(s, strings.ReplaceAll("INSERT INTO TABLE (hash, merchant, strict, created, seal) SELECT "+tt.short+
+				", merchant, strict, created, seal FROM TABLE WHERE merchant = 'Other'", "TABLE", tt.table))
+			refused := len(changes) + 1
+			for what, key := range keys {
+				waitFor(t, what+" to be refused", func() bool { return status(s, key) == 401 })
+			}
+			beside := startSite(t, ca, s.ds, plan{beside: s})
+			for _, node := range []*site{s, beside} {
+				for what, key := range keys {
+					if got := status(node, key); got != 401 {
+						t.Errorf("%s: %d after the change", what, got)
+					}
+				}
+				for _, key := range []string{s.APIKey, s.OtherAPIKey} {
+					if got := status(node, key); got != 200 {
+						t.Errorf("a key that nobody has touched: %d", got)
+					}
+				}
+				waitFor(t, fmt.Sprintf("all rows to be read, %d of them to be refused", refused), func() bool {
+					m := node.metrics()
+					return m[`threeds_api_keys{state="good"}`] == 2 && m[`threeds_api_keys{state="refused"}`] == float64(refused)
+				})
+				if n := strings.Count(node.log.String(), "not as it was sealed"); n != refused {
+					t.Errorf("%d lines in the log, want one of each row:\n%s", n, node.log.String())
+				}
+			}
+			s.wantRefused(refused)
+			for _, key := range keys {
+				s.revoke(key)
+			}
+			exec(s, "DELETE FROM "+tt.table+" WHERE hash = "+tt.short)
+			s.wantRefused(0)
+		})
+	}
+}
+
+// wantRefused checks what the list of keys says, beside two good ones.
+func (s *site) wantRefused(want int) {
+	s.t.Helper()
+	list := func(flags ...string) string {
+		var out strings.Builder
+		if code := run(s.t.Context(), append([]string{"key", "list", "--config", s.config}, flags...), nil, &out, &out); code != 0 {
+			s.t.Fatalf("key list: %d %s", code, out.String())
+		}
+		return out.String()
+	}
+	text := list()
+	if n := strings.Count(text, "  refused  "); n != want || strings.Count(text, "  lenient  ") != 2 {
+		s.t.Errorf("%d keys are listed as refused, want %d:\n%s", n, want, text)
+	}
+	if said := strings.Contains(text, "keys refused: the row in the store is not as it was sealed"); said != (want > 0) {
+		s.t.Errorf("the list explains it: %t\n%s", said, text)
+	}
+	var all []keyReport
+	if err := json.Unmarshal([]byte(list("--json")), &all); err != nil {
+		s.t.Fatal(err)
+	}
+	all = slices.DeleteFunc(all, func(k keyReport) bool { return !k.Refused })
+	if len(all) != want {
+		s.t.Errorf("%d keys are refused in JSON, want %d", len(all), want)
+	}
+}
+
+// TestTransactionRowChangedBySQL: whoever can write to the database makes of no
+// transaction another's, and of no result another. Each row that is refused is counted.
+func TestTransactionRowChangedBySQL(t *testing.T) {
+	for name, tt := range map[string]struct {
+		table string
+		open  opener
+	}{
+		"sqlite":   {"txn", openSQLite},
+		"postgres": {"txns", openPostgres},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p plan
+			exec := tt.open(t, &p)
+			s := startLegacy(t, p)
+			change := func(id, set string) {
+				exec(s.site, strings.ReplaceAll("UPDATE TABLE SET "+set+" WHERE id = '"+id+"'", "TABLE", tt.table))
+			}
+			counted := func() float64 { return s.metric("threeds_store_records_refused_total") }
+			refused := func(t *testing.T, id string) {
+				t.Helper()
+				for _, key := range []string{s.APIKey, s.OtherAPIKey} {
+					if res, got := s.call(http.MethodPost, "/postauth", key, object{"threeDSServerTransID": id}); res.StatusCode == 200 {
+						t.Errorf("/postauth gave out %s", got)
+					}
+				}
+			}
+			if n := counted(); n != 0 {
+				t.Fatalf("%v refused before anything was changed", n)
+			}
+			good, answer := s.challenged("2.2.0")
+			goodRReq := marshal(rreq(good, answer, "Y"))
+			other, otherAnswer := s.challenged("2.2.0")
+			s.result(marshal(rreq(other, otherAnswer, "Y")))
+			foreign := "data = (SELECT data FROM TABLE AS other WHERE other.id = '" + other.text("threeDSServerTransID") + "')"
+			for what, set := range map[string]string{
+				"owner": "owner = 'Other'", "expires": "expires = expires + 1", "record": foreign, "no record": "data = substr(data, 1, 0)",
+				"the end": "data = substr(data, 1, length(data) - 1)",
+			} {
+				t.Run(what, func(t *testing.T) {
+					before := counted()
+					areq, answer := s.challenged("2.2.0")
+					id := areq.text("threeDSServerTransID")
+					change(id, set)
+					if got := s.result(marshal(rreq(areq, answer, "Y"))); got.text("errorCode") != "403" {
+						t.Errorf("before the result: %v", got)
+					}
+					refused(t, id)
+					areq, answer = s.challenged("2.2.0")
+					id = areq.text("threeDSServerTransID")
+					s.result(marshal(rreq(areq, answer, "Y")))
+					if code, _ := s.postauth(id); code != 200 {
+						t.Fatalf("/postauth: %d before the change", code)
+					}
+					change(id, set)
+					refused(t, id)
+					if n := counted() - before; n != 3 { // the RReq, and /postauth of the owner, twice
+						t.Errorf("%v rows refused and counted, want 3", n)
+					}
+				})
+			}
+			t.Run("state", func(t *testing.T) { // of a result, so that another is taken
+				change(other.text("threeDSServerTransID"), "state = 'challenge'")
+				if got := s.result(marshal(rreq(other, otherAnswer, "N"))); got.text("errorCode") != "403" {
+					t.Errorf("a second result: %v", got)
+				}
+				refused(t, other.text("threeDSServerTransID"))
+			})
+			t.Run("PAReq", func(t *testing.T) {
+				req := s.enroll(purchase(v1Visa))
+				pares := v1Issuers()["visa"].Sign(req.Answer(v1Visa, "Y"))
+				before := counted()
+				exec(s.site, "UPDATE "+tt.table+" SET expires = expires + 1 WHERE id LIKE 'v1%'")
+				if code, got := s.form("/check", url.Values{"pares": {pares}}); code != 503 || got["status"] != nil {
+					t.Errorf("/check: %d %v", code, got)
+				}
+				if n := counted() - before; n != 1 {
+					t.Errorf("%v rows refused and counted, want 1", n)
+				}
+			})
+			before := counted()
+			if got := s.result(goodRReq); got.text("messageType") != "RRes" {
+				t.Errorf("the one that nobody has touched: %v", got)
+			}
+			if res, got := s.call(http.MethodPost, "/postauth", s.APIKey, object{"threeDSServerTransID": good["threeDSServerTransID"]}); !bytes.Equal(got, goodRReq) {
+				t.Errorf("its /postauth: %d %s", res.StatusCode, got)
+			}
+			if n := counted() - before; n != 0 {
+				t.Errorf("%v rows refused and counted that nobody has touched", n)
+			}
+		})
+	}
+}
