@@ -13,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/suite"
@@ -50,20 +51,20 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	if err := g.connect(n, schemes, former); err != nil {
 		return nil, err
 	}
-	db, note := n.traced()
+	db := n.engineStore()
 	records := sealer{cfg.Ring, &n.unsealed}
 	g.engine = &auth.Engine{
 		Store: db, Cards: g.cards, Directories: g.client,
 		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands, Trace: note,
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands, Recorder: obs.Recorder{},
 	}
 	if cfg.Cards != nil {
 		g.engine.Cards = cfg.Cards(g.cards)
 	}
 	g.mpi = &mpi.Engine{
 		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: records, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Trace: note,
+		Log: n.cfg.Log, Now: n.stamp, Recorder: obs.Recorder{},
 	}
 	g.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
@@ -75,13 +76,13 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 	g.api = &api.Handler{
 		Engine: g.engine, MPI: g.mpi, Keys: n.book, Gate: n.gate, Limits: g.limits, Refused: n.refused,
 		MaxInFlight: n.inFlight(cfg.Limits.InFlight), InFlight: &n.inWork, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
-		Traces: n.traces, Log: n.cfg.Log,
+		Traces: n.traces, Requests: n.requests, Log: n.cfg.Log,
 	}
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)
 	}
 	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
-	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Traces: n.traces, Log: n.cfg.Log}
+	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Traces: n.traces, Requests: n.requests, Log: n.cfg.Log}
 	g.resultsTLS = n.results.bound.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		g.apiTLS = n.api.bound.Offer(&tls.Config{

@@ -105,7 +105,7 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"1.0.2: keys", g.mpi.Sealer, sealer{cfg.Ring, &n.unsealed}},
 		{"1.0.2: loopback", g.mpi.Loopback, true},
 		{"1.0.2: clock", g.mpi.Now(), noon},
-		{"1.0.2: log and metrics", []any{g.mpi.Log, g.mpi.Observer}, []any{cfg.Log, n.metrics}},
+		{"1.0.2: log", g.mpi.Log, cfg.Log},
 
 		{"api: engines", []any{requests.Engine, requests.MPI}, []any{g.engine, g.mpi}},
 		{"api: keys", requests.Keys, n.book},

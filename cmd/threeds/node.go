@@ -77,21 +77,22 @@ type limits struct {
 // A node is a running server: what stays as long as the process, and the parts
 // that a changed configuration replaces.
 type node struct {
-	cfg     nodeConfig // as the process began
-	db      store.Store
-	book    *account.Book
-	metrics *obs.Metrics
-	traces  *obs.Traces // nil: there are none
-	gate    *gate.Gate  // nil: no load is shed
-	console *console.Handler
-	api     *entrance           // of requestors
-	results *entrance           // of directory servers
-	clock   *clock.Clock        // nil: that of this machine is good
-	stamp   func() time.Time    // the clock that nodes stamp by, all by one
-	long    *semaphore.Weighted // room for long messages of directory servers
-	health  *http.Server        // of operators; nil: none
-	slowest time.Duration       // what the servers were made for
-	begin   func(*generation)
+	cfg      nodeConfig // as the process began
+	db       store.Store
+	book     *account.Book
+	metrics  *obs.Metrics
+	requests *obs.RequestLog
+	traces   *obs.Traces // nil: there are none
+	gate     *gate.Gate  // nil: no load is shed
+	console  *console.Handler
+	api      *entrance           // of requestors
+	results  *entrance           // of directory servers
+	clock    *clock.Clock        // nil: that of this machine is good
+	stamp    func() time.Time    // the clock that nodes stamp by, all by one
+	long     *semaphore.Weighted // room for long messages of directory servers
+	health   *http.Server        // of operators; nil: none
+	slowest  time.Duration       // what the servers were made for
+	begin    func(*generation)
 
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
 	now      *generation
@@ -125,6 +126,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 		n.clock = clock.New(ctx, n.cfg.Now, shared, cfg.Log)
 		n.stamp = n.clock.Now
 	}
+	n.requests = obs.NewRequestLog(cfg.Log, n.metrics, n.cfg.Now)
 	n.watch()
 	watchStore(n.metrics, db)
 	watchRecords(n.metrics, &n.unsealed)
@@ -185,6 +187,7 @@ func (n *node) run(ctx context.Context, duties ...func(context.Context)) error {
 	tend(failed, n.book.Run)
 	tend(failed, n.sweep)
 	tend(failed, n.watchEnds)
+	tend(failed, n.requests.Run)
 	if n.clock != nil {
 		tend(failed, n.clock.Run)
 	}

@@ -68,9 +68,6 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 	if name := c.untraced(os.LookupEnv); name != "" {
 		log.Warn("configuration", "warning", name+" is in the environment and is not read: tracing is what says where traces go")
 	}
-	if c.Tracing != nil {
-		log = obs.WithTraces(log)
-	}
 	ring, err := c.ring(ctx)
 	if err != nil {
 		return err

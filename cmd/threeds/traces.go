@@ -20,13 +20,13 @@ func (n *node) endTraces() {
 	n.traces.Close(ctx)
 }
 
-// traced is what engines are given for the traces: the store, and whom to tell what they
-// know of a request; nil: nobody.
-func (n *node) traced() (_ store.Store, note func(ctx context.Context, name, value string)) {
+// engineStore is the store as engines are given it: with its calls in the traces, if there
+// are any.
+func (n *node) engineStore() store.Store {
 	if n.traces == nil {
-		return n.db, nil
+		return n.db
 	}
-	return tracedStore{n.db, n.traces}, obs.Note
+	return tracedStore{n.db, n.traces}
 }
 
 // hooks counts what happens at the directories, and has it in the traces.

@@ -62,7 +62,8 @@ func (m *Merchant) Requestor(scheme string) Requestor {
 // An Account is what a key stands for. It is shared and must not be changed.
 type Account struct {
 	Merchant *Merchant
-	Strict   bool // requests are taken as they are, nothing is normalised
+	KeyID    string // the first six hexadecimal digits of the key's hash, for the log
+	Strict   bool   // requests are taken as they are, nothing is normalised
 }
 
 // A Ring has the secrets that keys are hashed and their rows sealed under.

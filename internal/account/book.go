@@ -82,7 +82,8 @@ type merchants struct {
 
 // account returns the account of a row: was, if that still says the same. Was may be nil.
 func (m *merchants) account(was *Account, k *store.Key) *Account {
-	if was != nil && was.Merchant.Name == k.Merchant && was.Strict == k.Strict {
+	keyID := ID(k.Hash)[:6]
+	if was != nil && was.Merchant.Name == k.Merchant && was.Strict == k.Strict && was.KeyID == keyID {
 		return was
 	}
 	m.mu.Lock()
@@ -92,7 +93,7 @@ func (m *merchants) account(was *Account, k *store.Key) *Account {
 		merchant = &Merchant{Name: k.Merchant}
 		m.byName[k.Merchant] = merchant
 	}
-	return &Account{Merchant: merchant, Strict: k.Strict}
+	return &Account{Merchant: merchant, KeyID: keyID, Strict: k.Strict}
 }
 
 // adopt puts entries into others, with accounts of these merchants.

@@ -34,7 +34,7 @@ const (
 // An Engine is what the listener wants of the engine. An error is a
 // [message.Error] to be answered as such, or a fault of ours.
 type Engine interface {
-	Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
+	Preauth(ctx context.Context, acc *account.Account, body, dst []byte) ([]byte, error)
 	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 }
@@ -59,6 +59,7 @@ type Handler struct {
 	Body        int64                               // largest body of the others; 0: 64 KiB
 	Refused     func(operation string, why Refusal) // counts; nil: nobody does
 	Traces      *obs.Traces                         // of requests in work, but not of /preauth, in which nothing waits; nil: none
+	Requests    *obs.RequestLog                     // one line and one count of each request; nil: none
 	Log         *slog.Logger
 
 	own     atomic.Int64 // InFlight, when there is none
@@ -76,8 +77,8 @@ type operation struct {
 }
 
 var operations = map[string]*operation{
-	"/preauth": {(*Handler).body, func(h *Handler, _ context.Context, acc *account.Account, s *scratch) (answer []byte, err error) {
-		answer, err = h.Engine.Preauth(acc, s.body, s.answer[:0])
+	"/preauth": {(*Handler).body, func(h *Handler, ctx context.Context, acc *account.Account, s *scratch) (answer []byte, err error) {
+		answer, err = h.Engine.Preauth(ctx, acc, s.body, s.answer[:0])
 		if err == nil {
 			s.answer = answer
 		}
@@ -115,6 +116,8 @@ func (h *Handler) authBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 // ServeHTTP answers a request of either protocol. Under overload it refuses a request
 // before it looks at anything of it but the path.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, r, line := h.Requests.Begin(w, r, operationOf(r))
+	defer h.Requests.End(line)
 	defer h.recover(w, r)
 	w.Header()["Cache-Control"] = noStore
 	if !gate.Asked(r.Context()) && !h.Gate.Admit(classOf(pathOf(r))) {
@@ -137,6 +140,8 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 	acc, err := h.Keys.Authenticate(r.Context(), key)
 	switch {
 	case errors.Is(err, account.ErrUnknownKey):
+		obs.RequestOf(r.Context()).MarkStranger()
+		obs.RequestOf(r.Context()).Refuse("unauthorized")
 		h.turnAway(w, r, func() {
 			header["Content-Type"] = plainText
 			header["Content-Length"] = badKeyLength
@@ -146,23 +151,25 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		})
 		return
 	case err != nil:
+		obs.RequestOf(r.Context()).MarkStranger()
 		h.notLookedUp(r, err)
 		h.turnAway(w, r, func() {
-			h.answer(w, http.StatusBadRequest, own(message.TransientFailure, "The server could not reach its own data, try again"))
+			h.answer(w, r, http.StatusBadRequest, own(message.TransientFailure, "The server could not reach its own data, try again"))
 		})
 		return
 	}
+	noteAccount(r, acc)
 	op, ok := operations[pathOf(r)]
 	if !ok {
 		h.turnAway(w, r, func() {
-			h.answer(w, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"))
+			h.answer(w, r, http.StatusNotFound, own(message.InvalidMessage, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"))
 		})
 		return
 	}
 	if r.Method != http.MethodPost {
 		header.Set("Allow", http.MethodPost)
 		h.turnAway(w, r, func() {
-			h.answer(w, http.StatusMethodNotAllowed, own(message.InvalidMessage, "The method is POST"))
+			h.answer(w, r, http.StatusMethodNotAllowed, own(message.InvalidMessage, "The method is POST"))
 		})
 		return
 	}
@@ -170,7 +177,7 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 		h.refused(r, RateLimit)
 		header.Set("Retry-After", strconv.Itoa(wait))
 		h.turnAway(w, r, func() {
-			h.answer(w, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
+			h.answer(w, r, http.StatusTooManyRequests, own(message.TooManyMessages, "The rate limit of the key is reached"))
 		})
 		return
 	}
@@ -191,6 +198,22 @@ func pathOf(r *http.Request) string {
 		return r.URL.RawPath
 	}
 	return r.URL.Path
+}
+
+// operationOf is the path pattern of the operation that a request is for, "other" if it is
+// for none.
+func operationOf(r *http.Request) string {
+	path := pathOf(r)
+	if _, ok := operations[path]; ok || legacy[path] != nil {
+		return path
+	}
+	return "other"
+}
+
+// noteAccount writes down whose key a request came with.
+func noteAccount(r *http.Request, acc *account.Account) {
+	obs.Note(r.Context(), "merchant", acc.Merchant.Name)
+	obs.Note(r.Context(), "key", acc.KeyID)
 }
 
 // keyOf is the API key of a request. If there are several headers none counts: a proxy
@@ -222,7 +245,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 	} else {
 		s = new(scratch)
 		var answered func()
-		w, r, answered = h.trace(w, r)
+		w, r, answered = h.trace(w, r, acc)
 		defer answered()
 	}
 	var err error
@@ -241,8 +264,10 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 
 // trace begins the span of a request. It comes after the check of the key: who has a good
 // one may say by a traceparent whether the request is sampled.
-func (h *Handler) trace(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, func()) {
-	return h.Traces.Request(w, r, pathOf(r), r.Header.Get("Traceparent"))
+func (h *Handler) trace(w http.ResponseWriter, r *http.Request, acc *account.Account) (http.ResponseWriter, *http.Request, func()) {
+	w, r, answered := h.Traces.Request(w, r, pathOf(r), r.Header.Get("Traceparent"))
+	noteAccount(r, acc)
+	return w, r, answered
 }
 
 // tell sets a header to a list of elements, if there are any.
@@ -294,12 +319,12 @@ func (h *Handler) unread(w http.ResponseWriter, r *http.Request, v *visit, err e
 		return
 	}
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		h.answer(w, http.StatusRequestEntityTooLarge,
+		h.answer(w, r, http.StatusRequestEntityTooLarge,
 			own(message.InvalidMessage, "The body is larger than "+strconv.FormatInt(over.Limit, 10)+" bytes"))
 		return
 	}
 	h.Log.DebugContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
-	h.answer(w, http.StatusBadRequest, own(message.InvalidMessage, "The body did not come completely"))
+	h.answer(w, r, http.StatusBadRequest, own(message.InvalidMessage, "The body did not come completely"))
 }
 
 // leave prepares an answer to a request whose body was not read to its end. In HTTP/1
@@ -373,12 +398,12 @@ func (h *Handler) finish(w http.ResponseWriter, r *http.Request, answer []byte, 
 		return
 	}
 	if bad, ok := errors.AsType[message.Error](err); ok {
-		h.answer(w, http.StatusBadRequest, bad)
+		h.answer(w, r, http.StatusBadRequest, bad)
 		return
 	}
 	abandon(r)
 	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
-	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
+	h.answer(w, r, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
 }
 
 // abandon aborts a request that failed because the caller has gone. It looks the same if
@@ -400,14 +425,27 @@ func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
 	}
 	h.Log.ErrorContext(r.Context(), "panic in a handler", "path", r.URL.Path, "stack", string(debug.Stack()))
 	if legacy[pathOf(r)] != nil {
-		h.deny(w, internal)
+		h.deny(w, r, internal)
 		return
 	}
-	h.answer(w, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
+	h.answer(w, r, http.StatusInternalServerError, own(message.PermanentFailure, "The server failed"))
 }
 
-func (h *Handler) answer(w http.ResponseWriter, status int, bad message.Error) {
+// answer refuses a request with an Erro.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, status int, bad message.Error) {
+	noteError(r, bad)
 	h.write(w, status, bad.JSON())
+}
+
+// noteError writes down the Erro that a request is answered with: the elements that it
+// names or else, unless another has chosen the text, its errorDetail.
+func noteError(r *http.Request, bad message.Error) {
+	elements, detail := auth.Elements(bad), ""
+	if len(elements) == 0 && bad.Component == "S" && bad.Code != message.CriticalExtension {
+		detail = bad.Detail
+	}
+	obs.RequestOf(r.Context()).SetError(bad.Code.String(), elements, detail)
+	obs.Note(r.Context(), "errorComponent", bad.Component)
 }
 
 // badKey is what one without a good key is told.

@@ -25,7 +25,7 @@ func (o only) Authenticate(_ context.Context, key string) (*account.Account, err
 	if key == "" || key != string(o) {
 		return nil, account.ErrUnknownKey
 	}
-	return new(account.Account), nil
+	return &account.Account{Merchant: new(account.Merchant)}, nil
 }
 
 // Types of frames of HTTP/2.

@@ -11,6 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/obs"
 )
 
 // An MPI is what the listener wants of the engine of 3-D Secure 1.0.2.
@@ -58,22 +59,25 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 	acc, err := h.Keys.Authenticate(r.Context(), key)
 	switch {
 	case errors.Is(err, account.ErrUnknownKey):
+		obs.RequestOf(r.Context()).MarkStranger()
 		w.Header().Set("WWW-Authenticate", `Basic realm="threeds"`)
-		h.turnAway(w, r, func() { h.deny(w, unauthorized) })
+		h.turnAway(w, r, func() { h.deny(w, r, unauthorized) })
 		return
 	case err != nil:
+		obs.RequestOf(r.Context()).MarkStranger()
 		h.notLookedUp(r, err)
-		h.turnAway(w, r, func() { h.deny(w, unreachable) })
+		h.turnAway(w, r, func() { h.deny(w, r, unreachable) })
 		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		h.turnAway(w, r, func() { h.deny(w, wrongMethod) })
+		h.turnAway(w, r, func() { h.deny(w, r, wrongMethod) })
 		return
 	}
+	noteAccount(r, acc)
 	if wait, ok := h.Limits.Allow(key); !ok {
 		h.refused(r, RateLimit)
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
-		h.turnAway(w, r, func() { h.deny(w, tooMany) })
+		h.turnAway(w, r, func() { h.deny(w, r, tooMany) })
 		return
 	}
 	v, ok := h.enter(classOf(pathOf(r)))
@@ -82,7 +86,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer v.leave()
-	w, r, answered := h.trace(w, r)
+	w, r, answered := h.trace(w, r, acc)
 	defer answered()
 	body, err := v.read(w, r, h.body(), nil)
 	if err != nil {
@@ -103,12 +107,12 @@ func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, v *visit, 
 		return
 	}
 	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		h.deny(w, &fault{http.StatusRequestEntityTooLarge, "", "invalid_request",
+		h.deny(w, r, &fault{http.StatusRequestEntityTooLarge, "", "invalid_request",
 			"The body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"})
 		return
 	}
 	h.Log.DebugContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
-	h.deny(w, cutOff)
+	h.deny(w, r, cutOff)
 }
 
 // reply writes what one of the MPI's operations came to.
@@ -118,24 +122,29 @@ func (h *Handler) reply(w http.ResponseWriter, r *http.Request, answer any, err 
 		return
 	}
 	if bad, ok := errors.AsType[*mpi.ParamError](err); ok {
-		h.deny(w, &fault{status: http.StatusBadRequest, param: bad.Param, kind: bad.Type})
+		h.deny(w, r, &fault{status: http.StatusBadRequest, param: bad.Param, kind: bad.Type})
 		return
 	}
 	if bad, ok := errors.AsType[*fault](err); ok {
-		h.deny(w, bad)
+		h.deny(w, r, bad)
 		return
 	}
 	abandon(r)
 	if errors.Is(err, mpi.ErrUnavailable) {
-		h.deny(w, unreachable)
+		h.deny(w, r, unreachable)
 		return
 	}
 	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
-	h.deny(w, internal)
+	h.deny(w, r, internal)
 }
 
 // deny answers with a fault.
-func (h *Handler) deny(w http.ResponseWriter, f *fault) {
+func (h *Handler) deny(w http.ResponseWriter, r *http.Request, f *fault) {
+	var elements []string
+	if f.param != "" {
+		elements = []string{f.param}
+	}
+	obs.RequestOf(r.Context()).SetError(f.kind, elements, "")
 	if f.status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}

@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -101,9 +103,10 @@ func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal
 	h.refused(r, why)
 	w.Header()["Retry-After"] = again[rand.IntN(len(again))]
 	if legacy[pathOf(r)] != nil {
-		h.deny(w, overloaded)
+		h.deny(w, r, overloaded)
 		return
 	}
+	obs.RequestOf(r.Context()).SetError(message.TransientFailure.String(), nil, "")
 	h.write(w, http.StatusServiceUnavailable, tooMuch)
 }
 
@@ -158,12 +161,8 @@ func Door(l net.Listener, g *gate.Gate, refused func(operation string, why Refus
 
 // refused counts a request that is refused.
 func (h *Handler) refused(r *http.Request, why Refusal) {
-	if h.Refused == nil {
-		return
+	obs.RequestOf(r.Context()).Refuse(string(why))
+	if h.Refused != nil {
+		h.Refused(strings.TrimPrefix(operationOf(r), "/"), why)
 	}
-	operation := "other"
-	if _, ok := operations[pathOf(r)]; ok || legacy[pathOf(r)] != nil {
-		operation = pathOf(r)[1:]
-	}
-	h.Refused(operation, why)
 }

@@ -35,7 +35,7 @@ type fake struct {
 
 func (f *fake) Authenticate(context.Context, string) (*account.Account, error) {
 	f.asked.Add(1)
-	return new(account.Account), nil
+	return &account.Account{Merchant: new(account.Merchant)}, nil
 }
 
 func (f *fake) serve(ctx context.Context) ([]byte, error) {
@@ -50,7 +50,7 @@ func (f *fake) serve(ctx context.Context) ([]byte, error) {
 // engine is fake as an Engine.
 type engine struct{ *fake }
 
-func (e engine) Preauth(_ *account.Account, body, _ []byte) ([]byte, error) {
+func (e engine) Preauth(_ context.Context, _ *account.Account, body, _ []byte) ([]byte, error) {
 	e.came.Store(int64(len(body)))
 	return e.serve(context.Background())
 }

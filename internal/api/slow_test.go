@@ -35,13 +35,13 @@ func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
 type anyone struct{}
 
 func (anyone) Authenticate(context.Context, string) (*account.Account, error) {
-	return new(account.Account), nil
+	return &account.Account{Merchant: new(account.Merchant)}, nil
 }
 
 // verbose is an engine with a long answer.
 type verbose struct{ api.Engine }
 
-func (verbose) Preauth(_ *account.Account, _, dst []byte) ([]byte, error) {
+func (verbose) Preauth(_ context.Context, _ *account.Account, _, dst []byte) ([]byte, error) {
 	return append(dst, make([]byte, 1<<20)...), nil
 }
 

@@ -20,16 +20,16 @@ type holder struct {
 	said string
 }
 
-func (e *holder) Authenticate(_ context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
-	answer, err := e.Preauth(nil, body, nil)
+func (e *holder) Authenticate(ctx context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
+	answer, err := e.Preauth(ctx, nil, body, nil)
 	return answer, auth.Notes{}, err
 }
 
-func (e *holder) Result(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
-	return e.Preauth(nil, body, nil)
+func (e *holder) Result(ctx context.Context, _ *account.Account, body []byte) ([]byte, error) {
+	return e.Preauth(ctx, nil, body, nil)
 }
 
-func (e *holder) Preauth(_ *account.Account, body, dst []byte) ([]byte, error) {
+func (e *holder) Preauth(_ context.Context, _ *account.Account, body, dst []byte) ([]byte, error) {
 	e.body, e.said = body, string(body)
 	return append(dst, "{}"...), nil
 }

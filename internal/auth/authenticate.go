@@ -33,6 +33,11 @@ type authentication struct {
 	areq    *message.Message // whole until it is sent, then only the facts kept in rec
 	rec     *record          // what the store is given; nil before the claim
 	changes []message.Change // what was normalised or filled in
+	status  string           // transStatus of the ARes that was accepted
+
+	// What the log says of the request: version, channel and category, "" of one that is
+	// not of the form that it should have.
+	said, channel, category string
 
 	findings []*scheme.Finding // rules of the scheme that the request breaks and is not refused for
 }
@@ -44,28 +49,32 @@ type authentication struct {
 func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
 	a := &authentication{Engine: e, start: e.Now(), acc: acc, version: message.V220}
 	ares, err := a.run(ctx, body)
-	of := ""
-	if a.peer != nil {
-		of = a.peer.Scheme
-	}
-	e.ended(ctx, "auth", of, outcome(ares, err), a.start)
-	e.trace(ctx, "merchant", acc.Merchant.Name)
-	e.trace(ctx, "threeDSServerTransID", a.ownID())
+	a.noteRequest(ctx)
+	e.noteEnd(ctx, "auth", a.scheme(), outcomeOf(a.status, err))
 	return ares, notes(a.changes, a.findings), err
 }
 
-// outcome names how an operation ended, for the metrics.
-func outcome(answer []byte, err error) string {
-	if bad, ok := errors.AsType[message.Error](err); ok {
-		return bad.Code.String()
+// scheme is that of the directory that has the card; "" when none has.
+func (a *authentication) scheme() string {
+	if a.peer == nil {
+		return ""
 	}
-	if err != nil {
-		return "internal"
+	return a.peer.Scheme
+}
+
+// noteRequest writes down what the request is about.
+func (a *authentication) noteRequest(ctx context.Context) {
+	if a.Recorder == nil {
+		return
 	}
-	if m, err := message.Parse(answer, message.Limits{Depth: -1, Members: -1}); err == nil && m.Has("transStatus") {
-		return m.Text("transStatus")
+	a.note(ctx, "threeDSServerTransID", a.ownID())
+	a.noteCard(ctx, a.pan)
+	a.note(ctx, "messageVersion", a.said)
+	a.note(ctx, "deviceChannel", a.channel)
+	a.note(ctx, "messageCategory", a.category)
+	if len(a.changes) > 0 {
+		a.Recorder.NoteChanges(ctx, inWords(a.changes))
 	}
-	return "ok"
 }
 
 func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
@@ -75,19 +84,15 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	}
 	a.req = req
 	if v, ok := message.ParseVersion(req.Text("messageVersion")); ok {
-		a.version = v
+		a.version, a.said = v, v.String()
 	}
+	a.channel, a.category = code(req.Text("deviceChannel")), code(req.Text("messageCategory"))
 	a.locate()
 	if err := a.build(); err != nil {
 		return nil, err
 	}
 	if err := a.admit(); err != nil {
 		return nil, err
-	}
-	if a.Trace != nil {
-		for _, name := range []string{"messageVersion", "deviceChannel", "messageCategory"} {
-			a.trace(ctx, name, a.areq.Text(name))
-		}
 	}
 	// ctx also ends when the requestor closes its sending side of the connection, and
 	// then it may still wait for the answer.
@@ -225,6 +230,14 @@ func (a *authentication) complete() {
 	}
 }
 
+// code returns s if it has the form of a code of two digits, else "".
+func code(s string) string {
+	if len(s) != 2 || strings.Trim(s, "0123456789") != "" {
+		return ""
+	}
+	return s
+}
+
 func (a *authentication) changed(name message.Path, what string) {
 	a.changes = append(a.changes, message.Change{Path: name, What: what})
 }
@@ -270,7 +283,7 @@ func versions(vs []message.Version) string {
 // on every node and whatever crashes.
 func (a *authentication) claim(ctx context.Context) error {
 	a.rec = &record{
-		Version: a.version.String(), Sent: a.Now().UnixMilli(),
+		Version: a.version.String(), Sent: a.Now().UnixMilli(), BIN: binOf(a.pan), Last4: a.pan[len(a.pan)-4:],
 		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: inWords(a.changes), Findings: texts(a.findings),
 	}
 	t := store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent}

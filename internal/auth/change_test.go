@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestDirectorysOwn(t *testing.T) {
 	for _, scheme := range []string{"visa", "mastercard"} {
 		w := newWorld()
 		e := w.engine(0)
-		crd, err := e.Preauth(shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
+		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

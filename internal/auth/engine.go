@@ -100,14 +100,24 @@ type Timeouts struct {
 // it to 2.2.0 as well).
 const decoupledGrace = time.Hour + 30*time.Second
 
-// An Observer is told how operations end, and what requests lack; its methods must not block.
+// An Observer is told what requests lack; its methods must not block.
 type Observer interface {
-	// Observe is called once per operation, which is preauth, auth, postauth, rreq or
-	// oreq. Scheme is "" when it is not known; outcome is a transStatus, the opStatus of
-	// an ORes, an error code, "internal", "erro", "received" or "ok".
-	Observe(operation, scheme, outcome string, took time.Duration)
 	// Finding is called for each element of an AReq that breaks a rule of its scheme.
 	Finding(scheme, element, rule string)
+}
+
+// A Recorder writes down what becomes known of a request on its way. Its methods must not
+// block; they find the request by its context.
+type Recorder interface {
+	// Note notes an id, a word or a code, by the name that the messages have for it.
+	// Beside those there are "outcome": a transStatus, the opStatus of an ORes, an error
+	// code, "internal", "erro", "received", "no_ranges" or "ok"; and "merchant", "scheme",
+	// "bin" and "last4".
+	Note(ctx context.Context, name, value string)
+	// NoteDirectory notes how long the directory server took.
+	NoteDirectory(ctx context.Context, took time.Duration)
+	// NoteChanges notes what was corrected in the request, without values.
+	NoteChanges(ctx context.Context, changes []string)
 }
 
 // An Engine does the work. Set all fields but the optional ones before use; it
@@ -128,10 +138,7 @@ type Engine struct {
 	Rand        io.Reader // nil: crypto/rand
 	Observer    Observer  // nil: nobody
 	Errands     *Errands  // of all engines of a process, which has to end them; nil: of this one
-
-	// Trace is told what becomes known of a request on its way: ids, words and codes, by
-	// the names that the log has for them. It must not block. nil: nobody is told.
-	Trace func(ctx context.Context, name, value string)
+	Recorder    Recorder  // nil: nothing is written down
 
 	own      Errands // when there are no others
 	inFlight sync.WaitGroup
@@ -171,23 +178,46 @@ func (e *Engine) rand() io.Reader {
 	return rand.Reader
 }
 
-func (e *Engine) observe(operation, scheme, outcome string, start time.Time) {
-	if e.Observer != nil {
-		e.Observer.Observe(operation, scheme, outcome, e.Now().Sub(start))
+// note writes down what is known of the request of a context; nothing when value is "".
+func (e *Engine) note(ctx context.Context, name, value string) {
+	if e.Recorder != nil && value != "" {
+		e.Recorder.Note(ctx, name, value)
 	}
 }
 
-// ended tells the observer, and the trace of the request, how an operation ended.
-func (e *Engine) ended(ctx context.Context, operation, scheme, outcome string, start time.Time) {
-	e.observe(operation, scheme, outcome, start)
-	e.trace(ctx, "operation", operation)
-	e.trace(ctx, "scheme", scheme)
-	e.trace(ctx, "outcome", outcome)
+// noteEnd writes down how an operation ended: preauth, auth, postauth, rreq or oreq.
+func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string) {
+	e.note(ctx, "operation", operation)
+	e.note(ctx, "scheme", scheme)
+	e.note(ctx, "outcome", outcome)
 }
 
-func (e *Engine) trace(ctx context.Context, name, value string) {
-	if e.Trace != nil && value != "" {
-		e.Trace(ctx, name, value)
+// noteCard writes down as much of a card number as may be shown: the first eight digits
+// and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
+func (e *Engine) noteCard(ctx context.Context, pan string) {
+	if e.Recorder == nil || !cardNumber(pan) {
+		return
+	}
+	e.note(ctx, "bin", binOf(pan))
+	e.note(ctx, "last4", pan[len(pan)-4:])
+}
+
+// binOf is the beginning of a card number that may be shown beside its last four digits.
+func binOf(pan string) string {
+	if len(pan) < 16 {
+		return pan[:6]
+	}
+	return pan[:8]
+}
+
+// noteResult writes down the outcome of an authentication as a message tells it, after it
+// was checked.
+func (e *Engine) noteResult(ctx context.Context, m *message.Message) {
+	if e.Recorder == nil {
+		return
+	}
+	for _, name := range []string{"transStatus", "transStatusReason", "eci", "acsTransID", "dsTransID"} {
+		e.note(ctx, name, m.Text(name))
 	}
 }
 

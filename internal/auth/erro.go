@@ -1,6 +1,10 @@
 package auth
 
 import (
+	"errors"
+	"slices"
+	"strings"
+
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -61,9 +65,47 @@ func unreachable(v message.Version, transID string) message.Error {
 	return erro(v, message.TransientFailure, "The server could not reach its own data, try again", transID)
 }
 
+// rangesNotLoaded is the errorDetail of noRanges.
+const rangesNotLoaded = "Card ranges are not loaded yet, try again"
+
 // noRanges answers before any directory has been asked.
 func noRanges(v message.Version, transID string) message.Error {
-	return erro(v, message.TransientFailure, "Card ranges are not loaded yet, try again", transID)
+	return erro(v, message.TransientFailure, rangesNotLoaded, transID)
+}
+
+// outcomeOf names how an operation ended, for the metrics: good, unless there is an error.
+func outcomeOf(good string, err error) string {
+	bad, ok := errors.AsType[message.Error](err)
+	switch {
+	case err == nil:
+		return good
+	case !ok:
+		return "internal"
+	case bad.Code == message.TransientFailure && bad.Detail == rangesNotLoaded:
+		return "no_ranges" // our store is well, and the alert for it counts 403
+	}
+	return bad.Code.String()
+}
+
+// Elements returns the elements that an Erro of ours finds fault with, by its errorDetail;
+// none when that is a sentence, or the Erro is not ours.
+func Elements(bad message.Error) []string {
+	switch bad.Code {
+	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData:
+	default:
+		return nil
+	}
+	names := strings.Split(bad.Detail, ",")
+	if bad.Component != component || slices.ContainsFunc(names, func(name string) bool { return !isElement(name) }) {
+		return nil
+	}
+	return names
+}
+
+// isElement reports whether s has the form of an element's name, such as
+// "acctInfo.chAccAgeInd" or "messageExtension[0].id".
+func isElement(s string) bool {
+	return s != "" && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.[]") == ""
 }
 
 // unknownBIN is the 305 of /preauth. The BIN is left out: in a log, beside the last four

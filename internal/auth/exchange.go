@@ -26,7 +26,11 @@ func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
 	through := context.WithoutCancel(ctx)
 	apart, cancel := context.WithTimeout(through, a.left())
 	defer cancel()
+	sent := a.Now()
 	body, err := a.Directories.Send(apart, a.peer.Scheme, areq, a.id, a.version, a.info.IssuerCountry)
+	if a.Recorder != nil {
+		a.Recorder.NoteDirectory(ctx, a.Now().Sub(sent))
+	}
 	a.rec.Gone = ctx.Err() != nil
 	return a.judge(through, body, err)
 }
@@ -90,13 +94,8 @@ func (a *authentication) accept(ctx context.Context, ares *message.Message) ([]b
 		commit = a.await
 	}
 	err := commit(ctx, next, keep)
-	acsTransID, dsTransID := ares.Text("acsTransID"), ares.Text("dsTransID")
-	a.Log.InfoContext(ctx, "authenticated", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
-		"merchant", a.acc.Merchant.Name, "messageVersion", a.rec.Version, "transStatus", status,
-		"acsTransID", acsTransID, "dsTransID", dsTransID, "changes", inWords(a.changes),
-		"took", a.Now().Sub(a.start))
-	a.trace(ctx, "acsTransID", acsTransID)
-	a.trace(ctx, "dsTransID", dsTransID)
+	a.status = status
+	a.noteResult(ctx, ares)
 	a.explain(ctx, a.id, a.peer.Scheme, ares)
 	if err != nil {
 		a.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"slices"
@@ -385,7 +386,7 @@ func TestLegsOfTwoSchemes(t *testing.T) {
 	w.reply = same
 	e := w.engine(0)
 	of := func(scheme string) object {
-		crd, err := e.Preauth(shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
+		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"context"
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/account"
@@ -12,12 +13,21 @@ import (
 // Preauth answers whether a card is enrolled, with a fresh transaction id and
 // what the requestor needs for the 3DS Method: a CRD, which it appends to dst.
 // It stores nothing, calls nobody, and keeps nothing of body.
-func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error) {
+func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body, dst []byte) ([]byte, error) {
+	crd, scheme, err := e.preauth(ctx, acc, body, dst)
+	e.noteEnd(ctx, "preauth", scheme, outcomeOf("ok", err))
+	return crd, err
+}
+
+// preauth is Preauth, and returns the scheme too: that of the directory whose card range
+// holds the card, else the one that the request names.
+func (e *Engine) preauth(ctx context.Context, acc *account.Account, body, dst []byte) (crd []byte, scheme string, err error) {
 	start := e.Now()
-	pan, ds, err := e.asked(body)
+	pan, ds, err := e.readPreauth(body)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
+	e.noteCard(ctx, pan)
 	hits := e.Cards.Lookup(pan)
 	for i := range hits {
 		hit := &hits[i]
@@ -26,19 +36,19 @@ func (e *Engine) Preauth(acc *account.Account, body, dst []byte) ([]byte, error)
 			continue
 		}
 		dst = append(dst, crdStart...)
+		before := len(dst)
 		dst = e.IDs.Append(dst, start, e.Timeouts.Preauth, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
-		e.observe("preauth", hit.Scheme, "ok", start)
-		return appendCRDEnd(dst, peer, hit), nil
+		e.note(ctx, "threeDSServerTransID", string(dst[before:]))
+		return appendCRDEnd(dst, peer, hit), hit.Scheme, nil
 	}
 	if e.Cards.Pending(ds) {
-		return nil, noRanges(message.V220, "")
+		return nil, ds, noRanges(message.V220, "")
 	}
-	e.observe("preauth", ds, "305", start)
-	return nil, unknownBIN()
+	return nil, ds, unknownBIN()
 }
 
-// asked reads a body and returns the card number and the scheme it names.
-func (e *Engine) asked(body []byte) (pan, ds string, err error) {
+// readPreauth reads a body and returns the card number and the scheme it names.
+func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 	if pan, ok := cardAlone(body); ok {
 		return pan, "", nil
 	}

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func BenchmarkPreauth(b *testing.B) {
 			var answer []byte
 			for b.Loop() {
 				var err error
-				if answer, err = e.Preauth(acc, []byte(body), answer[:0]); err != nil {
+				if answer, err = e.Preauth(context.Background(), acc, []byte(body), answer[:0]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -18,6 +18,7 @@ type Receipt struct {
 	ServerTransID string // of the RRes or ORes, for X-Response-ID
 	DSTransID     string // of the request, for X-Request-ID
 	Version       message.Version
+	Refused       *message.Error // the Erro in Body; nil when the message was accepted
 }
 
 // A receipt is one posted message on its way through the engine.
@@ -35,31 +36,36 @@ type receipt struct {
 // directory servers posted. The result is committed before the RRes is returned. Every
 // fault is answered with an Erro in the Receipt; there is no error.
 func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Receipt {
-	start := e.Now()
 	r := &receipt{Engine: e, schemes: schemes}
 	r.version = r.newest()
-	got, kind := r.run(ctx, body)
+	got, outcome := r.run(ctx, body)
+	r.noteMessage(ctx)
 	operation := "rreq"
 	if r.msg != nil {
-		if t, known := r.msg.Type(); known && t == message.OReq {
+		if kind, known := r.msg.Type(); known && kind == message.OReq {
 			operation = "oreq"
 		}
 	}
-	e.ended(ctx, operation, r.txn.Scheme, kind, start)
-	r.identify(ctx)
+	e.noteEnd(ctx, operation, r.txn.Scheme, outcome)
 	return got
 }
 
-// identify tells the trace which transaction the message is about.
-func (r *receipt) identify(ctx context.Context) {
-	if r.Trace == nil || r.msg == nil {
+// noteMessage writes down which message it was, and which transaction it is about.
+func (r *receipt) noteMessage(ctx context.Context) {
+	if r.Recorder == nil || r.msg == nil {
 		return
 	}
-	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
-		r.trace(ctx, name, idOf(r.msg, name))
+	if kind, known := r.msg.Type(); known {
+		r.note(ctx, "message", kind.String())
 	}
-	r.trace(ctx, "messageVersion", r.version.String())
-	r.trace(ctx, "merchant", r.txn.Owner)
+	if r.rec != nil {
+		r.noteRecord(ctx, &r.txn, r.rec)
+	}
+	for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
+		r.note(ctx, name, idOf(r.msg, name))
+	}
+	r.note(ctx, "messageVersion", r.version.String())
+	r.note(ctx, "merchant", r.txn.Owner)
 }
 
 // run returns the answer, and how it ended, for the metrics.
@@ -245,8 +251,8 @@ func (r *receipt) accept(ctx context.Context) (Receipt, string) {
 	if r.version >= message.V220 && m.Has("sdkTransID") && r.facts.AReq.Has("sdkTransID") {
 		members = append(members, message.Member{Name: "sdkTransID", Raw: m.Raw("sdkTransID")})
 	}
-	r.Log.InfoContext(ctx, "result received", "threeDSServerTransID", r.txn.ID, "scheme", r.txn.Scheme, "merchant", r.txn.Owner,
-		"transStatus", m.Text("transStatus"), "resultsStatus", status)
+	r.noteResult(ctx, m)
+	r.note(ctx, "resultsStatus", status)
 	r.explain(ctx, r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.Compose(message.RRes, r.version, members...),
@@ -299,7 +305,7 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 	}
 	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", code, "errorDetail", detail)
-	return Receipt{Body: bad.JSON(), Version: version}, code.String()
+	return Receipt{Body: bad.JSON(), Version: version, Refused: &bad}, code.String()
 }
 
 // idOf is an id of the message, or else that of an earlier one, which may be nil.
@@ -314,6 +320,8 @@ func (r *receipt) idOf(name string, earlier *message.Message) string {
 // for a result, it has failed. An Erro is never answered with an Erro.
 func (r *receipt) giveUp(ctx context.Context) {
 	bad := erroOf(r.msg)
+	r.note(ctx, "errorCode", bad.Code.String())
+	r.note(ctx, "errorComponent", bad.Component)
 	log := r.Log.With("schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
 		"errorCode", bad.Code, "errorComponent", bad.Component)
 	if err := r.load(ctx); err != nil {

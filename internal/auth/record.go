@@ -17,6 +17,8 @@ import (
 // follow the purchase, with a digest of the card.
 type record struct {
 	Version  string    // of the transaction
+	BIN      string    `json:",omitzero"` // the beginning of the card number, as far as it may be shown
+	Last4    string    `json:",omitzero"` // the end of the card number
 	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
 	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
 	AReq     []byte    // facts of the request, JSON

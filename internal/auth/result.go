@@ -16,47 +16,83 @@ const unknownID = "Unknown threeDSServerTransID"
 // while it is kept. For any merchant but the one that made the /auth the id is
 // unknown.
 func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-	start := e.Now()
-	rreq, scheme, err := e.handOut(ctx, acc, body)
-	e.ended(ctx, "postauth", scheme, outcome(rreq, err), start)
-	e.trace(ctx, "merchant", acc.Merchant.Name)
-	return rreq, err
+	rreq, err := e.handOut(ctx, acc, body)
+	e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
+	return rreq.text, err
 }
 
-func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte) ([]byte, string, error) {
+// A handedOut is the RReq that a merchant gets.
+type handedOut struct {
+	text   []byte
+	status string // its transStatus
+	scheme string
+}
+
+func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte) (handedOut, error) {
 	req, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return nil, "", badJSON(err)
+		return handedOut{}, badJSON(err)
 	}
 	found := req.Duplicates()
 	if !req.Has("threeDSServerTransID") {
 		found = append(found, message.Problem{Code: message.Missing, Path: "threeDSServerTransID"})
 	}
 	if len(found) > 0 {
-		return nil, "", fault(message.V220, found, "")
+		return handedOut{}, fault(message.V220, found, "")
 	}
 	id := strings.ToLower(req.Text("threeDSServerTransID"))
 	if !message.IsUUID(id) {
-		return nil, "", unknown(message.V220, unknownID, "")
+		return handedOut{}, unknown(message.V220, unknownID, "")
 	}
-	e.trace(ctx, "threeDSServerTransID", id)
+	e.note(ctx, "threeDSServerTransID", id)
 	t, err := e.Store.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t.Owner != acc.Merchant.Name {
-		return nil, "", unknown(message.V220, unknownID, id)
+		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
 	if err != nil {
 		e.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", id, "err", err)
-		return nil, "", unreachable(message.V220, id)
+		return handedOut{}, unreachable(message.V220, id)
 	}
 	rec, err := e.unseal(&t)
 	if err != nil {
-		return nil, t.Scheme, err
+		return handedOut{}, err
 	}
 	if e.past(rec) {
-		return nil, "", unknown(message.V220, unknownID, id)
+		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
+	e.noteRecord(ctx, &t, rec)
 	rreq, err := e.stateOf(&t, rec)
-	return rreq, t.Scheme, err
+	if err != nil {
+		return handedOut{}, err
+	}
+	m, err := message.Parse(rreq, message.Limits{})
+	if err != nil {
+		return handedOut{}, err
+	}
+	e.noteResult(ctx, m)
+	return handedOut{rreq, m.Text("transStatus"), t.Scheme}, nil
+}
+
+// noteRecord writes down what is kept of the transaction that a request is about.
+func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *record) {
+	if e.Recorder == nil {
+		return
+	}
+	e.note(ctx, "scheme", t.Scheme)
+	e.note(ctx, "messageVersion", rec.Version)
+	e.note(ctx, "bin", rec.BIN)
+	e.note(ctx, "last4", rec.Last4)
+	c, err := rec.context()
+	if err != nil {
+		return
+	}
+	for _, name := range []string{"deviceChannel", "messageCategory"} {
+		e.note(ctx, name, c.AReq.Text(name))
+	}
+	if c.ARes != nil {
+		e.note(ctx, "acsTransID", c.ARes.Text("acsTransID"))
+		e.note(ctx, "dsTransID", c.ARes.Text("dsTransID"))
+	}
 }
 
 // stateOf is what the caller gets of his transaction: its RReq, or an error that says

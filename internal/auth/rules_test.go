@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
@@ -40,8 +39,6 @@ func newStand(of string) *stand {
 	s.e.Observer = s
 	return s
 }
-
-func (s *stand) Observe(string, string, string, time.Duration) {}
 
 func (s *stand) Finding(scheme, element, rule string) {
 	s.mu.Lock()

@@ -30,33 +30,34 @@ type Checked struct {
 // made it, and it agrees with the PAReq that this merchant got, if he got one
 // here. Another error means that nothing could be decided.
 func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (Checked, error) {
-	start := e.Now()
 	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
 	defer cancel()
 	scheme, log := "", e.Log.With("merchant", acc.Merchant.Name)
-	e.trace(ctx, "merchant", acc.Merchant.Name)
 	p, err := v1.OpenPARes(text, e.policies)
 	if err == nil {
 		scheme = p.Signature.Policy
 		log = log.With("messageId", p.MessageID, "scheme", scheme)
-		e.trace(ctx, "messageId", p.MessageID)
+		e.note(ctx, "messageId", p.MessageID)
 		log.DebugContext(ctx, "PARes verified", "digest", p.Signature.Digest, "signature", p.Signature.Signature,
 			"sha1", p.Signature.SHA1, "keyBits", p.Signature.KeyBits, "raw", p.Raw)
 		err = e.enforce(ctx, acc.Merchant.Name, p)
 	}
 	if errors.Is(err, ErrUnavailable) {
 		log.ErrorContext(ctx, "PARes not checked", "err", err)
-		e.ended(ctx, "check", scheme, "store", start)
+		e.noteEnd(ctx, "check", scheme, "store")
 		return Checked{}, err
 	}
 	if err != nil {
 		log.WarnContext(ctx, "PARes refused", "err", err)
-		e.ended(ctx, "check", scheme, "refused", start)
+		e.noteEnd(ctx, "check", scheme, "refused")
 		return Checked{}, &ParamError{"pares", InvalidParam}
 	}
-	log.InfoContext(ctx, "checked", "status", p.Status, "iReqCode", p.IReq.Code, "took", e.Now().Sub(start))
-	e.ended(ctx, "check", scheme, p.Status, start)
-	return answer(p), nil
+	checked := answer(p)
+	e.noteEnd(ctx, "check", scheme, p.Status)
+	e.note(ctx, "transStatus", p.Status)
+	e.note(ctx, "eci", checked.ECI)
+	e.note(ctx, "last4", checked.Last4)
+	return checked, nil
 }
 
 // policies are those of all schemes. Certificates are judged now, or, where a

@@ -35,11 +35,14 @@ type Sealer interface {
 	Open(name string, sealed []byte) ([]byte, error)
 }
 
-// An Observer is told how operations end; its methods must not block.
-type Observer interface {
-	// Operation is enrolled or check; outcome is what was answered, Y, N, U or
-	// A, or in a word why nothing was.
-	Observe(operation, scheme, outcome string, took time.Duration)
+// A Recorder writes down what becomes known of a request on its way. Its methods must not
+// block; they find the request by its context.
+type Recorder interface {
+	// Note notes an id, a word or a code, by the name that the messages have for it.
+	// "outcome" is what was answered, Y, N, U or A, or in a word why nothing was.
+	Note(ctx context.Context, name, value string)
+	// NoteDirectory notes how long the directory server took.
+	NoteDirectory(ctx context.Context, took time.Duration)
 }
 
 // A Directory is what the engine knows of one scheme's 3-D Secure 1.
@@ -71,11 +74,7 @@ type Engine struct {
 	Loopback    bool // for the sandbox: http URLs of this machine are valid where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
-	Observer    Observer // nil: nobody
-
-	// Trace is told what becomes known of a request on its way: ids, words and codes, by
-	// the names that the log has for them. It must not block. nil: nobody is told.
-	Trace func(ctx context.Context, name, value string)
+	Recorder    Recorder // nil: nothing is written down
 
 	mu     sync.RWMutex
 	tables map[string]*cardTable // by scheme; none: not loaded
@@ -125,18 +124,16 @@ func (e *Engine) directory(scheme string) *Directory {
 	return nil
 }
 
-// ended tells the observer, and the trace of the request, how an operation ended.
-func (e *Engine) ended(ctx context.Context, operation, scheme, outcome string, start time.Time) {
-	if e.Observer != nil {
-		e.Observer.Observe(operation, scheme, outcome, e.Now().Sub(start))
+// note writes down what is known of the request of a context; nothing when value is "".
+func (e *Engine) note(ctx context.Context, name, value string) {
+	if e.Recorder != nil && value != "" {
+		e.Recorder.Note(ctx, name, value)
 	}
-	e.trace(ctx, "operation", operation)
-	e.trace(ctx, "scheme", scheme)
-	e.trace(ctx, "outcome", outcome)
 }
 
-func (e *Engine) trace(ctx context.Context, name, value string) {
-	if e.Trace != nil && value != "" {
-		e.Trace(ctx, name, value)
-	}
+// noteEnd writes down how an operation ended: enrolled or check.
+func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string) {
+	e.note(ctx, "operation", operation)
+	e.note(ctx, "scheme", scheme)
+	e.note(ctx, "outcome", outcome)
 }

@@ -43,7 +43,6 @@ type enrollment struct {
 // Enrolled asks whether a card takes part, and if so makes the PAReq for it. There is
 // always an Answer: what goes wrong is in its Error.
 func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) Answer {
-	start := e.Now()
 	ctx, cancel := context.WithTimeout(ctx, Longest)
 	defer cancel()
 	scheme := schemeOf(asked.Card.Number)
@@ -56,12 +55,24 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 		},
 	}
 	answer, outcome := n.run(ctx)
-	e.ended(ctx, "enrolled", scheme, outcome, start)
-	e.trace(ctx, "merchant", n.owner)
-	e.trace(ctx, "messageId", n.id)
-	e.Log.InfoContext(ctx, "enrolled", "messageId", n.id, "scheme", scheme, "merchant", n.owner, "outcome", outcome,
-		"took", e.Now().Sub(start))
+	e.noteEnd(ctx, "enrolled", scheme, outcome)
+	e.note(ctx, "messageId", n.id)
+	e.note(ctx, "transStatus", answer.Enrolled)
+	e.note(ctx, "eci", answer.ECI)
+	n.noteCard(ctx)
 	return answer
+}
+
+// noteCard writes down as much of the card number as may be shown: the first eight digits
+// and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
+func (n *enrollment) noteCard(ctx context.Context) {
+	pan := n.Card.Number
+	first := 8
+	if len(pan) < 16 {
+		first = 6
+	}
+	n.note(ctx, "bin", pan[:first])
+	n.note(ctx, "last4", pan[len(pan)-4:])
 }
 
 // run returns the answer, and in a word how it came about.
@@ -103,7 +114,11 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 		ID: n.id, PAN: n.Card.Number, DeviceCategory: "0",
 		Merchant: v1.Merchant{AcqBIN: n.merchant.AcqBIN, ID: n.merchant.ID},
 	}
+	sent := n.Now()
 	body, err := n.Client.Exchange(ctx, n.scheme, "VEReq", req.ID, req.Marshal())
+	if n.Recorder != nil {
+		n.Recorder.NoteDirectory(ctx, n.Now().Sub(sent))
+	}
 	if err != nil {
 		n.Log.WarnContext(ctx, "v1 directory gave no answer", "messageId", n.id, "scheme", n.scheme, "err", err)
 		return nil, n.fail(noContact, detailOf(err)), "silent"

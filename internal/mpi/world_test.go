@@ -149,7 +149,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{t: t, log: new(bytes.Buffer), now: time.Now().Truncate(time.Hour).Add(30*time.Minute + 123*time.Millisecond)}
 	w.store = &faultyStore{Memory: storetest.NewMemory(w.clock)}
 	w.Engine = &mpi.Engine{
-		Client: w, Store: w.store, Sealer: ring, Now: w.clock, Observer: w,
+		Client: w, Store: w.store, Sealer: ring, Now: w.clock, Recorder: w,
 		Log: slog.New(slog.NewTextHandler(&locked{w: w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, scheme := range []string{"visa", "mastercard"} {
@@ -188,11 +188,21 @@ func (w *world) pass(d time.Duration) {
 	w.now = w.now.Add(d)
 }
 
-func (w *world) Observe(operation, scheme, outcome string, _ time.Duration) {
+// Note implements [mpi.Recorder]: of each operation its name, scheme and outcome count,
+// which come in this order.
+func (w *world) Note(_ context.Context, name, value string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.observed = append(w.observed, operation+" "+scheme+" "+outcome)
+	switch name {
+	case "operation":
+		w.observed = append(w.observed, value)
+	case "scheme", "outcome":
+		w.observed[len(w.observed)-1] += " " + value
+	}
 }
+
+// NoteDirectory implements [mpi.Recorder].
+func (w *world) NoteDirectory(context.Context, time.Duration) {}
 
 // Exchange is the directory servers.
 func (w *world) Exchange(ctx context.Context, scheme, name, _ string, msg []byte) ([]byte, error) {

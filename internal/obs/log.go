@@ -4,6 +4,7 @@
 package obs
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,9 +14,32 @@ import (
 )
 
 // NewLogger returns a logger that writes one JSON object per line to w, with
-// every run of digits that could be a card number hidden. Times are UTC.
+// every run of digits that could be a card number hidden. Times are UTC. Each line of a
+// request has the X-Request-Id of the request's answer, and, when the request is sampled,
+// the ids of the trace and the span.
 func NewLogger(w io.Writer, level slog.Leveler) *slog.Logger {
-	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: tidy}))
+	return slog.New(withRequests{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: tidy})})
+}
+
+// withRequests adds to each line what its context says of the request.
+type withRequests struct{ slog.Handler }
+
+func (h withRequests) Handle(ctx context.Context, r slog.Record) error {
+	if of := RequestOf(ctx); of != nil {
+		r.AddAttrs(slog.String("request", of.id))
+	}
+	if of := trace.SpanContextFromContext(ctx); of.IsSampled() {
+		r.AddAttrs(slog.Any("trace_id", of.TraceID()), slog.Any("span_id", of.SpanID()))
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+func (h withRequests) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return withRequests{h.Handler.WithAttrs(attrs)}
+}
+
+func (h withRequests) WithGroup(name string) slog.Handler {
+	return withRequests{h.Handler.WithGroup(name)}
 }
 
 // Libraries is where the standard logger may write what libraries have to say:

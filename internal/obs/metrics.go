@@ -53,7 +53,7 @@ func NewMetrics() *Metrics {
 		registry: prometheus.NewRegistry(),
 		operations: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_operations_total",
-			Help: "Operations by scheme and outcome: a transStatus, an error code, or ok.",
+			Help: "Requests by operation, scheme and outcome: a transStatus, an error code, ok, or in a word why it was refused.",
 		}, []string{"operation", "scheme", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "threeds_operation_seconds",
@@ -128,15 +128,23 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// Observe counts one operation of the engine.
+// Observe counts one operation that an engine has served.
 func (m *Metrics) Observe(name, scheme, outcome string, took time.Duration) {
+	m.count(name, scheme, outcome, took, true)
+}
+
+// count counts one request. Its time counts if an engine has served it: to refuse a
+// request takes no time that says anything of the others.
+func (m *Metrics) count(name, scheme, outcome string, took time.Duration, served bool) {
 	op := operation{name, scheme, outcome}
 	s, ok := (*m.met.Load())[op]
 	if !ok {
 		s = m.meet(op)
 	}
 	s.count.Inc()
-	s.seconds.Observe(took.Seconds())
+	if served {
+		s.seconds.Observe(took.Seconds())
+	}
 }
 
 // meet finds the metrics of an operation that is observed for the first time, and keeps

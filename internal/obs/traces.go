@@ -84,6 +84,9 @@ func (t *Traces) Request(w http.ResponseWriter, r *http.Request, route, parent s
 		return w, r, func() {}
 	}
 	ctx, span := t.tracer.Start(within(r.Context(), parent), r.Method+" "+route, trace.WithSpanKind(trace.SpanKindServer))
+	if line := RequestOf(ctx); line != nil {
+		line.ctx = ctx // its line has the ids of the trace
+	}
 	r = r.WithContext(ctx)
 	if !span.IsRecording() {
 		return w, r, func() {}
@@ -171,9 +174,13 @@ func fail(span trace.Span, fault string) {
 	span.SetStatus(codes.Error, "")
 }
 
-// Note says something of what ctx is the context of, if that has a span. What could be a
-// card number is hidden.
+// Note says something of what ctx is the context of: in the line of its request, and in
+// its span, if it has them. In the span what could be a card number is hidden, as it is in
+// every line of the log.
 func Note(ctx context.Context, name, value string) {
+	if r := RequestOf(ctx); r != nil {
+		r.set(name, value)
+	}
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String(name, Mask(value)))
 	}
@@ -185,22 +192,3 @@ func Happened(ctx context.Context, event, fault string) {
 		span.AddEvent(event, trace.WithAttributes(attribute.String("error.type", fault)))
 	}
 }
-
-// WithTraces returns a log that adds the ids of the trace and the span to each line of a
-// request that is sampled.
-func WithTraces(log *slog.Logger) *slog.Logger { return slog.New(withTraces{log.Handler()}) }
-
-type withTraces struct{ slog.Handler }
-
-func (h withTraces) Handle(ctx context.Context, r slog.Record) error {
-	if of := trace.SpanContextFromContext(ctx); of.IsSampled() {
-		r.AddAttrs(slog.Any("trace_id", of.TraceID()), slog.Any("span_id", of.SpanID()))
-	}
-	return h.Handler.Handle(ctx, r)
-}
-
-func (h withTraces) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return withTraces{h.Handler.WithAttrs(attrs)}
-}
-
-func (h withTraces) WithGroup(name string) slog.Handler { return withTraces{h.Handler.WithGroup(name)} }

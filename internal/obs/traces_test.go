@@ -253,7 +253,7 @@ func TestLogOfTraces(t *testing.T) {
 	traces := obs.NewTraces(obs.Tracing{Endpoint: c.URL, Fraction: 0}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
 	defer traces.Close(t.Context())
 	var out strings.Builder
-	log := obs.WithTraces(obs.NewLogger(&out, slog.LevelInfo)).With("scheme", "visa")
+	log := obs.NewLogger(&out, slog.LevelInfo).With("scheme", "visa")
 	const digits = "4000001234567890ffffffffffffffff"
 	request(traces, "00-"+digits+"-"+parentSpan+"-01", 200, func(ctx context.Context) {
 		log.InfoContext(ctx, "seen", "merchant", "Shop")

@@ -36,20 +36,27 @@ type Handler struct {
 	Room   *semaphore.Weighted // of LongMessages, for all handlers of a process
 	Traces *obs.Traces         // of messages; nil: none
 	Log    *slog.Logger
+
+	// Requests writes one line for each message, and counts it; nil: it does not.
+	Requests *obs.RequestLog
 }
 
 // ServeHTTP answers a POST on any path: the address in the AReq is ours to
 // choose, and TLS has let in only directory servers.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w, r, line := h.Requests.Begin(w, r, "results")
+	defer h.Requests.End(line)
 	defer h.recover(w, r)
 	w.Header().Set("Cache-Control", "no-store")
 	schemes := h.Trust.schemesOf(r)
 	if len(schemes) == 0 { // the trust has changed since the handshake
+		line.Refuse("untrusted")
 		w.Header().Set("Connection", "close")
 		w.WriteHeader(http.StatusForbidden)
 		return
 	}
 	if r.Method != http.MethodPost {
+		line.Refuse("method")
 		w.Header().Set("Allow", http.MethodPost)
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
@@ -59,16 +66,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, done, err := h.read(w, r)
 	defer done()
 	if err != nil {
-		status := http.StatusBadRequest
+		status, why := http.StatusBadRequest, "incomplete"
 		if _, over := errors.AsType[*http.MaxBytesError](err); over {
-			status = http.StatusRequestEntityTooLarge
+			status, why = http.StatusRequestEntityTooLarge, "too_large"
 		}
+		line.Refuse(why)
 		w.WriteHeader(status)
 		return
 	}
 	gate.Arrived(r.Context())
 	// The DS sends a result once: it is stored though the DS hangs up.
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
+	if got.Refused != nil {
+		line.SetError(got.Refused.Code.String(), auth.Elements(*got.Refused), "")
+	}
 	h.write(w, r, got)
 }
 

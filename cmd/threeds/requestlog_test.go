@@ -1,0 +1,417 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/openthreeds/threeds/internal/v1/v1test"
+)
+
+// requestLines are the lines of the log that stand for one request each.
+func requestLines(t *testing.T, log string) []map[string]any {
+	t.Helper()
+	var lines []map[string]any
+	for text := range strings.Lines(log) {
+		var line map[string]any
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("a line of the log is not JSON: %s", text)
+		}
+		if line["msg"] == "request" && line["suppressed"] == nil {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// A day is a script of requests to one server. It holds the log and the metrics against
+// what was sent.
+type day struct {
+	*legacySite
+	lines   int            // of requests so far
+	kinds   map[string]int // steps by name
+	ids     map[string]bool
+	counted map[string]float64 // series of threeds_operations_total that the script expects
+}
+
+func newDay(s *legacySite) *day {
+	return &day{legacySite: s, kinds: map[string]int{}, ids: map[string]bool{}, counted: map[string]float64{}}
+}
+
+// A line is what a request's line has to hold. Absent members are nil. The series is
+// operation, scheme and outcome of the request's metric.
+type line struct {
+	series  [3]string
+	members facts
+}
+
+// facts are members of a line, by name.
+type facts map[string]any
+
+// and returns m with others, which count where both have a name.
+func (m facts) and(others facts) facts {
+	m = maps.Clone(m)
+	maps.Copy(m, others)
+	return m
+}
+
+// step makes do send one request, and checks that it has exactly one line, with these
+// members.
+func (d *day) step(name string, want line, do func()) {
+	d.t.Helper()
+	do()
+	d.kinds[name]++
+	d.lines++
+	var all []map[string]any
+	waitFor(d.t, name+": the line of the request", func() bool {
+		all = requestLines(d.t, d.log.String())
+		return len(all) >= d.lines
+	})
+	if len(all) != d.lines {
+		d.t.Fatalf("%s: %d lines, want %d: %v", name, len(all), d.lines, all[d.lines-1:])
+	}
+	got := all[d.lines-1]
+	series := fmt.Sprintf(`threeds_operations_total{operation=%q,outcome=%q,scheme=%q}`, want.series[0], want.series[2], want.series[1])
+	d.counted[series]++
+	for member, value := range want.members {
+		if !reflect.DeepEqual(got[member], value) {
+			d.t.Errorf("%s: %s is %v, want %v\n%v", name, member, got[member], value, got)
+		}
+	}
+	id, _ := got["request"].(string)
+	if !isUUID(id) || d.ids[id] {
+		d.t.Errorf("%s: request is %q, want a UUID of its own", name, id)
+	}
+	d.ids[id] = true
+	if got["from"] != "127.0.0.1" || got["ms"] == nil {
+		d.t.Errorf("%s: from %v, ms %v", name, got["from"], got["ms"])
+	}
+	if status, _ := got["http"].(float64); (status >= 500) != (got["level"] == "ERROR") {
+		d.t.Errorf("%s: level %v at HTTP status %v", name, got["level"], status)
+	}
+}
+
+// isUUID reports whether s has the form of a UUID in lower case.
+func isUUID(s string) bool {
+	return len(s) == 36 && s[8] == '-' && s[13] == '-' && s[18] == '-' && s[23] == '-' && strings.Trim(s, "0123456789abcdef-") == ""
+}
+
+// card are the members of a line about testPAN.
+func card() facts { return facts{"scheme": "visa", "bin": "40000012", "last4": "7890"} }
+
+// newID is a fresh threeDSServerTransID for testPAN.
+func (d *day) newID() (id string) {
+	d.t.Helper()
+	d.step("preauth", line{[3]string{"preauth", "visa", "ok"}, card().and(facts{"operation": "/preauth", "http": 200.0, "merchant": "Shop", "code": nil})}, func() {
+		id = d.preauth(testPAN).text("threeDSServerTransID")
+	})
+	if got := requestLines(d.t, d.log.String())[d.lines-1]; got["id"] != id {
+		d.t.Errorf("/preauth: id is %v, want %s", got["id"], id)
+	}
+	return id
+}
+
+// auth is one /auth as a step.
+func (d *day) auth(name string, areq object, want line) (answer object) {
+	d.t.Helper()
+	want.members = facts{"operation": "/auth", "merchant": "Shop"}.and(want.members)
+	d.step(name, want, func() { _, answer = d.post("/auth", areq) })
+	return answer
+}
+
+// TestG11EveryRequestIsOneLine: whatever is asked, and whatever is answered, each request
+// is one line of the log, with merchant, ids, code and elements, and one count of the
+// metrics.
+func TestG11EveryRequestIsOneLine(t *testing.T) {
+	s := startLegacy(t)
+	revoked := s.key("Shop")
+	s.revoke(revoked)
+	d := newDay(s)
+	d.preauths()
+	d.auths()
+	d.directoryFaults()
+	d.results()
+	d.strangers(revoked)
+	d.former()
+	if len(d.kinds) < 40 {
+		t.Errorf("%d kinds of request, want 40", len(d.kinds))
+	}
+	got := map[string]float64{}
+	for series, value := range s.metrics() {
+		if strings.HasPrefix(series, "threeds_operations_total{") && value != 0 {
+			got[series] = value
+		}
+	}
+	if !maps.Equal(got, d.counted) {
+		t.Errorf("the metrics are\n%s\nwant\n%s", sortedSeries(got), sortedSeries(d.counted))
+	}
+}
+
+func sortedSeries(series map[string]float64) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(series)) {
+		fmt.Fprintf(&b, "%s %v\n", name, series[name])
+	}
+	return b.String()
+}
+
+func (d *day) preauths() {
+	ask := func(name string, body any, want line) {
+		want.members = facts{"operation": "/preauth", "merchant": "Shop"}.and(want.members)
+		d.step(name, want, func() { d.post("/preauth", body) })
+	}
+	d.newID()
+	ask("preauth of a card that is not enrolled", object{"acctNumber": "9000100111111111"},
+		line{[3]string{"preauth", "", "305"}, facts{"http": 400.0, "code": "305", "bin": "90001001", "last4": "1111", "scheme": nil}})
+	ask("preauth without a card", object{}, line{[3]string{"preauth", "", "201"}, facts{"http": 400.0, "code": "201", "elements": []any{"acctNumber"}, "bin": nil}})
+	ask("preauth with too short a card number", object{"acctNumber": "123"},
+		line{[3]string{"preauth", "", "203"}, facts{"code": "203", "elements": []any{"acctNumber"}, "last4": nil}})
+	ask("preauth with an unknown ds", object{"acctNumber": testPAN, "ds": "nobody"},
+		line{[3]string{"preauth", "", "203"}, facts{"code": "203", "elements": []any{"ds"}}})
+	ask("preauth that is not JSON", "hello", line{[3]string{"preauth", "", "203"}, facts{"http": 400.0, "code": "203", "elements": nil}})
+}
+
+func (d *day) auths() {
+	good := func(status, version string) line {
+		return line{[3]string{"auth", "visa", status}, card().and(facts{
+			"http": 200.0, "status": status, "version": version, "channel": "02", "category": "01", "code": nil,
+		})}
+	}
+	with := func(want line, more facts) line {
+		want.members = want.members.and(more)
+		return want
+	}
+	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
+		answer := d.auth("auth Y "+version, browser(version, testPAN, d.newID(), "U"), with(good("Y", version), facts{"eci": "05"}))
+		got := requestLines(d.t, d.log.String())[d.lines-1]
+		for logged, element := range map[string]string{"id": "threeDSServerTransID", "acsTransID": "acsTransID", "dsTransID": "dsTransID"} {
+			if got[logged] != answer.text(element) {
+				d.t.Errorf("auth Y: %s is %v, want %s", logged, got[logged], answer.text(element))
+			}
+		}
+		if ms, _ := got["directoryMs"].(float64); ms <= 0 {
+			d.t.Errorf("auth Y: directoryMs is %v", got["directoryMs"])
+		}
+	}
+	for _, status := range []string{"N", "U", "R"} {
+		d.ds.setAnswer(says(status))
+		d.auth("auth "+status, browser("2.2.0", testPAN, d.newID(), "U"), with(good(status, "2.2.0"), facts{"reason": "01", "eci": nil}))
+	}
+	d.ds.setAnswer(nil)
+	d.auth("auth of an app", app("2.2.0", testPAN, d.newID()), with(good("Y", "2.2.0"), facts{"channel": "01"}))
+	d.auth("auth without the cardholder", threeRI("2.2.0", testPAN, d.newID()), with(good("Y", "2.2.0"), facts{"channel": "03"}))
+
+	bad := func(code string, more facts) line {
+		return line{[3]string{"auth", "visa", code}, facts{"http": 400.0, "code": code, "component": "S", "status": nil, "directoryMs": nil}.and(more)}
+	}
+	refuse := func(name string, change object, want line) {
+		areq := browser("2.2.0", testPAN, d.newID(), "U")
+		want.members = want.members.and(facts{"id": areq["threeDSServerTransID"]})
+		for member, value := range change {
+			if areq[member] = value; value == nil {
+				delete(areq, member)
+			}
+		}
+		d.auth(name, areq, want)
+	}
+	refuse("auth without two elements", object{"mcc": nil, "merchantName": nil}, bad("201", card().and(facts{"elements": []any{"mcc", "merchantName"}})))
+	refuse("auth with a bad element", object{"mcc": "grocer"}, bad("203", facts{"elements": []any{"mcc"}, "version": "2.2.0"}))
+	refuse("auth with an unknown version", object{"messageVersion": "2.9.0"}, bad("102", facts{"version": nil, "elements": nil}))
+	refuse("auth with another card", object{"acctNumber": "4000001234567809"}, bad("305", facts{"elements": []any{"acctNumber"}, "last4": "7809"}))
+	d.auth("auth with an unknown id", browser("2.2.0", testPAN, newUUID(), "U"), bad("301", facts{"id": nil, "elements": nil}))
+	areq := browser("2.2.0", testPAN, d.newID(), "U")
+	d.auth("auth Y 2.2.0", areq, good("Y", "2.2.0"))
+	d.auth("auth with a used id", areq, bad("301", facts{"id": areq["threeDSServerTransID"], "detail": "The threeDSServerTransID has been used"}))
+	d.step("auth that is not JSON", line{[3]string{"auth", "", "203"}, facts{"code": "203", "scheme": nil, "id": nil}}, func() { d.post("/auth", "{") })
+}
+
+func (d *day) directoryFaults() {
+	play := func(name, code, outcome string, more facts, answer func(w http.ResponseWriter, areq object)) {
+		d.ds.play(answer)
+		defer d.ds.play(nil)
+		id := d.newID()
+		d.auth(name, browser("2.2.0", testPAN, id, "U"), line{[3]string{"auth", "visa", outcome}, facts{"http": 400.0, "code": code, "id": id}.and(more)})
+	}
+	play("auth that the directory refuses", "305", "305", facts{"component": "D", "elements": nil, "detail": nil}, func(w http.ResponseWriter, areq object) {
+		_, _ = w.Write(marshal(object{
+			"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "305", "errorComponent": "D", "errorDescription": "text of the directory's own",
+			"errorDetail": "acctNumber", "errorMessageType": "AReq", "threeDSServerTransID": areq["threeDSServerTransID"],
+		}))
+	})
+	play("auth answered without JSON", "101", "101", facts{"component": "S", "status": nil}, func(w http.ResponseWriter, _ object) { _, _ = w.Write([]byte("<html>")) })
+	play("auth answered with a bad ARes", "203", "203", facts{"elements": []any{"eci"}}, func(w http.ResponseWriter, areq object) {
+		_, _ = w.Write(marshal(ares(areq, "Y").with(object{"eci": "5"})))
+	})
+	play("auth not answered", "405", "405", facts{"component": "S"}, func(http.ResponseWriter, object) { panic(http.ErrAbortHandler) })
+}
+
+func (d *day) results() {
+	fetch := func(name, key, id string, want line) {
+		want.members = facts{"operation": "/postauth"}.and(want.members)
+		d.step(name, want, func() { d.call(http.MethodPost, "/postauth", key, object{"threeDSServerTransID": id}) })
+	}
+	post := func(name string, body []byte, want line) {
+		want.members = facts{"operation": "results", "key": nil}.and(want.members)
+		d.step(name, want, func() { d.result(body) })
+	}
+	d.ds.setAnswer(says("C"))
+	id := d.newID()
+	answer := d.auth("auth C", browser("2.2.0", testPAN, id, "U"), line{[3]string{"auth", "visa", "C"}, facts{"status": "C", "id": id}})
+	d.ds.setAnswer(nil)
+	good := marshal(rreq(d.ds.sent(id)[0], answer, "Y"))
+	about := card().and(facts{"id": id, "version": "2.2.0", "channel": "02", "category": "01", "acsTransID": answer["acsTransID"], "dsTransID": answer["dsTransID"]})
+
+	fetch("postauth before the result", d.APIKey, id, line{[3]string{"postauth", "visa", "305"}, about.and(facts{"merchant": "Shop", "code": "305", "status": nil})})
+	post("a result with a bad element", marshal(rreq(d.ds.sent(id)[0], answer, "Y").with(object{"eci": "5"})),
+		line{[3]string{"rreq", "visa", "203"}, about.and(facts{"http": 200.0, "code": "203", "elements": []any{"eci"}, "message": "RReq", "status": nil})})
+	post("a result", good, line{[3]string{"rreq", "visa", "Y"}, about.and(facts{
+		"http": 200.0, "merchant": "Shop", "status": "Y", "eci": "05", "resultsStatus": "01", "code": nil, "message": "RReq",
+	})})
+	post("a second result", marshal(rreq(d.ds.sent(id)[0], answer, "N")), line{[3]string{"rreq", "visa", "301"}, facts{"code": "301", "id": id, "status": nil}})
+	fetch("postauth", d.APIKey, id, line{[3]string{"postauth", "visa", "Y"}, about.and(facts{"http": 200.0, "merchant": "Shop", "status": "Y", "eci": "05", "code": nil})})
+	fetch("postauth of another merchant", d.OtherAPIKey, id, line{[3]string{"postauth", "", "203"}, facts{"merchant": "Other", "code": "203", "scheme": nil, "id": id, "last4": nil}})
+	fetch("postauth of an unknown id", d.APIKey, newUUID(), line{[3]string{"postauth", "", "203"}, facts{"code": "203"}})
+	d.step("postauth without an id", line{[3]string{"postauth", "", "201"}, facts{"code": "201", "elements": []any{"threeDSServerTransID"}}},
+		func() { d.post("/postauth", object{}) })
+
+	stranger := rreq(d.ds.sent(id)[0], answer, "Y").with(object{"threeDSServerTransID": newUUID()})
+	post("a result of an unknown transaction", marshal(stranger), line{[3]string{"rreq", "", "301"}, facts{"code": "301", "merchant": nil, "id": stranger["threeDSServerTransID"]}})
+	post("a result that is not JSON", []byte("hello"), line{[3]string{"rreq", "", "101"}, facts{"code": "101", "message": nil}})
+	d.step("an Erro of the directory", line{[3]string{"rreq", "", "erro"}, facts{"message": "Erro", "code": "405", "component": "D", "http": 200.0}}, func() {
+		_, _, err := d.ds.post(d.site.results, marshal(object{
+			"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "405", "errorComponent": "D", "errorDescription": "x", "errorDetail": "x",
+			"threeDSServerTransID": newUUID(),
+		}))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+	})
+	d.step("an operation message", line{[3]string{"oreq", "visa", "01"}, facts{"message": "OReq", "http": 200.0}}, func() {
+		d.result(marshal(object{
+			"messageType": "OReq", "messageVersion": "2.3.1", "dsReferenceNumber": "DS", "dsTransID": newUUID(), "opCategory": "02", "opSeverity": "03",
+			"opDescription": "Maintenance on Sunday", "opExpDate": "20261231", "opSeq": object{"seqId": newUUID(), "seqNum": "01", "seqTotal": "01"},
+		}))
+	})
+	d.step("a GET at the results listener", line{[3]string{"results", "", "method"}, facts{"http": 405.0, "operation": "results"}}, func() {
+		res, err := d.ds.client.Get(d.site.results)
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		_ = res.Body.Close()
+	})
+	d.step("a result that is too long", line{[3]string{"results", "", "too_large"}, facts{"http": 413.0}}, func() {
+		_, _, _ = d.ds.post(d.site.results, make([]byte, 300<<10))
+	})
+}
+
+func (d *day) strangers(revoked string) {
+	for name, key := range map[string]string{"no key": "", "a wrong key": newUUID(), "a revoked key": revoked} {
+		d.step(name, line{[3]string{"auth", "", "unauthorized"}, facts{"operation": "/auth", "http": 401.0, "merchant": nil, "key": nil}},
+			func() { d.call(http.MethodPost, "/auth", key, object{}) })
+	}
+	d.step("a wrong path", line{[3]string{"other", "", "101"}, facts{"operation": "other", "http": 404.0, "merchant": "Shop", "code": "101"}},
+		func() { d.call(http.MethodPost, "/authorise", d.APIKey, object{}) })
+	d.step("a wrong method", line{[3]string{"auth", "", "101"}, facts{"http": 405.0, "code": "101"}},
+		func() { d.call(http.MethodGet, "/auth", d.APIKey, "") })
+	d.step("too long a body", line{[3]string{"preauth", "", "101"}, facts{"http": 413.0, "merchant": "Shop"}},
+		func() { d.call(http.MethodPost, "/preauth", d.APIKey, make([]byte, 65<<10)) })
+}
+
+func (d *day) former() {
+	form := func(name, path string, values url.Values, want line) {
+		want.members = facts{"operation": path, "merchant": "Shop"}.and(want.members)
+		d.step(name, want, func() { d.form(path, values) })
+	}
+	about := facts{"scheme": "visa", "bin": v1Visa[:8], "last4": v1Visa[12:], "http": 200.0}
+	var req v1test.PAReq
+	d.step("enrolled Y", line{[3]string{"enrolled", "visa", "Y"}, about.and(facts{"status": "Y", "eci": "5", "operation": "/enrolled"})},
+		func() { req = d.enroll(purchase(v1Visa)) })
+	if got := requestLines(d.t, d.log.String())[d.lines-1]; got["id"] != req.Message.ID {
+		d.t.Errorf("/enrolled: id is %v, want %s", got["id"], req.Message.ID)
+	}
+	d.v1.play(v1Says("N"))
+	form("enrolled N", "/enrolled", purchase(v1Visa), line{[3]string{"enrolled", "visa", "N"}, about.and(facts{"status": "N"})})
+	d.v1.play(func(http.ResponseWriter, *http.Request, string) { panic(http.ErrAbortHandler) })
+	form("enrolled without an answer", "/enrolled", purchase(v1Visa), line{[3]string{"enrolled", "visa", "silent"}, about.and(facts{"status": nil})})
+	form("enrolled without an amount", "/enrolled", but(purchase(v1Visa), "amount"),
+		line{[3]string{"enrolled", "", "presence"}, facts{"http": 400.0, "code": "presence", "elements": []any{"amount"}}})
+	signed := v1Issuers()["visa"].Sign(req.Answer(v1Visa, "Y"))
+	form("check", "/check", url.Values{"pares": {signed}}, line{[3]string{"check", "visa", "Y"}, facts{"http": 200.0, "status": "Y", "id": req.Message.ID, "last4": v1Visa[12:]}})
+	form("check of nonsense", "/check", url.Values{"pares": {"bm9uc2Vuc2U="}},
+		line{[3]string{"check", "", "refused"}, facts{"http": 400.0, "code": "invalid_param", "elements": []any{"pares"}}})
+	d.step("check with a wrong key", line{[3]string{"check", "", "unauthorized"}, facts{"operation": "/check", "http": 401.0, "merchant": nil}},
+		func() { d.basic(http.MethodPost, "/check", newUUID(), "application/x-www-form-urlencoded", "") })
+}
+
+// TestG11RequestsUnderLimits: a request that is refused for a limit has its line, too.
+func TestG11RequestsUnderLimits(t *testing.T) {
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	s := startSite(t, ca, ds, plan{sections: "limits: {in_flight: 1, per_key: 3/s}"})
+	last := func(when string, want facts) {
+		t.Helper()
+		waitFor(t, when, func() bool {
+			all := requestLines(t, s.log.String())
+			return len(all) > 0 && all[len(all)-1]["http"] == want["http"]
+		})
+		all := requestLines(t, s.log.String())
+		for member, value := range want {
+			if got := all[len(all)-1][member]; got != value {
+				t.Errorf("%s: %s is %v, want %v", when, member, got, value)
+			}
+		}
+	}
+	for range 5 {
+		s.call(http.MethodPost, "/preauth", s.OtherAPIKey, object{"acctNumber": testPAN})
+	}
+	last("the rate limit", facts{"http": 429.0, "code": "103", "merchant": "Other", "level": "INFO"})
+	_, leave, done := s.held(ds)
+	s.call(http.MethodPost, "/preauth", s.key("Third"), object{"acctNumber": testPAN})
+	last("no place", facts{"http": 503.0, "code": "403", "merchant": "Third", "level": "ERROR"})
+	close(leave)
+	<-done
+	for series, want := range map[string]float64{
+		`threeds_operations_total{operation="preauth",outcome="rate_limit",scheme=""}`: 1,
+		`threeds_operations_total{operation="preauth",outcome="in_flight",scheme=""}`:  1,
+	} {
+		if got := s.metric(series); got < want {
+			t.Errorf("%s is %v, want %v", series, got, want)
+		}
+	}
+}
+
+// TestG11WrongKeysAreLimited: of one source the first ten requests with a wrong key have
+// lines of their own, and all others one line together.
+func TestG11WrongKeysAreLimited(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	const sent = 25
+	for range sent {
+		s.call(http.MethodPost, "/auth", newUUID(), object{})
+	}
+	waitFor(t, "all requests to be counted", func() bool {
+		return s.metric(`threeds_operations_total{operation="auth",outcome="unauthorized",scheme=""}`) == sent
+	})
+	if err := s.stop(); err != nil { // the end of the process writes what is left
+		t.Fatal(err)
+	}
+	lines, suppressed := requestLines(t, s.log.String()), 0.0
+	for text := range strings.Lines(s.log.String()) {
+		var line map[string]any
+		if json.Unmarshal([]byte(text), &line) == nil && line["suppressed"] != nil {
+			suppressed += line["suppressed"].(float64)
+			if line["from"] != "127.0.0.1" || line["http"] != 401.0 {
+				t.Errorf("the line of those that were left out is %s", text)
+			}
+		}
+	}
+	if len(lines) != 10 || suppressed != sent-10 {
+		t.Errorf("%d lines and %v left out, want 10 and %d", len(lines), suppressed, sent-10)
+	}
+}

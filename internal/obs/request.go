@@ -1,0 +1,258 @@
+package obs
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// A RequestLog writes one line of the log for each request, and counts it, when it has
+// been answered (API contract, G11). Use [RequestLog.Begin] before anything else is done
+// for a request, and [RequestLog.End] after everything else. It is safe for concurrent
+// use. A nil *RequestLog writes and counts nothing.
+type RequestLog struct {
+	log     *slog.Logger
+	metrics *Metrics
+	now     func() time.Time
+	refused sourceLimiter
+}
+
+// NewRequestLog returns a RequestLog. Times are measured by now.
+func NewRequestLog(log *slog.Logger, metrics *Metrics, now func() time.Time) *RequestLog {
+	return &RequestLog{log: log, metrics: metrics, now: now}
+}
+
+// A Request is what becomes known of one request while it is served. Only the goroutine
+// that serves the request may use it, until [RequestLog.End]. The methods of a nil
+// *Request do nothing.
+type Request struct {
+	id        string
+	operation string // the path pattern, or "results"
+	from      string // the address of the client
+	ctx       context.Context
+	began     time.Time
+	writer    *answered
+	values    [len(requestMembers)]string // by index of requestMembers
+	elements  []string
+	changes   []string
+	counted   string        // the operation as an engine calls it, for the metrics
+	outcome   string        // how the request ended, for the metrics
+	judged    bool          // an engine has set the outcome
+	stranger  bool          // the request had no good API key
+	directory time.Duration // how long the directory server took; 0 when it was not asked
+}
+
+// requestMembers are the members of a request's line that are texts, in the order of the
+// line, with the name by which [Note] knows each. Values are codes, words and ids, never
+// text of a message's own.
+var requestMembers = [...]struct{ noted, logged string }{
+	{"merchant", "merchant"},
+	{"key", "key"},
+	{"threeDSServerTransID", "id"},
+	{"dsTransID", "dsTransID"},
+	{"acsTransID", "acsTransID"},
+	{"message", "message"},
+	{"scheme", "scheme"},
+	{"bin", "bin"},
+	{"last4", "last4"},
+	{"messageVersion", "version"},
+	{"deviceChannel", "channel"},
+	{"messageCategory", "category"},
+	{"transStatus", "status"},
+	{"transStatusReason", "reason"},
+	{"eci", "eci"},
+	{"resultsStatus", "resultsStatus"},
+	{"errorCode", "code"},
+	{"errorComponent", "component"},
+	{"errorDetail", "detail"},
+}
+
+// Indexes of requestMembers that are used here by themselves.
+const (
+	memberID     = 2
+	memberScheme = 6
+	memberCode   = 16
+)
+
+type requestKey struct{}
+
+// RequestOf returns the request of a context; nil when there is none.
+func RequestOf(ctx context.Context) *Request {
+	r, _ := ctx.Value(requestKey{}).(*Request)
+	return r
+}
+
+// Begin starts the record of a request for an operation: a path pattern such as
+// "/auth", or "results". It sets X-Request-Id in the answer. The request has to be
+// answered through the returned writer, and served as the returned request.
+func (l *RequestLog) Begin(w http.ResponseWriter, r *http.Request, operation string) (http.ResponseWriter, *http.Request, *Request) {
+	if l == nil {
+		return w, r, nil
+	}
+	req := &Request{id: newRequestID(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(), writer: &answered{ResponseWriter: w}}
+	req.ctx = context.WithValue(r.Context(), requestKey{}, req)
+	w.Header()["X-Request-Id"] = []string{req.id}
+	return req.writer, r.WithContext(req.ctx), req
+}
+
+// End writes the line of a request and counts it.
+func (l *RequestLog) End(r *Request) {
+	if l == nil || r == nil {
+		return
+	}
+	took := l.now().Sub(r.began)
+	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(), took, r.judged)
+	if r.stranger && !l.refused.allow(r, l.now()) {
+		return
+	}
+	level := slog.LevelInfo
+	if r.writer.status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	l.log.LogAttrs(r.ctx, level, "request", r.attrs(took)...)
+}
+
+// attrs are the members of the request's line. Those that are unknown are left out.
+func (r *Request) attrs(took time.Duration) []slog.Attr {
+	all := make([]slog.Attr, 0, len(r.values)+9)
+	all = append(all, slog.String("operation", r.operation))
+	for i, value := range r.values {
+		if value != "" {
+			all = append(all, slog.String(requestMembers[i].logged, value))
+		}
+	}
+	if r.writer.status != 0 {
+		all = append(all, slog.Int("http", r.writer.status))
+	} else {
+		all = append(all, slog.Bool("aborted", true))
+	}
+	if len(r.elements) > 0 {
+		all = append(all, slog.Any("elements", r.elements))
+	}
+	if len(r.changes) > 0 {
+		all = append(all, slog.Any("changes", r.changes))
+	}
+	all = append(all, slog.Float64("ms", milliseconds(took)))
+	if r.directory > 0 {
+		all = append(all, slog.Float64("directoryMs", milliseconds(r.directory)))
+	}
+	return append(all, slog.String("from", r.from))
+}
+
+// milliseconds is d in milliseconds, to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// outcomeWord is how the request ended, for the metrics.
+func (r *Request) outcomeWord() string {
+	switch {
+	case r.outcome != "":
+		return r.outcome
+	case r.writer.status == 0:
+		return "aborted"
+	case r.values[memberCode] != "":
+		return r.values[memberCode]
+	case r.writer.status >= http.StatusInternalServerError:
+		return "internal"
+	case r.writer.status >= http.StatusBadRequest:
+		return "refused"
+	}
+	return "ok"
+}
+
+// set sets the member that [Note] knows by a name.
+func (r *Request) set(name, value string) {
+	switch name {
+	case "operation":
+		r.counted = value
+		return
+	case "outcome":
+		r.outcome, r.judged = value, true
+		return
+	case "messageId": // of 3-D Secure 1.0.2
+		r.values[memberID] = value
+		return
+	}
+	for i := range requestMembers {
+		if requestMembers[i].noted == name {
+			r.values[i] = value
+			return
+		}
+	}
+}
+
+// Refuse notes that the listener refused the request before an engine saw it, and why,
+// in a word for the metrics; "" leaves that to the error code.
+func (r *Request) Refuse(outcome string) {
+	if r != nil {
+		r.outcome = outcome
+	}
+}
+
+// MarkStranger notes that the request came without a good API key. Lines of such
+// requests are limited by the address that they come from.
+func (r *Request) MarkStranger() {
+	if r != nil {
+		r.stranger = true
+	}
+}
+
+// SetError notes the code of the error in the answer, the elements that it names, and,
+// where it names none, what it says.
+func (r *Request) SetError(code string, elements []string, detail string) {
+	if r == nil {
+		return
+	}
+	r.set("errorCode", code)
+	r.set("errorDetail", detail)
+	r.elements = elements
+}
+
+// A Recorder writes down what engines know of a request: in its line of the log, and in its
+// span, if there are such. They find both by the context of the request.
+type Recorder struct{}
+
+// Note is [Note].
+func (Recorder) Note(ctx context.Context, name, value string) { Note(ctx, name, value) }
+
+// NoteDirectory notes how long a directory server took.
+func (Recorder) NoteDirectory(ctx context.Context, took time.Duration) {
+	if r := RequestOf(ctx); r != nil {
+		r.directory = took
+	}
+}
+
+// NoteChanges notes what was corrected in the request, as texts without values.
+func (Recorder) NoteChanges(ctx context.Context, changes []string) {
+	if r := RequestOf(ctx); r != nil {
+		r.changes = changes
+	}
+}
+
+// newRequestID makes a random UUID (RFC 9562, version 4).
+func newRequestID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails, it ends the process
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	var text [36]byte
+	hex.Encode(text[:], b[:4])
+	hex.Encode(text[9:], b[4:6])
+	hex.Encode(text[14:], b[6:8])
+	hex.Encode(text[19:], b[8:10])
+	hex.Encode(text[24:], b[10:])
+	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+	return string(text[:])
+}
+
+// hostOf is the address without its port.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
+}
