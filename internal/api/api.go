@@ -230,9 +230,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		h.unread(w, r, v, err)
 		return
 	}
-	if !op.lends {
-		gate.Arrived(r.Context())
-	}
+	gate.Arrived(r.Context())
 	answer, err := op.call(h, r.Context(), acc, s)
 	tell(w.Header(), "X-Normalised", s.notes.Normalised)
 	tell(w.Header(), "X-Scheme-Rules", s.notes.Unkept)
