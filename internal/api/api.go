@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -368,6 +369,12 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 func (h *Handler) finish(w http.ResponseWriter, r *http.Request, answer []byte, err error) {
 	if err == nil {
 		h.write(w, http.StatusOK, answer)
+		return
+	}
+	if crowd, ok := errors.AsType[*auth.TooManyError](err); ok {
+		h.refused(r, PerMerchant)
+		w.Header()["Retry-After"] = again[rand.IntN(len(again))]
+		h.answer(w, http.StatusTooManyRequests, crowd.Erro)
 		return
 	}
 	if bad, ok := errors.AsType[message.Error](err); ok {

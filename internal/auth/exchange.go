@@ -26,7 +26,7 @@ func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
 	through := context.WithoutCancel(ctx)
 	apart, cancel := context.WithTimeout(through, a.left())
 	defer cancel()
-	body, err := a.Directories.Send(apart, a.peer.Scheme, areq, a.id, a.version, a.info.IssuerCountry)
+	body, err := a.Directories.Send(apart, a.peer.Scheme, a.acc.Merchant.Name, areq, a.id, a.version, a.info.IssuerCountry)
 	a.rec.Gone = ctx.Err() != nil
 	return a.judge(through, body, err)
 }

@@ -103,7 +103,7 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 		ID: n.id, PAN: n.Card.Number, DeviceCategory: "0",
 		Merchant: v1.Merchant{AcqBIN: n.merchant.AcqBIN, ID: n.merchant.ID},
 	}
-	body, err := n.Client.Exchange(ctx, n.scheme, "VEReq", req.ID, req.Marshal())
+	body, err := n.Client.Exchange(ctx, n.scheme, n.owner, "VEReq", req.ID, req.Marshal())
 	if err != nil {
 		n.Log.WarnContext(ctx, "v1 directory gave no answer", "messageId", n.id, "scheme", n.scheme, "err", err)
 		return nil, n.fail(noContact, detailOf(err)), "silent"

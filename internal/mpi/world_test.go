@@ -195,7 +195,7 @@ func (w *world) Observe(operation, scheme, outcome string, _ time.Duration) {
 }
 
 // Exchange is the directory servers.
-func (w *world) Exchange(ctx context.Context, scheme, name, _ string, msg []byte) ([]byte, error) {
+func (w *world) Exchange(ctx context.Context, scheme, _, name, _ string, msg []byte) ([]byte, error) {
 	m := sent{Scheme: scheme, Name: name}
 	if err := xml.Unmarshal(msg, &m); err != nil {
 		w.t.Errorf("%s: %v", name, err)
