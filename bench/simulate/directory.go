@@ -27,10 +27,11 @@ type peer struct {
 
 // An exchange is an AReq on its way.
 type exchange struct {
-	began   time.Duration
-	waiting bool // for a connection
-	tries   int
-	done    func(outcome)
+	began     time.Duration
+	waiting   bool // for a connection
+	delivered bool // it was sent on one
+	tries     int
+	done      func(outcome)
 }
 
 func (e *exchange) deadline(p *params) time.Duration { return e.began + seconds(p.Timeout) }
@@ -53,7 +54,12 @@ func (p *peer) send(done func(outcome)) {
 			return
 		}
 		p.inFlight.add(-1)
-		p.breaker.leave(e.began, p.now, o == answered)
+		switch {
+		case o == answered:
+			p.breaker.reached(p.now)
+		case !e.delivered:
+			p.breaker.failed(e.began, p.now)
+		}
 		done(o)
 	}
 	if p.idle > 0 {
@@ -74,6 +80,7 @@ func (p *peer) send(done func(outcome)) {
 
 // use sends a request on a connection. If no answer comes in time, the connection is closed.
 func (p *peer) use(e *exchange) {
+	e.delivered = true
 	takes := p.lognormal(p.median, p.sigma)
 	late := func() {
 		p.conns.add(-1)
@@ -133,6 +140,7 @@ func (p *peer) dialed(e *exchange, ok bool) {
 		}
 	}
 	if ok {
+		p.breaker.reached(p.now)
 		p.conns.add(1)
 		p.free()
 		return
@@ -148,12 +156,12 @@ func (p *peer) dialed(e *exchange, ok bool) {
 	e.done(failedTimeout)
 }
 
-// A breaker opens after breakFailures failures in a row that took breakTime at least. Then
-// it lets one request through every trialEvery, until an answer closes it.
+// A breaker opens after breakFailures failures to connect in a row that took breakTime at least. Then
+// it lets one request through every trialEvery, until a connection is made or an answer comes.
 type breaker struct {
-	answered, since, trial time.Duration
-	failures               int
-	open                   bool
+	there, since, trial time.Duration // there is when a connection was made or an answer came
+	failures            int
+	open                bool
 }
 
 const (
@@ -173,16 +181,20 @@ func (b *breaker) enter(now time.Duration) bool {
 	return true
 }
 
-func (b *breaker) leave(began, now time.Duration, ok bool) {
-	switch {
-	case ok:
-		b.answered, b.failures, b.open = now, 0, false
-	case began >= b.answered:
-		if b.failures++; b.failures == 1 {
-			b.since = now
-		}
-		if !b.open && b.failures >= breakFailures && now-b.since >= breakTime {
-			b.open, b.trial = true, now
-		}
+// reached notes that a connection was made, or that an answer came.
+func (b *breaker) reached(now time.Duration) {
+	b.there, b.failures, b.open = now, 0, false
+}
+
+// failed notes that a request found no connection.
+func (b *breaker) failed(began, now time.Duration) {
+	if began < b.there {
+		return
+	}
+	if b.failures++; b.failures == 1 {
+		b.since = now
+	}
+	if !b.open && b.failures >= breakFailures && now-b.since >= breakTime {
+		b.open, b.trial = true, now
 	}
 }

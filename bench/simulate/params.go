@@ -69,7 +69,7 @@ func (p *params) all() []param {
 		{"fetch", &p.Fetch, 150, "µs", assumed + ": of a /postauth, a /preauth and a read"},
 		{"in-flight", &p.InFlight, 10_000, "", program + ": limits.in_flight of a node"},
 		{"per-directory", &p.PerDirectory, 5_000, "", program + ": limits.per_directory of a node; 0: none"},
-		{"breaker", &p.Breaker, 1, "", program + ": 10 failures in a row for 5 s, then a try every 2 s; 0: none"},
+		{"breaker", &p.Breaker, 1, "", program + ": 10 failures to connect in a row for 5 s, then a try every 2 s; 0: none"},
 		{"timeout", &p.Timeout, 10, "s", program + ": timeouts.authentication"},
 		{"dial-timeout", &p.DialTimeout, 5, "s", program},
 		{"max-dials", &p.MaxDials, 64, "", program + ": connections being made, of a node to a directory"},

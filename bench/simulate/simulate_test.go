@@ -283,7 +283,7 @@ func TestBounds(t *testing.T) {
 }
 
 // TestBreaker: it opens after ten failures over five seconds, tries every two,
-// and closes with the first answer.
+// and closes with the first connection or answer.
 func TestBreaker(t *testing.T) {
 	var b breaker
 	at := 20 * time.Second
@@ -291,7 +291,7 @@ func TestBreaker(t *testing.T) {
 		if !b.enter(at) {
 			t.Fatalf("open after %d failures", i)
 		}
-		b.leave(at-10*time.Second, at, false)
+		b.failed(at-10*time.Second, at)
 		if i == 8 {
 			at += breakTime
 		}
@@ -299,13 +299,13 @@ func TestBreaker(t *testing.T) {
 	if b.enter(at) || b.enter(at+trialEvery-1) || !b.enter(at+trialEvery) || b.enter(at+trialEvery+1) {
 		t.Error("an open breaker lets through other than one each two seconds")
 	}
-	b.leave(at, at+trialEvery, true)
+	b.reached(at + trialEvery)
 	if !b.enter(at + trialEvery) {
-		t.Error("open after an answer")
+		t.Error("open after a connection")
 	}
-	b.leave(at, at+trialEvery+1, false) // it began before the answer
+	b.failed(at, at+trialEvery+1) // it began before the answer
 	if b.failures != 0 {
-		t.Error("a failure from before the answer counts")
+		t.Error("a failure from before the connection counts")
 	}
 }
 

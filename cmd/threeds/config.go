@@ -55,7 +55,9 @@ type config struct {
 		Wait time.Duration `yaml:"wait" as:"duration" in:"1ms..1m" default:"10ms"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
 		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`
-		// Whether requests to a directory that has given no answer for a while are refused at once, all but one in two seconds, until it answers again. See [operating](operating.md#a-directory-that-is-gone).
+		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default half of per_directory.
+		PerMerchant int `yaml:"per_merchant" as:"count" in:"1..1000000"`
+		// Whether requests to a directory that could not be reached for a while are refused at once, all but one in two seconds, until a connection to it is made again. See [operating](operating.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker" as:"switch" default:"true"`
 		// Largest body of /auth, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
 		AuthBody int `yaml:"auth_body" as:"size" in:"16KiB..16MiB" default:"256KiB"`

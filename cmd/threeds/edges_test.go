@@ -492,7 +492,7 @@ func TestEdgeBreaker(t *testing.T) {
 	if took := time.Since(healed); took > 5*time.Second || open() {
 		t.Errorf("still open: %t, %v after it has healed", open(), took)
 	}
-	for _, line := range []string{"directory cannot be reached, requests are refused at once", "directory answers again"} {
+	for _, line := range []string{"directory cannot be reached, requests are refused at once", "directory can be reached again"} {
 		if n := strings.Count(s.log.String(), line); n != 1 {
 			t.Errorf("logged %d times: %s", n, line)
 		}

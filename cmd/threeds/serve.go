@@ -164,7 +164,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		RefNumber: c.refNumber, Versions: versions,
 		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
 		Revoked: revoked,
-		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, AlwaysTry: !c.Limits.Breaker,
+		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, MaxPerMerchant: c.Limits.PerMerchant, AlwaysTry: !c.Limits.Breaker,
 		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts, Proxy: c.proxy(d.ForwardProxy),
 	})
 	url := c.Results.URL

@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -101,6 +104,110 @@ func TestStrangersFillNoLog(t *testing.T) {
 		if len(got) > 5 || trouble != strings.Contains(all, "key not looked up") {
 			t.Errorf("trouble %t: the log has %d lines more, want no more than five\n%.2000s", trouble, len(got), all)
 		}
+	}
+}
+
+// TestStrangersDoNotShutOutNewClients fills the connection limit of a listener with clients that made one request and
+// rest, while fifty more come per second. New clients that take a moment between connecting and their request are all
+// served: merchants on the API, with TLS and without, and directory servers on the results listener.
+func TestStrangersDoNotShutOutNewClients(t *testing.T) {
+	const most, clients = 200, 100
+	const moment = 100 * time.Millisecond
+	ca := newAuthority(t)
+	known := &tls.Config{InsecureSkipVerify: true, Certificates: []tls.Certificate{ca.issue("rreq.ds.example")}}
+	unknown := &tls.Config{InsecureSkipVerify: true}
+	for _, test := range []struct {
+		name      string
+		apiTLS    bool
+		of        func(s *site) string // the URL of the listener
+		config    *tls.Config          // of new clients; nil: no TLS
+		strangers *tls.Config          // of those that rest, as config
+		rest      int                  // the status of their one request
+		served    int                  // the status of a new client's request
+	}{
+		{"api", false, func(s *site) string { return s.API + "/preauth" }, nil, nil, 401, 200},
+		{"api with TLS", true, func(s *site) string { return s.API + "/preauth" }, unknown, unknown, 401, 200},
+		{"results", false, func(s *site) string { return s.results }, known, known, 405, 200},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s := startSite(t, ca, newWire(t, ca), plan{
+				apiTLS: test.apiTLS, sections: fmt.Sprintf("limits: {connections: %d, per_key: 10000/s}", most),
+			})
+			address, err := url.Parse(test.of(s))
+			if err != nil {
+				t.Fatal(err)
+			}
+			connect := func(config *tls.Config) (net.Conn, error) {
+				if config == nil {
+					return net.Dial("tcp", address.Host)
+				}
+				return tls.Dial("tcp", address.Host, config)
+			}
+			// say sends a request and returns the status of its answer.
+			say := func(c net.Conn, method, key, body string) (int, error) {
+				if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+					return 0, err
+				}
+				if _, err := fmt.Fprintf(c, "%s %s HTTP/1.1\r\nHost: x\r\nAPIKey: %s\r\nContent-Length: %d\r\n\r\n%s",
+					method, address.Path, key, len(body), body); err != nil {
+					return 0, err
+				}
+				res, err := http.ReadResponse(bufio.NewReader(c), nil)
+				if err != nil {
+					return 0, err
+				}
+				_, err = io.Copy(io.Discard, res.Body)
+				return res.StatusCode, err
+			}
+			strange := func() {
+				c, err := connect(test.strangers)
+				if err != nil {
+					t.Errorf("a stranger: %v", err)
+					return
+				}
+				t.Cleanup(func() { _ = c.Close() })
+				if status, err := say(c, http.MethodGet, "none", ""); err != nil || status != test.rest {
+					t.Errorf("a stranger got %d, %v; want %d", status, err, test.rest)
+				}
+			}
+			for range most + 100 {
+				strange()
+			}
+			end := make(chan struct{})
+			var more sync.WaitGroup
+			more.Go(func() {
+				for {
+					select {
+					case <-end:
+						return
+					case <-time.After(time.Second / 50):
+						strange()
+					}
+				}
+			})
+			var all sync.WaitGroup
+			var served atomic.Int64
+			for range clients {
+				all.Go(func() {
+					c, err := connect(test.config)
+					if err != nil {
+						return
+					}
+					defer c.Close()
+					time.Sleep(moment)
+					if status, err := say(c, http.MethodPost, s.APIKey, `{"acctNumber":"`+testPAN+`"}`); err == nil && status == test.served {
+						served.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			close(end)
+			more.Wait()
+			if n := served.Load(); n != clients {
+				t.Errorf("%d of %d new clients were served", n, clients)
+			}
+		})
 	}
 }
 

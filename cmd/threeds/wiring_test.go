@@ -130,6 +130,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 		{"refresh", peer.Refresh, d.Refresh},
 		{"min_refresh", peer.MinRefresh, d.MinRefresh},
 		{"limits.per_directory", peer.MaxInFlight, c.Limits.PerDirectory},
+		{"limits.per_merchant", peer.MaxPerMerchant, c.Limits.PerMerchant},
 		{"file_hosts", peer.FileHosts, d.FileHosts},
 		{"forward_proxy of its own", peer.Proxy, proxyOf(d.ForwardProxy)},
 		{"requestor_id", engine.RequestorID, d.RequestorID},

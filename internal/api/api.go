@@ -9,6 +9,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -253,9 +254,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		h.unread(w, r, v, err)
 		return
 	}
-	if !op.lends {
-		gate.Arrived(r.Context())
-	}
+	gate.Arrived(r.Context())
 	answer, err := op.call(h, r.Context(), acc, s)
 	tell(w.Header(), "X-Normalised", s.notes.Normalised)
 	tell(w.Header(), "X-Scheme-Rules", s.notes.Unkept)
@@ -395,6 +394,12 @@ func innermost(w http.ResponseWriter) http.ResponseWriter {
 func (h *Handler) finish(w http.ResponseWriter, r *http.Request, answer []byte, err error) {
 	if err == nil {
 		h.write(w, http.StatusOK, answer)
+		return
+	}
+	if crowd, ok := errors.AsType[*auth.TooManyError](err); ok {
+		h.refused(r, PerMerchant)
+		w.Header()["Retry-After"] = again[rand.IntN(len(again))]
+		h.answer(w, r, http.StatusTooManyRequests, crowd.Erro)
 		return
 	}
 	if bad, ok := errors.AsType[message.Error](err); ok {

@@ -23,6 +23,8 @@ const (
 	Overload  Refusal = "overload"   // by the gate
 	InFlight  Refusal = "in_flight"  // too many in work
 	RateLimit Refusal = "rate_limit" // of the key
+	// PerMerchant is an AReq that had too many of its merchant before it at the directory server.
+	PerMerchant Refusal = "per_merchant"
 	// Connections is a connection that went because there were too many.
 	Connections Refusal = "connections"
 )

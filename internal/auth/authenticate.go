@@ -100,6 +100,11 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 	if err := a.further(through); err != nil {
 		return nil, err
 	}
+	leave, ok := a.Directories.Enter(a.peer.Scheme, a.acc.Merchant.Name)
+	if !ok {
+		return nil, &TooManyError{tooMany(a.version, a.knownID())}
+	}
+	defer leave()
 	if err := a.claim(through); err != nil {
 		return nil, err
 	}

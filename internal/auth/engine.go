@@ -41,11 +41,14 @@ type Cards interface {
 
 // Directories reaches the directory servers.
 type Directories interface {
-	// Send posts an AReq and returns the answer's body. Country is that of the
+	// Enter takes a place among the AReqs of a merchant that are on their way to the scheme's directory server. Leave
+	// gives it back. Not ok means that the merchant has none left.
+	Enter(scheme, merchant string) (leave func(), ok bool)
+	// Send posts an AReq of a merchant and returns the answer's body. Country is that of the
 	// card's issuer, numeric by ISO 3166-1, "" when it is not known. An error means
 	// that there is no answer; if it has a method Detail() string, that text goes
 	// into the requestor's errorDetail.
-	Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
+	Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error)
 	// Report posts an Erro in the background, to the address that an AReq for the same
 	// country goes to. It returns at once, and goes on when ctx ends.
 	Report(ctx context.Context, scheme, country string, erro []byte)

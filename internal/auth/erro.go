@@ -65,6 +65,19 @@ func unreachable(v message.Version, transID string) message.Error {
 	return erro(v, message.TransientFailure, "The server could not reach its own data, try again", transID)
 }
 
+// A TooManyError refuses a request because too many AReqs of its merchant are on their way to the same directory
+// server. The id of the request is not used up. It wraps the Erro for the requestor, who should wait and try again.
+type TooManyError struct{ Erro message.Error }
+
+func (e *TooManyError) Error() string { return e.Erro.Error() }
+
+func (e *TooManyError) Unwrap() error { return e.Erro }
+
+// tooMany makes the Erro of a TooManyError.
+func tooMany(v message.Version, transID string) message.Error {
+	return erro(v, message.TooManyMessages, "Too many requests of this merchant wait for the directory server, try again", transID)
+}
+
 // rangesNotLoaded is the errorDetail of noRanges.
 const rangesNotLoaded = "Card ranges are not loaded yet, try again"
 

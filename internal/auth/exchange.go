@@ -27,7 +27,7 @@ func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
 	apart, cancel := context.WithTimeout(through, a.left())
 	defer cancel()
 	sent := a.Now()
-	body, err := a.Directories.Send(apart, a.peer.Scheme, areq, a.id, a.version, a.info.IssuerCountry)
+	body, err := a.Directories.Send(apart, a.peer.Scheme, a.acc.Merchant.Name, areq, a.id, a.version, a.info.IssuerCountry)
 	if a.Recorder != nil {
 		a.Recorder.NoteDirectory(ctx, a.Now().Sub(sent))
 	}

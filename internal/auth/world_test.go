@@ -187,7 +187,9 @@ func (w *world) Pending(scheme string) bool {
 	return !w.tried || w.pending != "" && (scheme == "" || scheme == w.pending)
 }
 
-func (w *world) Send(_ context.Context, scheme string, areq []byte, transID string, _ message.Version, _ string) ([]byte, error) {
+func (w *world) Enter(string, string) (leave func(), ok bool) { return func() {}, true }
+
+func (w *world) Send(_ context.Context, scheme, _ string, areq []byte, transID string, _ message.Version, _ string) ([]byte, error) {
 	var o object
 	if err := json.Unmarshal(areq, &o); err != nil {
 		return nil, err

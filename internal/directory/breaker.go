@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync"
@@ -13,13 +14,17 @@ import (
 const (
 	breakFailures = 10              // in a row, at least
 	breakTime     = 5 * time.Second // from the first of them to the last, at least
-	trialEvery    = 2 * time.Second // how often an open breaker lets a request through
+	trialEvery    = 2 * time.Second // how often an open breaker lets a request through, at most
+	trialHeld     = 2 * time.Second // how much longer a trial is held for another merchant than the one that asks for it
 )
 
-// A breaker keeps requests of one kind from a directory server that cannot be reached.
-// It opens after a run of failures without an answer in between; from then on requests
-// get the last error at once. Now and then one is let through all the same: the first
-// answer closes the breaker.
+// A breaker keeps requests of one kind from a directory server that is gone. It opens after a run of failures to reach
+// it (see [Error.gone]) without an answer in between. A request that was delivered and gets no answer in time does not
+// count: one card whose issuer is silent would close the scheme for all.
+//
+// While it is open, requests get the last error at once. Now and then one is let through all the same, as a trial. The
+// merchants take turns: the trial is held for one that asked since the last trial and has had none, or had its own
+// longer ago. The breaker closes when a connection is made, its TLS handshake included, or an answer comes.
 type breaker struct {
 	off  bool                                        // it never opens
 	told func(open bool, last *Error, refused int64) // called when it opens or closes; mu is held
@@ -27,27 +32,42 @@ type breaker struct {
 
 	mu       sync.Mutex
 	answered time.Time // the latest answer
-	failures int       // how many requests that began after that have failed
+	reached  time.Time // when the directory server was last seen to be there without one
+	failures int       // how many requests that began after both have failed to reach it
 	since    time.Time // when the first of them ended
 	last     *Error    // of them
 	open     bool
-	trial    time.Time // when it opened, or let a request through since
-	refused  int64     // how many requests were refused since it opened
+	trial    time.Time            // when it opened, or let a request through since
+	refused  int64                // how many requests were refused since it opened
+	tried    map[string]time.Time // the latest trial of each merchant since it opened; none: it had none
+	asked    bool                 // a request was refused since the latest trial
+	eldest   time.Time            // the least of tried, of the merchants that were refused since the latest trial
 }
 
-// enter returns nil if a request may be sent, else the *Error to answer it with.
-func (b *breaker) enter(now time.Time) error {
+// enter returns nil if a request of a merchant may be sent, else the *Error to answer it with.
+func (b *breaker) enter(now time.Time, merchant string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.open {
+	if !b.open || b.takeTrial(now, merchant) {
 		return nil
 	}
-	if now.Sub(b.trial) >= trialEvery {
-		b.trial = now
-		return nil
+	if mine := b.tried[merchant]; !b.asked || mine.Before(b.eldest) {
+		b.asked, b.eldest = true, mine
 	}
 	b.refused++
-	return &Error{b.last.Scheme, Open, b.last.Text, 0, b.last}
+	return &Error{Scheme: b.last.Scheme, Kind: Open, Text: b.last.Text, Err: b.last}
+}
+
+// takeTrial reports whether a request of a merchant is the next trial.
+func (b *breaker) takeTrial(now time.Time, merchant string) bool {
+	waited := now.Sub(b.trial)
+	othersTurn := b.asked && b.eldest.Before(b.tried[merchant])
+	if waited < trialEvery || othersTurn && waited < trialEvery+trialHeld {
+		return false
+	}
+	b.trial, b.asked = now, false
+	b.tried[merchant] = now
+	return true
 }
 
 // leave takes the outcome of a request that began at start and was given patience to
@@ -57,29 +77,49 @@ func (b *breaker) leave(start, now time.Time, patience time.Duration, err error)
 	failed, ok := errors.AsType[*Error](err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	switch {
-	case !ok || failed.Kind == Status || failed.Kind == TooLarge || failed.Kind == Encoding:
-		b.answer(now)
-	case failed.Kind == Connect, failed.Kind == Proxy, failed.Kind == Timeout && now.Sub(start) >= patience/2: // a sooner timeout is the caller's
-		b.failure(start, now, failed)
-		return failed.Kind == Timeout && !start.Before(b.answered)
+	if !ok || failed.Kind == Status || failed.Kind == TooLarge || failed.Kind == Encoding {
+		b.answered = now
+		b.close()
+		return false
 	}
-	return false
+	timedOut := failed.Kind == Timeout && now.Sub(start) >= patience/2 // a sooner timeout is the caller's
+	switch {
+	case failed.gone && (timedOut || failed.Kind != Timeout):
+		b.failure(start, now, failed)
+	case timedOut && b.hungUp(): // now it does not
+		b.reached = now
+		b.close()
+	}
+	return timedOut && !start.Before(b.answered)
 }
 
-// answer ends a run of failures and closes the breaker: the directory server is there,
-// whatever it says.
-func (b *breaker) answer(now time.Time) {
-	b.answered, b.failures = now, 0
+// connected notes that a connection has been made, its TLS handshake included. It says nothing of a directory server
+// that has ended such connections so far, as one that does not take our certificate does in TLS 1.3.
+func (b *breaker) connected(now time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.hungUp() {
+		b.reached = now
+		b.close()
+	}
+}
+
+// hungUp reports whether the latest failure was a new connection that ended before any byte of an answer.
+func (b *breaker) hungUp() bool { return b.failures > 0 && b.last.Kind == Broken }
+
+// close ends a run of failures and closes the breaker.
+func (b *breaker) close() {
+	b.failures = 0
 	if b.open {
 		b.open = false
 		b.told(false, b.last, b.refused)
 	}
 }
 
-// failure adds to the run, unless there was an answer since the request began.
+// failure adds to the run, unless the directory server was seen to be there since the request began. That the
+// connection of a request was made is nothing to be said for it if it ended without an answer.
 func (b *breaker) failure(start, now time.Time, failed *Error) {
-	if start.Before(b.answered) {
+	if start.Before(b.answered) || start.Before(b.reached) && failed.Kind != Broken {
 		return
 	}
 	if b.failures == 0 {
@@ -88,20 +128,27 @@ func (b *breaker) failure(start, now time.Time, failed *Error) {
 	b.failures++
 	b.last = failed
 	if !b.off && !b.open && b.failures >= breakFailures && now.Sub(b.since) >= breakTime {
-		b.open, b.trial, b.refused = true, now, 0
+		b.trip(now)
 		b.told(true, failed, 0)
 	}
 }
 
-// spared makes a request if the breaker lets it. When a request has timed out and no
+// trip opens the breaker.
+func (b *breaker) trip(now time.Time) {
+	b.open, b.trial, b.refused = true, now, 0
+	b.tried, b.asked = make(map[string]time.Time), false
+}
+
+// spared makes a request of a merchant if the breaker lets it. When a request has timed out and no
 // other was answered meanwhile, idle connections are closed: a firewall that has
 // forgotten them would drop whatever is sent on them.
-func (p *peer) spared(request func() ([]byte, error)) ([]byte, error) {
+func (p *peer) spared(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
 	start := time.Now()
-	if err := p.breaker.enter(start); err != nil {
+	if err := p.breaker.enter(start, merchant); err != nil {
 		return nil, err
 	}
-	answer, err := request()
+	connected := func() { p.breaker.connected(time.Now()) }
+	answer, err := request(context.WithValue(ctx, connectedKey{}, connected))
 	if p.breaker.leave(start, time.Now(), p.Timeout, err) {
 		p.client.CloseIdle()
 	}
@@ -121,7 +168,7 @@ func (b *breaker) announce(log *slog.Logger, scheme, what string, hook func(sche
 		if open {
 			log.Error("directory cannot be reached, requests are refused at once", "failures", b.failures, "err", last)
 		} else {
-			log.Warn("directory answers again", "refused", refused)
+			log.Warn("directory can be reached again", "refused", refused)
 		}
 		b.show()
 	}

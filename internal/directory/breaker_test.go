@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,13 @@ func newTrialled() *trialled {
 // ask is a request that takes its time and ends so; it reports whether it was
 // made at all.
 func (b *trialled) ask(took time.Duration, err error) bool {
+	return b.askFor("Shop", took, err)
+}
+
+// askFor is ask for a request of a merchant.
+func (b *trialled) askFor(merchant string, took time.Duration, err error) bool {
 	start := time.Now()
-	if b.enter(start) != nil {
+	if b.enter(start, merchant) != nil {
 		return false
 	}
 	time.Sleep(took)
@@ -47,7 +53,13 @@ func (b *trialled) ask(took time.Duration, err error) bool {
 	return true
 }
 
-func failing(kind Kind) error { return &Error{"visa", kind, "words", 0, nil} }
+// failing is a failure after the request may have been delivered, if there are such of its kind.
+func failing(kind Kind) error {
+	return &Error{Scheme: "visa", Kind: kind, Text: "words", gone: kind == Connect || kind == Proxy}
+}
+
+// unreached is a failure that speaks of the directory server being gone.
+func unreached(kind Kind) error { return &Error{Scheme: "visa", Kind: kind, Text: "words", gone: true} }
 
 // TestBreakerOpens: at the limit, not before.
 func TestBreakerOpens(t *testing.T) {
@@ -83,14 +95,46 @@ func TestBreakerOpens(t *testing.T) {
 			time.Sleep(breakTime)
 			b.ask(0, failing(Connect))
 		}, true},
-		{"time-outs", func(b *trialled) {
+		{"no connection in time", func(b *trialled) {
 			for range breakFailures {
-				b.ask(10*time.Second, failing(Timeout))
+				b.ask(10*time.Second, unreached(Timeout))
 			}
 		}, true},
-		{"time-outs of those who had no time", func(b *trialled) {
+		{"no connection in time for those who had no time", func(b *trialled) {
 			for range 10 * breakFailures {
-				b.ask(5*time.Second-1, failing(Timeout))
+				b.ask(5*time.Second-1, unreached(Timeout))
+			}
+		}, false},
+		{"no answer in time", func(b *trialled) {
+			for range 10 * breakFailures {
+				b.ask(10*time.Second, failing(Timeout))
+			}
+		}, false},
+		{"new connections that end before an answer", func(b *trialled) {
+			for range breakFailures {
+				b.connected(time.Now())
+				b.ask(time.Second, unreached(Broken))
+			}
+		}, true},
+		{"used connections that end", func(b *trialled) {
+			for range 10 * breakFailures {
+				b.ask(time.Second, failing(Broken))
+			}
+		}, false},
+		{"one connection among failures to connect", func(b *trialled) {
+			for i := range 2*breakFailures - 2 {
+				if i == breakFailures-1 {
+					b.connected(time.Now())
+				}
+				b.ask(time.Second, failing(Connect))
+			}
+		}, false},
+		{"one silent connection among those that end", func(b *trialled) {
+			for i := range 2*breakFailures - 2 {
+				if i == breakFailures-1 {
+					b.ask(10*time.Second, failing(Timeout))
+				}
+				b.ask(time.Second, unreached(Broken))
 			}
 		}, false},
 		{"one answer among them", func(b *trialled) {
@@ -129,7 +173,7 @@ func TestBreakerCounts(t *testing.T) {
 				if kind != 0 {
 					err = failing(kind)
 				}
-				fails, answers := kind == Connect || kind == Proxy || kind == Timeout, kind == 0 || kind == Status || kind == TooLarge || kind == Encoding
+				fails, answers := kind == Connect || kind == Proxy, kind == 0 || kind == Status || kind == TooLarge || kind == Encoding
 				b := newTrialled()
 				for range 10 * breakFailures {
 					b.ask(10*time.Second, err)
@@ -150,6 +194,63 @@ func TestBreakerCounts(t *testing.T) {
 	}
 }
 
+// TestTrialsAreSharedAmongMerchants: one merchant asks all the time. Others who ask get trials all the same, in turns.
+func TestTrialsAreSharedAmongMerchants(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		every map[string]time.Duration // how often each merchant asks
+		least map[string]int           // trials of each in a minute, at least
+		all   int                      // trials in a minute, at least
+	}{
+		{"one alone", map[string]time.Duration{"A": time.Millisecond}, map[string]int{"A": 29}, 29},
+		{"another asks each half second", map[string]time.Duration{"A": time.Millisecond, "B": 500 * time.Millisecond}, map[string]int{"A": 12, "B": 12}, 24},
+		{"many at the same pace", map[string]time.Duration{"A": time.Millisecond, "B": time.Millisecond, "C": time.Millisecond, "D": time.Millisecond},
+			map[string]int{"A": 7, "B": 7, "C": 7, "D": 7}, 29},
+		{"one of three seldom asks", map[string]time.Duration{"A": time.Millisecond, "B": time.Millisecond, "C": 1900 * time.Millisecond},
+			map[string]int{"A": 5, "B": 5, "C": 5}, 20},
+		{"one has asked once and is gone", map[string]time.Duration{"A": time.Millisecond, "B": time.Hour}, map[string]int{"A": 28}, 28},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newTrialled()
+				for !b.open {
+					b.askFor("A", time.Second, failing(Connect))
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var mu sync.Mutex
+				trials, all := make(map[string]int), 0
+				var merchants sync.WaitGroup
+				for name, every := range test.every {
+					merchants.Go(func() {
+						for ctx.Err() == nil {
+							if b.askFor(name, 0, failing(Connect)) {
+								mu.Lock()
+								trials[name]++
+								all++
+								mu.Unlock()
+							}
+							select {
+							case <-time.After(every):
+							case <-ctx.Done():
+							}
+						}
+					})
+				}
+				merchants.Wait()
+				for name, least := range test.least {
+					if trials[name] < least {
+						t.Errorf("%s had %d trials of %d, want %d at least", name, trials[name], all, least)
+					}
+				}
+				if all < test.all || all > 30 {
+					t.Errorf("%d trials in a minute, want %d to 30", all, test.all)
+				}
+			})
+		})
+	}
+}
+
 // TestBreakerHeals: while it is open one request in two seconds is made; the
 // first that is answered closes it, within five seconds.
 func TestBreakerHeals(t *testing.T) {
@@ -158,12 +259,12 @@ func TestBreakerHeals(t *testing.T) {
 		for !b.open {
 			b.ask(time.Second, failing(Connect))
 		}
-		if err := b.enter(time.Now()); err == nil || err.(*Error).Kind != Open || err.(*Error).Text != "words" || !errors.Is(err, b.last) {
+		if err := b.enter(time.Now(), "Shop"); err == nil || err.(*Error).Kind != Open || err.(*Error).Text != "words" || !errors.Is(err, b.last) {
 			t.Errorf("refused with %#v, want the words of the failure", err)
 		}
 		made := 0
 		for range 1001 { // of a dead directory server, for a hundred seconds
-			if b.ask(0, failing(Timeout)) {
+			if b.ask(0, unreached(Timeout)) {
 				made++
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -176,7 +277,7 @@ func TestBreakerHeals(t *testing.T) {
 		for range 3 {
 			time.Sleep(trialEvery)
 			hanging.Go(func() {
-				if !b.ask(10*time.Second, failing(Timeout)) {
+				if !b.ask(10*time.Second, unreached(Timeout)) {
 					t.Error("no trial, for another one hangs")
 				}
 			})
@@ -265,11 +366,12 @@ func TestBreakerTells(t *testing.T) {
 	})
 }
 
-// trip opens a breaker.
-func (b *breaker) trip(failed *Error) {
+// forceOpen opens a breaker.
+func (b *breaker) forceOpen(failed *Error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.open, b.last, b.trial = true, failed, time.Now()
+	b.last = failed
+	b.trip(time.Now())
 	b.told(true, failed, 0)
 }
 
@@ -285,7 +387,7 @@ func TestOpenSpares(t *testing.T) {
 			told = append(told, err.(*Error).Kind.String())
 		}
 	}
-	c.peers["visa"].breaker.trip(&Error{"visa", Connect, "Connection refused", 0, nil})
+	c.peers["visa"].breaker.forceOpen(&Error{Scheme: "visa", Kind: Connect, Text: "Connection refused"})
 	_, err := send(t, c, "visa")
 	if err == nil || err.Kind != Open || err.Detail() != "Connection refused" || len(told) != 1 || told[0] != "open" {
 		t.Errorf("AReq: %v, told %q", err, told)
@@ -305,20 +407,34 @@ func TestOpenSpares(t *testing.T) {
 		io.WriteString(w, "<answer/>")
 	})
 	v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client()}, V1Peer{Scheme: "jcb", URL: address, TLS: ca.client()})
-	v1.peers["visa"].breaker.trip(&Error{"visa", Timeout, "Connection timeout", 0, nil})
+	v1.peers["visa"].breaker.forceOpen(&Error{Scheme: "visa", Kind: Timeout, Text: "Connection timeout"})
 	for _, test := range []struct {
 		scheme, name string
 		want         bool
 	}{{"visa", "VEReq", false}, {"visa", "CRReq", true}, {"jcb", "VEReq", true}} {
 		before := areqs.Load()
-		_, err := v1.Exchange(t.Context(), test.scheme, test.name, "", []byte("<m/>"))
+		_, err := v1.Exchange(t.Context(), test.scheme, "Shop", test.name, "", []byte("<m/>"))
 		if (err == nil) != test.want || areqs.Load()-before != map[bool]int64{true: 1}[test.want] {
 			t.Errorf("%s of %s: %v, %d sent", test.name, test.scheme, err, areqs.Load()-before)
 		}
 	}
 }
 
-// TestDeadDirectory: one directory server takes connections and says nothing.
+// openByNow has a breaker that failed often enough open with the next failure, as if five seconds had passed.
+func (b *breaker) openByNow() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.since = b.since.Add(-breakTime)
+}
+
+// trialByNow has the next trial of an open breaker be due.
+func (b *breaker) trialByNow() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.trial = b.trial.Add(-trialEvery - trialHeld)
+}
+
+// TestDeadDirectory: one directory server takes connections and hangs up after a while, without an answer.
 // It gets five times the requests of the other, whose own are all answered, in
 // order, and never wait for the dead one's; when it lives again the next trial
 // closes the breaker, over a new connection.
@@ -328,8 +444,8 @@ func TestDeadDirectory(t *testing.T) {
 	serving := serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		if dead.Load() {
-			<-r.Context().Done()
-			return
+			time.Sleep(200 * time.Millisecond)
+			panic(http.ErrAbortHandler)
 		}
 		io.WriteString(w, "{}")
 	})
@@ -348,7 +464,6 @@ func TestDeadDirectory(t *testing.T) {
 	if _, err := send(t, c, "visa"); err != nil {
 		t.Fatal(err)
 	}
-	p.Timeout = 500 * time.Millisecond // for silence; a first answer may take longer on a busy machine
 	dead.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var load sync.WaitGroup
@@ -356,7 +471,7 @@ func TestDeadDirectory(t *testing.T) {
 	for range 50 {
 		load.Go(func() {
 			for ctx.Err() == nil {
-				_, err := c.Send(ctx, "visa", []byte("{}"), transID, message.V220, "")
+				_, err := c.Send(ctx, "visa", "Shop", []byte("{}"), transID, message.V220, "")
 				if e, ok := errors.AsType[*Error](err); ok {
 					mu.Lock()
 					kinds[e.Kind]++
@@ -370,7 +485,7 @@ func TestDeadDirectory(t *testing.T) {
 	for range 100 {
 		id := newTransID()
 		want = append(want, id)
-		if _, err := c.Send(t.Context(), "mastercard", []byte("{}"), id, message.V231, ""); err != nil {
+		if _, err := c.Send(t.Context(), "mastercard", "Shop", []byte("{}"), id, message.V231, ""); err != nil {
 			t.Errorf("the other directory server: %v", err)
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -378,9 +493,7 @@ func TestDeadDirectory(t *testing.T) {
 	if strings.Join(order, " ") != strings.Join(want, " ") {
 		t.Errorf("the other directory server got %d requests, want %d in order", len(order), len(want))
 	}
-	p.breaker.mu.Lock()
-	p.breaker.since = p.breaker.since.Add(-breakTime) // it has been dead for as long as it takes
-	p.breaker.mu.Unlock()
+	p.breaker.openByNow()
 	deadline := time.Now().Add(20 * time.Second)
 	for refused := func() bool { mu.Lock(); defer mu.Unlock(); return kinds[Open] > 0 }; !refused(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -392,13 +505,104 @@ func TestDeadDirectory(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not close")
 		}
-		_, err = c.Send(t.Context(), "visa", []byte("{}"), transID, message.V220, "")
+		_, err = c.Send(t.Context(), "visa", "Shop", []byte("{}"), transID, message.V220, "")
 	}
 	cancel()
 	load.Wait()
 	t.Logf("of the dead directory: %v", kinds)
-	if kinds[Timeout] == 0 || kinds[Busy] == 0 {
-		t.Errorf("of the dead directory: %v, want time-outs, some busy, then open", kinds)
+	if kinds[Broken] == 0 || kinds[Busy] == 0 {
+		t.Errorf("of the dead directory: %v, want some that it hung up on, some busy, then open", kinds)
+	}
+}
+
+// TestGoneDirectoryOpensTheBreaker: a directory server that makes no connection, or ends each new one without a byte
+// of an answer, is not asked any more but for trials. It is again as soon as a connection to it is made, though no
+// answer has come on it yet; one that ended them has to keep one. What was seen on the way of another message, a PReq
+// say, does not count.
+func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
+	ca, other := newAuthority(t), newAuthority(t)
+	good, foreign, strict := ca.server(), other.server(), ca.server()
+	strict.ClientCAs = other.pool
+	hangUp := func(conn net.Conn) { readRequest(bufio.NewReader(conn)) }
+	for _, test := range []struct {
+		name    string
+		gone    func(conn net.Conn)
+		kind    Kind
+		text    string
+		hangsUp bool // after the handshake
+	}{
+		{"resets connections", func(conn net.Conn) { _ = conn.(*net.TCPConn).SetLinger(0) }, Connect, "Connection reset", false},
+		{"has another certificate", func(conn net.Conn) { _ = tls.Server(conn, foreign).Handshake() }, Connect, "Certificate of the directory server is not trusted", false},
+		{"speaks no TLS", func(conn net.Conn) { _, _ = io.WriteString(conn, "HTTP/1.1 400 Bad Request\r\n\r\n") }, Connect, "TLS handshake failed", false},
+		{"refuses our certificate", func(conn net.Conn) { _ = tls.Server(conn, strict).Handshake() }, Broken, "", true},
+		{"ends the connection after the request", func(conn net.Conn) { hangUp(tls.Server(conn, good)) }, Broken, "", true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var healed atomic.Bool
+			silent := make(chan bool, 100)
+			address := serveRaw(t, nil, func(conn net.Conn) {
+				if !healed.Load() {
+					test.gone(conn)
+					return
+				}
+				secured := tls.Server(conn, good)
+				if hangUp(secured); secured.ConnectionState().HandshakeComplete {
+					silent <- true
+					_, _ = io.Copy(io.Discard, secured)
+				}
+			})
+			opened := make(chan bool, 100)
+			peer := peerAt("visa", address, ca.client())
+			peer.Timeout = 2 * time.Second
+			c, _ := newClient(t, Hooks{Opened: func(_, _ string, open bool) { opened <- open }}, peer)
+			<-opened // what it is from the start
+			b := &c.peers["visa"].breaker
+			for i := range breakFailures {
+				if i == breakFailures-1 {
+					b.openByNow()
+				}
+				if _, err := send(t, c, "visa"); err == nil || err.Kind != test.kind || test.text != "" && err.Text != test.text {
+					t.Fatalf("failure %d: %#v, want one of kind %v", i+1, err, test.kind)
+				}
+			}
+			if !<-opened {
+				t.Fatal("it does not open")
+			}
+			if _, err := send(t, c, "visa"); err == nil || err.Kind != Open {
+				t.Fatalf("after that: %v, want a refusal", err)
+			}
+			b.trialByNow()
+			if _, err := send(t, c, "visa"); err == nil || err.Kind != test.kind {
+				t.Errorf("a trial: %v, want kind %v", err, test.kind)
+			}
+			healed.Store(true)
+			c.Report(t.Context(), "visa", "", []byte("{}"))
+			<-silent
+			if len(opened) > 0 {
+				t.Error("it closes for the connection of an Erro")
+			}
+			b.trialByNow()
+			var trial sync.WaitGroup
+			trial.Go(func() {
+				if _, err := send(t, c, "visa"); err == nil || err.Kind != Timeout {
+					t.Errorf("the trial that heals it: %v, want a time-out", err)
+				}
+			})
+			<-silent
+			if test.hangsUp {
+				trial.Wait()
+			}
+			select {
+			case open := <-opened:
+				if open {
+					t.Error("it opens again")
+				}
+			case <-time.After(peer.Timeout / 2):
+				t.Error("it does not close")
+			}
+			trial.Wait()
+		})
 	}
 }
 
@@ -465,7 +669,7 @@ func TestBreakerLog(t *testing.T) {
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := []string{
 			`level=ERROR msg="directory cannot be reached, requests are refused at once" scheme=visa message=AReq failures=10 `,
-			`level=WARN msg="directory answers again" scheme=visa message=AReq refused=3`,
+			`level=WARN msg="directory can be reached again" scheme=visa message=AReq refused=3`,
 		}
 		if len(got) != len(want) || !strings.Contains(got[0], want[0]) || !strings.HasSuffix(got[1], want[1]) {
 			t.Errorf("the log is\n%s\nwant\n%s", log.String(), strings.Join(want, "\n"))

@@ -102,21 +102,32 @@ func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
 	return p, r, nil
 }
 
-// Send posts an AReq to the scheme's directory server and returns the body of
+// Enter takes one of the MaxPerMerchant places that the AReqs of a merchant have on their way to the scheme's directory
+// server. It returns the function that gives the place back; to call that again does nothing. Not ok means that the
+// merchant has no place left: the AReq should not be sent.
+func (c *Client) Enter(scheme, merchant string) (leave func(), ok bool) {
+	p := c.peers[scheme]
+	if p == nil {
+		return func() {}, true // Send says so
+	}
+	return p.merchants.take(merchant)
+}
+
+// Send posts an AReq of a merchant to the scheme's directory server and returns the body of
 // its answer, whatever it says. It takes at most the peer's Timeout, and less
 // if ctx ends before. The request leaves at most once. Country is that of the
 // card's issuer, numeric by ISO 3166-1, "" if it is not known: the directory server may
 // have an address for it. When the directory server could not be reached for a while,
-// most requests are refused at once. The error is an *Error.
-func (c *Client) Send(ctx context.Context, scheme string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
+// most requests are refused at once; those that are not are shared among the merchants. The error is an *Error.
+func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
-		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
+		return nil, &Error{Scheme: scheme, Kind: Unknown, Text: "No directory server for this scheme"}
 	}
 	start := time.Now()
 	within, ended := c.hooks.begun(ctx, scheme, message.AReq.String(), transID)
-	answer, err := p.spared(func() ([]byte, error) {
-		return p.send(within, c.addresses(p, country), areq, transID, v)
+	answer, err := p.spared(within, merchant, func(ctx context.Context) ([]byte, error) {
+		return p.send(ctx, c.addresses(p, country), areq, transID, v)
 	})
 	c.hooks.exchanged(scheme, message.AReq.String(), start, err)
 	ended(err)
@@ -166,7 +177,7 @@ func (p *peer) enter() error {
 	select {
 	case p.inFlight <- struct{}{}:
 	default:
-		return &Error{p.Scheme, Busy, "Too many requests in flight", 0, nil}
+		return &Error{Scheme: p.Scheme, Kind: Busy, Text: "Too many requests in flight"}
 	}
 	thrift.Wait()
 	return nil
@@ -278,7 +289,7 @@ func isErro(answer []byte) bool {
 // read reads an answer of at most limit bytes. Size is what the peer announced,
 // or less than 0.
 func (p *peer) read(ctx context.Context, r io.Reader, size, limit int64) ([]byte, error) {
-	tooLarge := &Error{p.Scheme, TooLarge, "Answer too large", 0, nil}
+	tooLarge := &Error{Scheme: p.Scheme, Kind: TooLarge, Text: "Answer too large"}
 	if size > limit {
 		return nil, tooLarge
 	}

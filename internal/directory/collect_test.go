@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -106,17 +107,19 @@ func TestVeryManyWait(t *testing.T) {
 	peer.Timeout, peer.DialTimeout, peer.MaxInFlight = time.Hour, time.Hour, 1000
 	v2, _ := newClient(t, Hooks{}, peer)
 	v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client(), Timeout: time.Hour, DialTimeout: time.Hour, MaxInFlight: 1000})
-	for name, send := range map[string]func(context.Context) ([]byte, error){
-		"AReqs": func(ctx context.Context) ([]byte, error) {
-			return v2.Send(ctx, "visa", nil, transID, message.V220, "")
+	for name, send := range map[string]func(ctx context.Context, merchant string) ([]byte, error){
+		"AReqs": func(ctx context.Context, merchant string) ([]byte, error) {
+			return v2.Send(ctx, "visa", merchant, nil, transID, message.V220, "")
 		},
-		"VEReqs": func(ctx context.Context) ([]byte, error) { return v1.Exchange(ctx, "visa", "VEReq", transID, nil) },
+		"VEReqs": func(ctx context.Context, merchant string) ([]byte, error) {
+			return v1.Exchange(ctx, "visa", merchant, "VEReq", transID, nil)
+		},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
-		for range 1000 {
+		for i := range 1000 {
 			all.Go(func() {
-				if _, err := send(ctx); err == nil {
+				if _, err := send(ctx, strconv.Itoa(i%2)); err == nil {
 					t.Error("an answer from nobody")
 				}
 			})

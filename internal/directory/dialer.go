@@ -66,5 +66,12 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		raw.Close()
 		return nil, err
 	}
+	if connected, ok := ctx.Value(connectedKey{}).(func()); ok {
+		connected()
+	}
 	return secured, nil
 }
+
+// connectedKey is the key of the context value that is called when a connection has been made for a request, its TLS
+// handshake included: a func().
+type connectedKey struct{}

@@ -113,7 +113,7 @@ func newClient(t *testing.T, hooks Hooks, peers ...Peer) (*Client, *ranges.Schem
 
 func send(t *testing.T, c *Client, scheme string) (string, *Error) {
 	t.Helper()
-	answer, err := c.Send(t.Context(), scheme, []byte(`{"messageType":"AReq"}`), transID, message.V220, "")
+	answer, err := c.Send(t.Context(), scheme, "Shop", []byte(`{"messageType":"AReq"}`), transID, message.V220, "")
 	if err == nil {
 		return string(answer), nil
 	}
@@ -174,7 +174,7 @@ func TestSendOnTheWire(t *testing.T) {
 		}
 	}}, peerAt("visa", address, ca.client()))
 	for v, want := range map[message.Version]string{message.V210: "", message.V220: "", message.V231: transID} {
-		answer, err := c.Send(t.Context(), "visa", []byte(`{"messageType":"AReq"}`), transID, v, "")
+		answer, err := c.Send(t.Context(), "visa", "Shop", []byte(`{"messageType":"AReq"}`), transID, v, "")
 		if err != nil || string(answer) != `{"messageType":"ARes"}` {
 			t.Fatalf("Send = %q, %v", answer, err)
 		}
@@ -351,7 +351,7 @@ func TestCallerGivesUp(t *testing.T) {
 		<-r.Context().Done()
 	})
 	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
-	_, err := c.Send(ctx, "visa", []byte("{}"), transID, message.V220, "")
+	_, err := c.Send(ctx, "visa", "Shop", []byte("{}"), transID, message.V220, "")
 	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Canceled || !errors.Is(err, context.Canceled) {
 		t.Errorf("Send = %v, want canceled", err)
 	}
@@ -413,7 +413,7 @@ func BenchmarkSend(b *testing.B) {
 	b.Run("client", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := c.Send(b.Context(), "visa", body, transID, message.V220, ""); err != nil {
+			if _, err := c.Send(b.Context(), "visa", "Shop", body, transID, message.V220, ""); err != nil {
 				b.Fatal(err)
 			}
 		}

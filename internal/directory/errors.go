@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/wire"
 )
 
 // A Kind says what went wrong between us and a directory server.
@@ -47,6 +48,10 @@ type Error struct {
 	Text   string // for errorDetail: names no address and nothing internal
 	Status int    // of the answer, for kind Status
 	Err    error  // the cause with all details, for the log; may be nil
+
+	// gone reports that the failure speaks of the directory server being gone: no connection was made, or a new one
+	// ended before any byte of an answer.
+	gone bool
 }
 
 func (e *Error) Error() string { return fmt.Sprintf("directory %s: %s", e.Scheme, e.Text) }
@@ -72,9 +77,10 @@ func (e *Error) LogValue() slog.Value {
 // failure makes an Error of what went wrong on the wire. Sent says whether the
 // request may have left.
 func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
-	kind := Connect
+	kind, gone := Connect, true
 	if sent {
 		kind = Broken
+		_, gone = errors.AsType[*wire.Unanswered](err)
 	}
 	text := "Connection timeout"
 	if _, ok := errors.AsType[*tunnel.Error](err); ok {
@@ -82,11 +88,11 @@ func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return &Error{p.Scheme, Timeout, text, 0, err}
+		return &Error{Scheme: p.Scheme, Kind: Timeout, Text: text, Err: err, gone: gone}
 	case ctx.Err() != nil:
-		return &Error{p.Scheme, Canceled, "Request abandoned", 0, err}
+		return &Error{Scheme: p.Scheme, Kind: Canceled, Text: "Request abandoned", Err: err}
 	}
-	return &Error{p.Scheme, kind, reason(err), 0, err}
+	return &Error{Scheme: p.Scheme, Kind: kind, Text: reason(err), Err: err, gone: gone}
 }
 
 // reason puts a connection error in words that name no address.
@@ -164,5 +170,5 @@ func certificateReason(err error) (text string, ok bool) {
 }
 
 func statusError(scheme string, status int) *Error {
-	return &Error{scheme, Status, strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))), status, nil}
+	return &Error{Scheme: scheme, Kind: Status, Text: strings.TrimSpace(fmt.Sprintf("HTTP status %d %s", status, http.StatusText(status))), Status: status}
 }

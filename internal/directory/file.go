@@ -134,7 +134,7 @@ func (f *file) open() (io.Reader, error) {
 	u, err := url.Parse(f.url)
 	named := func(host string) bool { return strings.EqualFold(host, u.Hostname()) }
 	if err != nil || u.Scheme != "https" || !slices.ContainsFunc(f.p.FileHosts, named) {
-		return nil, &Error{f.p.Scheme, Connect, "Host of the card range file is not configured", 0, nil}
+		return nil, &Error{Scheme: f.p.Scheme, Kind: Connect, Text: "Host of the card range file is not configured"}
 	}
 	if err := f.request(); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func TestHooksAroundExchanges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := v1.Exchange(t.Context(), "visa", "VEReq", "m1", []byte("<m/>")); err != nil {
+	if _, err := v1.Exchange(t.Context(), "visa", "Shop", "VEReq", "m1", []byte("<m/>")); err != nil {
 		t.Error(err)
 	}
 	expect("a VEReq", "visa VEReq m1 after <nil>", "VEReq again, connect", "VEReq ended, <nil>")

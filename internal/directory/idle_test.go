@@ -157,7 +157,7 @@ func TestUnwantedConnections(t *testing.T) {
 	}}, peerAt("visa", s.URL, ca.client()))
 	ask := func(areq string) {
 		t.Helper()
-		_, err := c.Send(t.Context(), "visa", []byte(areq), transID, message.V220, "")
+		_, err := c.Send(t.Context(), "visa", "Shop", []byte(areq), transID, message.V220, "")
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Status {
 			t.Errorf("%v, want a status", err)
 		}

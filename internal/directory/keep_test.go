@@ -862,7 +862,7 @@ func TestPR23PR24DSURLs(t *testing.T) {
 			p := peerAt("visa", tt.configured, ca.client())
 			c, cards := newClient(t, Hooks{}, p)
 			cards.Put("visa", &ranges.Generation{DSURLs: tt.urls, From: tt.from})
-			got, err := c.Send(t.Context(), "visa", []byte("{}"), transID, message.V231, tt.country)
+			got, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), transID, message.V231, tt.country)
 			if err != nil || string(got) != tt.want {
 				t.Errorf("answer %q, %v; want %q", got, err, tt.want)
 			}

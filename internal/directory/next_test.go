@@ -129,7 +129,7 @@ func TestNextBreaker(t *testing.T) {
 	ca := newAuthority(t)
 	open := make(map[string]bool)
 	note := func(scheme, message string, is bool) { open[scheme+" "+message] = is }
-	dead := &Error{"visa", Timeout, "words", 0, nil}
+	dead := &Error{Scheme: "visa", Kind: Timeout, Text: "words"}
 	visa, jcb := peerAt("visa", "https://a", fixed(ca)), peerAt("jcb", "https://a", fixed(ca))
 	log := slog.New(slog.DiscardHandler)
 	first, err := New([]Peer{visa}, ranges.NewSchemes("visa"), storetest.NewMemory(time.Now), log, Hooks{Opened: note})
@@ -137,7 +137,7 @@ func TestNextBreaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	first.peers["visa"].breaker.trip(dead)
+	first.peers["visa"].breaker.forceOpen(dead)
 	visa.AReqURL = "https://b"
 	if _, err := first.Next([]Peer{visa, jcb, {Scheme: "upi"}}, ranges.NewSchemes("visa", "jcb")); err == nil || len(open) != 1 || !open["visa AReq"] {
 		t.Errorf("Next, that must fail: %v; open: %v", err, open)
@@ -148,7 +148,7 @@ func TestNextBreaker(t *testing.T) {
 	}
 	defer next.Close()
 	first.Retire(next)
-	first.peers["visa"].breaker.trip(dead)
+	first.peers["visa"].breaker.forceOpen(dead)
 	if len(open) != 2 || open["visa AReq"] || open["jcb AReq"] {
 		t.Errorf("after the reload open: %v", open)
 	}
@@ -160,7 +160,7 @@ func TestNextBreaker(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer former.Close()
-	former.peers["visa"].breaker.trip(dead)
+	former.peers["visa"].breaker.forceOpen(dead)
 	v1.URL = "https://b"
 	later, err := former.Next([]V1Peer{v1})
 	if err != nil || !open["visa VEReq"] {
@@ -168,7 +168,7 @@ func TestNextBreaker(t *testing.T) {
 	}
 	defer later.Close()
 	former.Retire(later)
-	former.peers["visa"].breaker.trip(dead)
+	former.peers["visa"].breaker.forceOpen(dead)
 	if len(open) != 1 || open["visa VEReq"] {
 		t.Errorf("after the reload open: %v", open)
 	}

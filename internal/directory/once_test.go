@@ -130,7 +130,7 @@ func TestIdleConnectionCloses(t *testing.T) {
 	answered := 0
 	for range 100 {
 		id := newTransID()
-		_, err := c.Send(t.Context(), "visa", []byte("{}"), id, message.V231, "")
+		_, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), id, message.V231, "")
 		mu.Lock()
 		n := arrived[id]
 		mu.Unlock()

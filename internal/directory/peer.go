@@ -44,13 +44,14 @@ type Peer struct {
 	// straight.
 	Proxy *tunnel.Proxy
 
-	Timeout     time.Duration // of Send and Report, all included: 10 s
-	DialTimeout time.Duration // of one connection: 5 s
-	PReqTimeout time.Duration // of a PReq, all included: 5 min
-	MaxInFlight int           // AReqs that wait for an answer: 5000
-	MaxDials    int           // connections that are being made: 64
-	MaxPRes     int64         // length of a PRes, uncompressed: 1 GiB
-	AlwaysTry   bool          // send every AReq, even if the directory server has not been reached for a while
+	Timeout        time.Duration // of Send and Report, all included: 10 s
+	DialTimeout    time.Duration // of one connection: 5 s
+	PReqTimeout    time.Duration // of a PReq, all included: 5 min
+	MaxInFlight    int           // AReqs that wait for an answer: 5000
+	MaxPerMerchant int           // AReqs of one merchant among them: half of MaxInFlight, at least one
+	MaxDials       int           // connections that are being made: 64
+	MaxPRes        int64         // length of a PRes, uncompressed: 1 GiB
+	AlwaysTry      bool          // send every AReq, even if the directory server has not been reached for a while
 
 	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
 	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
@@ -82,15 +83,16 @@ const (
 // peer is a Peer at work.
 type peer struct {
 	Peer
-	given    Peer // as New got it
-	reach    *dialer
-	client   *wire.Client
-	files    *http.Transport // for card range files: other hosts, the same trust
-	inFlight chan struct{}
-	reports  chan struct{}
-	breaker  breaker // of AReqs
-	clock    clock
-	retried  func(ctx context.Context, err error) // a hook, may be nil
+	given     Peer // as New got it
+	reach     *dialer
+	client    *wire.Client
+	files     *http.Transport // for card range files: other hosts, the same trust
+	inFlight  chan struct{}
+	reports   chan struct{}
+	merchants merchantPlaces
+	breaker   breaker // of AReqs
+	clock     clock
+	retried   func(ctx context.Context, err error) // a hook, may be nil
 }
 
 func newPeer(given Peer) (*peer, error) {
@@ -148,6 +150,7 @@ func (p *peer) wire(addresses ...string) error {
 		reach.tls[net.JoinHostPort(host, port)] = c
 	}
 	p.inFlight = make(chan struct{}, p.MaxInFlight)
+	p.merchants.most = cmp.Or(p.MaxPerMerchant, max(p.MaxInFlight/2, 1))
 	p.reports = make(chan struct{}, maxReports)
 	p.reach = reach
 	p.client = wire.New(wire.Config{

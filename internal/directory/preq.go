@@ -144,7 +144,7 @@ func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
 // badly makes the Error of content that is not compressed as it should be.
 func (p *peer) badly(err error) error {
-	return &Error{p.Scheme, Encoding, "Answer is not encoded as asked for", 0, err}
+	return &Error{Scheme: p.Scheme, Kind: Encoding, Text: "Answer is not encoded as asked for", Err: err}
 }
 
 // broken makes an Error of what went wrong while a body was read.
@@ -154,7 +154,7 @@ func (p *peer) broken(ctx context.Context, err error) error {
 	case corrupt, errors.Is(err, errShort), errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader):
 		return p.badly(err)
 	case errors.Is(err, ranges.ErrTooLarge):
-		return &Error{p.Scheme, TooLarge, "Answer too large", 0, nil}
+		return &Error{Scheme: p.Scheme, Kind: TooLarge, Text: "Answer too large"}
 	}
 	return p.failure(ctx, err, true)
 }

@@ -96,7 +96,7 @@ func TestThroughProxy(t *testing.T) {
 			}
 			wait("files.invalid/ranges")
 			for _, country := range []string{"", "208", "", "208"} {
-				if _, err := c.Send(t.Context(), "visa", []byte(transID), transID, message.V231, country); err != nil {
+				if _, err := c.Send(t.Context(), "visa", "Shop", []byte(transID), transID, message.V231, country); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -106,7 +106,7 @@ func TestThroughProxy(t *testing.T) {
 
 			v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: "https://v1.invalid/v1", TLS: fixed(ca), Proxy: given})
 			for _, what := range []string{"VEReq", "CRReq"} {
-				if _, err := v1.Exchange(t.Context(), "visa", what, "id", []byte("id")); err != nil {
+				if _, err := v1.Exchange(t.Context(), "visa", "Shop", what, "id", []byte("id")); err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
 			}
@@ -142,7 +142,7 @@ func TestNoWayAround(t *testing.T) {
 		t.Errorf("%+v, and %d requests", failed, requests.Load())
 	}
 	v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: fixed(ca), Proxy: p.Proxy})
-	if _, err := v1.Exchange(t.Context(), "visa", "VEReq", "", nil); !errors.As(err, &failed) || failed.Kind != Proxy || requests.Load() != 0 {
+	if _, err := v1.Exchange(t.Context(), "visa", "Shop", "VEReq", "", nil); !errors.As(err, &failed) || failed.Kind != Proxy || requests.Load() != 0 {
 		t.Errorf("1.0.2: %v, and %d requests", err, requests.Load())
 	}
 }
@@ -256,7 +256,7 @@ func TestProxyEndsRest(t *testing.T) {
 				return conn, err
 			}
 			for i := range int64(5) {
-				if _, err := c.Send(t.Context(), "visa", []byte(transID), transID, message.V231, ""); err != nil || requests.Load() != i+1 {
+				if _, err := c.Send(t.Context(), "visa", "Shop", []byte(transID), transID, message.V231, ""); err != nil || requests.Load() != i+1 {
 					t.Fatalf("request %d: %v, %d came", i, err, requests.Load())
 				}
 				if i%2 == 0 {
@@ -297,8 +297,8 @@ func TestNextProxy(t *testing.T) {
 	}
 	use := func() {
 		t.Helper()
-		_, err := c.Send(t.Context(), "visa", []byte(transID), transID, message.V231, "")
-		_, again := old.Exchange(t.Context(), "visa", "VEReq", "id", []byte("id"))
+		_, err := c.Send(t.Context(), "visa", "Shop", []byte(transID), transID, message.V231, "")
+		_, again := old.Exchange(t.Context(), "visa", "Shop", "VEReq", "id", []byte("id"))
 		if err := cmp.Or(err, again); err != nil {
 			t.Fatal(err)
 		}
@@ -325,7 +325,7 @@ func TestNextProxy(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	next(nil)
-	if _, err := c.Send(t.Context(), "visa", []byte(transID), transID, message.V231, ""); err == nil {
+	if _, err := c.Send(t.Context(), "visa", "Shop", []byte(transID), transID, message.V231, ""); err == nil {
 		t.Error("a name that the proxies alone know was found without one")
 	}
 	if n := second.Asked()["ds.invalid:443"]; n != 2 {
@@ -344,9 +344,9 @@ func TestProxyForbidsOne(t *testing.T) {
 	c, cards := newClient(t, Hooks{}, p)
 	table, _ := new(ranges.Builder).Build()
 	cards.Put("visa", &ranges.Generation{Table: table, From: p.PReqURL, DSURLs: []ranges.DSURL{{URL: "https://near.invalid/", Country: "208"}}})
-	answer, err := c.Send(t.Context(), "visa", []byte("{}"), transID, message.V231, "208")
+	answer, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), transID, message.V231, "208")
 	v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: "https://near.invalid/", Fallback: "https://ds.invalid/", TLS: fixed(ca), Proxy: given})
-	old, again := v1.Exchange(t.Context(), "visa", "VEReq", "", nil)
+	old, again := v1.Exchange(t.Context(), "visa", "Shop", "VEReq", "", nil)
 	if string(answer) != "ds.invalid" || string(old) != "ds.invalid" {
 		t.Errorf("%q %v, 1.0.2: %q %v", answer, err, old, again)
 	}

@@ -96,7 +96,7 @@ func TestRevoked(t *testing.T) {
 			c, _ := newClient(t, Hooks{}, p)
 			_, err := send(t, c, "visa")
 			v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client(), Revoked: tt.p})
-			_, v1Err := v1.Exchange(t.Context(), "visa", "VEReq", "1", []byte("<x/>"))
+			_, v1Err := v1.Exchange(t.Context(), "visa", "Shop", "VEReq", "1", []byte("<x/>"))
 			if tt.cause == "" {
 				if err != nil || v1Err != nil || got.Load() != 2 {
 					t.Errorf("%v, %v, %d requests", err, v1Err, got.Load())
@@ -185,7 +185,7 @@ func TestRevokedNext(t *testing.T) {
 	}
 	ask := func() (failed, v1Failed bool) {
 		_, err := send(t, c, "visa")
-		_, v1Err := v1.Exchange(t.Context(), "visa", "VEReq", "", []byte("<x/>"))
+		_, v1Err := v1.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<x/>"))
 		return err != nil, v1Err != nil
 	}
 	change := func(p *revocation.Policy) {

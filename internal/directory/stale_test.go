@@ -124,7 +124,7 @@ func TestStaleConnections(t *testing.T) {
 			for range requests / 8 {
 				time.Sleep(time.Duration(rand.IntN(4000)) * time.Microsecond)
 				id := newTransID()
-				_, err := c.Send(t.Context(), "visa", []byte("{}"), id, message.V231, "")
+				_, err := c.Send(t.Context(), "visa", "Shop", []byte("{}"), id, message.V231, "")
 				mu.Lock()
 				if arrived[id] > 1 || err == nil && arrived[id] != 1 {
 					t.Errorf("%v, and the request arrived %d times", err, arrived[id])

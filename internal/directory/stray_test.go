@@ -46,8 +46,12 @@ func TestOneAnswerTooMany(t *testing.T) {
 	v2, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
 	v1, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client()})
 	for name, send := range map[string]func(id string) ([]byte, error){
-		"AReq":  func(id string) ([]byte, error) { return v2.Send(t.Context(), "visa", []byte(id), id, message.V231, "") },
-		"VEReq": func(id string) ([]byte, error) { return v1.Exchange(t.Context(), "visa", "VEReq", id, []byte(id)) },
+		"AReq": func(id string) ([]byte, error) {
+			return v2.Send(t.Context(), "visa", "Shop", []byte(id), id, message.V231, "")
+		},
+		"VEReq": func(id string) ([]byte, error) {
+			return v1.Exchange(t.Context(), "visa", "Shop", "VEReq", id, []byte(id))
+		},
 	} {
 		connects.Store(0)
 		lost := 0

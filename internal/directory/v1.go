@@ -29,7 +29,7 @@ type V1Peer struct {
 	Proxy       *tunnel.Proxy // as in Peer
 	Timeout     time.Duration // of one attempt, all included: 12 s
 	DialTimeout time.Duration // of one connection: 5 s
-	MaxInFlight int           // messages that wait for an answer: 500
+	MaxInFlight int           // messages that wait for an answer: 500, half of them VEReqs of one merchant
 	AlwaysTry   bool          // as in Peer, of VEReqs
 
 	Revoked *revocation.Policy // as in Peer
@@ -126,11 +126,12 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 // body of its answer, whatever it says. Name is that of the message, and decides how
 // large the answer may be. Id is the message's; a connection that brings an answer
 // without it is not used again. When the directory server could not be reached for a
-// while, most VEReqs are refused at once. The error is an *Error.
-func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error) {
+// while, most VEReqs are refused at once; those that are not are shared among the merchants. A VEReq is also refused
+// when too many of its merchant are on their way. Merchant is "" for other messages. The error is an *Error.
+func (c *V1Client) Exchange(ctx context.Context, scheme, merchant, name, id string, msg []byte) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
-		return nil, &Error{scheme, Unknown, "No directory server for this scheme", 0, nil}
+		return nil, &Error{Scheme: scheme, Kind: Unknown, Text: "No directory server for this scheme"}
 	}
 	start := time.Now()
 	limit := int64(maxV1)
@@ -138,17 +139,27 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, name, id string, msg []
 		limit = maxCRRes
 	}
 	within, ended := c.hooks.begun(ctx, scheme, name, id)
-	request := func() ([]byte, error) { return p.exchange(within, id, msg, limit, &c.background.hasty) }
+	request := func(ctx context.Context) ([]byte, error) { return p.exchange(ctx, id, msg, limit, &c.background.hasty) }
 	var answer []byte
 	var err error
 	if name == veReq {
-		answer, err = p.spared(request)
+		answer, err = p.ask(within, merchant, request)
 	} else {
-		answer, err = request()
+		answer, err = request(within)
 	}
 	c.hooks.exchanged(scheme, name, start, err)
 	ended(err)
 	return answer, err
+}
+
+// ask makes a request that a shopper of a merchant waits for.
+func (p *v1Peer) ask(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
+	leave, ok := p.merchants.take(merchant)
+	if !ok {
+		return nil, &Error{Scheme: p.Scheme, Kind: Busy, Text: "Too many requests of this merchant in flight"}
+	}
+	defer leave()
+	return p.spared(ctx, merchant, request)
 }
 
 func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int64, hasty *atomic.Bool) ([]byte, error) {

@@ -60,11 +60,11 @@ func TestV1Exchange(t *testing.T) {
 		_, _ = io.WriteString(w, "<answer/>")
 	})
 	c, told := newV1(t, V1Peer{Scheme: "visa", URL: address + "/ds", TLS: ca.client()})
-	got, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<é/>"))
+	got, err := c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<é/>"))
 	if err != nil || string(got) != "<answer/>" {
 		t.Errorf("%q %v", got, err)
 	}
-	if _, err := c.Exchange(t.Context(), "jcb", "VEReq", "", nil); err == nil {
+	if _, err := c.Exchange(t.Context(), "jcb", "Shop", "VEReq", "", nil); err == nil {
 		t.Error("a scheme without a directory server was asked")
 	}
 	if all := told(); len(all) != 1 || all[0] != "visa VEReq ok" {
@@ -116,7 +116,7 @@ func TestV1Again(t *testing.T) {
 				})
 			}
 			alone, _ := newV1(t, peer)
-			_, err := alone.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
+			_, err := alone.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>"))
 			if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != tt.kind || first.Load() != tt.tries {
 				t.Errorf("alone: %v after %d tries, want %v after %d", err, first.Load(), tt.kind, tt.tries)
 			}
@@ -125,7 +125,7 @@ func TestV1Again(t *testing.T) {
 				_, _ = io.WriteString(w, "<answer/>")
 			})
 			c, _ := newV1(t, peer)
-			got, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
+			got, err := c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>"))
 			if int(second.Load()) != tt.want || (err == nil) != (tt.want == 1) || err == nil && string(got) != "<answer/>" {
 				t.Errorf("fallback asked %d times: %q %v", second.Load(), got, err)
 			}
@@ -137,7 +137,7 @@ func TestV1Again(t *testing.T) {
 				t.Fatal(err)
 			}
 			next.Hasten()
-			_, err = c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
+			_, err = c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>"))
 			if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != tt.kind || int(second.Load()) != tt.want {
 				t.Errorf("in haste: %v, and the fallback was asked", err)
 			}
@@ -160,7 +160,7 @@ func TestV1Trust(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			peer.Scheme = "visa"
 			c, _ := newV1(t, peer)
-			if got, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>")); err == nil {
+			if got, err := c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>")); err == nil {
 				t.Errorf("answered %q", got)
 			}
 		})
@@ -191,10 +191,10 @@ func TestV1Bounds(t *testing.T) {
 	c, told := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client(), MaxInFlight: 1})
 	var all sync.WaitGroup
 	all.Go(func() {
-		_, _ = c.Exchange(context.WithoutCancel(t.Context()), "visa", "VEReq", "", []byte("<m/>"))
+		_, _ = c.Exchange(context.WithoutCancel(t.Context()), "visa", "Shop", "VEReq", "", []byte("<m/>"))
 	})
 	<-arrived
-	_, err := c.Exchange(t.Context(), "visa", "VEReq", "", []byte("<m/>"))
+	_, err := c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>"))
 	if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != Busy {
 		t.Errorf("error %v, want busy", err)
 	}
@@ -215,5 +215,47 @@ func TestV1Bounds(t *testing.T) {
 	c.Report(t.Context(), "visa", []byte("<Error/>"))
 	if all := told(); len(all) != 2+1+maxReports+1 {
 		t.Errorf("told %d things, want %d", len(all), 2+1+maxReports+1)
+	}
+}
+
+// TestVEReqsOfOneMerchantLeavePlacesForOthers: VEReqs that get no answer take half of the places of a directory server
+// for each merchant. More are refused at once, another merchant's and card ranges' are not, and a place is free again
+// when its VEReq has ended.
+func TestVEReqsOfOneMerchantLeavePlacesForOthers(t *testing.T) {
+	const most = 4
+	ca := newAuthority(t)
+	arrived, end := make(chan bool, most), make(chan bool)
+	address := serve(t, ca.server(), func(w http.ResponseWriter, r *http.Request) {
+		if body, _ := io.ReadAll(r.Body); string(body) == "<silent/>" {
+			arrived <- true
+			<-end
+		}
+		io.WriteString(w, "<answer/>")
+	})
+	c, _ := newV1(t, V1Peer{Scheme: "visa", URL: address, TLS: ca.client(), MaxInFlight: most})
+	var silent sync.WaitGroup
+	for range most / 2 {
+		silent.Go(func() {
+			if _, err := c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<silent/>")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for range most / 2 {
+		<-arrived
+	}
+	for _, test := range []struct {
+		merchant, name string
+		want           bool
+	}{{"Shop", "VEReq", false}, {"Other", "VEReq", true}, {"", "CRReq", true}} {
+		_, err := c.Exchange(t.Context(), "visa", test.merchant, test.name, "", []byte("<m/>"))
+		if failed, _ := errors.AsType[*Error](err); (err == nil) != test.want || err != nil && failed.Kind != Busy {
+			t.Errorf("%s of %q: %v, want an answer: %t", test.name, test.merchant, err, test.want)
+		}
+	}
+	close(end)
+	silent.Wait()
+	if _, err := c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>")); err != nil {
+		t.Errorf("afterwards: %v", err)
 	}
 }

@@ -8,31 +8,42 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/socket"
 )
 
-// Conns bounds the connections of an [http.Server]. When there are too many, one goes on which no request is in
-// work: that whose request has been longest in coming, else that which has been
-// idle longest. So those who hold many and send little push out their own, while
-// who has something to say gets in and says it. Only when requests are in work on
-// all of them, the new one has to go.
+// Conns limits the connections of an [http.Server]. At the limit a new connection evicts the one that has been silent
+// longest: since its last request was answered, or since its handshake or request began to come. So clients that keep
+// many connections and send little evict their own. Bytes that come one by one do not end a silence.
+//
+// A connection that is new, or whose handshake or request is coming, is not evicted before connectTime is over. A
+// connection with a request in work is never evicted. If none can be evicted, the new connection is closed.
 type Conns struct {
 	Max    int
 	Many   int    // how many of those of TLS may be of HTTP/2, each with many requests at once
-	Closed func() // is called for each that had to go; nil: nobody is
+	Closed func() // is called for each connection that is evicted or closed; may be nil
 
 	mu     sync.Mutex
 	known  map[net.Conn]*place
 	many   map[net.Conn]bool // those that were offered HTTP/2, by what was accepted
-	coming list.List         // whose request has not come completely, the oldest first
-	idle   list.List         // between requests, idle longest first
+	coming list.List         // places of connections that are new, or whose handshake or request is coming, by since
+	idle   list.List         // places of connections between two requests, by since
 }
 
-// place is where a connection is: in one of the lists, or at work and in none.
+// connectTime is how long a connection is safe from eviction after it was accepted, and after its handshake or a
+// request on it began. A TCP and a TLS handshake take two or three round trips, so it is enough for clients that are
+// a third of a second away. Who wants to fill the limit with new connections has to open all of them again each
+// second.
+const connectTime = time.Second
+
+// A place is where a connection is: in one of the lists, or in none while a request is in work.
 type place struct {
-	in *list.List
-	at *list.Element
+	conn    net.Conn
+	in      *list.List
+	at      *list.Element
+	since   time.Time // when it was put there
+	greeted bool      // it speaks HTTP/2, and the pair of states at its beginning is over
 }
 
 // Attach has a server, which has its handler, follow the bound. A nil Conns is none.
@@ -136,49 +147,91 @@ func Arrived(ctx context.Context) {
 	}
 }
 
-// follow returns the connection that has to go, if one has to.
+// follow notes the state of a connection, and returns the connection to close, if any.
 func (c *Conns) follow(conn net.Conn, state http.ConnState) (gone net.Conn) {
+	multiplexed := (state == http.StateActive || state == http.StateIdle) && isHTTP2(conn)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch state {
 	case http.StateNew:
 		return c.add(conn)
 	case http.StateActive:
-		if p := c.known[conn]; p != nil && p.in != &c.coming {
+		if p := c.known[conn]; p != nil && (multiplexed || p.in != &c.coming) {
 			c.move(conn, &c.coming)
 		}
 	case http.StateIdle:
+		// net/http calls a connection of HTTP/2 active and idle before its first request.
+		if p := c.known[conn]; p != nil && multiplexed && !p.greeted {
+			p.greeted = true
+			return nil
+		}
 		c.move(conn, &c.idle)
+		if p := patientOf(conn); p != nil && !multiplexed {
+			p.expected.Store(true)
+		}
 	case http.StateHijacked, http.StateClosed:
 		c.remove(conn)
 	}
 	return nil
 }
 
-// add takes a new connection in; it returns the one that has to go for it, or
-// itself.
+// isHTTP2 reports whether a connection speaks HTTP/2. Its handshake must be over.
+func isHTTP2(conn net.Conn) bool {
+	secured, ok := conn.(*tls.Conn)
+	return ok && secured.ConnectionState().NegotiatedProtocol == h2
+}
+
+// add takes a new connection in. It returns the connection that is evicted for it, or the new one if none can be.
 func (c *Conns) add(conn net.Conn) (gone net.Conn) {
 	if len(c.known) >= c.Max {
-		first := c.coming.Front()
-		if first == nil {
-			first = c.idle.Front()
-		}
-		if first == nil {
+		longest := c.silentLongest(time.Now())
+		if longest == nil {
 			return conn
 		}
-		gone = first.Value.(net.Conn)
+		gone = longest.conn
 		c.remove(gone)
 	}
 	if c.known == nil {
 		c.known = make(map[net.Conn]*place)
 	}
-	c.known[conn] = new(place)
+	c.known[conn] = &place{conn: conn}
 	c.move(conn, &c.coming)
+	if p := patientOf(conn); p != nil {
+		p.heard = func() { c.begin(conn) }
+	}
 	return gone
 }
 
-// move puts a connection at the end of a list, or in none; one that has gone
-// stays where it is.
+// silentLongest returns the place of the connection to evict; nil means that none may be evicted.
+func (c *Conns) silentLongest(now time.Time) *place {
+	idle, coming := first(&c.idle), first(&c.coming)
+	if coming == nil || now.Sub(coming.since) < connectTime {
+		return idle
+	}
+	if idle == nil || coming.since.Before(idle.since) {
+		return coming
+	}
+	return idle
+}
+
+// first returns the first place of a list; nil means that the list is empty.
+func first(l *list.List) *place {
+	if front := l.Front(); front != nil {
+		return front.Value.(*place)
+	}
+	return nil
+}
+
+// begin notes that the first byte of a handshake or a request has come on a connection.
+func (c *Conns) begin(conn net.Conn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p := c.known[conn]; p != nil && p.in != nil {
+		c.move(conn, &c.coming)
+	}
+}
+
+// move puts a connection at the end of a list, or in none if to is nil. A connection that is not known stays so.
 func (c *Conns) move(conn net.Conn, to *list.List) {
 	p := c.known[conn]
 	if p == nil {
@@ -188,7 +241,7 @@ func (c *Conns) move(conn net.Conn, to *list.List) {
 		p.in.Remove(p.at)
 	}
 	if p.in = to; to != nil {
-		p.at = to.PushBack(conn)
+		p.at, p.since = to.PushBack(p), time.Now()
 	}
 }
 

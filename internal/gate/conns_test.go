@@ -1,16 +1,15 @@
 package gate_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/gate"
@@ -87,116 +86,175 @@ func (c *crowd) want(names ...string) {
 	}
 }
 
-func TestConns(t *testing.T) {
-	t.Run("at the bound", func(t *testing.T) {
-		for n := 2; n <= 4; n++ { // 3 - 1, 3, 3 + 1
-			c := newCrowd(t, 3)
-			for i := range n {
-				c.comes(fmt.Sprint(i))
+// TestEvictionAtTheLimit names what is evicted when one connection more comes than may be there. A connection that is
+// new, or on which something is coming, has a second; otherwise the one that has been silent longest goes.
+func TestEvictionAtTheLimit(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		play func(c *crowd)
+	}{
+		{"below the limit nothing is evicted", func(c *crowd) {
+			c.comes("a", "b")
+			c.want()
+		}},
+		{"at the limit nothing is evicted", func(c *crowd) {
+			c.comes("a", "b", "c")
+			c.want()
+			time.Sleep(second)
+			c.comes("d")
+			c.want("a")
+			if got := c.conns.Len(); got != 3 {
+				c.t.Errorf("%d are there, want 3", got)
 			}
-			if n > 3 {
-				c.want("0")
-			} else {
-				c.want()
+		}},
+		{"the connection idle longest goes", func(c *crowd) {
+			c.comes("a", "b", "c")
+			c.serves("b")
+			time.Sleep(tick)
+			c.serves("c")
+			time.Sleep(tick)
+			c.serves("a")
+			time.Sleep(tick)
+			c.comes("d", "e", "f")
+			c.want("b", "c", "a")
+		}},
+		{"a new connection has a second", func(c *crowd) {
+			c.comes("a", "b", "c")
+			time.Sleep(second - tick)
+			c.comes("d")
+			c.want("d")
+			time.Sleep(tick)
+			c.comes("e")
+			c.want("d", "a")
+		}},
+		{"a new connection goes before an idle one that was served since", func(c *crowd) {
+			c.comes("a", "b", "c")
+			time.Sleep(second)
+			c.serves("a", "b")
+			c.comes("d")
+			c.want("c")
+		}},
+		{"a new connection is safe while older ones are idle", func(c *crowd) {
+			c.comes("a", "b")
+			c.serves("a", "b")
+			time.Sleep(tick)
+			c.comes("c")
+			time.Sleep(time.Minute)
+			c.comes("d", "e", "f")
+			c.want("a", "b", "c")
+		}},
+		{"an idle connection has no second", func(c *crowd) {
+			c.comes("a", "b", "c")
+			c.serves("a")
+			c.comes("d")
+			c.want("a")
+		}},
+		{"a slow body goes once it has been coming longest", func(c *crowd) {
+			c.comes("slow")
+			c.is(http.StateActive, "slow")
+			time.Sleep(second)
+			c.comes("a", "b")
+			c.serves("a")
+			c.comes("c")
+			c.want("slow")
+		}},
+		{"requests in work stay, and the new connection goes", func(c *crowd) {
+			c.comes("a", "b", "c")
+			c.is(http.StateActive, "a", "b", "c")
+			c.arrived("a", "b", "c")
+			time.Sleep(time.Minute)
+			c.comes("d")
+			c.want("d")
+			c.is(http.StateClosed, "d", "a")
+			c.comes("e")
+			c.want("d")
+		}},
+		{"a second request on a connection has a second of its own", func(c *crowd) {
+			c.comes("a", "b", "c")
+			c.serves("a", "b", "c")
+			time.Sleep(time.Minute)
+			c.is(http.StateActive, "a")
+			c.comes("d")
+			c.want("b")
+			c.comes("e", "f")
+			c.want("b", "c", "f")
+			time.Sleep(second)
+			c.comes("g")
+			c.want("b", "c", "f", "a")
+		}},
+		{"what comes bit by bit gives no more time", func(c *crowd) {
+			c.comes("a", "b", "c")
+			time.Sleep(second - tick)
+			c.is(http.StateActive, "a")
+			time.Sleep(tick)
+			c.comes("d")
+			c.want("a")
+		}},
+		{"overlapping requests are not one slow request", func(c *crowd) {
+			c.comes("overlaps", "a", "b")
+			c.is(http.StateActive, "overlaps")
+			time.Sleep(second)
+			c.answers("overlaps", 2)
+			c.comes("c")
+			c.want("a")
+			time.Sleep(second - tick)
+			c.comes("d")
+			c.want("a", "b")
+			time.Sleep(tick)
+			c.comes("e")
+			c.want("a", "b", "overlaps") // it had nothing answered since
+		}},
+		{"an answer of HTTP/1.1 alone moves nothing", func(c *crowd) {
+			c.comes("a", "b", "c")
+			time.Sleep(second)
+			c.answers("a", 1)
+			c.comes("d")
+			c.want("a")
+		}},
+		{"one of several requests is answered, the others are in work", func(c *crowd) {
+			c.comes("a", "b", "c")
+			c.is(http.StateActive, "a", "b", "c")
+			c.arrived("a", "b", "c")
+			time.Sleep(second)
+			c.answers("a", 2)
+			c.comes("d")
+			c.want("d")
+		}},
+		{"the end of TLS is not waited for", func(c *crowd) {
+			below := new(pair)
+			c.server.ConnState(polite{below, c.t}, http.StateNew)
+			time.Sleep(second)
+			c.comes("a", "b", "c")
+			if !below.closed.Load() || c.gone != 1 {
+				c.t.Errorf("closed: %t, %d had to go", below.closed.Load(), c.gone)
 			}
-			if got := c.conns.Len(); got != min(n, 3) {
-				t.Errorf("%d of %d are there", got, n)
+		}},
+		{"closed connections are forgotten", func(c *crowd) {
+			c.comes("a", "b", "c", "d")
+			c.is(http.StateIdle, "a")
+			c.is(http.StateClosed, "a", "b", "c", "d")
+			c.arrived("b")
+			if n := c.conns.Len(); n != 0 {
+				c.t.Errorf("%d are there", n)
 			}
-		}
-	})
-	t.Run("the slowest goes first, then the one idle longest", func(t *testing.T) {
-		c := newCrowd(t, 5)
-		c.comes("idle", "later idle", "silent", "slow body", "works")
-		c.is(http.StateActive, "later idle", "idle", "slow body", "works")
-		c.arrived("works", "idle", "later idle")
-		c.is(http.StateIdle, "idle")
-		c.is(http.StateIdle, "later idle")
-		c.comes("a")
-		c.want("silent")
-		c.is(http.StateActive, "a")
-		c.arrived("a")
-		c.comes("b")
-		c.want("silent", "slow body")
-		c.is(http.StateActive, "b")
-		c.arrived("b")
-		c.comes("c")
-		c.want("silent", "slow body", "idle")
-		c.is(http.StateActive, "c")
-		c.arrived("c")
-		c.comes("d")
-		c.want("silent", "slow body", "idle", "later idle")
-	})
-	t.Run("none that works", func(t *testing.T) {
-		c := newCrowd(t, 2)
-		c.comes("a", "b")
-		c.is(http.StateActive, "a", "b")
-		c.arrived("a", "b")
-		c.comes("c")
-		c.want("c")
-		c.is(http.StateClosed, "c", "a")
-		c.comes("d")
-		c.want("c")
-	})
-	t.Run("a second request begins anew", func(t *testing.T) {
-		c := newCrowd(t, 2)
-		c.comes("a", "b")
-		c.is(http.StateActive, "a")
-		c.arrived("a")
-		c.is(http.StateIdle, "a")
-		c.is(http.StateActive, "a") // after b came
-		c.comes("c")
-		c.want("b")
-		c.comes("d")
-		c.want("b", "a")
-	})
-	t.Run("requests that overlap are not one that is slow", func(t *testing.T) {
-		c := newCrowd(t, 3)
-		c.comes("overlaps", "a", "b")
-		c.is(http.StateActive, "overlaps")
-		c.answers("overlaps", 2)
-		c.comes("c")
-		c.want("a")
-		c.comes("d", "e")
-		c.want("a", "b", "overlaps") // it had nothing answered since
-		c.answers("c", 1)
-		c.comes("f")
-		c.want("a", "b", "overlaps", "c")
-	})
-	t.Run("the first byte gives no more time", func(t *testing.T) {
-		c := newCrowd(t, 2)
-		c.comes("a", "b")
-		c.is(http.StateActive, "a")
-		c.comes("c")
-		c.want("a")
-	})
-	t.Run("one of several requests is answered, the others are in work", func(t *testing.T) {
-		c := newCrowd(t, 2)
-		c.comes("a", "b")
-		c.is(http.StateActive, "a", "b")
-		c.arrived("a", "b")
-		c.answers("a", 2)
-		c.comes("c")
-		c.want("c")
-	})
-	t.Run("no farewell is said", func(t *testing.T) {
-		c := newCrowd(t, 1)
-		below := new(pair)
-		c.server.ConnState(polite{below, t}, http.StateNew)
-		c.comes("a")
-		if !below.closed.Load() || c.gone != 1 {
-			t.Errorf("closed: %t, %d had to go", below.closed.Load(), c.gone)
-		}
-	})
-	t.Run("those that have gone are forgotten", func(t *testing.T) {
-		c := newCrowd(t, 2)
-		c.comes("a", "b", "c")
-		c.is(http.StateIdle, "a")
-		c.is(http.StateClosed, "a", "b", "c")
-		c.arrived("b")
-		if n := c.conns.Len(); n != 0 {
-			t.Errorf("%d are there", n)
-		}
-	})
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test.play(newCrowd(t, 3)) })
+		})
+	}
+}
+
+// second is how long a connection may take until its request has come, tick a moment that is noticed.
+const (
+	second = time.Second
+	tick   = time.Nanosecond
+)
+
+// serves has each connection get a request, and an answer.
+func (c *crowd) serves(names ...string) {
+	c.is(http.StateActive, names...)
+	c.is(http.StateIdle, names...)
 }
 
 // polite is a connection whose end may take its time: whoever accepts the next one would
@@ -329,53 +387,3 @@ func TestOffer(t *testing.T) {
 type cut struct{ net.Conn }
 
 func (c *cut) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
-
-// TestSlowloris: connections that send half a request are no hindrance.
-func TestSlowloris(t *testing.T) {
-	const most = 20
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(w, r.Body)
-		gate.Arrived(r.Context())
-	}))
-	conns := &gate.Conns{Max: most}
-	conns.Attach(s.Config)
-	s.Start()
-	defer s.Close()
-	for i := range 5 * most {
-		c, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		half := "POST / HTTP/1.1\r\nHost: x\r\nX-A: "
-		if i%2 == 1 {
-			half = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n"
-		}
-		if _, err := io.WriteString(c, half); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for range 10 {
-		c, err := net.Dial("tcp", s.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nok"); err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, _ := io.ReadAll(res.Body); string(got) != "ok" {
-			t.Errorf("answer %q", got)
-		}
-	}
-	if n := conns.Len(); n > most {
-		t.Errorf("%d connections, at most %d may be", n, most)
-	}
-}

@@ -355,8 +355,8 @@ func TestPartAfterARefusal(t *testing.T) {
 	r.wantClosed()
 }
 
-// TestIdleAfterARefusal: a connection whose request a door has refused is between two
-// requests: one that says nothing has to go before it.
+// TestIdleAfterARefusal: a connection whose request a door has refused is between two requests. It is evicted for the
+// next one, while a new connection has a second for its request.
 func TestIdleAfterARefusal(t *testing.T) {
 	g, silent, next := newRested(t).doored(), new(net.TCPConn), new(net.TCPConn)
 	g.door.Conns = &Conns{Max: 2}
@@ -366,8 +366,8 @@ func TestIdleAfterARefusal(t *testing.T) {
 	if err := g.refuse(); err != nil {
 		t.Fatal(err)
 	}
-	if gone := g.door.Conns.follow(next, http.StateNew); gone != net.Conn(silent) {
-		t.Errorf("%v has to go, want the one that is silent", gone)
+	if gone := g.door.Conns.follow(next, http.StateNew); gone != net.Conn(g) {
+		t.Errorf("%v is evicted, want the one that was refused", gone)
 	}
 }
 

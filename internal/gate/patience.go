@@ -41,7 +41,9 @@ func (l patientListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &patient{Conn: c, of: l.of}, nil
+	p := &patient{Conn: c, of: l.of}
+	p.expected.Store(true)
+	return p, nil
 }
 
 // patient is a connection.
@@ -50,6 +52,11 @@ type patient struct {
 	of    *Patience
 	stage atomic.Int32
 	began time.Time // when the handshake or the first request did; for the goroutine that serves the connection
+
+	// heard is called when the first byte of a handshake or a request comes. [Conns] sets it before the connection is
+	// served; nil means that there is no limit.
+	heard    func()
+	expected atomic.Bool // the next byte is such a first byte
 }
 
 // The stages of a connection.
@@ -75,6 +82,9 @@ func (c *patient) CloseWrite() error {
 // Read notes when a handshake or the first request begins.
 func (c *patient) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if n > 0 && c.heard != nil && c.expected.Load() && c.expected.CompareAndSwap(true, false) {
+		c.heard()
+	}
 	if n > 0 && c.stage.Load() == silent {
 		return n, cmp.Or(err, c.begin(p[0]))
 	}
@@ -113,6 +123,7 @@ func (c *patient) SetReadDeadline(t time.Time) error {
 	case handshake:
 		if t.IsZero() { // it is over
 			c.stage.Store(silent)
+			c.expected.Store(true)
 		}
 	case begun:
 		t = within(c.began, c.of.arrival)

@@ -21,9 +21,9 @@ type Store interface {
 // A Client reaches the directory servers.
 type Client interface {
 	// Exchange posts the message of that name, with its id, and returns the answer's
-	// body. An error means that there is no answer; if it has a method Detail() string,
-	// that text is for the requestor.
-	Exchange(ctx context.Context, scheme, name, id string, msg []byte) ([]byte, error)
+	// body. Merchant is whom a VEReq is for, "" of other messages. An error means that there is no answer; if it has
+	// a method Detail() string, that text is for the requestor.
+	Exchange(ctx context.Context, scheme, merchant, name, id string, msg []byte) ([]byte, error)
 	// Report posts an Error in the background, and goes on when ctx ends; nobody waits for
 	// the reply.
 	Report(ctx context.Context, scheme string, msg []byte)

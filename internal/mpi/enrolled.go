@@ -115,7 +115,7 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 		Merchant: v1.Merchant{AcqBIN: n.merchant.AcqBIN, ID: n.merchant.ID},
 	}
 	sent := n.Now()
-	body, err := n.Client.Exchange(ctx, n.scheme, "VEReq", req.ID, req.Marshal())
+	body, err := n.Client.Exchange(ctx, n.scheme, n.owner, "VEReq", req.ID, req.Marshal())
 	if n.Recorder != nil {
 		n.Recorder.NoteDirectory(ctx, n.Now().Sub(sent))
 	}

@@ -171,7 +171,7 @@ func (e *Engine) askRanges(ctx context.Context, d *Directory, had *cardTable) (*
 	if had != nil {
 		req.Serial = had.serial
 	}
-	body, err := e.Client.Exchange(ctx, d.Scheme, "CRReq", req.ID, req.Marshal())
+	body, err := e.Client.Exchange(ctx, d.Scheme, "", "CRReq", req.ID, req.Marshal())
 	if err != nil {
 		return nil, err
 	}

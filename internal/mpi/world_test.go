@@ -205,7 +205,7 @@ func (w *world) Note(_ context.Context, name, value string) {
 func (w *world) NoteDirectory(context.Context, time.Duration) {}
 
 // Exchange is the directory servers.
-func (w *world) Exchange(ctx context.Context, scheme, name, _ string, msg []byte) ([]byte, error) {
+func (w *world) Exchange(ctx context.Context, scheme, _, name, _ string, msg []byte) ([]byte, error) {
 	m := sent{Scheme: scheme, Name: name}
 	if err := xml.Unmarshal(msg, &m); err != nil {
 		w.t.Errorf("%s: %v", name, err)

@@ -111,7 +111,7 @@ func NewMetrics() *Metrics {
 		}, []string{"key"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_refused_total",
-			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; and connections that had to go.",
+			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
 		}, []string{"operation", "reason"}),
 		spans: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_spans_total",

@@ -10,7 +10,6 @@ package wire
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -54,7 +53,8 @@ func New(config Config) *Client {
 // Post sends a request and returns its answer, whatever the status. When ctx ends, all
 // of that ends, the reading of the answer's body too. Sent reports whether any byte of the
 // request may have left. The caller closes the body of the answer; the connection is used
-// again only if the body was read to its end before.
+// again only if the body was read to its end before. The error is an [*Unanswered] if a new
+// connection ended before any byte of an answer.
 func (c *Client) Post(ctx context.Context, address string, header http.Header, body []byte) (resp *http.Response, sent bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -73,15 +73,32 @@ func (c *Client) Post(ctx context.Context, address string, header http.Header, b
 		k.drop()
 		return nil, false, ctx.Err()
 	}
+	fresh := !k.used
+	k.used, k.begun = true, false
 	if err = k.send(u, header, body); err == nil {
 		resp, err = k.receive()
 	}
-	if err != nil {
-		k.drop()
-		return nil, true, cmp.Or(ctx.Err(), err)
+	if err == nil {
+		return resp, true, nil
 	}
-	return resp, true, nil
+	k.drop()
+	switch {
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case fresh && !k.begun:
+		err = &Unanswered{err}
+	}
+	return nil, true, err
 }
+
+// Unanswered is the error of a request on a new connection that ended before any byte of an answer came. The server
+// has taken the connection, and then refused it or failed. A connection that was used before may end so because it
+// rested for too long.
+type Unanswered struct{ Err error }
+
+func (e *Unanswered) Error() string { return e.Err.Error() }
+
+func (e *Unanswered) Unwrap() error { return e.Err }
 
 // addrOf is where a URL leads.
 func addrOf(u *url.URL) string {

@@ -33,6 +33,8 @@ type conn struct {
 	first [1]byte // of an answer: to wait for it takes no buffer
 	held  bool    // first has come, and Read has not returned it yet
 	wrong bool    // see Distrust; guarded by the client's mu
+	used  bool    // a request was sent on it
+	begun bool    // a byte of the answer to the latest request has come
 	left  int64   // how many more bytes may be read
 }
 
@@ -60,7 +62,7 @@ func (k *conn) receive() (*http.Response, error) {
 	if _, err := io.ReadFull(k.Conn, k.first[:]); err != nil {
 		return nil, err
 	}
-	k.held, k.left = true, k.client.MaxHeader
+	k.held, k.begun, k.left = true, true, k.client.MaxHeader
 	r := readers.Get().(*bufio.Reader)
 	r.Reset(k)
 	resp, err := readFinal(r)

@@ -114,3 +114,55 @@ func TestOnce(t *testing.T) {
 		t.Error("too little of each to show anything")
 	}
 }
+
+// TestUnansweredTellsNewConnectionsFromUsedOnes: the error of a request says whether a new connection ended before any
+// byte of an answer. It does not say so of a connection that was used before, after a byte of an answer, or when the
+// time of the request was over.
+func TestUnansweredTellsNewConnectionsFromUsedOnes(t *testing.T) {
+	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
+	for _, test := range []struct {
+		name   string
+		before int // requests that are answered on the connection
+		says   string
+		waits  bool // it does not end the connection
+		want   bool
+	}{
+		{"new", 0, "", false, true},
+		{"used", 1, "", false, false},
+		{"new, after a byte", 0, answer[:1], false, false},
+		{"new, within the header", 0, answer[:20], false, false},
+		{"new, no answer in time", 0, "", true, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			addr := listen(t, func(conn net.Conn) {
+				r := bufio.NewReader(conn)
+				for i := 0; ; i++ {
+					if _, err := http.ReadRequest(r); err != nil {
+						return
+					}
+					io.CopyN(io.Discard, r, int64(len("question")))
+					if i == test.before {
+						break
+					}
+					io.WriteString(conn, answer)
+				}
+				if io.WriteString(conn, test.says); test.waits {
+					cancel()
+					io.Copy(io.Discard, conn)
+				}
+			})
+			c, dials := newClient(t, nil)
+			for range test.before {
+				if _, err := post(t, c, addr); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, sent, err := c.Post(ctx, "http://"+addr+"/", nil, []byte("question"))
+			_, got := errors.AsType[*Unanswered](err)
+			if err == nil || !sent || got != test.want || dials.Load() != 1 {
+				t.Errorf("%v, sent %t, over %d connections: unanswered %t, want %t", err, sent, dials.Load(), got, test.want)
+			}
+		})
+	}
+}
