@@ -20,9 +20,6 @@ const toSee = 3 * time.Second
 func (n *node) drain(failed context.Context, g *generation) error {
 	n.console.Stop()
 	n.closing.Store(true)
-	if n.api.door != nil {
-		n.api.door.Leave()
-	}
 	lame := time.NewTimer(g.cfg.LameDuck)
 	defer lame.Stop()
 	select {

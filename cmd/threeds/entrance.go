@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/gate"
 )
 
@@ -16,7 +15,6 @@ type entrance struct {
 	listener *listener
 	patience *gate.Patience // with its new connections
 	bound    *gate.Conns    // of its connections; nil: there is none
-	door     *gate.Door     // before its server; nil: there is none
 	server   *http.Server   // set by listen
 }
 
@@ -41,18 +39,6 @@ func (n *node) take(e *entrance, s *http.Server) {
 	e.patience.Attach(s)
 	e.bound.Attach(s)
 	e.server = s
-}
-
-// guard puts a door before the server of requestors, if load is shed. It returns what
-// that is to accept from.
-func (n *node) guard(e *entrance) net.Listener {
-	if n.gate == nil {
-		return e.listener
-	}
-	e.door = api.Door(e.listener, n.gate, n.refused)
-	e.door.Conns = e.bound
-	e.door.Attach(e.server)
-	return e.door
 }
 
 // A listener puts TLS on the connections that it accepts, by the configuration of that

@@ -22,7 +22,6 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -226,24 +225,6 @@ func TestAdopt(t *testing.T) {
 	}
 	former.work.Done()
 	must(t, n.retired(t.Context()))
-}
-
-// TestGuard: a door stands before the API where load is shed; it closes the connections
-// that are one too many, and operators see what it refuses.
-func TestGuard(t *testing.T) {
-	n, _ := stillNode(t)
-	n.api.bound, n.api.server = new(gate.Conns), new(http.Server)
-	if l := n.guard(n.api); l != net.Listener(n.api.door) || n.api.door.Conns != n.api.bound {
-		t.Errorf("%v before the API, want a door with its connections", l)
-	}
-	_ = n.api.door.Answer()
-	if want := `threeds_refused_total{operation="preauth",reason="overload"} 1`; !strings.Contains(metricsOf(n.metrics), want+"\n") {
-		t.Errorf("the door has refused one, and the metrics lack %s", want)
-	}
-	n.gate = nil
-	if l := n.guard(n.api); l != net.Listener(n.api.listener) {
-		t.Errorf("%v before the API, want none: no load is shed", l)
-	}
 }
 
 // TestConnectionsAreKnown: connections of requestors and of directory servers are counted

@@ -228,7 +228,7 @@ func (n *node) listen(group *errgroup.Group) {
 	received.ConnContext = results.ConnContext
 	n.take(n.api, requests)
 	n.take(n.results, received)
-	serve(requests, n.guard(n.api))
+	serve(requests, n.api.listener)
 	serve(received, n.results.listener)
 	if n.cfg.Console != nil {
 		n.health = api.Server(n.console, 5*time.Second, n.cfg.Log)

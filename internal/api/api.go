@@ -121,7 +121,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.Requests.End(line)
 	defer h.recover(w, r)
 	w.Header()["Cache-Control"] = noStore
-	if !gate.Asked(r.Context()) && !h.Gate.Admit(classOf(pathOf(r))) {
+	if !h.Gate.Admit(classOf(pathOf(r))) {
 		h.turnAway(w, r, func() { h.overloaded(w, r, Overload) })
 		return
 	}

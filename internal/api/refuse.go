@@ -2,9 +2,7 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -141,25 +139,6 @@ func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()
 }
 
 var again = [][]string{{"1"}, {"2"}, {"3"}}
-
-// Door puts a door of a gate before a listener, for the operation of the lowest class
-// that comes most often. It is to be given to the server of a [Handler] that has the same
-// gate. Refused is told of each that the door refuses.
-func Door(l net.Listener, g *gate.Gate, refused func(operation string, why Refusal)) *gate.Door {
-	var answers [][]byte
-	for _, seconds := range again {
-		answers = append(answers, fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nCache-Control: %s\r\nContent-Length: %d\r\n"+
-			"Content-Type: %s\r\nRetry-After: %s\r\nX-Content-Type-Options: %s\r\n\r\n%s",
-			noStore[0], len(tooMuch), jsonType[0], seconds[0], noSniff[0], tooMuch))
-	}
-	return &gate.Door{
-		Listener: l, Gate: g, Line: "POST /preauth HTTP/1.1\r\n",
-		Answer: func() []byte {
-			refused("preauth", Overload)
-			return answers[rand.IntN(len(answers))]
-		},
-	}
-}
 
 // refused counts a request that is refused.
 func (h *Handler) refused(r *http.Request, why Refusal) {

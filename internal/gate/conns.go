@@ -250,3 +250,24 @@ func (c *Conns) remove(conn net.Conn) {
 	delete(c.known, conn)
 	delete(c.many, socket.Bottom(conn))
 }
+
+// hook adds state and within to the ConnState and ConnContext of a server, after those
+// that it has; within may be nil.
+func hook(s *http.Server, state func(net.Conn, http.ConnState), within func(context.Context, net.Conn) context.Context) {
+	if before := s.ConnState; before != nil {
+		after := state
+		state = func(c net.Conn, to http.ConnState) {
+			before(c, to)
+			after(c, to)
+		}
+	}
+	s.ConnState = state
+	if within == nil {
+		return
+	}
+	if before := s.ConnContext; before != nil {
+		after := within
+		within = func(ctx context.Context, c net.Conn) context.Context { return after(before(ctx, c), c) }
+	}
+	s.ConnContext = within
+}

@@ -257,7 +257,7 @@ func TestPartWithOneThatWasClosed(t *testing.T) {
 	}
 }
 
-// TestKeptBelow: connections are found below TLS and a door; those of HTTP/2 are left.
+// TestKeptBelow: connections are found below TLS; those of HTTP/2 are left.
 func TestKeptBelow(t *testing.T) {
 	for _, test := range []struct {
 		name     string
@@ -267,13 +267,10 @@ func TestKeptBelow(t *testing.T) {
 			var k Kept
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
 			patience := new(Patience)
-			door := &Door{Listener: patience.Listener(k.Listener(s.Listener)), Line: "POST / HTTP/1.1\r\n"}
 			patience.Attach(s.Config)
-			door.Attach(s.Config)
 			k.Attach(s.Config)
-			s.Listener, s.EnableHTTP2 = door, test.two
+			s.Listener, s.EnableHTTP2 = patience.Listener(k.Listener(s.Listener)), test.two
 			if test.tls {
-				s.Listener = door.Listener
 				s.StartTLS()
 			} else {
 				s.Start()
@@ -326,59 +323,4 @@ func TestKeptReads(t *testing.T) {
 	if c := socket.Bottom(s).(*kept); c.reads.Load() == 0 {
 		t.Error("what TLS has read is not counted")
 	}
-}
-
-// doored puts a door before the connection.
-func (r *rested) doored() *guarded {
-	d := &Door{Gate: New(), Line: testLine, Answer: func() []byte { return []byte("answer") }}
-	return d.guard(&patient{Conn: r.server, of: &Patience{rest: time.Minute}})
-}
-
-// TestPartAfterARefusal: a connection whose requests a door has refused rests like any
-// other.
-func TestPartAfterARefusal(t *testing.T) {
-	r := newRested(t)
-	g := r.doored()
-	for range 2 {
-		r.says("request")
-		r.hears("request")
-		if err := g.refuse(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.ReadFull(r.client, make([]byte, len("answer"))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := r.looks(unusedLooks); n < 0 || n > 3 {
-		t.Errorf("closed after %d looks, want at once", n)
-	}
-	r.wantClosed()
-}
-
-// TestIdleAfterARefusal: a connection whose request a door has refused is between two requests. It is evicted for the
-// next one, while a new connection has a second for its request.
-func TestIdleAfterARefusal(t *testing.T) {
-	g, silent, next := newRested(t).doored(), new(net.TCPConn), new(net.TCPConn)
-	g.door.Conns = &Conns{Max: 2}
-	for _, c := range []net.Conn{g, silent} {
-		g.door.Conns.follow(c, http.StateNew)
-	}
-	if err := g.refuse(); err != nil {
-		t.Fatal(err)
-	}
-	if gone := g.door.Conns.follow(next, http.StateNew); gone != net.Conn(g) {
-		t.Errorf("%v is evicted, want the one that was refused", gone)
-	}
-}
-
-// TestDoorSendsTheEnd: the end gets through a door, and the connection is still read.
-func TestDoorSendsTheEnd(t *testing.T) {
-	r := newRested(t)
-	var through net.Conn = r.doored()
-	if c, ok := through.(interface{ CloseWrite() error }); !ok || c.CloseWrite() != nil {
-		t.Fatal("net/http cannot send the end")
-	}
-	r.wantClosed()
-	r.says("more")
-	r.hears("more")
 }

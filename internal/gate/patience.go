@@ -16,7 +16,7 @@ import (
 // whether the request was taken. Here the time for a handshake, and for the first
 // request, counts from its first byte.
 //
-// All connections have to be accepted through Listener, below TLS and a [Door], and the
+// All connections have to be accepted through Listener, below TLS, and the
 // server told by Attach.
 type Patience struct {
 	header, arrival, rest time.Duration // the bounds of the server; 0: none
@@ -61,7 +61,7 @@ type patient struct {
 
 // The stages of a connection.
 const (
-	silent    int32 = iota // nothing has come, or nothing since the handshake or an answer of the door
+	silent    int32 = iota // nothing has come, or nothing since the handshake
 	handshake              // a handshake has begun
 	begun                  // the first request has begun
 	served                 // net/http has read a request, and from now on counts right
@@ -131,12 +131,6 @@ func (c *patient) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// rests says that the door has answered a request itself.
-func (c *patient) rests() error {
-	c.stage.CompareAndSwap(begun, silent)
-	return c.Conn.SetDeadline(within(time.Now(), c.of.rest))
-}
-
 // follow notes that net/http has read a request, or the beginning of HTTP/2.
 func follow(conn net.Conn, state http.ConnState) {
 	if state != http.StateActive {
@@ -160,7 +154,7 @@ func follow(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// patientOf finds the connection below TLS or a door; nil: it has none.
+// patientOf finds the connection below TLS; nil: it has none.
 func patientOf(conn net.Conn) *patient {
 	for {
 		switch c := conn.(type) {

@@ -2,12 +2,14 @@ package gate
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -24,7 +26,7 @@ const (
 // configuration the server has TLS, and the client is about to begin it.
 func connected(t *testing.T, secure *tls.Config) net.Conn {
 	near, far := net.Pipe()
-	l := make(one, 1)
+	l := make(singleConnListener, 1)
 	l <- far
 	s := &http.Server{ReadHeaderTimeout: testHeader, ReadTimeout: testArrival, WriteTimeout: time.Hour, IdleTimeout: testIdle}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -207,4 +209,35 @@ func TestPatienceInOnePiece(t *testing.T) {
 			t.Errorf("%v, %v after %v, want 500 after %v", res, err, took, testArrival)
 		}
 	})
+}
+
+// A singleConnListener is a listener of one connection.
+type singleConnListener chan net.Conn
+
+func (l singleConnListener) Accept() (net.Conn, error) {
+	if c, ok := <-l; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (singleConnListener) Close() error { return nil }
+
+func (singleConnListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// TestHook: what is hooked to a server hears of its connections, and so does what was there
+// before, first.
+func TestHook(t *testing.T) {
+	s, heard := new(http.Server), ""
+	for _, name := range []string{"a", "b", "c"} {
+		hook(s, func(net.Conn, http.ConnState) { heard += name }, func(ctx context.Context, _ net.Conn) context.Context {
+			heard += strings.ToUpper(name)
+			return ctx
+		})
+	}
+	s.ConnState(nil, http.StateNew)
+	s.ConnContext(t.Context(), nil)
+	if heard != "abcABC" {
+		t.Errorf("heard: %s, want abcABC", heard)
+	}
 }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Bottom returns the connection below all wrappers with a method NetConn: TLS, TLS
-// through a proxy that is itself spoken to with TLS, a door.
+// Bottom returns the connection below all wrappers with a method NetConn: TLS, or TLS
+// through a proxy that is itself spoken to with TLS.
 func Bottom(c net.Conn) net.Conn {
 	for {
 		above, ok := c.(interface{ NetConn() net.Conn })
