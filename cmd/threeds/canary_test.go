@@ -100,7 +100,7 @@ func TestCanaries(t *testing.T) {
 		a.get(path)
 	}
 	a.files("while it runs")
-	if proc.out.String() == "" || !strings.Contains(proc.out.String(), `"DEBUG"`) && !strings.Contains(proc.out.String(), "authenticated") {
+	if proc.out.String() == "" || !strings.Contains(proc.out.String(), `"DEBUG"`) && !strings.Contains(proc.out.String(), `"msg":"request"`) {
 		t.Error("there is no log to search")
 	}
 	proc.end(syscall.SIGTERM)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -201,6 +200,7 @@ func TestTraces(t *testing.T) {
 	want := map[string]string{
 		"operation": "auth", "scheme": "visa", "merchant": "Shop", "outcome": "C", "threeDSServerTransID": id, "messageVersion": "2.2.0",
 		"deviceChannel": "02", "messageCategory": "01", "acsTransID": answer.text("acsTransID"), "dsTransID": answer.text("dsTransID"),
+		"transStatus": "C", "bin": "40000012", "last4": "7890", "key": fmt.Sprint(lineOf(t, proc.out.String(), "/auth", id)["key"]),
 	}
 	if got := words(auth); !maps.Equal(got, want) || hex.EncodeToString(auth.TraceId) != his || hex.EncodeToString(auth.ParentSpanId) != above {
 		t.Errorf("/auth: trace %x below %x, %v; want %v", auth.TraceId, auth.ParentSpanId, got, want)
@@ -212,14 +212,15 @@ func TestTraces(t *testing.T) {
 	if areq.Kind != tracepb.Span_SPAN_KIND_CLIENT || valueOf(areq.Attributes, "scheme") != "visa" || areq.Status.Code != tracepb.Status_STATUS_CODE_UNSET {
 		t.Errorf("the AReq: %v", areq)
 	}
-	if line := lineOf(t, proc.out.String(), "authenticated", id); line["trace_id"] != his || line["span_id"] != hex.EncodeToString(auth.SpanId) {
+	if line := lineOf(t, proc.out.String(), "/auth", id); line["trace_id"] != his || line["span_id"] != hex.EncodeToString(auth.SpanId) {
 		t.Errorf("the log says %v, want the ids of %v", line, auth)
 	}
 
 	received := c.one(t, "POST results", "threeDSServerTransID", id)
 	want = map[string]string{
 		"operation": "rreq", "scheme": "visa", "merchant": "Shop", "outcome": "Y", "threeDSServerTransID": id, "messageVersion": "2.2.0",
-		"acsTransID": answer.text("acsTransID"), "dsTransID": answer.text("dsTransID"),
+		"deviceChannel": "02", "messageCategory": "01", "acsTransID": answer.text("acsTransID"), "dsTransID": answer.text("dsTransID"),
+		"message": "RReq", "transStatus": "Y", "eci": "05", "resultsStatus": "01", "bin": "40000012", "last4": "7890",
 	}
 	if got := words(received); !maps.Equal(got, want) || len(received.ParentSpanId) != 0 || bytes.Equal(received.TraceId, auth.TraceId) {
 		t.Errorf("the result: trace %x below %x, %v; want %v", received.TraceId, received.ParentSpanId, got, want)
@@ -227,7 +228,7 @@ func TestTraces(t *testing.T) {
 	if got := c.below(received); got != "store get, store update" {
 		t.Errorf("within the result there is %s", got)
 	}
-	if line := lineOf(t, proc.out.String(), "result received", id); line["trace_id"] != hex.EncodeToString(received.TraceId) {
+	if line := lineOf(t, proc.out.String(), "results", id); line["trace_id"] != hex.EncodeToString(received.TraceId) {
 		t.Errorf("the log says %v, want the trace of %v", line, received)
 	}
 	if post := c.one(t, "POST /postauth", "threeDSServerTransID", id); c.below(post) != "store get" || valueOf(post.Attributes, "outcome") != "Y" {
@@ -264,15 +265,14 @@ func TestTraces(t *testing.T) {
 }
 
 // lineOf is the line of the log that says that of a transaction.
-func lineOf(t *testing.T, log, said, id string) map[string]any {
+func lineOf(t *testing.T, log, operation, id string) map[string]any {
 	t.Helper()
-	for line := range strings.Lines(log) {
-		var got map[string]any
-		if json.Unmarshal([]byte(line), &got) == nil && got["msg"] == said && got["threeDSServerTransID"] == id {
+	for _, got := range requestLines(t, log) {
+		if got["operation"] == operation && got["id"] == id {
 			return got
 		}
 	}
-	t.Fatalf("the log does not say %q of %s:\n%s", said, id, log)
+	t.Fatalf("the log has no request %s about %s:\n%s", operation, id, log)
 	return nil
 }
 
@@ -345,7 +345,7 @@ func TestTracesReload(t *testing.T) {
 			t.Errorf("%d spans, want %d", got, want)
 		}
 	}
-	if line := lineOf(t, proc.out.String(), "authenticated", before.text("threeDSServerTransID")); line["trace_id"] != nil {
+	if line := lineOf(t, proc.out.String(), "/auth", before.text("threeDSServerTransID")); line["trace_id"] != nil {
 		t.Errorf("a request that is not sampled: %v", line)
 	}
 }
