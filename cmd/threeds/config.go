@@ -114,9 +114,10 @@ type config struct {
 
 	V1 []v1Config `yaml:"v1"`
 
-	dir  string // of the file, for relative paths
-	ends ends   // of the certificates in the files it names
-	due  terms  // of the revocation lists in them
+	dir   string       // of the file, for relative paths
+	ends  ends         // of the certificates in the files it names
+	certs certificates // which parts have certificates that are not valid
+	due   terms        // of the revocation lists in them
 }
 
 // merchant is the profile of one merchant. Merchants without one have empty
@@ -293,6 +294,7 @@ func (f crlFile) policy(word string) *revocation.Policy {
 type rootFile struct {
 	File  string
 	Roots []*xmldsig.Root // filled by loadFiles
+	Names []string        // subject and public key of each, likewise
 }
 
 // rate is how many of something may happen in some time.

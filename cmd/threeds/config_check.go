@@ -101,22 +101,57 @@ func (l *loader) referenceNumbers() {
 func (l *loader) loadFiles(now time.Time) {
 	c := l.config
 	if c.API.TLS != nil {
-		l.keyPair(c.API.TLS, "api.tls", x509.ExtKeyUsageServerAuth, now)
+		l.loadPart("api", func() { l.keyPair(c.API.TLS, "api.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *config) string {
+			if former.API.TLS == nil {
+				return ""
+			}
+			c.API.TLS.Certificate = former.API.TLS.Certificate
+			return "api"
+		})
 	}
-	l.keyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now)
+	l.loadPart("results", func() { l.keyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *config) string {
+		c.Results.TLS.Certificate = former.Results.TLS.Certificate
+		return "results"
+	})
 	for i := range c.Directories {
 		d, at := &c.Directories[i], fmt.Sprintf("directories[%d]", i)
-		l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
-		l.ca(&d.ServerCA, at+".server_ca", now)
-		l.ca(&d.ClientCA, at+".client_ca", now)
-		l.crls(&d.CRLs, d.Revocation, at, now, &d.ServerCA, &d.ClientCA)
-		if d.Results != nil {
-			l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
-		}
+		l.loadPart(at, func() { l.directoryFiles(d, at, now) }, d.keepFiles)
 	}
 	l.filesV1(now)
 	l.filesProxy(now)
 	l.filesTracing(now)
+}
+
+// directoryFiles reads the files of one directory.
+func (l *loader) directoryFiles(d *directoryConfig, at string, now time.Time) {
+	l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+	l.ca(&d.ServerCA, at+".server_ca", now)
+	l.ca(&d.ClientCA, at+".client_ca", now)
+	l.crls(&d.CRLs, d.Revocation, at, now, &d.ServerCA, &d.ClientCA)
+	if d.Results != nil {
+		l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
+	}
+}
+
+// keepFiles takes over what the former configuration read from the files of the same
+// scheme's directory, and returns what that one's keys begin with; "" when there is none
+// that has all of them.
+func (d *directoryConfig) keepFiles(former *config) string {
+	for i := range former.Directories {
+		was := &former.Directories[i]
+		if was.Scheme != d.Scheme || (was.Results == nil) != (d.Results == nil) {
+			continue
+		}
+		d.ClientCert.Certificate = was.ClientCert.Certificate
+		d.ServerCA.Certs, d.ServerCA.Pool = was.ServerCA.Certs, was.ServerCA.Pool
+		d.ClientCA.Certs, d.ClientCA.Pool = was.ClientCA.Certs, was.ClientCA.Pool
+		d.CRLs.Lists = was.CRLs.Lists
+		if d.Results != nil {
+			d.Results.TLS.Certificate = was.Results.TLS.Certificate
+		}
+		return fmt.Sprintf("directories[%d]", i)
+	}
+	return ""
 }
 
 // soon is how long before its end a certificate is worth a warning.
@@ -138,7 +173,7 @@ func (l *loader) keyPair(k *keyPair, path string, use x509.ExtKeyUsage, now time
 	l.dates(chain[0], path+".cert", now)
 	for i, between := range chain[1:] {
 		l.config.ends.add(path+".cert", between)
-		if said, _ := outdated(between, now); said != "" { // a peer may know another way to its root
+		if said, _ := outdated(between.NotBefore, between.NotAfter, now); said != "" { // a peer may know another way to its root
 			l.caution(path+".cert", "certificate %d of the file %s", i+2, said)
 		}
 	}
@@ -253,27 +288,28 @@ func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 	return all
 }
 
+// dates notes from when to when a certificate is valid. One that is not valid now is
+// loaded all the same: the other side may take it, and if not, only its part of the server
+// fails.
 func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
 	l.config.ends.add(path, cert)
-	switch said, bad := outdated(cert, now); {
-	case bad:
-		l.fault(path, "the certificate %s", said)
-	case said != "":
+	l.config.certs.add(l.partOf(path), path, cert)
+	if said, bad := outdated(cert.NotBefore, cert.NotAfter, now); said != "" && !bad {
 		l.caution(path, "the certificate %s", said)
 	}
 }
 
-// outdated returns what is to be said of the validity of a certificate, "" if nothing,
-// and whether it is not valid now.
-func outdated(cert *x509.Certificate, now time.Time) (said string, bad bool) {
+// outdated returns what is to be said of something that is valid from from to to, "" if
+// nothing, and whether it is not valid now.
+func outdated(from, to, now time.Time) (said string, bad bool) {
 	const day = "2006-01-02"
 	switch {
-	case now.After(cert.NotAfter):
-		return "has expired on " + cert.NotAfter.UTC().Format(day), true
-	case now.Before(cert.NotBefore):
-		return "is not valid before " + cert.NotBefore.UTC().Format(day), true
-	case now.Add(soon).After(cert.NotAfter):
-		return "expires on " + cert.NotAfter.UTC().Format(day), false
+	case now.After(to):
+		return "has expired on " + to.UTC().Format(day), true
+	case now.Before(from):
+		return "is not valid before " + from.UTC().Format(day), true
+	case now.Add(soon).After(to):
+		return "expires on " + to.UTC().Format(day), false
 	}
 	return "", false
 }

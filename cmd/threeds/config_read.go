@@ -84,6 +84,7 @@ type loader struct {
 	at       map[string]*token.Position // of every key that is there, by path
 	read     marks                      // of the files it has read
 	known    []*revocation.List         // of a former configuration, and those of this one
+	former   *config                    // in use while this one is loaded; nil: at the start
 }
 
 func newLoader(file string) (*loader, error) {

@@ -58,6 +58,7 @@ type nodeConfig struct {
 	Certs         []tls.Certificate                // of the results listener, by SNI
 	Ends          ends                             // of all certificates
 	Due           terms                            // of all revocation lists
+	Certificates  *certificates                    // which parts have some that are not valid; nil: none has
 	Tracing       *obs.Tracing                     // nil: no traces
 	Log           *slog.Logger
 	Now           func() time.Time // of the engines; nil: that of this machine
@@ -151,7 +152,7 @@ func newNode(ctx context.Context, cfg nodeConfig) (*node, error) {
 	n.metrics.Certificates(cfg.Ends)
 	n.metrics.Lists(cfg.Due.ends())
 	n.console = &console.Handler{Metrics: n.metrics.Handler(), Conditions: func() []console.Condition {
-		return conditions(n.db, n.current().cards)
+		return n.conditions()
 	}}
 	return n, nil
 }

@@ -58,6 +58,12 @@ func newAuthority(t *testing.T) *authority {
 // issue makes a certificate for name and 127.0.0.1, good for both sides.
 func (a *authority) issue(name string) tls.Certificate {
 	a.t.Helper()
+	return a.issueFor(name, time.Now().Add(-time.Hour), time.Now().Add(24*time.Hour))
+}
+
+// issueFor makes a certificate that is valid from from to to.
+func (a *authority) issueFor(name string, from, to time.Time) tls.Certificate {
+	a.t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		a.t.Fatal(err)
@@ -66,7 +72,7 @@ func (a *authority) issue(name string) tls.Certificate {
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(a.n), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotBefore:   time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore:   from, NotAfter: to,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}

@@ -140,6 +140,7 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.former = r.inUse
 	l.unchangeable(r.inUse)
 	l.known = r.inUse.lists()
 	ring := l.nextRing(r.ring, r.inUse.Store.URL)
@@ -153,6 +154,7 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 		return nil, err
 	}
 	r.level.Set(c.level())
+	c.certs.log(r.log, time.Now())
 	r.inUse, r.ring = c, ring
 	return warnings, nil
 }

@@ -419,26 +419,6 @@ func TestReloadRefused(t *testing.T) {
 		{"unknown key", replace("operator_id:", "operatorid:"), `directories[0].operatorid: unknown key, did you mean "operator_id"?`},
 		{"bad value", replace("areq_url: https:", "areq_url: http:"), "directories[0].areq_url: not such a URL"},
 		{"two at once", replace("operator_id: operator-visa", "operator_id: \"\"\n    refresh: SecretPlace"), "directories[0].refresh: not a duration"},
-		{"another's key", func() func() {
-			restore := keep("client-key.pem")
-			ca.write(dir, ca.issue("stranger.example"), "stranger")
-			if err := os.Rename(file("stranger-key.pem"), file("client-key.pem")); err != nil {
-				t.Fatal(err)
-			}
-			return restore
-		}, "directories[0].client_cert.key: the key does not belong to the certificate"},
-		{"no certificate", func() func() {
-			restore := keep("ca.pem")
-			write(t, file("ca.pem"), nil)
-			return restore
-		}, "directories[0].server_ca: the file holds no certificate"},
-		{"file gone", func() func() {
-			restore := keep("results.pem")
-			if err := os.Remove(file("results.pem")); err != nil {
-				t.Fatal(err)
-			}
-			return restore
-		}, "results.tls.cert: open"},
 		{"other key file", func() func() {
 			restore := keep("data/keys.json")
 			write(t, file("data/keys.json"), []byte(`{"current": "c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2VjcmV0c2U="}`))

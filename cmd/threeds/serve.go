@@ -59,6 +59,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*node
 		return err
 	}
 	level.Set(c.level())
+	c.certs.log(log, time.Now())
 	for _, w := range warnings {
 		log.Warn("configuration", "warning", w)
 	}
@@ -119,7 +120,7 @@ func (c *config) node(log *slog.Logger, ring *keyring.Ring) *nodeConfig {
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
-		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends, Due: c.due, Tracing: c.Tracing.tracing(),
+		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.ends, Due: c.due, Certificates: &c.certs, Tracing: c.Tracing.tracing(),
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate

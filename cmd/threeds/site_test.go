@@ -126,6 +126,7 @@ type plan struct {
 	change   func(*nodeConfig) // what no configuration allows
 	beside   *site             // another node with the same store
 	unready  bool              // do not wait for the card ranges
+	prepare  func(dir string)  // changes the files of the configuration before the start
 }
 
 // startSite serves until the test ends.
@@ -143,6 +144,9 @@ func startSite(t *testing.T, ca *authority, ds *wire, plans ...plan) *site {
 		s.APIKey, s.OtherAPIKey = p.beside.APIKey, p.beside.OtherAPIKey
 	} else {
 		write(t, s.config, []byte(s.yaml(dir, p)))
+		if p.prepare != nil {
+			p.prepare(dir)
+		}
 		s.APIKey, s.OtherAPIKey = s.key("Shop"), s.key("Other")
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -28,6 +28,14 @@ func (n *node) watch() {
 		}
 		return 0
 	})
+	n.metrics.Degraded(func() map[string]bool {
+		parts := map[string]bool{}
+		for _, c := range n.conditions() {
+			problem, _ := c.Check()
+			parts[c.Name] = problem != ""
+		}
+		return parts
+	})
 	n.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
 		func() float64 { return float64(n.stamp().UnixMilli()) / 1000 })
 }
@@ -57,6 +65,16 @@ func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err e
 }
 
 // conditions are what readiness depends on.
+func (n *node) conditions() []console.Condition {
+	g := n.current()
+	all := conditions(n.db, g.cards)
+	if g.cfg.Certificates != nil {
+		all = append(all, g.cfg.Certificates.conditions(n.cfg.Now)...)
+	}
+	return all
+}
+
+// conditions are those of the store and of card ranges.
 func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 	all := []console.Condition{{
 		Name: "store",

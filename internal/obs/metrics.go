@@ -253,6 +253,28 @@ func (m *Metrics) Reloaded(applied bool) {
 	m.Configured(time.Now())
 }
 
+// Degraded adds a metric with the value 1 for each part of the server that is not well, and
+// 0 for each other one. Ask is called when the metrics are read.
+func (m *Metrics) Degraded(ask func() map[string]bool) {
+	m.registry.MustRegister(degraded{
+		prometheus.NewDesc("threeds_degraded", "1 while a part of the server, as /readyz names it, is not well, 0 otherwise.", []string{"what"}, nil), ask,
+	})
+}
+
+// degraded is the collector of threeds_degraded.
+type degraded struct {
+	desc *prometheus.Desc
+	ask  func() map[string]bool
+}
+
+func (d degraded) Describe(to chan<- *prometheus.Desc) { to <- d.desc }
+
+func (d degraded) Collect(to chan<- prometheus.Metric) {
+	for what, is := range d.ask() {
+		to <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, flag(is), what)
+	}
+}
+
 // Gauge adds a metric whose value is asked for when the metrics are read. It has one
 // label with one value, or none if label is "".
 func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {
