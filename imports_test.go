@@ -17,13 +17,13 @@ import (
 // may lists, for each package, which packages of this module it may import. A
 // package that is not listed may import none. cmd wires and may import all.
 var may = map[string]string{
-	"message":                  "internal/iso",
+	"message":                  "internal/browserurl internal/iso",
 	"message/messagetest":      "message",
 	"sandbox":                  "message",
 	"sandbox/shop":             "",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
-	"internal/ranges":          "message",
+	"internal/ranges":          "internal/browserurl message",
 	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/thrift internal/tunnel internal/wire",
 	"internal/tunnel":          "internal/suite",
 	"internal/wire":            "internal/socket",
@@ -33,8 +33,8 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
 	"internal/scheme":          "message",
-	"internal/auth":            "message internal/scheme internal/ranges internal/transid internal/store internal/account",
-	"internal/v1":              "internal/xmldsig internal/iso",
+	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account",
+	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/v1 internal/xmldsig internal/store internal/account",
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate internal/obs",
 	"internal/results":         "message internal/auth internal/gate internal/obs internal/revocation internal/suite",
@@ -46,7 +46,7 @@ var may = map[string]string{
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "internal/iso", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "internal/browserurl", "internal/iso", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

@@ -223,14 +223,16 @@ var tl = []check{
 			t.Errorf("a connection with TLS 1.1 was accepted: %d", got.status)
 		}
 	}},
-	{"TL-12", func(t *T) { // http addresses for the browser are not refused; a threeDSMethodURL is withheld
+	{"TL-12", func(t *T) { // an acsURL that no browser may be sent to is refused; a threeDSMethodURL is withheld
 		t.onLanes([]string{v231}, func(a *lane) {
 			a.begin(t, "")
-			a.httpMethodURL(t)
+			a.badMethodURLs(t)
 		})
 		for _, v := range allVersions {
-			t.flow(v, "BRW").answers("C", set("acsURL", "http://acs.example/challenge")).passed()
-			t.flow(v, "BRW").answers("C", set("acsURL", "javascript://acs.example/%0aalert(1)")).rejected("203", "acsURL")
+			for _, url := range badURLs {
+				t.flow(v, "BRW").answers("C", set("acsURL", url)).rejected("203", "acsURL")
+			}
+			t.flow(v, "BRW").answers("C", set("acsURL", "https://10.0.0.1:8443/a;b?c=%22#d")).passed()
 		}
 	}},
 }

@@ -166,7 +166,8 @@ var aresFaults = []fault{
 	{row: "VA-18", name: "a blank in it", ares: "C", set: bend{"acsURL": "https://acs.example/a challenge"}, want: "203 acsURL"},
 	{row: "VA-18", name: "2048 characters", ares: "C", set: bend{"acsURL": long("https://acs.example/", 2048)}},
 	{row: "VA-18", name: "2049 characters", ares: "C", set: bend{"acsURL": long("https://acs.example/", 2049)}, want: "203 acsURL"},
-	{row: "VA-18", name: "http is no reason to refuse", ares: "C", set: bend{"acsURL": "http://acs.example/"}},
+	{row: "VA-18", name: "a quotation mark in it", ares: "C", set: bend{"acsURL": `https://acs.example/"`}, want: "203 acsURL"},
+	{row: "VA-18", name: "http", ares: "C", set: bend{"acsURL": "http://acs.example/"}, want: "203 acsURL"},
 
 	{row: "VA-19", name: "C without", on: "APP", ares: "C", set: bend{"acsSignedContent": nil}, want: "201 acsSignedContent"},
 	{row: "VA-19", name: "two parts", on: "APP", ares: "C", set: bend{"acsSignedContent": "eyJhbGciOiJQUzI1NiJ9.e30"}, want: "203 acsSignedContent"},

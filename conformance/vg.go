@@ -117,7 +117,7 @@ var vg = []check{
 				x.taken(x.rreq("Y"), "01")
 			}
 		}
-		t.accepts(allVersions, "BRW", "C", set("acsURL", "http://acs.example:8080/a_b?c=d"))
+		t.accepts(allVersions, "BRW", "C", set("acsURL", "https://acs.example:8080/a_b?c=d"))
 	}},
 	{"VG-10", func(t *T) {
 		for _, extra := range []any{object{"a": object{"b": 1.5}}, []any{1, nil}, nil, "", true} {

@@ -53,7 +53,7 @@ var presFaults = []presFault{
 	{row: "VP-07", name: "12 digits", in: "2.1.0 2.2.0", entry: bend{"startRange": "470000000000"}, want: "203 cardRangeData.startRange"},
 	{row: "VP-07", name: "20 digits", in: "2.1.0 2.2.0", entry: bend{"endRange": strings.Repeat("4", 20)}, want: "203 cardRangeData.endRange"},
 	{row: "VP-07", name: "unknown action", in: "2.1.0 2.2.0", entry: bend{"actionInd": "X"}, want: "203 cardRangeData.actionInd"},
-	{row: "VP-07", name: "URL of 257 characters", in: "2.1.0 2.2.0", entry: bend{"threeDSMethodURL": long("https://acs.example/", 257)}, want: "203 cardRangeData.threeDSMethodURL"},
+	{row: "VP-07", name: "URL of 257 characters", in: "2.1.0 2.2.0", entry: bend{"threeDSMethodURL": long("https://acs.example/", 257)}},
 	{row: "VP-07", name: "all that may be", in: "2.1.0 2.2.0", entry: bend{
 		"threeDSMethodURL": long("https://acs.example/", 256), "actionInd": "A", "dsStartProtocolVersion": v210, "dsEndProtocolVersion": v220,
 	}},
@@ -66,7 +66,7 @@ var presFaults = []presFault{
 	{row: "VP-08", name: "5001 ranges", in: "2.3.1", entry: bend{"ranges": manyRanges(5001)}, want: "203 cardRangeData.ranges"},
 	{row: "VP-08", name: "no versions", in: "2.3.1", entry: bend{"acsProtocolVersions": nil}, want: "201 cardRangeData.acsProtocolVersions"},
 	{row: "VP-08", name: "version without one", in: "2.3.1", entry: bend{"acsProtocolVersions": []object{{"acsInfoInd": []string{"01"}}}}, want: "201 cardRangeData.acsProtocolVersions.version"},
-	{row: "VP-08", name: "URL of 2049 characters", in: "2.3.1", entry: bend{"acsProtocolVersions[0].threeDSMethodURL": long("https://acs.example/", 2049)}, want: "203 cardRangeData.acsProtocolVersions.threeDSMethodURL"},
+	{row: "VP-08", name: "URL of 2049 characters", in: "2.3.1", entry: bend{"acsProtocolVersions[0].threeDSMethodURL": long("https://acs.example/", 2049)}},
 	{row: "VP-08", name: "excluded country", in: "2.3.1", entry: bend{"issuerCountryCode": "999"}, want: "304 cardRangeData.issuerCountryCode"},
 	{row: "VP-08", name: "all that may be", in: "2.3.1", entry: bend{
 		"acsProtocolVersions[0].threeDSMethodURL": long("https://acs.example/", 2048), "acsProtocolVersions[0].acsInfoInd": []string{"01", "02"},
@@ -98,8 +98,8 @@ var presFaults = []presFault{
 	{row: "VP-13", name: "of the ACS", in: "2.3.1", entry: bend{"acsProtocolVersions[0].version": "9.0.0"}, want: "102"},
 	{row: "VP-13", name: "of the directory server", in: "2.3.1", entry: bend{"dsProtocolVersions": []string{"9.0.0"}}, want: "102"},
 
-	{row: "VP-18", name: "no address of the web", in: "2.1.0 2.2.0", entry: bend{"threeDSMethodURL": "ftp://acs.example/m"}, want: "203 cardRangeData.threeDSMethodURL"},
-	{row: "VP-18", name: "no address of the web", in: "2.3.1", entry: bend{"acsProtocolVersions[0].threeDSMethodURL": "acs.example"}, want: "203 cardRangeData.acsProtocolVersions.threeDSMethodURL"},
+	{row: "VP-18", name: "no address of the web", in: "2.1.0 2.2.0", entry: bend{"threeDSMethodURL": "ftp://acs.example/m"}},
+	{row: "VP-18", name: "no address of the web", in: "2.3.1", entry: bend{"acsProtocolVersions[0].threeDSMethodURL": "acs.example"}},
 
 	{row: "VP-19", name: "no URL", in: "2.3.1", edits: []edit{set("dsUrlList", []object{{"dsCountryCode": "208"}})}, want: "201 dsUrlList.threeDSServerToDsUrl"},
 	{row: "VP-19", name: "100 URLs", in: "2.3.1", edits: []edit{set("dsUrlList", urls(100))}, want: "203 dsUrlList"},
@@ -288,7 +288,7 @@ func vpChecks(faults []presFault, others []check) []check {
 				case "VP-12":
 					a.laterVersions(t)
 				case "VP-18":
-					a.httpMethodURL(t)
+					a.badMethodURLs(t)
 				}
 			})
 		}})
@@ -310,16 +310,30 @@ func (a *lane) laterVersions(t *T) {
 	}
 }
 
-// httpMethodURL: a threeDSMethodURL with the scheme http is no reason to refuse a PRes,
-// but the requestor does not get it (rows VP-18 and TL-12).
-func (a *lane) httpMethodURL(t *T) {
-	bare := bend{"threeDSMethodURL": "http://acs.example/method"}
-	if a.version == v231 {
-		bare = bend{"acsProtocolVersions[0].threeDSMethodURL": "http://acs.example/method", "acsProtocolVersions[1].threeDSMethodURL": "http://acs.example/method"}
+// badURLs are URLs that no browser may be sent to, of each kind.
+var badURLs = []string{
+	"http://acs.example/c", "javascript://acs.example/%0aalert(1)", `https://acs.example/"onload="x`, "https://acs.example/<script>",
+	"https://bank.example@evil.example/", `https://acs.example\@evil.example/`, "https://acs.example:99999/", "https://acs.example/\u202ex",
+	"https://b\u0430nk.example/", "https://%61cs.example/", "https://127.0.0.1/", "https://2130706433/", "https://0x7f.1/", "https://[::1]/",
+	"https://localhost./", "https://169.254.169.254/", "https://0.0.0.0/",
+}
+
+// badMethodURLs: a threeDSMethodURL that no browser may be sent to is no reason to refuse
+// a PRes, but the requestor does not get it (rows VP-18 and TL-12).
+func (a *lane) badMethodURLs(t *T) {
+	values := []any{"ftp://acs.example/m", "acs dot example", "", 7, object{}, long("https://acs.example/", 2049)}
+	for _, url := range badURLs {
+		values = append(values, url)
 	}
-	a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, bare))))
-	crd := a.crd(t, a.card(7))
-	if crd == nil || strings.Contains(string(crd.bytes()), "acs.example") {
-		t.Errorf("%s: /preauth says %s, want the card without the http address", a.version, crd.bytes())
+	for _, value := range values {
+		bare := bend{"threeDSMethodURL": value}
+		if a.version == v231 {
+			bare = bend{"acsProtocolVersions[0].threeDSMethodURL": value, "acsProtocolVersions[1].threeDSMethodURL": value}
+		}
+		a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, bare))))
+		crd := a.crd(t, a.card(7))
+		if crd == nil || strings.Contains(string(crd.bytes()), "threeDSMethodURL") {
+			t.Errorf("%s: threeDSMethodURL %.80v: /preauth says %s, want the card without the URL", a.version, value, crd.bytes())
+		}
 	}
 }

@@ -19,7 +19,7 @@ var ares210 = Rows{
 	{Need: "CC -- --", Name: "acsRenderingType", Kind: Object, Type: "acsRenderingType", When: challenge, Doc: "first UI template of the ACS"},
 	{Need: "CC -- --", Name: "acsSignedContent", Kind: JWS, When: challenge, Mask: Secret, Doc: "JWS with ACS URL and keys"},
 	{Need: "RR RR RR", Name: "acsTransID", Kind: UUID, Doc: "transaction ID set by the ACS"},
-	{Need: "-- CC --", Name: "acsURL", Kind: URL, Max: 2048, When: challenge, Doc: "where the browser posts CReq"},
+	{Need: "-- CC --", Name: "acsURL", Kind: URL, Max: 2048, Browser: true, When: challenge, Doc: "where the browser posts CReq"},
 	{Need: "CC CC --", Name: "authenticationType", Kind: OneOf, List: "authenticationType", When: challenge, Doc: "challenge type to be used"},
 	{Need: "CC CC CC", Name: "authenticationValue", Kind: Base64, Min: 28, Max: 28, When: authenticated, PAOnly: true, Mask: Secret, Doc: "proof of authentication, 20 bytes base64"},
 	{Need: "CC CC CC", Name: "broadInfo", Kind: JSON, Max: 4096, Doc: "unstructured broadcast information"},

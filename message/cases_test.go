@@ -371,7 +371,7 @@ func (b *bench) inject(at string, p spot, f fault) bool {
 		has := slices.ContainsFunc(want, func(w string) bool { // or an object around it that became too long
 			return w == expected || code == Format && strings.HasPrefix(expected, w+".")
 		})
-		if has != (code != 0) {
+		if has != (code != 0 && p.row.Name != withheld) {
 			b.t.Errorf("%s: %s %s: the oracle says %v, the case %s", at, path, f.name, want, expected)
 		}
 	}

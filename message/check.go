@@ -16,7 +16,11 @@ type Context struct {
 	Versions       []Version            // those in use; nil: all
 	KnownExtension func(id string) bool // which critical extensions are understood; nil: none
 	Informational  bool                 // transStatus I is accepted whatever was asked for
-	Loopback       bool                 // http to this machine is accepted where https is needed
+	Loopback       bool                 // http to this machine is accepted where we send https
+
+	// Lab allows the directory server to send a browser to http URLs, and to the
+	// browser's own machine. It is for laboratories.
+	Lab bool
 }
 
 // maxProblems is how many faults of a message are reported. A sensible message
@@ -211,6 +215,9 @@ func (c *checker) object(t *Table, object uint32) {
 // nothing is required. Blank is missing too, but where nothing is required it is
 // a text like any other.
 func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
+	if f.Withheld {
+		return
+	}
 	if f.forbid != nil && c.eval(f.forbid, s) == yes {
 		if !f.Yields {
 			c.report(Format, f.Name)

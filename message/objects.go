@@ -65,7 +65,7 @@ var acctInfoRows231 = acctInfoRows210.With(Rows{
 var acsProtocolVersionRows231 = Rows{
 	{Need: "RR RR RR", Name: "version", Kind: Dotted, Active: true, Doc: "protocol version"},
 	{Need: "OO OO OO", Name: "acsInfoInd", Kind: OneOf, List: "acsInfoInd", Array: true, Max: 99, Doc: "ACS features"},
-	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 2048, Doc: "3DS Method URL"},
+	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 2048, Browser: true, Withheld: true, Doc: "3DS Method URL"},
 	{Need: "CC CC CC", Name: "supportedMsgExt", Kind: Object, Type: "supportedMsgExt", Array: true, Max: 15, Doc: "supported extensions"},
 }
 
@@ -106,7 +106,7 @@ var cardRangeRows210 = Rows{
 	{Need: "RR RR RR", Name: "acsEndProtocolVersion", Kind: Dotted, Doc: "newest active ACS version"},
 	{Need: "OO OO OO", Name: "dsStartProtocolVersion", Kind: Dotted, Doc: "oldest active DS version"},
 	{Need: "OO OO OO", Name: "dsEndProtocolVersion", Kind: Dotted, Doc: "newest active DS version"},
-	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 256, Doc: "3DS Method URL"},
+	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 256, Browser: true, Withheld: true, Doc: "3DS Method URL"},
 }
 
 // cardRangeRows220: the object cardRange. EMV 3DS 2.2.0, annex A.

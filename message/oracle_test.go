@@ -59,6 +59,10 @@ var beside = map[string][]dictRule{
 	"RRes": {{Field: "sdkTransID", When: `present(sdkTransID)`, Must: `sdkTransID == rreq.sdkTransID`, ErrorCode: "301"}},
 }
 
+// withheld is the element that the dictionary has a form for, and that is never refused:
+// whoever reads card ranges withholds a bad value (D110).
+const withheld = "threeDSMethodURL"
+
 // defined is the message without what its column does not define.
 func (o *oracle) defined(m *doc) *doc {
 	d := new(doc)
@@ -87,7 +91,7 @@ func isEmptyValue(v any) bool {
 func (o *oracle) fields(fields []dictField, m *doc, at string) {
 	for _, f := range fields {
 		need := f.Inclusion[o.cat][o.ch]
-		if need == "-" || f.Leg == "ACS>DS" {
+		if need == "-" || f.Leg == "ACS>DS" || f.Name == withheld {
 			continue
 		}
 		path := at + f.Name

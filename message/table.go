@@ -57,7 +57,15 @@ type Field struct {
 
 	Active bool // a version that must be one in use
 	HTTPS  bool // a URL that we send with https only
-	Solid  bool // a text that may not be blanks alone, required or not
+
+	// Browser is a URL that an issuer gives and that a browser is sent to. Check holds it
+	// to what Context.Lab says.
+	Browser bool
+	// Withheld is an element that Check never refuses, whatever its value. Who uses it
+	// withholds a bad value.
+	Withheld bool
+
+	Solid bool // a text that may not be blanks alone, required or not
 
 	Leg  Leg  // the element travels on one leg only
 	DS   bool // set by a directory server or an ACS: never by a 3DS server or a requestor
@@ -267,7 +275,7 @@ func (set *tableSet) compile(t *Table) {
 		f.when = set.expression(t, f.When)
 		f.forbid = set.expression(t, f.Forbid)
 		f.ascii = f.Kind != Text && f.Kind != Email && f.Kind != URL && f.Kind != AppURL
-		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.Active && !f.HTTPS && !(f.Kind == URL && t.Type == AReq)
+		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.Active && !f.HTTPS && !f.Browser && !f.Withheld && !(f.Kind == URL && t.Type == AReq)
 	}
 	t.cells = cellsOf(t.Fields)
 	for i := range t.Rules {

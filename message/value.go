@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/openthreeds/threeds/internal/browserurl"
 )
 
 // value checks a value that is there and not empty.
@@ -144,6 +146,8 @@ func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
 	case f.Active && isDotted(b) && !isKnownVersion(b):
 		return UnsupportedVersion
 	case f.Kind == URL && c.table.Type == AReq && !isSendable(b):
+		return Format
+	case f.Browser && browserurl.Policy{Lab: c.ctx.Lab}.Check(string(b)) != nil:
 		return Format
 	case f.HTTPS && !hasScheme(b, "https") && !(c.ctx.Loopback && isLoopback(b)):
 		return Format

@@ -91,7 +91,7 @@ func judge(t *testing.T, areq members, raw []byte) string {
 	if id := read(t, raw)["threeDSServerTransID"]; id != areq["threeDSServerTransID"] {
 		return "301 threeDSServerTransID"
 	}
-	problems := m.Check(message.Context{AReq: parse(t, areq.json(t)), Loopback: true, Informational: true})
+	problems := m.Check(message.Context{AReq: parse(t, areq.json(t)), Lab: true, Informational: true})
 	if len(problems) == 0 {
 		return ""
 	}

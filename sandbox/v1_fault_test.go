@@ -36,7 +36,7 @@ func TestV1VEResFaults(t *testing.T) {
 		"FAULT-VERESID": func(_ int, raw []byte) bool { return readAnswer(t, raw).Message.ID == "other.id" },
 		"FAULT-ACCTID":  func(_ int, raw []byte) bool { return readAnswer(t, raw).Message.VERes[0].AcctID == "5100001234560000" },
 		"FAULT-ACSURL": func(_ int, raw []byte) bool {
-			return strings.HasPrefix(readAnswer(t, raw).Message.VERes[0].URL, "http://acs.example/")
+			return strings.HasPrefix(readAnswer(t, raw).Message.VERes[0].URL, "http://bank@acs.example/")
 		},
 	} {
 		p.merID = merID

@@ -44,7 +44,7 @@ func (p *plugIn) viaServer(pan string) string {
 	merchant := v1.Merchant{AcqBIN: "423456", ID: p.merID, Name: "Bicycles & Søns", Country: "208", URL: "https://shop.example/?a=b&c=d"}
 	ask := &v1.VEReq{ID: "id-" + pan, PAN: pan, Merchant: merchant, DeviceCategory: "0", Accept: "*/*", UserAgent: "Test"}
 	_, raw := p.post(string(ask.Marshal()))
-	ve, err := v1.ReadVERes(raw, ask, v1.Options{Loopback: true})
+	ve, err := v1.ReadVERes(raw, ask, v1.Options{Lab: true})
 	if err != nil || ve.Enrolled != "Y" {
 		p.t.Fatalf("%s: %v %+v in %s", p.merID, err, ve, raw)
 	}
@@ -148,7 +148,7 @@ func TestV1VEResAtServer(t *testing.T) {
 		for _, fault := range []string{"ERROR5", "ERROR98", "GARBAGE", "CUT", "TWICE", "CRITICAL", "VERESID", "ACCTID", "ACSURL", "IREQ51"} {
 			ask := &v1.VEReq{ID: "id", PAN: prefix + "0000", Merchant: v1.Merchant{AcqBIN: "423456", ID: "FAULT-" + fault}}
 			_, raw := p.post(string(ask.Marshal()))
-			ve, err := v1.ReadVERes(raw, ask, v1.Options{Loopback: true})
+			ve, err := v1.ReadVERes(raw, ask, v1.Options{Lab: true})
 			if refused := fault == "IREQ51"; (err == nil) != refused || refused && ve.IReq.Code != "51" {
 				t.Errorf("%s %s: %v %+v", scheme, fault, err, ve)
 			}

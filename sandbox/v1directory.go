@@ -221,7 +221,7 @@ func (d *v1Directory) answer(m v1Received, pan string, card v1Card, fault mercha
 		url += "?issuer=4711&lang=en"
 	}
 	if fault.is("VERes", "other", "url") {
-		url = "http://acs.example" + v1Path + d.scheme.word
+		url = "http://bank@acs.example" + v1Path + d.scheme.word
 	}
 	return tag("VERes", leaf("version", v1Version),
 		tag("CH", leaf("enrolled", "Y"), leaf("acctID", a.id)),

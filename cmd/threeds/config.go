@@ -176,6 +176,8 @@ type directoryConfig struct {
 	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.
 	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating.md#urls-for-browsers).
+	Lab bool `yaml:"lab" as:"switch" default:"false"`
 	// Certificate and key that we show it.
 	ClientCert keyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
@@ -224,6 +226,8 @@ type v1Config struct {
 	MinKeyBits int `yaml:"min_key_bits" as:"count" in:"1024..4096" default:"2048"`
 	// When the certificates of a PARes, the root included, must be valid: when it comes, or when the issuer says that it was signed. The second is for laboratories and old chains.
 	VerifyAt string `yaml:"verify_at" as:"word" in:"now signing_time" default:"now"`
+	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in the url of a VERes. For laboratories; serve warns.
+	Lab bool `yaml:"lab" as:"switch" default:"false"`
 	// Who asks for the card ranges that take part, once a day: cards outside them are answered with N at once. Unset, the directory server is asked for each card.
 	CardRanges *struct {
 		// Acquirer BIN that the directory server knows, 1 to 11 digits.

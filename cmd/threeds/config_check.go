@@ -354,6 +354,7 @@ func (l *loader) warn() {
 		if d.MinRefresh > 0 && d.MinRefresh < time.Hour {
 			l.caution(at+".min_refresh", "under the protocol's 1h: for laboratories only")
 		}
+		l.warnLab(at, d.Lab)
 		if d.Results != nil {
 			results(at+".results.url", d.Results.URL)
 		}
@@ -361,6 +362,13 @@ func (l *loader) warn() {
 	l.warnV1()
 	l.warnProxy()
 	l.warnTracing()
+}
+
+// warnLab notes a directory whose URLs for browsers are held to less.
+func (l *loader) warnLab(at string, lab bool) {
+	if lab {
+		l.caution(at+".lab", "browsers may be sent to http and loopback URLs: for laboratories only")
+	}
 }
 
 // far says whether a database is on another machine and not asked for its

@@ -95,5 +95,6 @@ func (l *loader) warnV1() {
 		if d.VerifyAt == "signing_time" {
 			l.caution(at+".verify_at", "whoever has the key of an expired certificate can sign with it: for laboratories and old chains only")
 		}
+		l.warnLab(at, d.Lab)
 	}
 }

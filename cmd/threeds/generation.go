@@ -63,7 +63,7 @@ func (n *node) generation(cfg nodeConfig, former *generation) (*generation, erro
 		g.engine.Cards = cfg.Cards(g.cards)
 	}
 	g.mpi = &mpi.Engine{
-		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: records, Loopback: cfg.Loopback,
+		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: records,
 		Log: n.cfg.Log, Now: n.stamp, Recorder: obs.Recorder{},
 	}
 	g.limits = api.NewLimiter(cfg.Limits.PerKey)

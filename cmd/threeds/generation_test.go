@@ -102,7 +102,6 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"1.0.2: client", g.mpi.Client, g.v1},
 		{"1.0.2: store", g.mpi.Store, n.db},
 		{"1.0.2: keys", g.mpi.Sealer, sealer{cfg.Ring, &n.unsealed}},
-		{"1.0.2: loopback", g.mpi.Loopback, true},
 		{"1.0.2: clock", g.mpi.Now(), noon},
 		{"1.0.2: log", g.mpi.Log, cfg.Log},
 

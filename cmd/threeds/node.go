@@ -48,7 +48,7 @@ type nodeConfig struct {
 	LameDuck      time.Duration // before that, for requests of those who have not heard yet that it ends
 	LeaseTime     time.Duration // of the refresher; 0: its own
 	Limits        limits
-	Loopback      bool                             // for the sandbox: http URLs of this machine are valid where https is demanded
+	Loopback      bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Cards         func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
 	Store         func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
 	API           net.Listener                     // TCP; TLS is put on top where there is a certificate

@@ -104,7 +104,7 @@ func readSet(ctx context.Context, name string, d directoryConfig, used *ranges.G
 		var g *ranges.Generation
 		if g, problems = response.Next(nil); len(problems) == 0 {
 			if n := response.Notes; n.Skipped > 0 || n.Withheld > 0 {
-				fmt.Fprintf(stderr, "%s: %s left out, for their start and end differ in length; %s without threeDSMethodURL, for it is not https\n",
+				fmt.Fprintf(stderr, "%s: %s left out, for their start and end differ in length; %s without threeDSMethodURL, for no browser may be sent there\n",
 					name, count(n.Skipped, "range"), count(n.Withheld, "set of range data"))
 			}
 			return g, nil

@@ -342,7 +342,7 @@ func TestSandboxConfig(t *testing.T) {
 	defer cfg.Results.Close()
 	for i, d := range p.peer.Directories() {
 		peer, engine, client := cfg.Peers[i], cfg.Directories[i], cfg.Clients[i]
-		if !peer.AlwaysTry || !peer.LoopbackMethodURL || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
+		if !peer.AlwaysTry || !peer.Lab || !engine.Lab || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
 			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
 		}
 		if client.Scheme != d.Scheme || !slices.Equal(client.Names, []string{d.ClientName}) || client.CA == nil || client.CA.Equal(x509.NewCertPool()) {

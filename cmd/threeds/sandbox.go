@@ -161,12 +161,12 @@ func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
 	operator := fmt.Sprintf("1000%04d", i)
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.URL, PReqURL: d.URL, OperatorID: operator,
-		RefNumber: sandboxRefNumber, Versions: versions, LoopbackMethodURL: true,
+		RefNumber: sandboxRefNumber, Versions: versions, Lab: true,
 		AlwaysTry: true, // silence is what some of its cards are for
 		TLS:       &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
 	cfg.Directories = append(cfg.Directories, auth.Directory{
-		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true,
+		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true, Lab: true,
 		ResultsURL: "https://" + cfg.Results.Addr().String() + "/results",
 	})
 	pool := x509.NewCertPool()
@@ -181,7 +181,7 @@ func (cfg *nodeConfig) addSandboxV1(d sandbox.V1Directory) {
 		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
 		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
 	})
-	cfg.V1Directories = append(cfg.V1Directories, mpi.Directory{Scheme: d.Scheme, Policy: func() xmldsig.Policy {
+	cfg.V1Directories = append(cfg.V1Directories, mpi.Directory{Scheme: d.Scheme, Lab: true, Policy: func() xmldsig.Policy {
 		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
 		for _, cert := range d.RootsSoFar() {
 			root, err := xmldsig.NewRoot(cert.Raw, false)

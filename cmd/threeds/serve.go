@@ -167,6 +167,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		Revoked: revoked,
 		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, MaxPerMerchant: c.Limits.PerMerchant, AlwaysTry: !c.Limits.Breaker,
 		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts, Proxy: c.proxy(d.ForwardProxy),
+		Lab: d.Lab,
 	})
 	url := c.Results.URL
 	if d.Results != nil {
@@ -177,7 +178,7 @@ func (cfg *nodeConfig) add(d directoryConfig, c *config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
-		CriticalExtensions: d.CriticalExtensions,
+		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab,
 	})
 	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }
@@ -192,7 +193,7 @@ func (cfg *nodeConfig) addV1(d v1Config, c *config) {
 	})
 	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
 	v1 := mpi.Directory{
-		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy }, SigningTime: d.VerifyAt == "signing_time",
+		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy }, SigningTime: d.VerifyAt == "signing_time", Lab: d.Lab,
 	}
 	if r := d.CardRanges; r != nil {
 		v1.CardRanges = &mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}

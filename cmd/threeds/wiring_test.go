@@ -136,6 +136,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 		{"requestor_id", engine.RequestorID, d.RequestorID},
 		{"requestor_name", engine.RequestorName, d.RequestorName},
 		{"informational", engine.Informational, true},
+		{"lab", []bool{peer.Lab, engine.Lab}, []bool{true, true}},
 		{"critical_extensions", engine.CriticalExtensions, d.CriticalExtensions},
 		{"client_names", client.Names, d.ClientNames},
 
@@ -146,6 +147,7 @@ func TestConfigReachesTheNode(t *testing.T) {
 		{"v1.allow_sha1", v1Engine.Policy().AllowSHA1, true},
 		{"v1.min_key_bits", v1Engine.Policy().MinKeyBits, v1.MinKeyBits},
 		{"v1.verify_at", v1Engine.SigningTime, true},
+		{"v1.lab", v1Engine.Lab, true},
 		{"v1.card_ranges", []string{v1Engine.CardRanges.AcquirerBIN, v1Engine.CardRanges.MerchantID}, []string{v1.CardRanges.AcquirerBIN, v1.CardRanges.MerchantID}},
 		{"limits.breaker", []bool{peer.AlwaysTry, v1Peer.AlwaysTry}, []bool{false, false}},
 	} {
@@ -178,12 +180,13 @@ func TestConfigReachesTheNode(t *testing.T) {
 
 	// What is off, or not said.
 	c.Limits.Breaker, d.Informational, v1.VerifyAt, v1.AllowSHA1 = false, "strict", "now", false
+	d.Lab, v1.Lab = false, false
 	c.API.TLS, d.Results, d.Timeout, v1.CardRanges = nil, nil, 0, nil
 	d.CRLs.Lists, v1.CRLs.Lists, v1.Revocation = nil, nil, "listed"
 	d.ForwardProxy, v1.ForwardProxy.URL = nil, proxyAt{Direct: true}
 	cfg = c.node(log, nil)
 	peer, engine, v1Peer, v1Engine = cfg.Peers[0], cfg.Directories[0], cfg.V1Peers[0], cfg.V1Directories[0]
-	if !peer.AlwaysTry || !v1Peer.AlwaysTry || engine.Informational || v1Engine.SigningTime || v1Engine.Policy().AllowSHA1 {
+	if !peer.AlwaysTry || !v1Peer.AlwaysTry || engine.Informational || v1Engine.SigningTime || v1Engine.Policy().AllowSHA1 || peer.Lab || engine.Lab || v1Engine.Lab {
 		t.Error("a switch that is off is on")
 	}
 	if p := peer.Revoked; p == nil || !p.Required || cfg.Clients[0].Revoked != p || v1Peer.Revoked != nil {

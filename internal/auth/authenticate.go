@@ -228,7 +228,7 @@ func (a *authentication) complete() {
 	a.changes = append(a.changes, req.Normalise()...)
 	a.offerSPC()
 	if a.info != nil && req.Text("deviceChannel") == browser && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
-		if acs := acsVersion(a.info, a.version.String()); acs != nil && acs.MethodURL == "" {
+		if acs := acsVersion(a.info, a.version.String()); acs != nil && methodURL(a.peer, acs) == "" {
 			req.Set("threeDSCompInd", "U")
 			a.changed("threeDSCompInd", "U, the range has no 3DS Method")
 		}

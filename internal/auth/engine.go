@@ -69,6 +69,7 @@ type Directory struct {
 	RequestorName string            // the same for threeDSRequestorName
 	ResultsURL    string            // threeDSServerURL in its AReqs
 	Informational bool              // accepts transStatus I whatever was asked for
+	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
 
 	// CriticalExtensions are the ids of the critical message extensions that the
 	// requestors understand.
@@ -77,7 +78,7 @@ type Directory struct {
 
 // context adds to c what messages of the directory are checked against.
 func (d *Directory) context(c message.Context) message.Context {
-	c.Versions, c.Informational = d.Versions, d.Informational
+	c.Versions, c.Informational, c.Lab = d.Versions, d.Informational, d.Lab
 	c.KnownExtension = func(id string) bool { return slices.Contains(d.CriticalExtensions, id) }
 	return c
 }
@@ -135,7 +136,7 @@ type Engine struct {
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts
 	Limits      message.Limits // of every message read; zero: the defaults
-	Loopback    bool           // for the sandbox: http URLs of this machine are valid where https is demanded
+	Loopback    bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
 	Rand        io.Reader // nil: crypto/rand

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/browserurl"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/message"
 )
@@ -135,6 +136,17 @@ func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
 	return nil
 }
 
+// methodURL returns the threeDSMethodURL of a version, "" if it has none that a browser
+// may be sent to. Bad ones are withheld when card ranges are read, but the store may hold
+// those of an earlier release, or of a time when the directory was a laboratory's.
+func methodURL(peer *Directory, acs *ranges.ACSVersion) string {
+	policy := browserurl.Policy{Lab: peer.Lab}
+	if acs.MethodURL == "" || policy.Check(acs.MethodURL) != nil {
+		return ""
+	}
+	return acs.MethodURL
+}
+
 // crdStart is how every CRD begins; the id follows.
 const crdStart = `{"messageType":"CRD","threeDSServerTransID":"`
 
@@ -216,7 +228,7 @@ func makeCRDEnd(peer *Directory, info *ranges.Info) []byte {
 		}
 		b = append(b, '{')
 		text("version", info.ACS[i].Version)
-		text("threeDSMethodURL", info.ACS[i].MethodURL)
+		text("threeDSMethodURL", methodURL(peer, &info.ACS[i]))
 		list("acsInfoInd", info.ACS[i].InfoInd)
 		b = append(b, '}')
 	}
@@ -233,7 +245,7 @@ func makeCRDEnd(peer *Directory, info *ranges.Info) []byte {
 		}
 	}
 	if acs := best(peer, info); acs != nil {
-		text("threeDSMethodURL", acs.MethodURL)
+		text("threeDSMethodURL", methodURL(peer, acs))
 		list("acsInfoInd", acs.InfoInd)
 	}
 	return append(b, '}')

@@ -60,9 +60,9 @@ type Peer struct {
 	// (2.3.1). None: no file is asked for.
 	FileHosts []string
 
-	// LoopbackMethodURL lets an http threeDSMethodURL on this machine count.
-	// For the sandbox.
-	LoopbackMethodURL bool
+	// Lab keeps a threeDSMethodURL with http, or with a host that is the browser's own
+	// machine. It is for laboratories.
+	Lab bool
 }
 
 const (

@@ -213,7 +213,7 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 	r.load = thrift.Begin()
 	defer func() { r.load.End(max(former, r.cards.Generation(r.p.Scheme).Len())) }()
 	opts := ranges.Options{
-		Source:  ranges.Source{Loopback: r.p.LoopbackMethodURL},
+		Source:  ranges.Source{Lab: r.p.Lab},
 		Context: message.Context{PReq: request, Versions: r.p.Versions},
 		Bytes:   r.p.MaxPRes,
 		Yield:   r.load.Yield,

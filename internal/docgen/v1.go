@@ -56,7 +56,7 @@ var v1Wording = []wording{
 	{regexp.MustCompile(`^VERes critical$`), "VERes with a critical extension that nobody knows"},
 	{regexp.MustCompile(`^VERes other id$`), "VERes with another Message id"},
 	{regexp.MustCompile(`^VERes other acctID$`), "VERes with the card number as acctID"},
-	{regexp.MustCompile(`^VERes other url$`), "VERes with an issuer's address that is plain http"},
+	{regexp.MustCompile(`^VERes other url$`), "VERes with an issuer's address that is plain http and names a user"},
 	{regexp.MustCompile(`^PARes ireq ([0-9]+) (.*)$`), "PARes `U` with IReq $1, $2"},
 	{regexp.MustCompile(`^PARes error ([0-9]+) (.*)$`), "the issuer answers Error $1, $2"},
 	{regexp.MustCompile(`^PARes other id$`), "PARes with another Message id"},

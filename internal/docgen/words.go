@@ -220,6 +220,12 @@ func remarks(f *message.Field) string {
 	case f.Leg == message.ACSToDS:
 		text = append(text, "Normally removed by the directory server; if not, passed on unread.")
 	}
+	switch {
+	case f.Browser && f.Withheld:
+		text = append(text, "A value that no browser may be sent to is withheld from requestors, and its range stays.")
+	case f.Browser:
+		text = append(text, "Refused when it is no URL that a browser may be sent to.")
+	}
 	return strings.Join(text, " ")
 }
 

@@ -54,6 +54,9 @@ type Directory struct {
 	// SigningTime has certificates judged at the time that the issuer claims to
 	// have signed at, instead of now.
 	SigningTime bool
+	// Lab allows an issuer's page on plain http, and on the browser's own machine. It is
+	// for laboratories and for the sandbox.
+	Lab bool
 	// CardRanges says who asks for the card ranges that take part. Nil: nobody,
 	// and the directory server is asked for each card.
 	CardRanges *Asker
@@ -71,7 +74,6 @@ type Engine struct {
 	Client      Client
 	Store       Store
 	Sealer      Sealer
-	Loopback    bool // for the sandbox: http URLs of this machine are valid where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
 	Recorder    Recorder // nil: nothing is written down

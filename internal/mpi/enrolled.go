@@ -123,7 +123,7 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 		n.Log.WarnContext(ctx, "v1 directory gave no answer", "messageId", n.id, "scheme", n.scheme, "err", err)
 		return nil, n.fail(noContact, detailOf(err)), "silent"
 	}
-	res, err = v1.ReadVERes(body, req, v1.Options{Loopback: n.Loopback})
+	res, err = v1.ReadVERes(body, req, v1.Options{Lab: n.directory(n.scheme).Lab})
 	switch {
 	case err != nil:
 		return nil, n.fail(noContact, n.report(ctx, n.scheme, n.id, err)), "invalid"

@@ -142,18 +142,27 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestLoopback: in the sandbox, and there alone, an issuer may be plain http on
-// this machine.
-func TestLoopback(t *testing.T) {
-	for url, want := range map[string]string{
-		"http://127.0.0.1:8081/acs": "Y", "http://[::1]/acs": "Y", "http://localhost/": "Y",
-		"http://acs.example/": "", "http://127.0.0.1.example/": "", "http://192.0.2.1/": "",
+// TestD110VERes: an issuer whose page no browser may be sent to is none, and the
+// requestor gets no address. Where the directory is a laboratory's, http and loopback are
+// good, and the rest of the rule holds.
+func TestD110VERes(t *testing.T) {
+	for url, want := range map[string][2]string{ // of a directory, and of a laboratory's
+		"https://acs.example/": {"Y", "Y"}, "https://10.0.0.1/": {"Y", "Y"},
+		"http://127.0.0.1:8081/acs": {"", "Y"}, "http://[::1]/acs": {"", "Y"}, "http://localhost/": {"", "Y"},
+		"http://acs.example/": {"", "Y"}, "https://127.0.0.1/": {"", "Y"}, "https://2130706433/": {"", "Y"},
+		"https://user@acs.example/": {"", ""}, "https://acs.example:99999/": {"", ""}, "https://169.254.169.254/": {"", ""},
+		"https://acs.example/\u202e": {"", ""}, "https://b\u0430nk.example/": {"", ""}, `https://acs.example\`: {"", ""},
 	} {
-		w := newWorld(t)
-		w.Loopback = true
-		w.says(func(id string) string { return enrolledAt(id, "a", url) })
-		if a := w.Enrolled(t.Context(), shop, purchase(visaPAN)); a.Enrolled != want {
-			t.Errorf("%s: %+v", url, a)
+		for i, lab := range []bool{false, true} {
+			w := newWorld(t)
+			for j := range w.Directories {
+				w.Directories[j].Lab = lab
+			}
+			w.says(func(id string) string { return enrolledAt(id, "a", url) })
+			a := w.Enrolled(t.Context(), shop, purchase(visaPAN))
+			if a.Enrolled != want[i] || (a.ACSURL == url) != (want[i] == "Y") {
+				t.Errorf("lab %t, %q: %+v, want enrolled %q", lab, url, a, want[i])
+			}
 		}
 	}
 }

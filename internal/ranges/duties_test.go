@@ -121,7 +121,6 @@ func TestVPRows(t *testing.T) {
 		{"VP-11", pres220(old(lowA, highA, `,"acsInfoInd":["05"]`)), "cardRangeData.acsInfoInd", message.Format},
 		{"VP-11", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"2.2.0","acsInfoInd":["12"]`, 1)), "cardRangeData.acsProtocolVersions.acsInfoInd", message.Reserved},
 		{"VP-13", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"9.0.0"`, 1)), "2.1.0,2.2.0,2.3.1 (card range data)", message.UnsupportedVersion},
-		{"VP-18", pres220(old(lowA, highA, `,"threeDSMethodURL":"ftp://acs.example/m"`)), "cardRangeData.threeDSMethodURL", message.Format},
 		{"VP-19", strings.Replace(pres231(recent(lowA, highA, "")), `"readOrder"`, `"dsUrlList":[{"dsCountryCode":"208"}],"readOrder"`, 1), "dsUrlList.threeDSServerToDsUrl", message.Missing},
 		{"VP-20", pres231(strings.Replace(recent(lowA, highA, ""), `"2.2.0"`, `"2.2.0","supportedMsgExt":[{"id":"A000000802-004","version":"2"}]`, 1)), "cardRangeData.acsProtocolVersions.supportedMsgExt.version", message.Format},
 		{"304", pres231(recent(lowA, highA, `,"issuerCountryCode":"901"`)), "cardRangeData.issuerCountryCode", message.ISOCode},

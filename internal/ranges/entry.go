@@ -5,28 +5,29 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"net/netip"
-	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/openthreeds/threeds/internal/browserurl"
 	"github.com/openthreeds/threeds/message"
 )
 
 // Source says how card range data is read. The zero value is right for
 // production.
 type Source struct {
-	// Loopback lets an http threeDSMethodURL on this machine count, for the
-	// sandbox. All other http URLs are withheld: no browser is sent there.
-	Loopback bool
+	// Lab keeps a threeDSMethodURL with http, or with a host that is the browser's own
+	// machine. It is for laboratories and for the sandbox.
+	Lab bool
 }
+
+// policy is which threeDSMethodURLs are kept.
+func (s Source) policy() browserurl.Policy { return browserurl.Policy{Lab: s.Lab} }
 
 // Notes count what was left out of a table without a fault of the PRes.
 type Notes struct {
 	Skipped  int // ranges whose start and end differ in length
-	Withheld int // different sets of range data with a threeDSMethodURL that is not https
+	Withheld int // different sets of range data with a threeDSMethodURL that no browser may be sent to
 }
 
 // An entryReader reads entries of cardRangeData, one after the other, that
@@ -44,12 +45,13 @@ type entryReader struct {
 	said  int               // how long the texts are together
 
 	// Of the entry at hand.
-	bounds  []Range
-	action  Action
-	skipped int
-	payload []byte // the members that an Info is made of, as JSON object
-	pair    pair   // the range that is being read
-	text    []byte // a string that was read
+	bounds   []Range
+	action   Action
+	skipped  int
+	withheld bool   // a threeDSMethodURL was
+	payload  []byte // the members that an Info is made of, as JSON object
+	pair     pair   // the range that is being read
+	text     []byte // a string that was read
 }
 
 // pair is the bounds of a range while they are read; what is not there or not
@@ -76,9 +78,13 @@ func (r *entryReader) read() (uint32, error) {
 	r.notes.Skipped += r.skipped
 	id, known := r.known[string(r.payload)]
 	if !known {
+		r.withheld = false
 		info, err := r.info(r.payload)
 		if err != nil {
 			return 0, err
+		}
+		if r.withheld {
+			r.notes.Withheld++
 		}
 		if r.known == nil {
 			r.known = make(map[string]uint32)
@@ -224,7 +230,7 @@ func (r *entryReader) info(payload []byte) (*Info, error) {
 		info.own |= ownEnd
 	}
 	info.DSVersions = between(info.DSStart, info.DSEnd) // right when both are its own
-	method := r.methodURL(entry.Text("threeDSMethodURL"))
+	method := r.methodURL(entry, "threeDSMethodURL", maxMethodURL)
 	var infoInd []string
 	if r.version >= message.V220 { // 2.1.0 has none, whatever is sent
 		infoInd = entry.Strings("acsInfoInd")
@@ -248,7 +254,7 @@ func (r *entryReader) listed(entry *message.Message) *Info {
 		if v.Version == "" {
 			break
 		}
-		v.MethodURL = r.methodURL(entry.Text(at + "threeDSMethodURL"))
+		v.MethodURL = r.methodURL(entry, at+"threeDSMethodURL", maxMethodURL231)
 		v.InfoInd = entry.Strings(at + "acsInfoInd")
 		for k := 0; ; k++ {
 			ext := fmt.Sprintf("%ssupportedMsgExt[%d].", at, k)
@@ -266,26 +272,23 @@ func (r *entryReader) listed(entry *message.Message) *Info {
 	return info
 }
 
-// methodURL withholds a threeDSMethodURL that no browser may be sent to.
-func (r *entryReader) methodURL(given string) string {
-	u, err := url.Parse(given)
-	switch {
-	case given == "":
+// methodURL returns the threeDSMethodURL at a path of an entry. It withholds one that no
+// browser may be sent to, or that is longer than a version allows: it then returns "" and
+// sets r.withheld.
+func (r *entryReader) methodURL(entry *message.Message, path string, limit int) string {
+	if entry.Raw(path) == nil {
 		return ""
-	case err == nil && u.Scheme == "https":
-		return given
-	case err == nil && u.Scheme == "http" && r.source.Loopback && isLoopback(u.Hostname()):
-		return given
 	}
-	r.notes.Withheld++
-	return ""
+	url := entry.Text(path)
+	if len(url) > limit || r.source.policy().Check(url) != nil {
+		r.withheld = true
+		return ""
+	}
+	return url
 }
 
-// isLoopback reports whether a host of a URL is this machine.
-func isLoopback(host string) bool {
-	if addr, err := netip.ParseAddr(host); err == nil {
-		return addr.IsLoopback()
-	}
-	host = strings.ToLower(host)
-	return host == "localhost" || strings.HasSuffix(host, ".localhost")
-}
+// maxMethodURL is how long a threeDSMethodURL may be, before 2.3.1 and from then on.
+var (
+	maxMethodURL    = message.ObjectTable("cardRange", message.V220).Field("threeDSMethodURL").Max
+	maxMethodURL231 = message.ObjectTable("acsProtocolVersion", message.V231).Field("threeDSMethodURL").Max
+)

@@ -75,17 +75,16 @@ func TestFromPRes(t *testing.T) {
 			notes: Notes{Withheld: 1},
 		},
 		{
-			name:   "http on loopback is good for the sandbox",
+			name:   "http on loopback is good for a laboratory",
 			pres:   pres231(entry231("4000000000000000", "4000000000000009", "http://acs.localhost:99/method")),
-			source: Source{Loopback: true},
+			source: Source{Lab: true},
 			want:   map[string]*Info{"4000000000000005": saysListed("http://acs.localhost:99/method")},
 		},
 		{
-			name:   "http elsewhere is withheld in the sandbox too",
+			name:   "http elsewhere is good for a laboratory too",
 			pres:   pres231(entry231("4000000000000000", "4000000000000009", "http://localhost.example/method")),
-			source: Source{Loopback: true},
-			want:   map[string]*Info{"4000000000000005": saysListed("")},
-			notes:  Notes{Withheld: 1},
+			source: Source{Lab: true},
+			want:   map[string]*Info{"4000000000000005": saysListed("http://localhost.example/method")},
 		},
 		{
 			name:  "bounds of different length are skipped alone",

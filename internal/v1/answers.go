@@ -2,16 +2,14 @@ package v1
 
 import (
 	"fmt"
-	"net/netip"
-	"net/url"
-	"strings"
 
+	"github.com/openthreeds/threeds/internal/browserurl"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
 // Options are what a reader of answers allows beyond the protocol.
 type Options struct {
-	Loopback bool // an issuer's page may be on plain http on this machine, as in the sandbox
+	Lab bool // an issuer's page may be on plain http, and on the browser's own machine, as in the sandbox
 }
 
 // MaxURL is how long the URL of an access control server may be.
@@ -38,7 +36,7 @@ func ReadVERes(doc []byte, asked *VEReq, o Options) (*VERes, error) {
 	}
 	if r.Enrolled == "Y" {
 		r.AcctID = ch.need("acctID", func(s string) bool { return text(1, 28)(s) && s != asked.PAN })
-		r.URL = p.need("url", o.page)
+		r.URL = p.need("url", o.isPage)
 		p.needThreeDSecure()
 	}
 	if err := f.err(); err != nil {
@@ -61,20 +59,10 @@ func (p part) needThreeDSecure() {
 	note(&p.f.bad, "protocol")
 }
 
-// page reports whether a browser may be sent to this address. The characters that RFC 3986
-// has in no URI and that end an attribute or a tag of HTML are in none: merchants write it
-// into a form.
-func (o Options) page(s string) bool {
-	u, err := url.Parse(s)
-	if err != nil || len(s) > MaxURL || strings.ContainsAny(s, `"<>`) || u.Hostname() == "" || u.User != nil {
-		return false
-	}
-	return u.Scheme == "https" || o.Loopback && u.Scheme == "http" && isLoopback(u.Hostname())
-}
-
-func isLoopback(host string) bool {
-	addr, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && addr.IsLoopback()
+// isPage reports whether a browser may be sent to this address.
+func (o Options) isPage(s string) bool {
+	policy := browserurl.Policy{Lab: o.Lab}
+	return len(s) <= MaxURL && policy.Check(s) == nil
 }
 
 // MaxCRRes is how many bytes of a CRRes are read: room for 200,000 ranges.

@@ -150,26 +150,26 @@ func TestURL(t *testing.T) {
 	const prefix = "https://acs.example/"
 	long := func(n int) string { return prefix + strings.Repeat("x", n-len(prefix)) }
 	const (
-		always, sandbox, never = 2, 1, 0
+		always, laboratory, never = 2, 1, 0
 	)
 	for url, want := range map[string]int{
-		"https://acs.example": always, "https://acs.example:8443/a;b?c=d#e": always, "https://127.0.0.1/": always, "https://[2001:db8::1]/": always,
+		"https://acs.example": always, "https://acs.example:8443/a;b?c=d#e": always, "https://127.0.0.1/": laboratory, "https://[2001:db8::1]/": always,
 		"HTTPS://acs.example/": always, long(v1.MaxURL - 1): always, long(v1.MaxURL): always, long(v1.MaxURL + 1): never,
-		"http://127.0.0.1:8080/acs": sandbox, "http://[::1]/": sandbox, "http://localhost:1/": sandbox,
-		"http://acs.example/": never, "http://127.0.0.1.example/": never, "http://10.0.0.1/": never,
+		"http://127.0.0.1:8080/acs": laboratory, "http://[::1]/": laboratory, "http://localhost:1/": laboratory,
+		"http://acs.example/": laboratory, "http://127.0.0.1.example/": laboratory, "http://10.0.0.1/": laboratory,
 		"https://user@acs.example/": never, "https://user:pw@acs.example/": never, "https://@acs.example/": never, "http://a@localhost/": never,
 		"https:///path": never, "https:acs.example": never, "//acs.example/": never, "/path": never, "": never, "https://:443/": never,
 		"javascript:alert(1)": never, "data:text/html,x": never, " https://acs.example/": never, "https://acs.example/%zz": never,
 		"https://acs.example/\nx": never, "https://a b/": never, "file:///etc/passwd": never, "https://acs.example:x/": never,
 		`https://acs.example/"onload="x`: never, `https://acs.example/?a="`: never, "https://acs.example/<script>": never, "https://acs.example/#a>b": never,
-		"https://acs.example/%22%3C%3E?it's|{x}&y": always,
+		"https://acs.example/%22%3C%3E?it's&y": always, "https://acs.example/?it's|{x}&y": never,
 	} {
 		doc := veres(enrolled + "<url>" + html.EscapeString(url) + "</url>" + protocol)
-		for _, loopback := range []bool{false, true} {
-			got, err := v1.ReadVERes(doc, asked, v1.Options{Loopback: loopback})
-			ok := want == always || want == sandbox && loopback
+		for _, lab := range []bool{false, true} {
+			got, err := v1.ReadVERes(doc, asked, v1.Options{Lab: lab})
+			ok := want == always || want == laboratory && lab
 			if ok != (err == nil) || ok && got.URL != url {
-				t.Errorf("loopback %t, url %.60q: %v; want it taken: %t", loopback, url, err, ok)
+				t.Errorf("lab %t, url %.60q: %v; want it taken: %t", lab, url, err, ok)
 			}
 			if fault, is := errors.AsType[*v1.Fault](err); err != nil && (!is || *fault != (v1.Fault{Code: "5", Detail: "url"})) {
 				t.Errorf("url %.60q: %v, want a Fault 5: url", url, err)

@@ -92,7 +92,7 @@ func FuzzReadAnswer(f *testing.F) {
 		f.Add(doc)
 	}
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		r, err := v1.ReadVERes(doc, asked, v1.Options{Loopback: true})
+		r, err := v1.ReadVERes(doc, asked, v1.Options{Lab: true})
 		wantKind(t, err)
 		if err == nil {
 			y := r.Enrolled == "Y"

@@ -75,7 +75,9 @@ func (l longest) item(f *message.Field, most int) (bytes, members int) {
 	case message.JSON:
 		return most * l.width, 0
 	case message.Text, message.Email, message.URL, message.AppURL:
-		width = l.width
+		if !f.Browser { // which is ASCII
+			width = l.width
+		}
 	}
 	return len(`""`) + most*width, 0
 }

@@ -37,6 +37,9 @@ func (s *sampler) text(f *message.Field, lo, hi int) string {
 	case message.UUID:
 		return fmt.Sprintf("%08x-%04x-4%03x-8%03x-%012x", s.rand.Uint32(), s.rand.IntN(1<<16), s.rand.IntN(1<<12), s.rand.IntN(1<<12), s.rand.Int64N(1<<48))
 	case message.URL:
+		if f.Browser {
+			return "https://" + s.letters(6) + "-x.example/" + s.letters(4) + "?a=b&c=d"
+		}
 		return "https://" + strings.ToLower(s.letters(6)) + "_x.example/" + s.letters(4) + "?a=b&c=d"
 	case message.AppURL:
 		return "app.bank://" + s.letters(5) + "/open"
