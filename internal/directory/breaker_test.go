@@ -606,6 +606,40 @@ func TestGoneDirectoryOpensTheBreaker(t *testing.T) {
 	}
 }
 
+// TestOnlyAnUndeliveredTimeoutSpeaksOfAGoneDirectory: a directory server that takes a request and is silent is there.
+// One that takes TCP connections and makes no handshake is not.
+func TestOnlyAnUndeliveredTimeoutSpeaksOfAGoneDirectory(t *testing.T) {
+	ca := newAuthority(t)
+	good := ca.server()
+	for name, test := range map[string]struct {
+		take func(conn net.Conn)
+		gone bool
+	}{
+		"silent after the request": {func(conn net.Conn) {
+			secured := tls.Server(conn, good)
+			readRequest(bufio.NewReader(secured))
+			_, _ = io.Copy(io.Discard, secured)
+		}, false},
+		"silent after some of the answer": {func(conn net.Conn) {
+			secured := tls.Server(conn, good)
+			readRequest(bufio.NewReader(secured))
+			_, _ = io.WriteString(secured, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{")
+			_, _ = io.Copy(io.Discard, secured)
+		}, false},
+		"no handshake": {func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := peerAt("visa", serveRaw(t, nil, test.take), ca.client())
+			p.Timeout = time.Second
+			c, _ := newClient(t, Hooks{}, p)
+			if _, err := send(t, c, "visa"); err == nil || err.Kind != Timeout || err.gone != test.gone {
+				t.Errorf("%#v, want a time-out that speaks of a gone directory server: %t", err, test.gone)
+			}
+		})
+	}
+}
+
 // TestForgottenConnections: a firewall has forgotten the connections that were
 // open, and lets packets vanish. One request pays for it, the next one goes over
 // a new connection.
