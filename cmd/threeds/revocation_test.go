@@ -126,8 +126,8 @@ func TestReloadRevoked(t *testing.T) {
 	logged(`"cause":"certificate revoked: serial ` + asServer.SerialNumber.Text(16) + `, issuer CN=Test CA"`)
 
 	write(t, file, newAuthority(t).list(time.Hour))
-	s.reload(proc, refused)
-	logged("configuration refused", "directories[0].crls: list 1 of the file is not signed by the CA whose name it has")
+	s.reload(proc, applied) // the former list stays in use for this directory
+	logged("a part of the server is degraded", "directory visa", "directories[0].crls: list 1 of the file is not signed by the CA whose name it has")
 	asks(false)
 
 	take(ca.list(-time.Minute)) // nobody is on it, and it is out of date
