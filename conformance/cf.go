@@ -330,7 +330,7 @@ func (t *T) lines(l *lab, id string, members ...string) {
 	wait(3*time.Second, func() bool {
 		got = nil
 		for line := range strings.Lines(l.log.String()) {
-			if o := read([]byte(line)); o.text("threeDSServerTransID") == id {
+			if o := read([]byte(line)); o.text("threeDSServerTransID") == id || o.text("id") == id {
 				got = append(got, o)
 			}
 		}
