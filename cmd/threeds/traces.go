@@ -37,9 +37,9 @@ func (n *node) hooks() directory.Hooks {
 	}
 	h.Begun = func(ctx context.Context, scheme, message, id string) (context.Context, func(error)) {
 		ctx, ended := t.Message(ctx, message)
-		obs.Note(ctx, "scheme", scheme)
+		obs.NoteSpan(ctx, "scheme", scheme)
 		if id != "" {
-			obs.Note(ctx, idName(message), id)
+			obs.NoteSpan(ctx, idName(message), id)
 		}
 		return ctx, func(err error) { ended(kindOf(err)) }
 	}

@@ -181,6 +181,12 @@ func Note(ctx context.Context, name, value string) {
 	if r := RequestOf(ctx); r != nil {
 		r.set(name, value)
 	}
+	NoteSpan(ctx, name, value)
+}
+
+// NoteSpan says something of what ctx is the context of in its span, if it has one. Unlike
+// [Note] it may be called from any goroutine, after the request was answered too.
+func NoteSpan(ctx context.Context, name, value string) {
 	if span := trace.SpanFromContext(ctx); span.IsRecording() {
 		span.SetAttributes(attribute.String(name, Mask(value)))
 	}
