@@ -235,12 +235,12 @@ func TestFaults(t *testing.T) {
 			proxy := tunneltest.Start(t, tt.tls)
 			proxy.Play(tt.play)
 			given := Proxy{Address: proxy.Address, Roots: tt.roots, User: "threeds", Password: "hush"}
+			start := time.Now() // before the context, whose limit counts from later on
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			if tt.slow {
 				ctx, cancel = context.WithTimeout(t.Context(), limit)
 			}
 			defer cancel()
-			start := time.Now()
 			conn, err := New(given, net.Dialer{}).DialContext(ctx, "tcp", "ds.invalid:443")
 			took := time.Since(start)
 			failed, ok := errors.AsType[*Error](err)
