@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -73,7 +74,8 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 			return err
 		}
 		if _, err := fmt.Fprintln(stdout, key); err != nil { // nobody has the key
-			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), ring.Hash(key)))
+			hash, _ := account.HashKey(key)
+			return errors.Join(err, st.RevokeKey(context.WithoutCancel(ctx), hash[:]))
 		}
 		return nil
 	})
@@ -160,8 +162,8 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", leastDigits)
 		}
 	}
-	return withKeys(ctx, *file, func(_ *config, st store.Store, ring *keyring.Ring) error {
-		match, err := matcher(rest, stdin, ring)
+	return withKeys(ctx, *file, func(_ *config, st store.Store, _ *keyring.Ring) error {
+		match, err := matcher(rest, stdin)
 		if err != nil {
 			return err
 		}
@@ -174,30 +176,31 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 	})
 }
 
-// revoke removes the one key that match finds. If that is gone by then, a node may just
-// have hashed it anew, after a rotation of the key file, and it is looked for again.
+// revoke removes the one key that match finds.
 func revoke(ctx context.Context, st store.Store, match func(hash []byte) bool) (store.Key, error) {
-	for {
-		keys, err := st.Keys(ctx)
-		if err != nil {
-			return store.Key{}, err
-		}
-		keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !match(k.Hash) })
-		switch len(keys) {
-		case 0:
-			return store.Key{}, errors.New("key revoke: no such key (one that was used since the key file was rotated has got another hash: see \"threeds key list\")")
-		case 1:
-		default:
-			return store.Key{}, fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
-		}
-		if err := st.RevokeKey(ctx, keys[0].Hash); !errors.Is(err, store.ErrNotFound) {
-			return keys[0], err
-		}
+	keys, err := st.Keys(ctx)
+	if err != nil {
+		return store.Key{}, err
 	}
+	keys = slices.DeleteFunc(keys, func(k store.Key) bool { return !match(k.Hash) })
+	if len(keys) > 1 {
+		return store.Key{}, fmt.Errorf("key revoke: %d keys begin so; give more digits", len(keys))
+	}
+	err = store.ErrNotFound
+	if len(keys) == 1 {
+		err = st.RevokeKey(ctx, keys[0].Hash)
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound): // or somebody else has just revoked it
+		return store.Key{}, errors.New("key revoke: no such key (see \"threeds key list\")")
+	case err != nil:
+		return store.Key{}, err
+	}
+	return keys[0], nil
 }
 
 // matcher says which hash is meant: by its beginning, or by the key itself.
-func matcher(args []string, stdin io.Reader, ring *keyring.Ring) (func(hash []byte) bool, error) {
+func matcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) {
 	if len(args) == 1 {
 		prefix := strings.ToLower(args[0])
 		return func(hash []byte) bool { return strings.HasPrefix(hex.EncodeToString(hash), prefix) }, nil
@@ -209,10 +212,11 @@ func matcher(args []string, stdin io.Reader, ring *keyring.Ring) (func(hash []by
 	if key == "" {
 		return nil, errors.New("key revoke: no key on standard input, and no beginning of a hash")
 	}
-	hashes := ring.Hashes(key)
-	return func(hash []byte) bool {
-		return slices.ContainsFunc(hashes, func(h []byte) bool { return string(h) == string(hash) })
-	}, nil
+	want, ok := account.HashKey(key)
+	if !ok {
+		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits in lower case, as \"threeds key create\" printed it)")
+	}
+	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
 }
 
 func configFlag(fs *flag.FlagSet) *string {

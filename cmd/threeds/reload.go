@@ -143,7 +143,7 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 	l.former = r.inUse
 	l.unchangeable(r.inUse)
 	l.known = r.inUse.lists()
-	ring := l.nextRing(r.ring, r.inUse.Store.URL)
+	ring := l.nextRing(r.ring, r.inUse.Store.URL, r.node.book.NoneJudged())
 	c, warnings, err := l.load(time.Now())
 	if err != nil {
 		maps.Copy(next, l.read)
@@ -180,10 +180,12 @@ func (l *loader) unchangeable(inUse *config) {
 	}
 }
 
-// nextRing reads the key file. It must still hold the secret that is in use: ids, results
-// and hashes of API keys are made with that until the moment of the change. If the store
-// is another one, which is a fault already, the key file is not read.
-func (l *loader) nextRing(inUse *keyring.Ring, store storeAt) *keyring.Ring {
+// nextRing reads the key file. It must still hold the secret that is in use: ids are made,
+// and results and rows of API keys sealed with that until the moment of the change. A node
+// that is replaceable can judge no API key with it, so it has made nothing, and takes any
+// other file. If the store is another one, which is a fault already, the key file is not
+// read.
+func (l *loader) nextRing(inUse *keyring.Ring, store storeAt, replaceable bool) *keyring.Ring {
 	if l.config.Store.URL != store {
 		return nil
 	}
@@ -195,7 +197,7 @@ func (l *loader) nextRing(inUse *keyring.Ring, store storeAt) *keyring.Ring {
 		l.fault("keys", "%v", err)
 		return nil
 	}
-	if !ring.Opens(inUse) {
+	if !replaceable && !ring.Opens(inUse) {
 		l.fault("keys", "the value in use is not in the file any more (keep it there as previous or next)")
 		return nil
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +68,7 @@ func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err e
 // conditions are what readiness depends on.
 func (n *node) conditions() []console.Condition {
 	g := n.current()
-	all := conditions(n.db, g.cards)
+	all := append(conditions(n.db, g.cards), keysCondition(n.book))
 	if g.cfg.Certificates != nil {
 		all = append(all, g.cfg.Certificates.conditions(n.cfg.Now)...)
 	}
@@ -165,6 +166,22 @@ func (s sealer) Open(name string, sealed []byte) ([]byte, error) {
 func watchRecords(m *obs.Metrics, refused *atomic.Uint64) {
 	m.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
 		func() float64 { return float64(refused.Load()) })
+}
+
+// keysCondition says whether API keys can be judged. A node that can judge none is not for
+// requests: most likely its key file is that of another store.
+func keysCondition(book *account.Book) console.Condition {
+	return console.Condition{Name: "keys", Check: func() (string, bool) {
+		switch good, refused := book.Count(); {
+		case refused == 0:
+			return "", false
+		case good == 0:
+			return fmt.Sprintf("none of the %d API keys in the store can be checked: the key file (keys) is that of another store", refused), false
+		default:
+			return fmt.Sprintf("%d of %d API keys in the store cannot be checked: their rows were changed, or the key file (keys) lacks their secret",
+				refused, good+refused), true
+		}
+	}}
 }
 
 // watchBook adds how many API keys there are to the metrics.

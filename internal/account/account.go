@@ -6,15 +6,17 @@
 // name. Passwords, roles and the MPI's form of authentication are not here: the
 // listeners bring a key in whatever way their protocol carries it.
 //
-// No key is kept. The store has a keyed hash of it; a [Book] remembers another hash,
-// under a secret that it makes at the start. The row in the store is sealed: whoever can
-// write there, but has no key file, can neither make a key nor change what one is good
-// for. He can remove a row, and put back one that he has kept.
+// No key is kept, in the store or in memory: there is the SHA-256 of its 128 random bits
+// ([HashKey]), from which nobody can guess it. The row in the store is sealed with the key
+// file: whoever can write there, but has no key file, can neither make a key nor change
+// what one is good for. He can remove a row, and put back one that he has kept. A row whose
+// seal does not open is not a key that is unknown: see [ErrKeyNotJudged].
 package account
 
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -66,24 +68,26 @@ type Account struct {
 	Strict   bool   // requests are taken as they are, nothing is normalised
 }
 
-// A Ring has the secrets that keys are hashed and their rows sealed under.
+// A Ring has the secrets that the rows of keys are sealed under.
 type Ring interface {
-	// Hash is what is stored of a key now.
-	Hash(key string) []byte
-
-	// Hashes are what may be stored of a key: the present hash first, then the
-	// former one, nil if there is none, then others.
-	Hashes(key string) [][]byte
-
 	// Seal makes what Open takes for the same name alone, if any of the secrets
 	// has made it.
 	Seal(name string, plain []byte) []byte
 	Open(name string, sealed []byte) ([]byte, error)
+
+	// IsSealedByPrevious reports whether sealed names the previous secret as the one that
+	// it was made with.
+	IsSealedByPrevious(sealed []byte) bool
 }
 
-// Row is what is stored of a key.
+// Row is what is stored of a key. It panics if the key has not the form of one that
+// [Create] makes.
 func Row(ring Ring, key, merchant string, strict bool) store.Key {
-	k := store.Key{Hash: ring.Hash(key), Merchant: merchant, Strict: strict, Created: time.Now().UTC()}
+	hash, ok := HashKey(key)
+	if !ok {
+		panic("account: not the form of an API key")
+	}
+	k := store.Key{Hash: hash[:], Merchant: merchant, Strict: strict, Created: time.Now().UTC()}
 	k.Seal = ring.Seal(k.Name(), nil)
 	return k
 }
@@ -124,23 +128,32 @@ func newKey() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// hasForm reports whether key looks like one of newKey. No other text can be a key.
-func hasForm(key string) bool {
+// HashKey returns what the store has of a key: the SHA-256 of its 16 bytes. It reports
+// false for text that is not in the form of newKey, which can be no key.
+func HashKey(key string) (hash [sha256.Size]byte, ok bool) {
 	if len(key) != keyLen {
-		return false
+		return hash, false
 	}
+	var digits [32]byte
+	n := 0
 	for i := range keyLen {
 		c := key[i]
 		switch i {
 		case 8, 13, 18, 23:
 			if c != '-' {
-				return false
+				return hash, false
 			}
 		default:
 			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return false
+				return hash, false
 			}
+			digits[n] = c
+			n++
 		}
 	}
-	return true
+	var bits [16]byte
+	if _, err := hex.Decode(bits[:], digits[:]); err != nil {
+		return hash, false
+	}
+	return sha256.Sum256(bits[:]), true
 }

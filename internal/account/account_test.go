@@ -22,32 +22,33 @@ import (
 	"github.com/openthreeds/threeds/internal/store/storetest"
 )
 
-// ring hashes under several secrets, the current one first.
+// ring seals under the first of several secrets, of which the second is the previous one. An
+// empty one is not there.
 type ring []string
 
-func (r ring) Hash(key string) []byte { return r.Hashes(key)[0] }
+func (r ring) Seal(name string, _ []byte) []byte { return sealOf(r[0], name) }
 
-func (r ring) Hashes(key string) [][]byte {
-	var hashes [][]byte
-	for _, secret := range r {
-		if secret == "" {
-			hashes = append(hashes, nil)
-			continue
-		}
-		mac := hmac.New(sha256.New, []byte(secret))
-		mac.Write([]byte(key))
-		hashes = append(hashes, mac.Sum(nil))
-	}
-	return hashes
+func sealOf(secret, name string) []byte {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(name))
+	return mac.Sum([]byte(secret + "|"))
 }
 
-func (r ring) Seal(name string, _ []byte) []byte { return r.Hash("seal of " + name) }
-
 func (r ring) Open(name string, sealed []byte) ([]byte, error) {
-	if !slices.ContainsFunc(r.Hashes("seal of "+name), func(seal []byte) bool { return seal != nil && bytes.Equal(seal, sealed) }) {
+	if !slices.ContainsFunc(r, func(secret string) bool { return secret != "" && bytes.Equal(sealOf(secret, name), sealed) }) {
 		return nil, errors.New("sealed under another name, or by nobody")
 	}
 	return nil, nil
+}
+
+func (r ring) IsSealedByPrevious(sealed []byte) bool {
+	return len(r) > 1 && r[1] != "" && bytes.HasPrefix(sealed, []byte(r[1]+"|"))
+}
+
+// hashOf is what the store has of a key.
+func hashOf(key string) []byte {
+	hash, _ := account.HashKey(key)
+	return hash[:]
 }
 
 // A keyStore can be counted, stopped and made to fail.
@@ -87,11 +88,11 @@ func (s *keyStore) KeysUnless(ctx context.Context, mark string) ([]store.Key, st
 	return keys, now, err
 }
 
-func (s *keyStore) RehashKey(ctx context.Context, old, hash, seal []byte) error {
+func (s *keyStore) ResealKey(ctx context.Context, hash, was, seal []byte) error {
 	if s.down.Load() || s.readOnly.Load() {
 		return errDown
 	}
-	return s.Store.RehashKey(ctx, old, hash, seal)
+	return s.Store.ResealKey(ctx, hash, was, seal)
 }
 
 type bench struct {
@@ -137,6 +138,15 @@ func (b *bench) want(t *testing.T, key string, want error) {
 	}
 }
 
+// TestHashKey pins what is stored: another release must find the keys of this one. It was
+// computed by another program.
+func TestHashKey(t *testing.T) {
+	hash, ok := account.HashKey("00112233-4455-6677-8899-aabbccddeeff")
+	if got, want := fmt.Sprintf("%x", hash), "a8faed6abbf35c12a4b26e40f6feb19d736d90045c83b9f9a31f638d323e6811"; !ok || got != want {
+		t.Errorf("HashKey = %s, %t; want %s", got, ok, want)
+	}
+}
+
 func TestCreate(t *testing.T) {
 	b := setUp()
 	form := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
@@ -147,7 +157,7 @@ func TestCreate(t *testing.T) {
 			t.Errorf("Create = %q", key)
 		}
 		seen[key] = true
-		if _, err := b.store.Store.Key(t.Context(), b.ring.Hash(key)); err != nil {
+		if _, err := b.store.Store.Key(t.Context(), hashOf(key)); err != nil {
 			t.Errorf("the store does not have the hash: %v", err)
 		}
 	}
@@ -218,7 +228,7 @@ func TestNewKeyWorksAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.want(t, key, nil)
-			if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+			if err := b.store.RevokeKey(t.Context(), hashOf(key)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -237,7 +247,7 @@ func TestRevoked(t *testing.T) {
 			b.want(t, key, nil)
 			time.Sleep(time.Duration(i) * 37 * time.Millisecond)
 			b.want(t, key, nil)
-			if err := b.store.RevokeKey(t.Context(), b.ring.Hash(key)); err != nil {
+			if err := b.store.RevokeKey(t.Context(), hashOf(key)); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Second)
@@ -286,7 +296,7 @@ func TestRevokedDuringLookUp(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		time.AfterFunc(100*time.Millisecond, func() { wg.Go(func() { b.book.Run(ctx) }) })
-		time.AfterFunc(50*time.Millisecond, func() { _ = b.store.RevokeKey(ctx, b.ring.Hash(key)) })
+		time.AfterFunc(50*time.Millisecond, func() { _ = b.store.RevokeKey(ctx, hashOf(key)) })
 		b.want(t, key, nil) // asked at 0, revoked at 50, refreshed at 100, answered at 600
 		slow.after = 0
 		b.want(t, key, account.ErrUnknownKey)
@@ -383,5 +393,5 @@ func TestChange(t *testing.T) {
 		t.Errorf("without a profile: %+v %v", got, err)
 	}
 	b.store.down.Store(false)
-	b.want(t, former, account.ErrUnknownKey) // its secret is gone
+	b.want(t, former, account.ErrKeyNotJudged) // its secret is gone
 }

@@ -3,22 +3,29 @@ package account
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// ErrUnknownKey says that there is no such key, or that it was revoked.
+// ErrUnknownKey says that the store has no row of such a key: it was never made, or it was
+// revoked.
 var ErrUnknownKey = errors.New("account: unknown key")
+
+// ErrKeyNotJudged says that the store has a row of the key, and that its seal does not
+// open. Somebody has changed the row, or the key file lacks the secret that it was sealed
+// with. Whether the key is good cannot be said.
+var ErrKeyNotJudged = errors.New("account: the seal of the key's row does not open")
+
+// ErrNoKeyJudged says that the store has keys, and that the seal of none opens. Most
+// likely the key file is that of another store, so nothing can be said of any key.
+var ErrNoKeyJudged = errors.New("account: the seal of no key's row opens")
 
 const (
 	// lookups is how many unknown keys are looked up at once. Others wait, so
@@ -34,17 +41,16 @@ const (
 type KeyStore interface {
 	Key(ctx context.Context, hash []byte) (store.Key, error)
 	KeysUnless(ctx context.Context, mark string) (keys []store.Key, now string, err error)
-	RehashKey(ctx context.Context, old, hash, seal []byte) error
+	ResealKey(ctx context.Context, hash, was, seal []byte) error
 }
 
 // A Book finds accounts by their keys. Keys that are in the store are answered from
 // memory; an unknown one is looked up in the store each time it comes, so that a new key
 // works at once. Printing a Book shows no secrets.
 type Book struct {
-	store  KeyStore
-	log    *slog.Logger
-	slots  chan struct{} // one for each look-up in progress
-	pepper [32]byte
+	store KeyStore
+	log   *slog.Logger
+	slots chan struct{} // one for each look-up in progress
 
 	// What the last refresh that read all rows has seen. Only refreshes use it.
 	read   []store.Key
@@ -58,13 +64,11 @@ type Book struct {
 	known     map[string]entry     // rows of the last refresh, by hash; replaced as a whole, never changed
 	void      map[string]store.Key // rows that are not as they were sealed, by hash; likewise
 	learned   map[string]entry     // rows that were looked up since known was made, by hash
-	checked   int                  // rings, when the seals of known and void were checked
+	checked   int                  // rings, when the seals of void were checked
 	touched   bool                 // learned, void or the ring have changed since the last refresh
-	met       map[mark]meeting     // keys that have been used, for the quickest answer
-	marks     map[string]mark      // where in met a key is, by hash
 	round     int                  // how often known was replaced, or found to be up to date
 	replaced  int                  // how often it was replaced
-	former    map[string][]byte    // former hashes of keys that were used, each with the present one
+	outdated  map[string]store.Key // rows of known whose seal is to be made anew, by hash
 }
 
 // An entry is a row that is as it was sealed.
@@ -96,39 +100,32 @@ func (m *merchants) account(was *Account, k *store.Key) *Account {
 	return &Account{Merchant: merchant, KeyID: keyID, Strict: k.Strict}
 }
 
-// adopt puts entries into others, with accounts of these merchants.
-func (m *merchants) adopt(into, from map[string]entry) {
+// adopt puts entries into others, with accounts of these merchants. It leaves out those
+// whose seals the ring does not open.
+func (m *merchants) adopt(into, from map[string]entry, ring Ring) {
 	for hash, e := range from {
-		into[hash] = entry{e.row, m.account(nil, e.row)}
+		if Sealed(ring, e.row) {
+			into[hash] = entry{e.row, m.account(nil, e.row)}
+		}
 	}
 }
 
-// A mark is the beginning of a key's digest.
-type mark [8]byte
-
-// A meeting is a key that was good.
-type meeting struct {
-	digest  [sha256.Size]byte // of the key, under the pepper
-	hash    string            // as in the store
-	account *Account
-}
-
-// New returns a Book on a store. A key that is used, and stored under the former hash
-// of the ring, gets the present one soon after. The Book logs when the store cannot be
-// read, and when it can again; and each row that is not as it was sealed, once.
+// New returns a Book on a store. While [Book.Run] runs, rows that are sealed under the
+// previous secret of the ring are sealed anew under the current one. The Book logs when the
+// store cannot be read, and when it can again; and each row that is not as it was sealed,
+// once.
 func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *Book {
 	b := &Book{
 		store: keys, log: log,
 		slots: make(chan struct{}, lookups),
 	}
-	rand.Read(b.pepper[:]) //nolint:errcheck // it never fails, it ends the process
 	b.Change(ring, merchants)
 	return b
 }
 
-// Change replaces the merchants' settings and the secrets that keys are stored
-// under. Keys that are known stay so, without a look into the store; those of a
-// hash that has gone do not.
+// Change replaces the merchants' settings and the secrets that rows are sealed under. Keys
+// that are known stay so, without a look into the store; those that are sealed under a
+// secret that has gone do not.
 //
 // There may be very many keys, so most of the work is done without the lock, and
 // Authenticate goes on meanwhile; unless three refreshes in a row come in between.
@@ -137,7 +134,7 @@ func (b *Book) Change(ring Ring, configured []Merchant) {
 	for _, m := range configured {
 		merchants.byName[m.Name] = &m
 	}
-	known := b.anew(merchants) // and locked
+	known := b.anew(merchants, ring) // and locked
 	defer b.mu.Unlock()
 	b.ring = ring
 	b.rings++
@@ -145,98 +142,56 @@ func (b *Book) Change(ring Ring, configured []Merchant) {
 	b.known, b.learned = known, make(map[string]entry)
 	b.replaced++
 	b.touched = true
-	b.former = make(map[string][]byte)
-	b.met, b.marks = make(map[mark]meeting), make(map[string]mark) // keys that come again are found by their hashes under the new ring
+	b.outdated = nil
 	b.round++
 }
 
-// anew returns the rows that are known, with accounts of other merchants. It leaves b.mu
-// locked, and makes sure that no refresh has found a key revoked meanwhile.
-func (b *Book) anew(merchants *merchants) map[string]entry {
+// anew returns the rows that are known, with accounts of other merchants, as far as another
+// ring opens their seals. It leaves b.mu locked, and makes sure that no refresh has found a
+// key revoked meanwhile.
+func (b *Book) anew(merchants *merchants, ring Ring) map[string]entry {
 	for range 3 {
 		b.mu.RLock()
 		former, replaced := b.known, b.replaced
 		b.mu.RUnlock()
 		known := make(map[string]entry, len(former))
-		merchants.adopt(known, former)
+		merchants.adopt(known, former, ring)
 		b.mu.Lock()
 		if b.replaced == replaced {
-			merchants.adopt(known, b.learned)
+			merchants.adopt(known, b.learned, ring)
 			return known
 		}
 		b.mu.Unlock()
 	}
 	b.mu.Lock() // refreshes came in between each time: now they have to wait
 	known := make(map[string]entry, len(b.known))
-	merchants.adopt(known, b.known)
-	merchants.adopt(known, b.learned)
+	merchants.adopt(known, b.known, ring)
+	merchants.adopt(known, b.learned, ring)
 	return known
 }
 
 // Format implements [fmt.Formatter], for every verb.
 func (*Book) Format(f fmt.State, _ rune) { fmt.Fprint(f, "[book of API keys]") }
 
-// Authenticate returns the account of a key, or ErrUnknownKey. Any other error
-// means that the store could not be asked: the key may be good. A key that the
-// Book knows is answered from memory.
+// Authenticate returns the account of a key. ErrUnknownKey says that there is no such key.
+// Any other error says that the key may be good: ErrKeyNotJudged, ErrNoKeyJudged, or one of
+// the store, which could not be asked. A key that the Book knows is answered from memory.
 func (b *Book) Authenticate(ctx context.Context, key string) (*Account, error) {
-	if !hasForm(key) {
+	hash, ok := HashKey(key)
+	if !ok {
 		return nil, ErrUnknownKey
 	}
-	digest := b.digest(key)
-	if account := b.meet(&digest); account != nil {
-		return account, nil
-	}
 	b.mu.RLock()
-	ring := b.ring
+	e, known := b.find(string(hash[:]))
+	hopeless := b.noneJudged() && b.checked == b.rings
 	b.mu.RUnlock()
-	hashes := ring.Hashes(key)
-	if account := b.recall(&digest, hashes); account != nil {
-		return account, nil
+	switch {
+	case known:
+		return e.account, nil
+	case hopeless:
+		return nil, ErrNoKeyJudged
 	}
-	return b.lookUp(ctx, &digest, ring, hashes)
-}
-
-// digest is a hash of a key under the Book's own secret. To put the secret in front is
-// enough here, since both have fixed lengths.
-func (b *Book) digest(key string) [sha256.Size]byte {
-	var text [len(b.pepper) + keyLen]byte
-	copy(text[:], b.pepper[:])
-	copy(text[len(b.pepper):], key)
-	return sha256.Sum256(text[:])
-}
-
-// meet returns the account of a key that was used before; nil of others.
-func (b *Book) meet(digest *[sha256.Size]byte) *Account {
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	m, ok := b.met[mark(digest[:])]
-	if !ok || subtle.ConstantTimeCompare(m.digest[:], digest[:]) == 0 {
-		return nil
-	}
-	return m.account
-}
-
-// recall returns the account of a key whose row is known; nil of others.
-func (b *Book) recall(digest *[sha256.Size]byte, hashes [][]byte) *Account {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i, hash := range hashes {
-		if e, ok := b.find(string(hash)); ok {
-			if i == 1 {
-				b.former[string(hash)] = hashes[0]
-			}
-			b.greet(digest, string(hash), e.account)
-			return e.account
-		}
-	}
-	return nil
-}
-
-// greet remembers for meet a key that was good. b.mu is held.
-func (b *Book) greet(digest *[sha256.Size]byte, hash string, account *Account) {
-	m := mark(digest[:])
-	b.met[m], b.marks[hash] = meeting{*digest, hash, account}, m
+	return b.lookUp(ctx, &hash)
 }
 
 // find returns a key that is known. b.mu is held.
@@ -248,8 +203,20 @@ func (b *Book) find(hash string) (entry, bool) {
 	return e, ok
 }
 
+// noneJudged reports whether there are rows of keys, and none that is as it was sealed.
+// Before the rows were read for the first time it goes by those that were looked up. b.mu is
+// held.
+func (b *Book) noneJudged() bool { return len(b.known)+len(b.learned) == 0 && len(b.void) > 0 }
+
+// NoneJudged reports whether the store has keys, and the seal of none opens.
+func (b *Book) NoneJudged() bool {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	return b.noneJudged()
+}
+
 // lookUp asks the store for a key that is not known.
-func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, ring Ring, hashes [][]byte) (*Account, error) {
+func (b *Book) lookUp(ctx context.Context, hash *[sha256.Size]byte) (*Account, error) {
 	select {
 	case b.slots <- struct{}{}:
 		defer func() { <-b.slots }()
@@ -257,43 +224,35 @@ func (b *Book) lookUp(ctx context.Context, digest *[sha256.Size]byte, ring Ring,
 		return nil, fmt.Errorf("account: look up key: %w", ctx.Err())
 	}
 	b.mu.RLock()
-	round := b.round
+	ring, round := b.ring, b.round
 	b.mu.RUnlock()
-	if len(hashes) > 1 && hashes[1] != nil {
-		// Another node may rehash the key between our two questions.
-		hashes = append(slices.Clip(hashes), hashes[0])
+	k, err := b.store.Key(ctx, bytes.Clone(hash[:]))
+	switch {
+	case err == nil && Sealed(ring, &k):
+		return b.learn(&k, round), nil
+	case err == nil:
+		b.refuse(k)
+		err = ErrKeyNotJudged
+	case errors.Is(err, store.ErrNotFound):
+		err = ErrUnknownKey
+	default:
+		return nil, fmt.Errorf("account: look up key: %w", err)
 	}
-	for _, hash := range hashes {
-		if hash == nil {
-			continue
-		}
-		k, err := b.store.Key(ctx, hash)
-		switch {
-		case err == nil && Sealed(ring, &k):
-			return b.learn(&k, digest, hashes, round), nil
-		case err == nil:
-			b.refuse(k)
-			return nil, ErrUnknownKey
-		case !errors.Is(err, store.ErrNotFound):
-			return nil, fmt.Errorf("account: look up key: %w", err)
-		}
+	if b.NoneJudged() {
+		return nil, ErrNoKeyJudged
 	}
-	return nil, ErrUnknownKey
+	return nil, err
 }
 
 // learn remembers a key that was found in the store and returns its account. If there was
 // a refresh after round, which may have found it revoked, it is not remembered.
-func (b *Book) learn(k *store.Key, digest *[sha256.Size]byte, hashes [][]byte, round int) *Account {
+func (b *Book) learn(k *store.Key, round int) *Account {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known, _ := b.find(string(k.Hash))
 	account := b.merchants.account(known.account, k)
-	if len(hashes) > 1 && bytes.Equal(k.Hash, hashes[1]) {
-		b.former[string(k.Hash)] = hashes[0]
-	}
 	if b.round == round {
 		b.learned[string(k.Hash)] = entry{k, account}
-		b.greet(digest, string(k.Hash), account)
 		b.touched = true
 	}
 	return account
@@ -351,4 +310,21 @@ func (b *Book) Count() (good, refused int) {
 func same(a, b store.Key) bool {
 	return a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created.Equal(b.Created) &&
 		bytes.Equal(a.Hash, b.Hash) && bytes.Equal(a.Seal, b.Seal)
+}
+
+// takeOutdated removes at most n rows from those whose seal is to be made anew, and returns
+// them with the ring to do it with. Which they are is left to chance, so that nodes that do
+// this at the same time seldom meet.
+func (b *Book) takeOutdated(n int) (Ring, []store.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var rows []store.Key
+	for hash, k := range b.outdated {
+		if len(rows) == n {
+			break
+		}
+		rows = append(rows, k)
+		delete(b.outdated, hash)
+	}
+	return b.ring, rows
 }

@@ -3,6 +3,7 @@ package account
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"runtime"
 	"testing"
@@ -14,10 +15,9 @@ import (
 // An openRing hides nothing, and finds every row as it was sealed.
 type openRing struct{}
 
-func (openRing) Hash(key string) []byte              { return []byte(key) }
-func (openRing) Hashes(key string) [][]byte          { return [][]byte{[]byte(key)} }
 func (openRing) Seal(string, []byte) []byte          { return nil }
 func (openRing) Open(string, []byte) ([]byte, error) { return nil, nil }
+func (openRing) IsSealedByPrevious([]byte) bool      { return false }
 
 // settling begins to give all keys other merchants, and returns in the middle of that. What
 // is known then comes when it is told to proceed.
@@ -26,7 +26,7 @@ func settling(b *Book) (proceed func() map[string]entry) {
 	m.mu.Lock()
 	known := make(chan map[string]entry)
 	go func() {
-		got := b.anew(m)
+		got := b.anew(m, openRing{})
 		b.mu.Unlock()
 		known <- got
 	}()
@@ -44,15 +44,12 @@ func settling(b *Book) (proceed func() map[string]entry) {
 // go on.
 func TestChangeHoldsUpNobody(t *testing.T) {
 	b := New(nil, openRing{}, nil, slog.New(slog.DiscardHandler))
-	met, known := newKey(), newKey()
-	b.replace([]store.Key{{Hash: []byte(met), Merchant: "shop"}, {Hash: []byte(known), Merchant: "shop"}})
-	if _, err := b.Authenticate(t.Context(), met); err != nil {
-		t.Fatal(err)
-	}
+	keys := []string{newKey(), newKey()}
+	b.replace([]store.Key{Row(openRing{}, keys[0], "shop", false), Row(openRing{}, keys[1], "shop", false)})
 	proceed := settling(b)
 	served := make(chan error, 2)
 	go func() {
-		for _, key := range []string{met, known} {
+		for _, key := range keys {
 			_, err := b.Authenticate(t.Context(), key)
 			served <- err
 		}
@@ -81,7 +78,7 @@ func TestRevokedDuringChange(t *testing.T) {
 		b.replace([]store.Key{stays, goes})
 		proceed := settling(b)
 		b.replace([]store.Key{stays})
-		b.learn(&comes, new([32]byte), [][]byte{comes.Hash}, b.round)
+		b.learn(&comes, b.round)
 		got := proceed()
 		if _, revoked := got["goes"]; revoked || len(got) != 2 {
 			t.Fatalf("%d keys are known, a revoked one: %t", len(got), revoked)
@@ -96,7 +93,7 @@ func TestLearnsNothingOld(t *testing.T) {
 	for name, between := range map[string]func(*Book){
 		"other keys":         func(b *Book) { b.replace(nil) },
 		"the same keys":      func(b *Book) { b.unchanged(nil) },
-		"the same mark":      func(b *Book) { b.found() },
+		"the same mark":      func(b *Book) { b.markCurrent() },
 		"another key file":   func(b *Book) { b.Change(openRing{}, nil) },
 		"nothing in between": nil,
 	} {
@@ -106,42 +103,58 @@ func TestLearnsNothingOld(t *testing.T) {
 		if between != nil {
 			between(b)
 		}
-		b.learn(&k, new([32]byte), [][]byte{k.Hash}, round)
-		if _, known := b.find("key"); known != (between == nil) || len(b.met) != len(b.learned) {
-			t.Errorf("%s: known: %t, for the quickest answer: %d", name, known, len(b.met))
+		b.learn(&k, round)
+		if _, known := b.find("key"); known != (between == nil) {
+			t.Errorf("%s: known: %t", name, known)
 		}
 		b.replace(nil)
-		if len(b.learned)+len(b.met)+len(b.marks) > 0 {
+		if len(b.learned) > 0 {
 			t.Errorf("%s: something is left of a key that is gone", name)
 		}
 	}
 }
 
-// A rehashing store says of each former hash what comes of it.
-type rehashing struct {
+// A resealer says of each row, by its hash, what comes of a new seal.
+type resealer struct {
 	KeyStore
 	says  map[string]error
-	asked int
+	asked []string
 }
 
-func (s *rehashing) RehashKey(_ context.Context, old, _, _ []byte) error {
-	s.asked++
-	return s.says[string(old)]
+func (s *resealer) ResealKey(_ context.Context, hash, _, _ []byte) error {
+	s.asked = append(s.asked, string(hash))
+	return s.says[string(hash)]
 }
 
-// TestRehashedOnce: each key is hashed anew once; one that is gone, or that another node
-// was quicker with, holds up no other.
-func TestRehashedOnce(t *testing.T) {
-	s := &rehashing{says: map[string]error{"gone": store.ErrNotFound, "done": store.ErrExists}}
-	b := New(s, openRing{}, nil, slog.New(slog.DiscardHandler))
-	b.former["unknown"] = []byte("new")
-	for _, old := range []string{"one", "two", "three", "gone", "done"} {
-		b.known[old] = entry{&store.Key{Hash: []byte(old), Merchant: "shop"}, nil}
-		b.former[old] = []byte("new " + old)
+// previousRing finds every row sealed by the previous secret.
+type previousRing struct{ openRing }
+
+func (previousRing) IsSealedByPrevious([]byte) bool { return true }
+
+// TestResealedOnce: each row is sealed anew once; one that is gone, or that another node was
+// quicker with, holds up no other. Where the store fails the row is tried again.
+func TestResealedOnce(t *testing.T) {
+	failed := errors.New("failed")
+	s := &resealer{says: map[string]error{"gone": store.ErrNotFound, "bad": failed}}
+	b := New(s, previousRing{}, nil, slog.New(slog.DiscardHandler))
+	b.replace([]store.Key{{Hash: []byte("one")}, {Hash: []byte("gone")}, {Hash: []byte("two")}})
+	if err := b.reseal(t.Context()); err != nil || len(s.asked) != 3 {
+		t.Errorf("%v, asked for %q", err, s.asked)
 	}
-	for i := range 2 {
-		if err := b.rehash(t.Context()); err != nil || s.asked != 5 || len(b.former) > 0 {
-			t.Errorf("%d: %v, asked %d times, %d to come", i, err, s.asked, len(b.former))
+	if err := b.reseal(t.Context()); err != nil || len(s.asked) != 3 {
+		t.Errorf("a second time: %v, asked for %q", err, s.asked)
+	}
+	b.replace([]store.Key{{Hash: []byte("bad")}})
+	for range 2 {
+		if err := b.reseal(t.Context()); !errors.Is(err, failed) {
+			t.Errorf("of a store that fails: %v", err)
 		}
+	}
+	if n := len(s.asked); n != 5 {
+		t.Errorf("asked for %q", s.asked)
+	}
+	b.Change(previousRing{}, nil) // what was to be done is found anew by the next refresh
+	if err := b.reseal(t.Context()); err != nil || len(s.asked) != 5 {
+		t.Errorf("after a change: %v, asked for %q", err, s.asked)
 	}
 }

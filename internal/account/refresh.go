@@ -23,6 +23,10 @@ const (
 	// long only where shorter ones have come to nothing: most connections that
 	// say nothing for half a second are dead.
 	maxPatience = 8 * refresh
+
+	// resealed is how many rows are sealed anew at most in each refresh: after a rotation of
+	// the key file that is all of them, and other writes are to find room in between.
+	resealed = 100
 )
 
 // Run reads the keys, at once and then whenever they have changed. It looks twice a
@@ -30,9 +34,9 @@ const (
 // cannot be read, the known keys go on working. A store that cannot be written to, or only
 // slowly, does not delay reading.
 func (b *Book) Run(ctx context.Context) {
-	var rehashing sync.WaitGroup
-	defer rehashing.Wait()
-	rehashing.Go(func() { b.runRehash(ctx) })
+	var resealing sync.WaitGroup
+	defer resealing.Wait()
+	resealing.Go(func() { b.runReseal(ctx) })
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
 	failing, patience := false, refresh
@@ -60,18 +64,19 @@ func (b *Book) Run(ctx context.Context) {
 	}
 }
 
-// runRehash has the keys that were used hashed anew, twice a second, until ctx ends.
-func (b *Book) runRehash(ctx context.Context) {
+// runReseal seals rows anew that are sealed under the previous secret, twice a second,
+// until ctx ends.
+func (b *Book) runReseal(ctx context.Context) {
 	tick := time.NewTicker(refresh)
 	defer tick.Stop()
 	stuck := false
 	for {
-		if err := b.rehash(ctx); err != nil && !stuck && ctx.Err() == nil {
+		if err := b.reseal(ctx); err != nil && !stuck && ctx.Err() == nil {
 			stuck = true
-			b.log.WarnContext(ctx, "API keys cannot be hashed under the current secret, do not drop the previous one", "err", err)
+			b.log.WarnContext(ctx, "API keys cannot be sealed under the current secret, do not drop the previous one", "err", err)
 		} else if err == nil && stuck {
 			stuck = false
-			b.log.InfoContext(ctx, "API keys can be hashed under the current secret again")
+			b.log.InfoContext(ctx, "API keys can be sealed under the current secret again")
 		}
 		select {
 		case <-ctx.Done():
@@ -94,35 +99,38 @@ func nextPatience(patience, took time.Duration, err error) time.Duration {
 	return patience
 }
 
-// rehash gives keys that were found by their former hash the present one, with a new
-// seal. It seals the row as it was when its former seal was checked, so that a change made
-// to it since does not get a good seal. A row that is gone was revoked, or another node
-// has rehashed it.
-func (b *Book) rehash(ctx context.Context) error {
-	b.mu.Lock()
-	ring, former := b.ring, make(map[string]store.Key, len(b.former))
-	for old, hash := range b.former {
-		if e, ok := b.find(old); ok {
-			k := *e.row
-			k.Hash = hash
-			former[old] = k
-		} else {
-			delete(b.former, old)
-		}
-	}
-	b.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, refresh)
-	defer cancel()
-	for old, k := range former {
-		err := b.store.RehashKey(ctx, []byte(old), k.Hash, ring.Seal(k.Name(), nil))
-		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.Is(err, store.ErrExists) {
+// reseal gives some of the rows that are sealed under the previous secret a seal of the
+// current one. It seals the row as it was when its former seal was checked, so that a change
+// made to it since does not get a good seal. A row that is gone or has another seal was
+// revoked, or another node was quicker.
+func (b *Book) reseal(ctx context.Context) error {
+	ring, rows := b.takeOutdated(resealed)
+	for i, k := range rows {
+		err := b.resealKey(ctx, ring, k)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			b.putBack(rows[i:])
 			return err
 		}
-		b.mu.Lock()
-		delete(b.former, old)
-		b.mu.Unlock()
 	}
 	return nil
+}
+
+func (b *Book) resealKey(ctx context.Context, ring Ring, k store.Key) error {
+	ctx, cancel := context.WithTimeout(ctx, maxPatience)
+	defer cancel()
+	return b.store.ResealKey(ctx, k.Hash, k.Seal, ring.Seal(k.Name(), nil))
+}
+
+// putBack returns rows that could not be sealed anew, unless they are known no more as they
+// were, or under other secrets.
+func (b *Book) putBack(rows []store.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, k := range rows {
+		if e, ok := b.known[string(k.Hash)]; ok && same(*e.row, k) && b.outdated != nil {
+			b.outdated[string(k.Hash)] = k
+		}
+	}
 }
 
 // refresh replaces what is known by what the store has, and forgets the keys that
@@ -141,7 +149,7 @@ func (b *Book) refresh(ctx context.Context, patience time.Duration) (all bool, e
 		return false, err
 	}
 	if mark != "" && now == mark {
-		b.found()
+		b.markCurrent()
 		return false, nil
 	}
 	b.mark, b.readAt = now, start
@@ -160,8 +168,8 @@ func (b *Book) hasChanged() bool {
 	return b.touched
 }
 
-// found ends a refresh that has found nothing changed.
-func (b *Book) found() {
+// markCurrent records that a refresh has found nothing changed.
+func (b *Book) markCurrent() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.round++
@@ -189,13 +197,14 @@ func (b *Book) replace(keys []store.Key) bool {
 	again := b.checked != rings
 	b.mu.RUnlock()
 	known, void, refused := make(map[string]entry, len(keys)), make(map[string]store.Key), []store.Key(nil)
+	outdated := make(map[string]store.Key)
 	for i := range keys {
 		k, hash := &keys[i], string(keys[i].Hash)
 		was, ok := former[hash]
 		bad, isVoid := formerVoid[hash]
 		isVoid = isVoid && same(bad, *k)
 		switch {
-		case ok && !again && same(*was.row, *k):
+		case ok && same(*was.row, *k):
 			known[hash] = entry{k, was.account}
 			continue
 		case isVoid && !again:
@@ -207,10 +216,9 @@ func (b *Book) replace(keys []store.Key) bool {
 		}
 		void[hash] = *k
 	}
-	var changed []string
-	for hash, was := range former {
-		if known[hash].account != was.account {
-			changed = append(changed, hash)
+	for hash, e := range known {
+		if ring.IsSealedByPrevious(e.row.Seal) {
+			outdated[hash] = *e.row
 		}
 	}
 	b.mu.Lock()
@@ -218,28 +226,12 @@ func (b *Book) replace(keys []store.Key) bool {
 		b.mu.Unlock()
 		return false
 	}
-	for _, hash := range changed {
-		b.forget(hash)
-	}
-	for hash := range b.learned {
-		b.forget(hash)
-	}
 	refused = slices.DeleteFunc(refused, func(k store.Key) bool { return b.isVoid(&k) })
-	b.known, b.learned, b.void, b.read = known, make(map[string]entry), void, keys
+	b.known, b.learned, b.void, b.outdated, b.read = known, make(map[string]entry), void, outdated, keys
 	b.checked, b.touched = rings, false
 	b.replaced++
 	b.round++
 	b.mu.Unlock()
 	b.tell(refused)
 	return true
-}
-
-// forget removes a key from met: it will be looked for among the known rows when it comes
-// again. b.mu is held.
-func (b *Book) forget(hash string) {
-	mark := b.marks[hash]
-	if b.met[mark].hash == hash {
-		delete(b.met, mark)
-	}
-	delete(b.marks, hash)
 }

@@ -32,7 +32,7 @@ func (b *bench) tamper(t *testing.T, hash []byte, change func(*store.Key)) {
 // row returns what the store has of a key.
 func (b *bench) row(t *testing.T, key string) store.Key {
 	t.Helper()
-	k, err := b.store.Store.Key(t.Context(), b.ring.Hash(key))
+	k, err := b.store.Store.Key(t.Context(), hashOf(key))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (b *bench) refusals(t *testing.T, lines, rows int) {
 	}
 }
 
-// TestChangedRow: a key whose row was changed by hand is unknown, whether it was in use
+// TestChangedRow: a key whose row was changed by hand is not judged, whether it was in use
 // or has never been seen; the log says so once. When the row is as it was so is the key.
 func TestChangedRow(t *testing.T) {
 	for name, change := range map[string]func(k *store.Key, other store.Key){
@@ -73,7 +73,7 @@ func TestChangedRow(t *testing.T) {
 				b.tamper(t, was.Hash, func(k *store.Key) { change(k, b.row(t, other)) })
 				time.Sleep(time.Second)
 				for range 3 {
-					b.want(t, key, account.ErrUnknownKey)
+					b.want(t, key, account.ErrKeyNotJudged)
 					b.want(t, other, nil)
 					time.Sleep(time.Second)
 				}
@@ -92,8 +92,8 @@ func TestChangedRow(t *testing.T) {
 				b.log.Reset()
 				b.book = account.New(b.store, b.ring, nil, slog.New(slog.NewTextHandler(b.log, nil)))
 				for range 3 { // nothing was read yet: it is looked up
-					b.want(t, key, account.ErrUnknownKey)
 					b.want(t, other, nil)
+					b.want(t, key, account.ErrKeyNotJudged)
 				}
 				defer b.run(t)()
 				time.Sleep(3 * time.Second)
@@ -103,13 +103,14 @@ func TestChangedRow(t *testing.T) {
 	}
 }
 
-// TestRehashSealsNoChange: to hash a key anew gives no seal to what somebody has
-// written into its row, neither before nor after the key was used.
-func TestRehashSealsNoChange(t *testing.T) {
+// TestResealSealsNoChange: to seal a row anew gives no seal to what somebody has written
+// into it, neither before nor after its former seal was checked.
+func TestResealSealsNoChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setUp()
 		slow := &slowKeys{keyStore: b.store}
 		b.book = account.New(slow, b.ring, nil, slog.New(slog.DiscardHandler))
+		good := b.create(t, "shop", false)
 		var keys []string
 		var hashes [][]byte
 		for range 2 {
@@ -117,14 +118,15 @@ func TestRehashSealsNoChange(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys, hashes = append(keys, key), append(hashes, ring{"previous"}.Hash(key))
+			keys, hashes = append(keys, key), append(hashes, hashOf(key))
 		}
 		steal := func(k *store.Key) { k.Merchant = "other" }
 		b.tamper(t, hashes[0], steal)
 		b.store.readOnly.Store(true)
 		defer b.run(t)()
-		b.want(t, keys[0], account.ErrUnknownKey)
-		b.want(t, keys[1], nil) // is to be hashed anew, as soon as the store can write
+		b.want(t, good, nil)
+		b.want(t, keys[0], account.ErrKeyNotJudged)
+		b.want(t, keys[1], nil) // is to be sealed anew, as soon as the store can write
 		time.Sleep(time.Second)
 		slow.takes.Store(int64(time.Hour)) // the change is not seen before
 		b.tamper(t, hashes[1], steal)
@@ -133,10 +135,10 @@ func TestRehashSealsNoChange(t *testing.T) {
 		slow.takes.Store(0)
 		time.Sleep(5 * time.Second)
 		for _, key := range keys {
-			b.want(t, key, account.ErrUnknownKey)
+			b.want(t, key, account.ErrKeyNotJudged)
 		}
 		rows, err := b.store.Keys(t.Context())
-		if err != nil || len(rows) != 2 {
+		if err != nil || len(rows) != 3 {
 			t.Errorf("%d keys, %v", len(rows), err)
 		}
 		for _, k := range rows {
@@ -148,8 +150,8 @@ func TestRehashSealsNoChange(t *testing.T) {
 }
 
 // TestRotationKeepsKeys goes through a whole rotation with two nodes that do not
-// change at the same time: keys that are used are good all the way and at the end,
-// one that is revoked meanwhile stays so, and a copy of its row is worth nothing then.
+// change at the same time: keys are good all the way and at the end, used or not, one that
+// is revoked meanwhile stays so, and a copy of its row is worth nothing then.
 func TestRotationKeepsKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setUp()
@@ -187,7 +189,7 @@ func TestRotationKeepsKeys(t *testing.T) {
 				use()
 			}
 			if step == 0 {
-				if err := b.store.RevokeKey(t.Context(), b.ring.Hash(revoked)); err != nil {
+				if err := b.store.RevokeKey(t.Context(), hashOf(revoked)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -197,11 +199,10 @@ func TestRotationKeepsKeys(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		for i := range nodes {
-			for _, key := range []string{revoked, unused} {
-				nodes[i].want(t, key, account.ErrUnknownKey)
-			}
-			if good, refused := nodes[i].book.Count(); good != len(keys) || refused != 2 {
-				t.Errorf("node %d: %d keys are good, %d rows refused; want %d, 2", i, good, refused, len(keys))
+			nodes[i].want(t, revoked, account.ErrKeyNotJudged)
+			nodes[i].want(t, unused, nil)
+			if good, refused := nodes[i].book.Count(); good != len(keys)+1 || refused != 1 {
+				t.Errorf("node %d: %d keys are good, %d rows refused; want %d, 1", i, good, refused, len(keys)+1)
 			}
 		}
 	})
@@ -236,12 +237,15 @@ func TestRingChangesDuringRefresh(t *testing.T) {
 func TestToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setUp()
+		b.create(t, "shop", false)
 		key := b.create(t, "shop", false)
-		b.tamper(t, b.ring.Hash(key), func(k *store.Key) { k.Strict = true })
+		b.tamper(t, hashOf(key), func(k *store.Key) { k.Strict = true })
 		var used atomic.Bool
 		busy := changingRing{b.ring, func() {
 			if used.CompareAndSwap(false, true) {
-				b.want(t, key, account.ErrUnknownKey)
+				if _, err := b.book.Authenticate(t.Context(), key); err == nil {
+					t.Error("a row that was changed is a key")
+				}
 			}
 		}}
 		b.book = account.New(b.store, busy, nil, slog.New(slog.NewTextHandler(b.log, nil)))
@@ -280,7 +284,7 @@ func TestSealsAreLookedAtOnce(t *testing.T) {
 			keys = append(keys, b.create(t, "shop", false))
 		}
 		for _, key := range keys[:3] {
-			b.tamper(t, b.ring.Hash(key), func(k *store.Key) { k.Seal = nil })
+			b.tamper(t, hashOf(key), func(k *store.Key) { k.Seal = nil })
 		}
 		defer b.run(t)()
 		opened("at the start", 100)
@@ -290,11 +294,50 @@ func TestSealsAreLookedAtOnce(t *testing.T) {
 		b.want(t, keys[50], nil)
 		b.want(t, fresh, nil)
 		opened("when keys are used", 0)
-		b.want(t, keys[0], account.ErrUnknownKey)
+		b.want(t, keys[0], account.ErrKeyNotJudged)
 		opened("when a key that is refused is used", 1)
 		b.book.Change(counted, []account.Merchant{{Name: "shop"}})
 		opened("after a change", 101)
 		b.refusals(t, 3, 3)
+	})
+}
+
+// TestNoKeyJudged: with the key file of another store nothing is said of any key, whether
+// there is a row of it or not, and whether the rows were read yet or not; until one is good.
+func TestNoKeyJudged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const stranger = "00000000-0000-0000-0000-000000000000"
+		b := setUp()
+		b.want(t, stranger, account.ErrUnknownKey) // there is no key at all
+		key, err := account.Create(t.Context(), b.store, ring{"of another"}, "shop", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.want(t, key, account.ErrNoKeyJudged) // nothing was read yet
+		defer b.run(t)()
+		time.Sleep(time.Second)
+		if !b.book.NoneJudged() {
+			t.Error("the book says that it can judge a key")
+		}
+		asked := b.store.asked.Load()
+		for _, k := range []string{key, stranger} {
+			b.want(t, k, account.ErrNoKeyJudged)
+		}
+		if n := b.store.asked.Load() - asked; n != 0 {
+			t.Errorf("the store was asked %d times for what cannot be told", n)
+		}
+		b.want(t, "no key", account.ErrUnknownKey)
+
+		good := b.create(t, "shop", false)
+		time.Sleep(time.Second)
+		b.want(t, good, nil)
+		b.want(t, key, account.ErrKeyNotJudged)
+		b.want(t, stranger, account.ErrUnknownKey)
+
+		b.book.Change(ring{"current", "of another"}, nil)
+		b.want(t, key, nil) // the right secret is back
+		time.Sleep(time.Second)
+		b.refusals(t, 1, 0)
 	})
 }
 

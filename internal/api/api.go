@@ -42,8 +42,9 @@ type Engine interface {
 
 // A Keeper knows the API keys.
 type Keeper interface {
-	// Authenticate returns account.ErrUnknownKey for a key that is not good;
-	// any other error means that it could not be looked up.
+	// Authenticate returns account.ErrUnknownKey for a key that is not good. Any other error
+	// means that the key may be good: account.ErrKeyNotJudged, account.ErrNoKeyJudged, or that
+	// it could not be looked up.
 	Authenticate(ctx context.Context, key string) (*account.Account, error)
 }
 
@@ -150,6 +151,19 @@ func (h *Handler) serveV2(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
 			_, _ = io.WriteString(w, badKey)
 		})
+		return
+	case errors.Is(err, account.ErrNoKeyJudged):
+		obs.RequestOf(r.Context()).MarkStranger()
+		obs.RequestOf(r.Context()).Refuse("key_not_judged")
+		h.turnAway(w, r, func() {
+			header["Retry-After"] = again[rand.IntN(len(again))]
+			h.answer(w, r, http.StatusServiceUnavailable, own(message.TransientFailure, noKeyJudged))
+		})
+		return
+	case errors.Is(err, account.ErrKeyNotJudged):
+		obs.RequestOf(r.Context()).MarkStranger()
+		obs.RequestOf(r.Context()).Refuse("key_not_judged")
+		h.turnAway(w, r, func() { h.answer(w, r, http.StatusBadRequest, own(message.TransientFailure, keyNotJudged)) })
 		return
 	case err != nil:
 		obs.RequestOf(r.Context()).MarkStranger()
@@ -455,6 +469,12 @@ func noteError(r *http.Request, bad message.Error) {
 
 // badKey is what one without a good key is told.
 const badKey = "Invalid API Key"
+
+// What one is told whose key may be good, and cannot be checked. Both are the server's fault.
+const (
+	keyNotJudged = "The API key cannot be checked at present, try again"
+	noKeyJudged  = "No API key can be checked at present, try again"
+)
 
 var badKeyLength = []string{strconv.Itoa(len(badKey))}
 

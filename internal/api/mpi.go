@@ -46,6 +46,7 @@ var (
 	tooMany      = &fault{http.StatusTooManyRequests, "", "rate_limit", "The rate limit of the key is reached"}
 	overloaded   = &fault{http.StatusServiceUnavailable, "", "unavailable", "The server is overloaded"}
 	unreachable  = &fault{http.StatusServiceUnavailable, "", "unavailable", "The server could not reach its own data, try again"}
+	unjudged     = &fault{http.StatusServiceUnavailable, "", "unavailable", keyNotJudged}
 	internal     = &fault{http.StatusInternalServerError, "", "internal", "The server failed"}
 )
 
@@ -62,6 +63,11 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		obs.RequestOf(r.Context()).MarkStranger()
 		w.Header().Set("WWW-Authenticate", `Basic realm="threeds"`)
 		h.turnAway(w, r, func() { h.deny(w, r, unauthorized) })
+		return
+	case errors.Is(err, account.ErrNoKeyJudged), errors.Is(err, account.ErrKeyNotJudged):
+		obs.RequestOf(r.Context()).MarkStranger()
+		obs.RequestOf(r.Context()).Refuse("key_not_judged")
+		h.turnAway(w, r, func() { h.deny(w, r, unjudged) })
 		return
 	case err != nil:
 		obs.RequestOf(r.Context()).MarkStranger()

@@ -1,6 +1,5 @@
 // Package keyring holds the secrets that all nodes of a server share, and derives
-// from them what each purpose needs: ids of transactions, hashes of API keys,
-// sealing of stored data.
+// from them what each purpose needs: ids of transactions and sealing of stored data.
 //
 // The secrets are in a JSON file of at most three members:
 //
@@ -20,11 +19,9 @@ package keyring
 
 import (
 	"crypto/hkdf"
-	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 
@@ -37,7 +34,6 @@ const secretLen = 32
 // Labels of the purposes. To change one makes everything of that purpose invalid.
 const (
 	labelTransID = "threeds transaction id"
-	labelHash    = "threeds api key hash"
 	labelSeal    = "threeds sealed data"
 	labelKeyID   = "threeds sealed data key id"
 )
@@ -53,7 +49,6 @@ type Ring struct {
 
 // derived is what is made from one secret.
 type derived struct {
-	hash [secretLen]byte
 	seal [secretLen]byte
 	id   [keyIDLen]byte // names seal in front of what it sealed
 }
@@ -68,7 +63,7 @@ func newRing(secrets [][]byte) (*Ring, error) {
 		for _, purpose := range []struct {
 			label string
 			key   []byte
-		}{{labelTransID, forID[:]}, {labelHash, d.hash[:]}, {labelSeal, d.seal[:]}, {labelKeyID, d.id[:]}} {
+		}{{labelTransID, forID[:]}, {labelSeal, d.seal[:]}, {labelKeyID, d.id[:]}} {
 			key, err := hkdf.Key(sha256.New, secret, nil, purpose.label, len(purpose.key))
 			if err != nil {
 				return nil, fmt.Errorf("keyring: %w", err)
@@ -87,40 +82,15 @@ func newRing(secrets [][]byte) (*Ring, error) {
 	return r, nil
 }
 
-// Opens reports whether what former makes is good for r too: ids, hashes and
-// sealed data.
+// Opens reports whether what former makes is good for r too: ids and sealed data.
 func (r *Ring) Opens(former *Ring) bool {
 	return slices.ContainsFunc(r.keys, func(d derived) bool {
-		return subtle.ConstantTimeCompare(d.hash[:], former.keys[0].hash[:]) == 1
+		return subtle.ConstantTimeCompare(d.seal[:], former.keys[0].seal[:]) == 1
 	})
 }
 
 // ID returns the keys of transaction ids.
 func (r *Ring) ID() *transid.Keys { return r.ids }
-
-// Hash returns what is stored of an API key: an HMAC-SHA256 under the current
-// secret.
-func (r *Ring) Hash(key string) []byte { return r.keys[0].hashOf(key) }
-
-// Hashes returns what may be stored of an API key: its hash under the current
-// secret, under the previous one, which is nil if there is none, and under the next,
-// if there is one.
-func (r *Ring) Hashes(key string) [][]byte {
-	hashes := make([][]byte, 0, 3)
-	for i := range r.keys {
-		if i == 1 && !r.previous {
-			hashes = append(hashes, nil)
-		}
-		hashes = append(hashes, r.keys[i].hashOf(key))
-	}
-	return hashes
-}
-
-func (d *derived) hashOf(key string) []byte {
-	mac := hmac.New(sha256.New, d.hash[:])
-	io.WriteString(mac, key) //nolint:errcheck // a hash never fails
-	return mac.Sum(nil)
-}
 
 // hidden is what a Ring prints.
 const hidden = "[keyring]"

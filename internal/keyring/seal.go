@@ -60,6 +60,13 @@ func (r *Ring) Open(name string, sealed []byte) ([]byte, error) {
 	return nil, ErrSealed
 }
 
+// IsSealedByPrevious reports whether sealed names the previous secret as the one that it was
+// made with. It is to be sealed anew before that leaves the file. Whether it opens is not
+// looked at.
+func (r *Ring) IsSealedByPrevious(sealed []byte) bool {
+	return r.previous && len(sealed) >= headerLen && sealed[0] == sealFormat && [keyIDLen]byte(sealed[1:]) == r.keys[1].id
+}
+
 // aead returns the cipher of one record.
 func (d *derived) aead(name string) cipher.AEAD {
 	mac := hmac.New(sha256.New, d.seal[:])

@@ -154,11 +154,11 @@ type Store interface {
 	// there.
 	KeysUnless(ctx context.Context, mark string) (keys []Key, now string, err error)
 
-	// RehashKey gives the key with the hash old another hash and another seal; the
+	// ResealKey gives the key that has this hash, and was as its seal, another seal; the
 	// rest of it stays, and whoever reads sees it before or after. It returns
-	// ErrNotFound if there is no such key, and else ErrExists if another has the
-	// new hash, and changes nothing then.
-	RehashKey(ctx context.Context, old, hash, seal []byte) error
+	// ErrNotFound if there is no such key, also if it has another seal than was, and
+	// changes nothing then.
+	ResealKey(ctx context.Context, hash, was, seal []byte) error
 
 	// RevokeKey removes the key with the given hash. It returns ErrNotFound if
 	// there is none.

@@ -2,11 +2,9 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/openthreeds/threeds/internal/store"
@@ -27,10 +25,8 @@ const (
 		ORDER BY 5 NULLS FIRST, 2`
 
 	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created, seal) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`
-	sqlRehash = `UPDATE api_keys SET hash = $2, seal = $3 WHERE hash = $1`
+	sqlReseal = `UPDATE api_keys SET seal = $3 WHERE hash = $1 AND seal = $2`
 	sqlRevoke = `DELETE FROM api_keys WHERE hash = $1`
-
-	uniqueViolation = "23505"
 )
 
 // PutKey implements [store.Store].
@@ -40,14 +36,10 @@ func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 	})
 }
 
-// RehashKey implements [store.Store].
-func (db *DB) RehashKey(ctx context.Context, old, hash, seal []byte) error {
-	return db.write(ctx, "rehash key", func(ctx context.Context, conn *pgx.Conn) error {
-		err := changed(store.ErrNotFound)(conn.Exec(ctx, sqlRehash, blob(old), blob(hash), blob(seal)))
-		if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == uniqueViolation {
-			return store.ErrExists
-		}
-		return err
+// ResealKey implements [store.Store].
+func (db *DB) ResealKey(ctx context.Context, hash, was, seal []byte) error {
+	return db.write(ctx, "reseal key", func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlReseal, blob(hash), blob(was), blob(seal)))
 	})
 }
 

@@ -68,10 +68,10 @@ func TestPrivileges(t *testing.T) {
 	if n := report.Outcomes[linear.Unknown]; n > 0 || len(report.Violations) > 0 {
 		t.Errorf("%d of %d calls failed", n, report.Calls)
 	}
-	if err := db.PutKey(ctx, store.Key{Hash: []byte("old")}); err != nil {
+	if err := db.PutKey(ctx, store.Key{Hash: []byte("hash")}); err != nil {
 		t.Error(err)
 	}
-	if err := db.RehashKey(ctx, []byte("old"), []byte("new"), []byte("seal")); err != nil {
+	if err := db.ResealKey(ctx, []byte("hash"), nil, []byte("seal")); err != nil {
 		t.Error(err)
 	}
 	if keys, err := db.Keys(ctx); err != nil || len(keys) == 0 {

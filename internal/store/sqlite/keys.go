@@ -17,7 +17,7 @@ const (
 	sqlMarkedKeys = `SELECT (` + sqlMark + `), NULL, NULL, NULL, NULL, NULL
 		UNION ALL SELECT NULL, hash, merchant, strict <> 0, created, seal FROM api_key ORDER BY 5, 2`
 	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created, seal) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING`
-	sqlRehash = `UPDATE api_key SET hash = ?2, seal = ?3 WHERE hash = ?1`
+	sqlReseal = `UPDATE api_key SET seal = ?3 WHERE hash = ?1 AND seal = ?2`
 	sqlRevoke = `DELETE FROM api_key WHERE hash = ?1`
 )
 
@@ -28,14 +28,10 @@ func (db *DB) PutKey(ctx context.Context, k store.Key) error {
 	})
 }
 
-// RehashKey implements [store.Store].
-func (db *DB) RehashKey(ctx context.Context, old, hash, seal []byte) error {
-	return db.write(ctx, "rehash key", func(w *writer) (answer, failed error) {
-		answer, failed = changed(store.ErrNotFound)(w.rehash.Exec(blob(old), blob(hash), blob(seal)))
-		if isTaken(failed) {
-			return store.ErrExists, nil
-		}
-		return answer, failed
+// ResealKey implements [store.Store].
+func (db *DB) ResealKey(ctx context.Context, hash, was, seal []byte) error {
+	return db.write(ctx, "reseal key", func(w *writer) (answer, failed error) {
+		return changed(store.ErrNotFound)(w.reseal.Exec(blob(hash), blob(was), blob(seal)))
 	})
 }
 

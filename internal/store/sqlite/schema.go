@@ -139,12 +139,6 @@ func writable(conn *sql.Conn) error {
 	return nil
 }
 
-// isTaken reports whether another row has the same primary key.
-func isTaken(err error) bool {
-	failed, ok := errors.AsType[*driver.Error](err)
-	return ok && failed.Code() == lib.SQLITE_CONSTRAINT_PRIMARYKEY
-}
-
 // isBusy reports whether another connection has the lock that is needed.
 func isBusy(err error) bool {
 	failed, ok := errors.AsType[*driver.Error](err)

@@ -140,7 +140,7 @@ type writer struct {
 	begin, commit, rollback *sql.Stmt
 	create, update          *sql.Stmt
 	sweep, putKey, revoke   *sql.Stmt
-	rehash                  *sql.Stmt
+	reseal                  *sql.Stmt
 
 	savepoint, undo, release             *sql.Stmt
 	acquire, giveBack, fence, putState   *sql.Stmt
@@ -159,7 +159,7 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.update, sqlUpdate},
 		{&w.sweep, sqlSweep},
 		{&w.putKey, sqlPutKey},
-		{&w.rehash, sqlRehash},
+		{&w.reseal, sqlReseal},
 		{&w.revoke, sqlRevoke},
 		{&w.savepoint, "SAVEPOINT several"},
 		{&w.undo, "ROLLBACK TO several"},

@@ -20,7 +20,7 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs["Update"] = c.s.Update(ctx, store.Txn{ID: "a"}, func(t *store.Txn) error { t.State = "final"; return nil })
 	_, errs["Sweep"] = c.s.Sweep(ctx, c.Now().Add(time.Hour))
 	errs["PutKey"] = c.s.PutKey(ctx, c.key(2))
-	errs["RehashKey"] = c.s.RehashKey(ctx, c.key(1).Hash, c.key(3).Hash, c.key(3).Seal)
+	errs["ResealKey"] = c.s.ResealKey(ctx, c.key(1).Hash, c.key(1).Seal, c.key(3).Seal)
 	errs["RevokeKey"] = c.s.RevokeKey(ctx, c.key(1).Hash)
 	_, errs["Key"] = c.s.Key(ctx, c.key(1).Hash)
 	_, errs["Keys"] = c.s.Keys(ctx)

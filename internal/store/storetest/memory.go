@@ -211,21 +211,17 @@ func (s *Memory) KeysUnless(ctx context.Context, mark string) (keys []store.Key,
 	return s.allKeys(), now, nil
 }
 
-// RehashKey implements [store.Store].
-func (s *Memory) RehashKey(ctx context.Context, old, hash, seal []byte) error {
+// ResealKey implements [store.Store].
+func (s *Memory) ResealKey(ctx context.Context, hash, was, seal []byte) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	k, ok := s.keys[string(old)]
-	if !ok {
+	k, ok := s.keys[string(hash)]
+	if !ok || !bytes.Equal(k.Seal, was) {
 		return store.ErrNotFound
 	}
-	if _, taken := s.keys[string(hash)]; taken && !bytes.Equal(old, hash) {
-		return store.ErrExists
-	}
-	k.Hash, k.Seal = hash, seal
-	delete(s.keys, string(old))
+	k.Seal = seal
 	s.keys[string(hash)] = ownKey(k)
 	s.changes++
 	return nil

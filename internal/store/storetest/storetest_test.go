@@ -119,7 +119,7 @@ type broken struct {
 	key    func(context.Context, []byte) (store.Key, error)
 	keys   func(context.Context) ([]store.Key, error)
 	unless func(context.Context, string) ([]store.Key, string, error)
-	rehash func(context.Context, []byte, []byte, []byte) error
+	reseal func(context.Context, []byte, []byte, []byte) error
 	revoke func(context.Context, []byte) error
 	ping   func(context.Context) error
 	brokenRanges
@@ -181,11 +181,11 @@ func (b *broken) KeysUnless(ctx context.Context, mark string) ([]store.Key, stri
 	return b.Memory.KeysUnless(ctx, mark)
 }
 
-func (b *broken) RehashKey(ctx context.Context, old, hash, seal []byte) error {
-	if b.rehash != nil {
-		return b.rehash(ctx, old, hash, seal)
+func (b *broken) ResealKey(ctx context.Context, hash, was, seal []byte) error {
+	if b.reseal != nil {
+		return b.reseal(ctx, hash, was, seal)
 	}
-	return b.Memory.RehashKey(ctx, old, hash, seal)
+	return b.Memory.ResealKey(ctx, hash, was, seal)
 }
 
 func (b *broken) RevokeKey(ctx context.Context, hash []byte) error {
@@ -454,10 +454,9 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"PutKey forgets the seal", "KeyPutGet", func(b *broken, _ *clock) {
 			b.putKey = func(ctx context.Context, k store.Key) error { k.Seal = nil; return b.Memory.PutKey(ctx, k) }
 		}},
-		{"RehashKey keeps the former seal", "KeyRehash", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash, _ []byte) error {
-				k, _ := b.Memory.Key(ctx, old)
-				return b.Memory.RehashKey(ctx, old, hash, k.Seal)
+		{"ResealKey keeps the former seal", "KeyReseal", func(b *broken, _ *clock) {
+			b.reseal = func(ctx context.Context, hash, was, _ []byte) error {
+				return b.Memory.ResealKey(ctx, hash, was, was)
 			}
 		}},
 		{"Key matches a prefix", "KeyMissing", func(b *broken, _ *clock) {
@@ -487,36 +486,33 @@ func TestBrokenStoresFail(t *testing.T) {
 				return all, err
 			}
 		}},
-		{"RehashKey puts another key", "KeyRehashAtOnce", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
-				k, err := b.Memory.Key(ctx, old)
-				if err != nil {
-					return err
+		{"ResealKey puts a key that was revoked", "KeyResealAtOnce", func(b *broken, _ *clock) {
+			b.reseal = func(ctx context.Context, hash, was, seal []byte) error {
+				k, err := b.Memory.Key(ctx, hash)
+				if err != nil || !bytes.Equal(k.Seal, was) {
+					return cmpErr(err, store.ErrNotFound)
 				}
-				k.Hash, k.Seal = hash, seal
+				k.Seal = seal
 				time.Sleep(time.Millisecond)
-				_ = b.Memory.RevokeKey(ctx, old)
+				_ = b.Memory.RevokeKey(ctx, hash)
 				return b.Memory.PutKey(ctx, k)
 			}
 		}},
-		{"RehashKey replaces another key", "KeyRehash", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
-				if _, err := b.Memory.Key(ctx, old); err == nil && !bytes.Equal(old, hash) {
-					_ = b.Memory.RevokeKey(ctx, hash)
-				}
-				return b.Memory.RehashKey(ctx, old, hash, seal)
+		{"ResealKey does not look at the former seal", "KeyReseal", func(b *broken, _ *clock) {
+			b.reseal = func(ctx context.Context, hash, _, seal []byte) error {
+				k, _ := b.Memory.Key(ctx, hash)
+				return b.Memory.ResealKey(ctx, hash, k.Seal, seal)
 			}
 		}},
-		{"RehashKey keeps the former hash", "KeyRehash", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
-				k, err := b.Memory.Key(ctx, old)
-				if err == nil {
-					err = b.Memory.RehashKey(ctx, old, hash, seal)
+		{"ResealKey looks at the former seal first and then writes", "KeyResealAtOnce", func(b *broken, _ *clock) {
+			b.reseal = func(ctx context.Context, hash, was, seal []byte) error {
+				k, err := b.Memory.Key(ctx, hash)
+				if err != nil || !bytes.Equal(k.Seal, was) {
+					return cmpErr(err, store.ErrNotFound)
 				}
-				if err == nil {
-					_ = b.Memory.PutKey(ctx, k)
-				}
-				return err
+				time.Sleep(time.Millisecond)
+				k, _ = b.Memory.Key(ctx, hash)
+				return b.Memory.ResealKey(ctx, hash, k.Seal, seal)
 			}
 		}},
 		{"RevokeKey does not mind", "KeyRevoke", func(b *broken, _ *clock) {
@@ -537,9 +533,9 @@ func TestBrokenStoresFail(t *testing.T) {
 				return err
 			}
 		}},
-		{"the mark stays when a key is hashed anew", "KeysUnless", func(b *broken, _ *clock) {
-			b.rehash = func(ctx context.Context, old, hash, seal []byte) error {
-				err := b.Memory.RehashKey(ctx, old, hash, seal)
+		{"the mark stays when a key is sealed anew", "KeysUnless", func(b *broken, _ *clock) {
+			b.reseal = func(ctx context.Context, hash, was, seal []byte) error {
+				err := b.Memory.ResealKey(ctx, hash, was, seal)
 				b.unmark(err)
 				return err
 			}
