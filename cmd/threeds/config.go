@@ -36,7 +36,7 @@ type config struct {
 		URL storeAt `yaml:"url" as:"store" default:"file:threeds-data"`
 	} `yaml:"store"`
 
-	// The key file: what transaction ids are signed, API keys hashed and results sealed with. Beside a store in a directory without API keys it is made, readable by its owner alone, when absent; it is by default `keys.json` in there. Required with PostgreSQL, where all nodes have the same.
+	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. Beside a store in a directory without API keys it is made, readable by its owner alone, when absent; it is by default `keys.json` in there. Required with PostgreSQL, where all nodes have the same.
 	Keys string `yaml:"keys" as:"file"`
 
 	Console struct {

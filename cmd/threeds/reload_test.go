@@ -496,7 +496,7 @@ func TestReloadKeyFile(t *testing.T) {
 		if step.want == refused {
 			continue
 		}
-		s.APIKey = s.key("Shop") // which is hashed with the secret that is current
+		s.APIKey = s.key("Shop") // whose row is sealed with the secret that is current
 		if code, got := s.post("/auth", made); code != 200 {
 			t.Errorf("/auth with an id from before the rotation: %d %v", code, got)
 		}

@@ -8,9 +8,8 @@
 // each 32 random bytes in base64. New things are made with current; what next or
 // previous made is accepted too. To rotate, publish a next on all nodes; then move
 // current to previous and next to current; drop previous when nothing it made is
-// alive. API keys are made for years: one that was hashed under a secret that has
-// left the file is unknown from then on, so keep previous until all have been used
-// once, for then they are hashed anew.
+// alive. The rows of API keys, which are kept for years, are sealed anew with current by
+// the nodes that serve.
 //
 // The package does not watch the file and does not rotate by itself: whoever does
 // asks whether the next ring opens what the former one made. Certificates
