@@ -72,7 +72,9 @@ func exposed(t *testing.T) exposition {
 	for _, op := range [][2]string{{"auth", "A"}, {"auth", "D"}, {"auth", "internal"}, {"rreq", "erro"}, {"preauth", "305"}} {
 		m.Observe(op[0], "visa", op[1], 0)
 	}
-	m.Degraded(func() map[string]bool { return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "keys": true} })
+	m.Degraded(func() map[string]bool {
+		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "keys": true}
+	})
 	m.Finding("visa", "mcc", "require")
 	m.Lists(map[string]time.Time{"directories[0].crls": noon})
 	m.Open("visa", "AReq", true)
