@@ -22,6 +22,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 )
@@ -654,7 +655,7 @@ func TestTriedOnce(t *testing.T) {
 	write(t, file, []byte("none"))
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := &reloader{file: file, node: &node{metrics: obs.NewMetrics()}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config), tried: marks{}}
+		r := &reloader{file: file, node: &node{metrics: obs.NewMetrics(), book: account.New(nil, nil, nil, nil)}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config), tried: marks{}}
 		_, err := r.tried.file(file)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
