@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -103,7 +104,7 @@ func TestTriedOnce(t *testing.T) {
 	write(t, file, []byte("none"))
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := &reloader{file: file, node: &Server{metrics: obs.NewMetrics()}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{}}
+		r := &reloader{file: file, node: &Server{metrics: obs.NewMetrics(), book: account.New(nil, nil, nil, nil)}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{}}
 		_, err := r.tried.Read(file)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
