@@ -46,7 +46,7 @@ var may = map[string]string{
 		" internal/store/sqlite internal/suite internal/tunnel internal/xmldsig message",
 	"internal/playground": "internal/account internal/auth internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/results internal/server internal/store internal/xmldsig message sandbox",
-	"threedstest":  "internal/obs internal/playground sandbox",
+	"threedstest":  "client internal/obs internal/playground sandbox",
 	"tools/docgen": "message internal/scheme",
 }
 

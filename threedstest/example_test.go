@@ -1,16 +1,16 @@
 package threedstest_test
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"log"
-	"net/http"
-	"strings"
 
+	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
-// A test calls NewServer(t) instead of Start and does not close the server.
+// A payment without a challenge. A test calls NewServer(t) instead of Start, and does not
+// close the server.
 func Example() {
 	server, err := threedstest.Start(nil)
 	if err != nil {
@@ -18,22 +18,21 @@ func Example() {
 	}
 	defer server.Close()
 
-	req, err := http.NewRequest(http.MethodPost, server.URL+"/preauth", strings.NewReader(`{"acctNumber": "4000000000000103"}`))
+	ctx := context.Background()
+	crd, err := server.Client().Preauth(ctx, client.PreauthRequest{AcctNumber: "4000000000000103"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	req.Header.Set("APIKey", server.Key)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
+	ares, err := server.Client().Auth(ctx, browserPayment(crd.ThreeDSServerTransID))
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer res.Body.Close()
-
-	var card struct{ Scheme, ACSEndProtocolVersion string }
-	if err := json.NewDecoder(res.Body).Decode(&card); err != nil {
-		log.Fatal(err)
+	fmt.Println(crd.Scheme, ares.TransStatus)
+	for _, e := range server.Sandbox.Received(crd.ThreeDSServerTransID) {
+		fmt.Println(e.Type)
 	}
-	fmt.Println(res.Status, card.Scheme, card.ACSEndProtocolVersion)
-	// Output: 200 OK visa 2.3.1
+	// Output:
+	// visa Y
+	// AReq
+	// ARes
 }

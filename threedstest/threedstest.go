@@ -1,6 +1,6 @@
 // Package threedstest runs a 3-D Secure server inside a Go test, in the manner of
 // net/http/httptest. Use [NewServer] in a test, or [Start] where there is no test, as in
-// TestMain. Requests go to the URL of the server, with its Key.
+// TestMain. [Server.Client] calls its API; a program under test gets its URL and Key.
 //
 // The server is the one that runs in production, with a store of its own. The directory
 // servers and issuers that it talks to are those of package sandbox. What a payment comes
@@ -22,6 +22,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/playground"
 	"github.com/openthreeds/threeds/sandbox"
@@ -34,7 +35,8 @@ type Server struct {
 	OtherKey string           // the API key of another merchant
 	Sandbox  *sandbox.Sandbox // the directory servers and issuers
 
-	close func() error
+	client *client.Client
+	close  func() error
 }
 
 // NewServer starts a server that is closed when the test ends. What the server logs, from
@@ -85,14 +87,18 @@ func start(dir string, log *slog.Logger) (*Server, error) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
-	return &Server{
-		URL: "http://" + l.Addr().String(), Key: playground.Key, OtherKey: playground.OtherKey, Sandbox: p.Sandbox,
-		close: sync.OnceValue(func() error {
-			stop()
-			return errors.Join(<-ended, os.RemoveAll(dir))
-		}),
-	}, nil
+	s := &Server{URL: "http://" + l.Addr().String(), Key: playground.Key, OtherKey: playground.OtherKey, Sandbox: p.Sandbox}
+	s.client = client.New(s.URL, s.Key)
+	s.close = sync.OnceValue(func() error {
+		s.client.CloseIdleConnections()
+		stop()
+		return errors.Join(<-ended, os.RemoveAll(dir))
+	})
+	return s, nil
 }
+
+// Client returns a client of the API, with Key.
+func (s *Server) Client() *client.Client { return s.client }
 
 // Close ends the server when the requests that it is answering are done, and removes its
 // data. Further calls do nothing and return the same.

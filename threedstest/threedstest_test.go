@@ -1,8 +1,7 @@
 package threedstest_test
 
 import (
-	"bytes"
-	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"testing"
@@ -10,35 +9,11 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/openthreeds/threeds/client"
 	"github.com/openthreeds/threeds/threedstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// post sends a JSON object to an operation and returns what it answers.
-func post(tb testing.TB, s *threedstest.Server, path string, body map[string]any) (int, map[string]any) {
-	tb.Helper()
-	data, err := json.Marshal(body)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(tb.Context(), http.MethodPost, s.URL+path, bytes.NewReader(data))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	req.Header.Set("APIKey", s.Key)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer res.Body.Close()
-	var got map[string]any
-	if err := json.NewDecoder(res.Body).Decode(&got); err != nil {
-		tb.Fatal(err)
-	}
-	return res.StatusCode, got
-}
 
 // browserPayment is an AReq for a payment in a browser.
 func browserPayment(transID string) map[string]any {
@@ -62,14 +37,14 @@ const card = "4000000000000103"
 func TestServersAuthenticateAndShareNothing(t *testing.T) {
 	first, second := threedstest.NewServer(t), threedstest.NewServer(t)
 	for _, s := range []*threedstest.Server{first, second} {
-		code, crd := post(t, s, "/preauth", map[string]any{"acctNumber": card})
-		if code != http.StatusOK {
-			t.Fatalf("/preauth: %d %v", code, crd)
+		crd, err := s.Client().Preauth(t.Context(), client.PreauthRequest{AcctNumber: card})
+		if err != nil {
+			t.Fatal(err)
 		}
-		id, _ := crd["threeDSServerTransID"].(string)
-		code, ares := post(t, s, "/auth", browserPayment(id))
-		if code != http.StatusOK || ares["transStatus"] != "Y" {
-			t.Fatalf("/auth: %d %v", code, ares)
+		id := crd.ThreeDSServerTransID
+		ares, err := s.Client().Auth(t.Context(), browserPayment(id))
+		if err != nil || ares.TransStatus != "Y" {
+			t.Fatalf("/auth: %+v, %v", ares, err)
 		}
 		if len(s.Sandbox.Received(id)) == 0 {
 			t.Error("the directory server has received nothing")
@@ -78,8 +53,9 @@ func TestServersAuthenticateAndShareNothing(t *testing.T) {
 		if s == first {
 			other = second
 		}
-		if code, got := post(t, other, "/postauth", map[string]any{"threeDSServerTransID": id}); code != http.StatusBadRequest {
-			t.Errorf("the other server knows the transaction: %d %v", code, got)
+		var erro *client.Erro
+		if _, err := other.Client().PostAuth(t.Context(), id); !errors.As(err, &erro) {
+			t.Errorf("the other server knows the transaction: %v", err)
 		}
 	}
 }
@@ -93,7 +69,9 @@ func TestClosedServerLeavesNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	post(t, s, "/preauth", map[string]any{"acctNumber": card})
+	if _, err := s.Client().Preauth(t.Context(), client.PreauthRequest{AcctNumber: card}); err != nil {
+		t.Error(err)
+	}
 	for range 2 {
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
@@ -118,7 +96,9 @@ func BenchmarkNewServer(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		post(b, s, "/preauth", map[string]any{"acctNumber": card})
+		if _, err := s.Client().Preauth(b.Context(), client.PreauthRequest{AcctNumber: card}); err != nil {
+			b.Fatal(err)
+		}
 		ready += time.Since(start)
 		start = time.Now()
 		if err := s.Close(); err != nil {
