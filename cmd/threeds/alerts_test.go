@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -52,7 +54,7 @@ func exposed(t *testing.T) exposition {
 	t.Helper()
 	e := exposition{"up": {"instance": {}, "job": {"threeds": true}}}
 	ca := newAuthority(t)
-	s := startSite(t, ca, newWire(t, ca), plan{sections: newCollector(t).section("1"), change: func(cfg *nodeConfig) { cfg.Limits.Wait = time.Second }})
+	s := startSite(t, ca, newWire(t, ca), plan{sections: newCollector(t).section("1"), change: func(cfg *server.Config) { cfg.Limits.Wait = time.Second }})
 	s.through(s.request("2.2.0"))
 	areq, answer := s.challenged("2.2.0")
 	s.result(marshal(rreq(areq, answer, "Y")))
@@ -76,7 +78,7 @@ func exposed(t *testing.T) exposition {
 		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "keys": true}
 	})
 	m.Finding("visa", "mcc", "require")
-	m.Lists(map[string]time.Time{"directories[0].crls": noon})
+	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()})
 	m.Open("visa", "AReq", true)
 	for kind := directory.Timeout; kind <= directory.Proxy; kind++ {
 		m.Request("visa", "AReq", kind.String())
@@ -87,7 +89,7 @@ func exposed(t *testing.T) exposition {
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nobody") // connects when it is used
 	must(t, err)
 	defer pool.Close()
-	watchPool(m, pool.Stat)
+	server.PoolMetrics(m, pool.Stat)
 	e.add(metricsOf(m))
 	return e
 }
@@ -252,4 +254,11 @@ func (e exposition) dashboard(t *testing.T) {
 	if queries < 15 || len(file.Templating.List) != 2 {
 		t.Errorf("%d queries, and the variables %v", queries, file.Templating.List)
 	}
+}
+
+// metricsOf is what metrics expose.
+func metricsOf(m *obs.Metrics) string {
+	w := httptest.NewRecorder()
+	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return w.Body.String()
 }

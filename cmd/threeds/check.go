@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
@@ -28,8 +29,8 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if known := strings.Fields(schemes); *of != "" && !slices.Contains(known, *of) {
-		return misused("check: no scheme %q%s", *of, hint(*of, known...))
+	if known := config.Schemes(); *of != "" && !slices.Contains(known, *of) {
+		return misused("check: no scheme %q%s", *of, config.Hint(*of, known...))
 	}
 	if len(rest) == 0 {
 		return misused("check: no file (- is standard input)")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
 
@@ -117,7 +118,7 @@ func TestClusterRotation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, pgtest.Get(t).Schema(t))
 	keysOf := func(n *victim) string {
-		cfg, err := readConfig(n.config)
+		cfg, err := config.Read(n.config)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,6 +25,7 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
@@ -53,7 +54,7 @@ func runChild() int {
 			return err
 		})
 	}
-	err := serve(context.Background(), os.Getenv(childArgs), os.Stderr, func(cfg *nodeConfig) {
+	err := serve(context.Background(), os.Getenv(childArgs), os.Stderr, func(cfg *server.Config) {
 		cfg.LeaseTime = 200 * time.Millisecond // who is killed is not waited for
 		if ahead, err := time.ParseDuration(os.Getenv(childClock)); err == nil {
 			cfg.Now = func() time.Time { return time.Now().Add(ahead) }

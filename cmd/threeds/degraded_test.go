@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/config"
 )
 
 // problems are what /readyz says is not well, and its status.
@@ -199,7 +201,7 @@ func TestD104UnreadableFileAtAReload(t *testing.T) {
 	if sent := s.through(s.request("2.2.0")); sent.text("threeDSRequestorID") != "AnotherID" {
 		t.Errorf("the rest of the configuration is not in use: %v", sent["threeDSRequestorID"])
 	}
-	if _, _, err := loadConfig(s.config, time.Now()); err == nil || !strings.Contains(err.Error(), "threeds.yaml:") || !strings.Contains(err.Error(), "directories[1].client_cert.key") {
+	if _, _, err := config.Load(s.config, time.Now()); err == nil || !strings.Contains(err.Error(), "threeds.yaml:") || !strings.Contains(err.Error(), "directories[1].client_cert.key") {
 		t.Errorf("at the start: %v", err)
 	}
 	res, err := http.Get(s.console + "/readyz")

@@ -21,6 +21,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 )
 
@@ -87,17 +88,16 @@ func manifests(t *testing.T) map[string]manifest {
 }
 
 // example reads a configuration as serve does, but for the files it names.
-func example(t *testing.T, name, text string) *config {
+func example(t *testing.T, name, text string) *config.Config {
 	t.Helper()
-	l := parseConfig(name, []byte(text))
-	if err := l.err(); err != nil {
+	c, err := config.Parse(name, []byte(text))
+	if err != nil {
 		t.Fatal(err)
 	}
-	l.warn()
-	if len(l.warnings) > 0 {
-		t.Errorf("%s has warnings: %v", name, l.warnings)
+	if len(c.Warnings) > 0 {
+		t.Errorf("%s has warnings: %v", name, c.Warnings)
 	}
-	return l.config
+	return c
 }
 
 func port(t *testing.T, address string) string {
@@ -109,8 +109,8 @@ func port(t *testing.T, address string) string {
 	return port
 }
 
-// files are all that a configuration names.
-func (c *config) files() []string {
+// filesOf are all files that a configuration names.
+func filesOf(c *config.Config) []string {
 	all := []string{c.Keys, c.Results.TLS.Cert, c.Results.TLS.Key}
 	if c.API.TLS != nil {
 		all = append(all, c.API.TLS.Cert, c.API.TLS.Key)
@@ -193,7 +193,7 @@ func TestKubernetes(t *testing.T) {
 		}
 		return false
 	}
-	named := append(cfg.files(), "/etc/threeds/config/threeds.yaml", "/etc/threeds/secret/db-ca.pem", "/etc/threeds/secret/pgpass")
+	named := append(filesOf(cfg), "/etc/threeds/config/threeds.yaml", "/etc/threeds/secret/db-ca.pem", "/etc/threeds/secret/pgpass")
 	for _, file := range named {
 		if !mounted(file) {
 			t.Errorf("%s is named and not mounted", file)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -29,7 +30,7 @@ func (m mute) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 func TestEndsInDoubt(t *testing.T) {
 	ca := newAuthority(t)
 	m := mute{now: new(atomic.Bool)}
-	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *nodeConfig) {
+	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *server.Config) {
 		cfg.Store = func(st store.Store) store.Store { m.Store = st; return m }
 	}})
 	areq, challenge := s.challenged("2.2.0")

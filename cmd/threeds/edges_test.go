@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/directory/directorytest"
+	"github.com/openthreeds/threeds/internal/server"
 )
 
 // An edge is what comes of a directory server's fault: at /auth, and by /enrolled.
@@ -150,7 +151,7 @@ func hostile(t *testing.T, p *plan) *directorytest.Server {
 		return marshal(ares(areq, "Y"))
 	})
 	before := p.change
-	p.change = func(cfg *nodeConfig) {
+	p.change = func(cfg *server.Config) {
 		if before != nil {
 			before(cfg)
 		}
@@ -166,7 +167,7 @@ func hostile(t *testing.T, p *plan) *directorytest.Server {
 func TestEdges(t *testing.T) {
 	t.Parallel()
 	quick, slow := plan{sections: "limits: {breaker: false}"}, plan{sections: "limits: {breaker: false}"}
-	slow.change = func(cfg *nodeConfig) {
+	slow.change = func(cfg *server.Config) {
 		cfg.Timeouts.Authentication = edgeLimit
 		cfg.Peers[0].Timeout, cfg.Peers[0].DialTimeout = edgeLimit, edgeLimit/2
 	}
@@ -277,7 +278,7 @@ func TestEdgesV1(t *testing.T) {
 		id, _, _ := strings.Cut(strings.SplitN(string(message), `<Message id="`, 2)[1], `"`)
 		return fmt.Appendf(nil, `<ThreeDSecure><Message id="%s"><VERes><version>1.0.2</version><CH><enrolled>N</enrolled></CH></VERes></Message></ThreeDSecure>`, id)
 	})
-	s := startLegacy(t, plan{change: func(cfg *nodeConfig) {
+	s := startLegacy(t, plan{change: func(cfg *server.Config) {
 		for i := range cfg.V1Peers {
 			p := &cfg.V1Peers[i]
 			p.URL, p.AlwaysTry = h.URL+"/", true
@@ -518,7 +519,7 @@ func (s *site) exposed() string {
 func TestBreakerOff(t *testing.T) {
 	for sections, want := range map[string]bool{"": false, "limits: {breaker: true}": false, "limits: {breaker: false}": true} {
 		var got []bool
-		startLegacy(t, plan{sections: sections, change: func(cfg *nodeConfig) {
+		startLegacy(t, plan{sections: sections, change: func(cfg *server.Config) {
 			got = append(got, cfg.Peers[0].AlwaysTry, cfg.V1Peers[0].AlwaysTry)
 		}})
 		if len(got) != 2 || got[0] != want || got[1] != want {

@@ -107,3 +107,15 @@ func newFiles(t *testing.T, ca *authority, name string) string {
 	t.Cleanup(server.Close)
 	return server.URL
 }
+
+// TestProxyOfTheEnvironment: a variable by which other programs find a proxy is pointed out
+// in the log, and changes nothing.
+func TestProxyOfTheEnvironment(t *testing.T) {
+	t.Setenv("HTTPS_PROXY", "http://hush:hush@127.0.0.1:1")
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	s.through(s.request("2.2.0"))
+	if log := s.log.String(); !strings.Contains(log, "HTTPS_PROXY is in the environment and is not read") || strings.Contains(log, "hush") {
+		t.Errorf("the log:\n%s", log)
+	}
+}

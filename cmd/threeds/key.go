@@ -17,7 +17,9 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -37,7 +39,7 @@ func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	case "revoke":
 		return keyRevoke(ctx, args[1:], stdin, stderr)
 	}
-	return misused("key: unknown command %q%s", args[0], hint(args[0], "create", "list", "revoke"))
+	return misused("key: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke"))
 }
 
 func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -51,11 +53,11 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	if *name == "" {
 		return misused("key create: --name NAME is missing")
 	}
-	if _, err := readText(*name, "1..100", ""); err != nil {
+	if err := config.CheckMerchantName(*name); err != nil {
 		return misused("key create: --name: %v", err)
 	}
-	return withKeys(ctx, *file, func(c *config, st store.Store, ring *keyring.Ring) error {
-		if !slices.ContainsFunc(c.Merchants, func(m merchant) bool { return m.Name == *name }) {
+	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		if !slices.ContainsFunc(c.Merchants, func(m config.Merchant) bool { return m.Name == *name }) {
 			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
 		}
 		stored, err := st.Keys(ctx)
@@ -97,7 +99,7 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 	if _, err := parse(fs, args, 0); err != nil {
 		return err
 	}
-	return withKeys(ctx, *file, func(_ *config, st store.Store, ring *keyring.Ring) error {
+	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
 		keys, err := st.Keys(ctx)
 		if err != nil {
 			return err
@@ -162,7 +164,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", leastDigits)
 		}
 	}
-	return withKeys(ctx, *file, func(_ *config, st store.Store, _ *keyring.Ring) error {
+	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
 		match, err := matcher(rest, stdin)
 		if err != nil {
 			return err
@@ -224,17 +226,17 @@ func configFlag(fs *flag.FlagSet) *string {
 }
 
 // withKeys opens what the key commands work on, and closes it again.
-func withKeys(ctx context.Context, file string, do func(*config, store.Store, *keyring.Ring) error) (err error) {
-	c, err := readConfig(file)
+func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
+	c, err := config.Read(file)
 	if err != nil {
 		return err
 	}
-	st, err := openStore(ctx, c.Store.URL)
+	st, err := server.OpenStore(ctx, c.Store.URL)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	ring, err := c.firstRing(ctx, st)
+	ring, err := server.FirstKeys(ctx, c, st)
 	if err != nil {
 		return err
 	}

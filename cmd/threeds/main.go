@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/obs"
 )
 
@@ -137,7 +138,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		_, err := io.WriteString(stdout, usage)
 		return err
 	}
-	return misused("unknown command %q%s", args[0], hint(args[0],
+	return misused("unknown command %q%s", args[0], config.Hint(args[0],
 		"serve", "sandbox", "key", "ranges", "check", "version", "help"))
 }
 
@@ -172,7 +173,7 @@ func flagError(fs *flag.FlagSet, args []string, err error) error {
 		if strings.HasPrefix(arg, "-") && name != "" && fs.Lookup(name) == nil {
 			var known []string
 			fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
-			return misused("%s: unknown flag --%s%s", fs.Name(), name, hint("--"+name, known...))
+			return misused("%s: unknown flag --%s%s", fs.Name(), name, config.Hint("--"+name, known...))
 		}
 	}
 	return misused("%s: %v", fs.Name(), err)

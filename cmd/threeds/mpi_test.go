@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/v1/v1test"
 )
 
@@ -256,7 +257,7 @@ func (s *legacySite) check(scheme string, p v1test.PARes) (int, object) {
 }
 
 // quickly makes the MPI's patience short.
-func quickly(cfg *nodeConfig) {
+func quickly(cfg *server.Config) {
 	for i := range cfg.V1Peers {
 		cfg.V1Peers[i].Timeout = 3 * time.Second
 	}

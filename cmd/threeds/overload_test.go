@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -54,7 +55,7 @@ func TestSlowStore(t *testing.T) {
 	ds.client.Timeout = time.Minute
 	s := startSite(t, ca, ds, plan{
 		sections: "limits: {wait: 300ms, per_key: 1000000/s}",
-		change: func(cfg *nodeConfig) {
+		change: func(cfg *server.Config) {
 			// All that was held back dials at once in the end; the machine may be busy.
 			cfg.Timeouts.Authentication, cfg.Peers[0].Timeout, cfg.Peers[0].DialTimeout = time.Minute, time.Minute, time.Minute
 			cfg.Store = func(st store.Store) store.Store { slow.Store = st; return slow }

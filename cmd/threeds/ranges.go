@@ -14,8 +14,10 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -45,14 +47,14 @@ func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 		return rangesAccept(ctx, rest, stdout)
 	}
 	return misused("ranges: unknown command %q%s", masked(args[0]),
-		hint(args[0], "status", "lookup", "diff", "export", "import", "refresh", "accept"))
+		config.Hint(args[0], "status", "lookup", "diff", "export", "import", "refresh", "accept"))
 }
 
 // A rangeStore is the store of a configuration with what the commands on card
 // ranges ask of it.
 type rangeStore struct {
 	directory.Keeper // nil: there is no store yet
-	*config
+	*config.Config
 	file string // of the configuration
 }
 
@@ -68,17 +70,17 @@ func withNewRanges(ctx context.Context, file string, do func(*rangeStore) error)
 }
 
 func openRanges(ctx context.Context, file string, create bool, do func(*rangeStore) error) (err error) {
-	c, err := readConfig(file)
+	c, err := config.Read(file)
 	if err != nil {
 		return err
 	}
-	s := &rangeStore{config: c, file: file}
+	s := &rangeStore{Config: c, file: file}
 	if at := c.Store.URL; at.Postgres == "" && !create {
 		if _, err := os.Stat(at.Dir); errors.Is(err, fs.ErrNotExist) {
 			return do(s)
 		}
 	}
-	db, err := openStore(ctx, c.Store.URL)
+	db, err := server.OpenStore(ctx, c.Store.URL)
 	if err != nil {
 		return err
 	}
@@ -88,7 +90,7 @@ func openRanges(ctx context.Context, file string, create bool, do func(*rangeSto
 }
 
 // directory is the configured directory of a scheme.
-func (s *rangeStore) directory(scheme string) (directoryConfig, error) {
+func (s *rangeStore) directory(scheme string) (config.Directory, error) {
 	var names []string
 	for _, d := range s.Directories {
 		if d.Scheme == scheme {
@@ -96,8 +98,8 @@ func (s *rangeStore) directory(scheme string) (directoryConfig, error) {
 		}
 		names = append(names, d.Scheme)
 	}
-	return directoryConfig{}, misused("ranges: %s names no directory of scheme %q%s (there are: %s)",
-		s.file, masked(scheme), hint(scheme, names...), strings.Join(names, ", "))
+	return config.Directory{}, misused("ranges: %s names no directory of scheme %q%s (there are: %s)",
+		s.file, masked(scheme), config.Hint(scheme, names...), strings.Join(names, ", "))
 }
 
 // standing is how things stand with a scheme, for a node that has this configuration.
@@ -106,7 +108,7 @@ func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Sta
 		return directory.Standing{}, nil
 	}
 	standing, err := directory.ReadStanding(ctx, s, scheme)
-	if i := slices.IndexFunc(s.Directories, func(d directoryConfig) bool { return d.Scheme == scheme }); i >= 0 {
+	if i := slices.IndexFunc(s.Directories, func(d config.Directory) bool { return d.Scheme == scheme }); i >= 0 {
 		standing = standing.Under(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
 	}
 	return standing, err

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
@@ -72,7 +73,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 // directory servers let it be fetched, with the checks that one from the
 // directory server has to pass. What such a file leaves to the PRes is that of
 // the generation in use.
-func readSet(ctx context.Context, name string, d directoryConfig, used *ranges.Generation, stdin io.Reader, stderr io.Writer) (*ranges.Generation, error) {
+func readSet(ctx context.Context, name string, d config.Directory, used *ranges.Generation, stdin io.Reader, stderr io.Writer) (*ranges.Generation, error) {
 	raw := stdin
 	if name != "-" {
 		f, err := os.Open(name)
@@ -86,12 +87,12 @@ func readSet(ctx context.Context, name string, d directoryConfig, used *ranges.G
 	}
 	p := newProgress(stderr, name, raw)
 	in := &presReader{ctx: ctx, raw: raw, progress: p}
-	response, problems, err := ranges.ReadSet(in, besideFile(d, used), ranges.Options{Context: message.Context{Versions: d.versions()}})
+	response, problems, err := ranges.ReadSet(in, besideFile(d, used), ranges.Options{Context: message.Context{Versions: d.MessageVersions()}})
 	p.end()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if head := response.Head; !head.Has("messageType") && !head.Has("messageVersion") && !slices.Contains(d.versions(), message.V231) {
+	if head := response.Head; !head.Has("messageType") && !head.Has("messageVersion") && !slices.Contains(d.MessageVersions(), message.V231) {
 		return nil, fmt.Errorf("%s: is no PRes, so a card range file of 2.3.1, and the directory is not configured for that version", name)
 	}
 	if len(problems) == 0 {
@@ -120,7 +121,7 @@ func readSet(ctx context.Context, name string, d directoryConfig, used *ranges.G
 }
 
 // besideFile is what there would be in a PRes that names a file.
-func besideFile(d directoryConfig, used *ranges.Generation) *ranges.Response {
+func besideFile(d config.Directory, used *ranges.Generation) *ranges.Response {
 	if used != nil {
 		return &ranges.Response{Version: message.V231, DS: used.DS, DSURLs: used.DSURLs}
 	}

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 )
 
@@ -63,7 +64,7 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 	})
 }
 
-func reportOf(d directoryConfig, s directory.Standing, w directory.Wish, now time.Time) rangesReport {
+func reportOf(d config.Directory, s directory.Standing, w directory.Wish, now time.Time) rangesReport {
 	r := rangesReport{
 		Scheme: d.Scheme, Generation: s.Generation, Serial: oneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
 		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldOf, Asked: s.Asked, Next: s.Next,

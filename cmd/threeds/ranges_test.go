@@ -20,6 +20,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/tools/txtar"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/ranges/rangestest"
@@ -246,11 +247,11 @@ func TestReportMarks(t *testing.T) {
 	}{
 		{0, ""}, {6*time.Hour - time.Second, ""}, {6 * time.Hour, "warning"}, {24*time.Hour - time.Second, "warning"}, {24 * time.Hour, "error"},
 	} {
-		if got := reportOf(directoryConfig{}, directory.Standing{Loaded: now.Add(-tt.age)}, directory.Wish{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
+		if got := reportOf(config.Directory{}, directory.Standing{Loaded: now.Add(-tt.age)}, directory.Wish{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
 			t.Errorf("at %v: %q, %d s, want %q", tt.age, got.Mark, got.Age, tt.want)
 		}
 	}
-	if got := reportOf(directoryConfig{}, directory.Standing{}, directory.Wish{}, now); got.Mark != "error" || got.Age != 0 {
+	if got := reportOf(config.Directory{}, directory.Standing{}, directory.Wish{}, now); got.Mark != "error" || got.Age != 0 {
 		t.Errorf("without ranges: %+v", got)
 	}
 }
@@ -261,7 +262,7 @@ func TestReportWishes(t *testing.T) {
 		held, accepted int64
 		want           bool
 	}{{0, 0, false}, {3, 0, false}, {3, 2, false}, {3, 3, true}} {
-		got := reportOf(directoryConfig{}, directory.Standing{Held: tt.held}, directory.Wish{Accept: tt.accepted}, time.Now())
+		got := reportOf(config.Directory{}, directory.Standing{Held: tt.held}, directory.Wish{Accept: tt.accepted}, time.Now())
 		if got.Accepted != tt.want || got.Refreshing {
 			t.Errorf("%d held, %d accepted: %t", tt.held, tt.accepted, got.Accepted)
 		}
@@ -308,7 +309,7 @@ func TestPresReader(t *testing.T) {
 	w := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(w, old)
 	_ = w.Close()
-	d := directoryConfig{Versions: []string{"2.1.0", "2.2.0"}}
+	d := config.Directory{Versions: []string{"2.1.0", "2.2.0"}}
 	for name, data := range map[string][]byte{"plain": []byte(old), "gzip": zipped.Bytes()} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "pres")

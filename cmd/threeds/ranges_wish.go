@@ -7,12 +7,13 @@ import (
 	"io"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 )
 
 // rangesRefresh leaves the wish that a directory server be asked soon.
 func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
-	return withWish(ctx, "ranges refresh", args, func(s *rangeStore, d directoryConfig) error {
+	return withWish(ctx, "ranges refresh", args, func(s *rangeStore, d config.Directory) error {
 		standing, err := s.standing(ctx, d.Scheme)
 		if err != nil {
 			return err
@@ -40,7 +41,7 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 
 // rangesAccept leaves the wish that the generation which is held back be used.
 func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
-	return withWish(ctx, "ranges accept", args, func(s *rangeStore, d directoryConfig) error {
+	return withWish(ctx, "ranges accept", args, func(s *rangeStore, d config.Directory) error {
 		standing, err := s.standing(ctx, d.Scheme)
 		if err != nil {
 			return err
@@ -62,7 +63,7 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // withWish reads a command line that names a scheme and has a wish.
-func withWish(ctx context.Context, name string, args []string, do func(*rangeStore, directoryConfig) error) error {
+func withWish(ctx context.Context, name string, args []string, do func(*rangeStore, config.Directory) error) error {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	file := configFlag(fs)
 	rest, err := oneScheme(fs, args)

@@ -6,8 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"log/slog"
-	"maps"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -15,8 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -153,53 +149,6 @@ func TestReloadRevoked(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
-// TestRevokedCA: a CA in a file of trusted ones that another of them has revoked is not
-// trusted, in either direction, nor one that such a CA alone has certified; and a list that
-// has not changed is not read again.
-func TestRevokedCA(t *testing.T) {
-	file, first := fullConfig(t)
-	dir := filepath.Dir(file)
-	text, err := os.ReadFile(file)
-	must(t, err)
-	load := func(cas, list string) *config {
-		t.Helper()
-		write(t, filepath.Join(dir, "trusted.pem"), contents(t, filepath.Join(dir, cas)))
-		write(t, filepath.Join(dir, "list.crl"), contents(t, filepath.Join(dir, list)))
-		write(t, file, []byte(strings.NewReplacer("ca: ca.pem", "ca: trusted.pem", "crls: ca.crl", "crls: list.crl").Replace(string(text))))
-		l, err := newLoader(file)
-		must(t, err)
-		l.known = first.lists()
-		c, _, err := l.load(noon)
-		must(t, err)
-		return c
-	}
-	one, both, without := load("ca.pem", "ca.crl"), load("both.pem", "ca.crl"), load("both.pem", "revoked.crl")
-	for i, want := range map[*config]*config{both: both, without: one} {
-		d, w := i.Directories[0], want.Directories[0]
-		if !d.ServerCA.Pool.Equal(w.ServerCA.Pool) || !d.ClientCA.Pool.Equal(w.ClientCA.Pool) {
-			t.Error("other CAs are trusted than those that were not revoked")
-		}
-	}
-	if both.Directories[0].ServerCA.Pool.Equal(one.Directories[0].ServerCA.Pool) {
-		t.Error("a CA that was not revoked is not trusted")
-	}
-	for cas, want := range map[string][]string{"three.pem": {"ca"}, "four.pem": {"deep", "ca", "below"}, "strange.pem": {"ca", "strange"}} {
-		d := load(cas, "revoked.crl").Directories[0]
-		for _, f := range []caFile{d.ServerCA, d.ClientCA} {
-			var got []string
-			for _, cert := range f.Certs {
-				got = append(got, cert.Subject.CommonName)
-			}
-			if !slices.Equal(got, want) || !f.Pool.Equal(poolOf(f.Certs)) {
-				t.Errorf("of %s %q are trusted, want %q", cas, got, want)
-			}
-		}
-	}
-	if one.Directories[0].CRLs.Lists[0] != first.Directories[0].CRLs.Lists[0] || one.V1[0].CRLs.Lists[0] != first.V1[0].CRLs.Lists[0] {
-		t.Error("a list that has not changed was read again")
-	}
-}
-
 // TestListsJob runs the job of docs/operating.md that fetches lists, which is changed in its
 // directory and address alone: what it puts into place can be read whatever comes, and
 // what is no list of the CA is not put there.
@@ -255,58 +204,5 @@ func TestListsJob(t *testing.T) {
 		if lists, err := revocation.Parse(after); err != nil || len(lists) != 2 {
 			t.Errorf("%s: %d lists, %v", tt.name, len(lists), err)
 		}
-	}
-}
-
-// TestListsEnd: lists come to their end while the server runs, each after its own time.
-func TestListsEnd(t *testing.T) {
-	const day = 24 * time.Hour
-	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
-	due := terms{}
-	due.add("directories[0].crls", &revocation.List{This: end.Add(-30 * day), Next: end.Add(day)})
-	due.add("directories[0].crls", &revocation.List{This: end.Add(-8 * day), Next: end})
-	due.add("directories[0].crls", &revocation.List{This: end.Add(-8 * day), Next: end.Add(2 * day)})
-	if got := due.ends(); len(got) != 1 || !got["directories[0].crls"].Equal(end) {
-		t.Errorf("ends: %v", got)
-	}
-	var log strings.Builder
-	e := expiry{log: slog.New(slog.NewTextHandler(&log, nil))}
-	for _, step := range []struct {
-		before time.Duration
-		want   string
-	}{
-		{9 * day, ""},
-		{2*day + time.Second, ""},
-		{2 * day, "level=WARN msg=\"revocation list is soon out of date\" key=directories[0].crls at=2027-03-01T12:00:00.000Z within=48h0m0s"},
-		{day, ""},
-		{0, "level=ERROR msg=\"revocation list is out of date\" key=directories[0].crls at=2027-03-01T12:00:00.000Z"},
-		{-day, ""},
-	} {
-		log.Reset()
-		e.look(nil, due, end.Add(-step.before))
-		if got := log.String(); (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
-			t.Errorf("%v before the end: %q, want %q", step.before, got, step.want)
-		}
-	}
-}
-
-// TestLongFileAllocs: that a file is long costs no memory each time it is looked at.
-func TestLongFileAllocs(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "long.crl")
-	data := bytes.Repeat([]byte("list"), 2<<20)
-	write(t, file, data)
-	read, looked := marks{}, marks{file: {}}
-	if _, err := read.file(file); err != nil {
-		t.Fatal(err)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	looked = looked.again()
-	runtime.ReadMemStats(&after)
-	if !maps.Equal(looked, read) {
-		t.Error("a file that was looked at is another than the one that was read")
-	}
-	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
-		t.Errorf("a look at %d bytes takes %d", len(data), took)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/server"
 )
 
 // The rows of §3.
@@ -270,7 +272,7 @@ func TestAuthTime(t *testing.T) {
 			ca := newAuthority(t)
 			p := plan{sections: "timeouts: {authentication: 1s}"}
 			if tt.url != "" {
-				p.change = func(cfg *nodeConfig) { cfg.Peers[0].AReqURL = tt.url }
+				p.change = func(cfg *server.Config) { cfg.Peers[0].AReqURL = tt.url }
 			}
 			s := startSite(t, ca, newWire(t, ca), p)
 			leave := make(chan bool)

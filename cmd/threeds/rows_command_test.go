@@ -23,7 +23,9 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
@@ -360,7 +362,7 @@ func TestSandboxKeys(t *testing.T) {
 	dir := t.TempDir()
 	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
 	must(t, err)
-	db, err := openStore(t.Context(), storeAt{Dir: dir})
+	db, err := server.OpenStore(t.Context(), config.StoreURL{Dir: dir})
 	must(t, err)
 	p := &playground{ring: ring}
 	for range 2 {

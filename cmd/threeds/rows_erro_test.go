@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -15,7 +16,7 @@ func TestErroTable(t *testing.T) {
 	f, p := newFaulty()
 	p.master = newWire(t, ca2)
 	s := startSite(t, ca, newWire(t, ca), p)
-	hasty := startSite(t, ca, s.ds, plan{beside: s, change: func(cfg *nodeConfig) {
+	hasty := startSite(t, ca, s.ds, plan{beside: s, change: func(cfg *server.Config) {
 		cfg.Timeouts.Authentication, cfg.Peers[0].Timeout = time.Second, time.Second
 	}})
 	const none = "No response from directory server yet"
@@ -214,11 +215,11 @@ func TestErroTable(t *testing.T) {
 // lives faster than any configuration allows.
 func TestErroOfTime(t *testing.T) {
 	ca := newAuthority(t)
-	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *nodeConfig) {
+	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *server.Config) {
 		cfg.Timeouts.Challenge, cfg.Timeouts.Result = time.Second, time.Second
 	}})
 	t.Run("id expired", func(t *testing.T) {
-		s, start := startSite(t, ca, s.ds, plan{beside: s, change: func(cfg *nodeConfig) { cfg.Timeouts.Preauth = time.Second }}), time.Now()
+		s, start := startSite(t, ca, s.ds, plan{beside: s, change: func(cfg *server.Config) { cfg.Timeouts.Preauth = time.Second }}), time.Now()
 		req := s.request("2.2.0")
 		since(t, start, 1100*time.Millisecond)
 		s.refused("/auth", req, expected{code: "301", description: "No transaction found"})

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -239,7 +240,7 @@ var errDown = errors.New("the store is down")
 
 func newFaulty() (faulty, plan) {
 	f := faulty{down: new(atomic.Bool), torn: new(atomic.Bool), panics: new(atomic.Bool), keys: new(atomic.Bool)}
-	return f, plan{change: func(cfg *nodeConfig) {
+	return f, plan{change: func(cfg *server.Config) {
 		cfg.Store = func(s store.Store) store.Store { f.Store = s; return f }
 	}}
 }

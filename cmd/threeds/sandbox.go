@@ -19,12 +19,14 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
@@ -88,25 +90,25 @@ func (p *playground) run(ctx context.Context, listen string, ready *announcement
 	if err != nil {
 		return err
 	}
-	n, err := newNode(ctx, *cfg)
+	n, err := server.New(ctx, *cfg)
 	if err != nil {
 		return errors.Join(err, cfg.API.Close(), cfg.Results.Close())
 	}
-	if err := p.putKeys(ctx, n.db); err != nil {
-		return errors.Join(err, n.abandon())
+	if err := p.putKeys(ctx, n.Store()); err != nil {
+		return errors.Join(err, n.Close())
 	}
 	api := "http://" + reachable(cfg.API.Addr())
 	p.shop = &shop.Shop{API: api, APIKey: sandboxKey, Log: p.log}
 	shopURL, err := p.openShop(listen)
 	if err != nil {
-		return errors.Join(err, n.abandon())
+		return errors.Join(err, n.Close())
 	}
 	defer func() { err = errors.Join(err, p.shop.Close()) }()
 	defer func() { err = errors.Join(err, ready.withdraw()) }()
 	if err := p.tell(api, shopURL, cfg, ready); err != nil {
-		return errors.Join(err, n.abandon())
+		return errors.Join(err, n.Close())
 	}
-	return n.run(ctx)
+	return n.Run(ctx)
 }
 
 // putKeys makes the well-known keys good, in a new store and in one that is kept.
@@ -121,7 +123,7 @@ func (p *playground) putKeys(ctx context.Context, db store.Store) error {
 }
 
 // config makes of the sandbox's parts what a node is built from.
-func (p *playground) config(ctx context.Context, listen string) (*nodeConfig, error) {
+func (p *playground) config(ctx context.Context, listen string) (*server.Config, error) {
 	var lc net.ListenConfig
 	api, err := lc.Listen(ctx, "tcp", listen)
 	if err != nil {
@@ -131,8 +133,8 @@ func (p *playground) config(ctx context.Context, listen string) (*nodeConfig, er
 	if err != nil {
 		return nil, errors.Join(err, api.Close())
 	}
-	cfg := &nodeConfig{
-		At: storeAt{Dir: p.dir}, Ring: p.ring, Log: p.log, Loopback: true, API: api, Results: received,
+	cfg := &server.Config{
+		At: config.StoreURL{Dir: p.dir}, Ring: p.ring, Log: p.log, Loopback: true, Release: release(), API: api, Results: received,
 		Certs:    []tls.Certificate{p.peer.ResultsCert()},
 		Shutdown: 15 * time.Second,
 		Server: auth.Server{
@@ -143,20 +145,20 @@ func (p *playground) config(ctx context.Context, listen string) (*nodeConfig, er
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute,
 		},
-		Limits: limits{PerKey: 500, InFlight: 10000},
+		Limits: server.Limits{PerKey: 500, InFlight: 10000},
 		Cards:  func(r *ranges.Schemes) auth.Cards { return anyCard{r, p.peer} },
 	}
 	for i, d := range p.peer.Directories() {
-		cfg.addSandbox(i, d)
+		addSandbox(cfg, i, d)
 	}
 	for _, d := range p.peer.V1Directories() {
-		cfg.addSandboxV1(d)
+		addSandboxV1(cfg, d)
 	}
 	return cfg, nil
 }
 
 // addSandbox is add for a directory server of the sandbox.
-func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
+func addSandbox(cfg *server.Config, i int, d sandbox.Directory) {
 	versions := message.Versions()
 	operator := fmt.Sprintf("1000%04d", i)
 	cfg.Peers = append(cfg.Peers, directory.Peer{
@@ -176,7 +178,7 @@ func (cfg *nodeConfig) addSandbox(i int, d sandbox.Directory) {
 
 // addSandboxV1 is addV1 for a directory server of the sandbox. The keys of its
 // issuers are made when they first sign, so the roots are asked for late.
-func (cfg *nodeConfig) addSandboxV1(d sandbox.V1Directory) {
+func addSandboxV1(cfg *server.Config, d sandbox.V1Directory) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
 		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
 		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
@@ -254,7 +256,7 @@ func (p *playground) openShop(listen string) (string, error) {
 }
 
 // tell writes the ready file, and says on standard output what there is.
-func (p *playground) tell(api, shopURL string, cfg *nodeConfig, ready *announcement) error {
+func (p *playground) tell(api, shopURL string, cfg *server.Config, ready *announcement) error {
 	ca := filepath.Join(p.dir, "ca.pem")
 	if err := os.WriteFile(ca, p.peer.CAPEM(), 0o600); err != nil {
 		return err

@@ -9,10 +9,13 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/server"
 )
 
 // A wire is a directory server that keeps what it gets byte for byte and may
@@ -118,15 +121,15 @@ type site struct {
 
 // A plan is how a site differs from the plainest one.
 type plan struct {
-	store    string            // lines of the configuration; empty: SQLite
-	sections string            // of the configuration, whole
-	visa     string            // keys of the directory visa
-	master   *wire             // a second directory for the same cards
-	apiTLS   bool              // the API over TLS
-	change   func(*nodeConfig) // what no configuration allows
-	beside   *site             // another node with the same store
-	unready  bool              // do not wait for the card ranges
-	prepare  func(dir string)  // changes the files of the configuration before the start
+	store    string               // lines of the configuration; empty: SQLite
+	sections string               // of the configuration, whole
+	visa     string               // keys of the directory visa
+	master   *wire                // a second directory for the same cards
+	apiTLS   bool                 // the API over TLS
+	change   func(*server.Config) // what no configuration allows
+	beside   *site                // another node with the same store
+	unready  bool                 // do not wait for the card ranges
+	prepare  func(dir string)     // changes the files of the configuration before the start
 }
 
 // startSite serves until the test ends.
@@ -152,7 +155,7 @@ func startSite(t *testing.T, ca *authority, ds *wire, plans ...plan) *site {
 	ctx, cancel := context.WithCancel(context.Background())
 	exited, opened := make(chan error, 1), make(chan struct{})
 	go func() {
-		exited <- serve(ctx, s.config, log, func(cfg *nodeConfig) {
+		exited <- serve(ctx, s.config, log, func(cfg *server.Config) {
 			s.API = "http://" + cfg.API.Addr().String()
 			s.results = "https://" + cfg.Results.Addr().String() + "/results"
 			s.console = "http://" + cfg.Console.Addr().String()
@@ -363,4 +366,9 @@ func core(version, pan, transID string) object {
 		delete(o, "threeDSServerTransID")
 	}
 	return o
+}
+
+func write(t *testing.T, file string, data []byte) {
+	t.Helper()
+	must(t, os.WriteFile(file, data, 0o600))
 }

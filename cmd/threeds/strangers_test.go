@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
@@ -38,7 +39,7 @@ func (k *keyless) Key(ctx context.Context, hash []byte) (store.Key, error) {
 func TestStrangersFillNoLog(t *testing.T) {
 	ca := newAuthority(t)
 	db := new(keyless)
-	s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true, change: func(cfg *nodeConfig) {
+	s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true, change: func(cfg *server.Config) {
 		cfg.Store = func(s store.Store) store.Store {
 			db.Store = s
 			return db

@@ -2,13 +2,10 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -18,14 +15,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
 	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
-
-	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/store"
 )
 
 // A collector takes the spans of a server.
@@ -276,55 +271,6 @@ func lineOf(t *testing.T, log, operation, id string) map[string]any {
 	return nil
 }
 
-// TestTracedStore: a store that says what is there, or is told to leave it, has not failed.
-func TestTracedStore(t *testing.T) {
-	errLeft := errors.New("left as it is")
-	for _, tt := range []struct {
-		err  error
-		want string
-	}{
-		{nil, ""}, {store.ErrNotFound, ""}, {store.ErrExists, ""}, {errLeft, ""}, {store.ErrUndone, "store"}, {io.ErrUnexpectedEOF, "store"},
-	} {
-		c := newCollector(t)
-		traces := obs.NewTraces(obs.Tracing{Endpoint: c.server.URL + "/v1/traces", Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
-		db := tracedStore{saying{err: tt.err, refused: errLeft}, traces}
-		ctx, ended := traces.Message(t.Context(), "AReq")
-		update := db.Update(ctx, store.Txn{}, func(*store.Txn) error { return errLeft })
-		_, get := db.Get(ctx, "")
-		if create := db.Create(ctx, store.Txn{}); create != tt.err || update != tt.err || get != tt.err {
-			t.Errorf("%v: %v %v %v", tt.err, create, get, update)
-		}
-		ended("")
-		traces.Close(t.Context())
-		for _, s := range c.spans {
-			other := s.Name == "AReq" || tt.err == errLeft && s.Name != "store update"
-			if got := valueOf(s.Attributes, "error.type"); got != tt.want && !other {
-				t.Errorf("%v, %s: %q, want %q", tt.err, s.Name, got, tt.want)
-			}
-		}
-		if len(c.spans) != 4 {
-			t.Errorf("%d spans, want 4", len(c.spans))
-		}
-	}
-}
-
-// saying is a store that says the same to everything, and has a change made only to be refused.
-type saying struct {
-	store.Store
-	err, refused error
-}
-
-func (s saying) Create(context.Context, store.Txn) error { return s.err }
-
-func (s saying) Get(context.Context, string) (store.Txn, error) { return store.Txn{}, s.err }
-
-func (s saying) Update(_ context.Context, _ store.Txn, change func(*store.Txn) error) error {
-	if s.err == s.refused {
-		return change(nil)
-	}
-	return s.err
-}
-
 // TestTracesReload: the fraction is taken up while the server serves. Until then only who
 // asks is traced, with a good key.
 func TestTracesReload(t *testing.T) {
@@ -368,7 +314,7 @@ func TestNoCollector(t *testing.T) {
 			if n := s.metric(`threeds_spans_total{outcome="dropped"}`); n != 0 {
 				t.Errorf("%v spans dropped that there is room for", n)
 			}
-			if took := proc.end(syscall.SIGTERM); took > lastSpans+2*toSee {
+			if took := proc.end(syscall.SIGTERM); took > 2*time.Second+2*3*time.Second {
 				t.Errorf("the end took %v", took)
 			}
 			if !strings.Contains(proc.out.String(), `"msg":"spans lost`) {
@@ -378,61 +324,9 @@ func TestNoCollector(t *testing.T) {
 	}
 }
 
-// TestTracingValues: what the section says, and that nothing of its secrets is quoted.
-func TestTracingValues(t *testing.T) {
-	file, c := fullConfig(t)
-	if c.Tracing.SamplingFraction != 0.25 || c.Tracing.CA.Pool == nil || c.Tracing.Header.Get("X-Token") != "hush" {
-		t.Errorf("%+v", c.Tracing)
-	}
-	secret := strings.TrimSuffix(file, "threeds.yaml") + "collector.secret"
-	for text, want := range map[string]http.Header{
-		"":                                 {},
-		"X-Token: hush":                    {"X-Token": {"hush"}},
-		"x-token:hush\r\n\n a: b c \nA: d": {"X-Token": {"hush"}, "A": {"b c", "d"}},
-	} {
-		write(t, secret, []byte(text))
-		if c, _, err := loadConfig(file, noon); err != nil || !maps.EqualFunc(c.Tracing.Header, want, slices.Equal) {
-			t.Errorf("%q: %v %v", text, c.Tracing.Header, err)
-		}
-	}
-	for _, text := range []string{"hush", "X Token: hush", ": hush", "X-Token:", "X-Token: h\u00fcsh", "X-Token: hu\x01sh", "X-Token: hush\nhush"} {
-		write(t, secret, []byte(text))
-		if _, _, err := loadConfig(file, noon); err == nil || !strings.Contains(err.Error(), "tracing.headers: the file does not hold lines of NAME: VALUE") || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-	for endpoint, want := range map[string]bool{"https://c.example": true, "HTTPS://c.example": true, "http://https.example": false, "": false} {
-		if got := (&tracingConfig{Endpoint: endpoint}).secure(); got != want {
-			t.Errorf("%s: over TLS is %t", endpoint, got)
-		}
-	}
-	for text, ok := range map[string]bool{"0": true, "1": true, "0.01": true, "1e-3": true, "-0.1": false, "1.1": false, "NaN": false, "half": false, "1%": false} {
-		if _, err := readFraction(text, "", ""); (err == nil) != ok {
-			t.Errorf("a fraction of %s: %v", text, err)
-		}
-	}
-}
-
 // TestTracingOfTheEnvironment: a variable that other programs go by is pointed out where the
 // configuration says nothing of traces, and changes nothing.
 func TestTracingOfTheEnvironment(t *testing.T) {
-	_, c := fullConfig(t)
-	environment := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://hush.example:4318", "OTEL_SERVICE_NAME": "hush"}
-	lookup := func(name string) (string, bool) {
-		value, ok := environment[name]
-		return value, ok
-	}
-	if got := c.untraced(lookup); got != "" {
-		t.Errorf("with a section for it: %s", got)
-	}
-	c.Tracing = nil
-	if got := c.untraced(lookup); got != "OTEL_EXPORTER_OTLP_ENDPOINT" {
-		t.Errorf("without: %q", got)
-	}
-	if c.Tracing.tracing() != nil {
-		t.Error("there are traces")
-	}
-
 	other := newCollector(t)
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": other.server.URL, "OTEL_EXPORTER_OTLP_HEADERS": "a=hush", "OTEL_SERVICE_NAME": "hush", "OTEL_RESOURCE_ATTRIBUTES": "a=hush",

@@ -281,6 +281,7 @@ func TestRequestBegunOnAnIdleConnectionIsSafe(t *testing.T) {
 				if _, err := io.WriteString(all[0], request[:10]); err != nil {
 					t.Fatal(err)
 				}
+				synctest.Wait() // the server has seen that the request begins
 				for range 2 {
 					c := l.connect()
 					t.Cleanup(func() { _ = c.Close() })

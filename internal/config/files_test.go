@@ -1,0 +1,49 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// TestLongFileAllocs: that a file is long costs no memory each time it is looked at.
+func TestLongFileAllocs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "long.crl")
+	data := bytes.Repeat([]byte("list"), 2<<20)
+	write(t, file, data)
+	read, looked := Files{}, Files{file: {}}
+	if _, err := read.Read(file); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	looked = looked.Current()
+	runtime.ReadMemStats(&after)
+	if !maps.Equal(looked, read) {
+		t.Error("a file that was looked at is another than the one that was read")
+	}
+	if took := after.TotalAlloc - before.TotalAlloc; took > 4<<20 {
+		t.Errorf("a look at %d bytes takes %d", len(data), took)
+	}
+}
+
+// TestChangedWhileRead: of a file that two places name both get the same, or the reload
+// is refused: a certificate and its key may be in one.
+func TestChangedWhileRead(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	read := Files{}
+	for _, step := range []struct {
+		content string
+		want    error
+	}{
+		{"a", nil}, {"a", nil}, {"b", errFileChanges}, {"a", nil},
+	} {
+		write(t, file, []byte(step.content))
+		if data, err := read.Read(file); !errors.Is(err, step.want) || (string(data) == step.content) != (err == nil) {
+			t.Errorf("%q: %q, %v; want %v", step.content, data, err, step.want)
+		}
+	}
+}

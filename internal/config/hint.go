@@ -1,0 +1,45 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Hint is what to add to a complaint about a word that is not known: the
+// nearest word that is, or nothing when none is near.
+func Hint(typed string, known ...string) string {
+	best, least := "", 3 // with more than two slips it is another word
+	for _, word := range known {
+		if d := distance(strings.ToLower(typed), word); d < least && 2*d <= len(word) {
+			best, least = word, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return fmt.Sprintf(", did you mean %q?", best)
+}
+
+// distance counts the slips between two words: letters added, left out or
+// changed, and neighbours swapped.
+func distance(a, b string) int {
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := above[j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			row[j] = min(change, above[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}

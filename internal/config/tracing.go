@@ -1,0 +1,113 @@
+package config
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func readFraction(s, _, _ string) (any, error) {
+	f, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(f >= 0 && f <= 1) { // NaN is neither
+		return nil, errors.New("not a fraction (a number from 0 to 1, such as 0.01)")
+	}
+	return f, nil
+}
+
+// secure says whether the collector is reached over TLS.
+func (t *Tracing) secure() bool {
+	u, err := url.Parse(t.Endpoint)
+	return err == nil && u.Scheme == "https"
+}
+
+// relationsTracing is relations for traces.
+func (l *loader) relationsTracing() {
+	t := l.config.Tracing
+	if t == nil {
+		return
+	}
+	const path = "tracing.ca"
+	known := slices.ContainsFunc(l.faults, func(f fault) bool { return f.path == path })
+	switch {
+	case t.secure() && t.CA.File == "" && !known:
+		l.fault(path, "missing (an https collector shows a certificate, and no authority is trusted by itself)")
+	case t.Endpoint != "" && !t.secure() && t.CA.File != "":
+		l.fault(path, "an http collector shows no certificate")
+	}
+}
+
+// headerLine is a header as a file of them has it.
+var headerLine = regexp.MustCompile("^([0-9A-Za-z!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
+
+// filesTracing is loadFiles for traces.
+func (l *loader) filesTracing(now time.Time) {
+	t := l.config.Tracing
+	if t == nil {
+		return
+	}
+	l.ca(&t.CA, "tracing.ca", now)
+	const path = "tracing.headers"
+	data, ok := l.open(t.Headers, path)
+	if !ok {
+		return
+	}
+	if public(t.Headers) {
+		l.caution(path, "every user of this machine may read the headers: chmod o-r %s", t.Headers)
+	}
+	t.Header = make(http.Header)
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		parts := headerLine.FindStringSubmatch(line)
+		if parts == nil {
+			l.fault(path, "the file does not hold lines of NAME: VALUE, in ASCII")
+			return
+		}
+		t.Header.Add(parts[1], parts[2])
+	}
+}
+
+// warnTracing is warn for traces.
+func (l *loader) warnTracing() {
+	t := l.config.Tracing
+	if t == nil || t.Headers == "" || t.secure() {
+		return
+	}
+	if u, err := url.Parse(t.Endpoint); err == nil && !loopback(net.JoinHostPort(u.Hostname(), "0")) {
+		l.caution("tracing.headers", "travel in the clear to an http collector")
+	}
+}
+
+// UnreadTracingVariable names a variable of the environment by which other programs find a collector of
+// traces, if one is set and the configuration says nothing of traces.
+func (c *Config) UnreadTracingVariable(lookup func(string) (string, bool)) string {
+	if c.Tracing != nil {
+		return ""
+	}
+	return firstSet(lookup, "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+}
+
+// firstSet is the first of some variables of the environment that has a value; "": none.
+func firstSet(lookup func(string) (string, bool), names ...string) string {
+	for _, name := range names {
+		if value, ok := lookup(name); ok && value != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// same reports whether other is the same but for what a running process can change.
+func (t *Tracing) same(other *Tracing) bool {
+	if t == nil || other == nil {
+		return t == other
+	}
+	return t.Endpoint == other.Endpoint && t.CA.File == other.CA.File && t.Headers == other.Headers
+}

@@ -1,0 +1,100 @@
+package config
+
+import (
+	"crypto/x509"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/xmldsig"
+)
+
+// relationsV1 is relations for the section v1.
+func (l *loader) relationsV1() {
+	seen := map[string]int{}
+	for i, d := range l.config.V1 {
+		l.once(seen, d.Scheme, i, "v1", "scheme")
+		l.required(d.CRLs, d.Revocation, fmt.Sprintf("v1[%d]", i))
+		if r := d.CardRanges; r != nil && strings.Trim(r.AcquirerBIN, "0123456789") != "" {
+			l.fault(fmt.Sprintf("v1[%d].card_ranges.acquirer_bin", i), "not a number (1 to 11 digits)")
+		}
+	}
+}
+
+// filesV1 is loadFiles for the section v1.
+func (l *loader) filesV1(now time.Time) {
+	for i := range l.config.V1 {
+		d, at := &l.config.V1[i], fmt.Sprintf("v1[%d]", i)
+		l.loadPart(at, func() {
+			l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+			l.ca(&d.ServerCA, at+".server_ca", now)
+			l.crls(&d.CRLs, d.Revocation, at, now, &d.ServerCA)
+			l.paresRoots(d, at+".pares_roots", now)
+		}, d.keepFiles)
+	}
+	l.sharedRoots()
+}
+
+// paresRoots reads the roots that the PARes of a scheme have to chain to.
+func (l *loader) paresRoots(d *V1Directory, path string, now time.Time) {
+	data, ok := l.open(d.PAResRoots.File, path)
+	if !ok {
+		return
+	}
+	for j, cert := range l.certificates(data, path) {
+		trusted, err := xmldsig.NewRoot(cert.Raw, false)
+		if err != nil {
+			l.fault(path, "certificate %d of the file is no root of a PARes (a CA's with an RSA key is)", j+1)
+			continue
+		}
+		if d.VerifyAt == "now" {
+			l.dates(cert, path, now)
+		}
+		d.PAResRoots.Roots = append(d.PAResRoots.Roots, trusted)
+		d.PAResRoots.Names = append(d.PAResRoots.Names, string(cert.RawSubject)+string(cert.RawSubjectPublicKeyInfo))
+	}
+}
+
+// sharedRoots refuses a root that two schemes have, by name and key: that is what a chain
+// has to end in, whichever certificate says so.
+func (l *loader) sharedRoots() {
+	owners := map[string]int{}
+	for i, d := range l.config.V1 {
+		for j, root := range d.PAResRoots.Names {
+			if first, taken := owners[root]; taken && first != i {
+				l.fault(fmt.Sprintf("v1[%d].pares_roots", i), "certificate %d of the file is a root of v1[%d] too (no scheme may sign for another)", j+1, first)
+			}
+			owners[root] = i
+		}
+	}
+}
+
+// keepFiles is that of a Directory for one of 3-D Secure 1.0.2.
+func (d *V1Directory) keepFiles(former *Config) string {
+	for i := range former.V1 {
+		was := &former.V1[i]
+		if was.Scheme != d.Scheme {
+			continue
+		}
+		d.ClientCert.Certificate = was.ClientCert.Certificate
+		d.ServerCA.Certs, d.ServerCA.Pool = was.ServerCA.Certs, was.ServerCA.Pool
+		d.CRLs.Lists = was.CRLs.Lists
+		d.PAResRoots.Roots, d.PAResRoots.Names = was.PAResRoots.Roots, was.PAResRoots.Names
+		return fmt.Sprintf("v1[%d]", i)
+	}
+	return ""
+}
+
+// warnV1 is warn for the section v1.
+func (l *loader) warnV1() {
+	for i, d := range l.config.V1 {
+		at := fmt.Sprintf("v1[%d]", i)
+		if d.MinKeyBits > 0 && d.MinKeyBits < 2048 {
+			l.caution(at+".min_key_bits", "keys under 2048 bits can be broken: for laboratories and old chains only")
+		}
+		if d.VerifyAt == "signing_time" {
+			l.caution(at+".verify_at", "whoever has the key of an expired certificate can sign with it: for laboratories and old chains only")
+		}
+		l.warnLab(at, d.Lab)
+	}
+}

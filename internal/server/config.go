@@ -1,0 +1,253 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/suite"
+	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/xmldsig"
+	"github.com/openthreeds/threeds/message"
+)
+
+// Options are what [Serve] has to know beside the configuration file.
+type Options struct {
+	File    string           // the configuration
+	Log     io.Writer        // where the log goes
+	Build   string           // this build in words, for the log
+	Release string           // its version alone, for the metrics and traces
+	Reload  <-chan os.Signal // each signal reloads the configuration; nil: only changed files do
+	Change  func(*Config)    // changes what the server is built from before it is built; nil: nothing does
+}
+
+// Serve runs the server that a configuration file describes until ctx ends. While it runs,
+// it applies changes of the file, and of the files that it names.
+func Serve(ctx context.Context, o Options) error {
+	level := new(slog.LevelVar)
+	log := obs.NewLogger(o.Log, level)
+	c, files, err := config.Load(o.File, time.Now())
+	if err != nil {
+		return err
+	}
+	level.Set(logLevel(c))
+	c.Certificates.Log(log, time.Now())
+	for _, w := range c.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
+		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
+	}
+	if name := c.UnreadTracingVariable(os.LookupEnv); name != "" {
+		log.Warn("configuration", "warning", name+" is in the environment and is not read: tracing is what says where traces go")
+	}
+	ring, err := LoadKeys(ctx, c)
+	if err != nil {
+		return err
+	}
+	_, _ = files.Read(c.Keys) // so that the reloader watches it too
+	cfg := fromFile(c, log, ring, o.Release)
+	if err := listen(ctx, c, cfg); err != nil {
+		return err
+	}
+	if o.Change != nil {
+		o.Change(cfg)
+	}
+	n, err := New(ctx, *cfg)
+	if err != nil {
+		return errors.Join(err, closeListeners(cfg))
+	}
+	manager := newManager(log)
+	r := &reloader{file: o.File, node: n, log: log, level: level, manager: manager, release: o.Release, inUse: c, ring: ring, tried: files}
+	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
+	return n.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
+}
+
+// closeListeners closes the listeners of a server that does not run.
+func closeListeners(cfg *Config) error {
+	err := errors.Join(cfg.API.Close(), cfg.Results.Close())
+	if cfg.Console != nil {
+		err = errors.Join(err, cfg.Console.Close())
+	}
+	return err
+}
+
+// logLevel is the least serious thing to be logged.
+func logLevel(c *config.Config) (level slog.Level) {
+	_ = level.UnmarshalText([]byte(c.Log.Level)) // the reader has checked it
+	return level
+}
+
+// fromFile returns the values that a server is built from, of a checked configuration.
+func fromFile(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
+	cfg := &Config{
+		At: c.Store.URL, Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
+		Server: auth.Server{
+			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
+		},
+		Timeouts: auth.Timeouts{
+			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
+			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult,
+		},
+		Limits: Limits{
+			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
+			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
+			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
+		},
+		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.Ends, ListTerms: c.ListTerms,
+		Certificates: &c.Certificates, Tracing: tracing(c.Tracing, release),
+	}
+	if c.API.TLS != nil {
+		cfg.APICert = &c.API.TLS.Certificate
+	}
+	for _, m := range c.Merchants {
+		cfg.Merchants = append(cfg.Merchants, profile(m))
+	}
+	for _, d := range c.Directories {
+		cfg.add(d, c)
+	}
+	for _, d := range c.V1 {
+		cfg.addV1(d, c)
+	}
+	return cfg
+}
+
+// refNumber returns the reference number of this server for each protocol version.
+func refNumber(c *config.Config) func(message.Version) string {
+	return func(v message.Version) string {
+		return cmp.Or(c.Server.ReferenceNumbers[v.String()], c.Server.ReferenceNumber)
+	}
+}
+
+// profile is the profile of a merchant as package account wants it.
+func profile(m config.Merchant) account.Merchant {
+	got := account.Merchant{
+		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules,
+		PerDirectory: make(map[string]account.Requestor),
+	}
+	for scheme, id := range m.PerDirectory {
+		got.PerDirectory[scheme] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
+	}
+	return got
+}
+
+// add puts one directory into cfg, in the three forms that its users want.
+func (cfg *Config) add(d config.Directory, c *config.Config) {
+	versions, revoked := d.MessageVersions(), d.CRLs.Policy(d.Revocation)
+	cfg.Peers = append(cfg.Peers, directory.Peer{
+		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
+		RefNumber: refNumber(c), Versions: versions,
+		TLS:     &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+		Revoked: revoked,
+		Timeout: cmp.Or(d.Timeout, c.Timeouts.Authentication), MaxInFlight: c.Limits.PerDirectory, MaxPerMerchant: c.Limits.PerMerchant, AlwaysTry: !c.Limits.Breaker,
+		Refresh: d.Refresh, MinRefresh: d.MinRefresh, FileHosts: d.FileHosts, Proxy: forwardProxy(c, d.ForwardProxy),
+		Lab: d.Lab,
+	})
+	url := c.Results.URL
+	if d.Results != nil {
+		url = d.Results.URL
+		cfg.Certs = append(cfg.Certs, d.Results.TLS.Certificate)
+	}
+	cfg.Directories = append(cfg.Directories, auth.Directory{
+		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
+		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
+		ResultsURL: url, Informational: d.Informational == "any",
+		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab,
+	})
+	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
+}
+
+// addV1 puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
+// its users want.
+func (cfg *Config) addV1(d config.V1Directory, c *config.Config) {
+	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
+		Scheme: d.Scheme, URL: d.DirectoryURL, Fallback: d.FallbackURL,
+		TLS:       &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},
+		AlwaysTry: !c.Limits.Breaker, Revoked: d.CRLs.Policy(d.Revocation), Proxy: forwardProxy(c, d.ForwardProxy),
+	})
+	policy := xmldsig.Policy{Name: d.Scheme, Roots: d.PAResRoots.Roots, MinKeyBits: d.MinKeyBits, AllowSHA1: d.AllowSHA1}
+	v1 := mpi.Directory{
+		Scheme: d.Scheme, Policy: func() xmldsig.Policy { return policy }, SigningTime: d.VerifyAt == "signing_time", Lab: d.Lab,
+	}
+	if r := d.CardRanges; r != nil {
+		v1.CardRanges = &mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: r.AcquirerBIN, MerchantID: r.MerchantID}
+	}
+	cfg.V1Directories = append(cfg.V1Directories, v1)
+}
+
+// listen opens the three listeners, or none. Those that the service manager opened and
+// passed to this process are used as they are.
+func listen(ctx context.Context, c *config.Config, cfg *Config) (err error) {
+	passed, err := passedListeners()
+	if err != nil {
+		return err
+	}
+	var opened []net.Listener
+	for _, l := range passed {
+		opened = append(opened, l)
+	}
+	var lc net.ListenConfig
+	for _, l := range []struct {
+		to            *net.Listener
+		name, address string
+	}{
+		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen}, {&cfg.Console, "console", c.Console.Listen},
+	} {
+		if *l.to = passed[l.name]; *l.to != nil {
+			continue
+		}
+		got, err := lc.Listen(ctx, "tcp", l.address)
+		if err != nil {
+			for _, o := range opened {
+				_ = o.Close()
+			}
+			return fmt.Errorf("%s.listen: %w", l.name, err)
+		}
+		opened = append(opened, got)
+		*l.to = got
+	}
+	return nil
+}
+
+// forwardProxy is the forward proxy of a directory: its own or that of all; nil: none.
+func forwardProxy(c *config.Config, own *config.Proxy) *tunnel.Proxy {
+	p := cmp.Or(own, c.ForwardProxy)
+	if p == nil || p.URL.Direct {
+		return nil
+	}
+	return &tunnel.Proxy{Address: p.URL.Address, Roots: p.CA.Pool, User: p.User, Password: p.Password}
+}
+
+// tracing says where traces go and which; nil: there are none.
+func tracing(t *config.Tracing, release string) *obs.Tracing {
+	if t == nil {
+		return nil
+	}
+	endpoint := t.Endpoint
+	if u, err := url.Parse(endpoint); err == nil && strings.Trim(u.Path, "/") == "" {
+		u.Path = "/v1/traces" // where the protocol has it
+		endpoint = u.String()
+	}
+	return &obs.Tracing{
+		Endpoint: endpoint, Header: t.Header, Fraction: t.SamplingFraction, Version: release,
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), RootCAs: t.CA.Pool},
+	}
+}

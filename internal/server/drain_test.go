@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestSettle counts the looks that it takes until connections that were kept are
+// taken for forgotten. No clock is asked, so none that went on while the machine
+// stood still can be wrong.
+func TestSettle(t *testing.T) {
+	looks := func(n *Server, ctx context.Context, at map[int]func()) (count int) {
+		t.Helper()
+		ticks, settled := make(chan time.Time), make(chan bool)
+		go func() {
+			defer close(settled)
+			n.settle(ctx, ticks)
+		}()
+		for {
+			select {
+			case <-settled:
+				return count
+			case ticks <- time.Time{}:
+				if count++; count > 10*calm {
+					t.Fatal("it never settles")
+				}
+				if do := at[count]; do != nil {
+					do()
+				}
+			}
+		}
+	}
+	kept := func() *Server {
+		n := new(Server)
+		n.conns.Store(3)
+		return n
+	}
+	if got := looks(kept(), t.Context(), nil); got != calm {
+		t.Errorf("without a request: %d looks, want %d", got, calm)
+	}
+	if got := looks(new(Server), t.Context(), nil); got != 0 {
+		t.Errorf("without a connection: %d looks, want none", got)
+	}
+	n := kept()
+	if got := looks(n, t.Context(), map[int]func(){calm - 1: func() { n.late.Add(1) }}); got < 2*calm-1 || got > 2*calm {
+		t.Errorf("with a request before the last look: %d, want %d more", got, calm)
+	}
+	n = kept()
+	if got := looks(n, t.Context(), map[int]func(){7: func() { n.conns.Store(0) }}); got < 7 || got > 8 {
+		t.Errorf("whose connections close after 7 looks: %d", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if got := looks(kept(), ctx, map[int]func(){7: cancel}); got >= calm {
+		t.Errorf("whose time is up after 7 looks: %d", got)
+	}
+}

@@ -1,0 +1,54 @@
+package server
+
+import (
+	"log/slog"
+	"math"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+// TestInFlightFits: no more requests are in work at once than fit into half of the memory
+// that the process may have, and one is at the least; the log says so.
+func TestInFlightFits(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	for _, tt := range []struct {
+		limit, most, want int64
+	}{
+		{math.MaxInt64, 10_000, 10_000}, {2 << 30, 10_000, 10_000}, {960 << 20, 10_000, 5_120}, {960 << 20, 5_120, 5_120}, {960 << 20, 5_121, 5_120},
+		{96 << 10, 10_000, 1},
+	} {
+		debug.SetMemoryLimit(tt.limit)
+		var log strings.Builder
+		n := &Server{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		got := n.inFlight(tt.most)
+		debug.SetMemoryLimit(math.MaxInt64)
+		if got != tt.want || (log.Len() > 0) != (tt.want < tt.most) {
+			t.Errorf("%d requests in %d bytes of memory: %d, want %d; log %q", tt.most, tt.limit, got, tt.want, log.String())
+		}
+	}
+}
+
+// TestConnectionsFit: a listener has no more connections than its part of the files that
+// may be open.
+func TestConnectionsFit(t *testing.T) {
+	files, ok := openFiles()
+	if !ok { // without a limit all fit
+		files = math.MaxInt / 16
+	}
+	for _, tt := range []struct{ most, part, want int }{
+		{1, 2, 1}, {files / 2, 2, files / 2}, {files/2 + 1, 2, files / 2}, {files/2 + 1, 8, files / 8}, {8 * files, 8, files / 8},
+	} {
+		if !ok {
+			tt.want = tt.most
+		}
+		var log strings.Builder
+		n := &Server{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Limits: Limits{Connections: tt.most}}}
+		if got := n.bound("results", tt.part); got.Max != tt.want || strings.Contains(log.String(), "listener=results") != (tt.want < tt.most) {
+			t.Errorf("%d connections, a part in %d of %d files: %d, want %d; log %q", tt.most, tt.part, files, got.Max, tt.want, log.String())
+		}
+	}
+	if got := new(Server).bound("api", 2); got != nil {
+		t.Errorf("no bound is configured: %d", got.Max)
+	}
+}

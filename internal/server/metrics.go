@@ -1,0 +1,202 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/console"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/postgres"
+	"github.com/openthreeds/threeds/internal/store/sqlite"
+)
+
+// watch adds what the node knows of itself to the metrics.
+func (n *Server) watch() {
+	n.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", n.cfg.Release, func() float64 { return 1 })
+	n.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
+		if n.console.Ready() {
+			return 1
+		}
+		return 0
+	})
+	n.metrics.Degraded(func() map[string]bool {
+		parts := map[string]bool{}
+		for _, c := range n.conditions() {
+			problem, _ := c.Check()
+			parts[c.Name] = problem != ""
+		}
+		return parts
+	})
+	n.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
+		func() float64 { return float64(n.stamp().UnixMilli()) / 1000 })
+}
+
+// hooks counts what happens at the directories.
+func hooks(m *obs.Metrics) directory.Hooks {
+	return directory.Hooks{
+		Exchanged: func(scheme, message string, took time.Duration, err error) { exchanged(m, scheme, message, took, err) },
+		Refreshed: m.Ranges,
+		Held:      m.Held,
+		Dropped:   func(scheme, message string) { m.Request(scheme, message, "dropped") },
+		Opened:    m.Open,
+	}
+}
+
+// exchanged counts an exchange by its outcome, in a word. One that was not begun took no
+// time that says anything of the directory.
+func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err error) {
+	outcome, begun := "ok", true
+	if bad, failed := errors.AsType[*directory.Error](err); failed {
+		outcome, begun = bad.Kind.String(), bad.Kind != directory.Open && bad.Kind != directory.Busy
+	}
+	m.Request(scheme, message, outcome)
+	if begun {
+		m.Took(scheme, message, took)
+	}
+}
+
+// conditions are what readiness depends on.
+func (n *Server) conditions() []console.Condition {
+	g := n.current()
+	all := append(conditions(n.db, g.cards), keysCondition(n.book))
+	if g.cfg.Certificates != nil {
+		all = append(all, certificateConditions(g.cfg.Certificates, n.cfg.Now)...)
+	}
+	return all
+}
+
+// certificateConditions are those that depend on the certificates of a part.
+func certificateConditions(c *config.Certificates, now func() time.Time) []console.Condition {
+	var all []console.Condition
+	for _, part := range c.Parts() {
+		all = append(all, console.Condition{Name: part, Check: func() (string, bool) { return c.Faults(now())[part], true }})
+	}
+	return all
+}
+
+// conditions are those of the store and of card ranges.
+func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
+	all := []console.Condition{{
+		Name: "store",
+		Check: func() (string, bool) {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			switch err := db.Ping(ctx); {
+			case errors.Is(err, store.ErrReadOnly):
+				return "may only be read: its user lacks privileges", false
+			case err != nil:
+				return "cannot be reached", false
+			}
+			return "", false
+		},
+	}, {
+		Name: "directories",
+		Check: func() (string, bool) {
+			if !cards.AnyTried() {
+				return "none has been asked for its card ranges yet", false
+			}
+			return "", false
+		},
+	}}
+	for _, scheme := range cards.Names() {
+		all = append(all, console.Condition{Name: "ranges of " + scheme, Check: func() (string, bool) {
+			switch t := cards.Table(scheme); {
+			case t != nil && t.Len() > 0:
+				return "", true
+			case cards.Pending(scheme):
+				return "none yet: cards that no other directory holds are told to come again", true
+			}
+			return "none: its cards count as not enrolled", true
+		}})
+	}
+	return all
+}
+
+// watchStore adds what a store tells of itself to the metrics.
+func watchStore(m *obs.Metrics, st store.Store) {
+	switch db := st.(type) {
+	case *postgres.DB:
+		PoolMetrics(m, db.Stat)
+	case *sqlite.DB:
+		m.Counter("threeds_store_writes_total", "Writes that are done.", func() float64 { return float64(db.Stat().Writes) })
+		m.Counter("threeds_store_commits_total", "Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
+		m.Counter("threeds_store_commits_failed_total", "Commits that failed, with all writes in them.",
+			func() float64 { return float64(db.Stat().Failed) })
+		m.Gauge("threeds_store_writes_waiting", "Writes whose commit has not begun.", "", "",
+			func() float64 { return float64(db.Stat().Waiting) })
+	}
+}
+
+// PoolMetrics adds what a pool of connections to a database tells of itself to the metrics.
+func PoolMetrics(m *obs.Metrics, stat func() *pgxpool.Stat) {
+	const connections, help = "threeds_store_connections", "Connections to the database, by what they do."
+	m.Gauge(connections, help, "state", "in_use", func() float64 { return float64(stat().AcquiredConns()) })
+	m.Gauge(connections, help, "state", "idle", func() float64 { return float64(stat().IdleConns()) })
+	m.Gauge(connections, help, "state", "opening", func() float64 { return float64(stat().ConstructingConns()) })
+	m.Gauge("threeds_store_connections_max", "How many connections there may be.", "", "",
+		func() float64 { return float64(stat().MaxConns()) })
+	m.Counter("threeds_store_connections_opened_total", "Connections that were opened.",
+		func() float64 { return float64(stat().NewConnsCount()) })
+	m.Counter("threeds_store_acquires_total", "Times that a call got a connection.",
+		func() float64 { return float64(stat().AcquireCount()) })
+	m.Counter("threeds_store_acquires_waited_total", "Those of them that had to wait for one.",
+		func() float64 { return float64(stat().EmptyAcquireCount()) })
+	m.Counter("threeds_store_acquire_wait_seconds_total", "How long they waited in all.",
+		func() float64 { return stat().EmptyAcquireWaitTime().Seconds() })
+	m.Counter("threeds_store_acquires_cancelled_total", "Times that a call gave up before it got a connection.",
+		func() float64 { return float64(stat().CanceledAcquireCount()) })
+}
+
+// A sealer is the key ring of a generation, and counts what does not open.
+type sealer struct {
+	*keyring.Ring
+	refused *atomic.Uint64
+}
+
+func (s sealer) Open(name string, sealed []byte) ([]byte, error) {
+	plain, err := s.Ring.Open(name, sealed)
+	if err != nil {
+		s.refused.Add(1)
+	}
+	return plain, err
+}
+
+// watchRecords adds how often that was to the metrics.
+func watchRecords(m *obs.Metrics, refused *atomic.Uint64) {
+	m.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
+		func() float64 { return float64(refused.Load()) })
+}
+
+// keysCondition says whether API keys can be judged. A node that can judge none is not for
+// requests: most likely its key file is that of another store.
+func keysCondition(book *account.Book) console.Condition {
+	return console.Condition{Name: "keys", Check: func() (string, bool) {
+		switch good, refused := book.Count(); {
+		case refused == 0:
+			return "", false
+		case good == 0:
+			return fmt.Sprintf("none of the %d API keys in the store can be checked: the key file (keys) is that of another store", refused), false
+		default:
+			return fmt.Sprintf("%d of %d API keys in the store cannot be checked: their rows were changed, or the key file (keys) lacks their secret",
+				refused, good+refused), true
+		}
+	}}
+}
+
+// watchBook adds how many API keys there are to the metrics.
+func watchBook(m *obs.Metrics, book *account.Book) {
+	const keys, help = "threeds_api_keys", "API keys that are good, and rows of the store that are refused because they are not as they were sealed."
+	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
+	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })
+}

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/keyring"
+)
+
+// pollEvery is how often the files are looked at. A change is applied when the files
+// are the same at two looks in a row.
+const pollEvery = 2 * time.Second
+
+// A reloader applies a changed configuration while the node serves: all of it, or
+// nothing if anything in it is wrong.
+type reloader struct {
+	file    string
+	node    *Server
+	log     *slog.Logger
+	level   *slog.LevelVar
+	manager *manager
+
+	release string
+
+	inUse *config.Config
+	ring  *keyring.Ring
+	tried config.Files // as they were at the last attempt
+	seen  config.Files // at the last look, if they differed from tried
+}
+
+// run reloads when the files have changed, and at a signal, until ctx ends.
+func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again:
+			r.reload(ctx, "signal")
+		case <-ticker.C:
+			if r.changed() {
+				r.reload(ctx, "changed files")
+			}
+		}
+	}
+}
+
+// changed reports whether the files differ from those of the last attempt, and are as
+// they were at the last look: those that are still being written are not.
+func (r *reloader) changed() bool {
+	now := r.tried.Current()
+	if maps.Equal(now, r.tried) {
+		r.seen = nil
+		return false
+	}
+	still := maps.Equal(now, r.seen)
+	r.seen = now
+	return still
+}
+
+// reload applies what is in the files, or logs an error that says why not.
+func (r *reloader) reload(ctx context.Context, why string) {
+	r.manager.reloading()
+	defer r.manager.ready()
+	warnings, err := r.attempt(ctx)
+	defer func() { r.node.metrics.Reloaded(err == nil) }()
+	if err != nil {
+		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", strings.Split(err.Error(), "\n"))
+		return
+	}
+	for _, w := range warnings {
+		r.log.Warn("configuration", "warning", w)
+	}
+	r.log.Info("configuration taken up", "because_of", why)
+}
+
+// attempt loads and builds as Serve does at the start.
+func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
+	next := r.tried.Current() // files that this attempt does not come to read are still watched
+	defer func() { r.tried, r.seen = next, nil }()
+	var ring *keyring.Ring
+	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
+		ring, err = nextRing(file, r.ring, r.node.book.NoneJudged())
+		return err
+	})
+	if err != nil {
+		maps.Copy(next, files)
+		return nil, err
+	}
+	next = files
+	if err := r.node.activate(ctx, *fromFile(c, r.log, ring, r.release)); err != nil {
+		return nil, err
+	}
+	r.level.Set(logLevel(c))
+	c.Certificates.Log(r.log, time.Now())
+	r.inUse, r.ring = c, ring
+	return c.Warnings, nil
+}
+
+// nextRing reads the key file. It must still hold the secret that is in use: ids are made,
+// and results and rows of API keys sealed with that until the moment of the change. A
+// server that is replaceable can judge no API key with it, so it has made nothing, and
+// takes any other file.
+func nextRing(file string, inUse *keyring.Ring, replaceable bool) (*keyring.Ring, error) {
+	ring, err := keyring.Load(file)
+	if err != nil {
+		return nil, err
+	}
+	if !replaceable && !ring.Opens(inUse) {
+		return nil, errors.New("the value in use is not in the file any more (keep it there as previous or next)")
+	}
+	return ring, nil
+}

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/config"
+)
+
+// firstPassed is the descriptor of the first socket that is passed.
+const firstPassed = 3
+
+// passedListeners are the sockets that the service manager has opened for this
+// process, by name: the protocol of sd_listen_fds(3). It removes the variables that say
+// so from the environment, so that processes started from here do not find them.
+func passedListeners() (map[string]net.Listener, error) {
+	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
+	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"} {
+		if err := os.Unsetenv(name); err != nil {
+			return nil, err
+		}
+	}
+	if pid != strconv.Itoa(os.Getpid()) || count == "" { // they are for another, or there are none
+		return nil, nil
+	}
+	n, err := strconv.ParseUint(count, 10, 8)
+	if err != nil {
+		return nil, errors.New("LISTEN_FDS is not a number of sockets")
+	}
+	var given []string
+	if n > 0 {
+		given = strings.Split(names, ":")
+	}
+	if len(given) != int(n) {
+		return nil, fmt.Errorf("%d sockets are passed with %d names in LISTEN_FDNAMES (set FileDescriptorName= to api, results or console)", n, len(given))
+	}
+	passed := make(map[string]net.Listener)
+	for i, name := range given {
+		if err := take(passed, name, uintptr(firstPassed+i)); err != nil {
+			for _, l := range passed {
+				_ = l.Close()
+			}
+			return nil, fmt.Errorf("socket %q of the service manager: %w", name, err)
+		}
+	}
+	return passed, nil
+}
+
+func take(passed map[string]net.Listener, name string, fd uintptr) error {
+	f := os.NewFile(fd, name)
+	defer f.Close() //nolint:errcheck // the listener has a descriptor of its own
+	switch name {
+	case "api", "results", "console":
+	default:
+		return fmt.Errorf("unknown name%s (known: api, results, console)", config.Hint(name, "api", "results", "console"))
+	}
+	if passed[name] != nil {
+		return errors.New("passed twice")
+	}
+	l, err := net.FileListener(f)
+	if err != nil {
+		return fmt.Errorf("not a socket to accept on: %w", err)
+	}
+	if _, ok := l.(*net.TCPListener); !ok {
+		return errors.Join(errors.New("not a TCP socket"), l.Close())
+	}
+	passed[name] = l
+	return nil
+}

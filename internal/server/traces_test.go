@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+
+	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A collector keeps the spans that it receives.
+type collector struct {
+	server *httptest.Server
+	mu     sync.Mutex
+	spans  []*tracepb.Span
+}
+
+func newCollector(t *testing.T) *collector {
+	t.Helper()
+	c := new(collector)
+	c.server = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var got collectorpb.ExportTraceServiceRequest
+		if err != nil || proto.Unmarshal(body, &got) != nil {
+			t.Errorf("%s: no spans: %v", r.URL, err)
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		for _, resource := range got.ResourceSpans {
+			for _, scope := range resource.ScopeSpans {
+				c.spans = append(c.spans, scope.Spans...)
+			}
+		}
+	}))
+	t.Cleanup(c.server.Close)
+	return c
+}
+
+// errorType is the attribute of a span that says what went wrong; "" if nothing did.
+func errorType(s *tracepb.Span) string {
+	for _, a := range s.Attributes {
+		if a.Key == "error.type" {
+			return a.Value.GetStringValue()
+		}
+	}
+	return ""
+}
+
+// TestTracedStore: a store that says what is there, or is told to leave it, has not failed.
+func TestTracedStore(t *testing.T) {
+	errLeft := errors.New("left as it is")
+	for _, tt := range []struct {
+		err  error
+		want string
+	}{
+		{nil, ""}, {store.ErrNotFound, ""}, {store.ErrExists, ""}, {errLeft, ""}, {store.ErrUndone, "store"}, {io.ErrUnexpectedEOF, "store"},
+	} {
+		c := newCollector(t)
+		traces := obs.NewTraces(obs.Tracing{Endpoint: c.server.URL + "/v1/traces", Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		db := tracedStore{saying{err: tt.err, refused: errLeft}, traces}
+		ctx, ended := traces.Message(t.Context(), "AReq")
+		update := db.Update(ctx, store.Txn{}, func(*store.Txn) error { return errLeft })
+		_, get := db.Get(ctx, "")
+		if create := db.Create(ctx, store.Txn{}); create != tt.err || update != tt.err || get != tt.err {
+			t.Errorf("%v: %v %v %v", tt.err, create, get, update)
+		}
+		ended("")
+		traces.Close(t.Context())
+		for _, s := range c.spans {
+			other := s.Name == "AReq" || tt.err == errLeft && s.Name != "store update"
+			if got := errorType(s); got != tt.want && !other {
+				t.Errorf("%v, %s: %q, want %q", tt.err, s.Name, got, tt.want)
+			}
+		}
+		if len(c.spans) != 4 {
+			t.Errorf("%d spans, want 4", len(c.spans))
+		}
+	}
+}
+
+// saying is a store that says the same to everything, and has a change made only to be refused.
+type saying struct {
+	store.Store
+	err, refused error
+}
+
+func (s saying) Create(context.Context, store.Txn) error { return s.err }
+
+func (s saying) Get(context.Context, string) (store.Txn, error) { return store.Txn{}, s.err }
+
+func (s saying) Update(_ context.Context, _ store.Txn, change func(*store.Txn) error) error {
+	if s.err == s.refused {
+		return change(nil)
+	}
+	return s.err
+}
