@@ -19,7 +19,9 @@ import (
 var may = map[string]string{
 	"message":                  "internal/browserurl internal/iso",
 	"message/messagetest":      "message",
-	"sandbox":                  "message",
+	"sandbox":                  "message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
+	"sandbox/ranges":           "sandbox/internal/peer",
+	"sandbox/v1":               "sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/shop":             "client",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
