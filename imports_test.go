@@ -46,6 +46,9 @@ var may = map[string]string{
 	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
 		" internal/gate internal/keyring internal/mpi internal/obs internal/ranges internal/results internal/store internal/store/postgres" +
 		" internal/store/sqlite internal/suite internal/tunnel internal/xmldsig message",
+	"internal/playground": "internal/account internal/auth internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
+		" internal/results internal/server internal/store internal/xmldsig message sandbox",
+	"threedstest":  "client internal/obs internal/playground sandbox",
 	"tools/docgen": "message internal/scheme",
 }
 
