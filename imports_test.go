@@ -37,7 +37,7 @@ var may = map[string]string{
 	"internal/scheme":          "message",
 	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
-	"internal/mpi":             "internal/iso internal/v1 internal/xmldsig internal/store internal/account",
+	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account",
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate internal/obs",
 	"internal/results":         "message internal/auth internal/gate internal/obs internal/revocation internal/suite",
 	"internal/obs":             "internal/gate",
