@@ -9,26 +9,19 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
@@ -332,72 +325,24 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// TestSandboxConfig: the sandbox's server asks a directory server that is silent again
-// and again, takes what is of this machine, and knows each directory server by its name.
-func TestSandboxConfig(t *testing.T) {
-	p := &playground{dir: t.TempDir(), log: slog.New(slog.DiscardHandler), peer: new(sandbox.Sandbox)}
-	must(t, p.peer.Start())
-	defer p.peer.Close()
-	cfg, err := p.config(t.Context(), "127.0.0.1:0")
-	must(t, err)
-	defer cfg.API.Close()
-	defer cfg.Results.Close()
-	for i, d := range p.peer.Directories() {
-		peer, engine, client := cfg.Peers[i], cfg.Directories[i], cfg.Clients[i]
-		if !peer.AlwaysTry || !peer.Lab || !engine.Lab || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
-			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
-		}
-		if client.Scheme != d.Scheme || !slices.Equal(client.Names, []string{d.ClientName}) || client.CA == nil || client.CA.Equal(x509.NewCertPool()) {
-			t.Errorf("%s: who may send results: %+v", d.Scheme, client)
-		}
-	}
-	for i, d := range p.peer.V1Directories() {
-		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
-			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
-		}
-	}
-}
-
-// TestSandboxKeys: the well-known keys are there in a new store and in one that is kept,
-// and take requests as kindly as a new key does.
-func TestSandboxKeys(t *testing.T) {
-	dir := t.TempDir()
-	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
-	must(t, err)
-	db, err := server.OpenStore(t.Context(), config.StoreURL{Dir: dir})
-	must(t, err)
-	p := &playground{ring: ring}
-	for range 2 {
-		must(t, p.putKeys(t.Context(), db))
-	}
-	keys, err := db.Keys(t.Context())
-	if err != nil || len(keys) != 2 || keys[0].Strict || keys[1].Strict {
-		t.Errorf("%+v, %v", keys, err)
-	}
-	must(t, db.Close())
-	if err := p.putKeys(t.Context(), db); err == nil {
-		t.Error("the keys are in a store that is closed")
-	}
-}
-
 // TestSandboxShopPort: the shop takes any address where its own is taken, or the API is
 // elsewhere.
 func TestSandboxShopPort(t *testing.T) {
-	opened := func(api string) string {
-		p := &playground{shop: new(shop.Shop)}
-		url, err := p.openShop(api)
+	opened := func(usualPort bool) string {
+		s := new(shop.Shop)
+		url, err := startShop(s, usualPort)
 		must(t, err)
-		must(t, p.shop.Close())
+		must(t, s.Close())
 		return url
 	}
 	const usual = "http://" + sandboxShop
-	if url := opened("127.0.0.1:0"); url == usual {
+	if url := opened(false); url == usual {
 		t.Errorf("the API anywhere: the shop at %s", url)
 	}
 	if l, err := net.Listen("tcp", sandboxShop); err == nil { // or somebody has it already
 		defer l.Close()
 	}
-	if url := opened(sandboxAPI); url == usual {
+	if url := opened(true); url == usual {
 		t.Errorf("its own address taken: the shop at %s", url)
 	}
 }
@@ -505,60 +450,5 @@ func TestR12Last(t *testing.T) {
 	w.refused("/auth", browser("2.2.0", only210, own, "U"), expected{code: "102", detail: "2.1.0", description: "Unsupported message version"})
 	if code, got := w.post("/auth", browser("2.1.0", only210, own, "U")); code != 200 {
 		t.Errorf("%d %v", code, got)
-	}
-}
-
-// TestConformFails: who has conform decide goes by its exit status.
-func TestConformFails(t *testing.T) {
-	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
-	defer broken.Close()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, tt := range []struct {
-		name, key, want string
-		ctx             context.Context
-	}{
-		{"a server that fails", "key", "conform: 1 rows failing", t.Context()},
-		{"interrupted", "key", "conform: interrupted", gone},
-		{"no key", "-", "threeds: conform: no key on standard input\n", t.Context()},
-	} {
-		var out, errs strings.Builder
-		args := []string{"conform", "--rows", "^MC-23$", "--api", broken.URL, "--key", tt.key, "--card", "4000001234567899"}
-		if code := run(tt.ctx, args, strings.NewReader("\n"), &out, &errs); code != 1 || !strings.Contains(errs.String(), tt.want) {
-			t.Errorf("%s: exit status %d, %q; want 1 and %q", tt.name, code, errs.String(), tt.want)
-		}
-	}
-}
-
-// TestConformReport: a program reads the rows that were asked for, with what is wrong; a
-// report that nobody could read has failed, whatever it says. A key need not be on the
-// command line, where others see it.
-func TestConformReport(t *testing.T) {
-	var keys sync.Map
-	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		keys.Store(r.Header.Get("APIKey"), true)
-		w.WriteHeader(http.StatusInternalServerError)
-	}))
-	defer broken.Close()
-	args := []string{"conform", "--json", "--rows", "^MC-23$", "--api", broken.URL, "--key", "-", "--card", "4000001234567899"}
-	var out, errs strings.Builder
-	var report struct {
-		Rows []struct {
-			Row    string   `json:"row"`
-			Faults []string `json:"faults"`
-		} `json:"rows"`
-	}
-	code := run(t.Context(), args, strings.NewReader(" the-key \nand no more"), &out, &errs)
-	if err := json.Unmarshal([]byte(out.String()), &report); err != nil || code != 1 || len(report.Rows) != 1 || report.Rows[0].Row != "MC-23" || len(report.Rows[0].Faults) == 0 {
-		t.Errorf("exit status %d, %v: %s", code, err, out.String())
-	}
-	if _, came := keys.Load("the-key"); !came {
-		t.Error("the key of standard input was not used")
-	}
-	read, full := io.Pipe()
-	must(t, read.Close())
-	errs.Reset()
-	if code := run(t.Context(), args, strings.NewReader("the-key"), full, &errs); code != 1 || !strings.Contains(errs.String(), "closed pipe") {
-		t.Errorf("nobody could read it: exit status %d, %q", code, errs.String())
 	}
 }
