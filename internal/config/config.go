@@ -108,7 +108,7 @@ type Config struct {
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 
-	// Where traces of requests go. Unset, there are none, whatever the environment says. See [operating](operating/logs.md#traces).
+	// Where traces of requests go. Unset, the variables `OTEL_…` of the environment say it, if they name a collector. See [operating](operating/logs.md#traces).
 	Tracing *Tracing `yaml:"tracing"`
 
 	Directories []Directory `yaml:"directories"`
