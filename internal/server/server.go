@@ -82,7 +82,7 @@ type Limits struct {
 type Server struct {
 	cfg      Config // as the process began
 	db       store.Store
-	book     *account.Book
+	book     *account.KeyCache
 	metrics  *obs.Metrics
 	requests *obs.RequestLog
 	traces   *obs.Traces // nil: there are none
