@@ -104,13 +104,13 @@ func TestChallengeFaults(t *testing.T) {
 	box := start(t, func(s *sandbox.Sandbox) { s.LateDelay = 300 * time.Millisecond })
 	s := newServer(t, box)
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
-		begin := func(merchant, pan string) (ares members, p page) {
+		begin := func(merchant, pan string) (ares members, p journalEntry) {
 			t.Helper()
 			_, _, _, raw := s.broken(version, pan, merchant)
 			ares = read(t, raw)
 			return ares, send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
 		}
-		status := func(p page) any {
+		status := func(p journalEntry) any {
 			t.Helper()
 			return read(t, unpad(t, p.field("cres")))["transStatus"]
 		}
@@ -169,7 +169,7 @@ func TestChallengeFaults(t *testing.T) {
 		}
 		for merchant, want := range map[string][2]string{"CANCEL": {"01", "01"}, "TIMEOUT": {"14", "04"}, "REASON-12": {"12", ""}} {
 			areq, _, _, raw := s.broken(version, "4000000000000171", merchant)
-			ares, p := read(t, raw), page{}
+			ares, p := read(t, raw), journalEntry{}
 			p = send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
 			rreq, _ := s.over(p, areq, ares, "N", "")
 			if cancel, _ := rreq["challengeCancel"].(string); rreq["transStatusReason"] != want[0] || cancel != want[1] {

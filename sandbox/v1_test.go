@@ -198,7 +198,7 @@ func unpack(t testing.TB, text string) []byte {
 
 // pay brings a PAReq to the issuer, as a browser does, and reads what the page
 // would post to the shop.
-func (p *plugIn) pay(acs, paReq string) (page, []byte) {
+func (p *plugIn) pay(acs, paReq string) (journalEntry, []byte) {
 	p.t.Helper()
 	shown := send(p.t, acs, url.Values{"PaReq": {pack(p.t, paReq)}, "TermUrl": {"https://shop.example/back?x=1&y=2"}, "MD": {"a+b c"}})
 	if shown.status != 200 || shown.action() != "https://shop.example/back?x=1&y=2" || shown.field("MD") != "a+b c" {
@@ -208,7 +208,7 @@ func (p *plugIn) pay(acs, paReq string) (page, []byte) {
 }
 
 // authenticate goes from card number to PARes.
-func (p *plugIn) authenticate(id, pan string) (page, []byte) {
+func (p *plugIn) authenticate(id, pan string) (journalEntry, []byte) {
 	p.t.Helper()
 	ve := p.enrolled(id, pan)
 	if ve.Enrolled != "Y" {

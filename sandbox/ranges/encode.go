@@ -245,7 +245,7 @@ func cut(parts body, n int64) body {
 	}
 }
 
-func one(text []byte) body {
+func singleChunk(text []byte) body {
 	return func(yield func([]byte) bool) { yield(text) }
 }
 

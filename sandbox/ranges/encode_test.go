@@ -49,7 +49,7 @@ func TestNotWaitedFor(t *testing.T) {
 			}
 		}()
 		req := httptest.NewRequestWithContext(gone, http.MethodPost, "/", nil)
-		set.sendBody(httptest.NewRecorder(), req, PReq{}, one([]byte("{}")), Service{})
+		set.sendBody(httptest.NewRecorder(), req, PReq{}, singleChunk([]byte("{}")), Service{})
 	}()
 	if got := log.String(); strings.Contains(got, "WARN") || !strings.Contains(got, "not waited for") {
 		t.Errorf("log: %s", got)

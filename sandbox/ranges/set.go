@@ -107,7 +107,7 @@ type Note struct {
 // New returns the set of a directory server.
 func New(o Options) *Set {
 	r := &Set{o: o, own: make(map[bounds]*about), abouts: make(map[string]*about)}
-	r.enter(r.documented())
+	r.addAll(r.documented())
 	r.renumber()
 	return r
 }
@@ -168,15 +168,15 @@ func (r *Set) Change(c Change) error {
 		return fmt.Errorf("sandbox: ranges of %s: %w", r.o.Scheme, err)
 	}
 	if fresh {
-		r.drop()
+		r.clear()
 	}
 	for _, s := range steps {
-		r.take(s)
+		r.apply(s)
 	}
-	r.tidy(steps)
+	r.compactOrder(steps)
 	if !fresh {
 		r.past = append(r.past, generation{serial: r.serial, steps: steps})
-		r.forget()
+		r.dropOldGenerations()
 	}
 	r.renumber()
 	return nil
@@ -240,8 +240,8 @@ func (r *Set) plan(c Change) (steps []step, fresh bool, err error) {
 	return steps, fresh, nil
 }
 
-// take makes one step.
-func (r *Set) take(s step) {
+// apply makes one step.
+func (r *Set) apply(s step) {
 	if r.gen != nil && r.gen.find(s.bounds) != nil {
 		r.override[s.bounds] = s.after
 		return
@@ -256,8 +256,8 @@ func (r *Set) take(s step) {
 	r.own[s.bounds] = s.after
 }
 
-// tidy keeps the order free of what was deleted, and of what came back.
-func (r *Set) tidy(steps []step) {
+// compactOrder keeps the order free of what was deleted, and of what came back.
+func (r *Set) compactOrder(steps []step) {
 	if !slices.ContainsFunc(steps, func(s step) bool { return s.after == nil }) {
 		return
 	}
@@ -283,16 +283,16 @@ func (r *Set) find(b bounds) *about {
 	return r.gen.find(b)
 }
 
-// drop makes the set empty and forgets all serial numbers.
-func (r *Set) drop() {
+// clear makes the set empty and forgets all serial numbers.
+func (r *Set) clear() {
 	r.gen, r.override, r.past, r.order = nil, nil, nil, nil
 	r.own = make(map[bounds]*about)
 }
 
-// enter adds ranges without a new serial number.
-func (r *Set) enter(all []Range) {
+// addAll adds ranges without a new serial number.
+func (r *Set) addAll(all []Range) {
 	for _, one := range all {
-		r.take(step{bounds: one.bounds(), after: r.intern(one)})
+		r.apply(step{bounds: one.bounds(), after: r.intern(one)})
 	}
 }
 
@@ -320,8 +320,8 @@ func (r *Set) Generate(n int, seed uint64) error {
 	if err != nil {
 		return fmt.Errorf("sandbox: ranges of %s: %w", r.o.Scheme, err)
 	}
-	r.drop()
-	r.enter(r.documented())
+	r.clear()
+	r.addAll(r.documented())
 	r.gen, r.override = g, make(map[bounds]*about)
 	r.renumber()
 	return nil

@@ -27,7 +27,7 @@ func TestAReq(t *testing.T) {
 			o.Plan = plan
 			o.Browser.Language, o.Browser.ColorDepth = "zh-Hant-TW", 30
 			o.Browser.Accept, o.Browser.IP = "*/*", "::1"
-			o.tidy()
+			o.normalise()
 			a := areq{version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082", time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o}
 			var got bytes.Buffer
 			if err := json.Indent(&got, a.json(), "", "  "); err != nil {
@@ -95,7 +95,7 @@ func TestLanguages(t *testing.T) {
 	r := httptest.NewRequest("POST", "/checkout", nil)
 	r.Header.Set("Accept-Language", "tr-TR,tr;q=0.9")
 	b := browser{Language: "tr-TR"}
-	b.see(r)
+	b.addHeaders(r)
 	a := areq{version: "2.3.1", order: order{Browser: b}}
 	if got := string(a.json()); !strings.Contains(got, `"acceptLanguage":["tr-TR","tr"]`) {
 		t.Errorf("the header's languages are not in %s", got)
@@ -302,7 +302,7 @@ func TestBrowserData(t *testing.T) {
 		r.Header.Set("User-Agent", "Header/1")
 		r.RemoteAddr = "[2001:db8::1]:4711"
 		b := browser{UserAgent: test.told}
-		if b.see(r); b.Accept != test.want || b.UserAgent != test.agent || b.IP != "2001:db8::1" {
+		if b.addHeaders(r); b.Accept != test.want || b.UserAgent != test.agent || b.IP != "2001:db8::1" {
 			t.Errorf("%+v; want %q, %q", b, test.want, test.agent)
 		}
 	}

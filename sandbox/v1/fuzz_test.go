@@ -115,7 +115,7 @@ func TestShows(t *testing.T) {
 		{"33", "3301", "2", false},
 		{"2.16 DKK", "21601", "2", false},
 	} {
-		if got := shows(test.display, test.minor, test.exponent); got != test.want {
+		if got := amountsAgree(test.display, test.minor, test.exponent); got != test.want {
 			t.Errorf("shows(%q, %q, %q) = %t, want %t", test.display, test.minor, test.exponent, got, test.want)
 		}
 	}

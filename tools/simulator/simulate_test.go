@@ -32,7 +32,7 @@ func TestScenarios(t *testing.T) {
 					flying += n.inFlight.n
 				}
 				for phase := range phases {
-					came += f.came(phase)
+					came += f.arrive(phase)
 				}
 				if flying != 0 || came < 100 {
 					t.Errorf("run %d: %d came, %d are still in flight", i, came, flying)
