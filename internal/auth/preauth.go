@@ -8,6 +8,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/browserurl"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -20,9 +21,9 @@ func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body, dst []
 	return crd, err
 }
 
-// preauth is Preauth, and returns the scheme too: that of the directory whose card range
+// preauth is Preauth, and returns the name of the scheme too: that of the directory whose card range
 // holds the card, else the one that the request names.
-func (e *Engine) preauth(ctx context.Context, acc *account.Account, body, dst []byte) (crd []byte, scheme string, err error) {
+func (e *Engine) preauth(ctx context.Context, acc *account.Account, body, dst []byte) (crd []byte, of string, err error) {
 	start := e.Now()
 	pan, ds, err := e.readPreauth(body)
 	if err != nil {
@@ -38,7 +39,7 @@ func (e *Engine) preauth(ctx context.Context, acc *account.Account, body, dst []
 		}
 		dst = append(dst, crdStart...)
 		before := len(dst)
-		dst = e.IDs.Append(dst, start, e.Timeouts.Preauth, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
+		dst = e.IDs.Append(dst, start, e.Timeouts.Preauth, e.rand(), scheme.Number(hit.Scheme), acc.Merchant.Name, pan)
 		e.note(ctx, "threeDSServerTransID", string(dst[before:]))
 		return appendCRDEnd(dst, peer, hit), hit.Scheme, nil
 	}
@@ -63,7 +64,7 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 		case !cardNumber(pan):
 			found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
 		}
-		if !slices.Contains(Schemes, ds) && req.Has("ds") {
+		if !scheme.IsName(ds) && req.Has("ds") {
 			found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 		}
 	})
