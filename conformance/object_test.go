@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEdits(t *testing.T) {
+func TestEditsChangeOnePlace(t *testing.T) {
 	o := object{"a": "1", "b": object{"c": "2"}, "l": []any{object{"n": "3"}}}
 	for _, tt := range []struct {
 		edit edit
@@ -53,8 +53,8 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// TestJudgement: what a server does wrong is a fault.
-func TestJudgement(t *testing.T) {
+// TestWrongAnswersAreFaults: what a server does wrong is a fault.
+func TestWrongAnswersAreFaults(t *testing.T) {
 	x := &flow{version: v220, channel: "BRW", category: "PA"}
 	erro := object{"messageType": "Erro", "errorComponent": "S", "errorCode": "203", "errorDetail": "mcc,acctNumber"}
 	for _, tt := range []struct {

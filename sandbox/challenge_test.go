@@ -165,8 +165,8 @@ func TestAutomaticChallenges(t *testing.T) {
 	}
 }
 
-// TestPerson takes the one-time-code page through all it can do.
-func TestPerson(t *testing.T) {
+// TestCardholderDecidesOnCodePage takes the one-time-code page through all it can do.
+func TestCardholderDecidesOnCodePage(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, test := range []struct {
 		name    string
@@ -218,8 +218,8 @@ func TestPerson(t *testing.T) {
 	}
 }
 
-// TestPageContent looks at what the cardholder is shown.
-func TestPageContent(t *testing.T) {
+// TestPageShowsThePayment looks at what the cardholder is shown.
+func TestPageShowsThePayment(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	_, ares := s.challenged("2.2.0", "4000000000000172")
 	p := send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
@@ -286,9 +286,9 @@ func (p journalEntry) guarded() {
 	}
 }
 
-// TestRefresh sends the CReq again: the same is the same page, another is an
+// TestSameCReqShowsTheSamePage sends the CReq again: the same is the same page, another is an
 // error, and so is any after the end.
-func TestRefresh(t *testing.T) {
+func TestSameCReqShowsTheSamePage(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for version, codes := range map[string][2]string{"2.1.0": {"305", "305"}, "2.2.0": {"305", "305"}, "2.3.1": {"314", "315"}} {
 		areq, ares := s.challenged(version, "4000000000000172")
@@ -371,9 +371,9 @@ func TestBadCReq(t *testing.T) {
 	s.over(p, areq, ares, "Y", "")
 }
 
-// TestTaken: what is taken here and may be refused elsewhere is written down, and
+// TestLenientReadingIsWrittenDown: what is taken here and may be refused elsewhere is written down, and
 // nothing else is.
-func TestTaken(t *testing.T) {
+func TestLenientReadingIsWrittenDown(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	notes := func(id any) string {
 		all := ""
@@ -471,8 +471,8 @@ func TestStepTimeout(t *testing.T) {
 	s.none()
 }
 
-// TestMethod is the 3DS Method and what it means for threeDSCompInd.
-func TestMethod(t *testing.T) {
+// TestMethodDecidesCompInd is the 3DS Method and what it means for threeDSCompInd.
+func TestMethodDecidesCompInd(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	card, _ := s.box.Card("4000000000000003")
 	silent, _ := s.box.Card("4000000000000203")

@@ -179,9 +179,9 @@ func TestChallengeFaults(t *testing.T) {
 	}
 }
 
-// TestReasons: every transStatusReason can be had, in ARes and RReq, and stands where one
+// TestEveryTransStatusReasonCanBeHad: every transStatusReason can be had, in ARes and RReq, and stands where one
 // has a place alone.
-func TestReasons(t *testing.T) {
+func TestEveryTransStatusReasonCanBeHad(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for pan, has := range map[string]bool{"4000000000000103": false, "4000000000000113": true, "4000000000000133": true, "4000000000000153": true, "4000000000000170": false} {
 		for _, code := range []string{"01", "22", "80", "99"} {
@@ -205,8 +205,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestNoPlace: what has no place in what the card does changes nothing.
-func TestNoPlace(t *testing.T) {
+// TestFaultWithoutAPlaceChangesNothing: what has no place in what the card does changes nothing.
+func TestFaultWithoutAPlaceChangesNothing(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, merchant := range []string{"TIMEOUT", "CANCEL", "FAULT-NOVALUE"} {
 		areq := s.areq("2.2.0", "02", "4000000000000183").with(members{"acquirerMerchantID": merchant})
@@ -223,9 +223,9 @@ func TestNoPlace(t *testing.T) {
 	s.none()
 }
 
-// TestConfirmation: with the merchant SPC an AReq that offers Secure Payment Confirmation
+// TestSPCMerchantIsAnsweredWithS: with the merchant SPC an AReq that offers Secure Payment Confirmation
 // is answered with S, and the second one as the card has it.
-func TestConfirmation(t *testing.T) {
+func TestSPCMerchantIsAnsweredWithS(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	offer := members{"acquirerMerchantID": "SPC", "threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
 	first := s.areq("2.3.1", "02", "4000000000000170").with(offer)
@@ -266,8 +266,8 @@ func TestConfirmation(t *testing.T) {
 	s.none()
 }
 
-// TestMerchantsTried: the table has no merchant that these tests do not know.
-func TestMerchantsTried(t *testing.T) {
+// TestEveryMerchantFaultIsTested: the table has no merchant that these tests do not know.
+func TestEveryMerchantFaultIsTested(t *testing.T) {
 	const others = "FAULT-ERRO101 FAULT-ERRO103 FAULT-ERRO303 FAULT-ERRO304 FAULT-ERRO306 FAULT-ERRO402 FAULT-ERRO403 FAULT-ERRO404 FAULT-ERRO405 " +
 		"FAULT-SILENCE FAULT-SLOW FAULT-HTTP500 FAULT-GARBAGE FAULT-CUT FAULT-ACSDOWN FAULT-UNFRAMED FAULT-STUCK FAULT-CRES FAULT-BASE64 " +
 		"FAULT-FORGED FAULT-LATE FAULT-NORESULT FAULT-AGAIN CANCEL TIMEOUT REASON-.. SPC "

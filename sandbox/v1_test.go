@@ -314,9 +314,9 @@ func (p *plugIn) cell(id, pan, want string) {
 	}
 }
 
-// TestV1Silence: the directory server takes the message and answers when the
+// TestV1SilentCardIsNotAnswered: the directory server takes the message and answers when the
 // caller has gone, or the sandbox ends.
-func TestV1Silence(t *testing.T) {
+func TestV1SilentCardIsNotAnswered(t *testing.T) {
 	box := start(t, nil)
 	p := newPlugIn(t, box, "visa")
 	for merID, pan := range map[string]string{"shop-1": "4000001234563000", "FAULT-SILENCE": "4000001234560000"} {
@@ -338,8 +338,8 @@ func TestV1Silence(t *testing.T) {
 	}
 }
 
-// TestV1TLS: who has no certificate of the scheme's authority gets nowhere.
-func TestV1TLS(t *testing.T) {
+// TestV1NeedsClientCertificate: who has no certificate of the scheme's authority gets nowhere.
+func TestV1NeedsClientCertificate(t *testing.T) {
 	box := start(t, nil)
 	visa, master := newPlugIn(t, box, "visa"), newPlugIn(t, box, "mastercard")
 	for name, client := range map[string]*http.Client{

@@ -123,9 +123,9 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// TestMasks: what could be a card number keeps ten digits, and what is too short to be
+// TestCardNumbersAreMasked: what could be a card number keeps ten digits, and what is too short to be
 // shown in part is not shown.
-func TestMasks(t *testing.T) {
+func TestCardNumbersAreMasked(t *testing.T) {
 	for _, test := range []struct{ in, pan, short string }{
 		{"400000000003", "***", "***"},
 		{"4000000000003", "400000***0003", "***"},
@@ -219,7 +219,7 @@ func TestDecodeSpaces(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestEndingOfEachStatus(t *testing.T) {
 	for w := range endings {
 		if e := endings[w]; e.Title == "" || e.Text == "" {
 			t.Errorf("%s has no words", w)
@@ -248,9 +248,9 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestEndingsSay: what a developer reads of an answer: what is in it, and what its
+// TestEndingsExplainReasons: what a developer reads of an answer: what is in it, and what its
 // reason means.
-func TestEndingsSay(t *testing.T) {
+func TestEndingsExplainReasons(t *testing.T) {
 	e := endWithStatus(&message{TransStatus: "N", ECI: "07", Reason: "11", CardholderInfo: "Call us."})
 	if e.TransStatus != "N" || e.ECI != "07" || e.HasValue || e.Reason != "11, suspected fraud" || e.Info != "Call us." {
 		t.Errorf("%+v", e)

@@ -251,8 +251,8 @@ func TestBrowserResultAndNotice(t *testing.T) {
 	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("result-word").textContent === "told again"`))
 }
 
-// TestBrowserTwice: however often the form is sent, it is one payment.
-func TestBrowserTwice(t *testing.T) {
+// TestBrowserFormSentTwiceIsOnePayment: however often the form is sent, it is one payment.
+func TestBrowserFormSentTwiceIsOnePayment(t *testing.T) {
 	tb := open(t, nil)
 	tb.do(chromedp.SetValue(id("card-number"), "4000000000000103"), chromedp.Evaluate[chromedp.Void](`{
 		const button = document.getElementById("pay");

@@ -162,9 +162,9 @@ func TestMethodLimit(t *testing.T) {
 	}
 }
 
-// TestLateness: without a result a checkout ends when its time is over, each
+// TestMissingResultEndsInTime: without a result a checkout ends when its time is over, each
 // state in its own word, and not before.
-func TestLateness(t *testing.T) {
+func TestMissingResultEndsInTime(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		act  func(p *page, v view, tr *transaction)
@@ -286,9 +286,9 @@ func TestCResEncodings(t *testing.T) {
 	}
 }
 
-// TestUnfitNotices: what does not belong to the challenge changes nothing, and
+// TestNoticesThatDoNotFit: what does not belong to the challenge changes nothing, and
 // the answer tells nothing.
-func TestUnfitNotices(t *testing.T) {
+func TestNoticesThatDoNotFit(t *testing.T) {
 	bank := newBank(t)
 	p := &page{t: t, shop: bank.shop()}
 	v := p.toAuth(testOrder("4000000000000072"))
@@ -406,9 +406,9 @@ func TestChallengeFrame(t *testing.T) {
 	}
 }
 
-// TestNotes: what the server's headers say of the AReq stands beside the ARes, without
+// TestHeadersOfTheAnswerAreShown: what the server's headers say of the AReq stands beside the ARes, without
 // the key and the card that a peer may have put there.
-func TestNotes(t *testing.T) {
+func TestHeadersOfTheAnswerAreShown(t *testing.T) {
 	const card = "4000000000000103"
 	for _, test := range []struct{ normalised, rules, want string }{
 		{"", "", ""},
@@ -427,9 +427,9 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestOutOfTurn: what a page asks for when it is not its turn changes nothing, and
+// TestStepOutOfTurnChangesNothing: what a page asks for when it is not its turn changes nothing, and
 // nobody is asked.
-func TestOutOfTurn(t *testing.T) {
+func TestStepOutOfTurnChangesNothing(t *testing.T) {
 	for _, test := range []struct {
 		at   state
 		card string
@@ -467,9 +467,9 @@ func TestOutOfTurn(t *testing.T) {
 	}
 }
 
-// TestAtOnce: while the API has not answered, the same is not asked again, and no time
+// TestStepIsNotRepeatedMeanwhile: while the API has not answered, the same is not asked again, and no time
 // runs out. A page that goes away meanwhile takes no answer with it.
-func TestAtOnce(t *testing.T) {
+func TestStepIsNotRepeatedMeanwhile(t *testing.T) {
 	const v2, v1 = "4000000000000172", "4102010000000000"
 	for _, test := range []struct {
 		path, card     string
@@ -592,9 +592,9 @@ func TestForeignAnswers(t *testing.T) {
 	}
 }
 
-// TestPanel: who sent what to whom, as the panel tells it; the same answer to the same
+// TestPanelShowsEveryMessageOnce: who sent what to whom, as the panel tells it; the same answer to the same
 // question is there once. There is an end to what is kept.
-func TestPanel(t *testing.T) {
+func TestPanelShowsEveryMessageOnce(t *testing.T) {
 	told := func(v view) string {
 		var b strings.Builder
 		for _, e := range v.Wire {

@@ -150,8 +150,8 @@ func TestLegacyFrame(t *testing.T) {
 	}
 }
 
-// TestLegacyMixUp: a genuine answer for another payment is a failure.
-func TestLegacyMixUp(t *testing.T) {
+// TestLegacyAnswerForAnotherPaymentFails: a genuine answer for another payment is a failure.
+func TestLegacyAnswerForAnotherPaymentFails(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{"<purchAmount>12900", "<purchAmount>100", "the amount"},
 		{"<currency>EUR", "<currency>DKK", "the currency"},
@@ -238,8 +238,8 @@ func TestLegacyCancel(t *testing.T) {
 	}
 }
 
-// TestLegacyTrouble: a merchant plug-in that fails, apart from the API.
-func TestLegacyTrouble(t *testing.T) {
+// TestLegacyServerFails: a merchant plug-in that fails, apart from the API.
+func TestLegacyServerFails(t *testing.T) {
 	const unreadable, unreachable, odd = "cannot be read. Is the API key", "cannot be reached", "not one that a shop can go on with"
 	says := func(status int, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -277,9 +277,9 @@ func TestLegacyTrouble(t *testing.T) {
 	}
 }
 
-// TestVerdict: a genuine answer counts when it is about this payment. Of what the issuer
+// TestCheckedPaymentMustBeThisOne: a genuine answer counts when it is about this payment. Of what the issuer
 // leaves out nothing is asked.
-func TestVerdict(t *testing.T) {
+func TestCheckedPaymentMustBeThisOne(t *testing.T) {
 	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
 	genuine := client.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}
 	for _, test := range []struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/client"
 )
 
-func TestTillLimit(t *testing.T) {
+func TestCheckoutsAreLimited(t *testing.T) {
 	now := time.Now()
 	s := newBank(t).shop()
 	s.MaxCheckouts, s.CheckoutAge, s.Now = 3, time.Minute, func() time.Time { return now }
@@ -39,8 +39,8 @@ func TestTillLimit(t *testing.T) {
 	}
 }
 
-// TestTillEnded: what has ended makes room, the oldest of it first.
-func TestTillEnded(t *testing.T) {
+// TestEndedCheckoutsMakeRoom: what has ended makes room, the oldest of it first.
+func TestEndedCheckoutsMakeRoom(t *testing.T) {
 	now := time.Now()
 	s := newBank(t).shop()
 	s.MaxCheckouts, s.Now = 3, func() time.Time { now = now.Add(time.Millisecond); return now }
@@ -124,7 +124,7 @@ func TestOrderFaults(t *testing.T) {
 	}
 }
 
-func TestHost(t *testing.T) {
+func TestOnlyLoopbackHosts(t *testing.T) {
 	s := newBank(t).shop()
 	s.PublicURL = "https://shop.example/"
 	for _, test := range []struct {
@@ -296,7 +296,7 @@ func TestKeyStaysInside(t *testing.T) {
 	}
 }
 
-func TestServerTrouble(t *testing.T) {
+func TestServerFails(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("APIKey") != "" {
 			t.Error("the key went along with a redirect")
