@@ -17,7 +17,7 @@ const (
 	normal          = 0.8                    // the same
 	onset           = time.Second            // how long the gate has to find its level
 	manyConns       = ", connections: 10000" // configuration: each shopper waits on a connection of its own
-	allCome         = ", wait: 1m"           // likewise: nobody is turned away for overload
+	allCome         = ", wait: 1m"           // a setting of limits with which nobody is refused for overload
 )
 
 // An overloadRun is one testbed under loads around its capacity.

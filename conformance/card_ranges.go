@@ -317,7 +317,7 @@ var cardRangeChecks = []check{
 		a.pending, b.pending = a.nextPReq(t), b.nextPReq(t)
 		says("403", "403")
 		b.wantAccepted(t, b.erro("404"))
-		says("403", "403") // of the other nobody knows anything yet
+		says("403", "403") // nothing is known yet about the other one
 		a.wantAccepted(t, a.erro("404"))
 		says("305", "305")
 	}},

@@ -125,7 +125,7 @@ func (t *transaction) putInfo(o *object) {
 	}
 }
 
-// extension is one that nobody has to understand.
+// extension is a message extension that is not critical, so that no reader has to understand it.
 func (t *transaction) extension() json.RawMessage {
 	return new(object).
 		put("name", "sandboxScore").

@@ -58,7 +58,7 @@ func (s *Sandbox) Card(pan string) (Card, bool) {
 	return c, true
 }
 
-// A cardOutcome is what becomes of an AReq.
+// A cardOutcome is what the issuer does with an AReq.
 type cardOutcome struct {
 	kind   string // "answer", "challenge", "decoupled", "silence"
 	status string // of answer: transStatus
@@ -94,14 +94,14 @@ func (r *rule) holds(pan string, threeRI bool) bool {
 // A cardTable is the tables of the text, in its order.
 type cardTable []section
 
-// A section is one of them: which cards it is for, and its lines.
+// A section is one table of the text: the cards that it is for, and its lines.
 type section struct {
 	name  string
 	cards []scenario.Pattern
 	rules []*rule
 }
 
-// A lookup is all that the table says of one number.
+// A lookup is all that the table says about one card number.
 type lookup struct {
 	absent   bool
 	versions []string

@@ -144,7 +144,7 @@ func (s *server) over(p journalEntry, areq, ares members, status, session string
 	return rreq, cres
 }
 
-// TestAutomaticChallenges need nobody.
+// TestAutomaticChallenges: they end without a cardholder.
 func TestAutomaticChallenges(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {

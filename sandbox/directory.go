@@ -103,7 +103,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.send(w, m, a)
 }
 
-// An answer is what goes back on the connection, and who waits for what then.
+// An answer is what goes back on the connection, and what begins once it has left.
 type answer struct {
 	kind   string
 	body   []byte

@@ -311,7 +311,7 @@ func TestRangeFaultsOfAnswers(t *testing.T) {
 	}
 }
 
-// TestGzipIsSentOnRequest is given to who asks.
+// TestGzipIsSentOnRequest: a server that accepts gzip gets it, others do not.
 func TestGzipIsSentOnRequest(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for header, want := range map[string]string{

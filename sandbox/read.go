@@ -68,8 +68,8 @@ func base64Faults(form url.Values, names ...string) string {
 	return strings.Join(all, "; ")
 }
 
-// A receivedIn is what a message that came in is held against: the types that are
-// welcome here, and the other messages of its transaction, raw.
+// receivedIn is where a message came in: the message types that are expected there, and the earlier messages of the
+// transaction as they were sent.
 type receivedIn struct {
 	types                  []string
 	areq, ares, rreq, creq []byte

@@ -18,7 +18,7 @@ type Exchange struct {
 	Note string    `json:"note,omitempty"` // what was wrong with it, or would be elsewhere, or, with no Body, that no answer came
 }
 
-// A journal remembers transactions and what passed in them, the newest of them.
+// A journal remembers the newest transactions and their messages.
 type journal struct {
 	keep int
 
@@ -29,7 +29,7 @@ type journal struct {
 	ran     []string                 // the same, oldest first
 }
 
-// A journalEntry is one transaction.
+// A journalEntry is one transaction and its messages.
 type journalEntry struct {
 	ids []string
 	all []Exchange
@@ -77,8 +77,7 @@ func (b *journal) note(id string, e Exchange) {
 	p.all = append(p.all, e)
 }
 
-// warnOf tells whoever runs the sandbox of what is taken here and may be refused
-// elsewhere, and returns it for the record.
+// warnOf logs what is accepted here and may be refused elsewhere, and returns it for the journal.
 func (s *Sandbox) warnOf(id, what string) string {
 	if what != "" {
 		s.log.Warn("taken here, and may be refused by others", "threeDSServerTransID", id, "what", what)

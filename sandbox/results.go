@@ -19,7 +19,7 @@ import (
 )
 
 // resultsClient is for the messages that a directory server sends first. It
-// reaches only this machine, unless Outside says otherwise, and follows nobody.
+// reaches only this machine, unless Outside says otherwise, and follows no redirect.
 func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
 	dialer := &net.Dialer{Timeout: 2 * time.Second, Control: s.isReachable}
 	return &http.Client{

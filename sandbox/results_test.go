@@ -276,8 +276,8 @@ func TestReceivedTellsWhatPassed(t *testing.T) {
 	}
 }
 
-// TestControlTextListsWhatIsThere: whoever opens the address that the sandbox prints reads what
-// is there, and all of that is there.
+// TestControlTextListsWhatIsThere: the page at the address that the sandbox prints lists
+// what is there, and all of that is there.
 func TestControlTextListsWhatIsThere(t *testing.T) {
 	box := start(t, nil)
 	ask := func(method, path string) string {

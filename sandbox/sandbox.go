@@ -49,7 +49,7 @@ type Sandbox struct {
 	// here, so only its result is seen. Zero means 1 s.
 	AppDelay time.Duration
 
-	// PageDelay is how long a page that needs nobody is shown before it sends
+	// PageDelay is how long a page that needs no cardholder is shown before it sends
 	// itself. Zero means 800 ms.
 	PageDelay time.Duration
 

@@ -35,7 +35,7 @@ type transaction struct {
 	creq     []byte    // the first one; it must not change
 	session  string    // threeDSSessionData as it came
 	tries    int       // codes that were entered
-	judged   [2]string // the last of them, with the page that it came from
+	judged   [2]string // the last action of the cardholder, and the page that it came from
 	note     string    // what the page says
 	wrong    bool      // and whether that is bad news
 	cres     []byte

@@ -242,8 +242,8 @@ func TestV1PAReq(t *testing.T) {
 	}
 }
 
-// TestV1TextClientGetsPaResAlone: who accepts text gets the PaRes alone; and a PAReq that is
-// brought twice has the same answer.
+// TestV1TextClientGetsPaResAlone: a client that accepts text gets the PaRes alone, and a PAReq that
+// is brought twice has the same answer.
 func TestV1TextClientGetsPaResAlone(t *testing.T) {
 	p := newPlugIn(t, start(t, nil), "visa")
 	ve := p.enrolled("id", "4000001234560000")

@@ -338,7 +338,7 @@ func TestV1SilentCardIsNotAnswered(t *testing.T) {
 	}
 }
 
-// TestV1NeedsClientCertificate: who has no certificate of the scheme's authority gets nowhere.
+// TestV1NeedsClientCertificate: a client without a certificate of the scheme's authority is refused.
 func TestV1NeedsClientCertificate(t *testing.T) {
 	box := start(t, nil)
 	visa, master := newPlugIn(t, box, "visa"), newPlugIn(t, box, "mastercard")

@@ -104,7 +104,7 @@ func (g *generator) number(slot uint64, fill byte, length int) string {
 	return string(buf[:length])
 }
 
-// find is what is told of a range, nil when it is none of the generator's.
+// find returns what the generator tells about a range, nil when it did not make the range.
 func (g *generator) find(b bounds) *about {
 	if len(b.start) < g.width || g.n == 0 {
 		return nil
@@ -124,7 +124,7 @@ func (g *generator) find(b bounds) *about {
 	return nil
 }
 
-// payload is what is told of the ranges of an issuer.
+// payload is what the ranges of an issuer have beside their bounds.
 func (g *generator) payload(p int) Range {
 	if p == 0 {
 		return Range{Versions: []string{peer.V210, peer.V220}, Info: []string{"01"}}

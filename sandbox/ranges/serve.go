@@ -305,7 +305,7 @@ func (r *Set) sendBody(w http.ResponseWriter, req *http.Request, q PReq, parts b
 		parts = cut(parts, bytesOf(arg, parts))
 	}
 	for part := range parts {
-		if req.Context().Err() != nil { // whatever is written, nobody reads it
+		if req.Context().Err() != nil { // the client has gone
 			r.o.Log.Info("an answer was not waited for", "scheme", r.o.Scheme, "type", "PRes")
 			panic(http.ErrAbortHandler)
 		}

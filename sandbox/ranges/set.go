@@ -61,11 +61,10 @@ type Set struct {
 	fetched  int               // how often the file was asked for since Serve
 }
 
-// bounds are what a range is known by.
+// bounds identify a range.
 type bounds struct{ start, end string }
 
-// about is what is told of a range beside its bounds, and the same as JSON
-// members for each version.
+// about is what a range has beside its bounds, and the same as JSON members for each version.
 type about struct {
 	Range
 	tails     map[string]func() []byte
@@ -95,7 +94,7 @@ type Options struct {
 	Log       *slog.Logger
 	Alter     func(kind string, body []byte) []byte // what is sent in place of a message; nil for the message itself
 	Note      func(transID string, n Note)          // takes what passed
-	NoteBytes int                                   // how much of an answer Note is told of
+	NoteBytes int                                   // how many bytes of an answer Note gets
 }
 
 // A Note is a message that passed between the server under test and the directory server, or what came in its place.
@@ -145,10 +144,10 @@ func ordinal(n int) string { return "g" + strconv.Itoa(n) }
 // Add adds ranges, as Change does.
 func (r *Set) Add(all ...Range) error { return r.Change(Change{Add: all}) }
 
-// Modify changes what is told of ranges, which are known by their bounds.
+// Modify changes what ranges have beside their bounds, by which they are found.
 func (r *Set) Modify(all ...Range) error { return r.Change(Change{Modify: all}) }
 
-// Delete takes ranges out, which are known by their bounds.
+// Delete removes ranges, which are found by their bounds.
 func (r *Set) Delete(all ...Range) error { return r.Change(Change{Delete: all}) }
 
 // Replace makes all the whole set. Of a generated set it leaves nothing, and no
@@ -269,7 +268,7 @@ func (r *Set) compactOrder(steps []step) {
 	})
 }
 
-// find is what is told of a range, nil when there is none of these bounds.
+// find returns what a range has beside its bounds, nil when there is no range with these bounds.
 func (r *Set) find(b bounds) *about {
 	if a := r.own[b]; a != nil {
 		return a
@@ -296,7 +295,7 @@ func (r *Set) addAll(all []Range) {
 	}
 }
 
-// intern is what is told of a range, the same for ranges that are told the same.
+// intern returns the same value for ranges that differ in their bounds alone.
 func (r *Set) intern(c Range) *about {
 	c.Start, c.End = "", ""
 	key, _ := json.Marshal(c) // strings and lists of them

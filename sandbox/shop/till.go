@@ -26,8 +26,8 @@ func newCheckoutStore(max int, age time.Duration, now func() time.Time) *checkou
 
 var errFull = errors.New("too many checkouts at a time")
 
-// open begins a checkout under a fresh id, which nobody can guess: whoever
-// has it, has the checkout. Other parties get to know the session instead.
+// open begins a checkout under a fresh id, which cannot be guessed: the id
+// is the right to use the checkout. Other parties get to know the session instead.
 func (t *checkoutStore) open() (*checkout, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -35,7 +35,7 @@ const (
 type messagePanel struct {
 	list []exchange
 	key  string // the API key: should a peer echo it, it stays here
-	card string // likewise the card number, as long as it is known
+	card string // the card number, as long as it is known, for the same reason
 }
 
 // maxWire bounds the messages of one checkout: anybody who has seen its ids

@@ -26,7 +26,7 @@ type tree struct {
 
 var metric = regexp.MustCompile(`^"threeds_[a-z_]+"$`)
 
-// readTree reads all of it, once: nobody changes it.
+// readTree reads the whole tree, once. Its result must not be changed.
 func readTree(t *testing.T) *tree {
 	t.Helper()
 	w, err := written()

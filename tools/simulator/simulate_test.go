@@ -199,7 +199,7 @@ func TestLittlesLawHolds(t *testing.T) {
 	near(t, "and by the time that they took", p.Rate/p.Cells*f.mean(1, auth).Seconds(), want, 0.05)
 }
 
-// TestCommitsShareASync: who commits waits for one sync to begin and to end, and many share it.
+// TestCommitsShareASync: a commit waits for one sync to begin and to end, and many commits share it.
 func TestCommitsShareASync(t *testing.T) {
 	s := newSim(1)
 	l := &log{s: s, takes: func() time.Duration { return 2 * time.Millisecond }}
@@ -351,8 +351,8 @@ func TestEventsKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// TestFreeConnectionGoesToTheWaiting: a connection that becomes free goes to whoever waits, before his
-// own is made, and that is then there for the next.
+// TestFreeConnectionGoesToTheWaiting: a connection that becomes free goes to a request that
+// waits for one of its own; that one is then there for the next request.
 func TestFreeConnectionGoesToTheWaiting(t *testing.T) {
 	p := tiny()
 	p.DSSigma, p.DSMedian, p.DSTrip, p.MaxDials = 0, 100, 300, 1
