@@ -20,7 +20,7 @@ var may = map[string]string{
 	"message":                  "internal/browserurl internal/iso",
 	"message/messagetest":      "message",
 	"sandbox":                  "message",
-	"sandbox/shop":             "",
+	"sandbox/shop":             "client",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
@@ -44,8 +44,7 @@ var may = map[string]string{
 	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
 		" internal/gate internal/keyring internal/mpi internal/obs internal/ranges internal/results internal/store internal/store/postgres" +
 		" internal/store/sqlite internal/suite internal/tasks internal/tunnel internal/xmldsig message",
-	"internal/docgen":     "message internal/scheme",
-	"internal/docgen/cmd": "internal/docgen",
+	"tools/docgen": "message internal/scheme",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import
@@ -95,6 +94,38 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s may import %s and does not", pkg, dep)
 			}
 		}
+	}
+}
+
+// TestServerHasNoTestSuite: the server's binary carries nothing of the conformance suite, of the benchmarks and of tools.
+func TestServerHasNoTestSuite(t *testing.T) {
+	imports := map[string][]string{}
+	sources(t, parser.ImportsOnly, func(pkg, _ string, f *ast.File) {
+		for _, spec := range f.Imports {
+			if dep, isOurs := strings.CutPrefix(strings.Trim(spec.Path.Value, `"`), "github.com/openthreeds/threeds/"); isOurs {
+				imports[pkg] = append(imports[pkg], dep)
+			}
+		}
+	})
+	seen := map[string]bool{}
+	var visit func(pkg string)
+	visit = func(pkg string) {
+		if seen[pkg] {
+			return
+		}
+		seen[pkg] = true
+		for _, dep := range imports[pkg] {
+			visit(dep)
+		}
+	}
+	visit("cmd/threeds")
+	for pkg := range seen {
+		if first, _, _ := strings.Cut(pkg, "/"); slices.Contains([]string{"bench", "conformance", "tools"}, first) {
+			t.Errorf("the server imports %s", pkg)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("the server imports %d packages of this module, fewer than there must be", len(seen))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,18 +18,30 @@ import (
 
 var rows = flag.String("rows", "", "run the checks of the rows that match this alone, such as MC-1 or ^VG")
 
-// build makes the program.
-func build(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "threeds")
-	cmd := exec.Command("go", "build", "-o", binary, "../cmd/threeds")
+// programs are the paths of the programs that the tests build.
+type programs struct{ server, conform string }
+
+// buildPrograms compiles the server and the conformance suite into a directory.
+func buildPrograms(dir string, flags ...string) (programs, error) {
+	args := slices.Concat([]string{"build"}, flags, []string{"-o", dir, "../cmd/threeds", "../cmd/threeds-conform"})
+	cmd := exec.Command("go", args...)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+		return programs{}, fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return programs{filepath.Join(dir, "threeds"), filepath.Join(dir, "threeds-conform")}, nil
+}
+
+// build makes the programs of this tree.
+func build(t *testing.T) programs {
+	t.Helper()
+	binaries, err := buildPrograms(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	// The result of a test is cached until a file changes that the test itself has looked
 	// at: what the go command reads does not count.
-	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
 		if err == nil && generated(e) {
 			return filepath.SkipDir
 		}
@@ -40,7 +53,7 @@ func build(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return binary
+	return binaries
 }
 
 // generated reports whether e is a directory that is not part of the source, to which
@@ -52,14 +65,15 @@ func generated(e fs.DirEntry) bool {
 // TestConformance runs every check against a build of this tree and prints the
 // table of the groups.
 func TestConformance(t *testing.T) {
-	suite := &Suite{Binary: build(t), Workers: 6}
+	binaries := build(t)
+	suite := &Suite{Binary: binaries.server, Workers: 6}
 	defer suite.Close()
 	only := regexp.MustCompile(*rows)
 	results := suite.Run(t.Context(), only.MatchString)
 	for _, got := range results {
 		t.Run(got.ID, func(t *testing.T) { judge(t, got) })
 	}
-	t.Run("command", func(t *testing.T) { command(t, suite.Binary) })
+	t.Run("command", func(t *testing.T) { checkCommand(t, binaries) })
 	if *rows == "" {
 		page(t, NewReport(results))
 	}
@@ -91,20 +105,19 @@ func judge(t *testing.T, got Result) {
 	}
 }
 
-// command runs the suite as the program's own command, on itself and on a server that
-// runs already.
-func command(t *testing.T, binary string) {
+// checkCommand runs the suite as a program: on a server that it starts, and on one that runs already.
+func checkCommand(t *testing.T, binaries programs) {
 	t.Helper()
-	l, err := newLab(binary, plan{})
+	l, err := newLab(binaries.server, plan{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.close()
 	for name, args := range map[string][]string{
-		"itself": {"conform", "--rows", "^MC-1[34]$", "--json"},
-		"other":  {"conform", "--json", "--api", l.api, "--key", "-", "--card", "4000001234567899"},
+		"started": {"--server", binaries.server, "--rows", "^MC-1[34]$", "--json"},
+		"other":   {"--json", "--api", l.api, "--key", "-", "--card", "4000001234567899"},
 	} {
-		cmd := exec.Command(binary, args...)
+		cmd := exec.Command(binaries.conform, args...)
 		cmd.Stdin = strings.NewReader(l.key + "\n")
 		out, err := cmd.Output()
 		if err != nil {
@@ -118,11 +131,13 @@ func command(t *testing.T, binary string) {
 			t.Errorf("%s: %s: %s", name, v.ID, strings.Join(v.Faults, "\n"))
 		}
 		seen := slices.DeleteFunc(report.Verdicts, func(v Verdict) bool { return len(v.Exchanges) == 0 })
-		want := map[string]int{"itself": 2, "other": 45}[name]
+		want := map[string]int{"started": 2, "other": 45}[name]
 		if len(seen) < want || bytes.Contains(out, []byte("4000001234567899")) {
-			t.Errorf("%s: %d rows with exchanges, want %d at least; a card number is shown: %t", name, len(seen), want, bytes.Contains(out, []byte("4000001234567899")))
+			t.Errorf("%s: %d rows with exchanges, want %d at least; a card number is shown: %t", name, len(seen), want,
+				bytes.Contains(out, []byte("4000001234567899")))
 		}
-		for _, row := range []string{"MC-23", "PR-27"} { // MC-23 goes over a map: it must not end at the first entry that needs a lab
+		// MC-23 goes over a map: it must not end at the first entry that needs a lab.
+		for _, row := range []string{"MC-23", "PR-27"} {
 			if name == "other" && !slices.ContainsFunc(seen, func(v Verdict) bool { return v.ID == row }) {
 				t.Errorf("%s: no %s", name, row)
 			}

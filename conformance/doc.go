@@ -6,7 +6,7 @@
 // this package, by a unit test that carries its id, by a document, or it does
 // not apply, with the reason; TestRows holds the list complete.
 //
-// A check bends one thing in an otherwise legal exchange and looks at what the
+// A check changes one thing in an otherwise legal exchange and looks at what the
 // server does. The package shares no code with the server: it has messages,
 // certificates, directory servers and judgement of its own, so that a mistake
 // of the server is not also one of the suite.

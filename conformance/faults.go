@@ -11,23 +11,23 @@ import (
 // A fault is one change to a legal ARes or RReq, and what is to come of it. The message
 // may still be legal after the change.
 type fault struct {
-	row  string // the row that it shows
-	name string // what is changed, in words
-	in   string // versions, "2.2.0 2.3.1"; all if empty
-	on   string // channel, BRW if empty
-	npa  bool   // no payment
-	card string // a card of mastercard; visa's if empty
-	ask  bend   // changes the requestor's request
-	ares string // transStatus of the ARes; if empty Y, or C before an RReq
-	rreq string // transStatus of the RReq, Y if empty
-	set  bend   // changes the message in question
-	want string // code and element of the Erro, "203 eci"; empty: the message is legal
+	row  string    // the row that it shows
+	name string    // what is changed, in words
+	in   string    // versions, "2.2.0 2.3.1"; all if empty
+	on   string    // channel, BRW if empty
+	npa  bool      // no payment
+	card string    // a card of mastercard; visa's if empty
+	ask  overrides // changes the requestor's request
+	ares string    // transStatus of the ARes; if empty Y, or C before an RReq
+	rreq string    // transStatus of the RReq, Y if empty
+	set  overrides // changes the message in question
+	want string    // code and element of the Erro, "203 eci"; empty: the message is legal
 }
 
-// A bend sets members of a message by their paths; nil removes one.
-type bend map[string]any
+// overrides sets members of a message by their paths; nil removes one.
+type overrides map[string]any
 
-func (b bend) edits() []edit {
+func (b overrides) edits() []edit {
 	var all []edit
 	for _, path := range slices.Sorted(maps.Keys(b)) { // an object comes before its members
 		if b[path] == nil {
@@ -39,7 +39,7 @@ func (b bend) edits() []edit {
 	return all
 }
 
-func (b bend) apply(o object) {
+func (b overrides) apply(o object) {
 	for _, e := range b.edits() {
 		e.object(o)
 	}
@@ -84,7 +84,7 @@ func byRow(faults []fault, run func(*T, fault, string), others ...check) []check
 	}
 	all := others
 	for row, list := range cases {
-		all = append(all, check{row, func(t *T) {
+		all = append(all, check{id: row, do: func(t *T) {
 			for _, f := range list {
 				for _, version := range f.versions() {
 					run(t, f, version)
@@ -191,13 +191,13 @@ func (t *T) count() int {
 	return len(t.faults)
 }
 
-// Bends of requests and answers that several checks use.
+// Overrides of requests and answers that several checks use.
 var (
 	wantDecoupled = decoupledAs("Y")
-	informed      = bend{"threeDSRequestorChallengeInd": "05"}
-	wantSPC       = bend{"threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
+	informed      = overrides{"threeDSRequestorChallengeInd": "05"}
+	wantSPC       = overrides{"threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
 
-	confirmation = bend{
+	confirmation = overrides{
 		"webAuthnCredList": credentials(1, 26),
 		"spcTransData": object{
 			"challenge": strings.Repeat("Y2hhbGxlbmdl", 4), "payeeName": "Shop", "payeeOrigin": "https://shop.example",
@@ -214,8 +214,8 @@ const (
 )
 
 // decoupledAs asks for decoupled authentication: Y, or from 2.3.1 as a fallback, F or B.
-func decoupledAs(how string) bend {
-	return bend{"threeDSRequestorDecReqInd": how, "threeDSRequestorDecMaxTime": "00010"}
+func decoupledAs(how string) overrides {
+	return overrides{"threeDSRequestorDecReqInd": how, "threeDSRequestorDecMaxTime": "00010"}
 }
 
 // long is start, filled up with the letter a to n characters.

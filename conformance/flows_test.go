@@ -262,7 +262,7 @@ func TestFlows(t *testing.T) {
 	if err != nil || len(files) == 0 {
 		t.Fatal("no flows", err)
 	}
-	l, err := newLab(build(t), plan{directories: []directory{{scheme: "visa"}}})
+	l, err := newLab(build(t).server, plan{directories: []directory{{scheme: "visa"}}})
 	if err != nil {
 		t.Fatal(err)
 	}

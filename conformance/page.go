@@ -13,10 +13,10 @@ func (r *Report) Page(w io.Writer) error {
 	b.WriteString(`# Conformance
 
 What EMV 3-D Secure asks of a 3DS Server, one row for each obligation, and what shows that this server does it. Made from a
-run of the suite in [conformance](../conformance); do not edit it. ` + "`make conformance`" + ` runs the suite, ` + "`threeds conform`" + `
-runs it where there is nothing but the program.
+run of the suite in [conformance](../conformance); do not edit it. ` + "`make conformance`" + ` runs the suite as a test,
+` + "`go run ./cmd/threeds-conform`" + ` as a program, which checks other servers, too.
 
-- **black box**: a check that starts the program with directory servers under control, and bends one thing.
+- **black box**: a check that starts the program with directory servers under control, and changes one thing.
 - **unit test**: what cannot be seen from outside, such as a wait of a week.
 - **docs**: what somebody else has to do is said there.
 - **open**: nothing shows it yet.

@@ -201,7 +201,7 @@ func (s *shopper) challenged(version string) *shopper {
 }
 
 // rreq posts the result of the shop's challenge.
-func (s *shopper) rreq(status string, changes bend) {
+func (s *shopper) rreq(status string, changes overrides) {
 	areq := s.areqs()[0].o
 	x := &flow{t: s.t, l: s.l, d: s.d, version: areq.text("messageVersion"), channel: "BRW", category: "PA", id: s.id}
 	x.ares = s.seen("ARes")

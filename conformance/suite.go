@@ -12,8 +12,9 @@ import (
 
 // A check shows one row.
 type check struct {
-	id string
-	do func(*T)
+	id    string
+	waits bool // it spends seconds waiting for the server, so that more of them can run at a time
+	do    func(*T)
 }
 
 // A group is the checks of the rows with one prefix.
@@ -38,15 +39,15 @@ type Suite struct {
 	// Workers is how many checks run at a time.
 	Workers int
 
-	mu     sync.Mutex
-	shared *lab
-	broken error
-	lanes  lanePool
+	mu       sync.Mutex
+	shared   *lab
+	broken   error
+	scripted scriptedPool
 }
 
 // Close ends the servers that checks share.
 func (s *Suite) Close() {
-	s.lanes.close()
+	s.scripted.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.shared != nil {
@@ -67,18 +68,8 @@ func (s *Suite) lab() (*lab, error) {
 	return s.shared, s.broken
 }
 
-// waits reports whether a check spends seconds waiting: those of card ranges do, and
-// a few others.
-func (c check) waits() bool {
-	switch c.id[:2] {
-	case "VP", "PR", "TO":
-		return true
-	}
-	return slices.Contains([]string{"CF-04", "ID-05", "MX-02", "MX-04", "RT-02", "TM-02", "TM-03", "DA-09", "TL-12"}, c.id)
-}
-
-// waiters is how many checks that wait run at a time, beside Workers others.
-const waiters = 16
+// waitingWorkers is how many checks that wait run at a time, beside Workers others.
+const waitingWorkers = 16
 
 // Run runs the checks of the rows for which want returns true, several at a time,
 // and returns the results in the order of the rows. When ctx ends it starts no
@@ -91,7 +82,7 @@ func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 		var list []check
 		for _, g := range groups {
 			for _, c := range g.checks {
-				if want(c.id) && c.waits() == waits {
+				if want(c.id) && c.waits == waits {
 					list = append(list, c)
 				}
 			}
@@ -103,7 +94,7 @@ func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 		close(queue)
 		n := s.Workers
 		if waits {
-			n = waiters
+			n = waitingWorkers
 		}
 		for range n {
 			workers.Go(func() {

@@ -50,11 +50,6 @@ const usage = `Usage:
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]
         use the generation that is held back
-    threeds conform [--rows PATTERN] [--json]
-        check this program against every obligation of a 3DS Server and print a report
-    threeds conform --api URL --key KEY --card NUMBER [--rows PATTERN] [--json]
-        check the requestor's side of the server at URL, with a card that is enrolled there
-        (--key - reads the key from standard input)
     threeds check [--scheme SCHEME] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own
@@ -135,8 +130,6 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runKey(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
-	case "conform":
-		return runConform(ctx, rest, stdin, stdout)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
 	case "version", "-version", "--version":
@@ -146,7 +139,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return misused("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "key", "ranges", "conform", "check", "version", "help"))
+		"serve", "sandbox", "key", "ranges", "check", "version", "help"))
 }
 
 // parse reads the flags of a command, which may stand before and after its

@@ -12,13 +12,11 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -505,60 +503,5 @@ func TestR12Last(t *testing.T) {
 	w.refused("/auth", browser("2.2.0", only210, own, "U"), expected{code: "102", detail: "2.1.0", description: "Unsupported message version"})
 	if code, got := w.post("/auth", browser("2.1.0", only210, own, "U")); code != 200 {
 		t.Errorf("%d %v", code, got)
-	}
-}
-
-// TestConformFails: who has conform decide goes by its exit status.
-func TestConformFails(t *testing.T) {
-	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }))
-	defer broken.Close()
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	for _, tt := range []struct {
-		name, key, want string
-		ctx             context.Context
-	}{
-		{"a server that fails", "key", "conform: 1 rows failing", t.Context()},
-		{"interrupted", "key", "conform: interrupted", gone},
-		{"no key", "-", "threeds: conform: no key on standard input\n", t.Context()},
-	} {
-		var out, errs strings.Builder
-		args := []string{"conform", "--rows", "^MC-23$", "--api", broken.URL, "--key", tt.key, "--card", "4000001234567899"}
-		if code := run(tt.ctx, args, strings.NewReader("\n"), &out, &errs); code != 1 || !strings.Contains(errs.String(), tt.want) {
-			t.Errorf("%s: exit status %d, %q; want 1 and %q", tt.name, code, errs.String(), tt.want)
-		}
-	}
-}
-
-// TestConformReport: a program reads the rows that were asked for, with what is wrong; a
-// report that nobody could read has failed, whatever it says. A key need not be on the
-// command line, where others see it.
-func TestConformReport(t *testing.T) {
-	var keys sync.Map
-	broken := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		keys.Store(r.Header.Get("APIKey"), true)
-		w.WriteHeader(http.StatusInternalServerError)
-	}))
-	defer broken.Close()
-	args := []string{"conform", "--json", "--rows", "^MC-23$", "--api", broken.URL, "--key", "-", "--card", "4000001234567899"}
-	var out, errs strings.Builder
-	var report struct {
-		Rows []struct {
-			Row    string   `json:"row"`
-			Faults []string `json:"faults"`
-		} `json:"rows"`
-	}
-	code := run(t.Context(), args, strings.NewReader(" the-key \nand no more"), &out, &errs)
-	if err := json.Unmarshal([]byte(out.String()), &report); err != nil || code != 1 || len(report.Rows) != 1 || report.Rows[0].Row != "MC-23" || len(report.Rows[0].Faults) == 0 {
-		t.Errorf("exit status %d, %v: %s", code, err, out.String())
-	}
-	if _, came := keys.Load("the-key"); !came {
-		t.Error("the key of standard input was not used")
-	}
-	read, full := io.Pipe()
-	must(t, read.Close())
-	errs.Reset()
-	if code := run(t.Context(), args, strings.NewReader("the-key"), full, &errs); code != 1 || !strings.Contains(errs.String(), "closed pipe") {
-		t.Errorf("nobody could read it: exit status %d, %q", code, errs.String())
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Config is the configuration of a server, and the file that it is read from. The tags are the whole truth on
-// a key: its name, its kind (config_kinds.go), what it may be, its default,
+// a key: its name, its kind (kinds.go), what it may be, its default,
 // whether it must be there. A pointer is a section that may be left out. The
 // comments are the reference page, docs/configuration.md, which a test generates.
 type Config struct {

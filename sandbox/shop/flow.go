@@ -78,7 +78,7 @@ func languages(header []string) []string {
 
 func (s *Shop) preauth(ctx context.Context, c *checkout) {
 	sent := compose([]member{{"acctNumber", c.order.Card}})
-	got, err := s.api.call(ctx, "/preauth", sent)
+	got, err := s.callPreauth(ctx, c.order.Card)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wire.add(s.Now(), "Card check", partyShop, partyServer, sent, "POST /preauth")
@@ -166,7 +166,7 @@ func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout)
 
 	// A page that goes away must not take the answer with it: the transaction
 	// is under way, and a reload shows how it went.
-	got, err := s.api.call(context.WithoutCancel(r.Context()), "/auth", sent)
+	got, err := s.callAuth(context.WithoutCancel(r.Context()), sent)
 
 	c.mu.Lock()
 	c.order.Card = ""
@@ -266,7 +266,7 @@ func (s *Shop) result(w http.ResponseWriter, r *http.Request, c *checkout) {
 
 func (s *Shop) postauth(ctx context.Context, c *checkout) {
 	sent := compose([]member{{"threeDSServerTransID", c.transID}})
-	got, err := s.api.call(ctx, "/postauth", sent)
+	got, err := s.callPostAuth(ctx, c.transID)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.polling = false
@@ -282,7 +282,7 @@ func (s *Shop) postauth(ctx context.Context, c *checkout) {
 	switch {
 	case err == nil && m.MessageType == "RReq" && m.ServerTransID == c.transID:
 		c.end(endWithStatus(m))
-	case err == nil && m.MessageType == "Erro" && !m.passing():
+	case err == nil && m.MessageType == "Erro" && !m.isPending():
 		c.end(endWithErro(m))
 	case errors.Is(err, errNotMessage):
 		c.end(endWithFault("The 3DS server's answer is not a message."))

@@ -3,13 +3,13 @@ package shop
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"net/http"
-	"net/url"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/client"
 )
 
 // legacyVersion is what the shop falls back to for a card that is not enrolled
@@ -26,37 +26,6 @@ type legacy struct {
 	amount   string
 	last4    string
 	checking bool // a PARes has come
-}
-
-// enrollment is the answer of /enrolled.
-type enrollment struct {
-	ACSURL   string        `json:"acs_url"`
-	PAReq    string        `json:"pareq"`
-	Enrolled string        `json:"enrolled"`
-	ECI      string        `json:"eci"`
-	Error    *mpiComplaint `json:"error"`
-}
-
-// mpiComplaint is an error of the merchant plug-in: of a directory server's, or
-// of a parameter.
-type mpiComplaint struct {
-	Message string `json:"message"`
-	Detail  string `json:"detail"`
-	Param   string `json:"param"`
-	Type    string `json:"type"`
-}
-
-// checked is the answer of /check.
-type checked struct {
-	Amount     string        `json:"amount"`
-	Currency   string        `json:"currency"`
-	CAVV       string        `json:"cavv"`
-	ECI        string        `json:"eci"`
-	MerchantID string        `json:"merchant_id"`
-	Last4      string        `json:"last4"`
-	Status     string        `json:"status"`
-	XID        string        `json:"xid"`
-	Error      *mpiComplaint `json:"error"`
 }
 
 // fallBack goes on with 1.0.2 after /preauth said that the card is not enrolled.
@@ -77,50 +46,54 @@ func (s *Shop) enrol(w http.ResponseWriter, r *http.Request, c *checkout) {
 		return
 	}
 	c.polling = true
-	sent := c.enrollmentRequest()
+	request := c.enrolledRequest()
+	var sent []member
+	for name, value := range request.Fields() {
+		sent = append(sent, member{name, value})
+	}
 	c.wire.add(s.Now(), "Enrolled?", partyShop, partyMPI, compose(sent), "POST /enrolled, as a form")
 	c.mu.Unlock()
 
-	var e enrollment
-	raw, err := s.mpi.callForm(context.WithoutCancel(r.Context()), "/enrolled", sent, &e)
+	e, err := s.mpi.Enrolled(context.WithoutCancel(r.Context()), request)
 
 	c.mu.Lock()
 	c.polling, c.order.Card = false, ""
-	if s.told(c, "Enrolment", "/enrolled", raw, err) {
-		s.enrolled(c, &e)
+	var refusal *client.ParameterError
+	switch {
+	case err == nil:
+		s.addMPIAnswer(c, "Enrolment", &e.Answer)
+		s.enrolled(c, e)
+	case errors.As(err, &refusal):
+		s.addMPIAnswer(c, "Enrolment", &refusal.Answer)
+		c.end(c.v1.withoutAnswer(join(refusal.Message, refusal.Type, refusal.Param)))
+	default:
+		s.mpiFailed(c, "Enrolment", err)
 	}
 	c.wire.card = ""
 	c.mu.Unlock()
 	writeJSON(w, http.StatusOK, c.view())
 }
 
-// enrollmentRequest is the form of /enrolled. The caller holds the lock.
-func (c *checkout) enrollmentRequest() []member {
+// enrolledRequest is the request of /enrolled. The caller holds the lock.
+func (c *checkout) enrolledRequest() client.EnrolledRequest {
 	o := &c.order
 	c.v1.amount = productAmount
 	if o.Plan == "monthly" {
 		c.v1.amount = monthlyAmount
 	}
 	c.v1.last4 = o.Card[len(o.Card)-4:]
-	return []member{
-		{"amount", c.v1.amount},
-		{"currency", productCurrencyName},
-		{"order_id", rand.Text()[:20]},
-		{"cardholder_ip", o.Browser.IP},
-		{"card[number]", o.Card},
-		{"card[expire_month]", o.Expiry[2:]},
-		{"card[expire_year]", "20" + o.Expiry[:2]},
-		{"merchant[acquirer_bin]", acquirerBIN},
-		{"merchant[id]", acquirerID},
-		{"merchant[name]", merchantName},
-		{"merchant[country]", merchantCountryName},
-		{"merchant[url]", c.base},
+	return client.EnrolledRequest{
+		Amount: c.v1.amount, Currency: productCurrencyName, OrderID: rand.Text()[:20], CardholderIP: o.Browser.IP,
+		Card: client.Card{Number: o.Card, ExpireMonth: o.Expiry[2:], ExpireYear: "20" + o.Expiry[:2]},
+		Merchant: client.Merchant{
+			AcquirerBIN: acquirerBIN, ID: acquirerID, Name: merchantName, Country: merchantCountryName, URL: c.base,
+		},
 	}
 }
 
 // enrolled does what the answer of /enrolled asks for. The caller holds the
 // lock.
-func (s *Shop) enrolled(c *checkout, e *enrollment) {
+func (s *Shop) enrolled(c *checkout, e *client.Enrollment) {
 	end := c.v1.first
 	switch {
 	case e.Enrolled == "Y" && isWeb(e.ACSURL) && e.PAReq != "":
@@ -140,41 +113,45 @@ func (s *Shop) enrolled(c *checkout, e *enrollment) {
 		end = endWith(unavailable)
 		end.Text = "The card is not enrolled in EMV 3-D Secure, and the directory server of 3-D Secure 1.0.2 cannot say whether it takes part there. The shop may authorise without authentication, at its own risk."
 		end.ECI = e.ECI
-	case e.Enrolled == "" && e.Error != nil && e.Error.text() != "":
-		end.Text = "The card is not enrolled in EMV 3-D Secure, and 3-D Secure 1.0.2 gave no answer: " + e.Error.text() + "."
+	case e.Enrolled == "" && e.Error != nil && join(e.Error.Message, e.Error.Detail) != "":
+		end = c.v1.withoutAnswer(join(e.Error.Message, e.Error.Detail))
 	default:
 		end = endWithFault("The answer of /enrolled is not one that a shop can go on with.")
 	}
 	c.end(end)
 }
 
-func (m *mpiComplaint) text() string {
-	var parts []string
-	for _, part := range []string{m.Message, m.Detail, m.Type, m.Param} {
-		if part != "" && (len(parts) == 0 || part != parts[len(parts)-1]) {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, ", ")
+// withoutAnswer is the ending of a checkout for which /enrolled gave no answer but a reason.
+func (v *legacy) withoutAnswer(reason string) ending {
+	end := v.first
+	end.Text = "The card is not enrolled in EMV 3-D Secure, and 3-D Secure 1.0.2 gave no answer: " + reason + "."
+	return end
 }
 
-// told puts an answer of the merchant plug-in on the wire panel and reports
-// whether it can be read; otherwise the checkout has ended. The caller holds the
-// lock.
-func (s *Shop) told(c *checkout, name, operation string, raw []byte, err error) bool {
-	if len(raw) > 0 {
-		c.wire.add(s.Now(), name, partyMPI, partyShop, raw, "")
+// join is the texts that are not empty, separated by commas, without one that repeats the text before it.
+func join(texts ...string) string {
+	texts = slices.DeleteFunc(texts, func(text string) bool { return text == "" })
+	return strings.Join(slices.Compact(texts), ", ")
+}
+
+// addMPIAnswer shows an answer of the merchant plug-in on the wire panel. The caller holds the lock.
+func (s *Shop) addMPIAnswer(c *checkout, name string, a *client.Answer) {
+	if a != nil && len(a.Raw) > 0 {
+		c.wire.add(s.Now(), name, partyMPI, partyShop, a.Raw, "")
 	}
-	if err == nil {
-		return true
-	}
-	s.Log.Warn("shop: call of the merchant plug-in", "operation", operation, "err", err)
-	if errors.Is(err, errNotMessage) {
-		c.end(endWithFault("The merchant plug-in's answer cannot be read. Is the API key the right one, and the address?"))
-	} else {
+}
+
+// mpiFailed ends a checkout after a call of the merchant plug-in that brought no answer, or one that cannot be read.
+// The caller holds the lock.
+func (s *Shop) mpiFailed(c *checkout, name string, err error) {
+	a := client.AnswerOf(err)
+	s.addMPIAnswer(c, name, a)
+	s.Log.Warn("shop: call of the merchant plug-in", "err", err)
+	if a == nil {
 		c.end(endWithFault("The merchant plug-in cannot be reached."))
+		return
 	}
-	return false
+	c.end(endWithFault("The merchant plug-in's answer cannot be read. Is the API key the right one, and the address?"))
 }
 
 // paResNotice is TermUrl: where the issuer sends the browser back. What comes
@@ -204,12 +181,22 @@ func (s *Shop) paResNotice(w http.ResponseWriter, r *http.Request) {
 	c.wire.add(s.Now(), "Check", partyShop, partyMPI, compose(sent), "POST /check, as a form")
 	c.mu.Unlock()
 
-	var got checked
-	raw, err := s.mpi.callForm(context.WithoutCancel(r.Context()), "/check", sent, &got)
+	got, err := s.mpi.Check(context.WithoutCancel(r.Context()), paRes)
 
 	c.mu.Lock()
-	if s.told(c, "Checked", "/check", raw, err) {
-		c.end(c.v1.verdict(&got))
+	var refusal *client.ParameterError
+	switch {
+	case err == nil:
+		s.addMPIAnswer(c, "Checked", &got.Answer)
+		c.end(c.v1.verdict(got))
+	case errors.As(err, &refusal):
+		s.addMPIAnswer(c, "Checked", &refusal.Answer)
+		e := endWith(failed)
+		e.Text = "The PARes that came by way of the browser is not one that the bank has signed (/check: " +
+			join(refusal.Message, refusal.Type, refusal.Param) + "). The shop must not go on with it."
+		c.end(e)
+	default:
+		s.mpiFailed(c, "Checked", err)
 	}
 	c.mu.Unlock()
 	s.notice(w, "challenge")
@@ -225,12 +212,7 @@ func (c *checkout) waitForPARes(now time.Time) {
 
 // verdict is the ending that the answer of /check brings. The signature is
 // good: that it is about this payment is for the caller to see.
-func (v *legacy) verdict(got *checked) ending {
-	if got.Error != nil {
-		e := endWith(failed)
-		e.Text = "The PARes that came by way of the browser is not one that the bank has signed (/check: " + got.Error.text() + "). The shop must not go on with it."
-		return e
-	}
+func (v *legacy) verdict(got *client.Checked) ending {
 	if what := v.differs(got); what != "" {
 		e := endWith(failed)
 		e.Text = "The bank's answer is genuine, and not for this payment: " + what + " is another one. The shop must not go on with it."
@@ -248,7 +230,7 @@ func (v *legacy) verdict(got *checked) ending {
 
 // differs names what is not as it was asked for. There is a card in Y and A
 // alone.
-func (v *legacy) differs(got *checked) string {
+func (v *legacy) differs(got *client.Checked) string {
 	for _, same := range []struct{ name, got, want string }{
 		{"the amount", strings.TrimLeft(got.Amount, "0"), v.amount},
 		{"the currency", got.Currency, productCurrencyName},
@@ -263,27 +245,4 @@ func (v *legacy) differs(got *checked) string {
 		return "the card"
 	}
 	return ""
-}
-
-// callForm posts fields to an operation of the merchant plug-in and reads its
-// answer, which is JSON, into one.
-func (c *client) callForm(ctx context.Context, operation string, fields []member, into any) ([]byte, error) {
-	form := url.Values{}
-	for _, f := range fields {
-		form.Set(f.name, fmt.Sprint(f.value))
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+operation, strings.NewReader(form.Encode()))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", operation, err)
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.SetBasicAuth(c.key, "")
-	res, raw, err := c.exchange(req)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", operation, err)
-	}
-	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusBadRequest || json.Unmarshal(raw, into) != nil {
-		return raw, fmt.Errorf("%s: status %d: %w", operation, res.StatusCode, errNotMessage)
-	}
-	return raw, nil
 }

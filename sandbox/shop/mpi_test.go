@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/client"
 )
 
 // toEnrolled pays with a card that is not enrolled in 2.x, up to the answer of
@@ -279,24 +281,24 @@ func TestLegacyTrouble(t *testing.T) {
 // leaves out nothing is asked.
 func TestVerdict(t *testing.T) {
 	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
-	genuine := checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}
+	genuine := client.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}
 	for _, test := range []struct {
 		name   string
-		change func(*legacy, *checked)
+		change func(*legacy, *client.Checked)
 		want   word
 		text   string
 		value  bool
 	}{
-		{"as it should be", func(*legacy, *checked) {}, authenticated, "ECI and CAVV", true},
-		{"the amount in twelve digits", func(_ *legacy, c *checked) { c.Amount = "000000012900" }, authenticated, "", true},
-		{"a PAReq that could not be read", func(p *legacy, _ *checked) { p.xid = "" }, authenticated, "", true},
-		{"without a CAVV", func(_ *legacy, c *checked) { c.CAVV = "" }, authenticated, "no CAVV", false},
-		{"attempted", func(_ *legacy, c *checked) { c.Status = "A" }, attempted, "", true},
-		{"attempted with another card", func(_ *legacy, c *checked) { c.Status, c.Last4 = "A", "1111" }, failed, "the card is another one", false},
-		{"authenticated without a card", func(_ *legacy, c *checked) { c.Last4 = "" }, failed, "the card is another one", false},
-		{"not authenticated", func(_ *legacy, c *checked) { c.Status, c.Last4, c.CAVV = "N", "", "" }, failed, "not authenticated", false},
-		{"not authenticated in another transaction", func(_ *legacy, c *checked) { c.Status, c.XID = "N", "x" }, failed, "the transaction is another one", false},
-		{"a status that there is not", func(_ *legacy, c *checked) { c.Status = "" }, faulty, "not one that a shop can end with", true},
+		{"as it should be", func(*legacy, *client.Checked) {}, authenticated, "ECI and CAVV", true},
+		{"the amount in twelve digits", func(_ *legacy, c *client.Checked) { c.Amount = "000000012900" }, authenticated, "", true},
+		{"a PAReq that could not be read", func(p *legacy, _ *client.Checked) { p.xid = "" }, authenticated, "", true},
+		{"without a CAVV", func(_ *legacy, c *client.Checked) { c.CAVV = "" }, authenticated, "no CAVV", false},
+		{"attempted", func(_ *legacy, c *client.Checked) { c.Status = "A" }, attempted, "", true},
+		{"attempted with another card", func(_ *legacy, c *client.Checked) { c.Status, c.Last4 = "A", "1111" }, failed, "the card is another one", false},
+		{"authenticated without a card", func(_ *legacy, c *client.Checked) { c.Last4 = "" }, failed, "the card is another one", false},
+		{"not authenticated", func(_ *legacy, c *client.Checked) { c.Status, c.Last4, c.CAVV = "N", "", "" }, failed, "not authenticated", false},
+		{"not authenticated in another transaction", func(_ *legacy, c *client.Checked) { c.Status, c.XID = "N", "x" }, failed, "the transaction is another one", false},
+		{"a status that there is not", func(_ *legacy, c *client.Checked) { c.Status = "" }, faulty, "not one that a shop can end with", true},
 	} {
 		p, c := paid, genuine
 		test.change(&p, &c)

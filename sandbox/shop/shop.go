@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/openthreeds/threeds/client"
 )
 
 // A Shop is the demonstration merchant. Set the fields, then call Start, or
@@ -19,7 +21,7 @@ type Shop struct {
 	API    string       // base URL of the 3DS server's API, required
 	MPI    string       // base URL of the merchant plug-in, for cards of 1.0.2 alone; empty: API
 	APIKey string       // the merchant's key; never leaves the back end
-	Client *http.Client // for calls to both; nil: one with a limit of 35 s
+	Client *http.Client // for calls to both; nil: one with the timeouts of package client
 	Log    *slog.Logger // nil: discards
 
 	// PublicURL is where browsers and ACSs reach the shop, without a slash at
@@ -53,8 +55,8 @@ type Shop struct {
 
 	once    sync.Once
 	handler http.Handler
-	api     *client
-	mpi     *client
+	api     *client.Client
+	mpi     *client.Client
 	till    *till
 	server  *http.Server
 	served  chan struct{} // closed when server.Serve has returned
@@ -80,7 +82,7 @@ func (s *Shop) build() {
 	}
 	s.api = newClient(s.API, s.APIKey, s.Client)
 	setDefault(&s.MPI, s.API)
-	s.mpi = s.api.at(s.MPI)
+	s.mpi = newClient(s.MPI, s.APIKey, s.Client)
 	s.till = newTill(s.MaxCheckouts, s.CheckoutAge, s.Now)
 
 	own := http.NewServeMux() // only for the shop's own pages
@@ -201,6 +203,9 @@ func (s *Shop) Close() error {
 		err = s.server.Close()
 	}
 	<-s.served
-	s.api.close()
+	if s.Client == nil {
+		s.api.CloseIdleConnections()
+		s.mpi.CloseIdleConnections()
+	}
 	return err
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/client"
 )
 
 func TestTillLimit(t *testing.T) {
@@ -180,17 +182,6 @@ func TestPublicURL(t *testing.T) {
 	}
 }
 
-// TestClient: the shop waits longer than the API takes, and goes by the client it is given.
-func TestClient(t *testing.T) {
-	c := newClient("http://api.example/", "", nil)
-	if other := c.at("http://mpi.example/"); c.http.Timeout != 35*time.Second || !c.own || other.own || c.base != "http://api.example" || other.base != "http://mpi.example" {
-		t.Errorf("a client of its own: %+v, %+v", c, other)
-	}
-	if c := newClient("", "", &http.Client{Timeout: time.Hour}); c.http.Timeout != time.Hour || c.own {
-		t.Errorf("a client that was given: %+v", c)
-	}
-}
-
 // TestDefaults: what holds for a shop that says nothing else, beside the times that are
 // tried out.
 func TestDefaults(t *testing.T) {
@@ -327,7 +318,7 @@ func TestServerTrouble(t *testing.T) {
 		{"hung up", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, unreachable},
 		{"other JSON", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"a":1}`)) }, "something else than a CRD"},
 		{"wrong types", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"messageType":1}`)) }, unreadable},
-		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, maxAnswer+1)) }, unreachable},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<20+1)) }, unreachable},
 		{"no version", func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write([]byte(`{"messageType":"CRD","threeDSServerTransID":"x"}`))
 		}, "no protocol version in common"},
@@ -395,7 +386,7 @@ func TestHighest(t *testing.T) {
 	} {
 		crd := &message{DSVersions: test.ds, ServerVersions: test.server}
 		for _, v := range test.acs {
-			crd.ACSVersions = append(crd.ACSVersions, acsVersion{Version: v})
+			crd.ACSVersions = append(crd.ACSVersions, client.ACSVersion{Version: v})
 		}
 		if got := highest(crd); got != test.want {
 			t.Errorf("highest(%v, %v, %v) = %q, want %q", test.ds, test.acs, test.server, got, test.want)

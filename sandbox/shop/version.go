@@ -25,7 +25,7 @@ func highest(crd *message) string {
 func methodURL(crd *message, version string) (string, bool) {
 	for _, v := range crd.ACSVersions {
 		if v.Version == version {
-			return v.MethodURL, true
+			return v.ThreeDSMethodURL, true
 		}
 	}
 	return "", false

@@ -1,0 +1,143 @@
+package client
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// An EnrolledRequest is a payment in 3-D Secure 1.0.2.
+type EnrolledRequest struct {
+	Amount       string // in minor units: 1099
+	Currency     string // EUR
+	OrderID      string // at most 20 characters
+	CardholderIP string // may be empty
+	Card         Card
+	Merchant     Merchant
+}
+
+// A Card is the card of an [EnrolledRequest].
+type Card struct{ Number, ExpireMonth, ExpireYear string } // 12 and 2029
+
+// A Merchant is the merchant of an [EnrolledRequest].
+type Merchant struct{ AcquirerBIN, ID, Name, Country, URL string } // Country is DK
+
+// Fields yields the names and values of the request's form.
+func (r *EnrolledRequest) Fields() iter.Seq2[string, string] {
+	return func(yield func(name, value string) bool) {
+		for _, f := range [][2]string{
+			{"amount", r.Amount},
+			{"currency", r.Currency},
+			{"order_id", r.OrderID},
+			{"cardholder_ip", r.CardholderIP},
+			{"card[number]", r.Card.Number},
+			{"card[expire_month]", r.Card.ExpireMonth},
+			{"card[expire_year]", r.Card.ExpireYear},
+			{"merchant[acquirer_bin]", r.Merchant.AcquirerBIN},
+			{"merchant[id]", r.Merchant.ID},
+			{"merchant[name]", r.Merchant.Name},
+			{"merchant[country]", r.Merchant.Country},
+			{"merchant[url]", r.Merchant.URL},
+		} {
+			if f[1] != "" && !yield(f[0], f[1]) {
+				return
+			}
+		}
+	}
+}
+
+// An Enrollment says whether a card takes part in 3-D Secure 1.0.2.
+type Enrollment struct {
+	Answer `json:"-"`
+
+	// Enrolled is Y, N, U for unknown, or empty when the directory server failed, and Error says how.
+	Enrolled string     `json:"enrolled"`
+	ACSURL   string     `json:"acs_url"` // where a browser posts the PAReq
+	PAReq    string     `json:"pareq"`   // the value of the form field PaReq
+	ECI      string     `json:"eci"`
+	Error    *Complaint `json:"error"`
+}
+
+// A Complaint is what a directory server of 1.0.2 said, or what became of it.
+type Complaint struct {
+	Message string `json:"message"`
+	Detail  string `json:"detail"`
+}
+
+// A Checked is what the issuer signed in a PARes.
+type Checked struct {
+	Answer `json:"-"`
+
+	Status        string `json:"status"` // Y, A, N or U
+	ECI           string `json:"eci"`
+	CAVV          string `json:"cavv"`
+	CAVVAlgorithm string `json:"cavv_algorithm"`
+	XID           string `json:"xid"`
+	Amount        string `json:"amount"`
+	Currency      string `json:"currency"`
+	MerchantID    string `json:"merchant_id"`
+	Last4         string `json:"last4"`
+}
+
+// A ParameterError says which field of a request the server does not take. From [Client.Check] it may mean that the
+// PARes was not signed by an issuer: then there is no authentication.
+type ParameterError struct {
+	Answer  `json:"-"`
+	Param   string `json:"param"`
+	Type    string `json:"type"` // presence or invalid_param
+	Message string `json:"message"`
+}
+
+func (e *ParameterError) Error() string {
+	return fmt.Sprintf("%s: %s: %s %s", e.Operation, e.Param, e.Type, e.Message)
+}
+
+// Enrolled asks whether a card takes part in 3-D Secure 1.0.2. The call takes 35 s at most.
+func (c *Client) Enrolled(ctx context.Context, request EnrolledRequest) (*Enrollment, error) {
+	form := make(url.Values)
+	for name, value := range request.Fields() {
+		form.Set(name, value)
+	}
+	enrollment := new(Enrollment)
+	return orNil(enrollment, c.submit(ctx, "/enrolled", longTimeout, form, enrollment))
+}
+
+// Check verifies the PaRes that a browser brought back and returns what the issuer signed. Compare it with the
+// payment. The call takes 15 s at most.
+func (c *Client) Check(ctx context.Context, pares string) (*Checked, error) {
+	checked := new(Checked)
+	return orNil(checked, c.submit(ctx, "/check", shortTimeout, url.Values{"pares": {pares}}, checked))
+}
+
+// submit posts a form and reads the answer.
+func (c *Client) submit(ctx context.Context, operation string, timeout time.Duration, form url.Values, into receiver) error {
+	header := http.Header{
+		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(c.key+":"))},
+		"Content-Type":  {"application/x-www-form-urlencoded"},
+	}
+	answer, err := c.post(ctx, operation, timeout, header, []byte(form.Encode()))
+	if err != nil {
+		return err
+	}
+	switch answer.Status {
+	case http.StatusOK:
+		if json.Unmarshal(answer.Raw, into) == nil {
+			into.receive(answer)
+			return nil
+		}
+	case http.StatusBadRequest:
+		var refusal struct {
+			Error *ParameterError `json:"error"`
+		}
+		if json.Unmarshal(answer.Raw, &refusal) == nil && refusal.Error != nil {
+			refusal.Error.Answer = answer
+			return refusal.Error
+		}
+	}
+	return &RefusedError{answer}
+}

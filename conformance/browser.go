@@ -1,0 +1,266 @@
+package conformance
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"time"
+)
+
+// browserChecks is the browser flow.
+var browserChecks = []check{
+	{id: "BR-01", do: func(t *T) { // the notificationURL, from 2.3.1, is https
+		t.flow(v231, "BRW", set("notificationURL", "http://shop.example/done")).refused("203", "notificationURL")
+		t.flow(v231, "BRW", set("notificationURL", "shop.example/done")).refused("203", "notificationURL")
+		for _, v := range allVersions {
+			if got := t.flow(v, "BRW").areq().text("notificationURL"); got != "https://shop.example/done" {
+				t.Errorf("%s: notificationURL %q, want that of the request", v, got)
+			}
+		}
+	}},
+	{id: "BR-02", do: func(t *T) { // a requestor without a key is refused
+		l := t.shared()
+		for _, path := range []string{"/preauth", "/auth", "/postauth"} {
+			for _, key := range []string{"", "nonsense", newID()} {
+				got, err := l.call(path, key, []byte(`{"acctNumber":"4000001234567890"}`))
+				if err != nil || got.status != 401 || string(got.body) != "Invalid API Key" {
+					t.Errorf("%s with the key %q: %v %v, want 401", path, key, got, err)
+				}
+			}
+		}
+	}},
+	{id: "BR-03", do: func(t *T) { // the directory is chosen by the card, and by what the cardholder wishes
+		for _, card := range []struct{ scheme, pan string }{{"visa", cardNoMethod}, {"mastercard", cardMastercard}} {
+			x := t.flow(v220, "BRW").card(card.scheme, card.pan)
+			if crd := x.preauth(); crd.text("scheme") != card.scheme {
+				t.Errorf("/preauth: scheme %q, want %q", crd.text("scheme"), card.scheme)
+			}
+			x.areq()
+		}
+		prShared(t, false)
+	}},
+	{id: "BR-04", do: func(t *T) { // no connection or no answer: it ends, and the requestor hears of it
+		l := t.lab(plan{})
+		t.flowIn(l, v220, "BRW").accepted()
+		x := t.flowIn(l, v220, "BRW")
+		x.preauth()
+		l.ds["visa"].close()
+		got := x.auth()
+		if got.status != 400 || got.o.text("errorCode") != "405" || got.o.text("errorDescription") != "Unable to contact Directory Server" {
+			t.Errorf("no directory server: %d %s, want Erro 405", got.status, got.body)
+		}
+	}},
+	{id: "BR-05", do: func(t *T) { // the ARes is validated; group VA has the rest
+		for _, v := range allVersions {
+			t.flow(v, "BRW").answers("Y", set("transStatus", "Q")).rejected("203", "transStatus")
+			t.flow(v, "BRW").answers("C", drop("acsURL")).rejected("201", "acsURL")
+		}
+	}},
+	{id: "BR-06", do: func(t *T) { reaches(t, "BRW") }},
+	{id: "BR-07", do: func(t *T) { // whether to challenge is the requestor's to decide
+		for _, v := range allVersions {
+			for _, mandated := range []string{"Y", "N"} {
+				got := t.flow(v, "BRW").answers("C", set("acsChallengeMandated", mandated)).passed()
+				if got.o.text("acsChallengeMandated") != mandated {
+					t.Errorf("%s: acsChallengeMandated %q, want %q", v, got.o.text("acsChallengeMandated"), mandated)
+				}
+			}
+		}
+	}},
+	{id: "BR-08", do: func(t *T) { // the RReq of a challenge that was never begun is answered too
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			got := x.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "05"), set("interactionCounter", "00"))
+			if got.status != 200 || got.o.text("messageType") != "RRes" || !slices.Contains([]string{"01", "02"}, got.o.text("resultsStatus")) {
+				t.Errorf("%s: %d %s, want an RRes with 01 or 02", x, got.status, got.body)
+			}
+			t.want(x.String()+" /postauth", x.result().o, "challengeCancel", "05")
+		}
+	}},
+	{id: "BR-09", do: func(t *T) { // the CReq
+		for _, v := range allVersions {
+			s := t.shop().challenged(v)
+			action, values := fields(s.frame("challenge"))
+			creq := t.unpadded("creq", values["creq"])
+			ares := s.seen("ARes")
+			want := object{
+				"messageType": "CReq", "messageVersion": v, "threeDSServerTransID": s.id, "acsTransID": ares["acsTransID"], "challengeWindowSize": "03",
+			}
+			if action != ares.text("acsURL") || !bytes.Equal(creq.bytes(), want.bytes()) {
+				t.Errorf("%s: the CReq goes to %s: %s, want %s: %s", v, action, creq.bytes(), ares.text("acsURL"), want.bytes())
+			}
+		}
+	}},
+	{id: "BR-10", do: func(t *T) { // the requestor gets the challenge at once: the ACS waits 30 s for the browser
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW")
+			x.preauth()
+			var left time.Time
+			x.replies(func(q *request) reply {
+				left = time.Now()
+				return reply{body: aresTo(q.o, "C").bytes()}
+			})
+			x.accepted()
+			if took := time.Since(left); took > time.Second {
+				t.Errorf("%s: from the directory server's ARes to the requestor it took %v, want 1 s at the most", v, took)
+			}
+		}
+	}},
+	{id: "BR-11", do: func(t *T) { // the challenge's window
+		for _, window := range []string{"01", "02", "03", "04", "05"} {
+			s := t.shop()
+			s.window = window
+			s.challenged(v231)
+			_, values := fields(s.frame("challenge"))
+			creq := t.unpadded("creq", values["creq"])
+			width := map[string]string{"01": "250", "02": "390", "03": "500", "04": "600", "05": "0"}[window]
+			if creq.text("challengeWindowSize") != window || string(encode(s.view.at("size.width"))) != width || s.view.text("window") != window {
+				t.Errorf("window %s: CReq %s and a frame of %s, want that window and the width %s", window, creq.bytes(), encode(s.view["size"]), width)
+			}
+		}
+		frames := t.shop().page("/static/frames.js")
+		wants(t, "frames.js", frames, "allow-forms", "allow-scripts", "allow-same-origin", "payment *", "publickey-credentials-get *", "publickey-credentials-create *")
+	}},
+	{id: "BR-12", do: func(t *T) { // without JavaScript there is a button
+		s := t.shop().challenged(v220)
+		page := s.frame("challenge")
+		button := strings.Index(page, "<noscript>")
+		if button < 0 || !strings.Contains(page[button:], "<button") || strings.Index(page, "</form>") < button {
+			t.Errorf("no <noscript> with a button within the form: %s", page)
+		}
+	}},
+	{id: "BR-13", do: func(t *T) { // a reload posts the same bytes
+		for _, v := range allVersions {
+			s := t.shop().challenged(v)
+			if first, second := s.frame("challenge"), s.frame("challenge"); first != second {
+				t.Errorf("%s: after a reload the frame is %s, want the same as before, %s", v, second, first)
+			}
+		}
+	}},
+	{id: "BR-14", do: func(t *T) { // a CRes through the browser tells that the challenge is over, if its ids are ours
+		for _, encode := range []func(object) string{unpadded, padded} {
+			s := t.shop().challenged(v231)
+			for name, bad := range map[string]object{
+				"of another ACS transaction": s.cres("Y").with("acsTransID", newID()), "of another version": s.cres("Y").with("messageVersion", v210),
+				"of another transaction": s.cres("Y").with("threeDSServerTransID", newID()),
+			} {
+				if status, _ := s.notify("challenge", "cres", encode(bad)); status < 400 || status > 499 {
+					t.Errorf("a CRes %s: status %d, want one of 400 to 499", name, status)
+				}
+			}
+			s.look()
+			s.state("challenge")
+			if status, _ := s.notify("challenge", "cres", encode(s.cres("Y"))); status != 200 {
+				t.Errorf("a CRes: status %d, want 200", status)
+			}
+			s.checkout("result")
+			s.state("returned") // not done: what counts is the RReq
+		}
+		s := t.shop().challenged(v220)
+		erro := object{"messageType": "Erro", "messageVersion": v220, "errorCode": "203", "errorComponent": "A", "errorDescription": "x", "errorDetail": "x", "threeDSServerTransID": s.id}
+		if status, _ := s.notify("challenge", "erro", unpadded(erro)); status != 200 {
+			t.Errorf("an Erro of the ACS: status %d, want 200", status)
+		}
+		s.look()
+		s.state("returned")
+	}},
+	{id: "BR-15", do: func(t *T) { // N, U and R end it
+		for _, v := range allVersions {
+			for _, status := range []string{"N", "U", "R"} {
+				got := t.flow(v, "BRW").answers(status).passed()
+				if got.o.has("acsURL") || got.o.text("transStatusReason") == "" {
+					t.Errorf("%s: ARes %s, want one with a transStatusReason and without acsURL", v, got.body)
+				}
+				s := t.shop().pay(cardNoMethod, v).answers(status)
+				s.areq()
+				s.state("done")
+			}
+		}
+	}},
+	{id: "BR-16", do: func(t *T) { // cardholderInfo reaches the requestor, and the cardholder
+		for _, v := range since220 {
+			info := cardholderInfo(v)
+			t.want(v+" ARes", t.flow(v, "BRW").answers("N", set("cardholderInfo", info)).passed().o, "cardholderInfo", info)
+			s := t.shop().pay(cardNoMethod, v).answers("N", set("cardholderInfo", info))
+			s.areq()
+			if s.view.text("info") != "Call your bank" {
+				t.Errorf("%s: the shop shows %q, want the cardholderInfo", v, s.view.text("info"))
+			}
+		}
+	}},
+	{id: "BR-17", do: func(t *T) { // I is final
+		for _, v := range since220 {
+			x := t.flow(v, "BRW").card("mastercard", cardMastercard).answers("I", set("eci", "07"))
+			t.want(v+" ARes", x.passed().o, "eci", "07")
+			x.refusedRReq(x.rreq("Y"), stateCode(v, "313"), "")
+		}
+	}},
+	{id: "BR-18", do: func(t *T) { // an RReq is validated and answered on its connection, in time
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			x.refusedRReq(x.rreq("Y", drop("transStatus")), "201", "transStatus")
+			start := time.Now()
+			x.taken(x.rreq("Y"), "01")
+			if took := time.Since(start); took > 3*time.Second {
+				t.Errorf("%s: the RRes took %v, want 3 s at the most", v, took)
+			}
+		}
+	}},
+	{id: "BR-19", do: func(t *T) { // a challenge that timed out is told, and the shop closes its frame
+		for _, v := range allVersions {
+			s := t.shop().challenged(v)
+			s.rreq("N", overrides{"transStatusReason": "14", "challengeCancel": "04", "interactionCounter": "00"})
+			s.checkout("result")
+			s.state("done")
+			if got := s.view.text("ending.word"); got != "timed out" {
+				t.Errorf("%s: the shop's ending is %q, want timed out", v, got)
+			}
+		}
+	}},
+	{id: "BR-20", do: func(t *T) { // without any CRes the result counts
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			x.pending()
+			x.taken(x.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "05")), "01")
+			if got := x.result(); got.status != 200 || got.o.text("transStatus") != "N" || got.o.text("challengeCancel") != "05" {
+				t.Errorf("%s: /postauth: %d %s, want the RReq with transStatus N and challengeCancel 05", x, got.status, got.body)
+			}
+		}
+	}},
+	{id: "BR-21", do: func(t *T) { // the processing screen: two seconds at least, with the scheme
+		s := t.shop()
+		home := s.page("/")
+		wants(t, "the shop's page", home, `data-processing="2000"`, `id="scheme"`)
+		if got := s.pay(cardNoMethod, "").view.text("scheme"); got != "visa" {
+			t.Errorf("the page is told the scheme %q, want visa", got)
+		}
+	}},
+}
+
+// reaches wants the members of an ARes that an authorisation needs to reach the
+// requestor.
+func reaches(t *T, kind string) {
+	for _, v := range allVersions {
+		for _, status := range []string{"Y", "A"} {
+			got := t.flow(v, kind).answers(status).passed()
+			for _, name := range []string{"transStatus", "eci", "authenticationValue", "dsTransID", "acsTransID", "messageVersion"} {
+				if got.o.text(name) == "" {
+					t.Errorf("%s: no %s with status %s: %s", v, name, status, got.body)
+				}
+			}
+		}
+	}
+}
+
+// cardholderInfo is one in the form of the version.
+func cardholderInfo(version string) any {
+	if version == v231 {
+		return object{"text": "Call your bank"}
+	}
+	return "Call your bank"
+}
+
+// with is a copy of the object with another value of a member.
+func (o object) with(name string, value any) object {
+	return read(o.bytes(set(name, value)))
+}

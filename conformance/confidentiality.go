@@ -1,0 +1,351 @@
+package conformance
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/hex"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// confidentialityChecks is confidentiality, storage and logging.
+var confidentialityChecks = []check{
+	{id: "CF-01", do: func(t *T) {
+		api := newAuthority("API CA")
+		l := t.lab(plan{unready: true, sections: map[string]string{"api": "{listen: 127.0.0.1:0, tls: {cert: api.pem, key: api-key.pem}}"}, prepare: func(l *lab) {
+			writePair(l.dir, "api", api.issue("api.example"))
+		}})
+		if !wait(10*time.Second, func() bool { return serving.MatchString(l.log.String()) }) {
+			t.Fatalf("the log does not say where the server serves")
+		}
+		address := serving.FindStringSubmatch(l.log.String())[1]
+		client := clientOf(api.pool())
+		got, err := post(client, "https://"+address+"/preauth", nil, []byte("{}"))
+		if err != nil || got.status != 401 {
+			t.Errorf("without a key: %v %v, want 401", got, err)
+		}
+		if got, err = post(client, "https://"+address+"/preauth", http.Header{"Apikey": {l.key}}, []byte("{}")); err != nil || got.status != 400 {
+			t.Errorf("with a key: %v %v, want 400", got, err)
+		}
+		if got, err := l.call("/preauth", l.key, []byte("{}")); err == nil && got.status < 400 {
+			t.Errorf("without TLS: %d %s, want no answer or an error", got.status, got.body)
+		}
+		old := clientOf(api.pool())
+		c := old.Transport.(*http.Transport).TLSClientConfig
+		c.MinVersion, c.MaxVersion = tls.VersionTLS11, tls.VersionTLS11
+		if _, err := post(old, "https://"+address+"/preauth", nil, []byte("{}")); err == nil {
+			t.Errorf("a connection with TLS 1.1 was accepted")
+		}
+	}},
+	{id: "CF-03", do: func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		l.scan(t, secrets["authenticationValue"])
+	}},
+	{id: "CF-04", waits: true, do: func(t *T) {
+		l := t.lab(plan{sections: map[string]string{"timeouts": "{result: 10s}"}})
+		x := t.flowIn(l, v220, "BRW").challenged()
+		x.taken(x.rreq("Y"), "01")
+		t.want("result", x.result().o, "transStatus", "Y")
+		if !wait(20*time.Second, func() bool { return x.result().o.text("errorCode") == "203" }) {
+			t.Errorf("a result can be fetched after 20 s, with 10 s configured")
+		}
+	}},
+	{id: "CF-05", do: func(t *T) {
+		l := t.lab(plan{})
+		for _, v := range allVersions { // a code of the right length cannot be told from other digits
+			x := t.flowIn(l, v, "BRW", set("cardSecurityCode", "CSC-"+secretMark))
+			got := x.auth()
+			if bytes.Contains(got.body, []byte(secretMark)) {
+				t.Errorf("%s: the answer shows the cardSecurityCode", x)
+			}
+		}
+		l.scan(t, secretMark)
+	}},
+	{id: "CF-06", do: func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		l.scan(t, secrets["acctNumber"])
+	}},
+	{id: "CF-07", do: func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		l.stop() // the log ends with it
+		for name, secret := range secrets {
+			if log := l.log.String(); strings.Contains(log, secret) {
+				t.Errorf("the log holds %s", name)
+			}
+		}
+	}},
+	{id: "CF-08", do: func(t *T) {
+		for _, v := range allVersions {
+			for _, name := range []string{"acctNumber", "cardholderName", "email", "mcc", "purchaseAmount", "browserIP", "billAddrCountry", "notificationURL", "acquirerBIN"} {
+				x := t.flow(v, "BRW", set(name, secretMark+strings.Repeat("\x01", 300)))
+				got := x.auth()
+				x.isErro("requestor", got.o, "203|304|305", "")
+				if bytes.Contains(got.body, []byte(secretMark)) {
+					t.Errorf("%s: the Erro shows the value of %s", x, name)
+				}
+			}
+			for _, name := range []string{"authenticationValue", "eci", "acsTransID", "transStatus", "threeDSServerTransID"} {
+				for _, value := range []string{secretMark + strings.Repeat("\x01", 5000), secretMark + strings.Repeat("\x01", 40), " " + secretMark} {
+					if v == v231 && name == "authenticationValue" && len(value) < 4000 {
+						continue // in 2.3.1 it may be any text of up to 4000 characters
+					}
+					x := t.flow(v, "BRW").answers("Y", set(name, value))
+					got := x.auth()
+					if erro := x.erro(); erro == nil || bytes.Contains(erro.body, []byte(secretMark)) || bytes.Contains(got.body, []byte(secretMark)) {
+						t.Errorf("%s: no Erro, or it shows the value of %s", x, name)
+					}
+				}
+			}
+		}
+	}},
+	{id: "CF-09", do: func(t *T) {
+		l := t.lab(plan{})
+		x := t.flowIn(l, v231, "BRW", set("payTokenInd", true), set("payTokenInfo", object{"tokenCryptogram": secretMark + "AAA="}))
+		x.auth()
+		l.scan(t, secretMark)
+	}},
+	{id: "CF-10", do: func(t *T) {
+		l := t.lab(plan{})
+		l.play(t)
+		err := filepath.WalkDir(filepath.Join(l.dir, "data"), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			info, err := e.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s may be read by others: %v", filepath.Base(path), info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		l.scan(t, l.key)
+		keys := filepath.Join(l.dir, "data", "keys.json")
+		l.stop()
+		if err := os.Chmod(keys, 0o644); err != nil {
+			t.Fatalf("%v", err)
+		}
+		if l.start(false) == nil {
+			t.Errorf("the server starts with a key file that others may read")
+		}
+	}},
+	{id: "CF-11", do: func(t *T) {
+		l := t.lab(plan{unready: true}) // all its certificates live for a day
+		for _, name := range []string{"results.tls", "client_cert", "server_ca", "client_ca"} {
+			warning := regexp.MustCompile(`WARN.*` + name + `.*expires`)
+			if !wait(stepTimeout, func() bool { return warning.MatchString(l.log.String()) }) {
+				t.Fatalf("no warning that the certificate of %s expires", name)
+			}
+		}
+	}},
+	{id: "CF-12", do: func(t *T) {
+		l := t.lab(plan{sections: map[string]string{"log": "{level: info}"}})
+		for _, v := range allVersions {
+			x := t.flowIn(l, v, "BRW").challenged()
+			x.rreq("Y", drop("transStatus"))
+			x.taken(x.rreq("Y"), "01")
+			y := t.flowIn(l, v, "BRW").answers("Y", drop("dsTransID"))
+			y.auth()
+			t.lines(l, x.id, "acsTransID", "errorCode", "resultsStatus")
+			t.lines(l, y.id, "errorCode")
+		}
+	}},
+	{id: "CF-13", do: func(t *T) {
+		l := t.shared()
+		d := l.ds["visa"]
+		inside := regexp.MustCompile(`goroutine|panic|\.go\b|/tmp/|sqlite|internal/|SELECT|runtime error|encoding/json`)
+		see := func(what string, got *answer, err error) {
+			if err != nil {
+				return
+			}
+			if inside.Match(got.body) || got.header.Get("Server") != "" || got.header.Get("X-Powered-By") != "" {
+				t.Errorf("%s: %v %s", what, got.header, got.body)
+			}
+		}
+		for _, body := range []string{"", "{", "[]", `{"messageType":"\ud800"}`, `{"threeDSServerTransID":{}}`, strings.Repeat("[", 1000), "\x00\xff"} {
+			for _, path := range []string{"/preauth", "/auth", "/postauth", "/nowhere", "/../etc/passwd", "/%00"} {
+				got, err := l.call(path, l.key, []byte(body))
+				see(path, got, err)
+				got, err = l.call(path, "wrong", []byte(body))
+				see(path, got, err)
+			}
+			got, err := d.post(l.results, []byte(body))
+			see("results", got, err)
+			got, err = d.post(l.results+"/nowhere", []byte(body))
+			see("results/nowhere", got, err)
+		}
+	}},
+	{id: "CF-14", do: func(t *T) {
+		l := t.lab(plan{})
+		x := t.flowIn(l, v231, "BRW", hide...).card("visa", secrets["acctNumber"])
+		x.replies(func(q *request) reply { // while a request is in work
+			l.mu.Lock()
+			_ = l.process.Process.Signal(syscall.SIGQUIT)
+			l.mu.Unlock()
+			<-l.exited
+			return reply{cut: true}
+		})
+		x.preauth()
+		x.req["threeDSServerTransID"] = x.id
+		_, _ = l.call("/auth", l.key, x.req.bytes(x.edits...))
+		select { // the connection ends before the process has written the whole trace
+		case <-l.exited:
+		case <-time.After(stepTimeout):
+		}
+		if !strings.Contains(l.log.String(), "goroutine") {
+			t.Fatalf("the log has no stack trace, though the process got SIGQUIT")
+		}
+		for name, secret := range secrets {
+			if strings.Contains(l.log.String(), secret) {
+				t.Errorf("the trace holds %s", name)
+			}
+		}
+	}},
+	{id: "CF-15", do: func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			x.taken(x.rreq("Y"), "01")
+			x.key = x.l.other
+			theirs := x.result()
+			unknown := x.call("/postauth", object{"threeDSServerTransID": newID()}.bytes())
+			theirs.o["threeDSServerTransID"], unknown.o["threeDSServerTransID"] = "", ""
+			if theirs.status != unknown.status || string(encode(theirs.o)) != string(encode(unknown.o)) {
+				t.Errorf("%s: /postauth of another merchant's id: %d %s, want the same as of an unknown one: %d %s",
+					x, theirs.status, theirs.body, unknown.status, unknown.body)
+			}
+			y := t.flow(v, "BRW")
+			y.preauth()
+			y.key = y.l.other
+			y.refused("301", "")
+		}
+	}},
+	{id: "CF-16", do: func(t *T) {
+		l := t.lab(spcPlan)
+		x := t.flowIn(l, v231, "BRW", offerSPC...)
+		x.answers("S", set("webAuthnCredList[0].credentialIds", secretMark+secretMark), set("spcTransData.displayName", secretMark))
+		if got := x.accepted(); !bytes.Contains(got.body, []byte(secretMark)) {
+			t.Errorf("the requestor does not get the data")
+		}
+		l.scan(t, secretMark)
+	}},
+}
+
+// secretMark is in values that must not be seen again.
+const secretMark = "Zq7SECRETx9"
+
+// secrets are the cardholder's data in the flows of play.
+var secrets = map[string]string{
+	"acctNumber": "4000009876543213", "cardholderName": "Quentin Mxyzptlk", "email": "quentin@mxyzptlk.example", "browserIP": "203.0.113.217",
+	"billAddrLine1": "77 Mxyzptlk Road", "mobilePhone": "987650123456", "authenticationValue": "Q29uZmlkZW50aWFsMDEyMzQ1Njc=",
+}
+
+// hide are the edits that put the secrets into a request.
+var hide = []edit{
+	set("acctNumber", secrets["acctNumber"]), set("cardholderName", secrets["cardholderName"]), set("email", secrets["email"]),
+	set("browserIP", secrets["browserIP"]), set("billAddrLine1", secrets["billAddrLine1"]),
+	set("mobilePhone", object{"cc": "45", "subscriber": secrets["mobilePhone"]}),
+}
+
+// play sends the secrets through a lab, in flows that succeed and in flows that fail.
+func (l *lab) play(t *T) {
+	value := set("authenticationValue", secrets["authenticationValue"])
+	for _, v := range allVersions {
+		good := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).answers("Y", value)
+		good.accepted()
+		x := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).challenged()
+		x.rreq("Y", value, drop("eci"), set("acsTransID", "short"))
+		x.taken(x.rreq("Y", value), "01")
+		x.result()
+		bad := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).answers("Y", value, drop("dsTransID"))
+		bad.rejected("201", "dsTransID")
+		odd := t.flowIn(l, v, "BRW", append(hide, set("mcc", "x"))...).card("visa", secrets["acctNumber"])
+		odd.refused("203", "mcc")
+		erro := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"])
+		erro.replies(func(*request) reply {
+			return reply{body: erroFor(erro, "305").bytes(set("errorDetail", "acctNumber "+secrets["acctNumber"]))}
+		})
+		erro.auth()
+		cut := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"])
+		cut.replies(func(*request) reply { return reply{cut: true} })
+		cut.auth()
+	}
+}
+
+// scan looks for a secret in all files of the store and in the log: as it is, in
+// hexadecimal, in base64, and decoded if it is base64 itself. It stops the server, since
+// the log is complete only then.
+func (l *lab) scan(t *T, secret string) {
+	forms := [][]byte{[]byte(secret), []byte(hex.EncodeToString([]byte(secret)))}
+	for before := range 3 { // the base64 of a text depends on the length of what is before it
+		all := append(make([]byte, before), secret...)
+		text := base64.StdEncoding.EncodeToString(all)
+		forms = append(forms, []byte(text[(8*before+5)/6:8*len(all)/6]))
+	}
+	if plain, err := base64.StdEncoding.DecodeString(secret); err == nil {
+		forms = append(forms, plain)
+	}
+	look := func(where string, data []byte) {
+		for _, form := range forms {
+			if bytes.Contains(data, form) {
+				t.Errorf("%s holds a secret, or its hexadecimal or base64 form", where)
+			}
+		}
+	}
+	files := 0
+	err := filepath.WalkDir(filepath.Join(l.dir, "data"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		files++
+		data, err := os.ReadFile(path)
+		look(filepath.Base(path), data)
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("the store has %d files: %v", files, err)
+	}
+	l.stop()
+	look("the log", []byte(l.log.String()))
+}
+
+// lines wants, among the lines of the log about a transaction, one with each of the
+// members, and all times in UTC.
+func (t *T) lines(l *lab, id string, members ...string) {
+	var got []object
+	told := func(name string) bool {
+		return slices.ContainsFunc(got, func(o object) bool { return o.has(name) })
+	}
+	wait(3*time.Second, func() bool {
+		got = nil
+		for line := range strings.Lines(l.log.String()) {
+			if o := read([]byte(line)); o.text("threeDSServerTransID") == id || o.text("id") == id {
+				got = append(got, o)
+			}
+		}
+		return !slices.ContainsFunc(members, func(name string) bool { return !told(name) })
+	})
+	for _, name := range members {
+		if !told(name) {
+			t.Errorf("none of the %d lines of the log about %s has %s", len(got), id, name)
+		}
+	}
+	for _, o := range got {
+		if !strings.HasSuffix(o.text("time"), "Z") {
+			t.Errorf("the log has the time %s, want UTC", o.text("time"))
+		}
+	}
+}
+
+var serving = regexp.MustCompile(`"msg":"serving".*"api":"([^"]+)"`)

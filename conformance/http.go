@@ -1,0 +1,234 @@
+package conformance
+
+import (
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// httpChecks is HTTP.
+var httpChecks = []check{
+	{id: "HT-01", do: func(t *T) {
+		l := t.shared()
+		d := l.ds["visa"]
+		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodHead} {
+			got, err := send(d.client, method, l.results, nil, nil)
+			if err != nil {
+				t.Fatalf("%s: %v", method, err)
+			}
+			if got.status != 405 || got.header.Get("Allow") != "POST" {
+				t.Errorf("results: %s: %d, Allow: %q, want 405 and POST", method, got.status, got.header.Get("Allow"))
+			}
+			for _, path := range []string{"/preauth", "/auth", "/postauth"} {
+				got, err := send(l.client, method, l.api+path, http.Header{"Apikey": {l.key}}, nil)
+				if err != nil {
+					t.Fatalf("%s: %v", method, err)
+				}
+				if got.status != 405 || got.header.Get("Allow") != "POST" {
+					t.Errorf("%s: %s: %d, Allow: %q, want 405 and POST", path, method, got.status, got.header.Get("Allow"))
+				}
+			}
+		}
+	}},
+	{id: "HT-02", do: func(t *T) {
+		for _, q := range t.everyMessage() {
+			if q.proto != "HTTP/1.1" && q.proto != "HTTP/2.0" {
+				t.Errorf("%s came by %s, want HTTP/1.1 or HTTP/2.0", q.typ, q.proto)
+			}
+		}
+		x := t.flow(v220, "BRW").challenged()
+		if got := x.rreq("Y"); got.proto != "HTTP/1.1" && got.proto != "HTTP/2.0" {
+			t.Errorf("the results listener speaks %s, want HTTP/1.1 or HTTP/2.0", got.proto)
+		}
+	}},
+	{id: "HT-03", do: func(t *T) {
+		for _, q := range t.everyMessage() {
+			if q.length != int64(len(q.body)) && !q.chunked {
+				t.Errorf("%s: %d bytes, announced as %d and not chunked", q.typ, len(q.body), q.length)
+			}
+		}
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			for _, got := range []*answer{x.answer, x.rreq("Y", drop("transStatus")), x.rreq("Y"), x.result(), x.post(erroFor(x, "203").bytes())} {
+				if !got.framed {
+					t.Errorf("%s: an answer without Content-Length that is not chunked: %s", x, got.body)
+				}
+			}
+		}
+	}},
+	{id: "HT-04", do: func(t *T) {
+		for _, q := range t.everyMessage() {
+			isJSON(t, q.typ, q.header)
+		}
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW")
+			x.replies(func(q *request) reply {
+				return reply{header: http.Header{"Content-Type": {"Application/JSON;Charset=UTF-8"}}, body: aresTo(q.o, "C").bytes()}
+			})
+			x.accepted()
+			isJSON(t, "Erro", x.rreq("Y", drop("transStatus")).header)
+			got, err := post(x.d.client, x.l.results, http.Header{"Content-Type": {"application/JSON; charset=Utf-8"}}, x.rreqOf("Y").bytes())
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			x.taken(got, "01")
+			isJSON(t, "RRes", got.header)
+		}
+	}},
+	{id: "HT-05", do: func(t *T) {
+		for _, kind := range []string{"text/plain", "application/json", "application/octet-stream"} {
+			x := t.flow(v220, "BRW").challenged()
+			got, err := post(x.d.client, x.l.results, http.Header{"Content-Type": {kind}}, x.rreqOf("Y").bytes())
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			if got.status != 415 {
+				x.taken(got, "01")
+			}
+		}
+	}},
+	{id: "HT-06", do: func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			x.taken(x.rreq("Y"), "01") // as the answer to the RReq
+			if n := len(x.d.requests("RRes", x.id)); n > 0 {
+				t.Errorf("%s: %d RRes came as requests, want none", x, n)
+			}
+		}
+	}},
+	{id: "HT-07", do: func(t *T) {
+		for _, v := range allVersions {
+			x := t.flow(v, "BRW").challenged()
+			for _, bad := range [][]edit{
+				{drop("transStatus")}, {set("transStatus", "C")}, {set("messageVersion", "9.9.9")}, {set("messageType", "XReq")}, {twice("eci", "05")},
+				{set("threeDSServerTransID", newID())},
+			} {
+				if got := x.rreq("Y", bad...); got.status != 200 || got.o.text("messageType") != "Erro" {
+					t.Errorf("%s: %d %s, want 200 and an Erro", x, got.status, got.body)
+				}
+			}
+			if got := x.rreq("Y"); got.status != 200 {
+				t.Errorf("%s: RRes with status %d, want 200", x, got.status)
+			}
+		}
+	}},
+	{id: "HT-08", do: func(t *T) {
+		l := t.lab(plan{sections: map[string]string{"limits": "{per_key: 5/s, in_flight: 2}"}})
+		d := l.ds["visa"]
+		got, err := d.post(l.results, []byte(`{"messageType":"RReq","x":"`+strings.Repeat("a", 10<<20)+`"}`))
+		if err == nil && got.status != 413 { // the connection may be closed while the body is on its way
+			t.Errorf("results: 10 MB: %d %s, want 413", got.status, got.body)
+		}
+		large, err := l.call("/preauth", l.other, []byte(`{"acctNumber":"4000001234567899","x":"`+strings.Repeat("a", 70<<10)+`"}`))
+		if err != nil || large.status != 413 {
+			t.Errorf("/preauth: 70 KiB: %+v %v, want 413", large, err)
+		}
+		said := make(map[int]http.Header)
+		for range 100 {
+			got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
+			if err != nil {
+				t.Fatalf("%v", err)
+			}
+			said[got.status] = got.header
+		}
+		if said[429] == nil || said[429].Get("Retry-After") == "" {
+			t.Errorf("100 requests at once with 5 a second: no 429 with Retry-After")
+		}
+	}},
+	{id: "HT-09", do: func(t *T) {
+		for _, kind := range []string{"APP", "BRW", "3RI"} {
+			x := t.flow(v231, kind)
+			x.areq()
+			if got := x.sent()[0].header.Get("X-Request-ID"); got != x.id {
+				t.Errorf("%s: X-Request-ID %q, want %q", x, got, x.id)
+			}
+		}
+		for _, d := range t.shared().ds {
+			for _, q := range d.requests("PReq", "") {
+				if got := q.header.Get("X-Request-ID"); got != q.id {
+					t.Errorf("PReq: X-Request-ID %q, want %q", got, q.id)
+				}
+			}
+		}
+	}},
+	{id: "HT-10", do: func(t *T) {
+		for _, kind := range []string{"APP", "BRW"} {
+			x := t.flow(v231, kind).challenged()
+			got := x.rreq("Y")
+			if a, b := got.header.Get("X-Request-ID"), got.header.Get("X-Response-ID"); a != x.ares.text("dsTransID") || b != x.id {
+				t.Errorf("%s: X-Request-ID %q and X-Response-ID %q, want %q and %q", x, a, b, x.ares.text("dsTransID"), x.id)
+			}
+		}
+	}},
+	{id: "HT-11", do: func(t *T) {
+		needed := []string{"Accept", "Accept-Encoding", "Content-Length", "Content-Type", "User-Agent", "X-Request-Id"}
+		for _, q := range t.everyMessage() {
+			for name := range q.header {
+				if !slices.Contains(needed, name) {
+					t.Errorf("%s has the header %s, want only those that are needed", q.typ, name)
+				}
+			}
+		}
+		odd := http.Header{"X-Odd": {"1"}, "Cookie": {"a=b"}, "X-Request-Id": {"no uuid"}, "Expect-Ct": {"x"}}
+		x := t.flow(v231, "BRW")
+		x.replies(func(q *request) reply { return reply{header: odd, body: aresTo(q.o, "C").bytes()} })
+		x.accepted()
+		got, err := post(x.d.client, x.l.results, odd, x.rreqOf("Y").bytes())
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		x.taken(got, "01")
+	}},
+	{id: "HT-12", do: func(t *T) {
+		for _, v := range allVersions {
+			for _, say := range []reply{{}, {status: 500}, {status: 404, body: []byte("no")}, {body: []byte(`{"messageType":"Erro"}`)}, {cut: true}} {
+				x := t.flow(v, "BRW")
+				x.preauth()
+				x.d.script(x.id, func(q *request) reply {
+					if q.typ == "Erro" {
+						return say
+					}
+					return reply{body: aresTo(q.o, "Y").bytes(drop("dsTransID"))}
+				})
+				x.rejected("201", "dsTransID")
+				erro := x.erro()
+				if erro == nil {
+					return // rejected has noted that; waiting for each of the others would take long
+				}
+				if areq := x.sent()[0]; erro.method != "POST" || erro.path != areq.path {
+					t.Errorf("%s: the Erro came as %s %s, the AReq as POST %s", x, erro.method, erro.path, areq.path)
+				}
+				if n := len(x.d.requests("Erro", x.id)); n > 1 && !say.cut {
+					t.Errorf("%s: %d Erros for one ARes, want 1", x, n)
+				}
+			}
+		}
+	}},
+}
+
+// everyMessage makes the server send an AReq and an Erro of each version, and returns
+// these and the PReqs that came to the directory server.
+func (t *T) everyMessage() []*request {
+	d := t.shared().ds["visa"]
+	sent := d.requests("PReq", "")
+	for _, v := range allVersions {
+		x := t.flow(v, "BRW").answers("Y", drop("dsTransID"))
+		x.auth()
+		sent = append(sent, x.sent()...)
+		if erro := x.erro(); erro != nil {
+			sent = append(sent, erro)
+		} else {
+			t.Errorf("%s: no Erro came", x)
+		}
+	}
+	return sent
+}
+
+// isJSON wants the content type to be application/json in UTF-8.
+func isJSON(t *T, what string, header http.Header) {
+	kind, params, err := mime.ParseMediaType(header.Get("Content-Type"))
+	if err != nil || kind != "application/json" || !strings.EqualFold(params["charset"], "utf-8") {
+		t.Errorf("%s has the content type %q, want application/json; charset=utf-8", what, header.Get("Content-Type"))
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/openthreeds/threeds/message"
+)
+
+//go:generate go run . ../..
+
+// generateFiles returns what is generated, by path below root, the directory of the module.
+func generateFiles(root string) (map[string][]byte, error) {
+	files := map[string][]byte{
+		"docs/reference/README.md":  index(),
+		"docs/reference/objects.md": objects(),
+		"docs/reference/codes.md":   codes(),
+	}
+	for _, t := range message.Types() {
+		files["docs/reference/"+page(t)] = messagePage(t)
+	}
+	api, err := openAPI()
+	if err != nil {
+		return nil, err
+	}
+	files["docs/openapi.yaml"] = api
+	cards, err := cardPage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/test-cards.md"] = cards
+	schemes, err := schemePage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/schemes.md"] = schemes
+	return files, nil
+}
+
+// writeFiles writes the files of [generateFiles].
+func writeFiles(root string) error {
+	files, err := generateFiles(root)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(root, "docs/reference"), 0o755); err != nil {
+		return err
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(root, filepath.FromSlash(name)), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// between replaces what stands between two marks of a page, which stay.
+func between(page []byte, start, end, text string) ([]byte, error) {
+	i := bytes.Index(page, []byte(start))
+	j := bytes.Index(page, []byte(end))
+	if i < 0 || j < i {
+		return nil, fmt.Errorf("want the marks %q and %q, in this order", start, end)
+	}
+	return []byte(string(page[:i]) + start + "\n" + text + string(page[j:])), nil
+}
+
+// A wording says in words what a line of a text for the sandbox says in short.
+type wording struct {
+	pattern *regexp.Regexp
+	words   string // may refer to groups of the pattern
+}
+
+// inWords is what the first wording that fits makes of a statement.
+func inWords(all []wording, statement string) (string, error) {
+	for _, w := range all {
+		if w.pattern.MatchString(statement) {
+			return w.pattern.ReplaceAllString(statement, w.words), nil
+		}
+	}
+	return "", fmt.Errorf("no words for the statement %q", statement)
+}
+
+// page is the file name of a message's page.
+func page(t message.Type) string { return strings.ToLower(t.String()) + ".md" }
