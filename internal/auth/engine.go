@@ -203,7 +203,7 @@ func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string)
 // noteCard writes down as much of a card number as may be shown: the first eight digits
 // and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func (e *Engine) noteCard(ctx context.Context, pan string) {
-	if e.Recorder == nil || !cardNumber(pan) {
+	if e.Recorder == nil || !isCardNumber(pan) {
 		return
 	}
 	e.note(ctx, "bin", binOf(pan))
