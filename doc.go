@@ -2,9 +2,10 @@
 //
 // Bytes come in at a listener, become a message, go through an engine, and
 // leave by a listener or an adapter. Imports point down; internal/server
-// builds a server from all of them, and from a configuration. The listeners ask internal/gate whether there is room.
+// builds a server from all of them, and from a configuration. The listeners
+// ask internal/gate whether there is room.
 //
-//	                  cmd/threeds
+//	           cmd/threeds ─── playground, threedstest
 //	             ┌─────────┴──────────┬─────────────┐
 //	      internal/server      internal/config      │
 //	 ┌──────────┬┴───────────────┐                  │

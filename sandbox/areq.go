@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
 // authenticate judges an AReq that is well-formed by what a directory server
@@ -28,20 +30,20 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if !known || !possible(doing, m) {
 		return d.refuse(m, erro{code: "305", description: "No valid test input found", detail: "No valid test input found"})
 	}
-	wrong := d.box.merchants.find(m.text("acquirerMerchantID"))
-	if wrong.is("ARes", "erro") {
-		return d.refuse(m, erro{code: wrong.code, description: wrong.text, detail: wrong.text})
+	wrong := d.box.merchants.Find(m.text("acquirerMerchantID"))
+	if wrong.Is("ARes", "erro") {
+		return d.refuse(m, erro{code: wrong.Code, description: wrong.Text, detail: wrong.Text})
 	}
-	if wrong.is("result", "reason") && doing.reason != "" {
-		doing.reason = wrong.code
+	if wrong.Is("result", "reason") && doing.reason != "" {
+		doing.reason = wrong.Code
 	}
-	if wrong.is("browser", "confirms") && confirmable(m) {
+	if wrong.Is("browser", "confirms") && confirmable(m) {
 		doing = deed{kind: "answer", status: "S"}
 	}
 	t := &transaction{
 		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
 		version: version, channel: channel, payment: m.text("messageCategory") == "01",
-		ids: ids{server: m.text("threeDSServerTransID"), ds: newID(), acs: newID(), sdk: m.text("sdkTransID")},
+		ids: ids{server: m.text("threeDSServerTransID"), ds: peer.NewID(), acs: peer.NewID(), sdk: m.text("sdkTransID")},
 	}
 	t.writeARes()
 	t.start()

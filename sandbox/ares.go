@@ -1,9 +1,15 @@
 package sandbox
 
 import (
+	"crypto/rand"
+	"encoding/base64"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strconv"
+	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
 // writeARes writes the answer to the AReq in the shape of its version.
@@ -49,7 +55,7 @@ func (t *transaction) writeARes() {
 	}
 	if !t.box.Nice {
 		o.put("messageExtension", []json.RawMessage{t.extension()})
-		o.put("sandboxRemark", strange()).nothing()
+		o.put("sandboxRemark", peer.UnknownMember()).nothing()
 	}
 	t.aresRaw = o.bytes()
 }
@@ -57,16 +63,16 @@ func (t *transaction) writeARes() {
 // answer is the ARes, or what comes in its place; nothing comes after that.
 func (t *transaction) answer() answer {
 	f, m := t.fault, readMessage(t.aresRaw)
-	if f.message != "ARes" || f.kind == "late" || f.kind == "without" && !m.has(f.element) {
-		return answer{kind: "ARes", body: t.aresRaw, txn: t, late: f.is("ARes", "late")}
+	if f.Message != "ARes" || f.Kind == "late" || f.Kind == "without" && !m.has(f.Element) {
+		return answer{kind: "ARes", body: t.aresRaw, txn: t, late: f.Is("ARes", "late")}
 	}
 	t.phase = ended
 	a := answer{kind: "ARes"}
-	switch f.kind {
+	switch f.Kind {
 	case "silence":
 		a.silent = true
 	case "status":
-		a.status, _ = strconv.Atoi(f.code)
+		a.status, _ = strconv.Atoi(f.Code)
 	case "garbage":
 		a.page, a.body = "text/html; charset=utf-8", []byte("<!DOCTYPE html><html><body><h1>Maintenance</h1></body></html>")
 	case "cut":
@@ -74,16 +80,16 @@ func (t *transaction) answer() answer {
 	case "twice":
 		a.body = slices.Concat([]byte(`{"transStatus":"Y",`), t.aresRaw[1:])
 	case "critical":
-		m["messageExtension"] = encode([]received{{
-			"name": encode("sandboxDuty"), "id": encode(t.dir.scheme.rid + "-duty"), "criticalityIndicator": encode(true), "data": encode(received{}),
+		m["messageExtension"] = peer.Encode([]received{{
+			"name": peer.Encode("sandboxDuty"), "id": peer.Encode(t.dir.scheme.rid + "-duty"), "criticalityIndicator": peer.Encode(true), "data": peer.Encode(received{}),
 		}})
 	case "other":
-		m[f.element] = encode(t.another(f.element))
+		m[f.Element] = peer.Encode(t.another(f.Element))
 	case "without":
-		delete(m, f.element)
+		delete(m, f.Element)
 	}
 	if a.body == nil {
-		a.body = encode(m)
+		a.body = peer.Encode(m)
 	}
 	return a
 }
@@ -91,7 +97,7 @@ func (t *transaction) answer() answer {
 // another is a value of a member that is good and not that of the transaction.
 func (t *transaction) another(member string) string {
 	if member != "messageVersion" {
-		return newID()
+		return peer.NewID()
 	}
 	if t.version == v220 {
 		return v210
@@ -165,4 +171,56 @@ func rendering(options received, version string) *object {
 		o.put("deviceUserInterfaceMode", "01")
 	}
 	return o
+}
+
+// confirmable says whether an AReq can be answered with S: it offers Secure Payment
+// Confirmation, and is not the second one, which says what became of it. Only 2.3.1 has
+// that, and only browsers.
+func confirmable(m received) bool {
+	if m.text("messageVersion") != v231 || m.text("deviceChannel") != browser {
+		return false // what else has the member has it for nothing
+	}
+	if m.text("threeDSRequestorSpcSupport") != "Y" || m.text("purchaseAmount") == "" || m.has("spcIncompInd") {
+		return false
+	}
+	var how []received
+	_ = json.Unmarshal(m["threeDSRequestorAuthenticationInfo"], &how) // its form has been judged
+	for _, one := range how {
+		if one.text("threeDSReqAuthMethod") == assertion {
+			return false
+		}
+	}
+	return true
+}
+
+// assertion is the threeDSReqAuthMethod of what a browser returned.
+const assertion = "09"
+
+// putConfirmation adds what the browser's own dialog needs. The credential is nobody's:
+// a real browser says that it knows none, which the second AReq has as spcIncompInd 01.
+func (t *transaction) putConfirmation(o *object) {
+	acs, _ := url.Parse(t.box.acs.url)
+	price, currency, _ := strings.Cut(amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
+	o.put("webAuthnCredList", []json.RawMessage{
+		new(object).put("rpID", acs.Hostname()).put("credentialIds", []string{random(24)}).bytes(),
+	})
+	o.put("spcTransData", new(object).
+		put("challenge", random(32)).
+		put("payeeOrigin", t.areq.text("payeeOrigin")).
+		put("currency", currency).
+		put("value", strings.ReplaceAll(price, ",", "")).
+		put("displayName", t.dir.scheme.name+" "+last4(t.areq.text("acctNumber"))).
+		put("icon", "data:image/svg+xml;base64,"+cardPicture).
+		put("timeout", "60000"))
+}
+
+// cardPicture is a card, as SVG in base64.
+var cardPicture = base64.StdEncoding.EncodeToString([]byte(
+	`<svg xmlns="http://www.w3.org/2000/svg" width="32" height="20"><rect width="32" height="20" rx="3" fill="#0b5f5a"/></svg>`))
+
+// random is so many bytes in base64url.
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // crypto/rand does not fail
+	return base64.RawURLEncoding.EncodeToString(b)
 }

@@ -2,10 +2,14 @@ package sandbox
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
+	"github.com/openthreeds/threeds/sandbox/internal/scenario"
 )
 
 //go:embed scenarios/cards.txt
@@ -28,14 +32,14 @@ type Card struct {
 // Card tells of any card number. It is false for what is no number of 13-19
 // digits and for cards that are not enrolled.
 func (s *Sandbox) Card(pan string) (Card, bool) {
-	if len(pan) < 13 || len(pan) > 19 || !digits(pan) {
+	if len(pan) < 13 || len(pan) > 19 || !scenario.IsDigits(pan) {
 		return Card{}, false
 	}
 	found := s.table.find(pan)
 	if found.absent {
 		return Card{}, false
 	}
-	c := Card{Scheme: schemeOf(pan), Listed: found.listed(), Versions: versions()}
+	c := Card{Scheme: schemeOf(pan), Listed: found.listed(), Versions: peer.Versions()}
 	for i := range schemes {
 		if word := schemes[i].word; word != c.Scheme && schemes[i].holds(pan) {
 			c.Others = append(c.Others, word)
@@ -66,7 +70,7 @@ type deed struct {
 
 // A rule is one line of the table.
 type rule struct {
-	pattern   pattern
+	pattern   scenario.Pattern
 	absent    bool
 	versions  []string
 	method    string
@@ -93,7 +97,7 @@ type cardTable []section
 // A section is one of them: which cards it is for, and its lines.
 type section struct {
 	name  string
-	cards []pattern
+	cards []scenario.Pattern
 	rules []*rule
 }
 
@@ -113,11 +117,11 @@ func (f finding) listed() bool {
 func (t cardTable) find(pan string) finding {
 	var f finding
 	for _, part := range t {
-		if !slices.ContainsFunc(part.cards, func(p pattern) bool { return p.match(pan) }) {
+		if !slices.ContainsFunc(part.cards, func(p scenario.Pattern) bool { return p.Match(pan) }) {
 			continue
 		}
 		for _, r := range part.rules {
-			if !r.pattern.match(pan) {
+			if !r.pattern.Match(pan) {
 				continue
 			}
 			f.absent = f.absent || r.absent
@@ -150,48 +154,188 @@ func (f finding) outcome(pan string, threeRI bool) (deed, bool) {
 	return deed{}, false
 }
 
-// A pattern is digits, dots for any digit, and stars at the ends.
-type pattern struct {
-	text       string
-	head, tail bool // any digits before, any digits after
-}
-
-func (p pattern) match(pan string) bool {
-	switch {
-	case p.head && p.tail:
-		for i := 0; i+len(p.text) <= len(pan); i++ {
-			if p.same(pan[i : i+len(p.text)]) {
-				return true
-			}
-		}
-		return false
-	case len(p.text) > len(pan):
-		return false
-	case p.head:
-		return p.same(pan[len(pan)-len(p.text):])
-	case p.tail:
-		return p.same(pan[:len(p.text)])
+// readCards reads a card table. It takes nothing for granted: what it does not
+// understand is an error that names the line.
+func readCards(text string) (cardTable, error) {
+	var t cardTable
+	if err := scenario.EachLine(text, t.readLine); err != nil {
+		return t, err
 	}
-	return len(p.text) == len(pan) && p.same(pan)
+	return t, errors.Join(t.holes()...)
 }
 
-func (p pattern) same(part string) bool {
-	for i := range part {
-		if p.text[i] != '.' && p.text[i] != part[i] {
-			return false
+// holes finds tables that say nothing.
+func (t cardTable) holes() (faults []error) {
+	if len(t) == 0 {
+		return []error{errors.New("no table")}
+	}
+	for _, part := range t {
+		if len(part.rules) == 0 {
+			faults = append(faults, fmt.Errorf("table %s has no lines", part.name))
 		}
 	}
-	return true
+	return faults
 }
 
-func readPattern(text string) (pattern, error) {
-	var p pattern
-	p.text, p.head = strings.CutPrefix(text, "*")
-	p.text, p.tail = strings.CutSuffix(p.text, "*")
-	if strings.Trim(p.text, "0123456789.") != "" || text == "" || len(p.text) > 19 {
-		return p, fmt.Errorf("pattern %q: want digits and dots with a star at either end", text)
+func (t *cardTable) readLine(line string) error {
+	if cards, ok := strings.CutPrefix(line, "table"); ok {
+		return t.readTable(cards)
 	}
-	return p, nil
+	if len(*t) == 0 {
+		return errors.New("a line before the first table")
+	}
+	r, err := readRule(line)
+	if err != nil {
+		return err
+	}
+	last := (*t)[len(*t)-1:]
+	last[0].rules = append(last[0].rules, r)
+	return nil
 }
 
-func digits(s string) bool { return strings.Trim(s, "0123456789") == "" }
+// readTable reads the cards after "table": several patterns, or one with
+// spaces in it, which begins no pattern of its own when it has neither star.
+func (t *cardTable) readTable(cards string) error {
+	words := strings.Fields(cards)
+	if !strings.Contains(cards, "*") {
+		words = []string{strings.Join(words, "")}
+	}
+	part := section{name: strings.Join(words, " ")}
+	for _, word := range words {
+		p, err := scenario.ReadPattern(word)
+		if err != nil {
+			return err
+		}
+		part.cards = append(part.cards, p)
+	}
+	*t = append(*t, part)
+	return nil
+}
+
+func readRule(line string) (*rule, error) {
+	r := &rule{lastEight: -1}
+	end := strings.IndexFunc(line, func(c rune) bool { return !strings.ContainsRune("0123456789.* \t", c) })
+	if end < 0 {
+		return nil, errors.New("a pattern that says nothing")
+	}
+	var err error
+	if r.pattern, err = scenario.ReadPattern(strings.Join(strings.Fields(line[:end]), "")); err != nil {
+		return nil, err
+	}
+	for statement := range strings.SplitSeq(line[end:], ";") {
+		if err := r.read(strings.TrimSpace(statement)); err != nil {
+			return nil, err
+		}
+	}
+	bound := r.only || r.not || r.lastEight >= 0 || r.deed.info != "" || r.deed.padded
+	if bound && r.deed.kind == "" {
+		return nil, errors.New("conditions of an outcome without an outcome")
+	}
+	return r, nil
+}
+
+// read takes one statement.
+func (r *rule) read(statement string) error {
+	words := strings.Fields(statement)
+	if len(words) == 0 {
+		return errors.New("an empty statement")
+	}
+	rest := words[1:]
+	one := func(allowed ...string) error {
+		if len(rest) != 1 || !slices.Contains(allowed, rest[0]) {
+			return fmt.Errorf("%q: want %s and one of %s", statement, words[0], strings.Join(allowed, ", "))
+		}
+		return nil
+	}
+	switch words[0] {
+	case "versions":
+		return r.readVersions(statement, rest)
+	case "method":
+		if r.method != "" {
+			return errors.New("two methods")
+		}
+		r.method = strings.Join(rest, " ")
+		return one("answers", "none", "silent")
+	case "not":
+		r.absent = r.absent || statement == "not enrolled"
+		r.not = r.not || statement == "not 3RI"
+		return one("enrolled", "3RI")
+	case "only":
+		r.only = true
+		return one("3RI")
+	case "last":
+		return r.readBound(statement, rest)
+	case "cres":
+		r.deed.padded = true
+		return one("padded")
+	case "info":
+		r.deed.info = strings.TrimSpace(strings.TrimPrefix(statement, "info"))
+		if n := len([]rune(r.deed.info)); n == 0 || n > 128 {
+			return errors.New("info has 1-128 characters")
+		}
+		return nil
+	case "answer", "challenge", "decoupled", "silence":
+		return r.readOutcome(statement, words[0], rest)
+	}
+	return fmt.Errorf("unknown word %q", words[0])
+}
+
+func (r *rule) readVersions(statement string, rest []string) error {
+	if r.versions != nil {
+		return errors.New("versions twice")
+	}
+	for _, v := range rest {
+		if !slices.Contains(peer.Versions(), v) {
+			return fmt.Errorf("%q: no version %q", statement, v)
+		}
+	}
+	if len(rest) == 0 || !slices.IsSorted(rest) {
+		return fmt.Errorf("%q: want versions, ascending", statement)
+	}
+	r.versions = rest
+	return nil
+}
+
+func (r *rule) readBound(statement string, rest []string) error {
+	if len(rest) != 3 || rest[0] != "eight" || rest[1] != "<=" || !scenario.IsDigits(rest[2]) || len(rest[2]) > 8 {
+		return fmt.Errorf("%q: want last eight <= and a number of up to eight digits", statement)
+	}
+	r.lastEight, _ = strconv.Atoi(rest[2])
+	return nil
+}
+
+func (r *rule) readOutcome(statement, kind string, rest []string) error {
+	if r.deed.kind != "" {
+		return errors.New("two outcomes")
+	}
+	r.deed.kind = kind
+	switch kind {
+	case "challenge":
+		if len(rest) != 1 || !slices.Contains([]string{"passes", "fails", "asks"}, rest[0]) {
+			return fmt.Errorf("%q: want challenge and passes, fails or asks", statement)
+		}
+		r.deed.how = rest[0]
+		return nil
+	case "decoupled", "silence":
+		if len(rest) > 0 {
+			return fmt.Errorf("%q: nothing comes after %s", statement, kind)
+		}
+		return nil
+	}
+	if len(rest) == 0 || !slices.Contains([]string{"Y", "N", "A", "R", "I", "U"}, rest[0]) {
+		return fmt.Errorf("%q: want answer and Y, N, A, R, I or U", statement)
+	}
+	r.deed.status = rest[0]
+	needs := slices.Contains([]string{"N", "R", "U"}, rest[0])
+	if len(rest) == 1 && !needs {
+		return nil
+	}
+	var found bool
+	if len(rest) == 2 {
+		r.deed.reason, found = strings.CutPrefix(rest[1], "reason=")
+	}
+	if !found || !needs || len(r.deed.reason) != 2 || !scenario.IsDigits(r.deed.reason) {
+		return fmt.Errorf("%q: N, R and U, and no others, have reason= and two digits", statement)
+	}
+	return nil
+}

@@ -1,8 +1,11 @@
 package sandbox
 
 import (
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/sandbox/internal/scenario"
 )
 
 func TestCardTable(t *testing.T) {
@@ -71,11 +74,11 @@ func TestPattern(t *testing.T) {
 		{"4.", "456", false},
 		{"*4567", "567", false},
 	} {
-		p, err := readPattern(test.pattern)
+		p, err := scenario.ReadPattern(test.pattern)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := p.match(test.card); got != test.want {
+		if got := p.Match(test.card); got != test.want {
 			t.Errorf("%s.match(%s) = %t, want %t", test.pattern, test.card, got, test.want)
 		}
 	}
@@ -95,6 +98,21 @@ func TestAmount(t *testing.T) {
 	} {
 		if got := amount(test.minor, test.exponent, test.currency); got != test.want {
 			t.Errorf("amount(%s, %s, %s) = %q, want %q", test.minor, test.exponent, test.currency, got, test.want)
+		}
+	}
+}
+
+// TestLeadsAreFree: generated ranges begin with digits of the scheme that no documented range has.
+func TestLeadsAreFree(t *testing.T) {
+	for _, s := range schemes {
+		leads := s.leads()
+		for _, lead := range leads {
+			if slices.Contains(s.prefixes, lead) || schemeOf(lead) != s.word && s.word != "sbn" {
+				t.Errorf("%s: %s", s.word, lead)
+			}
+		}
+		if len(leads) == 0 || !slices.IsSorted(leads) {
+			t.Errorf("%s: %v", s.word, leads)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		a.box.fail(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
 		return
 	}
-	if t.fault.is("ACS", "down") {
+	if t.fault.Is("ACS", "down") {
 		t.record("browser", "acs", "CReq", raw, "answered with HTTP status 503")
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
@@ -188,7 +188,7 @@ func (t *transaction) page() view {
 		Last:     last4(t.areq.text("acctNumber")),
 		Action:   challengePath + "/" + t.ids.acs,
 		Note:     t.note, Wrong: t.wrong, Code: code, Step: t.round,
-		Unframed: t.fault.is("ACS", "unframed"),
+		Unframed: t.fault.Is("ACS", "unframed"),
 	}
 	if v.Amount == "" {
 		v.Title = "Confirm it is you"
@@ -201,7 +201,7 @@ func (t *transaction) page() view {
 	if readMessage(t.cres).text("transStatus") != "Y" {
 		v.Title, v.Text, v.Wrong = "Not confirmed", "Your bank has not confirmed this. You are going back to the shop.", true
 	}
-	if t.fault.is("ACS", "stuck") {
+	if t.fault.Is("ACS", "stuck") {
 		v.Name, v.Text = "error", "That is all."
 		return v
 	}

@@ -1,9 +1,14 @@
 package sandbox
 
 import (
-	"encoding/json"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
+	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
+	"github.com/openthreeds/threeds/sandbox/ranges"
 )
 
 // controlText is what the control port is for, as somebody sees it who opens it.
@@ -22,7 +27,7 @@ ID is any of the transaction's ids.
 
 Card ranges:
 
-` + rangeText
+` + ranges.ControlText
 
 // controlRoutes are for looking and steering: controlText. Nothing of the
 // protocol is here.
@@ -31,7 +36,7 @@ func controlRoutes(s *Sandbox) http.Handler {
 	mux.HandleFunc("GET /{$}", showText(controlText))
 	mux.HandleFunc("GET /exchanges", s.showExchanges)
 	mux.HandleFunc("GET /transactions", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, http.StatusOK, s.book.latest(100))
+		peer.WriteJSON(w, http.StatusOK, s.book.latest(100))
 	})
 	mux.HandleFunc("GET /cards", showText(CardTable()))
 	mux.HandleFunc("GET /merchants", showText(MerchantTable()))
@@ -40,7 +45,7 @@ func controlRoutes(s *Sandbox) http.Handler {
 	mux.HandleFunc("POST /app", s.decideApp)
 	limited := limitBody(mux)
 	all := http.NewServeMux()
-	s.rangeRoutes(all)
+	ranges.Routes(all, RangeFaults(), s.rangeSets, s.Ranges)
 	all.Handle("/", limited)
 	return all
 }
@@ -55,10 +60,10 @@ func showText(text string) http.HandlerFunc {
 func (s *Sandbox) showExchanges(w http.ResponseWriter, r *http.Request) {
 	all := s.Received(r.FormValue("transID"))
 	if all == nil {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no transaction with this transID"})
+		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no transaction with this transID"})
 		return
 	}
-	writeJSON(w, http.StatusOK, all)
+	peer.WriteJSON(w, http.StatusOK, all)
 }
 
 // waitingApp is the app challenge that a request means, nil when none waits.
@@ -86,20 +91,55 @@ func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
 	verdicts := map[string]verdict{"pass": passed, "fail": failed, "cancel": cancelled, "timeout": notFinished}
 	v, known := verdicts[r.FormValue("result")]
 	if !known {
-		writeJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail, cancel or timeout"})
+		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail, cancel or timeout"})
 		return
 	}
 	t := s.book.transaction(r.FormValue("transID"))
 	if t == nil || !t.decide(v) {
-		writeJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for somebody under this transID"})
+		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for somebody under this transID"})
 		return
 	}
-	writeJSON(w, http.StatusOK, map[string]string{"transStatus": v.status})
+	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": v.status})
 }
 
-func writeJSON(w http.ResponseWriter, status int, v any) {
-	w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(v) // the client has gone, or reads it
+// guard refuses requests under names that are not of this machine, where only it can
+// reach the listeners: a page elsewhere whose name was made to resolve to this machine
+// would be of the same origin, and could read and steer everything.
+func (s *Sandbox) guard(next http.Handler) http.Handler {
+	if !local(s.Listen) {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !private(r.Host) {
+			http.Error(w, "The sandbox answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// local reports whether a host, with a port or without, names the machine itself.
+func local(host string) bool {
+	name := nameOf(host)
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(name)
+	return err == nil && addr.IsLoopback()
+}
+
+// private reports whether a host is local or has a name that nobody can own: one
+// without a dot, as machines beside this one are called, or below "internal", as
+// containers call this one.
+func private(host string) bool {
+	name := nameOf(host)
+	return local(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")
+}
+
+// nameOf is a host without its port, in lower case.
+func nameOf(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }

@@ -3,6 +3,7 @@ package sandbox
 import (
 	"cmp"
 	"crypto/tls"
+	_ "embed"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
+	"github.com/openthreeds/threeds/sandbox/ranges"
 )
 
 // A directory is one scheme's directory server.
@@ -20,8 +23,7 @@ type directory struct {
 	url       string
 	server3DS tls.Certificate // what the 3-D Secure server shows here
 	results   *http.Client    // for RReq and Erro to it
-	ranges    *Ranges
-	files     string      // the base of the file of card ranges
+	ranges    *ranges.Set
 	asked     atomic.Bool // an AReq came before
 }
 
@@ -31,36 +33,35 @@ const maxBody = 512 << 10
 
 func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
 	d := &directory{box: s, scheme: sch}
-	server, err := s.certs.directories.issue(sch.serverName(), s.certs.hosts...)
+	server, err := s.certs.directories.Issue(sch.serverName(), s.certs.hosts...)
 	if err != nil {
 		return nil, err
 	}
-	client, err := s.certs.directories.issue(sch.clientName())
+	client, err := s.certs.directories.Issue(sch.clientName())
 	if err != nil {
 		return nil, err
 	}
-	if d.server3DS, err = s.certs.servers.issue(sch.ownerName()); err != nil {
+	if d.server3DS, err = s.certs.servers.Issue(sch.ownerName()); err != nil {
 		return nil, err
 	}
 	d.results = s.resultsClient(client)
 	l, err := s.listen(d, &tls.Config{
 		Certificates: []tls.Certificate{server},
 		ClientAuth:   tls.RequireAndVerifyClientCert,
-		ClientCAs:    s.certs.servers.pool(),
+		ClientCAs:    s.certs.servers.Pool(),
 		MinVersion:   tls.VersionTLS12,
 	})
 	if err != nil {
 		return nil, err
 	}
 	d.url = l.url + "/"
-	d.ranges = newRanges(d)
-	return d, d.openFiles(server)
+	return d, d.openRanges(server)
 }
 
 // ServeHTTP takes one message of the 3-D Secure server and answers it.
 func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if strings.HasPrefix(r.URL.Path, filePath) {
-		d.serveFile(w, r)
+	if strings.HasPrefix(r.URL.Path, ranges.FilePath) {
+		d.ranges.ServeFile(w, r)
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -85,7 +86,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := d.answer(r, kind, body, m)
 	if a.ranges {
-		d.serveRanges(w, r, m)
+		d.servePReq(w, r, m)
 		return
 	}
 	if a.silent {
@@ -110,7 +111,7 @@ type answer struct {
 	late   bool
 	status int          // of HTTP, in place of a message; 0: there is one
 	page   string       // the content type of what is no message; "": it is one
-	ranges bool         // the card ranges, which are written by serveRanges
+	ranges bool         // the card ranges, which servePReq sends
 	txn    *transaction // begins once the answer has left
 }
 
@@ -171,10 +172,10 @@ func (d *directory) send(w http.ResponseWriter, m received, a answer) {
 // refuse answers with an Erro.
 func (d *directory) refuse(m received, e erro) answer {
 	e.component, e.version, e.about = "D", usable(m.text("messageVersion")), m.text("messageType")
-	if e.ids.server = m.text("threeDSServerTransID"); !uuid(e.ids.server) {
+	if e.ids.server = m.text("threeDSServerTransID"); !peer.IsUUID(e.ids.server) {
 		e.ids.server = ""
 	}
-	if e.ids.sdk = m.text("sdkTransID"); !uuid(e.ids.sdk) {
+	if e.ids.sdk = m.text("sdkTransID"); !peer.IsUUID(e.ids.sdk) {
 		e.ids.sdk = ""
 	}
 	if _, known := message.ParseType(e.about); !known {
@@ -186,7 +187,7 @@ func (d *directory) refuse(m received, e erro) answer {
 
 // usable is the version to answer in.
 func usable(version string) string {
-	for _, v := range versions() {
+	for _, v := range peer.Versions() {
 		if v == version {
 			return v
 		}
@@ -195,3 +196,60 @@ func usable(version string) string {
 }
 
 func (d *directory) name() string { return "ds " + d.scheme.word }
+
+//go:embed scenarios/ranges.txt
+var rangesText string
+
+// RangeFaults is scenarios/ranges.txt: what can be wrong with an answer to a PReq.
+func RangeFaults() string { return rangesText }
+
+// Ranges are the card ranges of a scheme's directory server, nil when there is no such scheme. They are there once
+// Start has returned.
+func (s *Sandbox) Ranges(scheme string) *ranges.Set {
+	if d := s.schemes[scheme]; d != nil {
+		return d.ranges
+	}
+	return nil
+}
+
+// rangeSets are the card ranges of all directory servers, in order.
+func (s *Sandbox) rangeSets() []*ranges.Set {
+	var all []*ranges.Set
+	for _, d := range s.directories {
+		all = append(all, d.ranges)
+	}
+	return all
+}
+
+// openRanges makes the card ranges of a directory server, and opens the listener for their file.
+func (d *directory) openRanges(server tls.Certificate) error {
+	files := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { d.ranges.ServeFile(w, r) })
+	l, err := d.box.listen(files, &tls.Config{Certificates: []tls.Certificate{server}, MinVersion: tls.VersionTLS12})
+	if err != nil {
+		return err
+	}
+	d.ranges = ranges.New(ranges.Options{
+		Scheme: d.scheme.word, Prefixes: d.scheme.prefixes, Leads: d.scheme.leads(),
+		MethodURL: d.box.acs.url + methodPath, URL: d.url, FilesURL: l.url,
+		Nice: d.box.Nice, Now: d.box.Now, Log: d.box.log, Alter: d.box.Alter, NoteBytes: keepBody,
+		Note: func(transID string, n ranges.Note) {
+			e := Exchange{At: d.box.stamp(), From: d.name(), To: "server", Type: n.Type, Body: n.Body, Note: n.Text}
+			if n.IsFromServer {
+				e.From, e.To = e.To, e.From
+			}
+			d.box.book.note(transID, e)
+		},
+	})
+	return nil
+}
+
+// servePReq answers a PReq that is a good message.
+func (d *directory) servePReq(w http.ResponseWriter, r *http.Request, m received) {
+	d.ranges.ServePReq(w, r, ranges.PReq{
+		Version: m.text("messageVersion"), TransID: m.text("threeDSServerTransID"), Serial: m.text("serialNum"),
+		WantsFile: m.text("cardRangeDataDownloadInd") == "Y",
+		AnswerError: func(code, detail string) {
+			d.send(w, m, d.refuse(m, erro{code: code, detail: detail}))
+		},
+	})
+}

@@ -1,28 +1,26 @@
-// Package sandbox plays everybody whom a 3-D Secure server talks to: a
-// directory server for each scheme, the issuers behind them, and the pages
-// that a cardholder's browser sees. It is a peer and not a mock: real HTTPS,
-// real mutual TLS, real messages.
+// Package sandbox plays everybody whom a 3-D Secure server talks to: a directory server for each scheme, the issuers
+// behind them, and the pages that a cardholder's browser sees. It is a peer and not a mock: real HTTPS, real mutual TLS,
+// real messages.
 //
 //	box := &sandbox.Sandbox{}
 //	if err := box.Start(); err != nil { … }
 //	defer box.Close()
 //	for _, ds := range box.Directories() { … configure the server under test … }
 //
-// What a card does stands in scenarios/cards.txt, which is program and manual
-// in one, and what goes wrong with a merchant in scenarios/merchants.txt. What passed on the wire is told by Received and on the control
-// listener; the protocol listeners speak only the protocol.
+// [Sandbox.Start] opens everything, and [Sandbox.Directories] tells what the server under test has to be configured
+// with. What a card does is in scenarios/cards.txt, which is program and manual in one, and what goes wrong with a
+// merchant in scenarios/merchants.txt. [Sandbox.Received] and the control listener tell what passed on the wire; the
+// protocol listeners speak only the protocol.
 //
-// The directory servers tell of their card ranges in every version: Ranges
-// changes them, generates millions of them, and chooses what goes wrong, out of
-// scenarios/ranges.txt.
+// The directory servers tell of their card ranges in every version: [Sandbox.Ranges] changes them, generates millions of
+// them, and chooses what goes wrong, out of scenarios/ranges.txt.
 //
-// Five schemes have a directory server and issuers of 3-D Secure 1.0.2 too, see
-// V1Directories and scenarios/v1.txt.
+// Five schemes have a directory server and issuers of 3-D Secure 1.0.2 too, see [Sandbox.V1Directories] and
+// scenarios/v1.txt.
 //
-// It shares the package message with the server, to judge what it receives,
-// and nothing else: what it sends is written by its own encoder, so that a
-// mistake of the server's is not made twice.
+// It shares the package message with the server, to judge what it receives, and nothing else: what it sends is written
+// by its own encoder, so that a mistake of the server's is not made twice.
 //
-// It is not a place to go live on: certificates are made at start, nothing is
-// kept at exit, and nothing it is given leaves the machine.
+// It is not a place to go live on: certificates are made at start, nothing is kept at exit, and nothing it is given
+// leaves the machine.
 package sandbox

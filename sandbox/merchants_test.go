@@ -3,6 +3,8 @@ package sandbox
 import (
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/sandbox/internal/scenario"
 )
 
 func TestMerchantTable(t *testing.T) {
@@ -10,14 +12,14 @@ func TestMerchantTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[string]merchantFault{
-		"FAULT-HTTP500": {message: "ARes", kind: "status", code: "500"},
-		"FAULT-ERRO303": {message: "ARes", kind: "erro", code: "303", text: "Access denied, not a participant"},
-		"FAULT-ID":      {message: "ARes", kind: "other", element: "threeDSServerTransID"},
-		"REASON-07":     {message: "result", kind: "reason", code: "07"},
+	for id, want := range map[string]scenario.Fault{
+		"FAULT-HTTP500": {Message: "ARes", Kind: "status", Code: "500"},
+		"FAULT-ERRO303": {Message: "ARes", Kind: "erro", Code: "303", Text: "Access denied, not a participant"},
+		"FAULT-ID":      {Message: "ARes", Kind: "other", Element: "threeDSServerTransID"},
+		"REASON-07":     {Message: "result", Kind: "reason", Code: "07"},
 		"REASON-0":      {}, "REASON-0x": {}, "REASON-007": {}, "M-1": {}, "7": {}, "": {}, "fault-http500": {},
 	} {
-		if got := m.find(id); got != want {
+		if got := m.Find(id); got != want {
 			t.Errorf("%q: %+v, want %+v", id, got, want)
 		}
 	}

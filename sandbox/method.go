@@ -3,6 +3,8 @@ package sandbox
 import (
 	"net/http"
 	"net/url"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
 // method is the 3DS Method: it tells the shop's page that it has seen the
@@ -39,7 +41,7 @@ func (a *issuer) methodData(r *http.Request) (id, back, fault string) {
 	}
 	m := readMessage(raw)
 	id, back = m.text("threeDSServerTransID"), m.text("threeDSMethodNotificationURL")
-	if !uuid(id) {
+	if !peer.IsUUID(id) {
 		return "", "", "threeDSServerTransID is missing or no UUID"
 	}
 	if !webURL(back) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/sandbox/ranges"
 )
 
 // exchange sends a message with headers and returns the answer as it came.
@@ -93,11 +94,11 @@ func TestRangeFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	base := r.Serial()
-	if err := r.Add(sandbox.CardRange{Start: "4999000000000000", End: "4999999999999999"}); err != nil {
+	if err := r.Add(ranges.Range{Start: "4999000000000000", End: "4999999999999999"}); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range dataFaults {
-		if err := r.Serve(sandbox.RangeService{Fault: test.fault}); err != nil {
+		if err := r.Serve(ranges.Service{Fault: test.fault}); err != nil {
 			t.Fatal(err)
 		}
 		for i, version := range allVersions {
@@ -137,7 +138,7 @@ func TestRangeFaults(t *testing.T) {
 		{fault: "empty", from: base, count: 0},
 		{fault: "reversed", from: base, count: 2},
 	} {
-		if err := r.Serve(sandbox.RangeService{Fault: test.fault}); err != nil {
+		if err := r.Serve(ranges.Service{Fault: test.fault}); err != nil {
 			t.Fatal(err)
 		}
 		data, _ := s.plain(preq("2.2.0", test.from))["cardRangeData"].([]any)
@@ -221,7 +222,7 @@ func TestRangeFaultsOfSets(t *testing.T) {
 		"reversed":       {func(b [2]string) bool { return b[0] > b[1] }, "A"},
 		"lengths":        {func(b [2]string) bool { return len(b[0]) == 13 && len(b[1]) == 16 }, "A"},
 	} {
-		if err := r.Serve(sandbox.RangeService{Fault: fault}); err != nil {
+		if err := r.Serve(ranges.Service{Fault: fault}); err != nil {
 			t.Fatal(err)
 		}
 		for _, version := range allVersions {
@@ -243,50 +244,50 @@ func TestRangeFaultsOfAnswers(t *testing.T) {
 	if err := r.Generate(2000, 1); err != nil {
 		t.Fatal(err)
 	}
-	ask := func(service sandbox.RangeService, headers map[string]string) (*http.Response, []byte, error) {
+	ask := func(service ranges.Service, headers map[string]string) (*http.Response, []byte, error) {
 		t.Helper()
 		if err := r.Serve(service); err != nil {
 			t.Fatal(err)
 		}
 		return s.exchange("visa", preq("2.2.0", "").json(t), headers)
 	}
-	if _, _, err := ask(sandbox.RangeService{Fault: "reset"}, nil); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
+	if _, _, err := ask(ranges.Service{Fault: "reset"}, nil); !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, io.EOF) {
 		t.Errorf("reset: %v", err)
 	}
-	if answer, _, err := ask(sandbox.RangeService{Fault: "status 503"}, nil); err != nil || answer.StatusCode != 503 {
+	if answer, _, err := ask(ranges.Service{Fault: "status 503"}, nil); err != nil || answer.StatusCode != 503 {
 		t.Errorf("503: %v", err)
 	}
 	for _, code := range []string{"103", "307", "404", "999"} {
-		if _, raw, err := ask(sandbox.RangeService{Fault: "erro " + code}, nil); err != nil || read(t, raw)["errorCode"] != code {
+		if _, raw, err := ask(ranges.Service{Fault: "erro " + code}, nil); err != nil || read(t, raw)["errorCode"] != code {
 			t.Errorf("erro %s: %v %s", code, err, raw)
 		} else {
 			valid(t, raw, message.Context{})
 		}
 	}
-	if _, raw, err := ask(sandbox.RangeService{Fault: "garbage"}, nil); err != nil || json.Valid(raw) {
+	if _, raw, err := ask(ranges.Service{Fault: "garbage"}, nil); err != nil || json.Valid(raw) {
 		t.Errorf("garbage: %v %s", err, raw)
 	}
 	for _, plain := range []bool{true, false} {
-		whole, _, _ := ask(sandbox.RangeService{Plain: plain}, nil)
-		_, all, err := ask(sandbox.RangeService{Plain: plain}, nil)
+		whole, _, _ := ask(ranges.Service{Plain: plain}, nil)
+		_, all, err := ask(ranges.Service{Plain: plain}, nil)
 		if err != nil || !json.Valid(all) || whole.Uncompressed == plain {
 			t.Errorf("whole, plain %t: %v", plain, err)
 		}
-		if _, raw, err := ask(sandbox.RangeService{Fault: "truncated", Plain: plain}, nil); err != nil || json.Valid(raw) || len(raw) != len(all)/2 {
+		if _, raw, err := ask(ranges.Service{Fault: "truncated", Plain: plain}, nil); err != nil || json.Valid(raw) || len(raw) != len(all)/2 {
 			t.Errorf("truncated: %v, %d of %d bytes", err, len(raw), len(all))
 		}
-		if _, raw, err := ask(sandbox.RangeService{Fault: "truncated 100", Plain: plain}, nil); err != nil || len(raw) != 100 {
+		if _, raw, err := ask(ranges.Service{Fault: "truncated 100", Plain: plain}, nil); err != nil || len(raw) != 100 {
 			t.Errorf("truncated 100: %v, %d bytes", err, len(raw))
 		}
-		if _, raw, err := ask(sandbox.RangeService{Fault: "broken", Plain: plain}, nil); !errors.Is(err, io.ErrUnexpectedEOF) || len(raw) == 0 {
+		if _, raw, err := ask(ranges.Service{Fault: "broken", Plain: plain}, nil); !errors.Is(err, io.ErrUnexpectedEOF) || len(raw) == 0 {
 			t.Errorf("broken: %v after %d bytes", err, len(raw))
 		}
-		if _, raw, err := ask(sandbox.RangeService{Fault: "broken 5000", Plain: plain}, nil); !errors.Is(err, io.ErrUnexpectedEOF) || plain && len(raw) != 5000 {
+		if _, raw, err := ask(ranges.Service{Fault: "broken 5000", Plain: plain}, nil); !errors.Is(err, io.ErrUnexpectedEOF) || plain && len(raw) != 5000 {
 			t.Errorf("broken 5000: %v after %d bytes", err, len(raw))
 		}
 	}
 	began := time.Now()
-	if _, _, err := ask(sandbox.RangeService{Delay: 50 * time.Millisecond, Fault: "status 500", Times: 1}, nil); err != nil || time.Since(began) < 50*time.Millisecond {
+	if _, _, err := ask(ranges.Service{Delay: 50 * time.Millisecond, Fault: "status 500", Times: 1}, nil); err != nil || time.Since(began) < 50*time.Millisecond {
 		t.Errorf("late: %v after %v", err, time.Since(began))
 	}
 	if got := r.Service(); got.Delay != 0 || got.Fault != "" {
@@ -296,7 +297,7 @@ func TestRangeFaultsOfAnswers(t *testing.T) {
 		t.Errorf("after one fault: %v", err)
 	}
 	silent := preq("2.2.0", "")
-	if err := r.Serve(sandbox.RangeService{Fault: "silence"}); err != nil {
+	if err := r.Serve(ranges.Service{Fault: "silence"}); err != nil {
 		t.Fatal(err)
 	}
 	done := make(chan error, 1)
@@ -356,11 +357,11 @@ func TestFaultNames(t *testing.T) {
 			arg = words[1]
 		}
 		for _, with := range args[arg] {
-			if err := r.Serve(sandbox.RangeService{Fault: words[0] + with}); err != nil {
+			if err := r.Serve(ranges.Service{Fault: words[0] + with}); err != nil {
 				t.Error(err)
 			}
 		}
-		if err := r.Serve(sandbox.RangeService{Fault: words[0] + " and more"}); err == nil {
+		if err := r.Serve(ranges.Service{Fault: words[0] + " and more"}); err == nil {
 			t.Errorf("%s takes anything", words[0])
 		}
 		delete(tested, words[0])
@@ -369,7 +370,7 @@ func TestFaultNames(t *testing.T) {
 		t.Errorf("the text lacks %v", slices.Collect(maps.Keys(tested)))
 	}
 	for _, bad := range []string{"erro", "erro 12", "erro abc", "status 99", "status 600", "missing", "truncated -1", "truncated x"} {
-		if err := r.Serve(sandbox.RangeService{Fault: bad}); err == nil {
+		if err := r.Serve(ranges.Service{Fault: bad}); err == nil {
 			t.Errorf("%q is taken", bad)
 		}
 	}

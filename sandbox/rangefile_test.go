@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/sandbox/ranges"
 )
 
 // fileOf asks for the address of the file.
@@ -54,7 +54,7 @@ func stranger(t *testing.T, s *server) *http.Client {
 	return c
 }
 
-func serve(t *testing.T, r *sandbox.Ranges, service sandbox.RangeService) {
+func serve(t *testing.T, r *ranges.Set, service ranges.Service) {
 	t.Helper()
 	if err := r.Serve(service); err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestFile(t *testing.T) {
 	if got, _ := s.pres(preq("2.3.1", "").with(members{"cardRangeDataDownloadInd": "Y"})); got["cardRangeData"] == nil {
 		t.Error("no ranges where the switch is off")
 	}
-	serve(t, r, sandbox.RangeService{File: sandbox.RangeFile{On: true}})
+	serve(t, r, ranges.Service{File: ranges.File{On: true}})
 	for _, version := range allVersions {
 		if got, _ := s.pres(preq(version, "")); got["cardRangeData"] == nil {
 			t.Errorf("%s: no ranges where none asked for the file", version)
@@ -123,7 +123,7 @@ func TestFile(t *testing.T) {
 		t.Errorf("ETags %q", tags)
 	}
 	// A change of the set between two parts.
-	if err := r.Add(sandbox.CardRange{Start: "4999000000000000", End: "4999999999999999"}); err != nil {
+	if err := r.Add(ranges.Range{Start: "4999000000000000", End: "4999999999999999"}); err != nil {
 		t.Fatal(err)
 	}
 	if part, _, _ := fetch(t, c, url, map[string]string{"Accept-Encoding": "identity", "Range": "bytes=100-", "If-Range": tags[0]}); part.StatusCode != 200 {
@@ -147,7 +147,7 @@ func TestFile(t *testing.T) {
 	if post.StatusCode != 405 || wrong.StatusCode != 404 {
 		t.Errorf("POST %s, another name %s", post.Status, wrong.Status)
 	}
-	serve(t, r, sandbox.RangeService{})
+	serve(t, r, ranges.Service{})
 	if off, _, _ := fetch(t, c, url, nil); off.StatusCode != 404 {
 		t.Errorf("switched off: %s", off.Status)
 	}
@@ -160,17 +160,17 @@ func TestFileFaults(t *testing.T) {
 	if err := r.Generate(1000, 5); err != nil {
 		t.Fatal(err)
 	}
-	file := func(f sandbox.RangeFile) string {
+	file := func(f ranges.File) string {
 		f.On = true
-		serve(t, r, sandbox.RangeService{File: f})
+		serve(t, r, ranges.Service{File: f})
 		_, url := s.fileOf()
 		return url
 	}
 	plain := map[string]string{"Accept-Encoding": "identity"}
-	_, want, _ := fetch(t, c, file(sandbox.RangeFile{}), plain)
+	_, want, _ := fetch(t, c, file(ranges.File{}), plain)
 
 	// Broken three times, and resumed.
-	url := file(sandbox.RangeFile{BreakAfter: 20_000, Breaks: 3})
+	url := file(ranges.File{BreakAfter: 20_000, Breaks: 3})
 	var all []byte
 	tag, tries := "", 0
 	for ; len(all) < len(want) && tries < 10; tries++ {
@@ -189,7 +189,7 @@ func TestFileFaults(t *testing.T) {
 	}
 
 	// Another file behind the break.
-	url = file(sandbox.RangeFile{BreakAfter: 20_000, Breaks: 1, Changes: 1})
+	url = file(ranges.File{BreakAfter: 20_000, Breaks: 1, Changes: 1})
 	answer, begun, _ := fetch(t, c, url, plain)
 	old := answer.Header.Get("ETag")
 	answer, rest, err := fetch(t, c, url, map[string]string{"Accept-Encoding": "identity", "Range": "bytes=20000-", "If-Range": old})
@@ -202,20 +202,20 @@ func TestFileFaults(t *testing.T) {
 	}
 
 	for _, length := range []int64{100, -100} {
-		_, raw, err := fetch(t, c, file(sandbox.RangeFile{Length: length}), plain)
+		_, raw, err := fetch(t, c, file(ranges.File{Length: length}), plain)
 		if length > 0 && (!errors.Is(err, io.ErrUnexpectedEOF) || len(raw) != len(want)) || length < 0 && (err != nil || len(raw) != len(want)-100) {
 			t.Errorf("length %d: %v, %d bytes of %d", length, err, len(raw), len(want))
 		}
 	}
-	if answer, _, _ := fetch(t, c, file(sandbox.RangeFile{Status: 503}), plain); answer.StatusCode != 503 {
+	if answer, _, _ := fetch(t, c, file(ranges.File{Status: 503}), plain); answer.StatusCode != 503 {
 		t.Errorf("503: %s", answer.Status)
 	}
-	answer, raw, _ := fetch(t, c, file(sandbox.RangeFile{Whole: true, NoETag: true}), map[string]string{"Accept-Encoding": "identity", "Range": "bytes=9-"})
+	answer, raw, _ := fetch(t, c, file(ranges.File{Whole: true, NoETag: true}), map[string]string{"Accept-Encoding": "identity", "Range": "bytes=9-"})
 	if answer.StatusCode != 200 || len(raw) != len(want) || answer.Header.Get("ETag") != "" || answer.Header.Get("Accept-Ranges") != "none" {
 		t.Errorf("whole: %+v", answer)
 	}
 
-	url = file(sandbox.RangeFile{Mutual: true})
+	url = file(ranges.File{Mutual: true})
 	if _, _, err := fetch(t, c, url, plain); err == nil {
 		t.Error("the file came without a certificate")
 	}
@@ -225,13 +225,13 @@ func TestFileFaults(t *testing.T) {
 
 	// Faults of the ranges are in the file.
 	for fault, sign := range map[string]string{"overlap": `"start":"3999`, "empty": `"cardRangeData":[]`, "country": `"issuerCountryCode":"999"`} {
-		serve(t, r, sandbox.RangeService{Fault: fault, File: sandbox.RangeFile{On: true}})
+		serve(t, r, ranges.Service{Fault: fault, File: ranges.File{On: true}})
 		_, url := s.fileOf()
 		if _, raw, _ := fetch(t, c, url, plain); !json.Valid(raw) || !bytes.Contains(raw, []byte(sign)) {
 			t.Errorf("%s: %.300s", fault, raw)
 		}
 	}
-	serve(t, r, sandbox.RangeService{Fault: "missing cardRangeData", File: sandbox.RangeFile{On: true}})
+	serve(t, r, ranges.Service{Fault: "missing cardRangeData", File: ranges.File{On: true}})
 	_, url = s.fileOf()
 	if _, raw, _ := fetch(t, c, url, plain); string(raw) != `{"sandboxEdition":""}` {
 		t.Errorf("without ranges: %.300s", raw)
@@ -251,7 +251,7 @@ func TestHuge(t *testing.T) {
 		t.Errorf("Len = %d", r.Len())
 	}
 	url, c := "", stranger(t, s)
-	serve(t, r, sandbox.RangeService{File: sandbox.RangeFile{On: true}})
+	serve(t, r, ranges.Service{File: ranges.File{On: true}})
 	_, url = s.fileOf()
 	for _, version := range append(allVersions, "file") {
 		for _, encoding := range []string{"identity", "gzip"} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/sandbox"
+	"github.com/openthreeds/threeds/sandbox/ranges"
 )
 
 var allVersions = []string{"2.1.0", "2.2.0", "2.3.1"}
@@ -102,7 +103,7 @@ func (m model) apply(raw []byte, full bool) (model, error) {
 // TestDeltas changes a set at random and asks from each generation for the way
 // to the last.
 func TestDeltas(t *testing.T) {
-	for _, service := range []sandbox.RangeService{
+	for _, service := range []ranges.Service{
 		{}, {ReadOrder: "02"}, {Steps: true, Bare: true}, {Steps: true, ReadOrder: "02", Together: 3}, {Together: 100, Plain: true},
 	} {
 		t.Run(fmt.Sprintf("%s %t %d", service.ReadOrder, service.Steps, service.Together), func(t *testing.T) {
@@ -138,7 +139,7 @@ func TestDeltas(t *testing.T) {
 				}
 			}
 			last := past[len(past)-1]
-			if err := r.Replace(sandbox.CardRange{Start: "4000000000000000", End: "4000000000000000"}); err != nil {
+			if err := r.Replace(ranges.Range{Start: "4000000000000000", End: "4000000000000000"}); err != nil {
 				t.Fatal(err)
 			}
 			if service.Together == 3 { // Replace forgets what was generated
@@ -194,8 +195,8 @@ func TestDeltasOfGenerated(t *testing.T) {
 }
 
 // randomChange deletes, modifies and adds some ranges.
-func randomChange(random *rand.Rand, r *sandbox.Ranges) sandbox.RangeChange {
-	var c sandbox.RangeChange
+func randomChange(random *rand.Rand, r *ranges.Set) ranges.Change {
+	var c ranges.Change
 	for one := range r.All() {
 		switch random.IntN(8) {
 		case 0:
@@ -211,16 +212,16 @@ func randomChange(random *rand.Rand, r *sandbox.Ranges) sandbox.RangeChange {
 		prefix := fmt.Sprintf("46%08d", random.IntN(100_000_000))
 		c.Add = append(c.Add, randomRange(random, prefix+"000000", prefix+"999999"))
 	}
-	slices.SortFunc(c.Add, func(a, b sandbox.CardRange) int { return strings.Compare(a.Start, b.Start) })
-	c.Add = slices.CompactFunc(c.Add, func(a, b sandbox.CardRange) bool { return a.Start == b.Start })
+	slices.SortFunc(c.Add, func(a, b ranges.Range) int { return strings.Compare(a.Start, b.Start) })
+	c.Add = slices.CompactFunc(c.Add, func(a, b ranges.Range) bool { return a.Start == b.Start })
 	return c
 }
 
-func randomRange(random *rand.Rand, start, end string) sandbox.CardRange {
-	c := sandbox.CardRange{Start: start, End: end, Versions: allVersions[random.IntN(3):], Info: []string{"01", "02"}, Country: "208"}
+func randomRange(random *rand.Rand, start, end string) ranges.Range {
+	c := ranges.Range{Start: start, End: end, Versions: allVersions[random.IntN(3):], Info: []string{"01", "02"}, Country: "208"}
 	if random.IntN(2) == 0 {
 		c.MethodURL = fmt.Sprintf("https://acs.example/%d", random.IntN(3))
-		c.Extensions = []sandbox.Extension{{ID: "A000000802-001", Version: "1.0"}}
+		c.Extensions = []ranges.Extension{{ID: "A000000802-001", Version: "1.0"}}
 		c.DSVersions = []string{"2.2.0", "2.3.1"}
 	}
 	return c
@@ -231,7 +232,7 @@ func TestChange(t *testing.T) {
 	r := start(t, nil).Ranges("visa")
 	serial := r.Serial()
 	there := slices.Collect(r.All())[0]
-	away := sandbox.CardRange{Start: "4999000000000000", End: "4999999999999999"}
+	away := ranges.Range{Start: "4999000000000000", End: "4999999999999999"}
 	for name, err := range map[string]error{
 		"add":          r.Add(away, there),
 		"add twice":    r.Add(away, away),
@@ -240,9 +241,9 @@ func TestChange(t *testing.T) {
 		"delete twice": r.Delete(there, there),
 		"replace":      r.Replace(away, away),
 		"generate":     r.Generate(1<<40, 1),
-		"fault":        r.Serve(sandbox.RangeService{Fault: "sulks"}),
-		"status":       r.Serve(sandbox.RangeService{File: sandbox.RangeFile{Status: 99}}),
-		"order":        r.Serve(sandbox.RangeService{ReadOrder: "03"}),
+		"fault":        r.Serve(ranges.Service{Fault: "sulks"}),
+		"status":       r.Serve(ranges.Service{File: ranges.File{Status: 99}}),
+		"order":        r.Serve(ranges.Service{ReadOrder: "03"}),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
@@ -264,14 +265,14 @@ func TestChange(t *testing.T) {
 func TestKeepGenerations(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	r := s.box.Ranges("visa")
-	if err := r.Serve(sandbox.RangeService{Keep: 2}); err != nil {
+	if err := r.Serve(ranges.Service{Keep: 2}); err != nil {
 		t.Fatal(err)
 	}
 	var serials []string
 	for i := range 5 {
 		serials = append(serials, r.Serial())
 		start := fmt.Sprintf("4%d00000000000000", i+2)
-		if err := r.Add(sandbox.CardRange{Start: start, End: start}); err != nil {
+		if err := r.Add(ranges.Range{Start: start, End: start}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,7 +288,7 @@ func TestKeepGenerations(t *testing.T) {
 func TestPace(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := newServer(t, start(t, func(b *sandbox.Sandbox) { b.Now = func() time.Time { return now } }))
-	if err := s.box.Ranges("visa").Serve(sandbox.RangeService{Pace: time.Hour}); err != nil {
+	if err := s.box.Ranges("visa").Serve(ranges.Service{Pace: time.Hour}); err != nil {
 		t.Fatal(err)
 	}
 	for _, step := range []struct {
@@ -305,8 +306,8 @@ func TestPace(t *testing.T) {
 func TestUnchanged(t *testing.T) {
 	s := newServer(t, start(t, func(b *sandbox.Sandbox) { b.Nice = true }))
 	r := s.box.Ranges("visa")
-	urls := []sandbox.DSURL{{URL: "https://ds.example/in", Country: "356"}, {URL: "https://ds.example/"}}
-	if err := r.Serve(sandbox.RangeService{URLs: urls}); err != nil {
+	urls := []ranges.DSURL{{URL: "https://ds.example/in", Country: "356"}, {URL: "https://ds.example/"}}
+	if err := r.Serve(ranges.Service{URLs: urls}); err != nil {
 		t.Fatal(err)
 	}
 	for _, version := range allVersions {
@@ -320,7 +321,7 @@ func TestUnchanged(t *testing.T) {
 	}
 	// Added and deleted: the serial number is another, nothing else is.
 	serial := r.Serial()
-	one := sandbox.CardRange{Start: "4999000000000000", End: "4999999999999999"}
+	one := ranges.Range{Start: "4999000000000000", End: "4999999999999999"}
 	if err := errors.Join(r.Add(one), r.Delete(one), r.Add(one), r.Delete(one)); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/openthreeds/threeds/message"
 )
 
 // A received is a message of a peer's as encoding/json sees it, member by
@@ -65,17 +68,45 @@ func unfit(form url.Values, names ...string) string {
 	return strings.Join(all, "; ")
 }
 
-func hex(c rune) bool { return strings.ContainsRune("0123456789abcdefABCDEF", c) }
+// A setting is what a message that came in is held against: the types that are
+// welcome here, and the other messages of its transaction, raw.
+type setting struct {
+	types                  []string
+	areq, ares, rreq, creq []byte
+}
 
-// uuid says whether text has the form of a transaction id.
-func uuid(text string) bool {
-	if len(text) != 36 {
-		return false
+// faults judges a message by the field tables. This is all that the sandbox
+// shares with the server under test.
+func faults(body []byte, in setting) (erro, bool) {
+	m, err := message.Parse(body, message.Limits{})
+	if err != nil {
+		return erro{code: "101", detail: "Invalid Formatted Message: " + err.Error()}, true
 	}
-	for i, c := range text {
-		if dash := i == 8 || i == 13 || i == 18 || i == 23; dash != (c == '-') || !dash && !hex(c) {
-			return false
-		}
+	if t, known := m.Type(); known && !slices.Contains(in.types, t.String()) {
+		return erro{code: "101", detail: "Invalid Message for the receiving component"}, true
 	}
-	return true
+	problems := m.Check(message.Context{
+		AReq: parsed(in.areq), ARes: parsed(in.ares), RReq: parsed(in.rreq), CReq: parsed(in.creq),
+		Loopback: true,
+	})
+	if len(problems) == 0 {
+		return erro{}, false
+	}
+	code, detail := problems.Pick(message.ForPeer)
+	if code == message.InvalidMessage {
+		detail = "Invalid Message Type"
+	}
+	return erro{code: code.String(), detail: detail}, true
+}
+
+// parsed is an earlier message of the transaction, nil when there is none.
+func parsed(body []byte) *message.Message {
+	if body == nil {
+		return nil
+	}
+	m, err := message.Parse(body, message.Limits{})
+	if err != nil {
+		return nil
+	}
+	return m
 }

@@ -11,6 +11,11 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
+	"github.com/openthreeds/threeds/sandbox/internal/pki"
+	"github.com/openthreeds/threeds/sandbox/internal/scenario"
+	"github.com/openthreeds/threeds/sandbox/v1"
 )
 
 // A Sandbox is one set of directory servers with their issuers. Set fields,
@@ -75,8 +80,8 @@ type Sandbox struct {
 	Alter func(messageType string, body []byte) []byte
 
 	table       cardTable
-	merchants   merchants
-	v1          v1World
+	merchants   scenario.Faults
+	v1          *v1.Network
 	directories []*directory
 	schemes     map[string]*directory
 	certs       *certificates
@@ -136,10 +141,6 @@ func (s *Sandbox) start() error {
 	if s.merchants, err = readMerchants(merchantsText); err != nil {
 		return fmt.Errorf("scenarios/merchants.txt: %w", err)
 	}
-	if s.v1.table, err = readV1(v1Text); err != nil {
-		return fmt.Errorf("scenarios/v1.txt: %w", err)
-	}
-	s.v1.keep = s.Keep
 	if s.certs, err = newCertificates(host); err != nil {
 		return err
 	}
@@ -159,14 +160,8 @@ func (s *Sandbox) start() error {
 		s.directories = append(s.directories, d)
 		s.schemes[d.scheme.word] = d
 	}
-	for _, word := range v1Schemes {
-		d, err := newV1Directory(s, s.schemes[word].scheme)
-		if err != nil {
-			return err
-		}
-		s.v1.directories = append(s.v1.directories, d)
-	}
-	return nil
+	s.v1, err = v1.New(s.v1Options())
+	return err
 }
 
 func (s *Sandbox) defaults() {
@@ -230,14 +225,14 @@ func (s *Sandbox) Directories() []Directory {
 		all = append(all, Directory{
 			Scheme:       d.scheme.word,
 			URL:          d.url,
-			ServerCA:     s.certs.directories.pool(),
-			ServerCAPEM:  s.certs.directories.pem(),
+			ServerCA:     s.certs.directories.Pool(),
+			ServerCAPEM:  s.certs.directories.PEM(),
 			ClientCert:   d.server3DS,
-			ClientCAPEM:  s.certs.directories.pem(),
+			ClientCAPEM:  s.certs.directories.PEM(),
 			ClientName:   d.scheme.clientName(),
 			ID:           d.scheme.rid,
 			RefNumber:    d.scheme.refNumber(),
-			DSVersions:   versions(),
+			DSVersions:   peer.Versions(),
 			CardPrefixes: d.scheme.prefixes,
 		})
 	}
@@ -252,18 +247,18 @@ func (s *Sandbox) ResultsCert() tls.Certificate { return s.certs.results }
 // CAPEM is the certificates of all the sandbox's authorities.
 func (s *Sandbox) CAPEM() []byte {
 	var all []byte
-	for _, a := range []*authority{s.certs.directories, s.certs.servers, s.certs.issuers} {
-		all = append(all, a.pem()...)
+	for _, a := range []*pki.Authority{s.certs.directories, s.certs.servers, s.certs.issuers} {
+		all = append(all, a.PEM()...)
 	}
-	for _, d := range s.v1.directories {
-		all = append(all, d.ca.pem()...)
+	for _, d := range s.V1Directories() {
+		all = append(all, d.ServerCAPEM...)
 	}
 	return all
 }
 
 // IssuerCAPEM is the authority that acsSignedContent is signed under: what an
 // app's SDK trusts.
-func (s *Sandbox) IssuerCAPEM() []byte { return s.certs.issuers.pem() }
+func (s *Sandbox) IssuerCAPEM() []byte { return s.certs.issuers.PEM() }
 
 // ACSURL is the base of the pages that a browser opens: plain http.
 func (s *Sandbox) ACSURL() string { return s.acs.url }

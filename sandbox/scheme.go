@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
 // A scheme is what differs between directory servers: data, and no code.
@@ -109,12 +111,25 @@ const acsRefNumber = "3DS_LOA_ACS_SNDB_020301_00001"
 
 func (s *scheme) operatorID() string { return "SANDBOX-ACS-" + strings.ToUpper(s.word) }
 
-// versions are the protocol versions that all directory servers speak. Their
-// names sort like the versions themselves.
-func versions() []string { return []string{v210, v220, v231} }
-
+// The protocol versions that all directory servers speak.
 const (
-	v210 = "2.1.0"
-	v220 = "2.2.0"
-	v231 = "2.3.1"
+	v210 = peer.V210
+	v220 = peer.V220
+	v231 = peer.V231
 )
+
+// leads are the first four digits of the scheme's cards that its documented
+// ranges leave free. Dankort's have nothing to leave; neighbours stand in.
+func (s *scheme) leads() []string {
+	var all []string
+	for n := 1000; n < 9000; n++ { // the older test cards begin with 9
+		lead := strconv.Itoa(n)
+		if schemeOf(lead) == s.word && !slices.Contains(s.prefixes, lead) {
+			all = append(all, lead)
+		}
+	}
+	if all == nil {
+		all = []string{"5018"}
+	}
+	return all
+}

@@ -3,6 +3,8 @@ package sandbox
 import (
 	"sync"
 	"time"
+
+	"github.com/openthreeds/threeds/sandbox/internal/scenario"
 )
 
 // channels as deviceChannel writes them.
@@ -17,7 +19,7 @@ type transaction struct {
 	box     *Sandbox
 	dir     *directory
 	deed    deed
-	fault   merchantFault
+	fault   scenario.Fault
 	areq    received
 	areqRaw []byte
 	aresRaw []byte // as written, without what Alter made of it
@@ -143,12 +145,12 @@ func (t *transaction) finish(v verdict) {
 // otherwise is the verdict with this merchant.
 func (t *transaction) otherwise(v verdict) verdict {
 	switch f := t.fault; {
-	case f.is("RReq", "cancel") && t.ares == "C":
+	case f.Is("RReq", "cancel") && t.ares == "C":
 		return cancelled
-	case f.is("RReq", "timeout") && t.ares == "C":
+	case f.Is("RReq", "timeout") && t.ares == "C":
 		return notFinished
-	case f.is("result", "reason") && v.reason != "" && v.cancel == "":
-		v.reason = f.code
+	case f.Is("result", "reason") && v.reason != "" && v.cancel == "":
+		v.reason = f.Code
 	}
 	return v
 }
@@ -157,11 +159,11 @@ func (t *transaction) otherwise(v verdict) verdict {
 // with this merchant.
 func (t *transaction) deliver(rreq []byte) {
 	switch f := t.fault; {
-	case f.is("RReq", "never"):
+	case f.Is("RReq", "never"):
 		t.record(t.dir.name(), "server", "RReq", nil, "never sent")
-	case f.is("RReq", "late"):
+	case f.Is("RReq", "late"):
 		t.box.later(t.box.LateDelay, func() { t.dir.sendResult(t, rreq) })
-	case f.is("RReq", "twice"):
+	case f.Is("RReq", "twice"):
 		t.dir.sendResult(t, rreq)
 		t.dir.sendResult(t, rreq)
 	default:

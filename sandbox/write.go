@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
 // An object is a JSON object in the order in which its members were put.
@@ -44,38 +46,12 @@ func (o *object) member(name string, value any) *object {
 	if o.text.Len() > 0 {
 		o.text.WriteByte(',')
 	}
-	fmt.Fprintf(&o.text, "%q:%s", name, encode(value))
+	fmt.Fprintf(&o.text, "%q:%s", name, peer.Encode(value))
 	return o
 }
 
 func (o *object) bytes() []byte {
 	return append(append([]byte{'{'}, o.text.Bytes()...), '}')
-}
-
-// encode is json.Marshal without escapes made for HTML, which no other peer
-// would send.
-func encode(v any) []byte {
-	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("sandbox: encoding our own value: " + err.Error()) // strings, raw JSON and maps of them
-	}
-	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'})
-}
-
-// strange is what a peer may add and a reader has to bear: members that no
-// version knows, nested, with null, with a number that no float holds.
-func strange() json.RawMessage {
-	return json.RawMessage(`{"nothing":null,"amount":12345678901234567890.10,"deeper":{"empty":{},"nothing":null,"list":["a",{"b":null}]}}`)
-}
-
-// newID is a random UUID.
-func newID() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // crypto/rand does not fail
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // newValue is an authentication value: 20 bytes, 28 characters.

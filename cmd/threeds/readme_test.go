@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/playground"
 )
 
 // TestReadme pastes the session of README.md into a shell beside a sandbox. Of
@@ -29,7 +31,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal("the session of README.md does not begin with the sandbox")
 	}
 	session := strings.Join(blocks[1:], "")
-	if !strings.Contains(session, "KEY="+sandboxKey+"\n") {
+	if !strings.Contains(session, "KEY="+playground.Key+"\n") {
 		t.Error("README.md has another key than the sandbox")
 	}
 	api := startSandbox(t).API

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -23,10 +22,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/keyring"
-	"github.com/openthreeds/threeds/internal/server"
-	"github.com/openthreeds/threeds/sandbox"
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
@@ -330,72 +325,24 @@ func TestReachable(t *testing.T) {
 	}
 }
 
-// TestSandboxConfig: the sandbox's server asks a directory server that is silent again
-// and again, takes what is of this machine, and knows each directory server by its name.
-func TestSandboxConfig(t *testing.T) {
-	p := &playground{dir: t.TempDir(), log: slog.New(slog.DiscardHandler), peer: new(sandbox.Sandbox)}
-	must(t, p.peer.Start())
-	defer p.peer.Close()
-	cfg, err := p.config(t.Context(), "127.0.0.1:0")
-	must(t, err)
-	defer cfg.API.Close()
-	defer cfg.Results.Close()
-	for i, d := range p.peer.Directories() {
-		peer, engine, client := cfg.Peers[i], cfg.Directories[i], cfg.Clients[i]
-		if !peer.AlwaysTry || !peer.Lab || !engine.Lab || !engine.Informational || peer.OperatorID == "" || engine.OperatorID != peer.OperatorID {
-			t.Errorf("%s: %+v, %+v", d.Scheme, peer, engine)
-		}
-		if client.Scheme != d.Scheme || !slices.Equal(client.Names, []string{d.ClientName}) || client.CA == nil || client.CA.Equal(x509.NewCertPool()) {
-			t.Errorf("%s: who may send results: %+v", d.Scheme, client)
-		}
-	}
-	for i, d := range p.peer.V1Directories() {
-		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
-			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
-		}
-	}
-}
-
-// TestSandboxKeys: the well-known keys are there in a new store and in one that is kept,
-// and take requests as kindly as a new key does.
-func TestSandboxKeys(t *testing.T) {
-	dir := t.TempDir()
-	ring, err := keyring.LoadOrCreate(filepath.Join(dir, "keys.json"))
-	must(t, err)
-	db, err := server.OpenStore(t.Context(), config.StoreURL{Dir: dir})
-	must(t, err)
-	p := &playground{ring: ring}
-	for range 2 {
-		must(t, p.putKeys(t.Context(), db))
-	}
-	keys, err := db.Keys(t.Context())
-	if err != nil || len(keys) != 2 || keys[0].Strict || keys[1].Strict {
-		t.Errorf("%+v, %v", keys, err)
-	}
-	must(t, db.Close())
-	if err := p.putKeys(t.Context(), db); err == nil {
-		t.Error("the keys are in a store that is closed")
-	}
-}
-
 // TestSandboxShopPort: the shop takes any address where its own is taken, or the API is
 // elsewhere.
 func TestSandboxShopPort(t *testing.T) {
-	opened := func(api string) string {
-		p := &playground{shop: new(shop.Shop)}
-		url, err := p.openShop(api)
+	opened := func(usualPort bool) string {
+		s := new(shop.Shop)
+		url, err := startShop(s, usualPort)
 		must(t, err)
-		must(t, p.shop.Close())
+		must(t, s.Close())
 		return url
 	}
 	const usual = "http://" + sandboxShop
-	if url := opened("127.0.0.1:0"); url == usual {
+	if url := opened(false); url == usual {
 		t.Errorf("the API anywhere: the shop at %s", url)
 	}
 	if l, err := net.Listen("tcp", sandboxShop); err == nil { // or somebody has it already
 		defer l.Close()
 	}
-	if url := opened(sandboxAPI); url == usual {
+	if url := opened(true); url == usual {
 		t.Errorf("its own address taken: the shop at %s", url)
 	}
 }

@@ -49,7 +49,7 @@ func TestSilentCardOfOneMerchantLeavesTheSchemeOpen(t *testing.T) {
 	const crowd, good = 40, 20
 	const breakTime = 5 * time.Second // of failures, from which on a breaker may be open
 	ca := newAuthority(t)
-	s := startSite(t, ca, newWire(t, ca), plan{sections: "limits: {per_key: 10000/s}\ntimeouts: {authentication: 1s}"})
+	s := startSite(t, ca, newWire(t, ca), plan{sections: "limits: {per_key: 10000/s}\ntimeouts: {authentication: 3s}"})
 	s.silentFor()
 	var first sync.Once
 	var since time.Time

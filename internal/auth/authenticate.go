@@ -123,8 +123,8 @@ func (a *authentication) locate() {
 	if a.id = strings.ToLower(a.req.Text("threeDSServerTransID")); a.id != "" {
 		info, err := a.IDs.Check(a.id, a.start, a.Timeouts.Preauth, a.acc.Merchant.Name, a.pan)
 		a.idErr = err
-		if err == nil && int(info.Scheme) < len(Schemes) {
-			a.of = Schemes[info.Scheme]
+		if err == nil {
+			a.of = scheme.ByNumber(info.Scheme)
 		}
 	}
 	for _, hit := range a.hits {
@@ -139,7 +139,7 @@ func (a *authentication) locate() {
 		if a.peer != nil {
 			of = a.peer.Scheme
 		}
-		a.id, a.ours = a.IDs.New(a.start, a.Timeouts.Preauth, a.rand(), schemeIndex(of), a.acc.Merchant.Name, a.pan), true
+		a.id, a.ours = a.IDs.New(a.start, a.Timeouts.Preauth, a.rand(), scheme.Number(of), a.acc.Merchant.Name, a.pan), true
 	}
 }
 

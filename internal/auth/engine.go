@@ -17,10 +17,6 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Schemes lists the words by which the API calls the directory servers. A
-// scheme's place in the list travels in the transaction ids: add at the end.
-var Schemes = []string{"standin", "visa", "mastercard", "jcb", "upi", "amex", "protectbuy", "sbn"}
-
 // A Store is what the engine wants of a store; see package store for the contract.
 type Store interface {
 	Create(ctx context.Context, t store.Txn) error
@@ -227,9 +223,4 @@ func (e *Engine) noteResult(ctx context.Context, m *message.Message) {
 	for _, name := range []string{"transStatus", "transStatusReason", "eci", "acsTransID", "dsTransID"} {
 		e.note(ctx, name, m.Text(name))
 	}
-}
-
-// schemeIndex is the number of a scheme in transaction ids.
-func schemeIndex(scheme string) uint8 {
-	return uint8(max(slices.Index(Schemes, scheme), 0))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/browserurl"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -16,14 +17,14 @@ import (
 // and what the requestor needs for the 3DS Method. It stores nothing, asks no other
 // server, and keeps nothing of body.
 func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-	answer, scheme, err := e.preauth(ctx, acc, body)
-	e.noteEnd(ctx, "preauth", scheme, outcomeOf("ok", err))
+	answer, name, err := e.preauth(ctx, acc, body)
+	e.noteEnd(ctx, "preauth", name, outcomeOf("ok", err))
 	return answer, err
 }
 
-// preauth does the work of Preauth. It also returns the scheme: that of the directory whose
+// preauth does the work of Preauth. It also returns the name of the scheme: that of the directory whose
 // card range holds the card, else the one that the request names.
-func (e *Engine) preauth(ctx context.Context, acc *account.Account, body []byte) (answer []byte, scheme string, err error) {
+func (e *Engine) preauth(ctx context.Context, acc *account.Account, body []byte) (answer []byte, name string, err error) {
 	pan, ds, err := e.readPreauth(body)
 	if err != nil {
 		return nil, "", err
@@ -34,7 +35,7 @@ func (e *Engine) preauth(ctx context.Context, acc *account.Account, body []byte)
 		if !ok || ds != "" && ds != hit.Scheme {
 			continue
 		}
-		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.rand(), schemeIndex(hit.Scheme), acc.Merchant.Name, pan)
+		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.rand(), scheme.Number(hit.Scheme), acc.Merchant.Name, pan)
 		e.note(ctx, "threeDSServerTransID", id)
 		answer, err := json.Marshal(newCRD(id, peer, hit.Info))
 		return answer, hit.Scheme, err
@@ -59,7 +60,7 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 	case !isCardNumber(pan):
 		found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
-	if !slices.Contains(Schemes, ds) && req.Has("ds") {
+	if !scheme.IsName(ds) && req.Has("ds") {
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {

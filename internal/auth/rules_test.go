@@ -32,7 +32,7 @@ func newStand(of string) *stand {
 	s.hits = []ranges.Hit{{Scheme: of, Info: allVersions("")}}
 	s.e = s.engine(0)
 	s.e.Peers = nil
-	for _, name := range auth.Schemes {
+	for _, name := range scheme.Names() {
 		s.e.Peers = append(s.e.Peers, auth.Directory{Scheme: name, Versions: message.Versions(), ResultsURL: "https://results.example/"})
 	}
 	s.e.Log = slog.New(slog.NewJSONHandler(&s.log, nil))
@@ -184,27 +184,11 @@ func (s *stand) sent(t *testing.T, rules, finding string) {
 	}
 }
 
-// TestSchemesHaveProfiles: the words of the API are those of the profiles.
-func TestSchemesHaveProfiles(t *testing.T) {
-	have := map[string]bool{"standin": true}
-	for _, p := range scheme.Profiles()[1:] {
-		have[p.Scheme] = true
-		if !slices.Contains(auth.Schemes, p.Scheme) {
-			t.Errorf("a profile of %s, which no directory has", p.Scheme)
-		}
-	}
-	for _, name := range auth.Schemes {
-		if !have[name] {
-			t.Errorf("%s has no profile", name)
-		}
-	}
-}
-
 // TestFindingsHoldNoValues: whatever is wrong with them, what requestors send
 // is in no finding, log line, metric or answer.
 func TestFindingsHoldNoValues(t *testing.T) {
 	const canary = "CANARY"
-	for _, of := range auth.Schemes {
+	for _, of := range scheme.Names() {
 		for _, rules := range []string{"warn", "enforce"} {
 			s, acc := newStand(of), merchant(rules, false)
 			req := good("2.2.0", preauth(t, s.e, acc), "cardExpiryDate")

@@ -30,9 +30,10 @@ import (
 // secretLen is the length of a secret and of every key derived from one.
 const secretLen = 32
 
-// Labels of the purposes. To change one makes everything of that purpose invalid.
+// Labels of the purposes. Changing one makes everything of that purpose invalid. Where the
+// algorithm changes the label does too, so that no key is used with two algorithms.
 const (
-	labelTransID = "threeds transaction id"
+	labelTransID = "threeds transaction id hmac"
 	labelSeal    = "threeds sealed data"
 	labelKeyID   = "threeds sealed data key id"
 )

@@ -197,7 +197,7 @@ func TestVectors(t *testing.T) {
 	if got, err := r.Open("id-1", sealed); string(got) != "plain" || err != nil {
 		t.Errorf("Open = %q, %v; want plain", got, err)
 	}
-	forIDs, err := hex.DecodeString("080d16516d8fb5ddc418c0da3e394223b2ca9461d2dac06ac253f0852e870057")
+	forIDs, err := hex.DecodeString("e71f6df4492260e589e81a7ec89ca8a072da4cc4881f46484743310f9c902aac")
 	if err != nil {
 		t.Fatal(err)
 	}

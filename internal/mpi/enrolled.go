@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/v1"
 )
 
@@ -45,17 +46,17 @@ type enrollment struct {
 func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrollment) Answer {
 	ctx, cancel := context.WithTimeout(ctx, Longest)
 	defer cancel()
-	scheme := schemeOf(asked.Card.Number)
+	of := scheme.OfCard(asked.Card.Number)
 	numeric, _ := iso.CountryAlpha2(asked.Merchant.Country)
 	n := &enrollment{
-		Engine: e, Enrollment: asked, owner: acc.Merchant.Name, scheme: scheme, id: v1.NewMessageID(rand.Reader),
+		Engine: e, Enrollment: asked, owner: acc.Merchant.Name, scheme: of, id: v1.NewMessageID(rand.Reader),
 		merchant: v1.Merchant{
 			AcqBIN: asked.Merchant.AcquirerBIN, ID: asked.Merchant.ID,
 			Name: asked.Merchant.Name, Country: numeric, URL: asked.Merchant.URL,
 		},
 	}
 	answer, outcome := n.run(ctx)
-	e.noteEnd(ctx, "enrolled", scheme, outcome)
+	e.noteEnd(ctx, "enrolled", of, outcome)
 	e.note(ctx, "messageId", n.id)
 	e.note(ctx, "transStatus", answer.Enrolled)
 	e.note(ctx, "eci", answer.ECI)

@@ -1,9 +1,9 @@
-// Package scheme knows what card schemes ask of an AReq beyond the protocol,
-// and what their own codes mean, as far as either is public. The facts are a
-// text, profiles.txt, each with its source and how certain it is. This package
-// reads the text, checks requests by it, and says what codes mean.
+// Package scheme has the one list of card schemes, and what is public of their own rules.
+// Use [Names], [IsName], [Number] and [OfCard] for the list, [Check] to find out what an
+// AReq lacks for its scheme, and [Meaning] for the codes that a scheme defines itself.
 //
-// It decides nothing: what to do about a finding is for the engine and the
-// merchant's settings. Rules that are not public are missing, so a directory server
-// may refuse a request without a finding.
+// The rules are a text, profiles.txt, in which each line is a fact with its source and its
+// certainty. This package reads the text and applies it. What to do about a finding is
+// decided by the engine and the merchant's settings. Rules that are not public are missing,
+// so a directory server may refuse a request in which Check finds nothing.
 package scheme

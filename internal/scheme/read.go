@@ -13,9 +13,6 @@ import (
 // every is the word for the facts of all schemes.
 const every = "every"
 
-// words are the names in the API of the schemes that may have a profile.
-var words = []string{every, "visa", "mastercard", "amex", "jcb", "upi", "protectbuy", "sbn"}
-
 // read reads a text of profiles. Anything that it does not understand is an error that
 // names the line.
 func read(text string) ([]Profile, error) {
@@ -43,7 +40,7 @@ func readLine(all *[]Profile, line string) error {
 		word, name, _ := strings.Cut(strings.TrimSpace(head), " ")
 		name = strings.TrimSpace(name)
 		switch {
-		case !slices.Contains(words, word):
+		case word != every && (word == StandIn || !IsName(word)):
 			return fmt.Errorf("unknown scheme %q", word)
 		case name == "":
 			return errors.New("a scheme without a name")

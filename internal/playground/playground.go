@@ -1,0 +1,219 @@
+// Package playground runs a server whose directory servers and issuers are those of the
+// sandbox, all in one process. Use [Start], then [Playground.Run]. The command `threeds
+// sandbox` and package threedstest are made of it. Nothing in it is for production.
+package playground
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/xmldsig"
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/sandbox"
+)
+
+// Key and OtherKey are the API keys of every playground, of two merchants. They are in the
+// README so that its lines work as pasted, and they are worth nothing elsewhere: only Start
+// puts them into a store.
+const (
+	Key      = "5a5a5a5a-0000-4000-8000-000000000001"
+	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
+)
+
+// Options say where a playground keeps its data and listens.
+type Options struct {
+	Dir     string       // of the store and the key file; it must exist
+	API     net.Listener // of the API; Start closes it when it fails
+	Release string       // the version of the program, for the metrics
+	Log     *slog.Logger
+}
+
+// A Playground is a server and the sandbox that it talks to.
+type Playground struct {
+	Sandbox *sandbox.Sandbox
+
+	server     *server.Server
+	resultsURL string
+}
+
+// Start starts the sandbox and builds a server for it, with the keys [Key] and [OtherKey]
+// in its store. Requests wait until Run is called. A playground that is not run has to be
+// closed.
+func Start(ctx context.Context, o Options) (_ *Playground, err error) {
+	ring, err := keyring.LoadOrCreate(filepath.Join(o.Dir, "keys.json"))
+	if err != nil {
+		return nil, errors.Join(err, o.API.Close())
+	}
+	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log}}
+	if err := p.Sandbox.Start(); err != nil {
+		return nil, errors.Join(err, o.API.Close())
+	}
+	var lc net.ListenConfig
+	received, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, errors.Join(err, o.API.Close(), p.Sandbox.Close())
+	}
+	p.resultsURL = "https://" + received.Addr().String() + "/results"
+	if p.server, err = server.New(ctx, *p.serverConfig(o, ring, received)); err != nil {
+		return nil, errors.Join(err, o.API.Close(), received.Close(), p.Sandbox.Close())
+	}
+	if err := putKeys(ctx, p.server.Store(), ring); err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
+}
+
+// Run serves until ctx ends, finishes what is in flight, and closes everything.
+func (p *Playground) Run(ctx context.Context) error {
+	return errors.Join(p.server.Run(ctx), p.Sandbox.Close())
+}
+
+// Close closes a playground that was never run.
+func (p *Playground) Close() error { return errors.Join(p.server.Close(), p.Sandbox.Close()) }
+
+// ResultsURL is where the directory servers of the sandbox post results.
+func (p *Playground) ResultsURL() string { return p.resultsURL }
+
+// putKeys makes the well-known keys valid, in a new store and in one that is kept.
+func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
+	for key, merchant := range map[string]string{Key: "Sandbox Shop", OtherKey: "Other Merchant"} {
+		err := db.PutKey(ctx, account.Row(ring, key, merchant, false))
+		if err != nil && !errors.Is(err, store.ErrExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+// serverConfig is the configuration of a server for the sandbox.
+func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Listener) *server.Config {
+	cfg := &server.Config{
+		At: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API, Results: received,
+		Certs:    []tls.Certificate{p.Sandbox.ResultsCert()},
+		Shutdown: 15 * time.Second,
+		Server: auth.Server{
+			RefNumber:   referenceNumber,
+			RequestorID: "sandbox", RequestorName: "Sandbox",
+		},
+		Timeouts: auth.Timeouts{
+			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
+			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute,
+		},
+		Limits: server.Limits{PerKey: 500, InFlight: 10000},
+		Cards:  func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
+	}
+	for i, d := range p.Sandbox.Directories() {
+		p.addDirectory(cfg, i, d)
+	}
+	for _, d := range p.Sandbox.V1Directories() {
+		addV1Directory(cfg, d)
+	}
+	return cfg
+}
+
+// addDirectory adds a directory server of the sandbox to a configuration.
+func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory) {
+	versions := message.Versions()
+	operator := fmt.Sprintf("1000%04d", i)
+	cfg.Peers = append(cfg.Peers, directory.Peer{
+		Scheme: d.Scheme, AReqURL: d.URL, PReqURL: d.URL, OperatorID: operator,
+		RefNumber: referenceNumber, Versions: versions, Lab: true,
+		AlwaysTry: true, // silence is what some of its cards are for
+		TLS:       &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+	})
+	cfg.Directories = append(cfg.Directories, auth.Directory{
+		Scheme: d.Scheme, Versions: versions, OperatorID: operator, Informational: true, Lab: true,
+		ResultsURL: p.resultsURL,
+	})
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(d.ClientCAPEM)
+	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: pool, Names: []string{d.ClientName}})
+}
+
+// addV1Directory adds a directory server of 3-D Secure 1.0.2. The keys of its issuers are
+// made when they first sign, so the roots are asked for with each signature.
+func addV1Directory(cfg *server.Config, d sandbox.V1Directory) {
+	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
+		Scheme: d.Scheme, URL: d.URL, AlwaysTry: true,
+		TLS: &tls.Config{RootCAs: d.ServerCA, Certificates: []tls.Certificate{d.ClientCert}},
+	})
+	cfg.V1Directories = append(cfg.V1Directories, mpi.Directory{Scheme: d.Scheme, Lab: true, Policy: func() xmldsig.Policy {
+		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
+		for _, cert := range d.RootsSoFar() {
+			root, err := xmldsig.NewRoot(cert.Raw, false)
+			if err != nil {
+				cfg.Log.Error("root of the sandbox not read", "scheme", d.Scheme, "err", err)
+				continue
+			}
+			policy.Roots = append(policy.Roots, root)
+		}
+		return policy
+	}})
+}
+
+// referenceNumber has the form of the numbers that EMVCo gives.
+func referenceNumber(v message.Version) string {
+	return "3DS_LOA_SER_SANDBOX_0" + strings.ReplaceAll(v.String(), ".", "0") + "_00000"
+}
+
+// testCards looks up the test cards of the sandbox. Card ranges cannot say "any number, by
+// its last four digits", so the card table of the sandbox answers.
+type testCards struct {
+	*ranges.Schemes
+	sandbox *sandbox.Sandbox
+}
+
+func (c testCards) AnyTried() bool { return true }
+
+func (c testCards) Pending(string) bool { return false }
+
+func (c testCards) Lookup(pan string) []ranges.Hit {
+	card, enrolled := c.sandbox.Card(pan)
+	if !enrolled {
+		return nil
+	}
+	first, last := card.Versions[0], card.Versions[len(card.Versions)-1]
+	info := &ranges.Info{ACSStart: first, ACSEnd: last, DSStart: "2.1.0", DSEnd: "2.3.1"}
+	for _, v := range message.Versions() {
+		info.DSVersions = append(info.DSVersions, v.String())
+	}
+	for _, v := range card.Versions {
+		acs := ranges.ACSVersion{Version: v, MethodURL: card.MethodURL}
+		if v != message.V210.String() {
+			acs.InfoInd = []string{"01", "02"}
+		}
+		if v == message.V231.String() {
+			acs.InfoInd = append(acs.InfoInd, "07") // so that Secure Payment Confirmation can be offered
+		}
+		info.ACS = append(info.ACS, acs)
+	}
+	var hits []ranges.Hit
+	for _, scheme := range append([]string{card.Scheme}, card.Others...) {
+		hits = append(hits, ranges.Hit{Scheme: scheme, Info: info})
+	}
+	for _, h := range c.Schemes.Lookup(pan) {
+		if !slices.ContainsFunc(hits, func(x ranges.Hit) bool { return x.Scheme == h.Scheme }) {
+			hits = append(hits, h)
+		}
+	}
+	return hits
+}

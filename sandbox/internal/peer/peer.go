@@ -1,0 +1,70 @@
+// Package peer has what all of the sandbox's directory servers and issuers of EMV 3-D Secure share: names of versions,
+// ids, and the encoding of JSON.
+package peer
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+)
+
+// Versions returns the protocol versions that all directory servers speak. Their names sort like the versions
+// themselves.
+func Versions() []string { return []string{V210, V220, V231} }
+
+// The protocol versions.
+const (
+	V210 = "2.1.0"
+	V220 = "2.2.0"
+	V231 = "2.3.1"
+)
+
+// Encode is json.Marshal without escapes made for HTML, which no other peer would send.
+func Encode(v any) []byte {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("sandbox: encoding our own value: " + err.Error()) // strings, raw JSON and maps of them
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte{'\n'})
+}
+
+// UnknownMember is a value that a peer may add and a reader has to bear: members that no version knows, nested, with
+// null, with a number that no float holds.
+func UnknownMember() json.RawMessage {
+	return json.RawMessage(`{"nothing":null,"amount":12345678901234567890.10,"deeper":{"empty":{},"nothing":null,"list":["a",{"b":null}]}}`)
+}
+
+// NewID returns a random UUID.
+func NewID() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b) // crypto/rand does not fail
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// IsUUID reports whether text has the form of a transaction id.
+func IsUUID(text string) bool {
+	if len(text) != 36 {
+		return false
+	}
+	for i, c := range text {
+		isDash := i == 8 || i == 13 || i == 18 || i == 23
+		if isDash != (c == '-') || !isDash && !strings.ContainsRune("0123456789abcdefABCDEF", c) {
+			return false
+		}
+	}
+	return true
+}
+
+// WriteJSON answers a request of the control port.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v) // the client has gone, or reads it
+}

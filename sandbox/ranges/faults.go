@@ -1,0 +1,285 @@
+package ranges
+
+import (
+	"encoding/json"
+	"fmt"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/openthreeds/threeds/sandbox/internal/peer"
+)
+
+// A fault is a line of scenarios/ranges.txt: what it takes and what it changes. One that changes nothing here is in the
+// sending.
+type fault struct {
+	arg     string           // CODE, BYTES or MEMBER; BYTES may be left out
+	data    func(c *content) // cardRangeData
+	members func(p *pres)    // all others
+}
+
+var faults = map[string]fault{
+	"silence":   {},
+	"reset":     {},
+	"status":    {arg: "CODE"},
+	"erro":      {arg: "CODE"},
+	"garbage":   {},
+	"truncated": {arg: "BYTES"},
+	"broken":    {arg: "BYTES"},
+
+	"missing":    {arg: "MEMBER", data: (*content).lack, members: func(p *pres) { p.drop(p.arg) }},
+	"duplicate":  {members: func(p *pres) { p.tail.put("serialNum", p.serial) }},
+	"type-other": {members: func(p *pres) { p.set("messageType", "ARes") }},
+	"id-other":   {members: func(p *pres) { p.set("threeDSServerTransID", peer.NewID()) }},
+	"version-other": {members: func(p *pres) {
+		p.set("messageVersion", map[string]string{peer.V210: peer.V220, peer.V220: peer.V210, peer.V231: peer.V220}[p.version])
+	}},
+	"version-old": {members: func(p *pres) { p.set("messageVersion", "1.0.2") }},
+	"extension": {members: func(p *pres) {
+		p.set("messageExtension", json.RawMessage(`[{"name":"unknown","id":"A000000999-sandbox","criticalityIndicator":true,"data":{"unknown":"yes"}}]`))
+	}},
+	"serial-other": {data: func(c *content) { c.some = false; c.lie() }},
+	"serial-blank": {members: func(p *pres) { p.set("serialNum", json.RawMessage(`""`)) }},
+	"serial-long":  {members: func(p *pres) { p.set("serialNum", pad(p.serial, '0', 21)) }},
+	"serial-none":  {members: func(p *pres) { p.drop("serialNum") }},
+	"ds-country": {members: func(p *pres) {
+		if p.version == peer.V231 {
+			p.set("dsUrlList", []DSURL{{URL: "https://ds.example/", Country: excluded}})
+		}
+	}},
+	"url-beside": {members: func(p *pres) {
+		if p.version == peer.V231 {
+			p.set("cardRangeDataFileURL", p.file)
+		}
+	}},
+
+	"empty":  {data: func(c *content) { c.some, c.items = true, func(func(item) bool) {}; c.lie() }},
+	"shrink": {data: (*content).shrink},
+	"overlap": {data: func(c *content) {
+		start, end := c.sample()
+		if end%100 == 99 { // what lies behind may be another length, or another range
+			c.span("A", start-min(start, 10), start+9)
+			return
+		}
+		c.span("A", end-9, end+10)
+	}},
+	"nested":         {data: func(c *content) { start, end := c.sample(); c.span("A", start+(end-start)/4, start+(end-start)/2) }},
+	"add-known":      {data: func(c *content) { start, end := c.sample(); c.span("A", start, end) }},
+	"delete-unknown": {data: func(c *content) { c.extra("D", Range{}) }},
+	"modify-unknown": {data: func(c *content) { c.extra("M", Range{}) }},
+	"modify-bounds":  {data: func(c *content) { start, end := c.sample(); c.span("M", start, end-1) }},
+
+	"reversed":         {data: func(c *content) { c.extra("A", Range{Start: spareEnd, End: spareStart}) }},
+	"lengths":          {data: func(c *content) { c.extra("A", Range{Start: spareStart[:13], End: spareEnd}) }},
+	"method-http":      {data: func(c *content) { c.extra("A", Range{MethodURL: "http://acs.example/3ds-method"}) }},
+	"method-bad":       {data: func(c *content) { c.extra("A", Range{MethodURL: "acs dot example"}) }},
+	"country":          {data: func(c *content) { c.extra("A", Range{Country: excluded}) }},
+	"version-inactive": {data: func(c *content) { c.extra("A", Range{Versions: []string{peer.V220, "9.0.0"}}) }},
+	"info": {data: func(c *content) {
+		c.extra("A", Range{Info: []string{map[bool]string{true: "12", false: "05"}[c.version == peer.V231]}})
+	}},
+	"ext-version": {data: func(c *content) {
+		c.extra("A", Range{Extensions: []Extension{{ID: "A000000802-001", Version: "2"}}})
+	}},
+	"pairs-none": {data: func(c *content) {
+		if c.extra("A", Range{}); c.version == peer.V231 {
+			c.last = without(c.last, []string{"ranges"}, json.RawMessage("[]"))
+		}
+	}},
+}
+
+// The bounds of a range that no set has, and a country that is none.
+const (
+	spareStart = "9990000000000000"
+	spareEnd   = "9990999999999999"
+	excluded   = "999"
+)
+
+// readFault divides a fault into its name and what follows it.
+func readFault(text string) (name, arg string, err error) {
+	name, arg, _ = strings.Cut(strings.TrimSpace(text), " ")
+	f, known := faults[name]
+	if !known && name != "" {
+		return "", "", fmt.Errorf("there is no fault %q", name)
+	}
+	n, bad := strconv.ParseUint(arg, 10, 31)
+	switch {
+	case f.arg == "" && arg == "",
+		f.arg == "CODE" && bad == nil && len(arg) == 3 && (name != "status" || 200 <= n && n <= 599),
+		f.arg == "BYTES" && (bad == nil || arg == ""),
+		f.arg == "MEMBER" && arg != "" && !strings.Contains(arg, " "):
+		return name, arg, nil
+	}
+	return "", "", fmt.Errorf("fault %q: want %s", text, strings.TrimSpace(name+" "+f.arg))
+}
+
+// content is the cardRangeData of one answer.
+type content struct {
+	ranges  *Set
+	have    snapshotSet
+	version string
+	arg     string // of the fault
+	some    bool   // there is cardRangeData
+	full    bool   // it is the whole set
+	serial  string
+	items   iter.Seq[item]
+	last    json.RawMessage // one further entry
+}
+
+// lie marks the serial number: what comes with it is not the set.
+func (c *content) lie() { c.serial = c.have.serial + "z" }
+
+// extra adds an entry.
+func (c *content) extra(action string, r Range) {
+	if r.Start == "" {
+		r.Start, r.End = spareStart, spareEnd
+	}
+	if r.MethodURL == "" {
+		r.MethodURL = "https://acs.example/3ds-method"
+	}
+	it := item{bounds: r.bounds(), about: c.ranges.newAbout(r), action: action}
+	c.some, c.last = true, it.entry(c.version)
+	c.lie()
+}
+
+// span is extra with bounds of the length that the sample has.
+func (c *content) span(action string, start, end uint64) {
+	length := 16
+	for it := range c.have.items() {
+		length = len(it.start)
+		break
+	}
+	c.extra(action, Range{Start: fmt.Sprintf("%0*d", length, start), End: fmt.Sprintf("%0*d", length, end)})
+}
+
+// sample is the bounds of a range that is there.
+func (c *content) sample() (start, end uint64) {
+	for it := range c.have.items() {
+		start, _ = strconv.ParseUint(it.start, 10, 64)
+		end, _ = strconv.ParseUint(it.end, 10, 64)
+		return start, end
+	}
+	return 4000_0000_0000_0000, 4000_9999_9999_9999
+}
+
+// shrink leaves the last quarter of the ranges: by not telling of the others,
+// or by deleting them.
+func (c *content) shrink() {
+	n, have, full := c.have.len(), c.have, c.full
+	c.some = true
+	c.lie()
+	c.items = func(yield func(item) bool) {
+		i := 0
+		for it := range have.items() {
+			gone := i < (n*3+3)/4
+			if i++; gone == full {
+				continue
+			}
+			if gone {
+				it.action = "D"
+			}
+			if !yield(it) {
+				return
+			}
+		}
+	}
+}
+
+// lack takes a member out of one further entry.
+func (c *content) lack() {
+	if member, inside := strings.CutPrefix(c.arg, "cardRangeData."); inside {
+		c.extra("A", Range{Country: "208", Info: []string{"01"}, Extensions: []Extension{{ID: "A000000802-001", Version: "1.0"}}})
+		c.last = without(c.last, strings.Split(member, "."), nil)
+	} else if c.arg == "cardRangeData" {
+		c.some = false
+	}
+}
+
+// all is the items with the further one.
+func (c *content) all() iter.Seq[item] {
+	if c.last == nil {
+		return c.items
+	}
+	return func(yield func(item) bool) {
+		for it := range c.items {
+			if !yield(it) {
+				return
+			}
+		}
+		yield(item{raw: c.last})
+	}
+}
+
+// without is a JSON object whose member at path, in arrays the first element's,
+// is another value, or not there.
+func without(raw json.RawMessage, path []string, value json.RawMessage) json.RawMessage {
+	if list := []json.RawMessage(nil); json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		list[0] = without(list[0], path, value)
+		return peer.Encode(list)
+	}
+	var m map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &m) // what is no object has no members, and stays as it is
+	switch {
+	case m == nil:
+		return raw
+	case len(path) > 1:
+		if _, isThere := m[path[0]]; isThere {
+			m[path[0]] = without(m[path[0]], path[1:], value)
+		}
+	case value == nil:
+		delete(m, path[0])
+	default:
+		m[path[0]] = value
+	}
+	return peer.Encode(m)
+}
+
+// A memberList is an object that is still to be changed.
+type memberList []struct {
+	name  string
+	value json.RawMessage
+}
+
+// put adds a member unless the value is "" or nil.
+func (l *memberList) put(name string, value any) {
+	if value == nil || value == "" {
+		return
+	}
+	*l = append(*l, struct {
+		name  string
+		value json.RawMessage
+	}{name, peer.Encode(value)})
+}
+
+// drop removes the first member of a name, if there is one.
+func (l *memberList) drop(name string) {
+	for i, m := range *l {
+		if m.name == name {
+			*l = slices.Delete(*l, i, i+1)
+			return
+		}
+	}
+}
+
+// set replaces a member, or adds it.
+func (l *memberList) set(name string, value any) {
+	for i, m := range *l {
+		if m.name == name {
+			(*l)[i].value = peer.Encode(value)
+			return
+		}
+	}
+	l.put(name, value)
+}
+
+func (l *memberList) bytes() []byte {
+	var all []byte
+	for i, m := range *l {
+		if i > 0 {
+			all = append(all, ',')
+		}
+		all = fmt.Appendf(all, "%q:%s", m.name, m.value)
+	}
+	return all
+}

@@ -1,0 +1,103 @@
+package ranges
+
+import "slices"
+
+// A generation is the steps that led to a serial number from the one before.
+type generation struct {
+	serial string // before them
+	steps  []step
+}
+
+// A step is the change of one range. before and after are nil where there is
+// none.
+type step struct {
+	bounds
+	before, after *about
+	last          *about // that was told: after, or else before
+}
+
+// forget lets go of the generations that are too many.
+func (r *Set) forget() {
+	keep := r.service.Keep
+	if keep == 0 {
+		keep = 100
+	}
+	if n := len(r.past) - keep; n > 0 {
+		r.past = slices.Delete(r.past, 0, n)
+	}
+}
+
+// since is what changed after a serial number: one entry for each range, deletions
+// first, or, inFull, every step in turn. It is false when the number is not known.
+func (r *Set) since(serial string, inFull bool) ([]item, bool) {
+	if serial == r.serial {
+		return nil, true
+	}
+	from := slices.IndexFunc(r.past, func(g generation) bool { return g.serial == serial })
+	if from < 0 {
+		return nil, false
+	}
+	var all []step
+	for _, g := range r.past[from:] {
+		all = append(all, g.steps...)
+	}
+	if inFull {
+		return itemsOf(all), true
+	}
+	net := merged(all)
+	changed := slices.DeleteFunc(slices.Clone(net), func(s step) bool { return s.before == s.after })
+	if len(changed) == 0 {
+		return fromAndBack(net), true
+	}
+	items := itemsOf(changed)
+	slices.SortStableFunc(items, func(a, b item) int { return rank(a.action) - rank(b.action) })
+	return items, true
+}
+
+// fromAndBack tells of changes of which nothing remains: a new serial number
+// comes with cardRangeData. What was there is changed into itself.
+func fromAndBack(all []step) []item {
+	var out []item
+	for _, s := range all {
+		if s.after != nil {
+			out = append(out, item{bounds: s.bounds, about: s.after, action: "M"})
+			continue
+		}
+		for _, action := range []string{"A", "D"} {
+			out = append(out, item{bounds: s.bounds, about: s.last, action: action})
+		}
+	}
+	return out
+}
+
+func rank(action string) int { return slices.Index([]string{"D", "M", "A"}, action) }
+
+// merged makes one step of all that happened to a range.
+func merged(all []step) []step {
+	at := make(map[bounds]int)
+	var out []step
+	for _, s := range all {
+		if i, known := at[s.bounds]; known {
+			out[i].after, out[i].last = s.after, s.last
+			continue
+		}
+		at[s.bounds] = len(out)
+		out = append(out, s)
+	}
+	return out
+}
+
+func itemsOf(steps []step) []item {
+	var out []item
+	for _, s := range steps {
+		it := item{bounds: s.bounds, about: s.after, action: "A"}
+		switch {
+		case s.after == nil:
+			it.about, it.action = s.before, "D"
+		case s.before != nil:
+			it.action = "M"
+		}
+		out = append(out, it)
+	}
+	return out
+}

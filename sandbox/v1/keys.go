@@ -1,0 +1,61 @@
+package v1
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+
+	"github.com/openthreeds/threeds/sandbox/internal/pki"
+)
+
+// A chain signs the PARes of a scheme: a root, an intermediate authority and
+// an issuer, each with an RSA key, since 1.0.2 knows no other.
+type chain struct {
+	root, intermediate, leaf *x509.Certificate
+	key                      *rsa.PrivateKey
+}
+
+// newChain makes one. It takes a fifth of a second, so that chains are made
+// when they are wanted.
+func newChain(s Scheme, style style) (*chain, error) {
+	var c chain
+	var keys [3]*rsa.PrivateKey
+	for i := range keys {
+		var err error
+		if keys[i], err = rsa.GenerateKey(rand.Reader, 2048); err != nil {
+			return nil, err
+		}
+	}
+	c.key = keys[2]
+	root := pki.Template(fmt.Sprintf("Sandbox %s 1.0.2 Root CA", s.Name))
+	middle := pki.Template(fmt.Sprintf("Sandbox %s 1.0.2 Issuing CA", s.Name))
+	for _, ca := range []*x509.Certificate{root, middle} {
+		ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
+	}
+	leaf := pki.Template("acs." + s.Word + ".sandbox.test")
+	leaf.KeyUsage, leaf.ExtKeyUsage = style.usage, style.extended
+	for _, step := range []struct {
+		into             **x509.Certificate
+		template, parent *x509.Certificate
+		key, by          *rsa.PrivateKey
+	}{
+		{&c.root, root, root, keys[0], keys[0]},
+		{&c.intermediate, middle, root, keys[1], keys[0]},
+		{&c.leaf, leaf, middle, keys[2], keys[1]},
+	} {
+		der, err := x509.CreateCertificate(rand.Reader, step.template, step.parent, step.key.Public(), step.by)
+		if err != nil {
+			return nil, err
+		}
+		if *step.into, err = x509.ParseCertificate(der); err != nil {
+			return nil, err
+		}
+	}
+	return &c, nil
+}
+
+func certPEM(c *x509.Certificate) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+}

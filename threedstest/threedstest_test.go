@@ -1,0 +1,111 @@
+package threedstest_test
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/openthreeds/threeds/client"
+	"github.com/openthreeds/threeds/threedstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// browserPayment is an AReq for a payment in a browser.
+func browserPayment(transID string) map[string]any {
+	return map[string]any{
+		"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "02", "messageCategory": "01",
+		"threeDSServerTransID": transID, "threeDSCompInd": "U", "acctNumber": card, "cardExpiryDate": "3012",
+		"threeDSRequestorAuthenticationInd": "01", "threeDSRequestorURL": "https://shop.example",
+		"acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411", "merchantCountryCode": "208", "merchantName": "Shop",
+		"purchaseAmount": "1099", "purchaseCurrency": "978", "purchaseExponent": "2", "purchaseDate": "20261120120000",
+		"browserAcceptHeader": "text/html", "browserIP": "192.0.2.1", "browserJavaEnabled": false, "browserJavascriptEnabled": true,
+		"browserLanguage": "en", "browserColorDepth": "24", "browserScreenHeight": "1080", "browserScreenWidth": "1920", "browserTZ": "-60",
+		"browserUserAgent": "Mozilla/5.0", "notificationURL": "https://shop.example/done", "cardholderName": "Ann Example",
+	}
+}
+
+// card is one that is authenticated without a challenge.
+const card = "4000000000000103"
+
+// TestServersAuthenticateAndShareNothing: two servers at once authenticate a card, and
+// neither knows the transactions of the other.
+func TestServersAuthenticateAndShareNothing(t *testing.T) {
+	first, second := threedstest.NewServer(t), threedstest.NewServer(t)
+	for _, s := range []*threedstest.Server{first, second} {
+		crd, err := s.Client().Preauth(t.Context(), client.PreauthRequest{AcctNumber: card})
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := crd.ThreeDSServerTransID
+		ares, err := s.Client().Auth(t.Context(), browserPayment(id))
+		if err != nil || ares.TransStatus != "Y" {
+			t.Fatalf("/auth: %+v, %v", ares, err)
+		}
+		if len(s.Sandbox.Received(id)) == 0 {
+			t.Error("the directory server has received nothing")
+		}
+		other := first
+		if s == first {
+			other = second
+		}
+		var erro *client.Erro
+		if _, err := other.Client().PostAuth(t.Context(), id); !errors.As(err, &erro) {
+			t.Errorf("the other server knows the transaction: %v", err)
+		}
+	}
+}
+
+// TestClosedServerLeavesNothing: a closed server can be closed again, answers no more, and
+// its files are gone.
+func TestClosedServerLeavesNothing(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	s, err := threedstest.Start(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Client().Preauth(t.Context(), client.PreauthRequest{AcctNumber: card}); err != nil {
+		t.Error(err)
+	}
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if res, err := http.Get(s.URL); err == nil {
+		res.Body.Close()
+		t.Error("it still answers")
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) > 0 {
+		t.Errorf("%v is left, %v", files, err)
+	}
+}
+
+// BenchmarkNewServer measures a server from its start to its first answer, which is to take
+// 200 ms at most, and its end.
+func BenchmarkNewServer(b *testing.B) {
+	var ready, closed time.Duration
+	for b.Loop() {
+		start := time.Now()
+		s, err := threedstest.Start(nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := s.Client().Preauth(b.Context(), client.PreauthRequest{AcctNumber: card}); err != nil {
+			b.Fatal(err)
+		}
+		ready += time.Since(start)
+		start = time.Now()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		closed += time.Since(start)
+	}
+	b.ReportMetric(ready.Seconds()*1000/float64(b.N), "ms-ready")
+	b.ReportMetric(closed.Seconds()*1000/float64(b.N), "ms-close")
+}
