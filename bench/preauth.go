@@ -85,7 +85,7 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := h.Engine.Preauth(ctx, acc, bodies[0], nil)
+	answer, err := h.Engine.Preauth(ctx, acc, bodies[0])
 	if err != nil {
 		return nil, err
 	}

@@ -468,7 +468,7 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"docs", "docs/reference", "bench"} {
+	for _, dir := range []string{"docs", "docs/operating", "docs/reference", "bench"} {
 		more, err := filepath.Glob(filepath.Join(root, dir, "*.md"))
 		if err != nil {
 			t.Fatal(err)

@@ -182,11 +182,11 @@ func TestDocLinks(t *testing.T) {
 // TestMetrics: the table for operators has every metric of the program.
 func TestMetrics(t *testing.T) {
 	w := readTree(t)
-	_, table, _ := strings.Cut(w.prose[filepath.Join(root, "docs/operating.md")], "\n## Metrics\n")
+	_, table, _ := strings.Cut(w.prose[filepath.Join(root, "docs/operating/metrics.md")], "\n## Metrics\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	for name := range w.metrics {
 		if !strings.Contains(table, "`"+name+"`") {
-			t.Errorf("operating.md has no %s", name)
+			t.Errorf("operating/metrics.md has no %s", name)
 		}
 	}
 	if n := len(w.metrics); n < 25 {
