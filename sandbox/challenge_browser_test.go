@@ -39,7 +39,6 @@ func newShop(t *testing.T, page *template.Template, fields any) (*httptest.Serve
 // another origin: after a wrong code the keyboard is where it was, going back
 // does not break the page, and the right code passes.
 func TestCodePage(t *testing.T) {
-	t.Parallel()
 	ctx := browsertest.NewBrowser(t)
 	s := newServer(t, start(t, nil))
 	var fields struct{ ACS, CReq string }

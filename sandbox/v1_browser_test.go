@@ -20,7 +20,6 @@ var toIssuer = template.Must(template.New("").Parse(`<!doctype html><meta charse
 // several sizes, and comes back: by the button, then by itself. What arrives at
 // the shop is what the page was given, to the byte.
 func TestV1Page(t *testing.T) {
-	t.Parallel()
 	const mark = `a+b "c" <d> & ü`
 	ctx := browsertest.NewBrowser(t)
 	var fields struct{ ACS, PaReq, Back, MD string }
