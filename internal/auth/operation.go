@@ -217,6 +217,6 @@ func (r *receipt) expire(ctx context.Context, scheme, key string, kept sequence)
 
 // keepSequence puts s into its row.
 func (r *receipt) keepSequence(t *store.Txn, s sequence) error {
-	t.Expires = r.in(operationLife + 2*transid.MaxSkew)
+	t.Expires = r.expiryIn(operationLife + 2*transid.MaxSkew)
 	return r.seal(t, s)
 }

@@ -122,7 +122,7 @@ func (r *receipt) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.past(rec) {
+	if r.isOver(rec) {
 		return store.ErrNotFound
 	}
 	r.txn, r.rec = t, rec
@@ -156,7 +156,7 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if r.msg.Text("transStatus") == "D" {
-		if err := r.remember(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
+		if err := r.storeFirst(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
 			r.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", r.txn.ID, "err", err)
 			return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 		}
@@ -213,7 +213,7 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 	rec, again := *r.rec, r.repeats()
 	rec.RReq, rec.Refused = r.msg.Bytes(), false
 	var found store.State
-	c := r.change(r.txn, func(t *store.Txn) error {
+	w := r.newWrite(r.txn, func(t *store.Txn) error {
 		found = t.State
 		if again && bytes.Equal(t.Data, r.txn.Data) {
 			return r.seal(t, &rec)
@@ -221,12 +221,12 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 		if err := advance(t, Result); err != nil {
 			return err
 		}
-		r.lasts(t, &rec, r.keep())
+		r.setExpiry(t, &rec, r.keep())
 		return r.seal(t, &rec)
 	})
-	sure, err := c.run(ctx)
+	sure, err := w.run(ctx)
 	if !sure {
-		c.settle(func(rec *record) { rec.Refused = true })
+		w.resolveLater(func(rec *record) { rec.Refused = true })
 	}
 	return found, err
 }
@@ -253,7 +253,7 @@ func (r *receipt) accept(ctx context.Context) (Receipt, string) {
 	}
 	r.noteResult(ctx, m)
 	r.note(ctx, "resultsStatus", status)
-	r.explain(ctx, r.txn.ID, r.txn.Scheme, m)
+	r.explainReason(ctx, r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.Compose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
@@ -334,14 +334,14 @@ func (r *receipt) giveUp(ctx context.Context) {
 	}
 	rec := *r.rec
 	rec.Erro = bad.JSON()
-	_, err := r.change(r.txn, func(t *store.Txn) error {
+	_, err := r.newWrite(r.txn, func(t *store.Txn) error {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight
 		}
 		if err := advance(t, Failed); err != nil {
 			return err
 		}
-		r.lasts(t, &rec, r.keep())
+		r.setExpiry(t, &rec, r.keep())
 		return r.seal(t, &rec)
 	}).run(ctx)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)

@@ -57,7 +57,7 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 	if err != nil {
 		return handedOut{}, err
 	}
-	if e.past(rec) {
+	if e.isOver(rec) {
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
 	e.noteRecord(ctx, &t, rec)
@@ -102,7 +102,7 @@ func (e *Engine) stateOf(t *store.Txn, rec *record) ([]byte, error) {
 	switch {
 	case t.State == Result:
 		return rec.RReq, nil
-	case t.State == Challenge, t.State == Sent && !e.over(rec.Sent):
+	case t.State == Challenge, t.State == Sent && !e.isClaimOver(rec.Sent):
 		bad := erro(v, message.BadTransactionData, "No response from directory server yet", t.ID)
 		bad.Description = "No RReq has been received"
 		return nil, bad
