@@ -136,7 +136,7 @@ func (n *Server) activate(ctx context.Context, cfg Config) error {
 	}
 	n.initMetrics(g)
 	g.client.Resume(ctx)
-	n.book.Change(cfg.Ring, cfg.Merchants)
+	n.book.Configure(cfg.Ring, cfg.Merchants)
 	n.begin(g)
 	n.mu.Lock()
 	n.now = g

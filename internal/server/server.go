@@ -83,7 +83,7 @@ type Limits struct {
 type Server struct {
 	cfg      Config // as the process began
 	db       store.Store
-	book     *account.Book
+	book     *account.KeyCache
 	metrics  *obs.Metrics
 	requests *obs.RequestLog
 	traces   *obs.Traces // nil: there are none
@@ -143,7 +143,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	n.api = n.newListener("api", cfg.API, 2, func(g *runtime) *tls.Config { return g.apiTLS })
 	n.results = n.newListener("results", cfg.Results, 8, func(g *runtime) *tls.Config { return g.resultsTLS })
 	if cfg.Tracing != nil {
-		n.traces = obs.NewTraces(*cfg.Tracing, n.metrics, cfg.Log)
+		if n.traces, err = obs.NewTraces(*cfg.Tracing, n.metrics, cfg.Log); err != nil {
+			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
+		}
 	}
 	n.now, err = n.newRuntime(cfg, nil)
 	if err != nil {
