@@ -62,7 +62,7 @@ type claim struct {
 	merchant string
 	version  message.Version
 	start    time.Time // of the /auth
-	rec      *record
+	rec      *txnRecord
 }
 
 // An answer is the ARes that the requestor gets.
@@ -320,7 +320,7 @@ func listVersions(versions []message.Version) string {
 func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *message.Message) (*claim, error) {
 	c := &claim{
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
-		rec: &record{
+		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
 			AReq: areq.Facts(), Purchase: purchaseOf(req, areq),
 			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),

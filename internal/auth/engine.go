@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -49,12 +50,6 @@ type Directories interface {
 	// Report posts an Erro in the background, to the address that an AReq for the same
 	// country goes to. It returns at once, and goes on when ctx ends.
 	Report(ctx context.Context, scheme, country string, erro []byte)
-}
-
-// A Sealer encrypts what the store keeps, bound to the name of the transaction.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
 }
 
 // A Directory is what the engine knows of one directory server.
@@ -128,7 +123,7 @@ type Engine struct {
 	Cards       Cards
 	Directories Directories
 	IDs         *transid.Keys
-	Sealer      Sealer
+	Sealer      record.Sealer
 	Server      Server
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts

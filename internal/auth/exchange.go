@@ -215,7 +215,7 @@ func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, 
 	})
 	sure, err := w.run(ctx)
 	if !sure {
-		w.resolveLater(func(rec *record) { rec.Undelivered = true })
+		w.resolveLater(func(rec *txnRecord) { rec.Undelivered = true })
 	}
 	return err
 }

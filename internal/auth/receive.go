@@ -28,7 +28,7 @@ type receipt struct {
 	msg     *message.Message
 	version message.Version
 	txn     store.Txn
-	rec     *record
+	rec     *txnRecord
 	facts   message.Context // of the AReq and ARes, once the transaction is read
 }
 
@@ -226,7 +226,7 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 	})
 	sure, err := w.run(ctx)
 	if !sure {
-		w.resolveLater(func(rec *record) { rec.Refused = true })
+		w.resolveLater(func(rec *txnRecord) { rec.Refused = true })
 	}
 	return found, err
 }

@@ -74,7 +74,7 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 }
 
 // noteRecord writes down what is kept of the transaction that a request is about.
-func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *record) {
+func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *txnRecord) {
 	if e.Recorder == nil {
 		return
 	}
@@ -97,7 +97,7 @@ func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *record) {
 
 // stateOf is what the caller gets of his transaction: its RReq, or an error that says
 // why there is none.
-func (e *Engine) stateOf(t *store.Txn, rec *record) ([]byte, error) {
+func (e *Engine) stateOf(t *store.Txn, rec *txnRecord) ([]byte, error) {
 	v := rec.version()
 	switch {
 	case t.State == Result:

@@ -90,7 +90,7 @@ func (w *uncertainWrite) isDone(t *store.Txn) bool {
 // sure of, and that the caller was told has failed. If it was made after all, mark notes
 // that in the record. If not, the row is written as it is, which gives it a new version, so
 // that a try still on its way to the database fails.
-func (w *uncertainWrite) resolveLater(mark func(*record)) {
+func (w *uncertainWrite) resolveLater(mark func(*txnRecord)) {
 	w.taskGroup().Start(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, resolveAfterAnswer)
 		defer cancel()
@@ -106,7 +106,7 @@ func (w *uncertainWrite) resolveLater(mark func(*record)) {
 }
 
 // markIfDone is one try of resolveLater. It reports whether the change had been made.
-func (w *uncertainWrite) markIfDone(ctx context.Context, mark func(*record)) (done bool, err error) {
+func (w *uncertainWrite) markIfDone(ctx context.Context, mark func(*txnRecord)) (done bool, err error) {
 	err = w.Store.Update(ctx, w.was, func(t *store.Txn) error {
 		if done = w.isDone(t); !done {
 			return nil

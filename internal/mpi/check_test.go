@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/v1/v1test"
@@ -344,7 +345,7 @@ func TestGoneMeanwhile(t *testing.T) {
 }
 
 // blind is a sealer whose keys are not those of before.
-type blind struct{ mpi.Sealer }
+type blind struct{ record.Sealer }
 
 func (blind) Open(string, []byte) ([]byte, error) { return nil, errDown }
 

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
@@ -27,12 +28,6 @@ type Client interface {
 	// Report posts an Error in the background, and goes on when ctx ends; nobody waits for
 	// the reply.
 	Report(ctx context.Context, scheme string, msg []byte)
-}
-
-// A Sealer encrypts what the store keeps, bound to the name of the transaction.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
 }
 
 // A Recorder writes down what becomes known of a request on its way. Its methods must not
@@ -73,7 +68,7 @@ type Engine struct {
 	Directories []Directory // each scheme once
 	Client      Client
 	Store       Store
-	Sealer      Sealer
+	Sealer      record.Sealer
 	Log         *slog.Logger
 	Now         func() time.Time
 	Recorder    Recorder // nil: nothing is written down

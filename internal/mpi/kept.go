@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/v1"
 )
@@ -48,9 +49,9 @@ func (e *Engine) keep(ctx context.Context, owner, scheme, messageID string, k *k
 	now := e.Now()
 	t := store.Txn{
 		ID: requestID(owner, messageID), Owner: owner, Scheme: scheme, State: open,
-		Expires: moment(now.Add(keepFor)),
+		Expires: record.Moment(now.Add(keepFor)),
 	}
-	if err := e.seal(&t, k); err != nil {
+	if err := record.Seal(e.Sealer, &t, k); err != nil {
 		return err
 	}
 	if err := e.Store.Create(ctx, t); err != nil {
@@ -66,21 +67,21 @@ func (e *Engine) list(ctx context.Context, req store.Txn, xid string, now time.T
 	hour := now.Truncate(keepFor)
 	t := store.Txn{
 		ID: listID(req.Owner, xid, hour), Owner: req.Owner, Scheme: req.Scheme, State: index,
-		Expires: moment(hour.Add(2*keepFor + 5*time.Minute)),
+		Expires: record.Moment(hour.Add(2*keepFor + 5*time.Minute)),
 	}
-	if err := e.seal(&t, listed{[]string{req.ID}}); err != nil {
+	if err := record.Seal(e.Sealer, &t, listed{[]string{req.ID}}); err != nil {
 		return err
 	}
 	err := e.Store.Create(ctx, t)
 	if errors.Is(err, store.ErrExists) {
 		err = e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
 			var l listed
-			if err := e.unseal(t, &l); err != nil {
+			if err := record.Open(e.Sealer, t, &l); err != nil {
 				return err
 			}
 			l.IDs = append(l.IDs, req.ID)
 			l.IDs = l.IDs[max(len(l.IDs)-mostListed, 0):]
-			return e.seal(t, l)
+			return record.Seal(e.Sealer, t, l)
 		})
 	}
 	if err != nil {
@@ -126,7 +127,7 @@ func (e *Engine) ofList(ctx context.Context, id string) ([]store.Txn, error) {
 		return nil, err
 	}
 	var l listed
-	if err := e.unseal(&t, &l); err != nil {
+	if err := record.Open(e.Sealer, &t, &l); err != nil {
 		return nil, err
 	}
 	var found []store.Txn
@@ -164,7 +165,7 @@ func (e *Engine) use(ctx context.Context, was store.Txn, p *v1.Opened) error {
 	}
 	err = e.Store.Update(ctx, was, func(t *store.Txn) error {
 		var k kept
-		if err := e.unseal(t, &k); err != nil {
+		if err := record.Open(e.Sealer, t, &k); err != nil {
 			return err
 		}
 		if differs := k.differences(&p.PARes, t.Scheme, p.Signature.Policy); len(differs) > 0 {
@@ -177,7 +178,7 @@ func (e *Engine) use(ctx context.Context, was store.Txn, p *v1.Opened) error {
 			return errSame
 		}
 		t.State, k.Used = checked, digest
-		return e.seal(t, &k)
+		return record.Seal(e.Sealer, t, &k)
 	})
 	if errors.Is(err, errSame) {
 		return nil
@@ -225,26 +226,6 @@ func digestOf(p *v1.PARes) ([]byte, error) {
 	return sum[:], nil
 }
 
-func (e *Engine) seal(t *store.Txn, v any) error {
-	plain, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("mpi: record: %w", err)
-	}
-	t.Data = e.Sealer.Seal(t.Name(), plain)
-	return nil
-}
-
-func (e *Engine) unseal(t *store.Txn, v any) error {
-	plain, err := e.Sealer.Open(t.Name(), t.Data)
-	if err == nil {
-		err = json.Unmarshal(plain, v)
-	}
-	if err != nil {
-		return fmt.Errorf("mpi: record of %s: %w", t.ID, err)
-	}
-	return nil
-}
-
 // requestID is the id of a PAReq's transaction. The owner is part of it: what
 // another merchant has made is not there.
 func requestID(owner, messageID string) string { return "v1." + fingerprint(owner, messageID) }
@@ -262,6 +243,3 @@ func fingerprint(parts ...string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil)[:20])
 }
-
-// moment is the store's form of a time: UTC, whole milliseconds.
-func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }
