@@ -42,23 +42,23 @@ type Client struct {
 // their ranges into cards and keeps them in keeper, with when a directory server was
 // asked last. Nothing is sent before Send, Report or Run.
 func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, hooks Hooks) (*Client, error) {
-	c := &Client{cards: cards, keeper: keeper, node: newNode(), log: log, hooks: hooks, background: new(background)}
-	if err := c.take(peers, nil); err != nil {
+	c := &Client{cards: cards, keeper: keeper, node: newNodeID(), log: log, hooks: hooks, background: new(background)}
+	if err := c.addPeers(peers, nil); err != nil {
 		return nil, err
 	}
 	for _, p := range c.order {
-		p.breaker.begin()
+		p.breaker.publishState()
 	}
 	return c, nil
 }
 
-// take makes peers of what is given. Those that a former client has, with
+// addPeers makes peers of what is given. Those that a former client has, with
 // nothing changed, are taken over as they are.
-func (c *Client) take(peers []Peer, former *Client) error {
+func (c *Client) addPeers(peers []Peer, former *Client) error {
 	c.peers = make(map[string]*peer)
 	var faults []error
 	for _, given := range peers {
-		p, r, err := c.one(given, former)
+		p, r, err := c.newPeer(given, former)
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("directory %s: %w", given.Scheme, err))
@@ -73,12 +73,12 @@ func (c *Client) take(peers []Peer, former *Client) error {
 	return errors.Join(faults...)
 }
 
-// one makes one peer, with who keeps its card ranges fresh.
-func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
+// newPeer makes one peer, with who keeps its card ranges fresh.
+func (c *Client) newPeer(given Peer, former *Client) (*peer, *refresher, error) {
 	var before *refresher
 	if former != nil {
 		i := slices.IndexFunc(former.order, func(p *peer) bool { return p.Scheme == given.Scheme })
-		if i >= 0 && former.order[i].given.same(given) {
+		if i >= 0 && former.order[i].config.equal(given) {
 			return former.order[i], former.refreshers[i], nil
 		}
 		if i >= 0 {
@@ -90,12 +90,12 @@ func (c *Client) one(given Peer, former *Client) (*peer, *refresher, error) {
 		return nil, nil, err
 	}
 	p.clock.log = c.log.With("scheme", p.Scheme)
-	p.breaker.announce(c.log, p.Scheme, message.AReq.String(), c.hooks.Opened)
+	p.breaker.setNotifications(c.log, p.Scheme, message.AReq.String(), c.hooks.Opened)
 	p.retried = c.hooks.Retried
-	p.reach.listed = func(addr string) (string, bool) { return c.listed(p, addr) }
+	p.dialer.listedHost = func(addr string) (string, bool) { return c.listedHost(p, addr) }
 	r := newRefresher(c, p)
-	if r.former = before; before != nil {
-		r.news = before.news
+	if r.predecessor = before; before != nil {
+		r.notifier = before.notifier
 	}
 	r.resumed.Store(before != nil)
 	return p, r, nil
@@ -109,7 +109,7 @@ func (c *Client) Enter(scheme, merchant string) (leave func(), ok bool) {
 	if p == nil {
 		return func() {}, true // Send says so
 	}
-	return p.merchants.take(merchant)
+	return p.merchants.acquire(merchant)
 }
 
 // Send posts an AReq of a merchant to the scheme's directory server and returns the body of
@@ -124,11 +124,11 @@ func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte,
 		return nil, &Error{Scheme: scheme, Kind: Unknown, Text: "No directory server for this scheme"}
 	}
 	start := time.Now()
-	within, ended := c.hooks.begun(ctx, scheme, message.AReq.String(), transID)
-	answer, err := p.spared(within, merchant, func(ctx context.Context) ([]byte, error) {
+	within, ended := c.hooks.begin(ctx, scheme, message.AReq.String(), transID)
+	answer, err := p.sendThroughBreaker(within, merchant, func(ctx context.Context) ([]byte, error) {
 		return p.send(ctx, c.addresses(p, country), areq, transID, v)
 	})
-	c.hooks.exchanged(scheme, message.AReq.String(), start, err)
+	c.hooks.reportExchange(scheme, message.AReq.String(), start, err)
 	ended(err)
 	return answer, err
 }
@@ -139,7 +139,7 @@ func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte,
 func (c *Client) addresses(p *peer, country string) []string {
 	urls := []string{p.AReqURL}
 	g := c.cards.Generation(p.Scheme)
-	if g == nil || p.foreign(g) {
+	if g == nil || p.isForeign(g) {
 		return urls
 	}
 	for _, u := range g.DSURLs {
@@ -156,11 +156,11 @@ func (c *Client) addresses(p *peer, country string) []string {
 	return urls
 }
 
-// listed says whether a peer gave an address of its own in the PRes in use, and
+// listedHost says whether a peer gave an address of its own in the PRes in use, and
 // returns its host name.
-func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
+func (c *Client) listedHost(p *peer, addr string) (host string, ok bool) {
 	g := c.cards.Generation(p.Scheme)
-	if g == nil || p.foreign(g) {
+	if g == nil || p.isForeign(g) {
 		return "", false
 	}
 	for _, u := range g.DSURLs {
@@ -171,8 +171,8 @@ func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
 	return "", false
 }
 
-// enter takes one of the peer's MaxInFlight places, which leave gives back.
-func (p *peer) enter() error {
+// acquirePlace takes one of the peer's MaxInFlight places, which leave gives back.
+func (p *peer) acquirePlace() error {
 	select {
 	case p.inFlight <- struct{}{}:
 		return nil
@@ -181,35 +181,35 @@ func (p *peer) enter() error {
 	}
 }
 
-func (p *peer) leave() { <-p.inFlight }
+func (p *peer) releasePlace() { <-p.inFlight }
 
 func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string, v message.Version) ([]byte, error) {
-	if err := p.enter(); err != nil {
+	if err := p.acquirePlace(); err != nil {
 		return nil, err
 	}
-	defer p.leave()
+	defer p.releasePlace()
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	resp, err := p.post(ctx, urls, areq, requestID(v, transID), 2)
+	resp, err := p.post(ctx, urls, areq, requestIDHeader(v, transID), 2)
 	if err != nil {
 		return nil, err
 	}
-	return p.answer(ctx, resp, transID, maxARes)
+	return p.readAnswer(ctx, resp, transID, maxARes)
 }
 
-// answer reads an answer of at most limit bytes and closes it. If the request's id is
+// readAnswer reads an answer of at most limit bytes and closes it. If the request's id is
 // not in it, the connection is not used again: it may be the answer to an earlier request.
-func (p *peer) answer(ctx context.Context, resp *http.Response, id string, limit int64) ([]byte, error) {
+func (p *peer) readAnswer(ctx context.Context, resp *http.Response, id string, limit int64) ([]byte, error) {
 	defer resp.Body.Close()
-	answer, err := p.read(ctx, resp.Body, resp.ContentLength, limit)
-	if err == nil && !names(answer, id) {
+	answer, err := p.readLimited(ctx, resp.Body, resp.ContentLength, limit)
+	if err == nil && !containsID(answer, id) {
 		wire.Distrust(resp)
 	}
 	return answer, err
 }
 
-// names reports whether an answer has the id in it somewhere; case does not count.
-func names(answer []byte, id string) bool {
+// containsID reports whether an answer has the id in it somewhere; case does not count.
+func containsID(answer []byte, id string) bool {
 	return bytes.Contains(answer, []byte(id)) || bytes.Contains(bytes.ToLower(answer), []byte(strings.ToLower(id)))
 }
 
@@ -219,7 +219,7 @@ func names(answer []byte, id string) bool {
 // until it was tried as often as attempts says.
 func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
 	for {
-		resp, sent, err := p.attempt(ctx, urls[0], body, header)
+		resp, sent, err := p.postOnce(ctx, urls[0], body, header)
 		attempts--
 		if len(urls) > 1 {
 			urls = urls[1:]
@@ -238,20 +238,20 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 		case sent || attempts <= 0 || ctx.Err() != nil:
 			return nil, p.failure(ctx, err, sent)
 		}
-		p.again(ctx, p.failure(ctx, err, sent))
+		p.reportRetry(ctx, p.failure(ctx, err, sent))
 	}
 }
 
-// again tells that a message that failed is tried again.
-func (p *peer) again(ctx context.Context, err error) {
+// reportRetry tells that a message that failed is tried again.
+func (p *peer) reportRetry(ctx context.Context, err error) {
 	if p.retried != nil {
 		p.retried(ctx, err)
 	}
 }
 
-// attempt is one attempt of post. Sent reports whether any byte of the request may have
+// postOnce is one attempt of post. Sent reports whether any byte of the request may have
 // left.
-func (p *peer) attempt(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
+func (p *peer) postOnce(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
 	h := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
 	maps.Copy(h, header)
 	return p.client.Post(ctx, url, h, body)
@@ -281,16 +281,16 @@ func isErro(answer []byte) bool {
 	return known && kind == message.Erro
 }
 
-// read reads an answer of at most limit bytes. Size is what the peer announced,
+// readLimited reads an answer of at most limit bytes. Size is what the peer announced,
 // or less than 0.
-func (p *peer) read(ctx context.Context, r io.Reader, size, limit int64) ([]byte, error) {
+func (p *peer) readLimited(ctx context.Context, r io.Reader, size, limit int64) ([]byte, error) {
 	tooLarge := &Error{Scheme: p.Scheme, Kind: TooLarge, Text: "Answer too large"}
 	if size > limit {
 		return nil, tooLarge
 	}
 	var body bytes.Buffer
 	if size > 0 {
-		body.Grow(int(min(size, promised)) + bytes.MinRead)
+		body.Grow(int(min(size, maxPreallocated)) + bytes.MinRead)
 	}
 	n, err := body.ReadFrom(io.LimitReader(r, limit+1))
 	// A peer that sees us hang up at the deadline may end its answer properly,
@@ -305,8 +305,8 @@ func (p *peer) read(ctx context.Context, r io.Reader, size, limit int64) ([]byte
 	return body.Bytes(), nil
 }
 
-// requestID returns the headers for an AReq or PReq of the version (HT-09).
-func requestID(v message.Version, transID string) http.Header {
+// requestIDHeader returns the headers for an AReq or PReq of the version (HT-09).
+func requestIDHeader(v message.Version, transID string) http.Header {
 	h := make(http.Header)
 	if v >= message.V231 {
 		h.Set("X-Request-ID", transID)
@@ -320,16 +320,16 @@ func requestID(v message.Version, transID string) http.Header {
 // Erro is dropped.
 func (c *Client) Report(ctx context.Context, scheme, country string, erro []byte) {
 	if p := c.peers[scheme]; p != nil {
-		c.report(ctx, p, c.addresses(p, country), erro)
+		c.reportTo(ctx, p, c.addresses(p, country), erro)
 	}
 }
 
-// report is Report to given addresses, those that the refused answer came from.
-func (c *Client) report(ctx context.Context, p *peer, urls []string, erro []byte) {
+// reportTo is Report to given addresses, those that the refused answer came from.
+func (c *Client) reportTo(ctx context.Context, p *peer, urls []string, erro []byte) {
 	if c.background.start(p.reports, func() { c.postErro(ctx, p, urls, erro) }) {
 		return
 	}
-	c.hooks.dropped(p.Scheme, message.Erro.String())
+	c.hooks.reportDropped(p.Scheme, message.Erro.String())
 	c.log.WarnContext(ctx, "erro not sent", "scheme", p.Scheme, "err", "too many under way")
 }
 
@@ -337,12 +337,12 @@ func (c *Client) postErro(ctx context.Context, p *peer, urls []string, erro []by
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
 	defer cancel()
 	start := time.Now()
-	ctx, ended := c.hooks.begun(ctx, p.Scheme, message.Erro.String(), "")
+	ctx, ended := c.hooks.begin(ctx, p.Scheme, message.Erro.String(), "")
 	resp, err := p.post(ctx, urls, erro, nil, 2)
 	if err == nil {
 		drain(resp.Body)
 	}
-	c.hooks.exchanged(p.Scheme, message.Erro.String(), start, err)
+	c.hooks.reportExchange(p.Scheme, message.Erro.String(), start, err)
 	ended(err)
 	if err != nil {
 		c.log.WarnContext(ctx, "erro not sent", "scheme", p.Scheme, "err", err)

@@ -13,18 +13,18 @@ import (
 // could be a false alarm.
 const (
 	maxSkew   = time.Minute
-	skewEvery = time.Hour // between two complaints
+	skewWarningInterval = time.Hour // between two complaints
 )
 
-// A clock compares ours with a directory server's. Nobody knows which is wrong.
-type clock struct {
+// A clockCheck compares ours with a directory server's. Nobody knows which is wrong.
+type clockCheck struct {
 	log  *slog.Logger
-	said atomic.Int64 // when it complained last, Unix seconds
+	lastWarning atomic.Int64 // when it complained last, Unix seconds
 }
 
 // compare reads the Date header of an answer; one that is missing or malformed
 // says nothing.
-func (c *clock) compare(date string) {
+func (c *clockCheck) compare(date string) {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
 		return
@@ -34,9 +34,9 @@ func (c *clock) compare(date string) {
 	if skew.Abs() <= maxSkew {
 		return
 	}
-	said := c.said.Load()
-	if now.Sub(time.Unix(said, 0)).Abs() < skewEvery || // Abs: our clock may have been set back since
-		!c.said.CompareAndSwap(said, now.Unix()) {
+	said := c.lastWarning.Load()
+	if now.Sub(time.Unix(said, 0)).Abs() < skewWarningInterval || // Abs: our clock may have been set back since
+		!c.lastWarning.CompareAndSwap(said, now.Unix()) {
 		return
 	}
 	c.log.Warn("the clock here and that of the directory server differ", "ahead", skew.Round(time.Second))

@@ -17,9 +17,9 @@ var errNotConfigured = errors.New("not a configured address")
 // PRes. At either the certificate has to chain to the same authorities.
 type dialer struct {
 	tls     map[string]*tls.Config                   // of configured addresses, by host:port
-	listed  func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
-	secured *tls.Config                              // for those: all but ServerName is set
-	limit   time.Duration                            // for look-up, connection and handshake together
+	listedHost  func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
+	baseTLS *tls.Config                              // for those: all but ServerName is set
+	timeout   time.Duration                            // for look-up, connection and handshake together
 	net     net.Dialer
 	proxy   *tunnel.Dialer // over net; nil: none
 }
@@ -28,36 +28,36 @@ type dialer struct {
 // gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// connect connects to any address, without a TLS handshake: the [http.Transport] for
+// dialWithoutTLS connects to any address, without a TLS handshake: the [http.Transport] for
 // files makes its own.
-func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limit)
+func (d *dialer) dialWithoutTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	return d.open(ctx, network, addr)
+	return d.dialTCP(ctx, network, addr)
 }
 
-// open connects straight or through the proxy.
-func (d *dialer) open(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialTCP connects straight or through the proxy.
+func (d *dialer) dialTCP(ctx context.Context, network, addr string) (net.Conn, error) {
 	if d.proxy != nil {
 		return d.proxy.DialContext(ctx, network, addr)
 	}
 	return d.net.DialContext(ctx, network, addr)
 }
 
-// dial connects to one of the peer's addresses and makes the TLS handshake.
-func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialTLS connects to one of the peer's addresses and makes the TLS handshake.
+func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	config, ok := d.tls[addr]
 	if !ok {
-		host, ok := d.listed(addr)
+		host, ok := d.listedHost(addr)
 		if !ok {
 			return nil, errNotConfigured
 		}
-		config = d.secured.Clone()
+		config = d.baseTLS.Clone()
 		config.ServerName = host
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	raw, err := d.open(ctx, network, addr)
+	raw, err := d.dialTCP(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // keptGenerations is how many generations of a scheme stay in the store.
-const keptGenerations = 3
+const maxGenerations = 3
 
 // OpenGeneration reads a stored generation of a scheme. A corrupt one is an
 // error.
@@ -35,9 +35,9 @@ func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*rang
 	return OpenGeneration(ctx, k, heldScheme(scheme), number)
 }
 
-// fromOf is the address that a stored generation came from; not ok: its note does not
+// sourceAddress is the address that a stored generation came from; not ok: its note does not
 // say.
-func fromOf(s store.Snapshot) (from string, ok bool) {
+func sourceAddress(s store.Snapshot) (from string, ok bool) {
 	var note struct{ From *string }
 	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {
 		return "", false
@@ -45,8 +45,8 @@ func fromOf(s store.Snapshot) (from string, ok bool) {
 	return *note.From, true
 }
 
-// keepGeneration stores a generation under the next number and returns it.
-func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
+// storeGeneration stores a generation under the next number and returns it.
+func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
 	all, err := k.Snapshots(ctx, scheme)
 	if err != nil {
 		return 0, fmt.Errorf("directory: generations of %s: %w", scheme, err)
@@ -76,31 +76,31 @@ func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Gene
 // returns its number; the nodes that serve take it over. It returns [store.ErrHeld] while
 // one of them is asking the directory server.
 func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
-	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
+	lease, err := k.Acquire(ctx, statusKey(scheme), holder, defaultLeaseTime)
 	if err != nil {
 		return 0, fmt.Errorf("directory: import: %w", err)
 	}
-	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // if the lease is lost, the writes below fail
-	number, err := importUnder(ctx, k, lease, scheme, g)
+	stop := renewLease(ctx, k, lease, defaultLeaseTime, func(error) {}) // if the lease is lost, the writes below fail
+	number, err := importWithLease(ctx, k, lease, scheme, g)
 	stop()
 	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
 }
 
-func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
-	standing, err := ReadStanding(ctx, k, scheme)
+func importWithLease(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
+	standing, err := ReadRefreshStatus(ctx, k, scheme)
 	if err != nil {
 		return 0, err
 	}
 	g.Scheme, g.Loaded = scheme, time.Now().UTC()
-	number, err := keepGeneration(ctx, k, scheme, g, lease, keptGenerations)
+	number, err := storeGeneration(ctx, k, scheme, g, lease, maxGenerations)
 	if err != nil {
 		return 0, err
 	}
 	standing.Generation = number
-	standing.describe(g)
+	standing.markCurrent(g)
 	value, err := json.Marshal(standing)
 	if err != nil {
 		return 0, err
 	}
-	return number, k.PutState(ctx, standingKey(scheme), value, lease)
+	return number, k.PutState(ctx, statusKey(scheme), value, lease)
 }

@@ -34,20 +34,20 @@ type Hooks struct {
 	Opened func(scheme, message string, open bool)
 }
 
-func (h Hooks) begun(ctx context.Context, scheme, message, id string) (_ context.Context, ended func(err error)) {
+func (h Hooks) begin(ctx context.Context, scheme, message, id string) (_ context.Context, ended func(err error)) {
 	if h.Begun == nil {
 		return ctx, func(error) {}
 	}
 	return h.Begun(ctx, scheme, message, id)
 }
 
-func (h Hooks) exchanged(scheme, message string, start time.Time, err error) {
+func (h Hooks) reportExchange(scheme, message string, start time.Time, err error) {
 	if h.Exchanged != nil {
 		h.Exchanged(scheme, message, time.Since(start), err)
 	}
 }
 
-func (h Hooks) dropped(scheme, message string) {
+func (h Hooks) reportDropped(scheme, message string) {
 	if h.Dropped != nil {
 		h.Dropped(scheme, message)
 	}

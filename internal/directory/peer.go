@@ -70,7 +70,7 @@ const (
 	// 400,000 characters, most of them images for SPC; the rest is for characters of
 	// more than one byte, white space and members that nobody knows.
 	maxARes   = 512 << 10
-	promised  = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
+	maxPreallocated  = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
 	maxHeader = 16 << 10 // of an answer's header; also the most that drain reads
 
 	drainTime = 250 * time.Millisecond // see drain
@@ -83,20 +83,20 @@ const (
 // peer is a Peer at work.
 type peer struct {
 	Peer
-	given     Peer // as New got it
-	reach     *dialer
+	config     Peer // as New got it
+	dialer     *dialer
 	client    *wire.Client
 	files     *http.Transport // for card range files: other hosts, the same trust
 	inFlight  chan struct{}
 	reports   chan struct{}
 	merchants merchantPlaces
 	breaker   breaker // of AReqs
-	clock     clock
+	clock     clockCheck
 	retried   func(ctx context.Context, err error) // a hook, may be nil
 }
 
 func newPeer(given Peer) (*peer, error) {
-	p := &peer{Peer: given, given: given}
+	p := &peer{Peer: given, config: given}
 	p.Versions = slices.Sorted(slices.Values(p.Versions))
 	p.Timeout = cmp.Or(p.Timeout, 10*time.Second)
 	p.DialTimeout = cmp.Or(p.DialTimeout, 5*time.Second)
@@ -105,16 +105,16 @@ func newPeer(given Peer) (*peer, error) {
 	p.MaxDials = cmp.Or(p.MaxDials, maxDials)
 	p.MaxPRes = cmp.Or(p.MaxPRes, 1<<30)
 	p.Refresh = cmp.Or(p.Refresh, 4*time.Hour)
-	if err := p.complete(); err != nil {
+	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	if err := p.wire(p.AReqURL, p.PReqURL); err != nil {
+	if err := p.initClient(p.AReqURL, p.PReqURL); err != nil {
 		return nil, err
 	}
-	p.breaker.off = p.AlwaysTry
+	p.breaker.disabled = p.AlwaysTry
 	p.files = &http.Transport{
-		DialContext:            p.reach.connect,
-		TLSClientConfig:        p.reach.secured,
+		DialContext:            p.dialer.dialWithoutTLS,
+		TLSClientConfig:        p.dialer.baseTLS,
 		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with a handshake after its request has ended
 		IdleConnTimeout:        idleTime,
 		DisableCompression:     true,
@@ -123,18 +123,18 @@ func newPeer(given Peer) (*peer, error) {
 	return p, nil
 }
 
-// wire makes p.client, which connects to the addresses; the caller may allow more
+// initClient makes p.client, which connects to the addresses; the caller may allow more
 // through p.reach.listed. Of p it uses TLS, Revoked, Proxy and the limits.
-func (p *peer) wire(addresses ...string) error {
+func (p *peer) initClient(addresses ...string) error {
 	secured, err := harden(p.TLS, p.Revoked)
 	if err != nil {
 		return err
 	}
 	reach := &dialer{
 		tls:     make(map[string]*tls.Config),
-		listed:  func(string) (string, bool) { return "", false },
-		secured: secured,
-		limit:   p.DialTimeout,
+		listedHost:  func(string) (string, bool) { return "", false },
+		baseTLS: secured,
+		timeout:   p.DialTimeout,
 		net:     net.Dialer{KeepAliveConfig: keepAlive},
 	}
 	if p.Proxy != nil {
@@ -150,11 +150,11 @@ func (p *peer) wire(addresses ...string) error {
 		reach.tls[net.JoinHostPort(host, port)] = c
 	}
 	p.inFlight = make(chan struct{}, p.MaxInFlight)
-	p.merchants.most = cmp.Or(p.MaxPerMerchant, max(p.MaxInFlight/2, 1))
+	p.merchants.max = cmp.Or(p.MaxPerMerchant, max(p.MaxInFlight/2, 1))
 	p.reports = make(chan struct{}, maxReports)
-	p.reach = reach
+	p.dialer = reach
 	p.client = wire.New(wire.Config{
-		Dial:      reach.dial,
+		Dial:      reach.dialTLS,
 		MaxDials:  p.MaxDials,
 		MaxIdle:   p.MaxInFlight, // as many as there can be requests
 		IdleTime:  idleTime,
@@ -163,8 +163,8 @@ func (p *peer) wire(addresses ...string) error {
 	return nil
 }
 
-// complete reports what a peer lacks, all at once.
-func (p *peer) complete() error {
+// validate reports what a peer lacks, all at once.
+func (p *peer) validate() error {
 	var faults []error
 	if p.Scheme == "" {
 		faults = append(faults, errors.New("no scheme"))

@@ -20,9 +20,9 @@ type Keeper interface {
 	store.States
 }
 
-// Standing is the state of the card ranges of one scheme, which all nodes share through
+// RefreshStatus is the state of the card ranges of one scheme, which all nodes share through
 // the store. Times are UTC.
-type Standing struct {
+type RefreshStatus struct {
 	Asked time.Time `json:"asked,omitzero"` // when the latest PReq left
 	To    string    `json:"to,omitempty"`   // its address
 	Next  time.Time `json:"next,omitzero"`  // when the next one leaves
@@ -42,85 +42,85 @@ type Standing struct {
 	FaultAt time.Time `json:"faultAt,omitzero"`
 
 	Held   int64 `json:"held,omitempty"`   // number of a generation that waits for Accept; 0: none
-	HeldOf int   `json:"heldOf,omitempty"` // ranges in it
+	HeldRanges int   `json:"heldOf,omitempty"` // ranges in it
 	// HeldFrom is the address that it came from.
 	HeldFrom string `json:"heldFrom,omitempty"`
 
 	Seen time.Time `json:"seen,omitzero"` // the newest Wish that was looked at
 }
 
-// A Wish is what an operator wants done. The node that looks first does it.
-type Wish struct {
+// A RefreshRequest is what an operator wants done. The node that looks first does it.
+type RefreshRequest struct {
 	At      time.Time `json:"at"`
 	Refresh bool      `json:"refresh,omitempty"` // ask now, or as soon as the protocol lets us
 	Accept  int64     `json:"accept,omitempty"`  // use the held generation of this number
 }
 
 // Names under which a scheme's things are kept.
-func standingKey(scheme string) string { return "ranges/" + scheme }
-func wishKey(scheme string) string     { return "ranges/" + scheme + "/wish" }
+func statusKey(scheme string) string { return "ranges/" + scheme }
+func requestKey(scheme string) string     { return "ranges/" + scheme + "/wish" }
 func heldScheme(scheme string) string  { return scheme + "/held" }
 
-// ReadStanding returns how things stand with a scheme; zero when nothing is
+// ReadRefreshStatus returns how things stand with a scheme; zero when nothing is
 // known yet.
-func ReadStanding(ctx context.Context, k Keeper, scheme string) (Standing, error) {
-	var s Standing
-	err := readState(ctx, k, standingKey(scheme), &s)
+func ReadRefreshStatus(ctx context.Context, k Keeper, scheme string) (RefreshStatus, error) {
+	var s RefreshStatus
+	err := readState(ctx, k, statusKey(scheme), &s)
 	return s, err
 }
 
-// Under adapts Next and Earliest to a configuration in which a PReq leaves every
+// AdaptTo adapts Next and Earliest to a configuration in which a PReq leaves every
 // refresh, and not sooner than least if that is set. They may have been written under
 // another one, with longer intervals: a shorter one holds at once. After a fault Next
 // does not depend on refresh and stays.
-func (s Standing) Under(refresh, least time.Duration) Standing {
+func (s RefreshStatus) AdaptTo(refresh, least time.Duration) RefreshStatus {
 	if s.Asked.IsZero() {
 		return s
 	}
 	if at := s.Asked.Add(least); least > 0 && at.Before(s.Earliest) {
 		s.Earliest = at
 	}
-	if at := later(s.Earliest, s.Asked.Add(refresh+refresh/10)); s.Fault == "" && at.Before(s.Next) {
+	if at := laterOf(s.Earliest, s.Asked.Add(refresh+refresh/10)); s.Fault == "" && at.Before(s.Next) {
 		s.Next = at
 	}
 	return s
 }
 
-// describe notes that g is in use and all is well. A generation that was held back is
+// markCurrent notes that g is in use and all is well. A generation that was held back is
 // older than g, and dropped.
-func (s *Standing) describe(g *ranges.Generation) {
-	s.Held, s.HeldOf, s.HeldFrom = 0, 0, ""
+func (s *RefreshStatus) markCurrent(g *ranges.Generation) {
+	s.Held, s.HeldRanges, s.HeldFrom = 0, 0, ""
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
 	s.setGeneration(g)
 }
 
 // setGeneration describes the generation that the store has.
-func (s *Standing) setGeneration(g *ranges.Generation) {
+func (s *RefreshStatus) setGeneration(g *ranges.Generation) {
 	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 }
 
-// ReadWish returns the wish for a scheme that no node has seen yet, as s has it; zero
+// ReadRefreshRequest returns the wish for a scheme that no node has seen yet, as s has it; zero
 // when there is none.
-func ReadWish(ctx context.Context, k Keeper, scheme string, s Standing) (Wish, error) {
-	var w Wish
-	if err := readState(ctx, k, wishKey(scheme), &w); err != nil || !w.At.After(s.Seen) {
-		return Wish{}, err
+func ReadRefreshRequest(ctx context.Context, k Keeper, scheme string, s RefreshStatus) (RefreshRequest, error) {
+	var w RefreshRequest
+	if err := readState(ctx, k, requestKey(scheme), &w); err != nil || !w.At.After(s.Seen) {
+		return RefreshRequest{}, err
 	}
 	return w, nil
 }
 
-// MakeWish leaves a wish for the nodes that serve, together with those that none has
+// PutRefreshRequest leaves a wish for the nodes that serve, together with those that none has
 // seen yet. Nodes ignore a wish whose At is not later than that of the last one they saw;
 // MakeWish moves it forward if the clocks of two machines would have it so.
-func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) error {
-	lease, err := k.Acquire(ctx, wishKey(scheme), holder, briefly)
+func PutRefreshRequest(ctx context.Context, k Keeper, scheme, holder string, w RefreshRequest) error {
+	lease, err := k.Acquire(ctx, requestKey(scheme), holder, defaultLeaseTime)
 	if err != nil {
 		return fmt.Errorf("directory: wish: %w", err)
 	}
-	var former Wish
-	standing, err := ReadStanding(ctx, k, scheme)
+	var former RefreshRequest
+	standing, err := ReadRefreshStatus(ctx, k, scheme)
 	if err == nil {
-		former, err = ReadWish(ctx, k, scheme, standing)
+		former, err = ReadRefreshRequest(ctx, k, scheme, standing)
 	}
 	if err != nil {
 		return errors.Join(err, k.Release(ctx, lease))
@@ -134,7 +134,7 @@ func MakeWish(ctx context.Context, k Keeper, scheme, holder string, w Wish) erro
 	}
 	value, err := json.Marshal(w)
 	if err == nil {
-		err = k.PutState(ctx, wishKey(scheme), value, lease)
+		err = k.PutState(ctx, requestKey(scheme), value, lease)
 	}
 	return errors.Join(err, k.Release(ctx, lease))
 }

@@ -49,7 +49,7 @@ type V1Client struct {
 // v1Peer is a V1Peer at work.
 type v1Peer struct {
 	*peer
-	given V1Peer
+	config V1Peer
 	urls  [2]string
 }
 
@@ -69,26 +69,26 @@ var xmlHeader = http.Header{"Content-Type": {"application/xml; charset=utf-8"}}
 // NewV1 returns a client of the peers, or all that is wrong with them.
 func NewV1(peers []V1Peer, log *slog.Logger, hooks Hooks) (*V1Client, error) {
 	c := &V1Client{log: log, hooks: hooks, background: new(background)}
-	if err := c.take(peers, nil); err != nil {
+	if err := c.addPeers(peers, nil); err != nil {
 		return nil, err
 	}
 	for _, p := range c.peers {
-		p.breaker.begin()
+		p.breaker.publishState()
 	}
 	return c, nil
 }
 
-// take makes peers of what is given. Those that are among the former ones, with
+// addPeers makes peers of what is given. Those that are among the former ones, with
 // nothing changed, are taken over as they are.
-func (c *V1Client) take(peers []V1Peer, former map[string]*v1Peer) error {
+func (c *V1Client) addPeers(peers []V1Peer, former map[string]*v1Peer) error {
 	c.peers = make(map[string]*v1Peer)
 	var faults []error
 	for _, given := range peers {
 		p, err := former[given.Scheme], error(nil)
-		if p == nil || !p.given.same(given) {
+		if p == nil || !p.config.equal(given) {
 			if p, err = newV1Peer(given); err == nil {
-				p.breaker.off = given.AlwaysTry
-				p.breaker.announce(c.log, p.Scheme, veReq, c.hooks.Opened)
+				p.breaker.disabled = given.AlwaysTry
+				p.breaker.setNotifications(c.log, p.Scheme, veReq, c.hooks.Opened)
 				p.retried = c.hooks.Retried
 			}
 		}
@@ -116,10 +116,10 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 			MaxInFlight: cmp.Or(given.MaxInFlight, 500),
 			MaxDials:    maxDials,
 		}},
-		given: given,
+		config: given,
 		urls:  [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
 	}
-	return p, p.wire(p.urls[:]...)
+	return p, p.initClient(p.urls[:]...)
 }
 
 // Exchange posts a message to the scheme's directory server and returns the
@@ -138,56 +138,56 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, merchant, name, id stri
 	if name == "CRReq" {
 		limit = maxCRRes
 	}
-	within, ended := c.hooks.begun(ctx, scheme, name, id)
+	within, ended := c.hooks.begin(ctx, scheme, name, id)
 	request := func(ctx context.Context) ([]byte, error) { return p.exchange(ctx, id, msg, limit, &c.background.hasty) }
 	var answer []byte
 	var err error
 	if name == veReq {
-		answer, err = p.ask(within, merchant, request)
+		answer, err = p.sendVEReq(within, merchant, request)
 	} else {
 		answer, err = request(within)
 	}
-	c.hooks.exchanged(scheme, name, start, err)
+	c.hooks.reportExchange(scheme, name, start, err)
 	ended(err)
 	return answer, err
 }
 
-// ask makes a request that a shopper of a merchant waits for.
-func (p *v1Peer) ask(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
-	leave, ok := p.merchants.take(merchant)
+// sendVEReq makes a request that a shopper of a merchant waits for.
+func (p *v1Peer) sendVEReq(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
+	leave, ok := p.merchants.acquire(merchant)
 	if !ok {
 		return nil, &Error{Scheme: p.Scheme, Kind: Busy, Text: "Too many requests of this merchant in flight"}
 	}
 	defer leave()
-	return p.spared(ctx, merchant, request)
+	return p.sendThroughBreaker(ctx, merchant, request)
 }
 
 func (p *v1Peer) exchange(ctx context.Context, id string, msg []byte, limit int64, hasty *atomic.Bool) ([]byte, error) {
-	if err := p.enter(); err != nil {
+	if err := p.acquirePlace(); err != nil {
 		return nil, err
 	}
-	defer p.leave()
-	answer, err := p.try(ctx, p.urls[0], id, msg, limit)
-	if mayHelp(err) && ctx.Err() == nil && !hasty.Load() {
-		p.again(ctx, err)
-		answer, err = p.try(ctx, p.urls[1], id, msg, limit)
+	defer p.releasePlace()
+	answer, err := p.tryOnce(ctx, p.urls[0], id, msg, limit)
+	if canRetry(err) && ctx.Err() == nil && !hasty.Load() {
+		p.reportRetry(ctx, err)
+		answer, err = p.tryOnce(ctx, p.urls[1], id, msg, limit)
 	}
 	return answer, err
 }
 
-// mayHelp reports whether another attempt may succeed after err. It does not after a
+// canRetry reports whether another attempt may succeed after err. It does not after a
 // timeout, which has used the time up, nor when the directory server has answered, unless
 // with a status of 5xx.
-func mayHelp(err error) bool {
+func canRetry(err error) bool {
 	bad, ok := errors.AsType[*Error](err)
 	return ok && (bad.Kind == Connect || bad.Kind == Proxy || bad.Kind == Broken || bad.Kind == Status && bad.Status >= 500)
 }
 
-// try makes one attempt.
-func (p *v1Peer) try(ctx context.Context, url, id string, msg []byte, limit int64) ([]byte, error) {
+// tryOnce makes one attempt.
+func (p *v1Peer) tryOnce(ctx context.Context, url, id string, msg []byte, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
 	defer cancel()
-	resp, sent, err := p.attempt(ctx, url, msg, xmlHeader)
+	resp, sent, err := p.postOnce(ctx, url, msg, xmlHeader)
 	if err != nil {
 		return nil, p.failure(ctx, err, sent)
 	}
@@ -195,7 +195,7 @@ func (p *v1Peer) try(ctx context.Context, url, id string, msg []byte, limit int6
 		drain(resp.Body)
 		return nil, statusError(p.Scheme, resp.StatusCode)
 	}
-	return p.answer(ctx, resp, id, limit)
+	return p.readAnswer(ctx, resp, id, limit)
 }
 
 // Report posts an Error to the scheme's directory server in the background. The
@@ -208,22 +208,22 @@ func (c *V1Client) Report(ctx context.Context, scheme string, msg []byte) {
 	}
 	started := c.background.start(p.reports, func() {
 		start := time.Now()
-		within, ended := c.hooks.begun(context.WithoutCancel(ctx), scheme, v1Error, "")
-		_, err := p.try(within, p.urls[0], "", msg, maxV1)
-		c.hooks.exchanged(scheme, v1Error, start, err)
+		within, ended := c.hooks.begin(context.WithoutCancel(ctx), scheme, v1Error, "")
+		_, err := p.tryOnce(within, p.urls[0], "", msg, maxV1)
+		c.hooks.reportExchange(scheme, v1Error, start, err)
 		ended(err)
 	})
 	if started {
 		return
 	}
-	c.hooks.dropped(scheme, v1Error)
+	c.hooks.reportDropped(scheme, v1Error)
 	c.log.WarnContext(ctx, "Error not sent", "scheme", scheme, "err", "too many under way")
 }
 
-// Hasten says that the process is about to end: from then on neither this client nor
+// StopRetrying says that the process is about to end: from then on neither this client nor
 // those before it try anything a second time, so that every Exchange returns within one
 // Timeout.
-func (c *V1Client) Hasten() { c.background.hasty.Store(true) }
+func (c *V1Client) StopRetrying() { c.background.hasty.Store(true) }
 
 // Close waits for the Errors under way, at most the longest Timeout, and closes
 // idle connections. Exchange must not be called from then on, neither on this client
