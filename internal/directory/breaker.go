@@ -14,8 +14,8 @@ import (
 const (
 	breakFailures = 10              // in a row, at least
 	breakTime     = 5 * time.Second // from the first of them to the last, at least
-	trialInterval    = 2 * time.Second // how often an open breaker lets a request through, at most
-	trialReserve     = 2 * time.Second // how much longer a trial is held for another merchant than the one that asks for it
+	trialInterval = 2 * time.Second // how often an open breaker lets a request through, at most
+	trialReserve  = 2 * time.Second // how much longer a trial is held for another merchant than the one that asks for it
 )
 
 // A breaker keeps requests of one kind from a directory server that is gone. It opens after a run of failures to reach
@@ -26,22 +26,22 @@ const (
 // merchants take turns: the trial is held for one that asked since the last trial and has had none, or had its own
 // longer ago. The breaker closes when a connection is made, its TLS handshake included, or an answer comes.
 type breaker struct {
-	disabled  bool                                        // it never opens
+	disabled bool                                        // it never opens
 	onChange func(open bool, last *Error, refused int64) // called when it opens or closes; mu is held
-	publish func()                                      // tells a hook whether it is open; mu is held
+	publish  func()                                      // tells a hook whether it is open; mu is held
 
-	mu       sync.Mutex
-	answered time.Time // the latest answer
-	reached  time.Time // when the directory server was last seen to be there without one
-	failures int       // how many requests that began after both have failed to reach it
-	since    time.Time // when the first of them ended
-	last     *Error    // of them
-	isOpen     bool
-	lastTrial    time.Time            // when it opened, or let a request through since
-	refused  int64                // how many requests were refused since it opened
-	trials    map[string]time.Time // the latest trial of each merchant since it opened; none: it had none
-	refusedSinceTrial    bool                 // a request was refused since the latest trial
-	oldestTrial   time.Time            // the least of tried, of the merchants that were refused since the latest trial
+	mu                sync.Mutex
+	answered          time.Time // the latest answer
+	reached           time.Time // when the directory server was last seen to be there without one
+	failures          int       // how many requests that began after both have failed to reach it
+	since             time.Time // when the first of them ended
+	last              *Error    // of them
+	isOpen            bool
+	lastTrial         time.Time            // when it opened, or let a request through since
+	refused           int64                // how many requests were refused since it opened
+	trials            map[string]time.Time // the latest trial of each merchant since it opened; none: it had none
+	refusedSinceTrial bool                 // a request was refused since the latest trial
+	oldestTrial       time.Time            // the least of tried, of the merchants that were refused since the latest trial
 }
 
 // admit returns nil if a request of a merchant may be sent, else the *Error to answer it with.

@@ -12,13 +12,13 @@ import (
 // earlier. A Date header is a second or two old when it is read, so less than a minute
 // could be a false alarm.
 const (
-	maxSkew   = time.Minute
+	maxSkew             = time.Minute
 	skewWarningInterval = time.Hour // between two complaints
 )
 
 // A clockCheck compares ours with a directory server's. Nobody knows which is wrong.
 type clockCheck struct {
-	log  *slog.Logger
+	log         *slog.Logger
 	lastWarning atomic.Int64 // when it complained last, Unix seconds
 }
 

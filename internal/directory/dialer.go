@@ -16,12 +16,12 @@ var errNotConfigured = errors.New("not a configured address")
 // that are configured, and those that the directory server itself gave in a
 // PRes. At either the certificate has to chain to the same authorities.
 type dialer struct {
-	tls     map[string]*tls.Config                   // of configured addresses, by host:port
-	listedHost  func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
-	baseTLS *tls.Config                              // for those: all but ServerName is set
-	timeout   time.Duration                            // for look-up, connection and handshake together
-	net     net.Dialer
-	proxy   *tunnel.Dialer // over net; nil: none
+	tls        map[string]*tls.Config                   // of configured addresses, by host:port
+	listedHost func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
+	baseTLS    *tls.Config                              // for those: all but ServerName is set
+	timeout    time.Duration                            // for look-up, connection and handshake together
+	net        net.Dialer
+	proxy      *tunnel.Dialer // over net; nil: none
 }
 
 // keepAlive finds out in half a minute that the other side of a connection is

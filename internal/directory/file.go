@@ -64,17 +64,17 @@ func (r *refresher) handleDownloadFailure(about message.Error, err error) outcom
 // A download is a download that resumes where it broke off, and begins anew if the rest is not
 // to be had. What it reads is what is sent, perhaps compressed.
 type download struct {
-	peer        *peer
+	peer     *peer
 	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
 	url      string
 	sum      hash.Hash
 	progress func(int64)
 
-	resp    *http.Response // being read; nil before the first
-	version      fileVersion        // that is being fetched
-	offset      int64          // bytes that came
-	progressOffset    int64          // at, when progress was called last
-	resumed int            // how often
+	resp           *http.Response // being read; nil before the first
+	version        fileVersion    // that is being fetched
+	offset         int64          // bytes that came
+	progressOffset int64          // at, when progress was called last
+	resumed        int            // how often
 }
 
 // A fileVersion is what tells one version of a file from another. Servers need not give

@@ -350,7 +350,7 @@ func TestShrinking(t *testing.T) {
 	}
 	s.wish(RefreshRequest{Accept: held.Held})
 	s.wish(RefreshRequest{Refresh: true}) // does not make the other forgotten
-	b := s.start()              // the node that looks first does it
+	b := s.start()                        // the node that looks first does it
 	if got := b.cards.Table("visa").Len(); got != 4 {
 		t.Errorf("after accepting: %d ranges, want 4", got)
 	}

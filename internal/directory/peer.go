@@ -69,9 +69,9 @@ const (
 	// maxARes is the longest ARes taken, in bytes. The tables allow one of 2.3.1 some
 	// 400,000 characters, most of them images for SPC; the rest is for characters of
 	// more than one byte, white space and members that nobody knows.
-	maxARes   = 512 << 10
-	maxPreallocated  = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
-	maxHeader = 16 << 10 // of an answer's header; also the most that drain reads
+	maxARes         = 512 << 10
+	maxPreallocated = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
+	maxHeader       = 16 << 10 // of an answer's header; also the most that drain reads
 
 	drainTime = 250 * time.Millisecond // see drain
 	idleTime  = time.Minute            // of an unused connection; best a little less than the directory server's
@@ -83,8 +83,8 @@ const (
 // peer is a Peer at work.
 type peer struct {
 	Peer
-	config     Peer // as New got it
-	dialer     *dialer
+	config    Peer // as New got it
+	dialer    *dialer
 	client    *wire.Client
 	files     *http.Transport // for card range files: other hosts, the same trust
 	inFlight  chan struct{}
@@ -131,11 +131,11 @@ func (p *peer) initClient(addresses ...string) error {
 		return err
 	}
 	reach := &dialer{
-		tls:     make(map[string]*tls.Config),
-		listedHost:  func(string) (string, bool) { return "", false },
-		baseTLS: secured,
-		timeout:   p.DialTimeout,
-		net:     net.Dialer{KeepAliveConfig: keepAlive},
+		tls:        make(map[string]*tls.Config),
+		listedHost: func(string) (string, bool) { return "", false },
+		baseTLS:    secured,
+		timeout:    p.DialTimeout,
+		net:        net.Dialer{KeepAliveConfig: keepAlive},
 	}
 	if p.Proxy != nil {
 		reach.proxy = tunnel.New(*p.Proxy, reach.net)

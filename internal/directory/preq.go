@@ -100,10 +100,10 @@ func (p *peer) decompress(ctx context.Context, header http.Header, body io.ReadC
 // tells apart whether the directory server compressed badly (errShort) or the connection
 // broke (io.ErrUnexpectedEOF).
 type gzipBody struct {
-	body  io.ReadCloser
-	plain *gzip.Reader // nil until its header is read
-	complete bool         // the body came to its end
-	remaining  int64        // how many more bytes of the body are allowed
+	body      io.ReadCloser
+	plain     *gzip.Reader // nil until its header is read
+	complete  bool         // the body came to its end
+	remaining int64        // how many more bytes of the body are allowed
 }
 
 var errTruncated = errors.New("compressed content ends too early")

@@ -22,10 +22,10 @@ const (
 )
 
 const (
-	retryInterval = time.Minute    // while there is no answer (Req 249)
-	minPReqInterval  = time.Hour      // between PReqs that are answered (Req 246)
-	minFullInterval  = 12 * time.Hour // between full loads of 2.3.1
-	maxInterval    = 24 * time.Hour // from one PReq to the next
+	retryInterval   = time.Minute    // while there is no answer (Req 249)
+	minPReqInterval = time.Hour      // between PReqs that are answered (Req 246)
+	minFullInterval = 12 * time.Hour // between full loads of 2.3.1
+	maxInterval     = 24 * time.Hour // from one PReq to the next
 
 	pollInterval = 5 * time.Second // at the store, for what other nodes and operators did
 
@@ -56,26 +56,26 @@ func (c *Client) Run(ctx context.Context) {
 // goroutine of run; until there is one, to Resume.
 type refresher struct {
 	*Client
-	peer        *peer
-	status RefreshStatus
-	storedGeneration   int64         // number of the stored generation in use here; 0: none
-	notStored   bool          // what is in use is newer than that, and could not be stored
-	storeTried   time.Time     // when storing it was last tried
-	failureLogged   bool          // the latest PReq had no answer that could be read
-	attempts int           // how often the next PReq may be tried
-	lease    store.Lease   // while it is held
-	loggedAge     time.Duration // the age that was logged last: 0, OldAge or DeadAge
-	lastPReq    time.Time     // when the latest PReq left this process, with a monotonic reading; zero: none did
+	peer             *peer
+	status           RefreshStatus
+	storedGeneration int64         // number of the stored generation in use here; 0: none
+	notStored        bool          // what is in use is newer than that, and could not be stored
+	storeTried       time.Time     // when storing it was last tried
+	failureLogged    bool          // the latest PReq had no answer that could be read
+	attempts         int           // how often the next PReq may be tried
+	lease            store.Lease   // while it is held
+	loggedAge        time.Duration // the age that was logged last: 0, OldAge or DeadAge
+	lastPReq         time.Time     // when the latest PReq left this process, with a monotonic reading; zero: none did
 
 	exchange func(ctx context.Context, attempts int) outcome // exchange, but in tests
 
-	notifier    *notifier       // shared with the refreshers of the scheme before and after
-	predecessor  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
-	resumed atomic.Bool // Resume has looked at the store, or need not, since there is a former one
-	running atomic.Bool
-	quit    chan struct{} // closed by end
-	done    chan struct{} // closed when run has returned
-	stopOnce   sync.Once
+	notifier    *notifier   // shared with the refreshers of the scheme before and after
+	predecessor *refresher  // of the same scheme, in the client before; nil: none, or it has ended
+	resumed     atomic.Bool // Resume has looked at the store, or need not, since there is a former one
+	running     atomic.Bool
+	quit        chan struct{} // closed by end
+	done        chan struct{} // closed when run has returned
+	stopOnce    sync.Once
 }
 
 func newRefresher(c *Client, p *peer) *refresher {
@@ -87,7 +87,7 @@ func newRefresher(c *Client, p *peer) *refresher {
 // notifier guards the hooks Refreshed and Held of a scheme. After end, when the directory has been
 // removed from the configuration, a PRes that is still being stored is not told any more.
 type notifier struct {
-	mu   sync.Mutex
+	mu      sync.Mutex
 	stopped bool
 }
 

@@ -41,7 +41,7 @@ type RefreshStatus struct {
 	Fault   string    `json:"fault,omitempty"` // of the latest exchange, in words; "": none
 	FaultAt time.Time `json:"faultAt,omitzero"`
 
-	Held   int64 `json:"held,omitempty"`   // number of a generation that waits for Accept; 0: none
+	Held       int64 `json:"held,omitempty"`   // number of a generation that waits for Accept; 0: none
 	HeldRanges int   `json:"heldOf,omitempty"` // ranges in it
 	// HeldFrom is the address that it came from.
 	HeldFrom string `json:"heldFrom,omitempty"`
@@ -57,9 +57,9 @@ type RefreshRequest struct {
 }
 
 // Names under which a scheme's things are kept.
-func statusKey(scheme string) string { return "ranges/" + scheme }
-func requestKey(scheme string) string     { return "ranges/" + scheme + "/wish" }
-func heldScheme(scheme string) string  { return scheme + "/held" }
+func statusKey(scheme string) string  { return "ranges/" + scheme }
+func requestKey(scheme string) string { return "ranges/" + scheme + "/wish" }
+func heldScheme(scheme string) string { return scheme + "/held" }
 
 // ReadRefreshStatus returns how things stand with a scheme; zero when nothing is
 // known yet.

@@ -14,7 +14,7 @@ import (
 // for what it has.
 const (
 	resumeAttempts = 5
-	resumePause = 300 * time.Millisecond
+	resumePause    = 300 * time.Millisecond
 )
 
 // Resume puts into use, for every directory, the generation that the store has. Call

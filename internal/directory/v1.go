@@ -50,7 +50,7 @@ type V1Client struct {
 type v1Peer struct {
 	*peer
 	config V1Peer
-	urls  [2]string
+	urls   [2]string
 }
 
 // Largest answers: of card ranges, and of everything else.
@@ -117,7 +117,7 @@ func newV1Peer(given V1Peer) (*v1Peer, error) {
 			MaxDials:    maxDials,
 		}},
 		config: given,
-		urls:  [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
+		urls:   [2]string{given.URL, cmp.Or(given.Fallback, given.URL)},
 	}
 	return p, p.initClient(p.urls[:]...)
 }
