@@ -8,43 +8,43 @@ import (
 	"time"
 )
 
-// A breaker that opens for no reason costs payments; one that opens late costs only
-// time. So it takes many failures, over some seconds, and no answer in between. With
-// less than one request in trialEvery none is ever refused.
+// A breaker that opens without need costs payments; one that opens late costs only time. So it opens after many
+// failures, over some seconds, without an answer in between. With less than one request per trialInterval none is ever
+// refused.
 const (
 	breakFailures = 10              // in a row, at least
 	breakTime     = 5 * time.Second // from the first of them to the last, at least
-	trialInterval = 2 * time.Second // how often an open breaker lets a request through, at most
-	trialReserve  = 2 * time.Second // how much longer a trial is held for another merchant than the one that asks for it
+	trialInterval = 2 * time.Second // least time between two requests that an open breaker lets through
+	trialReserve  = 2 * time.Second // how much longer a trial is reserved for another merchant
 )
 
 // A breaker keeps requests of one kind from a directory server that is gone. It opens after a run of failures to reach
 // it (see [Error.gone]) without an answer in between. A request that was delivered and gets no answer in time does not
 // count: one card whose issuer is silent would close the scheme for all.
 //
-// While it is open, requests get the last error at once. Now and then one is let through all the same, as a trial. The
-// merchants take turns: the trial is held for one that asked since the last trial and has had none, or had its own
-// longer ago. The breaker closes when a connection is made, its TLS handshake included, or an answer comes.
+// While it is open, requests get the last error at once, except for a trial every trialInterval. The merchants take
+// turns: a trial is reserved for a merchant that was refused since the last trial and has had no trial, or an earlier
+// one. The breaker closes when a connection is made, its TLS handshake included, or when an answer comes.
 type breaker struct {
-	disabled bool                                        // it never opens
-	onChange func(open bool, last *Error, refused int64) // called when it opens or closes; mu is held
-	publish  func()                                      // tells a hook whether it is open; mu is held
+	disabled bool                                        // the breaker never opens
+	onChange func(open bool, last *Error, refused int64) // called with mu held when the breaker opens or closes
+	publish  func()                                      // called with mu held; tells a hook whether the breaker is open
 
 	mu                sync.Mutex
 	answered          time.Time // the latest answer
-	reached           time.Time // when the directory server was last seen to be there without one
-	failures          int       // how many requests that began after both have failed to reach it
-	since             time.Time // when the first of them ended
-	last              *Error    // of them
+	reached           time.Time // when a connection was last made without an answer yet
+	failures          int       // requests in a row that began after both times and failed to reach it
+	since             time.Time // when the first of these failures ended
+	last              *Error    // the latest of these failures
 	isOpen            bool
 	lastTrial         time.Time            // when it opened, or let a request through since
 	refused           int64                // how many requests were refused since it opened
-	trials            map[string]time.Time // the latest trial of each merchant since it opened; none: it had none
+	trials            map[string]time.Time // the latest trial of each merchant since the breaker opened
 	refusedSinceTrial bool                 // a request was refused since the latest trial
-	oldestTrial       time.Time            // the least of tried, of the merchants that were refused since the latest trial
+	oldestTrial       time.Time            // the earliest trial among the merchants that were refused since the latest trial
 }
 
-// admit returns nil if a request of a merchant may be sent, else the *Error to answer it with.
+// admit returns nil if a request of a merchant may be sent, else the *Error that answers it.
 func (b *breaker) admit(now time.Time, merchant string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,10 +70,9 @@ func (b *breaker) takeTrial(now time.Time, merchant string) bool {
 	return true
 }
 
-// record takes the outcome of a request that began at start and was given patience to
-// end. Dead reports that the request timed out and no other was answered meanwhile
-// either: then all present connections may be dead.
-func (b *breaker) record(start, now time.Time, patience time.Duration, err error) (dead bool) {
+// record takes the outcome of a request that began at start and had the given timeout. Dead reports that the request
+// timed out and that no other was answered meanwhile: then all present connections may be dead.
+func (b *breaker) record(start, now time.Time, timeout time.Duration, err error) (dead bool) {
 	failed, ok := errors.AsType[*Error](err)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -82,7 +81,7 @@ func (b *breaker) record(start, now time.Time, patience time.Duration, err error
 		b.close()
 		return false
 	}
-	timedOut := failed.Kind == Timeout && now.Sub(start) >= patience/2 // a sooner timeout is the caller's
+	timedOut := failed.Kind == Timeout && now.Sub(start) >= timeout/2 // a sooner timeout is the caller's
 	switch {
 	case failed.gone && (timedOut || failed.Kind != Timeout):
 		b.recordFailure(start, now, failed)
@@ -93,8 +92,8 @@ func (b *breaker) record(start, now time.Time, patience time.Duration, err error
 	return timedOut && !start.Before(b.answered)
 }
 
-// connected notes that a connection has been made, its TLS handshake included. It says nothing of a directory server
-// that has ended such connections so far, as one that does not take our certificate does in TLS 1.3.
+// connected notes that a connection has been made, TLS handshake included. That does not close the breaker if such
+// connections were ended without an answer so far: in TLS 1.3 a directory server that refuses our certificate does so.
 func (b *breaker) connected(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -116,8 +115,8 @@ func (b *breaker) close() {
 	}
 }
 
-// recordFailure adds to the run, unless the directory server was seen to be there since the request began. That the
-// connection of a request was made is nothing to be said for it if it ended without an answer.
+// recordFailure counts a failure, unless the directory server has answered or was reached since the request began. If
+// the connection of the request ended without an answer, having been reached does not count.
 func (b *breaker) recordFailure(start, now time.Time, failed *Error) {
 	if start.Before(b.answered) || start.Before(b.reached) && failed.Kind != Broken {
 		return
@@ -139,9 +138,8 @@ func (b *breaker) trip(now time.Time) {
 	b.trials, b.refusedSinceTrial = make(map[string]time.Time), false
 }
 
-// sendThroughBreaker makes a request of a merchant if the breaker lets it. When a request has timed out and no
-// other was answered meanwhile, idle connections are closed: a firewall that has
-// forgotten them would drop whatever is sent on them.
+// sendThroughBreaker makes a request of a merchant if the breaker admits it. When the request has timed out and no other
+// was answered meanwhile, it closes the idle connections: a firewall that has forgotten them drops what is sent on them.
 func (p *peer) sendThroughBreaker(ctx context.Context, merchant string, request func(context.Context) ([]byte, error)) ([]byte, error) {
 	start := time.Now()
 	if err := p.breaker.admit(start, merchant); err != nil {
@@ -155,8 +153,8 @@ func (p *peer) sendThroughBreaker(ctx context.Context, merchant string, request 
 	return answer, err
 }
 
-// setNotifications has the log and the hook, which may be nil, told of a breaker's changes.
-// What is the name of the message.
+// setNotifications makes the breaker report its changes to the log and the hook, which may be nil. What is the name of
+// the message.
 func (b *breaker) setNotifications(log *slog.Logger, scheme, what string, hook func(scheme, message string, open bool)) {
 	log = log.With("scheme", scheme, "message", what)
 	b.publish = func() {
@@ -174,15 +172,15 @@ func (b *breaker) setNotifications(log *slog.Logger, scheme, what string, hook f
 	}
 }
 
-// publishState tells the hook whether the breaker is open, when its peer is taken into use.
+// publishState tells the hook whether the breaker is open. It is called when the peer is taken into use.
 func (b *breaker) publishState() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.publish()
 }
 
-// stopNotifying has nothing told from now on: the peer has been replaced or removed, and what
-// becomes of its last requests says nothing about its successor.
+// stopNotifying ends all reports. It is called when the peer has been replaced or removed: the outcome of its last
+// requests says nothing about its successor.
 func (b *breaker) stopNotifying() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,13 +22,13 @@ import (
 
 // Client talks to all directory servers. Close it when it is no longer used.
 type Client struct {
-	// LeaseTime is how long a node that vanished while it asked for ranges keeps
-	// the others from asking; 0: 15 s. Set it before Run.
+	// LeaseTime is how long the lease of a node that died during a PReq keeps other nodes from sending one. Zero
+	// means 15 s. Set it before Run.
 	LeaseTime time.Duration
 
 	peers      map[string]*peer
 	order      []*peer
-	refreshers []*refresher // one of each, in order
+	refreshers []*refresher // the refresher of order[i] is refreshers[i]
 	cards      *ranges.Schemes
 	keeper     Keeper
 	node       string
@@ -38,9 +38,8 @@ type Client struct {
 	background *background // shared with the clients before and after this one, see Next
 }
 
-// New returns a client of the peers, or all that is wrong with them. Run puts
-// their ranges into cards and keeps them in keeper, with when a directory server was
-// asked last. Nothing is sent before Send, Report or Run.
+// New returns a client of the peers, or an error with all faults of their configuration. Run puts the card ranges of
+// the peers into cards, and stores them and their RefreshStatus in keeper. Nothing is sent before Send, Report or Run.
 func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, hooks Hooks) (*Client, error) {
 	c := &Client{cards: cards, keeper: keeper, node: newNodeID(), log: log, hooks: hooks, background: new(background)}
 	if err := c.addPeers(peers, nil); err != nil {
@@ -52,8 +51,8 @@ func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, h
 	return c, nil
 }
 
-// addPeers makes peers of what is given. Those that a former client has, with
-// nothing changed, are taken over as they are.
+// addPeers adds the peers to a new client. It reuses the peers of former, which may be nil, whose configuration is
+// unchanged.
 func (c *Client) addPeers(peers []Peer, former *Client) error {
 	c.peers = make(map[string]*peer)
 	var faults []error
@@ -73,7 +72,8 @@ func (c *Client) addPeers(peers []Peer, former *Client) error {
 	return errors.Join(faults...)
 }
 
-// newPeer makes one peer, with who keeps its card ranges fresh.
+// newPeer returns a peer and the refresher of its card ranges. It reuses those of former when the configuration is
+// unchanged.
 func (c *Client) newPeer(given Peer, former *Client) (*peer, *refresher, error) {
 	var before *refresher
 	if former != nil {
@@ -101,9 +101,9 @@ func (c *Client) newPeer(given Peer, former *Client) (*peer, *refresher, error) 
 	return p, r, nil
 }
 
-// Enter takes one of the MaxPerMerchant places that the AReqs of a merchant have on their way to the scheme's directory
-// server. It returns the function that gives the place back; to call that again does nothing. Not ok means that the
-// merchant has no place left: the AReq should not be sent.
+// Enter counts one more AReq of a merchant on its way to the scheme's directory server. At most MaxPerMerchant of them
+// are allowed: if ok is false there are as many already, and the AReq must not be sent. Call leave when the AReq has
+// been answered; further calls of leave do nothing.
 func (c *Client) Enter(scheme, merchant string) (leave func(), ok bool) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -112,12 +112,12 @@ func (c *Client) Enter(scheme, merchant string) (leave func(), ok bool) {
 	return p.merchants.acquire(merchant)
 }
 
-// Send posts an AReq of a merchant to the scheme's directory server and returns the body of
-// its answer, whatever it says. It takes at most the peer's Timeout, and less
-// if ctx ends before. The request leaves at most once. Country is that of the
-// card's issuer, numeric by ISO 3166-1, "" if it is not known: the directory server may
-// have an address for it. When the directory server could not be reached for a while,
-// most requests are refused at once; those that are not are shared among the merchants. The error is an *Error.
+// Send posts an AReq of a merchant to the scheme's directory server and returns the body of the answer, which it does
+// not check. It ends after the peer's Timeout, or earlier with ctx. The request leaves at most once. Country is that of
+// the card's issuer, numeric by ISO 3166-1, or "" if it is not known: the directory server may have an address for it.
+//
+// When the directory server could not be reached for a while, most requests are refused at once. Those that are sent
+// are shared among the merchants. The error is an *Error.
 func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte, transID string, v message.Version, country string) ([]byte, error) {
 	p := c.peers[scheme]
 	if p == nil {
@@ -133,9 +133,9 @@ func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte,
 	return answer, err
 }
 
-// addresses are where AReqs of a peer may go, best first: what its PRes gave for
-// the issuer's country, what is configured, what its PRes gave for all (PR-23,
-// PR-24).
+// addresses returns the addresses for an AReq of a peer in the order in which they are tried: the one that its PRes
+// gives for the issuer's country, the configured one, and those that its PRes gives for all countries (docs/api.md,
+// PR-23, PR-24).
 func (c *Client) addresses(p *peer, country string) []string {
 	urls := []string{p.AReqURL}
 	g := c.cards.Generation(p.Scheme)
@@ -144,7 +144,7 @@ func (c *Client) addresses(p *peer, country string) []string {
 	}
 	for _, u := range g.DSURLs {
 		if _, _, err := addressOf(u.URL); err != nil {
-			continue // no PRes is refused for it, but no attempt is wasted on it either
+			continue // a PRes is not refused for a bad address, but the address is not used
 		}
 		switch u.Country {
 		case "":
@@ -156,8 +156,7 @@ func (c *Client) addresses(p *peer, country string) []string {
 	return urls
 }
 
-// listedHost says whether a peer gave an address of its own in the PRes in use, and
-// returns its host name.
+// listedHost returns the host name of an address, HOST:PORT, if the PRes in use lists it; else ok is false.
 func (c *Client) listedHost(p *peer, addr string) (host string, ok bool) {
 	g := c.cards.Generation(p.Scheme)
 	if g == nil || p.isForeign(g) {
@@ -171,7 +170,7 @@ func (c *Client) listedHost(p *peer, addr string) (host string, ok bool) {
 	return "", false
 }
 
-// acquirePlace takes one of the peer's MaxInFlight places, which leave gives back.
+// acquirePlace takes one of the peer's MaxInFlight places until releasePlace. It fails when all are taken.
 func (p *peer) acquirePlace() error {
 	select {
 	case p.inFlight <- struct{}{}:
@@ -197,8 +196,8 @@ func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID str
 	return p.readAnswer(ctx, resp, transID, maxARes)
 }
 
-// readAnswer reads an answer of at most limit bytes and closes it. If the request's id is
-// not in it, the connection is not used again: it may be the answer to an earlier request.
+// readAnswer reads an answer of at most limit bytes and closes its body. If the answer does not contain the request's
+// id it may be that of an earlier request, so the connection is not used again.
 func (p *peer) readAnswer(ctx context.Context, resp *http.Response, id string, limit int64) ([]byte, error) {
 	defer resp.Body.Close()
 	answer, err := p.readLimited(ctx, resp.Body, resp.ContentLength, limit)
@@ -208,15 +207,14 @@ func (p *peer) readAnswer(ctx context.Context, resp *http.Response, id string, l
 	return answer, err
 }
 
-// containsID reports whether an answer has the id in it somewhere; case does not count.
+// containsID reports whether an answer contains the id, in any case.
 func containsID(answer []byte, id string) bool {
 	return bytes.Contains(answer, []byte(id)) || bytes.Contains(bytes.ToLower(answer), []byte(strings.ToLower(id)))
 }
 
-// post sends one request and returns an answer of status 200, or an Erro of any status,
-// which says more than the status does. The caller closes its body. When no byte of the
-// request can have left it is tried again, to the next of the addresses if there is one,
-// until it was tried as often as attempts says.
+// post sends one request and returns an answer with status 200, or an Erro with any status: an Erro says more than a
+// status. The caller closes the body. When no byte of the request can have left, post tries again, with the next
+// address if there is one, up to the given number of attempts.
 func (p *peer) post(ctx context.Context, urls []string, body []byte, header http.Header, attempts int) (*http.Response, error) {
 	for {
 		resp, sent, err := p.postOnce(ctx, urls[0], body, header)
@@ -242,24 +240,22 @@ func (p *peer) post(ctx context.Context, urls []string, body []byte, header http
 	}
 }
 
-// reportRetry tells that a message that failed is tried again.
+// reportRetry calls the hook of retries; err is why the message is sent again.
 func (p *peer) reportRetry(ctx context.Context, err error) {
 	if p.retried != nil {
 		p.retried(ctx, err)
 	}
 }
 
-// postOnce is one attempt of post. Sent reports whether any byte of the request may have
-// left.
+// postOnce makes one attempt. Sent reports whether any byte of the request may have left.
 func (p *peer) postOnce(ctx context.Context, url string, body []byte, header http.Header) (resp *http.Response, sent bool, err error) {
 	h := http.Header{"Content-Type": {"application/json; charset=utf-8"}}
 	maps.Copy(h, header)
 	return p.client.Post(ctx, url, h, body)
 }
 
-// drain reads what is left of an answer that nobody waits for, so that the
-// connection can be used again; not for long, and not much. It returns the whole of it,
-// or nil if there is more.
+// drain reads the rest of an answer that nobody waits for, so that the connection can be used again. It reads for at
+// most drainTime and less than maxHeader bytes. It returns what it read, or nil if there is more.
 func drain(body io.ReadCloser) []byte {
 	end := time.AfterFunc(drainTime, func() { body.Close() })
 	left, err := io.ReadAll(io.LimitReader(body, maxHeader))
@@ -281,8 +277,7 @@ func isErro(answer []byte) bool {
 	return known && kind == message.Erro
 }
 
-// readLimited reads an answer of at most limit bytes. Size is what the peer announced,
-// or less than 0.
+// readLimited reads an answer of at most limit bytes. Size is its Content-Length, or negative if there is none.
 func (p *peer) readLimited(ctx context.Context, r io.Reader, size, limit int64) ([]byte, error) {
 	tooLarge := &Error{Scheme: p.Scheme, Kind: TooLarge, Text: "Answer too large"}
 	if size > limit {
@@ -293,8 +288,8 @@ func (p *peer) readLimited(ctx context.Context, r io.Reader, size, limit int64) 
 		body.Grow(int(min(size, maxPreallocated)) + bytes.MinRead)
 	}
 	n, err := body.ReadFrom(io.LimitReader(r, limit+1))
-	// A peer that sees us hang up at the deadline may end its answer properly,
-	// and half an answer would look whole.
+	// When our deadline closes the connection the peer may end its answer properly. Then half an answer would look
+	// complete, so the context is checked too.
 	err = cmp.Or(err, ctx.Err())
 	switch {
 	case err != nil:
@@ -305,7 +300,7 @@ func (p *peer) readLimited(ctx context.Context, r io.Reader, size, limit int64) 
 	return body.Bytes(), nil
 }
 
-// requestIDHeader returns the headers for an AReq or PReq of the version (HT-09).
+// requestIDHeader returns the header X-Request-ID of an AReq or PReq, which 2.3.1 demands (docs/api.md, HT-09).
 func requestIDHeader(v message.Version, transID string) http.Header {
 	h := make(http.Header)
 	if v >= message.V231 {
@@ -314,17 +309,16 @@ func requestIDHeader(v message.Version, transID string) http.Header {
 	return h
 }
 
-// Report posts an Erro about an AReq's answer to the scheme's directory server in the
-// background, at the addresses that Send takes for the country. The outcome is counted,
-// and a failure logged. When too many Erros are under way, or the client is closed, the
-// Erro is dropped.
+// Report posts an Erro about the answer to an AReq in the background, to the addresses that Send uses for the country.
+// The outcome is counted, and a failure is logged. The Erro is dropped when too many Erros are under way or the client
+// is closed.
 func (c *Client) Report(ctx context.Context, scheme, country string, erro []byte) {
 	if p := c.peers[scheme]; p != nil {
 		c.reportTo(ctx, p, c.addresses(p, country), erro)
 	}
 }
 
-// reportTo is Report to given addresses, those that the refused answer came from.
+// reportTo posts an Erro to the addresses that the refused answer came from. See Report.
 func (c *Client) reportTo(ctx context.Context, p *peer, urls []string, erro []byte) {
 	if c.background.start(p.reports, func() { c.postErro(ctx, p, urls, erro) }) {
 		return
@@ -349,9 +343,8 @@ func (c *Client) postErro(ctx context.Context, p *peer, urls []string, erro []by
 	}
 }
 
-// Close waits for the Erros under way, at most the longest Timeout, and closes
-// idle connections. Send must not be called from then on, neither on this client nor on
-// those before it. Close does not end Run: its context does.
+// Close waits for the Erros under way, at most for the longest Timeout, and closes idle connections. After it Send must
+// not be called, neither on this client nor on those before it (see Next). Close does not end Run; its context does.
 func (c *Client) Close() error {
 	c.background.end()
 	for _, p := range c.order {

@@ -12,31 +12,28 @@ import (
 
 var errNotConfigured = errors.New("not a configured address")
 
-// dialer makes connections to the addresses of one peer, and to no others: those
-// that are configured, and those that the directory server itself gave in a
-// PRes. At either the certificate has to chain to the same authorities.
+// dialer connects to the addresses of one peer, and to no others. These are the configured addresses and those that the
+// directory server listed in a PRes. The certificate of each has to chain to the same authorities.
 type dialer struct {
-	tls        map[string]*tls.Config                   // of configured addresses, by host:port
-	listedHost func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
-	baseTLS    *tls.Config                              // for those: all but ServerName is set
-	timeout    time.Duration                            // for look-up, connection and handshake together
+	tls        map[string]*tls.Config                   // TLS configurations of the configured addresses, by HOST:PORT
+	listedHost func(addr string) (host string, ok bool) // looks up an address in the PRes in use
+	baseTLS    *tls.Config                              // TLS configuration for listed addresses, without ServerName
+	timeout    time.Duration                            // limit of DNS look-up, connection and handshake together
 	net        net.Dialer
-	proxy      *tunnel.Dialer // over net; nil: none
+	proxy      *tunnel.Dialer // connects through the forward proxy; nil means directly
 }
 
-// keepAlive finds out in half a minute that the other side of a connection is
-// gone.
+// keepAlive detects within half a minute that the other side of a connection is gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// dialWithoutTLS connects to any address, without a TLS handshake: the [http.Transport] for
-// files makes its own.
+// dialWithoutTLS connects to any address without a TLS handshake, which the [http.Transport] for files makes itself.
 func (d *dialer) dialWithoutTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
 	return d.dialTCP(ctx, network, addr)
 }
 
-// dialTCP connects straight or through the proxy.
+// dialTCP connects directly or through the proxy.
 func (d *dialer) dialTCP(ctx context.Context, network, addr string) (net.Conn, error) {
 	if d.proxy != nil {
 		return d.proxy.DialContext(ctx, network, addr)
@@ -72,6 +69,6 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	return secured, nil
 }
 
-// connectedKey is the key of the context value that is called when a connection has been made for a request, its TLS
-// handshake included: a func().
+// connectedKey is the key of a context value of type func(). It is called when a connection has been made for a request,
+// TLS handshake included.
 type connectedKey struct{}

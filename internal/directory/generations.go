@@ -15,8 +15,7 @@ import (
 // keptGenerations is how many generations of a scheme stay in the store.
 const maxGenerations = 3
 
-// OpenGeneration reads a stored generation of a scheme. A corrupt one is an
-// error.
+// OpenGeneration reads a stored generation of a scheme. It returns an error if it is corrupt.
 func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
 	r, err := k.OpenSnapshot(ctx, scheme, number)
 	if err != nil {
@@ -30,13 +29,12 @@ func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) 
 	return g, nil
 }
 
-// OpenHeld reads the generation of a scheme that is held back under a number.
+// OpenHeld reads the generation of a scheme that is held back, by its number.
 func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
 	return OpenGeneration(ctx, k, heldScheme(scheme), number)
 }
 
-// sourceAddress is the address that a stored generation came from; not ok: its note does not
-// say.
+// sourceAddress returns the address that a stored generation came from. Ok is false if its note does not say.
 func sourceAddress(s store.Snapshot) (from string, ok bool) {
 	var note struct{ From *string }
 	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {
@@ -72,9 +70,8 @@ func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Gen
 	return number, nil
 }
 
-// Import stores a generation that came from elsewhere than the directory server, and
-// returns its number; the nodes that serve take it over. It returns [store.ErrHeld] while
-// one of them is asking the directory server.
+// Import stores a generation that does not come from a PRes to this system, and returns its number. The nodes that serve
+// load it. It returns [store.ErrHeld] while one of them sends a PReq.
 func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
 	lease, err := k.Acquire(ctx, statusKey(scheme), holder, defaultLeaseTime)
 	if err != nil {
@@ -87,7 +84,7 @@ func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Gene
 }
 
 func importWithLease(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
-	standing, err := ReadRefreshStatus(ctx, k, scheme)
+	status, err := ReadRefreshStatus(ctx, k, scheme)
 	if err != nil {
 		return 0, err
 	}
@@ -96,9 +93,9 @@ func importWithLease(ctx context.Context, k Keeper, lease store.Lease, scheme st
 	if err != nil {
 		return 0, err
 	}
-	standing.Generation = number
-	standing.markCurrent(g)
-	value, err := json.Marshal(standing)
+	status.Generation = number
+	status.markCurrent(g)
+	value, err := json.Marshal(status)
 	if err != nil {
 		return 0, err
 	}

@@ -13,16 +13,14 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// briefly is how long a lease lasts that is not renewed: a process that vanished keeps
-// the others from work for so long.
+// defaultLeaseTime is how long a lease lasts that is not renewed. When a node dies, the others wait so long.
 const defaultLeaseTime = 15 * time.Second
 
 func (c *Client) leaseTime() time.Duration { return cmp.Or(c.LeaseTime, defaultLeaseTime) }
 
-// renewLease renews a lease until stop is called or ctx ends; stop waits for the last
-// renewal. Failures go to complain. A lease that is lost all the same does no harm: what
-// is written under it is fenced.
-func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration, complain func(error)) (stop func()) {
+// renewLease renews a lease in the background until stop is called or ctx ends. Stop waits for the last renewal. Failed
+// is called with each error. A lost lease does no harm: its fencing token makes later writes fail.
+func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration, failed func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -34,7 +32,7 @@ func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Dur
 				return
 			case <-ticker.C:
 				if _, err := k.Acquire(ctx, l.Name, l.Holder, ttl); err != nil {
-					complain(err)
+					failed(err)
 				}
 			}
 		}
@@ -45,7 +43,7 @@ func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Dur
 	}
 }
 
-// acquireLease takes the scheme's lease.
+// acquireLease acquires the scheme's lease.
 func (r *refresher) acquireLease(ctx context.Context) error {
 	lease, err := r.keeper.Acquire(ctx, statusKey(r.peer.Scheme), r.node, r.leaseTime())
 	if err == nil {
@@ -54,9 +52,8 @@ func (r *refresher) acquireLease(ctx context.Context) error {
 	return err
 }
 
-// acquireForPReq takes the scheme's lease for a PReq and reads what the last holder left. False:
-// another node is asking or has asked, or the store cannot be reached; the next look
-// comes soon.
+// acquireForPReq acquires the scheme's lease for a PReq and reads the status that the last holder stored. It returns
+// false if no PReq may be sent: another node sends one or has sent it, or the store cannot be reached.
 func (r *refresher) acquireForPReq(ctx context.Context) bool {
 	err := r.acquireLease(ctx)
 	if err == nil {
@@ -73,12 +70,12 @@ func (r *refresher) acquireForPReq(ctx context.Context) bool {
 	return false
 }
 
-// keepLease keeps the lease alive until stop is called.
+// keepLease renews the lease until stop is called.
 func (r *refresher) keepLease(ctx context.Context) (stop func()) {
 	return renewLease(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.logStoreError(ctx, "lease not renewed", err) })
 }
 
-// releaseLease gives the lease back, even if ctx has ended.
+// releaseLease releases the lease, even if ctx has ended.
 func (r *refresher) releaseLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
@@ -87,21 +84,21 @@ func (r *refresher) releaseLease(ctx context.Context) {
 	}
 }
 
-// saveStatus stores the standing; false: it could not.
+// saveStatus stores the status and reports whether that succeeded.
 func (r *refresher) saveStatus(ctx context.Context) bool {
 	value, err := json.Marshal(r.status)
 	if err == nil {
 		err = r.keeper.PutState(ctx, statusKey(r.peer.Scheme), value, r.lease)
 	}
 	if err != nil {
-		r.logStoreError(ctx, "standing not kept", err)
+		r.logStoreError(ctx, "refresh status not stored", err)
 		r.status.Next = time.Now().Add(pollInterval)
 		return false
 	}
 	return true
 }
 
-// newNodeID is a name for this process among the holders of leases.
+// newNodeID returns a random name for this process as a holder of leases.
 func newNodeID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails

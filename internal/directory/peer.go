@@ -23,41 +23,38 @@ import (
 type Peer struct {
 	Scheme string
 
-	// AReqURL and PReqURL are https. An Erro goes where the request went whose answer it
-	// is about.
+	// AReqURL and PReqURL are https. An Erro goes to the address of the request whose answer it is about.
 	AReqURL, PReqURL string
 
 	OperatorID string                       // threeDSServerOperatorID, absent when empty
 	RefNumber  func(message.Version) string // threeDSServerRefNumber
-	Versions   []message.Version            // those spoken with this directory server; a PReq has the highest
+	Versions   []message.Version            // protocol versions used with this directory server; a PReq has the highest
 
-	// TLS holds the authorities that sign the directory server's certificate
-	// (RootCAs) and the certificate to show it (Certificates, or
-	// GetClientCertificate when it may change). New takes a copy and refuses
-	// one that trusts the system's authorities or verifies nothing.
+	// TLS holds the authorities that sign the directory server's certificate (RootCAs) and our client certificate
+	// (Certificates, or GetClientCertificate if it may change). New makes a copy. It refuses a configuration that
+	// trusts the system's authorities or does not verify the server's certificate.
 	TLS *tls.Config
 
-	// Revoked says which certificates are refused all the same; nil: none.
+	// Revoked says which certificates are refused although they verify; nil means none.
 	Revoked *revocation.Policy
 
-	// Proxy makes all connections, those for card range files too; nil: they are made
-	// straight.
+	// Proxy makes all connections, also those for card range files. Nil means that no proxy is used.
 	Proxy *tunnel.Proxy
 
-	Timeout        time.Duration // of Send and Report, all included: 10 s
-	DialTimeout    time.Duration // of one connection: 5 s
-	PReqTimeout    time.Duration // of a PReq, all included: 5 min
-	MaxInFlight    int           // AReqs that wait for an answer: 5000
-	MaxPerMerchant int           // AReqs of one merchant among them: half of MaxInFlight, at least one
-	MaxDials       int           // connections that are being made: 64
-	MaxPRes        int64         // length of a PRes, uncompressed: 1 GiB
+	Timeout        time.Duration // limit of a whole Send or Report; default 10 s
+	DialTimeout    time.Duration // limit of making one connection, TLS handshake included; default 5 s
+	PReqTimeout    time.Duration // limit of a PReq and all of its answer; default 5 min
+	MaxInFlight    int           // most AReqs that wait for an answer; default 5000
+	MaxPerMerchant int           // most AReqs of one merchant among them; default half of MaxInFlight, at least one
+	MaxDials       int           // most connections that are being made at once; default 64
+	MaxPRes        int64         // longest PRes in bytes, uncompressed; default 1 GiB
 	AlwaysTry      bool          // send every AReq, even if the directory server has not been reached for a while
 
-	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
-	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
+	Refresh    time.Duration // from one PReq to the next, give or take a tenth; default 4 h
+	MinRefresh time.Duration // least time from an answer to the next PReq; default 1 h, after a full load of 2.3.1 12 h
 
-	// FileHosts are the hosts that a card range file may be fetched from
-	// (2.3.1). None: no file is asked for.
+	// FileHosts are the hosts that a card range file may be fetched from (2.3.1). If there are none, no file is
+	// asked for.
 	FileHosts []string
 
 	// Lab keeps a threeDSMethodURL with http, or with a host that is the browser's own
@@ -66,27 +63,27 @@ type Peer struct {
 }
 
 const (
-	// maxARes is the longest ARes taken, in bytes. The tables allow one of 2.3.1 some
+	// maxARes is the longest accepted ARes in bytes. The tables allow one of 2.3.1 some
 	// 400,000 characters, most of them images for SPC; the rest is for characters of
-	// more than one byte, white space and members that nobody knows.
+	// more than one byte, white space and unknown members.
 	maxARes         = 512 << 10
-	maxPreallocated = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
-	maxHeader       = 16 << 10 // of an answer's header; also the most that drain reads
+	maxPreallocated = 64 << 10 // bytes allocated because of Content-Length; beyond it the buffer grows as bytes come
+	maxHeader       = 16 << 10 // longest header of an answer in bytes; also the limit of drain
 
-	drainTime = 250 * time.Millisecond // see drain
-	idleTime  = time.Minute            // of an unused connection; best a little less than the directory server's
+	drainTime = 250 * time.Millisecond // limit of drain
+	idleTime  = time.Minute            // limit of an idle connection; should be a little less than the directory server's
 
-	maxReports = 64 // Erros to a peer that may be under way
-	maxDials   = 64 // connections to it that are being made
+	maxReports = 64 // most Erros to a peer that are under way
+	maxDials   = 64 // most connections to a peer that are being made
 )
 
-// peer is a Peer at work.
+// peer is a Peer in use, with its connections and limits.
 type peer struct {
 	Peer
 	config    Peer // as New got it
 	dialer    *dialer
 	client    *wire.Client
-	files     *http.Transport // for card range files: other hosts, the same trust
+	files     *http.Transport // for card range files: other hosts, the same authorities
 	inFlight  chan struct{}
 	reports   chan struct{}
 	merchants merchantPlaces
@@ -123,8 +120,8 @@ func newPeer(given Peer) (*peer, error) {
 	return p, nil
 }
 
-// initClient makes p.client, which connects to the addresses; the caller may allow more
-// through p.reach.listed. Of p it uses TLS, Revoked, Proxy and the limits.
+// initClient makes p.client, which connects to the addresses and to no others. The caller may allow more of them with
+// p.dialer.listedHost. It uses TLS, Revoked, Proxy and the limits of p.
 func (p *peer) initClient(addresses ...string) error {
 	secured, err := harden(p.TLS, p.Revoked)
 	if err != nil {
@@ -163,7 +160,7 @@ func (p *peer) initClient(addresses ...string) error {
 	return nil
 }
 
-// validate reports what a peer lacks, all at once.
+// validate returns an error with everything that a peer lacks.
 func (p *peer) validate() error {
 	var faults []error
 	if p.Scheme == "" {
@@ -178,10 +175,10 @@ func (p *peer) validate() error {
 	return errors.Join(faults...)
 }
 
-// preqVersion is the version of PReqs: the highest that is spoken.
+// preqVersion returns the version of PReqs, the highest of Versions.
 func (p *peer) preqVersion() message.Version { return p.Versions[len(p.Versions)-1] }
 
-// addressOf returns where an https URL leads.
+// addressOf returns the host and the port of an https URL.
 func addressOf(address string) (host, port string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {

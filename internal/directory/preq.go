@@ -20,8 +20,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// exchangePReq makes one exchange of PReq and PRes and uses what it brings. If anything is
-// wrong with that, the ranges in use stay as they are.
+// exchangePReq sends a PReq and applies the PRes. If the answer cannot be used, the ranges in use stay.
 func (r *refresher) exchangePReq(ctx context.Context, attempts int) outcome {
 	p := r.peer
 	version, id := p.preqVersion(), newTransID()
@@ -49,7 +48,7 @@ func (r *refresher) exchangePReq(ctx context.Context, attempts int) outcome {
 	return got
 }
 
-// preqMembers are what a PReq says.
+// preqMembers returns the members of a PReq.
 func (r *refresher) preqMembers(version message.Version, id string) []message.Member {
 	all := []message.Member{
 		{Name: "threeDSServerOperatorID", Text: r.peer.OperatorID},
@@ -63,7 +62,7 @@ func (r *refresher) preqMembers(version message.Version, id string) []message.Me
 	return all
 }
 
-// sendPReq sends a PReq and returns the answer's body, uncompressed.
+// sendPReq sends a PReq and returns the body of the answer, decompressed.
 func (p *peer) sendPReq(ctx context.Context, preq []byte, header http.Header, attempts int) (io.ReadCloser, error) {
 	header.Set("Accept-Encoding", "gzip")
 	resp, err := p.post(ctx, []string{p.PReqURL}, preq, header, attempts)
@@ -77,8 +76,8 @@ func (p *peer) sendPReq(ctx context.Context, preq []byte, header http.Header, at
 	return body, err
 }
 
-// decompress returns body, or the content of body if the header says that it is
-// compressed. Either reads and closes body.
+// decompress returns body, or its decompressed content if the header says that it is compressed. To read and close the
+// result reads and closes body.
 func (p *peer) decompress(ctx context.Context, header http.Header, body io.ReadCloser) (io.ReadCloser, error) {
 	switch encoding := strings.ToLower(header.Get("Content-Encoding")); encoding {
 	case "", "identity":
@@ -102,8 +101,8 @@ func (p *peer) decompress(ctx context.Context, header http.Header, body io.ReadC
 type gzipBody struct {
 	body      io.ReadCloser
 	plain     *gzip.Reader // nil until its header is read
-	complete  bool         // the body came to its end
-	remaining int64        // how many more bytes of the body are allowed
+	complete  bool         // the body was read to its end
+	remaining int64        // bytes of the body that may still be read
 }
 
 var errTruncated = errors.New("compressed content ends too early")
@@ -115,8 +114,7 @@ func (z *gzipBody) Read(b []byte) (int, error) {
 
 func (z *gzipBody) Close() error { return z.body.Close() }
 
-// checkTruncation makes errShort of an error that says that the content ends, if the body did not
-// break off.
+// checkTruncation returns errTruncated for an error that says that the content ended too early, if the body is complete.
 func (z *gzipBody) checkTruncation(err error) error {
 	if z.complete && (err == io.ErrUnexpectedEOF || z.plain == nil && err == io.EOF) {
 		return errTruncated
@@ -124,8 +122,8 @@ func (z *gzipBody) checkTruncation(err error) error {
 	return err
 }
 
-// compressed is the body as the decompressor reads it. It may be no longer than the content
-// may: otherwise gzip members without content could follow each other without end.
+// compressed returns the body for the decompressor. It may not be longer than the content may be: otherwise empty gzip
+// members could follow each other without end.
 func (z *gzipBody) compressed() io.Reader {
 	return readerFunc(func(b []byte) (int, error) {
 		n, err := z.body.Read(b)
@@ -141,12 +139,12 @@ type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(b []byte) (int, error) { return f(b) }
 
-// decompressionError makes the Error of content that is not compressed as it should be.
+// decompressionError wraps a failure to decompress an answer.
 func (p *peer) decompressionError(err error) error {
 	return &Error{Scheme: p.Scheme, Kind: Encoding, Text: "Answer is not encoded as asked for", Err: err}
 }
 
-// bodyError makes an Error of what went wrong while a body was read.
+// bodyError wraps an error of reading a body.
 func (p *peer) bodyError(ctx context.Context, err error) error {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	switch {
@@ -158,9 +156,9 @@ func (p *peer) bodyError(ctx context.Context, err error) error {
 	return p.failure(ctx, err, true)
 }
 
-// handleFailure judges a PReq that brought no readable answer. A directory server that
-// answered all the same is not asked again before the floor, unless its status was 5xx.
-// Several failures in a row are a warning only once.
+// handleFailure logs a PReq without a readable answer and returns its outcome. If the directory server did answer, the
+// next PReq keeps the least interval, unless the status was 5xx. Several failures in a row are logged as a warning only
+// once.
 func (r *refresher) handleFailure(ctx context.Context, id string, err error) outcome {
 	p := r.peer
 	level := slog.LevelWarn
@@ -188,24 +186,24 @@ func (r *refresher) handleFailure(ctx context.Context, id string, err error) out
 	return unreachable
 }
 
-// setFault notes what was wrong with the latest exchange.
+// setFault sets the fault of the latest exchange in the status.
 func (r *refresher) setFault(text string) {
 	r.status.Fault, r.status.FaultAt = text, time.Now().UTC()
 }
 
-// What errorDetail says with code 101.
+// Texts of errorDetail with code 101.
 const (
 	unreadable  = "Invalid Formatted Message"
 	unknownType = "Invalid Message Type"
 	wrongType   = "Invalid Message for the receiving component"
 )
 
-// receivePRes reads a PRes and uses it, or tells the directory server what is wrong with
-// it. An error means that no whole PRes came.
+// receivePRes reads a PRes and applies it, or reports to the directory server why it is not valid. An error means that
+// no complete PRes came.
 func (r *refresher) receivePRes(ctx context.Context, preq []byte, body io.Reader) (outcome, error) {
 	request, err := message.Parse(preq, message.Limits{})
 	if err != nil {
-		panic(fmt.Sprintf("directory: a PReq of ours: %v", err))
+		panic(fmt.Sprintf("directory: our PReq cannot be parsed: %v", err))
 	}
 	about := message.Error{ServerTransID: request.Text("threeDSServerTransID")}
 	opts := ranges.Options{
@@ -214,7 +212,7 @@ func (r *refresher) receivePRes(ctx context.Context, preq []byte, body io.Reader
 		Bytes:   r.peer.MaxPRes,
 	}
 	pres, problems, err := ranges.ReadPRes(body, opts)
-	// A peer that sees us hang up at the deadline may end its answer properly.
+	// When our deadline closes the connection, the peer may end its answer properly.
 	if ctx.Err() != nil {
 		return unreachable, r.peer.failure(ctx, ctx.Err(), true)
 	}
@@ -228,7 +226,7 @@ func (r *refresher) receivePRes(ctx context.Context, preq []byte, body io.Reader
 	return r.handlePRes(ctx, about, pres, problems, opts), nil
 }
 
-// handlePRes decides what to do with an answer that could be read.
+// handlePRes checks the type of an answer that could be parsed, and applies or rejects it.
 func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *ranges.Response, problems message.Problems, opts ranges.Options) outcome {
 	head := pres.Head
 	if id := head.Text("dsTransID"); message.IsUUID(id) {
@@ -259,8 +257,7 @@ func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *r
 	return r.applyPRes(ctx, about, pres)
 }
 
-// handleErro heeds an Erro in answer to a PReq: code 307 asks for a full load next
-// time (PR-06).
+// handleErro logs an Erro that answers a PReq. After code 307 the next PReq asks for all ranges (docs/api.md, PR-06).
 func (r *refresher) handleErro(about message.Error, bad message.Error) outcome {
 	r.log.Warn("card ranges refused", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID, "err", bad.Error())
 	r.setFault("the directory server answered with an Erro of code " + bad.Code.String())
@@ -270,8 +267,8 @@ func (r *refresher) handleErro(about message.Error, bad message.Error) outcome {
 	return refused
 }
 
-// applyPRes puts what a PRes or a file brings in place of the generation in use, if it is
-// valid. It holds back one with less than half as many ranges.
+// applyPRes replaces the generation in use by that of a PRes or a file, if it is valid. A generation with less than half
+// as many ranges is held back.
 func (r *refresher) applyPRes(ctx context.Context, about message.Error, pres *ranges.Response) outcome {
 	base := r.cards.Generation(r.peer.Scheme)
 	since := base
@@ -306,10 +303,9 @@ func (r *refresher) applyPRes(ctx context.Context, about message.Error, pres *ra
 	return fresh
 }
 
-// confirmRanges uses a PRes without ranges: those in use still hold, but the versions and
-// the addresses of the directory server may be others. If they are, or if the address
-// that PReqs go to is, or if the store does not have what is in use, next is stored as a
-// generation of its own, for all nodes; if not, only the time is noted.
+// confirmRanges applies a PRes without ranges: the ranges in use still hold. The versions and addresses of the directory
+// server may have changed, and the address of PReqs too. If any has, or if the store lacks the ranges in use, next is
+// stored as a new generation for all nodes. Otherwise only the time is updated.
 func (r *refresher) confirmRanges(ctx context.Context, base, next *ranges.Generation) {
 	r.log.Info("card ranges unchanged", "scheme", r.peer.Scheme)
 	if next == nil {
@@ -326,8 +322,7 @@ func (r *refresher) confirmRanges(ctx context.Context, base, next *ranges.Genera
 	r.publish(next, r.storedGeneration)
 }
 
-// holdBack keeps a generation out of use that has less than half of the ranges
-// of the one before, until an operator says that it is right.
+// holdBack stores a generation with less than half of the ranges in use without using it. An operator has to accept it.
 func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation) {
 	next.Scheme, next.Loaded = r.peer.Scheme, time.Now().UTC()
 	r.log.Error("card ranges held back: less than half of those in use", "scheme", r.peer.Scheme,
@@ -341,9 +336,8 @@ func (r *refresher) holdBack(ctx context.Context, next, base *ranges.Generation)
 	r.status.Held, r.status.HeldRanges, r.status.HeldFrom = number, next.Len(), r.peer.PReqURL
 }
 
-// rejectRanges is reject for a PRes. If its ranges are what is not valid, the next PReq
-// asks for all of them: the same serial number would bring the same updates, which would
-// never be valid.
+// rejectRanges rejects a PRes. If the fault is in its ranges, the next PReq asks for all ranges: the same serial number
+// would bring the same updates, which would never be valid.
 func (r *refresher) rejectRanges(ctx context.Context, about message.Error, problems message.Problems) {
 	if slices.ContainsFunc(problems, func(p message.Problem) bool { return strings.HasPrefix(string(p.Path), "cardRangeData") }) {
 		r.status.Full = true
@@ -351,8 +345,8 @@ func (r *refresher) rejectRanges(ctx context.Context, about message.Error, probl
 	r.reject(ctx, about, problems)
 }
 
-// reject tells the directory server that its PRes is not valid. The log gets
-// names of elements only: errorDetail may hold bounds of ranges.
+// reject reports to the directory server that its PRes is not valid. The log gets names of elements only, since
+// errorDetail may contain bounds of ranges.
 func (r *refresher) reject(ctx context.Context, about message.Error, problems message.Problems) {
 	about.Version = r.peer.preqVersion()
 	about.Code, about.Detail = problems.Pick(message.ForPeer)

@@ -10,17 +10,15 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// How often, before anything is answered, a store that cannot be read is asked
-// for what it has.
+// Resume reads a store that cannot be read so many times, with a pause in between.
 const (
 	resumeAttempts = 5
 	resumePause    = 300 * time.Millisecond
 )
 
-// Resume puts into use, for every directory, the generation that the store has. Call
-// it before any request is answered: a card whose range is not read yet would count as
-// not enrolled. A store that cannot be read is tried a few times, then Resume returns all
-// the same.
+// Resume loads the stored generation of every directory server. Call it before any request is answered: a card whose
+// range is not loaded yet would count as not enrolled. If the store cannot be read, Resume tries a few times and then
+// returns all the same.
 func (c *Client) Resume(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
@@ -44,12 +42,12 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// pollStore reads the standing and takes over a newer generation. If the store cannot be
-// read, nothing changes, and it is not ok.
+// pollStore reads the status, handles a request of an operator, and loads a newer generation. If the store cannot be
+// read, nothing changes and ok is false.
 func (r *refresher) pollStore(ctx context.Context) (ok bool) {
 	now, err := r.readStatus(ctx)
 	if err != nil {
-		r.logStoreError(ctx, "standing not read", err)
+		r.logStoreError(ctx, "refresh status not read", err)
 		return false
 	}
 	r.status = now
@@ -60,8 +58,8 @@ func (r *refresher) pollStore(ctx context.Context) (ok bool) {
 	if r.hasKnownFailure(now) {
 		r.cards.MarkTried(r.peer.Scheme)
 	}
-	// A generation is stored before the standing that names it: a process that
-	// ended in between left one that nothing points to yet.
+	// A generation is stored before the status that names it. If a process ended in between, the status does not name
+	// the newest generation.
 	g := r.cards.Generation(r.peer.Scheme)
 	if now.Generation > r.storedGeneration || g == nil {
 		return r.loadNewest(ctx)
@@ -70,8 +68,8 @@ func (r *refresher) pollStore(ctx context.Context) (ok bool) {
 		r.retryStore(ctx)
 		return true
 	}
-	// Another node has heard that the generation still holds. Its time counts even if it
-	// is earlier than ours, which a clock that was ahead may have written.
+	// Another node has confirmed the generation. Its time counts even if it is earlier than ours: ours may come from a
+	// clock that was ahead.
 	if now.Generation == r.storedGeneration && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
 		same := *g
 		same.Loaded = now.Loaded
@@ -80,21 +78,19 @@ func (r *refresher) pollStore(ctx context.Context) (ok bool) {
 	return true
 }
 
-// readStatus returns the scheme's standing under the present configuration.
+// readStatus returns the scheme's status, adapted to the present configuration.
 func (r *refresher) readStatus(ctx context.Context) (RefreshStatus, error) {
 	now, err := ReadRefreshStatus(ctx, r.keeper, r.peer.Scheme)
 	return now.AdaptTo(r.peer.Refresh, r.peer.MinRefresh), err
 }
 
-// hasKnownFailure reports whether the latest PReq, perhaps of another process, failed, and the
-// next is not due yet. That may take hours, and waiting for it would tell this node
-// nothing: the scheme counts as tried.
+// hasKnownFailure reports whether the latest PReq, perhaps of another process, failed and the next is not due yet. That
+// may take hours. The scheme then counts as tried, so that this node does not wait for it to be ready.
 func (r *refresher) hasKnownFailure(now RefreshStatus) bool {
 	return now.Fault != "" && !now.FaultAt.Before(now.Asked) && time.Now().Before(now.Next) && !r.hasMoved(now)
 }
 
-// loadNewest puts the newest stored generation that is whole into use. It reports
-// whether the store could say which there are.
+// loadNewest uses the newest stored generation that is not corrupt. It reports whether the store could list them.
 func (r *refresher) loadNewest(ctx context.Context) bool {
 	all, err := r.keeper.Snapshots(ctx, r.peer.Scheme)
 	if err != nil {
@@ -127,18 +123,18 @@ func (r *refresher) loadNewest(ctx context.Context) bool {
 	return true
 }
 
-// handleRequest does what an operator wishes, once.
+// handleRequest carries out the request of an operator, once.
 func (r *refresher) handleRequest(ctx context.Context) {
 	w, err := ReadRefreshRequest(ctx, r.keeper, r.peer.Scheme, r.status)
 	if err != nil {
-		r.logStoreError(ctx, "wish not read", err)
+		r.logStoreError(ctx, "refresh request not read", err)
 		return
 	}
 	if w.At.IsZero() {
 		return
 	}
 	if r.acquireLease(ctx) != nil {
-		return // another node has the lease; the next look tries again
+		return // another node has the lease; the next poll tries again
 	}
 	defer r.releaseLease(ctx)
 	defer r.keepLease(ctx)()
@@ -150,7 +146,7 @@ func (r *refresher) handleRequest(ctx context.Context) {
 		r.status.Next = laterOf(time.Now().UTC(), r.status.Earliest)
 	}
 	if w.Accept != 0 && w.Accept == r.status.Held && !r.acceptHeld(ctx) {
-		return // the wish stays, for the next look
+		return // the request stays, for the next poll
 	}
 	r.saveStatus(ctx)
 }
@@ -162,8 +158,8 @@ func laterOf(a, b time.Time) time.Time {
 	return b
 }
 
-// acceptHeld uses the generation that was held back. It is done if that was used, or is
-// damaged and can never be; it is not done if the store could not be read.
+// acceptHeld uses the generation that was held back. Done is false only if the store could not be read: a corrupt
+// generation can never be used, so the request for it is done.
 func (r *refresher) acceptHeld(ctx context.Context) (done bool) {
 	g, err := OpenHeld(ctx, r.keeper, r.peer.Scheme, r.status.Held)
 	if err != nil {
@@ -179,9 +175,8 @@ func (r *refresher) acceptHeld(ctx context.Context) (done bool) {
 	return true
 }
 
-// activate stores a generation and uses it. One that cannot be stored is used all the
-// same: it is complete and valid, and storeAgain will store it. Until then the standing
-// still describes the generation that the store has.
+// activate stores a generation and uses it. If it cannot be stored it is used all the same, since it is complete and
+// valid, and retryStore will store it. Until then the status describes the generation that the store has.
 func (r *refresher) activate(ctx context.Context, g *ranges.Generation) {
 	g.Scheme, g.Loaded = r.peer.Scheme, time.Now().UTC()
 	number, err := storeGeneration(ctx, r.keeper, r.peer.Scheme, g, r.lease, maxGenerations)
@@ -197,18 +192,18 @@ func (r *refresher) activate(ctx context.Context, g *ranges.Generation) {
 	r.publish(g, number)
 }
 
-// notKept is the fault of a PRes that was good.
+// notKept is the fault in the status when a valid generation could not be stored.
 const notKept = "the generation was not kept in the store"
 
-// retryStore tries, once a minute, to store a generation that is in use but could not be
-// stored: until then other nodes, and the next process, do not have it, and it may be
-// hours until the next PReq. A newer generation that the store has got meanwhile stays.
+// retryStore tries once a minute to store the generation in use that could not be stored. Until then other nodes and the
+// next process do not have it, and the next PReq may be hours away. If the store has a newer generation by now, that
+// one stays.
 func (r *refresher) retryStore(ctx context.Context) {
 	if time.Since(r.storeTried) < retryInterval {
 		return
 	}
 	if r.acquireLease(ctx) != nil {
-		return // another node has the lease, or the store is still away; the next look tries again
+		return // another node has the lease, or the store still fails; the next poll tries again
 	}
 	r.storeTried = time.Now()
 	defer r.releaseLease(ctx)
@@ -232,7 +227,7 @@ func (r *refresher) retryStore(ctx context.Context) {
 	r.notStored = !r.saveStatus(ctx)
 }
 
-// publish puts a generation into use.
+// publish makes a generation the one in use.
 func (r *refresher) publish(g *ranges.Generation, number int64) {
 	r.cards.Put(r.peer.Scheme, g)
 	r.storedGeneration = number

@@ -12,67 +12,63 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// A Keeper keeps what must outlive a process and what nodes share: generations
-// of card ranges, and how things stand with each directory server.
+// A Keeper is the part of the store that the client needs: leases, generations of card ranges, and the status and
+// requests of each scheme. Nodes share it.
 type Keeper interface {
 	store.Leases
 	store.Snapshots
 	store.States
 }
 
-// RefreshStatus is the state of the card ranges of one scheme, which all nodes share through
-// the store. Times are UTC.
+// RefreshStatus is the state of the card ranges of one scheme. All nodes share it through the store. Times are UTC.
 type RefreshStatus struct {
 	Asked time.Time `json:"asked,omitzero"` // when the latest PReq left
 	To    string    `json:"to,omitempty"`   // its address
 	Next  time.Time `json:"next,omitzero"`  // when the next one leaves
-	// Earliest is when the protocol lets the next one leave, should an operator
-	// wish it.
+	// Earliest is when the protocol lets the next one leave at the request of an operator.
 	Earliest time.Time `json:"earliest,omitzero"`
 	Full     bool      `json:"full,omitempty"` // the next one asks for all ranges, whatever is in use
 
-	Generation int64     `json:"generation,omitempty"` // number of the one in use; 0: none
-	Serial     string    `json:"serial,omitempty"`     // of it
-	Ranges     int       `json:"ranges,omitempty"`     // in it
-	Version    string    `json:"version,omitempty"`    // of the PRes that it came of
-	Loaded     time.Time `json:"loaded,omitzero"`      // when it, or the news that it still holds, came
-	From       string    `json:"from,omitempty"`       // the address that it came from; "": not known
+	Generation int64     `json:"generation,omitempty"` // number of the generation in use, or 0
+	Serial     string    `json:"serial,omitempty"`     // its serial number
+	Ranges     int       `json:"ranges,omitempty"`     // how many it has
+	Version    string    `json:"version,omitempty"`    // protocol version of its PRes
+	Loaded     time.Time `json:"loaded,omitzero"`      // when it was loaded or last confirmed
+	From       string    `json:"from,omitempty"`       // the address that it came from, or "" if that is not known
 
-	Fault   string    `json:"fault,omitempty"` // of the latest exchange, in words; "": none
+	Fault   string    `json:"fault,omitempty"` // what was wrong with the latest exchange, or ""
 	FaultAt time.Time `json:"faultAt,omitzero"`
 
-	Held       int64 `json:"held,omitempty"`   // number of a generation that waits for Accept; 0: none
-	HeldRanges int   `json:"heldOf,omitempty"` // ranges in it
+	Held       int64 `json:"held,omitempty"`   // number of the generation that waits to be accepted, or 0
+	HeldRanges int   `json:"heldOf,omitempty"` // how many ranges it has
 	// HeldFrom is the address that it came from.
 	HeldFrom string `json:"heldFrom,omitempty"`
 
-	Seen time.Time `json:"seen,omitzero"` // the newest Wish that was looked at
+	Seen time.Time `json:"seen,omitzero"` // At of the newest RefreshRequest that was handled
 }
 
-// A RefreshRequest is what an operator wants done. The node that looks first does it.
+// A RefreshRequest is a request of an operator. The node that sees it first carries it out.
 type RefreshRequest struct {
 	At      time.Time `json:"at"`
-	Refresh bool      `json:"refresh,omitempty"` // ask now, or as soon as the protocol lets us
-	Accept  int64     `json:"accept,omitempty"`  // use the held generation of this number
+	Refresh bool      `json:"refresh,omitempty"` // send a PReq now, or as soon as the protocol allows
+	Accept  int64     `json:"accept,omitempty"`  // use the held generation with this number, or 0
 }
 
-// Names under which a scheme's things are kept.
+// Names in the store of a scheme's status, requests and held generation.
 func statusKey(scheme string) string  { return "ranges/" + scheme }
 func requestKey(scheme string) string { return "ranges/" + scheme + "/wish" }
 func heldScheme(scheme string) string { return scheme + "/held" }
 
-// ReadRefreshStatus returns how things stand with a scheme; zero when nothing is
-// known yet.
+// ReadRefreshStatus returns the status of a scheme, or the zero value if there is none yet.
 func ReadRefreshStatus(ctx context.Context, k Keeper, scheme string) (RefreshStatus, error) {
 	var s RefreshStatus
 	err := readState(ctx, k, statusKey(scheme), &s)
 	return s, err
 }
 
-// AdaptTo adapts Next and Earliest to a configuration in which a PReq leaves every
-// refresh, and not sooner than least if that is set. They may have been written under
-// another one, with longer intervals: a shorter one holds at once. After a fault Next
-// does not depend on refresh and stays.
+// AdaptTo returns the status with Next and Earliest adapted to a configuration with the given intervals; least is that
+// after an answer, or 0. The status may have been stored under a configuration with longer intervals: shorter ones hold
+// at once. After a fault Next does not depend on refresh and stays.
 func (s RefreshStatus) AdaptTo(refresh, least time.Duration) RefreshStatus {
 	if s.Asked.IsZero() {
 		return s
@@ -86,21 +82,21 @@ func (s RefreshStatus) AdaptTo(refresh, least time.Duration) RefreshStatus {
 	return s
 }
 
-// markCurrent notes that g is in use and all is well. A generation that was held back is
-// older than g, and dropped.
+// markCurrent records that g is in use and that there is no fault. A generation that was held back is older than g, so it
+// is dropped.
 func (s *RefreshStatus) markCurrent(g *ranges.Generation) {
 	s.Held, s.HeldRanges, s.HeldFrom = 0, 0, ""
 	s.Fault, s.FaultAt, s.Full = "", time.Time{}, false
 	s.setGeneration(g)
 }
 
-// setGeneration describes the generation that the store has.
+// setGeneration records the properties of g.
 func (s *RefreshStatus) setGeneration(g *ranges.Generation) {
 	s.Serial, s.Ranges, s.Version, s.Loaded, s.From = g.Serial, g.Len(), g.Version.String(), g.Loaded, g.From
 }
 
-// ReadRefreshRequest returns the wish for a scheme that no node has seen yet, as s has it; zero
-// when there is none.
+// ReadRefreshRequest returns the request for a scheme that no node has handled yet, which s tells. It returns the zero
+// value if there is none.
 func ReadRefreshRequest(ctx context.Context, k Keeper, scheme string, s RefreshStatus) (RefreshRequest, error) {
 	var w RefreshRequest
 	if err := readState(ctx, k, requestKey(scheme), &w); err != nil || !w.At.After(s.Seen) {
@@ -109,25 +105,25 @@ func ReadRefreshRequest(ctx context.Context, k Keeper, scheme string, s RefreshS
 	return w, nil
 }
 
-// PutRefreshRequest leaves a wish for the nodes that serve, together with those that none has
-// seen yet. Nodes ignore a wish whose At is not later than that of the last one they saw;
-// MakeWish moves it forward if the clocks of two machines would have it so.
+// PutRefreshRequest stores a request for the nodes that serve, merged with a request that none has handled yet. Nodes
+// ignore a request whose At is not later than that of the last one they handled, so PutRefreshRequest moves At forward
+// if the clocks of two machines differ.
 func PutRefreshRequest(ctx context.Context, k Keeper, scheme, holder string, w RefreshRequest) error {
 	lease, err := k.Acquire(ctx, requestKey(scheme), holder, defaultLeaseTime)
 	if err != nil {
-		return fmt.Errorf("directory: wish: %w", err)
+		return fmt.Errorf("directory: refresh request: %w", err)
 	}
 	var former RefreshRequest
-	standing, err := ReadRefreshStatus(ctx, k, scheme)
+	status, err := ReadRefreshStatus(ctx, k, scheme)
 	if err == nil {
-		former, err = ReadRefreshRequest(ctx, k, scheme, standing)
+		former, err = ReadRefreshRequest(ctx, k, scheme, status)
 	}
 	if err != nil {
 		return errors.Join(err, k.Release(ctx, lease))
 	}
 	w.Refresh = w.Refresh || former.Refresh
 	w.Accept = cmp.Or(w.Accept, former.Accept)
-	for _, before := range []time.Time{standing.Seen, former.At} {
+	for _, before := range []time.Time{status.Seen, former.At} {
 		if !w.At.After(before) {
 			w.At = before.Add(time.Millisecond)
 		}
@@ -139,7 +135,7 @@ func PutRefreshRequest(ctx context.Context, k Keeper, scheme, holder string, w R
 	return errors.Join(err, k.Release(ctx, lease))
 }
 
-// readState reads a small value; what was never set leaves v as it is.
+// readState reads a small value into v. If it was never set, v stays as it is.
 func readState(ctx context.Context, k Keeper, key string, v any) error {
 	value, err := k.State(ctx, key)
 	if errors.Is(err, store.ErrNotFound) {

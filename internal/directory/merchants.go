@@ -5,14 +5,14 @@ import "sync"
 // merchantPlaces limits how many messages of each merchant are on their way to one directory server, so that one
 // merchant whose cards get no answer leaves places for the others.
 type merchantPlaces struct {
-	max int // of one merchant
+	max int // messages of one merchant
 
 	mu    sync.Mutex
-	inUse map[string]int // by merchant; none are left out
+	inUse map[string]int // by merchant; a merchant without messages is not in it
 }
 
-// acquire takes a place of a merchant and returns the function that gives it back; to call that again does nothing. Not
-// ok means that the merchant has none left.
+// acquire takes a place of a merchant. The returned function gives it back; further calls of it do nothing. If ok is
+// false, the merchant has no place left.
 func (m *merchantPlaces) acquire(merchant string) (leave func(), ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
