@@ -118,3 +118,13 @@ func (c *Config) UnreadProxyVariable(lookup func(string) (string, bool)) string 
 	}
 	return firstSet(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 }
+
+// firstSet is the first of some variables of the environment that has a value; "": none.
+func firstSet(lookup func(string) (string, bool), names ...string) string {
+	for _, name := range names {
+		if value, ok := lookup(name); ok && value != "" {
+			return name
+		}
+	}
+	return ""
+}
