@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
 )
@@ -35,13 +36,13 @@ type Client struct {
 	log        *slog.Logger
 	hooks      Hooks
 
-	background *background // shared with the clients before and after this one, see Next
+	reports *tasks.Group // posts Erros; shared with the clients before and after this one, see Next
 }
 
 // New returns a client of the peers, or an error with all faults of their configuration. Run puts the card ranges of
 // the peers into cards, and stores them and their RefreshStatus in keeper. Nothing is sent before Send, Report or Run.
 func New(peers []Peer, cards *ranges.Schemes, keeper Keeper, log *slog.Logger, hooks Hooks) (*Client, error) {
-	c := &Client{cards: cards, keeper: keeper, node: newNodeID(), log: log, hooks: hooks, background: new(background)}
+	c := &Client{cards: cards, keeper: keeper, node: newNodeID(), log: log, hooks: hooks, reports: new(tasks.Group)}
 	if err := c.addPeers(peers, nil); err != nil {
 		return nil, err
 	}
@@ -320,7 +321,7 @@ func (c *Client) Report(ctx context.Context, scheme, country string, erro []byte
 
 // reportTo posts an Erro to the addresses that the refused answer came from. See Report.
 func (c *Client) reportTo(ctx context.Context, p *peer, urls []string, erro []byte) {
-	if c.background.start(p.reports, func() { c.postErro(ctx, p, urls, erro) }) {
+	if c.reports.TryStart(p.reports, func(context.Context) { c.postErro(ctx, p, urls, erro) }) {
 		return
 	}
 	c.hooks.reportDropped(p.Scheme, message.Erro.String())
@@ -346,7 +347,7 @@ func (c *Client) postErro(ctx context.Context, p *peer, urls []string, erro []by
 // Close waits for the Erros under way, at most for the longest Timeout, and closes idle connections. After it Send must
 // not be called, neither on this client nor on those before it (see Next). Close does not end Run; its context does.
 func (c *Client) Close() error {
-	c.background.end()
+	c.reports.End()
 	for _, p := range c.order {
 		p.client.Close()
 		p.files.CloseIdleConnections()

@@ -21,15 +21,14 @@ import (
 )
 
 const (
-	maxResumptions   = 20       // of one download
-	progressInterval = 64 << 20 // bytes between two lines of the log
+	maxResumptions   = 20       // per download
+	progressInterval = 64 << 20 // bytes from one line of the log to the next
 )
 
-// downloadsFiles says whether files of card ranges are fetched at all.
+// downloadsFiles reports whether files of card ranges are fetched at all.
 func (p *peer) downloadsFiles() bool { return len(p.FileHosts) > 0 && p.preqVersion() >= message.V231 }
 
-// downloadFile fetches the file that a PRes names and uses it as a full set
-// (PR-19 to PR-22).
+// downloadFile fetches the file that a PRes names and applies it as a full set of ranges (docs/api.md, PR-19 to PR-22).
 func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres *ranges.Response, opts ranges.Options) outcome {
 	f := &download{peer: r.peer, ctx: ctx, url: pres.FileURL, sum: sha256.New(), progress: func(n int64) {
 		r.log.Info("card range file on its way", "scheme", r.peer.Scheme, "bytes", n)
@@ -53,16 +52,16 @@ func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres 
 	return r.applyPRes(ctx, about, got)
 }
 
-// handleDownloadFailure notes that a file could not be fetched. The PReq was answered all the
-// same, so the floor holds.
+// handleDownloadFailure records that a file could not be fetched. The PReq was answered all the same, so the least
+// interval holds.
 func (r *refresher) handleDownloadFailure(about message.Error, err error) outcome {
 	r.log.Warn("card range file not fetched", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID, "err", err)
 	r.setFault("the card range file did not come")
 	return refused
 }
 
-// A download is a download that resumes where it broke off, and begins anew if the rest is not
-// to be had. What it reads is what is sent, perhaps compressed.
+// A download reads a file. It resumes where the connection broke, and starts again from the beginning if the rest cannot
+// be had. It returns the bytes as they are sent, which may be compressed.
 type download struct {
 	peer     *peer
 	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
@@ -70,26 +69,25 @@ type download struct {
 	sum      hash.Hash
 	progress func(int64)
 
-	resp           *http.Response // being read; nil before the first
-	version        fileVersion    // that is being fetched
-	offset         int64          // bytes that came
-	progressOffset int64          // at, when progress was called last
-	resumed        int            // how often
+	resp           *http.Response // the answer that is being read; nil before the first
+	version        fileVersion    // of the file that is being fetched
+	offset         int64          // bytes read so far
+	progressOffset int64          // offset at the latest call of progress
+	resumed        int            // how often the download was resumed
 }
 
-// A fileVersion is what tells one version of a file from another. Servers need not give
-// all of it.
+// A fileVersion tells one version of a file from another. Servers need not send all of it.
 type fileVersion struct {
 	etag, modified string
-	size           int64 // less than 0: not known
+	size           int64 // negative if not known
 }
 
 func fileVersionOf(resp *http.Response) fileVersion {
 	return fileVersion{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified"), resp.ContentLength}
 }
 
-// ifRange is the version's If-Range header: a server sends a part only of that
-// version. "": it has none.
+// ifRange returns the header If-Range, with which a server sends a part of this version only. It is "" if the version
+// does not allow that.
 func (v fileVersion) ifRange() string {
 	if strings.HasPrefix(v.etag, "W/") { // a weak one must not be used for parts (RFC 9110, 13.1.5)
 		return v.modified
@@ -97,19 +95,18 @@ func (v fileVersion) ifRange() string {
 	return cmp.Or(v.etag, v.modified)
 }
 
-// matches reports whether a part can be of the same version, as far as both say what they
-// are.
+// matches reports whether a part can be of the same version, as far as both tell.
 func (v fileVersion) matches(part fileVersion) bool {
 	return part.etag == v.etag &&
 		(part.modified == v.modified || part.modified == "" || v.modified == "") &&
 		(part.size == v.size || part.size < 0 || v.size < 0)
 }
 
-// errChanged says that what has come is of no use: the file was replaced in the middle of
-// its download, or its server sends no parts.
+// errChanged means that the bytes read so far are of no use: the file was replaced during the download, or its server
+// does not send parts.
 var errChanged = errors.New("the file changed while it was fetched, or is not sent in parts")
 
-// read fetches the file and reads it. It begins anew as often as a download may go on.
+// read fetches the file and parses it. It starts again as often as a download may be resumed.
 func (f *download) read(pres *ranges.Response, opts ranges.Options) (*ranges.Response, message.Problems, error) {
 	for {
 		body, err := f.open()
@@ -129,7 +126,7 @@ func (f *download) read(pres *ranges.Response, opts ranges.Options) (*ranges.Res
 	}
 }
 
-// open makes the first request and returns the content, uncompressed.
+// open makes the first request and returns the content, decompressed.
 func (f *download) open() (io.Reader, error) {
 	u, err := url.Parse(f.url)
 	named := func(host string) bool { return strings.EqualFold(host, u.Hostname()) }
@@ -142,7 +139,7 @@ func (f *download) open() (io.Reader, error) {
 	return f.peer.decompress(f.ctx, f.resp.Header, f)
 }
 
-// request asks for the file from where it is on.
+// request requests the file from the offset on.
 func (f *download) request() error {
 	req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, f.url, nil)
 	if err != nil {
@@ -182,12 +179,12 @@ func (f *download) request() error {
 	if f.resp = resp; f.offset == 0 {
 		f.version = got
 	}
-	f.version.size = max(f.version.size, got.size) // one that did not say may say now
+	f.version.size = max(f.version.size, got.size) // a later answer may tell the size
 	return nil
 }
 
-// parseContentRange is where a part begins and how many bytes the whole file has, each -1 if the
-// header does not say.
+// parseContentRange returns where a part begins and how many bytes the whole file has, each -1 if the header does not
+// tell.
 func parseContentRange(contentRange string) (from, size int64) {
 	var to int64
 	var all string
@@ -201,8 +198,8 @@ func parseContentRange(contentRange string) (from, size int64) {
 	return from, size
 }
 
-// Read reads on, and asks again for the rest when the connection breaks, or when a
-// part ends before the file does: a server may send less than it was asked for.
+// Read requests the rest of the file when the connection breaks, or when a part ends before the file does: a server may
+// send less than was requested.
 func (f *download) Read(b []byte) (int, error) {
 	for {
 		n, err := f.resp.Body.Read(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// keptGenerations is how many generations of a scheme stay in the store.
+// maxGenerations is how many generations of a scheme the store keeps.
 const maxGenerations = 3
 
 // OpenGeneration reads a stored generation of a scheme. It returns an error if it is corrupt.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/message"
 )
@@ -254,8 +255,8 @@ func newModel(t *testing.T, seed uint64) *model {
 func (m *model) start() { m.nodes = append(m.nodes, m.newNode()) }
 
 func (m *model) newNode() *node {
-	c := &Client{cards: ranges.NewSchemes("visa"), keeper: m.keeper, node: newNodeID(), log: slog.New(slog.DiscardHandler), background: new(background)}
-	c.background.end() // no Erro leaves
+	c := &Client{cards: ranges.NewSchemes("visa"), keeper: m.keeper, node: newNodeID(), log: slog.New(slog.DiscardHandler), reports: new(tasks.Group)}
+	c.reports.End() // no Erro leaves
 	p := &peer{Peer: Peer{Scheme: "visa", PReqURL: m.at, Versions: []message.Version{message.V210, message.V220},
 		RefNumber: func(message.Version) string { return "ref" }, MaxPRes: 1 << 20, Refresh: 4 * time.Hour}}
 	r := newRefresher(c, p)

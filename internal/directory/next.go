@@ -17,7 +17,7 @@ import (
 // way go on. Close only the last client.
 func (c *Client) Next(peers []Peer, cards *ranges.Schemes) (*Client, error) {
 	next := &Client{
-		LeaseTime: c.LeaseTime, cards: cards, keeper: c.keeper, node: c.node, log: c.log, hooks: c.hooks, background: c.background,
+		LeaseTime: c.LeaseTime, cards: cards, keeper: c.keeper, node: c.node, log: c.log, hooks: c.hooks, reports: c.reports,
 	}
 	if err := next.addPeers(peers, c); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (c *Client) Retire(next *Client) {
 
 // Next is [Client.Next] for 3-D Secure 1.0.2.
 func (c *V1Client) Next(peers []V1Peer) (*V1Client, error) {
-	next := &V1Client{log: c.log, hooks: c.hooks, background: c.background}
+	next := &V1Client{log: c.log, hooks: c.hooks, reports: c.reports, noRetries: c.noRetries}
 	if err := next.addPeers(peers, c.peers); err != nil {
 		return nil, err
 	}

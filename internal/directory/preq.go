@@ -96,8 +96,8 @@ func (p *peer) decompress(ctx context.Context, header http.Header, body io.ReadC
 }
 
 // gzipBody is the content of a compressed body. When the content ends too early, it
-// tells apart whether the directory server compressed badly (errShort) or the connection
-// broke (io.ErrUnexpectedEOF).
+// is errTruncated if the body is complete: the directory server sent it so. If the connection broke, it is
+// io.ErrUnexpectedEOF.
 type gzipBody struct {
 	body      io.ReadCloser
 	plain     *gzip.Reader // nil until its header is read

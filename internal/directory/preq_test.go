@@ -408,17 +408,6 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportsInTurn: one that was taken makes room for another.
-func TestReportsInTurn(t *testing.T) {
-	b, slots := new(background), make(chan struct{}, 1)
-	for i := range 3 {
-		if !b.start(slots, func() {}) {
-			t.Errorf("no room for report %d, though the others are over", i)
-		}
-		b.work.Wait()
-	}
-}
-
 // TestReportsAreBounded: what a dead directory server does not take is dropped,
 // and Close waits for the rest.
 func TestReportsAreBounded(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
 // Resume reads a store that cannot be read so many times, with a pause in between.
@@ -24,22 +25,12 @@ func (c *Client) Resume(ctx context.Context) {
 	for _, r := range c.refreshers {
 		if r.resumed.CompareAndSwap(false, true) {
 			wg.Go(func() {
-				for try := 1; !r.pollStore(ctx) && try < resumeAttempts && wait(ctx, resumePause); try++ {
+				for try := 1; !r.pollStore(ctx) && try < resumeAttempts && tasks.Sleep(ctx, resumePause); try++ {
 				}
 			})
 		}
 	}
 	wg.Wait()
-}
-
-// wait waits for d; false: ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
 }
 
 // pollStore reads the status, handles a request of an operator, and loads a newer generation. If the store cannot be
