@@ -103,24 +103,24 @@ func (s *rangeStore) directory(scheme string) (config.Directory, error) {
 }
 
 // standing is how things stand with a scheme, for a node that has this configuration.
-func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Standing, error) {
+func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.RefreshStatus, error) {
 	if s.Keeper == nil {
-		return directory.Standing{}, nil
+		return directory.RefreshStatus{}, nil
 	}
-	standing, err := directory.ReadStanding(ctx, s, scheme)
+	standing, err := directory.ReadRefreshStatus(ctx, s, scheme)
 	if i := slices.IndexFunc(s.Directories, func(d config.Directory) bool { return d.Scheme == scheme }); i >= 0 {
-		standing = standing.Under(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
+		standing = standing.AdaptTo(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
 	}
 	return standing, err
 }
 
 // wish is what an operator has told the nodes of a scheme and none has seen yet, as
 // standing has it.
-func (s *rangeStore) wish(ctx context.Context, scheme string, standing directory.Standing) (directory.Wish, error) {
+func (s *rangeStore) wish(ctx context.Context, scheme string, standing directory.RefreshStatus) (directory.RefreshRequest, error) {
 	if s.Keeper == nil {
-		return directory.Wish{}, nil
+		return directory.RefreshRequest{}, nil
 	}
-	return directory.ReadWish(ctx, s, scheme, standing)
+	return directory.ReadRefreshRequest(ctx, s, scheme, standing)
 }
 
 var errNoneWhole = errors.New("none of its generations can be read")

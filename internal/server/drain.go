@@ -26,7 +26,7 @@ func (n *Server) drain(failed context.Context, g *runtime) error {
 	case <-lame.C:
 	case <-failed.Done():
 	}
-	g.v1.Hasten()
+	g.v1.StopRetrying()
 	_ = n.api.listener.Close()
 	_ = n.results.listener.Close()
 	limit := max(g.cfg.Shutdown, toSee)
