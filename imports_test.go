@@ -26,7 +26,7 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
-	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/thrift internal/tunnel internal/wire",
+	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/tunnel internal/wire",
 	"internal/tunnel":          "internal/suite",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",

@@ -13,7 +13,6 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/ranges/rangestest"
-	"github.com/openthreeds/threeds/internal/thrift"
 )
 
 // inPlace measures what a load of card ranges does to /preauth without network and without
@@ -82,24 +81,20 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	}}, nil
 }
 
-// load reads a PRes and puts its ranges in the place of those that are there. The
-// collector works as it does in the server meanwhile.
+// load reads a PRes and puts its ranges in the place of those that are there, as the server does.
 func load(schemes *ranges.Schemes, file string) error {
-	loading := thrift.Begin()
-	defer func() { loading.End(schemes.Generation("visa").Len()) }()
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	pres, problems, err := ranges.ReadPRes(f, ranges.Options{Yield: loading.Yield})
+	pres, problems, err := ranges.ReadPRes(f, ranges.Options{})
 	if err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
 	}
-	loading.Collect(pres.Ranges)
 	next, problems := pres.Next(nil)
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
