@@ -21,8 +21,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -53,7 +54,7 @@ type Handler struct {
 	Engine      Engine
 	MPI         MPI // of /enrolled and /check; without it they fail
 	Keys        Keeper
-	Gate        *gate.Gate                          // sheds load; nil: nothing is shed
+	Gate        *shed.LoadShedder                   // sheds load; nil: nothing is shed
 	Limits      *Limiter                            // per key; nil: none
 	MaxInFlight int64                               // requests at once, all operations together, long bodies count for several; 0: no bound
 	InFlight    *atomic.Int64                       // how many they are, of all handlers that share it; nil: of this one
@@ -268,7 +269,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, acc *account.Acc
 		h.unread(w, r, v, err)
 		return
 	}
-	gate.Arrived(r.Context())
+	listen.Arrived(r.Context())
 	answer, err := op.call(h, r.Context(), acc, s)
 	tell(w.Header(), "X-Normalised", s.notes.Normalised)
 	tell(w.Header(), "X-Scheme-Rules", s.notes.Unkept)
@@ -315,7 +316,7 @@ func (v *visit) read(w http.ResponseWriter, r *http.Request, limit int64, into [
 	if size < 0 { // it says when it ends
 		size = limit
 	}
-	return gate.ReadBody(http.MaxBytesReader(w, r.Body, limit), perPlace, func() (int64, error) {
+	return listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), perPlace, func() (int64, error) {
 		if !v.widen(size) {
 			return 0, errNoPlace
 		}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 )
@@ -99,7 +99,7 @@ func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
 		h.undelivered(w, r, &v, err)
 		return
 	}
-	gate.Arrived(r.Context())
+	listen.Arrived(r.Context())
 	answer, err := legacy[pathOf(r)](h, r, acc, body)
 	h.reply(w, r, answer, err)
 }

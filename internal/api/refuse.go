@@ -8,8 +8,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -29,14 +30,14 @@ const (
 
 // classOf is what a request is worth when not all can be served. An /enrolled has
 // no step before it, so it counts as a beginning; so does what is no operation.
-func classOf(path string) gate.Class {
+func classOf(path string) shed.Priority {
 	switch path {
 	case "/auth":
-		return gate.Proceed
+		return shed.Middle
 	case "/postauth", "/check":
-		return gate.Conclude
+		return shed.High
 	}
-	return gate.Begin
+	return shed.Low
 }
 
 // work is how many places are taken.
@@ -45,12 +46,12 @@ func (h *Handler) work() *atomic.Int64 { return cmp.Or(h.InFlight, &h.own) }
 // A visit is a request in work, with the places that it takes. It ends with leave.
 type visit struct {
 	h      *Handler
-	class  gate.Class
+	class  shed.Priority
 	places int64
 }
 
 // enter lets a request in, unless there are too many.
-func (h *Handler) enter(c gate.Class) (visit, bool) {
+func (h *Handler) enter(c shed.Priority) (visit, bool) {
 	v := visit{h: h, class: c}
 	return v, v.take(1)
 }
@@ -73,7 +74,7 @@ func (v *visit) widen(bytes int64) bool {
 // take takes places, if that many are left. The last tenth of them is for what
 // concludes, the tenth before it for what is no beginning.
 func (v *visit) take(places int64) bool {
-	most := v.h.MaxInFlight - v.h.MaxInFlight/10*int64(gate.Conclude-v.class)
+	most := v.h.MaxInFlight - v.h.MaxInFlight/10*int64(shed.High-v.class)
 	if n := v.h.work().Add(places); v.h.MaxInFlight > 0 && n > most {
 		v.h.work().Add(-places)
 		return false
@@ -113,6 +114,9 @@ func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal
 // maxUntaken is how many answers of turnAway may wait in HTTP/2 for clients to take
 // them.
 const maxUntaken = 4096
+
+// arrival is how long a request may take to come.
+const arrival = listen.RequestTime
 
 // turnAway answers a request that takes no place among those in flight: one without a
 // good key, or one that is not served. In HTTP/1.1 a connection has one answer at a time.

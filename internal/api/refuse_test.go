@@ -21,8 +21,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // fake is engines and keys that take their time and let everybody in.
@@ -101,13 +102,13 @@ func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRec
 }
 
 // shut is a gate that admits nothing any more.
-func shut() *gate.Gate {
+func shut() *shed.LoadShedder {
 	all := uint64(0)
-	g := gate.New(gate.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
+	g := shed.New(shed.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
 		all++
 		return 1e9, all
 	}})
-	for g.Admitted(gate.Conclude) > 0 {
+	for g.AdmittedShare(shed.High) > 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return g
@@ -162,12 +163,12 @@ func TestOverload(t *testing.T) {
 func TestEnter(t *testing.T) {
 	for _, tt := range []struct {
 		most  int64
-		class gate.Class
+		class shed.Priority
 		want  int64 // that get in
 	}{
-		{10, gate.Begin, 8}, {10, gate.Proceed, 9}, {10, gate.Conclude, 10},
-		{100, gate.Begin, 80}, {100, gate.Proceed, 90}, {100, gate.Conclude, 100},
-		{1, gate.Begin, 1}, {9, gate.Begin, 9}, {0, gate.Begin, 1000},
+		{10, shed.Low, 8}, {10, shed.Middle, 9}, {10, shed.High, 10},
+		{100, shed.Low, 80}, {100, shed.Middle, 90}, {100, shed.High, 100},
+		{1, shed.Low, 1}, {9, shed.Low, 9}, {0, shed.Low, 1000},
 	} {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
@@ -234,10 +235,10 @@ func TestWorkIsNotCut(t *testing.T) {
 	for _, path := range []string{"/auth", "/postauth", "/enrolled", "/check"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := make(pipes)
-			s := Server(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
-			conns := gate.Conns{Max: 1}
+			s := listen.NewServer(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
+			conns := listen.Limiter{Max: 1}
 			conns.Attach(s)
-			go s.Serve(l) //nolint:errcheck // ends with Close
+			go s.Serve(conns.Listener(l)) //nolint:errcheck // ends with Close
 			defer s.Close()
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -373,7 +374,7 @@ func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 // connect returns a connection to a server of h, and what ends both.
 func connect(h http.Handler) (net.Conn, func()) {
 	l := make(pipes)
-	s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
+	s := listen.NewServer(h, 10*time.Second, slog.New(slog.DiscardHandler))
 	go s.Serve(l) //nolint:errcheck // ends with Close
 	ours, theirs := net.Pipe()
 	l <- theirs
@@ -616,7 +617,7 @@ func TestNotTakenForRequest(t *testing.T) {
 				}()
 				start := time.Now()
 				said, _ := io.ReadAll(ours)
-				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= rest {
+				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= listen.IdleTime {
 					t.Errorf("%s, %s: %d answers, and the end after %v, want 1 and soon:\n%s", refusal, name, n, time.Since(start), said)
 				}
 				if strings.HasPrefix(tt.head, long) && !strings.Contains(string(said), "Connection: close") {

@@ -301,11 +301,11 @@ func TestCollectorFails(t *testing.T) {
 		to         *collector
 		sent, said string
 	}{
-		"gone":         {gone, "0", "connection refused"},
-		"not allowed":  {newCollector(t, refuse(401)), "0", "HTTP status 401"},
-		"overloaded":   {newCollector(t, refuse(503)), "0", "HTTP status 429, 502, 503 or 504"},
-		"elsewhere":    {newCollector(t, func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }), "0", "HTTP status 307"},
-		"in part":      {newCollector(t, func(w http.ResponseWriter) {
+		"gone":        {gone, "0", "connection refused"},
+		"not allowed": {newCollector(t, refuse(401)), "0", "HTTP status 401"},
+		"overloaded":  {newCollector(t, refuse(503)), "0", "HTTP status 429, 502, 503 or 504"},
+		"elsewhere":   {newCollector(t, func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }), "0", "HTTP status 307"},
+		"in part": {newCollector(t, func(w http.ResponseWriter) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = w.Write(part)
 		}), "1", "rejected"},
