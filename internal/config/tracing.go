@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-func readFraction(s, _, _ string) (any, error) {
+func parseFraction(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(f >= 0 && f <= 1) { // NaN is neither
-		return nil, errors.New("not a fraction (a number from 0 to 1, such as 0.01)")
+		return 0, errors.New("not a fraction (a number from 0 to 1, such as 0.01)")
 	}
 	return f, nil
 }
@@ -33,7 +33,7 @@ func (l *loader) relationsTracing() {
 		return
 	}
 	const path = "tracing.ca"
-	known := slices.ContainsFunc(l.faults, func(f fault) bool { return f.path == path })
+	known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path })
 	switch {
 	case t.secure() && t.CA.File == "" && !known:
 		l.fault(path, "missing (an https collector shows a certificate, and no authority is trusted by itself)")

@@ -37,7 +37,7 @@ func TestTracingValues(t *testing.T) {
 		}
 	}
 	for text, ok := range map[string]bool{"0": true, "1": true, "0.01": true, "1e-3": true, "-0.1": false, "1.1": false, "NaN": false, "half": false, "1%": false} {
-		if _, err := readFraction(text, "", ""); (err == nil) != ok {
+		if _, err := parseFraction(text); (err == nil) != ok {
 			t.Errorf("a fraction of %s: %v", text, err)
 		}
 	}
