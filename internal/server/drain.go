@@ -87,7 +87,7 @@ func (n *Server) settle(ctx context.Context, ticks <-chan time.Time) {
 
 // part closes the connections that rest, once a tick, until none is open.
 func (n *Server) part(ctx context.Context, ticks <-chan time.Time) {
-	for n.kept.Part() > 0 {
+	for n.kept.CloseIdle() > 0 {
 		select {
 		case <-ctx.Done():
 			return

@@ -7,28 +7,26 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // A publicListener is where requestors come in, or directory servers.
 type publicListener struct {
 	listener *listener
-	patience *gate.Patience // with its new connections
-	bound    *gate.Conns    // of its connections; nil: there is none
-	server   *http.Server   // set by listen
+	limiter  *listen.Limiter
+	server   *http.Server // set by listen
 }
 
 // newListener makes one of a TCP listener, whose name is for the log. Its connections have a
 // part of the files that may be open, and TLS as the generation in use has it.
 func (n *Server) newListener(name string, l net.Listener, part int, secured func(*runtime) *tls.Config) *publicListener {
-	patience := new(gate.Patience)
+	limiter := n.newLimiter(name, part)
 	return &publicListener{
 		listener: &listener{
-			Listener: patience.Listener(n.kept.Listener(l)),
+			Listener: limiter.Listener(n.kept.Listener(l)),
 			config:   func() *tls.Config { return secured(n.current()) },
 		},
-		patience: patience,
-		bound:    n.bound(name, part),
+		limiter: limiter,
 	}
 }
 
@@ -36,8 +34,7 @@ func (n *Server) newListener(name string, l net.Listener, part int, secured func
 func (n *Server) take(e *publicListener, s *http.Server) {
 	s.ConnState = n.count
 	n.kept.Attach(s)
-	e.patience.Attach(s)
-	e.bound.Attach(s)
+	e.limiter.Attach(s)
 	e.server = s
 }
 

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 
 	"github.com/openthreeds/threeds/internal/api"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // inFlight is how many requests may be in work at once: as configured, and as fit
@@ -23,17 +23,17 @@ func (n *Server) inFlight(most int64) int64 {
 // takes 13 KiB until then, and all of them may come at once.
 const multiplexed = 32
 
-// bound bounds the connections of a listener: as configured, and to its part of the
-// files that may be open, for directories and the store need some too. It is nil if
-// there is no bound.
-func (n *Server) bound(listener string, part int) *gate.Conns {
+// newLimiter returns the connection limiter of a listener. The limit is the configured one, but no more than the
+// listener's part of the files that may be open: connections to directories and to the store need some too. Max is 0 if
+// there is no limit.
+func (n *Server) newLimiter(listener string, part int) *listen.Limiter {
 	most := n.cfg.Limits.Connections
 	if most == 0 {
-		return nil
+		return new(listen.Limiter)
 	}
 	if files, ok := openFiles(); ok && most > files/part {
 		most = files / part
 		n.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most, "files", files)
 	}
-	return &gate.Conns{Max: most, Many: max(most/multiplexed, 1), Closed: func() { n.refused("connection", api.Connections) }}
+	return &listen.Limiter{Max: most, MaxHTTP2: max(most/multiplexed, 1), Closed: func() { n.refused("connection", api.Connections) }}
 }

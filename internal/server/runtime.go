@@ -83,9 +83,9 @@ func (n *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 	}
 	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
 	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Traces: n.traces, Requests: n.requests, Log: n.cfg.Log}
-	g.resultsTLS = n.results.bound.Offer(trust.TLS(cfg.Certs...))
+	g.resultsTLS = n.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
-		g.apiTLS = n.api.bound.Offer(&tls.Config{
+		g.apiTLS = n.api.limiter.Offer(&tls.Config{
 			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		})
@@ -238,7 +238,7 @@ func (w *last) Write(p []byte) (int, error) {
 // Unwrap lets an [http.ResponseController] through.
 func (w *last) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bounded sets the time limit for writing an answer, as [api.Server] does, for another
+// bounded sets the time limit for writing an answer, as [listen.NewServer] does, for another
 // slowest than that server was made for: servers stay when the configuration changes.
 func bounded(slowest time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,6 +24,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -236,7 +237,7 @@ func TestConnectionsAreKnown(t *testing.T) {
 		c, err := net.Dial("tcp", l.Addr().String())
 		must(t, err)
 		waitFor(t, "the connection", func() bool { return n.conns.Load() == 1 })
-		if got := n.kept.Part(); got != 1 {
+		if got := n.kept.CloseIdle(); got != 1 {
 			t.Errorf("%d connections to part with, want 1", got)
 		}
 		must(t, c.Close())
@@ -378,7 +379,7 @@ func TestBounded(t *testing.T) {
 		served := false
 		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
 		bounded(time.Minute, h).ServeHTTP(&last{ResponseWriter: &w}, nil)
-		if got, want := time.Until(w.until), api.Server(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
+		if got, want := time.Until(w.until), listen.NewServer(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
 			t.Errorf("%v to answer, want %v; served: %t", got, want, served)
 		}
 	})

@@ -22,12 +22,13 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
@@ -86,8 +87,8 @@ type Server struct {
 	book     *account.KeyCache
 	metrics  *obs.Metrics
 	requests *obs.RequestLog
-	traces   *obs.Traces // nil: there are none
-	gate     *gate.Gate  // nil: no load is shed
+	traces   *obs.Traces       // nil: there are none
+	gate     *shed.LoadShedder // nil: no load is shed
 	console  *console.Handler
 	api      *publicListener     // of requestors
 	results  *publicListener     // of directory servers
@@ -104,10 +105,10 @@ type Server struct {
 	tasks    tasks.Group    // of the engines of all of them
 
 	closing atomic.Bool
-	inWork  atomic.Int64 // requests of the API that take a place, of all generations
-	kept    gate.Kept    // connections of the servers
-	conns   atomic.Int64 // how many they are
-	late    atomic.Int64 // requests that came since closing
+	inWork  atomic.Int64   // requests of the API that take a place, of all generations
+	kept    listen.Drainer // connections of the servers
+	conns   atomic.Int64   // how many they are
+	late    atomic.Int64   // requests that came since closing
 
 	unsealed atomic.Uint64 // records of transactions that did not open
 }
@@ -135,9 +136,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	watchStore(n.metrics, db)
 	watchRecords(n.metrics, &n.unsealed)
 	if cfg.Limits.Wait > 0 {
-		n.gate = gate.New(queues(cfg.Limits.Wait, n.db)...)
+		n.gate = shed.New(queues(cfg.Limits.Wait, n.db)...)
 	}
-	n.metrics.Gate(n.gate)
+	n.metrics.LoadShedder(n.gate)
 	n.book = account.New(n.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	watchBook(n.metrics, n.book)
 	n.api = n.newListener("api", cfg.API, 2, func(g *runtime) *tls.Config { return g.apiTLS })
@@ -229,15 +230,15 @@ func (n *Server) listen(group *errgroup.Group) {
 			return nil
 		})
 	}
-	requests := api.Server(n.serving(func(g *runtime) http.Handler { return g.api }), n.slowest, n.cfg.Log)
-	received := api.Server(n.serving(func(g *runtime) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
+	requests := listen.NewServer(n.serving(func(g *runtime) http.Handler { return g.api }), n.slowest, n.cfg.Log)
+	received := listen.NewServer(n.serving(func(g *runtime) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
 	received.ConnContext = results.ConnContext
 	n.take(n.api, requests)
 	n.take(n.results, received)
 	serve(requests, n.api.listener)
 	serve(received, n.results.listener)
 	if n.cfg.Console != nil {
-		n.health = api.Server(n.console, 5*time.Second, n.cfg.Log)
+		n.health = listen.NewServer(n.console, 5*time.Second, n.cfg.Log)
 		serve(n.health, &listener{Listener: n.cfg.Console, config: plain})
 	}
 }

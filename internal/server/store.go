@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
@@ -39,12 +39,12 @@ const storeWaits = 5
 
 // queues are those by whose length and pace the gate tells overload: of the processor,
 // and of a store that has one.
-func queues(wait time.Duration, st store.Store) []gate.Queue {
-	all := []gate.Queue{gate.Processor(wait)}
+func queues(wait time.Duration, st store.Store) []shed.Queue {
+	all := []shed.Queue{shed.Processor(wait)}
 	if queue, ok := st.(interface {
 		Queue() (waiting int, served uint64)
 	}); ok {
-		all = append(all, gate.Queue{Name: "store", Target: storeWaits * wait, Length: queue.Queue})
+		all = append(all, shed.Queue{Name: "store", Target: storeWaits * wait, Length: queue.Queue})
 	}
 	return all
 }
