@@ -13,7 +13,6 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/ranges/rangestest"
-	"github.com/openthreeds/threeds/internal/thrift"
 )
 
 // inPlace measures what a load of card ranges does to /preauth without network and without
@@ -41,11 +40,11 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	}
 	defer func() { err = errors.Join(err, h.close(), os.RemoveAll(filepath.Join(b.dir, "inplace"))) }()
 
-	m := metronome{h: h.Handler, bodies: sample(set)}
+	m := handlerCaller{h: h.Handler, bodies: sample(set)}
 	var ratios, busy99, calm99 []float64
 	var took []time.Duration
-	for i := range b.plan.loads {
-		pause, end := context.WithTimeout(ctx, b.plan.quiet)
+	for i := range b.plan.inPlaceLoads {
+		pause, end := context.WithTimeout(ctx, b.plan.beforeLoad)
 		calm := m.run(pause.Done())
 		end()
 		if err := ctx.Err(); err != nil {
@@ -63,7 +62,7 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 			return nil, failed
 		}
 		b99, c99 := percentile(busy, 0.99), percentile(calm, 0.99)
-		b.say("load %d of %s: %.2f s, p99 %v of %d, %v of %d before", i+1, version, took[i].Seconds(), b99, len(busy), c99, len(calm))
+		b.printf("load %d of %s: %.2f s, p99 %v of %d, %v of %d before", i+1, version, took[i].Seconds(), b99, len(busy), c99, len(calm))
 		ratios = append(ratios, float64(b99)/float64(c99))
 		busy99, calm99 = append(busy99, float64(b99)/1e3), append(calm99, float64(c99)/1e3)
 	}
@@ -82,24 +81,20 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	}}, nil
 }
 
-// load reads a PRes and puts its ranges in the place of those that are there. The
-// collector works as it does in the server meanwhile.
+// load reads a PRes and puts its ranges in the place of those that are there, as the server does.
 func load(schemes *ranges.Schemes, file string) error {
-	loading := thrift.Begin()
-	defer func() { loading.End(schemes.Generation("visa").Len()) }()
 	f, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	pres, problems, err := ranges.ReadPRes(f, ranges.Options{Yield: loading.Yield})
+	pres, problems, err := ranges.ReadPRes(f, ranges.Options{})
 	if err != nil {
 		return err
 	}
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
 	}
-	loading.Collect(pres.Ranges)
 	next, problems := pres.Next(nil)
 	if len(problems) > 0 {
 		return fmt.Errorf("%d problems, the first: %v", len(problems), problems[0])
@@ -108,8 +103,8 @@ func load(schemes *ranges.Schemes, file string) error {
 	return nil
 }
 
-// A metronome calls a handler at a steady pace.
-type metronome struct {
+// A handlerCaller calls a handler at a steady pace.
+type handlerCaller struct {
 	h       *api.Handler
 	bodies  [][]byte
 	calls   int
@@ -122,7 +117,7 @@ const pace = 100 * time.Microsecond
 
 // run calls the handler until end is closed, and returns how long after it was due each
 // call ended: a slow call counts for all calls that it delays.
-func (m *metronome) run(end <-chan struct{}) []time.Duration {
+func (m *handlerCaller) run(end <-chan struct{}) []time.Duration {
 	var all []time.Duration
 	for due := time.Now(); ; due = due.Add(pace) {
 		select {
@@ -141,7 +136,7 @@ func (m *metronome) run(end <-chan struct{}) []time.Duration {
 	}
 }
 
-func (m *metronome) next() *http.Request {
+func (m *handlerCaller) next() *http.Request {
 	r, err := http.NewRequest(http.MethodPost, "/preauth", bytes.NewReader(m.bodies[m.calls%len(m.bodies)]))
 	if err != nil {
 		panic(err) // the method and the path are right

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
 )
@@ -176,17 +175,13 @@ func (c *Client) listed(p *peer, addr string) (host string, ok bool) {
 func (p *peer) enter() error {
 	select {
 	case p.inFlight <- struct{}{}:
+		return nil
 	default:
 		return &Error{Scheme: p.Scheme, Kind: Busy, Text: "Too many requests in flight"}
 	}
-	thrift.Wait()
-	return nil
 }
 
-func (p *peer) leave() {
-	thrift.Done()
-	<-p.inFlight
-}
+func (p *peer) leave() { <-p.inFlight }
 
 func (p *peer) send(ctx context.Context, urls []string, areq []byte, transID string, v message.Version) ([]byte, error) {
 	if err := p.enter(); err != nil {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/message"
 )
@@ -209,14 +208,10 @@ func (r *refresher) receive(ctx context.Context, preq []byte, body io.Reader) (v
 		panic(fmt.Sprintf("directory: a PReq of ours: %v", err))
 	}
 	about := message.Error{ServerTransID: request.Text("threeDSServerTransID")}
-	former := r.cards.Generation(r.p.Scheme).Len()
-	r.load = thrift.Begin()
-	defer func() { r.load.End(max(former, r.cards.Generation(r.p.Scheme).Len())) }()
 	opts := ranges.Options{
 		Source:  ranges.Source{Lab: r.p.Lab},
 		Context: message.Context{PReq: request, Versions: r.p.Versions},
 		Bytes:   r.p.MaxPRes,
-		Yield:   r.load.Yield,
 	}
 	pres, problems, err := ranges.ReadPRes(body, opts)
 	// A peer that sees us hang up at the deadline may end its answer properly.
@@ -282,9 +277,6 @@ func (r *refresher) use(ctx context.Context, about message.Error, pres *ranges.R
 	since := base
 	if base != nil && r.p.foreign(base) {
 		since = nil
-	}
-	if pres.Kind != ranges.Unchanged {
-		r.load.Collect(max(pres.Ranges, base.Len()))
 	}
 	next, problems := pres.Next(since)
 	if len(problems) > 0 {

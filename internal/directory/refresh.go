@@ -9,7 +9,6 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/thrift"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -65,7 +64,6 @@ type refresher struct {
 	silent   bool          // the latest PReq had no answer that could be read
 	attempts int           // how often the next PReq may be tried
 	lease    store.Lease   // while it is held
-	load     *thrift.Load  // while an answer is read and used
 	said     time.Duration // the age that was logged last: 0, OldAge or DeadAge
 	asked    time.Time     // when the latest PReq left this process, with a monotonic reading; zero: none did
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/thrift"
 )
 
 // How often, before anything is answered, a store that cannot be read is asked
@@ -102,9 +101,6 @@ func (r *refresher) resume(ctx context.Context) bool {
 		r.complain(ctx, "generations not listed", err)
 		return false
 	}
-	former := r.cards.Generation(r.p.Scheme).Len()
-	load := thrift.Begin()
-	defer func() { load.End(max(former, r.cards.Generation(r.p.Scheme).Len())) }()
 	for _, s := range all {
 		if s.Generation <= r.loaded {
 			return true

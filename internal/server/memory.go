@@ -10,7 +10,7 @@ import (
 // inFlight is how many requests may be in work at once: as configured, and as fit
 // into half of the memory, if that has a limit.
 func (n *Server) inFlight(most int64) int64 {
-	const each = 96 << 10 // of an /auth that waits, with its share of garbage (bench memory)
+	const each = 128 << 10 // of an /auth that waits, with its share of garbage (bench auth)
 	if fit := debug.SetMemoryLimit(-1) / 2 / each; most > fit {
 		n.cfg.Log.Info("fewer requests at once than configured, for want of memory", "in_flight", fit)
 		return max(fit, 1)
