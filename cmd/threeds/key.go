@@ -236,7 +236,7 @@ func withKeys(ctx context.Context, file string, do func(*config.Config, store.St
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	ring, err := server.FirstKeys(ctx, c, st)
+	ring, err := server.LoadOrCreateKeyRing(ctx, c, st)
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,8 @@ func (c *Config) proxies(yield func(path string, p *Proxy) bool) {
 	}
 }
 
-// relationsProxy is relations for forward proxies.
-func (l *loader) relationsProxy() {
+// checkProxies is relations for forward proxies.
+func (l *loader) checkProxies() {
 	for path, p := range l.config.proxies {
 		switch known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path+".ca" }); {
 		case p.URL.TLS && p.CA.File == "" && !known:
@@ -79,17 +79,17 @@ func (l *loader) relationsProxy() {
 	}
 }
 
-// filesProxy is loadFiles for forward proxies.
-func (l *loader) filesProxy(now time.Time) {
+// loadProxyFiles is loadFiles for forward proxies.
+func (l *loader) loadProxyFiles(now time.Time) {
 	for path, p := range l.config.proxies {
-		l.ca(&p.CA, path+".ca", now)
+		l.loadCA(&p.CA, path+".ca", now)
 		path += ".credentials"
-		data, ok := l.open(p.Credentials, path)
+		data, ok := l.openFile(p.Credentials, path)
 		if !ok {
 			continue
 		}
-		if public(p.Credentials) {
-			l.caution(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials)
+		if isWorldReadable(p.Credentials) {
+			l.warn(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials)
 		}
 		text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 		p.User, p.Password, ok = strings.Cut(text, ":")
@@ -99,11 +99,11 @@ func (l *loader) filesProxy(now time.Time) {
 	}
 }
 
-// warnProxy is warn for forward proxies.
-func (l *loader) warnProxy() {
+// warnOfProxies is warn for forward proxies.
+func (l *loader) warnOfProxies() {
 	for path, p := range l.config.proxies {
-		if p.Credentials != "" && p.URL.Address != "" && !p.URL.TLS && !loopback(p.URL.Address) {
-			l.caution(path+".credentials", "travel in the clear to an http proxy (https://HOST:PORT is TLS to the proxy)")
+		if p.Credentials != "" && p.URL.Address != "" && !p.URL.TLS && !isLoopback(p.URL.Address) {
+			l.warn(path+".credentials", "travel in the clear to an http proxy (https://HOST:PORT is TLS to the proxy)")
 		}
 	}
 }
@@ -116,5 +116,5 @@ func (c *Config) UnreadProxyVariable(lookup func(string) (string, bool)) string 
 	for range c.proxies {
 		return ""
 	}
-	return firstSet(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+	return firstSetVariable(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
 }
