@@ -159,7 +159,7 @@ func TestMonitoring(t *testing.T) {
 
 // manual: what the rules are held against is all that the manual has.
 func (e exposition) manual(t *testing.T) {
-	_, table, _ := strings.Cut(string(contents(t, "../../docs/operating.md")), "\n## Metrics\n")
+	_, table, _ := strings.Cut(string(contents(t, "../../docs/operating/metrics.md")), "\n## Metrics\n")
 	table, _, _ = strings.Cut(table, "\n## ")
 	for _, m := range regexp.MustCompile("`(threeds_[a-z_]+)`").FindAllStringSubmatch(table, -1) {
 		if e[m[1]] == nil && e[m[1]+"_bucket"] == nil {
@@ -179,7 +179,14 @@ func (e exposition) rules(t *testing.T) {
 		}
 	}
 	must(t, yaml.UnmarshalWithOptions(contents(t, deploy+"/prometheus/threeds.rules.yaml"), &file, yaml.Strict()))
-	const page = "https://github.com/openthreeds/threeds/blob/main/docs/operating.md#"
+	const docs = "https://github.com/openthreeds/threeds/blob/main/docs/operating/"
+	var told []string
+	page := map[string]string{} // by alert
+	for _, name := range []string{"alerts.md", "alerts-state.md"} {
+		for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(string(contents(t, "../../docs/operating/"+name)), -1) {
+			told, page[m[1]] = append(told, m[1]), docs+name+"#"
+		}
+	}
 	label := regexp.MustCompile(`\$labels\.([a-z]+)`)
 	var alerts []string
 	for _, g := range file.Groups {
@@ -190,7 +197,7 @@ func (e exposition) rules(t *testing.T) {
 				shown = append(shown, m[1])
 			}
 			e.check(t, r.Alert, r.Expr, shown)
-			if r.Annotations["summary"] == "" || r.Annotations["runbook_url"] != page+strings.ToLower(r.Alert) {
+			if r.Annotations["summary"] == "" || r.Annotations["runbook_url"] != page[r.Alert]+strings.ToLower(r.Alert) {
 				t.Errorf("%s leads to %q, and says %q", r.Alert, r.Annotations["runbook_url"], r.Annotations["summary"])
 			}
 			if s := r.Labels["severity"]; s != "critical" && s != "warning" {
@@ -200,12 +207,6 @@ func (e exposition) rules(t *testing.T) {
 				t.Errorf("%s: %v", r.Alert, err)
 			}
 		}
-	}
-	_, manual, _ := strings.Cut(string(contents(t, "../../docs/operating.md")), "\n## Alerts\n")
-	manual, _, _ = strings.Cut(manual, "\n## ")
-	var told []string
-	for _, m := range regexp.MustCompile(`(?m)^### (\w+)$`).FindAllStringSubmatch(manual, -1) {
-		told = append(told, m[1])
 	}
 	if !slices.Equal(alerts, told) || len(alerts) < 20 {
 		t.Errorf("the rules are\n%v\nand the manual has\n%v", alerts, told)

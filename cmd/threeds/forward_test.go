@@ -17,16 +17,16 @@ import (
 	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
 
-// TestThroughForwardProxy runs the example of docs/operating.md, which is changed in an
+// TestThroughForwardProxy runs the example of docs/operating/network.md, which is changed in an
 // address and a file alone, with tinyproxy. The names of the directory servers lead
 // nowhere but behind it: PReq, card range file, AReq, Erro and VEReq get there. A
 // password that is not good any more ends that at a reload, whatever rests, and operators
 // are told why; a directory that needs no proxy goes without.
 func TestThroughForwardProxy(t *testing.T) {
 	program := tool(t, "tinyproxy", "the way through a forward proxy")
-	example := regexp.MustCompile("(?s)\n```yaml\n(forward_proxy:.*?\n)```\n").FindSubmatch(contents(t, "../../docs/operating.md"))
+	example := regexp.MustCompile("(?s)\n```yaml\n(forward_proxy:.*?\n)```\n").FindSubmatch(contents(t, "../../docs/operating/network.md"))
 	if example == nil {
-		t.Fatal("docs/operating.md has no example")
+		t.Fatal("docs/operating/network.md has no example")
 	}
 	ca := newAuthority(t)
 	ds, old, files := newWire(t, ca), newV1DS(t, ca), newFiles(t, ca, "files.example")

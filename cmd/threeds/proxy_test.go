@@ -16,17 +16,17 @@ import (
 	"testing"
 )
 
-// TestBehindProxies runs the examples of docs/operating.md, which are changed in
+// TestBehindProxies runs the examples of docs/operating/network.md, which are changed in
 // addresses and files alone: payments with a challenge through nginx and HAProxy,
 // with two nodes and, when one has ended, with the other.
 func TestBehindProxies(t *testing.T) {
-	page := contents(t, "../../docs/operating.md")
+	page := contents(t, "../../docs/operating/network.md")
 	for _, name := range []string{"nginx", "haproxy"} {
 		t.Run(name, func(t *testing.T) {
-			program := tool(t, name, "an example in docs/operating.md")
+			program := tool(t, name, "an example in docs/operating/network.md")
 			example := regexp.MustCompile("(?s)\n```" + name + "\n(.*?\n)```\n").FindSubmatch(page)
 			if example == nil {
-				t.Fatal("docs/operating.md has none")
+				t.Fatal("docs/operating/network.md has none")
 			}
 			ca := newAuthority(t)
 			ds := newWire(t, ca)

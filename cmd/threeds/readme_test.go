@@ -68,8 +68,12 @@ func TestShellBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	manual, err := filepath.Glob("../../docs/operating/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	n := 0
-	for _, page := range append(pages, "../../README.md") {
+	for _, page := range append(append(pages, manual...), "../../README.md") {
 		for i, block := range shellBlocks(t, page) {
 			n++
 			cmd := exec.CommandContext(t.Context(), "sh", "-n")

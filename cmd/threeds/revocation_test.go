@@ -149,16 +149,16 @@ func TestReloadRevoked(t *testing.T) {
 	proc.end(syscall.SIGTERM)
 }
 
-// TestListsJob runs the job of docs/operating.md that fetches lists, which is changed in its
+// TestListsJob runs the job of docs/operating/revocation.md that fetches lists, which is changed in its
 // directory and address alone: what it puts into place can be read whatever comes, and
 // what is no list of the CA is not put there.
 func TestListsJob(t *testing.T) {
 	for _, name := range []string{"sh", "curl", "openssl"} {
 		tool(t, name, "the job that fetches revocation lists")
 	}
-	job := regexp.MustCompile("(?s)\n```sh\n(#!/bin/sh -e\n.*?\nmv visa.*?)```\n").FindSubmatch(contents(t, "../../docs/operating.md"))
+	job := regexp.MustCompile("(?s)\n```sh\n(#!/bin/sh -e\n.*?\nmv visa.*?)```\n").FindSubmatch(contents(t, "../../docs/operating/revocation.md"))
 	if job == nil {
-		t.Fatal("docs/operating.md has no job")
+		t.Fatal("docs/operating/revocation.md has no job")
 	}
 	root, sub := newAuthority(t), newAuthority(t)
 	der := func(a *authority) []byte {

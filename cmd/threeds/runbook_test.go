@@ -5,7 +5,6 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -61,12 +60,12 @@ func loggedMessages(t *testing.T) map[string][]string {
 	return logged
 }
 
-// requestMembers are the members of the line "request", by the table of docs/operating.md.
+// requestMembers are the members of the line "request", by the table of docs/operating/logs.md.
 func requestMembers(t *testing.T, page string) []string {
 	t.Helper()
 	_, table, ok := strings.Cut(page, "| Member | What it is |\n")
 	if !ok {
-		t.Fatal("docs/operating.md has no table of members")
+		t.Fatal("docs/operating/logs.md has no table of members")
 	}
 	var all []string
 	for row := range strings.Lines(table) {
@@ -80,7 +79,7 @@ func requestMembers(t *testing.T, page string) []string {
 	return all
 }
 
-// runbooks are the sections of docs/operating.md for alerts, by alert.
+// runbooks are the sections of the alert pages in docs/operating, by alert.
 func runbooks(page string) map[string]string {
 	all := map[string]string{}
 	for section := range strings.SplitSeq(page, "\n### ") {
@@ -96,12 +95,9 @@ func runbooks(page string) map[string]string {
 // TestRunbooksNameLinesOfTheLog: each line of the log that a runbook sends an operator to
 // is one that the program writes, and has the members that the runbook names.
 func TestRunbooksNameLinesOfTheLog(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	logged, members, checked := loggedMessages(t), requestMembers(t, string(data)), 0
-	for alert, text := range runbooks(string(data)) {
+	page := func(name string) string { return string(contents(t, "../../docs/operating/"+name)) }
+	logged, members, checked := loggedMessages(t), requestMembers(t, page("logs.md")), 0
+	for alert, text := range runbooks(page("alerts.md") + "\n" + page("alerts-state.md")) {
 		for sentence := range strings.SplitSeq(text, ". ") {
 			lines := namedLine.FindAllStringSubmatch(sentence, -1)
 			var may []string
@@ -130,13 +126,10 @@ func TestRunbooksNameLinesOfTheLog(t *testing.T) {
 	}
 }
 
-// TestG11MembersAreDocumented: the table of members in docs/operating.md is complete, by a
+// TestG11MembersAreDocumented: the table of members in docs/operating/logs.md is complete, by a
 // script of all kinds of request.
 func TestG11MembersAreDocumented(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "operating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := contents(t, "../../docs/operating/logs.md")
 	s := startLegacy(t)
 	d := newDay(s)
 	d.preauths()
@@ -154,12 +147,12 @@ func TestG11MembersAreDocumented(t *testing.T) {
 	}
 	for member := range seen {
 		if !slices.Contains(documented, member) {
-			t.Errorf("the line has %s, which docs/operating.md does not explain", member)
+			t.Errorf("the line has %s, which docs/operating/logs.md does not explain", member)
 		}
 	}
 	for _, member := range documented {
 		if !seen[member] {
-			t.Errorf("docs/operating.md explains %s, which no line has", member)
+			t.Errorf("docs/operating/logs.md explains %s, which no line has", member)
 		}
 	}
 }

@@ -33,7 +33,7 @@ type Config struct {
 	} `yaml:"results"`
 
 	Store struct {
-		// Where transactions, API keys and card ranges live: `file:` and a directory, which is made when absent; or a PostgreSQL database, which several nodes may share. See [operating](operating.md#postgresql).
+		// Where transactions, API keys and card ranges live: `file:` and a directory, which is made when absent; or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
 		URL StoreURL `yaml:"url"`
 	} `yaml:"store"`
 
@@ -50,15 +50,15 @@ type Config struct {
 		PerKey Rate `yaml:"per_key"`
 		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
 		InFlight int `yaml:"in_flight"`
-		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating.md#overload).
+		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating/overload.md).
 		Connections int `yaml:"connections"`
-		// How long work may wait for a processor, and five times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating.md#overload).
+		// How long work may wait for a processor, and five times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating/overload.md).
 		Wait time.Duration `yaml:"wait"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
 		PerDirectory int `yaml:"per_directory"`
 		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default half of per_directory.
 		PerMerchant int `yaml:"per_merchant"`
-		// Whether requests to a directory that could not be reached for a while are refused at once, all but one in two seconds, until a connection to it is made again. See [operating](operating.md#a-directory-that-is-gone).
+		// Whether requests to a directory that could not be reached for a while are refused at once, all but one in two seconds, until a connection to it is made again. See [operating](operating/directories.md#a-directory-that-is-gone).
 		Breaker bool `yaml:"breaker"`
 		// Largest body of /auth, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
 		AuthBody int `yaml:"auth_body"`
@@ -105,10 +105,10 @@ type Config struct {
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
-	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating.md#through-a-forward-proxy).
+	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 
-	// Where traces of requests go. Unset, there are none, whatever the environment says. See [operating](operating.md#traces).
+	// Where traces of requests go. Unset, the variables `OTEL_…` of the environment say it, if they name a collector. See [operating](operating/logs.md#traces).
 	Tracing *Tracing `yaml:"tracing"`
 
 	Directories []Directory `yaml:"directories"`
@@ -179,7 +179,7 @@ type Directory struct {
 	RequestorID string `yaml:"requestor_id"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.
 	RequestorName string `yaml:"requestor_name"`
-	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating.md#urls-for-browsers).
+	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
 	// Certificate and key that we show it.
 	ClientCert KeyPair `yaml:"client_cert"`
@@ -187,7 +187,7 @@ type Directory struct {
 	ServerCA CAFile `yaml:"server_ca"`
 	// The CA certificates that its certificate must chain to when it posts a result.
 	ClientCA CAFile `yaml:"client_ca"`
-	// Certificate revocation lists of these CAs, and of those below them: what a list names is refused, in both directions. PEM or DER, several in one file, complete ones. See [operating](operating.md#revoked-certificates).
+	// Certificate revocation lists of these CAs, and of those below them: what a list names is refused, in both directions. PEM or DER, several in one file, complete ones. See [operating](operating/revocation.md).
 	CRLs CRLFile `yaml:"crls"`
 	// Which certificates crls refuses: those that a list names (listed), or also those that no list which is valid now is about (required).
 	Revocation string `yaml:"revocation"`

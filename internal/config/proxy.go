@@ -108,13 +108,18 @@ func (l *loader) warnOfProxies() {
 	}
 }
 
-// UnreadProxyVariable names a variable of the environment by which other programs find a proxy, if
-// one is set and the configuration says nothing of a proxy: whoever has set it may
-// expect the server to use it. The server does not: payments are not to depend on what a
-// process happens to inherit from whoever starts it.
+// UnreadProxyVariable returns the name of a variable of the environment by which other
+// programs find a proxy, if one is set and the configuration says nothing about a proxy.
+// Whoever has set it may expect the server to use it. The server does not: payments must not
+// depend on what a process happens to inherit.
 func (c *Config) UnreadProxyVariable(lookup func(string) (string, bool)) string {
 	for range c.proxies {
 		return ""
 	}
-	return firstSetVariable(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+		if value, ok := lookup(name); ok && value != "" {
+			return name
+		}
+	}
+	return ""
 }

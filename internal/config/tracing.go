@@ -85,25 +85,6 @@ func (l *loader) warnOfTracing() {
 	}
 }
 
-// UnreadTracingVariable names a variable of the environment by which other programs find a collector of
-// traces, if one is set and the configuration says nothing of traces.
-func (c *Config) UnreadTracingVariable(lookup func(string) (string, bool)) string {
-	if c.Tracing != nil {
-		return ""
-	}
-	return firstSetVariable(lookup, "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-}
-
-// firstSetVariable is the first of some variables of the environment that has a value; "": none.
-func firstSetVariable(lookup func(string) (string, bool), names ...string) string {
-	for _, name := range names {
-		if value, ok := lookup(name); ok && value != "" {
-			return name
-		}
-	}
-	return ""
-}
-
 // isSame reports whether other is the same but for what a running process can change.
 func (t *Tracing) isSame(other *Tracing) bool {
 	if t == nil || other == nil {

@@ -42,21 +42,3 @@ func TestTracingValues(t *testing.T) {
 		}
 	}
 }
-
-// TestTracingOfTheEnvironment: a variable that other programs go by is pointed out where the
-// configuration says nothing of traces.
-func TestTracingOfTheEnvironment(t *testing.T) {
-	_, c := fullConfig(t)
-	environment := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://hush.example:4318", "OTEL_SERVICE_NAME": "hush"}
-	lookup := func(name string) (string, bool) {
-		value, ok := environment[name]
-		return value, ok
-	}
-	if got := c.UnreadTracingVariable(lookup); got != "" {
-		t.Errorf("with a section for it: %s", got)
-	}
-	c.Tracing = nil
-	if got := c.UnreadTracingVariable(lookup); got != "OTEL_EXPORTER_OTLP_ENDPOINT" {
-		t.Errorf("without: %q", got)
-	}
-}

@@ -87,7 +87,7 @@ func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
 	defer func() { r.tried, r.seen = next, nil }()
 	var ring *keyring.Ring
 	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
-		ring, err = loadNextRing(file, r.ring, r.server.apiKeys.NoneJudged())
+		ring, err = loadNextRing(file, r.ring, !r.server.apiKeys.CanJudge())
 		return err
 	})
 	if err != nil {

@@ -56,7 +56,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Store: db, Cards: rt.cards, Directories: rt.client,
 		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Errands: &s.tasks, Recorder: obs.Recorder{},
+		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
 	}
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
@@ -135,7 +135,7 @@ func (s *Server) activate(ctx context.Context, cfg Config) error {
 	}
 	s.initMetrics(rt)
 	rt.client.Resume(ctx)
-	s.apiKeys.Change(cfg.Ring, cfg.Merchants)
+	s.apiKeys.Configure(cfg.Ring, cfg.Merchants)
 	s.startRuntime(rt)
 	s.mu.Lock()
 	s.active = rt

@@ -29,6 +29,7 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -82,7 +83,7 @@ type Limits struct {
 type Server struct {
 	cfg            Config // with which the process began
 	db             store.Store
-	apiKeys        *account.Book
+	apiKeys        *account.KeyCache
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
 	traces         *obs.Traces // nil means that there are no traces
@@ -100,7 +101,7 @@ type Server struct {
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
 	active   *runtime
 	draining sync.WaitGroup // runtimes that have requests to finish
-	tasks    auth.Errands   // of the engines of all runtimes
+	tasks    tasks.Group    // of the engines of all runtimes
 
 	isClosing    atomic.Bool
 	inFlight     atomic.Int64 // requests of the API that are being answered, in all runtimes
@@ -142,7 +143,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.api = s.newListener("api", cfg.API, 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
 	s.results = s.newListener("results", cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
 	if cfg.Tracing != nil {
-		s.traces = obs.NewTraces(*cfg.Tracing, s.metrics, cfg.Log)
+		if s.traces, err = obs.NewTraces(*cfg.Tracing, s.metrics, cfg.Log); err != nil {
+			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
+		}
 	}
 	s.active, err = s.newRuntime(cfg, nil)
 	if err != nil {

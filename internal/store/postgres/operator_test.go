@@ -122,7 +122,7 @@ func TestPrivilegesFromNothing(t *testing.T) {
 	if err := open("threeds_node", "node"); err != nil {
 		t.Errorf("a node: %v", err)
 	}
-	parts := sqlOf(t, "operating.md", "### Size")
+	parts := sqlOf(t, "operating/database.md", "### Size")
 	server.Exec(t, as(t, at, "threeds_owner"), strings.Replace(parts, "-- GRANT", "GRANT", 1))
 	if err := open("threeds_node", "node"); !errors.Is(err, store.ErrExists) {
 		t.Errorf("the id of a node that was there before: %v, want ErrExists", err)

@@ -157,7 +157,7 @@ func TestOpenAtOnce(t *testing.T) {
 // TestPartitioned makes partitions as the manual says, and sees all at work.
 func TestPartitioned(t *testing.T) {
 	db, url := openNew(t)
-	manual, err := os.ReadFile("../../../docs/operating.md")
+	manual, err := os.ReadFile("../../../docs/operating/database.md")
 	if err != nil {
 		t.Fatal(err)
 	}
