@@ -42,7 +42,7 @@ var may = map[string]string{
 	"internal/results":         "message internal/auth internal/gate internal/obs internal/revocation internal/suite",
 	"internal/obs":             "internal/gate",
 	"internal/gate":            "internal/socket",
-	"internal/config":          "internal/iso internal/revocation internal/store/postgres internal/xmldsig message",
+	"internal/config":          "internal/iso internal/revocation internal/scheme internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
 		" internal/gate internal/keyring internal/mpi internal/obs internal/ranges internal/results internal/store internal/store/postgres" +
 		" internal/store/sqlite internal/suite internal/tasks internal/tunnel internal/xmldsig message",

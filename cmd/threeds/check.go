@@ -29,7 +29,7 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if known := config.Schemes(); *of != "" && !slices.Contains(known, *of) {
+	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
 		return usageErrorf("check: no scheme %q%s", *of, config.Hint(*of, known...))
 	}
 	if len(rest) == 0 {

@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// checkRelations checks what one value alone cannot say.
+// checkRelations checks values against each other.
 func (l *loader) checkRelations() {
 	c := l.config
 	if c.Keys == "" && c.Store.URL.Dir != "" {
@@ -53,7 +53,7 @@ func (l *loader) checkRelations() {
 	l.checkReferenceNumbers()
 }
 
-// requireUnique complains about the second of two list items with the same value.
+// requireUnique adds a fault for the second of two list items with the same value.
 func (l *loader) requireUnique(seen map[string]int, value string, i int, list, key string) {
 	if value == "" {
 		return
@@ -78,7 +78,7 @@ func (l *loader) checkListeners() {
 	}
 }
 
-// checkReferenceNumbers asks for a reference number for every version in use.
+// checkReferenceNumbers requires a reference number for every version in use.
 func (l *loader) checkReferenceNumbers() {
 	c := l.config
 	if c.Server.ReferenceNumber != "" || l.positions["server.reference_number"] != nil {
@@ -96,8 +96,7 @@ func (l *loader) checkReferenceNumbers() {
 	}
 }
 
-// loadFiles reads every certificate that the file names. A path that was
-// wrong before is not looked at again.
+// loadFiles reads all files that the configuration names. A path that has a fault is not read.
 func (l *loader) loadFiles(now time.Time) {
 	c := l.config
 	if c.API.TLS != nil {
@@ -133,9 +132,9 @@ func (l *loader) loadDirectoryFiles(d *Directory, at string, now time.Time) {
 	}
 }
 
-// keepFiles takes over what the former configuration read from the files of the same
-// scheme's directory, and returns what that one's keys begin with; "" when there is none
-// that has all of them.
+// keepFiles takes over what the former configuration has read for the directory of the same
+// scheme. It returns the beginning of the keys of that directory, "" if the former
+// configuration has none with the same files.
 func (d *Directory) keepFiles(former *Config) string {
 	for i := range former.Directories {
 		was := &former.Directories[i]
@@ -242,7 +241,7 @@ func newPool(certs []*x509.Certificate) *x509.CertPool {
 	return pool
 }
 
-// openFile reads a file; an empty name was complained about before.
+// openFile reads a file. An empty name has a fault already.
 func (l *loader) openFile(file, path string) ([]byte, bool) {
 	if file == "" {
 		return nil, false
@@ -255,12 +254,12 @@ func (l *loader) openFile(file, path string) ([]byte, bool) {
 	return data, true
 }
 
-// certificateStart matches where somebody meant a certificate to begin, even where PEM does not
-// see one: behind a block that was cut off, or behind space.
+// certificateStart matches where a certificate was meant to begin, even where the decoder of
+// PEM sees none: behind a block that was cut off, or behind space.
 var certificateStart = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----`)
 
-// parseCertificates are those in PEM data. It is a fault if there is none, or one that
-// cannot be read, which the decoder of PEM would silently pass over.
+// parseCertificates returns the certificates in PEM data. It adds a fault if there is none, or
+// one that cannot be read, which the decoder of PEM skips in silence.
 func (l *loader) parseCertificates(data []byte, path string) []*x509.Certificate {
 	var all []*x509.Certificate
 	meant := len(certificateStart.FindAllIndex(data, -1))
@@ -288,9 +287,8 @@ func (l *loader) parseCertificates(data []byte, path string) []*x509.Certificate
 	return all
 }
 
-// noteValidity notes from when to when a certificate is valid. One that is not valid now is
-// loaded all the same: the other side may take it, and if not, only its part of the server
-// fails.
+// noteValidity records when a certificate is valid. One that is not valid now is loaded all
+// the same: the other side may accept it, and if not, only its part of the server fails.
 func (l *loader) noteValidity(cert *x509.Certificate, path string, now time.Time) {
 	addEnd(l.config.Ends, path, cert)
 	l.config.Certificates.addCertificate(l.partOf(path), path, cert)
@@ -299,7 +297,7 @@ func (l *loader) noteValidity(cert *x509.Certificate, path string, now time.Time
 	}
 }
 
-// describeValidity returns what is to be said of something that is valid from from to to, "" if
+// describeValidity returns what to warn of about something that is valid from from to to, "" if
 // nothing, and whether it is not valid now.
 func describeValidity(from, to, now time.Time) (said string, bad bool) {
 	const day = "2006-01-02"
@@ -326,7 +324,7 @@ func isMadeFor(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
 	return false
 }
 
-// addWarnings notes what works, but is rarely meant.
+// addWarnings adds a warning for everything that works but is rarely meant.
 func (l *loader) addWarnings() {
 	c := l.config
 	if c.API.TLS == nil && !isLoopback(c.API.Listen) {
@@ -364,15 +362,15 @@ func (l *loader) addWarnings() {
 	l.warnOfTracing()
 }
 
-// warnOfLab notes a directory whose URLs for browsers are held to less.
+// warnOfLab adds a warning for a directory whose URLs for browsers may be http or local.
 func (l *loader) warnOfLab(at string, lab bool) {
 	if lab {
 		l.warn(at+".lab", "browsers may be sent to http and loopback URLs: for laboratories only")
 	}
 }
 
-// isRemoteWithoutVerification says whether a database is on another machine and not asked for its
-// certificate.
+// isRemoteWithoutVerification reports whether a database is on another machine and its
+// certificate is not verified.
 func isRemoteWithoutVerification(database string) bool {
 	u, err := url.Parse(database)
 	if err != nil || database == "" || u.Query().Get("sslmode") == "verify-full" {
@@ -382,7 +380,7 @@ func isRemoteWithoutVerification(database string) bool {
 	return !strings.HasPrefix(host, "/") && !isLoopback(net.JoinHostPort(host, "0"))
 }
 
-// urlParameter is one of those in a database's URL, or nothing.
+// urlParameter returns a parameter of the URL of a database, "" if it is not there.
 func urlParameter(database, name string) string {
 	u, err := url.Parse(database)
 	if err != nil {
@@ -391,7 +389,7 @@ func urlParameter(database, name string) string {
 	return u.Query().Get(name)
 }
 
-// isLoopback says whether only this machine can reach the address.
+// isLoopback reports whether only this machine can reach the address.
 func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

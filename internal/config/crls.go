@@ -9,17 +9,17 @@ import (
 	"github.com/openthreeds/threeds/internal/revocation"
 )
 
-// requireCRLs complains where lists are required and there are none.
+// requireCRLs adds a fault where lists are required and none is configured.
 func (l *loader) requireCRLs(f CRLFile, word, at string) {
 	if word == "required" && f.File == "" {
 		l.fault(at+".revocation", "needs crls (without a list every certificate would be refused)")
 	}
 }
 
-// loadCRLs reads the revocation lists of a directory. One that is out of date is a
-// warning, though certificates that are start nothing: lists are by somebody else, go
-// out of date within days, and a node that does not start, or goes on with older
-// ones, is no safer. With required, what only such a list is about is refused.
+// loadCRLs reads the revocation lists of a directory. A list that is out of date is only a
+// warning: lists are published by somebody else and are valid for days, and a node that does
+// not start, or goes on with an older list, is no safer. With revocation: required, a
+// certificate that only such a list is about is refused.
 func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CAFile) {
 	path := at + ".crls"
 	data, ok := l.openFile(f.File, path)
@@ -51,7 +51,7 @@ func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CA
 	}
 }
 
-// checkCRL looks at one of the lists, among the CAs that are trusted.
+// checkCRL checks one list against the CAs that are trusted.
 func (l *loader) checkCRL(list *revocation.List, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
 	addTerm(l.config.ListTerms, path, list)
 	switch {
@@ -74,9 +74,9 @@ func (l *loader) checkCRL(list *revocation.List, n int, required bool, path stri
 	}
 }
 
-// checkTrustedCAs looks at the CAs of a file under the lists: at those that are out, which is no
-// fault, or the list that says so would not be taken up; and, where lists are required,
-// whether any is by one of them, in which each chain ends.
+// checkTrustedCAs checks the CAs of a file against the lists. A CA that was revoked is a
+// warning: as a fault it would keep the list from being used. Where lists are required, one
+// of them must be by one of the CAs, since each chain ends in one.
 func (l *loader) checkTrustedCAs(f *CAFile, lists []*revocation.List, required bool, out map[string]string, path string) {
 	listed := false
 	for _, cert := range f.Certs {
@@ -90,9 +90,8 @@ func (l *loader) checkTrustedCAs(f *CAFile, lists []*revocation.List, required b
 	}
 }
 
-// revokedCAs are, with a word on why, the CAs that another one of those that are configured
-// has revoked, and those that only such CAs have certified: nothing above them is looked
-// at in a handshake.
+// revokedCAs returns the CAs that another configured CA has revoked, and those that only such
+// CAs have certified, each with the reason. A handshake does not check what is above a CA.
 func revokedCAs(cas []*x509.Certificate, lists []*revocation.List, now time.Time) map[string]string {
 	out, named := map[string]string{}, revocation.Policy{Lists: lists}
 	certified := func(cert *x509.Certificate) (by []*x509.Certificate) {
@@ -126,7 +125,7 @@ func revokedCAs(cas []*x509.Certificate, lists []*revocation.List, now time.Time
 	return out
 }
 
-// revocationLists are all that a configuration has.
+// revocationLists returns all lists of a configuration.
 func (c *Config) revocationLists() (all []*revocation.List) {
 	for _, d := range c.Directories {
 		all = append(all, d.CRLs.Lists...)

@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// ProxyURL is where a forward proxy is. The zero value stands for an URL that was
+// ProxyURL is where a forward proxy is. The zero value stands for a URL that was
 // refused.
 type ProxyURL struct {
 	Address string // HOST:PORT
@@ -20,7 +20,7 @@ type ProxyURL struct {
 	Direct  bool // none, for a directory that does without that of all
 }
 
-// parseProxy takes the URL of a forward proxy without a secret in it, or direct.
+// parseProxy reads the URL of a forward proxy, which must hold no secret, or direct.
 func parseProxy(s string) (ProxyURL, error) {
 	if s == "direct" {
 		return ProxyURL{Direct: true}, nil
@@ -62,7 +62,7 @@ func (c *Config) proxies(yield func(path string, p *Proxy) bool) {
 	}
 }
 
-// checkProxies is relations for forward proxies.
+// checkProxies checks the values of forward proxies against each other.
 func (l *loader) checkProxies() {
 	for path, p := range l.config.proxies {
 		switch known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path+".ca" }); {
@@ -79,7 +79,7 @@ func (l *loader) checkProxies() {
 	}
 }
 
-// loadProxyFiles is loadFiles for forward proxies.
+// loadProxyFiles reads the files of forward proxies.
 func (l *loader) loadProxyFiles(now time.Time) {
 	for path, p := range l.config.proxies {
 		l.loadCA(&p.CA, path+".ca", now)
@@ -99,7 +99,7 @@ func (l *loader) loadProxyFiles(now time.Time) {
 	}
 }
 
-// warnOfProxies is warn for forward proxies.
+// warnOfProxies adds the warnings about forward proxies.
 func (l *loader) warnOfProxies() {
 	for path, p := range l.config.proxies {
 		if p.Credentials != "" && p.URL.Address != "" && !p.URL.TLS && !isLoopback(p.URL.Address) {

@@ -43,8 +43,8 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Read reads the file and checks all of it but the certificates it
-// names: the key commands need none of them.
+// Read reads a configuration file and checks it, without the files that it names. The key
+// commands need none of those.
 func Read(file string) (*Config, error) {
 	l, err := newLoader(file)
 	if err != nil {
@@ -134,7 +134,7 @@ func (l *loader) refuseFixedChanges(inUse *Config) {
 	}
 }
 
-// loader fills one config from one file and collects what is wrong.
+// A loader reads one configuration and collects its faults and warnings.
 type loader struct {
 	file       string
 	dir        string // of the file, which relative paths start from
@@ -163,7 +163,7 @@ func newLoader(file string) (*loader, error) {
 	return l, nil
 }
 
-// parseConfig is the reader without the disk, but for paths made absolute.
+// parseConfig reads the content of a file without the files that it names.
 func parseConfig(file string, data []byte) *loader {
 	l := newParser(file)
 	l.parseFile(data)
@@ -198,18 +198,18 @@ func byPosition(a, b Fault) int {
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 }
 
-// fault notes what is wrong with the key at path, or, when the file has no
-// such key, with the nearest section around it.
+// fault adds a fault of the key at path. Its place is that of the key, or of the nearest
+// section around it if the file does not have the key.
 func (l *loader) fault(path, format string, args ...any) {
 	l.faults = append(l.faults, l.newFault(path, format, args...))
 }
 
-// warn is fault for what works and is only worth a warning.
+// warn adds a warning, as fault adds a fault.
 func (l *loader) warn(path, format string, args ...any) {
 	l.warnings = append(l.warnings, l.newFault(path, format, args...))
 }
 
-// faultAt is fault for what is wrong at a place of its own.
+// faultAt adds a fault at a place of its own.
 func (l *loader) faultAt(at *token.Position, path, format string, args ...any) {
 	l.faults = append(l.faults, Fault{l.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)})
 }

@@ -20,13 +20,13 @@ func parseFraction(s string) (float64, error) {
 	return f, nil
 }
 
-// isSecure says whether the collector is reached over TLS.
+// isSecure reports whether the collector is reached over TLS.
 func (t *Tracing) isSecure() bool {
 	u, err := url.Parse(t.Endpoint)
 	return err == nil && u.Scheme == "https"
 }
 
-// checkTracing is relations for traces.
+// checkTracing checks the values of the section tracing against each other.
 func (l *loader) checkTracing() {
 	t := l.config.Tracing
 	if t == nil {
@@ -45,7 +45,7 @@ func (l *loader) checkTracing() {
 // headerLine is a header as a file of them has it.
 var headerLine = regexp.MustCompile("^([0-9A-Za-z!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
 
-// loadTracingFiles is loadFiles for traces.
+// loadTracingFiles reads the files of the section tracing.
 func (l *loader) loadTracingFiles(now time.Time) {
 	t := l.config.Tracing
 	if t == nil {
@@ -74,7 +74,7 @@ func (l *loader) loadTracingFiles(now time.Time) {
 	}
 }
 
-// warnOfTracing is warn for traces.
+// warnOfTracing adds the warnings about the section tracing.
 func (l *loader) warnOfTracing() {
 	t := l.config.Tracing
 	if t == nil || t.Headers == "" || t.isSecure() {
@@ -85,7 +85,7 @@ func (l *loader) warnOfTracing() {
 	}
 }
 
-// isSame reports whether other is the same but for what a running process can change.
+// isSame reports whether other is equal except for what a running process can change.
 func (t *Tracing) isSame(other *Tracing) bool {
 	if t == nil || other == nil {
 		return t == other

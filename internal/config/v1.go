@@ -9,7 +9,7 @@ import (
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
-// checkV1 is relations for the section v1.
+// checkV1 checks the values of the section v1 against each other.
 func (l *loader) checkV1() {
 	seen := map[string]int{}
 	for i, d := range l.config.V1 {
@@ -21,7 +21,7 @@ func (l *loader) checkV1() {
 	}
 }
 
-// loadV1Files is loadFiles for the section v1.
+// loadV1Files reads the files of the section v1.
 func (l *loader) loadV1Files(now time.Time) {
 	for i := range l.config.V1 {
 		d, at := &l.config.V1[i], fmt.Sprintf("v1[%d]", i)
@@ -69,7 +69,7 @@ func (l *loader) checkSharedRoots() {
 	}
 }
 
-// keepFiles is that of a Directory for one of 3-D Secure 1.0.2.
+// keepFiles does the same as [Directory.keepFiles].
 func (d *V1Directory) keepFiles(former *Config) string {
 	for i := range former.V1 {
 		was := &former.V1[i]
@@ -85,7 +85,7 @@ func (d *V1Directory) keepFiles(former *Config) string {
 	return ""
 }
 
-// warnOfV1 is warn for the section v1.
+// warnOfV1 adds the warnings about the section v1.
 func (l *loader) warnOfV1() {
 	for i, d := range l.config.V1 {
 		at := fmt.Sprintf("v1[%d]", i)

@@ -1,3 +1,9 @@
+// Package server builds and runs a 3-D Secure server. Use [Serve] for a server that a
+// configuration file describes, and [New] with a [Config] for one that is made of values.
+//
+// A [Server] keeps what lives as long as the process: the store, the listeners, the API keys
+// and the metrics. All else is built from the configuration as one runtime, which a reload
+// replaces as a whole: see runtime.go.
 package server
 
 import (
