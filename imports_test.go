@@ -168,7 +168,8 @@ func TestPure(t *testing.T) {
 // and no folder that is gone, and each dependency in go.mod has its reason.
 func TestMap(t *testing.T) {
 	page, mod := text(t, "ARCHITECTURE.md"), text(t, "go.mod")
-	tree, _, _ := strings.Cut(page, "\n```\n\n")
+	_, tree, _ := strings.Cut(page, "\n## The tree\n")
+	tree, _, _ = strings.Cut(tree, "\n```\n\n")
 	sources(t, parser.PackageClauseOnly, func(pkg, _ string, f *ast.File) {
 		generator := f.Name.Name == "main" && strings.HasPrefix(pkg, "internal/")
 		if pkg != "." && !generator && !regexp.MustCompile(`\b`+path.Base(pkg)+"/").MatchString(tree) {
