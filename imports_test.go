@@ -35,9 +35,9 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
 	"internal/scheme":          "message",
-	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account",
+	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
-	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account",
+	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/tasks",
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate internal/obs",
 	"internal/results":         "message internal/auth internal/gate internal/obs internal/revocation internal/suite",
 	"internal/obs":             "internal/gate",
@@ -45,7 +45,7 @@ var may = map[string]string{
 	"internal/config":          "internal/iso internal/revocation internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
 		" internal/gate internal/keyring internal/mpi internal/obs internal/ranges internal/results internal/store internal/store/postgres" +
-		" internal/store/sqlite internal/suite internal/tunnel internal/xmldsig message",
+		" internal/store/sqlite internal/suite internal/tasks internal/tunnel internal/xmldsig message",
 	"internal/playground": "internal/account internal/auth internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/results internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",

@@ -14,17 +14,17 @@ import (
 // addedTime measures what /auth adds to the time that the directory server takes
 // itself, at a steady rate.
 func addedTime(ctx context.Context, b *bench) (rows []row, err error) {
-	w, err := newWorld(ctx, b, "")
+	w, err := newTestbed(ctx, b, "")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
-	return w.added(ctx, b, "/auth", 2*time.Millisecond, 10*time.Millisecond)
+	return w.measureAdded(ctx, b, "/auth", 2*time.Millisecond, 10*time.Millisecond)
 }
 
-// added is addedTime in a world that runs already. The targets are those of p50 and p99.
-func (w *world) added(ctx context.Context, b *bench, name string, most50, most99 time.Duration) ([]row, error) {
-	warm := Authentications{Count: b.plan.warm, Rate: b.plan.authRate, Every: 10, Dir: w.dir}
+// measureAdded is addedTime in a testbed that runs already. The targets are those of p50 and p99.
+func (w *testbed) measureAdded(ctx context.Context, b *bench, name string, most50, most99 time.Duration) ([]row, error) {
+	warm := Authentications{Count: b.plan.warmAuths, Rate: b.plan.authRate, Every: 10, Dir: w.dir}
 	if err := w.ask(ctx, "Load.Authenticate", warm, new(Authenticated)); err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (w *world) added(ctx context.Context, b *bench, name string, most50, most99
 		note: fmt.Sprintf("an exchange with the directory alone %.2f ms, a sync of the disk %.2f ms", ms(median(got.Direct)), ms(median(got.Added.Syncs))),
 	}, {
 		what: what + "p99", target: fmt.Sprintf("<= %.0f ms", ms(most99)), measured: fmt.Sprintf("%.2f ms", ms(p99)), good: p99 <= most99,
-		note: got.Added.circumstances(),
+		note: got.Added.describe(),
 	}}, nil
 }
 
@@ -52,7 +52,7 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 	if err := raiseFiles(uint64(2*p.inFlight + 1000)); err != nil {
 		return nil, err
 	}
-	w, err := newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", limits: manyConns + allCome})
+	w, err := newTestbedOf(ctx, b, setup{versions: "2.1.0, 2.2.0", limits: manyConns + allCome})
 	if err != nil {
 		return nil, err
 	}
@@ -68,13 +68,13 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 	}
 	// All of them wait until the last one has come.
 	arrive := time.Duration(float64(p.inFlight) / p.coldRate * float64(time.Second))
-	most, _, err := w.wave(ctx, b, p.coldRate, arrive+2*p.slow)
+	most, _, err := w.sendWave(ctx, b, p.coldRate, arrive+2*p.slowAnswer)
 	if err != nil {
 		return nil, err
 	}
 	var took []time.Duration
 	for range p.warmTimes {
-		_, t, err := w.wave(ctx, b, p.warmRate, p.slow)
+		_, t, err := w.sendWave(ctx, b, p.warmRate, p.slowAnswer)
 		if err != nil {
 			return nil, err
 		}
@@ -89,14 +89,14 @@ func inFlightMemory(ctx context.Context, b *bench) (rows []row, err error) {
 		what: fmt.Sprintf("memory per /auth in flight, %d", p.inFlight), target: "<= 150 KiB",
 		measured: fmt.Sprintf("%.1f KiB", each), good: each <= 150 && most >= int64(p.inFlight),
 		note: fmt.Sprintf("0 errors; resident %d MiB before, %d at its highest, %d after; directory %.0f s: /auth p99 %.2f s",
-			before>>20, highest>>20, after>>20, p.slow.Seconds(), median(took).Seconds()),
+			before>>20, highest>>20, after>>20, p.slowAnswer.Seconds(), median(took).Seconds()),
 	}}, nil
 }
 
-// wave sends plan.inFlight /auth and waits for all answers. It returns how many the
+// sendWave sends plan.inFlight /auth and waits for all answers. It returns how many the
 // directory server had in flight at once, and how long each took.
-func (w *world) wave(ctx context.Context, b *bench, rate float64, delay time.Duration) (int64, []time.Duration, error) {
-	if err := w.directory.ask(ctx, "Directory.Behave", Manner{Status: "Y", Delay: delay}, new(int)); err != nil {
+func (w *testbed) sendWave(ctx context.Context, b *bench, rate float64, delay time.Duration) (int64, []time.Duration, error) {
+	if err := w.directory.ask(ctx, "Directory.SetBehaviour", Behaviour{Status: "Y", Delay: delay}, new(int)); err != nil {
 		return 0, nil, err
 	}
 	var got Authenticated
@@ -104,11 +104,11 @@ func (w *world) wave(ctx context.Context, b *bench, rate float64, delay time.Dur
 		return 0, nil, err
 	}
 	var most int64
-	if err := w.directory.ask(ctx, "Directory.Most", 0, &most); err != nil {
+	if err := w.directory.ask(ctx, "Directory.MaxInFlight", 0, &most); err != nil {
 		return 0, nil, err
 	}
 	now, highest, err := memory(w.cmd.Process.Pid)
-	b.say("%d at %.0f/s: %d at once, p50 %.3f s, p99 %.3f s, generator late by %.0f ms, resident %d MiB, at its highest %d",
+	b.printf("%d at %.0f/s: %d at once, p50 %.3f s, p99 %.3f s, generator late by %.0f ms, resident %d MiB, at its highest %d",
 		b.plan.inFlight, rate, most, median(got.Took).Seconds(), percentile(got.Took, 0.99).Seconds(),
 		ms(percentile(got.Added.Late, 1)), now>>20, highest>>20)
 	return most, got.Took, err
@@ -118,7 +118,7 @@ func (w *world) wave(ctx context.Context, b *bench, rate float64, delay time.Dur
 // how many are committed in a second, against bare inserts into a store of the
 // same kind.
 func resultTime(ctx context.Context, b *bench) (rows []row, err error) {
-	w, err := newWorld(ctx, b, "")
+	w, err := newTestbed(ctx, b, "")
 	if err != nil {
 		return nil, err
 	}
@@ -148,16 +148,16 @@ func resultTime(ctx context.Context, b *bench) (rows []row, err error) {
 }
 
 // challenge makes all challenges whose results will be sent.
-func (w *world) challenge(ctx context.Context, b *bench) error {
-	if err := w.directory.ask(ctx, "Directory.Behave", Manner{Status: "C"}, new(int)); err != nil {
+func (w *testbed) challenge(ctx context.Context, b *bench) error {
+	if err := w.directory.ask(ctx, "Directory.SetBehaviour", Behaviour{Status: "C"}, new(int)); err != nil {
 		return err
 	}
-	b.say("%d challenges are prepared", b.plan.challenges())
+	b.printf("%d challenges are prepared", b.plan.challenges())
 	return w.ask(ctx, "Load.Challenge", b.plan.challenges(), new(int))
 }
 
 // results measures how long an RReq takes at a steady rate.
-func (w *world) results(ctx context.Context, b *bench, name string, most time.Duration) (row, error) {
+func (w *testbed) results(ctx context.Context, b *bench, name string, most time.Duration) (row, error) {
 	var steady Timed
 	for _, n := range []int{b.plan.warmResults(), b.plan.results} {
 		steady = Timed{}
@@ -169,13 +169,13 @@ func (w *world) results(ctx context.Context, b *bench, name string, most time.Du
 	return row{
 		what: fmt.Sprintf("%s to RRes at %.0f/s, p99", name, b.plan.resultRate), target: fmt.Sprintf("<= %.0f ms", ms(most)),
 		measured: fmt.Sprintf("%.2f ms", ms(p99)), good: p99 <= most,
-		note: fmt.Sprintf("p50 %.2f ms; ", ms(median(steady.Calm))) + steady.circumstances(),
+		note: fmt.Sprintf("p50 %.2f ms; ", ms(median(steady.Calm))) + steady.describe(),
 	}, nil
 }
 
 // bursts compares how many results a second the program takes with how many bare inserts db,
 // a store of the same kind, takes. The two take turns.
-func (w *world) bursts(ctx context.Context, b *bench, db store.Store) (_ row, err error) {
+func (w *testbed) bursts(ctx context.Context, b *bench, db store.Store) (_ row, err error) {
 	p := b.plan
 	var ratios, ours []float64
 	for i := range p.bursts {
@@ -197,7 +197,7 @@ func (w *world) bursts(ctx context.Context, b *bench, db store.Store) (_ row, er
 			return row{}, err
 		}
 		speed := float64(p.resultBurst) / got.Wall.Seconds()
-		b.say("round %d: %.0f results/s, %.0f inserts/s", i+1, speed, bare)
+		b.printf("round %d: %.0f results/s, %.0f inserts/s", i+1, speed, bare)
 		ratios, ours = append(ratios, speed/bare), append(ours, speed)
 	}
 	return row{

@@ -68,7 +68,7 @@ func sameFlags() []string {
 }
 
 // TestFailedFigure: a figure that cannot be measured is named, and the others are shown;
-// who interrupts wants no more of them.
+// after an interrupt no further figure is measured.
 func TestFailedFigure(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	measured := func(context.Context, *bench) ([]row, error) { return []row{{what: "good"}}, nil }

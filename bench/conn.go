@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience bounds every exchange on a connection, unless a pool has a shorter one.
-const patience = 90 * time.Second
+// exchangeTimeout bounds every exchange on a connection, unless a pool has a shorter one.
+const exchangeTimeout = 90 * time.Second
 
 // A conn speaks HTTP/1.1 on one connection that is kept alive. It does as little
 // as a client can, because client and server share the processors: a request is
@@ -75,9 +75,9 @@ func (c *conn) do(request []byte) (status int, err error) {
 
 // A pool makes connections to one address and keeps those that are idle.
 type pool struct {
-	address  string
-	tls      *tls.Config   // nil: plain
-	patience time.Duration // 0: the constant
+	address string
+	tls     *tls.Config   // nil: plain
+	timeout time.Duration // 0: the constant
 
 	mu   sync.Mutex
 	idle []*conn
@@ -96,17 +96,17 @@ func (p *pool) get() (*conn, error) {
 	return p.dial()
 }
 
-// limit is how long dialing, a handshake, or an exchange may take.
-func (p *pool) limit() time.Duration { return cmp.Or(p.patience, patience) }
+// maxExchange is how long dialing, a handshake, or an exchange may take.
+func (p *pool) maxExchange() time.Duration { return cmp.Or(p.timeout, exchangeTimeout) }
 
 func (p *pool) dial() (*conn, error) {
-	raw, err := net.DialTimeout("tcp", p.address, p.limit())
+	raw, err := net.DialTimeout("tcp", p.address, p.maxExchange())
 	if err != nil {
 		return nil, err
 	}
 	if p.tls != nil {
 		secured := tls.Client(raw, p.tls)
-		if err := secured.SetDeadline(time.Now().Add(p.limit())); err != nil {
+		if err := secured.SetDeadline(time.Now().Add(p.maxExchange())); err != nil {
 			return nil, errors.Join(err, raw.Close())
 		}
 		if err := secured.Handshake(); err != nil {
@@ -159,7 +159,7 @@ func (p *pool) do(request []byte, use func(status int, body []byte) error) error
 	if err != nil {
 		return err
 	}
-	if err := c.SetDeadline(time.Now().Add(p.limit())); err != nil {
+	if err := c.SetDeadline(time.Now().Add(p.maxExchange())); err != nil {
 		return errors.Join(err, c.Close())
 	}
 	status, err := c.do(request)

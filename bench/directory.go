@@ -50,7 +50,7 @@ func (d *Directory) Listen(o Open, address *string) error {
 	*address = l.Addr().String()
 	d.status.Store("Y")
 	server := &http.Server{
-		Handler: d, ReadHeaderTimeout: patience, IdleTimeout: 10 * time.Minute,
+		Handler: d, ReadHeaderTimeout: exchangeTimeout, IdleTimeout: 10 * time.Minute,
 		ErrorLog: log.New(io.Discard, "", 0),
 	}
 	go func() {
@@ -62,15 +62,15 @@ func (d *Directory) Listen(o Open, address *string) error {
 	return nil
 }
 
-// Manner is how a directory server answers AReqs.
-type Manner struct {
+// Behaviour is how a directory server answers AReqs.
+type Behaviour struct {
 	Status string        // transStatus: Y or C
 	Delay  time.Duration // from the AReq to the ARes
 	Every  int64         // one in so many AReqs gets a challenge, though Status is Y; 0: none
 }
 
-// Behave changes the manner.
-func (d *Directory) Behave(m Manner, _ *int) error {
+// SetBehaviour changes the manner.
+func (d *Directory) SetBehaviour(m Behaviour, _ *int) error {
 	d.status.Store(m.Status)
 	d.delay.Store(int64(m.Delay))
 	d.every.Store(m.Every)
@@ -78,8 +78,8 @@ func (d *Directory) Behave(m Manner, _ *int) error {
 	return nil
 }
 
-// Most tells how many AReqs were in flight at once since the last Behave.
-func (d *Directory) Most(_ int, n *int64) error {
+// MaxInFlight tells how many AReqs were in flight at once since the last Behave.
+func (d *Directory) MaxInFlight(_ int, n *int64) error {
 	*n = d.most.Load()
 	return nil
 }
@@ -123,14 +123,14 @@ type Offer struct {
 	Rate int64 // bytes per second, as a network would have it; 0: as fast as they are taken
 }
 
-// Give has each PReq answered with an offer in place of [aPRes].
-func (d *Directory) Give(o Offer, _ *int) error {
+// SetRanges has each PReq answered with an offer in place of [aPRes].
+func (d *Directory) SetRanges(o Offer, _ *int) error {
 	d.offer.Store(&o)
 	return nil
 }
 
-// Asked tells when the latest PReq came.
-func (d *Directory) Asked(_ int, at *time.Time) error {
+// CountPReqs tells when the latest PReq came.
+func (d *Directory) CountPReqs(_ int, at *time.Time) error {
 	if came := d.asked.Load(); came != nil {
 		*at = *came
 	}
@@ -190,7 +190,7 @@ func (*Control) Listen(_ int, address *string) error {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(w, r.Body)
 		}),
-		ReadHeaderTimeout: patience, IdleTimeout: 10 * time.Minute, ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: exchangeTimeout, IdleTimeout: 10 * time.Minute, ErrorLog: log.New(io.Discard, "", 0),
 	}
 	go func() { _ = server.Serve(l) }()
 	return nil

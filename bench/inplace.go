@@ -40,11 +40,11 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	}
 	defer func() { err = errors.Join(err, h.close(), os.RemoveAll(filepath.Join(b.dir, "inplace"))) }()
 
-	m := metronome{h: h.Handler, bodies: sample(set)}
+	m := handlerCaller{h: h.Handler, bodies: sample(set)}
 	var ratios, busy99, calm99 []float64
 	var took []time.Duration
-	for i := range b.plan.loads {
-		pause, end := context.WithTimeout(ctx, b.plan.quiet)
+	for i := range b.plan.inPlaceLoads {
+		pause, end := context.WithTimeout(ctx, b.plan.beforeLoad)
 		calm := m.run(pause.Done())
 		end()
 		if err := ctx.Err(); err != nil {
@@ -62,7 +62,7 @@ func inPlaceOf(ctx context.Context, b *bench, version string) (rows []row, err e
 			return nil, failed
 		}
 		b99, c99 := percentile(busy, 0.99), percentile(calm, 0.99)
-		b.say("load %d of %s: %.2f s, p99 %v of %d, %v of %d before", i+1, version, took[i].Seconds(), b99, len(busy), c99, len(calm))
+		b.printf("load %d of %s: %.2f s, p99 %v of %d, %v of %d before", i+1, version, took[i].Seconds(), b99, len(busy), c99, len(calm))
 		ratios = append(ratios, float64(b99)/float64(c99))
 		busy99, calm99 = append(busy99, float64(b99)/1e3), append(calm99, float64(c99)/1e3)
 	}
@@ -103,8 +103,8 @@ func load(schemes *ranges.Schemes, file string) error {
 	return nil
 }
 
-// A metronome calls a handler at a steady pace.
-type metronome struct {
+// A handlerCaller calls a handler at a steady pace.
+type handlerCaller struct {
 	h       *api.Handler
 	bodies  [][]byte
 	calls   int
@@ -117,7 +117,7 @@ const pace = 100 * time.Microsecond
 
 // run calls the handler until end is closed, and returns how long after it was due each
 // call ended: a slow call counts for all calls that it delays.
-func (m *metronome) run(end <-chan struct{}) []time.Duration {
+func (m *handlerCaller) run(end <-chan struct{}) []time.Duration {
 	var all []time.Duration
 	for due := time.Now(); ; due = due.Add(pace) {
 		select {
@@ -136,7 +136,7 @@ func (m *metronome) run(end <-chan struct{}) []time.Duration {
 	}
 }
 
-func (m *metronome) next() *http.Request {
+func (m *handlerCaller) next() *http.Request {
 	r, err := http.NewRequest(http.MethodPost, "/preauth", bytes.NewReader(m.bodies[m.calls%len(m.bodies)]))
 	if err != nil {
 		panic(err) // the method and the path are right

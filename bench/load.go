@@ -19,11 +19,11 @@ type Load struct {
 	direct  *pool // to the directory server, as the server under test would
 	results *pool // to the results listener, as the directory server would
 
-	hammers map[string]*hammer
-	rreqs   [][]byte    // requests with the results of challenges, to be sent
-	ceased  atomic.Bool // ends Steady
+	loops         map[string]*requestLoop
+	rreqs         [][]byte    // requests with the results of challenges, to be sent
+	steadyStopped atomic.Bool // ends RunSteady
 
-	loiterers loiterers
+	slow slowClients
 }
 
 // Peers is where load goes, and how the generator shows itself there.
@@ -34,8 +34,8 @@ type Peers struct {
 	AsServer, AsDirectory   Certificate
 }
 
-// Meet sets the peers. It is called first.
-func (l *Load) Meet(p Peers, _ *int) error {
+// SetPeers sets the peers. It is called first.
+func (l *Load) SetPeers(p Peers, _ *int) error {
 	asServer, err := p.AsServer.client(p.CA)
 	if err != nil {
 		return err
@@ -51,22 +51,22 @@ func (l *Load) Meet(p Peers, _ *int) error {
 	return nil
 }
 
-// Targets are requests that a hammer sends again and again.
+// Targets are requests that a request loop sends again and again.
 type Targets struct {
 	Address, Path, Key string
 	Bodies             [][]byte
 	Conns              int
 }
 
-// A hammer sends requests as a closed loop on each of its connections.
-type hammer struct {
+// A requestLoop sends requests as a closed loop on each of its connections.
+type requestLoop struct {
 	conns    []*conn
 	requests [][]byte
 }
 
-// Aim opens the connections of a hammer.
-func (l *Load) Aim(t Targets, _ *int) error {
-	h := new(hammer)
+// OpenLoop opens the connections of a request loop.
+func (l *Load) OpenLoop(t Targets, _ *int) error {
+	h := new(requestLoop)
 	for _, body := range t.Bodies {
 		h.requests = append(h.requests, request(t.Address, t.Path, t.Key, body))
 	}
@@ -78,29 +78,29 @@ func (l *Load) Aim(t Targets, _ *int) error {
 		}
 		h.conns = append(h.conns, c)
 	}
-	if l.hammers == nil {
-		l.hammers = make(map[string]*hammer)
+	if l.loops == nil {
+		l.loops = make(map[string]*requestLoop)
 	}
-	l.hammers[t.Address] = h
+	l.loops[t.Address] = h
 	return nil
 }
 
-// A Stroke is one use of a hammer.
-type Stroke struct {
+// A LoopRun is one run of a request loop.
+type LoopRun struct {
 	Address string
 	For     time.Duration
 }
 
-// Tally counts the answers of a stroke, all of which have status 200.
-type Tally struct {
+// LoopResult counts the answers of a run, all of which have status 200.
+type LoopResult struct {
 	Requests int64
 	Took     time.Duration
 }
 
-// Hammer sends requests on all connections of a hammer, each as soon as the
+// RunLoop sends requests on all connections of a request loop, each as soon as the
 // answer to the one before is there.
-func (l *Load) Hammer(s Stroke, tally *Tally) error {
-	h := l.hammers[s.Address]
+func (l *Load) RunLoop(s LoopRun, tally *LoopResult) error {
+	h := l.loops[s.Address]
 	start := time.Now()
 	var total atomic.Int64
 	var faults faults
@@ -108,7 +108,7 @@ func (l *Load) Hammer(s Stroke, tally *Tally) error {
 	for i, c := range h.conns {
 		loops.Go(func() {
 			n := int64(0)
-			faults.note(c.SetDeadline(start.Add(s.For + patience)))
+			faults.note(c.SetDeadline(start.Add(s.For + exchangeTimeout)))
 			for at := i * 79; time.Since(start) < s.For; at++ { // each connection begins elsewhere
 				status, err := c.do(h.requests[at%len(h.requests)])
 				if err != nil || status != 200 {
@@ -121,7 +121,7 @@ func (l *Load) Hammer(s Stroke, tally *Tally) error {
 		})
 	}
 	loops.Wait()
-	*tally = Tally{total.Load(), time.Since(start)}
+	*tally = LoopResult{total.Load(), time.Since(start)}
 	return faults.err()
 }
 
@@ -153,19 +153,19 @@ func (f *faults) err() error {
 	return fmt.Errorf("%d requests failed, the first: %w", f.n, f.first)
 }
 
-// openLoop calls shoot(0) to shoot(n-1), rate a second, whether or not the earlier calls
+// openLoop calls send(0) to send(n-1), rate a second, whether or not the earlier calls
 // have returned, and waits for all. It returns how late each call began, which shows
 // whether the machine was too slow for the generator.
-func openLoop(n int, rate float64, shoot func(i int)) (late []time.Duration) {
+func openLoop(n int, rate float64, send func(i int)) (late []time.Duration) {
 	due := make([]time.Duration, n)
 	for i := range due {
 		due[i] = time.Duration(float64(i) / rate * float64(time.Second))
 	}
-	return openLoopAt(due, shoot)
+	return openLoopAt(due, send)
 }
 
 // openLoopAt is openLoop with the time for each call, counted from now.
-func openLoopAt(due []time.Duration, shoot func(i int)) (late []time.Duration) {
+func openLoopAt(due []time.Duration, send func(i int)) (late []time.Duration) {
 	late = make([]time.Duration, len(due))
 	start := time.Now()
 	var shots sync.WaitGroup
@@ -174,21 +174,21 @@ func openLoopAt(due []time.Duration, shoot func(i int)) (late []time.Duration) {
 		time.Sleep(time.Until(at))
 		shots.Go(func() {
 			late[i] = time.Since(at)
-			shoot(i)
+			send(i)
 		})
 	}
 	shots.Wait()
 	return late
 }
 
-// closedLoop calls shoot(0) to shoot(n-1), as many at once as there are workers.
-func closedLoop(workers, n int, shoot func(i int)) {
+// closedLoop calls send(0) to send(n-1), as many at once as there are workers.
+func closedLoop(workers, n int, send func(i int)) {
 	var next atomic.Int64
 	var loops sync.WaitGroup
 	for range workers {
 		loops.Go(func() {
 			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-				shoot(i)
+				send(i)
 			}
 		})
 	}

@@ -12,16 +12,16 @@ import (
 	"time"
 )
 
-// A Rush is shoppers who come at steady rates, whatever became of those before. Each calls
+// A ShopperLoad is shoppers who come at steady rates, whatever became of those before. Each calls
 // /preauth and /auth. After a challenge the directory server posts the result, and the
 // shopper fetches it. A shopper gives up after a refusal, and when an answer takes longer
 // than Patience.
-type Rush struct {
+type ShopperLoad struct {
 	Phases   []Phase
 	Patience time.Duration // with each answer
 }
 
-// A Phase is a part of a rush.
+// A Phase is a part of the load.
 type Phase struct {
 	Rate float64 // shoppers per second
 	For  time.Duration
@@ -36,17 +36,17 @@ const (
 	kinds
 )
 
-// Rushed is what a rush came to.
-type Rushed struct {
+// ShopperResult is what a load of shoppers came to.
+type ShopperResult struct {
 	Shoppers []Shopper
 	Kinds    [kinds]Exchanges
 	Late     []time.Duration // how late the generator began each shopper
 	Example  string          // the error of one request that failed
 }
 
-// A Shopper is one shopper of a rush.
+// A Shopper is one shopper of a load.
 type Shopper struct {
-	Due     time.Duration // from the beginning of the rush
+	Due     time.Duration // from the beginning of the load
 	Took    time.Duration // from Due to the last answer, or to giving up
 	Through bool
 }
@@ -58,25 +58,25 @@ type Exchanges struct {
 	Failed  int             // answered in another way, or not in time
 }
 
-// rushing is a rush on its way.
-type rushing struct {
+// shopperRun is a load of shoppers under way.
+type shopperRun struct {
 	key          string
 	api, results *pool
 	preauth      []byte
 
 	mu  sync.Mutex
-	got *Rushed
+	got *ShopperResult
 }
 
 var errRefused = errors.New("refused")
 
-// Rush runs a rush as an open loop, and waits for all shoppers.
-func (l *Load) Rush(r Rush, got *Rushed) error {
-	api := &pool{address: l.api.address, patience: r.Patience}
-	results := &pool{address: l.results.address, tls: l.results.tls, patience: r.Patience}
+// RunShoppers makes the load as an open loop, and waits for all shoppers.
+func (l *Load) RunShoppers(r ShopperLoad, got *ShopperResult) error {
+	api := &pool{address: l.api.address, timeout: r.Patience}
+	results := &pool{address: l.results.address, tls: l.results.tls, timeout: r.Patience}
 	defer api.close()
 	defer results.close()
-	run := &rushing{
+	run := &shopperRun{
 		key: l.key, api: api, results: results, got: got,
 		preauth: request(api.address, "/preauth", l.key, []byte(`{"acctNumber":"`+aCard+`"}`)),
 	}
@@ -91,14 +91,14 @@ func (l *Load) Rush(r Rush, got *Rushed) error {
 	got.Shoppers = make([]Shopper, len(due))
 	start := time.Now()
 	got.Late = openLoopAt(due, func(i int) {
-		through := run.shop() == nil
+		through := run.runShopper() == nil
 		got.Shoppers[i] = Shopper{Due: due[i], Took: time.Since(start) - due[i], Through: through}
 	})
 	return nil
 }
 
-// shop is one shopper's way.
-func (r *rushing) shop() error {
+// runShopper is one shopper's way.
+func (r *shopperRun) runShopper() error {
 	var id, acs, ds string
 	var challenged bool
 	err := r.exchange(aPreauth, r.api, r.preauth, func(body []byte) error {
@@ -132,7 +132,7 @@ func (r *rushing) shop() error {
 }
 
 // exchange makes one request and notes what came of it.
-func (r *rushing) exchange(kind int, p *pool, request []byte, use func(body []byte) error) error {
+func (r *shopperRun) exchange(kind int, p *pool, request []byte, use func(body []byte) error) error {
 	start := time.Now()
 	err := p.do(request, func(status int, body []byte) error {
 		switch status {
@@ -159,26 +159,26 @@ func (r *rushing) exchange(kind int, p *pool, request []byte, use func(body []by
 	return err
 }
 
-// loiterers hold connections of the API and do next to nothing on them.
-type loiterers struct {
+// slowClients hold connections of the API and do next to nothing on them.
+type slowClients struct {
 	ended  sync.WaitGroup
-	leave  context.CancelFunc
+	stop   context.CancelFunc
 	opened atomic.Int64 // connections
 }
 
-// Loitering is how many loiterers there are, where, and with which key.
-type Loitering struct {
+// SlowClientLoad is how many slow clients there are, where, and with which key.
+type SlowClientLoad struct {
 	Count        int
 	Address, Key string
 }
 
-// Loiter starts the loiterers. A third of them sends a header byte by byte, a third a body,
+// StartSlowClients starts the slow clients. A third of them sends a header byte by byte, a third a body,
 // and a third sends requests and reads no answer; each does so about once a second. One
 // whose connection is closed makes another.
-func (l *Load) Loiter(at Loitering, _ *int) error {
+func (l *Load) StartSlowClients(at SlowClientLoad, _ *int) error {
 	ctx, leave := context.WithCancel(context.Background())
-	l.loiterers.leave = leave
-	l.loiterers.opened.Store(0)
+	l.slow.stop = leave
+	l.slow.opened.Store(0)
 	header := "POST /preauth HTTP/1.1\r\nHost: " + at.Address + "\r\nAPIKey: " + at.Key + "\r\n"
 	whole := string(request(at.Address, "/postauth", at.Key, []byte("{}")))
 	manners := []struct{ first, then string }{
@@ -188,9 +188,9 @@ func (l *Load) Loiter(at Loitering, _ *int) error {
 	}
 	for i := range at.Count {
 		m := manners[i%len(manners)]
-		l.loiterers.ended.Go(func() {
+		l.slow.ended.Go(func() {
 			for ctx.Err() == nil {
-				l.loiterers.loiter(ctx, at.Address, m.first, m.then)
+				l.slow.keepSending(ctx, at.Address, m.first, m.then)
 			}
 		})
 		if i%10 == 0 {
@@ -200,16 +200,16 @@ func (l *Load) Loiter(at Loitering, _ *int) error {
 	return nil
 }
 
-// Leave ends the loiterers and returns how many connections they made.
-func (l *Load) Leave(_ int, opened *int64) error {
-	l.loiterers.leave()
-	l.loiterers.ended.Wait()
-	*opened = l.loiterers.opened.Load()
+// StopSlowClients ends the slow clients and returns how many connections they made.
+func (l *Load) StopSlowClients(_ int, opened *int64) error {
+	l.slow.stop()
+	l.slow.ended.Wait()
+	*opened = l.slow.opened.Load()
 	return nil
 }
 
-// loiter holds one connection until it is closed.
-func (l *loiterers) loiter(ctx context.Context, address, first, then string) {
+// keepSending holds one connection until it is closed.
+func (l *slowClients) keepSending(ctx context.Context, address, first, then string) {
 	pause := func() bool {
 		select {
 		case <-ctx.Done():

@@ -15,8 +15,8 @@ type Steady struct {
 	Control string  // address
 }
 
-// Steadied is what Steady came to.
-type Steadied struct{ Server, Control Series }
+// SteadyResult is what it came to.
+type SteadyResult struct{ Server, Control Series }
 
 // A Series is of each request when it began, how long it took, and how late the
 // generator began it.
@@ -26,8 +26,8 @@ type Series struct {
 	Late  []time.Duration
 }
 
-// A line makes the requests of one series.
-type line struct {
+// A requestLine makes the requests of one series.
+type requestLine struct {
 	idle     chan *conn // used by turns, so that none is idle for long
 	requests [][]byte
 
@@ -39,8 +39,8 @@ type line struct {
 // requests in flight; if there are, the next one waits, which counts as late.
 const steadyConns = 64
 
-func (l *Load) line(p *pool, bodies [][]byte) (*line, error) {
-	n := &line{idle: make(chan *conn, steadyConns)}
+func (l *Load) newRequestLine(p *pool, bodies [][]byte) (*requestLine, error) {
+	n := &requestLine{idle: make(chan *conn, steadyConns)}
 	for _, body := range bodies {
 		n.requests = append(n.requests, request(p.address, "/preauth", l.key, body))
 	}
@@ -54,7 +54,7 @@ func (l *Load) line(p *pool, bodies [][]byte) (*line, error) {
 	return n, nil
 }
 
-func (n *line) close() error {
+func (n *requestLine) close() error {
 	close(n.idle)
 	var err error
 	for c := range n.idle {
@@ -63,8 +63,8 @@ func (n *line) close() error {
 	return err
 }
 
-// shoot makes the i-th request, which was due at a time.
-func (n *line) shoot(i int, due time.Time) error {
+// send makes the i-th request, which was due at a time.
+func (n *requestLine) send(i int, due time.Time) error {
 	c := <-n.idle
 	start := time.Now()
 	status, err := c.do(n.requests[i%len(n.requests)])
@@ -79,36 +79,36 @@ func (n *line) shoot(i int, due time.Time) error {
 	return err
 }
 
-// Steady makes requests as an open loop until Cease. Every answer has to have status 200.
-func (l *Load) Steady(s Steady, got *Steadied) error {
-	server, err := l.line(l.api, s.Bodies)
+// RunSteady makes requests as an open loop until StopSteady. Every answer has to have status 200.
+func (l *Load) RunSteady(s Steady, got *SteadyResult) error {
+	server, err := l.newRequestLine(l.api, s.Bodies)
 	if err != nil {
 		return err
 	}
-	control, err := l.line(&pool{address: s.Control}, s.Bodies)
+	control, err := l.newRequestLine(&pool{address: s.Control}, s.Bodies)
 	if err != nil {
 		return errors.Join(err, server.close())
 	}
-	l.ceased.Store(false)
+	l.steadyStopped.Store(false)
 	var faults faults
 	var shots sync.WaitGroup
 	begin := time.Now()
-	for i := 0; !l.ceased.Load(); i++ {
+	for i := 0; !l.steadyStopped.Load(); i++ {
 		due := begin.Add(time.Duration(float64(i) / (2 * s.Rate) * float64(time.Second)))
 		time.Sleep(time.Until(due))
 		to := server
 		if i%2 == 1 {
 			to = control
 		}
-		shots.Go(func() { faults.note(to.shoot(i/2, due)) })
+		shots.Go(func() { faults.note(to.send(i/2, due)) })
 	}
 	shots.Wait()
-	*got = Steadied{server.got, control.got}
+	*got = SteadyResult{server.got, control.got}
 	return errors.Join(faults.err(), server.close(), control.close())
 }
 
-// Cease ends Steady.
-func (l *Load) Cease(_ int, _ *int) error {
-	l.ceased.Store(true)
+// StopSteady ends RunSteady.
+func (l *Load) StopSteady(_ int, _ *int) error {
+	l.steadyStopped.Store(true)
 	return nil
 }

@@ -110,7 +110,7 @@ func raiseFiles(n uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 }
 
-// tie ends the process of cmd when this one ends, however it does.
-func tie(cmd *exec.Cmd) {
+// endWithParent ends the process of cmd when this one ends, however it does.
+func endWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

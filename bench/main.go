@@ -78,7 +78,7 @@ type bench struct {
 	progress io.Writer
 }
 
-func (b *bench) say(format string, args ...any) {
+func (b *bench) printf(format string, args ...any) {
 	fmt.Fprintf(b.progress, "bench: "+format+"\n", args...)
 }
 
@@ -136,7 +136,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 // all measures the wanted figures. One that cannot be measured does not end the others.
 func (b *bench) all(ctx context.Context, wanted []figure) (rows []row, failed error) {
 	for _, f := range wanted {
-		b.say("%s", f.name)
+		b.printf("%s", f.name)
 		got, err := b.measure(ctx, f)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", f.name, err))

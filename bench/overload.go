@@ -17,12 +17,12 @@ const (
 	normal          = 0.8                    // the same
 	onset           = time.Second            // how long the gate has to find its level
 	manyConns       = ", connections: 10000" // configuration: each shopper waits on a connection of its own
-	allCome         = ", wait: 1m"           // likewise: nobody is turned away for overload
+	allCome         = ", wait: 1m"           // a setting of limits with which nobody is refused for overload
 )
 
-// A rushHour is one world under loads around its capacity.
-type rushHour struct {
-	*world
+// An overloadRun is one testbed under loads around its capacity.
+type overloadRun struct {
+	*testbed
 	b    *bench
 	peak float64 // the most shoppers per second that got through
 }
@@ -31,24 +31,24 @@ type rushHour struct {
 // all is well afterwards, the same without shedding, and what slow connections cost. The
 // program under test has one processor for itself.
 func overload(ctx context.Context, b *bench) (rows []row, err error) {
-	if err := raiseFiles(uint64(b.plan.loiterers) + 8000); err != nil {
+	if err := raiseFiles(uint64(b.plan.slowClients) + 8000); err != nil {
 		return nil, err
 	}
-	rows, capacity, usual, err := gated(ctx, b)
+	rows, capacity, usual, err := underOverload(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	b.say("the same without shedding")
-	h, err := newRushHour(ctx, b, manyConns+allCome)
+	b.printf("the same without shedding")
+	h, err := newOverloadRun(ctx, b, manyConns+allCome)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, h.stop()) }()
-	got, err := h.run(ctx, Phase{highest * capacity, b.plan.rush}, Phase{normal * capacity, b.plan.after})
+	got, err := h.run(ctx, Phase{highest * capacity, b.plan.overloadStep}, Phase{normal * capacity, b.plan.recoveryTime})
 	if err != nil {
 		return nil, err
 	}
-	without := got.through(0, b.plan.rush) / usual.peak
+	without := got.through(0, b.plan.overloadStep) / usual.peak
 	slow, err := slowConnections(ctx, b, 0.3*capacity)
 	if err != nil {
 		return nil, err
@@ -63,20 +63,20 @@ type reference struct {
 	p99  time.Duration // of a shopper at normal load
 }
 
-// gated measures the program as it is, with shedding.
-func gated(ctx context.Context, b *bench) (rows []row, capacity float64, ref reference, err error) {
-	h, err := newRushHour(ctx, b, manyConns)
+// underOverload measures the program as it is, with shedding.
+func underOverload(ctx context.Context, b *bench) (rows []row, capacity float64, ref reference, err error) {
+	h, err := newOverloadRun(ctx, b, manyConns)
 	if err != nil {
 		return nil, 0, ref, err
 	}
 	defer func() { err = errors.Join(err, h.stop()) }()
-	if capacity, err = h.search(ctx); err != nil {
+	if capacity, err = h.findCapacity(ctx); err != nil {
 		return nil, 0, ref, err
 	}
-	b.say("capacity %.0f shoppers/s", capacity)
-	var usual Rushed
+	b.printf("capacity %.0f shoppers/s", capacity)
+	var usual ShopperResult
 	for _, load := range []float64{normal, 1, 2} {
-		got, err := h.run(ctx, Phase{load * capacity, b.plan.rush})
+		got, err := h.run(ctx, Phase{load * capacity, b.plan.overloadStep})
 		if err != nil {
 			return nil, 0, ref, err
 		}
@@ -84,13 +84,13 @@ func gated(ctx context.Context, b *bench) (rows []row, capacity float64, ref ref
 			usual = got
 		}
 	}
-	ref.p99 = percentile(usual.took(0, b.plan.rush), 0.99)
-	got, err := h.run(ctx, Phase{highest * capacity, b.plan.rush}, Phase{normal * capacity, b.plan.after})
+	ref.p99 = percentile(usual.took(0, b.plan.overloadStep), 0.99)
+	got, err := h.run(ctx, Phase{highest * capacity, b.plan.overloadStep}, Phase{normal * capacity, b.plan.recoveryTime})
 	if err != nil {
 		return nil, 0, ref, err
 	}
 	ref.peak = h.peak
-	ratio := got.through(0, b.plan.rush) / h.peak
+	ratio := got.through(0, b.plan.overloadStep) / h.peak
 	lost := len(got.Kinds[anRReq].Refused) + got.Kinds[anRReq].Failed
 	var refused []time.Duration
 	for _, k := range got.Kinds {
@@ -98,7 +98,7 @@ func gated(ctx context.Context, b *bench) (rows []row, capacity float64, ref ref
 	}
 	var later []time.Duration // of those who came after the onset
 	for _, s := range got.Shoppers {
-		if !s.Through && s.Due > onset && s.Due < b.plan.rush {
+		if !s.Through && s.Due > onset && s.Due < b.plan.overloadStep {
 			later = append(later, s.Took)
 		}
 	}
@@ -121,49 +121,49 @@ func gated(ctx context.Context, b *bench) (rows []row, capacity float64, ref ref
 	return rows, capacity, ref, nil
 }
 
-// newRushHour starts a world, the program under test on the first processor, load and
+// newOverloadRun starts a testbed, the program under test on the first processor, load and
 // directory server on the second. GOMAXPROCS of the program is that of the whole machine
 // nevertheless: with one, a goroutine that waits for the disk would hold up all others.
-func newRushHour(ctx context.Context, b *bench, limits string) (*rushHour, error) {
-	w, err := newWorldOf(ctx, b, setup{
+func newOverloadRun(ctx context.Context, b *bench, limits string) (*overloadRun, error) {
+	w, err := newTestbedOf(ctx, b, setup{
 		versions: "2.1.0, 2.2.0", limits: limits, env: []string{fmt.Sprint("GOMAXPROCS=", runtime.NumCPU())},
 	})
 	if err != nil {
 		return nil, err
 	}
-	h := &rushHour{world: w, b: b}
+	h := &overloadRun{testbed: w, b: b}
 	err = errors.Join(
 		pin(w.cmd.Process.Pid, 0), pin(w.load.cmd.Process.Pid, 1), pin(w.directory.cmd.Process.Pid, 1),
-		w.directory.ask(ctx, "Directory.Behave", Manner{Status: "Y", Delay: quickDS, Every: challenged}, new(int)))
+		w.directory.ask(ctx, "Directory.SetBehaviour", Behaviour{Status: "Y", Delay: quickDS, Every: challenged}, new(int)))
 	if err != nil {
 		return nil, errors.Join(err, w.stop())
 	}
 	return h, nil
 }
 
-// search raises the load until clearly more comes than gets through, and returns how many
+// findCapacity raises the load until clearly more comes than gets through, and returns how many
 // shoppers per second got through at the highest load that nearly all of them survived.
-func (h *rushHour) search(ctx context.Context) (capacity float64, err error) {
-	for rate := h.b.plan.rushFrom; ; rate *= 1.25 {
-		got, err := h.run(ctx, Phase{rate, h.b.plan.search})
+func (h *overloadRun) findCapacity(ctx context.Context) (capacity float64, err error) {
+	for rate := h.b.plan.shoppersFrom; ; rate *= 1.25 {
+		got, err := h.run(ctx, Phase{rate, h.b.plan.searchStep})
 		if err != nil {
 			return 0, err
 		}
-		through := got.through(0, h.b.plan.search)
+		through := got.through(0, h.b.plan.searchStep)
 		if through > 0.95*rate || capacity == 0 {
 			capacity = through
 		}
-		if rate > 1.5*capacity || rate >= h.b.plan.rushTo {
+		if rate > 1.5*capacity || rate >= h.b.plan.shoppersTo {
 			return capacity, nil
 		}
 	}
 }
 
-// run makes one rush, notes the peak, and says how it went.
-func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err error) {
+// run makes one load, notes the peak, and says how it went.
+func (h *overloadRun) run(ctx context.Context, phases ...Phase) (got ShopperResult, err error) {
 	first := phases[0]
-	used := h.watch(first.For)
-	if err := h.ask(ctx, "Load.Rush", Rush{phases, shopperPatience}, &got); err != nil {
+	used := h.watchProcesses(first.For)
+	if err := h.ask(ctx, "Load.RunShoppers", ShopperLoad{phases, shopperPatience}, &got); err != nil {
 		return got, err
 	}
 	shares, err := used()
@@ -173,26 +173,26 @@ func (h *rushHour) run(ctx context.Context, phases ...Phase) (got Rushed, err er
 	through := got.through(0, first.For)
 	h.peak = max(h.peak, through)
 	took := got.took(0, first.For)
-	h.b.say("%6.0f shoppers/s: %5.0f/s through, p50 %.0f ms, p99 %.0f ms; generator late by %.0f ms", first.Rate, through,
+	h.b.printf("%6.0f shoppers/s: %5.0f/s through, p50 %.0f ms, p99 %.0f ms; generator late by %.0f ms", first.Rate, through,
 		ms(median(took)), ms(percentile(took, 0.99)), ms(percentile(got.Late, 0.99)))
-	h.b.say("        of a processor: program %.0f %%, load %.0f %%, directory server %.0f %%", shares[0], shares[1], shares[2])
+	h.b.printf("        of a processor: program %.0f %%, load %.0f %%, directory server %.0f %%", shares[0], shares[1], shares[2])
 	for i, name := range []string{"/preauth", "/auth", "RReq", "/postauth"} {
 		k := got.Kinds[i]
 		if len(k.Refused)+k.Failed == 0 && len(phases) == 1 {
 			continue
 		}
-		h.b.say("        %-9s %6d served, p50 %.1f ms, p99 %.0f ms; %6d refused, p50 %.1f ms, p99 %.0f ms; %d failed", name,
+		h.b.printf("        %-9s %6d served, p50 %.1f ms, p99 %.0f ms; %6d refused, p50 %.1f ms, p99 %.0f ms; %d failed", name,
 			len(k.Good), ms(median(k.Good)), ms(percentile(k.Good, 0.99)), len(k.Refused), ms(median(k.Refused)), ms(percentile(k.Refused, 0.99)), k.Failed)
 	}
 	if got.Example != "" {
-		h.b.say("        a failure: %s", got.Example)
+		h.b.printf("        a failure: %s", got.Example)
 	}
 	return got, nil
 }
 
-// watch measures how much of a processor the program under test, load and directory server
+// watchProcesses measures how much of a processor the program under test, load and directory server
 // use during d from now on, in percent. The function it returns waits until that is over.
-func (h *rushHour) watch(d time.Duration) (used func() (shares [3]float64, err error)) {
+func (h *overloadRun) watchProcesses(d time.Duration) (used func() (shares [3]float64, err error)) {
 	read := func() (took [3]time.Duration, err error) {
 		for i, cmd := range []*exec.Cmd{h.cmd, h.load.cmd, h.directory.cmd} {
 			var bad error
@@ -222,51 +222,51 @@ func (h *rushHour) watch(d time.Duration) (used func() (shares [3]float64, err e
 // slowConnections measures the memory of the program while many hold connections that they
 // hardly use, and others shop at a rate.
 func slowConnections(ctx context.Context, b *bench, rate float64) (_ row, err error) {
-	h, err := newRushHour(ctx, b, "")
+	h, err := newOverloadRun(ctx, b, "")
 	if err != nil {
 		return row{}, err
 	}
 	defer func() { err = errors.Join(err, h.stop()) }()
 	pid := h.cmd.Process.Pid
-	if _, err := h.run(ctx, Phase{rate, b.plan.search}); err != nil { // makes what is made only once
+	if _, err := h.run(ctx, Phase{rate, b.plan.searchStep}); err != nil { // makes what is made only once
 		return row{}, err
 	}
 	before, _, err := memory(pid)
 	if err != nil {
 		return row{}, err
 	}
-	h.b.say("%d slow connections", h.b.plan.loiterers)
+	h.b.printf("%d slow connections", h.b.plan.slowClients)
 	slow, err := startChild(ctx) // in the process of the shoppers, they would have to wait for it
 	if err != nil {
 		return row{}, err
 	}
 	defer func() { err = errors.Join(err, slow.stop()) }()
-	err = errors.Join(pin(slow.cmd.Process.Pid, 1), slow.ask(ctx, "Load.Loiter", Loitering{h.b.plan.loiterers, h.api, apiKey}, new(int)))
+	err = errors.Join(pin(slow.cmd.Process.Pid, 1), slow.ask(ctx, "Load.StartSlowClients", SlowClientLoad{h.b.plan.slowClients, h.api, apiKey}, new(int)))
 	if err != nil {
 		return row{}, err
 	}
-	got, err := h.run(ctx, Phase{rate, h.b.plan.loiter})
+	got, err := h.run(ctx, Phase{rate, h.b.plan.slowClientsStay})
 	var opened int64
-	if err := errors.Join(err, slow.ask(ctx, "Load.Leave", 0, &opened)); err != nil {
+	if err := errors.Join(err, slow.ask(ctx, "Load.StopSlowClients", 0, &opened)); err != nil {
 		return row{}, err
 	}
 	_, most, err := memory(pid)
-	share := float64(len(got.took(0, h.b.plan.loiter))) / float64(len(got.Shoppers))
+	share := float64(len(got.took(0, h.b.plan.slowClientsStay))) / float64(len(got.Shoppers))
 	return row{
-		what: fmt.Sprintf("memory with %d slow connections", h.b.plan.loiterers), target: "< 256 MiB",
+		what: fmt.Sprintf("memory with %d slow connections", h.b.plan.slowClients), target: "< 256 MiB",
 		measured: fmt.Sprintf("%d MiB", most>>20), good: most < 256<<20 && share > 0.999,
 		note: fmt.Sprintf("%d MiB before; %d connections in %.0f s; %.1f%% of %.0f shoppers/s got through, p99 %.0f ms", before>>20, opened,
-			h.b.plan.loiter.Seconds(), 100*share, rate, ms(percentile(got.took(0, h.b.plan.loiter), 0.99))),
+			h.b.plan.slowClientsStay.Seconds(), 100*share, rate, ms(percentile(got.took(0, h.b.plan.slowClientsStay), 0.99))),
 	}, err
 }
 
 // through is how many of the shoppers due between two times got through, per second.
-func (r *Rushed) through(from, to time.Duration) float64 {
+func (r *ShopperResult) through(from, to time.Duration) float64 {
 	return float64(len(r.took(from, to))) / (to - from).Seconds()
 }
 
-// took is how long each of those took that got through within their patience.
-func (r *Rushed) took(from, to time.Duration) (took []time.Duration) {
+// took is how long each of those took that got through in time.
+func (r *ShopperResult) took(from, to time.Duration) (took []time.Duration) {
 	for _, s := range r.Shoppers {
 		if s.Through && s.Took <= shopperPatience && from <= s.Due && s.Due < to {
 			took = append(took, s.Took)
@@ -278,10 +278,10 @@ func (r *Rushed) took(from, to time.Duration) (took []time.Duration) {
 // recovery is how long after the first phase a second began in which nobody was refused and
 // the p99 was at most twice the usual. If there was none, it is the length of the second
 // phase.
-func (r *Rushed) recovery(p plan, usual time.Duration) time.Duration {
+func (r *ShopperResult) recovery(p plan, usual time.Duration) time.Duration {
 	const window = 500 * time.Millisecond
 	well := 0 // windows in a row
-	for from := p.rush; from+window <= p.rush+p.after; from += window {
+	for from := p.overloadStep; from+window <= p.overloadStep+p.recoveryTime; from += window {
 		sent := 0
 		for _, s := range r.Shoppers {
 			if from <= s.Due && s.Due < from+window {
@@ -294,8 +294,8 @@ func (r *Rushed) recovery(p plan, usual time.Duration) time.Duration {
 			continue
 		}
 		if well++; well == 2 {
-			return from - window - p.rush
+			return from - window - p.overloadStep
 		}
 	}
-	return p.after
+	return p.recoveryTime
 }

@@ -36,7 +36,7 @@ func onPostgres(ctx context.Context, b *bench) (rows []row, err error) {
 		return nil, err
 	}
 	defer server.Close()
-	w, err := newWorld(ctx, b, server.URL())
+	w, err := newTestbed(ctx, b, server.URL())
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func onPostgres(ctx context.Context, b *bench) (rows []row, err error) {
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
 	meter := &meter{conn: conn, pid: w.cmd.Process.Pid}
 
-	if rows, err = w.added(ctx, b, "/auth with PostgreSQL", 6*time.Millisecond, 25*time.Millisecond); err != nil {
+	if rows, err = w.measureAdded(ctx, b, "/auth with PostgreSQL", 6*time.Millisecond, 25*time.Millisecond); err != nil {
 		return nil, err
 	}
 	costs, err := w.costs(ctx, b, meter)
@@ -133,7 +133,7 @@ func (u used) per(what string, n int) row {
 
 // costs measures what a whole authentication uses while there is no pause
 // between them, and leaves challenges whose results can be sent.
-func (w *world) costs(ctx context.Context, b *bench, m *meter) ([]row, error) {
+func (w *testbed) costs(ctx context.Context, b *bench, m *meter) ([]row, error) {
 	n := b.plan.challenges()
 	begun, err := m.during(ctx, func() error { return w.challenge(ctx, b) })
 	if err != nil {
@@ -240,7 +240,7 @@ func (m *meter) follow(ctx context.Context, b *bench) (stop func() error, err er
 	cmd := exec.CommandContext(ctx, slices.Max(found), "--synchronous", "--no-loop", "-D", dir,
 		"-d", fmt.Sprintf("host=%s port=%d user=%s application_name=follower", at.Host, at.Port, at.User))
 	cmd.Stderr = b.progress
-	tie(cmd)
+	endWithParent(cmd)
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -280,17 +280,17 @@ func restingKeys(ctx context.Context, b *bench) (rows []row, err error) {
 		measure func(context.Context, *bench, int) (used, error)
 	}{{"PostgreSQL", restingOnPostgres}, {"embedded store", restingEmbedded}} {
 		var least used
-		for i, n := range b.plan.keys {
+		for i, n := range b.plan.keyCounts {
 			u, err := at.measure(ctx, b, n)
 			if err != nil {
 				return nil, err
 			}
-			r := u.share(fmt.Sprintf("idle, %d API keys, %s", n, at.name), b.plan.rest)
+			r := u.share(fmt.Sprintf("idle, %d API keys, %s", n, at.name), b.plan.idleTime)
 			if i == 0 {
 				least = u
-			} else if i == len(b.plan.keys)-1 {
+			} else if i == len(b.plan.keyCounts)-1 {
 				more := u.server + u.database - least.server - least.database
-				r.target, r.good = "≤ 2 % more", more <= b.plan.rest/50
+				r.target, r.good = "≤ 2 % more", more <= b.plan.idleTime/50
 			}
 			rows = append(rows, r)
 		}
@@ -314,8 +314,8 @@ func restingOnPostgres(ctx context.Context, b *bench, n int) (u used, err error)
 		return u, err
 	}
 	defer server.Close()
-	w, err := newWorldOf(ctx, b, setup{versions: "2.2.0", store: server.URL(), before: func(w *world) error {
-		return w.fill(ctx, server.URL(), n)
+	w, err := newTestbedOf(ctx, b, setup{versions: "2.2.0", store: server.URL(), before: func(w *testbed) error {
+		return w.addKeys(ctx, server.URL(), n)
 	}})
 	if err != nil {
 		return u, err
@@ -326,35 +326,35 @@ func restingOnPostgres(ctx context.Context, b *bench, n int) (u used, err error)
 		return u, err
 	}
 	defer func() { err = errors.Join(err, conn.Close(context.WithoutCancel(ctx))) }()
-	if err := rest(ctx, b.plan.rest/4); err != nil {
+	if err := sleep(ctx, b.plan.idleTime/4); err != nil {
 		return u, err
 	}
 	m := &meter{conn: conn, pid: w.cmd.Process.Pid}
-	return m.during(ctx, func() error { return rest(ctx, b.plan.rest) })
+	return m.during(ctx, func() error { return sleep(ctx, b.plan.idleTime) })
 }
 
 // restingEmbedded measures with n keys in the embedded store.
 func restingEmbedded(ctx context.Context, b *bench, n int) (u used, err error) {
-	w, err := newWorldOf(ctx, b, setup{versions: "2.2.0", before: func(w *world) error { return w.fillEmbedded(ctx, n) }})
+	w, err := newTestbedOf(ctx, b, setup{versions: "2.2.0", before: func(w *testbed) error { return w.addKeysEmbedded(ctx, n) }})
 	if err != nil {
 		return u, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
-	if err := rest(ctx, b.plan.rest/4); err != nil {
+	if err := sleep(ctx, b.plan.idleTime/4); err != nil {
 		return u, err
 	}
 	before, err := processorTimeOf(w.cmd.Process.Pid)
 	if err != nil {
 		return u, err
 	}
-	if err := rest(ctx, b.plan.rest); err != nil {
+	if err := sleep(ctx, b.plan.idleTime); err != nil {
 		return u, err
 	}
 	after, err := processorTimeOf(w.cmd.Process.Pid)
 	return used{server: after - before}, err
 }
 
-func rest(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -365,11 +365,11 @@ func rest(ctx context.Context, d time.Duration) error {
 
 // rowOf is the i-th of many keys, as it is stored.
 func rowOf(ring *keyring.Ring, i int) store.Key {
-	return account.Row(ring, fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprintf("Merchant %d", i), false)
+	return account.NewRow(ring, fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprintf("Merchant %d", i), false)
 }
 
-// fill adds n API keys to a database.
-func (w *world) fill(ctx context.Context, url string, n int) error {
+// addKeys adds n API keys to a database.
+func (w *testbed) addKeys(ctx context.Context, url string, n int) error {
 	ring, err := keyring.Load(filepath.Join(w.dir, "keys.json"))
 	if err != nil {
 		return err
@@ -386,8 +386,8 @@ func (w *world) fill(ctx context.Context, url string, n int) error {
 	return errors.Join(err, conn.Close(ctx))
 }
 
-// fillEmbedded adds n API keys to the embedded store.
-func (w *world) fillEmbedded(ctx context.Context, n int) (err error) {
+// addKeysEmbedded adds n API keys to the embedded store.
+func (w *testbed) addKeysEmbedded(ctx context.Context, n int) (err error) {
 	ring, err := keyring.Load(filepath.Join(w.dir, "keys.json"))
 	if err != nil {
 		return err

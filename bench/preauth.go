@@ -85,12 +85,12 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := h.Engine.Preauth(ctx, acc, bodies[0], nil)
+	answer, err := h.Engine.Preauth(ctx, acc, bodies[0])
 	if err != nil {
 		return nil, err
 	}
-	d := &duel{b: b, bodies: bodies}
-	return d.run(ctx, h.Log, h, &constant{keys: h.Keys, limits: h.Limits, metrics: h.metrics, answer: answer})
+	d := &comparison{b: b, bodies: bodies}
+	return d.runRounds(ctx, h.Log, h, &constant{keys: h.Keys, limits: h.Limits, metrics: h.metrics, answer: answer})
 }
 
 // An inner is the API's handler in this process, ready for /preauth.
@@ -141,8 +141,8 @@ func newInner(ctx context.Context, dir string, schemes *ranges.Schemes) (*inner,
 	}, nil
 }
 
-// A duel is two handlers that take turns under the same load.
-type duel struct {
+// A comparison is two handlers that take turns under the same load.
+type comparison struct {
 	b      *bench
 	bodies [][]byte
 	load   *child
@@ -163,7 +163,7 @@ func (t turn) perSecond() float64 { return float64(t.requests) / t.took.Seconds(
 // micros is the processor time of a request.
 func (t turn) micros() float64 { return float64(t.processor.Microseconds()) / float64(t.requests) }
 
-func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handler) (rows []row, err error) {
+func (d *comparison) runRounds(ctx context.Context, log *slog.Logger, handlers ...http.Handler) (rows []row, err error) {
 	if d.load, err = startChild(ctx); err != nil {
 		return nil, err
 	}
@@ -181,10 +181,10 @@ func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handl
 		defer server.Close()
 		address := l.Addr().String()
 		t := Targets{Address: address, Path: "/preauth", Key: apiKey, Bodies: d.bodies, Conns: d.b.plan.conns}
-		if err := d.load.ask(ctx, "Load.Aim", t, new(int)); err != nil {
+		if err := d.load.ask(ctx, "Load.OpenLoop", t, new(int)); err != nil {
 			return nil, err
 		}
-		if _, err := d.turn(ctx, address, d.b.plan.round/2); err != nil { // to warm up
+		if _, err := d.turn(ctx, address, d.b.plan.roundTime/2); err != nil { // to warm up
 			return nil, err
 		}
 		addresses = append(addresses, address)
@@ -205,19 +205,19 @@ func (d *duel) run(ctx context.Context, log *slog.Logger, handlers ...http.Handl
 
 // rounds compares the two. A round is made of short turns, since the load of other guests
 // on the machine changes within a second. The two take turns at going first.
-func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
+func (d *comparison) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
 	plan := &d.b.plan
 	var speed, cost, ourSpeed, ourCost, theirCost []float64
 	for i := range plan.rounds {
 		runtime.GC() // so that no turn pays for the garbage of earlier ones
 		got := make(map[string]turn)
-		for k := range plan.turns {
+		for k := range plan.turnsPerRound {
 			order := []string{ours, theirs}
 			if k%2 == 1 {
 				order = []string{theirs, ours}
 			}
 			for _, address := range order {
-				t, err := d.turn(ctx, address, plan.round/time.Duration(plan.turns))
+				t, err := d.turn(ctx, address, plan.roundTime/time.Duration(plan.turnsPerRound))
 				if err != nil {
 					return nil, err
 				}
@@ -225,7 +225,7 @@ func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
 			}
 		}
 		a, b := got[ours], got[theirs]
-		d.b.say("round %d: %.0f/s at %.1f µs, constant %.0f/s at %.1f µs", i+1, a.perSecond(), a.micros(), b.perSecond(), b.micros())
+		d.b.printf("round %d: %.0f/s at %.1f µs, constant %.0f/s at %.1f µs", i+1, a.perSecond(), a.micros(), b.perSecond(), b.micros())
 		speed, cost = append(speed, a.perSecond()/b.perSecond()), append(cost, a.micros()/b.micros())
 		ourSpeed, ourCost, theirCost = append(ourSpeed, a.perSecond()), append(ourCost, a.micros()), append(theirCost, b.micros())
 	}
@@ -244,13 +244,13 @@ func (d *duel) rounds(ctx context.Context, ours, theirs string) ([]row, error) {
 }
 
 // turn sends the load to one of the two for a while.
-func (d *duel) turn(ctx context.Context, address string, wait time.Duration) (turn, error) {
+func (d *comparison) turn(ctx context.Context, address string, wait time.Duration) (turn, error) {
 	before, err := processorTime()
 	if err != nil {
 		return turn{}, err
 	}
-	var t Tally
-	if err := d.load.ask(ctx, "Load.Hammer", Stroke{address, wait}, &t); err != nil {
+	var t LoopResult
+	if err := d.load.ask(ctx, "Load.RunLoop", LoopRun{address, wait}, &t); err != nil {
 		return turn{}, err
 	}
 	after, err := processorTime()

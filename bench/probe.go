@@ -12,7 +12,7 @@ import (
 
 const (
 	probeEvery = 10 * time.Millisecond
-	stall      = 5 * time.Millisecond // a sync that takes longer is the disk's fault
+	stallTime  = 5 * time.Millisecond // a sync that takes longer is the disk's fault
 )
 
 // A probe watches the disk while something else is measured: it writes a page to
@@ -59,7 +59,7 @@ func (p *probe) run() {
 		p.err = errors.Join(p.err, err, p.file.Sync())
 		end := time.Now()
 		p.took = append(p.took, end.Sub(start))
-		if end.Sub(start) > stall {
+		if end.Sub(start) > stallTime {
 			p.stalls = append(p.stalls, [2]time.Time{start, end})
 		}
 	}
@@ -82,9 +82,9 @@ func (p *probe) syncs() []time.Duration {
 	return p.took
 }
 
-// hit reports whether a sync that took longer than stall was under way at some time between
+// overlapsStall reports whether a sync that took longer than stall was under way at some time between
 // start and end.
-func (p *probe) hit(start, end time.Time) bool {
+func (p *probe) overlapsStall(start, end time.Time) bool {
 	if p == nil {
 		return false
 	}
@@ -109,13 +109,13 @@ type Timed struct {
 // less.
 func (t *Timed) add(p *probe, start time.Time, took, counts time.Duration) {
 	t.All = append(t.All, counts)
-	if !p.hit(start, start.Add(took)) {
+	if !p.overlapsStall(start, start.Add(took)) {
 		t.Calm = append(t.Calm, counts)
 	}
 }
 
-// circumstances is the note beside the p99 of Calm.
-func (t *Timed) circumstances() string {
+// describe is the note beside the p99 of Calm.
+func (t *Timed) describe() string {
 	return fmt.Sprintf("%.1f%% in disk stalls and not counted, with them %.2f ms; p99 of a sync %.2f ms, generator late by %.2f ms",
 		100*float64(len(t.All)-len(t.Calm))/float64(len(t.All)), ms(percentile(t.All, 0.99)),
 		ms(percentile(t.Syncs, 0.99)), ms(percentile(t.Late, 0.99)))

@@ -10,8 +10,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/client"
 )
 
 // childMark in the environment makes the program a child: it does what its
@@ -56,7 +57,7 @@ func startChild(ctx context.Context) (*child, error) {
 	cmd.Env = append(os.Environ(), childMark+"=1")
 	cmd.Stderr = os.Stderr
 	cmd.WaitDelay = time.Second
-	tie(cmd)
+	endWithParent(cmd)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (c *child) stop() error {
 // says it is ready, and on to the answer to a first request.
 func coldStart(ctx context.Context, b *bench) ([]row, error) {
 	var ready, answered []time.Duration
-	for range b.plan.starts {
+	for range b.plan.sandboxStarts {
 		r, a, err := startSandbox(ctx, b)
 		if err != nil {
 			return nil, err
@@ -119,7 +120,7 @@ func startSandbox(ctx context.Context, b *bench) (ready, answered time.Duration,
 	cmd := exec.CommandContext(ctx, b.threeds, "sandbox", "--listen", "127.0.0.1:0", "--ready-file", file)
 	cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	cmd.Stderr = b.progress
-	tie(cmd)
+	endWithParent(cmd)
 	start := time.Now()
 	if err := cmd.Start(); err != nil {
 		return 0, 0, err
@@ -146,6 +147,6 @@ func startSandbox(ctx context.Context, b *bench) (ready, answered time.Duration,
 	if err := json.Unmarshal(text, &at); err != nil {
 		return 0, 0, err
 	}
-	_, err = post(ctx, at.API+"/preauth", at.APIKey, strings.NewReader(`{"acctNumber":"3000100000000103"}`))
+	_, err = client.New(at.API, at.APIKey).Preauth(ctx, client.PreauthRequest{AcctNumber: "3000100000000103"})
 	return ready, time.Since(start), err
 }

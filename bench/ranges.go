@@ -44,15 +44,15 @@ func reloadsOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	if version > "2.2.0" {
 		versions += ", " + version
 	}
-	w, err := newWorldOf(ctx, b, setup{versions: versions, refresh: "refresh: 24h\n    min_refresh: 1s", before: func(w *world) error {
-		return errors.Join(rank(w.directory.cmd.Process.Pid, 19), w.directory.ask(ctx, "Directory.Give", offer, new(int)))
+	w, err := newTestbedOf(ctx, b, setup{versions: versions, refresh: "refresh: 24h\n    min_refresh: 1s", before: func(w *testbed) error {
+		return errors.Join(rank(w.directory.cmd.Process.Pid, 19), w.directory.ask(ctx, "Directory.SetRanges", offer, new(int)))
 	}})
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, w.stop()) }()
 
-	settled, err := w.settle(ctx, b)
+	settled, err := w.waitForMemory(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -77,8 +77,8 @@ func reloadsOf(ctx context.Context, b *bench, version string) (rows []row, err e
 	}, {
 		what: what + fmt.Sprintf("/preauth p99 at %.0f/s meanwhile, ratio", b.plan.preauthRate), target: "<= 1.1",
 		measured: fmt.Sprintf("%.2f", ratio), good: ratio <= 1.1,
-		note: fmt.Sprintf("%s; a control has %.2f, %s; %d MB from PReq to use in %.1f s", steady.server.said(),
-			median(steady.control.ratios), steady.control.said(), offer.Size/1e6, median(steady.took).Seconds()),
+		note: fmt.Sprintf("%s; a control has %.2f, %s; %d MB from PReq to use in %.1f s", steady.server.describe(),
+			median(steady.control.ratios), steady.control.describe(), offer.Size/1e6, median(steady.took).Seconds()),
 	}}, nil
 }
 
@@ -111,11 +111,11 @@ func sample(set rangestest.Set) [][]byte {
 	return bodies
 }
 
-// settle waits until the resident memory of the server falls no further, and returns it.
-func (w *world) settle(ctx context.Context, b *bench) (int64, error) {
+// waitForMemory waits until the resident memory of the server falls no further, and returns it.
+func (w *testbed) waitForMemory(ctx context.Context, b *bench) (int64, error) {
 	const step = 100 * time.Millisecond
 	var lowest int64
-	for calm := time.Duration(0); calm < b.plan.settle; calm += step {
+	for calm := time.Duration(0); calm < b.plan.memorySteadyFor; calm += step {
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
@@ -134,20 +134,20 @@ func (w *world) settle(ctx context.Context, b *bench) (int64, error) {
 
 // A steady compares requests during reloads with those before.
 type steady struct {
-	server, control contrast
+	server, control reloadContrast
 	took            []time.Duration // from the PReq to the ranges in use
 }
 
-// A contrast is how long the requests of a series took during reloads and before them.
-type contrast struct {
+// A reloadContrast is how long the requests of a series took during reloads and before them.
+type reloadContrast struct {
 	ratios     []float64        // of the p99 during each reload to that before it
 	busy, calm []time.Duration  // the p99 of each
 	late       []time.Duration  // p99 of how late the generator was, during each reload
 	p50        [2]time.Duration // during all reloads, and before them
 }
 
-// said is the note on a contrast.
-func (c *contrast) said() string {
+// describe is the note on a contrast.
+func (c *reloadContrast) describe() string {
 	return fmt.Sprintf("reloads %.2f to %.2f, p50 %.2f ms against %.2f, p99 of the quietest %.2f against %.2f, generator then late by %.2f",
 		percentile(c.ratios, 0), percentile(c.ratios, 1), ms(c.p50[0]), ms(c.p50[1]),
 		ms(percentile(c.busy, 0)), ms(percentile(c.calm, 0)), ms(percentile(c.late, 0)))
@@ -158,7 +158,7 @@ type span struct{ from, to time.Time }
 
 // reloadUnderLoad has the server reload its ranges again and again while
 // /preauth is asked steadily.
-func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) (all *steady, err error) {
+func (w *testbed) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) (all *steady, err error) {
 	control, err := startChild(ctx)
 	if err != nil {
 		return nil, err
@@ -173,9 +173,9 @@ func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) 
 	if err := control.ask(ctx, "Control.Listen", 0, &load.Control); err != nil {
 		return nil, err
 	}
-	var got Steadied
+	var got SteadyResult
 	done := make(chan error, 1)
-	go func() { done <- w.ask(ctx, "Load.Steady", load, &got) }()
+	go func() { done <- w.ask(ctx, "Load.RunSteady", load, &got) }()
 	var calm, busy []span
 	for i := range b.plan.reloads {
 		start := time.Now()
@@ -184,7 +184,7 @@ func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) 
 			return nil, ctx.Err()
 		case err := <-done:
 			return nil, errors.Join(errors.New("the load ended"), err)
-		case <-time.After(b.plan.calm):
+		case <-time.After(b.plan.beforeReload):
 		}
 		calm = append(calm, span{start, time.Now()})
 		s, err := w.reload(ctx, b)
@@ -192,9 +192,9 @@ func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) 
 			return nil, err
 		}
 		busy = append(busy, s)
-		b.say("reload %d: %.2f s", i+1, s.to.Sub(s.from).Seconds())
+		b.printf("reload %d: %.2f s", i+1, s.to.Sub(s.from).Seconds())
 	}
-	if err := w.ask(ctx, "Load.Cease", 0, new(int)); err != nil {
+	if err := w.ask(ctx, "Load.StopSteady", 0, new(int)); err != nil {
 		return nil, err
 	}
 	if err := <-done; err != nil {
@@ -209,7 +209,7 @@ func (w *world) reloadUnderLoad(ctx context.Context, b *bench, bodies [][]byte) 
 
 // divide compares the requests that were under way in each of the busy spans with those in
 // the calm span before it.
-func (s *Series) divide(calm, busy []span) contrast {
+func (s *Series) divide(calm, busy []span) reloadContrast {
 	within := func(p span) (took, late []time.Duration) {
 		for i, at := range s.Start {
 			if at.Before(p.to) && p.from.Before(at.Add(s.Took[i])) {
@@ -218,7 +218,7 @@ func (s *Series) divide(calm, busy []span) contrast {
 		}
 		return took, late
 	}
-	var all contrast
+	var all reloadContrast
 	var during, before []time.Duration
 	for i := range busy {
 		b, late := within(busy[i])
@@ -234,7 +234,7 @@ func (s *Series) divide(calm, busy []span) contrast {
 
 // reload asks for the ranges with the operator's command, and returns the time that it took
 // the server: from its PReq to the line in its log that says that they are in use.
-func (w *world) reload(ctx context.Context, b *bench) (span, error) {
+func (w *testbed) reload(ctx context.Context, b *bench) (span, error) {
 	before, _, err := w.refreshed()
 	if err != nil {
 		return span{}, err
@@ -251,14 +251,14 @@ func (w *world) reload(ctx context.Context, b *bench) (span, error) {
 		return n > before, err
 	})
 	if err != nil {
-		return span{}, fmt.Errorf("%w; the end of the server's log:\n%s", err, w.lastWords())
+		return span{}, fmt.Errorf("%w; the end of the server's log:\n%s", err, w.endOfLog())
 	}
-	return s, w.directory.ask(ctx, "Directory.Asked", 0, &s.from)
+	return s, w.directory.ask(ctx, "Directory.CountPReqs", 0, &s.from)
 }
 
 // refreshed is how often the server has said that it uses new card ranges, and
 // when it did so last. It is read from the log, which costs the server nothing.
-func (w *world) refreshed() (n int, last time.Time, err error) {
+func (w *testbed) refreshed() (n int, last time.Time, err error) {
 	log, err := os.ReadFile(filepath.Join(w.dir, "log"))
 	if err != nil {
 		return 0, last, err
@@ -276,9 +276,9 @@ func (w *world) refreshed() (n int, last time.Time, err error) {
 	return n, last, nil
 }
 
-// An issuance is how a scheme's card numbers look: BINs of six digits in one or
+// A cardSpace is how a scheme's card numbers look: BINs of six digits in one or
 // two blocks, and their length.
-type issuance struct {
+type cardSpace struct {
 	scheme string
 	digits int
 	blocks [][2]int // of BINs, first and last
@@ -286,7 +286,7 @@ type issuance struct {
 }
 
 // issuances are roughly those of the world.
-var issuances = []issuance{
+var issuances = []cardSpace{
 	{"visa", 16, [][2]int{{400000, 499999}}, 0.52},
 	{"mastercard", 16, [][2]int{{510000, 559999}, {222100, 272099}}, 0.33},
 	{"upi", 16, [][2]int{{620000, 629999}}, 0.08},
@@ -339,7 +339,7 @@ func issuer(i int) *ranges.Info {
 }
 
 // table makes n ranges of a scheme and picks card numbers out of them.
-func (s *issuance) table(n, pick int, infos []*ranges.Info, random *rand.Rand) (*ranges.Table, []string, error) {
+func (s *cardSpace) table(n, pick int, infos []*ranges.Info, random *rand.Rand) (*ranges.Table, []string, error) {
 	var bins []int
 	for _, block := range s.blocks {
 		for bin := block[0]; bin <= block[1]; bin++ {

@@ -7,7 +7,7 @@ import (
 )
 
 // appChecks is the app flow.
-var appChecks = byRow(apFaults, inRReq,
+var appChecks = byRow(apFaults, checkRReq,
 	check{id: "AP-03", do: func(t *T) { // a requestor without a key is refused
 		x := t.flow(v220, "APP")
 		x.preauth()
@@ -35,7 +35,7 @@ var appChecks = byRow(apFaults, inRReq,
 				t.Errorf("messageVersion %q, want %q", got, v)
 			}
 		}
-		t.flow(v231, "APP").card("visa", "4000051234567890").refused("102", v220)
+		t.flow(v231, "APP").card("visa", "4000051234567890").wantRefused("102", v220)
 	}},
 	check{id: "AP-06", do: func(t *T) { // the AReq has what only the SDK knows
 		for _, v := range allVersions {
@@ -67,10 +67,10 @@ var appChecks = byRow(apFaults, inRReq,
 		areq := t.flow(v231, "APP", set("sdkType", "02"), drop("defaultSdkType"), set("splitSdkType", object{"sdkVariant": "01", "limitedInd": "Y"}), set("sdkServerSignedContent", signed)).areq()
 		t.want("AReq", areq, "sdkServerSignedContent", signed)
 	}},
-	check{id: "AP-08", do: func(t *T) { reaches(t, "APP") }},
+	check{id: "AP-08", do: func(t *T) { wantAResForwarded(t, "APP") }},
 	check{id: "AP-09", do: func(t *T) { // what the SDK needs for a challenge
 		for _, v := range allVersions {
-			got := t.flow(v, "APP").answers("C").passed()
+			got := t.flow(v, "APP").setARes("C").wantPassedOn()
 			names := []string{"acsSignedContent", "acsRenderingType", "acsReferenceNumber", "acsTransID", "threeDSServerTransID"}
 			if v == v231 {
 				names = append(names, "threeDSRequestorAppURLInd", "deviceInfoRecognisedVersion")
@@ -86,19 +86,19 @@ var appChecks = byRow(apFaults, inRReq,
 		for _, v := range allVersions {
 			info := cardholderInfo(v)
 			for _, status := range []string{"N", "U", "R"} {
-				t.want(v+" ARes", t.flow(v, "APP").answers(status, set("cardholderInfo", info)).passed().o, "cardholderInfo", info)
+				t.want(v+" ARes", t.flow(v, "APP").setARes(status, set("cardholderInfo", info)).wantPassedOn().o, "cardholderInfo", info)
 			}
 			if v != v210 {
-				t.flow(v, "APP", wantDecoupled.edits()...).answers("D", set("cardholderInfo", info)).passed()
+				t.flow(v, "APP", wantDecoupled.edits()...).setARes("D", set("cardholderInfo", info)).wantPassedOn()
 			}
 		}
 	}},
 	check{id: "AP-11", do: func(t *T) { // errors are told at once
 		for _, v := range allVersions {
-			x := t.flow(v, "APP").answers("Y", drop("sdkTransID"))
+			x := t.flow(v, "APP").setARes("Y", drop("sdkTransID"))
 			x.preauth()
 			start := time.Now()
-			x.rejected("201", "sdkTransID")
+			x.wantRejected("201", "sdkTransID")
 			if took := time.Since(start); took > 2*time.Second {
 				t.Errorf("%s: the requestor got the Erro after %v, want 2 s at the most", v, took)
 			}
@@ -106,9 +106,9 @@ var appChecks = byRow(apFaults, inRReq,
 	}},
 	check{id: "AP-12", do: func(t *T) { // RReq and RRes have the SDK's id, from 2.2.0
 		for _, v := range allVersions {
-			x := t.flow(v, "APP").challenged()
+			x := t.flow(v, "APP").startChallenge()
 			got := x.rreq("Y")
-			x.taken(got, "01")
+			x.wantRRes(got, "01")
 			want := x.req.text("sdkTransID")
 			if v == v210 {
 				want = ""
@@ -132,7 +132,7 @@ var appChecks = byRow(apFaults, inRReq,
 				}
 			}
 		}
-		t.flow(v231, "APP").answers("S", confirmation.edits()...).rejected("203", "transStatus")
+		t.flow(v231, "APP").setARes("S", confirmation.edits()...).wantRejected("203", "transStatus")
 	}},
 )
 

@@ -6,7 +6,7 @@ import (
 )
 
 // aresChecks is the validation of ARes.
-var aresChecks = byRow(aresFaults, inARes,
+var aresChecks = byRow(aresFaults, checkARes,
 	check{id: "VA-01", do: func(t *T) { // every member of every kind of ARes is looked at
 		for _, v := range allVersions {
 			for _, kind := range []string{"BRW", "APP", "3RI", "BRW NPA"} {
@@ -14,13 +14,13 @@ var aresChecks = byRow(aresFaults, inARes,
 					if status == "C" && kind == "3RI" {
 						continue
 					}
-					x := t.flow(v, kind).answers(status)
-					x.passed()
+					x := t.flow(v, kind).setARes(status)
+					x.wantPassedOn()
 					for name := range x.ares {
 						if name == "messageType" || name == "messageVersion" {
 							continue // rows VG-03 and VG-26
 						}
-						t.flow(v, kind).answers(status, set(name, 12345)).rejected("203", name)
+						t.flow(v, kind).setARes(status, set(name, 12345)).wantRejected("203", name)
 					}
 				}
 			}
@@ -30,7 +30,7 @@ var aresChecks = byRow(aresFaults, inARes,
 		for _, v := range allVersions {
 			for component, status := range map[string]int{"D": 200, "A": 400} {
 				want := object{"errorCode": "402", "errorComponent": component, "errorDescription": "words of the peer", "errorDetail": "more of them"}
-				x := t.flow(v, "BRW").replies(func(q *request) reply {
+				x := t.flow(v, "BRW").setAnswer(func(q *request) reply {
 					o := object{"messageType": "Erro", "messageVersion": v, "threeDSServerTransID": q.o["threeDSServerTransID"], "errorMessageType": "AReq"}
 					maps.Copy(o, want)
 					return reply{status: status, body: o.bytes()}

@@ -27,8 +27,8 @@ var cardRangeChecks = []check{
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
 			for serial := range 3 {
-				before := a.accepted(t, a.pres(fmt.Sprint(serial+2), a.entries(4+serial))).at
-				a.pending = a.next(t)
+				before := a.wantAccepted(t, a.pres(fmt.Sprint(serial+2), a.entries(4+serial))).at
+				a.pending = a.nextPReq(t)
 				if gap := a.pending.at.Sub(before); gap < minRefresh {
 					t.Errorf("%s: the next PReq came after %v, the minRefresh is %v", a.version, gap, minRefresh)
 				}
@@ -43,8 +43,8 @@ var cardRangeChecks = []check{
 				edit edit
 				want string
 			}{{drop("dsTransID"), "201 dsTransID"}, {raw("{"), "101"}, {set("messageType", "XRes"), "101"}} {
-				before := a.refused(t, bad.want, a.pres("2", a.entries(4), bad.edit)).at
-				a.pending = a.next(t)
+				before := a.wantRefused(t, bad.want, a.pres("2", a.entries(4), bad.edit)).at
+				a.pending = a.nextPReq(t)
 				if gap := a.pending.at.Sub(before); gap < minRefresh {
 					t.Errorf("%s: the next PReq came after %v, the minRefresh is %v", a.version, gap, minRefresh)
 				}
@@ -52,10 +52,10 @@ var cardRangeChecks = []check{
 		})
 	}},
 	{id: "PR-04", waits: true, do: func(t *T) { // every 24 hours at the latest
-		l := t.lab(plan{unready: true, directories: []directory{scriptedDirectory("visa", v220, map[string]string{"refresh": "24h"})}})
+		l := t.ownLab(plan{unready: true, directories: []directory{scriptedDirectory("visa", v220, map[string]string{"refresh": "24h"})}})
 		text, err := os.ReadFile(l.config)
-		must(err)
-		must(os.WriteFile(l.config, bytes.Replace(text, []byte("refresh: 24h"), []byte("refresh: 25h"), 1), 0o600))
+		panicOnError(err)
+		panicOnError(os.WriteFile(l.config, bytes.Replace(text, []byte("refresh: 24h"), []byte("refresh: 25h"), 1), 0o600))
 		if _, err := l.newKey("Shop"); err == nil || !strings.Contains(err.Error(), "refresh") {
 			t.Errorf("a configuration with refresh: 25h: %v, want it refused", err)
 		}
@@ -64,8 +64,8 @@ var cardRangeChecks = []check{
 		leastTimeHolds(t, func(a *scriptedDS) answerTo { return a.erro("103") })
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
-			before := a.accepted(t, a.erro("103")).at
-			a.pending = a.next(t)
+			before := a.wantAccepted(t, a.erro("103")).at
+			a.pending = a.nextPReq(t)
 			if gap := a.pending.at.Sub(before); gap < minRefresh {
 				t.Errorf("%s: after Erro 103 the next PReq came in %v, the minRefresh is %v", a.version, gap, minRefresh)
 			}
@@ -75,15 +75,15 @@ var cardRangeChecks = []check{
 	{id: "PR-06", waits: true, do: func(t *T) { // 307: a full load, and the old ranges meanwhile
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
-			if q := a.accepted(t, a.erro("307")); q.o.text("serialNum") != "1" {
+			if q := a.wantAccepted(t, a.erro("307")); q.o.text("serialNum") != "1" {
 				t.Errorf("%s: serialNum %q, want 1", a.version, q.o.text("serialNum"))
 			}
 			a.wantRanges(t, 0, 1, 2, 3)
-			if q := a.accepted(t, a.pres("9", a.entries(1, 2, 5))); q.o.has("serialNum") {
+			if q := a.wantAccepted(t, a.pres("9", a.entries(1, 2, 5))); q.o.has("serialNum") {
 				t.Errorf("%s: after Erro 307 the PReq has serialNum %q", a.version, q.o.text("serialNum"))
 			}
 			a.wantRanges(t, 1, 2, 5)
-			if a.pending = a.next(t); a.pending.o.text("serialNum") != "9" {
+			if a.pending = a.nextPReq(t); a.pending.o.text("serialNum") != "9" {
 				t.Errorf("%s: after the full load the PReq has serialNum %q, want 9", a.version, a.pending.o.text("serialNum"))
 			}
 		})
@@ -93,8 +93,8 @@ var cardRangeChecks = []check{
 		leastTimeHolds(t, func(a *scriptedDS) answerTo { return a.erro("307") })
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
-			before := a.refused(t, "203 cardRangeData.actionInd", a.pres("2", []object{a.entry(5, overrides{"actionInd": "X"})})).at
-			a.pending = a.next(t)
+			before := a.wantRefused(t, "203 cardRangeData.actionInd", a.pres("2", []object{a.entry(5, overrides{"actionInd": "X"})})).at
+			a.pending = a.nextPReq(t)
 			if gap := a.pending.at.Sub(before); gap < minRefresh {
 				t.Errorf("%s: the PReq was repeated after %v, the minRefresh is %v", a.version, gap, minRefresh)
 			}
@@ -103,7 +103,7 @@ var cardRangeChecks = []check{
 	{id: "PR-08", waits: true, do: func(t *T) { // A, D and M; no action is A
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "10")
-			a.accepted(t, a.pres("11", []object{
+			a.wantAccepted(t, a.pres("11", []object{
 				a.entry(0, overrides{"actionInd": "D"}), a.entry(4, overrides{"actionInd": "A"}), a.entry(5), a.entry(1, overrides{"actionInd": "M"}, a.method("https://acs.example/changed")),
 			}))
 			a.wantRanges(t, 1, 2, 3, 4, 5)
@@ -120,20 +120,20 @@ var cardRangeChecks = []check{
 				want = "206"
 			}
 			low, high := a.rangeBounds(1)
-			a.refused(t, want, a.pres("2", []object{a.between(low, high[:15]+"8", overrides{"actionInd": "M"})}))
+			a.wantRefused(t, want, a.pres("2", []object{a.between(low, high[:15]+"8", overrides{"actionInd": "M"})}))
 		})
 	}},
 	{id: "PR-10", waits: true, do: func(t *T) { // a complete set takes the place of the one before
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
-			a.accepted(t, a.pres("", []object{a.entry(2), a.entry(4), a.entry(5, overrides{"actionInd": "D"})}))
+			a.wantAccepted(t, a.pres("", []object{a.entry(2), a.entry(4), a.entry(5, overrides{"actionInd": "D"})}))
 			a.wantRanges(t, 2, 4, 5)
-			if q := a.accepted(t, a.pres("5", []object{a.entry(6, overrides{"actionInd": "D"}), a.entry(4)})); q.o.has("serialNum") {
+			if q := a.wantAccepted(t, a.pres("5", []object{a.entry(6, overrides{"actionInd": "D"}), a.entry(4)})); q.o.has("serialNum") {
 				t.Errorf("%s: serialNum %q after a set without one, want none", a.version, q.o.text("serialNum"))
 			}
 			a.wantRanges(t, 4, 6)
 			if a.version != v231 { // nothing at all never empties the ranges
-				a.accepted(t, a.pres("", nil))
+				a.wantAccepted(t, a.pres("", nil))
 				a.wantRanges(t, 4, 6)
 			}
 		})
@@ -142,12 +142,12 @@ var cardRangeChecks = []check{
 		t.onScripted([]string{v231}, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
 			again := []object{a.entry(1, overrides{"actionInd": "D"}), a.entry(1)}
-			a.accepted(t, a.pres("2", again))
+			a.wantAccepted(t, a.pres("2", again))
 			a.wantRanges(t, 0, 1, 2, 3)
-			a.refused(t, "206", a.pres("3", again, set("readOrder", "02")))
+			a.wantRefused(t, "206", a.pres("3", again, set("readOrder", "02")))
 			a.loadUsual(t, "2") // it may ask for everything after that
 			slices.Reverse(again)
-			a.accepted(t, a.pres("3", again, set("readOrder", "02")))
+			a.wantAccepted(t, a.pres("3", again, set("readOrder", "02")))
 			a.wantRanges(t, 0, 1, 2, 3)
 		})
 	}},
@@ -156,9 +156,9 @@ var cardRangeChecks = []check{
 			a.loadUsual(t, "1")
 			_, high := a.rangeBounds(1)
 			moved := []object{a.entry(1, overrides{"actionInd": "D"}), a.between(a.card(1), high)}
-			a.refused(t, "205", a.pres("2", moved, set("readOrder", "02")))
+			a.wantRefused(t, "205", a.pres("2", moved, set("readOrder", "02")))
 			a.loadUsual(t, "1")
-			a.accepted(t, a.pres("2", moved))
+			a.wantAccepted(t, a.pres("2", moved))
 			low, _ := a.rangeBounds(1)
 			if a.crd(t, low) != nil || a.crd(t, a.card(1)) == nil {
 				t.Errorf("the range that was moved begins elsewhere than at %s", a.card(1))
@@ -185,7 +185,7 @@ var cardRangeChecks = []check{
 							return
 						default:
 						}
-						got, err := a.lab.call("/preauth", a.lab.key, object{"acctNumber": a.card(i)}.bytes())
+						got, err := a.lab.callAPI("/preauth", a.lab.key, object{"acctNumber": a.card(i)}.bytes())
 						if err != nil || got.status != 200 {
 							t.Errorf("%s: while ranges were replaced: %v %v", a.version, got, err)
 							return
@@ -199,7 +199,7 @@ var cardRangeChecks = []check{
 				})
 			}
 			for n := range 3 {
-				a.accepted(t, a.pres("", set((n+1)%2)))
+				a.wantAccepted(t, a.pres("", set((n+1)%2)))
 			}
 			close(over)
 			readers.Wait()
@@ -209,9 +209,9 @@ var cardRangeChecks = []check{
 	{id: "PR-15", waits: true, do: func(t *T) { // the same serial number and no ranges: no change
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
-			a.accepted(t, a.pres("1", nil))
+			a.wantAccepted(t, a.pres("1", nil))
 			a.wantRanges(t, 0, 1, 2, 3)
-			if a.pending = a.next(t); a.pending.o.text("serialNum") != "1" {
+			if a.pending = a.nextPReq(t); a.pending.o.text("serialNum") != "1" {
 				t.Errorf("%s: serialNum %q, want 1", a.version, a.pending.o.text("serialNum"))
 			}
 		})
@@ -221,7 +221,7 @@ var cardRangeChecks = []check{
 	{id: "PR-18", waits: true, do: func(t *T) { // gzip is offered, and both forms are taken
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "")
-			q, erro := a.reply(t, func(preq object) reply {
+			q, erro := a.answerNext(t, func(preq object) reply {
 				return reply{body: gzipped(a.pres("", a.entries(1, 2, 4))(preq)), header: http.Header{"Content-Encoding": {"gzip"}}}
 			})
 			if erro != nil {
@@ -231,7 +231,7 @@ var cardRangeChecks = []check{
 				t.Errorf("Accept-Encoding %q, want gzip", got)
 			}
 			a.wantRanges(t, 1, 2, 4)
-			a.accepted(t, a.pres("", a.entries(1, 2, 5)))
+			a.wantAccepted(t, a.pres("", a.entries(1, 2, 5)))
 			a.wantRanges(t, 1, 2, 5)
 		})
 	}},
@@ -273,7 +273,7 @@ var cardRangeChecks = []check{
 					t.Errorf("%s: a card of %d digits: enrolled %t, want %t", a.version, len(pan), got, in)
 				}
 			}
-			for _, pan := range []string{shift(low, -1), shift(high, 1), shift(low, -1) + "999", shift(high, 1) + "000"} {
+			for _, pan := range []string{shiftPAN(low, -1), shiftPAN(high, 1), shiftPAN(low, -1) + "999", shiftPAN(high, 1) + "000"} {
 				if a.crd(t, pan) != nil {
 					t.Errorf("%s: %s, just outside of %s to %s, is enrolled", a.version, pan, low, high)
 				}
@@ -286,7 +286,7 @@ var cardRangeChecks = []check{
 		if t.remote() { // a number for national use: no scheme has it, and the sandbox does not either
 			card = "9000100111111111"
 		}
-		t.judge()
+		t.countJudged()
 		got := x.call("/preauth", object{"acctNumber": card}.bytes())
 		if got.status != 400 || got.o.text("errorCode") != "305" || got.o.text("errorComponent") != "S" || got.o.text("errorDescription") != "Unknown BIN" {
 			t.Errorf("/preauth: %d %s, want Erro 305 Unknown BIN", got.status, got.body)
@@ -295,7 +295,7 @@ var cardRangeChecks = []check{
 	{id: "PR-28", waits: true, do: func(t *T) { // before there are ranges: not now, and when no directory server has any, not enrolled
 		var a, b *scriptedDS
 		directories := []directory{scriptedDirectory("visa", v220, nil), scriptedDirectory("mastercard", v220, nil)}
-		l := t.lab(plan{unready: true, directories: directories, prepare: func(l *lab) {
+		l := t.ownLab(plan{unready: true, directories: directories, prepare: func(l *lab) {
 			a, b = scriptDS(l, l.ds["visa"], v220, "47000000"), scriptDS(l, l.ds["mastercard"], v220, "57000000")
 		}})
 		t.cleanup(func() { close(a.closed); close(b.closed) })
@@ -314,35 +314,35 @@ var cardRangeChecks = []check{
 				t.Errorf("an AReq left for a card without a range, want none: %s", areqs[0].body)
 			}
 		}
-		a.pending, b.pending = a.next(t), b.next(t)
+		a.pending, b.pending = a.nextPReq(t), b.nextPReq(t)
 		says("403", "403")
-		b.accepted(t, b.erro("404"))
-		says("403", "403") // of the other nobody knows anything yet
-		a.accepted(t, a.erro("404"))
+		b.wantAccepted(t, b.erro("404"))
+		says("403", "403") // nothing is known yet about the other one
+		a.wantAccepted(t, a.erro("404"))
 		says("305", "305")
 	}},
 	{id: "PR-29", waits: true, do: func(t *T) { // no connection: once more at once, and then not for a minute
 		var d *ds
-		l := t.lab(plan{unready: true, directories: []directory{{scheme: "visa"}}, prepare: func(l *lab) {
+		l := t.ownLab(plan{unready: true, directories: []directory{{scheme: "visa"}}, prepare: func(l *lab) {
 			d = l.ds["visa"]
 			d.cut = 1000
 		}})
-		if !wait(stepTimeout, func() bool { return len(d.connections()) >= 2 }) {
+		if !waitUntil(stepTimeout, func() bool { return len(d.connections()) >= 2 }) {
 			t.Fatalf("%d connections, want two at once", len(d.connections()))
 		}
 		first := d.connections()
 		if gap := first[1].Sub(first[0]); gap > time.Second {
 			t.Errorf("the second attempt came after %v, want it at once", gap)
 		}
-		if wait(2500*time.Millisecond, func() bool { return len(d.connections()) > 2 }) {
+		if waitUntil(2500*time.Millisecond, func() bool { return len(d.connections()) > 2 }) {
 			t.Errorf("%d attempts in a few seconds, want two", len(d.connections()))
 		}
-		if got, err := l.call("/preauth", l.key, object{"acctNumber": cardNoMethod}.bytes()); err != nil || got.o.text("messageType") != "Erro" {
+		if got, err := l.callAPI("/preauth", l.key, object{"acctNumber": cardNoMethod}.bytes()); err != nil || got.o.text("messageType") != "Erro" {
 			t.Errorf("/preauth without any ranges: %v %v, want an Erro", got, err)
 		}
 	}},
 	{id: "PR-30", waits: true, do: func(t *T) { // the same mutual TLS as for AReq
-		d := t.shared().ds["visa"]
+		d := t.sharedLab().ds["visa"]
 		preqs := d.requests("PReq", "")
 		x := t.flow(v220, "BRW")
 		x.areq()
@@ -360,7 +360,7 @@ var cardRangeChecks = []check{
 	{id: "PR-31", waits: true, do: func(t *T) { // a bad PRes is answered with an Erro, in a request of its own
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "")
-			q := a.refused(t, "201 dsTransID", a.pres("", a.entries(0, 1, 2, 3), drop("dsTransID")))
+			q := a.wantRefused(t, "201 dsTransID", a.pres("", a.entries(0, 1, 2, 3), drop("dsTransID")))
 			erro := a.requests("Erro", q.id)[0]
 			for name, want := range map[string]string{
 				"messageType": "Erro", "errorMessageType": "PRes", "errorComponent": "S", "messageVersion": a.version,
@@ -379,19 +379,19 @@ var cardRangeChecks = []check{
 		})
 	}},
 	{id: "PR-32", waits: true, do: func(t *T) { // the ranges outlive the process, and so does the time of the latest PReq
-		l := t.lab(plan{directories: []directory{{scheme: "visa", keys: map[string]string{"min_refresh": "", "refresh": "1s"}}}})
+		l := t.ownLab(plan{directories: []directory{{scheme: "visa", keys: map[string]string{"min_refresh": "", "refresh": "1s"}}}})
 		d := l.ds["visa"]
 		for range 2 {
 			l.kill()
 			if err := l.start(true); err != nil {
 				t.Fatalf("%v", err)
 			}
-			got, err := l.call("/preauth", l.key, object{"acctNumber": cardNoMethod}.bytes())
+			got, err := l.callAPI("/preauth", l.key, object{"acctNumber": cardNoMethod}.bytes())
 			if err != nil || got.status != 200 {
 				t.Errorf("/preauth after a restart: %v %v, want the CRD", got, err)
 			}
 		}
-		if wait(2*time.Second, func() bool { return len(d.requests("PReq", "")) > 1 }) {
+		if waitUntil(2*time.Second, func() bool { return len(d.requests("PReq", "")) > 1 }) {
 			t.Errorf("%d PReqs after restarts, want one within the protocol's minRefresh", len(d.requests("PReq", "")))
 		}
 	}},
@@ -407,17 +407,17 @@ func leastTimeHolds(t *T, say func(*scriptedDS) answerTo) {
 			p.directories = append(p.directories, scriptedDirectory(s.scheme, s.version, map[string]string{"min_refresh": ""}))
 		}
 	}
-	t.lab(p)
+	t.ownLab(p)
 	var waits []func()
 	for _, a := range all {
 		t.cleanup(func() { close(a.closed) })
 		waits = append(waits, func() {
-			q := a.next(t)
+			q := a.nextPReq(t)
 			q.answer <- reply{body: say(a)(q.o)}
 			a.wantNoPReq(t, 2500*time.Millisecond)
 		})
 	}
-	t.together(waits...)
+	t.runTogether(waits...)
 }
 
 // method changes the address of a range's 3DS Method.
@@ -439,8 +439,8 @@ func (a *scriptedDS) info(codes []string) overrides {
 	return nil
 }
 
-// shift adds to a card number.
-func shift(pan string, by int64) string {
+// shiftPAN adds to a card number.
+func shiftPAN(pan string, by int64) string {
 	var n int64
 	_, _ = fmt.Sscan(pan, &n)
 	return fmt.Sprint(n + by)
@@ -454,23 +454,23 @@ func prCrash(t *T) {
 	var kills []func()
 	for _, part := range []float64{0, 0.5, 0.75} {
 		a := t.scriptedDS(v231, nil, nil)
-		kills = append(kills, func() { a.killed(t, part) })
+		kills = append(kills, func() { a.killDuringUpdate(t, part) })
 	}
-	t.together(kills...)
+	t.runTogether(kills...)
 }
 
-func (a *scriptedDS) killed(t *T, part float64) {
-	a.accepted(t, a.crowd("1", 20_000))
+func (a *scriptedDS) killDuringUpdate(t *T, part float64) {
+	a.wantAccepted(t, a.presWithManyRanges("1", 20_000))
 	a.update(t, "2", 4)
 	start := time.Now()
-	if !wait(stepTimeout, func() bool { return a.crd(t, a.card(4)) != nil }) {
+	if !waitUntil(stepTimeout, func() bool { return a.crd(t, a.card(4)) != nil }) {
 		t.Fatalf("one range more was not there after %v", stepTimeout)
 	}
 	took := time.Since(start)
 	a.update(t, "3", 5)
 	time.Sleep(time.Duration(part * float64(took)))
 	a.lab.kill()
-	a.drain()
+	a.dropPReqs()
 	if err := a.lab.start(false); err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -491,21 +491,21 @@ func (a *scriptedDS) killed(t *T, part float64) {
 // update answers with the n-th range, to be added, and waits until something of it is
 // written to the store.
 func (a *scriptedDS) update(t *T, serial string, n int) {
-	q := a.next(t)
-	before := a.lab.stored()
+	q := a.nextPReq(t)
+	before := a.lab.storeState()
 	q.answer <- reply{body: a.pres(serial, a.entries(n))(q.o)}
-	for start := time.Now(); a.lab.stored() == before; time.Sleep(time.Millisecond) {
+	for start := time.Now(); a.lab.storeState() == before; time.Sleep(time.Millisecond) {
 		if time.Since(start) > stepTimeout {
 			t.Fatalf("one range more was not stored after %v", stepTimeout)
 		}
 	}
 }
 
-// stored is the state of the store's files: it changes whenever something is written.
-func (l *lab) stored() string {
+// storeState is the state of the store's files: it changes whenever something is written.
+func (l *lab) storeState() string {
 	var all strings.Builder
 	files, err := os.ReadDir(filepath.Join(l.dir, "data"))
-	must(err)
+	panicOnError(err)
 	for _, file := range files {
 		if info, err := file.Info(); err == nil { // else it has just gone
 			fmt.Fprintln(&all, info.Name(), info.Size(), info.ModTime().UnixNano())
@@ -514,9 +514,9 @@ func (l *lab) stored() string {
 	return all.String()
 }
 
-// crowd is a PRes with the first four ranges of the directory server and many others, each with a
+// presWithManyRanges is a PRes with the first four ranges of the directory server and many others, each with a
 // threeDSMethodURL of its own.
-func (a *scriptedDS) crowd(serial string, many int) answerTo {
+func (a *scriptedDS) presWithManyRanges(serial string, many int) answerTo {
 	return func(preq object) []byte {
 		const list = `"cardRangeData":[`
 		head, tail, _ := strings.Cut(string(a.pres(serial, a.entries(0, 1, 2, 3))(preq)), list)
@@ -536,7 +536,7 @@ const crowded = "4600000012345678"
 // partly, in ranges that overlap.
 func prShared(t *T, partly bool) {
 	var all []*scriptedDS
-	l := t.lab(plan{
+	l := t.ownLab(plan{
 		unready: true, directories: []directory{scriptedDirectory("visa", v231, nil), scriptedDirectory("mastercard", v220, nil)},
 		prepare: func(l *lab) {
 			all = []*scriptedDS{scriptDS(l, l.ds["visa"], v231, "47000000"), scriptDS(l, l.ds["mastercard"], v220, "47000000")}
@@ -558,8 +558,8 @@ func prShared(t *T, partly bool) {
 		}
 		x := t.flowIn(l, v220, "BRW").card(a.scheme, a.card(1))
 		x.id = crd.text("threeDSServerTransID")
-		x.listen()
-		x.accepted()
+		x.scriptDS()
+		x.wantAccepted()
 		if n := len(x.sent()); n != 1 {
 			t.Errorf("%s was wished for and got %d AReqs, want 1", a.scheme, n)
 		}
@@ -568,7 +568,7 @@ func prShared(t *T, partly bool) {
 		t.Errorf("a card that two schemes hold, no wish: %q, want the first that is configured", got)
 	}
 	for n, a := range all {
-		if a.pending = a.next(t); a.pending.o.text("serialNum") != fmt.Sprint(n+1) {
+		if a.pending = a.nextPReq(t); a.pending.o.text("serialNum") != fmt.Sprint(n+1) {
 			t.Errorf("%s is asked with serialNum %q, want its own", a.scheme, a.pending.o.text("serialNum"))
 		}
 	}
@@ -627,18 +627,18 @@ func prFile(t *T, scenario func(t *T, a *scriptedDS, files *fileServer, url stri
 // a complete set, checked as any other.
 func prFileBeside(t *T, a *scriptedDS, files *fileServer, url string) {
 	a.loadUsual(t, "")
-	a.accepted(t, a.pres("", nil, set("cardRangeDataFileURL", url)))
+	a.wantAccepted(t, a.pres("", nil, set("cardRangeDataFileURL", url)))
 	a.wantRanges(t, 4, 5)
 	files.content = encode(object{"cardRangeData": append(a.entries(4), a.between(a.card(4), a.card(5)))})
-	a.refused(t, "205", a.pres("", nil, set("cardRangeDataFileURL", url)))
+	a.wantRefused(t, "205", a.pres("", nil, set("cardRangeDataFileURL", url)))
 	files.content = encode(object{"cardRangeData": a.entries(6, 7)})
-	a.accepted(t, a.pres("9", a.entries(1), set("cardRangeDataFileURL", url)))
+	a.wantAccepted(t, a.pres("9", a.entries(1), set("cardRangeDataFileURL", url)))
 	a.wantRanges(t, 6, 7)
 	files.content = encode(object{"cardRangeData": a.entries(5, 6)})
-	a.accepted(t, a.pres("9", []object{{"ranges": "none"}}, set("cardRangeDataFileURL", url)))
-	a.accepted(t, a.pres("", []object{}, set("cardRangeDataFileURL", url)))
+	a.wantAccepted(t, a.pres("9", []object{{"ranges": "none"}}, set("cardRangeDataFileURL", url)))
+	a.wantAccepted(t, a.pres("", []object{}, set("cardRangeDataFileURL", url)))
 	a.wantRanges(t, 5, 6)
-	if a.pending = a.next(t); a.pending.o.has("serialNum") {
+	if a.pending = a.nextPReq(t); a.pending.o.has("serialNum") {
 		t.Errorf("serialNum %q, which came beside the address of a file; want none", a.pending.o.text("serialNum"))
 	}
 }
@@ -646,7 +646,7 @@ func prFileBeside(t *T, a *scriptedDS, files *fileServer, url string) {
 // prFileCut: where the connection broke, the server asks for the rest of the file.
 func prFileCut(t *T, a *scriptedDS, files *fileServer, url string) {
 	files.cutAt = 100
-	a.accepted(t, a.pres("", nil, set("cardRangeDataFileURL", url)))
+	a.wantAccepted(t, a.pres("", nil, set("cardRangeDataFileURL", url)))
 	a.wantRanges(t, 4, 5)
 	asked := files.asked()
 	if len(asked) < 2 {
@@ -666,24 +666,24 @@ func prFileCut(t *T, a *scriptedDS, files *fileServer, url string) {
 // prFileSerial: with files there are no serial numbers.
 func prFileSerial(t *T, a *scriptedDS, files *fileServer, url string) {
 	for n, say := range []answerTo{a.pres("5", a.entries(0, 1)), a.pres("", nil, set("cardRangeDataFileURL", url)), a.pres("6", a.entries(0, 1))} {
-		q := a.accepted(t, say)
+		q := a.wantAccepted(t, say)
 		if q.o.has("serialNum") || q.o.text("cardRangeDataDownloadInd") != "Y" {
 			t.Errorf("PReq %d: %s, want cardRangeDataDownloadInd and no serialNum", n+1, q.body)
 		}
 	}
 }
 
-// indian gives the directory server a dsUrlList that has an address for India, the country of range
+// wantURLByCountry gives the directory server a dsUrlList that has an address for India, the country of range
 // 0, and one for Switzerland.
-func indian(t *T, a *scriptedDS) {
+func wantURLByCountry(t *T, a *scriptedDS) {
 	a.loadSet(t, "", []object{a.entry(0, overrides{"issuerCountryCode": "356"}), a.entry(1, overrides{"issuerCountryCode": "208"}), a.entry(2), a.entry(3)},
 		set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "india", "dsCountryCode": "356"}, {"threeDSServerToDsUrl": a.url + "switzerland", "dsCountryCode": "756"}}))
 }
 
-// goesTo wants the AReq of a card in the n-th range to arrive at a path.
-func (a *scriptedDS) goesTo(t *T, n int, path string) {
+// wantAReqAt wants the AReq of a card in the n-th range to arrive at a path.
+func (a *scriptedDS) wantAReqAt(t *T, n int, path string) {
 	x := t.flowIn(a.lab, v231, "BRW").card(a.scheme, a.card(n))
-	x.accepted()
+	x.wantAccepted()
 	if sent := x.sent(); len(sent) != 1 || sent[0].path != path {
 		var paths []string
 		for _, q := range sent {
@@ -695,22 +695,22 @@ func (a *scriptedDS) goesTo(t *T, n int, path string) {
 
 func prCountry(t *T) { // PR-24: the country of a range decides where its AReqs go
 	t.onScripted([]string{v231}, func(a *scriptedDS) {
-		indian(t, a)
-		a.goesTo(t, 0, "/india")
-		a.goesTo(t, 1, "/")
-		a.goesTo(t, 2, "/")
+		wantURLByCountry(t, a)
+		a.wantAReqAt(t, 0, "/india")
+		a.wantAReqAt(t, 1, "/")
+		a.wantAReqAt(t, 2, "/")
 	})
 }
 
 func prList(t *T) { // PR-23: a list takes the place of the one before, and so does none
 	t.onScripted([]string{v231}, func(a *scriptedDS) {
-		indian(t, a)
-		a.goesTo(t, 0, "/india")
+		wantURLByCountry(t, a)
+		a.wantAReqAt(t, 0, "/india")
 		ranges := []object{a.entry(0, overrides{"issuerCountryCode": "356"}), a.entry(1)}
-		a.accepted(t, a.pres("", ranges, set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "elsewhere", "dsCountryCode": "356"}})))
-		a.goesTo(t, 0, "/elsewhere")
-		a.accepted(t, a.pres("", ranges))
-		a.goesTo(t, 0, "/")
+		a.wantAccepted(t, a.pres("", ranges, set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "elsewhere", "dsCountryCode": "356"}})))
+		a.wantAReqAt(t, 0, "/elsewhere")
+		a.wantAccepted(t, a.pres("", ranges))
+		a.wantAReqAt(t, 0, "/")
 	})
 }
 
@@ -722,7 +722,7 @@ func prLarge(t *T) {
 	const many = 200_000
 	before := a.lab.memory(t)
 	size := 0 // of the entries, before compression
-	q := a.next(t)
+	q := a.nextPReq(t)
 	var body bytes.Buffer
 	pack := gzip.NewWriter(&body)
 	whole := string(a.pres("", []object{{"x": "y"}})(q.o))
@@ -737,9 +737,9 @@ func prLarge(t *T) {
 		size += got
 	}
 	_, _ = io.WriteString(pack, tail)
-	must(pack.Close())
+	panicOnError(pack.Close())
 	q.answer <- reply{body: body.Bytes(), header: http.Header{"Content-Encoding": {"gzip"}}}
-	if !wait(60*time.Second, func() bool { return a.crd(t, fmt.Sprintf("46%06d12345678", many-1)) != nil }) {
+	if !waitUntil(60*time.Second, func() bool { return a.crd(t, fmt.Sprintf("46%06d12345678", many-1)) != nil }) {
 		t.Fatalf("%d ranges in %d bytes were not there after a minute", many, size)
 	}
 	if grown := a.lab.memory(t) - before; grown > 2*size {
@@ -765,8 +765,8 @@ func (l *lab) memory(t *T) int {
 	return kilobytes << 10
 }
 
-// drain forgets PReqs that a process left behind which is gone.
-func (a *scriptedDS) drain() {
+// dropPReqs forgets PReqs that a process left behind which is gone.
+func (a *scriptedDS) dropPReqs() {
 	a.pending = nil
 	for {
 		select {

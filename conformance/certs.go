@@ -29,9 +29,9 @@ func newAuthority(name string) *authority {
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	must(err)
+	panicOnError(err)
 	cert, err := x509.ParseCertificate(der)
-	must(err)
+	panicOnError(err)
 	return &authority{cert, key}
 }
 
@@ -50,7 +50,7 @@ func (a *authority) issue(name string, changes ...func(*x509.Certificate)) tls.C
 		change(template)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	must(err)
+	panicOnError(err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -71,11 +71,11 @@ func (a *authority) writeList(dir, name string, until time.Duration, revoked ...
 	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(until)}
 	for _, c := range revoked {
 		cert, err := x509.ParseCertificate(c.Certificate[0])
-		must(err)
+		panicOnError(err)
 		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: cert.SerialNumber, RevocationTime: time.Now()})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, l, a.cert, a.key)
-	must(err)
+	panicOnError(err)
 	writePEM(filepath.Join(dir, name+".crl"), "X509 CRL", der)
 }
 
@@ -83,29 +83,29 @@ func (a *authority) writeList(dir, name string, until time.Duration, revoked ...
 // NAME-key.pem.
 func writePair(dir, name string, c tls.Certificate) {
 	der, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	must(err)
+	panicOnError(err)
 	writePEM(filepath.Join(dir, name+".pem"), "CERTIFICATE", c.Certificate[0])
 	writePEM(filepath.Join(dir, name+"-key.pem"), "PRIVATE KEY", der)
 }
 
 func writePEM(file, typ string, der []byte) {
-	must(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: der}), 0o600))
+	panicOnError(os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: typ, Bytes: der}), 0o600))
 }
 
 func newKey() *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(err)
+	panicOnError(err)
 	return key
 }
 
 func newSerial() *big.Int {
 	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	must(err)
+	panicOnError(err)
 	return n
 }
 
-// must panics over errors that only a broken machine makes.
-func must(err error) {
+// panicOnError panics over errors that only a broken machine makes.
+func panicOnError(err error) {
 	if err != nil {
 		panic(err)
 	}

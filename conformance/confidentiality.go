@@ -20,10 +20,10 @@ import (
 var confidentialityChecks = []check{
 	{id: "CF-01", do: func(t *T) {
 		api := newAuthority("API CA")
-		l := t.lab(plan{unready: true, sections: map[string]string{"api": "{listen: 127.0.0.1:0, tls: {cert: api.pem, key: api-key.pem}}"}, prepare: func(l *lab) {
+		l := t.ownLab(plan{unready: true, sections: map[string]string{"api": "{listen: 127.0.0.1:0, tls: {cert: api.pem, key: api-key.pem}}"}, prepare: func(l *lab) {
 			writePair(l.dir, "api", api.issue("api.example"))
 		}})
-		if !wait(10*time.Second, func() bool { return serving.MatchString(l.log.String()) }) {
+		if !waitUntil(10*time.Second, func() bool { return serving.MatchString(l.log.String()) }) {
 			t.Fatalf("the log does not say where the server serves")
 		}
 		address := serving.FindStringSubmatch(l.log.String())[1]
@@ -35,7 +35,7 @@ var confidentialityChecks = []check{
 		if got, err = post(client, "https://"+address+"/preauth", http.Header{"Apikey": {l.key}}, []byte("{}")); err != nil || got.status != 400 {
 			t.Errorf("with a key: %v %v, want 400", got, err)
 		}
-		if got, err := l.call("/preauth", l.key, []byte("{}")); err == nil && got.status < 400 {
+		if got, err := l.callAPI("/preauth", l.key, []byte("{}")); err == nil && got.status < 400 {
 			t.Errorf("without TLS: %d %s, want no answer or an error", got.status, got.body)
 		}
 		old := clientOf(api.pool())
@@ -46,21 +46,21 @@ var confidentialityChecks = []check{
 		}
 	}},
 	{id: "CF-03", do: func(t *T) {
-		l := t.lab(plan{})
-		l.play(t)
-		l.scan(t, secrets["authenticationValue"])
+		l := t.ownLab(plan{})
+		l.sendSecrets(t)
+		l.scanForSecret(t, secrets["authenticationValue"])
 	}},
 	{id: "CF-04", waits: true, do: func(t *T) {
-		l := t.lab(plan{sections: map[string]string{"timeouts": "{result: 10s}"}})
-		x := t.flowIn(l, v220, "BRW").challenged()
-		x.taken(x.rreq("Y"), "01")
+		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{result: 10s}"}})
+		x := t.flowIn(l, v220, "BRW").startChallenge()
+		x.wantRRes(x.rreq("Y"), "01")
 		t.want("result", x.result().o, "transStatus", "Y")
-		if !wait(20*time.Second, func() bool { return x.result().o.text("errorCode") == "203" }) {
+		if !waitUntil(20*time.Second, func() bool { return x.result().o.text("errorCode") == "203" }) {
 			t.Errorf("a result can be fetched after 20 s, with 10 s configured")
 		}
 	}},
 	{id: "CF-05", do: func(t *T) {
-		l := t.lab(plan{})
+		l := t.ownLab(plan{})
 		for _, v := range allVersions { // a code of the right length cannot be told from other digits
 			x := t.flowIn(l, v, "BRW", set("cardSecurityCode", "CSC-"+secretMark))
 			got := x.auth()
@@ -68,16 +68,16 @@ var confidentialityChecks = []check{
 				t.Errorf("%s: the answer shows the cardSecurityCode", x)
 			}
 		}
-		l.scan(t, secretMark)
+		l.scanForSecret(t, secretMark)
 	}},
 	{id: "CF-06", do: func(t *T) {
-		l := t.lab(plan{})
-		l.play(t)
-		l.scan(t, secrets["acctNumber"])
+		l := t.ownLab(plan{})
+		l.sendSecrets(t)
+		l.scanForSecret(t, secrets["acctNumber"])
 	}},
 	{id: "CF-07", do: func(t *T) {
-		l := t.lab(plan{})
-		l.play(t)
+		l := t.ownLab(plan{})
+		l.sendSecrets(t)
 		l.stop() // the log ends with it
 		for name, secret := range secrets {
 			if log := l.log.String(); strings.Contains(log, secret) {
@@ -90,7 +90,7 @@ var confidentialityChecks = []check{
 			for _, name := range []string{"acctNumber", "cardholderName", "email", "mcc", "purchaseAmount", "browserIP", "billAddrCountry", "notificationURL", "acquirerBIN"} {
 				x := t.flow(v, "BRW", set(name, secretMark+strings.Repeat("\x01", 300)))
 				got := x.auth()
-				x.isErro("requestor", got.o, "203|304|305", "")
+				x.wantErro("requestor", got.o, "203|304|305", "")
 				if bytes.Contains(got.body, []byte(secretMark)) {
 					t.Errorf("%s: the Erro shows the value of %s", x, name)
 				}
@@ -100,9 +100,9 @@ var confidentialityChecks = []check{
 					if v == v231 && name == "authenticationValue" && len(value) < 4000 {
 						continue // in 2.3.1 it may be any text of up to 4000 characters
 					}
-					x := t.flow(v, "BRW").answers("Y", set(name, value))
+					x := t.flow(v, "BRW").setARes("Y", set(name, value))
 					got := x.auth()
-					if erro := x.erro(); erro == nil || bytes.Contains(erro.body, []byte(secretMark)) || bytes.Contains(got.body, []byte(secretMark)) {
+					if erro := x.receivedErro(); erro == nil || bytes.Contains(erro.body, []byte(secretMark)) || bytes.Contains(got.body, []byte(secretMark)) {
 						t.Errorf("%s: no Erro, or it shows the value of %s", x, name)
 					}
 				}
@@ -110,14 +110,14 @@ var confidentialityChecks = []check{
 		}
 	}},
 	{id: "CF-09", do: func(t *T) {
-		l := t.lab(plan{})
+		l := t.ownLab(plan{})
 		x := t.flowIn(l, v231, "BRW", set("payTokenInd", true), set("payTokenInfo", object{"tokenCryptogram": secretMark + "AAA="}))
 		x.auth()
-		l.scan(t, secretMark)
+		l.scanForSecret(t, secretMark)
 	}},
 	{id: "CF-10", do: func(t *T) {
-		l := t.lab(plan{})
-		l.play(t)
+		l := t.ownLab(plan{})
+		l.sendSecrets(t)
 		err := filepath.WalkDir(filepath.Join(l.dir, "data"), func(path string, e fs.DirEntry, err error) error {
 			if err != nil || e.IsDir() {
 				return err
@@ -131,7 +131,7 @@ var confidentialityChecks = []check{
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		l.scan(t, l.key)
+		l.scanForSecret(t, l.key)
 		keys := filepath.Join(l.dir, "data", "keys.json")
 		l.stop()
 		if err := os.Chmod(keys, 0o644); err != nil {
@@ -142,28 +142,28 @@ var confidentialityChecks = []check{
 		}
 	}},
 	{id: "CF-11", do: func(t *T) {
-		l := t.lab(plan{unready: true}) // all its certificates live for a day
+		l := t.ownLab(plan{unready: true}) // all its certificates live for a day
 		for _, name := range []string{"results.tls", "client_cert", "server_ca", "client_ca"} {
 			warning := regexp.MustCompile(`WARN.*` + name + `.*expires`)
-			if !wait(stepTimeout, func() bool { return warning.MatchString(l.log.String()) }) {
+			if !waitUntil(stepTimeout, func() bool { return warning.MatchString(l.log.String()) }) {
 				t.Fatalf("no warning that the certificate of %s expires", name)
 			}
 		}
 	}},
 	{id: "CF-12", do: func(t *T) {
-		l := t.lab(plan{sections: map[string]string{"log": "{level: info}"}})
+		l := t.ownLab(plan{sections: map[string]string{"log": "{level: info}"}})
 		for _, v := range allVersions {
-			x := t.flowIn(l, v, "BRW").challenged()
+			x := t.flowIn(l, v, "BRW").startChallenge()
 			x.rreq("Y", drop("transStatus"))
-			x.taken(x.rreq("Y"), "01")
-			y := t.flowIn(l, v, "BRW").answers("Y", drop("dsTransID"))
+			x.wantRRes(x.rreq("Y"), "01")
+			y := t.flowIn(l, v, "BRW").setARes("Y", drop("dsTransID"))
 			y.auth()
 			t.lines(l, x.id, "acsTransID", "errorCode", "resultsStatus")
 			t.lines(l, y.id, "errorCode")
 		}
 	}},
 	{id: "CF-13", do: func(t *T) {
-		l := t.shared()
+		l := t.sharedLab()
 		d := l.ds["visa"]
 		inside := regexp.MustCompile(`goroutine|panic|\.go\b|/tmp/|sqlite|internal/|SELECT|runtime error|encoding/json`)
 		see := func(what string, got *answer, err error) {
@@ -176,9 +176,9 @@ var confidentialityChecks = []check{
 		}
 		for _, body := range []string{"", "{", "[]", `{"messageType":"\ud800"}`, `{"threeDSServerTransID":{}}`, strings.Repeat("[", 1000), "\x00\xff"} {
 			for _, path := range []string{"/preauth", "/auth", "/postauth", "/nowhere", "/../etc/passwd", "/%00"} {
-				got, err := l.call(path, l.key, []byte(body))
+				got, err := l.callAPI(path, l.key, []byte(body))
 				see(path, got, err)
-				got, err = l.call(path, "wrong", []byte(body))
+				got, err = l.callAPI(path, "wrong", []byte(body))
 				see(path, got, err)
 			}
 			got, err := d.post(l.results, []byte(body))
@@ -188,9 +188,9 @@ var confidentialityChecks = []check{
 		}
 	}},
 	{id: "CF-14", do: func(t *T) {
-		l := t.lab(plan{})
+		l := t.ownLab(plan{})
 		x := t.flowIn(l, v231, "BRW", hide...).card("visa", secrets["acctNumber"])
-		x.replies(func(q *request) reply { // while a request is in work
+		x.setAnswer(func(q *request) reply { // while a request is in work
 			l.mu.Lock()
 			_ = l.process.Process.Signal(syscall.SIGQUIT)
 			l.mu.Unlock()
@@ -199,7 +199,7 @@ var confidentialityChecks = []check{
 		})
 		x.preauth()
 		x.req["threeDSServerTransID"] = x.id
-		_, _ = l.call("/auth", l.key, x.req.bytes(x.edits...))
+		_, _ = l.callAPI("/auth", l.key, x.req.bytes(x.edits...))
 		select { // the connection ends before the process has written the whole trace
 		case <-l.exited:
 		case <-time.After(stepTimeout):
@@ -215,8 +215,8 @@ var confidentialityChecks = []check{
 	}},
 	{id: "CF-15", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
-			x.taken(x.rreq("Y"), "01")
+			x := t.flow(v, "BRW").startChallenge()
+			x.wantRRes(x.rreq("Y"), "01")
 			x.key = x.l.other
 			theirs := x.result()
 			unknown := x.call("/postauth", object{"threeDSServerTransID": newID()}.bytes())
@@ -228,17 +228,17 @@ var confidentialityChecks = []check{
 			y := t.flow(v, "BRW")
 			y.preauth()
 			y.key = y.l.other
-			y.refused("301", "")
+			y.wantRefused("301", "")
 		}
 	}},
 	{id: "CF-16", do: func(t *T) {
-		l := t.lab(spcPlan)
+		l := t.ownLab(spcPlan)
 		x := t.flowIn(l, v231, "BRW", offerSPC...)
-		x.answers("S", set("webAuthnCredList[0].credentialIds", secretMark+secretMark), set("spcTransData.displayName", secretMark))
-		if got := x.accepted(); !bytes.Contains(got.body, []byte(secretMark)) {
+		x.setARes("S", set("webAuthnCredList[0].credentialIds", secretMark+secretMark), set("spcTransData.displayName", secretMark))
+		if got := x.wantAccepted(); !bytes.Contains(got.body, []byte(secretMark)) {
 			t.Errorf("the requestor does not get the data")
 		}
-		l.scan(t, secretMark)
+		l.scanForSecret(t, secretMark)
 	}},
 }
 
@@ -258,35 +258,35 @@ var hide = []edit{
 	set("mobilePhone", object{"cc": "45", "subscriber": secrets["mobilePhone"]}),
 }
 
-// play sends the secrets through a lab, in flows that succeed and in flows that fail.
-func (l *lab) play(t *T) {
+// sendSecrets sends the secrets through a lab, in flows that succeed and in flows that fail.
+func (l *lab) sendSecrets(t *T) {
 	value := set("authenticationValue", secrets["authenticationValue"])
 	for _, v := range allVersions {
-		good := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).answers("Y", value)
-		good.accepted()
-		x := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).challenged()
+		good := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).setARes("Y", value)
+		good.wantAccepted()
+		x := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).startChallenge()
 		x.rreq("Y", value, drop("eci"), set("acsTransID", "short"))
-		x.taken(x.rreq("Y", value), "01")
+		x.wantRRes(x.rreq("Y", value), "01")
 		x.result()
-		bad := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).answers("Y", value, drop("dsTransID"))
-		bad.rejected("201", "dsTransID")
+		bad := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"]).setARes("Y", value, drop("dsTransID"))
+		bad.wantRejected("201", "dsTransID")
 		odd := t.flowIn(l, v, "BRW", append(hide, set("mcc", "x"))...).card("visa", secrets["acctNumber"])
-		odd.refused("203", "mcc")
+		odd.wantRefused("203", "mcc")
 		erro := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"])
-		erro.replies(func(*request) reply {
+		erro.setAnswer(func(*request) reply {
 			return reply{body: erroFor(erro, "305").bytes(set("errorDetail", "acctNumber "+secrets["acctNumber"]))}
 		})
 		erro.auth()
 		cut := t.flowIn(l, v, "BRW", hide...).card("visa", secrets["acctNumber"])
-		cut.replies(func(*request) reply { return reply{cut: true} })
+		cut.setAnswer(func(*request) reply { return reply{cut: true} })
 		cut.auth()
 	}
 }
 
-// scan looks for a secret in all files of the store and in the log: as it is, in
+// scanForSecret looks for a secret in all files of the store and in the log: as it is, in
 // hexadecimal, in base64, and decoded if it is base64 itself. It stops the server, since
 // the log is complete only then.
-func (l *lab) scan(t *T, secret string) {
+func (l *lab) scanForSecret(t *T, secret string) {
 	forms := [][]byte{[]byte(secret), []byte(hex.EncodeToString([]byte(secret)))}
 	for before := range 3 { // the base64 of a text depends on the length of what is before it
 		all := append(make([]byte, before), secret...)
@@ -327,7 +327,7 @@ func (t *T) lines(l *lab, id string, members ...string) {
 	told := func(name string) bool {
 		return slices.ContainsFunc(got, func(o object) bool { return o.has(name) })
 	}
-	wait(3*time.Second, func() bool {
+	waitUntil(3*time.Second, func() bool {
 		got = nil
 		for line := range strings.Lines(l.log.String()) {
 			if o := read([]byte(line)); o.text("threeDSServerTransID") == id || o.text("id") == id {

@@ -1,12 +1,12 @@
 package conformance
 
 // decoupledChecks is decoupled authentication.
-var decoupledChecks = byRow(daFaults, inRReq,
+var decoupledChecks = byRow(daFaults, checkRReq,
 	check{id: "DA-01", do: func(t *T) { // how long the requestor can wait
 		for _, v := range since220 {
-			t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y")).refused("201", "threeDSRequestorDecMaxTime")
+			t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y")).wantRefused("201", "threeDSRequestorDecMaxTime")
 			for _, bad := range []string{"00000", "10081", "100000", "abcde"} {
-				t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", bad)).refused("203", "threeDSRequestorDecMaxTime")
+				t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", bad)).wantRefused("203", "threeDSRequestorDecMaxTime")
 			}
 			for _, good := range []string{"00001", "10080"} {
 				if got := t.flow(v, "BRW", set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", good)).areq().text("threeDSRequestorDecMaxTime"); got != good {
@@ -18,7 +18,7 @@ var decoupledChecks = byRow(daFaults, inRReq,
 	check{id: "DA-02", do: func(t *T) { // D: the requestor gets all of it, and there is no challenge
 		for _, v := range since220 {
 			for _, kind := range []string{"BRW", "APP", "3RI"} {
-				got := t.flow(v, kind, wantDecoupled.edits()...).answers("D").passed()
+				got := t.flow(v, kind, wantDecoupled.edits()...).setARes("D").wantPassedOn()
 				if got.o.has("acsURL") || !got.o.has("cardholderInfo") || got.o.text("acsDecConInd") != "Y" {
 					t.Errorf("%s %s: ARes %s, want cardholderInfo, acsDecConInd Y and no acsURL", v, kind, got.body)
 				}
@@ -26,8 +26,8 @@ var decoupledChecks = byRow(daFaults, inRReq,
 		}
 	}},
 	check{id: "DA-07", do: func(t *T) { // the 3RI that follows a fallback
-		x := t.flow(v231, "BRW", decoupledAs("F").edits()...).challenged()
-		x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
+		x := t.flow(v231, "BRW", decoupledAs("F").edits()...).startChallenge()
+		x.wantRRes(x.rreq("D", set("transStatusReason", "29")), "04")
 		follow := func(ref string) *flow {
 			return t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", "00010"),
 				set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": ref, "threeDSReqPriorAuthMethod": "02"}}))
@@ -49,7 +49,7 @@ var decoupledChecks = byRow(daFaults, inRReq,
 	}},
 	check{id: "DA-08", do: func(t *T) { // that 3RI has to say how long the requestor can wait
 		t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"),
-			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": newID(), "threeDSReqPriorAuthMethod": "02"}})).refused("201", "threeDSRequestorDecMaxTime")
+			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": newID(), "threeDSReqPriorAuthMethod": "02"}})).wantRefused("201", "threeDSRequestorDecMaxTime")
 	}},
 	check{id: "DA-09", waits: true, do: func(t *T) { // /preauth tells whether the issuer supports it
 		t.onScripted(since220, func(a *scriptedDS) {
@@ -61,10 +61,10 @@ var decoupledChecks = byRow(daFaults, inRReq,
 	}},
 	check{id: "DA-10", do: func(t *T) { // until the result comes, /postauth says pending, and not unknown
 		for _, v := range since220 {
-			x := t.flow(v, "BRW", wantDecoupled.edits()...).waiting("D")
-			x.pending()
-			x.pending()
-			x.taken(x.rreq("Y"), "01")
+			x := t.flow(v, "BRW", wantDecoupled.edits()...).reachWaiting("D")
+			x.wantPending()
+			x.wantPending()
+			x.wantRRes(x.rreq("Y"), "01")
 			if got := x.result(); got.status != 200 || got.o.text("transStatus") != "Y" {
 				t.Errorf("%s: /postauth: %d %s, want the RReq with transStatus Y", x, got.status, got.body)
 			}

@@ -1,6 +1,6 @@
-// Package conformance shows from outside that a 3DS Server does what the
-// protocol asks of it: it starts the program with directory servers that it
-// holds in its hands, and runs one check for each obligation.
+// Package conformance shows from outside that a 3DS Server does what the protocol asks of it. Set the fields of a
+// [Suite], call [Suite.Run], and give the results to [NewReport]. The suite starts the server with directory servers
+// that it controls, and runs one check for each obligation. cmd/threeds-conform is the suite as a program.
 //
 // The obligations are the rows of rows.txt, by id. A row is shown by a check of
 // this package, by a unit test that carries its id, by a document, or it does

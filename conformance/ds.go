@@ -100,7 +100,7 @@ func newDS(scheme string, change func(*ds, *tls.Config)) *ds {
 		change(d, config)
 	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(err)
+	panicOnError(err)
 	d.url = "https://" + l.Addr().String() + "/"
 	d.server = &http.Server{Handler: d, ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = d.server.Serve(tls.NewListener(cutter{l, d}, config)) }()
@@ -169,7 +169,7 @@ func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	d.got = append(d.got, q)
 	d.mu.Unlock()
-	say := d.says(q)
+	say := d.answerFor(q)
 	switch {
 	case say.silent:
 		<-r.Context().Done()
@@ -190,8 +190,8 @@ func (d *ds) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(say.body)
 }
 
-// says is the answer to a request: what a check has asked for, else a legal one.
-func (d *ds) says(q *request) reply {
+// answerFor is the answer to a request: what a check has asked for, else a legal one.
+func (d *ds) answerFor(q *request) reply {
 	d.mu.Lock()
 	toPReq, script := d.toPReq, d.scripts[q.id]
 	d.mu.Unlock()
@@ -275,7 +275,7 @@ func (r cardRange) object231() object {
 // requests are the messages of a type that came, those with an id or, if it is empty,
 // all.
 func (d *ds) requests(messageType, id string) []*request {
-	d.needed()
+	d.mustExist()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var got []*request
@@ -289,7 +289,7 @@ func (d *ds) requests(messageType, id string) []*request {
 
 // connections are the times at which connections came, also those that were cut.
 func (d *ds) connections() []time.Time {
-	d.needed()
+	d.mustExist()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.dials)
@@ -297,14 +297,14 @@ func (d *ds) connections() []time.Time {
 
 // script makes f answer every message with an id.
 func (d *ds) script(id string, f func(*request) reply) {
-	d.needed()
+	d.mustExist()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.scripts[id] = f
 }
 
-// answersPReqs makes f answer every PReq.
-func (d *ds) answersPReqs(f func(*request) reply) {
+// setPReqAnswer makes f answer every PReq.
+func (d *ds) setPReqAnswer(f func(*request) reply) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.toPReq = f
@@ -322,13 +322,13 @@ type answer struct {
 
 // post sends a message as the directory server.
 func (d *ds) post(url string, body []byte) (*answer, error) {
-	d.needed()
+	d.mustExist()
 	return post(d.client, url, nil, body)
 }
 
-// needed ends the check if there is no such directory server: that of a remote server is
+// mustExist ends the check if there is no such directory server: that of a remote server is
 // not ours.
-func (d *ds) needed() {
+func (d *ds) mustExist() {
 	if d == nil {
 		panic(outOfReach{})
 	}

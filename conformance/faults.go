@@ -96,8 +96,8 @@ func byRow(faults []fault, run func(*T, fault, string), others ...check) []check
 	return all
 }
 
-// inARes puts a fault into an ARes.
-func inARes(t *T, f fault, version string) {
+// checkARes puts a fault into an ARes.
+func checkARes(t *T, f fault, version string) {
 	edits := f.set.edits()
 	status := f.ares
 	switch status {
@@ -106,30 +106,30 @@ func inARes(t *T, f fault, version string) {
 	case "S":
 		edits = append(confirmation.edits(), edits...)
 	}
-	x := f.flow(t, version).answers(status, edits...)
-	defer t.ofCase(fmt.Sprintf("%s %s, %s", f.row, f.name, x))()
+	x := f.flow(t, version).setARes(status, edits...)
+	defer t.nameCase(fmt.Sprintf("%s %s, %s", f.row, f.name, x))()
 	if f.want != "" {
 		code, element, _ := strings.Cut(f.want, " ")
-		x.rejected(code, element)
+		x.wantRejected(code, element)
 	} else {
-		x.passed()
+		x.wantPassedOn()
 	}
 }
 
-// ofCase returns a function to be called at the end of a case. If the case has added
+// nameCase returns a function to be called at the end of a case. If the case has added
 // faults to the check, it says after them which case they are of.
-func (t *T) ofCase(name string) (end func()) {
-	before := t.count()
+func (t *T) nameCase(name string) (end func()) {
+	before := t.countFaults()
 	return func() {
-		if t.count() > before {
+		if t.countFaults() > before {
 			t.Errorf("the case above: %s", name)
 		}
 	}
 }
 
-// passed wants the ARes to reach the requestor byte for byte, and no Erro to
+// wantPassedOn wants the ARes to reach the requestor byte for byte, and no Erro to
 // reach the directory server.
-func (x *flow) passed() *answer {
+func (x *flow) wantPassedOn() *answer {
 	var sent []byte
 	say := x.say
 	x.say = func(q *request) reply {
@@ -137,7 +137,7 @@ func (x *flow) passed() *answer {
 		sent = r.body
 		return r
 	}
-	got := x.accepted()
+	got := x.wantAccepted()
 	if !bytes.Equal(got.body, sent) {
 		x.t.Errorf("%s: the requestor got %s, want the bytes of the directory server, %s", x, got.body, sent)
 	}
@@ -147,8 +147,8 @@ func (x *flow) passed() *answer {
 	return got
 }
 
-// inRReq puts a fault into an RReq. A bad one leaves the challenge as it was.
-func inRReq(t *T, f fault, version string) {
+// checkRReq puts a fault into an RReq. A bad one leaves the challenge as it was.
+func checkRReq(t *T, f fault, version string) {
 	waits, status := f.ares, f.rreq
 	if waits == "" {
 		waits = "C"
@@ -157,35 +157,35 @@ func inRReq(t *T, f fault, version string) {
 		status = "Y"
 	}
 	x := f.flow(t, version)
-	defer t.ofCase(fmt.Sprintf("%s %s, %s", f.row, f.name, x))()
-	x.waiting(waits)
+	defer t.nameCase(fmt.Sprintf("%s %s, %s", f.row, f.name, x))()
+	x.reachWaiting(waits)
 	body := x.rreqOf(status).bytes(f.set.edits()...)
 	got := x.post(body)
 	if f.want != "" {
 		code, element, _ := strings.Cut(f.want, " ")
-		x.refusedRReq(got, code, element)
-		x.pending()
+		x.wantRReqRefused(got, code, element)
+		x.wantPending()
 	} else {
 		results := "01"
 		if status == "D" {
 			results = "04"
 		}
-		x.taken(got, results)
+		x.wantRRes(got, results)
 		if got := x.result(); !bytes.Equal(got.body, body) {
 			t.Errorf("%s: /postauth: %s, want the RReq as it came, %s", x, got.body, body)
 		}
 	}
 }
 
-// pending wants /postauth to say that no result has come yet.
-func (x *flow) pending() {
+// wantPending wants /postauth to say that no result has come yet.
+func (x *flow) wantPending() {
 	if got := x.result(); got.status != 400 || got.o.text("errorCode") != "305" {
 		x.t.Errorf("%s: /postauth: %d %s, want Erro 305", x, got.status, got.body)
 	}
 }
 
-// count is how many faults the check has found so far.
-func (t *T) count() int {
+// countFaults is how many faults the check has found so far.
+func (t *T) countFaults() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return len(t.faults)

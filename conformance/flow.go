@@ -31,7 +31,7 @@ type flow struct {
 // BRW or 3RI, and NPA unless it is a payment; 3RI of 2.1.0 is always NPA. The
 // edits are of the requestor's request.
 func (t *T) flow(version, kind string, edits ...edit) *flow {
-	return t.flowIn(t.common(), version, kind, edits...)
+	return t.flowIn(t.anyLab(), version, kind, edits...)
 }
 
 // flowIn begins an authentication on a lab.
@@ -54,17 +54,17 @@ func (t *T) flowIn(l *lab, version, kind string, edits ...edit) *flow {
 func (x *flow) card(scheme, pan string) *flow {
 	x.t.needsLab()
 	x.d, x.req["acctNumber"] = x.l.ds[scheme], pan
-	return x.answers("Y")
+	return x.setARes("Y")
 }
 
-// answers makes the directory server answer with an ARes of that transStatus,
+// setARes makes the directory server answer with an ARes of that transStatus,
 // edited.
-func (x *flow) answers(status string, edits ...edit) *flow {
-	return x.replies(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} })
+func (x *flow) setARes(status string, edits ...edit) *flow {
+	return x.setAnswer(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} })
 }
 
-// replies makes f answer the AReq. Other messages get an empty answer.
-func (x *flow) replies(f func(*request) reply) *flow {
+// setAnswer makes f answer the AReq. Other messages get an empty answer.
+func (x *flow) setAnswer(f func(*request) reply) *flow {
 	x.t.needsLab()
 	x.say = f
 	return x
@@ -78,19 +78,19 @@ func (x *flow) preauth() object {
 		x.t.Fatalf("/preauth: %d %s", got.status, got.body)
 	}
 	if !x.t.remote() {
-		x.listen()
+		x.scriptDS()
 	}
 	return got.o
 }
 
-// listen makes the directory server answer the messages of the flow, whose id is known.
-func (x *flow) listen() {
-	x.d.script(x.id, x.t.noting(func(q *request) reply { return x.say(q) }))
+// scriptDS makes the directory server answer the messages of the flow, whose id is known.
+func (x *flow) scriptDS() {
+	x.d.script(x.id, x.t.notingExchanges(func(q *request) reply { return x.say(q) }))
 }
 
-// noting makes of an answer to the AReq an answer to all messages of a transaction, and
+// notingExchanges makes of an answer to the AReq an answer to all messages of a transaction, and
 // notes them for the report.
-func (t *T) noting(say func(*request) reply) func(*request) reply {
+func (t *T) notingExchanges(say func(*request) reply) func(*request) reply {
 	return func(q *request) reply {
 		t.note("server > directory", q.body)
 		if q.typ != "AReq" {
@@ -105,10 +105,10 @@ func (t *T) noting(say func(*request) reply) func(*request) reply {
 // call posts to the API as the requestor.
 func (x *flow) call(path string, body []byte) *answer {
 	x.t.note("requestor > server "+path, body)
-	got, err := x.l.call(path, x.key, body)
+	got, err := x.l.callAPI(path, x.key, body)
 	for tries := 0; err == nil && got.status == http.StatusTooManyRequests && x.t.remote() && tries < 30; tries++ {
 		time.Sleep(time.Second) // the limits of a remote server are not ours to set
-		got, err = x.l.call(path, x.key, body)
+		got, err = x.l.callAPI(path, x.key, body)
 	}
 	if err != nil {
 		x.t.Fatalf("%s: %v", path, err)
@@ -156,11 +156,11 @@ func (x *flow) areq() object {
 	return sent[0].o
 }
 
-// erro is the Erro that the directory server got; nil if none comes in time.
-func (x *flow) erro() *request {
+// receivedErro is the Erro that the directory server got; nil if none comes in time.
+func (x *flow) receivedErro() *request {
 	x.t.needsLab()
 	var got []*request
-	wait(3*time.Second, func() bool {
+	waitUntil(3*time.Second, func() bool {
 		got = x.d.requests("Erro", x.id)
 		return len(got) > 0
 	})
@@ -170,8 +170,8 @@ func (x *flow) erro() *request {
 	return got[0]
 }
 
-// accepted wants the request to go through and the ARes to come back.
-func (x *flow) accepted() *answer {
+// wantAccepted wants the request to go through and the ARes to come back.
+func (x *flow) wantAccepted() *answer {
 	x.t.needsLab()
 	got := x.auth()
 	if got.status != 200 || got.o.text("messageType") != "ARes" {
@@ -180,17 +180,17 @@ func (x *flow) accepted() *answer {
 	return got
 }
 
-// refused wants an Erro with one of the codes, separated by |, that names the
+// wantRefused wants an Erro with one of the codes, separated by |, that names the
 // element, and no AReq at the directory server.
-func (x *flow) refused(codes, element string) {
+func (x *flow) wantRefused(codes, element string) {
 	if x.t.remote() {
 		if crd := x.preauth(); x.version < crd.text("acsStartProtocolVersion") || x.version > crd.text("acsEndProtocolVersion") {
 			return // the remote server refuses the version for this card, whatever else is wrong
 		}
 	}
 	got := x.ask()
-	x.t.judge()
-	x.isErro("requestor", got.o, codes, element)
+	x.t.countJudged()
+	x.wantErro("requestor", got.o, codes, element)
 	if got.status != 400 {
 		x.t.Errorf("%s: status %d, want 400", x, got.status)
 	}
@@ -202,26 +202,26 @@ func (x *flow) refused(codes, element string) {
 	}
 }
 
-// rejected wants the ARes to be refused: an Erro with one of the codes to the
+// wantRejected wants the ARes to be refused: an Erro with one of the codes to the
 // directory server and one to the requestor, both naming the element.
-func (x *flow) rejected(codes, element string) {
+func (x *flow) wantRejected(codes, element string) {
 	x.t.needsLab()
 	got := x.auth()
 	if len(x.sent()) != 1 {
 		x.t.Fatalf("%s: %d AReqs came, want 1: %d %s", x, len(x.sent()), got.status, got.body)
 	}
-	x.isErro("requestor", got.o, codes, element)
-	erro := x.erro()
+	x.wantErro("requestor", got.o, codes, element)
+	erro := x.receivedErro()
 	if erro == nil {
 		x.t.Errorf("%s: no Erro came to the directory server", x)
 		return
 	}
-	x.isErro("directory", erro.o, codes, element)
+	x.wantErro("directory", erro.o, codes, element)
 }
 
-// isErro wants o, which somebody got, to be an Erro of the server with one of the codes,
+// wantErro wants o, which somebody got, to be an Erro of the server with one of the codes,
 // separated by |, that names the element, or any if that is empty.
-func (x *flow) isErro(whose string, o object, codes, element string) {
+func (x *flow) wantErro(whose string, o object, codes, element string) {
 	if o.text("messageType") != "Erro" || o.text("errorComponent") != "S" ||
 		!slices.Contains(strings.Split(codes, "|"), o.text("errorCode")) ||
 		element != "" && !slices.Contains(strings.Split(o.text("errorDetail"), ","), element) {
@@ -229,14 +229,14 @@ func (x *flow) isErro(whose string, o object, codes, element string) {
 	}
 }
 
-// challenged brings the authentication to an ARes that asks for a challenge.
-func (x *flow) challenged() *flow { return x.waiting("C") }
+// startChallenge brings the authentication to an ARes that asks for a challenge.
+func (x *flow) startChallenge() *flow { return x.reachWaiting("C") }
 
-// waiting brings the authentication to an ARes of a transStatus after which an RReq is
+// reachWaiting brings the authentication to an ARes of a transStatus after which an RReq is
 // due.
-func (x *flow) waiting(status string) *flow {
+func (x *flow) reachWaiting(status string) *flow {
 	x.t.needsLab()
-	x.answers(status)
+	x.setARes(status)
 	if got := x.auth(); got.status != 200 || got.o.text("transStatus") != status {
 		x.t.Fatalf("%s: %d %s, want an ARes with %s", x, got.status, got.body, status)
 	}
@@ -279,19 +279,19 @@ func (x *flow) post(body []byte) *answer {
 	return got
 }
 
-// taken wants an RReq to be answered with an RRes of that resultsStatus.
-func (x *flow) taken(got *answer, resultsStatus string) {
+// wantRRes wants an RReq to be answered with an RRes of that resultsStatus.
+func (x *flow) wantRRes(got *answer, resultsStatus string) {
 	if got.status != 200 || got.o.text("messageType") != "RRes" || got.o.text("resultsStatus") != resultsStatus {
 		x.t.Errorf("%s: %d %s, want an RRes with %s", x, got.status, got.body, resultsStatus)
 	}
 }
 
-// refusedRReq wants an RReq to be answered with an Erro; see isErro.
-func (x *flow) refusedRReq(got *answer, codes, element string) {
+// wantRReqRefused wants an RReq to be answered with an Erro; see isErro.
+func (x *flow) wantRReqRefused(got *answer, codes, element string) {
 	if got.status != 200 {
 		x.t.Errorf("%s: the RReq was answered with status %d, want 200", x, got.status)
 	}
-	x.isErro("directory", got.o, codes, element)
+	x.wantErro("directory", got.o, codes, element)
 }
 
 // result asks for the result as the requestor.
@@ -317,16 +317,16 @@ func codesIn(version, codes string) string {
 	return "203"
 }
 
-// refuses wants the edited request to be refused in each version.
-func (t *T) refuses(versions []string, kind, codes, element string, edits ...edit) {
+// wantRefused wants the edited request to be refused in each version.
+func (t *T) wantRefused(versions []string, kind, codes, element string, edits ...edit) {
 	for _, v := range versions {
-		t.flow(v, kind, edits...).refused(codesIn(v, codes), element)
+		t.flow(v, kind, edits...).wantRefused(codesIn(v, codes), element)
 	}
 }
 
-// sends wants the AReq that comes of the edited request to have that value at a
+// wantSent wants the AReq that comes of the edited request to have that value at a
 // path, in each version; nil: nothing there.
-func (t *T) sends(versions []string, kind, path string, value any, edits ...edit) {
+func (t *T) wantSent(versions []string, kind, path string, value any, edits ...edit) {
 	if t.remote() {
 		return
 	}
@@ -336,25 +336,25 @@ func (t *T) sends(versions []string, kind, path string, value any, edits ...edit
 	}
 }
 
-// rejects wants the edited ARes of that transStatus to be refused in each
+// wantRejected wants the edited ARes of that transStatus to be refused in each
 // version.
-func (t *T) rejects(versions []string, kind, status, codes, element string, edits ...edit) {
+func (t *T) wantRejected(versions []string, kind, status, codes, element string, edits ...edit) {
 	if t.remote() {
 		return
 	}
 	for _, v := range versions {
-		t.flow(v, kind).answers(status, edits...).rejected(codesIn(v, codes), element)
+		t.flow(v, kind).setARes(status, edits...).wantRejected(codesIn(v, codes), element)
 	}
 }
 
-// accepts wants the edited ARes of that transStatus to reach the requestor in
+// wantAccepted wants the edited ARes of that transStatus to reach the requestor in
 // each version.
-func (t *T) accepts(versions []string, kind, status string, edits ...edit) {
+func (t *T) wantAccepted(versions []string, kind, status string, edits ...edit) {
 	if t.remote() {
 		return
 	}
 	for _, v := range versions {
-		t.flow(v, kind).answers(status, edits...).accepted()
+		t.flow(v, kind).setARes(status, edits...).wantAccepted()
 	}
 }
 

@@ -102,23 +102,23 @@ func (r *replay) message(s flowStep) []byte {
 			o[name] = v
 		}
 	}
-	return encode(r.fill(o))
+	return encode(r.fillVariables(o))
 }
 
-// fill puts values in place of variables.
-func (r *replay) fill(v any) any {
+// fillVariables puts values in place of variables.
+func (r *replay) fillVariables(v any) any {
 	switch v := v.(type) {
 	case object:
 		for name, item := range v {
-			v[name] = r.fill(item)
+			v[name] = r.fillVariables(item)
 		}
 	case []any:
 		for i, item := range v {
-			v[i] = r.fill(item)
+			v[i] = r.fillVariables(item)
 		}
 	case []object:
 		for _, item := range v {
-			r.fill(item)
+			r.fillVariables(item)
 		}
 	case string:
 		if name, ok := strings.CutPrefix(v, "$"); ok {
@@ -131,15 +131,15 @@ func (r *replay) fill(v any) any {
 	return v
 }
 
-// expect holds what came against a step.
-func (r *replay) expect(s flowStep, got object) {
+// wantMessage holds what came against a step.
+func (r *replay) wantMessage(s flowStep, got object) {
 	r.t.Helper()
-	if problem := r.differs(s.body, got, ""); problem != "" {
+	if problem := r.difference(s.body, got, ""); problem != "" {
 		r.t.Fatalf("line %d, %s: %s in %s", s.line, s.leg, problem, encode(got))
 	}
 }
 
-func (r *replay) differs(want, got any, at string) string {
+func (r *replay) difference(want, got any, at string) string {
 	switch want := want.(type) {
 	case object:
 		o, ok := got.(object)
@@ -155,7 +155,7 @@ func (r *replay) differs(want, got any, at string) string {
 			case !there:
 				return at + name + " is missing"
 			default:
-				if problem := r.differs(v, value, at+name+"."); problem != "" {
+				if problem := r.difference(v, value, at+name+"."); problem != "" {
 					return problem
 				}
 			}
@@ -198,7 +198,7 @@ func (r *replay) run(steps []flowStep) {
 			if status := fmt.Sprint(r.got.status); status != s.where {
 				r.t.Fatalf("line %d: status %s, want %s: %s", s.line, status, s.where, r.got.body)
 			}
-			r.expect(s, r.got.o)
+			r.wantMessage(s, r.got.o)
 		case "rreq >":
 			got, err := r.d.post(r.l.results, r.message(s))
 			if err != nil {
@@ -209,12 +209,12 @@ func (r *replay) run(steps []flowStep) {
 			if r.got.status != 200 {
 				r.t.Fatalf("line %d: status %d", s.line, r.got.status)
 			}
-			r.expect(s, r.got.o)
+			r.wantMessage(s, r.got.o)
 		case "erro >":
-			if !wait(5*time.Second, func() bool { return len(r.d.requests("Erro", r.vars["id"])) > 0 }) {
+			if !waitUntil(5*time.Second, func() bool { return len(r.d.requests("Erro", r.vars["id"])) > 0 }) {
 				r.t.Fatalf("line %d: no Erro came", s.line)
 			}
-			r.expect(s, r.d.requests("Erro", r.vars["id"])[0].o)
+			r.wantMessage(s, r.d.requests("Erro", r.vars["id"])[0].o)
 		default:
 			r.t.Fatalf("line %d: %s without a request before it", s.line, s.leg)
 		}
@@ -241,7 +241,7 @@ func (r *replay) call(s flowStep, body []byte, steps []flowStep) {
 			return say
 		})
 	}
-	got, err := r.l.call(s.where, r.l.key, body)
+	got, err := r.l.callAPI(s.where, r.l.key, body)
 	if err != nil {
 		r.t.Fatalf("line %d: %v", s.line, err)
 	}
@@ -251,7 +251,7 @@ func (r *replay) call(s flowStep, body []byte, steps []flowStep) {
 			if r.areq == nil {
 				r.t.Fatalf("line %d: nothing came: %d %s", s.line, got.status, got.body)
 			}
-			r.expect(s, r.areq.o)
+			r.wantMessage(s, r.areq.o)
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 // httpChecks is HTTP.
 var httpChecks = []check{
 	{id: "HT-01", do: func(t *T) {
-		l := t.shared()
+		l := t.sharedLab()
 		d := l.ds["visa"]
 		for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodDelete, http.MethodHead} {
 			got, err := send(d.client, method, l.results, nil, nil)
@@ -37,7 +37,7 @@ var httpChecks = []check{
 				t.Errorf("%s came by %s, want HTTP/1.1 or HTTP/2.0", q.typ, q.proto)
 			}
 		}
-		x := t.flow(v220, "BRW").challenged()
+		x := t.flow(v220, "BRW").startChallenge()
 		if got := x.rreq("Y"); got.proto != "HTTP/1.1" && got.proto != "HTTP/2.0" {
 			t.Errorf("the results listener speaks %s, want HTTP/1.1 or HTTP/2.0", got.proto)
 		}
@@ -49,7 +49,7 @@ var httpChecks = []check{
 			}
 		}
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			for _, got := range []*answer{x.answer, x.rreq("Y", drop("transStatus")), x.rreq("Y"), x.result(), x.post(erroFor(x, "203").bytes())} {
 				if !got.framed {
 					t.Errorf("%s: an answer without Content-Length that is not chunked: %s", x, got.body)
@@ -63,35 +63,35 @@ var httpChecks = []check{
 		}
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW")
-			x.replies(func(q *request) reply {
+			x.setAnswer(func(q *request) reply {
 				return reply{header: http.Header{"Content-Type": {"Application/JSON;Charset=UTF-8"}}, body: aresTo(q.o, "C").bytes()}
 			})
-			x.accepted()
+			x.wantAccepted()
 			isJSON(t, "Erro", x.rreq("Y", drop("transStatus")).header)
 			got, err := post(x.d.client, x.l.results, http.Header{"Content-Type": {"application/JSON; charset=Utf-8"}}, x.rreqOf("Y").bytes())
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
-			x.taken(got, "01")
+			x.wantRRes(got, "01")
 			isJSON(t, "RRes", got.header)
 		}
 	}},
 	{id: "HT-05", do: func(t *T) {
 		for _, kind := range []string{"text/plain", "application/json", "application/octet-stream"} {
-			x := t.flow(v220, "BRW").challenged()
+			x := t.flow(v220, "BRW").startChallenge()
 			got, err := post(x.d.client, x.l.results, http.Header{"Content-Type": {kind}}, x.rreqOf("Y").bytes())
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
 			if got.status != 415 {
-				x.taken(got, "01")
+				x.wantRRes(got, "01")
 			}
 		}
 	}},
 	{id: "HT-06", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
-			x.taken(x.rreq("Y"), "01") // as the answer to the RReq
+			x := t.flow(v, "BRW").startChallenge()
+			x.wantRRes(x.rreq("Y"), "01") // as the answer to the RReq
 			if n := len(x.d.requests("RRes", x.id)); n > 0 {
 				t.Errorf("%s: %d RRes came as requests, want none", x, n)
 			}
@@ -99,7 +99,7 @@ var httpChecks = []check{
 	}},
 	{id: "HT-07", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			for _, bad := range [][]edit{
 				{drop("transStatus")}, {set("transStatus", "C")}, {set("messageVersion", "9.9.9")}, {set("messageType", "XReq")}, {twice("eci", "05")},
 				{set("threeDSServerTransID", newID())},
@@ -114,19 +114,19 @@ var httpChecks = []check{
 		}
 	}},
 	{id: "HT-08", do: func(t *T) {
-		l := t.lab(plan{sections: map[string]string{"limits": "{per_key: 5/s, in_flight: 2}"}})
+		l := t.ownLab(plan{sections: map[string]string{"limits": "{per_key: 5/s, in_flight: 2}"}})
 		d := l.ds["visa"]
 		got, err := d.post(l.results, []byte(`{"messageType":"RReq","x":"`+strings.Repeat("a", 10<<20)+`"}`))
 		if err == nil && got.status != 413 { // the connection may be closed while the body is on its way
 			t.Errorf("results: 10 MB: %d %s, want 413", got.status, got.body)
 		}
-		large, err := l.call("/preauth", l.other, []byte(`{"acctNumber":"4000001234567899","x":"`+strings.Repeat("a", 70<<10)+`"}`))
+		large, err := l.callAPI("/preauth", l.other, []byte(`{"acctNumber":"4000001234567899","x":"`+strings.Repeat("a", 70<<10)+`"}`))
 		if err != nil || large.status != 413 {
 			t.Errorf("/preauth: 70 KiB: %+v %v, want 413", large, err)
 		}
 		said := make(map[int]http.Header)
 		for range 100 {
-			got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
+			got, err := l.callAPI("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
 			if err != nil {
 				t.Fatalf("%v", err)
 			}
@@ -144,7 +144,7 @@ var httpChecks = []check{
 				t.Errorf("%s: X-Request-ID %q, want %q", x, got, x.id)
 			}
 		}
-		for _, d := range t.shared().ds {
+		for _, d := range t.sharedLab().ds {
 			for _, q := range d.requests("PReq", "") {
 				if got := q.header.Get("X-Request-ID"); got != q.id {
 					t.Errorf("PReq: X-Request-ID %q, want %q", got, q.id)
@@ -154,7 +154,7 @@ var httpChecks = []check{
 	}},
 	{id: "HT-10", do: func(t *T) {
 		for _, kind := range []string{"APP", "BRW"} {
-			x := t.flow(v231, kind).challenged()
+			x := t.flow(v231, kind).startChallenge()
 			got := x.rreq("Y")
 			if a, b := got.header.Get("X-Request-ID"), got.header.Get("X-Response-ID"); a != x.ares.text("dsTransID") || b != x.id {
 				t.Errorf("%s: X-Request-ID %q and X-Response-ID %q, want %q and %q", x, a, b, x.ares.text("dsTransID"), x.id)
@@ -172,13 +172,13 @@ var httpChecks = []check{
 		}
 		odd := http.Header{"X-Odd": {"1"}, "Cookie": {"a=b"}, "X-Request-Id": {"no uuid"}, "Expect-Ct": {"x"}}
 		x := t.flow(v231, "BRW")
-		x.replies(func(q *request) reply { return reply{header: odd, body: aresTo(q.o, "C").bytes()} })
-		x.accepted()
+		x.setAnswer(func(q *request) reply { return reply{header: odd, body: aresTo(q.o, "C").bytes()} })
+		x.wantAccepted()
 		got, err := post(x.d.client, x.l.results, odd, x.rreqOf("Y").bytes())
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		x.taken(got, "01")
+		x.wantRRes(got, "01")
 	}},
 	{id: "HT-12", do: func(t *T) {
 		for _, v := range allVersions {
@@ -191,8 +191,8 @@ var httpChecks = []check{
 					}
 					return reply{body: aresTo(q.o, "Y").bytes(drop("dsTransID"))}
 				})
-				x.rejected("201", "dsTransID")
-				erro := x.erro()
+				x.wantRejected("201", "dsTransID")
+				erro := x.receivedErro()
 				if erro == nil {
 					return // rejected has noted that; waiting for each of the others would take long
 				}
@@ -210,13 +210,13 @@ var httpChecks = []check{
 // everyMessage makes the server send an AReq and an Erro of each version, and returns
 // these and the PReqs that came to the directory server.
 func (t *T) everyMessage() []*request {
-	d := t.shared().ds["visa"]
+	d := t.sharedLab().ds["visa"]
 	sent := d.requests("PReq", "")
 	for _, v := range allVersions {
-		x := t.flow(v, "BRW").answers("Y", drop("dsTransID"))
+		x := t.flow(v, "BRW").setARes("Y", drop("dsTransID"))
 		x.auth()
 		sent = append(sent, x.sent()...)
-		if erro := x.erro(); erro != nil {
+		if erro := x.receivedErro(); erro != nil {
 			sent = append(sent, erro)
 		} else {
 			t.Errorf("%s: no Erro came", x)

@@ -15,7 +15,7 @@ var idChecks = []check{
 					x := t.flow(v, kind)
 					x.preauth()
 					for other := range seen { // the first characters may be the time; the last ones have to differ
-						if alike(other[len(other)-17:], x.id[len(x.id)-17:]) > 10 {
+						if countEqualPlaces(other[len(other)-17:], x.id[len(x.id)-17:]) > 10 {
 							t.Fatalf("ids %s and %s are alike", other, x.id)
 						}
 					}
@@ -37,42 +37,42 @@ var idChecks = []check{
 		}
 	}},
 	{id: "ID-03", do: func(t *T) {
-		l := t.lab(spcPlan)
-		x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
-		x.accepted()
+		l := t.ownLab(spcPlan)
+		x := t.flowIn(l, v231, "BRW", offerSPC...).setARes("S")
+		x.wantAccepted()
 		if got := x.auth(); got.o.text("errorCode") != "301" {
 			t.Errorf("%s: the id of the first AReq was taken again: %s", x, got.body)
 		}
 		y := t.flowIn(l, v231, "BRW", append(secondSPC(x), offerSPC...)...)
-		if y.accepted(); y.id == x.id {
+		if y.wantAccepted(); y.id == x.id {
 			t.Errorf("%s: both AReqs have the id %s", y, x.id)
 		}
 	}},
 	{id: "ID-04", do: func(t *T) {
-		x := t.flow(v231, "BRW", decoupledAs("F").edits()...).challenged()
-		x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
+		x := t.flow(v231, "BRW", decoupledAs("F").edits()...).startChallenge()
+		x.wantRRes(x.rreq("D", set("transStatusReason", "29")), "04")
 		if got := x.auth(); got.o.text("errorCode") != "301" {
 			t.Errorf("%s: the id of the first leg was taken again: %s", x, got.body)
 		}
 		y := t.flow(v231, "3RI", set("threeRIInd", "19"), set("threeDSRequestorDecReqInd", "Y"), set("threeDSRequestorDecMaxTime", "00010"),
 			set("threeDSRequestorPriorAuthenticationInfo", []object{{"threeDSReqPriorRef": x.ares["acsTransID"], "threeDSReqPriorAuthMethod": "02"}}))
-		if y.accepted(); y.id == x.id {
+		if y.wantAccepted(); y.id == x.id {
 			t.Errorf("%s: both legs have the id %s", y, x.id)
 		}
 	}},
 	{id: "ID-05", waits: true, do: func(t *T) {
-		l := t.lab(plan{sections: map[string]string{"timeouts": "{preauth: 10s}"}})
+		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{preauth: 10s}"}})
 		for _, v := range allVersions {
 			other := t.flowIn(l, v, "BRW", set("acctNumber", "4000001234567881"))
-			other.refused("305", "acctNumber")
+			other.wantRefused("305", "acctNumber")
 			other.edits = nil
-			other.accepted() // the id is not used up by a refusal
+			other.wantAccepted() // the id is not used up by a refusal
 			if got := other.auth(); got.o.text("errorCode") != "301" || len(other.sent()) != 1 {
 				t.Errorf("%s: the second /auth with an id: %d %s", other, got.status, got.body)
 			}
 		}
 		old := t.flowIn(l, v220, "BRW", set("acctNumber", "4000001234567881"))
-		if !wait(15*time.Second, func() bool { return old.auth().o.text("errorCode") == "301" }) {
+		if !waitUntil(15*time.Second, func() bool { return old.auth().o.text("errorCode") == "301" }) {
 			t.Errorf("an id of 15 s, with 10 s configured: %s, want Erro 301", old.answer.body)
 		}
 		if n := len(old.sent()); n > 0 {
@@ -81,22 +81,22 @@ var idChecks = []check{
 	}},
 	{id: "ID-06", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "APP").challenged()
-			x.refusedRReq(x.rreq("Y", set("messageCategory", "02")), "203", "messageCategory")
-			x.refusedRReq(x.rreq("Y", set("acsTransID", newID())), "301", "acsTransID")
-			x.refusedRReq(x.rreq("Y", set("dsTransID", newID())), "301", "dsTransID")
-			x.refusedRReq(x.rreq("Y", set("transStatus", "D")), "203", "transStatus")
+			x := t.flow(v, "APP").startChallenge()
+			x.wantRReqRefused(x.rreq("Y", set("messageCategory", "02")), "203", "messageCategory")
+			x.wantRReqRefused(x.rreq("Y", set("acsTransID", newID())), "301", "acsTransID")
+			x.wantRReqRefused(x.rreq("Y", set("dsTransID", newID())), "301", "dsTransID")
+			x.wantRReqRefused(x.rreq("Y", set("transStatus", "D")), "203", "transStatus")
 			if v != v210 {
-				x.refusedRReq(x.rreq("Y", set("sdkTransID", newID())), "301", "sdkTransID")
+				x.wantRReqRefused(x.rreq("Y", set("sdkTransID", newID())), "301", "sdkTransID")
 			}
-			x.refusedRReq(x.rreq("Y", drop("acsRenderingType")), "201", "acsRenderingType")
-			x.taken(x.rreq("Y"), "01")
-			y := t.flow(v, "BRW NPA").challenged()
-			y.taken(y.rreq("Y"), "01") // outside payments without an authenticationValue
-			other := t.shared().ds["mastercard"]
-			z := t.flow(v, "BRW").challenged()
+			x.wantRReqRefused(x.rreq("Y", drop("acsRenderingType")), "201", "acsRenderingType")
+			x.wantRRes(x.rreq("Y"), "01")
+			y := t.flow(v, "BRW NPA").startChallenge()
+			y.wantRRes(y.rreq("Y"), "01") // outside payments without an authenticationValue
+			other := t.sharedLab().ds["mastercard"]
+			z := t.flow(v, "BRW").startChallenge()
 			z.d = other
-			z.refusedRReq(z.rreq("Y"), "301", "threeDSServerTransID")
+			z.wantRReqRefused(z.rreq("Y"), "301", "threeDSServerTransID")
 		}
 	}},
 	{id: "ID-08", do: func(t *T) {
@@ -105,79 +105,79 @@ var idChecks = []check{
 				if status == "D" && v == v210 {
 					continue
 				}
-				x := t.flow(v, "BRW", wantDecoupled.edits()...).waiting(status)
-				x.taken(x.rreq("Y"), "01")
+				x := t.flow(v, "BRW", wantDecoupled.edits()...).reachWaiting(status)
+				x.wantRRes(x.rreq("Y"), "01")
 				for _, again := range []string{"Y", "N"} {
-					x.refusedRReq(x.rreq(again), stateCode(v, "312"), "")
+					x.wantRReqRefused(x.rreq(again), stateCode(v, "312"), "")
 				}
 				t.want("result", x.result().o, "transStatus", "Y")
 			}
-			t.flow(v, "BRW").challenged().race()
+			t.flow(v, "BRW").startChallenge().postResultsAtOnce()
 		}
 	}},
 	{id: "ID-09", do: func(t *T) {
 		for _, v := range allVersions {
 			for _, status := range []string{"Y", "N", "A", "U", "R"} {
-				x := t.flow(v, "BRW").answers(status)
-				x.accepted()
-				x.refusedRReq(x.rreq("Y"), stateCode(v, "313"), "")
-				x.isErro("requestor", x.result().o, "203", "")
+				x := t.flow(v, "BRW").setARes(status)
+				x.wantAccepted()
+				x.wantRReqRefused(x.rreq("Y"), stateCode(v, "313"), "")
+				x.wantErro("requestor", x.result().o, "203", "")
 			}
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			x.post(erroFor(x, "402").bytes())
-			x.refusedRReq(x.rreq("Y"), stateCode(v, "313"), "")
+			x.wantRReqRefused(x.rreq("Y"), stateCode(v, "313"), "")
 			t.want("result", x.result().o, "errorCode", "402")
-			y := t.flow(v, "BRW").challenged()
-			y.taken(y.rreq("Y"), "01")
+			y := t.flow(v, "BRW").startChallenge()
+			y.wantRRes(y.rreq("Y"), "01")
 			y.post(erroFor(y, "402").bytes())
 			t.want("result", y.result().o, "transStatus", "Y")
 		}
 	}},
 	{id: "ID-10", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").answers("Y", set("threeDSServerTransID", newID()))
-			x.rejected("301", "threeDSServerTransID")
+			x := t.flow(v, "BRW").setARes("Y", set("threeDSServerTransID", newID()))
+			x.wantRejected("301", "threeDSServerTransID")
 		}
-		l := t.lab(plan{directories: versionedDirectories, unready: true, prepare: func(l *lab) {
+		l := t.ownLab(plan{directories: versionedDirectories, unready: true, prepare: func(l *lab) {
 			for _, d := range l.ds {
-				d.answersPReqs(func(q *request) reply {
+				d.setPReqAnswer(func(q *request) reply {
 					return reply{body: d.pres(q.o).bytes(set("threeDSServerTransID", newID()))}
 				})
 			}
 		}})
 		for scheme, v := range versionOf {
 			x := &flow{t: t, l: l, d: l.ds[scheme], version: v}
-			if erro := x.erro(); erro == nil {
+			if erro := x.receivedErro(); erro == nil {
 				t.Errorf("%s: no Erro for a PRes with another id", v)
 			} else {
-				x.isErro("directory", erro.o, "301", "threeDSServerTransID")
+				x.wantErro("directory", erro.o, "301", "threeDSServerTransID")
 			}
 		}
 	}},
 	{id: "ID-11", do: func(t *T) {
-		l := t.lab(plan{})
-		other, err := l.beside()
+		l := t.ownLab(plan{})
+		other, err := l.startSecondNode()
 		if err != nil {
 			t.Fatalf("second node: %v", err)
 		}
 		t.cleanup(other.kill)
 		for _, v := range allVersions {
-			x := t.flowIn(l, v, "BRW").challenged()
+			x := t.flowIn(l, v, "BRW").startChallenge()
 			x.l = other
-			x.taken(x.rreq("Y"), "01")
+			x.wantRRes(x.rreq("Y"), "01")
 			t.want("there", x.result().o, "transStatus", "Y")
 			x.l = l
 			t.want("here", x.result().o, "transStatus", "Y")
-			x.refusedRReq(x.rreq("N"), stateCode(v, "312"), "")
+			x.wantRReqRefused(x.rreq("N"), stateCode(v, "312"), "")
 		}
 	}},
 	{id: "ID-12", do: func(t *T) {
-		l := t.lab(plan{})
+		l := t.ownLab(plan{})
 		var flows, done []*flow
 		for _, v := range allVersions {
-			flows = append(flows, t.flowIn(l, v, "BRW").challenged())
-			x := t.flowIn(l, v, "BRW").challenged()
-			x.taken(x.rreq("Y"), "01")
+			flows = append(flows, t.flowIn(l, v, "BRW").startChallenge())
+			x := t.flowIn(l, v, "BRW").startChallenge()
+			x.wantRRes(x.rreq("Y"), "01")
 			done = append(done, x)
 		}
 		l.kill()
@@ -185,20 +185,20 @@ var idChecks = []check{
 			t.Fatalf("restart: %v", err)
 		}
 		for _, x := range flows {
-			x.taken(x.rreq("Y"), "01")
+			x.wantRRes(x.rreq("Y"), "01")
 			t.want("result", x.result().o, "transStatus", "Y")
 		}
 		for _, x := range done {
 			t.want("result of before", x.result().o, "transStatus", "Y")
-			x.refusedRReq(x.rreq("Y"), stateCode(x.version, "312"), "")
+			x.wantRReqRefused(x.rreq("Y"), stateCode(x.version, "312"), "")
 		}
 	}},
 	{id: "ID-13", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
-			x.isErro("requestor", x.result().o, "305", "")
+			x := t.flow(v, "BRW").startChallenge()
+			x.wantErro("requestor", x.result().o, "305", "")
 			sent := x.rreqOf("N").bytes(set("transStatusReason", "14"), set("challengeCancel", "04"))
-			x.taken(x.post(sent), "01")
+			x.wantRRes(x.post(sent), "01")
 			for range 2 { // it may be asked for again
 				if got := x.result(); got.status != 200 || string(encode(got.o)) != string(encode(read(sent))) {
 					t.Errorf("%s: the result is %d %s", x, got.status, got.body)
@@ -209,28 +209,28 @@ var idChecks = []check{
 	{id: "ID-14", do: func(t *T) {
 		for _, v := range allVersions {
 			x := t.flow(v, "3RI")
-			if got := x.accepted(); string(encode(got.o)) != string(encode(x.ares)) {
+			if got := x.wantAccepted(); string(encode(got.o)) != string(encode(x.ares)) {
 				t.Errorf("%s: %s, want the ARes", x, got.body)
 			}
 		}
 	}},
 	{id: "ID-15", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			cres := object{
 				"messageType": "CRes", "messageVersion": v, "threeDSServerTransID": x.id, "acsTransID": x.ares["acsTransID"], "transStatus": "Y",
 			}
-			x.refusedRReq(x.post(cres.bytes()), "101", "")
-			x.isErro("requestor", x.result().o, "305", "")
-			x.taken(x.rreq("N"), "01")
+			x.wantRReqRefused(x.post(cres.bytes()), "101", "")
+			x.wantErro("requestor", x.result().o, "305", "")
+			x.wantRRes(x.rreq("N"), "01")
 			t.want("result", x.result().o, "transStatus", "N")
 		}
 	}},
 }
 
-// race posts different results of the challenge, all at once. It wants one of them to be
+// postResultsAtOnce posts different results of the challenge, all at once. It wants one of them to be
 // taken, and that one to be handed out.
-func (x *flow) race() {
+func (x *flow) postResultsAtOnce() {
 	statuses := []string{"Y", "N", "A", "U", "R", "Y", "N", "A"}
 	answers, errs := make([]*answer, len(statuses)), make([]error, len(statuses))
 	var all sync.WaitGroup
@@ -247,14 +247,14 @@ func (x *flow) race() {
 		case got.o.text("messageType") == "RRes" && taken == "":
 			taken = statuses[i]
 		default:
-			x.refusedRReq(got, stateCode(x.version, "312"), "")
+			x.wantRReqRefused(got, stateCode(x.version, "312"), "")
 		}
 	}
 	x.t.want("result", x.result().o, "transStatus", taken)
 }
 
-// alike counts the places at which two ids have the same character, hyphens aside.
-func alike(a, b string) int {
+// countEqualPlaces counts the places at which two ids have the same character, hyphens aside.
+func countEqualPlaces(a, b string) int {
 	n := 0
 	for i := range min(len(a), len(b)) {
 		if a[i] == b[i] && a[i] != '-' {

@@ -113,7 +113,7 @@ func (l *lab) open() error {
 		peer.connect(l.ca)
 		l.ds[d.scheme] = peer
 	}
-	l.write()
+	l.writeConfig()
 	if l.plan.prepare != nil {
 		l.plan.prepare(l)
 	}
@@ -126,8 +126,8 @@ func (l *lab) open() error {
 	return l.start(!l.plan.unready)
 }
 
-// write makes the configuration and the files that it names.
-func (l *lab) write() {
+// writeConfig makes the configuration and the files that it names.
+func (l *lab) writeConfig() {
 	free := freeAddresses(3)
 	api, results, console := free[0], free[1], free[2]
 	l.api, l.results, l.console = "http://"+api, "https://"+results+"/results", "http://"+console
@@ -160,7 +160,7 @@ func (l *lab) write() {
 		fmt.Fprintf(&b, "  - scheme: %s\n", d.scheme)
 		yaml(&b, "    ", keys)
 	}
-	must(os.WriteFile(l.config, []byte(b.String()), 0o600))
+	panicOnError(os.WriteFile(l.config, []byte(b.String()), 0o600))
 }
 
 func yaml(b *strings.Builder, indent string, keys map[string]string) {
@@ -195,26 +195,26 @@ var (
 	ports     atomic.Uint32        // how many were tried
 )
 
-// beside starts another node of the same server: the same store, keys and
+// startSecondNode starts another node of the same server: the same store, keys and
 // directory servers, other addresses. End it with kill.
-func (l *lab) beside() (*lab, error) {
+func (l *lab) startSecondNode() (*lab, error) {
 	other := &lab{
 		binary: l.binary, plan: l.plan, dir: l.dir, config: filepath.Join(l.dir, "beside.yaml"), ca: l.ca, ds: l.ds,
 		key: l.key, other: l.other, client: l.client,
 	}
-	other.write()
+	other.writeConfig()
 	return other, other.start(true)
 }
 
 // newKey makes an API key.
 func (l *lab) newKey(name string, flags ...string) (string, error) {
-	out, err := l.command(append([]string{"key", "create", "--name", name}, flags...)...)
+	out, err := l.runCommand(append([]string{"key", "create", "--name", name}, flags...)...)
 	return strings.TrimSpace(out), err
 }
 
-// command runs the program with this lab's configuration and returns what it
+// runCommand runs the program with this lab's configuration and returns what it
 // prints.
-func (l *lab) command(args ...string) (string, error) {
+func (l *lab) runCommand(args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	cmd := exec.Command(l.binary, append(args, "--config", l.config)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -261,13 +261,13 @@ func (l *lab) start(ready bool) error {
 }
 
 // kill ends the process as a power cut does.
-func (l *lab) kill() { l.end(os.Kill) }
+func (l *lab) kill() { l.signalAndWait(os.Kill) }
 
 // stop ends the process in good order.
-func (l *lab) stop() { l.end(os.Interrupt) }
+func (l *lab) stop() { l.signalAndWait(os.Interrupt) }
 
-// end sends the process a signal and waits until it is gone.
-func (l *lab) end(sig os.Signal) {
+// signalAndWait sends the process a signal and waits until it is gone.
+func (l *lab) signalAndWait(sig os.Signal) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.process == nil {
@@ -289,8 +289,8 @@ func (l *lab) close() {
 	}
 }
 
-// call posts to the API with a key.
-func (l *lab) call(path, key string, body []byte) (*answer, error) {
+// callAPI posts to the API with a key.
+func (l *lab) callAPI(path, key string, body []byte) (*answer, error) {
 	return post(l.client, l.api+path, http.Header{"Apikey": {key}}, body)
 }
 

@@ -15,9 +15,9 @@ import (
 //go:embed members.txt
 var membersText string
 
-// inclusions are the members of a message, each with its letter for the channel and
+// memberInclusions are the members of a message, each with its letter for the channel and
 // category.
-func inclusions(version, messageType, channel, category string) map[string]byte {
+func memberInclusions(version, messageType, channel, category string) map[string]byte {
 	column := map[string]int{"APP": 0, "BRW": 1, "3RI": 2}[channel]
 	if category == "NPA" {
 		column += 3
@@ -32,10 +32,10 @@ func inclusions(version, messageType, channel, category string) map[string]byte 
 	return got
 }
 
-// definesAll wants a message of the server to hold what is required in this flow, and
+// wantAllRequired wants a message of the server to hold what is required in this flow, and
 // nothing that is not defined.
-func (x *flow) definesAll(o object) {
-	all := inclusions(x.version, o.text("messageType"), x.channel, x.category)
+func (x *flow) wantAllRequired(o object) {
+	all := memberInclusions(x.version, o.text("messageType"), x.channel, x.category)
 	for name := range o {
 		if n := all[name]; n == 0 || n == '-' {
 			x.t.Errorf("%s: %s holds %s, which is not defined there", x, o.text("messageType"), name)

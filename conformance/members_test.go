@@ -11,8 +11,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite members.txt and docs/conformance.md")
 
-// TestMembers holds members.txt equal to the dictionary.
-func TestMembers(t *testing.T) {
+// TestMembersAreTheDictionary holds members.txt equal to the dictionary.
+func TestMembersAreTheDictionary(t *testing.T) {
 	data, err := os.ReadFile("../message/testdata/dictionary/messages.json")
 	if err != nil {
 		t.Fatal(err)

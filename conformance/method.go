@@ -50,7 +50,7 @@ var methodChecks = []check{
 	}},
 	{id: "TM-04", do: func(t *T) { // for a card with a 3DS Method threeDSCompInd is required
 		for _, v := range allVersions {
-			t.flow(v, "BRW", drop("threeDSCompInd")).card("visa", cardMethod).refused("201", "threeDSCompInd")
+			t.flow(v, "BRW", drop("threeDSCompInd")).card("visa", cardMethod).wantRefused("201", "threeDSCompInd")
 			if got := t.flow(v, "BRW", set("threeDSCompInd", "N")).card("visa", cardMethod).areq().text("threeDSCompInd"); got != "N" {
 				t.Errorf("%s: threeDSCompInd %q, want N", v, got)
 			}
@@ -58,10 +58,10 @@ var methodChecks = []check{
 	}},
 	{id: "TM-05", do: func(t *T) { // the method runs before the AReq
 		for _, v := range allVersions {
-			s := t.shop().pay(cardMethod, v).answers("Y")
-			s.state("method")
+			s := t.openShop().pay(cardMethod, v).setARes("Y")
+			s.wantState("method")
 			s.frame("method")
-			if s.look().at("method.run") != true || len(s.areqs()) > 0 {
+			if s.refreshView().at("method.run") != true || len(s.areqs()) > 0 {
 				t.Errorf("%s: with the 3DS Method under way: method.run %v and %d AReqs, want true and none", v, s.view.at("method.run"), len(s.areqs()))
 			}
 			s.notify("method", "threeDSMethodData", unpadded(object{"threeDSServerTransID": s.id}))
@@ -69,7 +69,7 @@ var methodChecks = []check{
 				t.Errorf("%s: threeDSCompInd %q, want Y", v, got)
 			}
 		}
-		wants(t, "shop.js", t.shop().page("/static/shop.js"), "limit")
+		wantParts(t, "shop.js", t.openShop().page("/static/shop.js"), "limit")
 	}},
 	{id: "TM-06", do: func(t *T) { // no address: U
 		for _, v := range allVersions {
@@ -78,16 +78,16 @@ var methodChecks = []check{
 					t.Errorf("%s: threeDSCompInd %q for a card without a method, want U", v, got)
 				}
 			}
-			if got := t.shop().pay(cardNoMethod, v).answers("Y").areq().text("threeDSCompInd"); got != "U" {
+			if got := t.openShop().pay(cardNoMethod, v).setARes("Y").areq().text("threeDSCompInd"); got != "U" {
 				t.Errorf("%s: the shop sends threeDSCompInd %q for a card without a method, want U", v, got)
 			}
 		}
 	}},
 	{id: "TM-07", do: func(t *T) { // what the method's data hold
 		for _, v := range allVersions {
-			s := t.shop().pay(cardMethod, v)
+			s := t.openShop().pay(cardMethod, v)
 			action, values := fields(s.frame("method"))
-			data := t.unpadded("threeDSMethodData", values["threeDSMethodData"])
+			data := t.decodeUnpadded("threeDSMethodData", values["threeDSMethodData"])
 			if action != "https://acs.example/method" || len(data) != 2 || data.text("threeDSServerTransID") != s.id ||
 				data.text("threeDSMethodNotificationURL") != shopURL+"/notify/method" {
 				t.Errorf("%s: to %s: %s, want the id and the shop's notification URL, to https://acs.example/method", v, action, data.bytes())
@@ -95,22 +95,22 @@ var methodChecks = []check{
 		}
 	}},
 	{id: "TM-08", do: func(t *T) { // a form field, posted from a hidden frame
-		s := t.shop().pay(cardMethod, v231)
+		s := t.openShop().pay(cardMethod, v231)
 		page := s.frame("method")
 		if _, values := fields(page); len(values) != 1 || values["threeDSMethodData"] == "" || !strings.Contains(page, `method="post"`) {
 			t.Errorf("the form of the 3DS Method is %s, want a post of threeDSMethodData alone", page)
 		}
 		frames, css := s.page("/static/frames.js"), s.page("/static/shop.css")
-		wants(t, "frames.js", frames, `className = "method-frame"`, "allow-forms", "allow-scripts", "allow-same-origin")
+		wantParts(t, "frames.js", frames, `className = "method-frame"`, "allow-forms", "allow-scripts", "allow-same-origin")
 		rule, _, _ := strings.Cut(css[strings.Index(css, ".method-frame"):], "}")
-		wants(t, "shop.css", rule, "visibility: hidden")
+		wantParts(t, "shop.css", rule, "visibility: hidden")
 		if strings.Contains(frames, "allow-pointer-lock") {
 			t.Errorf("frames.js has allow-pointer-lock, which is not needed")
 		}
 	}},
 	{id: "TM-09", do: func(t *T) { // the ACS's notification, with or without padding
 		for _, encode := range []func(object) string{unpadded, padded} {
-			s := t.shop().pay(cardMethod, v220).answers("Y")
+			s := t.openShop().pay(cardMethod, v220).setARes("Y")
 			status, _ := s.notify("method", "threeDSMethodData", encode(object{"threeDSServerTransID": s.id}))
 			if got := s.areq().text("threeDSCompInd"); status != 200 || got != "Y" {
 				t.Errorf("after a notification: status %d and threeDSCompInd %q, want 200 and Y", status, got)
@@ -118,7 +118,7 @@ var methodChecks = []check{
 		}
 	}},
 	{id: "TM-10", do: func(t *T) { // a bad notification changes nothing and tells nothing
-		s := t.shop().pay(cardMethod, v220).answers("Y")
+		s := t.openShop().pay(cardMethod, v220).setARes("Y")
 		for _, data := range []string{"", "@@@", unpadded(object{"threeDSServerTransID": newID()}), unpadded(object{"threeDSServerTransID": 5}), "W10"} {
 			status, page := s.notify("method", "threeDSMethodData", data)
 			if status < 400 || status > 499 || strings.Contains(page, s.id) || strings.Contains(page, "400001") {
@@ -153,8 +153,8 @@ var methodChecks = []check{
 	}},
 }
 
-// wants wants all parts to be in a text.
-func wants(t *T, what, text string, parts ...string) {
+// wantParts wants all parts to be in a text.
+func wantParts(t *T, what, text string, parts ...string) {
 	for _, part := range parts {
 		if !strings.Contains(text, part) {
 			t.Errorf("%s has no %q", what, part)

@@ -20,17 +20,17 @@ func (o object) text(path string) string {
 
 // has reports whether there is anything at a path; null counts too.
 func (o object) has(path string) bool {
-	_, there := find(o, split(path))
+	_, there := findAt(o, split(path))
 	return there
 }
 
 // at is the value at a path such as "messageExtension[0].id".
 func (o object) at(path string) any {
-	v, _ := find(o, split(path))
+	v, _ := findAt(o, split(path))
 	return v
 }
 
-func find(v any, path []string) (any, bool) {
+func findAt(v any, path []string) (any, bool) {
 	if len(path) == 0 {
 		return v, true
 	}
@@ -40,13 +40,13 @@ func find(v any, path []string) (any, bool) {
 		if !there {
 			return nil, false
 		}
-		return find(next, path[1:])
+		return findAt(next, path[1:])
 	case []any:
 		n, err := strconv.Atoi(path[0])
 		if err != nil || n < 0 || n >= len(v) {
 			return nil, false
 		}
-		return find(v[n], path[1:])
+		return findAt(v[n], path[1:])
 	}
 	return nil, false
 }
@@ -69,15 +69,15 @@ type edit struct {
 
 // set puts a value at a path. Objects on the way are made, arrays are not.
 func set(path string, value any) edit {
-	return edit{object: func(o object) { put(o, path, func(m object, name string) { m[name] = plain(value) }) }}
+	return edit{object: func(o object) { putAt(o, path, func(m object, name string) { m[name] = plain(value) }) }}
 }
 
 // drop takes away what is at a path.
 func drop(path string) edit {
-	return edit{object: func(o object) { put(o, path, func(m object, name string) { delete(m, name) }) }}
+	return edit{object: func(o object) { putAt(o, path, func(m object, name string) { delete(m, name) }) }}
 }
 
-func put(o object, path string, do func(m object, name string)) {
+func putAt(o object, path string, do func(m object, name string)) {
 	steps := split(path)
 	var at any = o
 	for i, s := range steps {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestEdits(t *testing.T) {
+func TestEditsChangeOnePlace(t *testing.T) {
 	o := object{"a": "1", "b": object{"c": "2"}, "l": []any{object{"n": "3"}}}
 	for _, tt := range []struct {
 		edit edit
@@ -48,13 +48,13 @@ func TestMask(t *testing.T) {
 	if got := mask(message.bytes()); !strings.Contains(got, `"mcc":"5411"`) || !strings.Contains(got, "400000******7899") {
 		t.Errorf("it hides too much: %s", got)
 	}
-	if got := mask([]byte(strings.Repeat("x", 1<<20))); len(got) > 2*most {
+	if got := mask([]byte(strings.Repeat("x", 1<<20))); len(got) > 2*maxNoted {
 		t.Errorf("%d characters", len(got))
 	}
 }
 
-// TestJudgement: what a server does wrong is a fault.
-func TestJudgement(t *testing.T) {
+// TestWrongAnswersAreFaults: what a server does wrong is a fault.
+func TestWrongAnswersAreFaults(t *testing.T) {
 	x := &flow{version: v220, channel: "BRW", category: "PA"}
 	erro := object{"messageType": "Erro", "errorComponent": "S", "errorCode": "203", "errorDetail": "mcc,acctNumber"}
 	for _, tt := range []struct {
@@ -62,18 +62,18 @@ func TestJudgement(t *testing.T) {
 		do   func()
 		good bool
 	}{
-		{"the code and the element", func() { x.isErro("it", erro, "203", "acctNumber") }, true},
-		{"one of two codes", func() { x.isErro("it", erro, "201|203", "") }, true},
-		{"another code", func() { x.isErro("it", erro, "201", "") }, false},
-		{"another element", func() { x.isErro("it", erro, "203", "acct") }, false},
-		{"another component", func() { x.isErro("it", read(erro.bytes(set("errorComponent", "D"))), "203", "") }, false},
-		{"no answer", func() { x.isErro("it", nil, "203", "") }, false},
-		{"no RRes", func() { x.taken(&answer{status: 200, o: erro}, "01") }, false},
+		{"the code and the element", func() { x.wantErro("it", erro, "203", "acctNumber") }, true},
+		{"one of two codes", func() { x.wantErro("it", erro, "201|203", "") }, true},
+		{"another code", func() { x.wantErro("it", erro, "201", "") }, false},
+		{"another element", func() { x.wantErro("it", erro, "203", "acct") }, false},
+		{"another component", func() { x.wantErro("it", read(erro.bytes(set("errorComponent", "D"))), "203", "") }, false},
+		{"no answer", func() { x.wantErro("it", nil, "203", "") }, false},
+		{"no RRes", func() { x.wantRRes(&answer{status: 200, o: erro}, "01") }, false},
 		{"a value", func() { x.t.want("it", erro, "errorCode", "203") }, true},
 		{"another value", func() { x.t.want("it", erro, "errorCode", "204") }, false},
 		{"nothing where something is wanted", func() { x.t.want("it", erro, "acsTransID", "x") }, false},
 		{"something where nothing is wanted", func() { x.t.want("it", erro, "errorCode", nil) }, false},
-		{"a member that is not defined", func() { x.definesAll(object{"messageType": "RRes", "foo": "x"}) }, false},
+		{"a member that is not defined", func() { x.wantAllRequired(object{"messageType": "RRes", "foo": "x"}) }, false},
 	} {
 		x.t = new(T)
 		tt.do()

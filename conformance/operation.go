@@ -8,7 +8,7 @@ import (
 
 // oreq posts an operation message as the directory server of Visa.
 func (t *T) oreq(o object, edits ...edit) *answer {
-	l := t.shared()
+	l := t.sharedLab()
 	body := o.bytes(edits...)
 	t.note("directory > server", body)
 	got, err := l.ds["visa"].post(l.results, body)
@@ -19,15 +19,15 @@ func (t *T) oreq(o object, edits ...edit) *answer {
 	return got
 }
 
-// quiet wants the answer to a message to have status 200 and no body.
-func (t *T) quiet(message string, got *answer) {
+// wantEmptyAnswer wants the answer to a message to have status 200 and no body.
+func (t *T) wantEmptyAnswer(message string, got *answer) {
 	if got.status != 200 || len(got.body) != 0 {
 		t.Errorf("the answer to %s: %d %s, want 200 and no body", message, got.status, got.body)
 	}
 }
 
-// operated wants an ORes of that opStatus.
-func (t *T) operated(got *answer, status string) {
+// wantOpStatus wants an ORes of that opStatus.
+func (t *T) wantOpStatus(got *answer, status string) {
 	if got.status != 200 || got.o.text("messageType") != "ORes" || got.o.text("opStatus") != status {
 		t.Errorf("%d %s, want an ORes with %s", got.status, got.body, status)
 	}
@@ -35,32 +35,32 @@ func (t *T) operated(got *answer, status string) {
 
 // operationChecks is the operation messages.
 var operationChecks = []check{
-	{id: "OP-01", do: func(t *T) { t.operated(t.oreq(oreqs(1)[0]), "01") }},
+	{id: "OP-01", do: func(t *T) { t.wantOpStatus(t.oreq(oreqs(1)[0]), "01") }},
 	{id: "OP-02", do: func(t *T) {
 		all := oreqs(3)
-		t.quiet("an OReq", t.oreq(all[0]))
-		t.quiet("an OReq", t.oreq(all[1]))
-		t.operated(t.oreq(all[2]), "01")
+		t.wantEmptyAnswer("an OReq", t.oreq(all[0]))
+		t.wantEmptyAnswer("an OReq", t.oreq(all[1]))
+		t.wantOpStatus(t.oreq(all[2]), "01")
 	}},
 	{id: "OP-03", do: func(t *T) {
 		all := oreqs(3)
-		t.quiet("an OReq", t.oreq(all[0]))
-		t.operated(t.oreq(all[2]), "02")
+		t.wantEmptyAnswer("an OReq", t.oreq(all[0]))
+		t.wantOpStatus(t.oreq(all[2]), "02")
 	}},
 	{id: "OP-04", do: func(t *T) {
 		start := time.Now()
-		t.operated(t.oreq(oreqs(1)[0]), "01")
+		t.wantOpStatus(t.oreq(oreqs(1)[0]), "01")
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("the ORes took %v, want 3 s at the most", took)
 		}
 	}},
 	{id: "OP-05", do: func(t *T) {
-		l := t.lab(plan{directories: []directory{{scheme: "visa"}}})
+		l := t.ownLab(plan{directories: []directory{{scheme: "visa"}}})
 		all := oreqs(3)
 		if _, err := l.ds["visa"].post(l.results, all[0].bytes()); err != nil {
 			t.Fatalf("results: %v", err)
 		}
-		if !wait(8*time.Second, func() bool { return len(l.ds["visa"].requests("Erro", "")) > 0 }) {
+		if !waitUntil(8*time.Second, func() bool { return len(l.ds["visa"].requests("Erro", "")) > 0 }) {
 			t.Fatalf("no Erro came")
 		}
 		erro := l.ds["visa"].requests("Erro", "")[0].o
@@ -70,7 +70,7 @@ var operationChecks = []check{
 	}},
 	{id: "OP-06", do: func(t *T) {
 		all := oreqs(2)
-		t.quiet("an OReq", t.oreq(all[0]))
+		t.wantEmptyAnswer("an OReq", t.oreq(all[0]))
 		got := t.oreq(all[1], set("opSeverity", "x"))
 		if got.status != 200 || got.o.text("errorCode") != "203" || got.o.text("errorDetail") != "opSeverity" ||
 			got.o.text("errorMessageType") != "OReq" || got.o.text("dsTransID") != all[1].text("dsTransID") {
@@ -90,8 +90,8 @@ var operationChecks = []check{
 		const word = "operations-canary <script>"
 		t.oreq(o, set("opDescription", word), set("opCategory", "05"))
 		line := ""
-		if !wait(2*time.Second, func() bool {
-			for text := range strings.Lines(t.shared().log.String()) {
+		if !waitUntil(2*time.Second, func() bool {
+			for text := range strings.Lines(t.sharedLab().log.String()) {
 				if strings.Contains(text, "operations-canary") {
 					line = text
 				}
@@ -107,8 +107,8 @@ var operationChecks = []check{
 	}},
 }
 
-// erroOf wants an Erro with a code that names an element, or any.
-func (t *T) erroOf(got *answer, code, element string) {
+// wantCompleteErro wants an Erro with a code that names an element, or any.
+func (t *T) wantCompleteErro(got *answer, code, element string) {
 	if got.status != 200 || got.o.text("messageType") != "Erro" || got.o.text("errorCode") != code ||
 		element != "" && got.o.text("errorDetail") != element {
 		t.Errorf("%d %s, want an Erro %s that names %q", got.status, got.body, code, element)
@@ -134,7 +134,7 @@ var oresChecks = []check{
 	}},
 	{id: "TO-12", waits: true, do: func(t *T) {
 		start := time.Now()
-		t.operated(t.oreq(oreqs(1)[0]), "01")
+		t.wantOpStatus(t.oreq(oreqs(1)[0]), "01")
 		if took := time.Since(start); took > 3*time.Second {
 			t.Errorf("the ORes took %v, want 3 s at the most", took)
 		}

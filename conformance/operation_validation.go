@@ -4,32 +4,32 @@ package conformance
 var operationValidationChecks = []check{
 	{id: "VO-01", do: func(t *T) {
 		for _, name := range []string{"dsReferenceNumber", "dsTransID", "opCategory", "opDescription", "opExpDate", "opSeq", "opSeverity"} {
-			t.erroOf(t.oreq(oreqs(1)[0], drop(name)), "201", name)
+			t.wantCompleteErro(t.oreq(oreqs(1)[0], drop(name)), "201", name)
 		}
-		t.erroOf(t.oreq(oreqs(1)[0], set("opSeverity", "09")), "207", "opSeverity")
-		t.erroOf(t.oreq(oreqs(1)[0], set("opPriorTransRef", object{"transIdType": "09", "transId": newID()})), "203", "opPriorTransRef.transIdType")
-		t.operated(t.oreq(oreqs(1)[0], set("opPriorTransRef", object{"transIdType": "01", "transId": newID()})), "01")
+		t.wantCompleteErro(t.oreq(oreqs(1)[0], set("opSeverity", "09")), "207", "opSeverity")
+		t.wantCompleteErro(t.oreq(oreqs(1)[0], set("opPriorTransRef", object{"transIdType": "09", "transId": newID()})), "203", "opPriorTransRef.transIdType")
+		t.wantOpStatus(t.oreq(oreqs(1)[0], set("opPriorTransRef", object{"transIdType": "01", "transId": newID()})), "01")
 	}},
 	{id: "VO-02", do: func(t *T) {
-		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqId", "1")), "203", "opSeq.seqId")
-		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqNum", "00")), "203", "opSeq.seqNum")
-		t.erroOf(t.oreq(oreqs(1)[0], set("opSeq.seqTotal", "0")), "203", "opSeq.seqTotal")
+		t.wantCompleteErro(t.oreq(oreqs(1)[0], set("opSeq.seqId", "1")), "203", "opSeq.seqId")
+		t.wantCompleteErro(t.oreq(oreqs(1)[0], set("opSeq.seqNum", "00")), "203", "opSeq.seqNum")
+		t.wantCompleteErro(t.oreq(oreqs(1)[0], set("opSeq.seqTotal", "0")), "203", "opSeq.seqTotal")
 		all := oreqs(3)
-		t.quiet("an OReq", t.oreq(all[0]))
-		t.operated(t.oreq(all[2]), "02")
+		t.wantEmptyAnswer("an OReq", t.oreq(all[0]))
+		t.wantOpStatus(t.oreq(all[2]), "02")
 		all = oreqs(3)
-		t.quiet("an OReq", t.oreq(all[0]))
-		t.operated(t.oreq(all[1], set("opSeq.seqTotal", "02")), "02")
+		t.wantEmptyAnswer("an OReq", t.oreq(all[0]))
+		t.wantOpStatus(t.oreq(all[1], set("opSeq.seqTotal", "02")), "02")
 	}},
 	{id: "VO-03", do: func(t *T) {
 		for _, v := range until220 {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			oreq := object{
 				"messageType": "OReq", "messageVersion": v, "dsReferenceNumber": "DS1", "dsTransID": newID(), "opCategory": "01",
 				"opDescription": "Hello", "opExpDate": "20301231", "opSeverity": "01",
 				"opSeq": object{"seqId": newID(), "seqNum": "01", "seqTotal": "01"},
 			}
-			x.refusedRReq(x.post(oreq.bytes()), "101", "")
+			x.wantRReqRefused(x.post(oreq.bytes()), "101", "")
 		}
 	}},
 	{id: "VO-04", do: func(t *T) {
@@ -39,13 +39,13 @@ var operationValidationChecks = []check{
 				set("errorDetail", ""), set("foo", object{"a": nil}), drop("messageVersion"),
 			} {
 				x := t.flow(v, "BRW")
-				x.replies(func(*request) reply { return reply{body: erroFor(x, "203").bytes(odd)} })
+				x.setAnswer(func(*request) reply { return reply{body: erroFor(x, "203").bytes(odd)} })
 				if got := x.auth(); got.status != 400 || got.o.text("messageType") != "Erro" {
 					t.Errorf("%s: %d %s, want an Erro", x, got.status, got.body)
 				}
-				y := t.flow(v, "BRW").challenged()
-				t.quiet("the Erro of "+y.String(), y.post(erroFor(y, "203").bytes(odd)))
-				y.refusedRReq(y.rreq("Y"), stateCode(v, "313"), "") // the transaction is closed
+				y := t.flow(v, "BRW").startChallenge()
+				t.wantEmptyAnswer("the Erro of "+y.String(), y.post(erroFor(y, "203").bytes(odd)))
+				y.wantRReqRefused(y.rreq("Y"), stateCode(v, "313"), "") // the transaction is closed
 			}
 		}
 	}},

@@ -11,21 +11,21 @@ import (
 // otherMessageChecks is the construction of messages other than the AReq.
 var otherMessageChecks = []check{
 	{id: "MX-01", do: func(t *T) {
-		l := t.lab(plan{directories: versionedDirectories})
+		l := t.ownLab(plan{directories: versionedDirectories})
 		for scheme, v := range versionOf {
 			sent := l.ds[scheme].requests("PReq", "")
 			if len(sent) == 0 {
 				t.Fatalf("no PReq of %s", v)
 			}
 			x := &flow{t: t, version: v, channel: "BRW", category: "PA"}
-			x.definesAll(sent[0].o)
+			x.wantAllRequired(sent[0].o)
 			t.want("PReq", sent[0].o, "messageVersion", v)
 		}
 	}},
 	{id: "MX-02", waits: true, do: func(t *T) {
-		l := t.lab(plan{directories: withKey(versionedDirectories, "refresh", "1s"), prepare: func(l *lab) {
+		l := t.ownLab(plan{directories: withKey(versionedDirectories, "refresh", "1s"), prepare: func(l *lab) {
 			for _, d := range l.ds {
-				d.answersPReqs(func(q *request) reply {
+				d.setPReqAnswer(func(q *request) reply {
 					if q.o.has("serialNum") {
 						return reply{body: unchanged(q.o, "10").bytes()}
 					}
@@ -43,7 +43,7 @@ var otherMessageChecks = []check{
 	{id: "MX-03", do: func(t *T) {
 		files := withKey(versionedDirectories, "file_hosts", "[files.example]")
 		for want, directories := range map[string][]directory{"Y": files, "": versionedDirectories} {
-			l := t.lab(plan{directories: directories})
+			l := t.ownLab(plan{directories: directories})
 			for scheme, v := range versionOf {
 				got := l.ds[scheme].requests("PReq", "")[0].o.text("cardRangeDataDownloadInd")
 				if v == v231 && got != want || v != v231 && got != "" {
@@ -53,7 +53,7 @@ var otherMessageChecks = []check{
 		}
 	}},
 	{id: "MX-04", waits: true, do: func(t *T) {
-		l := t.lab(plan{directories: withKey(versionedDirectories, "refresh", "1s")})
+		l := t.ownLab(plan{directories: withKey(versionedDirectories, "refresh", "1s")})
 		seen := make(map[string]bool)
 		for scheme := range versionOf {
 			for _, q := range l.ds[scheme].preqs(t, 2) {
@@ -68,10 +68,10 @@ var otherMessageChecks = []check{
 	{id: "MX-05", do: func(t *T) {
 		for _, v := range allVersions {
 			for _, kind := range []string{"BRW", "APP", "BRW NPA"} {
-				x := t.flow(v, kind).challenged()
+				x := t.flow(v, kind).startChallenge()
 				got := x.rreq("Y")
-				x.taken(got, "01")
-				x.definesAll(got.o)
+				x.wantRRes(got, "01")
+				x.wantAllRequired(got.o)
 				for _, name := range []string{"threeDSServerTransID", "acsTransID", "dsTransID"} {
 					t.want("RRes", got.o, name, x.ares[name])
 				}
@@ -79,19 +79,19 @@ var otherMessageChecks = []check{
 					t.want("RRes", got.o, "sdkTransID", x.req["sdkTransID"])
 				}
 			}
-			x := t.flow(v, "BRW").answers("C", set("dsTransID", strings.ToUpper(newID())))
+			x := t.flow(v, "BRW").setARes("C", set("dsTransID", strings.ToUpper(newID())))
 			x.auth()
 			t.want("RRes", x.rreq("Y").o, "dsTransID", x.ares["dsTransID"])
 		}
 	}},
 	{id: "MX-06", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
-			x.taken(x.rreq("N", set("challengeCancel", "01")), "01")
-			y := t.flow(v, "BRW").challenged()
-			y.taken(y.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "04")), "01")
-			z := t.flow(v, "BRW").challenged()
-			z.taken(z.rreq("U"), "01")
+			x := t.flow(v, "BRW").startChallenge()
+			x.wantRRes(x.rreq("N", set("challengeCancel", "01")), "01")
+			y := t.flow(v, "BRW").startChallenge()
+			y.wantRRes(y.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "04")), "01")
+			z := t.flow(v, "BRW").startChallenge()
+			z.wantRRes(z.rreq("U"), "01")
 		}
 	}},
 	{id: "MX-08", do: func(t *T) {
@@ -116,7 +116,7 @@ var otherMessageChecks = []check{
 			impatient.CloseIdleConnections()
 			close(gone)
 			var got *answer
-			if !wait(5*time.Second, func() bool { // until the ARes is there
+			if !waitUntil(5*time.Second, func() bool { // until the ARes is there
 				if len(x.sent()) == 0 {
 					return false
 				}
@@ -131,26 +131,26 @@ var otherMessageChecks = []check{
 			}) {
 				t.Fatalf("%s: no answer to the RReq", x)
 			}
-			x.taken(got, "03")
+			x.wantRRes(got, "03")
 		}
 	}},
 	{id: "MX-09", do: func(t *T) {
 		for _, wish := range []string{"F", "B"} {
-			x := t.flow(v231, "BRW", decoupledAs(wish).edits()...).challenged()
-			x.taken(x.rreq("D", set("transStatusReason", "29")), "04")
+			x := t.flow(v231, "BRW", decoupledAs(wish).edits()...).startChallenge()
+			x.wantRRes(x.rreq("D", set("transStatusReason", "29")), "04")
 		}
 		for _, wish := range []string{"Y", "N"} {
-			x := t.flow(v231, "BRW", decoupledAs(wish).edits()...).challenged()
-			x.refusedRReq(x.rreq("D", set("transStatusReason", "29")), "203", "transStatus")
+			x := t.flow(v231, "BRW", decoupledAs(wish).edits()...).startChallenge()
+			x.wantRReqRefused(x.rreq("D", set("transStatusReason", "29")), "203", "transStatus")
 		}
 	}},
 	{id: "MX-10", do: func(t *T) {
-		x := t.flow(v231, "BRW").challenged()
+		x := t.flow(v231, "BRW").startChallenge()
 		got, err := post(x.d.client, x.l.results, map[string][]string{"X-Request-Id": {newID()}}, x.rreqOf("Y").bytes())
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		x.taken(got, "01")
+		x.wantRRes(got, "01")
 		if id := got.header.Get("X-Request-ID"); id != x.ares.text("dsTransID") {
 			t.Errorf("X-Request-ID is %q, want %q", id, x.ares.text("dsTransID"))
 		}
@@ -161,48 +161,48 @@ var otherMessageChecks = []check{
 	{id: "MX-15", do: func(t *T) {
 		for _, v := range allVersions {
 			for _, kind := range []string{"BRW", "APP"} {
-				x := t.flow(v, kind).answers("Y", drop("acsReferenceNumber"))
-				x.rejected("201", "acsReferenceNumber")
-				if erro := x.erro(); erro != nil {
-					x.erroOf(erro.o, "ARes")
+				x := t.flow(v, kind).setARes("Y", drop("acsReferenceNumber"))
+				x.wantRejected("201", "acsReferenceNumber")
+				if erro := x.receivedErro(); erro != nil {
+					x.wantCompleteErro(erro.o, "ARes")
 				}
-				y := t.flow(v, kind).challenged()
-				y.erroOf(y.rreq("Y", drop("transStatus")).o, "RReq")
+				y := t.flow(v, kind).startChallenge()
+				y.wantCompleteErro(y.rreq("Y", drop("transStatus")).o, "RReq")
 			}
 		}
 	}},
 	{id: "MX-16", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").answers("Y", drop("threeDSServerTransID"))
-			x.rejected("201", "threeDSServerTransID") // which finds the Erro by the id
+			x := t.flow(v, "BRW").setARes("Y", drop("threeDSServerTransID"))
+			x.wantRejected("201", "threeDSServerTransID") // which finds the Erro by the id
 			y := t.flow(v, "BRW")
-			y.replies(func(*request) reply { return reply{body: []byte("garbage")} })
-			y.rejected("101", "")
+			y.setAnswer(func(*request) reply { return reply{body: []byte("garbage")} })
+			y.wantRejected("101", "")
 		}
 	}},
 	{id: "MX-17", do: func(t *T) {
 		for _, v := range allVersions {
 			x := t.flow(v, "APP")
 			x.preauth()
-			for name := range inclusions(v, "AReq", "APP", "PA") {
+			for name := range memberInclusions(v, "AReq", "APP", "PA") {
 				if !strings.HasPrefix(name, "message") && name != "deviceChannel" && name != "threeDSServerTransID" {
 					x.req[name] = 7
 				}
 			}
 			got := x.auth()
-			x.isErro("requestor", got.o, "203|304", "")
+			x.wantErro("requestor", got.o, "203|304", "")
 			texts(t, got.o)
 			var many []object
 			for n := range mostExtensions(v) {
 				many = append(many, object{"name": "n", "id": strings.Repeat("x", 60) + itoa(n), "criticalityIndicator": true, "data": object{"a": "b"}})
 			}
-			y := t.flow(v, "BRW").answers("Y", set("messageExtension", many))
-			y.rejected("202", "")
-			if erro := y.erro(); erro != nil {
+			y := t.flow(v, "BRW").setARes("Y", set("messageExtension", many))
+			y.wantRejected("202", "")
+			if erro := y.receivedErro(); erro != nil {
 				texts(t, erro.o)
 			}
 			z := t.flow(v, "BRW")
-			z.replies(func(*request) reply {
+			z.setAnswer(func(*request) reply {
 				return reply{body: erroFor(z, "404").bytes(set("errorDescription", ""), set("errorDetail", strings.Repeat("é", 3000)))}
 			})
 			texts(t, z.auth().o) // the texts of a relayed Erro are brought within the limits
@@ -211,9 +211,9 @@ var otherMessageChecks = []check{
 	{id: "MX-18", do: func(t *T) {
 		for _, v := range allVersions {
 			for _, bad := range []string{"9.9.9", "", "two"} {
-				x := t.flow(v, "BRW").answers("Y", set("messageVersion", bad))
+				x := t.flow(v, "BRW").setARes("Y", set("messageVersion", bad))
 				x.auth()
-				erro := x.erro()
+				erro := x.receivedErro()
 				if erro == nil {
 					t.Fatalf("%s: no Erro", x)
 				}
@@ -254,7 +254,7 @@ func unchanged(preq object, serial string) object {
 // preqs waits until so many PReqs have come.
 func (d *ds) preqs(t *T, n int) []*request {
 	var sent []*request
-	if !wait(time.Duration(n+8)*time.Second, func() bool {
+	if !waitUntil(time.Duration(n+8)*time.Second, func() bool {
 		sent = d.requests("PReq", "")
 		return len(sent) >= n
 	}) {
@@ -263,9 +263,9 @@ func (d *ds) preqs(t *T, n int) []*request {
 	return sent
 }
 
-// erroOf wants an Erro of the server to a directory to be complete.
-func (x *flow) erroOf(o object, messageType string) {
-	x.definesAll(o)
+// wantCompleteErro wants an Erro of the server to a directory to be complete.
+func (x *flow) wantCompleteErro(o object, messageType string) {
+	x.wantAllRequired(o)
 	for name, want := range map[string]any{
 		"messageType": "Erro", "messageVersion": x.version, "errorComponent": "S", "errorMessageType": messageType,
 		"threeDSServerTransID": x.id, "dsTransID": x.ares["dsTransID"], "acsTransID": x.ares["acsTransID"],

@@ -132,15 +132,15 @@ func urls(n int) []object {
 	return all
 }
 
-// inPRes puts the faults of one row into PRes on one scripted directory server.
-func inPRes(t *T, a *scriptedDS, faults []presFault) {
+// checkPRes puts the faults of one row into PRes on one scripted directory server.
+func checkPRes(t *T, a *scriptedDS, faults []presFault) {
 	a.loadUsual(t, "")
 	for _, f := range faults {
-		end := t.ofCase(fmt.Sprintf("%s %s, %s", f.row, f.name, a.version))
+		end := t.nameCase(fmt.Sprintf("%s %s, %s", f.row, f.name, a.version))
 		if f.want != "" {
-			a.refused(t, f.want, a.pres("", []object{a.entry(7, f.entry)}, f.edits...))
+			a.wantRefused(t, f.want, a.pres("", []object{a.entry(7, f.entry)}, f.edits...))
 		} else {
-			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, f.entry)), f.edits...))
+			a.wantAccepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, f.entry)), f.edits...))
 			a.wantRanges(t, 0, 1, 2, 7)
 		}
 		end()
@@ -153,16 +153,16 @@ var presChecks = vpChecks(presFaults, []check{
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			if a.version != v231 { // before, it is optional
 				a.loadUsual(t, "1")
-				a.accepted(t, a.pres("2", nil))
+				a.wantAccepted(t, a.pres("2", nil))
 				a.wantRanges(t, 0, 1, 2, 3)
 				return
 			}
 			a.loadUsual(t, "")
-			a.refused(t, "201 cardRangeData", a.pres("", nil))
+			a.wantRefused(t, "201 cardRangeData", a.pres("", nil))
 			a.loadUsual(t, "1")
-			a.refused(t, "201 cardRangeData", a.pres("2", nil))
+			a.wantRefused(t, "201 cardRangeData", a.pres("2", nil))
 			a.loadUsual(t, "1") // it may ask for everything after that
-			a.accepted(t, a.pres("1", nil))
+			a.wantAccepted(t, a.pres("1", nil))
 			a.wantRanges(t, 0, 1, 2, 3)
 		})
 	}},
@@ -172,7 +172,7 @@ var presChecks = vpChecks(presFaults, []check{
 			low, _ := a.rangeBounds(7)
 			odd := a.between(low[:13], low[:15]+"9")
 			for _, ranges := range [][]object{append(a.entries(0, 1, 2), odd), append([]object{odd}, a.entries(0, 1, 3)...)} {
-				a.accepted(t, a.pres("", ranges))
+				a.wantAccepted(t, a.pres("", ranges))
 			}
 			a.wantRanges(t, 0, 1, 3)
 		})
@@ -187,16 +187,16 @@ var presChecks = vpChecks(presFaults, []check{
 			within := a.between(first, first[:10]+"000999")
 			for _, update := range [][]object{{a.entry(5), a.between(a.card(5), a.card(6))}, {within}, {a.between(first, last[:15]+"8")}} {
 				a.loadUsual(t, "1")
-				a.refused(t, want, a.pres("2", update))
+				a.wantRefused(t, want, a.pres("2", update))
 			}
-			a.refused(t, want, a.pres("", append(a.entries(0, 1, 2), a.between(a.card(2), a.card(3)))))
+			a.wantRefused(t, want, a.pres("", append(a.entries(0, 1, 2), a.between(a.card(2), a.card(3)))))
 			if a.version == v231 {
-				a.refused(t, want, a.pres("", append(a.entries(0, 1, 2), within)))
+				a.wantRefused(t, want, a.pres("", append(a.entries(0, 1, 2), within)))
 				return
 			}
 			// In a complete set ranges may lie within each other; the narrowest counts.
 			narrow := a.between(first, first[:10]+"000999", overrides{"threeDSMethodURL": "https://acs.example/narrow"})
-			a.accepted(t, a.pres("", append(a.entries(0, 1, 2), narrow)))
+			a.wantAccepted(t, a.pres("", append(a.entries(0, 1, 2), narrow)))
 			if got := a.crd(t, first).text("threeDSMethodURL"); got != "https://acs.example/narrow" {
 				t.Errorf("%s: threeDSMethodURL %q, want that of the narrowest range", a.version, got)
 			}
@@ -207,7 +207,7 @@ var presChecks = vpChecks(presFaults, []check{
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			refused := func(want string, n int, action string) {
 				a.loadUsual(t, "1")
-				a.refused(t, want, a.pres("2", []object{a.entry(n, overrides{"actionInd": action})}))
+				a.wantRefused(t, want, a.pres("2", []object{a.entry(n, overrides{"actionInd": action})}))
 			}
 			if a.version != v231 {
 				refused("203 cardRangeData", 5, "D")
@@ -227,7 +227,7 @@ var presChecks = vpChecks(presFaults, []check{
 	{id: "VP-16", waits: true, do: func(t *T) { // the same range again
 		t.onScripted(until220, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
-			a.accepted(t, a.pres("2", []object{a.entry(1, overrides{"actionInd": "A", "threeDSMethodURL": "https://acs.example/again"})}))
+			a.wantAccepted(t, a.pres("2", []object{a.entry(1, overrides{"actionInd": "A", "threeDSMethodURL": "https://acs.example/again"})}))
 			if got := a.crd(t, a.card(1)).text("threeDSMethodURL"); got != "https://acs.example/again" {
 				t.Errorf("%s: threeDSMethodURL %q, want that of the range added last", a.version, got)
 			}
@@ -242,8 +242,8 @@ var presChecks = vpChecks(presFaults, []check{
 				ranges = append(ranges, a.entry(n))
 			}
 			bad := a.entry(0, overrides{"actionInd": "X"})
-			a.refused(t, "203 cardRangeData.actionInd", a.pres("8", append(ranges, a.entry(1, overrides{"actionInd": "D"}), bad)))
-			a.pending = a.next(t)
+			a.wantRefused(t, "203 cardRangeData.actionInd", a.pres("8", append(ranges, a.entry(1, overrides{"actionInd": "D"}), bad)))
+			a.pending = a.nextPReq(t)
 			if got := a.pending.o.text("serialNum"); got != "7" && got != "" {
 				t.Errorf("%s: after a bad PRes the PReq has serialNum %q, want the one before it or none", a.version, got)
 			}
@@ -254,9 +254,9 @@ var presChecks = vpChecks(presFaults, []check{
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
 			for _, code := range []string{"103", "201", "203", "404", "999", "307"} {
-				before := a.accepted(t, a.erro(code)).at
+				before := a.wantAccepted(t, a.erro(code)).at
 				a.wantRanges(t, 0, 1, 2, 3)
-				a.pending = a.next(t)
+				a.pending = a.nextPReq(t)
 				if gap := a.pending.at.Sub(before); gap < minRefresh {
 					t.Errorf("%s: %v after Erro %s the next PReq came, the minRefresh is %v", a.version, gap, code, minRefresh)
 				}
@@ -283,7 +283,7 @@ func vpChecks(faults []presFault, others []check) []check {
 	for row, byVersion := range cases {
 		others = append(others, check{id: row, waits: true, do: func(t *T) {
 			t.onScripted(slices.Sorted(maps.Keys(byVersion)), func(a *scriptedDS) {
-				inPRes(t, a, byVersion[a.version])
+				checkPRes(t, a, byVersion[a.version])
 				switch row {
 				case "VP-12":
 					a.laterVersions(t)
@@ -301,7 +301,7 @@ func vpChecks(faults []presFault, others []check) []check {
 // the directory server, the requestor is told those that we know (row VP-12).
 func (a *scriptedDS) laterVersions(t *T) {
 	later := overrides{"acsEndProtocolVersion": "2.4.0"}
-	a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, later)), set("dsEndProtocolVersion", "2.10.15")))
+	a.wantAccepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, later)), set("dsEndProtocolVersion", "2.10.15")))
 	crd := a.crd(t, a.card(7))
 	for _, list := range []string{"acsProtocolVersions[1].version", "dsProtocolVersions[1]"} {
 		if got := crd.text(list); got != v220 {
@@ -330,7 +330,7 @@ func (a *scriptedDS) badMethodURLs(t *T) {
 		if a.version == v231 {
 			bare = overrides{"acsProtocolVersions[0].threeDSMethodURL": value, "acsProtocolVersions[1].threeDSMethodURL": value}
 		}
-		a.accepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, bare))))
+		a.wantAccepted(t, a.pres("", append(a.entries(0, 1, 2), a.entry(7, bare))))
 		crd := a.crd(t, a.card(7))
 		if crd == nil || strings.Contains(string(crd.bytes()), "threeDSMethodURL") {
 			t.Errorf("%s: threeDSMethodURL %.80v: /preauth says %s, want the card without the URL", a.version, value, crd.bytes())

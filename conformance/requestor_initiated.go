@@ -11,38 +11,38 @@ var requestorInitiatedChecks = []check{
 			if areq.text("deviceChannel") != "03" || areq.text("threeDSServerTransID") != x.id || !areq.has("threeRIInd") || len(x.sent()[0].tls.PeerCertificates) == 0 {
 				t.Errorf("%s: AReq %s, want deviceChannel 03, the id of /preauth and a threeRIInd, over mutual TLS", v, areq.bytes())
 			}
-			t.flow(v, "3RI", drop("threeRIInd")).refused("201", "threeRIInd")
+			t.flow(v, "3RI", drop("threeRIInd")).wantRefused("201", "threeRIInd")
 		}
 	}},
 	{id: "RI-02", do: func(t *T) { // no payments in 2.1.0
 		x := t.flow(v210, "3RI", set("messageCategory", "01"), set("threeRIInd", "01"), set("purchaseAmount", "1099"), set("purchaseCurrency", "978"),
 			set("purchaseExponent", "2"), set("purchaseDate", "20261120120000"), set("recurringExpiry", "20301231"), set("recurringFrequency", "28"))
-		x.refused("203", "messageCategory")
+		x.wantRefused("203", "messageCategory")
 		for _, v := range since220 {
 			t.flow(v, "3RI").areq()
 		}
 	}},
 	{id: "RI-03", do: func(t *T) { // neither C nor S
 		for _, v := range allVersions {
-			t.flow(v, "3RI").answers("C").rejected("203", "transStatus")
-			t.flow(v, "3RI").answers("S").rejected("203", "transStatus")
+			t.flow(v, "3RI").setARes("C").wantRejected("203", "transStatus")
+			t.flow(v, "3RI").setARes("S").wantRejected("203", "transStatus")
 		}
 		for _, v := range since220 {
-			t.flow(v, "3RI", wantDecoupled.edits()...).answers("D").passed()
+			t.flow(v, "3RI", wantDecoupled.edits()...).setARes("D").wantPassedOn()
 		}
 	}},
 	{id: "RI-04", do: func(t *T) { // the ARes is validated and passed on
 		for _, v := range allVersions {
 			for _, status := range []string{"Y", "N", "A", "U", "R"} {
-				t.flow(v, "3RI").answers(status).passed()
+				t.flow(v, "3RI").setARes(status).wantPassedOn()
 			}
-			t.flow(v, "3RI").answers("Y", drop("dsTransID")).rejected("201", "dsTransID")
+			t.flow(v, "3RI").setARes("Y", drop("dsTransID")).wantRejected("201", "dsTransID")
 		}
 	}},
 	{id: "RI-05", do: func(t *T) { // with what the cardholder should read
 		for _, v := range since220 {
 			info := cardholderInfo(v)
-			t.want(v+" ARes", t.flow(v, "3RI").answers("N", set("cardholderInfo", info)).passed().o, "cardholderInfo", info)
+			t.want(v+" ARes", t.flow(v, "3RI").setARes("N", set("cardholderInfo", info)).wantPassedOn().o, "cardholderInfo", info)
 		}
 	}},
 	{id: "RI-06", do: func(t *T) { // the link to the authentication before

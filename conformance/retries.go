@@ -5,21 +5,21 @@ import "time"
 // retryChecks is retries and failures.
 var retryChecks = []check{
 	{id: "RT-01", do: func(t *T) {
-		l := t.lab(plan{directories: []directory{{scheme: "visa"}}, prepare: fresh})
+		l := t.ownLab(plan{directories: []directory{{scheme: "visa"}}, prepare: disableKeepAlive})
 		for _, v := range allVersions {
 			dead := t.flowIn(l, v, "BRW")
 			dead.preauth()
 			before := len(dead.d.connections())
 			dead.d.cutNext(2)
 			got := dead.auth()
-			dead.isErro("requestor", got.o, "405", "")
+			dead.wantErro("requestor", got.o, "405", "")
 			if n := len(dead.d.connections()) - before; n != 2 {
 				t.Errorf("%s: %d connections were tried, want 2", dead, n)
 			}
 			once := t.flowIn(l, v, "BRW")
 			once.preauth()
 			once.d.cutNext(1)
-			once.accepted()
+			once.wantAccepted()
 			if n := len(once.sent()); n != 1 {
 				t.Errorf("%s: %d AReqs after one connection failed, want 1", once, n)
 			}
@@ -29,48 +29,48 @@ var retryChecks = []check{
 		for _, v := range allVersions {
 			for _, say := range []reply{{cut: true}, {status: 503}, {body: []byte("{")}} {
 				x := t.flow(v, "BRW")
-				x.replies(func(*request) reply { return say })
-				x.isErro("requestor", x.auth().o, "101|402|403|405", "")
+				x.setAnswer(func(*request) reply { return say })
+				x.wantErro("requestor", x.auth().o, "101|402|403|405", "")
 				if n := len(x.sent()); n != 1 {
 					t.Errorf("%s: %d AReqs, want 1", x, n)
 				}
 			}
 		}
 		silent := t.flow(v220, "BRW")
-		silent.replies(func(*request) reply { return reply{silent: true} })
-		silent.isErro("requestor", silent.auth().o, "402|405", "")
+		silent.setAnswer(func(*request) reply { return reply{silent: true} })
+		silent.wantErro("requestor", silent.auth().o, "402|405", "")
 		if n := len(silent.sent()); n != 1 {
 			t.Errorf("%d AReqs to a silent directory, want 1", n)
 		}
 	}},
 	{id: "RT-03", do: func(t *T) {
-		l := t.lab(plan{})
+		l := t.ownLab(plan{})
 		x := t.flowIn(l, v220, "BRW")
 		stopped := make(chan struct{})
-		x.replies(func(q *request) reply {
+		x.setAnswer(func(q *request) reply {
 			go func() {
 				l.stop()
 				close(stopped)
 			}()
-			wait(2*time.Second, func() bool { // until new requests are refused
-				got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
+			waitUntil(2*time.Second, func() bool { // until new requests are refused
+				got, err := l.callAPI("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes())
 				return err != nil || got.status == 503 && got.o.text("errorCode") == "403"
 			})
 			return reply{body: aresTo(q.o, "Y").bytes()}
 		})
-		x.accepted() // a request under way is finished
+		x.wantAccepted() // a request under way is finished
 		<-stopped
-		if got, err := l.call("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes()); err == nil {
+		if got, err := l.callAPI("/preauth", l.key, object{"acctNumber": "4000001234567899"}.bytes()); err == nil {
 			t.Errorf("/preauth after the server has stopped: %d %s, want no answer", got.status, got.body)
 		}
 	}},
 	{id: "RT-05", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			sent := x.rreqOf("Y").bytes()
-			x.taken(x.post(sent), "01")
+			x.wantRRes(x.post(sent), "01")
 			before := x.result()
-			x.refusedRReq(x.post(sent), stateCode(v, "312"), "")
+			x.wantRReqRefused(x.post(sent), stateCode(v, "312"), "")
 			if after := x.result(); string(after.body) != string(before.body) {
 				t.Errorf("%s: the result has become %s, want the first, %s", x, after.body, before.body)
 			}
@@ -80,10 +80,10 @@ var retryChecks = []check{
 		for _, v := range allVersions {
 			for _, status := range []int{201, 302, 400, 404, 413, 429, 500, 503} {
 				x := t.flow(v, "BRW")
-				x.replies(func(q *request) reply {
+				x.setAnswer(func(q *request) reply {
 					return reply{status: status, header: map[string][]string{"Location": {x.d.url}}, body: aresTo(q.o, "Y").bytes()}
 				})
-				x.isErro("requestor", x.auth().o, "403|405", "")
+				x.wantErro("requestor", x.auth().o, "403|405", "")
 				if n := len(x.sent()); n != 1 {
 					t.Errorf("%s: %d AReqs after status %d, want 1", x, n, status)
 				}
@@ -92,9 +92,9 @@ var retryChecks = []check{
 	}},
 }
 
-// fresh turns off keep-alive, so that each request to a directory server comes over a
+// disableKeepAlive turns off keep-alive, so that each request to a directory server comes over a
 // connection of its own.
-func fresh(l *lab) {
+func disableKeepAlive(l *lab) {
 	for _, d := range l.ds {
 		d.server.SetKeepAlivesEnabled(false)
 	}

@@ -7,31 +7,31 @@ import (
 )
 
 // rreqChecks is the validation of RReq.
-var rreqChecks = byRow(rreqFaults, inRReq,
+var rreqChecks = byRow(rreqFaults, checkRReq,
 	check{id: "VR-01", do: func(t *T) { // every member of every kind of RReq is looked at
 		for _, v := range allVersions {
 			for _, kind := range []string{"BRW", "APP", "BRW NPA"} {
 				for _, status := range []string{"Y", "N"} {
-					x := t.flow(v, kind).challenged()
+					x := t.flow(v, kind).startChallenge()
 					good := x.rreqOf(status)
 					for name := range good {
 						if name != "messageType" && name != "messageVersion" {
-							x.refusedRReq(x.post(good.bytes(set(name, 12345))), "203", name)
+							x.wantRReqRefused(x.post(good.bytes(set(name, 12345))), "203", name)
 						}
 					}
-					x.pending()
-					x.taken(x.post(good.bytes()), "01")
+					x.wantPending()
+					x.wantRRes(x.post(good.bytes()), "01")
 				}
 			}
 		}
 	}},
 	check{id: "VR-07", do: func(t *T) { // a second RReq is refused, and the first result stays
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			first := x.rreqOf("N").bytes()
-			x.taken(x.post(first), "01")
+			x.wantRRes(x.post(first), "01")
 			for _, again := range [][]byte{first, x.rreqOf("Y").bytes()} {
-				x.refusedRReq(x.post(again), stateCode(v, "312"), "")
+				x.wantRReqRefused(x.post(again), stateCode(v, "312"), "")
 			}
 			if got := x.result(); !bytes.Equal(got.body, first) {
 				t.Errorf("%s: the result has become %s, want the first, %s", x, got.body, first)
@@ -41,9 +41,9 @@ var rreqChecks = byRow(rreqFaults, inRReq,
 	check{id: "VR-08", do: func(t *T) { // no RReq after a final ARes
 		for _, v := range allVersions {
 			for _, status := range []string{"Y", "N", "A", "U", "R"} {
-				x := t.flow(v, "BRW").answers(status)
-				x.accepted()
-				x.refusedRReq(x.rreq("Y"), stateCode(v, "313"), "")
+				x := t.flow(v, "BRW").setARes(status)
+				x.wantAccepted()
+				x.wantRReqRefused(x.rreq("Y"), stateCode(v, "313"), "")
 				if got := x.result(); got.o.text("errorCode") != "203" {
 					t.Errorf("%s: /postauth: %s, want Erro 203", x, got.body)
 				}
@@ -51,11 +51,11 @@ var rreqChecks = byRow(rreqFaults, inRReq,
 		}
 	}},
 	check{id: "VR-20", do: func(t *T) { // what was acknowledged outlives a power cut
-		l := t.lab(plan{})
+		l := t.ownLab(plan{})
 		for _, v := range allVersions {
-			x := t.flowIn(l, v, "BRW").challenged()
+			x := t.flowIn(l, v, "BRW").startChallenge()
 			body := x.rreqOf("Y").bytes()
-			x.taken(x.post(body), "01")
+			x.wantRRes(x.post(body), "01")
 			l.kill()
 			if err := l.start(true); err != nil {
 				t.Fatalf("%v", err)
@@ -67,11 +67,11 @@ var rreqChecks = byRow(rreqFaults, inRReq,
 	}},
 	check{id: "VR-21", do: func(t *T) { // an Erro on the results address
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			want := object{"errorCode": "203", "errorComponent": "D", "errorDescription": "the RReq of the ACS was bad", "errorDetail": "eci"}
 			erro := object{"messageType": "Erro", "messageVersion": v, "threeDSServerTransID": x.id, "errorMessageType": "RReq"}
 			maps.Copy(erro, want)
-			t.quiet("the Erro of "+x.String(), x.post(erro.bytes()))
+			t.wantEmptyAnswer("the Erro of "+x.String(), x.post(erro.bytes()))
 			got := x.result()
 			for name := range want {
 				if got.status != 400 || got.o.text(name) != want.text(name) {

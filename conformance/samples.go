@@ -25,7 +25,7 @@ type sampleRow struct {
 
 var sampleRows = sync.OnceValue(func() []sampleRow {
 	var rows []sampleRow
-	must(json.Unmarshal(samplesJSON, &rows))
+	panicOnError(json.Unmarshal(samplesJSON, &rows))
 	return rows
 })
 

@@ -33,7 +33,7 @@ type heldPReq struct {
 // scriptDS scripts a directory server.
 func scriptDS(l *lab, d *ds, version, prefix string) *scriptedDS {
 	a := &scriptedDS{ds: d, lab: l, version: version, prefix: prefix, preqs: make(chan *heldPReq), closed: make(chan struct{})}
-	d.answersPReqs(func(q *request) reply {
+	d.setPReqAnswer(func(q *request) reply {
 		waits := &heldPReq{q, make(chan reply, 1)}
 		select {
 		case a.preqs <- waits:
@@ -54,7 +54,7 @@ func scriptDS(l *lab, d *ds, version, prefix string) *scriptedDS {
 // Visa. The plan may have sections, and keys are those of the directory.
 func (t *T) scriptedDS(version string, keys map[string]string, sections map[string]string) *scriptedDS {
 	var a *scriptedDS
-	t.lab(plan{
+	t.ownLab(plan{
 		unready: true, sections: sections, directories: []directory{scriptedDirectory("visa", version, keys)},
 		prepare: func(l *lab) { a = scriptDS(l, l.ds["visa"], version, "47000000") },
 	})
@@ -108,15 +108,15 @@ func (t *T) onScripted(versions []string, do func(*scriptedDS)) {
 			do(a)
 		})
 	}
-	t.together(all...)
+	t.runTogether(all...)
 }
 
-// together calls several functions at the same time. Fatalf in one does not end the
+// runTogether calls several functions at the same time. Fatalf in one does not end the
 // others.
-func (t *T) together(all ...func()) {
+func (t *T) runTogether(all ...func()) {
 	var group sync.WaitGroup
 	for _, do := range all {
-		group.Go(func() { t.protect(do) })
+		group.Go(func() { t.recoverPanics(do) })
 	}
 	group.Wait()
 }
@@ -171,8 +171,8 @@ const stepTimeout = 10 * time.Second
 // (min_refresh).
 const minRefresh = time.Second
 
-// next returns the pending PReq, or waits for the next one.
-func (a *scriptedDS) next(t *T) *heldPReq {
+// nextPReq returns the pending PReq, or waits for the next one.
+func (a *scriptedDS) nextPReq(t *T) *heldPReq {
 	if q := a.pending; q != nil {
 		a.pending = nil
 		return q
@@ -199,14 +199,14 @@ func (a *scriptedDS) wantNoPReq(t *T, d time.Duration) {
 // An answerTo makes the body of the answer to a PReq.
 type answerTo func(preq object) []byte
 
-// step answers the next PReq, and waits until the server has dealt with the answer:
+// answerWith answers the next PReq, and waits until the server has dealt with the answer:
 // until an Erro comes, which is returned, or the PReq after it, which becomes pending.
-func (a *scriptedDS) step(t *T, say answerTo) (sent *heldPReq, erro object) {
-	return a.reply(t, func(preq object) reply { return reply{body: say(preq)} })
+func (a *scriptedDS) answerWith(t *T, say answerTo) (sent *heldPReq, erro object) {
+	return a.answerNext(t, func(preq object) reply { return reply{body: say(preq)} })
 }
 
-func (a *scriptedDS) reply(t *T, say func(preq object) reply) (sent *heldPReq, erro object) {
-	q := a.next(t)
+func (a *scriptedDS) answerNext(t *T, say func(preq object) reply) (sent *heldPReq, erro object) {
+	q := a.nextPReq(t)
 	t.note("server > directory", q.body)
 	r := say(q.o)
 	t.note("directory > server", r.body)
@@ -218,7 +218,7 @@ func (a *scriptedDS) reply(t *T, say func(preq object) reply) (sent *heldPReq, e
 // Erro.
 func (a *scriptedDS) awaitOutcome(t *T, q *heldPReq) object {
 	var erro object
-	ok := wait(stepTimeout, func() bool {
+	ok := waitUntil(stepTimeout, func() bool {
 		if got := a.requests("Erro", q.id); len(got) > 0 {
 			erro = got[0].o
 			t.note("server > directory", got[0].body)
@@ -309,20 +309,20 @@ func (a *scriptedDS) loadUsual(t *T, serial string) { a.loadSet(t, serial, a.ent
 // loadSet gives the directory server a complete set. Where the server asks for changes only, Erro
 // 307 makes it ask for everything.
 func (a *scriptedDS) loadSet(t *T, serial string, ranges []object, edits ...edit) {
-	if a.pending = a.next(t); a.pending.o.has("serialNum") {
-		a.step(t, a.erro("307"))
+	if a.pending = a.nextPReq(t); a.pending.o.has("serialNum") {
+		a.answerWith(t, a.erro("307"))
 	}
-	if a.pending = a.next(t); a.pending.o.has("serialNum") {
+	if a.pending = a.nextPReq(t); a.pending.o.has("serialNum") {
 		t.Fatalf("%s: after Erro 307 the PReq has a serialNum", a.version)
 	}
-	a.accepted(t, a.pres(serial, ranges, edits...))
+	a.wantAccepted(t, a.pres(serial, ranges, edits...))
 }
 
-// refused answers with a bad PRes. It wants an Erro with the code and the element in
+// wantRefused answers with a bad PRes. It wants an Erro with the code and the element in
 // want ("201 dsTransID"), and the ranges in use to stay as they are.
-func (a *scriptedDS) refused(t *T, want string, say answerTo) *heldPReq {
+func (a *scriptedDS) wantRefused(t *T, want string, say answerTo) *heldPReq {
 	was := a.rangesInUse(t)
-	q, erro := a.step(t, say)
+	q, erro := a.answerWith(t, say)
 	code, element, _ := strings.Cut(want, " ")
 	switch {
 	case erro == nil:
@@ -337,9 +337,9 @@ func (a *scriptedDS) refused(t *T, want string, say answerTo) *heldPReq {
 	return q
 }
 
-// accepted answers with a good message, and wants no Erro.
-func (a *scriptedDS) accepted(t *T, say answerTo) *heldPReq {
-	q, erro := a.step(t, say)
+// wantAccepted answers with a good message, and wants no Erro.
+func (a *scriptedDS) wantAccepted(t *T, say answerTo) *heldPReq {
+	q, erro := a.answerWith(t, say)
 	if erro != nil {
 		t.Errorf("%s: a legal answer was refused: %s", a.version, erro.bytes())
 	}
@@ -367,7 +367,7 @@ func (a *scriptedDS) wantRanges(t *T, want ...int) {
 
 // crd is the CRD that /preauth has for a card, nil if the card is in no range.
 func (a *scriptedDS) crd(t *T, pan string, more ...edit) object {
-	got, err := a.lab.call("/preauth", a.lab.key, object{"acctNumber": pan}.bytes(more...))
+	got, err := a.lab.callAPI("/preauth", a.lab.key, object{"acctNumber": pan}.bytes(more...))
 	switch {
 	case err != nil:
 		t.Fatalf("/preauth: %v", err)
@@ -387,6 +387,6 @@ func gzipped(data []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, _ = w.Write(data)
-	must(w.Close())
+	panicOnError(w.Close())
 	return b.Bytes()
 }

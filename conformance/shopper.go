@@ -26,9 +26,9 @@ type shopper struct {
 	id     string // threeDSServerTransID
 }
 
-// shop opens the shop in front of the shared lab.
-func (t *T) shop() *shopper {
-	l := t.shared()
+// openShop opens the shop in front of the shared lab.
+func (t *T) openShop() *shopper {
+	l := t.sharedLab()
 	s := &shop.Shop{API: l.api, APIKey: l.key, PublicURL: shopURL}
 	server := httptest.NewServer(s.Handler())
 	t.cleanup(server.Close)
@@ -50,22 +50,22 @@ const (
 
 // pay begins a checkout.
 func (s *shopper) pay(card, version string) *shopper {
-	s.act("/checkout", object{
+	s.postToShop("/checkout", object{
 		"card": card, "expiry": "12/29", "name": "Alex Example", "plan": "once", "window": s.window, "version": version,
 		"browser": object{"language": "en-GB", "colorDepth": 24, "screenHeight": 800, "screenWidth": 1280, "tz": -60, "userAgent": "Test/1"},
 	})
-	s.id = s.seen("CRD").text("threeDSServerTransID")
+	s.id = s.lastMessage("CRD").text("threeDSServerTransID")
 	return s
 }
 
-// answers makes the directory server answer this checkout's AReq.
-func (s *shopper) answers(status string, edits ...edit) *shopper {
-	s.d.script(s.id, s.t.noting(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} }))
+// setARes makes the directory server answer this checkout's AReq.
+func (s *shopper) setARes(status string, edits ...edit) *shopper {
+	s.d.script(s.id, s.t.notingExchanges(func(q *request) reply { return reply{body: aresTo(q.o, status).bytes(edits...)} }))
 	return s
 }
 
-// act posts what the shop's page would post, and returns the new view.
-func (s *shopper) act(path string, body object) object {
+// postToShop posts what the shop's page would post, and returns the new view.
+func (s *shopper) postToShop(path string, body object) object {
 	got, err := post(s.l.client, s.url+path, nil, body.bytes())
 	if err != nil || got.status != 200 {
 		s.t.Fatalf("shop: %s: %v %v", path, err, got)
@@ -76,11 +76,11 @@ func (s *shopper) act(path string, body object) object {
 
 // checkout takes a step of the checkout: "auth", "result".
 func (s *shopper) checkout(step string) object {
-	return s.act("/checkout/"+s.view.text("id")+"/"+step, object{})
+	return s.postToShop("/checkout/"+s.view.text("id")+"/"+step, object{})
 }
 
-// state wants the checkout to be in a state.
-func (s *shopper) state(want string) {
+// wantState wants the checkout to be in a state.
+func (s *shopper) wantState(want string) {
 	if got := s.view.text("state"); got != want {
 		s.t.Errorf("the shop's checkout is in the state %s, want %s: %s", got, want, encode(s.view["ending"]))
 	}
@@ -100,8 +100,8 @@ func (s *shopper) areq() object {
 	return sent[0].o
 }
 
-// seen is the last message of that name ("CRD", "ARes") that the page was shown.
-func (s *shopper) seen(name string) object {
+// lastMessage is the last message of that name ("CRD", "ARes") that the page was shown.
+func (s *shopper) lastMessage(name string) object {
 	wire, _ := s.view["wire"].([]any)
 	var last object
 	for _, m := range wire {
@@ -150,8 +150,8 @@ func (s *shopper) notify(step string, fields ...string) (int, string) {
 	return res.StatusCode, string(data)
 }
 
-// look fetches the view anew.
-func (s *shopper) look() object {
+// refreshView fetches the view anew.
+func (s *shopper) refreshView() object {
 	got, err := send(s.l.client, http.MethodGet, s.url+"/checkout/"+s.view.text("id"), nil, nil)
 	if err != nil || got.status != 200 {
 		s.t.Fatalf("shop: %v %v", err, got)
@@ -174,8 +174,8 @@ func fields(page string) (action string, values map[string]string) {
 	return action, values
 }
 
-// unpadded decodes a JSON object in base64url, which must have no padding.
-func (t *T) unpadded(what, value string) object {
+// decodeUnpadded decodes a JSON object in base64url, which must have no padding.
+func (t *T) decodeUnpadded(what, value string) object {
 	data, err := base64.RawURLEncoding.DecodeString(value)
 	if err != nil {
 		t.Errorf("%s is %s, want base64url without padding", what, value)
@@ -193,10 +193,10 @@ func padded(o object) string {
 	return base64.URLEncoding.EncodeToString(body)
 }
 
-// challenged brings a checkout to the challenge.
-func (s *shopper) challenged(version string) *shopper {
-	s.pay(cardNoMethod, version).answers("C").areq()
-	s.state("challenge")
+// startChallenge brings a checkout to the challenge.
+func (s *shopper) startChallenge(version string) *shopper {
+	s.pay(cardNoMethod, version).setARes("C").areq()
+	s.wantState("challenge")
 	return s
 }
 
@@ -204,13 +204,13 @@ func (s *shopper) challenged(version string) *shopper {
 func (s *shopper) rreq(status string, changes overrides) {
 	areq := s.areqs()[0].o
 	x := &flow{t: s.t, l: s.l, d: s.d, version: areq.text("messageVersion"), channel: "BRW", category: "PA", id: s.id}
-	x.ares = s.seen("ARes")
-	x.taken(x.post(x.rreqOf(status).bytes(changes.edits()...)), "01")
+	x.ares = s.lastMessage("ARes")
+	x.wantRRes(x.post(x.rreqOf(status).bytes(changes.edits()...)), "01")
 }
 
 // cres is a legal CRes.
 func (s *shopper) cres(status string) object {
-	ares := s.seen("ARes")
+	ares := s.lastMessage("ARes")
 	return object{
 		"messageType": "CRes", "messageVersion": ares["messageVersion"], "threeDSServerTransID": s.id, "acsTransID": ares["acsTransID"],
 		"challengeCompletionInd": "Y", "transStatus": status,
@@ -221,7 +221,7 @@ func (s *shopper) cres(status string) object {
 // does in each version, and to send threeDSCompInd N if no notification has come by then.
 func shopMethodLimit(t *T, versions ...string) {
 	for _, v := range versions {
-		s := t.shop().pay(cardMethod, v)
+		s := t.openShop().pay(cardMethod, v)
 		want := "10000"
 		if v == v231 {
 			want = "5000"
@@ -229,7 +229,7 @@ func shopMethodLimit(t *T, versions ...string) {
 		if got := string(encode(s.view.at("method.limit"))); got != want {
 			t.Errorf("%s: the page waits %s ms for the 3DS Method, want %s", v, got, want)
 		}
-		s.answers("Y")
+		s.setARes("Y")
 		s.frame("method")
 		if got := s.areq().text("threeDSCompInd"); got != "N" {
 			t.Errorf("%s: threeDSCompInd %q without a notification, want N", v, got)

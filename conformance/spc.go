@@ -9,8 +9,8 @@ import (
 // spcChecks is secure payment confirmation.
 var spcChecks = []check{
 	{id: "SP-01", do: func(t *T) {
-		l := t.shared()
-		if areq := t.spc(l).areq(); areq.text("threeDSRequestorSpcSupport") != "Y" || !areq.has("payeeOrigin") {
+		l := t.sharedLab()
+		if areq := t.startSPC(l).areq(); areq.text("threeDSRequestorSpcSupport") != "Y" || !areq.has("payeeOrigin") {
 			t.Errorf("AReq to an issuer with SPC: %s, want threeDSRequestorSpcSupport Y and payeeOrigin", encode(areq))
 		}
 		if areq := t.flowIn(l, v231, "BRW", offerSPC...).areq(); areq.has("threeDSRequestorSpcSupport") {
@@ -18,92 +18,92 @@ var spcChecks = []check{
 		}
 	}},
 	{id: "SP-02", do: func(t *T) {
-		l := t.lab(spcPlan)
-		x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
-		got := x.accepted()
+		l := t.ownLab(spcPlan)
+		x := t.flowIn(l, v231, "BRW", offerSPC...).setARes("S")
+		got := x.wantAccepted()
 		for _, name := range []string{"webAuthnCredList", "spcTransData"} {
 			t.want("ARes", got.o, name, x.ares[name])
 		}
 	}},
 	{id: "SP-03", do: func(t *T) {
-		l := t.lab(spcPlan)
+		l := t.ownLab(spcPlan)
 		x := t.flowIn(l, v231, "BRW", offerSPC...)
-		x.answers("S", set("webAuthnCredList[0].credentialIds", secretMark+secretMark), set("spcTransData.icon", secretMark))
-		if got := x.accepted(); !bytes.Contains(got.body, []byte(secretMark)) {
+		x.setARes("S", set("webAuthnCredList[0].credentialIds", secretMark+secretMark), set("spcTransData.icon", secretMark))
+		if got := x.wantAccepted(); !bytes.Contains(got.body, []byte(secretMark)) {
 			t.Errorf("%s: the requestor does not get the data", x)
 		}
-		l.scan(t, secretMark)
+		l.scanForSecret(t, secretMark)
 	}},
 	{id: "SP-05", do: func(t *T) {
-		l := t.shared()
-		_, ref := t.confirmed(l)
-		areq := t.spc(l, priorOf("05", ref), set("spcIncompInd", "03")).areq()
+		l := t.sharedLab()
+		_, ref := t.wantConfirmed(l)
+		areq := t.startSPC(l, priorOf("05", ref), set("spcIncompInd", "03")).areq()
 		if areq.text("spcIncompInd") != "03" || areq.has("threeDSRequestorAuthenticationInfo") {
 			t.Errorf("AReq %s, want spcIncompInd 03 and no threeDSRequestorAuthenticationInfo", encode(areq))
 		}
-		t.spc(l, priorOf("05", ref), set("spcIncompInd", "03"), assertion("signed")).refused("305", "threeDSRequestorAuthenticationInfo")
+		t.startSPC(l, priorOf("05", ref), set("spcIncompInd", "03"), assertion("signed")).wantRefused("305", "threeDSRequestorAuthenticationInfo")
 	}},
 	{id: "SP-06", do: func(t *T) {
-		l := t.shared()
-		first, ref := t.confirmed(l)
-		second := t.spc(l, priorOf("05", ref), assertion("signed"))
+		l := t.sharedLab()
+		first, ref := t.wantConfirmed(l)
+		second := t.startSPC(l, priorOf("05", ref), assertion("signed"))
 		areq := second.areq()
 		if second.id == first.id || areq.text("threeDSRequestorAuthenticationInfo[0].threeDSReqAuthMethod") != "09" ||
 			areq.text(prior+"[0].threeDSReqPriorRef") != ref || areq.text(prior+"[0].threeDSReqPriorAuthMethod") != "05" {
 			t.Errorf("AReq %s, want a new id, method 09, and the prior authentication with method 05", encode(areq))
 		}
-		t.spc(l, assertion("signed")).refused("201", prior)
-		t.spc(l, priorOf("02", ref), assertion("signed")).refused("203", prior+".threeDSReqPriorAuthMethod")
-		t.spc(l, priorOf("05", newID()), assertion("signed")).refused("305", prior+".threeDSReqPriorRef")
-		foreign := t.spc(l, priorOf("05", ref), assertion("signed"))
+		t.startSPC(l, assertion("signed")).wantRefused("201", prior)
+		t.startSPC(l, priorOf("02", ref), assertion("signed")).wantRefused("203", prior+".threeDSReqPriorAuthMethod")
+		t.startSPC(l, priorOf("05", newID()), assertion("signed")).wantRefused("305", prior+".threeDSReqPriorRef")
+		foreign := t.startSPC(l, priorOf("05", ref), assertion("signed"))
 		foreign.key = l.other
-		foreign.refused("305", prior+".threeDSReqPriorRef")
+		foreign.wantRefused("305", prior+".threeDSReqPriorRef")
 	}},
 	{id: "SP-07", do: func(t *T) {
-		l := t.shared()
-		_, ref := t.confirmed(l)
+		l := t.sharedLab()
+		_, ref := t.wantConfirmed(l)
 		for _, name := range []string{"purchaseAmount", "purchaseCurrency", "acquirerMerchantID", "mcc"} {
 			value := map[string]string{"purchaseAmount": "1", "purchaseCurrency": "208", "acquirerMerchantID": "M2", "mcc": "5999"}[name]
-			t.spc(l, priorOf("05", ref), assertion("signed"), set(name, value)).refused("305", name)
+			t.startSPC(l, priorOf("05", ref), assertion("signed"), set(name, value)).wantRefused("305", name)
 		}
-		other := t.spc(l, priorOf("05", ref), assertion("signed"))
+		other := t.startSPC(l, priorOf("05", ref), assertion("signed"))
 		other.req["acctNumber"] = "4000071234567898"
-		other.refused("305", "acctNumber")
+		other.wantRefused("305", "acctNumber")
 	}},
 	{id: "SP-08", do: func(t *T) {
-		l := t.shared()
-		_, ref := t.confirmed(l)
+		l := t.sharedLab()
+		_, ref := t.wantConfirmed(l)
 		for _, code := range []string{"01", "02"} {
-			if areq := t.spc(l, priorOf("05", ref), set("spcIncompInd", code)).areq(); areq.text("spcIncompInd") != code {
+			if areq := t.startSPC(l, priorOf("05", ref), set("spcIncompInd", code)).areq(); areq.text("spcIncompInd") != code {
 				t.Errorf("AReq %s, want spcIncompInd %s", encode(areq), code)
 			}
 		}
 	}},
 	{id: "SP-09", do: func(t *T) {
-		l := t.lab(spcPlan)
-		x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
-		x.accepted()
+		l := t.ownLab(spcPlan)
+		x := t.flowIn(l, v231, "BRW", offerSPC...).setARes("S")
+		x.wantAccepted()
 		y := t.flowIn(l, v231, "BRW", append(secondSPC(x), offerSPC...)...)
 		t.want("second AReq", y.areq(), "threeDSRequestorAuthenticationInfo[0].threeDSReqAuthData", signedData)
 	}},
 	{id: "SP-10", do: func(t *T) {
-		l := t.lab(spcPlan)
+		l := t.ownLab(spcPlan)
 		for _, status := range []string{"Y", "C"} {
-			x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
-			x.accepted()
-			y := t.flowIn(l, v231, "BRW", append(secondSPC(x), offerSPC...)...).answers(status)
-			t.want("second ARes", y.accepted().o, "transStatus", status)
+			x := t.flowIn(l, v231, "BRW", offerSPC...).setARes("S")
+			x.wantAccepted()
+			y := t.flowIn(l, v231, "BRW", append(secondSPC(x), offerSPC...)...).setARes(status)
+			t.want("second ARes", y.wantAccepted().o, "transStatus", status)
 			if status == "C" {
-				y.taken(y.rreq("Y"), "01")
+				y.wantRRes(y.rreq("Y"), "01")
 				t.want("result", y.result().o, "transStatus", "Y")
 			}
 		}
 	}},
 	{id: "SP-11", do: func(t *T) {
-		l := t.lab(spcPlan)
-		x := t.flowIn(l, v231, "BRW", offerSPC...).answers("S")
-		x.accepted()
-		x.taken(x.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "05")), "01")
+		l := t.ownLab(spcPlan)
+		x := t.flowIn(l, v231, "BRW", offerSPC...).setARes("S")
+		x.wantAccepted()
+		x.wantRRes(x.rreq("N", set("transStatusReason", "14"), set("challengeCancel", "05")), "01")
 		t.want("result", x.result().o, "transStatusReason", "14")
 	}},
 }
@@ -125,15 +125,15 @@ func secondSPC(first *flow) []edit {
 	return []edit{assertion(signedData), priorOf("05", first.ares.text("acsTransID"))}
 }
 
-// spc begins an authentication with an issuer that supports SPC.
-func (t *T) spc(l *lab, edits ...edit) *flow {
+// startSPC begins an authentication with an issuer that supports SPC.
+func (t *T) startSPC(l *lab, edits ...edit) *flow {
 	return t.flowIn(l, v231, "BRW", append(slices.Clone(offerSPC), edits...)...).card("visa", cardSPC)
 }
 
-// confirmed brings an authentication to an ARes with transStatus S, and returns the
+// wantConfirmed brings an authentication to an ARes with transStatus S, and returns the
 // acsTransID of that.
-func (t *T) confirmed(l *lab) (*flow, string) {
-	x := t.spc(l).waiting("S")
+func (t *T) wantConfirmed(l *lab) (*flow, string) {
+	x := t.startSPC(l).reachWaiting("S")
 	return x, x.ares.text("acsTransID")
 }
 

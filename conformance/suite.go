@@ -102,7 +102,7 @@ func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 					if ctx.Err() != nil {
 						continue
 					}
-					got := s.run(c)
+					got := s.runCheck(c)
 					mu.Lock()
 					results = append(results, got)
 					mu.Unlock()
@@ -115,18 +115,18 @@ func (s *Suite) Run(ctx context.Context, want func(id string) bool) []Result {
 	return results
 }
 
-func (s *Suite) run(c check) Result {
+func (s *Suite) runCheck(c check) Result {
 	t := &T{suite: s, start: time.Now()}
-	t.protect(func() { c.do(t) })
-	t.clean()
+	t.recoverPanics(func() { c.do(t) })
+	t.runCleanups()
 	// A directory server may still note a request that the check did not wait for.
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return Result{ID: c.id, Judged: t.judged, Faults: slices.Clone(t.faults), Exchanges: slices.Clone(t.exchanges), Took: time.Since(t.start)}
 }
 
-// protect calls do, and takes the panics that end a check. Any other becomes a fault.
-func (t *T) protect(do func()) {
+// recoverPanics calls do, and takes the panics that end a check. Any other becomes a fault.
+func (t *T) recoverPanics(do func()) {
 	defer func() {
 		switch v := recover().(type) {
 		case nil, fatal, outOfReach:
@@ -196,8 +196,8 @@ func (t *T) Fatalf(format string, args ...any) {
 	panic(fatal{})
 }
 
-// judge counts an answer to the requestor that is judged.
-func (t *T) judge() {
+// countJudged counts an answer to the requestor that is judged.
+func (t *T) countJudged() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.judged++
@@ -217,20 +217,20 @@ func (t *T) noteAnswer(leg string, a *answer) {
 // cleanup calls f when the check is over, the function given last first.
 func (t *T) cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
 
-func (t *T) clean() {
+func (t *T) runCleanups() {
 	for i := len(t.cleanups) - 1; i >= 0; i-- {
 		t.cleanups[i]()
 	}
 }
 
-// shared is the lab that checks use at the same time. They must not change how it works.
-func (t *T) shared() *lab {
+// sharedLab is the lab that checks use at the same time. They must not change how it works.
+func (t *T) sharedLab() *lab {
 	t.needsLab()
-	return t.common()
+	return t.anyLab()
 }
 
-// common is the shared lab, or the remote server.
-func (t *T) common() *lab {
+// anyLab is the shared lab, or the remote server.
+func (t *T) anyLab() *lab {
 	l, err := t.suite.lab()
 	if err != nil {
 		t.Fatalf("lab: %v", err)
@@ -238,8 +238,8 @@ func (t *T) common() *lab {
 	return l
 }
 
-// lab starts a server for this check alone.
-func (t *T) lab(p plan) *lab {
+// ownLab starts a server for this check alone.
+func (t *T) ownLab(p plan) *lab {
 	t.needsLab()
 	l, err := newLab(t.suite.Binary, p)
 	if err != nil {
@@ -249,8 +249,8 @@ func (t *T) lab(p plan) *lab {
 	return l
 }
 
-// wait polls until ok returns true, and reports whether it did in time.
-func wait(most time.Duration, ok func() bool) bool {
+// waitUntil polls until ok returns true, and reports whether it did in time.
+func waitUntil(most time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(most); ; time.Sleep(5 * time.Millisecond) {
 		if ok() {
 			return true

@@ -9,35 +9,35 @@ import (
 // timeoutChecks is timeouts.
 var timeoutChecks = []check{
 	{id: "TO-01", waits: true, do: func(t *T) { // the time limit of an AReq is configured, for each directory or for all
-		l := t.lab(plan{
+		l := t.ownLab(plan{
 			sections:    map[string]string{"timeouts": "{authentication: 4s}"},
 			directories: []directory{{scheme: "visa"}, {scheme: "mastercard", keys: map[string]string{"timeout": "1s"}}},
 		})
-		t.flowIn(l, v220, "BRW").card("mastercard", cardMastercard).timesOut(time.Second)
+		t.flowIn(l, v220, "BRW").card("mastercard", cardMastercard).wantTimeout(time.Second)
 		x := t.flowIn(l, v220, "BRW")
 		say := x.say
-		x.replies(func(q *request) reply {
+		x.setAnswer(func(q *request) reply {
 			time.Sleep(1200 * time.Millisecond)
 			return say(q)
-		}).accepted()
-		t.flowIn(l, v220, "BRW").timesOut(4 * time.Second)
+		}).wantAccepted()
+		t.flowIn(l, v220, "BRW").wantTimeout(4 * time.Second)
 	}},
 	{id: "TO-02", waits: true, do: func(t *T) { // 10 s unless configured
-		l := t.lab(plan{sections: map[string]string{"timeouts": "{}"}})
-		t.flowIn(l, v220, "BRW").timesOut(10 * time.Second)
+		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{}"}})
+		t.flowIn(l, v220, "BRW").wantTimeout(10 * time.Second)
 	}},
 	{id: "TO-03", waits: true, do: func(t *T) { // when the time is over the connection is closed, and what comes later is ignored
 		var all []func()
 		for _, v := range allVersions {
-			all = append(all, func() { t.flow(v, "BRW").late() })
+			all = append(all, func() { t.flow(v, "BRW").wantClosedAfterTimeout() })
 		}
-		t.together(all...)
+		t.runTogether(all...)
 	}},
 	{id: "TO-04", waits: true, do: func(t *T) { // an RReq is answered within 3 s, under load too
 		const many = 60
 		flows := make([]*flow, many)
 		for i := range flows {
-			flows[i] = t.flow(allVersions[i%3], "BRW").challenged()
+			flows[i] = t.flow(allVersions[i%3], "BRW").startChallenge()
 		}
 		var all sync.WaitGroup
 		for _, x := range flows {
@@ -52,7 +52,7 @@ var timeoutChecks = []check{
 				if took := time.Since(start); took > 3*time.Second {
 					t.Errorf("%s: the RRes took %v, want 3 s at the most", x, took)
 				}
-				x.taken(got, "01")
+				x.wantRRes(got, "01")
 			})
 		}
 		all.Wait()
@@ -60,7 +60,7 @@ var timeoutChecks = []check{
 	{id: "TO-06", waits: true, do: func(t *T) { shopMethodLimit(t, allVersions...) }},
 	{id: "TO-11", waits: true, do: func(t *T) { // a PRes may take longer than an ARes
 		a := t.scriptedDS(v231, nil, map[string]string{"timeouts": "{authentication: 1s}"})
-		q := a.next(t)
+		q := a.nextPReq(t)
 		time.Sleep(2500 * time.Millisecond)
 		q.answer <- reply{body: a.pres("", a.entries(0, 1))(q.o)}
 		a.awaitOutcome(t, q)
@@ -68,8 +68,8 @@ var timeoutChecks = []check{
 	}},
 	{id: "TO-13", waits: true, do: func(t *T) { // sdkMaxTimeout is 5 minutes at least
 		for _, v := range allVersions {
-			t.flow(v, "APP", set("sdkMaxTimeout", "04")).refused("203", "sdkMaxTimeout")
-			t.flow(v, "APP", set("sdkMaxTimeout", "5")).refused("203", "sdkMaxTimeout")
+			t.flow(v, "APP", set("sdkMaxTimeout", "04")).wantRefused("203", "sdkMaxTimeout")
+			t.flow(v, "APP", set("sdkMaxTimeout", "5")).wantRefused("203", "sdkMaxTimeout")
 			if got := t.flow(v, "APP", set("sdkMaxTimeout", "05")).areq().text("sdkMaxTimeout"); got != "05" {
 				t.Errorf("%s: sdkMaxTimeout %q, want 05", v, got)
 			}
@@ -77,20 +77,20 @@ var timeoutChecks = []check{
 	}},
 }
 
-// late has the directory server be silent until the time limit is over, and wants the
+// wantClosedAfterTimeout has the directory server be silent until the time limit is over, and wants the
 // transaction to be closed then.
-func (x *flow) late() {
+func (x *flow) wantClosedAfterTimeout() {
 	var ended atomic.Bool
-	x.replies(func(*request) reply { return reply{silent: true, ended: func() { ended.Store(true) }} })
+	x.setAnswer(func(*request) reply { return reply{silent: true, ended: func() { ended.Store(true) }} })
 	got := x.auth()
 	if got.status != 400 || got.o.text("errorCode") != "405" || got.o.text("errorDetail") != "Connection timeout" || got.o.text("errorMessageType") != "AReq" {
 		x.t.Errorf("%s: %d %s, want Erro 405, Connection timeout", x, got.status, got.body)
 	}
-	if !wait(time.Second, ended.Load) {
+	if !waitUntil(time.Second, ended.Load) {
 		x.t.Errorf("%s: a second after the limit the connection is still open", x)
 	}
 	// Usually at once, but a server under load may take a while to store it.
-	if !wait(2*stepTimeout, func() bool { return x.result().o.text("errorCode") == "203" }) {
+	if !waitUntil(2*stepTimeout, func() bool { return x.result().o.text("errorCode") == "203" }) {
 		x.t.Errorf("%s: /postauth after the time limit: %s, want Erro 203", x, x.result().body)
 	}
 	if got := x.call("/auth", x.req.bytes(x.edits...)); got.o.text("errorCode") != "301" {
@@ -98,12 +98,12 @@ func (x *flow) late() {
 	}
 }
 
-// timesOut wants an authentication to end with Erro 405 when the time limit is over, and
+// wantTimeout wants an authentication to end with Erro 405 when the time limit is over, and
 // not before.
-func (x *flow) timesOut(limit time.Duration) {
+func (x *flow) wantTimeout(limit time.Duration) {
 	x.preauth()
 	start := time.Now()
-	x.replies(func(*request) reply { return reply{silent: true} })
+	x.setAnswer(func(*request) reply { return reply{silent: true} })
 	got := x.auth()
 	took := time.Since(start)
 	if got.status != 400 || got.o.text("errorCode") != "405" {

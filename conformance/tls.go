@@ -35,7 +35,7 @@ var tlsChecks = []check{
 		}
 	}},
 	{id: "TL-02", do: func(t *T) { // the results address shows our certificate and demands the directory server's
-		l := t.shared()
+		l := t.sharedLab()
 		d := l.ds["visa"]
 		foreign := newAuthority("Foreign CA")
 		for name, certs := range map[string][]tls.Certificate{
@@ -48,22 +48,22 @@ var tlsChecks = []check{
 		l.handshake(t, "good certificate", &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{d.ca.issue("rreq.visa.example")}})
 	}},
 	{id: "TL-03", do: func(t *T) { // a certificate of one scheme is not good for another
-		x := t.flow(v231, "BRW").challenged()
+		x := t.flow(v231, "BRW").startChallenge()
 		body := x.rreqOf("Y").bytes()
 		got, err := x.l.ds["mastercard"].post(x.l.results, body)
 		if err != nil || got.o.text("messageType") != "Erro" {
 			t.Errorf("an RReq of another scheme's directory server: %v %v, want an Erro", got, err)
 		}
-		x.pending()
-		x.taken(x.post(body), "01")
+		x.wantPending()
+		x.wantRRes(x.post(body), "01")
 		var foreign *authority
-		dark(t, map[string]func(*ds, *tls.Config){
+		wantNoRequestWithTLS(t, map[string]func(*ds, *tls.Config){
 			"jcb":  func(d *ds, _ *tls.Config) { foreign = d.ca },
 			"visa": func(d *ds, c *tls.Config) { c.Certificates = []tls.Certificate{foreign.issue("ds.visa.example")} },
 		}, "visa")
 	}},
 	{id: "TL-04", do: func(t *T) { // the directory server's certificate and name are verified
-		dark(t, map[string]func(*ds, *tls.Config){
+		wantNoRequestWithTLS(t, map[string]func(*ds, *tls.Config){
 			"visa": func(_ *ds, c *tls.Config) {
 				c.Certificates = []tls.Certificate{newAuthority("Foreign CA").issue("ds.visa.example")}
 			},
@@ -78,17 +78,17 @@ var tlsChecks = []check{
 	{id: "TL-05", do: func(t *T) { // certificates have to be valid now, on both sides, and not revoked
 		late := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Minute) }
 		early := func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }
-		dark(t, map[string]func(*ds, *tls.Config){
+		wantNoRequestWithTLS(t, map[string]func(*ds, *tls.Config){
 			"visa": func(d *ds, c *tls.Config) { c.Certificates = []tls.Certificate{d.ca.issue("ds.visa.example", late)} },
 			"jcb":  func(d *ds, c *tls.Config) { c.Certificates = []tls.Certificate{d.ca.issue("ds.jcb.example", early)} },
 		}, "visa", "jcb")
-		l := t.shared()
+		l := t.sharedLab()
 		for name, change := range map[string]func(*x509.Certificate){"expired": late, "not valid yet": early} {
 			cert := l.ds["visa"].ca.issue("rreq.visa.example", change)
 			l.noHandshake(t, name, &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{cert}})
 		}
 		var server, client tls.Certificate
-		l = t.lab(plan{
+		l = t.ownLab(plan{
 			unready: true,
 			directories: []directory{
 				{scheme: "jcb", keys: map[string]string{"crls": "jcb.crl"}, change: func(_ *ds, c *tls.Config) { server = c.Certificates[0] }},
@@ -101,7 +101,7 @@ var tlsChecks = []check{
 				l.ds["amex"].ca.writeList(l.dir, "amex", -time.Minute)
 			},
 		})
-		l.untold(t, "jcb", "amex")
+		l.wantNoRequest(t, "jcb", "amex")
 		shows := func(cert tls.Certificate) *tls.Config {
 			return &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{cert}}
 		}
@@ -110,11 +110,11 @@ var tlsChecks = []check{
 		l.handshake(t, "not revoked", shows(l.ds["jcb"].ca.issue("rreq.jcb.example")))
 	}},
 	{id: "TL-06", do: func(t *T) { // TLS 1.2 or later
-		dark(t, map[string]func(*ds, *tls.Config){
+		wantNoRequestWithTLS(t, map[string]func(*ds, *tls.Config){
 			"visa": func(_ *ds, c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS11 },
 			"jcb":  func(_ *ds, c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 },
 		}, "visa", "jcb")
-		l := t.shared()
+		l := t.sharedLab()
 		good := []tls.Certificate{l.ds["visa"].ca.issue("rreq.visa.example")}
 		for _, v := range []uint16{tls.VersionTLS10, tls.VersionTLS11} {
 			l.noHandshake(t, tls.VersionName(v), &tls.Config{RootCAs: l.ca.pool(), Certificates: good, MinVersion: v, MaxVersion: v})
@@ -125,7 +125,7 @@ var tlsChecks = []check{
 	}},
 	{id: "TL-07", do: func(t *T) { // the two cipher suites, each alone
 		ecdsaAlone, rsaAlone := []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256}, []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256}
-		l := t.lab(plan{
+		l := t.ownLab(plan{
 			directories: []directory{
 				{scheme: "visa", change: func(_ *ds, c *tls.Config) {
 					c.MaxVersion, c.CipherSuites, c.NextProtos = tls.VersionTLS12, ecdsaAlone, nil
@@ -137,31 +137,31 @@ var tlsChecks = []check{
 			},
 			prepare: func(l *lab) { writePair(l.dir, "results", l.ca.issueFor(rsaKey(2048), "results.example")) },
 		})
-		t.flowIn(l, v220, "BRW").accepted()
-		t.flowIn(l, v220, "BRW").card("jcb", "3500001234567890").accepted()
+		t.flowIn(l, v220, "BRW").wantAccepted()
+		t.flowIn(l, v220, "BRW").card("jcb", "3500001234567890").wantAccepted()
 		alone := func(l *lab, suites []uint16) *tls.Config {
 			return &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{l.ds["visa"].ca.issue("rreq.visa.example")}, MaxVersion: tls.VersionTLS12, CipherSuites: suites}
 		}
 		l.handshake(t, "ECDHE_RSA_WITH_AES_128_GCM_SHA256 alone", alone(l, rsaAlone))
-		usual := t.shared()
+		usual := t.sharedLab()
 		usual.handshake(t, "ECDHE_ECDSA_WITH_AES_128_GCM_SHA256 alone", alone(usual, ecdsaAlone))
 	}},
 	{id: "TL-08", do: func(t *T) { // P-256
-		l := t.lab(plan{directories: []directory{{scheme: "visa", change: func(_ *ds, c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.CurveP256} }}}})
-		t.flowIn(l, v220, "BRW").accepted()
+		l := t.ownLab(plan{directories: []directory{{scheme: "visa", change: func(_ *ds, c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.CurveP256} }}}})
+		t.flowIn(l, v220, "BRW").wantAccepted()
 		d := l.ds["visa"]
 		l.handshake(t, "P-256 alone", &tls.Config{
 			RootCAs: l.ca.pool(), Certificates: []tls.Certificate{d.ca.issue("rreq.visa.example")}, CurvePreferences: []tls.CurveID{tls.CurveP256},
 		})
-		for _, hello := range d.greetings() {
+		for _, hello := range d.clientHellos() {
 			if !slices.Contains(hello.SupportedCurves, tls.CurveP256) {
 				t.Errorf("the curves offered are %v, want P-256 among them", hello.SupportedCurves)
 			}
 		}
 	}},
 	{id: "TL-09", do: func(t *T) { // RSA keys of 2048 bits and curves of 256 at least
-		weak := map[string]crypto.Signer{"RSA of 1024 bits": rsaKey(1024), "P-224": p224()}
-		dark(t, map[string]func(*ds, *tls.Config){
+		weak := map[string]crypto.Signer{"RSA of 1024 bits": rsaKey(1024), "P-224": newP224Key()}
+		wantNoRequestWithTLS(t, map[string]func(*ds, *tls.Config){
 			"visa": func(d *ds, c *tls.Config) {
 				c.Certificates = []tls.Certificate{d.ca.issueFor(weak["RSA of 1024 bits"], "ds.visa.example")}
 			},
@@ -169,7 +169,7 @@ var tlsChecks = []check{
 				c.Certificates = []tls.Certificate{d.ca.issueFor(weak["P-224"], "ds.jcb.example")}
 			},
 		}, "visa", "jcb")
-		l := t.shared()
+		l := t.sharedLab()
 		for name, key := range weak {
 			cert := l.ds["visa"].ca.issueFor(key, "rreq.visa.example")
 			l.noHandshake(t, name, &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{cert}, MaxVersion: tls.VersionTLS12})
@@ -177,10 +177,10 @@ var tlsChecks = []check{
 		l.handshake(t, "RSA of 2048 bits", &tls.Config{RootCAs: l.ca.pool(), Certificates: []tls.Certificate{l.ds["visa"].ca.issueFor(rsaKey(2048), "rreq.visa.example")}})
 	}},
 	{id: "TL-10", do: func(t *T) { // no suite that is weak is offered or accepted
-		l := t.shared()
+		l := t.sharedLab()
 		d := l.ds["visa"]
-		t.flow(v220, "BRW").accepted()
-		hellos := d.greetings()
+		t.flow(v220, "BRW").wantAccepted()
+		hellos := d.clientHellos()
 		if len(hellos) == 0 {
 			t.Fatalf("no handshake came")
 		}
@@ -200,7 +200,7 @@ var tlsChecks = []check{
 	}},
 	{id: "TL-11", do: func(t *T) { // the API: TLS 1.2 or later, and an API key
 		address := freeAddresses(1)[0]
-		l := t.lab(plan{
+		l := t.ownLab(plan{
 			sections: map[string]string{"api": fmt.Sprintf("{listen: %s, tls: {cert: api.pem, key: api-key.pem}}", address)},
 			prepare:  func(l *lab) { writePair(l.dir, "api", l.ca.issue("api.example")) },
 		})
@@ -230,9 +230,9 @@ var tlsChecks = []check{
 		})
 		for _, v := range allVersions {
 			for _, url := range badURLs {
-				t.flow(v, "BRW").answers("C", set("acsURL", url)).rejected("203", "acsURL")
+				t.flow(v, "BRW").setARes("C", set("acsURL", url)).wantRejected("203", "acsURL")
 			}
-			t.flow(v, "BRW").answers("C", set("acsURL", "https://10.0.0.1:8443/a;b?c=%22#d")).passed()
+			t.flow(v, "BRW").setARes("C", set("acsURL", "https://10.0.0.1:8443/a;b?c=%22#d")).wantPassedOn()
 		}
 	}},
 }
@@ -248,9 +248,9 @@ func strongSuite(id uint16) bool {
 	}, id)
 }
 
-// dark starts a server with directories whose TLS is changed, and wants none of the named
+// wantNoRequestWithTLS starts a server with directories whose TLS is changed, and wants none of the named
 // ones to get a request.
-func dark(t *T, changes map[string]func(*ds, *tls.Config), schemes ...string) {
+func wantNoRequestWithTLS(t *T, changes map[string]func(*ds, *tls.Config), schemes ...string) {
 	var p plan
 	for _, scheme := range []string{"jcb", "amex", "visa"} { // visa last: its change may need the CA of another
 		if change := changes[scheme]; change != nil {
@@ -258,15 +258,15 @@ func dark(t *T, changes map[string]func(*ds, *tls.Config), schemes ...string) {
 		}
 	}
 	p.unready = true
-	t.lab(p).untold(t, schemes...)
+	t.ownLab(p).wantNoRequest(t, schemes...)
 }
 
-// untold wants connections to the directory servers, but no request: the server must not
+// wantNoRequest wants connections to the directory servers, but no request: the server must not
 // trust them.
-func (l *lab) untold(t *T, schemes ...string) {
+func (l *lab) wantNoRequest(t *T, schemes ...string) {
 	for _, scheme := range schemes {
 		d := l.ds[scheme]
-		if !wait(stepTimeout, func() bool { return len(d.connections()) >= 2 }) { // the second attempt follows at once
+		if !waitUntil(stepTimeout, func() bool { return len(d.connections()) >= 2 }) { // the second attempt follows at once
 			t.Errorf("%s: %d connections, want 2", scheme, len(d.connections()))
 		}
 		d.mu.Lock()
@@ -277,15 +277,15 @@ func (l *lab) untold(t *T, schemes ...string) {
 	}
 }
 
-// greetings are the ClientHellos that came to a directory server.
-func (d *ds) greetings() []*tls.ClientHelloInfo {
+// clientHellos are the ClientHellos that came to a directory server.
+func (d *ds) clientHellos() []*tls.ClientHelloInfo {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.hellos)
 }
 
-// knock posts to the results address with a TLS configuration.
-func (l *lab) knock(c *tls.Config) (*answer, error) {
+// postWithTLS posts to the results address with a TLS configuration.
+func (l *lab) postWithTLS(c *tls.Config) (*answer, error) {
 	client := &http.Client{Timeout: stepTimeout, Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
 	return post(client, l.results, nil, []byte("{}"))
 }
@@ -293,13 +293,13 @@ func (l *lab) knock(c *tls.Config) (*answer, error) {
 // handshake wants a connection to the results address to be accepted, noHandshake to be
 // refused.
 func (l *lab) handshake(t *T, what string, c *tls.Config) {
-	if got, err := l.knock(c); err != nil || got.status != 200 || !bytes.Contains(got.body, []byte("Erro")) {
+	if got, err := l.postWithTLS(c); err != nil || got.status != 200 || !bytes.Contains(got.body, []byte("Erro")) {
 		t.Errorf("results address, %s: %v %v, want a connection", what, got, err)
 	}
 }
 
 func (l *lab) noHandshake(t *T, what string, c *tls.Config) {
-	if got, err := l.knock(c); err == nil {
+	if got, err := l.postWithTLS(c); err == nil {
 		t.Errorf("results address, %s: status %d, want no connection", what, got.status)
 	}
 }
@@ -308,24 +308,24 @@ func (l *lab) noHandshake(t *T, what string, c *tls.Config) {
 func (a *authority) issueFor(key crypto.Signer, name string) tls.Certificate {
 	c := a.issue(name)
 	template, err := x509.ParseCertificate(c.Certificate[0])
-	must(err)
+	panicOnError(err)
 	template.SerialNumber = newSerial()
 	if _, ok := key.(*rsa.PrivateKey); ok {
 		template.KeyUsage |= x509.KeyUsageKeyEncipherment
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	must(err)
+	panicOnError(err)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
 func rsaKey(bits int) *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, bits)
-	must(err)
+	panicOnError(err)
 	return key
 }
 
-func p224() *ecdsa.PrivateKey {
+func newP224Key() *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P224(), rand.Reader)
-	must(err)
+	panicOnError(err)
 	return key
 }

@@ -7,7 +7,7 @@ var versionChecks = []check{
 	{id: "VN-01", do: func(t *T) {
 		t.want("CRD", t.flow(v220, "BRW").preauth(), "threeDSServerProtocolVersions", allVersions)
 		for _, kind := range []string{"APP", "BRW", "3RI"} {
-			t.accepts(allVersions, kind, "Y")
+			t.wantAccepted(allVersions, kind, "Y")
 		}
 	}},
 	{id: "VN-02", do: func(t *T) {
@@ -28,31 +28,31 @@ var versionChecks = []check{
 		for _, tt := range []struct{ acs, ds [2]string }{
 			{[2]string{v210, v210}, [2]string{v210, v220}}, {[2]string{v210, v220}, [2]string{v220, v220}}, {[2]string{v210, "2.4.0"}, [2]string{v210, v220}},
 		} {
-			l := t.lab(plan{directories: []directory{{
+			l := t.ownLab(plan{directories: []directory{{
 				scheme: "visa", keys: map[string]string{"versions": "[2.1.0, 2.2.0]"}, ranges: []cardRange{{prefix: "400000", from: tt.acs[0], to: tt.acs[1]}},
 			}}, prepare: func(l *lab) {
-				l.ds["visa"].answersPReqs(func(q *request) reply {
+				l.ds["visa"].setPReqAnswer(func(q *request) reply {
 					return reply{body: l.ds["visa"].pres(q.o).bytes(set("dsStartProtocolVersion", tt.ds[0]), set("dsEndProtocolVersion", tt.ds[1]))}
 				})
 			}})
 			for _, v := range until220 {
 				x := t.flowIn(l, v, "BRW")
 				if tt.acs[0] <= v && v <= tt.acs[1] && tt.ds[0] <= v && v <= tt.ds[1] {
-					x.accepted()
+					x.wantAccepted()
 				} else {
-					x.refused("102", "")
+					x.wantRefused("102", "")
 				}
 			}
 		}
 	}},
 	{id: "VN-04", do: func(t *T) {
-		l := t.lab(plan{directories: []directory{{
+		l := t.ownLab(plan{directories: []directory{{
 			scheme: "visa", keys: map[string]string{"versions": "[2.2.0]"}, ranges: []cardRange{{prefix: "400000", from: v210, to: v210}},
 		}}})
 		for _, v := range allVersions {
 			body := sample("AReq", v, "APP", "PA")
 			body["deviceChannel"], body["messageCategory"] = "01", "01"
-			got, err := l.call("/auth", l.key, body.bytes())
+			got, err := l.callAPI("/auth", l.key, body.bytes())
 			if err != nil || got.status != 400 || got.o.text("messageType") != "Erro" {
 				t.Errorf("%s: /auth: %v %v, want status 400 and an Erro", v, got, err)
 			}
@@ -63,22 +63,22 @@ var versionChecks = []check{
 	}},
 	{id: "VN-05", do: func(t *T) {
 		for _, v := range allVersions { // one fault, judged by three sets of rules
-			t.flow(v, "BRW").answers("N", set("transStatusReason", "45")).rejected(codesIn(v, reserved), "transStatusReason")
-			x := t.flow(v, "BRW").answers("Y", set("authenticationValue", "short"))
+			t.flow(v, "BRW").setARes("N", set("transStatusReason", "45")).wantRejected(codesIn(v, reserved), "transStatusReason")
+			x := t.flow(v, "BRW").setARes("Y", set("authenticationValue", "short"))
 			if v == v231 {
-				x.accepted()
+				x.wantAccepted()
 			} else {
-				x.rejected("203", "authenticationValue")
+				x.wantRejected("203", "authenticationValue")
 			}
-			y := t.flow(v, "BRW").answers("N", set("cardholderInfo", object{"text": "Call us"}))
+			y := t.flow(v, "BRW").setARes("N", set("cardholderInfo", object{"text": "Call us"}))
 			if v == v231 {
-				y.accepted()
+				y.wantAccepted()
 			} else {
-				y.rejected("203", "cardholderInfo")
+				y.wantRejected("203", "cardholderInfo")
 			}
-			z := t.flow(v, "BRW").challenged()
+			z := t.flow(v, "BRW").startChallenge()
 			z.rreq("Y")
-			z.refusedRReq(z.rreq("Y"), stateCode(v, "312"), "")
+			z.wantRReqRefused(z.rreq("Y"), stateCode(v, "312"), "")
 		}
 	}},
 	{id: "VN-06", do: func(t *T) {
@@ -86,61 +86,61 @@ var versionChecks = []check{
 			for _, v := range allVersions {
 				x := t.flow(v, "BRW").card("visa", pan)
 				if v == common {
-					x.accepted()
+					x.wantAccepted()
 				} else {
-					x.refused("102", common)
+					x.wantRefused("102", common)
 				}
 			}
 		}
 		for _, unknown := range []string{"2.0.0", "1.0.2", "9.9.9"} {
-			t.flow(v220, "BRW", set("messageVersion", unknown)).refused("102", "")
+			t.flow(v220, "BRW", set("messageVersion", unknown)).wantRefused("102", "")
 		}
 	}},
 	{id: "VN-07", do: func(t *T) {
-		l := t.lab(plan{directories: []directory{
+		l := t.ownLab(plan{directories: []directory{
 			{scheme: "visa", keys: map[string]string{"versions": "[2.2.0, 2.3.1]"}}, {scheme: "mastercard", keys: map[string]string{"versions": "[2.1.0, 2.2.0]"}},
 		}})
 		for _, v := range allVersions {
 			x, y := t.flowIn(l, v, "BRW"), t.flowIn(l, v, "BRW").card("mastercard", cardMastercard)
 			if v == v210 {
-				x.refused("102", "")
+				x.wantRefused("102", "")
 			} else {
-				x.accepted()
+				x.wantAccepted()
 			}
 			if v == v231 {
-				y.refused("102", "")
+				y.wantRefused("102", "")
 			} else {
-				y.accepted()
+				y.wantAccepted()
 			}
 		}
-		z := t.flowIn(l, v220, "BRW").answers("Y", set("messageVersion", v210))
-		z.rejected("102", v220)
+		z := t.flowIn(l, v220, "BRW").setARes("Y", set("messageVersion", v210))
+		z.wantRejected("102", v220)
 	}},
 	{id: "VN-08", do: func(t *T) {
 		for _, v := range allVersions {
-			x := t.flow(v, "BRW").challenged()
+			x := t.flow(v, "BRW").startChallenge()
 			for _, other := range allVersions {
 				if other != v {
 					got := x.rreq("Y", set("messageVersion", other))
-					x.refusedRReq(got, "203", "messageVersion")
+					x.wantRReqRefused(got, "203", "messageVersion")
 					t.want("Erro", got.o, "messageVersion", v)
 				}
 			}
 			got := x.rreq("Y")
-			x.taken(got, "01")
+			x.wantRRes(got, "01")
 			t.want("RRes", got.o, "messageVersion", v)
 		}
 	}},
 	{id: "VN-09", do: func(t *T) {
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW")
-			x.replies(func(*request) reply { return reply{body: erroFor(x, "102").bytes(set("errorDetail", "2.1.0"))} })
+			x.setAnswer(func(*request) reply { return reply{body: erroFor(x, "102").bytes(set("errorDetail", "2.1.0"))} })
 			t.want("Erro", x.auth().o, "errorCode", "102")
-			x.answers("Y")
+			x.setARes("Y")
 			if got := x.auth(); got.o.text("errorCode") != "301" || len(x.sent()) != 1 {
 				t.Errorf("%s: the same id again: %s and %d AReqs, want Erro 301 and 1", x, got.body, len(x.sent()))
 			}
-			t.flow(v, "BRW").accepted()
+			t.flow(v, "BRW").wantAccepted()
 		}
 	}},
 }

@@ -33,7 +33,7 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("GET "+silentMethodPath, a.silentMethod)
 	mux.HandleFunc("POST "+silentMethodPath, a.silentMethod)
 	mux.HandleFunc("POST "+challengePath, a.challenge)
-	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.again)
+	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.showAgain)
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
 	l, err := s.listen(s.guard(limitBody(mux)), nil)
@@ -110,9 +110,9 @@ type form struct {
 
 type field struct{ Name, Value string }
 
-// fail is the page for requests that belong to no transaction, so that there is
+// showFailure is the page for requests that belong to no transaction, so that there is
 // no shop to tell.
-func (s *Sandbox) fail(w http.ResponseWriter, status int, text, detail string) {
+func (s *Sandbox) showFailure(w http.ResponseWriter, status int, text, detail string) {
 	s.show(w, status, view{Name: "error", Title: "This page cannot be shown", Text: text, Detail: detail})
 }
 

@@ -11,7 +11,7 @@ import (
 // authenticate judges an AReq that is well-formed by what a directory server
 // knows besides the field tables, then lets the issuer decide by the card.
 func (d *directory) authenticate(body []byte, m received) answer {
-	if e, bad := d.implausible(m); bad {
+	if e, bad := d.wrongPlan(m); bad {
 		return d.refuse(m, e)
 	}
 	pan := m.text("acctNumber")
@@ -21,7 +21,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if known && !slices.Contains(found.versions, version) {
 		return d.refuse(m, erro{code: "102", detail: strings.Join(found.versions, ",")})
 	}
-	if m.text("threeDSCompInd") != "Y" && channel == browser && d.box.book.methodDone(m.text("threeDSServerTransID")) {
+	if m.text("threeDSCompInd") != "Y" && channel == browser && d.box.journal.methodDone(m.text("threeDSServerTransID")) {
 		return d.refuse(m, erro{
 			code: "305", description: "Invalid ThreeDSCompInd",
 			detail: `The threeDSCompInd must be "Y" when successful`,
@@ -37,8 +37,8 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if wrong.Is("result", "reason") && doing.reason != "" {
 		doing.reason = wrong.Code
 	}
-	if wrong.Is("browser", "confirms") && confirmable(m) {
-		doing = deed{kind: "answer", status: "S"}
+	if wrong.Is("browser", "confirms") && wantsConfirmation(m) {
+		doing = cardOutcome{kind: "answer", status: "S"}
 	}
 	t := &transaction{
 		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
@@ -47,7 +47,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	}
 	t.writeARes()
 	t.start()
-	if !d.box.book.open(t) {
+	if !d.box.journal.open(t) {
 		return d.refuse(m, twice(version))
 	}
 	if doing.kind == "silence" {
@@ -56,8 +56,8 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	return t.answer()
 }
 
-// implausible finds what the field tables do not.
-func (d *directory) implausible(m received) (erro, bool) {
+// wrongPlan finds what the field tables do not.
+func (d *directory) wrongPlan(m received) (erro, bool) {
 	if !d.scheme.holds(m.text("acctNumber")) {
 		return erro{code: "305", detail: "acctNumber: not a card of this directory server"}, true
 	}
@@ -74,11 +74,11 @@ func (d *directory) implausible(m received) (erro, bool) {
 	return erro{}, false
 }
 
-// untrue says that the 3DS Method has not run though the AReq says so: issuers
+// wrongStatements says that the 3DS Method has not run though the AReq says so: issuers
 // that look may not authenticate then. From 2.3.1 an earlier run may count.
-func (d *directory) untrue(m received) string {
+func (d *directory) wrongStatements(m received) string {
 	claims := m.text("threeDSCompInd") == "Y" && m.text("messageVersion") != v231
-	if !claims || d.box.book.methodDone(m.text("threeDSServerTransID")) {
+	if !claims || d.box.journal.methodDone(m.text("threeDSServerTransID")) {
 		return ""
 	}
 	return "threeDSCompInd is Y, and the 3DS Method has not come to its end"
@@ -93,7 +93,7 @@ func twice(version string) erro {
 }
 
 // possible says whether the AReq lets the issuer do what the card does.
-func possible(doing deed, m received) bool {
+func possible(doing cardOutcome, m received) bool {
 	version := m.text("messageVersion")
 	if m.text("deviceChannel") == threeRI &&
 		(doing.kind == "challenge" || doing.kind == "decoupled" || doing.status == "I") {

@@ -55,7 +55,7 @@ func (t *transaction) writeARes() {
 	}
 	if !t.box.Nice {
 		o.put("messageExtension", []json.RawMessage{t.extension()})
-		o.put("sandboxRemark", peer.UnknownMember()).nothing()
+		o.put("sandboxRemark", peer.UnknownMember()).putUnknownNull()
 	}
 	t.aresRaw = o.bytes()
 }
@@ -84,7 +84,7 @@ func (t *transaction) answer() answer {
 			"name": peer.Encode("sandboxDuty"), "id": peer.Encode(t.dir.scheme.rid + "-duty"), "criticalityIndicator": peer.Encode(true), "data": peer.Encode(received{}),
 		}})
 	case "other":
-		m[f.Element] = peer.Encode(t.another(f.Element))
+		m[f.Element] = peer.Encode(t.otherValue(f.Element))
 	case "without":
 		delete(m, f.Element)
 	}
@@ -94,8 +94,8 @@ func (t *transaction) answer() answer {
 	return a
 }
 
-// another is a value of a member that is good and not that of the transaction.
-func (t *transaction) another(member string) string {
+// otherValue is a value of a member that is good and not that of the transaction.
+func (t *transaction) otherValue(member string) string {
 	if member != "messageVersion" {
 		return peer.NewID()
 	}
@@ -117,7 +117,7 @@ func (t *transaction) putInfo(o *object) {
 	case t.version == v231:
 		info := new(object).put("text", text)
 		if !t.box.Nice {
-			info.nothing()
+			info.putUnknownNull()
 		}
 		o.put("cardholderInfo", info)
 	default:
@@ -125,7 +125,7 @@ func (t *transaction) putInfo(o *object) {
 	}
 }
 
-// extension is one that nobody has to understand.
+// extension is a message extension that is not critical, so that no reader has to understand it.
 func (t *transaction) extension() json.RawMessage {
 	return new(object).
 		put("name", "sandboxScore").
@@ -173,10 +173,10 @@ func rendering(options received, version string) *object {
 	return o
 }
 
-// confirmable says whether an AReq can be answered with S: it offers Secure Payment
+// wantsConfirmation says whether an AReq can be answered with S: it offers Secure Payment
 // Confirmation, and is not the second one, which says what became of it. Only 2.3.1 has
 // that, and only browsers.
-func confirmable(m received) bool {
+func wantsConfirmation(m received) bool {
 	if m.text("messageVersion") != v231 || m.text("deviceChannel") != browser {
 		return false // what else has the member has it for nothing
 	}

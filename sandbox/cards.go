@@ -58,8 +58,8 @@ func (s *Sandbox) Card(pan string) (Card, bool) {
 	return c, true
 }
 
-// A deed is what becomes of an AReq.
-type deed struct {
+// A cardOutcome is what the issuer does with an AReq.
+type cardOutcome struct {
 	kind   string // "answer", "challenge", "decoupled", "silence"
 	status string // of answer: transStatus
 	reason string // of answer: transStatusReason
@@ -74,7 +74,7 @@ type rule struct {
 	absent    bool
 	versions  []string
 	method    string
-	deed      deed
+	outcome   cardOutcome
 	lastEight int  // the outcome holds up to this number; -1 for no bound
 	only, not bool // the outcome holds in 3RI alone, or not in 3RI
 }
@@ -94,15 +94,15 @@ func (r *rule) holds(pan string, threeRI bool) bool {
 // A cardTable is the tables of the text, in its order.
 type cardTable []section
 
-// A section is one of them: which cards it is for, and its lines.
+// A section is one table of the text: the cards that it is for, and its lines.
 type section struct {
 	name  string
 	cards []scenario.Pattern
 	rules []*rule
 }
 
-// A finding is all that the table says of one number.
-type finding struct {
+// A lookup is all that the table says about one card number.
+type lookup struct {
 	absent   bool
 	versions []string
 	method   string
@@ -110,12 +110,12 @@ type finding struct {
 }
 
 // listed says whether the table is complete for the card.
-func (f finding) listed() bool {
+func (f lookup) listed() bool {
 	return len(f.versions) > 0 && f.method != "" && len(f.outcomes) > 0
 }
 
-func (t cardTable) find(pan string) finding {
-	var f finding
+func (t cardTable) find(pan string) lookup {
+	var f lookup
 	for _, part := range t {
 		if !slices.ContainsFunc(part.cards, func(p scenario.Pattern) bool { return p.Match(pan) }) {
 			continue
@@ -131,7 +131,7 @@ func (t cardTable) find(pan string) finding {
 			if f.method == "" {
 				f.method = r.method
 			}
-			if r.deed.kind != "" {
+			if r.outcome.kind != "" {
 				f.outcomes = append(f.outcomes, r)
 			}
 		}
@@ -142,16 +142,16 @@ func (t cardTable) find(pan string) finding {
 
 // outcome is what becomes of an AReq of an enrolled card; false when the table
 // has nothing for it. In 3RI there is no 3DS Method, and nothing hangs on it.
-func (f finding) outcome(pan string, threeRI bool) (deed, bool) {
+func (f lookup) outcome(pan string, threeRI bool) (cardOutcome, bool) {
 	if f.absent || !f.listed() && !(threeRI && len(f.versions) > 0) {
-		return deed{}, false
+		return cardOutcome{}, false
 	}
 	for _, r := range f.outcomes {
 		if r.holds(pan, threeRI) {
-			return r.deed, true
+			return r.outcome, true
 		}
 	}
-	return deed{}, false
+	return cardOutcome{}, false
 }
 
 // readCards reads a card table. It takes nothing for granted: what it does not
@@ -161,11 +161,11 @@ func readCards(text string) (cardTable, error) {
 	if err := scenario.EachLine(text, t.readLine); err != nil {
 		return t, err
 	}
-	return t, errors.Join(t.holes()...)
+	return t, errors.Join(t.checkComplete()...)
 }
 
-// holes finds tables that say nothing.
-func (t cardTable) holes() (faults []error) {
+// checkComplete finds tables that say nothing.
+func (t cardTable) checkComplete() (faults []error) {
 	if len(t) == 0 {
 		return []error{errors.New("no table")}
 	}
@@ -227,8 +227,8 @@ func readRule(line string) (*rule, error) {
 			return nil, err
 		}
 	}
-	bound := r.only || r.not || r.lastEight >= 0 || r.deed.info != "" || r.deed.padded
-	if bound && r.deed.kind == "" {
+	bound := r.only || r.not || r.lastEight >= 0 || r.outcome.info != "" || r.outcome.padded
+	if bound && r.outcome.kind == "" {
 		return nil, errors.New("conditions of an outcome without an outcome")
 	}
 	return r, nil
@@ -266,11 +266,11 @@ func (r *rule) read(statement string) error {
 	case "last":
 		return r.readBound(statement, rest)
 	case "cres":
-		r.deed.padded = true
+		r.outcome.padded = true
 		return one("padded")
 	case "info":
-		r.deed.info = strings.TrimSpace(strings.TrimPrefix(statement, "info"))
-		if n := len([]rune(r.deed.info)); n == 0 || n > 128 {
+		r.outcome.info = strings.TrimSpace(strings.TrimPrefix(statement, "info"))
+		if n := len([]rune(r.outcome.info)); n == 0 || n > 128 {
 			return errors.New("info has 1-128 characters")
 		}
 		return nil
@@ -305,16 +305,16 @@ func (r *rule) readBound(statement string, rest []string) error {
 }
 
 func (r *rule) readOutcome(statement, kind string, rest []string) error {
-	if r.deed.kind != "" {
+	if r.outcome.kind != "" {
 		return errors.New("two outcomes")
 	}
-	r.deed.kind = kind
+	r.outcome.kind = kind
 	switch kind {
 	case "challenge":
 		if len(rest) != 1 || !slices.Contains([]string{"passes", "fails", "asks"}, rest[0]) {
 			return fmt.Errorf("%q: want challenge and passes, fails or asks", statement)
 		}
-		r.deed.how = rest[0]
+		r.outcome.how = rest[0]
 		return nil
 	case "decoupled", "silence":
 		if len(rest) > 0 {
@@ -325,16 +325,16 @@ func (r *rule) readOutcome(statement, kind string, rest []string) error {
 	if len(rest) == 0 || !slices.Contains([]string{"Y", "N", "A", "R", "I", "U"}, rest[0]) {
 		return fmt.Errorf("%q: want answer and Y, N, A, R, I or U", statement)
 	}
-	r.deed.status = rest[0]
+	r.outcome.status = rest[0]
 	needs := slices.Contains([]string{"N", "R", "U"}, rest[0])
 	if len(rest) == 1 && !needs {
 		return nil
 	}
 	var found bool
 	if len(rest) == 2 {
-		r.deed.reason, found = strings.CutPrefix(rest[1], "reason=")
+		r.outcome.reason, found = strings.CutPrefix(rest[1], "reason=")
 	}
-	if !found || !needs || len(r.deed.reason) != 2 || !scenario.IsDigits(r.deed.reason) {
+	if !found || !needs || len(r.outcome.reason) != 2 || !scenario.IsDigits(r.outcome.reason) {
 		return fmt.Errorf("%q: N, R and U, and no others, have reason= and two digits", statement)
 	}
 	return nil

@@ -19,13 +19,13 @@ const (
 func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 	raw, err := decode(r.PostFormValue("creq"))
 	if err != nil {
-		a.box.fail(w, http.StatusBadRequest, "The shop has sent this page something it cannot read.", "creq is missing or not base64url")
+		a.box.showFailure(w, http.StatusBadRequest, "The shop has sent this page something it cannot read.", "creq is missing or not base64url")
 		return
 	}
 	id := readMessage(raw).text("acsTransID")
-	t := a.box.book.transaction(id)
+	t := a.box.journal.transaction(id)
 	if t == nil || t.ids.acs != id || t.channel != browser || t.ares != "C" {
-		a.box.fail(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
+		a.box.showFailure(w, http.StatusNotFound, "The shop has sent this page something it cannot read.", "creq: acsTransID belongs to no challenge")
 		return
 	}
 	if t.fault.Is("ACS", "down") {
@@ -33,11 +33,11 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
 		return
 	}
-	t.record("browser", "acs", "CReq", raw, a.box.warn(t.ids.server, unfit(r.PostForm, "creq", "threeDSSessionData")))
+	t.record("browser", "acs", "CReq", raw, a.box.warnOf(t.ids.server, base64Faults(r.PostForm, "creq", "threeDSSessionData")))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	session := r.PostFormValue("threeDSSessionData")
-	if e, bad := t.misplaced(raw, session); bad {
+	if e, bad := t.judgeCReq(raw, session); bad {
 		a.box.show(w, http.StatusOK, t.errorPage(e, session))
 		return
 	}
@@ -45,13 +45,13 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 		t.creq, t.session = raw, session
 		t.open()
 	}
-	a.onward(w, r, t)
+	a.showOrRedirect(w, r, t)
 }
 
-// onward answers a form. A page that waits for the cardholder has an address of
+// showOrRedirect answers a form. A page that waits for the cardholder has an address of
 // its own: the browser can come back to it, which to the answer to a POST it
 // cannot. The caller holds the lock.
-func (a *issuer) onward(w http.ResponseWriter, r *http.Request, t *transaction) {
+func (a *issuer) showOrRedirect(w http.ResponseWriter, r *http.Request, t *transaction) {
 	if t.phase == ended {
 		a.box.show(w, http.StatusOK, t.page())
 		return
@@ -59,10 +59,10 @@ func (a *issuer) onward(w http.ResponseWriter, r *http.Request, t *transaction) 
 	http.Redirect(w, r, challengePath+"/"+t.ids.acs, http.StatusSeeOther)
 }
 
-// misplaced judges a CReq against the transaction. Only 2.3.1 has codes for a
+// judgeCReq judges a CReq against the transaction. Only 2.3.1 has codes for a
 // CReq that differs (314) or is late (315). The caller holds the lock.
-func (t *transaction) misplaced(raw []byte, session string) (erro, bool) {
-	if e, bad := faults(raw, setting{types: []string{"CReq"}, areq: t.areqRaw, ares: t.aresRaw}); bad {
+func (t *transaction) judgeCReq(raw []byte, session string) (erro, bool) {
+	if e, bad := judgeMessage(raw, receivedIn{types: []string{"CReq"}, areq: t.areqRaw, ares: t.aresRaw}); bad {
 		return e, true
 	}
 	m := readMessage(raw)
@@ -99,8 +99,8 @@ func (t *transaction) open() {
 	}
 }
 
-// again shows the page after a reply to it: reloading it repeats nothing.
-func (a *issuer) again(w http.ResponseWriter, r *http.Request) {
+// showAgain shows the page after a reply to it: reloading it repeats nothing.
+func (a *issuer) showAgain(w http.ResponseWriter, r *http.Request) {
 	t := a.open(w, r)
 	if t == nil {
 		return
@@ -123,18 +123,18 @@ func (a *issuer) reply(w http.ResponseWriter, r *http.Request) {
 	if t.phase == asking {
 		t.react(r.PostFormValue("action"), r.PostFormValue("code"), r.PostFormValue("step"))
 	}
-	a.onward(w, r, t)
+	a.showOrRedirect(w, r, t)
 }
 
 // open finds the challenge that an address names, once its CReq has come.
 func (a *issuer) open(w http.ResponseWriter, r *http.Request) *transaction {
-	t := a.box.book.transaction(r.PathValue("acsTransID"))
+	t := a.box.journal.transaction(r.PathValue("acsTransID"))
 	if t != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 	}
 	if t == nil || t.creq == nil {
-		a.box.fail(w, http.StatusNotFound, "There is no such challenge.", "acsTransID in the address")
+		a.box.showFailure(w, http.StatusNotFound, "There is no such challenge.", "acsTransID in the address")
 		return nil
 	}
 	return t
@@ -222,7 +222,7 @@ func (t *transaction) errorPage(e erro, session string) view {
 		Text:   "Your bank and the shop did not understand each other. You are going back to the shop.",
 		Detail: "Erro " + e.code + ": " + e.detail,
 		After:  t.box.PageDelay.Milliseconds(),
-		Form:   t.back("error", encodeURL(body), clip(session, 1024)),
+		Form:   t.back("error", encodeURL(body), truncate(session, 1024)),
 	}
 }
 

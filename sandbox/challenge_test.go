@@ -15,8 +15,8 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// A page is what a browser got.
-type page struct {
+// A journalEntry is what a browser got.
+type journalEntry struct {
 	t      testing.TB
 	status int
 	header http.Header
@@ -25,7 +25,7 @@ type page struct {
 }
 
 // send posts a form, as a browser does, and follows to where it is sent.
-func send(t testing.TB, to string, fields url.Values) page {
+func send(t testing.TB, to string, fields url.Values) journalEntry {
 	t.Helper()
 	answer, err := http.PostForm(to, fields)
 	if err != nil {
@@ -34,7 +34,7 @@ func send(t testing.TB, to string, fields url.Values) page {
 	return load(t, answer)
 }
 
-func get(t testing.TB, from string) page {
+func get(t testing.TB, from string) journalEntry {
 	t.Helper()
 	answer, err := http.Get(from)
 	if err != nil {
@@ -43,18 +43,18 @@ func get(t testing.TB, from string) page {
 	return load(t, answer)
 }
 
-func load(t testing.TB, answer *http.Response) page {
+func load(t testing.TB, answer *http.Response) journalEntry {
 	t.Helper()
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return page{t, answer.StatusCode, answer.Header, answer.Request.URL, string(text)}
+	return journalEntry{t, answer.StatusCode, answer.Header, answer.Request.URL, string(text)}
 }
 
 // part is the first group of a pattern in the page.
-func (p page) part(pattern string) string {
+func (p journalEntry) part(pattern string) string {
 	found := regexp.MustCompile(pattern).FindStringSubmatch(p.text)
 	if found == nil {
 		return ""
@@ -62,16 +62,18 @@ func (p page) part(pattern string) string {
 	return html.UnescapeString(found[1])
 }
 
-func (p page) action() string { return p.part(`<form method="post" action="([^"]*)"`) }
+func (p journalEntry) action() string { return p.part(`<form method="post" action="([^"]*)"`) }
 
-func (p page) field(name string) string {
+func (p journalEntry) field(name string) string {
 	return p.part(`name="` + name + `" value="([^"]*)"`)
 }
 
-func (p page) testID(id string) string { return p.part(`data-testid="` + id + `"[^>]*>([^<]*)<`) }
+func (p journalEntry) testID(id string) string {
+	return p.part(`data-testid="` + id + `"[^>]*>([^<]*)<`)
+}
 
 // press fills in the page's form and presses one of its buttons.
-func (p page) press(button, code string) page {
+func (p journalEntry) press(button, code string) journalEntry {
 	p.t.Helper()
 	to, err := p.url.Parse(p.action())
 	if err != nil {
@@ -118,7 +120,7 @@ func (s *server) challenged(version, pan string) (areq, ares members) {
 
 // over checks the page that ends a challenge: the result has arrived before it,
 // and it takes a CRes to the shop.
-func (s *server) over(p page, areq, ares members, status, session string) (rreq, cres members) {
+func (s *server) over(p journalEntry, areq, ares members, status, session string) (rreq, cres members) {
 	s.t.Helper()
 	select {
 	case r := <-s.got:
@@ -142,7 +144,7 @@ func (s *server) over(p page, areq, ares members, status, session string) (rreq,
 	return rreq, cres
 }
 
-// TestAutomaticChallenges need nobody.
+// TestAutomaticChallenges: they end without a cardholder.
 func TestAutomaticChallenges(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
@@ -163,8 +165,8 @@ func TestAutomaticChallenges(t *testing.T) {
 	}
 }
 
-// TestPerson takes the one-time-code page through all it can do.
-func TestPerson(t *testing.T) {
+// TestCardholderDecidesOnCodePage takes the one-time-code page through all it can do.
+func TestCardholderDecidesOnCodePage(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, test := range []struct {
 		name    string
@@ -216,8 +218,8 @@ func TestPerson(t *testing.T) {
 	}
 }
 
-// TestPageContent looks at what the cardholder is shown.
-func TestPageContent(t *testing.T) {
+// TestPageShowsThePayment looks at what the cardholder is shown.
+func TestPageShowsThePayment(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	_, ares := s.challenged("2.2.0", "4000000000000172")
 	p := send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
@@ -266,7 +268,7 @@ func TestPageContent(t *testing.T) {
 
 // guarded checks the headers that every page has, and that nothing in it is
 // fetched or inline without the nonce.
-func (p page) guarded() {
+func (p journalEntry) guarded() {
 	p.t.Helper()
 	policy := p.header.Get("Content-Security-Policy")
 	for _, want := range []string{"default-src 'none'", "style-src 'nonce-", "script-src 'nonce-", "frame-ancestors *", "base-uri 'none'"} {
@@ -284,9 +286,9 @@ func (p page) guarded() {
 	}
 }
 
-// TestRefresh sends the CReq again: the same is the same page, another is an
+// TestSameCReqShowsTheSamePage sends the CReq again: the same is the same page, another is an
 // error, and so is any after the end.
-func TestRefresh(t *testing.T) {
+func TestSameCReqShowsTheSamePage(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for version, codes := range map[string][2]string{"2.1.0": {"305", "305"}, "2.2.0": {"305", "305"}, "2.3.1": {"314", "315"}} {
 		areq, ares := s.challenged(version, "4000000000000172")
@@ -308,7 +310,7 @@ func TestRefresh(t *testing.T) {
 }
 
 // refused checks the page that takes an Erro to the shop.
-func (s *server) refused(p page, areq members, code, session string) {
+func (s *server) refused(p journalEntry, areq members, code, session string) {
 	s.t.Helper()
 	p.guarded()
 	raw := unpad(s.t, p.field("error"))
@@ -369,9 +371,9 @@ func TestBadCReq(t *testing.T) {
 	s.over(p, areq, ares, "Y", "")
 }
 
-// TestTaken: what is taken here and may be refused elsewhere is written down, and
+// TestLenientReadingIsWrittenDown: what is taken here and may be refused elsewhere is written down, and
 // nothing else is.
-func TestTaken(t *testing.T) {
+func TestLenientReadingIsWrittenDown(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	notes := func(id any) string {
 		all := ""
@@ -469,8 +471,8 @@ func TestStepTimeout(t *testing.T) {
 	s.none()
 }
 
-// TestMethod is the 3DS Method and what it means for threeDSCompInd.
-func TestMethod(t *testing.T) {
+// TestMethodDecidesCompInd is the 3DS Method and what it means for threeDSCompInd.
+func TestMethodDecidesCompInd(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	card, _ := s.box.Card("4000000000000003")
 	silent, _ := s.box.Card("4000000000000203")
@@ -488,7 +490,7 @@ func TestMethod(t *testing.T) {
 	if got := s.ask(areq.with(members{"threeDSServerTransID": newID()})); got["transStatus"] != "Y" {
 		t.Errorf("without a method: %v", got)
 	}
-	for _, p := range []page{send(t, card.MethodURL, data(id, back)), get(t, card.MethodURL+"?"+data(id, back).Encode())} {
+	for _, p := range []journalEntry{send(t, card.MethodURL, data(id, back)), get(t, card.MethodURL+"?"+data(id, back).Encode())} {
 		p.guarded()
 		if p.action() != back || read(t, unpad(t, p.field("threeDSMethodData")))["threeDSServerTransID"] != id {
 			t.Errorf("the form goes to %q: %s", p.action(), p.text)

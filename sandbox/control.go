@@ -36,7 +36,7 @@ func controlRoutes(s *Sandbox) http.Handler {
 	mux.HandleFunc("GET /{$}", showText(controlText))
 	mux.HandleFunc("GET /exchanges", s.showExchanges)
 	mux.HandleFunc("GET /transactions", func(w http.ResponseWriter, _ *http.Request) {
-		peer.WriteJSON(w, http.StatusOK, s.book.latest(100))
+		peer.WriteJSON(w, http.StatusOK, s.journal.latest(100))
 	})
 	mux.HandleFunc("GET /cards", showText(CardTable()))
 	mux.HandleFunc("GET /merchants", showText(MerchantTable()))
@@ -68,7 +68,7 @@ func (s *Sandbox) showExchanges(w http.ResponseWriter, r *http.Request) {
 
 // waitingApp is the app challenge that a request means, nil when none waits.
 func (s *Sandbox) waitingApp(r *http.Request) *transaction {
-	if t := s.book.transaction(r.FormValue("transID")); t != nil && t.asks() {
+	if t := s.journal.transaction(r.FormValue("transID")); t != nil && t.asks() {
 		return t
 	}
 	return nil
@@ -77,7 +77,7 @@ func (s *Sandbox) waitingApp(r *http.Request) *transaction {
 func (s *Sandbox) showApp(w http.ResponseWriter, r *http.Request) {
 	t := s.waitingApp(r)
 	if t == nil {
-		s.fail(w, http.StatusNotFound, "No challenge in an app waits here.", "transID in the address")
+		s.showFailure(w, http.StatusNotFound, "No challenge in an app waits here.", "transID in the address")
 		return
 	}
 	t.mu.Lock()
@@ -94,7 +94,7 @@ func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
 		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail, cancel or timeout"})
 		return
 	}
-	t := s.book.transaction(r.FormValue("transID"))
+	t := s.journal.transaction(r.FormValue("transID"))
 	if t == nil || !t.decide(v) {
 		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for somebody under this transID"})
 		return
@@ -106,11 +106,11 @@ func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
 // reach the listeners: a page elsewhere whose name was made to resolve to this machine
 // would be of the same origin, and could read and steer everything.
 func (s *Sandbox) guard(next http.Handler) http.Handler {
-	if !local(s.Listen) {
+	if !isLocal(s.Listen) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !private(r.Host) {
+		if !isPrivate(r.Host) {
 			http.Error(w, "The sandbox answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
 			return
 		}
@@ -118,8 +118,8 @@ func (s *Sandbox) guard(next http.Handler) http.Handler {
 	})
 }
 
-// local reports whether a host, with a port or without, names the machine itself.
-func local(host string) bool {
+// isLocal reports whether a host, with a port or without, names the machine itself.
+func isLocal(host string) bool {
 	name := nameOf(host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
@@ -128,12 +128,12 @@ func local(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// private reports whether a host is local or has a name that nobody can own: one
+// isPrivate reports whether a host is local or has a name that nobody can own: one
 // without a dot, as machines beside this one are called, or below "internal", as
 // containers call this one.
-func private(host string) bool {
+func isPrivate(host string) bool {
 	name := nameOf(host)
-	return local(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")
+	return isLocal(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")
 }
 
 // nameOf is a host without its port, in lower case.

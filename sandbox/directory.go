@@ -76,9 +76,9 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	m := readMessage(body)
 	kind := m.text("messageType")
-	d.box.book.note(m.text("threeDSServerTransID"), Exchange{
+	d.box.journal.note(m.text("threeDSServerTransID"), Exchange{
 		At: d.box.stamp(), From: "server", To: d.name(), Type: kind, Body: string(body),
-		Note: d.box.warn(m.text("threeDSServerTransID"), d.untrue(m)),
+		Note: d.box.warnOf(m.text("threeDSServerTransID"), d.wrongStatements(m)),
 	})
 	if kind == "Erro" {
 		d.box.log.Info("the server complains", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
@@ -103,7 +103,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.send(w, m, a)
 }
 
-// An answer is what goes back on the connection, and who waits for what then.
+// An answer is what goes back on the connection, and what begins once it has left.
 type answer struct {
 	kind   string
 	body   []byte
@@ -116,10 +116,10 @@ type answer struct {
 }
 
 func (d *directory) answer(r *http.Request, kind string, body []byte, m received) answer {
-	if fault := d.stranger(r); fault != "" {
+	if fault := d.wrongClient(r); fault != "" {
 		return d.refuse(m, erro{code: "303", detail: fault})
 	}
-	if e, bad := faults(body, setting{types: []string{"AReq", "PReq"}}); bad {
+	if e, bad := judgeMessage(body, receivedIn{types: []string{"AReq", "PReq"}}); bad {
 		return d.refuse(m, e)
 	}
 	if kind == "PReq" {
@@ -134,9 +134,9 @@ func (d *directory) answer(r *http.Request, kind string, body []byte, m received
 	return d.authenticate(body, m)
 }
 
-// stranger says what is wrong with the client's certificate: it is of the right
+// wrongClient says what is wrong with the client's certificate: it is of the right
 // authority, but each directory server knows its own.
-func (d *directory) stranger(r *http.Request) string {
+func (d *directory) wrongClient(r *http.Request) string {
 	if name := d.scheme.ownerName(); r.TLS.PeerCertificates[0].VerifyHostname(name) != nil {
 		return fmt.Sprintf("the client certificate is not the one for %s", d.scheme.word)
 	}
@@ -148,13 +148,13 @@ func (d *directory) send(w http.ResponseWriter, m received, a answer) {
 	sent := Exchange{At: d.box.stamp(), From: d.name(), To: "server", Type: a.kind}
 	if a.status != 0 {
 		sent.Note = fmt.Sprintf("HTTP status %d in its place", a.status)
-		d.box.book.note(m.text("threeDSServerTransID"), sent)
+		d.box.journal.note(m.text("threeDSServerTransID"), sent)
 		http.Error(w, "nothing works", a.status)
 		return
 	}
 	a.body = d.box.alter(a.kind, a.body)
 	sent.Body = string(a.body)
-	d.box.book.note(m.text("threeDSServerTransID"), sent)
+	d.box.journal.note(m.text("threeDSServerTransID"), sent)
 	w.Header().Set("Content-Type", cmp.Or(a.page, "application/json; charset=utf-8"))
 	w.Header().Set("Content-Length", fmt.Sprint(len(a.body)))
 	_, err := w.Write(a.body)
@@ -171,7 +171,7 @@ func (d *directory) send(w http.ResponseWriter, m received, a answer) {
 
 // refuse answers with an Erro.
 func (d *directory) refuse(m received, e erro) answer {
-	e.component, e.version, e.about = "D", usable(m.text("messageVersion")), m.text("messageType")
+	e.component, e.version, e.about = "D", answerVersion(m.text("messageVersion")), m.text("messageType")
 	if e.ids.server = m.text("threeDSServerTransID"); !peer.IsUUID(e.ids.server) {
 		e.ids.server = ""
 	}
@@ -185,8 +185,8 @@ func (d *directory) refuse(m received, e erro) answer {
 	return answer{kind: "Erro", body: e.bytes()}
 }
 
-// usable is the version to answer in.
-func usable(version string) string {
+// answerVersion is the version to answer in.
+func answerVersion(version string) string {
 	for _, v := range peer.Versions() {
 		if v == version {
 			return v
@@ -237,7 +237,7 @@ func (d *directory) openRanges(server tls.Certificate) error {
 			if n.IsFromServer {
 				e.From, e.To = e.To, e.From
 			}
-			d.box.book.note(transID, e)
+			d.box.journal.note(transID, e)
 		},
 	})
 	return nil

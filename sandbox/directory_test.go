@@ -128,7 +128,7 @@ func foreign(t *testing.T) tls.Certificate {
 	return start(t, nil).Directories()[0].ClientCert
 }
 
-func TestHTTP(t *testing.T) {
+func TestWrongHTTPRequestsAreRefused(t *testing.T) {
 	box := start(t, nil)
 	s := newServer(t, box)
 	answer, err := s.client("visa").Get(s.directory("visa").URL)
@@ -151,8 +151,8 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// TestFaults sends what a directory server refuses and looks at how it says so.
-func TestFaults(t *testing.T) {
+// TestBadMessagesGetAnErro sends what a directory server refuses and looks at how it says so.
+func TestBadMessagesGetAnErro(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	good := func() members { return s.areq("2.2.0", "02", "4000000000000103") }
 	duplicate := strings.Replace(string(good().json(t)), `"mcc"`, `"mcc":"5411","mcc"`, 1)
@@ -190,8 +190,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestTwice sends an AReq again: an id is good for one.
-func TestTwice(t *testing.T) {
+// TestSecondAReqOfAnIDIsRefused sends an AReq again: an id is good for one.
+func TestSecondAReqOfAnIDIsRefused(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for version, code := range map[string]string{"2.1.0": "301", "2.2.0": "301", "2.3.1": "312"} {
 		areq := s.areq(version, "02", "4000000000000103")
@@ -204,8 +204,8 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// TestErro posts an Erro: it is taken without a word, and written down.
-func TestErro(t *testing.T) {
+// TestErroIsTakenAndWrittenDown posts an Erro: it is taken without a word, and written down.
+func TestErroIsTakenAndWrittenDown(t *testing.T) {
 	box := start(t, nil)
 	s := newServer(t, box)
 	id := newID()
@@ -218,7 +218,7 @@ func TestErro(t *testing.T) {
 	}
 }
 
-func TestRanges(t *testing.T) {
+func TestDocumentedRangesAreServed(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for _, d := range s.box.Directories() {
@@ -253,8 +253,8 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestFirstAnswer is slow once.
-func TestFirstAnswer(t *testing.T) {
+// TestFirstAnswerIsSlowOnce is slow once.
+func TestFirstAnswerIsSlowOnce(t *testing.T) {
 	const delay = 30 * time.Millisecond
 	s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.FirstAnswerDelay = delay }))
 	began := time.Now()
@@ -264,8 +264,8 @@ func TestFirstAnswer(t *testing.T) {
 	}
 }
 
-// TestAlter breaks what a directory server sends.
-func TestAlter(t *testing.T) {
+// TestAlterChangesWhatIsSent breaks what a directory server sends.
+func TestAlterChangesWhatIsSent(t *testing.T) {
 	s := newServer(t, start(t, func(s *sandbox.Sandbox) {
 		s.Alter = func(kind string, body []byte) []byte { return []byte(`{"was":"` + kind + `"}`) }
 	}))

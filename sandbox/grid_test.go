@@ -44,8 +44,8 @@ func want(version, channel, digits string) string {
 	return outcome
 }
 
-// TestGrid asks for every card in every version and channel.
-func TestGrid(t *testing.T) {
+// TestEveryCardInEveryVersionAndChannel asks for every card in every version and channel.
+func TestEveryCardInEveryVersionAndChannel(t *testing.T) {
 	t.Run("hostile", func(t *testing.T) { grid(t, false, 5) })
 	t.Run("nice", func(t *testing.T) { grid(t, true, 1) })
 }
@@ -153,7 +153,7 @@ func TestOlderCards(t *testing.T) {
 	}
 }
 
-func TestCard(t *testing.T) {
+func TestCardTellsVersionsAndScheme(t *testing.T) {
 	box := start(t, nil)
 	all := []string{"2.1.0", "2.2.0", "2.3.1"}
 	method, silent := box.ACSURL()+"/method", box.ACSURL()+"/method/silent"
@@ -196,8 +196,8 @@ func TestCard(t *testing.T) {
 	}
 }
 
-// TestSchemes asks one card of each scheme and looks at the scheme's own values.
-func TestSchemes(t *testing.T) {
+// TestEachSchemeHasItsOwnValues asks one card of each scheme and looks at the scheme's own values.
+func TestEachSchemeHasItsOwnValues(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, test := range []struct{ pan, yes, attempt, no string }{
 		{"4000000000000103", "05", "06", "07"},
@@ -227,8 +227,8 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
-// TestInfo looks for the texts that a cardholder is shown.
-func TestInfo(t *testing.T) {
+// TestCardholderInfoIsSent looks for the texts that a cardholder is shown.
+func TestCardholderInfoIsSent(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	if got := s.ask(s.areq("2.1.0", "02", "9000105111111111")); got["cardholderInfo"] == nil {
 		t.Errorf("no cardholderInfo in %v", got)
@@ -242,8 +242,8 @@ func TestInfo(t *testing.T) {
 	}
 }
 
-// TestUnasked sends AReqs that do not let the issuer do what the card does.
-func TestUnasked(t *testing.T) {
+// TestAReqThatForbidsTheOutcomeIsRefused sends AReqs that do not let the issuer do what the card does.
+func TestAReqThatForbidsTheOutcomeIsRefused(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, test := range []struct {
 		version, pan string
@@ -265,8 +265,8 @@ func TestUnasked(t *testing.T) {
 	}
 }
 
-// TestHostile looks for what nobody asked for, and for its absence when nice.
-func TestHostile(t *testing.T) {
+// TestUnknownMembersUnlessNice looks for what nobody asked for, and for its absence when nice.
+func TestUnknownMembersUnlessNice(t *testing.T) {
 	for _, nice := range []bool{false, true} {
 		s := newServer(t, start(t, func(s *sandbox.Sandbox) { s.Nice = nice }))
 		raw, err := json.Marshal(s.ask(s.areq("2.3.1", "02", "4000000000000183")))

@@ -104,13 +104,13 @@ func TestChallengeFaults(t *testing.T) {
 	box := start(t, func(s *sandbox.Sandbox) { s.LateDelay = 300 * time.Millisecond })
 	s := newServer(t, box)
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
-		begin := func(merchant, pan string) (ares members, p page) {
+		begin := func(merchant, pan string) (ares members, p journalEntry) {
 			t.Helper()
 			_, _, _, raw := s.broken(version, pan, merchant)
 			ares = read(t, raw)
 			return ares, send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
 		}
-		status := func(p page) any {
+		status := func(p journalEntry) any {
 			t.Helper()
 			return read(t, unpad(t, p.field("cres")))["transStatus"]
 		}
@@ -169,7 +169,7 @@ func TestChallengeFaults(t *testing.T) {
 		}
 		for merchant, want := range map[string][2]string{"CANCEL": {"01", "01"}, "TIMEOUT": {"14", "04"}, "REASON-12": {"12", ""}} {
 			areq, _, _, raw := s.broken(version, "4000000000000171", merchant)
-			ares, p := read(t, raw), page{}
+			ares, p := read(t, raw), journalEntry{}
 			p = send(t, ares["acsURL"].(string), s.form(creq(ares), ""))
 			rreq, _ := s.over(p, areq, ares, "N", "")
 			if cancel, _ := rreq["challengeCancel"].(string); rreq["transStatusReason"] != want[0] || cancel != want[1] {
@@ -179,9 +179,9 @@ func TestChallengeFaults(t *testing.T) {
 	}
 }
 
-// TestReasons: every transStatusReason can be had, in ARes and RReq, and stands where one
+// TestEveryTransStatusReasonCanBeHad: every transStatusReason can be had, in ARes and RReq, and stands where one
 // has a place alone.
-func TestReasons(t *testing.T) {
+func TestEveryTransStatusReasonCanBeHad(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for pan, has := range map[string]bool{"4000000000000103": false, "4000000000000113": true, "4000000000000133": true, "4000000000000153": true, "4000000000000170": false} {
 		for _, code := range []string{"01", "22", "80", "99"} {
@@ -205,8 +205,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestNoPlace: what has no place in what the card does changes nothing.
-func TestNoPlace(t *testing.T) {
+// TestFaultWithoutAPlaceChangesNothing: what has no place in what the card does changes nothing.
+func TestFaultWithoutAPlaceChangesNothing(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for _, merchant := range []string{"TIMEOUT", "CANCEL", "FAULT-NOVALUE"} {
 		areq := s.areq("2.2.0", "02", "4000000000000183").with(members{"acquirerMerchantID": merchant})
@@ -223,9 +223,9 @@ func TestNoPlace(t *testing.T) {
 	s.none()
 }
 
-// TestConfirmation: with the merchant SPC an AReq that offers Secure Payment Confirmation
+// TestSPCMerchantIsAnsweredWithS: with the merchant SPC an AReq that offers Secure Payment Confirmation
 // is answered with S, and the second one as the card has it.
-func TestConfirmation(t *testing.T) {
+func TestSPCMerchantIsAnsweredWithS(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	offer := members{"acquirerMerchantID": "SPC", "threeDSRequestorSpcSupport": "Y", "payeeOrigin": "https://shop.example"}
 	first := s.areq("2.3.1", "02", "4000000000000170").with(offer)
@@ -266,8 +266,8 @@ func TestConfirmation(t *testing.T) {
 	s.none()
 }
 
-// TestMerchantsTried: the table has no merchant that these tests do not know.
-func TestMerchantsTried(t *testing.T) {
+// TestEveryMerchantFaultIsTested: the table has no merchant that these tests do not know.
+func TestEveryMerchantFaultIsTested(t *testing.T) {
 	const others = "FAULT-ERRO101 FAULT-ERRO103 FAULT-ERRO303 FAULT-ERRO304 FAULT-ERRO306 FAULT-ERRO402 FAULT-ERRO403 FAULT-ERRO404 FAULT-ERRO405 " +
 		"FAULT-SILENCE FAULT-SLOW FAULT-HTTP500 FAULT-GARBAGE FAULT-CUT FAULT-ACSDOWN FAULT-UNFRAMED FAULT-STUCK FAULT-CRES FAULT-BASE64 " +
 		"FAULT-FORGED FAULT-LATE FAULT-NORESULT FAULT-AGAIN CANCEL TIMEOUT REASON-.. SPC "

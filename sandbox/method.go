@@ -12,10 +12,10 @@ import (
 func (a *issuer) method(w http.ResponseWriter, r *http.Request) {
 	id, back, fault := a.methodData(r)
 	if fault != "" {
-		a.box.fail(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
+		a.box.showFailure(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
 		return
 	}
-	a.box.book.methodRan(id)
+	a.box.journal.methodRan(id)
 	reply := new(object).put("threeDSServerTransID", id).bytes()
 	a.noteMethod(id, "acs", "browser", reply, "")
 	a.box.show(w, http.StatusOK, view{
@@ -27,7 +27,7 @@ func (a *issuer) method(w http.ResponseWriter, r *http.Request) {
 // silentMethod is a 3DS Method that never comes to its end.
 func (a *issuer) silentMethod(w http.ResponseWriter, r *http.Request) {
 	if _, _, fault := a.methodData(r); fault != "" {
-		a.box.fail(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
+		a.box.showFailure(w, http.StatusBadRequest, "The 3DS Method was called with data that cannot be used.", fault)
 		return
 	}
 	a.box.show(w, http.StatusOK, view{Name: "error", Title: "One moment", Text: "This 3DS Method never answers."})
@@ -47,12 +47,12 @@ func (a *issuer) methodData(r *http.Request) (id, back, fault string) {
 	if !webURL(back) {
 		return "", "", "threeDSMethodNotificationURL is missing or no web address"
 	}
-	a.noteMethod(id, "browser", "acs", raw, a.box.warn(id, unfit(r.Form, "threeDSMethodData")))
+	a.noteMethod(id, "browser", "acs", raw, a.box.warnOf(id, base64Faults(r.Form, "threeDSMethodData")))
 	return id, back, ""
 }
 
 func (a *issuer) noteMethod(id, from, to string, body []byte, note string) {
-	a.box.book.note(id, Exchange{
+	a.box.journal.note(id, Exchange{
 		At: a.box.stamp(), From: from, To: to, Type: "threeDSMethodData", Body: string(body), Note: note,
 	})
 }

@@ -311,8 +311,8 @@ func TestRangeFaultsOfAnswers(t *testing.T) {
 	}
 }
 
-// TestGzip is given to who asks.
-func TestGzip(t *testing.T) {
+// TestGzipIsSentOnRequest: a server that accepts gzip gets it, others do not.
+func TestGzipIsSentOnRequest(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	for header, want := range map[string]string{
 		"gzip": "gzip", "br, gzip;q=0.5": "gzip", "GZIP": "gzip", "gzip;q=0": "", "gzip; q=0.0": "", "identity": "", "x-gzip": "",
@@ -339,8 +339,8 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// TestFaultNames holds the text against what Serve takes.
-func TestFaultNames(t *testing.T) {
+// TestServeTakesEveryFaultOfTheText holds the text against what Serve takes.
+func TestServeTakesEveryFaultOfTheText(t *testing.T) {
 	r := start(t, nil).Ranges("jcb")
 	args := map[string][]string{"": {""}, "CODE": {" 503"}, "[BYTES]": {"", " 77"}, "MEMBER": {" dsTransID"}}
 	tested := make(map[string]bool)

@@ -61,8 +61,8 @@ func serve(t *testing.T, r *ranges.Set, service ranges.Service) {
 	}
 }
 
-// TestFile downloads it, whole and in parts, with and without gzip.
-func TestFile(t *testing.T) {
+// TestRangeFileIsServedWholeAndInParts downloads it, whole and in parts, with and without gzip.
+func TestRangeFileIsServedWholeAndInParts(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	r, c := s.box.Ranges("visa"), stranger(t, s)
 	if err := r.Generate(1000, 5); err != nil {
@@ -153,8 +153,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileFaults is what can go wrong with the file.
-func TestFileFaults(t *testing.T) {
+// TestRangeFileFaults is what can go wrong with the file.
+func TestRangeFileFaults(t *testing.T) {
 	s := newServer(t, start(t, nil))
 	r, c := s.box.Ranges("visa"), stranger(t, s)
 	if err := r.Generate(1000, 5); err != nil {

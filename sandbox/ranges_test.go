@@ -100,9 +100,9 @@ func (m model) apply(raw []byte, full bool) (model, error) {
 	return out, nil
 }
 
-// TestDeltas changes a set at random and asks from each generation for the way
+// TestDeltasLeadToTheLatestSet changes a set at random and asks from each generation for the way
 // to the last.
-func TestDeltas(t *testing.T) {
+func TestDeltasLeadToTheLatestSet(t *testing.T) {
 	for _, service := range []ranges.Service{
 		{}, {ReadOrder: "02"}, {Steps: true, Bare: true}, {Steps: true, ReadOrder: "02", Together: 3}, {Together: 100, Plain: true},
 	} {
@@ -227,8 +227,8 @@ func randomRange(random *rand.Rand, start, end string) ranges.Range {
 	return c
 }
 
-// TestChange says what is not possible, and that nothing is done then.
-func TestChange(t *testing.T) {
+// TestImpossibleChangeChangesNothing says what is not possible, and that nothing is done then.
+func TestImpossibleChangeChangesNothing(t *testing.T) {
 	r := start(t, nil).Ranges("visa")
 	serial := r.Serial()
 	there := slices.Collect(r.All())[0]
@@ -284,8 +284,8 @@ func TestKeepGenerations(t *testing.T) {
 	}
 }
 
-// TestPace asks too often.
-func TestPace(t *testing.T) {
+// TestPReqTooSoonGets103 asks too often.
+func TestPReqTooSoonGets103(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	s := newServer(t, start(t, func(b *sandbox.Sandbox) { b.Now = func() time.Time { return now } }))
 	if err := s.box.Ranges("visa").Serve(ranges.Service{Pace: time.Hour}); err != nil {
@@ -302,8 +302,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestUnchanged has nothing to tell, and a list of addresses.
-func TestUnchanged(t *testing.T) {
+// TestUnchangedSetHasNoRanges has nothing to tell, and a list of addresses.
+func TestUnchangedSetHasNoRanges(t *testing.T) {
 	s := newServer(t, start(t, func(b *sandbox.Sandbox) { b.Nice = true }))
 	r := s.box.Ranges("visa")
 	urls := []ranges.DSURL{{URL: "https://ds.example/in", Country: "356"}, {URL: "https://ds.example/"}}

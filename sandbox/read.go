@@ -54,10 +54,10 @@ func decode(text string) ([]byte, error) {
 	return base64.RawURLEncoding.Strict().DecodeString(strings.TrimRight(text, "=\r\n"))
 }
 
-// unfit says which of a form's fields are not base64url as the protocol writes
+// base64Faults says which of a form's fields are not base64url as the protocol writes
 // it, without padding and in one line: "" where all are. They are taken here all
 // the same, and issuers elsewhere refuse them.
-func unfit(form url.Values, names ...string) string {
+func base64Faults(form url.Values, names ...string) string {
 	var all []string
 	for _, name := range names {
 		text := form.Get(name)
@@ -68,16 +68,16 @@ func unfit(form url.Values, names ...string) string {
 	return strings.Join(all, "; ")
 }
 
-// A setting is what a message that came in is held against: the types that are
-// welcome here, and the other messages of its transaction, raw.
-type setting struct {
+// receivedIn is where a message came in: the message types that are expected there, and the earlier messages of the
+// transaction as they were sent.
+type receivedIn struct {
 	types                  []string
 	areq, ares, rreq, creq []byte
 }
 
-// faults judges a message by the field tables. This is all that the sandbox
+// judgeMessage judges a message by the field tables. This is all that the sandbox
 // shares with the server under test.
-func faults(body []byte, in setting) (erro, bool) {
+func judgeMessage(body []byte, in receivedIn) (erro, bool) {
 	m, err := message.Parse(body, message.Limits{})
 	if err != nil {
 		return erro{code: "101", detail: "Invalid Formatted Message: " + err.Error()}, true

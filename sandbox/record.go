@@ -18,35 +18,35 @@ type Exchange struct {
 	Note string    `json:"note,omitempty"` // what was wrong with it, or would be elsewhere, or, with no Body, that no answer came
 }
 
-// A book remembers transactions and what passed in them, the newest of them.
-type book struct {
+// A journal remembers the newest transactions and their messages.
+type journal struct {
 	keep int
 
 	mu      sync.Mutex
-	pages   map[string]*page // by each of the transaction's ids
-	order   []*page          // oldest first
-	methods map[string]bool  // threeDSServerTransIDs whose 3DS Method has completed
-	ran     []string         // the same, oldest first
+	pages   map[string]*journalEntry // by each of the transaction's ids
+	order   []*journalEntry          // oldest first
+	methods map[string]bool          // threeDSServerTransIDs whose 3DS Method has completed
+	ran     []string                 // the same, oldest first
 }
 
-// A page is one transaction.
-type page struct {
+// A journalEntry is one transaction and its messages.
+type journalEntry struct {
 	ids []string
 	all []Exchange
 	txn *transaction
 }
 
-func newBook(keep int) *book {
-	return &book{keep: keep, pages: make(map[string]*page), methods: make(map[string]bool)}
+func newJournal(keep int) *journal {
+	return &journal{keep: keep, pages: make(map[string]*journalEntry), methods: make(map[string]bool)}
 }
 
-// page returns the page of an id and opens one when there is none. The caller
+// entryOf returns the page of an id and opens one when there is none. The caller
 // holds the lock.
-func (b *book) page(id string) *page {
+func (b *journal) entryOf(id string) *journalEntry {
 	if p := b.pages[id]; p != nil {
 		return p
 	}
-	p := &page{ids: []string{id}}
+	p := &journalEntry{ids: []string{id}}
 	b.pages[id] = p
 	b.order = append(b.order, p)
 	for len(b.order) > b.keep {
@@ -63,7 +63,7 @@ const keepBody = 64 << 10
 
 // note writes a message down, or the beginning of a long one. A message without
 // an id is kept nowhere.
-func (b *book) note(id string, e Exchange) {
+func (b *journal) note(id string, e Exchange) {
 	if id == "" {
 		return
 	}
@@ -73,13 +73,12 @@ func (b *book) note(id string, e Exchange) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.page(id)
+	p := b.entryOf(id)
 	p.all = append(p.all, e)
 }
 
-// warn tells whoever runs the sandbox of what is taken here and may be refused
-// elsewhere, and returns it for the record.
-func (s *Sandbox) warn(id, what string) string {
+// warnOf logs what is accepted here and may be refused elsewhere, and returns it for the journal.
+func (s *Sandbox) warnOf(id, what string) string {
 	if what != "" {
 		s.log.Warn("taken here, and may be refused by others", "threeDSServerTransID", id, "what", what)
 	}
@@ -88,10 +87,10 @@ func (s *Sandbox) warn(id, what string) string {
 
 // open enters a transaction under the server's id. It is false when that id
 // already has one.
-func (b *book) open(t *transaction) bool {
+func (b *journal) open(t *transaction) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := b.page(t.ids.server)
+	p := b.entryOf(t.ids.server)
 	if p.txn != nil {
 		return false
 	}
@@ -104,7 +103,7 @@ func (b *book) open(t *transaction) bool {
 }
 
 // transaction finds one by any of its ids.
-func (b *book) transaction(id string) *transaction {
+func (b *journal) transaction(id string) *transaction {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.pages[id]; p != nil {
@@ -113,7 +112,7 @@ func (b *book) transaction(id string) *transaction {
 	return nil
 }
 
-func (b *book) exchanges(id string) []Exchange {
+func (b *journal) exchanges(id string) []Exchange {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if p := b.pages[id]; p != nil {
@@ -123,7 +122,7 @@ func (b *book) exchanges(id string) []Exchange {
 }
 
 // latest is the server's ids of the newest n transactions, newest first.
-func (b *book) latest(n int) []string {
+func (b *journal) latest(n int) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var ids []string
@@ -134,7 +133,7 @@ func (b *book) latest(n int) []string {
 }
 
 // methodRan remembers that the 3DS Method completed for an id, methodDone asks.
-func (b *book) methodRan(id string) {
+func (b *journal) methodRan(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.methods[id] {
@@ -147,7 +146,7 @@ func (b *book) methodRan(id string) {
 	}
 }
 
-func (b *book) methodDone(id string) bool {
+func (b *journal) methodDone(id string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.methods[id]

@@ -19,9 +19,9 @@ import (
 )
 
 // resultsClient is for the messages that a directory server sends first. It
-// reaches only this machine, unless Outside says otherwise, and follows nobody.
+// reaches only this machine, unless Outside says otherwise, and follows no redirect.
 func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
-	dialer := &net.Dialer{Timeout: 2 * time.Second, Control: s.near}
+	dialer := &net.Dialer{Timeout: 2 * time.Second, Control: s.isReachable}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: &http.Transport{
@@ -39,8 +39,8 @@ func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
 	}
 }
 
-// near refuses addresses of other machines.
-func (s *Sandbox) near(_, address string, _ syscall.RawConn) error {
+// isReachable refuses addresses of other machines.
+func (s *Sandbox) isReachable(_, address string, _ syscall.RawConn) error {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (d *directory) sendResult(t *transaction, rreq []byte) {
 		d.box.log.Warn("result refused", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))
 		return
 	}
-	e, bad := faults(rres, setting{types: []string{"RRes"}, areq: t.areqRaw, ares: t.aresRaw, rreq: rreq})
+	e, bad := judgeMessage(rres, receivedIn{types: []string{"RRes"}, areq: t.areqRaw, ares: t.aresRaw, rreq: rreq})
 	if !bad {
 		t.record("server", d.name(), "RRes", rres, "")
 		return
@@ -143,7 +143,7 @@ func (t *transaction) rreq(v verdict) []byte {
 		}
 	}
 	if !t.box.Nice {
-		o.put("sandboxResult", peer.UnknownMember()).nothing()
+		o.put("sandboxResult", peer.UnknownMember()).putUnknownNull()
 	}
 	return o.bytes()
 }
@@ -180,9 +180,9 @@ func (t *transaction) writeCRes(v verdict) []byte {
 		put("messageVersion", t.version).
 		put("threeDSServerTransID", t.ids.server).
 		put("acsTransID", t.ids.acs).
-		put("transStatus", t.told(v.status))
+		put("transStatus", t.browserStatus(v.status))
 	if !t.box.Nice {
-		o.nothing()
+		o.putUnknownNull()
 	}
 	if t.fault.Is("CRes", "padded") {
 		o.put("sandboxRemark", "?????>>>>>") // which have / and + in base64
@@ -194,8 +194,8 @@ func (t *transaction) writeCRes(v verdict) []byte {
 	return body
 }
 
-// told is the transStatus that the browser has of a result.
-func (t *transaction) told(status string) string {
+// browserStatus is the transStatus that the browser has of a result.
+func (t *transaction) browserStatus(status string) string {
 	if !t.fault.Is("CRes", "other") {
 		return status
 	}

@@ -223,8 +223,8 @@ func eventually(ok func() bool) bool {
 	return false
 }
 
-// TestReceived looks at what is remembered, here and on the control port.
-func TestReceived(t *testing.T) {
+// TestReceivedTellsWhatPassed looks at what is remembered, here and on the control port.
+func TestReceivedTellsWhatPassed(t *testing.T) {
 	box := start(t, nil)
 	s := newServer(t, box)
 	areq := s.areq("2.2.0", "02", "4000000000000183")
@@ -276,9 +276,9 @@ func TestReceived(t *testing.T) {
 	}
 }
 
-// TestControlText: whoever opens the address that the sandbox prints reads what
-// is there, and all of that is there.
-func TestControlText(t *testing.T) {
+// TestControlTextListsWhatIsThere: the page at the address that the sandbox prints lists
+// what is there, and all of that is there.
+func TestControlTextListsWhatIsThere(t *testing.T) {
 	box := start(t, nil)
 	ask := func(method, path string) string {
 		t.Helper()
@@ -314,8 +314,8 @@ func TestControlText(t *testing.T) {
 	}
 }
 
-// TestKeep forgets the oldest transactions.
-func TestKeep(t *testing.T) {
+// TestOldestTransactionsAreForgotten forgets the oldest transactions.
+func TestOldestTransactionsAreForgotten(t *testing.T) {
 	box := start(t, func(s *sandbox.Sandbox) { s.Keep = 2 })
 	s := newServer(t, box)
 	var ids []string

@@ -49,7 +49,7 @@ type Sandbox struct {
 	// here, so only its result is seen. Zero means 1 s.
 	AppDelay time.Duration
 
-	// PageDelay is how long a page that needs nobody is shown before it sends
+	// PageDelay is how long a page that needs no cardholder is shown before it sends
 	// itself. Zero means 800 ms.
 	PageDelay time.Duration
 
@@ -87,14 +87,14 @@ type Sandbox struct {
 	certs       *certificates
 	log         *slog.Logger
 	acs         *issuer
-	book        *book
+	journal     *journal
 	control     *listener
 
-	ctx     context.Context
-	cancel  context.CancelFunc
-	servers []*listener
-	gate    sync.RWMutex   // nothing enters after the end
-	work    sync.WaitGroup // every goroutine and every request in progress
+	ctx        context.Context
+	cancel     context.CancelFunc
+	servers    []*listener
+	closing    sync.RWMutex   // nothing enters after the end
+	background sync.WaitGroup // every goroutine and every request in progress
 }
 
 // A Directory is what a 3-D Secure server has to know of one of the directory
@@ -144,7 +144,7 @@ func (s *Sandbox) start() error {
 	if s.certs, err = newCertificates(host); err != nil {
 		return err
 	}
-	s.book = newBook(s.Keep)
+	s.journal = newJournal(s.Keep)
 	if s.acs, err = newIssuer(s); err != nil {
 		return err
 	}
@@ -201,9 +201,9 @@ func (s *Sandbox) Close() error {
 	if s.ctx == nil {
 		return nil
 	}
-	s.gate.Lock()
+	s.closing.Lock()
 	s.cancel()
-	s.gate.Unlock()
+	s.closing.Unlock()
 	var all error
 	for _, l := range s.servers {
 		all = errors.Join(all, l.server.Close())
@@ -211,7 +211,7 @@ func (s *Sandbox) Close() error {
 	for _, d := range s.directories {
 		d.results.CloseIdleConnections()
 	}
-	s.work.Wait()
+	s.background.Wait()
 	for _, d := range s.directories {
 		d.results.CloseIdleConnections()
 	}
@@ -268,7 +268,7 @@ func (s *Sandbox) ControlURL() string { return s.control.url }
 
 // Received is what passed between the sandbox and its peers in a transaction,
 // in the order in which it passed. transID may be any of its ids.
-func (s *Sandbox) Received(transID string) []Exchange { return s.book.exchanges(transID) }
+func (s *Sandbox) Received(transID string) []Exchange { return s.journal.exchanges(transID) }
 
 // A listener is one open port with the server on it.
 type listener struct {
@@ -276,10 +276,10 @@ type listener struct {
 	url    string
 }
 
-// unused is how long a connection without its first request is kept: longer
+// idleTimeout is how long a connection without its first request is kept: longer
 // than the servers under test keep theirs for reuse (60 s), or one of them
 // would now and then send a message into a connection that is just ending.
-const unused = 90 * time.Second
+const idleTimeout = 90 * time.Second
 
 // listen opens a port, with TLS when conf is given. Requests are known to
 // Close and end with the sandbox.
@@ -288,26 +288,26 @@ func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &listener{url: "http://" + address(ln)}
+	l := &listener{url: "http://" + reachableAddress(ln)}
 	if conf != nil {
 		ln = tls.NewListener(ln, conf)
-		l.url = "https://" + address(ln)
+		l.url = "https://" + reachableAddress(ln)
 	}
 	l.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !s.enter() {
+			if !s.beginRequest() {
 				panic(http.ErrAbortHandler)
 			}
-			defer s.work.Done()
+			defer s.background.Done()
 			h.ServeHTTP(w, r)
 		}),
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
-		ReadHeaderTimeout: unused, // and none for the rest: silence lasts as long as the client bears it
+		ReadHeaderTimeout: idleTimeout, // and none for the rest: silence lasts as long as the client bears it
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 	s.servers = append(s.servers, l)
-	s.work.Go(func() {
+	s.background.Go(func() {
 		if err := l.server.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 			s.log.Error("sandbox listener ended", "url", l.url, "err", err)
 		}
@@ -315,8 +315,8 @@ func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
 	return l, nil
 }
 
-// address is where a listener can be reached from this machine.
-func address(ln net.Listener) string {
+// reachableAddress is where a listener can be reached from this machine.
+func reachableAddress(ln net.Listener) string {
 	at := ln.Addr().(*net.TCPAddr)
 	if at.IP.IsUnspecified() {
 		return fmt.Sprintf("127.0.0.1:%d", at.Port)
@@ -324,21 +324,21 @@ func address(ln net.Listener) string {
 	return at.String()
 }
 
-// enter lets a request in unless the sandbox is closed.
-func (s *Sandbox) enter() bool {
-	s.gate.RLock()
-	defer s.gate.RUnlock()
+// beginRequest lets a request in unless the sandbox is closed.
+func (s *Sandbox) beginRequest() bool {
+	s.closing.RLock()
+	defer s.closing.RUnlock()
 	if s.ctx.Err() != nil {
 		return false
 	}
-	s.work.Add(1)
+	s.background.Add(1)
 	return true
 }
 
-// later runs f after d unless the sandbox is closed, or stop is called, before.
-func (s *Sandbox) later(d time.Duration, f func()) (stop func()) {
+// runAfter runs f after d unless the sandbox is closed, or stop is called, before.
+func (s *Sandbox) runAfter(d time.Duration, f func()) (stop func()) {
 	ctx, stop := context.WithCancel(s.ctx)
-	s.work.Go(func() {
+	s.background.Go(func() {
 		defer stop()
 		timer := time.NewTimer(d)
 		defer timer.Stop()

@@ -18,7 +18,7 @@ const (
 type transaction struct {
 	box     *Sandbox
 	dir     *directory
-	deed    deed
+	deed    cardOutcome
 	fault   scenario.Fault
 	areq    received
 	areqRaw []byte
@@ -35,7 +35,7 @@ type transaction struct {
 	creq     []byte    // the first one; it must not change
 	session  string    // threeDSSessionData as it came
 	tries    int       // codes that were entered
-	judged   [2]string // the last of them, with the page that it came from
+	judged   [2]string // the last action of the cardholder, and the page that it came from
 	note     string    // what the page says
 	wrong    bool      // and whether that is bad news
 	cres     []byte
@@ -106,7 +106,7 @@ func (t *transaction) wait(d time.Duration, v verdict) {
 	}
 	t.round++
 	round := t.round
-	t.stopWait = t.box.later(d, func() {
+	t.stopWait = t.box.runAfter(d, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		if t.phase != ended && t.round == round {
@@ -137,13 +137,13 @@ func (t *transaction) finish(v verdict) {
 	if t.stopWait != nil {
 		t.stopWait()
 	}
-	v = t.otherwise(v)
+	v = t.applyFault(v)
 	t.deliver(t.rreq(v))
 	t.cres = t.writeCRes(v)
 }
 
-// otherwise is the verdict with this merchant.
-func (t *transaction) otherwise(v verdict) verdict {
+// applyFault is the verdict with this merchant.
+func (t *transaction) applyFault(v verdict) verdict {
 	switch f := t.fault; {
 	case f.Is("RReq", "cancel") && t.ares == "C":
 		return cancelled
@@ -162,7 +162,7 @@ func (t *transaction) deliver(rreq []byte) {
 	case f.Is("RReq", "never"):
 		t.record(t.dir.name(), "server", "RReq", nil, "never sent")
 	case f.Is("RReq", "late"):
-		t.box.later(t.box.LateDelay, func() { t.dir.sendResult(t, rreq) })
+		t.box.runAfter(t.box.LateDelay, func() { t.dir.sendResult(t, rreq) })
 	case f.Is("RReq", "twice"):
 		t.dir.sendResult(t, rreq)
 		t.dir.sendResult(t, rreq)
@@ -180,7 +180,7 @@ func (t *transaction) asks() bool {
 
 // record writes down one message, or a note in place of one.
 func (t *transaction) record(from, to, kind string, body []byte, note string) {
-	t.box.book.note(t.ids.server, Exchange{
+	t.box.journal.note(t.ids.server, Exchange{
 		At: t.box.stamp(), From: from, To: to, Type: kind, Body: string(body), Note: note,
 	})
 }

@@ -34,7 +34,7 @@ const v1Path = "/v1/"
 func (s *Sandbox) v1Options() v1.Options {
 	o := v1.Options{
 		Table: v1Text, Nice: s.Nice, Keep: s.Keep, Hosts: s.certs.hosts, PageURL: s.acs.url + v1Path,
-		Now: s.Now, Log: s.log, SchemeOf: schemeOf, Go: s.work.Go, Alter: s.alter,
+		Now: s.Now, Log: s.log, SchemeOf: schemeOf, Go: s.background.Go, Alter: s.alter,
 		Listen: func(h http.Handler, c *tls.Config) (string, error) {
 			l, err := s.listen(h, c)
 			if err != nil {
@@ -43,7 +43,7 @@ func (s *Sandbox) v1Options() v1.Options {
 			return l.url, nil
 		},
 		Note: func(messageID, from, to, kind string, message []byte) {
-			s.book.note(messageID, Exchange{At: s.stamp(), From: from, To: to, Type: kind, Body: string(message)})
+			s.journal.note(messageID, Exchange{At: s.stamp(), From: from, To: to, Type: kind, Body: string(message)})
 		},
 	}
 	for _, word := range []string{"visa", "mastercard", "amex", "jcb", "protectbuy"} {
@@ -62,18 +62,18 @@ func (a *issuer) payerAuthentication(w http.ResponseWriter, r *http.Request) {
 	scheme := r.PathValue("scheme")
 	switch {
 	case a.box.v1 == nil || !a.box.v1.Has(scheme):
-		a.box.fail(w, http.StatusNotFound, "There is no such page.", "scheme in the address")
+		a.box.showFailure(w, http.StatusNotFound, "There is no such page.", "scheme in the address")
 		return
 	case !webURL(back) || len(back) > 2048:
-		a.box.fail(w, http.StatusBadRequest, unreadable, "TermUrl is missing or no web address")
+		a.box.showFailure(w, http.StatusBadRequest, unreadable, "TermUrl is missing or no web address")
 		return
 	case !hasMD:
-		a.box.fail(w, http.StatusBadRequest, unreadable, "MD is missing; it may be empty")
+		a.box.showFailure(w, http.StatusBadRequest, unreadable, "MD is missing; it may be empty")
 		return
 	}
 	p, err := a.box.v1.Authenticate(scheme, r.PostFormValue("PaReq"))
 	if err != nil {
-		a.box.fail(w, http.StatusBadRequest, unreadable, "PaReq is missing or "+err.Error())
+		a.box.showFailure(w, http.StatusBadRequest, unreadable, "PaReq is missing or "+err.Error())
 		return
 	}
 	w.Header().Add("Vary", "Accept")

@@ -106,8 +106,8 @@ func TestV1PAResFaults(t *testing.T) {
 	}
 }
 
-// TestV1Faultless: the table has no fault that these tests do not know.
-func TestV1Faultless(t *testing.T) {
+// TestV1EveryFaultIsTested: the table has no fault that these tests do not know.
+func TestV1EveryFaultIsTested(t *testing.T) {
 	for _, found := range regexp.MustCompile(`(?m)^merchant (\S+)`).FindAllStringSubmatch(sandbox.V1Table(), -1) {
 		if !strings.Contains(v1FaultsTried, found[1]+" ") {
 			t.Errorf("%s is tried nowhere", found[1])
@@ -120,8 +120,8 @@ const v1FaultsTried = "FAULT-IREQ50 FAULT-IREQ51 FAULT-IREQ52 FAULT-IREQ53 FAULT
 	"FAULT-ACSURL FAULT-PARESIREQ FAULT-PARESERROR FAULT-PARESID FAULT-ACQBIN FAULT-MERID FAULT-XID FAULT-DATE FAULT-AMOUNT FAULT-CURRENCY " +
 	"FAULT-PAN FAULT-CHAIN FAULT-ROOT FAULT-SIGNATURE FAULT-EDITED FAULT-UNSIGNED FAULT-REFERENCE FAULT-WRAPPED "
 
-// TestV1Judges: what is wrong with a VEReq, as the Error says it.
-func TestV1Judges(t *testing.T) {
+// TestV1BadVEReqGetsAnError: what is wrong with a VEReq, as the Error says it.
+func TestV1BadVEReqGetsAnError(t *testing.T) {
 	p := newPlugIn(t, start(t, nil), "visa")
 	for _, test := range []struct{ old, new, code, detail string }{
 		{"<ThreeDSecure>", "<ThreeDSecured>", "1", "ThreeDSecure"},
@@ -242,9 +242,9 @@ func TestV1PAReq(t *testing.T) {
 	}
 }
 
-// TestV1CommandLine: who accepts text gets the PaRes alone; and a PAReq that is
-// brought twice has the same answer.
-func TestV1CommandLine(t *testing.T) {
+// TestV1TextClientGetsPaResAlone: a client that accepts text gets the PaRes alone, and a PAReq that
+// is brought twice has the same answer.
+func TestV1TextClientGetsPaResAlone(t *testing.T) {
 	p := newPlugIn(t, start(t, nil), "visa")
 	ve := p.enrolled("id", "4000001234560000")
 	paReq := p.paReq("id", ve.AcctID)

@@ -198,7 +198,7 @@ func unpack(t testing.TB, text string) []byte {
 
 // pay brings a PAReq to the issuer, as a browser does, and reads what the page
 // would post to the shop.
-func (p *plugIn) pay(acs, paReq string) (page, []byte) {
+func (p *plugIn) pay(acs, paReq string) (journalEntry, []byte) {
 	p.t.Helper()
 	shown := send(p.t, acs, url.Values{"PaReq": {pack(p.t, paReq)}, "TermUrl": {"https://shop.example/back?x=1&y=2"}, "MD": {"a+b c"}})
 	if shown.status != 200 || shown.action() != "https://shop.example/back?x=1&y=2" || shown.field("MD") != "a+b c" {
@@ -208,7 +208,7 @@ func (p *plugIn) pay(acs, paReq string) (page, []byte) {
 }
 
 // authenticate goes from card number to PARes.
-func (p *plugIn) authenticate(id, pan string) (page, []byte) {
+func (p *plugIn) authenticate(id, pan string) (journalEntry, []byte) {
 	p.t.Helper()
 	ve := p.enrolled(id, pan)
 	if ve.Enrolled != "Y" {
@@ -314,9 +314,9 @@ func (p *plugIn) cell(id, pan, want string) {
 	}
 }
 
-// TestV1Silence: the directory server takes the message and answers when the
+// TestV1SilentCardIsNotAnswered: the directory server takes the message and answers when the
 // caller has gone, or the sandbox ends.
-func TestV1Silence(t *testing.T) {
+func TestV1SilentCardIsNotAnswered(t *testing.T) {
 	box := start(t, nil)
 	p := newPlugIn(t, box, "visa")
 	for merID, pan := range map[string]string{"shop-1": "4000001234563000", "FAULT-SILENCE": "4000001234560000"} {
@@ -338,8 +338,8 @@ func TestV1Silence(t *testing.T) {
 	}
 }
 
-// TestV1TLS: who has no certificate of the scheme's authority gets nowhere.
-func TestV1TLS(t *testing.T) {
+// TestV1NeedsClientCertificate: a client without a certificate of the scheme's authority is refused.
+func TestV1NeedsClientCertificate(t *testing.T) {
 	box := start(t, nil)
 	visa, master := newPlugIn(t, box, "visa"), newPlugIn(t, box, "mastercard")
 	for name, client := range map[string]*http.Client{

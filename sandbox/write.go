@@ -39,8 +39,8 @@ func (o *object) put(name string, value any) *object {
 	return o.member(name, value)
 }
 
-// nothing adds a member that no receiver knows, with the value null.
-func (o *object) nothing() { o.member("sandboxNothing", nil) }
+// putUnknownNull adds a member that no receiver knows, with the value null.
+func (o *object) putUnknownNull() { o.member("sandboxNothing", nil) }
 
 func (o *object) member(name string, value any) *object {
 	if o.text.Len() > 0 {
@@ -88,7 +88,7 @@ func (e erro) bytes() []byte {
 		put("errorCode", e.code).
 		put("errorComponent", e.component).
 		put("errorDescription", e.description).
-		put("errorDetail", clip(e.detail, 2048)).
+		put("errorDetail", truncate(e.detail, 2048)).
 		put("errorMessageType", e.about).
 		put("messageType", "Erro").
 		put("messageVersion", e.version).
@@ -119,7 +119,7 @@ var descriptions = map[string]string{
 	"405": "No connection to the next system",
 }
 
-func clip(s string, n int) string {
+func truncate(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n])
 	}

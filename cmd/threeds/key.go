@@ -64,7 +64,7 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		if err != nil {
 			return err
 		}
-		if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.Sealed(ring, &k) }) {
+		if len(stored) > 0 && !slices.ContainsFunc(stored, func(k store.Key) bool { return account.IsSealed(ring, &k) }) {
 			fmt.Fprintf(stderr, "threeds: none of the keys in the store fits the key file %s, which most likely is that of another store:\n"+
 				"nodes that have the right one refuse the key\n", c.Keys)
 		}
@@ -107,8 +107,8 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 		all := []keyReport{}
 		for _, k := range keys {
 			all = append(all, keyReport{
-				Hash: account.ID(k.Hash), Merchant: oneLine(k.Merchant), Strict: k.Strict,
-				Created: k.Created.Format(time.RFC3339), Refused: !account.Sealed(ring, &k),
+				Hash: account.KeyID(k.Hash), Merchant: oneLine(k.Merchant), Strict: k.Strict,
+				Created: k.Created.Format(time.RFC3339), Refused: !account.IsSealed(ring, &k),
 			})
 		}
 		if *asJSON {
@@ -173,7 +173,7 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", account.ID(k.Hash), k.Merchant)
+		fmt.Fprintf(stderr, "threeds: revoked %s of merchant %q\n", account.KeyID(k.Hash), k.Merchant)
 		return nil
 	})
 }

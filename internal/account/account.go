@@ -1,16 +1,16 @@
-// Package account knows who calls: it makes API keys, tells the merchant of a key,
-// and holds the merchants' settings.
+// Package account finds out who calls: it makes API keys, tells the merchant of a key, and
+// holds the merchants' settings. Use [Create] to make a key, and a [KeyCache] to find the
+// [Account] of the key that a request brings.
 //
-// A key belongs to a merchant by name; all keys of a merchant act alike. Settings
-// come from the configuration and are optional: a merchant without any is his
-// name. Passwords, roles and the MPI's form of authentication are not here: the
-// listeners bring a key in whatever way their protocol carries it.
+// A key belongs to a merchant by name, and all keys of a merchant act alike. Settings come
+// from the configuration and are optional: a merchant without settings is only a name.
+// Passwords and roles are not here. How a request carries its key is known to the listeners.
 //
-// No key is kept, in the store or in memory: there is the SHA-256 of its 128 random bits
-// ([HashKey]), from which nobody can guess it. The row in the store is sealed with the key
-// file: whoever can write there, but has no key file, can neither make a key nor change
-// what one is good for. He can remove a row, and put back one that he has kept. A row whose
-// seal does not open is not a key that is unknown: see [ErrKeyNotJudged].
+// No key is kept, in the store or in memory. What is kept is the SHA-256 of its 128 random
+// bits ([HashKey]), from which nobody can guess it. The row in the store is sealed with the
+// key file: who can write to the store, but has no key file, can neither make a key nor
+// change what one is good for. He can remove a row, and put back one that he has copied. A
+// row whose seal does not open is not an unknown key: see [ErrKeyNotJudged].
 package account
 
 import (
@@ -29,27 +29,27 @@ import (
 type Merchant struct {
 	Name string
 
-	// What goes into the messages of this merchant. Empty: what the request or the
-	// directory's configuration says.
+	// RequestorID, RequestorName and AcquirerCountry go into the messages of this merchant.
+	// If one is empty, what the request or the directory's configuration says goes there.
 	RequestorID     string
 	RequestorName   string
 	AcquirerCountry string // ISO 3166-1, three digits
 
-	// SchemeRules says what is done when a request lacks what its scheme asks
-	// for beyond the protocol: "off" nothing; "enforce" answer with an Erro;
-	// anything else, which is "warn", record and log it.
+	// SchemeRules says what is done when a request lacks what its scheme asks for beyond
+	// the protocol: "off" does nothing; "enforce" answers with an Erro; anything else, which
+	// is "warn", records and logs it.
 	SchemeRules string
 
-	// PerDirectory has the forms of id and name that one scheme's directory
-	// knows this merchant by.
+	// PerDirectory has the ids and names by which the directories of single schemes know
+	// this merchant.
 	PerDirectory map[string]Requestor
 }
 
 // A Requestor is how a directory server calls a merchant.
 type Requestor struct{ ID, Name string }
 
-// Requestor returns the id and the name of the merchant at the directory of a
-// scheme: the directory's form of each, else the common one, else nothing.
+// Requestor returns the id and the name of the merchant at the directory of a scheme. Each
+// is the one for that directory, or else the common one, which may be empty.
 func (m *Merchant) Requestor(scheme string) Requestor {
 	r := m.PerDirectory[scheme]
 	if r.ID == "" {
@@ -65,13 +65,13 @@ func (m *Merchant) Requestor(scheme string) Requestor {
 type Account struct {
 	Merchant *Merchant
 	KeyID    string // the first six hexadecimal digits of the key's hash, for the log
-	Strict   bool   // requests are taken as they are, nothing is normalised
+	Strict   bool   // requests are taken as they are, and nothing in them is normalised
 }
 
 // A Ring has the secrets that the rows of keys are sealed under.
 type Ring interface {
-	// Seal makes what Open takes for the same name alone, if any of the secrets
-	// has made it.
+	// Seal returns a seal that Open accepts for the same name alone, on every ring that has
+	// the current secret of this one.
 	Seal(name string, plain []byte) []byte
 	Open(name string, sealed []byte) ([]byte, error)
 
@@ -80,30 +80,30 @@ type Ring interface {
 	IsSealedByPrevious(sealed []byte) bool
 }
 
-// Row is what is stored of a key. It panics if the key has not the form of one that
-// [Create] makes.
-func Row(ring Ring, key, merchant string, strict bool) store.Key {
+// NewRow returns the row that is stored of a key. It panics if the key has not the form of
+// one that [Create] makes.
+func NewRow(ring Ring, key, merchant string, strict bool) store.Key {
 	hash, ok := HashKey(key)
 	if !ok {
 		panic("account: not the form of an API key")
 	}
-	k := store.Key{Hash: hash[:], Merchant: merchant, Strict: strict, Created: time.Now().UTC()}
-	k.Seal = ring.Seal(k.Name(), nil)
-	return k
+	row := store.Key{Hash: hash[:], Merchant: merchant, Strict: strict, Created: time.Now().UTC()}
+	row.Seal = ring.Seal(row.Name(), nil)
+	return row
 }
 
-// Sealed reports whether a row is as Row made it. One that is not does not count as a
+// IsSealed reports whether a row is as NewRow made it. One that is not does not count as a
 // key: somebody has changed it, or the secret that it was sealed under has left the ring.
-func Sealed(ring Ring, k *store.Key) bool {
-	_, err := ring.Open(k.Name(), k.Seal)
+func IsSealed(ring Ring, row *store.Key) bool {
+	_, err := ring.Open(row.Name(), row.Seal)
 	return err == nil
 }
 
-// ID is the beginning of a hash, by which operators call a key.
-func ID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 6)]) }
+// KeyID returns the beginning of a hash, by which operators call a key.
+func KeyID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 6)]) }
 
-// Create makes a key for a merchant and stores its hash. The key works when
-// Create has returned; it cannot be had again.
+// Create makes a key for a merchant, and stores its hash. The key works when Create has
+// returned. It cannot be read from the store later.
 func Create(ctx context.Context, keys interface {
 	PutKey(context.Context, store.Key) error
 }, ring Ring, merchant string, strict bool) (key string, err error) {
@@ -111,7 +111,7 @@ func Create(ctx context.Context, keys interface {
 		return "", errors.New("account: a key needs the name of a merchant")
 	}
 	key = newKey()
-	if err := keys.PutKey(ctx, Row(ring, key, merchant, strict)); err != nil {
+	if err := keys.PutKey(ctx, NewRow(ring, key, merchant, strict)); err != nil {
 		return "", fmt.Errorf("account: create key: %w", err)
 	}
 	return key, nil
@@ -128,8 +128,8 @@ func newKey() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// HashKey returns what the store has of a key: the SHA-256 of its 16 bytes. It reports
-// false for text that is not in the form of newKey, which can be no key.
+// HashKey returns what the store has of a key: the SHA-256 of its 16 bytes. It returns false
+// for text that has not the form of a key, and so cannot be one.
 func HashKey(key string) (hash [sha256.Size]byte, ok bool) {
 	if len(key) != keyLen {
 		return hash, false

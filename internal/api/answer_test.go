@@ -21,17 +21,17 @@ import (
 // says answers every operation with so many bytes.
 type says int
 
-func (n says) Preauth(_ context.Context, _ *account.Account, _, dst []byte) ([]byte, error) {
-	return append(dst, bytes.Repeat([]byte("x"), int(n))...), nil
+func (n says) Preauth(_ context.Context, _ *account.Account, _ []byte) ([]byte, error) {
+	return bytes.Repeat([]byte("x"), int(n)), nil
 }
 
 func (n says) Authenticate(context.Context, *account.Account, []byte) ([]byte, auth.Notes, error) {
-	answer, err := n.Preauth(context.Background(), nil, nil, nil)
+	answer, err := n.Preauth(context.Background(), nil, nil)
 	return answer, auth.Notes{}, err
 }
 
 func (n says) Result(context.Context, *account.Account, []byte) ([]byte, error) {
-	return n.Preauth(context.Background(), nil, nil, nil)
+	return n.Preauth(context.Background(), nil, nil)
 }
 
 // TestContentLength: an answer of any length says how long it is (I6), those

@@ -2,19 +2,18 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"github.com/openthreeds/threeds/internal/account"
-	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 )
 
-// An MPI is what the listener wants of the engine of 3-D Secure 1.0.2.
+// An MPI is what the listener needs of the engine of 3-D Secure 1.0.2.
 type MPI interface {
 	Enrolled(ctx context.Context, acc *account.Account, asked mpi.Enrollment) mpi.Answer
 	// Check returns a *mpi.ParamError for a PARes that is not good; another
@@ -22,184 +21,106 @@ type MPI interface {
 	Check(ctx context.Context, acc *account.Account, pares string) (mpi.Checked, error)
 }
 
-// legacy are the operations of 3-D Secure 1.0.2: form in, JSON out, their own
-// way of bringing the key and of telling errors.
-var legacy = map[string]func(h *Handler, r *http.Request, acc *account.Account, body []byte) (any, error){
-	"/enrolled": (*Handler).enrolled,
-	"/check":    (*Handler).check,
-}
+// mpiProtocol is the protocol of /enrolled and /check: parameters in, JSON out, the key in
+// the header Authorization.
+type mpiProtocol struct{}
 
-// A fault is an answer of the MPI's operations other than the wanted one. Param
-// and message are null when they are empty.
-type fault struct {
-	status               int
-	param, kind, message string
-}
-
-func (f *fault) Error() string { return "api: " + f.kind }
-
-var (
-	unauthorized = &fault{http.StatusUnauthorized, "", "unauthorized", "Not Authorized"}
-	wrongMethod  = &fault{http.StatusMethodNotAllowed, "", "invalid_request", "The method is POST"}
-	cutOff       = &fault{http.StatusBadRequest, "", "invalid_request", "The body did not come completely"}
-	notJSON      = &fault{http.StatusBadRequest, "", "invalid_request", "The body is not a JSON object"}
-	tooMany      = &fault{http.StatusTooManyRequests, "", "rate_limit", "The rate limit of the key is reached"}
-	overloaded   = &fault{http.StatusServiceUnavailable, "", "unavailable", "The server is overloaded"}
-	unreachable  = &fault{http.StatusServiceUnavailable, "", "unavailable", "The server could not reach its own data, try again"}
-	unjudged     = &fault{http.StatusServiceUnavailable, "", "unavailable", keyNotJudged}
-	internal     = &fault{http.StatusInternalServerError, "", "internal", "The server failed"}
-)
-
-// serveMPI is ServeHTTP for the MPI's operations: the key first (M1), then
-// method, limits and body.
-func (h *Handler) serveMPI(w http.ResponseWriter, r *http.Request) {
-	var key string
-	if len(r.Header["Authorization"]) == 1 { // as in keyOf
-		key, _, _ = r.BasicAuth()
+// apiKey returns the user of HTTP's basic authentication; its password does not matter. As
+// in EMV 3-D Secure, of several headers none counts.
+func (mpiProtocol) apiKey(r *http.Request) string {
+	if len(r.Header["Authorization"]) != 1 {
+		return ""
 	}
-	acc, err := h.Keys.Authenticate(r.Context(), key)
-	switch {
-	case errors.Is(err, account.ErrUnknownKey):
-		obs.RequestOf(r.Context()).MarkStranger()
+	key, _, _ := r.BasicAuth()
+	return key
+}
+
+func (mpiProtocol) writeFailure(h *Handler, w http.ResponseWriter, r *http.Request, f *failure) {
+	switch f {
+	case unknownKey:
 		w.Header().Set("WWW-Authenticate", `Basic realm="threeds"`)
-		h.turnAway(w, r, func() { h.deny(w, r, unauthorized) })
-		return
-	case errors.Is(err, account.ErrNoKeyJudged), errors.Is(err, account.ErrKeyNotJudged):
-		obs.RequestOf(r.Context()).MarkStranger()
-		obs.RequestOf(r.Context()).Refuse("key_not_judged")
-		h.turnAway(w, r, func() { h.deny(w, r, unjudged) })
-		return
-	case err != nil:
-		obs.RequestOf(r.Context()).MarkStranger()
-		h.notLookedUp(r, err)
-		h.turnAway(w, r, func() { h.deny(w, r, unreachable) })
-		return
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", http.MethodPost)
-		h.turnAway(w, r, func() { h.deny(w, r, wrongMethod) })
-		return
+	case noKeyJudged:
+		f = keyNotJudged // here the answer is the same
 	}
-	noteAccount(r, acc)
-	if wait, ok := h.Limits.Allow(key); !ok {
-		h.refused(r, RateLimit)
-		w.Header().Set("Retry-After", strconv.Itoa(wait))
-		h.turnAway(w, r, func() { h.deny(w, r, tooMany) })
-		return
-	}
-	v, ok := h.enter(classOf(pathOf(r)))
-	if !ok {
-		h.turnAway(w, r, func() { h.overloaded(w, r, InFlight) })
-		return
-	}
-	defer v.leave()
-	w, r, answered := h.trace(w, r, acc)
-	defer answered()
-	body, err := v.read(w, r, h.body(), nil)
-	if err != nil {
-		h.undelivered(w, r, &v, err)
-		return
-	}
-	gate.Arrived(r.Context())
-	answer, err := legacy[pathOf(r)](h, r, acc, body)
-	h.reply(w, r, answer, err)
+	h.writeMPIError(w, r, cmp.Or(f.mpiStatus, f.status), mpiError{Type: f.kind, Message: orNull(f.text)})
 }
 
-// undelivered is unread for the MPI's operations.
-func (h *Handler) undelivered(w http.ResponseWriter, r *http.Request, v *visit, err error) {
-	leave(w, r)
-	defer v.end(w, r)
-	if errors.Is(err, errNoPlace) {
-		h.overloaded(w, r, InFlight)
-		return
-	}
-	if over, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		h.deny(w, r, &fault{http.StatusRequestEntityTooLarge, "", "invalid_request",
-			"The body is larger than " + strconv.FormatInt(over.Limit, 10) + " bytes"})
-		return
-	}
-	h.Log.DebugContext(r.Context(), "body not read", "path", r.URL.Path, "err", err)
-	h.deny(w, r, cutOff)
-}
-
-// reply writes what one of the MPI's operations came to.
-func (h *Handler) reply(w http.ResponseWriter, r *http.Request, answer any, err error) {
-	if err == nil {
-		h.write(w, http.StatusOK, encode(answer))
-		return
-	}
+func (p mpiProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
 	if bad, ok := errors.AsType[*mpi.ParamError](err); ok {
-		h.deny(w, r, &fault{status: http.StatusBadRequest, param: bad.Param, kind: bad.Type})
+		h.writeMPIError(w, r, http.StatusBadRequest, mpiError{Param: orNull(bad.Param), Type: bad.Type})
 		return
 	}
-	if bad, ok := errors.AsType[*fault](err); ok {
-		h.deny(w, r, bad)
+	if failed, ok := errors.AsType[*failure](err); ok {
+		p.writeFailure(h, w, r, failed)
 		return
 	}
-	abandon(r)
+	abortIfGone(r)
 	if errors.Is(err, mpi.ErrUnavailable) {
-		h.deny(w, r, unreachable)
+		p.writeFailure(h, w, r, storeUnreachable)
 		return
 	}
 	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
-	h.deny(w, r, internal)
+	p.writeFailure(h, w, r, internalFailure)
 }
 
-// deny answers with a fault.
-func (h *Handler) deny(w http.ResponseWriter, r *http.Request, f *fault) {
+// An mpiError is the error in an answer. Param and Message are null when they are empty.
+type mpiError struct {
+	Param   *string `json:"param"`
+	Type    string  `json:"type"`
+	Message *string `json:"message"`
+}
+
+func (h *Handler) writeMPIError(w http.ResponseWriter, r *http.Request, status int, e mpiError) {
 	var elements []string
-	if f.param != "" {
-		elements = []string{f.param}
+	if e.Param != nil {
+		elements = []string{*e.Param}
 	}
-	obs.RequestOf(r.Context()).SetError(f.kind, elements, "")
-	if f.status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+	obs.RequestOf(r.Context()).SetError(e.Type, elements, "")
+	if status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		w.Header().Set("Retry-After", "1")
 	}
-	var body struct {
-		Error struct {
-			Param   *string `json:"param"`
-			Type    string  `json:"type"`
-			Message *string `json:"message"`
-		} `json:"error"`
-	}
-	body.Error.Param, body.Error.Type, body.Error.Message = orNull(f.param), f.kind, orNull(f.message)
-	h.write(w, f.status, encode(body))
+	h.write(w, status, encodeJSON(struct {
+		Error mpiError `json:"error"`
+	}{e}))
 }
 
-func (h *Handler) enrolled(r *http.Request, acc *account.Account, body []byte) (any, error) {
-	sent, err := readParams(r.Header.Get("Content-Type"), body)
+func (h *Handler) enrolled(ctx context.Context, req *request) (response, error) {
+	params, err := readParams(req.contentType, req.body)
 	if err != nil {
-		return nil, notJSON
+		return response{}, notJSON
 	}
-	asked, err := mpi.ReadEnrollment(sent)
+	asked, err := mpi.ReadEnrollment(params)
 	if err != nil {
-		return nil, err
+		return response{}, err
 	}
-	a := h.MPI.Enrolled(context.WithoutCancel(r.Context()), acc, asked)
+	a := h.MPI.Enrolled(context.WithoutCancel(ctx), req.account, asked)
 	type trouble struct {
 		Message string `json:"message"`
 		Detail  string `json:"detail"`
 	}
-	answer := struct {
+	return response{body: encodeJSON(struct {
 		ACSURL   *string  `json:"acs_url"`
 		PAReq    *string  `json:"pareq"`
 		Enrolled *string  `json:"enrolled"`
 		ECI      string   `json:"eci"`
 		Error    *trouble `json:"error"`
-	}{orNull(a.ACSURL), orNull(a.PAReq), orNull(a.Enrolled), a.ECI, (*trouble)(a.Error)}
-	return answer, nil
+	}{orNull(a.ACSURL), orNull(a.PAReq), orNull(a.Enrolled), a.ECI, (*trouble)(a.Error)})}, nil
 }
 
-func (h *Handler) check(r *http.Request, acc *account.Account, body []byte) (any, error) {
-	sent, err := readParams(r.Header.Get("Content-Type"), body)
+func (h *Handler) check(ctx context.Context, req *request) (response, error) {
+	params, err := readParams(req.contentType, req.body)
 	if err != nil {
-		return nil, notJSON
+		return response{}, notJSON
 	}
-	pares, err := mpi.ReadPARes(sent)
+	pares, err := mpi.ReadPARes(params)
 	if err != nil {
-		return nil, err
+		return response{}, err
 	}
-	c, err := h.MPI.Check(context.WithoutCancel(r.Context()), acc, pares)
-	return struct {
+	c, err := h.MPI.Check(context.WithoutCancel(ctx), req.account, pares)
+	if err != nil {
+		return response{}, err
+	}
+	return response{body: encodeJSON(struct {
 		Amount        string `json:"amount"`
 		Currency      string `json:"currency"`
 		CAVV          string `json:"cavv"`
@@ -209,10 +130,10 @@ func (h *Handler) check(r *http.Request, acc *account.Account, body []byte) (any
 		Last4         string `json:"last4"`
 		Status        string `json:"status"`
 		XID           string `json:"xid"`
-	}(c), err
+	}(c))}, nil
 }
 
-// orNull is a text, or null when it is empty.
+// orNull returns a text for JSON, which is null when the text is empty.
 func orNull(s string) *string {
 	if s == "" {
 		return nil
@@ -220,13 +141,13 @@ func orNull(s string) *string {
 	return &s
 }
 
-// encode writes an answer as JSON, addresses as they are.
-func encode(answer any) []byte {
+// encodeJSON encodes an answer and leaves the characters of URLs as they are.
+func encodeJSON(answer any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(answer); err != nil {
-		panic("api: " + err.Error()) // structs of texts
+		panic("api: " + err.Error()) // it cannot fail: answers are structs of texts
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/message"
 )
 
 // A Refusal is why a request was not served.
@@ -18,17 +18,15 @@ type Refusal string
 
 // The refusals.
 const (
-	Overload  Refusal = "overload"   // by the gate
-	InFlight  Refusal = "in_flight"  // too many in work
-	RateLimit Refusal = "rate_limit" // of the key
-	// PerMerchant is an AReq that had too many of its merchant before it at the directory server.
-	PerMerchant Refusal = "per_merchant"
-	// Connections is a connection that went because there were too many.
-	Connections Refusal = "connections"
+	Overload    Refusal = "overload"     // the load shedder did not admit the request
+	InFlight    Refusal = "in_flight"    // too many requests are in flight
+	RateLimit   Refusal = "rate_limit"   // the rate limit of the key is reached
+	PerMerchant Refusal = "per_merchant" // too many AReqs of the merchant wait for the directory server
+	Connections Refusal = "connections"  // the connection was closed because there were too many
 )
 
-// classOf is what a request is worth when not all can be served. An /enrolled has
-// no step before it, so it counts as a beginning; so does what is no operation.
+// classOf is the priority of a request when not all can be served. An /enrolled has no
+// step before it, so it counts as a beginning; so does a path without an endpoint.
 func classOf(path string) gate.Class {
 	switch path {
 	case "/auth":
@@ -39,109 +37,101 @@ func classOf(path string) gate.Class {
 	return gate.Begin
 }
 
-// work is how many places are taken.
-func (h *Handler) work() *atomic.Int64 { return cmp.Or(h.InFlight, &h.own) }
+// inFlight is the number of places that are taken.
+func (h *Handler) inFlight() *atomic.Int64 { return cmp.Or(h.InFlight, &h.ownInFlight) }
 
-// A visit is a request in work, with the places that it takes. It ends with leave.
-type visit struct {
+// An admission is a request in flight, with the places that it takes. It ends with release.
+type admission struct {
 	h      *Handler
 	class  gate.Class
 	places int64
 }
 
-// enter lets a request in, unless there are too many.
-func (h *Handler) enter(c gate.Class) (visit, bool) {
-	v := visit{h: h, class: c}
-	return v, v.take(1)
+// admit admits a request, unless too many are in flight.
+func (h *Handler) admit(c gate.Class) (admission, bool) {
+	a := admission{h: h, class: c}
+	return a, a.takePlaces(1)
 }
 
-// perPlace is how much of a body is in the place of its request; each further piece of
-// that length takes one more. Bodies are a few KiB long, but some thousands of the
-// longest would take more memory than there is.
-const perPlace = 16 << 10
+// bytesPerPlace is how many bytes of a body come with the place of its request; each
+// further piece of that length takes one more place. Bodies are a few KiB long, but some
+// thousands of the longest would take more memory than there is.
+const bytesPerPlace = 16 << 10
 
-// widen takes the places of a body of so many bytes, at most half of all: one request
-// alone always finds them.
-func (v *visit) widen(bytes int64) bool {
-	more := (bytes - 1) / perPlace
-	if v.h.MaxInFlight > 0 {
-		more = min(more, v.h.MaxInFlight/2)
+// takePlacesFor takes the places of a body of that length, at most half of all: so a
+// request that is alone always finds them.
+func (a *admission) takePlacesFor(bytes int64) bool {
+	more := (bytes - 1) / bytesPerPlace
+	if a.h.MaxInFlight > 0 {
+		more = min(more, a.h.MaxInFlight/2)
 	}
-	return more <= 0 || v.take(more)
+	return more <= 0 || a.takePlaces(more)
 }
 
-// take takes places, if that many are left. The last tenth of them is for what
-// concludes, the tenth before it for what is no beginning.
-func (v *visit) take(places int64) bool {
-	most := v.h.MaxInFlight - v.h.MaxInFlight/10*int64(gate.Conclude-v.class)
-	if n := v.h.work().Add(places); v.h.MaxInFlight > 0 && n > most {
-		v.h.work().Add(-places)
+// takePlaces takes places, if that many are left. The last tenth of all places is for
+// requests that conclude an authentication, the tenth before it for those and for requests
+// that continue one.
+func (a *admission) takePlaces(places int64) bool {
+	most := a.h.MaxInFlight - a.h.MaxInFlight/10*int64(gate.Conclude-a.class)
+	if n := a.h.inFlight().Add(places); a.h.MaxInFlight > 0 && n > most {
+		a.h.inFlight().Add(-places)
 		return false
 	}
-	v.places += places
+	a.places += places
 	return true
 }
 
-func (v *visit) leave() {
-	v.h.work().Add(-v.places)
-	v.places = 0
+// release gives the places back. It may be called more than once.
+func (a *admission) release() {
+	a.h.inFlight().Add(-a.places)
+	a.places = 0
 }
 
-// end ends a visit whose body was not read: its answer is made, and a client that takes
-// its time with the rest of the body is in nobody's way.
-func (v *visit) end(w http.ResponseWriter, r *http.Request) {
-	v.leave()
-	hearOut(w, r)
+// writeOverloaded answers a request that is refused because the server is busy.
+func (h *Handler) writeOverloaded(w http.ResponseWriter, r *http.Request, ep *endpoint, why Refusal) {
+	h.countRefusal(r, why)
+	setRetryAfter(w)
+	ep.protocol.writeFailure(h, w, r, serverOverload)
 }
 
-// tooMuch is the answer of both protocols, made once: refusing has to be cheap.
-var tooMuch = own(message.TransientFailure, "The server is overloaded").JSON()
-
-// overloaded refuses a request. When to come again is spread over some seconds,
-// so that not all do at once.
-func (h *Handler) overloaded(w http.ResponseWriter, r *http.Request, why Refusal) {
-	h.refused(r, why)
-	w.Header()["Retry-After"] = again[rand.IntN(len(again))]
-	if legacy[pathOf(r)] != nil {
-		h.deny(w, r, overloaded)
-		return
-	}
-	obs.RequestOf(r.Context()).SetError(message.TransientFailure.String(), nil, "")
-	h.write(w, http.StatusServiceUnavailable, tooMuch)
+// setRetryAfter asks the client to try again in 1 to 3 seconds, so that not all clients
+// come back at once.
+func setRetryAfter(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", strconv.Itoa(1+rand.IntN(3)))
 }
 
-// maxUntaken is how many answers of turnAway may wait in HTTP/2 for clients to take
+// maxWaitingRefusals is how many answers of refuse may wait in HTTP/2 for clients to take
 // them.
-const maxUntaken = 4096
+const maxWaitingRefusals = 4096
 
-// turnAway answers a request that takes no place among those in flight: one without a
-// good key, or one that is not served. In HTTP/1.1 a connection has one answer at a time.
-// In HTTP/2 it may have a hundred, and each holds the memory of a request until the
-// client takes it. Nothing else bounds those, so they get less time, and beyond maxUntaken
-// requests are aborted without an answer.
-func (h *Handler) turnAway(w http.ResponseWriter, r *http.Request, answer func()) {
+// refuse answers a request that takes no place among those in flight: one without a good
+// key, or one that is not served. Write writes the answer.
+//
+// In HTTP/1.1 a connection has one answer at a time. In HTTP/2 it may have a hundred, and
+// each holds the memory of a request until the client takes it. Nothing else limits those.
+// So they get less time, and beyond maxWaitingRefusals requests are aborted without an
+// answer.
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, write func()) {
 	if r.ProtoMajor < 2 {
-		if r.ContentLength > heard {
-			leave(w, r) // it will not be heard out
+		if r.ContentLength > maxDrain {
+			prepareForUnreadBody(w, r) // the body is too long to be drained
 		}
-		answer()
-		hearOut(w, r)
+		write()
+		sendAndDrain(w, r)
 		return
 	}
-	defer h.untaken.Add(-1)
-	if h.untaken.Add(1) > maxUntaken {
+	defer h.waitingRefusals.Add(-1)
+	if h.waitingRefusals.Add(1) > maxWaitingRefusals {
 		panic(http.ErrAbortHandler)
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(arrival))
-	answer()
-	_ = control.Flush() // so that it waits here, where it counts
+	write()
+	_ = control.Flush() // so that the answer waits here, where it is counted
 }
 
-var again = [][]string{{"1"}, {"2"}, {"3"}}
-
-// refused counts a request that is refused.
-func (h *Handler) refused(r *http.Request, why Refusal) {
+// countRefusal counts a request that is refused.
+func (h *Handler) countRefusal(r *http.Request, why Refusal) {
 	obs.RequestOf(r.Context()).Refuse(string(why))
 	if h.Refused != nil {
 		h.Refused(strings.TrimPrefix(operationOf(r), "/"), why)

@@ -50,7 +50,7 @@ func (f *fake) serve(ctx context.Context) ([]byte, error) {
 // engine is fake as an Engine.
 type engine struct{ *fake }
 
-func (e engine) Preauth(_ context.Context, _ *account.Account, body, _ []byte) ([]byte, error) {
+func (e engine) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
 	e.came.Store(int64(len(body)))
 	return e.serve(context.Background())
 }
@@ -100,6 +100,9 @@ func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRec
 	return w
 }
 
+// isMPI reports whether a path is one of 3-D Secure 1.0.2.
+func isMPI(path string) bool { return cmp.Or(endpoints[path], noEndpoint).protocol == mpiProtocol{} }
+
 // shut is a gate that admits nothing any more.
 func shut() *gate.Gate {
 	all := uint64(0)
@@ -135,7 +138,7 @@ func TestOverload(t *testing.T) {
 			for range 30 {
 				w := ask(h, path, "k", unread{t})
 				says := `"errorCode":"403"`
-				if legacy[path] != nil {
+				if isMPI(path) {
 					says = `"type":"unavailable"`
 				}
 				if w.Code != 503 || !strings.Contains(w.Body.String(), says) || w.Header().Get("Content-Type") != "application/json; charset=utf-8" {
@@ -172,15 +175,15 @@ func TestEnter(t *testing.T) {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
 		for range 1000 {
-			if _, ok := h.enter(tt.class); ok {
+			if _, ok := h.admit(tt.class); ok {
 				in++
 			}
 		}
-		if in != tt.want || h.work().Load() != tt.want {
-			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.work().Load(), tt.want)
+		if in != tt.want || h.inFlight().Load() != tt.want {
+			t.Errorf("%d places: %d of %v get in, %d are counted, want %d", tt.most, in, tt.class, h.inFlight().Load(), tt.want)
 		}
-		h.work().Add(-1)
-		if _, ok := h.enter(tt.class); !ok {
+		h.inFlight().Add(-1)
+		if _, ok := h.admit(tt.class); !ok {
 			t.Errorf("%d places: one has gone, and none gets in", tt.most)
 		}
 	}
@@ -195,12 +198,12 @@ func TestCrowded(t *testing.T) {
 		h.MaxInFlight, h.Limits = 1, NewLimiter(2)
 		h.Refused = func(operation string, why Refusal) { counted[operation+" "+string(why)]++ }
 		for i, want := range []int{200, 503, 429} {
-			h.work().Store(int64(i)) // others
+			h.inFlight().Store(int64(i)) // others
 			w := ask(h, path, "k", strings.NewReader(body))
 			if w.Code != want || want != 200 && (w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes())) {
 				t.Errorf("%s, %d others: %d %v %s, want %d", path, i, w.Code, w.Header(), w.Body, want)
 			}
-			if n := h.work().Load(); n != int64(i) {
+			if n := h.inFlight().Load(); n != int64(i) {
 				t.Errorf("%s: %d places are taken, want %d", path, n, i)
 			}
 		}
@@ -216,7 +219,7 @@ func TestPlaces(t *testing.T) {
 		h := newHandler(new(fake))
 		h.MaxInFlight = 10
 		for others := range int64(11) {
-			h.work().Store(others)
+			h.inFlight().Store(others)
 			want := 200
 			if others >= most {
 				want = 503
@@ -547,7 +550,7 @@ func TestNotWaitedFor(t *testing.T) {
 					if err != nil || res.StatusCode < 400 || time.Since(start) > 0 {
 						t.Fatalf("%s, %s: %v, %v, after %v", name, path, res, err, time.Since(start))
 					}
-					if n := h.work().Load(); n != 0 {
+					if n := h.inFlight().Load(); n != 0 {
 						t.Errorf("%s, %s: %d places are taken by what has its answer", name, path, n)
 					}
 					if res.Close {
@@ -574,7 +577,7 @@ func TestNotTakenForRequest(t *testing.T) {
 	const second = "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}"
 	chunked := "HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nTransfer-Encoding: chunked\r\n\r\n"
 	within := fmt.Sprintf("Host: x\r\nAPIKey: k\r\nContent-Length: %d\r\n", len(second))
-	long := fmt.Sprintf("HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: %d\r\n\r\n", heard+len(second))
+	long := fmt.Sprintf("HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: %d\r\n\r\n", maxDrain+len(second))
 	for refusal, change := range map[string]func(h *Handler){
 		"unknown key": func(h *Handler) { h.Keys = noKeys{} },
 		"rate limit": func(h *Handler) {
@@ -597,10 +600,10 @@ func TestNotTakenForRequest(t *testing.T) {
 			"kept in 1.0":              {"HTTP/1.0\r\nConnection: keep-alive\r\n" + within + "\r\n", arrival + time.Second, second},
 			"kept in 1.0, not asked":   {"HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
 			"not asked":                {"HTTP/1.1\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
-			"longer than what we hear": {long, 0, strings.Repeat(" ", heard) + second},
-			"the same in chunks":       {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", heard, strings.Repeat(" ", heard)) + second},
-			"and the end is late":      {long + strings.Repeat(" ", heard), arrival + time.Second, second},
-			"and the end is none":      {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", heard+1, strings.Repeat(" ", heard+1)) + "ZZ\r\n" + second},
+			"longer than what we hear": {long, 0, strings.Repeat(" ", maxDrain) + second},
+			"the same in chunks":       {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", maxDrain, strings.Repeat(" ", maxDrain)) + second},
+			"and the end is late":      {long + strings.Repeat(" ", maxDrain), arrival + time.Second, second},
+			"and the end is none":      {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", maxDrain+1, strings.Repeat(" ", maxDrain+1)) + "ZZ\r\n" + second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				h := newHandler(new(fake))
@@ -654,10 +657,10 @@ func TestHalfClosed(t *testing.T) {
 		}
 	}
 	for range 1000 {
-		if h.work().Load() == 0 {
+		if h.inFlight().Load() == 0 {
 			return
 		}
 		time.Sleep(time.Millisecond)
 	}
-	t.Errorf("%d places are still taken", h.work().Load())
+	t.Errorf("%d places are still taken", h.inFlight().Load())
 }

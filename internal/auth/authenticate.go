@@ -117,7 +117,7 @@ func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
 // before those of its id.
 func (a *authentication) locate() {
 	a.pan = a.req.Text("acctNumber")
-	if cardNumber(a.pan) {
+	if isCardNumber(a.pan) {
 		a.hits = a.Cards.Lookup(a.pan)
 	}
 	if a.id = strings.ToLower(a.req.Text("threeDSServerTransID")); a.id != "" {
@@ -162,7 +162,7 @@ func (a *authentication) build() error {
 	if len(found) > 0 {
 		bad := fault(a.version, found, a.knownID())
 		if bad.Code == message.UnsupportedVersion && a.peer != nil {
-			bad.Detail = versions(usable(a.peer, a.info)) // only versions that this card can be used with
+			bad.Detail = versions(commonVersions(a.peer, a.info)) // only versions that this card can be used with
 		}
 		return bad
 	}
@@ -265,7 +265,7 @@ func (a *authentication) admit() error {
 	case a.peer == nil:
 		return erro(a.version, message.BadTransactionData, "acctNumber", a.knownID())
 	}
-	common := usable(a.peer, a.info)
+	common := commonVersions(a.peer, a.info)
 	if !slices.Contains(common, a.version) {
 		return erro(a.version, message.UnsupportedVersion, versions(common), a.knownID())
 	}

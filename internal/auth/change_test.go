@@ -51,7 +51,7 @@ func TestDirectorysOwn(t *testing.T) {
 	for _, scheme := range []string{"visa", "mastercard"} {
 		w := newWorld()
 		e := w.engine(0)
-		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
+		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
 // A write that fails may have happened all the same: the connection to the database may
@@ -42,7 +43,7 @@ func (c *change) run(ctx context.Context) (sure bool, err error) {
 	asking, cancel := context.WithTimeout(ctx, doubtTime)
 	defer cancel()
 	sure, err = c.try(ctx)
-	for wait := firstAsk; !sure && pause(asking, wait); wait *= 2 {
+	for wait := firstAsk; !sure && tasks.Sleep(asking, wait); wait *= 2 {
 		sure, err = c.try(asking)
 	}
 	return sure, err
@@ -85,15 +86,15 @@ func (c *change) isIn(t *store.Txn) bool {
 	return slices.ContainsFunc(c.made, func(data []byte) bool { return bytes.Equal(data, t.Data) })
 }
 
-// settle is the errand of finding out what became of a change that run was not sure of,
+// settle finds out, in a task of its own, what became of a change that run was not sure of,
 // and that the caller was told has failed. If it was made after all, mark notes so in the
 // row. If not, the row is written as it is, which gives it a new version, so that a try
 // still on its way to the database fails.
 func (c *change) settle(mark func(*record)) {
-	c.errands().begin(func(ctx context.Context) {
+	c.taskGroup().Start(func(ctx context.Context) {
 		ctx, cancel := context.WithTimeout(ctx, settleTime)
 		defer cancel()
-		for wait := firstAsk; pause(ctx, wait); wait = min(2*wait, rarestAsk) {
+		for wait := firstAsk; tasks.Sleep(ctx, wait); wait = min(2*wait, rarestAsk) {
 			was, err := c.note(ctx, mark)
 			if err == nil || errors.Is(err, store.ErrNotFound) {
 				c.Log.Warn("outcome of a write that was answered for as failed", "threeDSServerTransID", c.was.ID, "written", was)
@@ -118,16 +119,4 @@ func (c *change) note(ctx context.Context, mark func(*record)) (was bool, err er
 		return c.seal(t, rec)
 	})
 	return was, err
-}
-
-// pause waits for d; false: ctx ended first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }

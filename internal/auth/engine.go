@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
@@ -137,15 +138,18 @@ type Engine struct {
 	Now         func() time.Time
 	Rand        io.Reader // nil: crypto/rand
 	Observer    Observer  // nil: nobody
-	Errands     *Errands  // of all engines of a process, which has to end them; nil: of this one
-	Recorder    Recorder  // nil: nothing is written down
+	// Tasks runs what is left to do for requests that have been answered. Engines that
+	// follow each other in one process share one group, and the process ends it; nil means
+	// that the engine has a group of its own.
+	Tasks    *tasks.Group
+	Recorder Recorder // nil: nothing is written down
 
-	own      Errands // when there are no others
+	ownTasks tasks.Group // used when Tasks is nil
 	inFlight sync.WaitGroup
 }
 
 // Drain waits until every AReq that has left has been answered and its outcome
-// committed, or until ctx ends. It does not wait for errands.
+// committed, or until ctx ends. It does not wait for Tasks.
 func (e *Engine) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -169,7 +173,7 @@ func (e *Engine) peer(scheme string) (*Directory, bool) {
 	return nil, false
 }
 
-func (e *Engine) errands() *Errands { return cmp.Or(e.Errands, &e.own) }
+func (e *Engine) taskGroup() *tasks.Group { return cmp.Or(e.Tasks, &e.ownTasks) }
 
 func (e *Engine) rand() io.Reader {
 	if e.Rand != nil {
@@ -195,7 +199,7 @@ func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string)
 // noteCard writes down as much of a card number as may be shown: the first eight digits
 // and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func (e *Engine) noteCard(ctx context.Context, pan string) {
-	if e.Recorder == nil || !cardNumber(pan) {
+	if e.Recorder == nil || !isCardNumber(pan) {
 		return
 	}
 	e.note(ctx, "bin", binOf(pan))

@@ -386,7 +386,7 @@ func TestLegsOfTwoSchemes(t *testing.T) {
 	w.reply = same
 	e := w.engine(0)
 	of := func(scheme string) object {
-		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json(), nil)
+		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -62,7 +62,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	if at < total {
 		if !kept.Over {
 			time.AfterFunc(operationGap, func() {
-				r.errands().begin(func(ctx context.Context) { r.expire(ctx, scheme, key, kept) })
+				r.taskGroup().Start(func(ctx context.Context) { r.expire(ctx, scheme, key, kept) })
 			})
 		}
 		return Receipt{Version: r.version}, "received"

@@ -1,5 +1,5 @@
-// Package browsertest gives tests a real Chromium: headless, with a fresh profile, and
-// without network traffic of its own.
+// Package browsertest gives tests a real Chromium: headless, with a fresh profile, and without network traffic of its
+// own. Call [NewBrowser] and give the context that it returns to package chromedp.
 //
 // It uses an installed browser and never downloads one. If there is none the test is skipped
 // or, with CI=true, fails.

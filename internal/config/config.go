@@ -12,107 +12,106 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Config is the configuration of a server, and the file that it is read from. The tags are the whole truth on
-// a key: its name, its kind (kinds.go), what it may be, its default,
-// whether it must be there. A pointer is a section that may be left out. The
-// comments are the reference page, docs/configuration.md, which a test generates.
+// Config is the configuration of a server, as its file says it. A field has the key that
+// its tag names. Its comment is what docs/configuration.md says of the key: a test
+// generates that page. Sections.go has what each key may be, and its default.
 type Config struct {
 	API struct {
 		// Where requestors reach /preauth, /auth, /postauth, /enrolled and /check.
-		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:8080"`
+		Listen string `yaml:"listen"`
 		// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 		TLS *KeyPair `yaml:"tls"`
 	} `yaml:"api"`
 
 	Results struct {
 		// Where directory servers post results. Always mutual TLS.
-		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:8443"`
+		Listen string `yaml:"listen"`
 		// The address that directory servers see: sent to them as threeDSServerURL.
-		URL string `yaml:"url" as:"url" need:"yes"`
+		URL string `yaml:"url"`
 		// Certificate and key that directory servers see there.
 		TLS KeyPair `yaml:"tls"`
 	} `yaml:"results"`
 
 	Store struct {
 		// Where transactions, API keys and card ranges live: `file:` and a directory, which is made when absent; or a PostgreSQL database, which several nodes may share. See [operating](operating/database.md#postgresql).
-		URL StoreURL `yaml:"url" as:"store" default:"file:threeds-data"`
+		URL StoreURL `yaml:"url"`
 	} `yaml:"store"`
 
 	// The key file: what transaction ids are signed with, and rows of API keys and results sealed. Beside a store in a directory without API keys it is made, readable by its owner alone, when absent; it is by default `keys.json` in there. Required with PostgreSQL, where all nodes have the same.
-	Keys string `yaml:"keys" as:"file"`
+	Keys string `yaml:"keys"`
 
 	Console struct {
 		// Where operators reach /livez, /readyz and /metrics. Never open it to the outside.
-		Listen string `yaml:"listen" as:"address" default:"127.0.0.1:9090"`
+		Listen string `yaml:"listen"`
 	} `yaml:"console"`
 
 	Limits struct {
 		// Requests per API key; beyond it 429.
-		PerKey Rate `yaml:"per_key" as:"rate" default:"500/s"`
+		PerKey Rate `yaml:"per_key"`
 		// Requests in work at once on the API; beyond it 503. The last tenth of them is kept for /postauth and /check, the one before also for /auth. A body takes one for each 16 KiB, at most half of them. With a memory limit (GOMEMLIMIT) at most what fits into half of it.
-		InFlight int `yaml:"in_flight" as:"count" in:"1..1000000" default:"10000"`
+		InFlight int `yaml:"in_flight"`
 		// Connections of the API, and of the results listener, at once. Beyond it the one goes that has been silent longest; with little room for open files it is less. See [operating](operating/overload.md).
-		Connections int `yaml:"connections" as:"count" in:"16..1000000" default:"4096"`
+		Connections int `yaml:"connections"`
 		// How long work may wait for a processor, and five times that for the store. Where it would be longer requests are refused, those that begin an authentication first; 503. See [operating](operating/overload.md).
-		Wait time.Duration `yaml:"wait" as:"duration" in:"1ms..1m" default:"10ms"`
+		Wait time.Duration `yaml:"wait"`
 		// AReqs on their way to one directory at once; beyond it 405 at once instead of after a wait.
-		PerDirectory int `yaml:"per_directory" as:"count" in:"1..1000000" default:"5000"`
+		PerDirectory int `yaml:"per_directory"`
 		// AReqs of one merchant on their way to one directory at once; beyond it 429, and the id is not used up. By default half of per_directory.
-		PerMerchant int `yaml:"per_merchant" as:"count" in:"1..1000000"`
+		PerMerchant int `yaml:"per_merchant"`
 		// Whether requests to a directory that could not be reached for a while are refused at once, all but one in two seconds, until a connection to it is made again. See [operating](operating/directories.md#a-directory-that-is-gone).
-		Breaker bool `yaml:"breaker" as:"switch" default:"true"`
+		Breaker bool `yaml:"breaker"`
 		// Largest body of /auth, and of a message on the results listener if it is more than 256KiB; beyond it 413. The longest AReq of 2.3.1 that the protocol allows has some 450KiB.
-		AuthBody int `yaml:"auth_body" as:"size" in:"16KiB..16MiB" default:"256KiB"`
+		AuthBody int `yaml:"auth_body"`
 		// Largest body elsewhere; beyond it 413.
-		Body int `yaml:"body" as:"size" in:"1KiB..16MiB" default:"64KiB"`
+		Body int `yaml:"body"`
 		// How deep the JSON of a message may be nested; the message itself is depth 1.
-		Depth int `yaml:"depth" as:"count" in:"5..100" default:"10"`
+		Depth int `yaml:"depth"`
 		// How many members the JSON of a message may have, at all levels together. An AReq of 2.3.1 with fifty merchants and as many sellers has up to 1515.
-		Members int `yaml:"members" as:"count" in:"200..100000" default:"1000"`
+		Members int `yaml:"members"`
 	} `yaml:"limits"`
 
 	Log struct {
 		// The least serious thing that is logged.
-		Level string `yaml:"level" as:"word" in:"debug info warn error" default:"info"`
+		Level string `yaml:"level"`
 	} `yaml:"log"`
 
 	Server struct {
 		// Reference number that EMVCo gave this server, by protocol version.
-		ReferenceNumbers map[string]string `yaml:"reference_numbers" key:"version" as:"text" in:"1..32"`
+		ReferenceNumbers map[string]string `yaml:"reference_numbers"`
 		// Reference number for the versions not named in reference_numbers. Needed unless all are.
-		ReferenceNumber string `yaml:"reference_number" as:"text" in:"1..32"`
+		ReferenceNumber string `yaml:"reference_number"`
 		// threeDSRequestorID where neither merchant, caller nor directory has one.
-		RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+		RequestorID string `yaml:"requestor_id"`
 		// threeDSRequestorName where neither merchant, caller nor directory has one.
-		RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+		RequestorName string `yaml:"requestor_name"`
 	} `yaml:"server"`
 
 	Merchants []Merchant `yaml:"merchants"`
 
 	Timeouts struct {
 		// From the start of /auth to the end of the directory's answer.
-		Authentication time.Duration `yaml:"authentication" as:"duration" in:"1s..60s" default:"10s"`
+		Authentication time.Duration `yaml:"authentication"`
 		// How long a threeDSServerTransID from /preauth may be used. Raised, it is so for those made from then on.
-		Preauth time.Duration `yaml:"preauth" as:"duration" in:"10s..1h" default:"80s"`
+		Preauth time.Duration `yaml:"preauth"`
 		// How long a result may be fetched once it is there.
-		Result time.Duration `yaml:"result" as:"duration" in:"10s..24h" default:"300s"`
+		Result time.Duration `yaml:"result"`
 		// The same for a decoupled authentication.
-		DecoupledResult time.Duration `yaml:"decoupled_result" as:"duration" in:"10s..24h" default:"20m"`
+		DecoupledResult time.Duration `yaml:"decoupled_result"`
 		// How long the result of a challenge is waited for.
-		Challenge time.Duration `yaml:"challenge" as:"duration" in:"10m..168h" default:"24h"`
+		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.
-		Shutdown time.Duration `yaml:"shutdown" as:"duration" in:"0s..10m" default:"15s"`
+		Shutdown time.Duration `yaml:"shutdown"`
 		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load balancer needs to hear of it.
-		LameDuck time.Duration `yaml:"lame_duck" as:"duration" in:"0s..5m" default:"0s"`
+		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 
-	// Where traces of requests go. Unset, there are none, whatever the environment says. See [operating](operating/logs.md#traces).
+	// Where traces of requests go. Unset, the variables `OTEL_…` of the environment say it, if they name a collector. See [operating](operating/logs.md#traces).
 	Tracing *Tracing `yaml:"tracing"`
 
-	Directories []Directory `yaml:"directories" need:"yes"`
+	Directories []Directory `yaml:"directories"`
 
 	V1 []V1Directory `yaml:"v1"`
 
@@ -122,135 +121,139 @@ type Config struct {
 	Ends         map[string]time.Time // when certificates expire; of several in one file the earliest
 	ListTerms    map[string]Term      // when revocation lists are valid; of several in one file the one that ends first
 	Certificates Certificates         // which parts have certificates that are not valid
-
-	dir string // directory of the file, which relative paths start from
 }
 
 // merchant is the profile of one merchant. Merchants without one have empty
 // settings: keys may name any merchant.
 type Merchant struct {
 	// The merchant's name, as `threeds key create --name` takes it.
-	Name string `yaml:"name" as:"text" in:"1..100" need:"yes"`
+	Name string `yaml:"name"`
 	// This merchant's threeDSRequestorID; wins over what the caller sends.
-	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+	RequestorID string `yaml:"requestor_id"`
 	// This merchant's threeDSRequestorName; wins over what the caller sends.
-	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	RequestorName string `yaml:"requestor_name"`
 	// acquirerCountryCode when the caller sends none.
-	AcquirerCountry string `yaml:"acquirer_country" as:"country"`
+	AcquirerCountry string `yaml:"acquirer_country"`
 	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
-	SchemeRules string `yaml:"scheme_rules" as:"word" in:"off warn enforce" default:"warn"`
+	SchemeRules string `yaml:"scheme_rules"`
 	// Other values for one directory, by scheme: requestor_id and requestor_name.
-	PerDirectory map[string]Identity `yaml:"per_directory" key:"scheme"`
+	PerDirectory map[string]Identity `yaml:"per_directory"`
 }
 
 // identity is who the requestor is towards one directory.
 type Identity struct {
 	// This merchant's threeDSRequestorID at that directory.
-	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+	RequestorID string `yaml:"requestor_id"`
 	// This merchant's threeDSRequestorName at that directory.
-	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	RequestorName string `yaml:"requestor_name"`
 }
 
 // Directory is one directory server. Their order is the order of
 // preference for a card that several hold.
 type Directory struct {
 	// The scheme whose cards it holds. Each once.
-	Scheme string `yaml:"scheme" as:"word" in:"visa mastercard amex jcb upi protectbuy sbn standin" need:"yes"`
+	Scheme string `yaml:"scheme"`
 	// Where AReqs go.
-	AReqURL string `yaml:"areq_url" as:"https" need:"yes"`
+	AReqURL string `yaml:"areq_url"`
 	// Where PReqs go.
-	PReqURL string `yaml:"preq_url" as:"https" need:"yes"`
+	PReqURL string `yaml:"preq_url"`
 	// threeDSServerOperatorID that this directory gave us.
-	OperatorID string `yaml:"operator_id" as:"text" in:"1..32"`
+	OperatorID string `yaml:"operator_id"`
 	// Protocol versions to use with it.
-	Versions []string `yaml:"versions" as:"version" need:"yes"`
+	Versions []string `yaml:"versions"`
 	// Whether transStatus I is taken only where the request asked for it (strict) or always (any).
-	Informational string `yaml:"informational" as:"word" in:"strict any" default:"strict"`
+	Informational string `yaml:"informational"`
 	// How long its answer to an AReq is waited for, within timeouts.authentication, which holds where it is unset.
-	Timeout time.Duration `yaml:"timeout" as:"duration" in:"1s..60s"`
+	Timeout time.Duration `yaml:"timeout"`
 	// How often its card ranges are fetched.
-	Refresh time.Duration `yaml:"refresh" as:"duration" in:"1s..24h" default:"4h"`
+	Refresh time.Duration `yaml:"refresh"`
 	// The least time between two fetches, kept across restarts and nodes. Unset, it is the protocol's: 1 h, and 12 h between full loads of 2.3.1. Less is for laboratories, more than refresh is refused.
-	MinRefresh time.Duration `yaml:"min_refresh" as:"duration" in:"1s..24h"`
+	MinRefresh time.Duration `yaml:"min_refresh"`
 	// Hosts that a file of card ranges may be fetched from (2.3.1), with a certificate under server_ca. None: no file is asked for.
-	FileHosts []string `yaml:"file_hosts" as:"host"`
+	FileHosts []string `yaml:"file_hosts"`
 	// Another forward proxy for this directory than that of all, or none (`url: direct`).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
-	CriticalExtensions []string `yaml:"critical_extensions" as:"text" in:"1..64"`
+	CriticalExtensions []string `yaml:"critical_extensions"`
 	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
-	RequestorID string `yaml:"requestor_id" as:"text" in:"1..35"`
+	RequestorID string `yaml:"requestor_id"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.
-	RequestorName string `yaml:"requestor_name" as:"text" in:"1..40"`
+	RequestorName string `yaml:"requestor_name"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
-	Lab bool `yaml:"lab" as:"switch" default:"false"`
+	Lab bool `yaml:"lab"`
 	// Certificate and key that we show it.
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
-	ServerCA CAFile `yaml:"server_ca" as:"ca" need:"yes"`
+	ServerCA CAFile `yaml:"server_ca"`
 	// The CA certificates that its certificate must chain to when it posts a result.
-	ClientCA CAFile `yaml:"client_ca" as:"ca" need:"yes"`
+	ClientCA CAFile `yaml:"client_ca"`
 	// Certificate revocation lists of these CAs, and of those below them: what a list names is refused, in both directions. PEM or DER, several in one file, complete ones. See [operating](operating/revocation.md).
-	CRLs CRLFile `yaml:"crls" as:"crls"`
+	CRLs CRLFile `yaml:"crls"`
 	// Which certificates crls refuses: those that a list names (listed), or also those that no list which is valid now is about (required).
-	Revocation string `yaml:"revocation" as:"word" in:"listed required" default:"listed"`
+	Revocation string `yaml:"revocation"`
 	// Names, one of which must be in that certificate. Unset, any certificate under client_ca is taken, and serve warns.
-	ClientNames []string `yaml:"client_names" as:"host"`
+	ClientNames []string `yaml:"client_names"`
 	// A results address of its own for this directory; default the common one.
-	Results *struct {
-		// The address that this directory sees, on the common listener.
-		URL string `yaml:"url" as:"url" need:"yes"`
-		// Certificate and key that this directory sees there, chosen by the host name it asks for (SNI).
-		TLS KeyPair `yaml:"tls"`
-	} `yaml:"results"`
+	Results *DirectoryResults `yaml:"results"`
+}
+
+// DirectoryResults is an address of its own for the results of one directory.
+type DirectoryResults struct {
+	// The address that this directory sees, on the common listener.
+	URL string `yaml:"url"`
+	// Certificate and key that this directory sees there, chosen by the host name it asks for (SNI).
+	TLS KeyPair `yaml:"tls"`
 }
 
 // V1Directory is what /enrolled and /check need for the cards of one scheme. The
 // networks ended 3-D Secure 1 in 2022: without an entry it is off.
 type V1Directory struct {
 	// The scheme whose cards are asked for by 3-D Secure 1.0.2. Each once; without an entry a scheme's /enrolled answers with an error at once.
-	Scheme string `yaml:"scheme" as:"word" in:"visa mastercard amex jcb upi protectbuy sbn standin" need:"yes"`
+	Scheme string `yaml:"scheme"`
 	// Where VEReqs and CRReqs go.
-	DirectoryURL string `yaml:"directory_url" as:"https" need:"yes"`
+	DirectoryURL string `yaml:"directory_url"`
 	// Where a message goes that could not be delivered to directory_url, or was answered there with a status of 5xx. Unset, it is tried there once more.
-	FallbackURL string `yaml:"fallback_url" as:"https"`
+	FallbackURL string `yaml:"fallback_url"`
 	// Another forward proxy for this directory than that of all, or none (`url: direct`).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 	// Certificate and key that we show there.
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to.
-	ServerCA CAFile `yaml:"server_ca" as:"ca" need:"yes"`
+	ServerCA CAFile `yaml:"server_ca"`
 	// As for directories, of the CAs in server_ca. Signatures of PARes are not held against it.
-	CRLs CRLFile `yaml:"crls" as:"crls"`
+	CRLs CRLFile `yaml:"crls"`
 	// As for directories.
-	Revocation string `yaml:"revocation" as:"word" in:"listed required" default:"listed"`
+	Revocation string `yaml:"revocation"`
 	// The scheme's root certificates: the signature of a PARes must chain to one of them. No scheme may have a root of another.
-	PAResRoots RootFile `yaml:"pares_roots" as:"roots" need:"yes"`
+	PAResRoots RootFile `yaml:"pares_roots"`
 	// Whether SHA-1 may be used in the signature of a PARes and of its certificates. Every real issuer of 3-D Secure 1 needs it.
-	AllowSHA1 bool `yaml:"allow_sha1" as:"switch" default:"false"`
+	AllowSHA1 bool `yaml:"allow_sha1"`
 	// The shortest RSA key in the chain of a PARes. Less than 2048 is for laboratories and old chains.
-	MinKeyBits int `yaml:"min_key_bits" as:"count" in:"1024..4096" default:"2048"`
+	MinKeyBits int `yaml:"min_key_bits"`
 	// When the certificates of a PARes, the root included, must be valid: when it comes, or when the issuer says that it was signed. The second is for laboratories and old chains.
-	VerifyAt string `yaml:"verify_at" as:"word" in:"now signing_time" default:"now"`
+	VerifyAt string `yaml:"verify_at"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in the url of a VERes. For laboratories; serve warns.
-	Lab bool `yaml:"lab" as:"switch" default:"false"`
+	Lab bool `yaml:"lab"`
 	// Who asks for the card ranges that take part, once a day: cards outside them are answered with N at once. Unset, the directory server is asked for each card.
-	CardRanges *struct {
-		// Acquirer BIN that the directory server knows, 1 to 11 digits.
-		AcquirerBIN string `yaml:"acquirer_bin" as:"text" in:"1..11" need:"yes"`
-		// Merchant id that the directory server knows.
-		MerchantID string `yaml:"merchant_id" as:"text" in:"1..24" need:"yes"`
-	} `yaml:"card_ranges"`
+	CardRanges *V1CardRanges `yaml:"card_ranges"`
+}
+
+// V1CardRanges is who asks for the card ranges of 3-D Secure 1.0.2.
+type V1CardRanges struct {
+	// Acquirer BIN that the directory server knows, 1 to 11 digits.
+	AcquirerBIN string `yaml:"acquirer_bin"`
+	// Merchant id that the directory server knows.
+	MerchantID string `yaml:"merchant_id"`
 }
 
 // Proxy is a forward proxy.
 type Proxy struct {
 	// Where it is; https is TLS to the proxy itself, beside that to the directory inside. `direct` is no proxy.
-	URL ProxyURL `yaml:"url" as:"proxy" need:"yes"`
+	URL ProxyURL `yaml:"url"`
 	// The CA certificates that the certificate of an https proxy must chain to. Required for one.
-	CA CAFile `yaml:"ca" as:"ca"`
+	CA CAFile `yaml:"ca"`
 	// File with the user and the password that the proxy wants (Basic authentication): one line, `USER:PASSWORD`, of at most 1000 bytes.
-	Credentials string `yaml:"credentials" as:"secret" in:"USER:PASSWORD"`
+	Credentials string `yaml:"credentials"`
 
 	User, Password string // filled by loadFiles
 }
@@ -258,13 +261,13 @@ type Proxy struct {
 // Tracing is a collector of traces, and what it gets.
 type Tracing struct {
 	// Where the collector takes OTLP over HTTP, in protobuf, such as `http://127.0.0.1:4318`. Without a path it is `/v1/traces` there.
-	Endpoint string `yaml:"endpoint" as:"url" need:"yes"`
+	Endpoint string `yaml:"endpoint"`
 	// The CA certificates that the certificate of an https collector must chain to. Required for one.
-	CA CAFile `yaml:"ca" as:"ca"`
+	CA CAFile `yaml:"ca"`
 	// File with headers that the collector wants, such as one with a token: lines of `NAME: VALUE`.
-	Headers string `yaml:"headers" as:"secret" in:"NAME: VALUE"`
+	Headers string `yaml:"headers"`
 	// Which part of the requests is traced. Of a requestor's with a `traceparent` that says it.
-	SamplingFraction float64 `yaml:"sampling_fraction" as:"fraction" default:"0.01"`
+	SamplingFraction float64 `yaml:"sampling_fraction"`
 
 	Header http.Header // filled by loadFiles
 }
@@ -272,9 +275,9 @@ type Tracing struct {
 // keyPair is a certificate with its key, both files in PEM form.
 type KeyPair struct {
 	// File of the certificate, followed by those between it and the root.
-	Cert string `yaml:"cert" as:"file" need:"yes"`
+	Cert string `yaml:"cert"`
 	// File of its private key.
-	Key string `yaml:"key" as:"file" need:"yes"`
+	Key string `yaml:"key"`
 
 	Certificate tls.Certificate // filled by loadFiles
 }

@@ -6,26 +6,65 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"iter"
 	"os"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/tools/txtar"
 )
 
-// configKey is one key of the configuration as its tags and comment have it.
-type configKey struct {
-	Path, As, In, Default, Doc string
-	Needed                     bool
+// A documentedKey is one key of the configuration: what it may be comes from the code that
+// reads it, and what it is for from the comment of its field.
+type documentedKey struct{ Path, Page, Standard, Doc string }
+
+// documentedKeys are all keys in the order of the fields in config.go. They are those that
+// the reader reads in the configuration that names everything.
+func documentedKeys(t *testing.T) []documentedKey {
+	t.Helper()
+	read := map[string][2]string{}
+	a, err := txtar.ParseFile("testdata/config/full.txtar")
+	must(t, err)
+	l := newParser("threeds.yaml")
+	item, version, scheme := regexp.MustCompile(`\[\d+\]`), regexp.MustCompile(`(reference_numbers)\.[0-9.]+`), regexp.MustCompile(`(\]\.per_directory)\.[a-z]+`)
+	l.described = func(path, page, standard string) {
+		path = item.ReplaceAllString(path, "[]")
+		path = version.ReplaceAllString(path, "$1.VERSION")
+		path = scheme.ReplaceAllString(path, "$1.SCHEME")
+		if page == "section" && standard == "" && read[path] != [2]string{} {
+			return
+		}
+		read[path] = [2]string{page, standard}
+	}
+	l.parseFile(a.Files[0].Data)
+	var all []documentedKey
+	for path, doc := range fieldComments(t) {
+		k, ok := read[path]
+		if doc == "" && (!ok || k[0] == "section") {
+			continue // a list of sections, or a section that is always there
+		}
+		if !ok {
+			t.Errorf("%s has a field in config.go and is not read", path)
+		}
+		all = append(all, documentedKey{path, k[0], k[1], doc})
+		delete(read, path)
+	}
+	for path, k := range read {
+		if k[0] != "section" {
+			t.Errorf("%s is read and has no field with its name in config.go", path)
+		}
+	}
+	return all
 }
 
-// keysOf reads config.go and lists its keys in the order of the file.
-func keysOf(t *testing.T) []configKey {
+// fieldComments yields the comment of each field in config.go by the path of its key.
+func fieldComments(t *testing.T) iter.Seq2[string, string] {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "config.go", nil, parser.ParseComments)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	types := map[string]*ast.StructType{}
 	ast.Inspect(f, func(n ast.Node) bool {
 		if ts, ok := n.(*ast.TypeSpec); ok {
@@ -35,41 +74,33 @@ func keysOf(t *testing.T) []configKey {
 		}
 		return true
 	})
-	var keys []configKey
-	var walk func(st *ast.StructType, path string)
-	walk = func(st *ast.StructType, path string) {
-		for _, field := range st.Fields.List {
-			if field.Tag == nil {
-				continue
-			}
-			text, err := strconv.Unquote(field.Tag.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			tag := reflect.StructTag(text)
-			k := configKey{
-				Path: join(path, tag.Get("yaml")), As: tag.Get("as"), In: tag.Get("in"), Default: tag.Get("default"),
-				Doc: strings.Join(strings.Fields(field.Doc.Text()), " "), Needed: tag.Get("need") != "",
-			}
-			inner, list := structOf(field.Type, types)
-			switch {
-			case list == "map" && tag.Get("as") == "":
-				k.Path += ".SCHEME"
-			case list == "map":
-				k.Path += ".VERSION"
-			case list == "list":
-				k.Path += "[]"
-			}
-			if k.As != "" || inner == nil || k.Doc != "" {
-				keys = append(keys, k)
-			}
-			if inner != nil && k.As == "" {
-				walk(inner, k.Path)
+	return func(yield func(string, string) bool) {
+		var walk func(st *ast.StructType, path string)
+		walk = func(st *ast.StructType, path string) {
+			for _, field := range st.Fields.List {
+				if field.Tag == nil {
+					continue
+				}
+				text, err := strconv.Unquote(field.Tag.Value)
+				must(t, err)
+				at := join(path, reflect.StructTag(text).Get("yaml"))
+				inner, many := structOf(field.Type, types)
+				switch {
+				case many == "map" && inner == nil:
+					at += ".VERSION"
+				case many == "map":
+					at += ".SCHEME"
+				case many == "list":
+					at += "[]"
+				}
+				yield(at, strings.Join(strings.Fields(field.Doc.Text()), " "))
+				if inner != nil {
+					walk(inner, at)
+				}
 			}
 		}
+		walk(types["Config"], "")
 	}
-	walk(types["Config"], "")
-	return keys
 }
 
 // structOf finds the struct behind a field's type, and whether it is a list or
@@ -93,48 +124,16 @@ func structOf(e ast.Expr, types map[string]*ast.StructType) (st *ast.StructType,
 	return nil, ""
 }
 
-// value says in words what the key may be.
-func (k configKey) value() string {
-	switch k.As {
-	case "":
-		return "section"
-	case "word":
-		return "`" + strings.Join(strings.Fields(k.In), "`, `") + "`"
-	case "version":
-		return "list of `" + strings.Join(Versions, "`, `") + "`"
-	case "host":
-		return "list of host names"
-	}
-	doc := kinds[k.As].doc
-	if low, high, ok := strings.Cut(k.In, ".."); ok {
-		if k.As == "text" {
-			return fmt.Sprintf("%s, %s to %s characters", doc, low, high)
-		}
-		return fmt.Sprintf("%s; %s to %s", doc, low, high)
-	}
-	return doc
-}
-
-func (k configKey) standard() string {
-	switch {
-	case k.Needed:
-		return "required"
-	case k.Default != "":
-		return "`" + k.Default + "`"
-	}
-	return ""
-}
-
 // TestConfigurationPage holds the table of the reference page against config.go.
 func TestConfigurationPage(t *testing.T) {
 	const page, start, end = "../../docs/configuration.md", "<!-- keys: generated from internal/config/config.go -->\n", "<!-- end of keys -->\n"
 	var table strings.Builder
 	table.WriteString("\n| Key | Value | Default | |\n| --- | --- | --- | --- |\n")
-	for _, k := range keysOf(t) {
+	for _, k := range documentedKeys(t) {
 		if k.Doc == "" {
 			t.Errorf("%s has no comment in config.go", k.Path)
 		}
-		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", k.Path, k.value(), k.standard(), k.Doc)
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", k.Path, k.Page, k.Standard, k.Doc)
 	}
 	table.WriteString("\n")
 	data, err := os.ReadFile(page)

@@ -108,7 +108,7 @@ func (l *loader) loadPart(path string, load func(), keep func(former *Config) st
 		return
 	}
 	for _, f := range l.faults[before:] {
-		l.config.Certificates.kept = append(l.config.Certificates.kept, partFault{part, f.path + ": " + f.text + "; the former file stays in use"})
+		l.config.Certificates.kept = append(l.config.Certificates.kept, partFault{part, f.Key + ": " + f.Text + "; the former file stays in use"})
 	}
 	l.faults = l.faults[:before]
 	l.config.Certificates.lifetimes = l.config.Certificates.lifetimes[:lifetimes]

@@ -20,27 +20,27 @@ type ProxyURL struct {
 	Direct  bool // none, for a directory that does without that of all
 }
 
-// readProxy takes the URL of a forward proxy without a secret in it, or direct.
-func readProxy(s, _, _ string) (any, error) {
+// parseProxy takes the URL of a forward proxy without a secret in it, or direct.
+func parseProxy(s string) (ProxyURL, error) {
 	if s == "direct" {
 		return ProxyURL{Direct: true}, nil
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return nil, errors.New("not such a URL (http://HOST:PORT, https://HOST:PORT or direct)")
+		return ProxyURL{}, errors.New("not such a URL (http://HOST:PORT, https://HOST:PORT or direct)")
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	switch {
 	case u.User != nil:
-		return nil, errors.New("holds a user or a password (they belong into a file: credentials)")
+		return ProxyURL{}, errors.New("holds a user or a password (they belong into a file: credentials)")
 	case u.Port() == "":
-		return nil, errors.New("has no port (there is none that all proxies have: http://HOST:PORT)")
+		return ProxyURL{}, errors.New("has no port (there is none that all proxies have: http://HOST:PORT)")
 	case err != nil || port == 0:
-		return nil, errors.New("the port is not a number from 1 to 65535")
-	case net.ParseIP(u.Hostname()) == nil && !hostName.MatchString(u.Hostname()):
-		return nil, errors.New("the host is neither an IP address nor a name")
+		return ProxyURL{}, errors.New("the port is not a number from 1 to 65535")
+	case net.ParseIP(u.Hostname()) == nil && !hostPattern.MatchString(u.Hostname()):
+		return ProxyURL{}, errors.New("the host is neither an IP address nor a name")
 	case strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.HasSuffix(s, "#"):
-		return nil, errors.New("has more than a host and a port in it (http://HOST:PORT)")
+		return ProxyURL{}, errors.New("has more than a host and a port in it (http://HOST:PORT)")
 	}
 	return ProxyURL{Address: net.JoinHostPort(u.Hostname(), u.Port()), TLS: u.Scheme == "https"}, nil
 }
@@ -65,7 +65,7 @@ func (c *Config) proxies(yield func(path string, p *Proxy) bool) {
 // relationsProxy is relations for forward proxies.
 func (l *loader) relationsProxy() {
 	for path, p := range l.config.proxies {
-		switch known := slices.ContainsFunc(l.faults, func(f fault) bool { return f.path == path+".ca" }); {
+		switch known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path+".ca" }); {
 		case p.URL.TLS && p.CA.File == "" && !known:
 			l.fault(path+".ca", "missing (an https proxy shows a certificate, and no authority is trusted by itself)")
 		case p.URL.Address != "" && !p.URL.TLS && p.CA.File != "":
@@ -117,4 +117,14 @@ func (c *Config) UnreadProxyVariable(lookup func(string) (string, bool)) string 
 		return ""
 	}
 	return firstSet(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
+}
+
+// firstSet is the first of some variables of the environment that has a value; "": none.
+func firstSet(lookup func(string) (string, bool), names ...string) string {
+	for _, name := range names {
+		if value, ok := lookup(name); ok && value != "" {
+			return name
+		}
+	}
+	return ""
 }

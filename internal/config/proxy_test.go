@@ -16,7 +16,7 @@ func TestProxyURL(t *testing.T) {
 		"https://192.0.2.7:443/":    {Address: "192.0.2.7:443", TLS: true},
 		"http://[2001:db8::7]:8080": {Address: "[2001:db8::7]:8080"},
 	} {
-		if got, err := readProxy(text, "", ""); err != nil || got != want {
+		if got, err := parseProxy(text); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", text, got, err, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestProxyURL(t *testing.T) {
 		"http://proxy.example:3128#hush":        "has more than",
 		"http://proxy.example:3128/#":           "has more than",
 	} {
-		if got, err := readProxy(text, "", ""); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hush") {
+		if got, err := parseProxy(text); err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %+v, %v; want that it %s", text, got, err, want)
 		}
 	}

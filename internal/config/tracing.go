@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-func readFraction(s, _, _ string) (any, error) {
+func parseFraction(s string) (float64, error) {
 	f, err := strconv.ParseFloat(s, 64)
 	if err != nil || !(f >= 0 && f <= 1) { // NaN is neither
-		return nil, errors.New("not a fraction (a number from 0 to 1, such as 0.01)")
+		return 0, errors.New("not a fraction (a number from 0 to 1, such as 0.01)")
 	}
 	return f, nil
 }
@@ -33,7 +33,7 @@ func (l *loader) relationsTracing() {
 		return
 	}
 	const path = "tracing.ca"
-	known := slices.ContainsFunc(l.faults, func(f fault) bool { return f.path == path })
+	known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path })
 	switch {
 	case t.secure() && t.CA.File == "" && !known:
 		l.fault(path, "missing (an https collector shows a certificate, and no authority is trusted by itself)")
@@ -83,25 +83,6 @@ func (l *loader) warnTracing() {
 	if u, err := url.Parse(t.Endpoint); err == nil && !loopback(net.JoinHostPort(u.Hostname(), "0")) {
 		l.caution("tracing.headers", "travel in the clear to an http collector")
 	}
-}
-
-// UnreadTracingVariable names a variable of the environment by which other programs find a collector of
-// traces, if one is set and the configuration says nothing of traces.
-func (c *Config) UnreadTracingVariable(lookup func(string) (string, bool)) string {
-	if c.Tracing != nil {
-		return ""
-	}
-	return firstSet(lookup, "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-}
-
-// firstSet is the first of some variables of the environment that has a value; "": none.
-func firstSet(lookup func(string) (string, bool), names ...string) string {
-	for _, name := range names {
-		if value, ok := lookup(name); ok && value != "" {
-			return name
-		}
-	}
-	return ""
 }
 
 // same reports whether other is the same but for what a running process can change.

@@ -37,26 +37,8 @@ func TestTracingValues(t *testing.T) {
 		}
 	}
 	for text, ok := range map[string]bool{"0": true, "1": true, "0.01": true, "1e-3": true, "-0.1": false, "1.1": false, "NaN": false, "half": false, "1%": false} {
-		if _, err := readFraction(text, "", ""); (err == nil) != ok {
+		if _, err := parseFraction(text); (err == nil) != ok {
 			t.Errorf("a fraction of %s: %v", text, err)
 		}
-	}
-}
-
-// TestTracingOfTheEnvironment: a variable that other programs go by is pointed out where the
-// configuration says nothing of traces.
-func TestTracingOfTheEnvironment(t *testing.T) {
-	_, c := fullConfig(t)
-	environment := map[string]string{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://hush.example:4318", "OTEL_SERVICE_NAME": "hush"}
-	lookup := func(name string) (string, bool) {
-		value, ok := environment[name]
-		return value, ok
-	}
-	if got := c.UnreadTracingVariable(lookup); got != "" {
-		t.Errorf("with a section for it: %s", got)
-	}
-	c.Tracing = nil
-	if got := c.UnreadTracingVariable(lookup); got != "OTEL_EXPORTER_OTLP_ENDPOINT" {
-		t.Errorf("without: %q", got)
 	}
 }

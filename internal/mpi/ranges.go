@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/v1"
 )
 
@@ -107,7 +108,7 @@ const firstRetry = time.Minute
 // keepFresh asks for the card ranges of one scheme again and again, until ctx
 // ends.
 func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
-	if t := e.table(d.Scheme); t != nil && !rest(ctx, t.loaded.Add(refresh).Sub(e.Now())) {
+	if t := e.table(d.Scheme); t != nil && !tasks.Sleep(ctx, t.loaded.Add(refresh).Sub(e.Now())) {
 		return
 	}
 	retry := firstRetry
@@ -123,21 +124,9 @@ func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
 		} else {
 			retry = firstRetry
 		}
-		if !rest(ctx, wait) {
+		if !tasks.Sleep(ctx, wait) {
 			return
 		}
-	}
-}
-
-// rest waits for wait; false: ctx ended first.
-func rest(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
 	}
 }
 

@@ -16,55 +16,66 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Tracing says which requests are traced, and where that is sent.
+// Tracing says which requests are traced, and where their spans are sent.
 type Tracing struct {
-	Endpoint string      // takes OTLP over HTTP, in protobuf
-	TLS      *tls.Config // for one that is https
-	Header   http.Header // of what is sent there
-	Fraction float64     // how many of the traces that begin here are sampled
+	Endpoint string      // takes OTLP over HTTP; "" if the variables OTEL_… of the environment say where and which
+	TLS      *tls.Config // of an https endpoint
+	Header   http.Header // is sent to the endpoint; if it is empty, the headers of the environment are
+	Fraction float64     // share of the traces beginning here that is sampled, from 0 to 1; unused without Endpoint
 	Version  string      // of the program
 }
 
-// Traces follows requests, those that are sampled, on their way through the server, and
-// sends their spans to a collector. A nil *Traces follows none. Nobody waits for the
-// collector: a span that it does not take is lost.
+// Traces follows sampled requests on their way through the server and sends their spans to a collector. A nil *Traces
+// follows none. Nobody waits for the collector: a span that it does not take is lost, which is counted and logged.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
-	sampler  sampler
-	spans    *collector
+	sampler  *sampler // nil: that of the environment
+	exporter *spanExporter
 }
 
-// NewTraces returns Traces to a collector. Close ends them.
-func NewTraces(cfg Tracing, m *Metrics, log *slog.Logger) *Traces {
-	t := &Traces{spans: newCollector(cfg, m, log)}
-	t.Sample(cfg.Fraction)
-	// What is left unsaid here the library looks up in the environment.
-	t.provider = sdktrace.NewTracerProvider(
-		sdktrace.WithSampler(&t.sampler),
-		sdktrace.WithSpanProcessor(newBatches(t.spans)),
+// NewTraces returns Traces that send to a collector; Close ends them. The error is one of the settings: no connection
+// is made here.
+func NewTraces(cfg Tracing, m *Metrics, log *slog.Logger) (*Traces, error) {
+	exporter, err := newSpanExporter(cfg, m, log)
+	if err != nil {
+		return nil, err
+	}
+	t := &Traces{exporter: exporter}
+	options := []sdktrace.TracerProviderOption{
+		sdktrace.WithResource(newResource(cfg.Version)),
+		sdktrace.WithSpanProcessor(newSpanQueue(exporter)),
 		sdktrace.WithRawSpanLimits(sdktrace.SpanLimits{AttributeValueLengthLimit: 256, AttributeCountLimit: 32, EventCountLimit: 32, AttributePerEventCountLimit: 8}),
-		sdktrace.WithoutPanicRecording(), // who panics may quote
-	)
+		sdktrace.WithoutPanicRecording(), // the text of a panic may quote a request
+	}
+	if cfg.Endpoint != "" {
+		t.sampler = new(sampler)
+		t.Sample(cfg.Fraction)
+		options = append(options, sdktrace.WithSampler(t.sampler))
+	}
+	t.provider = sdktrace.NewTracerProvider(options...)
 	t.tracer = t.provider.Tracer("github.com/openthreeds/threeds")
-	return t
+	return t, nil
 }
 
-// Close sends what is left, until ctx ends.
+// Close sends the spans that wait, until ctx ends, and logs how many are lost.
 func (t *Traces) Close(ctx context.Context) {
 	if t != nil {
-		_ = t.provider.Shutdown(ctx) // the collector tells what is lost
-		t.spans.close()
+		_ = t.provider.Shutdown(ctx) // the exporter logs what is lost
+		t.exporter.close()
 	}
 }
 
-// Sample changes the fraction of the traces that begin here and are sampled.
+// Sample changes the share of the traces beginning here that is sampled. The sampler of the environment stays.
 func (t *Traces) Sample(fraction float64) {
+	if t.sampler == nil {
+		return
+	}
 	now := sdktrace.ParentBased(sdktrace.TraceIDRatioBased(fraction))
 	t.sampler.now.Store(&now)
 }
 
-// A sampler is one that can be replaced.
+// sampler is a sampler that can be changed at any time.
 type sampler struct {
 	now atomic.Pointer[sdktrace.Sampler]
 }

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
-	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
-	commonpb "go.opentelemetry.io/proto/slim/otlp/common/v1"
-	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/openthreeds/threeds/internal/obs"
@@ -31,6 +31,8 @@ type collector struct {
 	spans map[string]*tracepb.Span // by name
 	about []*commonpb.KeyValue
 	asked []*http.Request
+	// received counts spans.
+	received int
 }
 
 func newCollector(t *testing.T, reply func(w http.ResponseWriter)) *collector {
@@ -52,6 +54,7 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.about = of.Resource.Attributes
 		for _, s := range of.ScopeSpans[0].Spans {
 			c.spans[s.Name] = s
+			c.received++
 		}
 	}
 	c.mu.Unlock()
@@ -99,7 +102,7 @@ func request(t *obs.Traces, parent string, status int, more func(ctx context.Con
 func TestTraces(t *testing.T) {
 	c := newCollector(t, nil)
 	m := obs.NewMetrics()
-	traces := obs.NewTraces(obs.Tracing{
+	traces := newTraces(t, obs.Tracing{
 		Endpoint: c.URL + "/v1/traces", Header: http.Header{"X-Token": {"hush"}}, Fraction: 0, Version: "v1.2.3",
 	}, m, slog.New(slog.DiscardHandler))
 	request(traces, traceparent, 200, func(ctx context.Context) {
@@ -123,7 +126,7 @@ func TestTraces(t *testing.T) {
 	}
 	asked := c.asked[0]
 	if asked.Method != http.MethodPost || asked.URL.Path != "/v1/traces" || asked.Header.Get("X-Token") != "hush" ||
-		asked.Header.Get("Content-Type") != "application/x-protobuf" || asked.Header["Idempotency-Key"] != nil {
+		asked.Header.Get("Content-Type") != "application/x-protobuf" {
 		t.Errorf("asked with %s %s %v", asked.Method, asked.URL, asked.Header)
 	}
 	if about := values(c.about); about["service.name"] != "threeds" || about["service.version"] != "v1.2.3" {
@@ -154,6 +157,16 @@ func TestTraces(t *testing.T) {
 	}
 }
 
+// newTraces returns traces to a collector of a test.
+func newTraces(t *testing.T, cfg obs.Tracing, m *obs.Metrics, log *slog.Logger) *obs.Traces {
+	t.Helper()
+	traces, err := obs.NewTraces(cfg, m, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return traces
+}
+
 func exposedBy(m *obs.Metrics) string {
 	w := httptest.NewRecorder()
 	m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
@@ -181,7 +194,7 @@ func TestTraceparent(t *testing.T) {
 		{"the same, of none", "00-" + parentTrace + "-4000001234567890-01", 0, false, false},
 	} {
 		c := newCollector(t, nil)
-		traces := obs.NewTraces(obs.Tracing{Endpoint: c.URL, Fraction: tt.fraction}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		traces := newTraces(t, obs.Tracing{Endpoint: c.URL, Fraction: tt.fraction}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
 		request(traces, tt.parent, 200, nil)
 		traces.Close(t.Context())
 		s := c.spans["POST /auth"]
@@ -197,7 +210,7 @@ func TestTraceparent(t *testing.T) {
 // TestSample: the fraction can change at any time.
 func TestSample(t *testing.T) {
 	c := newCollector(t, nil)
-	traces := obs.NewTraces(obs.Tracing{Endpoint: c.URL, Fraction: 0}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+	traces := newTraces(t, obs.Tracing{Endpoint: c.URL, Fraction: 0}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
 	request(traces, "", 400, nil)
 	traces.Sample(1)
 	request(traces, "", 204, nil)
@@ -213,7 +226,7 @@ func TestSample(t *testing.T) {
 func TestFailures(t *testing.T) {
 	for status, fault := range map[int]string{0: "no answer", 200: "", 400: "", 499: "", 500: "500", 503: "503"} {
 		c := newCollector(t, nil)
-		traces := obs.NewTraces(obs.Tracing{Endpoint: c.URL, Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		traces := newTraces(t, obs.Tracing{Endpoint: c.URL, Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
 		request(traces, "", status, func(ctx context.Context) {
 			_, ended := traces.Step(ctx, "step")
 			ended(fault)
@@ -250,7 +263,7 @@ func TestNoTraces(t *testing.T) {
 // digits are in them; others have none.
 func TestLogOfTraces(t *testing.T) {
 	c := newCollector(t, nil)
-	traces := obs.NewTraces(obs.Tracing{Endpoint: c.URL, Fraction: 0}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+	traces := newTraces(t, obs.Tracing{Endpoint: c.URL, Fraction: 0}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
 	defer traces.Close(t.Context())
 	var out strings.Builder
 	log := obs.NewLogger(&out, slog.LevelInfo).With("scheme", "visa")
@@ -288,17 +301,20 @@ func TestCollectorFails(t *testing.T) {
 		to         *collector
 		sent, said string
 	}{
-		"gone":         {gone, "0", "connection refused"},
-		"not allowed":  {newCollector(t, refuse(401)), "0", "HTTP status 401"},
-		"overloaded":   {newCollector(t, refuse(503)), "0", "HTTP status 503"},
-		"elsewhere":    {newCollector(t, func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }), "0", "HTTP status 307"},
-		"in part":      {newCollector(t, func(w http.ResponseWriter) { _, _ = w.Write(part) }), "1", "rejected"},
+		"gone":        {gone, "0", "connection refused"},
+		"not allowed": {newCollector(t, refuse(401)), "0", "HTTP status 401"},
+		"overloaded":  {newCollector(t, refuse(503)), "0", "HTTP status 429, 502, 503 or 504"},
+		"elsewhere":   {newCollector(t, func(w http.ResponseWriter) { w.Header().Set("Location", "/"); w.WriteHeader(307) }), "0", "HTTP status 307"},
+		"in part": {newCollector(t, func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			_, _ = w.Write(part)
+		}), "1", "rejected"},
 		"with a joke":  {newCollector(t, func(w http.ResponseWriter) { _, _ = io.WriteString(w, "ok") }), "3", ""},
 		"without more": {newCollector(t, func(w http.ResponseWriter) { w.WriteHeader(202) }), "3", ""},
 	} {
 		m := obs.NewMetrics()
 		var out strings.Builder
-		traces := obs.NewTraces(obs.Tracing{Endpoint: tt.to.URL, Fraction: 1}, m, obs.NewLogger(&out, slog.LevelInfo))
+		traces := newTraces(t, obs.Tracing{Endpoint: tt.to.URL, Fraction: 1}, m, obs.NewLogger(&out, slog.LevelInfo))
 		for range 3 {
 			request(traces, "", 200, nil)
 		}
@@ -320,7 +336,7 @@ func TestCollectorStandsStill(t *testing.T) {
 	defer close(stuck)
 	m := obs.NewMetrics()
 	var out lockedBuilder
-	traces := obs.NewTraces(obs.Tracing{Endpoint: c.URL, Fraction: 1}, m, obs.NewLogger(&out, slog.LevelInfo))
+	traces := newTraces(t, obs.Tracing{Endpoint: c.URL, Fraction: 1}, m, obs.NewLogger(&out, slog.LevelInfo))
 	const more = 6000
 	for range more {
 		request(traces, "", 200, nil)
@@ -354,4 +370,66 @@ func (b *lockedBuilder) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
+}
+
+// TestTracingFromEnvironment: where traces go without a word of the configuration.
+func TestTracingFromEnvironment(t *testing.T) {
+	const endpoint = "OTEL_EXPORTER_OTLP_ENDPOINT"
+	for name, tt := range map[string]struct {
+		environment map[string]string
+		isOn        bool
+	}{
+		"nothing":           {nil, false},
+		"no collector":      {map[string]string{"OTEL_SERVICE_NAME": "shop"}, false},
+		"an empty endpoint": {map[string]string{endpoint: " "}, false},
+		"an endpoint":       {map[string]string{endpoint: "http://c.example:4318"}, true},
+		"one of traces":     {map[string]string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c.example:4318/v1/traces"}, true},
+		"switched off":      {map[string]string{endpoint: "http://c.example:4318", "OTEL_SDK_DISABLED": "TRUE"}, false},
+		"no exporter":       {map[string]string{endpoint: "http://c.example:4318", "OTEL_TRACES_EXPORTER": "none"}, false},
+	} {
+		got := obs.TracingFromEnvironment(func(name string) (string, bool) { v, ok := tt.environment[name]; return v, ok }, "v1")
+		if (got != nil) != tt.isOn || tt.isOn && (got.Version != "v1" || got.Endpoint != "") {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// TestEnvironment: without a word of the configuration the variables of OpenTelemetry count; where both say something
+// the configuration counts.
+func TestEnvironment(t *testing.T) {
+	named, own := newCollector(t, nil), newCollector(t, nil)
+	for name, value := range map[string]string{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": named.URL, "OTEL_EXPORTER_OTLP_HEADERS": "x-token=hush,no header",
+		"OTEL_SERVICE_NAME": "payments", "OTEL_RESOURCE_ATTRIBUTES": "region=north", "OTEL_TRACES_SAMPLER": "always_on",
+	} {
+		t.Setenv(name, value)
+	}
+	send := func(cfg obs.Tracing) {
+		traces := newTraces(t, cfg, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		traces.Sample(0)
+		request(traces, "", 200, nil)
+		traces.Sample(1)
+		request(traces, "", 200, nil)
+		traces.Close(t.Context())
+	}
+	send(obs.Tracing{Version: "v1"})
+	send(obs.Tracing{Version: "v1", Endpoint: own.URL + "/spans", Header: http.Header{"X-Token": {"psst"}}})
+	for _, tt := range []struct {
+		name, path, token string
+		to                *collector
+		spans             int
+	}{
+		{"by the environment", "/v1/traces", "hush", named, 2},
+		{"by the configuration", "/spans", "psst", own, 1}, // the first request is not sampled
+	} {
+		if len(tt.to.asked) != 1 {
+			t.Fatalf("%s: %d requests", tt.name, len(tt.to.asked))
+		}
+		if r := tt.to.asked[0]; r.URL.Path != tt.path || r.Header.Get("X-Token") != tt.token || tt.to.received != tt.spans {
+			t.Errorf("%s: %s %v, %d spans", tt.name, r.URL, r.Header, tt.to.received)
+		}
+		if about := values(tt.to.about); about["service.name"] != "payments" || about["region"] != "north" || about["service.version"] != "v1" {
+			t.Errorf("%s: the process is %v", tt.name, about)
+		}
+	}
 }

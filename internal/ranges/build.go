@@ -124,7 +124,6 @@ func newTable(parts [laneCount]rows, infos []*Info) *Table {
 			t.shortest = i + minDigits
 		}
 	}
-	t.memos = newMemos(len(t.infos))
 	return t
 }
 

@@ -145,6 +145,5 @@ func (t *Table) under(ds DS) *Table {
 	for i, info := range other.infos {
 		other.infos[i] = info.under(ds)
 	}
-	other.memos = newMemos(len(other.infos))
 	return &other
 }

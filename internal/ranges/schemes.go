@@ -23,9 +23,6 @@ type Hit struct {
 	Scheme     string
 	Info       *Info
 	Generation *Generation // that the Info is of
-
-	memos *memos
-	at    int // number of the Info
 }
 
 // NewSchemes returns the schemes in order of preference, all without a table.
@@ -73,7 +70,7 @@ func (s *Schemes) Lookup(pan string) []Hit {
 			continue
 		}
 		if i := g.Table.find(n, len(pan)); i >= 0 {
-			hits = append(hits, Hit{one.name, g.Table.infos[i], g, g.Table.memos, i})
+			hits = append(hits, Hit{one.name, g.Table.infos[i], g})
 		}
 	}
 	return hits

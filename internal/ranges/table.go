@@ -37,7 +37,6 @@ func (r Range) String() string {
 type Table struct {
 	lanes [laneCount]lane // by length of the number
 	infos []*Info         // no two say the same
-	memos *memos          // of the infos
 	count int             // ranges in all lanes
 
 	shortest int // how many digits the shortest bounds have, 0: there are none

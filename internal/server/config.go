@@ -55,9 +55,6 @@ func Serve(ctx context.Context, o Options) error {
 	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
 		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
 	}
-	if name := c.UnreadTracingVariable(os.LookupEnv); name != "" {
-		log.Warn("configuration", "warning", name+" is in the environment and is not read: tracing is what says where traces go")
-	}
 	ring, err := LoadKeys(ctx, c)
 	if err != nil {
 		return err
@@ -236,10 +233,11 @@ func forwardProxy(c *config.Config, own *config.Proxy) *tunnel.Proxy {
 	return &tunnel.Proxy{Address: p.URL.Address, Roots: p.CA.Pool, User: p.User, Password: p.Password}
 }
 
-// tracing says where traces go and which; nil: there are none.
+// tracing returns where traces go and which, by the configuration, or without a section for it by the environment. nil
+// means that there are none.
 func tracing(t *config.Tracing, release string) *obs.Tracing {
 	if t == nil {
-		return nil
+		return obs.TracingFromEnvironment(os.LookupEnv, release)
 	}
 	endpoint := t.Endpoint
 	if u, err := url.Parse(endpoint); err == nil && strings.Trim(u.Path, "/") == "" {

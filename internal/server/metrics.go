@@ -180,7 +180,7 @@ func watchRecords(m *obs.Metrics, refused *atomic.Uint64) {
 
 // keysCondition says whether API keys can be judged. A node that can judge none is not for
 // requests: most likely its key file is that of another store.
-func keysCondition(book *account.Book) console.Condition {
+func keysCondition(book *account.KeyCache) console.Condition {
 	return console.Condition{Name: "keys", Check: func() (string, bool) {
 		switch good, refused := book.Count(); {
 		case refused == 0:
@@ -195,7 +195,7 @@ func keysCondition(book *account.Book) console.Condition {
 }
 
 // watchBook adds how many API keys there are to the metrics.
-func watchBook(m *obs.Metrics, book *account.Book) {
+func watchBook(m *obs.Metrics, book *account.KeyCache) {
 	const keys, help = "threeds_api_keys", "API keys that are good, and rows of the store that are refused because they are not as they were sealed."
 	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
 	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })

@@ -87,7 +87,7 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 	defer func() { r.tried, r.seen = next, nil }()
 	var ring *keyring.Ring
 	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
-		ring, err = nextRing(file, r.ring, r.node.book.NoneJudged())
+		ring, err = nextRing(file, r.ring, !r.node.book.CanJudge())
 		return err
 	})
 	if err != nil {

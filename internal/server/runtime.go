@@ -57,7 +57,7 @@ func (n *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Store: db, Cards: g.cards, Directories: g.client,
 		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Errands: &n.errands, Recorder: obs.Recorder{},
+		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Tasks: &n.tasks, Recorder: obs.Recorder{},
 	}
 	if cfg.Cards != nil {
 		g.engine.Cards = cfg.Cards(g.cards)
@@ -136,7 +136,7 @@ func (n *Server) activate(ctx context.Context, cfg Config) error {
 	}
 	n.initMetrics(g)
 	g.client.Resume(ctx)
-	n.book.Change(cfg.Ring, cfg.Merchants)
+	n.book.Configure(cfg.Ring, cfg.Merchants)
 	n.begin(g)
 	n.mu.Lock()
 	n.now = g

@@ -96,7 +96,7 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"engine: loopback", g.engine.Loopback, true},
 		{"engine: clock", g.engine.Now(), noon},
 		{"engine: log and metrics", []any{g.engine.Log, g.engine.Observer}, []any{cfg.Log, n.metrics}},
-		{"engine: errands are those of the node", g.engine.Errands == &n.errands, true},
+		{"engine: tasks are those of the node", g.engine.Tasks == &n.tasks, true},
 
 		{"1.0.2: directories", g.mpi.Directories[0].Scheme, "jcb"},
 		{"1.0.2: client", g.mpi.Client, g.v1},

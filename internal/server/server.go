@@ -29,6 +29,7 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -82,7 +83,7 @@ type Limits struct {
 type Server struct {
 	cfg      Config // as the process began
 	db       store.Store
-	book     *account.Book
+	book     *account.KeyCache
 	metrics  *obs.Metrics
 	requests *obs.RequestLog
 	traces   *obs.Traces // nil: there are none
@@ -100,7 +101,7 @@ type Server struct {
 	mu       sync.RWMutex // guards now, and its work.Add against Wait
 	now      *runtime
 	draining sync.WaitGroup // generations that have work to finish
-	errands  auth.Errands   // of the engines of all of them
+	tasks    tasks.Group    // of the engines of all of them
 
 	closing atomic.Bool
 	inWork  atomic.Int64 // requests of the API that take a place, of all generations
@@ -142,7 +143,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	n.api = n.newListener("api", cfg.API, 2, func(g *runtime) *tls.Config { return g.apiTLS })
 	n.results = n.newListener("results", cfg.Results, 8, func(g *runtime) *tls.Config { return g.resultsTLS })
 	if cfg.Tracing != nil {
-		n.traces = obs.NewTraces(*cfg.Tracing, n.metrics, cfg.Log)
+		if n.traces, err = obs.NewTraces(*cfg.Tracing, n.metrics, cfg.Log); err != nil {
+			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
+		}
 	}
 	n.now, err = n.newRuntime(cfg, nil)
 	if err != nil {
@@ -210,7 +213,7 @@ func (n *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	err := n.drain(failed, g)
 	stop()
 	err = errors.Join(group.Wait(), err)
-	n.errands.End()
+	n.tasks.End()
 	err = errors.Join(err, g.client.Close(), g.v1.Close(), n.db.Close())
 	n.endTraces()
 	return err

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	collectorpb "go.opentelemetry.io/proto/slim/otlp/collector/trace/v1"
-	tracepb "go.opentelemetry.io/proto/slim/otlp/trace/v1"
+	collectorpb "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/openthreeds/threeds/internal/obs"
@@ -67,7 +67,10 @@ func TestTracedStore(t *testing.T) {
 		{nil, ""}, {store.ErrNotFound, ""}, {store.ErrExists, ""}, {errLeft, ""}, {store.ErrUndone, "store"}, {io.ErrUnexpectedEOF, "store"},
 	} {
 		c := newCollector(t)
-		traces := obs.NewTraces(obs.Tracing{Endpoint: c.server.URL + "/v1/traces", Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		traces, err := obs.NewTraces(obs.Tracing{Endpoint: c.server.URL + "/v1/traces", Fraction: 1}, obs.NewMetrics(), slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
 		db := tracedStore{saying{err: tt.err, refused: errLeft}, traces}
 		ctx, ended := traces.Message(t.Context(), "AReq")
 		update := db.Update(ctx, store.Txn{}, func(*store.Txn) error { return errLeft })

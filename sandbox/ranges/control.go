@@ -47,8 +47,8 @@ func Routes(mux *http.ServeMux, faults string, all func() []*Set, find func(sche
 	for pattern, f := range map[string]func(*Set, http.ResponseWriter, *http.Request) error{
 		"GET /ranges/{scheme}":         func(*Set, http.ResponseWriter, *http.Request) error { return nil },
 		"GET /ranges/{scheme}/all":     (*Set).showAll,
-		"POST /ranges/{scheme}":        (*Set).takeChange,
-		"PUT /ranges/{scheme}/service": (*Set).takeService,
+		"POST /ranges/{scheme}":        (*Set).changeByRequest,
+		"PUT /ranges/{scheme}/service": (*Set).serveByRequest,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			set := find(r.PathValue("scheme"))
@@ -104,7 +104,7 @@ func (r *Set) status() setStatus {
 	}
 }
 
-func (r *Set) takeService(_ http.ResponseWriter, req *http.Request) error {
+func (r *Set) serveByRequest(_ http.ResponseWriter, req *http.Request) error {
 	var in serviceText
 	if err := readStrictly(req, &in); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (r *Set) takeService(_ http.ResponseWriter, req *http.Request) error {
 	return r.Serve(in.Service)
 }
 
-func (r *Set) takeChange(_ http.ResponseWriter, req *http.Request) error {
+func (r *Set) changeByRequest(_ http.ResponseWriter, req *http.Request) error {
 	var in struct {
 		Change
 		Generate *struct {

@@ -24,7 +24,7 @@ type item struct {
 // chunk is about how many bytes a streamed body is made of at a time.
 const chunk = 32 << 10
 
-// newAbout is what is told of a range. It is rendered when it is first sent: JSON members that follow others.
+// newAbout prepares what a range has beside its bounds. The JSON members are made when they are first sent.
 func (r *Set) newAbout(c Range) *about {
 	a := &about{Range: c, tails: make(map[string]func() []byte, 3)}
 	for _, version := range peer.Versions() {
@@ -245,7 +245,7 @@ func cut(parts body, n int64) body {
 	}
 }
 
-func one(text []byte) body {
+func singleChunk(text []byte) body {
 	return func(yield func([]byte) bool) { yield(text) }
 }
 

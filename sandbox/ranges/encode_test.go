@@ -35,9 +35,9 @@ func manyLeads() []string {
 	return all
 }
 
-// TestNotWaitedFor: a server that has gone, as at a quick end, is nothing to
+// TestGoneClientIsNoWarning: a server that has gone, as at a quick end, is nothing to
 // warn of.
-func TestNotWaitedFor(t *testing.T) {
+func TestGoneClientIsNoWarning(t *testing.T) {
 	var log bytes.Buffer
 	set := newTestSet(&log)
 	gone, cancel := context.WithCancel(t.Context())
@@ -49,15 +49,15 @@ func TestNotWaitedFor(t *testing.T) {
 			}
 		}()
 		req := httptest.NewRequestWithContext(gone, http.MethodPost, "/", nil)
-		set.sendBody(httptest.NewRecorder(), req, PReq{}, one([]byte("{}")), Service{})
+		set.sendBody(httptest.NewRecorder(), req, PReq{}, singleChunk([]byte("{}")), Service{})
 	}()
 	if got := log.String(); strings.Contains(got, "WARN") || !strings.Contains(got, "not waited for") {
 		t.Errorf("log: %s", got)
 	}
 }
 
-// TestFaultsAreTold finds each fault in the text.
-func TestFaultsAreTold(t *testing.T) {
+// TestFaultsAreInTheText finds each fault in the text.
+func TestFaultsAreInTheText(t *testing.T) {
 	text, err := os.ReadFile("../scenarios/ranges.txt")
 	if err != nil {
 		t.Fatal(err)
@@ -69,9 +69,9 @@ func TestFaultsAreTold(t *testing.T) {
 	}
 }
 
-// TestConfirms: an issuer with Secure Payment Confirmation says so in 2.3.1 alone, which
+// TestSPCIsToldIn231Alone: an issuer with Secure Payment Confirmation says so in 2.3.1 alone, which
 // has a code for it.
-func TestConfirms(t *testing.T) {
+func TestSPCIsToldIn231Alone(t *testing.T) {
 	c := Range{Versions: []string{peer.V220, peer.V231}, Info: []string{"01"}, Confirms: true}
 	for version, want := range map[string]string{
 		peer.V220: `"acsInfoInd":["01"]}`,
@@ -84,8 +84,8 @@ func TestConfirms(t *testing.T) {
 	}
 }
 
-// TestSeeker reads from anywhere.
-func TestSeeker(t *testing.T) {
+// TestSeekerReadsFromAnywhere reads from anywhere.
+func TestSeekerReadsFromAnywhere(t *testing.T) {
 	text := []byte(strings.Repeat("0123456789abcdef-", 1000))
 	parts := func(yield func([]byte) bool) {
 		buf := make([]byte, 0, 100)
@@ -135,9 +135,9 @@ func compare(s *seeker, text []byte) error {
 	return nil
 }
 
-// TestGenerator looks at many sets of ranges: as many as were asked for, apart
+// TestGeneratedRangesDoNotOverlap looks at many sets of ranges: as many as were asked for, apart
 // from each other, and found again by their bounds.
-func TestGenerator(t *testing.T) {
+func TestGeneratedRangesDoNotOverlap(t *testing.T) {
 	for _, leads := range [][]string{{"5018"}, {"3528", "3529", "3531"}, {"4001", "4002", "4110", "4112", "4999"}, manyLeads()} {
 		name, r := leads[0], newTestSet(io.Discard, leads...)
 		for _, n := range []int{0, 1, 7, 1000, 60_000} {

@@ -28,7 +28,7 @@ var faults = map[string]fault{
 	"truncated": {arg: "BYTES"},
 	"broken":    {arg: "BYTES"},
 
-	"missing":    {arg: "MEMBER", data: (*content).lack, members: func(p *pres) { p.drop(p.arg) }},
+	"missing":    {arg: "MEMBER", data: (*content).removeMember, members: func(p *pres) { p.drop(p.arg) }},
 	"duplicate":  {members: func(p *pres) { p.tail.put("serialNum", p.serial) }},
 	"type-other": {members: func(p *pres) { p.set("messageType", "ARes") }},
 	"id-other":   {members: func(p *pres) { p.set("threeDSServerTransID", peer.NewID()) }},
@@ -39,13 +39,13 @@ var faults = map[string]fault{
 	"extension": {members: func(p *pres) {
 		p.set("messageExtension", json.RawMessage(`[{"name":"unknown","id":"A000000999-sandbox","criticalityIndicator":true,"data":{"unknown":"yes"}}]`))
 	}},
-	"serial-other": {data: func(c *content) { c.some = false; c.lie() }},
+	"serial-other": {data: func(c *content) { c.some = false; c.markSerial() }},
 	"serial-blank": {members: func(p *pres) { p.set("serialNum", json.RawMessage(`""`)) }},
 	"serial-long":  {members: func(p *pres) { p.set("serialNum", pad(p.serial, '0', 21)) }},
 	"serial-none":  {members: func(p *pres) { p.drop("serialNum") }},
 	"ds-country": {members: func(p *pres) {
 		if p.version == peer.V231 {
-			p.set("dsUrlList", []DSURL{{URL: "https://ds.example/", Country: excluded}})
+			p.set("dsUrlList", []DSURL{{URL: "https://ds.example/", Country: unknownCountry}})
 		}
 	}},
 	"url-beside": {members: func(p *pres) {
@@ -54,36 +54,39 @@ var faults = map[string]fault{
 		}
 	}},
 
-	"empty":  {data: func(c *content) { c.some, c.items = true, func(func(item) bool) {}; c.lie() }},
-	"shrink": {data: (*content).shrink},
+	"empty":  {data: func(c *content) { c.some, c.items = true, func(func(item) bool) {}; c.markSerial() }},
+	"shrink": {data: (*content).keepLastQuarter},
 	"overlap": {data: func(c *content) {
-		start, end := c.sample()
+		start, end := c.firstBounds()
 		if end%100 == 99 { // what lies behind may be another length, or another range
-			c.span("A", start-min(start, 10), start+9)
+			c.addEntryBetween("A", start-min(start, 10), start+9)
 			return
 		}
-		c.span("A", end-9, end+10)
+		c.addEntryBetween("A", end-9, end+10)
 	}},
-	"nested":         {data: func(c *content) { start, end := c.sample(); c.span("A", start+(end-start)/4, start+(end-start)/2) }},
-	"add-known":      {data: func(c *content) { start, end := c.sample(); c.span("A", start, end) }},
-	"delete-unknown": {data: func(c *content) { c.extra("D", Range{}) }},
-	"modify-unknown": {data: func(c *content) { c.extra("M", Range{}) }},
-	"modify-bounds":  {data: func(c *content) { start, end := c.sample(); c.span("M", start, end-1) }},
+	"nested": {data: func(c *content) {
+		start, end := c.firstBounds()
+		c.addEntryBetween("A", start+(end-start)/4, start+(end-start)/2)
+	}},
+	"add-known":      {data: func(c *content) { start, end := c.firstBounds(); c.addEntryBetween("A", start, end) }},
+	"delete-unknown": {data: func(c *content) { c.addEntry("D", Range{}) }},
+	"modify-unknown": {data: func(c *content) { c.addEntry("M", Range{}) }},
+	"modify-bounds":  {data: func(c *content) { start, end := c.firstBounds(); c.addEntryBetween("M", start, end-1) }},
 
-	"reversed":         {data: func(c *content) { c.extra("A", Range{Start: spareEnd, End: spareStart}) }},
-	"lengths":          {data: func(c *content) { c.extra("A", Range{Start: spareStart[:13], End: spareEnd}) }},
-	"method-http":      {data: func(c *content) { c.extra("A", Range{MethodURL: "http://acs.example/3ds-method"}) }},
-	"method-bad":       {data: func(c *content) { c.extra("A", Range{MethodURL: "acs dot example"}) }},
-	"country":          {data: func(c *content) { c.extra("A", Range{Country: excluded}) }},
-	"version-inactive": {data: func(c *content) { c.extra("A", Range{Versions: []string{peer.V220, "9.0.0"}}) }},
+	"reversed":         {data: func(c *content) { c.addEntry("A", Range{Start: spareEnd, End: spareStart}) }},
+	"lengths":          {data: func(c *content) { c.addEntry("A", Range{Start: spareStart[:13], End: spareEnd}) }},
+	"method-http":      {data: func(c *content) { c.addEntry("A", Range{MethodURL: "http://acs.example/3ds-method"}) }},
+	"method-bad":       {data: func(c *content) { c.addEntry("A", Range{MethodURL: "acs dot example"}) }},
+	"country":          {data: func(c *content) { c.addEntry("A", Range{Country: unknownCountry}) }},
+	"version-inactive": {data: func(c *content) { c.addEntry("A", Range{Versions: []string{peer.V220, "9.0.0"}}) }},
 	"info": {data: func(c *content) {
-		c.extra("A", Range{Info: []string{map[bool]string{true: "12", false: "05"}[c.version == peer.V231]}})
+		c.addEntry("A", Range{Info: []string{map[bool]string{true: "12", false: "05"}[c.version == peer.V231]}})
 	}},
 	"ext-version": {data: func(c *content) {
-		c.extra("A", Range{Extensions: []Extension{{ID: "A000000802-001", Version: "2"}}})
+		c.addEntry("A", Range{Extensions: []Extension{{ID: "A000000802-001", Version: "2"}}})
 	}},
 	"pairs-none": {data: func(c *content) {
-		if c.extra("A", Range{}); c.version == peer.V231 {
+		if c.addEntry("A", Range{}); c.version == peer.V231 {
 			c.last = without(c.last, []string{"ranges"}, json.RawMessage("[]"))
 		}
 	}},
@@ -91,9 +94,9 @@ var faults = map[string]fault{
 
 // The bounds of a range that no set has, and a country that is none.
 const (
-	spareStart = "9990000000000000"
-	spareEnd   = "9990999999999999"
-	excluded   = "999"
+	spareStart     = "9990000000000000"
+	spareEnd       = "9990999999999999"
+	unknownCountry = "999"
 )
 
 // readFault divides a fault into its name and what follows it.
@@ -127,11 +130,11 @@ type content struct {
 	last    json.RawMessage // one further entry
 }
 
-// lie marks the serial number: what comes with it is not the set.
-func (c *content) lie() { c.serial = c.have.serial + "z" }
+// markSerial marks the serial number: what comes with it is not the set.
+func (c *content) markSerial() { c.serial = c.have.serial + "z" }
 
-// extra adds an entry.
-func (c *content) extra(action string, r Range) {
+// addEntry adds an entry.
+func (c *content) addEntry(action string, r Range) {
 	if r.Start == "" {
 		r.Start, r.End = spareStart, spareEnd
 	}
@@ -140,21 +143,21 @@ func (c *content) extra(action string, r Range) {
 	}
 	it := item{bounds: r.bounds(), about: c.ranges.newAbout(r), action: action}
 	c.some, c.last = true, it.entry(c.version)
-	c.lie()
+	c.markSerial()
 }
 
-// span is extra with bounds of the length that the sample has.
-func (c *content) span(action string, start, end uint64) {
+// addEntryBetween is extra with bounds of the length that the sample has.
+func (c *content) addEntryBetween(action string, start, end uint64) {
 	length := 16
 	for it := range c.have.items() {
 		length = len(it.start)
 		break
 	}
-	c.extra(action, Range{Start: fmt.Sprintf("%0*d", length, start), End: fmt.Sprintf("%0*d", length, end)})
+	c.addEntry(action, Range{Start: fmt.Sprintf("%0*d", length, start), End: fmt.Sprintf("%0*d", length, end)})
 }
 
-// sample is the bounds of a range that is there.
-func (c *content) sample() (start, end uint64) {
+// firstBounds is the bounds of a range that is there.
+func (c *content) firstBounds() (start, end uint64) {
 	for it := range c.have.items() {
 		start, _ = strconv.ParseUint(it.start, 10, 64)
 		end, _ = strconv.ParseUint(it.end, 10, 64)
@@ -163,12 +166,12 @@ func (c *content) sample() (start, end uint64) {
 	return 4000_0000_0000_0000, 4000_9999_9999_9999
 }
 
-// shrink leaves the last quarter of the ranges: by not telling of the others,
+// keepLastQuarter leaves the last quarter of the ranges: by not telling of the others,
 // or by deleting them.
-func (c *content) shrink() {
+func (c *content) keepLastQuarter() {
 	n, have, full := c.have.len(), c.have, c.full
 	c.some = true
-	c.lie()
+	c.markSerial()
 	c.items = func(yield func(item) bool) {
 		i := 0
 		for it := range have.items() {
@@ -186,10 +189,10 @@ func (c *content) shrink() {
 	}
 }
 
-// lack takes a member out of one further entry.
-func (c *content) lack() {
+// removeMember takes a member out of one further entry.
+func (c *content) removeMember() {
 	if member, inside := strings.CutPrefix(c.arg, "cardRangeData."); inside {
-		c.extra("A", Range{Country: "208", Info: []string{"01"}, Extensions: []Extension{{ID: "A000000802-001", Version: "1.0"}}})
+		c.addEntry("A", Range{Country: "208", Info: []string{"01"}, Extensions: []Extension{{ID: "A000000802-001", Version: "1.0"}}})
 		c.last = without(c.last, strings.Split(member, "."), nil)
 	} else if c.arg == "cardRangeData" {
 		c.some = false

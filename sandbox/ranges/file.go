@@ -134,7 +134,7 @@ func (r *Set) ServeFile(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, http.StatusText(how.Status), how.Status)
 		return
 	}
-	parts = alive(req, parts)
+	parts = untilClosed(req, parts)
 	text := &seeker{parts: parts, size: r.sizeOf(tag, parts)}
 	defer text.Close()
 	h := w.Header()
@@ -153,8 +153,8 @@ func (r *Set) ServeFile(w http.ResponseWriter, req *http.Request) {
 	http.ServeContent(&fileWriter{ResponseWriter: w, set: r, id: id, how: how, left: how.BreakAfter}, req, "", time.Time{}, text)
 }
 
-// alive ends a body with its request.
-func alive(req *http.Request, parts body) body {
+// untilClosed ends a body with its request.
+func untilClosed(req *http.Request, parts body) body {
 	return func(yield func([]byte) bool) {
 		for part := range parts {
 			if req.Context().Err() != nil {

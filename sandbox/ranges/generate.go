@@ -41,8 +41,8 @@ func newGenerator(r *Set, n int, seed uint64) (*generator, error) {
 	return g, nil
 }
 
-// roll is the i-th random number of a kind.
-func (g *generator) roll(kind, i uint64) uint64 {
+// random is the i-th random number of a kind.
+func (g *generator) random(kind, i uint64) uint64 {
 	x := g.seed ^ kind<<56 ^ i
 	x += 0x9e3779b97f4a7c15 * (kind + 1)
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -60,10 +60,10 @@ func (g *generator) slot(i int) uint64 {
 // at makes the i-th range.
 func (g *generator) at(i int) item {
 	low, high := g.slot(i), g.slot(i+1)
-	first := low + g.roll(1, uint64(i))%((high-low)/2)
-	last := min(first+g.roll(2, uint64(i))%(high-first), first-first%g.each+g.each-1)
+	first := low + g.random(1, uint64(i))%((high-low)/2)
+	last := min(first+g.random(2, uint64(i))%(high-first), first-first%g.each+g.each-1)
 	length := 16
-	switch p := g.roll(3, uint64(i)) % 100; {
+	switch p := g.random(3, uint64(i)) % 100; {
 	case p < 6:
 		length = 19
 	case p < 9:
@@ -79,7 +79,7 @@ func (g *generator) at(i int) item {
 	// without a 3DS Method.
 	run := uint64(i / 16)
 	p := 1 + int((run*1597+g.seed%payloads)%(payloads-1))
-	if g.roll(4, run)%10 == 0 {
+	if g.random(4, run)%10 == 0 {
 		p = 0
 	}
 	return item{
@@ -104,7 +104,7 @@ func (g *generator) number(slot uint64, fill byte, length int) string {
 	return string(buf[:length])
 }
 
-// find is what is told of a range, nil when it is none of the generator's.
+// find returns what the generator tells about a range, nil when it did not make the range.
 func (g *generator) find(b bounds) *about {
 	if len(b.start) < g.width || g.n == 0 {
 		return nil
@@ -124,12 +124,12 @@ func (g *generator) find(b bounds) *about {
 	return nil
 }
 
-// payload is what is told of the ranges of an issuer.
+// payload is what the ranges of an issuer have beside their bounds.
 func (g *generator) payload(p int) Range {
 	if p == 0 {
 		return Range{Versions: []string{peer.V210, peer.V220}, Info: []string{"01"}}
 	}
-	roll := g.roll(5, uint64(p))
+	roll := g.random(5, uint64(p))
 	pick := func(n int) int {
 		one := int(roll % uint64(n))
 		roll /= uint64(n)

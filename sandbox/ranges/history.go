@@ -16,8 +16,8 @@ type step struct {
 	last          *about // that was told: after, or else before
 }
 
-// forget lets go of the generations that are too many.
-func (r *Set) forget() {
+// dropOldGenerations lets go of the generations that are too many.
+func (r *Set) dropOldGenerations() {
 	keep := r.service.Keep
 	if keep == 0 {
 		keep = 100
@@ -44,19 +44,19 @@ func (r *Set) since(serial string, inFull bool) ([]item, bool) {
 	if inFull {
 		return itemsOf(all), true
 	}
-	net := merged(all)
+	net := mergeSteps(all)
 	changed := slices.DeleteFunc(slices.Clone(net), func(s step) bool { return s.before == s.after })
 	if len(changed) == 0 {
-		return fromAndBack(net), true
+		return unchangedItems(net), true
 	}
 	items := itemsOf(changed)
-	slices.SortStableFunc(items, func(a, b item) int { return rank(a.action) - rank(b.action) })
+	slices.SortStableFunc(items, func(a, b item) int { return actionOrder(a.action) - actionOrder(b.action) })
 	return items, true
 }
 
-// fromAndBack tells of changes of which nothing remains: a new serial number
+// unchangedItems tells of changes of which nothing remains: a new serial number
 // comes with cardRangeData. What was there is changed into itself.
-func fromAndBack(all []step) []item {
+func unchangedItems(all []step) []item {
 	var out []item
 	for _, s := range all {
 		if s.after != nil {
@@ -70,10 +70,10 @@ func fromAndBack(all []step) []item {
 	return out
 }
 
-func rank(action string) int { return slices.Index([]string{"D", "M", "A"}, action) }
+func actionOrder(action string) int { return slices.Index([]string{"D", "M", "A"}, action) }
 
-// merged makes one step of all that happened to a range.
-func merged(all []step) []step {
+// mergeSteps makes one step of all that happened to a range.
+func mergeSteps(all []step) []step {
 	at := make(map[bounds]int)
 	var out []step
 	for _, s := range all {

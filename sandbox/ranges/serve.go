@@ -81,7 +81,7 @@ func (r *Set) Serve(s Service) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.service, r.fetched, r.edition = s, 0, 0
-	r.forget()
+	r.dropOldGenerations()
 	return nil
 }
 
@@ -102,9 +102,9 @@ type pres struct {
 	file    string // the address
 }
 
-// next is how the answer that is due is given, and whether the PReq came too
+// nextService is how the answer that is due is given, and whether the PReq came too
 // soon.
-func (r *Set) next() (s Service, soon bool) {
+func (r *Set) nextService() (s Service, soon bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s = r.service
@@ -131,7 +131,7 @@ type PReq struct {
 
 // ServePReq answers a PReq that is a good message.
 func (r *Set) ServePReq(w http.ResponseWriter, req *http.Request, q PReq) {
-	s, soon := r.next()
+	s, soon := r.nextService()
 	select {
 	case <-time.After(s.Delay):
 	case <-req.Context().Done():
@@ -145,7 +145,7 @@ func (r *Set) ServePReq(w http.ResponseWriter, req *http.Request, q PReq) {
 		panic(http.ErrAbortHandler)
 	case fault == "reset":
 		r.noteNoAnswer(q, fault)
-		reset(w)
+		resetConnection(w)
 	case fault == "status":
 		r.noteNoAnswer(q, s.Fault)
 		status, _ := strconv.Atoi(arg)
@@ -153,7 +153,7 @@ func (r *Set) ServePReq(w http.ResponseWriter, req *http.Request, q PReq) {
 	case fault == "erro":
 		q.AnswerError(arg, "PReq: a fault that was asked for")
 	case fault == "garbage":
-		r.sendBody(w, req, q, one([]byte("<!DOCTYPE html>\n<title>Sign in</title>\n<h1>Welcome to the hotel's network</h1>\n")), s)
+		r.sendBody(w, req, q, singleChunk([]byte("<!DOCTYPE html>\n<title>Sign in</title>\n<h1>Welcome to the hotel's network</h1>\n")), s)
 	case soon:
 		q.AnswerError("103", "PReq: not more than one within "+s.Pace.String())
 	default:
@@ -176,8 +176,8 @@ func (r *Set) noteNoAnswer(q PReq, fault string) {
 	r.o.Note(q.TransID, Note{Type: "PRes", Text: fault})
 }
 
-// reset ends a connection without the courtesies.
-func reset(w http.ResponseWriter) {
+// resetConnection ends a connection without the courtesies.
+func resetConnection(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -287,7 +287,7 @@ func (p *pres) body() body {
 // sendBody writes an answer that may be long.
 func (r *Set) sendBody(w http.ResponseWriter, req *http.Request, q PReq, parts body, s Service) {
 	if r.o.Alter != nil {
-		parts = one(r.o.Alter("PRes", whole(parts)))
+		parts = singleChunk(r.o.Alter("PRes", whole(parts)))
 	}
 	beginning := whole(cut(parts, int64(r.o.NoteBytes)+1)) // one byte more, so that Note sees that it is not all
 	r.o.Note(q.TransID, Note{Type: "PRes", Body: string(beginning)})
@@ -305,7 +305,7 @@ func (r *Set) sendBody(w http.ResponseWriter, req *http.Request, q PReq, parts b
 		parts = cut(parts, bytesOf(arg, parts))
 	}
 	for part := range parts {
-		if req.Context().Err() != nil { // whatever is written, nobody reads it
+		if req.Context().Err() != nil { // the client has gone
 			r.o.Log.Info("an answer was not waited for", "scheme", r.o.Scheme, "type", "PRes")
 			panic(http.ErrAbortHandler)
 		}

@@ -61,11 +61,10 @@ type Set struct {
 	fetched  int               // how often the file was asked for since Serve
 }
 
-// bounds are what a range is known by.
+// bounds identify a range.
 type bounds struct{ start, end string }
 
-// about is what is told of a range beside its bounds, and the same as JSON
-// members for each version.
+// about is what a range has beside its bounds, and the same as JSON members for each version.
 type about struct {
 	Range
 	tails     map[string]func() []byte
@@ -95,7 +94,7 @@ type Options struct {
 	Log       *slog.Logger
 	Alter     func(kind string, body []byte) []byte // what is sent in place of a message; nil for the message itself
 	Note      func(transID string, n Note)          // takes what passed
-	NoteBytes int                                   // how much of an answer Note is told of
+	NoteBytes int                                   // how many bytes of an answer Note gets
 }
 
 // A Note is a message that passed between the server under test and the directory server, or what came in its place.
@@ -107,7 +106,7 @@ type Note struct {
 // New returns the set of a directory server.
 func New(o Options) *Set {
 	r := &Set{o: o, own: make(map[bounds]*about), abouts: make(map[string]*about)}
-	r.enter(r.documented())
+	r.addAll(r.documented())
 	r.renumber()
 	return r
 }
@@ -145,10 +144,10 @@ func ordinal(n int) string { return "g" + strconv.Itoa(n) }
 // Add adds ranges, as Change does.
 func (r *Set) Add(all ...Range) error { return r.Change(Change{Add: all}) }
 
-// Modify changes what is told of ranges, which are known by their bounds.
+// Modify changes what ranges have beside their bounds, by which they are found.
 func (r *Set) Modify(all ...Range) error { return r.Change(Change{Modify: all}) }
 
-// Delete takes ranges out, which are known by their bounds.
+// Delete removes ranges, which are found by their bounds.
 func (r *Set) Delete(all ...Range) error { return r.Change(Change{Delete: all}) }
 
 // Replace makes all the whole set. Of a generated set it leaves nothing, and no
@@ -168,15 +167,15 @@ func (r *Set) Change(c Change) error {
 		return fmt.Errorf("sandbox: ranges of %s: %w", r.o.Scheme, err)
 	}
 	if fresh {
-		r.drop()
+		r.clear()
 	}
 	for _, s := range steps {
-		r.take(s)
+		r.apply(s)
 	}
-	r.tidy(steps)
+	r.compactOrder(steps)
 	if !fresh {
 		r.past = append(r.past, generation{serial: r.serial, steps: steps})
-		r.forget()
+		r.dropOldGenerations()
 	}
 	r.renumber()
 	return nil
@@ -240,8 +239,8 @@ func (r *Set) plan(c Change) (steps []step, fresh bool, err error) {
 	return steps, fresh, nil
 }
 
-// take makes one step.
-func (r *Set) take(s step) {
+// apply makes one step.
+func (r *Set) apply(s step) {
 	if r.gen != nil && r.gen.find(s.bounds) != nil {
 		r.override[s.bounds] = s.after
 		return
@@ -256,8 +255,8 @@ func (r *Set) take(s step) {
 	r.own[s.bounds] = s.after
 }
 
-// tidy keeps the order free of what was deleted, and of what came back.
-func (r *Set) tidy(steps []step) {
+// compactOrder keeps the order free of what was deleted, and of what came back.
+func (r *Set) compactOrder(steps []step) {
 	if !slices.ContainsFunc(steps, func(s step) bool { return s.after == nil }) {
 		return
 	}
@@ -269,7 +268,7 @@ func (r *Set) tidy(steps []step) {
 	})
 }
 
-// find is what is told of a range, nil when there is none of these bounds.
+// find returns what a range has beside its bounds, nil when there is no range with these bounds.
 func (r *Set) find(b bounds) *about {
 	if a := r.own[b]; a != nil {
 		return a
@@ -283,20 +282,20 @@ func (r *Set) find(b bounds) *about {
 	return r.gen.find(b)
 }
 
-// drop makes the set empty and forgets all serial numbers.
-func (r *Set) drop() {
+// clear makes the set empty and forgets all serial numbers.
+func (r *Set) clear() {
 	r.gen, r.override, r.past, r.order = nil, nil, nil, nil
 	r.own = make(map[bounds]*about)
 }
 
-// enter adds ranges without a new serial number.
-func (r *Set) enter(all []Range) {
+// addAll adds ranges without a new serial number.
+func (r *Set) addAll(all []Range) {
 	for _, one := range all {
-		r.take(step{bounds: one.bounds(), after: r.intern(one)})
+		r.apply(step{bounds: one.bounds(), after: r.intern(one)})
 	}
 }
 
-// intern is what is told of a range, the same for ranges that are told the same.
+// intern returns the same value for ranges that differ in their bounds alone.
 func (r *Set) intern(c Range) *about {
 	c.Start, c.End = "", ""
 	key, _ := json.Marshal(c) // strings and lists of them
@@ -320,8 +319,8 @@ func (r *Set) Generate(n int, seed uint64) error {
 	if err != nil {
 		return fmt.Errorf("sandbox: ranges of %s: %w", r.o.Scheme, err)
 	}
-	r.drop()
-	r.enter(r.documented())
+	r.clear()
+	r.addAll(r.documented())
 	r.gen, r.override = g, make(map[bounds]*about)
 	r.renumber()
 	return nil

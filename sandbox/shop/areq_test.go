@@ -27,7 +27,7 @@ func TestAReq(t *testing.T) {
 			o.Plan = plan
 			o.Browser.Language, o.Browser.ColorDepth = "zh-Hant-TW", 30
 			o.Browser.Accept, o.Browser.IP = "*/*", "::1"
-			o.tidy()
+			o.normalise()
 			a := areq{version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082", time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o}
 			var got bytes.Buffer
 			if err := json.Indent(&got, a.json(), "", "  "); err != nil {
@@ -95,7 +95,7 @@ func TestLanguages(t *testing.T) {
 	r := httptest.NewRequest("POST", "/checkout", nil)
 	r.Header.Set("Accept-Language", "tr-TR,tr;q=0.9")
 	b := browser{Language: "tr-TR"}
-	b.see(r)
+	b.addHeaders(r)
 	a := areq{version: "2.3.1", order: order{Browser: b}}
 	if got := string(a.json()); !strings.Contains(got, `"acceptLanguage":["tr-TR","tr"]`) {
 		t.Errorf("the header's languages are not in %s", got)
@@ -123,9 +123,9 @@ func TestMasked(t *testing.T) {
 	}
 }
 
-// TestMasks: what could be a card number keeps ten digits, and what is too short to be
+// TestCardNumbersAreMasked: what could be a card number keeps ten digits, and what is too short to be
 // shown in part is not shown.
-func TestMasks(t *testing.T) {
+func TestCardNumbersAreMasked(t *testing.T) {
 	for _, test := range []struct{ in, pan, short string }{
 		{"400000000003", "***", "***"},
 		{"4000000000003", "400000***0003", "***"},
@@ -219,7 +219,7 @@ func TestDecodeSpaces(t *testing.T) {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestEndingOfEachStatus(t *testing.T) {
 	for w := range endings {
 		if e := endings[w]; e.Title == "" || e.Text == "" {
 			t.Errorf("%s has no words", w)
@@ -248,9 +248,9 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// TestEndingsSay: what a developer reads of an answer: what is in it, and what its
+// TestEndingsExplainReasons: what a developer reads of an answer: what is in it, and what its
 // reason means.
-func TestEndingsSay(t *testing.T) {
+func TestEndingsExplainReasons(t *testing.T) {
 	e := endWithStatus(&message{TransStatus: "N", ECI: "07", Reason: "11", CardholderInfo: "Call us."})
 	if e.TransStatus != "N" || e.ECI != "07" || e.HasValue || e.Reason != "11, suspected fraud" || e.Info != "Call us." {
 		t.Errorf("%+v", e)
@@ -302,7 +302,7 @@ func TestBrowserData(t *testing.T) {
 		r.Header.Set("User-Agent", "Header/1")
 		r.RemoteAddr = "[2001:db8::1]:4711"
 		b := browser{UserAgent: test.told}
-		if b.see(r); b.Accept != test.want || b.UserAgent != test.agent || b.IP != "2001:db8::1" {
+		if b.addHeaders(r); b.Accept != test.want || b.UserAgent != test.agent || b.IP != "2001:db8::1" {
 			t.Errorf("%+v; want %q, %q", b, test.want, test.agent)
 		}
 	}

@@ -55,7 +55,7 @@ type checkout struct {
 	canceled bool     // by the cardholder, in the shop's dialog
 	erro     *message // that the ACS sent instead of a CRes
 	ending   *ending
-	wire     wire
+	panel    messagePanel
 }
 
 // methodRun is how the 3DS Method went.
@@ -67,9 +67,9 @@ type methodRun struct {
 	compInd string // what the AReq said of it
 }
 
-// to moves the checkout on and reports whether its state has such an arrow.
+// moveTo moves the checkout on and reports whether its state has such an arrow.
 // The caller holds the lock.
-func (c *checkout) to(s state) bool {
+func (c *checkout) moveTo(s state) bool {
 	for _, allowed := range next[c.state] {
 		if allowed == s {
 			c.state = s
@@ -87,13 +87,13 @@ func (c *checkout) end(e ending) {
 	}
 	if e.Erro != nil {
 		for _, text := range []*string{&e.Erro.Code, &e.Erro.Component, &e.Erro.Description, &e.Erro.Detail} {
-			*text = c.wire.hide(maskDigits(*text))
+			*text = c.panel.hideSecrets(maskDigits(*text))
 		}
 	}
-	e.Text = c.wire.hide(maskDigits(e.Text))
+	e.Text = c.panel.hideSecrets(maskDigits(e.Text))
 	c.state, c.ending = done, &e
 	c.over.Store(true)
-	c.order.Card, c.wire.card = "", ""
+	c.order.Card, c.panel.card = "", ""
 }
 
 // view is all that the page is told.
@@ -123,7 +123,7 @@ func (c *checkout) view() view {
 	defer c.mu.Unlock()
 	v := view{
 		ID: c.id, State: c.state, Scheme: c.scheme, Version: c.version, Info: c.info,
-		Canceled: c.canceled, Ending: c.ending, Wire: c.wire.all(),
+		Canceled: c.canceled, Ending: c.ending, Wire: c.panel.all(),
 	}
 	if c.version != "" && !c.v1.on {
 		v.Method = &methodView{c.method.url != "", c.method.limit.Milliseconds(), c.method.noticed, c.method.compInd}

@@ -1,5 +1,5 @@
-// Package shop is a demonstration merchant: one product, one checkout, and the
-// browser flow of EMV 3-D Secure as a merchant sees it.
+// Package shop is a demonstration merchant: one product, one checkout, and the browser flow of EMV 3-D Secure as a
+// merchant sees it. Set the fields of a [Shop] and call [Shop.Start], or serve [Shop.Handler].
 //
 //	browser ──────────────── shop back end ──────── 3DS server
 //	  │  card, browser data →   │  /preauth →          │
@@ -15,6 +15,6 @@
 //
 // It is made to be read and to be played with. It is not a shop: nothing is
 // sold or charged, checkouts live in memory and are gone at exit, and it serves
-// only names of the loopback interface. It is a merchant, so it shares no code
-// with the server that it talks to.
+// only names of the loopback interface. It is a merchant, so it calls the server
+// with package client and shares no other code with it.
 package shop

@@ -22,19 +22,19 @@ func (s *Shop) begin(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusBadRequest, faults{"": "The order could not be read."})
 		return
 	}
-	if bad := o.tidy(); len(bad) > 0 {
+	if bad := o.normalise(); len(bad) > 0 {
 		writeJSON(w, http.StatusUnprocessableEntity, faults(bad))
 		return
 	}
-	o.Browser.see(r)
-	c, err := s.till.open()
+	o.Browser.addHeaders(r)
+	c, err := s.checkouts.open()
 	if err != nil {
 		w.Header().Set("Retry-After", "60")
 		writeJSON(w, http.StatusServiceUnavailable, faults{"": "The shop is full at the moment. Please try again in a minute."})
 		return
 	}
 	c.order, c.base = o, s.base(r)
-	c.wire.key, c.wire.card = s.APIKey, o.Card
+	c.panel.key, c.panel.card = s.APIKey, o.Card
 	s.preauth(r.Context(), c)
 	writeJSON(w, http.StatusOK, c.view())
 }
@@ -46,8 +46,8 @@ func (f faults) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]map[string]string{"faults": f})
 }
 
-// see fills in what the back end alone sees of the browser.
-func (b *browser) see(r *http.Request) {
+// addHeaders fills in what the back end alone sees of the browser.
+func (b *browser) addHeaders(r *http.Request) {
 	b.Accept = strings.Join(r.Header.Values("Accept"), ",")
 	if b.Accept == "" {
 		b.Accept = "*/*"
@@ -81,8 +81,8 @@ func (s *Shop) preauth(ctx context.Context, c *checkout) {
 	got, err := s.callPreauth(ctx, c.order.Card)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.wire.add(s.Now(), "Card check", partyShop, partyServer, sent, "POST /preauth")
-	if !s.recorded(c, "/preauth", got, err) {
+	c.panel.add(s.Now(), "Card check", partyShop, partyServer, sent, "POST /preauth")
+	if !s.recordAnswer(c, "/preauth", got, err) {
 		return
 	}
 	crd := &got.message
@@ -112,19 +112,19 @@ func (s *Shop) preauth(ctx context.Context, c *checkout) {
 		c.method.url = ""
 	}
 	c.method.limit = s.methodLimit(c.version)
-	c.to(method)
-	s.till.name(c, c.transID)
+	c.moveTo(method)
+	s.checkouts.addAlias(c, c.transID)
 }
 
-// recorded puts an answer of the API on the wire panel and reports whether it
+// recordAnswer puts an answer of the API on the wire panel and reports whether it
 // is a message; otherwise the checkout has ended. The caller holds the lock.
-func (s *Shop) recorded(c *checkout, operation string, got answer, err error) bool {
+func (s *Shop) recordAnswer(c *checkout, operation string, got answer, err error) bool {
 	if len(got.raw) > 0 {
 		name := got.message.MessageType
 		if name == "" {
 			name = "No message"
 		}
-		c.wire.add(s.Now(), name, partyServer, partyShop, got.raw, got.note)
+		c.panel.add(s.Now(), name, partyServer, partyShop, got.raw, got.note)
 	}
 	if err == nil {
 		return true
@@ -153,7 +153,7 @@ func (s *Shop) methodLimit(version string) time.Duration {
 // one way or the other; a second call changes nothing.
 func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout) {
 	c.mu.Lock()
-	if !c.to(asking) {
+	if !c.moveTo(asking) {
 		c.mu.Unlock()
 		writeJSON(w, http.StatusOK, c.view())
 		return
@@ -161,7 +161,7 @@ func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout)
 	c.method.compInd = c.method.outcome()
 	request := areq{c.version, c.transID, c.method.compInd, c.base, s.Now(), c.order}
 	sent := request.json()
-	c.wire.add(s.Now(), "AReq", partyShop, partyServer, sent, "POST /auth")
+	c.panel.add(s.Now(), "AReq", partyShop, partyServer, sent, "POST /auth")
 	c.mu.Unlock()
 
 	// A page that goes away must not take the answer with it: the transaction
@@ -170,10 +170,10 @@ func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout)
 
 	c.mu.Lock()
 	c.order.Card = ""
-	if s.recorded(c, "/auth", got, err) {
-		s.answered(c, &got.message)
+	if s.recordAnswer(c, "/auth", got, err) {
+		s.handleARes(c, &got.message)
 	}
-	c.wire.card = ""
+	c.panel.card = ""
 	c.mu.Unlock()
 	writeJSON(w, http.StatusOK, c.view())
 }
@@ -189,8 +189,8 @@ func (m *methodRun) outcome() string {
 	return "N"
 }
 
-// answered does what an ARes asks for. The caller holds the lock.
-func (s *Shop) answered(c *checkout, ares *message) {
+// handleARes does what an ARes asks for. The caller holds the lock.
+func (s *Shop) handleARes(c *checkout, ares *message) {
 	switch {
 	case ares.MessageType == "Erro":
 		c.end(endWithErro(ares))
@@ -207,12 +207,12 @@ func (s *Shop) answered(c *checkout, ares *message) {
 			return
 		}
 		c.creq = c.challengeRequest()
-		c.wire.add(s.Now(), "CReq", partyBrowser, partyACS, c.creq, "form field creq, posted from the challenge frame")
+		c.panel.add(s.Now(), "CReq", partyBrowser, partyACS, c.creq, "form field creq, posted from the challenge frame")
 		c.deadline = s.Now().Add(s.ChallengeLimit)
-		c.to(challenge)
+		c.moveTo(challenge)
 	case "D":
 		c.deadline = s.Now().Add(s.CheckoutAge)
-		c.to(decoupled)
+		c.moveTo(decoupled)
 	default:
 		c.end(endWithStatus(ares))
 	}
@@ -234,7 +234,7 @@ func (c *checkout) challengeRequest() []byte {
 // result is on its way, and then calls it a day.
 func (s *Shop) cancel(w http.ResponseWriter, _ *http.Request, c *checkout) {
 	c.mu.Lock()
-	if c.to(returned) {
+	if c.moveTo(returned) {
 		c.canceled = true
 		c.deadline = s.Now().Add(s.CancelWait)
 	}
@@ -278,7 +278,7 @@ func (s *Shop) postauth(ctx context.Context, c *checkout) {
 	if name == "" {
 		name = "No message"
 	}
-	c.wire.ask(s.Now(), "Result?", "POST /postauth", sent, name, got.raw, "")
+	c.panel.addQuestion(s.Now(), "Result?", "POST /postauth", sent, name, got.raw, "")
 	switch {
 	case err == nil && m.MessageType == "RReq" && m.ServerTransID == c.transID:
 		c.end(endWithStatus(m))
@@ -287,13 +287,13 @@ func (s *Shop) postauth(ctx context.Context, c *checkout) {
 	case errors.Is(err, errNotMessage):
 		c.end(endWithFault("The 3DS server's answer is not a message."))
 	case s.Now().After(c.deadline): // nothing yet, or a lost call
-		c.end(c.lateness())
+		c.end(c.lateEnding())
 	}
 }
 
-// lateness is the ending when no result came in time. The caller holds the
+// lateEnding is the ending when no result came in time. The caller holds the
 // lock.
-func (c *checkout) lateness() ending {
+func (c *checkout) lateEnding() ending {
 	switch {
 	case c.erro != nil:
 		return endWithErro(c.erro)

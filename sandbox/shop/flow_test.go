@@ -70,7 +70,7 @@ func (p *page) toAuth(o order) view {
 	}
 	if v.Method.Run {
 		p.do("GET", "/frame/"+v.ID+"/method", "", "")
-		if id := p.shop.till.find(v.ID).transID; digit4(o.Card, 1) == "0" {
+		if id := p.shop.checkouts.find(v.ID).transID; digit4(o.Card, 1) == "0" {
 			p.notify("method", url.Values{"threeDSMethodData": {encode(marshal(methodData{ServerTransID: id}))}})
 		}
 	}
@@ -105,14 +105,14 @@ func TestEndings(t *testing.T) {
 		bank := newBank(t)
 		p := &page{t: t, shop: bank.shop()}
 		v := p.toAuth(testOrder(test.card))
-		if c := p.shop.till.find(v.ID); c.order.Card != "" || c.wire.card != "" {
+		if c := p.shop.checkouts.find(v.ID); c.order.Card != "" || c.panel.card != "" {
 			t.Errorf("%s: the card number is still there", test.card)
 		}
 		if test.result != "" {
 			if v = p.post("/checkout/"+v.ID+"/result", nil); v.State == done {
 				t.Errorf("%s: done before there was a result", test.card)
 			}
-			bank.finish(p.shop.till.find(v.ID).transID, test.result, test.cancel)
+			bank.finish(p.shop.checkouts.find(v.ID).transID, test.result, test.cancel)
 			v = p.post("/checkout/"+v.ID+"/result", nil)
 		}
 		good := test.want == authenticated || test.want == attempted || test.want == informational
@@ -162,9 +162,9 @@ func TestMethodLimit(t *testing.T) {
 	}
 }
 
-// TestLateness: without a result a checkout ends when its time is over, each
+// TestMissingResultEndsInTime: without a result a checkout ends when its time is over, each
 // state in its own word, and not before.
-func TestLateness(t *testing.T) {
+func TestMissingResultEndsInTime(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		act  func(p *page, v view, tr *transaction)
@@ -179,7 +179,7 @@ func TestLateness(t *testing.T) {
 		{"back with an Erro", func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"erro": {tr.refusal()}}) }, 3 * time.Second, faulty},
 		{"back with an Erro in another field", func(p *page, _ view, tr *transaction) { p.notify("challenge", url.Values{"error": {tr.refusal()}}) }, 3 * time.Second, faulty},
 		{"back with an Erro that names no transaction", func(p *page, v view, _ *transaction) {
-			p.notify("challenge", url.Values{"erro": {encode([]byte(`{"messageType":"Erro"}`))}, "threeDSSessionData": {encode([]byte(p.shop.till.find(v.ID).session))}})
+			p.notify("challenge", url.Values{"erro": {encode([]byte(`{"messageType":"Erro"}`))}, "threeDSSessionData": {encode([]byte(p.shop.checkouts.find(v.ID).session))}})
 		}, 3 * time.Second, faulty},
 		{"back without a result, and an Erro afterwards", func(p *page, _ view, tr *transaction) {
 			p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
@@ -193,7 +193,7 @@ func TestLateness(t *testing.T) {
 			s.Now = func() time.Time { return now }
 			p := &page{t: t, shop: s}
 			v := p.toAuth(testOrder("4000000000000072"))
-			test.act(p, v, bank.find(s.till.find(v.ID).transID))
+			test.act(p, v, bank.find(s.checkouts.find(v.ID).transID))
 			now = now.Add(test.wait)
 			if v = p.post("/checkout/"+v.ID+"/result", nil); v.State == done {
 				t.Fatalf("done at the limit, want after it: %+v", v.Ending)
@@ -229,7 +229,7 @@ func TestNoResultYet(t *testing.T) {
 		bank := newBank(t)
 		p := &page{t: t, shop: bank.shop()}
 		v := p.toAuth(testOrder("4000000000000072"))
-		bank.find(p.shop.till.find(v.ID).transID).erro = problem(test.code, test.component, "", "")
+		bank.find(p.shop.checkouts.find(v.ID).transID).erro = problem(test.code, test.component, "", "")
 		v = p.post("/checkout/"+v.ID+"/result", nil)
 		if v.State != test.want || v.State == done && (v.Ending.Word != faulty || v.Ending.Erro.Code != test.code) {
 			t.Errorf("Erro %s of %s: %s, %+v; want %s", test.code, test.component, v.State, v.Ending, test.want)
@@ -243,7 +243,7 @@ func TestResultAfterCancel(t *testing.T) {
 	p := &page{t: t, shop: bank.shop()}
 	v := p.toAuth(testOrder("4000000000000072"))
 	p.post("/checkout/"+v.ID+"/cancel", nil)
-	bank.finish(p.shop.till.find(v.ID).transID, "Y", "")
+	bank.finish(p.shop.checkouts.find(v.ID).transID, "Y", "")
 	if v = p.post("/checkout/"+v.ID+"/result", nil); v.Ending == nil || v.Ending.Word != authenticated {
 		t.Errorf("ending %+v, want authenticated", v.Ending)
 	}
@@ -268,7 +268,7 @@ func TestCResEncodings(t *testing.T) {
 			bank := newBank(t)
 			p := &page{t: t, shop: bank.shop()}
 			v := p.toAuth(testOrder("4000000000000072"))
-			c := p.shop.till.find(v.ID)
+			c := p.shop.checkouts.find(v.ID)
 			// A member that makes both special characters of the alphabets appear.
 			cres := append(bytes.TrimSuffix(bank.find(c.transID).cres("Y"), []byte("}")), `,"x":"~~>>??~~ÿ?>"}`...)
 			if text := std.EncodeToString(cres); !strings.ContainsAny(text, "+") || !strings.Contains(text, "/") {
@@ -286,15 +286,15 @@ func TestCResEncodings(t *testing.T) {
 	}
 }
 
-// TestUnfitNotices: what does not belong to the challenge changes nothing, and
+// TestNoticesThatDoNotFit: what does not belong to the challenge changes nothing, and
 // the answer tells nothing.
-func TestUnfitNotices(t *testing.T) {
+func TestNoticesThatDoNotFit(t *testing.T) {
 	bank := newBank(t)
 	p := &page{t: t, shop: bank.shop()}
 	v := p.toAuth(testOrder("4000000000000072"))
 	other := p.toAuth(testOrder("4000000000000072"))
-	c := p.shop.till.find(v.ID)
-	tr, foreign := *bank.find(c.transID), *bank.find(p.shop.till.find(other.ID).transID)
+	c := p.shop.checkouts.find(v.ID)
+	tr, foreign := *bank.find(c.transID), *bank.find(p.shop.checkouts.find(other.ID).transID)
 	session := encode([]byte(c.session))
 	change := func(f func(*transaction)) string {
 		changed := tr
@@ -329,7 +329,7 @@ func TestUnfitNotices(t *testing.T) {
 	if strings.Contains(p.seen.String(), c.session) {
 		t.Error("the session came out")
 	}
-	early := p.shop.till.find(p.post("/checkout", testOrder("4000000000000072")).ID)
+	early := p.shop.checkouts.find(p.post("/checkout", testOrder("4000000000000072")).ID)
 	p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}, "threeDSSessionData": {encode([]byte(early.session))}})
 	if got := early.view(); got.State != method || got.Wire[len(got.Wire)-1].Note != "ignored: no challenge was asked for" {
 		t.Errorf("before the challenge: %s, %+v", got.State, got.Wire)
@@ -342,7 +342,7 @@ func TestUnfitNotices(t *testing.T) {
 func TestMethodNotices(t *testing.T) {
 	p := &page{t: t, shop: newBank(t).shop()}
 	v := p.post("/checkout", testOrder("4000000000000003"))
-	c := p.shop.till.find(v.ID)
+	c := p.shop.checkouts.find(v.ID)
 	data := marshal(methodData{ServerTransID: c.transID})
 	for _, test := range []struct {
 		text   string
@@ -381,7 +381,7 @@ func TestChallengeFrame(t *testing.T) {
 	bank := newBank(t)
 	p := &page{t: t, shop: bank.shop()}
 	v := p.toAuth(testOrder("4000000000000072"))
-	c := p.shop.till.find(v.ID)
+	c := p.shop.checkouts.find(v.ID)
 	read := func() string {
 		body, err := io.ReadAll(p.do("GET", "/frame/"+v.ID+"/challenge", "", "").Body)
 		if err != nil {
@@ -406,9 +406,9 @@ func TestChallengeFrame(t *testing.T) {
 	}
 }
 
-// TestNotes: what the server's headers say of the AReq stands beside the ARes, without
+// TestHeadersOfTheAnswerAreShown: what the server's headers say of the AReq stands beside the ARes, without
 // the key and the card that a peer may have put there.
-func TestNotes(t *testing.T) {
+func TestHeadersOfTheAnswerAreShown(t *testing.T) {
 	const card = "4000000000000103"
 	for _, test := range []struct{ normalised, rules, want string }{
 		{"", "", ""},
@@ -427,9 +427,9 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestOutOfTurn: what a page asks for when it is not its turn changes nothing, and
+// TestStepOutOfTurnChangesNothing: what a page asks for when it is not its turn changes nothing, and
 // nobody is asked.
-func TestOutOfTurn(t *testing.T) {
+func TestStepOutOfTurnChangesNothing(t *testing.T) {
 	for _, test := range []struct {
 		at   state
 		card string
@@ -467,9 +467,9 @@ func TestOutOfTurn(t *testing.T) {
 	}
 }
 
-// TestAtOnce: while the API has not answered, the same is not asked again, and no time
+// TestStepIsNotRepeatedMeanwhile: while the API has not answered, the same is not asked again, and no time
 // runs out. A page that goes away meanwhile takes no answer with it.
-func TestAtOnce(t *testing.T) {
+func TestStepIsNotRepeatedMeanwhile(t *testing.T) {
 	const v2, v1 = "4000000000000172", "4102010000000000"
 	for _, test := range []struct {
 		path, card     string
@@ -499,7 +499,7 @@ func TestAtOnce(t *testing.T) {
 		if test.path == "/postauth" || test.path == "/check" {
 			v = p.toAuth(testOrder(test.card))
 		}
-		c := s.till.find(v.ID)
+		c := s.checkouts.find(v.ID)
 		ask := func() (code int) {
 			target, kind, body := "/checkout/"+c.id+"/"+strings.TrimPrefix(test.path, "/"), "application/json", ""
 			switch test.path {
@@ -576,7 +576,7 @@ func TestForeignAnswers(t *testing.T) {
 		s.API = front.URL
 		p := &page{t: t, shop: s}
 		v := p.post("/checkout", testOrder("4000000000000172"))
-		id = s.till.find(v.ID).transID
+		id = s.checkouts.find(v.ID).transID
 		if test.path != "/preauth" {
 			v = p.post("/checkout/"+v.ID+"/auth", nil)
 		}
@@ -592,9 +592,9 @@ func TestForeignAnswers(t *testing.T) {
 	}
 }
 
-// TestPanel: who sent what to whom, as the panel tells it; the same answer to the same
+// TestPanelShowsEveryMessageOnce: who sent what to whom, as the panel tells it; the same answer to the same
 // question is there once. There is an end to what is kept.
-func TestPanel(t *testing.T) {
+func TestPanelShowsEveryMessageOnce(t *testing.T) {
 	told := func(v view) string {
 		var b strings.Builder
 		for _, e := range v.Wire {
@@ -611,7 +611,7 @@ func TestPanel(t *testing.T) {
 	if v.Scheme != "visa" || v.Window != "03" || *v.Size != windows["03"] {
 		t.Errorf("the page is told of %q, %q, %v", v.Scheme, v.Window, v.Size)
 	}
-	c := p.shop.till.find(v.ID)
+	c := p.shop.checkouts.find(v.ID)
 	tr := bank.find(c.transID)
 	p.notify("method", url.Values{"threeDSMethodData": {encode(marshal(methodData{ServerTransID: tr.id}))}})
 	p.notify("challenge", url.Values{"cres": {encode(tr.cres("Y"))}})
@@ -637,7 +637,7 @@ func TestPanel(t *testing.T) {
 	if got := told(v); got != ofV2 {
 		t.Errorf("2.x:\n%s", got)
 	}
-	c = p.shop.till.find(p.toEnrolled("4102010000000000").ID)
+	c = p.shop.checkouts.find(p.toEnrolled("4102010000000000").ID)
 	for range 2 {
 		p.notify("pares", url.Values{"PaRes": {paRes("4102010000000000", "Y")}, "MD": {c.session}})
 	}

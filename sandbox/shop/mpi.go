@@ -33,7 +33,7 @@ type legacy struct {
 func (c *checkout) fallBack(e ending) {
 	c.v1 = legacy{on: true, first: e}
 	c.version = legacyVersion
-	c.to(enrolling)
+	c.moveTo(enrolling)
 }
 
 // enrol asks the merchant plug-in whether the card takes part in 1.0.2. The
@@ -51,7 +51,7 @@ func (s *Shop) enrol(w http.ResponseWriter, r *http.Request, c *checkout) {
 	for name, value := range request.Fields() {
 		sent = append(sent, member{name, value})
 	}
-	c.wire.add(s.Now(), "Enrolled?", partyShop, partyMPI, compose(sent), "POST /enrolled, as a form")
+	c.panel.add(s.Now(), "Enrolled?", partyShop, partyMPI, compose(sent), "POST /enrolled, as a form")
 	c.mu.Unlock()
 
 	e, err := s.mpi.Enrolled(context.WithoutCancel(r.Context()), request)
@@ -62,14 +62,14 @@ func (s *Shop) enrol(w http.ResponseWriter, r *http.Request, c *checkout) {
 	switch {
 	case err == nil:
 		s.addMPIAnswer(c, "Enrolment", &e.Answer)
-		s.enrolled(c, e)
+		s.handleEnrollment(c, e)
 	case errors.As(err, &refusal):
 		s.addMPIAnswer(c, "Enrolment", &refusal.Answer)
 		c.end(c.v1.withoutAnswer(join(refusal.Message, refusal.Type, refusal.Param)))
 	default:
 		s.mpiFailed(c, "Enrolment", err)
 	}
-	c.wire.card = ""
+	c.panel.card = ""
 	c.mu.Unlock()
 	writeJSON(w, http.StatusOK, c.view())
 }
@@ -91,20 +91,20 @@ func (c *checkout) enrolledRequest() client.EnrolledRequest {
 	}
 }
 
-// enrolled does what the answer of /enrolled asks for. The caller holds the
+// handleEnrollment does what the answer of /enrolled asks for. The caller holds the
 // lock.
-func (s *Shop) enrolled(c *checkout, e *client.Enrollment) {
+func (s *Shop) handleEnrollment(c *checkout, e *client.Enrollment) {
 	end := c.v1.first
 	switch {
 	case e.Enrolled == "Y" && isWeb(e.ACSURL) && e.PAReq != "":
 		c.v1.acsURL, c.v1.paReq = e.ACSURL, e.PAReq
-		text, err := unpack(e.PAReq)
+		text, err := decodePacked(e.PAReq)
 		if err == nil {
 			c.v1.xid = elementOf(text, "xid")
 		}
-		c.wire.addText(s.Now(), "PAReq", partyBrowser, partyACS, shownXML(text, err), "form fields PaReq, TermUrl and MD, posted from the challenge frame")
+		c.panel.addText(s.Now(), "PAReq", partyBrowser, partyACS, shownXML(text, err), "form fields PaReq, TermUrl and MD, posted from the challenge frame")
 		c.deadline = s.Now().Add(s.ChallengeLimit)
-		c.to(challenge)
+		c.moveTo(challenge)
 		return
 	case e.Enrolled == "N":
 		end.Text = "The card takes part neither in EMV 3-D Secure nor in 3-D Secure 1.0.2. The shop may authorise without authentication; the ECI tells the acquirer that it has asked."
@@ -137,7 +137,7 @@ func join(texts ...string) string {
 // addMPIAnswer shows an answer of the merchant plug-in on the wire panel. The caller holds the lock.
 func (s *Shop) addMPIAnswer(c *checkout, name string, a *client.Answer) {
 	if a != nil && len(a.Raw) > 0 {
-		c.wire.add(s.Now(), name, partyMPI, partyShop, a.Raw, "")
+		c.panel.add(s.Now(), name, partyMPI, partyShop, a.Raw, "")
 	}
 }
 
@@ -159,26 +159,26 @@ func (s *Shop) mpiFailed(c *checkout, name string, err error) {
 func (s *Shop) paResNotice(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, maxNotice)
 	paRes, mark := r.PostFormValue("PaRes"), r.PostFormValue("MD")
-	c := s.till.notified(mark)
+	c := s.checkouts.findByNotice(mark)
 	if c == nil || c.session != mark {
-		s.neutral(w, http.StatusNotFound)
+		s.showNeutral(w, http.StatusNotFound)
 		return
 	}
 	c.mu.Lock()
-	text, err := unpack(paRes)
+	text, err := decodePacked(paRes)
 	shown := shownXML(text, err)
 	waits := c.v1.on && !c.v1.checking && (c.state == challenge || c.state == returned)
 	if !waits {
-		c.wire.addText(s.Now(), "PARes", partyACS, partyShop, shown, "ignored: not asked for, or too late")
+		c.panel.addText(s.Now(), "PARes", partyACS, partyShop, shown, "ignored: not asked for, or too late")
 		c.mu.Unlock()
-		s.neutral(w, http.StatusConflict)
+		s.showNeutral(w, http.StatusConflict)
 		return
 	}
-	c.wire.addText(s.Now(), "PARes", partyACS, partyShop, shown, "by way of the browser; what it says counts once it was checked")
+	c.panel.addText(s.Now(), "PARes", partyACS, partyShop, shown, "by way of the browser; what it says counts once it was checked")
 	c.v1.checking = true
-	c.to(returned)
+	c.moveTo(returned)
 	sent := []member{{"pares", paRes}}
-	c.wire.add(s.Now(), "Check", partyShop, partyMPI, compose(sent), "POST /check, as a form")
+	c.panel.add(s.Now(), "Check", partyShop, partyMPI, compose(sent), "POST /check, as a form")
 	c.mu.Unlock()
 
 	got, err := s.mpi.Check(context.WithoutCancel(r.Context()), paRes)
@@ -206,7 +206,7 @@ func (s *Shop) paResNotice(w http.ResponseWriter, r *http.Request) {
 // 1.0.2 there is nobody else to ask. The caller holds the lock.
 func (c *checkout) waitForPARes(now time.Time) {
 	if (c.state == challenge || c.state == returned) && !c.v1.checking && now.After(c.deadline) {
-		c.end(c.lateness())
+		c.end(c.lateEnding())
 	}
 }
 

@@ -74,7 +74,7 @@ func (b *bank) enrolled(form url.Values) (int, object) {
 
 // check reads the answer out of the PaRes that paRes has made.
 func (b *bank) check(form url.Values) (int, object) {
-	text, err := unpack(form.Get("pares"))
+	text, err := decodePacked(form.Get("pares"))
 	if err != nil || elementOf(text, "signature") != "good" {
 		return http.StatusBadRequest, object{"error": object{"param": "pares", "type": "invalid_param", "message": nil}}
 	}
@@ -103,7 +103,7 @@ func paRes(card, status string, changes ...string) string {
 
 // payer is the issuer's page: it posts itself to TermUrl.
 func (b *bank) payer(w http.ResponseWriter, r *http.Request) {
-	text, err := unpack(r.PostFormValue("PaReq"))
+	text, err := decodePacked(r.PostFormValue("PaReq"))
 	if _, marked := r.PostForm["MD"]; err != nil || !marked {
 		http.Error(w, "PaReq, MD", http.StatusBadRequest)
 		return

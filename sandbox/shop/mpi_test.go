@@ -54,7 +54,7 @@ func TestLegacyEndings(t *testing.T) {
 		bank := newBank(t)
 		p := &page{t: t, shop: bank.shop()}
 		v := p.toEnrolled(test.card)
-		c := p.shop.till.find(v.ID)
+		c := p.shop.checkouts.find(v.ID)
 		if v.State == challenge {
 			if names(v) != "Card check, Erro, Enrolled?, Enrolment, PAReq" {
 				t.Errorf("%s: the wire panel has %s", test.card, names(v))
@@ -111,13 +111,13 @@ func TestLegacyRequest(t *testing.T) {
 	if pareq := v.Wire[4].Body; !strings.Contains(pareq, "<expiry>****</expiry>") || !strings.Contains(pareq, "  <xid>"+bankXID+"</xid>") || strings.Contains(pareq, "4102010000000000") {
 		t.Errorf("PAReq shown as %s", pareq)
 	}
-	if c := p.shop.till.find(v.ID); c.order.Card != "" || c.wire.card != "" {
+	if c := p.shop.checkouts.find(v.ID); c.order.Card != "" || c.panel.card != "" {
 		t.Error("the card number is still there")
 	}
 	monthly := testOrder("4102010000000000")
 	monthly.Plan = "monthly"
 	v = p.toAuth(monthly)
-	if sent, _ := bank.lastCall("/enrolled"); sent["amount"] != "1290" || p.shop.till.find(v.ID).v1.amount != "1290" {
+	if sent, _ := bank.lastCall("/enrolled"); sent["amount"] != "1290" || p.shop.checkouts.find(v.ID).v1.amount != "1290" {
 		t.Errorf("monthly: %v, want 1290", sent["amount"])
 	}
 }
@@ -128,7 +128,7 @@ func TestLegacyFrame(t *testing.T) {
 	bank := newBank(t)
 	p := &page{t: t, shop: bank.shop()}
 	v := p.toEnrolled("4102010000000000")
-	c := p.shop.till.find(v.ID)
+	c := p.shop.checkouts.find(v.ID)
 	var first string
 	for range 2 {
 		body, err := io.ReadAll(p.do("GET", "/frame/"+v.ID+"/challenge", "", "").Body)
@@ -150,8 +150,8 @@ func TestLegacyFrame(t *testing.T) {
 	}
 }
 
-// TestLegacyMixUp: a genuine answer for another payment is a failure.
-func TestLegacyMixUp(t *testing.T) {
+// TestLegacyAnswerForAnotherPaymentFails: a genuine answer for another payment is a failure.
+func TestLegacyAnswerForAnotherPaymentFails(t *testing.T) {
 	for _, test := range []struct{ old, new, want string }{
 		{"<purchAmount>12900", "<purchAmount>100", "the amount"},
 		{"<currency>EUR", "<currency>DKK", "the currency"},
@@ -161,7 +161,7 @@ func TestLegacyMixUp(t *testing.T) {
 	} {
 		p := &page{t: t, shop: newBank(t).shop()}
 		v := p.toEnrolled("4102010000000000")
-		c := p.shop.till.find(v.ID)
+		c := p.shop.checkouts.find(v.ID)
 		p.notify("pares", url.Values{"PaRes": {paRes("4102010000000000", "Y", test.old, test.new)}, "MD": {c.session}})
 		if e := c.view().Ending; e == nil || e.Word != failed || !strings.Contains(e.Text, test.want) {
 			t.Errorf("%s: %+v", test.want, e)
@@ -180,15 +180,15 @@ func TestLegacyNotices(t *testing.T) {
 	good := paRes("4102010000000000", "Y")
 	v2 := p.toAuth(testOrder("4000000000000072"))
 	v := p.toEnrolled("4102010000000000")
-	c := s.till.find(v.ID)
+	c := s.checkouts.find(v.ID)
 	for _, test := range []struct {
 		name, mark string
 		want       int
 	}{
 		{"nobody's", "x", 404},
 		{"no MD", "", 404},
-		{"a payment in 2.x", s.till.find(v2.ID).session, 409},
-		{"the id of a transaction", s.till.find(v2.ID).transID, 404},
+		{"a payment in 2.x", s.checkouts.find(v2.ID).session, 409},
+		{"the id of a transaction", s.checkouts.find(v2.ID).transID, 404},
 		{"good", c.session, 200},
 		{"twice", c.session, 409},
 	} {
@@ -199,7 +199,7 @@ func TestLegacyNotices(t *testing.T) {
 	if _, n := bank.lastCall("/check"); n != 1 {
 		t.Errorf("%d calls of /check, want 1", n)
 	}
-	late := s.till.find(p.toEnrolled("4102010000000000").ID)
+	late := s.checkouts.find(p.toEnrolled("4102010000000000").ID)
 	now = now.Add(11 * time.Minute)
 	if v = p.post("/checkout/"+late.id+"/result", nil); v.State != challenge {
 		t.Errorf("done at the limit, want after it: %s %+v", v.State, v.Ending)
@@ -231,15 +231,15 @@ func TestLegacyCancel(t *testing.T) {
 	}
 	v = p.toEnrolled("4102010000000000")
 	p.post("/checkout/"+v.ID+"/cancel", nil)
-	c := s.till.find(v.ID)
+	c := s.checkouts.find(v.ID)
 	p.notify("pares", url.Values{"PaRes": {paRes("4102010000000000", "Y")}, "MD": {c.session}})
 	if e := c.view().Ending; e == nil || e.Word != authenticated {
 		t.Errorf("%+v, want authenticated", e)
 	}
 }
 
-// TestLegacyTrouble: a merchant plug-in that fails, apart from the API.
-func TestLegacyTrouble(t *testing.T) {
+// TestLegacyServerFails: a merchant plug-in that fails, apart from the API.
+func TestLegacyServerFails(t *testing.T) {
 	const unreadable, unreachable, odd = "cannot be read. Is the API key", "cannot be reached", "not one that a shop can go on with"
 	says := func(status int, text string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
@@ -277,9 +277,9 @@ func TestLegacyTrouble(t *testing.T) {
 	}
 }
 
-// TestVerdict: a genuine answer counts when it is about this payment. Of what the issuer
+// TestCheckedPaymentMustBeThisOne: a genuine answer counts when it is about this payment. Of what the issuer
 // leaves out nothing is asked.
-func TestVerdict(t *testing.T) {
+func TestCheckedPaymentMustBeThisOne(t *testing.T) {
 	paid := legacy{amount: "12900", last4: "0000", xid: bankXID}
 	genuine := client.Checked{Amount: "12900", Currency: "EUR", CAVV: "AAABBZEEBgAAAAAAAAQGAAAAAAA=", ECI: "5", MerchantID: acquirerID, Last4: "0000", Status: "Y", XID: bankXID}
 	for _, test := range []struct {
@@ -327,7 +327,7 @@ func TestShownXML(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"", "@", "YWJj", zipped(strings.Repeat(" ", maxPacked+1))} {
-		if _, err := unpack(text); err == nil && text != "" {
+		if _, err := decodePacked(text); err == nil && text != "" {
 			t.Errorf("unpack(%.20q) succeeds", text)
 		}
 	}

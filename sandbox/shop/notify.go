@@ -18,7 +18,7 @@ type methodData struct {
 // onCheckout finds the checkout that a path names.
 func (s *Shop) onCheckout(handle func(*Shop, http.ResponseWriter, *http.Request, *checkout)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := s.till.find(r.PathValue("id"))
+		c := s.checkouts.find(r.PathValue("id"))
 		if c == nil {
 			writeJSON(w, http.StatusNotFound, faults{"": "This checkout is over, or too old."})
 			return
@@ -33,13 +33,13 @@ func (s *Shop) methodFrame(w http.ResponseWriter, _ *http.Request, c *checkout) 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != method || c.method.url == "" {
-		s.neutral(w, http.StatusConflict)
+		s.showNeutral(w, http.StatusConflict)
 		return
 	}
 	data := marshal(methodData{c.transID, c.base + "/notify/method"})
 	if !c.method.started {
 		c.method.started = true
-		c.wire.add(s.Now(), "3DS Method data", partyBrowser, partyACS, data, "form field threeDSMethodData, posted from a hidden frame")
+		c.panel.add(s.Now(), "3DS Method data", partyBrowser, partyACS, data, "form field threeDSMethodData, posted from a hidden frame")
 	}
 	s.form(w, c.method.url, field{"threeDSMethodData", encode(data)})
 }
@@ -50,7 +50,7 @@ func (s *Shop) challengeFrame(w http.ResponseWriter, _ *http.Request, c *checkou
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.state != challenge {
-		s.neutral(w, http.StatusConflict)
+		s.showNeutral(w, http.StatusConflict)
 		return
 	}
 	if c.v1.on {
@@ -65,12 +65,12 @@ func (s *Shop) methodNotice(w http.ResponseWriter, r *http.Request) {
 	raw := formValue(w, r, "threeDSMethodData")
 	var data methodData
 	if json.Unmarshal(raw, &data) != nil {
-		s.neutral(w, http.StatusBadRequest)
+		s.showNeutral(w, http.StatusBadRequest)
 		return
 	}
-	c := s.till.notified(data.ServerTransID)
+	c := s.checkouts.findByNotice(data.ServerTransID)
 	if c == nil || c.transID != data.ServerTransID {
-		s.neutral(w, http.StatusNotFound)
+		s.showNeutral(w, http.StatusNotFound)
 		return
 	}
 	c.mu.Lock()
@@ -80,10 +80,10 @@ func (s *Shop) methodNotice(w http.ResponseWriter, r *http.Request) {
 		note = "ignored: too late, or not asked for"
 	}
 	c.method.noticed = c.method.noticed || inTime
-	c.wire.add(s.Now(), "3DS Method notice", partyACS, partyShop, raw, note)
+	c.panel.add(s.Now(), "3DS Method notice", partyACS, partyShop, raw, note)
 	c.mu.Unlock()
 	if !inTime {
-		s.neutral(w, http.StatusConflict)
+		s.showNeutral(w, http.StatusConflict)
 		return
 	}
 	s.notice(w, "method")
@@ -97,16 +97,16 @@ func (s *Shop) challengeNotice(w http.ResponseWriter, r *http.Request) {
 	var m message
 	bad := json.Unmarshal(raw, &m) != nil
 	session, _ := decode(r.PostFormValue("threeDSSessionData"))
-	c := s.till.notified(string(session))
+	c := s.checkouts.findByNotice(string(session))
 	if c == nil {
-		c = s.till.notified(m.ServerTransID)
+		c = s.checkouts.findByNotice(m.ServerTransID)
 	}
 	if c == nil {
-		s.neutral(w, http.StatusNotFound)
+		s.showNeutral(w, http.StatusNotFound)
 		return
 	}
 	c.mu.Lock()
-	note := c.unfit(&m)
+	note := c.noticeFault(&m)
 	if bad {
 		note = "neither base64url nor a message"
 	}
@@ -115,23 +115,23 @@ func (s *Shop) challengeNotice(w http.ResponseWriter, r *http.Request) {
 		name = "CRes"
 	}
 	if note == "" {
-		c.wire.add(s.Now(), name, partyACS, partyShop, raw, "by way of the browser; a notice, not the result")
-		s.back(c, &m)
+		c.panel.add(s.Now(), name, partyACS, partyShop, raw, "by way of the browser; a notice, not the result")
+		s.cardholderReturned(c, &m)
 	} else {
-		c.wire.add(s.Now(), name, partyACS, partyShop, raw, "ignored: "+note)
+		c.panel.add(s.Now(), name, partyACS, partyShop, raw, "ignored: "+note)
 	}
 	c.mu.Unlock()
 	if note != "" {
-		s.neutral(w, http.StatusConflict)
+		s.showNeutral(w, http.StatusConflict)
 		return
 	}
 	s.notice(w, "challenge")
 }
 
-// back moves a checkout on when the cardholder is back. After an Erro no
+// cardholderReturned moves a checkout on when the cardholder is back. After an Erro no
 // result may ever come, so it waits less. The caller holds the lock.
-func (s *Shop) back(c *checkout, m *message) {
-	if !c.to(returned) {
+func (s *Shop) cardholderReturned(c *checkout, m *message) {
+	if !c.moveTo(returned) {
 		return
 	}
 	c.deadline = s.Now().Add(s.ResultWait)
@@ -141,9 +141,9 @@ func (s *Shop) back(c *checkout, m *message) {
 	}
 }
 
-// unfit says why a notice is not for this challenge, "" when it is. The caller
+// noticeFault says why a notice is not for this challenge, "" when it is. The caller
 // holds the lock.
-func (c *checkout) unfit(m *message) string {
+func (c *checkout) noticeFault(m *message) string {
 	switch {
 	case c.creq == nil:
 		return "no challenge was asked for"

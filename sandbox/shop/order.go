@@ -53,9 +53,9 @@ type browser struct {
 
 var expiry = regexp.MustCompile(`^(0[1-9]|1[0-2])\s*/?\s*([0-9]{2})$`)
 
-// tidy brings an order into the form that messages want and returns what the
+// normalise brings an order into the form that messages want and returns what the
 // shopper has to correct, by the name of the field.
-func (o *order) tidy() map[string]string {
+func (o *order) normalise() map[string]string {
 	faults := make(map[string]string)
 	o.Card = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.Is(unicode.Pd, r) { // as numbers are printed, and pasted

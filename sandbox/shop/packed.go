@@ -17,8 +17,8 @@ const maxPacked = 128 << 10
 // spaces are what forms and peers put into base64.
 var spaces = strings.NewReplacer("\r", "", "\n", "", "\t", "", " ", "")
 
-// unpack reads what the fields PaReq and PaRes carry: base64 of zlib of XML.
-func unpack(text string) ([]byte, error) {
+// decodePacked reads what the fields PaReq and PaRes carry: base64 of zlib of XML.
+func decodePacked(text string) ([]byte, error) {
 	packed, err := base64.StdEncoding.DecodeString(spaces.Replace(text))
 	if err != nil {
 		return nil, err

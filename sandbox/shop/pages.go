@@ -55,8 +55,8 @@ func (s *Shop) notice(w http.ResponseWriter, step string) {
 	s.page(w, http.StatusOK, "notice.html", map[string]any{"Step": step})
 }
 
-// neutral is the answer to notices that fit nothing. It does not say why.
-func (s *Shop) neutral(w http.ResponseWriter, status int) {
+// showNeutral is the answer to notices that fit nothing. It does not say why.
+func (s *Shop) showNeutral(w http.ResponseWriter, status int) {
 	s.page(w, status, "notice.html", map[string]any{"Step": ""})
 }
 

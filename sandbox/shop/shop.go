@@ -53,13 +53,13 @@ type Shop struct {
 
 	noticeWait time.Duration // for the CRes, when the result was there before it
 
-	once    sync.Once
-	handler http.Handler
-	api     *client.Client
-	mpi     *client.Client
-	till    *till
-	server  *http.Server
-	served  chan struct{} // closed when server.Serve has returned
+	once      sync.Once
+	handler   http.Handler
+	api       *client.Client
+	mpi       *client.Client
+	checkouts *checkoutStore
+	server    *http.Server
+	served    chan struct{} // closed when server.Serve has returned
 }
 
 // Handler returns the shop's pages and what they call.
@@ -83,7 +83,7 @@ func (s *Shop) build() {
 	s.api = newClient(s.API, s.APIKey, s.Client)
 	setDefault(&s.MPI, s.API)
 	s.mpi = newClient(s.MPI, s.APIKey, s.Client)
-	s.till = newTill(s.MaxCheckouts, s.CheckoutAge, s.Now)
+	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
 
 	own := http.NewServeMux() // only for the shop's own pages
 	own.HandleFunc("POST /checkout", s.begin)
@@ -129,7 +129,7 @@ func (s *Shop) guard(next http.Handler) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		if !s.ours(r.Host) {
+		if !s.isOurHost(r.Host) {
 			http.Error(w, "This shop answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
 			return
 		}
@@ -137,8 +137,8 @@ func (s *Shop) guard(next http.Handler) http.Handler {
 	})
 }
 
-// ours reports whether a Host header names the shop.
-func (s *Shop) ours(host string) bool {
+// isOurHost reports whether a Host header names the shop.
+func (s *Shop) isOurHost(host string) bool {
 	if public, err := url.Parse(s.PublicURL); err == nil && public.Host != "" && strings.EqualFold(host, public.Host) {
 		return true
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/client"
 )
 
-func TestTillLimit(t *testing.T) {
+func TestCheckoutsAreLimited(t *testing.T) {
 	now := time.Now()
 	s := newBank(t).shop()
 	s.MaxCheckouts, s.CheckoutAge, s.Now = 3, time.Minute, func() time.Time { return now }
@@ -34,13 +34,13 @@ func TestTillLimit(t *testing.T) {
 	if got := begin(); got != 200 {
 		t.Errorf("the first being old: status %d, want 200", got)
 	}
-	if n := len(s.till.byID) + len(s.till.alias); n != 3 {
+	if n := len(s.checkouts.byID) + len(s.checkouts.alias); n != 3 {
 		t.Errorf("%d entries after the sweep, want 3: the checkout, its session, its transaction", n)
 	}
 }
 
-// TestTillEnded: what has ended makes room, the oldest of it first.
-func TestTillEnded(t *testing.T) {
+// TestEndedCheckoutsMakeRoom: what has ended makes room, the oldest of it first.
+func TestEndedCheckoutsMakeRoom(t *testing.T) {
 	now := time.Now()
 	s := newBank(t).shop()
 	s.MaxCheckouts, s.Now = 3, func() time.Time { now = now.Add(time.Millisecond); return now }
@@ -62,7 +62,7 @@ func TestTillEnded(t *testing.T) {
 	if res := p.do("GET", "/checkout/"+going.ID, "", ""); res.StatusCode != 200 {
 		t.Errorf("the one that goes on: status %d, want 200", res.StatusCode)
 	}
-	if n := len(s.till.byID) + len(s.till.alias); n != 9 {
+	if n := len(s.checkouts.byID) + len(s.checkouts.alias); n != 9 {
 		t.Errorf("%d entries, want 9: three checkouts, their sessions, their transactions", n)
 	}
 }
@@ -114,17 +114,17 @@ func TestOrderFaults(t *testing.T) {
 	} {
 		o := good
 		test.make(&o)
-		bad := o.tidy()
+		bad := o.normalise()
 		if _, named := bad[test.want]; test.want != "" && (!named || len(bad) > 1) || test.want == "" && len(bad) > 0 {
 			t.Errorf("%s: faults %v, want %q", test.name, bad, test.want)
 		}
 	}
-	if good.tidy(); good.Card != "4000000000000003" || good.Expiry != "2912" {
+	if good.normalise(); good.Card != "4000000000000003" || good.Expiry != "2912" {
 		t.Errorf("card %s, expiry %s, want digits and YYMM", good.Card, good.Expiry)
 	}
 }
 
-func TestHost(t *testing.T) {
+func TestOnlyLoopbackHosts(t *testing.T) {
 	s := newBank(t).shop()
 	s.PublicURL = "https://shop.example/"
 	for _, test := range []struct {
@@ -177,7 +177,7 @@ func TestPublicURL(t *testing.T) {
 		t.Errorf("the AReq has %v and %v", areq["notificationURL"], areq["threeDSRequestorURL"])
 	}
 	local := bank.shop()
-	if local.ours("") {
+	if local.isOurHost("") {
 		t.Error("a request without a host is taken for the shop's, which has no public one")
 	}
 }
@@ -296,7 +296,7 @@ func TestKeyStaysInside(t *testing.T) {
 	}
 }
 
-func TestServerTrouble(t *testing.T) {
+func TestServerFails(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("APIKey") != "" {
 			t.Error("the key went along with a redirect")
@@ -329,7 +329,7 @@ func TestServerTrouble(t *testing.T) {
 		if v.State != done || v.Ending.Word != faulty || !strings.Contains(v.Ending.Text, test.want) {
 			t.Errorf("%s: %s, %+v; want %q", test.name, v.State, v.Ending, test.want)
 		}
-		if c := p.shop.till.find(v.ID); c.order.Card != "" || c.wire.card != "" {
+		if c := p.shop.checkouts.find(v.ID); c.order.Card != "" || c.panel.card != "" {
 			t.Errorf("%s: the card number is still there", test.name)
 		}
 		server.Close()
@@ -402,7 +402,7 @@ func TestPages(t *testing.T) {
 		"home":    func(w http.ResponseWriter) { s.home(w, nil) },
 		"form":    func(w http.ResponseWriter) { s.form(w, "http://127.0.0.1:8082/", field{"creq", "e30"}) },
 		"notice":  func(w http.ResponseWriter) { s.notice(w, "challenge") },
-		"neutral": func(w http.ResponseWriter) { s.neutral(w, http.StatusNotFound) },
+		"neutral": func(w http.ResponseWriter) { s.showNeutral(w, http.StatusNotFound) },
 	} {
 		w := httptest.NewRecorder()
 		write(w)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A till keeps the checkouts that are going on, in memory, bounded in number
+// A checkoutStore keeps the checkouts that are going on, in memory, bounded in number
 // and in age.
-type till struct {
+type checkoutStore struct {
 	max int
 	age time.Duration
 	now func() time.Time
@@ -20,15 +20,15 @@ type till struct {
 	alias map[string]*checkout // by what other parties know: session data, transaction id
 }
 
-func newTill(max int, age time.Duration, now func() time.Time) *till {
-	return &till{max: max, age: age, now: now, byID: make(map[string]*checkout), alias: make(map[string]*checkout)}
+func newCheckoutStore(max int, age time.Duration, now func() time.Time) *checkoutStore {
+	return &checkoutStore{max: max, age: age, now: now, byID: make(map[string]*checkout), alias: make(map[string]*checkout)}
 }
 
 var errFull = errors.New("too many checkouts at a time")
 
-// open begins a checkout under a fresh id, which nobody can guess: whoever
-// has it, has the checkout. Other parties get to know the session instead.
-func (t *till) open() (*checkout, error) {
+// open begins a checkout under a fresh id, which cannot be guessed: the id
+// is the right to use the checkout. Other parties get to know the session instead.
+func (t *checkoutStore) open() (*checkout, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.byID) >= t.max {
@@ -47,7 +47,7 @@ func (t *till) open() (*checkout, error) {
 
 // forgetEnded makes room: of the checkouts that have ended, whose pages have been
 // told all there is, it forgets the oldest. The caller holds the lock.
-func (t *till) forgetEnded() {
+func (t *checkoutStore) forgetEnded() {
 	var oldest *checkout
 	for _, c := range t.byID {
 		if c.over.Load() && (oldest == nil || c.began.Before(oldest.began)) {
@@ -62,7 +62,7 @@ func (t *till) forgetEnded() {
 }
 
 // sweep forgets what is too old. The caller holds the lock.
-func (t *till) sweep() {
+func (t *checkoutStore) sweep() {
 	for id, c := range t.byID {
 		if t.old(c) {
 			delete(t.byID, id)
@@ -75,23 +75,23 @@ func (t *till) sweep() {
 	}
 }
 
-func (t *till) old(c *checkout) bool { return t.now().Sub(c.began) >= t.age }
+func (t *checkoutStore) old(c *checkout) bool { return t.now().Sub(c.began) >= t.age }
 
-// name makes a checkout known to notices under the id of its transaction.
-func (t *till) name(c *checkout, transID string) {
+// addAlias makes a checkout known to notices under the id of its transaction.
+func (t *checkoutStore) addAlias(c *checkout, transID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.alias[transID] = c
 }
 
 // find returns the checkout with an id, nil when there is none (any more).
-func (t *till) find(id string) *checkout { return t.get(t.byID, id) }
+func (t *checkoutStore) find(id string) *checkout { return t.get(t.byID, id) }
 
-// notified returns the checkout that a notice is for, by session data or
+// findByNotice returns the checkout that a notice is for, by session data or
 // transaction id, nil when there is none.
-func (t *till) notified(alias string) *checkout { return t.get(t.alias, alias) }
+func (t *checkoutStore) findByNotice(alias string) *checkout { return t.get(t.alias, alias) }
 
-func (t *till) get(from map[string]*checkout, id string) *checkout {
+func (t *checkoutStore) get(from map[string]*checkout, id string) *checkout {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c := from[id]

@@ -31,39 +31,39 @@ const (
 	partyACS     = "ACS"
 )
 
-// A wire is the messages of a checkout in the order in which they passed.
-type wire struct {
+// A messagePanel is the messages of a checkout in the order in which they passed.
+type messagePanel struct {
 	list []exchange
 	key  string // the API key: should a peer echo it, it stays here
-	card string // likewise the card number, as long as it is known
+	card string // the card number, as long as it is known, for the same reason
 }
 
 // maxWire bounds the messages of one checkout: anybody who has seen its ids
 // can post notices.
 const maxWire = 60
 
-func (w *wire) all() []exchange { return slices.Clone(w.list) }
+func (w *messagePanel) all() []exchange { return slices.Clone(w.list) }
 
 // add records one message, given as it was sent.
-func (w *wire) add(at time.Time, name, from, to string, raw []byte, note string) {
+func (w *messagePanel) add(at time.Time, name, from, to string, raw []byte, note string) {
 	w.addText(at, name, from, to, masked(raw), note)
 }
 
 // addText records one message, given as it is to be shown.
-func (w *wire) addText(at time.Time, name, from, to, text, note string) {
+func (w *messagePanel) addText(at time.Time, name, from, to, text, note string) {
 	if len(w.list) >= maxWire {
 		return
 	}
 	w.list = append(w.list, exchange{
-		Number: len(w.list) + 1, Name: name, From: from, To: to, At: at.UTC(), Note: w.hide(note), Times: 1,
-		Body: w.hide(text),
+		Number: len(w.list) + 1, Name: name, From: from, To: to, At: at.UTC(), Note: w.hideSecrets(note), Times: 1,
+		Body: w.hideSecrets(text),
 	})
 }
 
-// ask records a question and its answer. When the same pair was the last to be
+// addQuestion records a question and its answer. When the same pair was the last to be
 // recorded, it is only counted: a page that waits asks many times.
-func (w *wire) ask(at time.Time, question, operation string, sent []byte, name string, got []byte, note string) {
-	body := w.hide(masked(got))
+func (w *messagePanel) addQuestion(at time.Time, question, operation string, sent []byte, name string, got []byte, note string) {
+	body := w.hideSecrets(masked(got))
 	if n := len(w.list); n >= 2 && w.list[n-1].Name == name && w.list[n-1].Body == body && w.list[n-2].Name == question {
 		for i := n - 2; i < n; i++ {
 			w.list[i].Times++
@@ -75,8 +75,8 @@ func (w *wire) ask(at time.Time, question, operation string, sent []byte, name s
 	w.add(at, name, partyServer, partyShop, got, note)
 }
 
-// hide removes what must not reach a browser from a text.
-func (w *wire) hide(text string) string {
+// hideSecrets removes what must not reach a browser from a text.
+func (w *messagePanel) hideSecrets(text string) string {
 	if w.key != "" {
 		text = strings.ReplaceAll(text, w.key, "***")
 	}

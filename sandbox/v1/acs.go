@@ -171,7 +171,7 @@ func (d *directory) decide(m received, a *account) outcome {
 			return o
 		}
 	}
-	if !shows(purchase("amount"), minor, exponent) {
+	if !amountsAgree(purchase("amount"), minor, exponent) {
 		o.code, o.text = "55", "Purchase.amount"
 		return o
 	}
@@ -186,9 +186,9 @@ func (d *directory) decide(m received, a *account) outcome {
 	return o
 }
 
-// shows reports whether an amount for people is that of minor units, with decimals
+// amountsAgree reports whether an amount for people is that of minor units, with decimals
 // or, where they are all zero, without.
-func shows(display, minor, exponent string) bool {
+func amountsAgree(display, minor, exponent string) bool {
 	shown := strings.TrimLeft(strings.Map(func(c rune) rune {
 		if c < '0' || c > '9' {
 			return -1
@@ -217,7 +217,7 @@ func (d *directory) pares(m received, o outcome) []byte {
 	echo := func(path ...string) string {
 		text := m.body.find(path...).text
 		if o.fault.Is("PARes", "other", path[len(path)-1]) {
-			return other(text)
+			return alterValue(text)
 		}
 		return text
 	}
@@ -232,7 +232,7 @@ func (d *directory) pares(m received, o outcome) []byte {
 	}
 	pan := o.pan
 	if o.fault.Is("PARes", "other", "pan") {
-		pan = other(pan)
+		pan = alterValue(pan)
 	}
 	purchase := []string{leaf("xid", echo("Purchase", "xid")), leaf("date", echo("Purchase", "date"))}
 	if d.style.blankAmount {
@@ -258,8 +258,8 @@ func (d *directory) pares(m received, o outcome) []byte {
 	return seal.document(id, inside)
 }
 
-// other is a text of the same form and another meaning.
-func other(text string) string {
+// alterValue is a text of the same form and another meaning.
+func alterValue(text string) string {
 	switch last := text[len(text)-1]; {
 	case strings.HasSuffix(text, "="): // base64 of 20 bytes
 		return "b3RoZXI" + text[7:]

@@ -44,7 +44,7 @@ type directory struct {
 	url      string
 	chain    func() *chain // the scheme's own
 	made     atomic.Pointer[chain]
-	impostor func() *chain  // of the same names, and of nobody's trust
+	impostor func() *chain  // has the same names, and nobody trusts it
 	tables   [2][]cardRange // of the CRRes: as they were before, and as they are
 }
 

@@ -67,7 +67,7 @@ func illegal(c rune) bool {
 	return c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF || c == 0xFFFD
 }
 
-func TestV1TableErrors(t *testing.T) {
+func TestTableErrors(t *testing.T) {
 	const last = "\ncard * enrolled U"
 	for _, test := range []struct{ text, want string }{
 		{"", "the last card is not *, so that some are nowhere"},
@@ -99,7 +99,7 @@ func TestV1TableErrors(t *testing.T) {
 	}
 }
 
-func TestShows(t *testing.T) {
+func TestAmountsAgree(t *testing.T) {
 	for _, test := range []struct {
 		display, minor, exponent string
 		want                     bool
@@ -115,7 +115,7 @@ func TestShows(t *testing.T) {
 		{"33", "3301", "2", false},
 		{"2.16 DKK", "21601", "2", false},
 	} {
-		if got := shows(test.display, test.minor, test.exponent); got != test.want {
+		if got := amountsAgree(test.display, test.minor, test.exponent); got != test.want {
 			t.Errorf("shows(%q, %q, %q) = %t, want %t", test.display, test.minor, test.exponent, got, test.want)
 		}
 	}

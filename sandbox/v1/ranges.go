@@ -25,12 +25,12 @@ var serials = [2]string{"2611200001", "2611200002"}
 func rangeTables(scheme string, t table) (all [2][]cardRange) {
 	for length := 13; length <= 19; length++ {
 		for _, bin := range bins[scheme] {
-			r := cardRange{filled(bin[0], "0", length), filled(bin[1], "9", length)}
+			r := cardRange{padNumber(bin[0], "0", length), padNumber(bin[1], "9", length)}
 			all[0] = append(all[0], r)
 			left := []cardRange{r}
 			for _, c := range t.cards {
 				if c.outside {
-					left = carved(left, cardRange{filled(c.pattern.Text, "0", length), filled(c.pattern.Text, "9", length)})
+					left = subtractRange(left, cardRange{padNumber(c.pattern.Text, "0", length), padNumber(c.pattern.Text, "9", length)})
 				}
 			}
 			all[1] = append(all[1], left...)
@@ -39,29 +39,29 @@ func rangeTables(scheme string, t table) (all [2][]cardRange) {
 	return all
 }
 
-func filled(prefix, digit string, length int) string {
+func padNumber(prefix, digit string, length int) string {
 	return prefix + strings.Repeat(digit, length-len(prefix))
 }
 
-// carved cuts a hole into ranges of the same length.
-func carved(ranges []cardRange, hole cardRange) (left []cardRange) {
+// subtractRange cuts a hole into ranges of the same length.
+func subtractRange(ranges []cardRange, hole cardRange) (left []cardRange) {
 	for _, r := range ranges {
 		if hole.begin < r.begin || hole.end > r.end {
 			left = append(left, r)
 			continue
 		}
 		if r.begin < hole.begin {
-			left = append(left, cardRange{r.begin, moved(hole.begin, -1)})
+			left = append(left, cardRange{r.begin, addToNumber(hole.begin, -1)})
 		}
 		if hole.end < r.end {
-			left = append(left, cardRange{moved(hole.end, 1), r.end})
+			left = append(left, cardRange{addToNumber(hole.end, 1), r.end})
 		}
 	}
 	return left
 }
 
-// moved is the number beside another of up to 19 digits.
-func moved(number string, by int64) string {
+// addToNumber is the number beside another of up to 19 digits.
+func addToNumber(number string, by int64) string {
 	n, _ := strconv.ParseUint(number, 10, 64) // digits
 	text := strconv.FormatUint(n+uint64(by), 10)
 	return strings.Repeat("0", len(number)-len(text)) + text
@@ -84,10 +84,10 @@ func (d *directory) rangesAnswer(m received) []byte {
 			cr(r, "A")
 		}
 	case serials[0]:
-		for _, r := range minus(before, now) {
+		for _, r := range missingFrom(before, now) {
 			cr(r, "D")
 		}
-		for _, r := range minus(now, before) {
+		for _, r := range missingFrom(now, before) {
 			cr(r, "A")
 		}
 	case serials[1]:
@@ -97,7 +97,7 @@ func (d *directory) rangesAnswer(m received) []byte {
 	return envelope(m.id, tag("CRRes", append(body, leaf("serialNumber", serials[1]))...))
 }
 
-func minus(all, taken []cardRange) (left []cardRange) {
+func missingFrom(all, taken []cardRange) (left []cardRange) {
 	out := make(map[cardRange]bool, len(taken))
 	for _, r := range taken {
 		out[r] = true

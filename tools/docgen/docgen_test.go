@@ -22,8 +22,8 @@ import (
 
 const root = "../.."
 
-// TestFresh holds what is generated against what is committed.
-func TestFresh(t *testing.T) {
+// TestGeneratedFilesAreFresh holds what is generated against what is committed.
+func TestGeneratedFilesAreFresh(t *testing.T) {
 	files, err := generateFiles(root)
 	if err != nil {
 		t.Fatal(err)
@@ -276,9 +276,9 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestAnswers: each answer has an example, with the members that its schema asks
+// TestEveryAnswerHasAnExample: each answer has an example, with the members that its schema asks
 // for and no others; a message is one that the server takes from a directory.
-func TestAnswers(t *testing.T) {
+func TestEveryAnswerHasAnExample(t *testing.T) {
 	doc := openAPIDocument(t)
 	n := 0
 	walk(doc, "#", func(at string, node map[string]any) {
@@ -326,9 +326,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestBeyond: what the pages say of requests beyond the tables is what becomes of
+// TestPagesTellOfNormalisation: what the pages say of requests beyond the tables is what becomes of
 // them, and the description knows the part of it that a schema can say.
-func TestBeyond(t *testing.T) {
+func TestPagesTellOfNormalisation(t *testing.T) {
 	doc := openAPIDocument(t)
 	schema := func(path string) map[string]any {
 		node, _ := resolve(doc, "#/components/schemas/"+path).(map[string]any)
@@ -403,8 +403,8 @@ func TestBeyond(t *testing.T) {
 	}
 }
 
-// TestForms: what a schema says of a value's form is what becomes of the value.
-func TestForms(t *testing.T) {
+// TestSchemaFormsHold: what a schema says of a value's form is what becomes of the value.
+func TestSchemaFormsHold(t *testing.T) {
 	doc := openAPIDocument(t)
 	for _, tt := range []struct {
 		channel, name string

@@ -26,7 +26,7 @@ type tree struct {
 
 var metric = regexp.MustCompile(`^"threeds_[a-z_]+"$`)
 
-// readTree reads all of it, once: nobody changes it.
+// readTree reads the whole tree, once. Its result must not be changed.
 func readTree(t *testing.T) *tree {
 	t.Helper()
 	w, err := written()
@@ -113,10 +113,10 @@ func (w *tree) hasRowTest(row string) bool {
 	return false
 }
 
-// TestNames: what a page or a comment calls by name is there: tests, files of Go,
+// TestNamesInProseExist: what a page or a comment calls by name is there: tests, files of Go,
 // targets of the Makefile, metrics, keys of the configuration, invariants, and rows of
 // the API contract, which have tests of their names.
-func TestNames(t *testing.T) {
+func TestNamesInProseExist(t *testing.T) {
 	w := readTree(t)
 	makefile := w.prose[filepath.Join(root, "Makefile")]
 	keys, built := w.prose[filepath.Join(root, "docs/configuration.md")], w.prose[filepath.Join(root, "ARCHITECTURE.md")]
@@ -194,9 +194,9 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestWrapped: prose that is written by hand ends its lines by 120 characters. What is
+// TestProseIsWrapped: prose that is written by hand ends its lines by 120 characters. What is
 // generated, tables and what is for a machine go on.
-func TestWrapped(t *testing.T) {
+func TestProseIsWrapped(t *testing.T) {
 	code, generated := regexp.MustCompile("(?ms)^ *```.*?^ *```$"), regexp.MustCompile(`(?s)<!-- .*? generated .*`)
 	n := 0
 	for path, text := range readTree(t).prose {

@@ -40,8 +40,8 @@ func evaluate(t *testing.T, page, ending string) any {
 	return got
 }
 
-// TestTyped: names and addresses become what versions before 2.3.1 take.
-func TestTyped(t *testing.T) {
+// TestSnippetWritesASCII: names and addresses become what versions before 2.3.1 take.
+func TestSnippetWritesASCII(t *testing.T) {
 	names := []struct{ typed, want string }{
 		{"Jørgen Müller", "Jorgen Muller"}, {"Zoë O’Brien", "Zoe O'Brien"}, {"José́", "Jose"}, {"Straße", "Strasse"},
 		{"Łukasz Żółć", "Lukasz Zolc"}, {"Ægir Þórsson", "AEgir Thorsson"}, {"Đặng Văn", "Dang Van"}, {"İpek Işık", "Ipek Isik"},
@@ -87,8 +87,8 @@ func TestTyped(t *testing.T) {
 	}
 }
 
-// TestBest: the version to send is in all lists, and gaps in them count.
-func TestBest(t *testing.T) {
+// TestSnippetChoosesVersion: the version to send is in all lists, and gaps in them count.
+func TestSnippetChoosesVersion(t *testing.T) {
 	const all = `'2.1.0', '2.2.0', '2.3.1'`
 	tests := []struct{ acs, ds, server, mine, want string }{
 		{all, all, all, all, "2.3.1"},
@@ -114,9 +114,9 @@ func TestBest(t *testing.T) {
 	}
 }
 
-// TestProof: what goes into an authorisation is that of the last answer, if it
+// TestSnippetReadsProof: what goes into an authorisation is that of the last answer, if it
 // authenticates.
-func TestProof(t *testing.T) {
+func TestSnippetReadsProof(t *testing.T) {
 	const ares = `{transStatus: 'Y', authenticationValue: 'a=', eci: '05', dsTransID: 'd', messageVersion: '2.2.0', `
 	const challenge = `{transStatus: 'C', dsTransID: 'd', messageVersion: '2.2.0'}`
 	proof := func(status string, challenge any) map[string]any {

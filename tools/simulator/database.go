@@ -35,7 +35,7 @@ func (d *database) up() {
 		return half + d.exponential(half)
 	}}
 	for _, n := range d.nodes {
-		n.pool.pump()
+		n.pool.startWaiting()
 	}
 }
 
@@ -108,7 +108,7 @@ func (p *pool) ask(c *call) {
 	}
 	c.waiting = true
 	p.queue.push(c)
-	p.pump()
+	p.startWaiting()
 	if c.waiting {
 		p.after(seconds(p.p.DBPatience), func() {
 			if c.waiting {
@@ -119,8 +119,8 @@ func (p *pool) ask(c *call) {
 	}
 }
 
-// pump gives connections to calls that wait, and makes new ones.
-func (p *pool) pump() {
+// startWaiting gives connections to calls that wait, and makes new ones.
+func (p *pool) startWaiting() {
 	for !p.down && p.queue.len() > 0 {
 		switch {
 		case !p.queue.items[p.queue.head].waiting:
@@ -203,6 +203,6 @@ func (p *pool) end(c *call) {
 	p.under = p.under[:len(p.under)-1]
 	p.busy.add(-1)
 	p.idle++
-	p.pump()
+	p.startWaiting()
 	c.done(true)
 }

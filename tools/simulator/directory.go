@@ -100,7 +100,7 @@ func (p *peer) use(e *exchange) {
 	})
 }
 
-// free gives a connection to whoever has waited longest.
+// free gives a connection to the request that has waited longest.
 func (p *peer) free() {
 	for p.waiting.len() > 0 {
 		if e := p.waiting.pop(); e.waiting {

@@ -52,12 +52,12 @@ func (f *fleet) load(until time.Duration) {
 		if share == 0 {
 			continue
 		}
-		f.come(kind(k), time.Duration(float64(time.Second)/(f.rate()*share)))
+		f.scheduleArrival(kind(k), time.Duration(float64(time.Second)/(f.rate()*share)))
 	}
 }
 
-// come plans the next request of a kind; that one plans the one after it.
-func (f *fleet) come(k kind, every time.Duration) {
+// scheduleArrival plans the next request of a kind; that one plans the one after it.
+func (f *fleet) scheduleArrival(k kind, every time.Duration) {
 	f.after(f.exponential(every), func() {
 		if f.now >= f.until {
 			return
@@ -69,7 +69,7 @@ func (f *fleet) come(k kind, every time.Duration) {
 		}
 		f.arrived[f.phase][k]++
 		f.balanceLoad(r)
-		f.come(k, every)
+		f.scheduleArrival(k, every)
 	})
 }
 
@@ -92,7 +92,7 @@ func (f *fleet) balanceLoad(r *request) {
 		case !n.in:
 			continue
 		case !n.dead:
-			n.take(r)
+			n.accept(r)
 		case f.rand.Float64() < f.p.Reasked:
 			f.held.add(1)
 			f.after(seconds(f.p.BalancerTimeout), func() {
@@ -203,9 +203,9 @@ func (n *node) tick(first time.Duration) {
 	n.after(first, again)
 }
 
-// take lets a request in, or sheds it. Results come over a listener of their own, and
+// accept lets a request in, or sheds it. Results come over a listener of their own, and
 // neither count nor are shed.
-func (n *node) take(r *request) {
+func (n *node) accept(r *request) {
 	results := 0
 	for phase := range n.flying {
 		results += n.flying[phase][result]

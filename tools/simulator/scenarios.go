@@ -119,19 +119,19 @@ func steady(seed uint64, p params) (report, []*fleet) {
 		100*cpu, p.Cores, inFlight/float64(len(f.nodes)), most, p.memory(most), sockets)
 	r.note("database: %.0f %% of %.0f cores busy; %.0f commits/s in %.0f syncs/s; %.1f connections in use of %d; %.0f MiB/s of write-ahead log",
 		100*db, p.DBCores, writes, syncs, busy, len(f.nodes)*int(p.DBPool), f.rate()*(p.WAL+p.Challenge*p.WALResult)/1024)
-	r.note("not answered: %s", percent(f.bad(1), f.came(1)))
+	r.note("not answered: %s", percent(f.countFailure(1), f.arrive(1)))
 	return r, []*fleet{f}
 }
 
-// came counts the requests of a phase, bad those that were not answered.
-func (f *fleet) came(phase int) (n int) {
+// arrive counts the requests of a phase, bad those that were not answered.
+func (f *fleet) arrive(phase int) (n int) {
 	for k := range kinds {
 		n += f.arrived[phase][k]
 	}
 	return n
 }
 
-func (f *fleet) bad(phase int) int { return f.came(phase) - f.sum(phase, answered) }
+func (f *fleet) countFailure(phase int) int { return f.arrive(phase) - f.sum(phase, answered) }
 
 // nodeLoss takes the power from nodes.
 func nodeLoss(seed uint64, p params) (report, []*fleet) {
@@ -180,7 +180,7 @@ func nodeLoss(seed uint64, p params) (report, []*fleet) {
 		f.drain()
 		failed := 0
 		for phase := 1; phase < phases; phase++ {
-			failed += f.bad(phase) - f.sum(phase, lost)
+			failed += f.countFailure(phase) - f.sum(phase, lost)
 		}
 		waited := 0
 		for _, k := range []kind{preauth, result, fetch} {
@@ -253,10 +253,10 @@ func sickDirectory(seed uint64, p params) (report, []*fleet) {
 		for _, n := range sick {
 			of += n
 		}
-		others := f.bad(2) - (of - sick[answered]) // that were not answered
+		others := f.countFailure(2) - (of - sick[answered]) // that were not answered
 		r.row(v.name, percent(sick[answered], of), percent(sick[failedTimeout], of), percent(sick[refusedBusy]+sick[refusedOpen], of),
 			percent(sick[shed], of), well(f.ill, at+lasts, f.until), whole(most), p.memory(most), whole(sockets),
-			percent(others, f.came(2)-of), fmt.Sprintf("%s, %s", millis(f.quantile(1, auth, 0.99)), millis(f.quantile(2, auth, 0.99))),
+			percent(others, f.arrive(2)-of), fmt.Sprintf("%s, %s", millis(f.quantile(1, auth, 0.99)), millis(f.quantile(2, auth, 0.99))),
 			small(f.quantile(2, preauth, 0.99)))
 	}
 	return r, fleets
@@ -361,7 +361,7 @@ func failover(seed uint64, p params) (report, []*fleet) {
 		most, _ := f.most()
 		f.drain()
 		f.join(3)
-		r.row(v.name, percent(f.bad(2), f.came(2)), percent(f.sum(2, failedStore), f.came(2)), percent(f.sum(2, shed), f.came(2)),
+		r.row(v.name, percent(f.countFailure(2), f.arrive(2)), percent(f.sum(2, failedStore), f.arrive(2)), percent(f.sum(2, shed), f.arrive(2)),
 			percent(f.arrived[2][preauth]-f.ended[2][preauth][answered], f.arrived[2][preauth]),
 			percent(f.arrived[2][result]-f.ended[2][result][answered], f.arrived[2][result]),
 			whole(most), p.memory(most), well(f.all, at+v.down, f.until), millis(f.quantile(3, auth, 0.99)))

@@ -32,7 +32,7 @@ func TestScenarios(t *testing.T) {
 					flying += n.inFlight.n
 				}
 				for phase := range phases {
-					came += f.came(phase)
+					came += f.arrive(phase)
 				}
 				if flying != 0 || came < 100 {
 					t.Errorf("run %d: %d came, %d are still in flight", i, came, flying)
@@ -47,8 +47,8 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// TestBalanceMeanwhile looks in the middle, when there are requests at every place.
-func TestBalanceMeanwhile(t *testing.T) {
+// TestRequestsAreAccountedForMidway looks in the middle, when there are requests at every place.
+func TestRequestsAreAccountedForMidway(t *testing.T) {
 	p := tiny()
 	p.Preauth = 50_000 // so that some are at work whenever a node ends
 	f := newFleet(1, &p, true)
@@ -78,8 +78,8 @@ func TestBalanceMeanwhile(t *testing.T) {
 	}
 }
 
-// TestSeed: equal seeds give equal output, others another one.
-func TestSeed(t *testing.T) {
+// TestEqualSeedsGiveEqualOutput: equal seeds give equal output, others another one.
+func TestEqualSeedsGiveEqualOutput(t *testing.T) {
 	play := func(seed string) string {
 		var out, bad bytes.Buffer
 		args := []string{"-seed", seed}
@@ -176,8 +176,8 @@ func (t *tally) mean(phase int, k kind) time.Duration {
 	return ms(sum / float64(max(1, len(t.took[phase][k]))))
 }
 
-// TestLittle: in flight are as many /auth as come in the time that one takes.
-func TestLittle(t *testing.T) {
+// TestLittlesLawHolds: in flight are as many /auth as come in the time that one takes.
+func TestLittlesLawHolds(t *testing.T) {
 	p := tiny()
 	f := newFleet(1, &p, true)
 	f.load(40 * time.Second)
@@ -199,8 +199,8 @@ func TestLittle(t *testing.T) {
 	near(t, "and by the time that they took", p.Rate/p.Cells*f.mean(1, auth).Seconds(), want, 0.05)
 }
 
-// TestLog: who commits waits for one sync to begin and to end, and many share it.
-func TestLog(t *testing.T) {
+// TestCommitsShareASync: a commit waits for one sync to begin and to end, and many commits share it.
+func TestCommitsShareASync(t *testing.T) {
 	s := newSim(1)
 	l := &log{s: s, takes: func() time.Duration { return 2 * time.Millisecond }}
 	var longest time.Duration
@@ -220,10 +220,10 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// TestPatience: what waits for a connection of a database that is gone gets an
+// TestWaitForGoneDatabaseEnds: what waits for a connection of a database that is gone gets an
 // error when that has lasted for five seconds, whenever it came, and what comes
 // later soon; a write that was under way at once.
-func TestPatience(t *testing.T) {
+func TestWaitForGoneDatabaseEnds(t *testing.T) {
 	p := tiny()
 	f := newFleet(1, &p, false)
 	pool := f.nodes[0].pool
@@ -258,8 +258,8 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestBounds: bulkhead, limit and dials are never exceeded, and are reached.
-func TestBounds(t *testing.T) {
+// TestLimitsAreReachedNotExceeded: bulkhead, limit and dials are never exceeded, and are reached.
+func TestLimitsAreReachedNotExceeded(t *testing.T) {
 	p := tiny()
 	p.Breaker, p.InFlight, p.MaxDials = 0, 110, 8
 	f := newFleet(1, &p, true)
@@ -335,8 +335,8 @@ func TestParams(t *testing.T) {
 	}
 }
 
-// TestOrder: what is planned for one time happens in the order of the planning.
-func TestOrder(t *testing.T) {
+// TestEventsKeepTheirOrder: what is planned for one time happens in the order of the planning.
+func TestEventsKeepTheirOrder(t *testing.T) {
 	s := newSim(1)
 	var got []int
 	for i := range 100 {
@@ -351,9 +351,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestConnections: a connection that becomes free goes to whoever waits, before his
-// own is made, and that is then there for the next.
-func TestConnections(t *testing.T) {
+// TestFreeConnectionGoesToTheWaiting: a connection that becomes free goes to a request that
+// waits for one of its own; that one is then there for the next request.
+func TestFreeConnectionGoesToTheWaiting(t *testing.T) {
 	p := tiny()
 	p.DSSigma, p.DSMedian, p.DSTrip, p.MaxDials = 0, 100, 300, 1
 	f := newFleet(1, &p, false)

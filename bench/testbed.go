@@ -13,7 +13,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -30,9 +29,9 @@ import (
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
-// A world is the program under test, as `threeds serve` in a process of its own,
+// A testbed is the program under test, as `threeds serve` in a process of its own,
 // between a directory server and a load generator in two more.
-type world struct {
+type testbed struct {
 	dir       string
 	cmd       *exec.Cmd
 	load      *child
@@ -69,23 +68,23 @@ directories:
     client_names: [rreq.ds.example]
 `
 
-// A setup is how one world differs from another.
+// A setup is how one testbed differs from another.
 type setup struct {
-	versions string             // spoken with the directory server
-	refresh  string             // more configuration of the directory
-	store    string             // URL of the database; empty: the embedded store
-	limits   string             // more configuration of the limits, ", name: value"
-	env      []string           // more environment of the program under test
-	before   func(*world) error // called before the program under test starts; may be nil
+	versions string               // spoken with the directory server
+	refresh  string               // more configuration of the directory
+	store    string               // URL of the database; empty: the embedded store
+	limits   string               // more configuration of the limits, ", name: value"
+	env      []string             // more environment of the program under test
+	before   func(*testbed) error // called before the program under test starts; may be nil
 }
 
-// newWorld starts everything and waits until it is ready.
-func newWorld(ctx context.Context, b *bench, store string) (*world, error) {
-	return newWorldOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, limits: manyConns})
+// newTestbed starts everything and waits until it is ready.
+func newTestbed(ctx context.Context, b *bench, store string) (*testbed, error) {
+	return newTestbedOf(ctx, b, setup{versions: "2.1.0, 2.2.0", store: store, limits: manyConns})
 }
 
-func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
-	w = new(world)
+func newTestbedOf(ctx context.Context, b *bench, s setup) (w *testbed, err error) {
+	w = new(testbed)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, w.stop())
@@ -100,7 +99,7 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if w.directory, err = startChild(ctx); err != nil {
 		return w, err
 	}
-	peers, err := w.certify(ctx)
+	peers, err := w.makeCertificates(ctx)
 	if err != nil {
 		return w, err
 	}
@@ -125,12 +124,12 @@ func newWorldOf(ctx context.Context, b *bench, s setup) (w *world, err error) {
 	if err := w.serve(ctx, b.threeds, s.env); err != nil {
 		return w, err
 	}
-	return w, w.ask(ctx, "Load.Meet", peers, new(int))
+	return w, w.ask(ctx, "Load.SetPeers", peers, new(int))
 }
 
-// certify makes all certificates. The program gets its own as files, and the directory
+// makeCertificates makes all certificates. The program gets its own as files, and the directory
 // server with its own begins to listen.
-func (w *world) certify(ctx context.Context) (Peers, error) {
+func (w *testbed) makeCertificates(ctx context.Context) (Peers, error) {
 	ca, err := newAuthority()
 	if err != nil {
 		return Peers{}, err
@@ -162,7 +161,7 @@ func freeAddress(ctx context.Context) (string, error) {
 }
 
 // prepare makes the store, with a key of a merchant in it.
-func (w *world) prepare(ctx context.Context, url string) error {
+func (w *testbed) prepare(ctx context.Context, url string) error {
 	var db store.Store
 	var err error
 	if url == "" {
@@ -182,11 +181,11 @@ func putKey(ctx context.Context, db store.Store, file string) error {
 	if err != nil {
 		return err
 	}
-	return db.PutKey(ctx, account.Row(ring, apiKey, "Bench", false))
+	return db.PutKey(ctx, account.NewRow(ring, apiKey, "Bench", false))
 }
 
 // serve starts the program under test and waits until it says that it is ready.
-func (w *world) serve(ctx context.Context, program string, env []string) error {
+func (w *testbed) serve(ctx context.Context, program string, env []string) error {
 	log, err := os.Create(filepath.Join(w.dir, "log"))
 	if err != nil {
 		return err
@@ -195,7 +194,7 @@ func (w *world) serve(ctx context.Context, program string, env []string) error {
 	w.cmd = exec.CommandContext(ctx, program, "serve", "--config", filepath.Join(w.dir, "threeds.yaml"))
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Stdout, w.cmd.Stderr = log, log
-	tie(w.cmd)
+	endWithParent(w.cmd)
 	if err := w.cmd.Start(); err != nil {
 		w.cmd = nil
 		return err
@@ -206,7 +205,7 @@ func (w *world) serve(ctx context.Context, program string, env []string) error {
 		select {
 		case err := <-w.exited:
 			w.exited <- err
-			return false, fmt.Errorf("the server ended, %v: %s", err, w.lastWords())
+			return false, fmt.Errorf("the server ended, %v: %s", err, w.endOfLog())
 		default:
 		}
 		res, err := http.Get("http://" + w.console + "/readyz")
@@ -232,8 +231,8 @@ func poll(ctx context.Context, done func() (bool, error)) error {
 	}
 }
 
-// lastWords are the end of the server's log.
-func (w *world) lastWords() []byte {
+// endOfLog are the end of the server's log.
+func (w *testbed) endOfLog() []byte {
 	data, err := os.ReadFile(filepath.Join(w.dir, "log"))
 	if err != nil {
 		return nil
@@ -242,15 +241,15 @@ func (w *world) lastWords() []byte {
 }
 
 // ask is ask of the load generator, with the server's last words when it fails.
-func (w *world) ask(ctx context.Context, method string, args, reply any) error {
+func (w *testbed) ask(ctx context.Context, method string, args, reply any) error {
 	if err := w.load.ask(ctx, method, args, reply); err != nil {
-		return fmt.Errorf("%w; the end of the server's log:\n%s", err, w.lastWords())
+		return fmt.Errorf("%w; the end of the server's log:\n%s", err, w.endOfLog())
 	}
 	return nil
 }
 
 // stop ends all processes, the program under test in good order, and removes their files.
-func (w *world) stop() error {
+func (w *testbed) stop() error {
 	var errs []error
 	if w.load != nil {
 		errs = append(errs, w.load.stop())
@@ -275,25 +274,6 @@ func end(cmd *exec.Cmd, exited <-chan error) error {
 	case <-time.After(20 * time.Second):
 		return errors.Join(errors.New("the program did not end when asked"), cmd.Process.Kill(), <-exited)
 	}
-}
-
-// post makes one request as an ordinary client would.
-func post(ctx context.Context, url, key string, body io.Reader) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, body)
-	if err != nil {
-		return nil, err
-	}
-	req.Header.Set("APIKey", key)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(res.Body)
-	if err == nil && res.StatusCode != http.StatusOK {
-		err = fmt.Errorf("status %d: %.300s", res.StatusCode, answer)
-	}
-	return answer, err
 }
 
 // Certificate is a certificate with its key, both as PEM.

@@ -8,20 +8,20 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
-// TestErrandsEnd: a process that ends asks its store nothing any more, whichever of its
+// TestTasksEndWithProcess: a process that ends asks its store nothing any more, whichever of its
 // engines was about to, and says what it leaves unknown; no directory server hears
 // anything either.
-func TestErrandsEnd(t *testing.T) {
+func TestTasksEndWithProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		var errands auth.Errands
+		var group tasks.Group
 		var log bytes.Buffer
 		post := func(body object) {
 			e := w.engine(0)
-			e.Errands, e.Log = &errands, slog.New(slog.NewTextHandler(&log, nil))
+			e.Tasks, e.Log = &group, slog.New(slog.NewTextHandler(&log, nil))
 			e.Receive(t.Context(), []string{"visa"}, body.json())
 		}
 		inDoubt := func() {
@@ -39,7 +39,7 @@ func TestErrandsEnd(t *testing.T) {
 			t.Errorf("%d outcomes given up too soon", n)
 		}
 		start := time.Now()
-		errands.End()
+		group.End()
 		if took := time.Since(start); took > 0 || unknown() != 1 {
 			t.Errorf("ended after %v with %d outcomes unknown, want at once with one", took, unknown())
 		}

@@ -1,0 +1,124 @@
+package account
+
+import (
+	"bytes"
+	"maps"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A snapshot is what a KeyCache knows at one moment. It is never changed, but for its reseals.
+type snapshot struct {
+	ring      Ring
+	merchants map[string]*Merchant // those of the configuration, by name
+
+	good    map[string]cachedKey // by the hash of the key
+	refused map[string]store.Key // rows whose seal ring does not open, by the hash of the key
+	reseals *resealQueue         // the good rows that are sealed under the previous secret
+
+	hasOpened bool // ring has opened the seal of some row, in good or looked up since
+
+	mark   string    // the store's mark of the rows; empty if they have to be read again
+	readAt time.Time // when the last reading of all rows began
+}
+
+// A cachedKey is a row whose seal opens, and the account that it stands for.
+type cachedKey struct {
+	row     store.Key
+	account *Account
+}
+
+// canJudge reports whether anything can be said of keys: there is no row, or the seal of
+// some row opens.
+func (s *snapshot) canJudge() bool { return s.hasOpened || len(s.refused) == 0 }
+
+// isRefused reports whether this very row is known to be refused.
+func (s *snapshot) isRefused(row *store.Key) bool {
+	refused, ok := s.refused[string(row.Hash)]
+	return ok && isSameRow(&refused, row)
+}
+
+// account returns the account that a row stands for.
+func (s *snapshot) account(row *store.Key) *Account {
+	merchant := s.merchants[row.Merchant]
+	if merchant == nil {
+		merchant = &Merchant{Name: row.Merchant}
+	}
+	return &Account{Merchant: merchant, KeyID: KeyID(row.Hash)[:6], Strict: row.Strict}
+}
+
+// judgedBy returns a snapshot of the same rows with other merchants, and judged by another ring.
+func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot {
+	next := newSnapshot(ring, merchants, len(s.good))
+	next.readAt = s.readAt
+	for _, cached := range s.good {
+		next.judge(&cached.row)
+	}
+	for _, row := range s.refused {
+		next.judge(&row)
+	}
+	next.finish()
+	return next
+}
+
+// withRows returns a snapshot of the rows of the store. Rows that are in s are not judged again.
+func (s *snapshot) withRows(rows []store.Key) *snapshot {
+	next := newSnapshot(s.ring, s.merchants, len(rows))
+	for i := range rows {
+		row := &rows[i]
+		cached, isGood := s.good[string(row.Hash)]
+		switch {
+		case isGood && isSameRow(&cached.row, row):
+			next.good[string(row.Hash)] = cached
+		case s.isRefused(row):
+			next.refused[string(row.Hash)] = *row
+		default:
+			next.judge(row)
+		}
+	}
+	next.finish()
+	return next
+}
+
+// withRefused returns a snapshot that refuses one more row. The rows are to be read again.
+func (s *snapshot) withRefused(row store.Key) *snapshot {
+	next := *s
+	next.refused = maps.Clone(s.refused)
+	next.refused[string(row.Hash)] = row
+	next.mark = ""
+	return &next
+}
+
+func newSnapshot(ring Ring, merchants map[string]*Merchant, rows int) *snapshot {
+	return &snapshot{
+		ring: ring, merchants: merchants,
+		good: make(map[string]cachedKey, rows), refused: make(map[string]store.Key),
+	}
+}
+
+// judge adds a row to a snapshot that is being made.
+func (s *snapshot) judge(row *store.Key) {
+	if IsSealed(s.ring, row) {
+		s.good[string(row.Hash)] = cachedKey{*row, s.account(row)}
+	} else {
+		s.refused[string(row.Hash)] = *row
+	}
+}
+
+// finish completes a snapshot that has all its rows.
+func (s *snapshot) finish() {
+	s.hasOpened = len(s.good) > 0
+	s.reseals = new(resealQueue)
+	for _, cached := range s.good {
+		if s.ring.IsSealedByPrevious(cached.row.Seal) {
+			s.reseals.rows = append(s.reseals.rows, cached.row)
+		}
+	}
+}
+
+// isSameRow reports whether nothing of a row has changed.
+func isSameRow(a, b *store.Key) bool {
+	return a.Merchant == b.Merchant && a.Strict == b.Strict && a.Created.Equal(b.Created) &&
+		bytes.Equal(a.Hash, b.Hash) && bytes.Equal(a.Seal, b.Seal)
+}

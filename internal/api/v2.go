@@ -1,0 +1,99 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/message"
+)
+
+// v2 is the protocol of /preauth, /auth and /postauth, and of paths that have no endpoint.
+// Its errors are Erros.
+type v2 struct{}
+
+// apiKey returns the header APIKey. If there are several, none counts: a proxy before this
+// server may have looked at another one.
+func (v2) apiKey(r *http.Request) string {
+	if keys := r.Header["Apikey"]; len(keys) == 1 {
+		return keys[0]
+	}
+	return ""
+}
+
+// writeFailure answers with an Erro; a request without a good key is answered in plain text
+// (docs/api.md, G2).
+func (v2) writeFailure(h *Handler, w http.ResponseWriter, r *http.Request, f *failure) {
+	if f == unknownKey {
+		obs.RequestOf(r.Context()).Refuse("unauthorized")
+		h.writeAs(w, f.status, "text/plain; charset=utf-8", []byte("Invalid API Key"))
+		return
+	}
+	if f.status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+		setRetryAfter(w)
+	}
+	// Nothing is known yet of the version of the request.
+	h.writeErro(w, r, f.status, message.Error{
+		Version: message.V220, Code: f.code, Component: "S",
+		Description: auth.Describe(f.code), Detail: f.text,
+	})
+}
+
+func (p v2) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
+	if tooMany, ok := errors.AsType[*auth.TooManyError](err); ok {
+		h.countRefusal(r, PerMerchant)
+		setRetryAfter(w)
+		h.writeErro(w, r, http.StatusTooManyRequests, tooMany.Erro)
+		return
+	}
+	if erro, ok := errors.AsType[message.Error](err); ok {
+		h.writeErro(w, r, http.StatusBadRequest, erro)
+		return
+	}
+	abortIfGone(r)
+	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
+	p.writeFailure(h, w, r, internalFailure)
+}
+
+func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, erro message.Error) {
+	noteErro(r, erro)
+	h.write(w, status, erro.JSON())
+}
+
+// noteErro records the Erro that a request is answered with: the elements that it names, or
+// else its errorDetail, unless another server has chosen the text.
+func noteErro(r *http.Request, erro message.Error) {
+	elements, detail := auth.Elements(erro), ""
+	if len(elements) == 0 && erro.Component == "S" && erro.Code != message.CriticalExtension {
+		detail = erro.Detail
+	}
+	obs.RequestOf(r.Context()).SetError(erro.Code.String(), elements, detail)
+	obs.Note(r.Context(), "errorComponent", erro.Component)
+}
+
+// setList sets a header to a list of elements, if there are any.
+func setList(header http.Header, name string, elements []string) {
+	if len(elements) > 0 {
+		header.Set(name, strings.Join(elements, ", "))
+	}
+}
+
+func (h *Handler) preauth(ctx context.Context, req *request) (response, error) {
+	crd, err := h.Engine.Preauth(ctx, req.account, req.body)
+	return response{body: crd}, err
+}
+
+func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
+	ares, notes, err := h.Engine.Authenticate(ctx, req.account, req.body)
+	return response{ares, notes}, err
+}
+
+// postauth answers also when the caller seems to have gone: it may only have closed its
+// sending side of the connection.
+func (h *Handler) postauth(ctx context.Context, req *request) (response, error) {
+	rreq, err := h.Engine.Result(context.WithoutCancel(ctx), req.account, req.body)
+	return response{body: rreq}, err
+}
