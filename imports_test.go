@@ -38,11 +38,11 @@ var may = map[string]string{
 	"internal/scheme":          "message",
 	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
-	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/tasks",
-	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate internal/obs",
-	"internal/results":         "message internal/auth internal/gate internal/obs internal/revocation internal/suite",
-	"internal/obs":             "internal/gate",
-	"internal/gate":            "internal/socket",
+	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
+	"internal/api":             "message internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
+	"internal/results":         "message internal/auth internal/listen internal/obs internal/revocation internal/suite",
+	"internal/obs":             "internal/shed internal/uuid",
+	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/revocation internal/scheme internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
 		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/shed internal/store internal/store/postgres" +
