@@ -301,7 +301,7 @@ func (m *model) end() { m.nodes = m.nodes[1:] }
 // exchange is that of a refresher, without a network.
 func (m *model) exchange(ctx context.Context, r *refresher) verdict {
 	d := m.ds[r.p.PReqURL]
-	raw := message.Compose(message.PReq, message.V220, r.members(message.V220, newTransID())...)
+	raw := message.MustCompose(message.PReq, message.V220, r.members(message.V220, newTransID())...)
 	preq, err := message.Parse(raw, message.Limits{})
 	if err != nil {
 		m.t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 func (r *refresher) exchange(ctx context.Context, attempts int) verdict {
 	p := r.p
 	version, id := p.preqVersion(), newTransID()
-	preq := message.Compose(message.PReq, version, r.members(version, id)...)
+	preq := message.MustCompose(message.PReq, version, r.members(version, id)...)
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
 	defer cancel()
