@@ -117,6 +117,27 @@ func (p Problem) String() string { return p.Code.String() + " " + p.detail() }
 // Problems are the faults of one message, in the order of its table.
 type Problems []Problem
 
+// Err returns nil if there are no problems, and otherwise an error whose text
+// lists the code and element of each. Its type is [*CheckError].
+func (p Problems) Err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return &CheckError{p}
+}
+
+// A CheckError is the error of a message that [Message.Check] finds faults with.
+type CheckError struct{ Problems Problems }
+
+// Error lists the code and element of each problem and no value.
+func (e *CheckError) Error() string {
+	all := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		all[i] = p.Code.String() + " " + p.Path.Name()
+	}
+	return "message: " + strings.Join(all, ", ")
+}
+
 // An Order says which code wins when a message has several faults.
 type Order uint8
 

@@ -2,36 +2,49 @@ package message
 
 import "fmt"
 
-// A Member is an element of a message that we write.
+// A Member is an element of a message that [Compose] writes.
 type Member struct {
 	Name string
-	Text string // a string
-	Raw  []byte // or the JSON text of any value, which wins
+	Text string // the value, if it is a string
+	Raw  []byte // the JSON text of a value of any kind; if it is set, Text is ignored
 }
 
-// Compose writes a message in the order of its table. messageType and
-// messageVersion are added; members without a value are left out; of members
-// with the same name the last one counts. It panics on a name that the table
-// lacks. What the members hold is not checked.
-func Compose(t Type, v Version, members ...Member) []byte {
+// Compose writes a message in the order of its table. It adds messageType and
+// messageVersion, and leaves out members without a value. Of members with the
+// same name the last one counts. Compose does not check what the members hold:
+// read the result with [Parse] and call [Message.Check] for that.
+//
+// An error means that the version has no such message, or that the table of the
+// message has no element of that name.
+func Compose(t Type, v Version, members ...Member) ([]byte, error) {
+	if int(t) >= typeCount || !t.In(v) {
+		return nil, fmt.Errorf("message: version %s has no %s", v, t)
+	}
 	table := TableOf(t, v)
 	values := make([][]byte, len(table.Fields))
-	put := func(m Member) {
-		row := table.row(names.ids[m.Name])
-		if row < 0 {
-			panic(fmt.Sprintf("message: %s %s has no element %q", v, t, m.Name))
+	members = append([]Member{{Name: "messageType", Text: t.String()}, {Name: "messageVersion", Text: v.String()}}, members...)
+	for _, m := range members {
+		id, known := names.ids[m.Name]
+		if !known || table.row(id) < 0 {
+			return nil, fmt.Errorf("message: %s %s has no element %q", v, t, m.Name)
 		}
+		row := table.row(id)
 		values[row] = m.Raw
 		if m.Raw == nil && m.Text != "" {
 			values[row] = quote(m.Text)
 		}
 	}
-	put(Member{Name: "messageType", Text: t.String()})
-	put(Member{Name: "messageVersion", Text: v.String()})
-	for _, m := range members {
-		put(m)
+	return join(table, values), nil
+}
+
+// MustCompose is [Compose] for types and names that are constants of the
+// program. It panics where Compose returns an error.
+func MustCompose(t Type, v Version, members ...Member) []byte {
+	b, err := Compose(t, v, members...)
+	if err != nil {
+		panic(err)
 	}
-	return join(table, values)
+	return b
 }
 
 // join writes an object of values, one per row of its table; without those

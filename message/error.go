@@ -3,24 +3,24 @@ package message
 import "fmt"
 
 // An Error is the Erro message: the answer to a message with faults, or the
-// news that something failed. Empty ids and an empty MessageType are left out
-// of it.
+// report that something failed. Empty ids and an empty MessageType are left out
+// of the message.
 //
 // Version is that of the transaction. An Error without one is written as 2.2.0,
 // the version of a transaction whose version is not known (docs/api.md, "Erro").
 type Error struct {
 	Version     Version
 	Code        Code
-	Component   string // who found it: C S D A; "": S, which is us
-	Description string // "": that of the code
-	Detail      string // "": the description
-	MessageType string // of the message to blame; left out in a version that lacks it
+	Component   string // who found the fault: C (SDK), S (3DS Server), D (directory server) or A (ACS); "" means S
+	Description string // "" means the description of Code
+	Detail      string // "" means Description
+	MessageType string // type of the message with the fault; left out if the version has no such message
 
 	ServerTransID, DSTransID, ACSTransID, SDKTransID string
 }
 
-// Error tells the code and who found it. The texts stay out: those of others
-// may hold anything.
+// Error returns the code and the component that found it. It leaves the texts
+// out, because those that another component wrote may hold anything.
 func (e Error) Error() string {
 	e = e.filled()
 	return fmt.Sprintf("Erro %s (%s): %s", e.Code, e.Component, e.Code.Description())
@@ -47,10 +47,10 @@ func (e Error) filled() Error {
 	return e
 }
 
-// JSON is e as a message, with members in the order of the table.
+// JSON returns e as a message, with members in the order of the table.
 func (e Error) JSON() []byte {
 	e = e.filled()
-	return Compose(Erro, e.Version,
+	return MustCompose(Erro, e.Version,
 		Member{Name: "errorCode", Text: e.Code.String()},
 		Member{Name: "errorComponent", Text: e.Component},
 		Member{Name: "errorDescription", Text: e.Description},
@@ -63,11 +63,11 @@ func (e Error) JSON() []byte {
 	)
 }
 
-// ReadError makes the best of an Erro that was received, whatever it lacks:
-// an error must not be lost over its form. Any code of three digits is kept,
-// as a string or as a number; in place of another stands InvalidMessage. A
-// component that is none of C, S, D and A becomes D, an unknown version 2.2.0,
-// missing texts are those of the code.
+// ReadError reads an Erro that was received. It never fails, because a report of
+// an error must not be lost over its form. It keeps any code of three digits,
+// written as a string or as a number, and puts InvalidMessage in place of
+// anything else. A component that is none of C, S, D and A becomes D, an unknown
+// version becomes 2.2.0, and missing texts are those of the code.
 func ReadError(m *Message) Error {
 	e := Error{
 		Version:       V220,

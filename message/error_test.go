@@ -1,6 +1,7 @@
 package message_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -138,7 +139,7 @@ func TestReadError(t *testing.T) {
 }
 
 func TestCompose(t *testing.T) {
-	got := message.Compose(message.RRes, message.V220,
+	got := message.MustCompose(message.RRes, message.V220,
 		message.Member{Name: "resultsStatus", Text: "01"},
 		message.Member{Name: "acsTransID", Text: "a<\xff\"\u2028é"},
 		message.Member{Name: "dsTransID"},
@@ -149,10 +150,38 @@ func TestCompose(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("Compose (-want +got):\n%s", diff)
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("a name that the table lacks did not panic")
+}
+
+func TestComposeRefusesWhatHasNoTable(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		typ     message.Type
+		version message.Version
+		element string
+	}{
+		{"an element of another version", message.RRes, message.V210, "sdkTransID"},
+		{"an element of no table", message.RRes, message.V231, "nothing"},
+		{"a message that the version lacks", message.OReq, message.V220, "dsTransID"},
+		{"no version", message.RRes, 0, "dsTransID"},
+		{"no type", message.ORes + 1, message.V231, "dsTransID"},
+	} {
+		if b, err := message.Compose(test.typ, test.version, message.Member{Name: test.element, Text: "x"}); err == nil {
+			t.Errorf("%s: %s", test.name, b)
 		}
-	}()
-	message.Compose(message.RRes, message.V210, message.Member{Name: "sdkTransID", Text: "x"})
+	}
+}
+
+func TestProblemsErr(t *testing.T) {
+	if err := message.Problems(nil).Err(); err != nil {
+		t.Errorf("no problems: %v", err)
+	}
+	problems := message.Problems{{Code: message.Missing, Path: "acctNumber"}, {Code: message.UnsupportedVersion, Path: "messageVersion", Note: "of a peer"}}
+	err := problems.Err()
+	if err == nil || err.Error() != "message: 201 acctNumber, 102 messageVersion" {
+		t.Errorf("Err: %v", err)
+	}
+	checked, ok := errors.AsType[*message.CheckError](err)
+	if !ok || len(checked.Problems) != 2 {
+		t.Errorf("CheckError: %v", checked)
+	}
 }

@@ -115,5 +115,5 @@ func ofOne(t testing.TB, m *message.Message) *message.Message {
 		}
 		members = append(members, message.Member{Name: f.Name, Raw: raw})
 	}
-	return parsed(t, message.Compose(typ, v, members...))
+	return parsed(t, message.MustCompose(typ, v, members...))
 }

@@ -79,7 +79,7 @@ func (r *receipt) newORes(status string) Receipt {
 	id := r.IDs.New(r.Now(), 0, r.rand(), 0, "", "")
 	ds := r.msg.Text("dsTransID")
 	return Receipt{
-		Body: message.Compose(message.ORes, r.version,
+		Body: message.MustCompose(message.ORes, r.version,
 			message.Member{Name: "dsTransID", Text: ds},
 			message.Member{Name: "opStatus", Text: status},
 			message.Member{Name: "threeDSServerRefNumber", Text: r.Server.RefNumber(r.version)},

@@ -255,7 +255,7 @@ func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	r.note(ctx, "resultsStatus", status)
 	r.explainReason(ctx, r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
-		Body:          message.Compose(message.RRes, r.version, members...),
+		Body:          message.MustCompose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
 	}, m.Text("transStatus")
 }

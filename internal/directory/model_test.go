@@ -302,7 +302,7 @@ func (m *model) end() { m.nodes = m.nodes[1:] }
 // exchange is that of a refresher, without a network.
 func (m *model) exchange(ctx context.Context, r *refresher) outcome {
 	d := m.ds[r.peer.PReqURL]
-	raw := message.Compose(message.PReq, message.V220, r.preqMembers(message.V220, newTransID())...)
+	raw := message.MustCompose(message.PReq, message.V220, r.preqMembers(message.V220, newTransID())...)
 	preq, err := message.Parse(raw, message.Limits{})
 	if err != nil {
 		m.t.Fatal(err)

@@ -24,7 +24,7 @@ import (
 func (r *refresher) exchangePReq(ctx context.Context, attempts int) outcome {
 	p := r.peer
 	version, id := p.preqVersion(), newTransID()
-	preq := message.Compose(message.PReq, version, r.preqMembers(version, id)...)
+	preq := message.MustCompose(message.PReq, version, r.preqMembers(version, id)...)
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
 	defer cancel()

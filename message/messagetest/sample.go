@@ -66,7 +66,7 @@ func (s *sampler) context(m *message.Message) message.Context {
 	if s.typ == message.AReq {
 		return message.Context{}
 	}
-	areq, err := message.Parse(message.Compose(message.AReq, s.version,
+	areq, err := message.Parse(message.MustCompose(message.AReq, s.version,
 		message.Member{Name: "sdkTransID", Text: m.Text("sdkTransID")},
 		message.Member{Name: "deviceChannel", Text: s.channel.Code()},
 		message.Member{Name: "messageCategory", Text: s.category.Code()}), message.Limits{})
