@@ -16,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // says answers every operation with so many bytes.
@@ -184,7 +185,7 @@ func TestG8BodyTooLargeHTTP2(t *testing.T) {
 func TestHeaderTooLong(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	h := &api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)}
-	server.Config = api.Server(h, time.Second, slog.New(slog.DiscardHandler))
+	server.Config = listen.NewServer(h, time.Second, slog.New(slog.DiscardHandler))
 	server.Start()
 	defer server.Close()
 	for size, want := range map[int]int{8 << 10: http.StatusOK, 32 << 10: http.StatusRequestHeaderFieldsTooLarge} {

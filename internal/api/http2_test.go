@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // only is the one key that is known; "" is none.
@@ -122,7 +123,7 @@ func untaken(t *testing.T, h *api.Handler) {
 		const each, conns, most = 100, 50, 4096
 		log, l := slog.New(slog.DiscardHandler), make(pipes)
 		h.Log = log
-		server := api.Server(h, 10*time.Second, log)
+		server := listen.NewServer(h, 10*time.Second, log)
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
 		defer func() {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // A watched body tells how many places were taken while it was read, at most.
@@ -33,7 +33,7 @@ func TestLongBodiesTakeMorePlaces(t *testing.T) {
 		if path == "/auth" {
 			longest = maxAuthBody
 		}
-		most := map[gate.Class]int64{gate.Begin: 80, gate.Proceed: 90, gate.Conclude: 100}[classOf(path)]
+		most := map[shed.Priority]int64{shed.Low: 80, shed.Middle: 90, shed.High: 100}[classOf(path)]
 		for _, size := range []int64{1, 8 << 10, 8<<10 + 1, bytesPerPlace - 1, bytesPerPlace, bytesPerPlace + 1, 2 * bytesPerPlace, 2*bytesPerPlace + 1, longest} {
 			for _, chunked := range []bool{false, true} {
 				places := (size + bytesPerPlace - 1) / bytesPerPlace

@@ -21,8 +21,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // fake is engines and keys that take their time and let everybody in.
@@ -104,13 +105,13 @@ func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRec
 func isMPI(path string) bool { return cmp.Or(endpoints[path], noEndpoint).protocol == mpiProtocol{} }
 
 // shut is a gate that admits nothing any more.
-func shut() *gate.Gate {
+func shut() *shed.LoadShedder {
 	all := uint64(0)
-	g := gate.New(gate.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
+	g := shed.New(shed.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
 		all++
 		return 1e9, all
 	}})
-	for g.Admitted(gate.Conclude) > 0 {
+	for g.AdmittedShare(shed.High) > 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return g
@@ -165,12 +166,12 @@ func TestOverloadRefusesBeforeReading(t *testing.T) {
 func TestLastPlacesAreReserved(t *testing.T) {
 	for _, tt := range []struct {
 		most  int64
-		class gate.Class
+		class shed.Priority
 		want  int64 // that get in
 	}{
-		{10, gate.Begin, 8}, {10, gate.Proceed, 9}, {10, gate.Conclude, 10},
-		{100, gate.Begin, 80}, {100, gate.Proceed, 90}, {100, gate.Conclude, 100},
-		{1, gate.Begin, 1}, {9, gate.Begin, 9}, {0, gate.Begin, 1000},
+		{10, shed.Low, 8}, {10, shed.Middle, 9}, {10, shed.High, 10},
+		{100, shed.Low, 80}, {100, shed.Middle, 90}, {100, shed.High, 100},
+		{1, shed.Low, 1}, {9, shed.Low, 9}, {0, shed.Low, 1000},
 	} {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
@@ -237,10 +238,10 @@ func TestRequestsInFlightAreNotEvicted(t *testing.T) {
 	for _, path := range []string{"/auth", "/postauth", "/enrolled", "/check"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := make(pipes)
-			s := Server(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
-			conns := gate.Conns{Max: 1}
+			s := listen.NewServer(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
+			conns := listen.Limiter{Max: 1}
 			conns.Attach(s)
-			go s.Serve(l) //nolint:errcheck // ends with Close
+			go s.Serve(conns.Listener(l)) //nolint:errcheck // ends with Close
 			defer s.Close()
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -376,7 +377,7 @@ func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 // connect returns a connection to a server of h, and what ends both.
 func connect(h http.Handler) (net.Conn, func()) {
 	l := make(pipes)
-	s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
+	s := listen.NewServer(h, 10*time.Second, slog.New(slog.DiscardHandler))
 	go s.Serve(l) //nolint:errcheck // ends with Close
 	ours, theirs := net.Pipe()
 	l <- theirs
@@ -413,11 +414,11 @@ func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (s
 func TestBodyHasFiveSecondsToArrive(t *testing.T) {
 	for path := range bodies {
 		for after, want := range map[time.Duration]int{
-			arrival - time.Millisecond: 200, arrival + time.Millisecond: 400, time.Minute: 400,
+			listen.RequestTime - time.Millisecond: 200, listen.RequestTime + time.Millisecond: 400, time.Minute: 400,
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				status, took := exchange(t, newHandler(new(fake)), path, after)
-				if status != want || took > arrival+time.Second {
+				if status != want || took > listen.RequestTime+time.Second {
 					t.Errorf("%s, body after %v: %d after %v, want %d", path, after, status, took, want)
 				}
 			})
@@ -593,16 +594,16 @@ func TestRestOfABodyIsNoRequest(t *testing.T) {
 		}{
 			"chunk without length":     {chunked, 0, "ZZ\r\n" + second},
 			"chunk without end":        {chunked, 0, "2\r\n{}XX" + second},
-			"chunk that is late":       {chunked + "5\r\n{}", arrival + time.Second, second},
+			"chunk that is late":       {chunked + "5\r\n{}", listen.RequestTime + time.Second, second},
 			"chunk of a long line":     {chunked, 0, "2;" + strings.Repeat("x", 5000) + "\r\n" + second},
 			"trailer":                  {chunked, 0, "0\r\nno trailer\r\n\r\n" + second},
-			"length that is late":      {"HTTP/1.1\r\n" + within + "\r\n", arrival + time.Second, second},
-			"kept in 1.0":              {"HTTP/1.0\r\nConnection: keep-alive\r\n" + within + "\r\n", arrival + time.Second, second},
-			"kept in 1.0, not asked":   {"HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
-			"not asked":                {"HTTP/1.1\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
+			"length that is late":      {"HTTP/1.1\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
+			"kept in 1.0":              {"HTTP/1.0\r\nConnection: keep-alive\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
+			"kept in 1.0, not asked":   {"HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
+			"not asked":                {"HTTP/1.1\r\nExpect: 100-continue\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
 			"longer than what we hear": {long, 0, strings.Repeat(" ", maxDrain) + second},
 			"the same in chunks":       {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", maxDrain, strings.Repeat(" ", maxDrain)) + second},
-			"and the end is late":      {long + strings.Repeat(" ", maxDrain), arrival + time.Second, second},
+			"and the end is late":      {long + strings.Repeat(" ", maxDrain), listen.RequestTime + time.Second, second},
 			"and the end is none":      {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", maxDrain+1, strings.Repeat(" ", maxDrain+1)) + "ZZ\r\n" + second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -619,7 +620,7 @@ func TestRestOfABodyIsNoRequest(t *testing.T) {
 				}()
 				start := time.Now()
 				said, _ := io.ReadAll(ours)
-				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= rest {
+				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= listen.IdleTime {
 					t.Errorf("%s, %s: %d answers, and the end after %v, want 1 and soon:\n%s", refusal, name, n, time.Since(start), said)
 				}
 				if strings.HasPrefix(tt.head, long) && !strings.Contains(string(said), "Connection: close") {

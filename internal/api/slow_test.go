@@ -15,6 +15,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // pipes is a listener whose connections a test makes.
@@ -60,7 +61,7 @@ func (w watched) Close() error {
 func serving(t *testing.T, slowest time.Duration) pipes {
 	t.Helper()
 	log, l := slog.New(slog.DiscardHandler), make(pipes)
-	s := api.Server(&api.Handler{Engine: verbose{}, Keys: anyone{}, Log: log}, slowest, log)
+	s := listen.NewServer(&api.Handler{Engine: verbose{}, Keys: anyone{}, Log: log}, slowest, log)
 	ended := make(chan error)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
 )
@@ -74,7 +74,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(status)
 		return
 	}
-	gate.Arrived(r.Context())
+	listen.Arrived(r.Context())
 	// The DS sends a result once: it is stored though the DS hangs up.
 	got := h.Engine.Receive(context.WithoutCancel(r.Context()), schemes, body)
 	if got.Refused != nil {
@@ -96,7 +96,7 @@ const maxShort = 16 << 10
 func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (data []byte, done func(), err error) {
 	limit := max(h.Body, maxBody)
 	done = func() {}
-	data, err = gate.ReadBody(http.MaxBytesReader(w, r.Body, limit), maxShort, func() (int64, error) {
+	data, err = listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), maxShort, func() (int64, error) {
 		room := min(limit, LongMessages)
 		if err := h.Room.Acquire(r.Context(), room); err != nil {
 			return 0, err
