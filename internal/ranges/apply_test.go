@@ -270,7 +270,7 @@ func TestBitsetFindsSetBits(t *testing.T) {
 					before = k
 				}
 			}
-			if got := b.from(at); got != from {
+			if got := b.next(at); got != from {
 				t.Fatalf("from(%d) = %d, want %d of %v", at, got, from, want)
 			}
 			if got := b.before(at); got != before {

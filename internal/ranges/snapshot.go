@@ -300,7 +300,7 @@ func (s *snapshotReader) end() (*Generation, error) {
 		}
 		parts[i] = s.tapes[i].sorted(names)
 		s.tapes[i] = tape{}
-		parts[i].overlaps(false, i+minDigits, bad)
+		parts[i].findOverlaps(false, i+minDigits, bad)
 	}
 	if len(bad.Pairs) > 0 {
 		return nil, ErrSnapshot
