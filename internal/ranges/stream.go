@@ -132,7 +132,7 @@ type stream struct {
 	w      *window
 	head   []byte           // the object without the content of cardRangeData
 	fixed  *message.Version // the version, when it is certain from the start
-	used   message.Version  // the one that the entries were read by
+	used   message.Version  // the one that the entries were read by; none before the first entry
 	actual message.Version
 
 	hasActual bool
@@ -590,10 +590,19 @@ func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 // found are the problems of cardRangeData, in the order of Check.
 func (s *stream) found() message.Problems {
 	all := s.faults
-	if most := message.TableOf(message.PRes, s.used).Field("cardRangeData").Max; most > 0 && s.count > most {
+	if s.hasTooManyEntries() {
 		all = append(all, message.Problem{Code: message.Format, Path: "cardRangeData"})
 	}
 	return append(append(all, s.equal...), s.twice...)
+}
+
+// hasTooManyEntries reports whether cardRangeData is longer than its version allows.
+func (s *stream) hasTooManyEntries() bool {
+	if s.count == 0 { // and no version has been used
+		return false
+	}
+	most := message.TableOf(message.PRes, s.used).Field("cardRangeData").Max
+	return most > 0 && s.count > most
 }
 
 // fill takes over what a valid PRes says.
