@@ -10,9 +10,9 @@ import (
 	"github.com/openthreeds/threeds/internal/browserurl"
 )
 
-// TestD110BrowserURLs says of each URL why no browser may be sent there, from a directory
+// TestD110BadBrowserURLsAreRefused says of each URL why no browser may be sent there, from a directory
 // and from one that is a laboratory's; nil is that a browser may.
-func TestD110BrowserURLs(t *testing.T) {
+func TestD110BadBrowserURLsAreRefused(t *testing.T) {
 	var (
 		char, escape, scheme  = browserurl.ErrCharacter, browserurl.ErrEscape, browserurl.ErrScheme
 		noHost, user, port    = browserurl.ErrNoHost, browserurl.ErrUser, browserurl.ErrPort

@@ -1,7 +1,8 @@
-// Package iso knows the currencies of ISO 4217 and the countries of ISO 3166-1
-// that a 3-D Secure message may name.
+// Package iso knows the currencies of ISO 4217 and the countries of ISO 3166-1 that a 3-D
+// Secure message may name. Use [Currency] and [Country] for their digits, [CurrencyAlpha] and
+// [CountryAlpha2] for their letters.
 //
-// It holds no names, no history and no formatting of amounts. Codes that the
+// It has no names, no history and no formatting of amounts. Codes that the
 // protocol excludes are unknown here: currencies 955-964 and 999 with their
 // letters, countries 901-999. Withdrawn codes are unknown too.
 //

@@ -11,7 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/iso"
 )
 
-func TestCurrency(t *testing.T) {
+func TestCurrencyByNumber(t *testing.T) {
 	for _, test := range []struct {
 		numeric  string
 		exponent int
@@ -33,8 +33,8 @@ func TestCurrency(t *testing.T) {
 	}
 }
 
-// TestCurrencyLetters goes there and back with every code there may be.
-func TestCurrencyLetters(t *testing.T) {
+// TestCurrencyLettersGoThereAndBack goes there and back with every code there may be.
+func TestCurrencyLettersGoThereAndBack(t *testing.T) {
 	n := 0
 	for i := range 1000 {
 		numeric := fmt.Sprintf("%03d", i)
@@ -61,7 +61,7 @@ func TestCurrencyLetters(t *testing.T) {
 	}
 }
 
-func TestCurrencyAlpha(t *testing.T) {
+func TestCurrencyByLetters(t *testing.T) {
 	for _, test := range []struct {
 		alpha, numeric string
 		exponent       int
@@ -85,7 +85,7 @@ func TestCurrencyAlpha(t *testing.T) {
 	}
 }
 
-func TestCountry(t *testing.T) {
+func TestCountryByNumber(t *testing.T) {
 	for numeric, want := range map[string]bool{
 		"208": true, "840": true, "004": true, "894": true, "158": true,
 		"901": false, "950": false, "999": false, "000": false, "280": false, "4": false, "04": false, "0004": false, "DNK": false, "": false,
@@ -99,7 +99,7 @@ func TestCountry(t *testing.T) {
 	}
 }
 
-func TestCountryAlpha(t *testing.T) {
+func TestCountryByLetters(t *testing.T) {
 	for alpha, want := range map[string]string{"DK": "208", "AD": "020", "ZW": "716", "UK": "", "dk": "", "D": "", "DNK": "", "": "", "XX": ""} {
 		if got, ok := iso.CountryAlpha2(alpha); got != want || ok != (want != "") {
 			t.Errorf("CountryAlpha2(%q) = %q, %v; want %q", alpha, got, ok, want)
@@ -107,9 +107,9 @@ func TestCountryAlpha(t *testing.T) {
 	}
 }
 
-// TestComplete counts what the standards hold: 249 countries, and of 178 current
+// TestTablesAreComplete counts what the standards hold: 249 countries, and of 178 current
 // entries of ISO 4217 the 167 that are not excluded.
-func TestComplete(t *testing.T) {
+func TestTablesAreComplete(t *testing.T) {
 	countries, currencies := 0, 0
 	for n := range 1000 {
 		code := []byte{byte('0' + n/100), byte('0' + n/10%10), byte('0' + n%10)}
@@ -137,8 +137,8 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 }
 
-// TestGenerated fails when a CSV file was edited and go generate forgotten.
-func TestGenerated(t *testing.T) {
+// TestTablesAreGeneratedFromTheCSVFiles fails when a CSV file was edited and go generate forgotten.
+func TestTablesAreGeneratedFromTheCSVFiles(t *testing.T) {
 	goTool, err := exec.LookPath("go")
 	if err != nil {
 		t.Skip("no go command here: whether tables.go is current was not checked")

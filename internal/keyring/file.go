@@ -32,7 +32,7 @@ func Load(path string) (*Ring, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.previous = previous
+	r.hasPrevious = previous
 	return r, nil
 }
 
@@ -81,6 +81,7 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// read returns the content of a key file that only its owner can read.
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -91,7 +92,7 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 && (mode&0o037 != 0 || !foreign(info)) {
+	if mode := info.Mode().Perm(); mode&0o077 != 0 && (mode&0o037 != 0 || !isForeign(info)) {
 		return nil, fmt.Errorf("keyring: %s has mode %04o, others than its owner must have no access: chmod 600 %s", path, mode, path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
@@ -107,7 +108,7 @@ func read(path string) ([]byte, error) {
 // parse returns the secrets, current first, and whether the second is the previous
 // one. Its errors name members, never what is in them.
 func parse(data []byte) (secrets [][]byte, previous bool, err error) {
-	members, err := object(data)
+	members, err := parseObject(data)
 	if err != nil {
 		return nil, false, err
 	}
@@ -138,9 +139,9 @@ func parse(data []byte) (secrets [][]byte, previous bool, err error) {
 	return secrets, previous, nil
 }
 
-// object reads one flat JSON object of strings. It is strict where encoding/json
-// is not: names match exactly and come once.
-func object(data []byte) (map[string]string, error) {
+// parseObject reads one flat JSON object of strings. It is strict where encoding/json is not:
+// names match exactly and come once.
+func parseObject(data []byte) (map[string]string, error) {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	bad := func() error { return fmt.Errorf("not a JSON object of strings, near byte %d", dec.InputOffset()) }
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {

@@ -1,5 +1,6 @@
-// Package keyring holds the secrets that all nodes of a server share, and derives
-// from them what each purpose needs: ids of transactions and sealing of stored data.
+// Package keyring holds the secrets that all nodes of a server share, and derives from them
+// the keys for transaction ids and for sealing stored data. Use [Load] or [LoadOrCreate] to
+// read the key file, [Ring.ID] for ids, and [Ring.Seal] and [Ring.Open] for data.
 //
 // The secrets are in a JSON file of at most three members:
 //
@@ -11,9 +12,9 @@
 // alive. The rows of API keys, which are kept for years, are sealed anew with current by
 // the nodes that serve.
 //
-// The package does not watch the file and does not rotate by itself: whoever does
-// asks whether the next ring opens what the former one made. Certificates
-// and their private keys are not its business.
+// The package does not watch the file, and does not rotate by itself. Who does asks
+// [Ring.Opens] whether the next ring opens what the former one made. Certificates and their
+// private keys are not in the file.
 package keyring
 
 import (
@@ -44,7 +45,7 @@ type Ring struct {
 	ids  *transid.Keys
 	keys []derived // current, previous, next as far as there are
 
-	previous bool // there is one
+	hasPrevious bool // keys[1] is the previous one
 }
 
 // derived is what is made from one secret.

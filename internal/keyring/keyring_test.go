@@ -54,7 +54,7 @@ func rotation(t *testing.T) (published, moved, done *keyring.Ring) {
 		load(t, fmt.Sprintf(`{"next":%q,"current":%q}`, c, b))
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRefusesBadFiles(t *testing.T) {
 	good := secret('s')
 	for _, test := range []struct{ name, content, want string }{
 		{"empty", "", "not a JSON object"},
@@ -108,9 +108,9 @@ func TestLoadRefusesAccessOfOthers(t *testing.T) {
 	}
 }
 
-// TestLoadOfAnother: a file that root, say, has put there for our group is good,
+// TestLoadOfAFileOfAnotherUser: a file that root, say, has put there for our group is good,
 // and for no more than to be read by it.
-func TestLoadOfAnother(t *testing.T) {
+func TestLoadOfAFileOfAnotherUser(t *testing.T) {
 	path := file(t, fmt.Sprintf(`{"current":%q}`, secret('a')))
 	if err := os.Chown(path, os.Geteuid()+1, -1); err != nil {
 		t.Skipf("not root: %v", err)
@@ -135,7 +135,7 @@ func TestLoadDoesNotCreate(t *testing.T) {
 	}
 }
 
-func TestLoadOrCreate(t *testing.T) {
+func TestLoadOrCreateMakesAFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "keys.json")
 	const n = 16
@@ -173,7 +173,7 @@ func TestLoadOrCreate(t *testing.T) {
 	}
 }
 
-func TestLoadOrCreateKeepsWhatIsThere(t *testing.T) {
+func TestLoadOrCreateKeepsAFile(t *testing.T) {
 	path := file(t, "not json")
 	if _, err := keyring.LoadOrCreate(path); err == nil {
 		t.Error("LoadOrCreate accepted a bad file")
@@ -186,9 +186,9 @@ func TestLoadOrCreateKeepsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestVectors pins what is derived: another release must read the data of this one.
+// TestDerivedKeysArePinned pins what is derived: another release must read the data of this one.
 // They were computed from the descriptions in this package by another program.
-func TestVectors(t *testing.T) {
+func TestDerivedKeysArePinned(t *testing.T) {
 	r := load(t, `{"current":"`+secret('a')+`"}`)
 	sealed, err := hex.DecodeString("011d6a5d18000102030405060708090a0bc89bf335678306ef7e85493a2a5f391539d19358bb")
 	if err != nil {
@@ -208,9 +208,9 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestIsSealedByPrevious: what is to be sealed anew is what the previous secret has sealed,
+// TestIsSealedByPreviousSecret: what is to be sealed anew is what the previous secret has sealed,
 // and neither what the current one has nor what the next one has.
-func TestIsSealedByPrevious(t *testing.T) {
+func TestIsSealedByPreviousSecret(t *testing.T) {
 	published, moved, done := rotation(t)
 	early, late := published.Seal("id", nil), moved.Seal("id", nil)
 	for _, test := range []struct {
@@ -230,7 +230,7 @@ func TestIsSealedByPrevious(t *testing.T) {
 	}
 }
 
-func TestSealRotates(t *testing.T) {
+func TestSealedDataOpensDuringRotation(t *testing.T) {
 	published, moved, done := rotation(t)
 	early, late := published.Seal("id", []byte("x")), moved.Seal("id", []byte("x"))
 	for _, test := range []struct {
@@ -249,7 +249,7 @@ func TestSealRotates(t *testing.T) {
 	}
 }
 
-func TestIDsRotate(t *testing.T) {
+func TestIDsAreGoodDuringRotation(t *testing.T) {
 	published, moved, done := rotation(t)
 	now := time.UnixMilli(1).UTC()
 	id := published.ID().New(now, time.Minute, rand.Reader, 1, "shop", "4000000000000000")
@@ -261,7 +261,7 @@ func TestIDsRotate(t *testing.T) {
 	}
 }
 
-func TestSeal(t *testing.T) {
+func TestSealedDataOpensForItsNameAlone(t *testing.T) {
 	r := load(t, `{"current":"`+secret('a')+`"}`)
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.String().Draw(t, "id")
@@ -290,7 +290,7 @@ func TestSeal(t *testing.T) {
 	})
 }
 
-func TestPrintsNothing(t *testing.T) {
+func TestRingPrintsNoSecret(t *testing.T) {
 	r := load(t, `{"current":"`+secret('S')+`","next":"`+secret('T')+`"}`)
 	var out strings.Builder
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%p", "%T"} {
@@ -348,7 +348,7 @@ func BenchmarkSeal(b *testing.B) {
 	}
 }
 
-func TestOpens(t *testing.T) {
+func TestOpensWhatTheFormerRingMade(t *testing.T) {
 	published, moved, done := rotation(t)
 	other := load(t, fmt.Sprintf(`{"current":%q}`, secret('x')))
 	for _, tt := range []struct {

@@ -4,6 +4,6 @@ package keyring
 
 import "io/fs"
 
-// foreign reports whether a file belongs to another user than this process, which
+// isForeign reports whether a file belongs to another user than this process, which
 // cannot be told here.
-func foreign(fs.FileInfo) bool { return false }
+func isForeign(fs.FileInfo) bool { return false }

@@ -64,7 +64,7 @@ func (r *Ring) Open(name string, sealed []byte) ([]byte, error) {
 // made with. It is to be sealed anew before that leaves the file. Whether it opens is not
 // looked at.
 func (r *Ring) IsSealedByPrevious(sealed []byte) bool {
-	return r.previous && len(sealed) >= headerLen && sealed[0] == sealFormat && [keyIDLen]byte(sealed[1:]) == r.keys[1].id
+	return r.hasPrevious && len(sealed) >= headerLen && sealed[0] == sealFormat && [keyIDLen]byte(sealed[1:]) == r.keys[1].id
 }
 
 // aead returns the cipher of one record.

@@ -20,7 +20,7 @@ const (
 	Modify Action = 'M'
 )
 
-// actionOf reads an actionInd in JSON, 0 when it is none.
+// actionOf returns the action that an actionInd in JSON is; 0 if it is none.
 func actionOf(value []byte) Action {
 	text, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
@@ -44,17 +44,16 @@ type Update struct {
 // Rules say how updates are applied.
 type Rules struct {
 	Version  message.Version // of the PRes
-	Backward bool            // the last update first: readOrder 02
+	Backward bool            // the last update is applied first: readOrder 02
 }
 
-// Apply returns the table that the updates make of base, which stays as it is;
-// nil is an empty one. Each update is judged by what those before it left. If
-// any is not possible, the table is nil, and the problems name all of them, up to
-// maxPairs.
+// Apply returns the table that the updates make of base, which stays as it is; a nil base is
+// an empty one. Each update is judged by what those before it have left. If any update is not
+// possible the table is nil, and the problems name each such update, up to maxPairs.
 //
-// Only a range with the same bounds can be deleted or modified. From 2.3.1 an
-// added range may meet no other. Before, it may replace one with the same
-// bounds; ranges nest in complete sets only.
+// Only a range with the same bounds can be deleted or modified. From 2.3.1 an added range may
+// have no number in common with another. Before, it may replace a range with the same bounds;
+// ranges lie within others in complete sets only.
 func Apply(base *Table, updates []Update, rules Rules) (*Table, message.Problems) {
 	if base == nil {
 		base = &Table{}
@@ -98,7 +97,7 @@ func Apply(base *Table, updates []Update, rules Rules) (*Table, message.Problems
 	return newTable(parts, a.infos.list), nil
 }
 
-// An applier is what Apply needs for a while.
+// An applier is the state of one call of Apply.
 type applier struct {
 	rules    Rules
 	base     *Table
@@ -113,7 +112,7 @@ func (a *applier) apply(u *Update, info uint32) {
 	if u.Action != Add {
 		switch {
 		case !found.ok:
-			a.impossible(u)
+			a.addImpossible(u)
 		case u.Action == Delete:
 			c.remove(found)
 		default:
@@ -123,27 +122,26 @@ func (a *applier) apply(u *Update, info uint32) {
 	}
 	if found.ok {
 		if a.rules.Version >= message.V231 {
-			a.impossible(u)
+			a.addImpossible(u)
 		} else {
 			c.rename(found, info)
 		}
 		return
 	}
 	if other, ok := c.overlapping(u.Range); ok {
-		a.fault(u, message.RangeOverlap, other.String()+","+u.Range.String())
+		a.addProblem(u, message.RangeOverlap, other.String()+","+u.Range.String())
 		return
 	}
 	c.insert(u.Range, info)
 }
 
-// impossible notes an update of a range that is not there, or the adding of one
-// that is.
-func (a *applier) impossible(u *Update) {
-	a.fault(u, message.RangeAction, fmt.Sprintf("%s %c", u.Range, u.Action))
+// addImpossible records an update of a range that is not there, or the addition of one that is.
+func (a *applier) addImpossible(u *Update) {
+	a.addProblem(u, message.RangeAction, fmt.Sprintf("%s %c", u.Range, u.Action))
 }
 
-// fault notes a problem. Before 2.3.1 there is one code for all of them.
-func (a *applier) fault(u *Update, code message.Code, note string) {
+// addProblem records a problem. Before 2.3.1 there is one code for all of them.
+func (a *applier) addProblem(u *Update, code message.Code, note string) {
 	p := message.Problem{Code: code, Path: badEntry(int(u.Entry)).Path, Note: note}
 	if a.rules.Version < message.V231 {
 		p.Code, p.Note = message.Format, ""
@@ -151,34 +149,36 @@ func (a *applier) fault(u *Update, code message.Code, note string) {
 	a.problems = append(a.problems, p)
 }
 
-// changes are those of the ranges of one length. Ranges of the base stay where they are,
-// and are only marked as gone or given another Info; added ones are kept beside them. All
-// that may be added is known from the start, so each has its place in advance.
+// changes collect what updates do to the ranges of one length. Ranges of the base stay where
+// they are, and are only marked as gone or given another Info. Added ranges are kept beside
+// them. All ranges that updates may add are known before the first is applied, so each has its
+// place in advance.
 type changes struct {
 	base  *lane
 	reach reach             // of a nested base
-	gone  map[uint32]uint32 // crossed out: where to look for the next that is not
+	gone  map[uint32]uint32 // deleted ranges of the base: where to look for the next one that is not deleted
 	named map[uint32]uint32 // ranges of the base with another Info
 
-	starts []uint64 // of all that updates may add, sorted
-	added  rows     // what they add, in the same order
-	there  bitset   // which of them are
+	starts []uint64 // the starts of all ranges that updates may add, sorted
+	added  rows     // the added ranges, in the same order
+	there  bitset   // which of added are there
 }
 
-// found is a range that is there.
+// found is the place of a range.
 type found struct {
 	at    int
-	added bool
-	ok    bool
+	added bool // it is in changes.added, and not in the base
+	ok    bool // there is such a range
 }
 
-// prepare keeps a place for the range of an update.
+// prepare reserves a place for the range of an update.
 func (c *changes) prepare(u *Update) {
 	if u.Action == Add {
 		c.starts = append(c.starts, u.Range.Start)
 	}
 }
 
+// start makes the places, after prepare was called with all updates.
 func (c *changes) start(base *lane) {
 	c.base = base
 	c.gone, c.named = make(map[uint32]uint32), make(map[uint32]uint32)
@@ -192,7 +192,7 @@ func (c *changes) start(base *lane) {
 	}
 }
 
-// find finds the range with these bounds.
+// find returns the place of the range with these bounds.
 func (c *changes) find(r Range) found {
 	if at, ok := slices.BinarySearch(c.starts, r.Start); ok && c.there.has(at) && c.added[at].end() == r.End {
 		return found{at, true, true}
@@ -230,9 +230,9 @@ func (c *changes) insert(r Range, info uint32) {
 	c.added[at] = rowOf(r.Start, r.End, info)
 }
 
-// left is the first range of the base, from at on, that is not gone. It shortens the
-// chain of gone ones on the way, so that the next call is quick.
-func (c *changes) left(at uint32) uint32 {
+// nextLeft returns the first range of the base, from at on, that is not gone. It shortens the
+// chain of gone ranges on the way, so that the next call is quick.
+func (c *changes) nextLeft(at uint32) uint32 {
 	end := at
 	for {
 		next, gone := c.gone[end]
@@ -252,7 +252,7 @@ func (c *changes) left(at uint32) uint32 {
 // overlapping finds a range that has numbers in common with r.
 func (c *changes) overlapping(r Range) (Range, bool) {
 	at, _ := slices.BinarySearch(c.starts, r.Start)
-	if next := c.there.from(at); next >= 0 && c.starts[next] <= r.End {
+	if next := c.there.next(at); next >= 0 && c.starts[next] <= r.End {
 		return c.added[next].in(r.Digits), true
 	}
 	if last := c.there.before(at); last >= 0 && c.added[last].end() >= r.Start {
@@ -260,7 +260,7 @@ func (c *changes) overlapping(r Range) (Range, bool) {
 	}
 	b := c.base.ranges
 	first := b.countBelow(r.Start)
-	if next := int(c.left(uint32(first))); next < len(b) && b[next].start() <= r.End {
+	if next := int(c.nextLeft(uint32(first))); next < len(b) && b[next].start() <= r.End {
 		return b[next].in(r.Digits), true
 	}
 	last := first - 1
@@ -276,7 +276,7 @@ func (c *changes) overlapping(r Range) (Range, bool) {
 	return b[last].in(r.Digits), true
 }
 
-// merged are the ranges that the changes leave.
+// merged returns the ranges that the changes leave.
 func (c *changes) merged() rows {
 	b := c.base.ranges
 	out := make(rows, 0, len(b)-len(c.gone)+c.there.count())
@@ -288,7 +288,7 @@ func (c *changes) merged() rows {
 		edits = append(edits, at)
 	}
 	slices.Sort(edits)
-	// What is between two edits, or two additions, goes over in one piece.
+	// The rows between two edits or additions are copied in one piece.
 	from := 0
 	copyTo := func(to int) {
 		for len(edits) > 0 && int(edits[0]) < to {
@@ -302,7 +302,7 @@ func (c *changes) merged() rows {
 		out = append(out, b[from:to]...)
 		from = to
 	}
-	for at := c.there.from(0); at >= 0; at = c.there.from(at + 1) {
+	for at := c.there.next(0); at >= 0; at = c.there.next(at + 1) {
 		copyTo(from + b[from:].countBelow(c.starts[at]))
 		out = append(out, c.added[at])
 	}
@@ -310,13 +310,13 @@ func (c *changes) merged() rows {
 	return out
 }
 
-// reach tells how far the ranges of a nested base reach: a binary tree in an array. Its
-// last half has the end of each range, plus one, or 0 if the range is gone; each place
-// before has the greater of the two below it. A nil reach has no ranges.
+// A reach tells how far the ranges of a nested base reach. It is a binary tree in an array:
+// its last half has the end of each range plus one, or 0 if the range is gone, and each node
+// of the first half has the greater of its two children. A nil reach has no ranges.
 type reach []uint64
 
 func reachOf(ranges rows) reach {
-	half := 1 << bits.Len(uint(len(ranges))) // with a place for the end
+	half := 1 << bits.Len(uint(len(ranges))) // with room for the number behind the last
 	t := make(reach, 2*half)
 	for i := range ranges {
 		t[half+i] = ranges[i].end() + 1
@@ -327,7 +327,7 @@ func reachOf(ranges rows) reach {
 	return t
 }
 
-// remove notes that a range is gone.
+// remove records that a range is gone.
 func (t reach) remove(at int) {
 	if t == nil {
 		return
@@ -339,7 +339,7 @@ func (t reach) remove(at int) {
 	}
 }
 
-// before is the last range below at that reaches n, -1 when there is none.
+// before returns the last range below at that reaches n; -1 if there is none.
 func (t reach) before(at int, n uint64) int {
 	half := len(t) / 2
 	i := half + at
@@ -358,13 +358,13 @@ func (t reach) before(at int, n uint64) int {
 	return i - half
 }
 
-// A bitset is a set of numbers below a bound that can be walked in both
-// directions: each bit of a level says whether a word of the one below has any.
+// A bitset is a set of numbers below a bound, with a quick way to the next number in both
+// directions: each bit of a level says whether a word of the level below has any bit.
 type bitset [][]uint64
 
 func newBitset(n int) bitset {
 	var b bitset
-	n++ // a place for the end
+	n++ // room for the number behind the last
 	for {
 		n = (n + 63) / 64
 		b = append(b, make([]uint64, n))
@@ -392,8 +392,8 @@ func (b bitset) clear(i int) {
 	}
 }
 
-// from is the lowest number that is at least i, -1 when there is none.
-func (b bitset) from(i int) int {
+// next returns the lowest number that is at least i; -1 if there is none.
+func (b bitset) next(i int) int {
 	for up, level := range b {
 		if i/64 >= len(level) {
 			return -1
@@ -410,7 +410,7 @@ func (b bitset) from(i int) int {
 	return -1
 }
 
-// before is the highest number below i, -1 when there is none.
+// before returns the highest number below i; -1 if there is none.
 func (b bitset) before(i int) int {
 	for up, level := range b {
 		if i == 0 {

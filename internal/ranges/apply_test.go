@@ -12,10 +12,10 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestApplyIsNaive: whatever the set and the updates, Apply makes what one
+// TestApplyEqualsANaiveReplay: whatever the set and the updates, Apply makes what one
 // gets by carrying them out on a list, one after the other, and finds the same
 // faults. What it makes is the table that the whole list makes.
-func TestApplyIsNaive(t *testing.T) {
+func TestApplyEqualsANaiveReplay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rules := Rules{
 			Version:  rapid.SampledFrom(message.Versions()).Draw(t, "version"),
@@ -139,8 +139,8 @@ func tableOf(state map[Range]*Info) *Table {
 	return table
 }
 
-// TestApplyManyIsNaive does the same with updates by the thousand.
-func TestApplyManyIsNaive(t *testing.T) {
+// TestApplyOfManyUpdatesEqualsANaiveReplay does the same with updates by the thousand.
+func TestApplyOfManyUpdatesEqualsANaiveReplay(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	infos := []*Info{{ACSEnd: "a"}, {ACSEnd: "b"}}
 	anywhere := func() Range {
@@ -247,7 +247,7 @@ func BenchmarkDeepNests(b *testing.B) {
 	}
 }
 
-func TestBitset(t *testing.T) {
+func TestBitsetFindsSetBits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.SampledFrom([]int{1, 63, 64, 65, 4096, 4097, 300_000}).Draw(t, "size")
 		b, want := newBitset(size), map[int]bool{}
@@ -270,7 +270,7 @@ func TestBitset(t *testing.T) {
 					before = k
 				}
 			}
-			if got := b.from(at); got != from {
+			if got := b.next(at); got != from {
 				t.Fatalf("from(%d) = %d, want %d of %v", at, got, from, want)
 			}
 			if got := b.before(at); got != before {

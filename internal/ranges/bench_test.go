@@ -86,8 +86,8 @@ func loaded(tb testing.TB, set rangestest.Set, pres rangestest.PRes) *ranges.Gen
 	return g
 }
 
-// TestGenerated holds the generator to its word.
-func TestGenerated(t *testing.T) {
+// TestGeneratedSetsAreAsDescribed holds the generator to its word.
+func TestGeneratedSetsAreAsDescribed(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		set := rangestest.Set{Ranges: 20_000, Seed: 7, Payloads: 300}
 		if version < "2.3.1" {
@@ -112,8 +112,8 @@ func TestGenerated(t *testing.T) {
 	}
 }
 
-// TestPR22HoldsLittle: a PRes is never held, and the generation is small.
-func TestPR22HoldsLittle(t *testing.T) {
+// TestPR22PResOfTwoMillionRangesHoldsLittleMemory: a PRes is never held, and the generation is small.
+func TestPR22PResOfTwoMillionRangesHoldsLittleMemory(t *testing.T) {
 	set, pres := rangestest.Set{Ranges: 200_000, Seed: 1}, rangestest.PRes{Version: "2.2.0"}
 	var before, after runtime.MemStats
 	runtime.GC()

@@ -17,10 +17,10 @@ var badMethodURLs = []string{
 	`"https://169.254.169.254/m"`, `"https://acs.example/\n"`, `"https:///m"`, `"https://acs.example/` + strings.Repeat("x", 3000) + `"`,
 }
 
-// TestD110MethodURL: whatever is wrong with a threeDSMethodURL, its range stays enrolled
+// TestD110BadMethodURLIsWithheld: whatever is wrong with a threeDSMethodURL, its range stays enrolled
 // without a 3DS Method. The ranges beside it keep theirs, and the number of different
 // sets of range data without their URL is counted.
-func TestD110MethodURL(t *testing.T) {
+func TestD110BadMethodURLIsWithheld(t *testing.T) {
 	for _, version := range []message.Version{message.V210, message.V220, message.V231} {
 		var entries []string
 		add := func(i int, url string) {

@@ -9,8 +9,8 @@ var (
 	ErrReversed = errors.New("start is above end")
 )
 
-// An OverlapError names ranges that may not stand in one set, in pairs; the
-// first maxPairs of them.
+// An OverlapError names ranges that may not stand in one set, in pairs: the first maxPairs of
+// them.
 type OverlapError struct{ Pairs [][2]Range }
 
 func (e *OverlapError) Error() string { return "ranges overlap" }
@@ -18,11 +18,11 @@ func (e *OverlapError) Error() string { return "ranges overlap" }
 // maxPairs is how many pairs fit an errorDetail.
 const maxPairs = 24
 
-// Builder collects ranges and makes a Table of them. The zero value is ready.
+// A Builder collects ranges and makes a Table of them. The zero value is ready to use.
 //
-// Ranges may lie inside another; of those that hold a number the narrowest
-// counts, and of two with the same bounds the one added last. Ranges that
-// overlap without one being inside the other are refused by Build.
+// A range may lie within another. Of the ranges that hold a number the narrowest counts, and
+// of two with the same bounds the one added last. Build refuses ranges that overlap without
+// one lying within the other.
 type Builder struct {
 	// Disjoint refuses every overlap, as the protocol does from 2.3.1.
 	Disjoint bool
@@ -59,7 +59,7 @@ func boundsOf[T string | []byte](start, end T) (Range, error) {
 	return Range{from, to, len(start)}, nil
 }
 
-// id is the number of an Info among those of the builder.
+// id returns the number of an Info among those of the builder.
 func (b *Builder) id(info *Info) uint32 {
 	id, known := b.ids[info]
 	if !known {
@@ -87,7 +87,7 @@ func (b *Builder) Build() (*Table, error) {
 	for i := range b.tapes {
 		parts[i] = b.tapes[i].sorted(names)
 		b.tapes[i] = tape{}
-		parts[i].overlaps(b.Disjoint, i+minDigits, bad)
+		parts[i].findOverlaps(b.Disjoint, i+minDigits, bad)
 		if !b.Disjoint {
 			parts[i] = parts[i].lastOfEqual()
 		}
@@ -98,9 +98,9 @@ func (b *Builder) Build() (*Table, error) {
 	return newTable(parts, all.list), nil
 }
 
-// newTable makes a table of sorted ranges that may stand together. It takes
-// the rows; the Infos get numbers in the order in which the ranges name
-// them, so that equal sets make equal tables however they came about.
+// newTable makes a table of sorted ranges that may stand in one set. The rows become part of
+// the table. The Infos get numbers in the order in which the ranges name them, so that equal
+// sets make equal tables however they came about.
 func newTable(parts [laneCount]rows, infos []*Info) *Table {
 	t := &Table{}
 	const unused = ^uint32(0)
@@ -127,12 +127,12 @@ func newTable(parts [laneCount]rows, infos []*Info) *Table {
 	return t
 }
 
-// overlaps notes sorted ranges that may not stand together.
-func (c rows) overlaps(disjoint bool, digits int, bad *OverlapError) {
+// findOverlaps adds to bad the sorted ranges that may not stand in one set.
+func (c rows) findOverlaps(disjoint bool, digits int, bad *OverlapError) {
 	if !c.isNested() || len(bad.Pairs) >= maxPairs {
 		return
 	}
-	var open []*row // those around the current one, widest first
+	var open []*row // the ranges around the current one, the widest first
 	for i := range c {
 		r := &c[i]
 		for len(open) > 0 && open[len(open)-1].end() < r.start() {
@@ -156,7 +156,7 @@ func (c rows) overlaps(disjoint bool, digits int, bad *OverlapError) {
 	}
 }
 
-// lastOfEqual keeps of sorted ranges with the same bounds the one added last.
+// lastOfEqual returns sorted ranges without those that another with the same bounds was added after.
 func (c rows) lastOfEqual() rows {
 	if !c.isNested() {
 		return c

@@ -2,8 +2,8 @@ package ranges
 
 import "iter"
 
-// A Change is a range that two tables do not have in common. Old is nil when
-// the range is new, New when it is gone.
+// A Change is a range that two tables do not have in common. Old is nil if the range is new,
+// and New is nil if it is gone.
 type Change struct {
 	Range    Range
 	Old, New *Info
@@ -46,7 +46,7 @@ func Diff(old, new *Table) iter.Seq[Change] {
 	}
 }
 
-// order says which of two ranges comes first; those behind the end come last.
+// order says which of two ranges comes first. A range behind the end of its table comes last.
 func order(x rows, n int, y rows, k int) int {
 	switch {
 	case n == len(x):
@@ -57,8 +57,7 @@ func order(x rows, n int, y rows, k int) int {
 	return x[n].compare(&y[k])
 }
 
-// Equal reports whether two tables hold the same ranges and say the same of
-// them.
+// Equal reports whether two tables have the same ranges, and say the same of them.
 func (t *Table) Equal(other *Table) bool {
 	for range Diff(t, other) {
 		return false

@@ -97,7 +97,7 @@ func lacks(t *testing.T, g *Generation, pans ...string) {
 	}
 }
 
-func TestVPRows(t *testing.T) {
+func TestVPFaultsOfAPResAreReported(t *testing.T) {
 	for _, test := range []struct {
 		id, text, detail string
 		code             message.Code
@@ -169,7 +169,7 @@ func TestVP12LaterVersionsAreAccepted(t *testing.T) {
 	has(t, good(t, g, problems), lowA)
 }
 
-func TestVP14Overlap(t *testing.T) {
+func TestVP14OverlapIsRefused(t *testing.T) {
 	g, problems := unasked(t, nil, pres231(recent("4000000011000", "4000000015000", "")+","+recent("4000000013000", "4000000017000", "")+","+recent("4000000016000", "4000000018000", "")))
 	wants(t, g, problems, message.RangeOverlap,
 		"4000000011000-4000000015000,4000000013000-4000000017000,4000000013000-4000000017000,4000000016000-4000000018000")
@@ -188,7 +188,7 @@ func TestVP14Overlap(t *testing.T) {
 	wants(t, after, problems, message.RangeOverlap, lowA+"-"+highA+",4000000000100-4000000000199")
 }
 
-func TestVP15ImpossibleAction(t *testing.T) {
+func TestVP15ImpossibleActionIsRefused(t *testing.T) {
 	base231 := generationOf(t, pres231(recent(lowA, highA, "")))
 	base220 := generationOf(t, pres220(old(lowA, highA, "")))
 	for _, test := range []struct{ low, high, action string }{
@@ -204,7 +204,7 @@ func TestVP15ImpossibleAction(t *testing.T) {
 	}
 }
 
-func TestVP16SameRangeAgain(t *testing.T) {
+func TestVP16AddOfAKnownRangeReplacesIt(t *testing.T) {
 	base := generationOf(t, pres220(old(lowA, highA, "")))
 	g, problems := asked(t, base, pres220(old(lowA, highA, `,"threeDSMethodURL":"https://acs.example/m"`)))
 	if good(t, g, problems); g.Len() != 1 || g.Table.Lookup(lowA).ACS[0].MethodURL == "" {
@@ -212,7 +212,7 @@ func TestVP16SameRangeAgain(t *testing.T) {
 	}
 }
 
-func TestVP17PR13AllOrNothing(t *testing.T) {
+func TestVP17PR13OneFaultRefusesAllUpdates(t *testing.T) {
 	base := generationOf(t, pres231(recent(lowA, highA, "")))
 	was := snapshot(t, base)
 	var entries []string
@@ -227,7 +227,7 @@ func TestVP17PR13AllOrNothing(t *testing.T) {
 	}
 }
 
-func TestPR08PR09PR14Updates(t *testing.T) {
+func TestPR08PR09PR14UpdatesAreApplied(t *testing.T) {
 	base := generationOf(t, pres231(recent(lowA, highA, "")+","+recent(lowB, highB, "")))
 	g, problems := asked(t, base, strings.Replace(pres231(
 		recent(lowA, highA, `,"actionInd":"D"`)+","+
@@ -241,7 +241,7 @@ func TestPR08PR09PR14Updates(t *testing.T) {
 	has(t, base, lowA) // for those who still look there
 }
 
-func TestPR10CompleteSet(t *testing.T) {
+func TestPR10CompleteSetReplacesAllRanges(t *testing.T) {
 	base := generationOf(t, pres220(old(lowA, highA, "")))
 	for name, text := range map[string]string{
 		"no serial in the PRes": strings.Replace(pres220(old(lowB, highB, `,"actionInd":"D"`)), `"serialNum":"1",`, "", 1),
@@ -257,7 +257,7 @@ func TestPR10CompleteSet(t *testing.T) {
 	}
 }
 
-func TestPR11PR12ReadOrder(t *testing.T) {
+func TestPR11PR12UpdatesAreAppliedInReadOrder(t *testing.T) {
 	base := generationOf(t, pres231(recent(lowA, highA, "")))
 	backward := func(text string) string {
 		return strings.Replace(pres231(text), `"readOrder":"01"`, `"readOrder":"02"`, 1)
@@ -276,9 +276,9 @@ func TestPR11PR12ReadOrder(t *testing.T) {
 	wants(t, g, problems, message.RangeOverlap, lowA+"-"+highA+",4000000000500-"+highB)
 }
 
-// TestVP05WithoutRanges: an answer without ranges to a PReq that asked since
+// TestVP05AnswerWithoutRanges: an answer without ranges to a PReq that asked since
 // serial number 0.
-func TestVP05WithoutRanges(t *testing.T) {
+func TestVP05AnswerWithoutRanges(t *testing.T) {
 	serial := func(text, serial string) string {
 		return strings.Replace(text, `"serialNum":"1","cardRangeData":[]`, serial+`"note":""`, 1)
 	}
@@ -314,7 +314,7 @@ func TestVP05WithoutRanges(t *testing.T) {
 	}
 }
 
-func TestPR15Unchanged(t *testing.T) {
+func TestPR15UnchangedKeepsTheRanges(t *testing.T) {
 	for _, text := range []string{
 		strings.Replace(strings.Replace(pres231(""), `,"cardRangeData":[]`, "", 1), `"serialNum":"1"`, `"serialNum":"0"`, 1),
 		strings.Replace(pres220(""), `,"cardRangeData":[]`, "", 1),
@@ -329,7 +329,7 @@ func TestPR15Unchanged(t *testing.T) {
 	}
 }
 
-func TestPR16PR17TwoSchemes(t *testing.T) {
+func TestPR16PR17SchemesAreKeptApart(t *testing.T) {
 	s := NewSchemes("visa", "cb")
 	s.Put("cb", generationOf(t, pres231(recent(lowA, highB, ""))))
 	s.Put("visa", generationOf(t, pres220(old(lowB, highC, ""))))
@@ -338,7 +338,7 @@ func TestPR16PR17TwoSchemes(t *testing.T) {
 	}
 }
 
-func TestPR19File(t *testing.T) {
+func TestPR19CardRangeFileIsRead(t *testing.T) {
 	text := strings.Replace(pres231(recent(lowA, highA, "")), `"serialNum"`, `"cardRangeDataFileURL":"https://files.example/1","serialNum"`, 1)
 	preq := parse(t, `{"messageType":"PReq","messageVersion":"2.3.1","cardRangeDataDownloadInd":"Y"}`)
 	pres, problems, err := ReadPRes(strings.NewReader(text), Options{Context: message.Context{PReq: preq}})
@@ -385,9 +385,9 @@ func TestPR19File(t *testing.T) {
 	}
 }
 
-// TestReadSet: a file is told from a PRes, whatever stands first in it, and
+// TestReadSetTellsAFileFromAPRes: a file is told from a PRes, whatever stands first in it, and
 // though the reader cannot begin again.
-func TestReadSet(t *testing.T) {
+func TestReadSetTellsAFileFromAPRes(t *testing.T) {
 	beside := &Response{Version: message.V231, DS: DS{Versions: []string{"2.2.0"}}, DSURLs: []DSURL{{URL: "https://ds.example/"}}}
 	late := strings.Repeat(" ", 5000) // so that the version of the entries cannot be guessed
 	for _, test := range []struct {
@@ -434,7 +434,7 @@ func TestReadSet(t *testing.T) {
 	}
 }
 
-func TestPR23PR24DSURLs(t *testing.T) {
+func TestPR23PR24DSURLsByCountry(t *testing.T) {
 	list := `"dsUrlList":[{"threeDSServerToDsUrl":"https://ds.example/all"},{"threeDSServerToDsUrl":"https://ds.example/in","dsCountryCode":"356"}],"readOrder"`
 	g := generationOf(t, strings.Replace(pres231(recent(lowA, highA, `,"issuerCountryCode":"356"`)), `"readOrder"`, list, 1))
 	if got := strings.Join(g.URLs(g.Table.Lookup(lowA).IssuerCountry), " "); got != "https://ds.example/in https://ds.example/all" {
@@ -449,7 +449,7 @@ func TestPR23PR24DSURLs(t *testing.T) {
 	}
 }
 
-func TestPR25RangeOverridesPRes(t *testing.T) {
+func TestPR25VersionsOfARangeOverridePRes(t *testing.T) {
 	base := generationOf(t, pres231(recent(lowA, highA, "")+","+recent(lowB, highB, `,"dsProtocolVersions":["2.1.0"]`)))
 	versions := func(g *Generation, pan string) string { return strings.Join(g.Table.Lookup(pan).DSVersions, " ") }
 	if versions(base, lowA) != "2.2.0 2.3.1" || versions(base, lowB) != "2.1.0" {
@@ -463,7 +463,7 @@ func TestPR25RangeOverridesPRes(t *testing.T) {
 	}
 }
 
-func TestPR26Bounds(t *testing.T) {
+func TestPR26BoundsAreInclusive(t *testing.T) {
 	g := generationOf(t, pres220(old(lowB, highB, "")))
 	has(t, g, lowB, highB, "4000000001500", lowB+"0", highB+"9", lowB+"000000", highB+"999999")
 	lacks(t, g, highA, lowC, highA+"9", lowC+"0", highA+"999999", lowC+"000000", lowB[:12])
@@ -516,7 +516,7 @@ func TestManyLookupsDuringSwaps(t *testing.T) {
 	wg.Wait()
 }
 
-func TestDiff(t *testing.T) {
+func TestDiffListsWhatChanged(t *testing.T) {
 	before := generationOf(t, pres220(old(lowA, highA, "")+","+old(lowB, highB, "")))
 	after := generationOf(t, pres220(old(lowB, highB, `,"threeDSMethodURL":"https://acs.example/m"`)+","+old(lowC, highC, "")))
 	var got []string
@@ -538,7 +538,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-func TestPrefixed(t *testing.T) {
+func TestPrefixedYieldsRangesOfAPrefix(t *testing.T) {
 	table := build(t, &Builder{},
 		ranged{"4000000000000000", "4999999999999999", &Info{}},
 		ranged{"4571000000000000", "4571999999999999", &Info{}},

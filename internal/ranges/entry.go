@@ -38,31 +38,30 @@ type entryReader struct {
 	dec     *jsontext.Decoder
 	notes   Notes
 
-	// What entries say beside their bounds and actions, without the versions
-	// of the whole PRes: it may not be known yet.
+	// infos have what entries say beside their bounds and actions. They lack the versions
+	// of the whole PRes, which may not be known yet.
 	infos []*Info
-	known map[string]uint32 // by that text
-	said  int               // how long the texts are together
+	known map[string]uint32 // numbers of infos, by the payload that they were made of
+	said  int               // bytes of all payloads in known
 
-	// Of the entry at hand.
+	// The following is of the entry that is being read.
 	bounds   []Range
 	action   Action
 	skipped  int
-	withheld bool   // a threeDSMethodURL was
-	payload  []byte // the members that an Info is made of, as JSON object
+	withheld bool   // a threeDSMethodURL was withheld
+	payload  []byte // the members that an Info is made of, as a JSON object
 	pair     pair   // the range that is being read
 	text     []byte // a string that was read
 }
 
-// pair is the bounds of a range while they are read; what is not there or not
-// a string is empty.
+// A pair is the bounds of a range while they are read. A bound that is not there, or is no
+// string, is empty.
 type pair struct{ start, end []byte }
 
-// errEntry is an entry that Check should have refused.
+// errEntry says that an entry is one that Check should have refused.
 var errEntry = errors.New("not a card range")
 
-// read reads one entry into bounds and action and returns the number of its
-// Info.
+// read reads one entry into bounds and action, and returns the number of its Info.
 func (r *entryReader) read() (uint32, error) {
 	r.bounds, r.payload, r.action, r.skipped = r.bounds[:0], append(r.payload[:0], '{'), Add, 0
 	r.pair.reset()
@@ -71,7 +70,7 @@ func (r *entryReader) read() (uint32, error) {
 	}
 	r.payload = append(r.payload, '}')
 	if r.version < message.V231 {
-		if err := r.take(); err != nil {
+		if err := r.addPair(); err != nil {
 			return 0, err
 		}
 	}
@@ -141,7 +140,7 @@ func (r *entryReader) list() error {
 		if err := r.object((*entryReader).rangeMember); err != nil {
 			return err
 		}
-		if err := r.take(); err != nil {
+		if err := r.addPair(); err != nil {
 			return err
 		}
 	}
@@ -171,9 +170,9 @@ func (r *entryReader) bound(into *[]byte) error {
 	return err
 }
 
-// take keeps a range whose bounds are good. Bounds of different length are no
-// fault of the set, but no range either.
-func (r *entryReader) take() error {
+// addPair adds the range that was read if its bounds are good. Bounds of different length are
+// no fault of the set, but no range either.
+func (r *entryReader) addPair() error {
 	b, err := boundsOf(r.pair.start, r.pair.end)
 	switch {
 	case errors.Is(err, ErrLength):
@@ -215,7 +214,7 @@ func (r *entryReader) info(payload []byte) (*Info, error) {
 		return nil, errEntry
 	}
 	if r.version >= message.V231 {
-		return r.listed(entry), nil
+		return r.listedInfo(entry), nil
 	}
 	info := &Info{
 		ACSStart: entry.Text("acsStartProtocolVersion"),
@@ -241,8 +240,8 @@ func (r *entryReader) info(payload []byte) (*Info, error) {
 	return info, nil
 }
 
-// listed makes an Info of a 2.3.1 entry, which lists versions one by one.
-func (r *entryReader) listed(entry *message.Message) *Info {
+// listedInfo makes an Info of a 2.3.1 entry, which lists versions one by one.
+func (r *entryReader) listedInfo(entry *message.Message) *Info {
 	ds := listed(entry.Strings("dsProtocolVersions"))
 	info := &Info{DSStart: ds.Start, DSEnd: ds.End, DSVersions: ds.Versions, IssuerCountry: entry.Text("issuerCountryCode")}
 	if len(ds.Versions) > 0 {

@@ -13,12 +13,12 @@ import (
 type Generation struct {
 	Scheme  string
 	Version message.Version // of the PRes that it came of
-	Serial  string          // what the next PReq asks for changes since; "": a complete set
+	Serial  string          // the next PReq asks for changes since this; if empty, for a complete set
 	Table   *Table
 	DS      DS
 	DSURLs  []DSURL
-	Loaded  time.Time // when it came; set by the caller that made it
-	From    string    // the address that it came from, set likewise; "": not known
+	Loaded  time.Time // when it came; the caller that made it sets this
+	From    string    // the address that it came from, set by the caller too; empty if it is not known
 }
 
 // DSURL is one address of a directory server.
@@ -134,8 +134,8 @@ func (r *Response) apply(base *Generation) (*Table, message.Problems) {
 	return Apply(table, updates, Rules{r.Version, r.backward})
 }
 
-// under is t with those versions of the directory server that its ranges leave to the
-// PRes, as ds has them. It shares the ranges of t.
+// under returns t with the versions of the directory server that ds has, for those that its
+// ranges leave to the PRes. It shares the ranges of t.
 func (t *Table) under(ds DS) *Table {
 	if t == nil {
 		return nil

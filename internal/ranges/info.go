@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// Info is what a directory server says of a range. All ranges that say the same
-// share one Info, so it must not be changed.
+// An Info is what a directory server says of a range. Ranges of which it says the same share
+// one Info, so an Info must not be changed.
 type Info struct {
 	ACSStart, ACSEnd string       // lowest and highest version of the issuer
 	DSStart, DSEnd   string       // the same of the directory server, for this range
@@ -27,7 +27,7 @@ const (
 	ownEnd
 )
 
-// ACSVersion is one protocol version that the issuer of a range supports.
+// An ACSVersion is one protocol version that the issuer of a range supports.
 type ACSVersion struct {
 	Version    string
 	MethodURL  string // empty when the issuer has no 3DS Method
@@ -35,16 +35,16 @@ type ACSVersion struct {
 	Extensions []Extension // from 2.3.1
 }
 
-// Extension is a message extension that an issuer's ACS supports.
+// An Extension is a message extension that an issuer's ACS supports.
 type Extension struct{ ID, Version string }
 
-// DS is which versions a directory server supports.
+// A DS has the protocol versions that a directory server supports.
 type DS struct {
 	Start, End string
 	Versions   []string // ascending
 }
 
-// dsOf is what a PRes says of all ranges.
+// dsOf returns the versions that a PRes gives for all ranges.
 func dsOf(m *message.Message, version message.Version) DS {
 	if version >= message.V231 {
 		return listed(m.Strings("dsProtocolVersions"))
@@ -54,7 +54,7 @@ func dsOf(m *message.Message, version message.Version) DS {
 	return ds
 }
 
-// listed are versions that were given one by one.
+// listed returns the versions of a directory server that were given one by one.
 func listed(versions []string) DS {
 	ds := DS{Versions: slices.Compact(slices.SortedFunc(slices.Values(versions), compareVersions))}
 	if n := len(ds.Versions); n > 0 {
@@ -63,8 +63,8 @@ func listed(versions []string) DS {
 	return ds
 }
 
-// under is info with those versions of the directory server that its ranges
-// leave to the PRes. They may change without the ranges.
+// under returns info with the versions that ds has, for those that its ranges leave to the
+// PRes. They may change while the ranges stay.
 func (info *Info) under(ds DS) *Info {
 	full := &Info{
 		ACSStart: info.ACSStart, ACSEnd: info.ACSEnd, DSStart: info.DSStart, DSEnd: info.DSEnd,
@@ -85,7 +85,7 @@ func (info *Info) under(ds DS) *Info {
 	return full
 }
 
-// between returns the protocol versions that there are from start to end.
+// between returns the existing protocol versions from start to end.
 func between(start, end string) []string {
 	var versions []string
 	for _, v := range message.Versions() {
@@ -105,14 +105,14 @@ func compareVersions(x, y string) int {
 	})
 }
 
-// An interner keeps Infos that say different things.
+// An interner has Infos of which no two say the same.
 type interner struct {
 	list []*Info
 	ids  map[string]uint32 // by what they say
 	buf  []byte
 }
 
-// id is the number of an Info that says the same.
+// id returns the number of the Info that says the same as info.
 func (n *interner) id(info *Info) uint32 {
 	n.buf = appendInfo(n.buf[:0], info)
 	id, known := n.ids[string(n.buf)]
@@ -127,7 +127,7 @@ func (n *interner) id(info *Info) uint32 {
 	return id
 }
 
-// names are the numbers of many.
+// names returns the numbers of many Infos.
 func (n *interner) names(infos []*Info) []uint32 {
 	names := make([]uint32, len(infos))
 	for i, info := range infos {
@@ -136,7 +136,7 @@ func (n *interner) names(infos []*Info) []uint32 {
 	return names
 }
 
-// appendInfo writes an Info. Equal ones have equal texts.
+// appendInfo appends an encoded Info to b. Equal Infos have equal encodings.
 func appendInfo(b []byte, info *Info) []byte {
 	for _, s := range []string{info.ACSStart, info.ACSEnd, info.DSStart, info.DSEnd, info.IssuerCountry} {
 		b = appendText(b, s)
@@ -168,8 +168,8 @@ func appendTexts(b []byte, list []string) []byte {
 	return b
 }
 
-// A textReader reads what appendInfo and its kin wrote. After a fault all
-// that it returns is zero, and bad is set.
+// A textReader decodes what appendInfo, appendText and appendTexts have encoded. After a fault
+// bad is set, and it returns zero values.
 type textReader struct {
 	b   []byte
 	bad bool
@@ -205,7 +205,7 @@ func (r *textReader) byte() byte {
 	return b
 }
 
-// length reads how many things follow, of at least one byte each.
+// length reads how many values follow, each of at least one byte.
 func (r *textReader) length() int {
 	n := r.number()
 	if n > uint64(len(r.b)) {

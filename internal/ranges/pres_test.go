@@ -11,7 +11,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-func TestFromPRes(t *testing.T) {
+func TestPResIsReadIntoATable(t *testing.T) {
 	const methodURL = "https://acs.example/method"
 	for _, test := range []struct {
 		name, pres string
@@ -129,7 +129,7 @@ func TestFromPRes(t *testing.T) {
 	}
 }
 
-func TestFromPResFaults(t *testing.T) {
+func TestFaultyPResMakesNoTable(t *testing.T) {
 	for _, test := range []struct {
 		name, pres, detail string
 		code               message.Code
@@ -155,8 +155,8 @@ func TestFromPResFaults(t *testing.T) {
 	}
 }
 
-// TestNoRangesLeavesTheOldOnes: nil is not the empty table.
-func TestNoRangesLeavesTheOldOnes(t *testing.T) {
+// TestPResWithoutRangesKeepsTheTable: nil is not the empty table.
+func TestPResWithoutRangesKeepsTheTable(t *testing.T) {
 	for _, pres := range []string{
 		`{"messageType":"PRes","messageVersion":"2.2.0"}`,
 		pres220(""),

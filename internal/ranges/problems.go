@@ -8,7 +8,7 @@ import (
 
 var notPRes = message.Problems{{Code: message.InvalidMessage, Path: "messageType"}}
 
-// badEntry is an entry whose bounds are the wrong way round, or no bounds.
+// badEntry returns the problem of an entry whose start is above its end, or whose bounds are no bounds.
 func badEntry(at int) message.Problem {
 	return message.Problem{Code: message.Format, Path: message.Path(fmt.Sprintf("cardRangeData[%d]", at))}
 }

@@ -3,8 +3,8 @@ package ranges
 import "sync/atomic"
 
 // Schemes holds the generation in use of each payment scheme, in a fixed order
-// of preference. Its methods may be called by any number of goroutines; a
-// look-up sees each scheme's generation whole, before or after a Put.
+// of preference. Its methods are safe for concurrent use: a look-up sees the generation of
+// each scheme as it was before a Put, or as it is after.
 //
 // A card may belong to several schemes: ranges of different directory servers
 // may overlap, and a look-up finds them all.
@@ -18,7 +18,7 @@ type scheme struct {
 	tried atomic.Bool
 }
 
-// Hit is a scheme that has a range for the card number.
+// A Hit is a scheme that has a range for the card number.
 type Hit struct {
 	Scheme     string
 	Info       *Info
@@ -34,9 +34,8 @@ func NewSchemes(names ...string) *Schemes {
 	return s
 }
 
-// Next returns schemes in another order of preference, with some gone and some
-// new. Those that are in both share their generation: what is put into one is in
-// the other.
+// Next returns the schemes of a new configuration, in their order of preference. A scheme that
+// is in both shares its generation: what is put into one is in the other.
 func (s *Schemes) Next(names ...string) *Schemes {
 	next := NewSchemes(names...)
 	for i, one := range next.order {
@@ -57,7 +56,7 @@ func (s *Schemes) Names() []string {
 }
 
 // Lookup returns the schemes that have a range for the card number, in order of
-// preference; nil when none has.
+// preference; nil if none has one.
 func (s *Schemes) Lookup(pan string) []Hit {
 	n, ok := number(pan)
 	if !ok {
@@ -91,7 +90,7 @@ func (s *Schemes) Swap(name string, t *Table) {
 	s.Put(name, &Generation{Scheme: name, Table: t})
 }
 
-// Generation returns the scheme's generation in use, nil when it has none.
+// Generation returns the generation of a scheme that is in use; nil if there is none.
 func (s *Schemes) Generation(name string) *Generation {
 	if one := s.find(name); one != nil {
 		return one.inUse.Load()
@@ -99,7 +98,7 @@ func (s *Schemes) Generation(name string) *Generation {
 	return nil
 }
 
-// Table returns the scheme's table in use, nil when it has none.
+// Table returns the table of a scheme that is in use; nil if there is none.
 func (s *Schemes) Table(name string) *Table {
 	if g := s.Generation(name); g != nil {
 		return g.Table
@@ -107,7 +106,7 @@ func (s *Schemes) Table(name string) *Table {
 	return nil
 }
 
-// MarkTried notes that the scheme's directory server was asked, whatever it answered.
+// MarkTried records that the scheme's directory server was asked, whatever it answered.
 // Before that nobody can tell whether a card without a range is not enrolled.
 func (s *Schemes) MarkTried(name string) {
 	if one := s.find(name); one != nil {

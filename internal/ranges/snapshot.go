@@ -266,7 +266,7 @@ func (s *snapshotReader) ranges(content []byte) bool {
 		if now, n = readRange(b, now); n == 0 {
 			return false
 		}
-		if now.start > now.end || now.end >= limit || uint64(now.info) >= uint64(len(s.known.list)) || t.count > 0 && !last.before(now) {
+		if now.start > now.end || now.end >= limit || uint64(now.info) >= uint64(len(s.known.list)) || t.count > 0 && !last.isBefore(now) {
 			return false
 		}
 		last = now
@@ -300,7 +300,7 @@ func (s *snapshotReader) end() (*Generation, error) {
 		}
 		parts[i] = s.tapes[i].sorted(names)
 		s.tapes[i] = tape{}
-		parts[i].overlaps(false, i+minDigits, bad)
+		parts[i].findOverlaps(false, i+minDigits, bad)
 	}
 	if len(bad.Pairs) > 0 {
 		return nil, ErrSnapshot

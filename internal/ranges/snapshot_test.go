@@ -87,8 +87,8 @@ func TestSnapshotRoundTrip(t *testing.T) {
 	})
 }
 
-// TestSnapshotDamage: no byte can change, go missing or be added.
-func TestSnapshotDamage(t *testing.T) {
+// TestSnapshotDamageIsFound: no byte can change, go missing or be added.
+func TestSnapshotDamageIsFound(t *testing.T) {
 	good := snapshot(t, small(t))
 	bad := func(name string, data []byte) {
 		t.Helper()
@@ -112,8 +112,8 @@ func TestSnapshotDamage(t *testing.T) {
 	}
 }
 
-// TestSnapshotClaims: a snapshot with good checksums may still claim anything.
-func TestSnapshotClaims(t *testing.T) {
+// TestSnapshotWithFalseClaimsIsRefused: a snapshot with good checksums may still claim anything.
+func TestSnapshotWithFalseClaimsIsRefused(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	good := snapshot(t, small(t))
 	var before, after runtime.MemStats

@@ -1,7 +1,7 @@
 package ranges
 
-// This file is one idea: the walk over a PRes as it comes in. Its parts share the
-// state of the stream, and apart they could not be read.
+// This file has one idea: a PRes is read while it comes in. Its functions share the state of
+// the stream.
 
 import (
 	"bytes"
@@ -32,8 +32,8 @@ type Options struct {
 	Infos int   // how many different things may be said of ranges; 0: half a million
 	Said  int   // bytes of them all together; 0: 128 MiB
 
-	// Yield is called again and again, so that others who wait may go first; nil:
-	// runtime.Gosched.
+	// Yield is called every 64 KiB of text, so that other goroutines get the processor; nil
+	// means runtime.Gosched.
 	Yield func()
 
 	window int // bytes that are held at first
@@ -148,7 +148,7 @@ type stream struct {
 	tapes   [laneCount]tape
 	changes []change // in place of the tapes
 
-	turn     int64 // of the text, where others may go first again
+	turn     int64 // offset in the text where the reader yields again
 	lists    int   // how often cardRangeData occurred
 	count    int   // entries of the first
 	ranges   int
@@ -167,8 +167,8 @@ type meaning struct {
 	action Action
 }
 
-// raw stands for the text of an entry: hashes of two seeds, so that nothing
-// depends on one alone.
+// A raw stands for the text of an entry: its hashes by two seeds, so that a collision of one
+// has no effect.
 type raw [2]uint64
 
 const (
@@ -185,8 +185,8 @@ func newStream(opts Options) *stream {
 	return s
 }
 
-// object reads the text: the entries go into the tapes, all else into head, of
-// which it makes a message.
+// object reads the text. The entries go into the tapes, and all else into head, of which it
+// makes a message.
 func (s *stream) object(r io.Reader) (*message.Message, error) {
 	if err := s.walk(r); err != nil {
 		return nil, err
@@ -288,7 +288,7 @@ const illFormed = "not well-formed JSON"
 // list reads the array cardRangeData. Of one that is not the first only the
 // members that occur twice count, as for Check.
 func (s *stream) list(first bool) error {
-	s.used = s.guess()
+	s.used = s.guessVersion()
 	s.fast.version, s.entries.version = s.used, s.used
 	s.w.at++ // the bracket
 	c, err := s.w.next()
@@ -329,12 +329,12 @@ func (s *stream) list(first bool) error {
 	}
 }
 
-// yieldEvery is how many bytes are read before others who wait may go first:
-// a reader has the processor for a fraction of a millisecond instead of ten.
+// yieldEvery is after how many bytes the reader yields the processor: then it keeps it for a
+// fraction of a millisecond instead of ten.
 const yieldEvery = 64 << 10
 
-// guess is the version to read entries by.
-func (s *stream) guess() message.Version {
+// guessVersion returns the version to read entries by.
+func (s *stream) guessVersion() message.Version {
 	if s.fixed != nil {
 		return *s.fixed
 	}

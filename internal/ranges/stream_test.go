@@ -19,17 +19,17 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// TestReadPResIsTheTables: whatever is wrong with a PRes, ReadPRes says of it
+// TestReadPResAgreesWithCheck: whatever is wrong with a PRes, ReadPRes says of it
 // what the tables say.
-func TestReadPResIsTheTables(t *testing.T) {
+func TestReadPResAgreesWithCheck(t *testing.T) {
 	for name, text := range faulty() {
 		t.Run(name, func(t *testing.T) { sameVerdict(t, []byte(text), message.Context{}) })
 	}
 }
 
-// TestReaderLetsOthersGo: with one processor, those who wait for it get it many
+// TestReaderYieldsTheProcessor: with one processor, those who wait for it get it many
 // times while a PRes is read, and not once in ten milliseconds.
-func TestReaderLetsOthersGo(t *testing.T) {
+func TestReaderYieldsTheProcessor(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, version := range []string{"2.2.0", "2.3.1"} {
 		var text bytes.Buffer
@@ -245,9 +245,9 @@ func escapeAll(text string) string {
 	return `"` + b.String() + `"`
 }
 
-// TestReadPResSamples does the same with random messages, in random order, with
+// TestReadPResAgreesWithCheckOnSamples does the same with random messages, in random order, with
 // the version first, last or in between.
-func TestReadPResSamples(t *testing.T) {
+func TestReadPResAgreesWithCheckOnSamples(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 300 {
 		for _, v := range message.Versions() {
@@ -270,9 +270,9 @@ func shuffled(random *rand.Rand, text string) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-// TestVersionBehindTheRanges: where the text can be read again it is; where it
+// TestVersionAfterTheRanges: where the text can be read again it is; where it
 // cannot the message is refused, not misread.
-func TestVersionBehindTheRanges(t *testing.T) {
+func TestVersionAfterTheRanges(t *testing.T) {
 	text := `{"cardRangeData":[` + strings.Repeat(" ", 5000) + entry231("4000000000000000", "4000000000000009", "") + `],"messageType":"PRes","messageVersion":"2.3.1",` +
 		`"threeDSServerTransID":"8a880dc0-d2d2-4067-bcb1-b08d1690b26e","dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b","dsProtocolVersions":["2.3.1"],"readOrder":"01"}`
 	if resp, problems, err := ReadPRes(strings.NewReader(text), Options{}); err != nil || len(problems) > 0 || resp.Ranges != 1 {
@@ -288,9 +288,9 @@ func TestVersionBehindTheRanges(t *testing.T) {
 	}
 }
 
-// TestBeyondMaxEntries: of the entries that are more than a PRes may have nothing is
+// TestEntriesBeyondTheLimitAreIgnored: of the entries that are more than a PRes may have nothing is
 // kept, for it is refused; they are checked as the others are.
-func TestBeyondMaxEntries(t *testing.T) {
+func TestEntriesBeyondTheLimitAreIgnored(t *testing.T) {
 	defer func(n int) { maxEntries = n }(maxEntries)
 	maxEntries = 3
 	var entries []string
@@ -317,8 +317,8 @@ func TestBeyondMaxEntries(t *testing.T) {
 	}
 }
 
-// TestLimits: a text or an entry that is too large is refused before it is held.
-func TestLimits(t *testing.T) {
+// TestTooLargeTextIsRefused: a text or an entry that is too large is refused before it is held.
+func TestTooLargeTextIsRefused(t *testing.T) {
 	const said = len(`{"acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0","threeDSMethodURL":"https://acs.example/0"}`)
 	good := full(message.V220)
 	for _, test := range []struct {
@@ -383,9 +383,9 @@ func (m *members) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestErrorsQuoteNothing: no value of a PRes is in what is said of it, but for
+// TestErrorsQuoteNoValue: no value of a PRes is in what is said of it, but for
 // the bounds in 205 and 206.
-func TestErrorsQuoteNothing(t *testing.T) {
+func TestErrorsQuoteNoValue(t *testing.T) {
 	for name, text := range faulty() {
 		_, problems, err := ReadPRes(strings.NewReader(text), Options{window: 4096})
 		said := fmt.Sprint(problems, err)

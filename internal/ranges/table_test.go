@@ -15,7 +15,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-func TestLookup(t *testing.T) {
+func TestLookupByBounds(t *testing.T) {
 	wide, narrow, long, zero := &Info{ACSEnd: "wide"}, &Info{ACSEnd: "narrow"}, &Info{ACSEnd: "long"}, &Info{ACSEnd: "zero"}
 	table := build(t, &Builder{},
 		ranged{"4000000000000000", "4999999999999999", wide},
@@ -67,7 +67,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-func TestAddRefuses(t *testing.T) {
+func TestAddRefusesBadBounds(t *testing.T) {
 	for _, test := range []struct {
 		start, end string
 		want       error
@@ -87,8 +87,8 @@ func TestAddRefuses(t *testing.T) {
 	}
 }
 
-// TestOverlap has the three ways in which two ranges can meet.
-func TestOverlap(t *testing.T) {
+// TestOverlapIsRefused has the three ways in which two ranges can meet.
+func TestOverlapIsRefused(t *testing.T) {
 	first, second := &Info{ACSEnd: "first"}, &Info{ACSEnd: "second"}
 	for _, test := range []struct {
 		name, start, end         string
@@ -189,9 +189,9 @@ func TestBuildFindsEveryOverlap(t *testing.T) {
 	})
 }
 
-// TestFaultsAreCounted: of however many faults a set of ranges or updates has, as
+// TestFaultsBeyondTheListedAreCounted: of however many faults a set of ranges or updates has, as
 // many are kept as can be told, whatever lengths the numbers have.
-func TestFaultsAreCounted(t *testing.T) {
+func TestFaultsBeyondTheListedAreCounted(t *testing.T) {
 	for _, n := range []int{maxPairs - 1, maxPairs, maxPairs + 1, 10 * maxPairs} {
 		want := min(n, maxPairs)
 		var b Builder
@@ -230,7 +230,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestSchemes(t *testing.T) {
+func TestSchemesFindTheHitsOfACard(t *testing.T) {
 	s := NewSchemes("visa", "mastercard", "sbn")
 	if s.AnyTried() || !s.Pending("") || !s.Pending("diners") || s.Lookup("5019000000000000") != nil {
 		t.Error("new schemes know something")
@@ -270,8 +270,8 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
-// TestSwapIsWhole: readers meet the old table or the new one, never a mixture.
-func TestSwapIsWhole(t *testing.T) {
+// TestSwapIsAtomic: readers meet the old table or the new one, never a mixture.
+func TestSwapIsAtomic(t *testing.T) {
 	s := NewSchemes("visa")
 	generation := func(name string) *Table {
 		info := &Info{ACSEnd: name}
@@ -504,7 +504,7 @@ func naive(set []ranged, pan string) *Info {
 	return best
 }
 
-func TestNextSchemes(t *testing.T) {
+func TestNextKeepsTheTablesOfSchemes(t *testing.T) {
 	first := NewSchemes("visa", "jcb")
 	g := new(Generation)
 	first.Put("jcb", g)

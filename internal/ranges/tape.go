@@ -7,17 +7,16 @@ import (
 	"slices"
 )
 
-// A tape holds ranges of one length in the order in which they came, written
-// small: a tag, the distance from the range before, and the width unless it is
-// that of the range before. While two million of them are collected they take a
-// third of what the finished rows take, and nothing is copied when the tape grows.
-// Snapshots are made of the same blocks.
+// A tape holds ranges of one length in the order in which they came, encoded in few bytes: a
+// tag, the distance from the range before, and the width unless it is that of the range
+// before. While two million ranges are collected they take a third of the memory of finished
+// rows, and nothing is copied when the tape grows. Snapshots have ranges in the same form.
 type tape struct {
 	blocks   [][]byte
 	count    int
 	low      uint64 // the lowest start
 	high     uint64 // the highest
-	unsorted bool   // some range does not come behind the one before it
+	unsorted bool   // some range does not belong behind the one that came before it
 	last     segment
 }
 
@@ -37,7 +36,7 @@ func (t *tape) add(start, end uint64, tag uint32) {
 	switch {
 	case t.count == 0:
 		t.low, t.high = start, start
-	case t.last.before(segment{start: start, end: end}):
+	case t.last.isBefore(segment{start: start, end: end}):
 		t.high = max(t.high, start)
 	default:
 		t.unsorted = true
@@ -47,7 +46,7 @@ func (t *tape) add(start, end uint64, tag uint32) {
 	t.count++
 }
 
-// appendRange writes a range behind another.
+// appendRange appends a range to b, encoded as what differs from the range before it.
 func appendRange(b []byte, before, s segment) []byte {
 	width, same := s.end-s.start, uint64(0)
 	if width == before.end-before.start {
@@ -61,7 +60,8 @@ func appendRange(b []byte, before, s segment) []byte {
 	return b
 }
 
-// readRange reads what appendRange wrote; n is 0 when it cannot be that.
+// readRange decodes what appendRange has appended, and returns its length in b. The length is
+// 0 if b does not begin with such a range.
 func readRange(b []byte, before segment) (s segment, n int) {
 	tag, n1 := binary.Uvarint(b)
 	if n1 <= 0 || tag > 1<<33-1 {
@@ -83,12 +83,13 @@ func readRange(b []byte, before segment) (s segment, n int) {
 	return s, n1 + n2 + n3
 }
 
-// before reports whether a range comes before another in a table.
-func (s segment) before(o segment) bool {
+// isBefore reports whether a range comes before another in a table.
+func (s segment) isBefore(o segment) bool {
 	return s.start < o.start || s.start == o.start && s.end > o.end
 }
 
-// each plays the tape. Between blocks others who wait may go first.
+// each calls f with the ranges in the order in which they came. Between blocks it yields the
+// processor.
 func (t *tape) each(f func(segment)) {
 	for _, b := range t.blocks {
 		runtime.Gosched()
@@ -100,16 +101,16 @@ func (t *tape) each(f func(segment)) {
 	}
 }
 
-// sorted returns the ranges by start, the wider first, and of those with equal
-// bounds in the order in which they came. Tags are renamed by names.
+// sorted returns the ranges by start, the wider first. Ranges with equal bounds stay in the
+// order in which they came. A tag t becomes the Info number names[t].
 func (t *tape) sorted(names []uint32) rows {
 	if !t.unsorted {
 		all := make(rows, 0, t.count)
 		t.each(func(s segment) { all = append(all, rowOf(s.start, s.end, names[s.info])) })
 		return all
 	}
-	// First into buckets by start, then within each: that needs no memory
-	// beside the rows.
+	// The ranges are put into buckets by start, and then each bucket is sorted. That needs
+	// hardly any memory beside the rows.
 	span, shift := t.high-t.low, 0
 	for span>>shift > uint64(max(t.count/4, 16)) {
 		shift++

@@ -18,7 +18,7 @@ type Finding struct {
 	Text    string       // the finding in words: "cardExpiryDate: required"
 }
 
-// A sheet is a profile in the form in which it is applied.
+// A sheet is a profile in the form in which it is applied to AReqs.
 type sheet struct {
 	codes map[string]map[string]string // meanings, by element and code
 	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule

@@ -49,7 +49,7 @@ func TestEverySchemeHasPrefixes(t *testing.T) {
 	}
 }
 
-func TestOfCard(t *testing.T) {
+func TestOfCardByPrefix(t *testing.T) {
 	for pan, want := range map[string]string{
 		"4000000000000000": "visa", "5500000000000000": "mastercard", "2221000000000000": "mastercard",
 		"2720990000000000": "mastercard", "2721000000000000": "standin", "2220990000000000": "standin",

@@ -7,8 +7,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestRead: what is not understood is refused, with its line.
-func TestRead(t *testing.T) {
+// TestReadRefusesWhatItDoesNotUnderstand: what is not understood is refused, with its line.
+func TestReadRefusesWhatItDoesNotUnderstand(t *testing.T) {
 	for _, tt := range []struct{ line, want string }{
 		{"require cardExpiryDate ; vendor-doc sure", ""},
 		{"require cardExpiryDate in PA 2.2.0 BRW ; vendor-doc unsure ; a remark", ""},
@@ -81,7 +81,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-func TestReadWhole(t *testing.T) {
+func TestReadOfAWholeText(t *testing.T) {
 	const fact = " ; vendor-doc sure\n"
 	for text, want := range map[string]string{
 		"":                           "no scheme",

@@ -45,8 +45,8 @@ func findings(t testing.TB, scheme, areq string) string {
 	return strings.Join(s, ", ")
 }
 
-// TestProfiles: every scheme but the one for testing has its lines, and they are what was published.
-func TestProfiles(t *testing.T) {
+// TestProfilesAreThePublicFacts: every scheme but the one for testing has its lines, and they are what was published.
+func TestProfilesAreThePublicFacts(t *testing.T) {
 	var have []string
 	lines := map[string]bool{}
 	for _, p := range Profiles() {
@@ -76,7 +76,7 @@ func TestProfiles(t *testing.T) {
 	}
 }
 
-func TestMeaning(t *testing.T) {
+func TestMeaningOfCodes(t *testing.T) {
 	for _, tt := range []struct{ scheme, element, code, want string }{
 		{"visa", "eci", "05", "authenticated: Y in a payment"},
 		{"mastercard", "eci", "02", "authenticated: Y in a payment"},
@@ -103,7 +103,7 @@ func TestMeaning(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckFindsWhatIsMissing(t *testing.T) {
 	const none = `"threeDSRequestorID":"MER_1","deviceChannel":"02","messageCategory":"01","messageVersion":"2.2.0"`
 	for _, tt := range []struct{ name, scheme, areq, want string }{
 		{"all there", "visa", visaPayment, ""},
@@ -152,9 +152,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckAbsent: an element is asked for in the versions that have it alone, whatever
+// TestCheckLeavesOutElementsOfOtherVersions: an element is asked for in the versions that have it alone, whatever
 // a profile says.
-func TestCheckAbsent(t *testing.T) {
+func TestCheckLeavesOutElementsOfOtherVersions(t *testing.T) {
 	profiles, err := read("scheme visa V\nrequire taxId ; vendor-doc sure\nadvise acctNumber ; vendor-doc sure")
 	if err != nil {
 		t.Fatal(err)
@@ -168,16 +168,16 @@ func TestCheckAbsent(t *testing.T) {
 	}
 }
 
-// TestSound: no line of the file that is unsure, or of memory, can refuse.
-func TestSound(t *testing.T) {
+// TestUnsureFactsRefuseNothing: no line of the file that is unsure, or of memory, can refuse.
+func TestUnsureFactsRefuseNothing(t *testing.T) {
 	for name, s := range public.sheets {
 		soundRules(t, name, s, public.profiles)
 	}
 }
 
-// TestSamples: a request that has all members lacks none, in every version,
+// TestFullRequestsLackNothing: a request that has all members lacks none, in every version,
 // channel and category, whatever the scheme; and no finding has a value in it.
-func TestSamples(t *testing.T) {
+func TestFullRequestsLackNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, v := range message.Versions() {
 		for _, ch := range message.Channels() {
@@ -204,7 +204,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-func TestPattern(t *testing.T) {
+func TestPatternFits(t *testing.T) {
 	for _, tt := range []struct{ pattern, value, want string }{
 		{`an8 "*" an1-26`, "12345678*A", "yes"},
 		{`an8 "*" an1-26`, "12345678*" + strings.Repeat("A", 26), "yes"},
@@ -235,8 +235,8 @@ func TestPattern(t *testing.T) {
 	}
 }
 
-// TestKinds: the characters of each kind, none more.
-func TestKinds(t *testing.T) {
+// TestPartsTakeTheirKindAlone: the characters of each kind, none more.
+func TestPartsTakeTheirKindAlone(t *testing.T) {
 	const digits, letters = "0123456789", "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	for _, tt := range []struct{ kind, want string }{
 		{"n", digits},
@@ -255,8 +255,8 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// TestCheckAllocs: when all is well, looking costs no allocation.
-func TestCheckAllocs(t *testing.T) {
+// TestCheckAllocatesNothing: when all is well, looking costs no allocation.
+func TestCheckAllocatesNothing(t *testing.T) {
 	m := parse(t, strings.Replace(visaPayment, `"82"`, `"01"`, 1))
 	for _, scheme := range []string{"visa", "mastercard", "upi", "standin"} {
 		if n := testing.AllocsPerRun(100, func() {
