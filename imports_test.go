@@ -19,14 +19,14 @@ import (
 var may = map[string]string{
 	"message":                  "internal/browserurl internal/iso",
 	"message/messagetest":      "message",
-	"sandbox":                  "message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
-	"sandbox/ranges":           "sandbox/internal/peer",
+	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
+	"sandbox/ranges":           "internal/uuid sandbox/internal/peer",
 	"sandbox/v1":               "sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/shop":             "client",
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
-	"internal/directory":       "message internal/ranges internal/revocation internal/store internal/suite internal/tunnel internal/wire",
+	"internal/directory":       "internal/ranges internal/revocation internal/store internal/suite internal/tasks internal/tunnel internal/uuid internal/wire message",
 	"internal/tunnel":          "internal/suite",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
@@ -34,8 +34,9 @@ var may = map[string]string{
 	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
 	"internal/account":         "internal/store",
+	"internal/record":          "internal/store",
 	"internal/scheme":          "message",
-	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account internal/tasks",
+	"internal/auth":            "internal/browserurl message internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/tasks",
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/gate internal/obs",
@@ -44,7 +45,7 @@ var may = map[string]string{
 	"internal/gate":            "internal/socket",
 	"internal/config":          "internal/iso internal/revocation internal/scheme internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
-		" internal/gate internal/keyring internal/mpi internal/obs internal/ranges internal/results internal/store internal/store/postgres" +
+		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/shed internal/store internal/store/postgres" +
 		" internal/store/sqlite internal/suite internal/tasks internal/tunnel internal/xmldsig message",
 	"internal/playground": "internal/account internal/auth internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/results internal/server internal/store internal/xmldsig message sandbox",

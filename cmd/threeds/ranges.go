@@ -104,11 +104,11 @@ func (s *rangeStore) directory(scheme string) (config.Directory, error) {
 // refreshStatus returns the state of the refreshing of a scheme, for a node with this configuration.
 func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (directory.Standing, error) {
 	if s.Keeper == nil {
-		return directory.Standing{}, nil
+		return directory.RefreshStatus{}, nil
 	}
-	standing, err := directory.ReadStanding(ctx, s, scheme)
+	standing, err := directory.ReadRefreshStatus(ctx, s, scheme)
 	if i := slices.IndexFunc(s.Directories, func(d config.Directory) bool { return d.Scheme == scheme }); i >= 0 {
-		standing = standing.Under(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
+		standing = standing.AdaptTo(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
 	}
 	return standing, err
 }
@@ -116,9 +116,9 @@ func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (director
 // refreshRequest returns what an operator has asked for and no node has seen yet.
 func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, standing directory.Standing) (directory.Wish, error) {
 	if s.Keeper == nil {
-		return directory.Wish{}, nil
+		return directory.RefreshRequest{}, nil
 	}
-	return directory.ReadWish(ctx, s, scheme, standing)
+	return directory.ReadRefreshRequest(ctx, s, scheme, standing)
 }
 
 var errNoneWhole = errors.New("none of its generations can be read")

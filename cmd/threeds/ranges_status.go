@@ -64,10 +64,10 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 	})
 }
 
-func reportOf(d config.Directory, s directory.Standing, w directory.Wish, now time.Time) rangesReport {
+func reportOf(d config.Directory, s directory.RefreshStatus, w directory.RefreshRequest, now time.Time) rangesReport {
 	r := rangesReport{
 		Scheme: d.Scheme, Generation: s.Generation, Serial: oneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
-		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldOf, Asked: s.Asked, Next: s.Next,
+		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
 		Accepted: s.Held != 0 && w.Accept == s.Held, Refreshing: w.Refresh,
 	}
 	age := now.Sub(s.Loaded)
@@ -75,9 +75,9 @@ func reportOf(d config.Directory, s directory.Standing, w directory.Wish, now ti
 	case s.Loaded.IsZero():
 		r.Mark = "error"
 		return r
-	case age >= directory.DeadAge:
+	case age >= directory.ErrorAge:
 		r.Mark = "error"
-	case age >= directory.OldAge:
+	case age >= directory.WarnAge:
 		r.Mark = "warning"
 	}
 	r.Age = int64(max(age, 0) / time.Second)

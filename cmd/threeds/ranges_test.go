@@ -50,7 +50,7 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	db := scriptStore(ts)
 	defer db.Close()
-	standing, err := directory.ReadStanding(ctx, db, scheme)
+	standing, err := directory.ReadRefreshStatus(ctx, db, scheme)
 	ts.Check(err)
 	lease, err := db.Acquire(ctx, "ranges/"+scheme, "test", time.Minute)
 	ts.Check(err)
@@ -95,7 +95,7 @@ func scriptStore(ts *testscript.TestScript) *sqlite.DB {
 }
 
 // put stores a PRes as a generation and notes it in the standing.
-func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *directory.Standing, scheme, word, pres string) {
+func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *directory.RefreshStatus, scheme, word, pres string) {
 	response, problems, err := ranges.ReadPRes(strings.NewReader(pres), ranges.Options{})
 	ts.Check(err)
 	if len(problems) > 0 {
@@ -113,7 +113,7 @@ func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *
 	switch word {
 	case "held":
 		s.Scheme, s.Generation = scheme+"/held", standing.Held+1
-		standing.Held, standing.HeldOf = s.Generation, g.Len()
+		standing.Held, standing.HeldRanges = s.Generation, g.Len()
 	case "damaged":
 		content.Bytes()[content.Len()/2]++
 		fallthrough
@@ -247,11 +247,11 @@ func TestReportMarks(t *testing.T) {
 	}{
 		{0, ""}, {6*time.Hour - time.Second, ""}, {6 * time.Hour, "warning"}, {24*time.Hour - time.Second, "warning"}, {24 * time.Hour, "error"},
 	} {
-		if got := reportOf(config.Directory{}, directory.Standing{Loaded: now.Add(-tt.age)}, directory.Wish{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
+		if got := reportOf(config.Directory{}, directory.RefreshStatus{Loaded: now.Add(-tt.age)}, directory.RefreshRequest{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
 			t.Errorf("at %v: %q, %d s, want %q", tt.age, got.Mark, got.Age, tt.want)
 		}
 	}
-	if got := reportOf(config.Directory{}, directory.Standing{}, directory.Wish{}, now); got.Mark != "error" || got.Age != 0 {
+	if got := reportOf(config.Directory{}, directory.RefreshStatus{}, directory.RefreshRequest{}, now); got.Mark != "error" || got.Age != 0 {
 		t.Errorf("without ranges: %+v", got)
 	}
 }
@@ -262,7 +262,7 @@ func TestReportWishes(t *testing.T) {
 		held, accepted int64
 		want           bool
 	}{{0, 0, false}, {3, 0, false}, {3, 2, false}, {3, 3, true}} {
-		got := reportOf(config.Directory{}, directory.Standing{Held: tt.held}, directory.Wish{Accept: tt.accepted}, time.Now())
+		got := reportOf(config.Directory{}, directory.RefreshStatus{Held: tt.held}, directory.RefreshRequest{Accept: tt.accepted}, time.Now())
 		if got.Accepted != tt.want || got.Refreshing {
 			t.Errorf("%d held, %d accepted: %t", tt.held, tt.accepted, got.Accepted)
 		}

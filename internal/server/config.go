@@ -190,9 +190,9 @@ func (cfg *Config) addV1Directory(d config.V1Directory, c *config.Config) {
 	cfg.V1Directories = append(cfg.V1Directories, v1)
 }
 
-// listen opens the three listeners, or none. Those that the service manager opened and
+// openListeners opens the three listeners, or none. Those that the service manager opened and
 // passed to this process are used as they are.
-func listen(ctx context.Context, c *config.Config, cfg *Config) (err error) {
+func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err error) {
 	passed, err := passedListeners()
 	if err != nil {
 		return err

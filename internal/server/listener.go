@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // A publicListener accepts the connections of requestors, or of directory servers.

@@ -4,7 +4,7 @@ import (
 	"runtime/debug"
 
 	"github.com/openthreeds/threeds/internal/api"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // maxInFlight is how many requests may be in work at once: as many as are configured,
@@ -29,7 +29,7 @@ const http2Share = 32
 func (s *Server) connectionLimit(listener string, part int) *gate.Conns {
 	most := s.cfg.Limits.Connections
 	if most == 0 {
-		return nil
+		return new(listen.Limiter)
 	}
 	if files, ok := openFiles(); ok && most > files/part {
 		most = files / part

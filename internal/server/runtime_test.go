@@ -24,6 +24,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"

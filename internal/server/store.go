@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
-	"github.com/openthreeds/threeds/internal/gate"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
