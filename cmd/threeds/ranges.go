@@ -102,7 +102,7 @@ func (s *rangeStore) directory(scheme string) (config.Directory, error) {
 }
 
 // refreshStatus returns the state of the refreshing of a scheme, for a node with this configuration.
-func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (directory.Standing, error) {
+func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (directory.RefreshStatus, error) {
 	if s.Keeper == nil {
 		return directory.RefreshStatus{}, nil
 	}
@@ -114,7 +114,7 @@ func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (director
 }
 
 // refreshRequest returns what an operator has asked for and no node has seen yet.
-func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, standing directory.Standing) (directory.Wish, error) {
+func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, standing directory.RefreshStatus) (directory.RefreshRequest, error) {
 	if s.Keeper == nil {
 		return directory.RefreshRequest{}, nil
 	}

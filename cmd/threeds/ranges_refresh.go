@@ -22,7 +22,7 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL.Dir)
 		}
 		now := time.Now().UTC()
-		if err := directory.MakeWish(ctx, s, d.Scheme, newLeaseHolder(), directory.Wish{At: now, Refresh: true}); err != nil {
+		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: now, Refresh: true}); err != nil {
 			return err
 		}
 		at := standing.Earliest
@@ -49,7 +49,7 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 		if standing.Held == 0 {
 			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
 		}
-		if err := directory.MakeWish(ctx, s, d.Scheme, newLeaseHolder(), directory.Wish{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
+		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
 			return err
 		}
 		place := ""
@@ -57,7 +57,7 @@ func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 			place = fmt.Sprintf(", in place of generation %d with %s", standing.Generation, countOf(standing.Ranges, "range"))
 		}
 		_, err = fmt.Fprintf(stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
-			d.Scheme, standing.Held, countOf(standing.HeldOf, "range"), place)
+			d.Scheme, standing.Held, countOf(standing.HeldRanges, "range"), place)
 		return err
 	})
 }

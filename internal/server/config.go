@@ -61,7 +61,7 @@ func Serve(ctx context.Context, o Options) error {
 	}
 	_, _ = files.Read(c.Keys) // so that the reloader watches it too
 	cfg := newConfig(c, log, ring, o.Release)
-	if err := listen(ctx, c, cfg); err != nil {
+	if err := openListeners(ctx, c, cfg); err != nil {
 		return err
 	}
 	if o.Change != nil {

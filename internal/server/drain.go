@@ -26,7 +26,7 @@ func (s *Server) drain(failed context.Context, rt *runtime) error {
 	case <-lame.C:
 	case <-failed.Done():
 	}
-	rt.v1.Hasten()
+	rt.v1.StopRetrying()
 	_ = s.api.listener.Close()
 	_ = s.results.listener.Close()
 	limit := max(rt.cfg.Shutdown, minShutdown)
@@ -87,7 +87,7 @@ func (s *Server) awaitQuiet(ctx context.Context, ticks <-chan time.Time) {
 
 // closeIdleConnections closes the idle connections, once a tick, until none is open.
 func (s *Server) closeIdleConnections(ctx context.Context, ticks <-chan time.Time) {
-	for s.keepAlive.Part() > 0 {
+	for s.keepAlive.CloseIdle() > 0 {
 		select {
 		case <-ctx.Done():
 			return

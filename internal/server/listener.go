@@ -13,30 +13,27 @@ import (
 // A publicListener accepts the connections of requestors, or of directory servers.
 type publicListener struct {
 	listener *listener
-	patience *gate.Patience // limits how long a new connection may be silent
-	limiter  *gate.Conns    // nil means that there is no limit
-	server   *http.Server   // set by listen
+	limiter  *listen.Limiter
+	server   *http.Server // set by attachServer
 }
 
 // newListener wraps a TCP listener, whose name is for the log. Its connections may use a
 // part-th of the files that may be open, and have TLS as the active runtime has it.
 func (s *Server) newListener(name string, l net.Listener, part int, secured func(*runtime) *tls.Config) *publicListener {
-	patience := new(gate.Patience)
+	limiter := s.connectionLimit(name, part)
 	return &publicListener{
 		listener: &listener{
-			Listener: patience.Listener(s.keepAlive.Listener(l)),
+			Listener: limiter.Listener(s.keepAlive.Listener(l)),
 			config:   func() *tls.Config { return secured(s.activeRuntime()) },
 		},
-		patience: patience,
-		limiter:  s.connectionLimit(name, part),
+		limiter: limiter,
 	}
 }
 
-// take gives an publicListener its server.
+// attachServer gives the listener the server of its connections.
 func (n *Server) attachServer(e *publicListener, s *http.Server) {
 	s.ConnState = n.countConnection
 	n.keepAlive.Attach(s)
-	e.patience.Attach(s)
 	e.limiter.Attach(s)
 	e.server = s
 }

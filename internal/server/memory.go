@@ -23,10 +23,9 @@ func (s *Server) maxInFlight(most int64) int64 {
 // takes 13 KiB until then, and all of them may come together.
 const http2Share = 32
 
-// bound limits the connections of a listener to the configured number, and to its
-// part of the files that may be open: directories and the store need files too. It returns
-// nil if there is no limit.
-func (s *Server) connectionLimit(listener string, part int) *gate.Conns {
+// connectionLimit returns the connection limiter of a listener. The limit is the configured number, but no more than the
+// listener's part of the files that may be open: directories and the store need files too. Max is 0 if there is no limit.
+func (s *Server) connectionLimit(listener string, part int) *listen.Limiter {
 	most := s.cfg.Limits.Connections
 	if most == 0 {
 		return new(listen.Limiter)
@@ -35,5 +34,5 @@ func (s *Server) connectionLimit(listener string, part int) *gate.Conns {
 		most = files / part
 		s.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most, "files", files)
 	}
-	return &gate.Conns{Max: most, Many: max(most/http2Share, 1), Closed: func() { s.countRefusal("connection", api.Connections) }}
+	return &listen.Limiter{Max: most, MaxHTTP2: max(most/http2Share, 1), Closed: func() { s.countRefusal("connection", api.Connections) }}
 }

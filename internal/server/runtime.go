@@ -236,7 +236,7 @@ func (w *lastResponse) Write(p []byte) (int, error) {
 // Unwrap lets an [http.ResponseController] through.
 func (w *lastResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// withWriteTimeout sets the time limit for writing an answer, as [api.Server] does, for another
+// withWriteTimeout sets the time limit for writing an answer, as [listen.NewServer] does, for another
 // slowest than that server was made for: servers stay when the configuration changes.
 func withWriteTimeout(slowest time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -237,7 +237,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		c, err := net.Dial("tcp", l.Addr().String())
 		must(t, err)
 		waitFor(t, "the connection", func() bool { return n.connCount.Load() == 1 })
-		if got := n.keepAlive.Part(); got != 1 {
+		if got := n.keepAlive.CloseIdle(); got != 1 {
 			t.Errorf("%d connections to part with, want 1", got)
 		}
 		must(t, c.Close())
@@ -379,7 +379,7 @@ func TestSlowerRuntimeHasTimeToAnswer(t *testing.T) {
 		served := false
 		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
 		withWriteTimeout(time.Minute, h).ServeHTTP(&lastResponse{ResponseWriter: &w}, nil)
-		if got, want := time.Until(w.until), api.Server(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
+		if got, want := time.Until(w.until), listen.NewServer(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
 			t.Errorf("%v to answer, want %v; served: %t", got, want, served)
 		}
 	})

@@ -93,8 +93,8 @@ type Server struct {
 	apiKeys        *account.KeyCache
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
-	traces         *obs.Traces // nil means that there are no traces
-	gate           *gate.Gate  // nil means that no load is shed
+	traces         *obs.Traces       // nil means that there are no traces
+	gate           *shed.LoadShedder // nil means that no load is shed
 	console        *console.Handler
 	api            *publicListener     // of requestors
 	results        *publicListener     // of directory servers
@@ -111,10 +111,10 @@ type Server struct {
 	tasks    tasks.Group    // of the engines of all runtimes
 
 	isClosing    atomic.Bool
-	inFlight     atomic.Int64 // requests of the API that are being answered, in all runtimes
-	keepAlive    gate.Kept    // connections of the servers
-	connCount    atomic.Int64 // how many they are
-	lateRequests atomic.Int64 // requests that came since closing
+	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
+	keepAlive    listen.Drainer // connections of the servers
+	connCount    atomic.Int64   // how many they are
+	lateRequests atomic.Int64   // requests that came since closing
 
 	refusedRecords atomic.Uint64 // records of transactions that did not open
 }
@@ -142,9 +142,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	registerStoreMetrics(s.metrics, db)
 	registerRecordMetrics(s.metrics, &s.refusedRecords)
 	if cfg.Limits.Wait > 0 {
-		s.gate = gate.New(loadQueues(cfg.Limits.Wait, s.db)...)
+		s.gate = shed.New(loadQueues(cfg.Limits.Wait, s.db)...)
 	}
-	s.metrics.Gate(s.gate)
+	s.metrics.LoadShedder(s.gate)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
 	s.api = s.newListener("api", cfg.API, 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
@@ -236,15 +236,15 @@ func (s *Server) listen(group *errgroup.Group) {
 			return nil
 		})
 	}
-	requests := api.Server(s.serveActive(func(rt *runtime) http.Handler { return rt.api }), s.maxRequestTime, s.cfg.Log)
-	received := api.Server(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
+	requests := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.api }), s.maxRequestTime, s.cfg.Log)
+	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
 	received.ConnContext = results.ConnContext
 	s.attachServer(s.api, requests)
 	s.attachServer(s.results, received)
 	serve(requests, s.api.listener)
 	serve(received, s.results.listener)
 	if s.cfg.Console != nil {
-		s.consoleServer = api.Server(s.console, 5*time.Second, s.cfg.Log)
+		s.consoleServer = listen.NewServer(s.console, 5*time.Second, s.cfg.Log)
 		serve(s.consoleServer, &listener{Listener: s.cfg.Console, config: noTLS})
 	}
 }

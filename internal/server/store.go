@@ -37,14 +37,14 @@ func asStore[S store.Store](s S, err error) (store.Store, error) {
 // commit is slow, but not overloaded.
 const storeWaitFactor = 5
 
-// loadQueues are those by whose length and pace the gate tells overload: of the processor,
+// loadQueues are those by whose length and pace the load shedder tells overload: of the processor,
 // and of a store that has one.
-func loadQueues(wait time.Duration, st store.Store) []gate.Queue {
-	all := []gate.Queue{gate.Processor(wait)}
+func loadQueues(wait time.Duration, st store.Store) []shed.Queue {
+	all := []shed.Queue{shed.Processor(wait)}
 	if queue, ok := st.(interface {
 		Queue() (waiting int, served uint64)
 	}); ok {
-		all = append(all, gate.Queue{Name: "store", Target: storeWaitFactor * wait, Length: queue.Queue})
+		all = append(all, shed.Queue{Name: "store", Target: storeWaitFactor * wait, Length: queue.Queue})
 	}
 	return all
 }
