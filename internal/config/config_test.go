@@ -229,8 +229,8 @@ func checkBounds[T any](t *testing.T, k kind[T], good, bad []string) {
 	}
 }
 
-// TestOutdated: a certificate is of use neither before its time nor after it.
-func TestOutdated(t *testing.T) {
+// TestValidityOfCertificates: a certificate is of use neither before its time nor after it.
+func TestValidityOfCertificates(t *testing.T) {
 	end := noon.Add(2 * Soon)
 	for after, want := range map[time.Duration]struct {
 		said string
@@ -483,9 +483,9 @@ func TestSecretsAreNotQuoted(t *testing.T) {
 	}
 }
 
-// TestEncoding: a byte order mark is no part of the first key, and what is not UTF-8 is
+// TestFileMustBeUTF8: a byte order mark is no part of the first key, and what is not UTF-8 is
 // refused with its place, for it would go out as something else.
-func TestEncoding(t *testing.T) {
+func TestFileMustBeUTF8(t *testing.T) {
 	const good = "log: {level: warn}\nserver: {requestor_name: Café}\n"
 	for name, data := range map[string][]byte{"plain": []byte(good), "with a mark": []byte("\ufeff" + good)} {
 		l := parseConfig("threeds.yaml", data)

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestRevokedCA: a CA in a file of trusted ones that another of them has revoked is not
+// TestRevokedCAIsNotTrusted: a CA in a file of trusted ones that another of them has revoked is not
 // trusted, in either direction, nor one that such a CA alone has certified; and a list that
 // has not changed is not read again.
-func TestRevokedCA(t *testing.T) {
+func TestRevokedCAIsNotTrusted(t *testing.T) {
 	file, first := fullConfig(t)
 	dir := filepath.Dir(file)
 	text, err := os.ReadFile(file)

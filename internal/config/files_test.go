@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLongFileAllocs: that a file is long costs no memory each time it is looked at.
-func TestLongFileAllocs(t *testing.T) {
+// TestLongFileIsNotHeldInMemory: that a file is long costs no memory each time it is looked at.
+func TestLongFileIsNotHeldInMemory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "long.crl")
 	data := bytes.Repeat([]byte("list"), 2<<20)
 	write(t, file, data)
@@ -30,9 +30,9 @@ func TestLongFileAllocs(t *testing.T) {
 	}
 }
 
-// TestChangedWhileRead: of a file that two places name both get the same, or the reload
+// TestFileThatChangesWhileReadIsRefused: of a file that two places name both get the same, or the reload
 // is refused: a certificate and its key may be in one.
-func TestChangedWhileRead(t *testing.T) {
+func TestFileThatChangesWhileReadIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	read := Files{}
 	for _, step := range []struct {

@@ -24,8 +24,8 @@ func TestHint(t *testing.T) {
 	}
 }
 
-// TestDistance: letters added, left out, changed, and neighbours swapped count one each.
-func TestDistance(t *testing.T) {
+// TestEditDistance: letters added, left out, changed, and neighbours swapped count one each.
+func TestEditDistance(t *testing.T) {
 	for _, tt := range []struct {
 		a, b string
 		want int

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestSettle counts the looks that it takes until connections that were kept are
+// TestAwaitQuietCountsTicks counts the looks that it takes until connections that were kept are
 // taken for forgotten. No clock is asked, so none that went on while the machine
 // stood still can be wrong.
-func TestSettle(t *testing.T) {
+func TestAwaitQuietCountsTicks(t *testing.T) {
 	looks := func(n *Server, ctx context.Context, at map[int]func()) (count int) {
 		t.Helper()
 		ticks, settled := make(chan time.Time), make(chan bool)

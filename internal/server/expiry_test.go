@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 )
 
-// TestExpiry has a certificate come to its end while the server runs.
-func TestExpiry(t *testing.T) {
+// TestExpiringCertificateIsLogged has a certificate come to its end while the server runs.
+func TestExpiringCertificateIsLogged(t *testing.T) {
 	const day = 24 * time.Hour
 	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 	all := map[string]time.Time{"results.tls.cert": end}
@@ -69,8 +69,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// TestWatchEnds: the certificates of the generation in use are looked at every hour.
-func TestWatchEnds(t *testing.T) {
+// TestActiveCertificatesAreWatched: the certificates of the active runtime are looked at every hour.
+func TestActiveCertificatesAreWatched(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		n := &Server{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now}}
@@ -83,8 +83,8 @@ func TestWatchEnds(t *testing.T) {
 	})
 }
 
-// TestListsEnd: lists come to their end while the server runs, each after its own time.
-func TestListsEnd(t *testing.T) {
+// TestExpiringListIsLogged: lists come to their end while the server runs, each after its own time.
+func TestExpiringListIsLogged(t *testing.T) {
 	const day = 24 * time.Hour
 	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 	terms := map[string]config.Term{"directories[0].crls": {From: end.Add(-8 * day), To: end}}

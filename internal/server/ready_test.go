@@ -18,9 +18,9 @@ type pinged struct {
 
 func (s pinged) Ping(context.Context) error { return s.err }
 
-// TestReadyWithStore: a store that is not there and one that may not be written to are
+// TestReadinessNeedsTheStore: a store that is not there and one that may not be written to are
 // both no reason to send requests here, and want different people to look.
-func TestReadyWithStore(t *testing.T) {
+func TestReadinessNeedsTheStore(t *testing.T) {
 	for _, test := range []struct {
 		err  error
 		want string
@@ -36,10 +36,10 @@ func TestReadyWithStore(t *testing.T) {
 	}
 }
 
-// TestReadyWithDirectories: before any directory server was asked it is not known which
+// TestReadinessNeedsADirectory: before any directory server was asked it is not known which
 // cards take part, so requests are not for here; that one scheme has no ranges is known
 // then, and no reason to turn those of the others away.
-func TestReadyWithDirectories(t *testing.T) {
+func TestReadinessNeedsADirectory(t *testing.T) {
 	type state struct {
 		name, problem string
 		degraded      bool

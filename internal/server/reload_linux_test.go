@@ -9,9 +9,9 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 )
 
-// TestTooManyOpenFiles: that no file can be opened is no change of any, and no reason to
+// TestTooManyOpenFilesIsNoChange: that no file can be opened is no change of any, and no reason to
 // refuse a configuration that nobody has touched.
-func TestTooManyOpenFiles(t *testing.T) {
+func TestTooManyOpenFilesIsNoChange(t *testing.T) {
 	dir := t.TempDir()
 	there, gone := filepath.Join(dir, "there"), filepath.Join(dir, "gone")
 	for _, path := range []string{there, gone} {
@@ -51,8 +51,8 @@ func TestTooManyOpenFiles(t *testing.T) {
 	}
 }
 
-// TestLooksLeaveNothingOpen: the files are looked at every other second.
-func TestLooksLeaveNothingOpen(t *testing.T) {
+// TestReadingFilesLeavesNothingOpen: the files are looked at every other second.
+func TestReadingFilesLeavesNothingOpen(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	write(t, file, []byte("content"))
 	open := func() int {

@@ -18,9 +18,9 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 )
 
-// TestLooks: a change is tried once, at the second look that finds it, and what does not
+// TestChangeIsAppliedOnce: a change is tried once, at the second look that finds it, and what does not
 // change is never tried.
-func TestLooks(t *testing.T) {
+func TestChangeIsAppliedOnce(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "f")
 	synctest.Test(t, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestLooks(t *testing.T) {
 	})
 }
 
-// TestHalfWritten: what is still being written is not taken.
-func TestHalfWritten(t *testing.T) {
+// TestHalfWrittenFileIsNoChange: what is still being written is not taken.
+func TestHalfWrittenFileIsNoChange(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	r := &reloader{tried: config.Files{}}
 	if _, err := r.tried.Read(file); err == nil {
@@ -96,9 +96,9 @@ func TestHalfWritten(t *testing.T) {
 	}
 }
 
-// TestTriedOnce: files are taken up when they have changed, once, though they be refused;
+// TestRefusedConfigurationIsTriedOnce: files are taken up when they have changed, once, though they be refused;
 // one that was missing counts from when it comes.
-func TestTriedOnce(t *testing.T) {
+func TestRefusedConfigurationIsTriedOnce(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "threeds.yaml")
 	write(t, file, []byte("none"))
@@ -136,10 +136,10 @@ func TestTriedOnce(t *testing.T) {
 	})
 }
 
-// TestReloadNotAdopted: a configuration that was read well, and that no server can be made
+// TestReloadThatCannotBeBuiltIsRefused: a configuration that was read well, and that no server can be made
 // of, is refused like any other, once. There is none, so the reader is told of a version
 // that nobody speaks.
-func TestReloadNotAdopted(t *testing.T) {
+func TestReloadThatCannotBeBuiltIsRefused(t *testing.T) {
 	file, text := writeConfig(t)
 	c, files, err := config.Load(file, time.Now())
 	must(t, err)
@@ -147,7 +147,7 @@ func TestReloadNotAdopted(t *testing.T) {
 	must(t, err)
 	_, err = files.Read(c.Keys)
 	must(t, err)
-	n, _ := stillNode(t)
+	n, _ := idleServer(t)
 	was := n.active
 	var log bytes.Buffer
 	r := &reloader{file: file, server: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), inUse: c, ring: ring, tried: files}

@@ -34,16 +34,16 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// stillNode is a node that does not run, of a configuration in which no two values are
+// idleServer is a server that does not run, of a configuration in which no two values are
 // the same.
-func stillNode(t *testing.T) (*Server, Config) {
+func idleServer(t *testing.T) (*Server, Config) {
 	t.Helper()
-	n, cfg := newStillNode(t)
+	n, cfg := newIdleServer(t)
 	t.Cleanup(func() { must(t, n.Close()) })
 	return n, cfg
 }
 
-func newStillNode(t *testing.T) (*Server, Config) {
+func newIdleServer(t *testing.T) (*Server, Config) {
 	t.Helper()
 	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
 	must(t, err)
@@ -76,10 +76,10 @@ func newStillNode(t *testing.T) (*Server, Config) {
 	return n, cfg
 }
 
-// TestGenerationGoesByTheConfig: engines and handlers have what the configuration says,
+// TestRuntimeIsBuiltFromTheConfig: engines and handlers have what the configuration says,
 // and what belongs to the node.
-func TestGenerationGoesByTheConfig(t *testing.T) {
-	n, cfg := stillNode(t)
+func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
+	n, cfg := idleServer(t)
 	g := n.active
 	requests, received := g.api.(*api.Handler), g.results.(*results.Handler)
 	for _, tt := range []struct {
@@ -136,9 +136,9 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 	}
 }
 
-// TestGenerationFollows: what a changed configuration takes over, and what it replaces.
-func TestGenerationFollows(t *testing.T) {
-	n, cfg := stillNode(t)
+// TestNextRuntimeTakesOver: what a changed configuration takes over, and what it replaces.
+func TestNextRuntimeTakesOver(t *testing.T) {
+	n, cfg := idleServer(t)
 	next := func(change func(*Config)) *runtime {
 		t.Helper()
 		changed := cfg
@@ -174,11 +174,11 @@ func TestGenerationFollows(t *testing.T) {
 	}
 }
 
-// TestAdopt: what a node tells of its schemes and certificates is that of the generation
+// TestActivateReplacesTheRuntime: what a server tells of its schemes and certificates is that of the runtime
 // in use; a new scheme has the card ranges that the store has of it; and the former
-// generation is not over before its requests are.
-func TestAdopt(t *testing.T) {
-	n, cfg := stillNode(t)
+// runtime is not over before its requests are.
+func TestActivateReplacesTheRuntime(t *testing.T) {
+	n, cfg := idleServer(t)
 	var ended []*runtime
 	n.startRuntime = func(g *runtime) { g.stopRefresh = func() { ended = append(ended, g) } }
 	n.startRuntime(n.active)
@@ -203,7 +203,7 @@ func TestAdopt(t *testing.T) {
 	must(t, n.activate(t.Context(), cfg))
 
 	if n.active == former || len(ended) != 1 || ended[0] != former {
-		t.Errorf("%d generations have been told to end, want the former one", len(ended))
+		t.Errorf("%d runtimes were told to end, want the former one", len(ended))
 	}
 	if got := n.active.cards.Table("amex"); got == nil || got.Len() != 1 {
 		t.Error("the card ranges in the store are not used")
@@ -221,16 +221,16 @@ func TestAdopt(t *testing.T) {
 	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if err := n.awaitDrained(soon); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("%v, and a request of the former generation is not done", err)
+		t.Errorf("%v, and a request of the former runtime is not done", err)
 	}
 	former.requests.Done()
 	must(t, n.awaitDrained(t.Context()))
 }
 
-// TestConnectionsAreKnown: connections of requestors and of directory servers are counted
+// TestConnectionsAreCounted: connections of requestors and of directory servers are counted
 // from their first byte to their last, and are among those that are parted with.
-func TestConnectionsAreKnown(t *testing.T) {
-	n, cfg := newStillNode(t)
+func TestConnectionsAreCounted(t *testing.T) {
+	n, cfg := newIdleServer(t)
 	var group errgroup.Group
 	n.listen(&group)
 	for _, l := range []net.Listener{cfg.API, cfg.Results} {
@@ -275,10 +275,10 @@ func (c timedConn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// TestSilenceIsBorne: a connection that nothing has come on has as long as one at rest,
+// TestNewConnectionMayBeSilent: a connection that nothing has come on has as long as one at rest,
 // with requestors and directory servers alike.
-func TestSilenceIsBorne(t *testing.T) {
-	n, cfg := newStillNode(t)
+func TestNewConnectionMayBeSilent(t *testing.T) {
+	n, cfg := newIdleServer(t)
 	told := make(chan time.Time, 1)
 	n.api = n.newListener("api", timed{cfg.API, told}, 2, func(g *runtime) *tls.Config { return g.apiTLS })
 	n.results = n.newListener("results", timed{cfg.Results, told}, 8, func(g *runtime) *tls.Config { return g.resultsTLS })
@@ -309,7 +309,7 @@ func TestListenerFails(t *testing.T) {
 		"api":     func(cfg Config) net.Listener { return cfg.API },
 		"results": func(cfg Config) net.Listener { return cfg.Results },
 	} {
-		n, cfg := newStillNode(t)
+		n, cfg := newIdleServer(t)
 		n.active.cfg.LameDuck = time.Hour // not then
 		must(t, broken(cfg).Close())
 		if err := n.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "listener "+broken(cfg).Addr().String()) {
@@ -318,9 +318,9 @@ func TestListenerFails(t *testing.T) {
 	}
 }
 
-// TestChores: a node that runs frees what has expired, and looks after its certificates.
-func TestChores(t *testing.T) {
-	n, _ := newStillNode(t)
+// TestServerSweepsAndWatchesCertificates: a node that runs frees what has expired, and looks after its certificates.
+func TestServerSweepsAndWatchesCertificates(t *testing.T) {
+	n, _ := newIdleServer(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- n.Run(ctx) }()
@@ -334,10 +334,10 @@ func TestChores(t *testing.T) {
 	must(t, <-ended)
 }
 
-// TestNodeRefused: what no generation can be made of is refused, at the start and at a
+// TestConfigThatCannotBeBuiltIsRefused: what no runtime can be made of is refused, at the start and at a
 // reload; and so is a store that cannot be opened.
-func TestNodeRefused(t *testing.T) {
-	n, cfg := stillNode(t)
+func TestConfigThatCannotBeBuiltIsRefused(t *testing.T) {
+	n, cfg := idleServer(t)
 	nowhere := cfg
 	nowhere.StoreURL.Dir = filepath.Join(cfg.StoreURL.Dir, "threeds.db")
 	if other, err := New(t.Context(), nowhere); err == nil || other != nil {
@@ -355,7 +355,7 @@ func TestNodeRefused(t *testing.T) {
 		}
 		was := n.active
 		if err := n.activate(t.Context(), changed); err == nil || n.active != was {
-			t.Errorf("%s: %v, want an error at a reload, and the former generation", what, err)
+			t.Errorf("%s: %v, want an error at a reload, and the former runtime", what, err)
 		}
 	}
 }
@@ -371,9 +371,9 @@ func (d *deadlined) SetWriteDeadline(until time.Time) error {
 	return nil
 }
 
-// TestBounded: a request that may take longer than the servers were made for has as much
+// TestSlowerRuntimeHasTimeToAnswer: a request that may take longer than the servers were made for has as much
 // time to be answered as it would have had there.
-func TestBounded(t *testing.T) {
+func TestSlowerRuntimeHasTimeToAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var w deadlined
 		served := false
@@ -392,8 +392,8 @@ func metricsOf(m *obs.Metrics) string {
 	return w.Body.String()
 }
 
-// TestDirectoriesAreCounted: what happens at the directory servers, in the metrics.
-func TestDirectoriesAreCounted(t *testing.T) {
+// TestExchangesAreCounted: what happens at the directory servers, in the metrics.
+func TestExchangesAreCounted(t *testing.T) {
 	m := obs.NewMetrics()
 	h := countingHooks(m)
 	h.Exchanged("visa", "AReq", time.Second, nil)

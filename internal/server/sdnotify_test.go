@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestWatchdogInTime: signs of life come twice as often as they are wanted, for as long
+// TestSignsOfLifeComeInTime: signs of life come twice as often as they are wanted, for as long
 // as requests are served, between the first news and the last.
-func TestWatchdogInTime(t *testing.T) {
+func TestSignsOfLifeComeInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var news heard
 		m := &notifier{conn: &news, log: slog.New(slog.DiscardHandler), watchdog: 30 * time.Second}
@@ -43,8 +43,8 @@ func (h *heard) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestWatchdog: signs of life are for a manager that wants them of this process.
-func TestWatchdog(t *testing.T) {
+// TestWatchdogIsForThisProcess: signs of life are for a manager that wants them of this process.
+func TestWatchdogIsForThisProcess(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	l, err := net.ListenPacket("unixgram", path)
 	if err != nil {

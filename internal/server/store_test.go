@@ -24,9 +24,9 @@ func (s swept) Sweep(_ context.Context, now time.Time) (int, error) {
 	return 0, nil
 }
 
-// TestSweepByTheStamp: what expires by one clock is freed by the same, wherever that
+// TestSweepUsesTheSharedClock: what expires by one clock is freed by the same, wherever that
 // of the machine is.
-func TestSweepByTheStamp(t *testing.T) {
+func TestSweepUsesTheSharedClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ahead := func() time.Time { return time.Now().Add(48 * time.Hour) }
 		s := swept{times: make(chan time.Time, 1)}
@@ -58,9 +58,9 @@ func (s *unswept) Sweep(ctx context.Context, _ time.Time) (int, error) {
 	return 0, errors.New("disk full")
 }
 
-// TestSweepFails: operators read each minute that what has expired stays, and nothing
+// TestFailedSweepIsLoggedAndRepeated: operators read each minute that what has expired stays, and nothing
 // of a node that just ends; the next try comes all the same.
-func TestSweepFails(t *testing.T) {
+func TestFailedSweepIsLoggedAndRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := &unswept{failing: 2}

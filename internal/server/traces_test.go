@@ -57,8 +57,8 @@ func errorType(s *tracepb.Span) string {
 	return ""
 }
 
-// TestTracedStore: a store that says what is there, or is told to leave it, has not failed.
-func TestTracedStore(t *testing.T) {
+// TestStoreFailuresAreInTraces: a store that says what is there, or is told to leave it, has not failed.
+func TestStoreFailuresAreInTraces(t *testing.T) {
 	errLeft := errors.New("left as it is")
 	for _, tt := range []struct {
 		err  error
