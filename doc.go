@@ -3,7 +3,7 @@
 // Bytes come in at a listener, become a message, go through an engine, and
 // leave by a listener or an adapter. Imports point down; internal/server
 // builds a server from all of them, and from a configuration. The listeners
-// ask internal/gate whether there is room.
+// ask internal/shed whether to serve a request.
 //
 //	           cmd/threeds ─── playground, threedstest
 //	             ┌─────────┴──────────┬─────────────┐

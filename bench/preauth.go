@@ -19,6 +19,7 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
@@ -174,7 +175,7 @@ func (d *comparison) runRounds(ctx context.Context, log *slog.Logger, handlers .
 		if err != nil {
 			return nil, err
 		}
-		server := api.Server(h, 10*time.Second, log)
+		server := listen.NewServer(h, 10*time.Second, log)
 		go pprof.Do(ctx, pprof.Labels("duel", []string{"preauth", "constant"}[i]), func(context.Context) { // a profile tells the two apart
 			_ = server.Serve(l) // ends when it is closed
 		})

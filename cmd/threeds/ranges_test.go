@@ -208,7 +208,7 @@ func TestSpan(t *testing.T) {
 		{-time.Second, "0s"}, {59 * time.Second, "59s"}, {time.Minute, "1m"}, {time.Hour, "1h00m"}, {6 * time.Hour, "6h00m"},
 		{23*time.Hour + 59*time.Minute, "23h59m"}, {24 * time.Hour, "1d00h"}, {75 * time.Hour, "3d03h"},
 	} {
-		if got := span(tt.d); got != tt.want {
+		if got := formatSpan(tt.d); got != tt.want {
 			t.Errorf("span(%v) = %q, want %q", tt.d, got, tt.want)
 		}
 	}
@@ -222,7 +222,7 @@ func TestDue(t *testing.T) {
 	}{
 		{time.Time{}, "-"}, {now.Add(time.Minute), "in 1m"}, {now, "now"}, {now.Add(time.Second - 5*time.Minute), "now"}, {now.Add(-5 * time.Minute), "overdue 5m"},
 	} {
-		if got := due(tt.next, now); got != tt.want {
+		if got := describeDue(tt.next, now); got != tt.want {
 			t.Errorf("due(%v) = %q, want %q", tt.next, got, tt.want)
 		}
 	}
@@ -233,7 +233,7 @@ func TestMasked(t *testing.T) {
 	for in, want := range map[string]string{
 		"400000112233": "400000112233", "4000001122334": "400000***2334", "4000001122334455667": "400000*********5667", "400000112233x": "400000112233x",
 	} {
-		if got := masked(in); got != want {
+		if got := maskDigits(in); got != want {
 			t.Errorf("masked(%s) = %s, want %s", in, got, want)
 		}
 	}
@@ -285,9 +285,9 @@ func TestLookupKeepsTheCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := find("visa", 1, &ranges.Generation{Table: table}, pan)
+		f := matchPrefix("visa", 1, &ranges.Generation{Table: table}, pan)
 		data, _ := json.Marshal(f)
-		for _, text := range []string{sayFound(pan, []*found{f}), string(data)} {
+		for _, text := range []string{describeMatches(pan, []*schemeMatch{f}), string(data)} {
 			if strings.Contains(text, pan) || strings.Contains(text, pan[:15]) {
 				t.Errorf("%v: %s", bounds, text)
 			}
@@ -379,7 +379,7 @@ func TestExportInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := export(ctx, io.Discard, &ranges.Generation{Table: table}); !errors.Is(err, context.Canceled) {
+	if err := writeCSV(ctx, io.Discard, &ranges.Generation{Table: table}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -397,7 +397,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, b.String())
 	}
 	b.Reset()
-	p = &progress{w: &b, name: "f", size: 1000, start: time.Now(), live: true}
+	p = &progress{w: &b, name: "f", size: 1000, start: time.Now(), isTerminal: true}
 	_, _ = p.Write(make([]byte, 500))
 	_, _ = p.Write(make([]byte, 500))
 	p.end()

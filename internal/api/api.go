@@ -23,8 +23,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // Default sizes of request bodies, in bytes (docs/api.md, G8).
@@ -54,8 +55,8 @@ type Handler struct {
 	Engine Engine
 	MPI    MPI // serves /enrolled and /check; without it they fail
 	Keys   Keeper
-	Gate   *gate.Gate // sheds load; nil means that nothing is shed
-	Limits *Limiter   // limits the rate of each key; nil means no limit
+	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
+	Limits *Limiter          // limits the rate of each key; nil means no limit
 
 	// MaxInFlight is how many requests may be in flight at once, all operations together.
 	// Long bodies count for several. 0 means no limit.
@@ -263,7 +264,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		h.rejectBody(w, r, ep, a, err)
 		return
 	}
-	gate.Arrived(r.Context())
+	listen.Arrived(r.Context())
 	res, err := ep.handle(h, r.Context(), &request{acc, r.Header.Get("Content-Type"), body})
 	setList(w.Header(), "X-Normalised", res.notes.Normalised)
 	setList(w.Header(), "X-Scheme-Rules", res.notes.Unkept)

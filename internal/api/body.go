@@ -5,7 +5,7 @@ import (
 	"io"
 	"net/http"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // errNoPlace says that there is no memory for the body at present.
@@ -21,7 +21,7 @@ func (a *admission) readBody(w http.ResponseWriter, r *http.Request, limit int64
 	if size < 0 { // the length is not announced
 		size = limit
 	}
-	return gate.ReadBody(http.MaxBytesReader(w, r.Body, limit), bytesPerPlace, func() (int64, error) {
+	return listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), bytesPerPlace, func() (int64, error) {
 		if !a.takePlacesFor(size) {
 			return 0, errNoPlace
 		}

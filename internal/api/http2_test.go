@@ -16,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 // only is the one key that is known; "" is none.
@@ -105,9 +106,9 @@ func secure(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: template.TLS.Certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true}
 }
 
-// TestUntakenHTTP2: clients who are not served, ask over and over, and take no answer,
+// TestWaitingRefusalsHTTP2: clients who are not served, ask over and over, and take no answer,
 // hold a bounded number of requests, for a bounded time; afterwards all is as before.
-func TestUntakenHTTP2(t *testing.T) {
+func TestWaitingRefusalsHTTP2(t *testing.T) {
 	for name, h := range map[string]*api.Handler{
 		"without a key":         {Keys: only("")},
 		"for what is not there": {Keys: anyone{}},
@@ -122,7 +123,7 @@ func untaken(t *testing.T, h *api.Handler) {
 		const each, conns, most = 100, 50, 4096
 		log, l := slog.New(slog.DiscardHandler), make(pipes)
 		h.Log = log
-		server := api.Server(h, 10*time.Second, log)
+		server := listen.NewServer(h, 10*time.Second, log)
 		ended := make(chan error)
 		go func() { ended <- server.Serve(l) }()
 		defer func() {
@@ -163,8 +164,8 @@ func untaken(t *testing.T, h *api.Handler) {
 	})
 }
 
-// TestStreamsHTTP2: a connection has a hundred requests at once; one more is ended.
-func TestStreamsHTTP2(t *testing.T) {
+// TestConcurrentStreamsHTTP2: a connection has a hundred requests at once; one more is ended.
+func TestConcurrentStreamsHTTP2(t *testing.T) {
 	config := secure(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := serving(t, time.Second)

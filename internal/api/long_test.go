@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // A watched body tells how many places were taken while it was read, at most.
@@ -24,16 +24,16 @@ func (w *watched) Read(b []byte) (int, error) {
 	return w.Reader.Read(b)
 }
 
-// TestLongBodies: a body takes a place for each bytesPerPlace bytes, while its request is in
+// TestLongBodiesTakeMorePlaces: a body takes a place for each bytesPerPlace bytes, while its request is in
 // work; one that does not say its length, if it is longer than that, as many as the
 // longest. One for which there are not enough is refused like a request without a place.
-func TestLongBodies(t *testing.T) {
+func TestLongBodiesTakeMorePlaces(t *testing.T) {
 	for path := range bodies {
 		longest := int64(maxBody)
 		if path == "/auth" {
 			longest = maxAuthBody
 		}
-		most := map[gate.Class]int64{gate.Begin: 80, gate.Proceed: 90, gate.Conclude: 100}[classOf(path)]
+		most := map[shed.Priority]int64{shed.Low: 80, shed.Middle: 90, shed.High: 100}[classOf(path)]
 		for _, size := range []int64{1, 8 << 10, 8<<10 + 1, bytesPerPlace - 1, bytesPerPlace, bytesPerPlace + 1, 2 * bytesPerPlace, 2*bytesPerPlace + 1, longest} {
 			for _, chunked := range []bool{false, true} {
 				places := (size + bytesPerPlace - 1) / bytesPerPlace
@@ -76,8 +76,8 @@ func TestLongBodies(t *testing.T) {
 	}
 }
 
-// TestLongBodyAlone: a body that would take more than half of the places takes half.
-func TestLongBodyAlone(t *testing.T) {
+// TestLongBodyIsServedAlone: a body that would take more than half of the places takes half.
+func TestLongBodyIsServedAlone(t *testing.T) {
 	for most := range int64(40) {
 		for path := range bodies {
 			h := newHandler(new(fake))

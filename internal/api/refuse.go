@@ -9,8 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // A Refusal is why a request was not served.
@@ -27,14 +28,14 @@ const (
 
 // classOf is the priority of a request when not all can be served. An /enrolled has no
 // step before it, so it counts as a beginning; so does a path without an endpoint.
-func classOf(path string) gate.Class {
+func classOf(path string) shed.Priority {
 	switch path {
 	case "/auth":
-		return gate.Proceed
+		return shed.Middle
 	case "/postauth", "/check":
-		return gate.Conclude
+		return shed.High
 	}
-	return gate.Begin
+	return shed.Low
 }
 
 // inFlight is the number of places that are taken.
@@ -43,12 +44,12 @@ func (h *Handler) inFlight() *atomic.Int64 { return cmp.Or(h.InFlight, &h.ownInF
 // An admission is a request in flight, with the places that it takes. It ends with release.
 type admission struct {
 	h      *Handler
-	class  gate.Class
+	class  shed.Priority
 	places int64
 }
 
 // admit admits a request, unless too many are in flight.
-func (h *Handler) admit(c gate.Class) (admission, bool) {
+func (h *Handler) admit(c shed.Priority) (admission, bool) {
 	a := admission{h: h, class: c}
 	return a, a.takePlaces(1)
 }
@@ -72,7 +73,7 @@ func (a *admission) takePlacesFor(bytes int64) bool {
 // requests that conclude an authentication, the tenth before it for those and for requests
 // that continue one.
 func (a *admission) takePlaces(places int64) bool {
-	most := a.h.MaxInFlight - a.h.MaxInFlight/10*int64(gate.Conclude-a.class)
+	most := a.h.MaxInFlight - a.h.MaxInFlight/10*int64(shed.High-a.class)
 	if n := a.h.inFlight().Add(places); a.h.MaxInFlight > 0 && n > most {
 		a.h.inFlight().Add(-places)
 		return false
@@ -125,7 +126,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, write func()) {
 		panic(http.ErrAbortHandler)
 	}
 	control := http.NewResponseController(w)
-	_ = control.SetWriteDeadline(time.Now().Add(arrival))
+	_ = control.SetWriteDeadline(time.Now().Add(listen.RequestTime))
 	write()
 	_ = control.Flush() // so that the answer waits here, where it is counted
 }

@@ -21,8 +21,9 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // fake is engines and keys that take their time and let everybody in.
@@ -104,13 +105,13 @@ func ask(h http.Handler, path, key string, body io.Reader) *httptest.ResponseRec
 func isMPI(path string) bool { return cmp.Or(endpoints[path], noEndpoint).protocol == mpiProtocol{} }
 
 // shut is a gate that admits nothing any more.
-func shut() *gate.Gate {
+func shut() *shed.LoadShedder {
 	all := uint64(0)
-	g := gate.New(gate.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
+	g := shed.New(shed.Queue{Target: time.Second, Length: func() (waiting int, served uint64) {
 		all++
 		return 1e9, all
 	}})
-	for g.Admitted(gate.Conclude) > 0 {
+	for g.AdmittedShare(shed.High) > 0 {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return g
@@ -124,9 +125,9 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestOverload: what the gate does not admit is answered with nothing of it looked
+// TestOverloadRefusesBeforeReading: what the gate does not admit is answered with nothing of it looked
 // at, in the manner of its protocol, and counted.
-func TestOverload(t *testing.T) {
+func TestOverloadRefusesBeforeReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fake)
 		h := newHandler(f)
@@ -160,17 +161,17 @@ func TestOverload(t *testing.T) {
 	})
 }
 
-// TestEnter: beginnings leave a fifth of the places to others, and those that go
+// TestLastPlacesAreReserved: beginnings leave a fifth of the places to others, and those that go
 // on a tenth to those that conclude.
-func TestEnter(t *testing.T) {
+func TestLastPlacesAreReserved(t *testing.T) {
 	for _, tt := range []struct {
 		most  int64
-		class gate.Class
+		class shed.Priority
 		want  int64 // that get in
 	}{
-		{10, gate.Begin, 8}, {10, gate.Proceed, 9}, {10, gate.Conclude, 10},
-		{100, gate.Begin, 80}, {100, gate.Proceed, 90}, {100, gate.Conclude, 100},
-		{1, gate.Begin, 1}, {9, gate.Begin, 9}, {0, gate.Begin, 1000},
+		{10, shed.Low, 8}, {10, shed.Middle, 9}, {10, shed.High, 10},
+		{100, shed.Low, 80}, {100, shed.Middle, 90}, {100, shed.High, 100},
+		{1, shed.Low, 1}, {9, shed.Low, 9}, {0, shed.Low, 1000},
 	} {
 		h := &Handler{MaxInFlight: tt.most}
 		in := int64(0)
@@ -189,9 +190,9 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestCrowded: what finds no place, or a key with no more to spend, is refused in the
+// TestRefusalsInEachProtocol: what finds no place, or a key with no more to spend, is refused in the
 // manner of its protocol, and counted; and takes no place from others.
-func TestCrowded(t *testing.T) {
+func TestRefusalsInEachProtocol(t *testing.T) {
 	for path, body := range bodies {
 		counted := make(map[string]int)
 		h := newHandler(new(fake))
@@ -213,8 +214,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestPlaces: the last places are for what comes later in an authentication.
-func TestPlaces(t *testing.T) {
+// TestPlacesByPath: the last places are for what comes later in an authentication.
+func TestPlacesByPath(t *testing.T) {
 	for path, most := range map[string]int64{"/preauth": 8, "/enrolled": 8, "/auth": 9, "/postauth": 10, "/check": 10} {
 		h := newHandler(new(fake))
 		h.MaxInFlight = 10
@@ -231,16 +232,16 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestWorkIsNotCut: when there are too many connections, none has to go on which a whole
+// TestRequestsInFlightAreNotEvicted: when there are too many connections, none has to go on which a whole
 // request has come.
-func TestWorkIsNotCut(t *testing.T) {
+func TestRequestsInFlightAreNotEvicted(t *testing.T) {
 	for _, path := range []string{"/auth", "/postauth", "/enrolled", "/check"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := make(pipes)
-			s := Server(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
-			conns := gate.Conns{Max: 1}
+			s := listen.NewServer(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
+			conns := listen.Limiter{Max: 1}
 			conns.Attach(s)
-			go s.Serve(l) //nolint:errcheck // ends with Close
+			go s.Serve(conns.Listener(l)) //nolint:errcheck // ends with Close
 			defer s.Close()
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -258,8 +259,8 @@ func TestWorkIsNotCut(t *testing.T) {
 	}
 }
 
-// TestOwnErro: an answer of the listener itself is one Erro and nothing more.
-func TestOwnErro(t *testing.T) {
+// TestErrosOfTheListener: an answer of the listener itself is one Erro and nothing more.
+func TestErrosOfTheListener(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, body string
 		code               int
@@ -292,8 +293,8 @@ func TestOwnErro(t *testing.T) {
 	}
 }
 
-// TestCheckFails: whoever is at fault, and whether it is worth another try.
-func TestCheckFails(t *testing.T) {
+// TestErrorsOfCheck: whoever is at fault, and whether it is worth another try.
+func TestErrorsOfCheck(t *testing.T) {
 	for _, tt := range []struct {
 		fails  error
 		code   int
@@ -317,9 +318,9 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-// TestKeyRate: a key gets its rate and no more, whatever others do, and they get
+// TestRateLimitPerKey: a key gets its rate and no more, whatever others do, and they get
 // theirs whatever it does.
-func TestKeyRate(t *testing.T) {
+func TestRateLimitPerKey(t *testing.T) {
 	for _, sent := range []int{9, 10, 11} { // of a limit of 10
 		synctest.Test(t, func(t *testing.T) {
 			h := newHandler(new(fake))
@@ -376,7 +377,7 @@ func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 // connect returns a connection to a server of h, and what ends both.
 func connect(h http.Handler) (net.Conn, func()) {
 	l := make(pipes)
-	s := Server(h, 10*time.Second, slog.New(slog.DiscardHandler))
+	s := listen.NewServer(h, 10*time.Second, slog.New(slog.DiscardHandler))
 	go s.Serve(l) //nolint:errcheck // ends with Close
 	ours, theirs := net.Pipe()
 	l <- theirs
@@ -408,16 +409,16 @@ func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (s
 	return res.StatusCode, time.Since(start)
 }
 
-// TestArrival: a body has five seconds to come; once it is there, an operation may
+// TestBodyHasFiveSecondsToArrive: a body has five seconds to come; once it is there, an operation may
 // take longer than that.
-func TestArrival(t *testing.T) {
+func TestBodyHasFiveSecondsToArrive(t *testing.T) {
 	for path := range bodies {
 		for after, want := range map[time.Duration]int{
-			arrival - time.Millisecond: 200, arrival + time.Millisecond: 400, time.Minute: 400,
+			listen.RequestTime - time.Millisecond: 200, listen.RequestTime + time.Millisecond: 400, time.Minute: 400,
 		} {
 			synctest.Test(t, func(t *testing.T) {
 				status, took := exchange(t, newHandler(new(fake)), path, after)
-				if status != want || took > arrival+time.Second {
+				if status != want || took > listen.RequestTime+time.Second {
 					t.Errorf("%s, body after %v: %d after %v, want %d", path, after, status, took, want)
 				}
 			})
@@ -437,10 +438,10 @@ func (noKeys) Authenticate(context.Context, string) (*account.Account, error) {
 	return nil, account.ErrUnknownKey
 }
 
-// TestLastRequest: a client that sends its body in pieces gets the answer to a request
+// TestG5LastRequestIsAnswered: a client that sends its body in pieces gets the answer to a request
 // that is refused before its body is read, though it has said that the request is its
 // last on the connection: it is not hung up on while it sends (G2, G5).
-func TestLastRequest(t *testing.T) {
+func TestG5LastRequestIsAnswered(t *testing.T) {
 	over := strings.Repeat(" ", maxBody+1)
 	for name, tt := range map[string]struct {
 		change       func(h *Handler)
@@ -497,9 +498,9 @@ func TestLastRequest(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsHeardOut: who sends too much in HTTP/2 may send all of it. OkHttp drops an
+// TestTooLargeBodyIsDrained: who sends too much in HTTP/2 may send all of it. OkHttp drops an
 // answer that comes before, with a reset of the stream behind it.
-func TestTooLargeIsHeardOut(t *testing.T) {
+func TestTooLargeBodyIsDrained(t *testing.T) {
 	for path := range bodies {
 		for _, told := range []bool{true, false} { // how long the body is
 			body := strings.NewReader(strings.Repeat(" ", maxAuthBody+8<<10))
@@ -517,9 +518,9 @@ func TestTooLargeIsHeardOut(t *testing.T) {
 	}
 }
 
-// TestNotWaitedFor: the answer of a refused request does not wait for a body which does not come (G2, M1),
+// TestRefusalDoesNotWaitForTheBody: the answer of a refused request does not wait for a body which does not come (G2, M1),
 // and nor does a place for others.
-func TestNotWaitedFor(t *testing.T) {
+func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	for path := range bodies {
 		for name, tt := range map[string]struct {
 			change func(h *Handler)
@@ -571,9 +572,9 @@ type around struct{ http.ResponseWriter }
 
 func (w around) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// TestNotTakenForRequest: what comes after a refused request whose body does not come to its end is no request. A
+// TestRestOfABodyIsNoRequest: what comes after a refused request whose body does not come to its end is no request. A
 // client, or a proxy before us, that has other bounds of that body in mind would get the answer of another.
-func TestNotTakenForRequest(t *testing.T) {
+func TestRestOfABodyIsNoRequest(t *testing.T) {
 	const second = "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}"
 	chunked := "HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nTransfer-Encoding: chunked\r\n\r\n"
 	within := fmt.Sprintf("Host: x\r\nAPIKey: k\r\nContent-Length: %d\r\n", len(second))
@@ -593,16 +594,16 @@ func TestNotTakenForRequest(t *testing.T) {
 		}{
 			"chunk without length":     {chunked, 0, "ZZ\r\n" + second},
 			"chunk without end":        {chunked, 0, "2\r\n{}XX" + second},
-			"chunk that is late":       {chunked + "5\r\n{}", arrival + time.Second, second},
+			"chunk that is late":       {chunked + "5\r\n{}", listen.RequestTime + time.Second, second},
 			"chunk of a long line":     {chunked, 0, "2;" + strings.Repeat("x", 5000) + "\r\n" + second},
 			"trailer":                  {chunked, 0, "0\r\nno trailer\r\n\r\n" + second},
-			"length that is late":      {"HTTP/1.1\r\n" + within + "\r\n", arrival + time.Second, second},
-			"kept in 1.0":              {"HTTP/1.0\r\nConnection: keep-alive\r\n" + within + "\r\n", arrival + time.Second, second},
-			"kept in 1.0, not asked":   {"HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
-			"not asked":                {"HTTP/1.1\r\nExpect: 100-continue\r\n" + within + "\r\n", arrival + time.Second, second},
+			"length that is late":      {"HTTP/1.1\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
+			"kept in 1.0":              {"HTTP/1.0\r\nConnection: keep-alive\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
+			"kept in 1.0, not asked":   {"HTTP/1.0\r\nConnection: keep-alive\r\nExpect: 100-continue\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
+			"not asked":                {"HTTP/1.1\r\nExpect: 100-continue\r\n" + within + "\r\n", listen.RequestTime + time.Second, second},
 			"longer than what we hear": {long, 0, strings.Repeat(" ", maxDrain) + second},
 			"the same in chunks":       {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", maxDrain, strings.Repeat(" ", maxDrain)) + second},
-			"and the end is late":      {long + strings.Repeat(" ", maxDrain), arrival + time.Second, second},
+			"and the end is late":      {long + strings.Repeat(" ", maxDrain), listen.RequestTime + time.Second, second},
 			"and the end is none":      {chunked, 0, fmt.Sprintf("%x\r\n%s\r\n", maxDrain+1, strings.Repeat(" ", maxDrain+1)) + "ZZ\r\n" + second},
 		} {
 			synctest.Test(t, func(t *testing.T) {
@@ -619,7 +620,7 @@ func TestNotTakenForRequest(t *testing.T) {
 				}()
 				start := time.Now()
 				said, _ := io.ReadAll(ours)
-				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= rest {
+				if n := strings.Count(string(said), "HTTP/1."); n != 1 || time.Since(start) >= listen.IdleTime {
 					t.Errorf("%s, %s: %d answers, and the end after %v, want 1 and soon:\n%s", refusal, name, n, time.Since(start), said)
 				}
 				if strings.HasPrefix(tt.head, long) && !strings.Contains(string(said), "Connection: close") {
@@ -632,9 +633,9 @@ func TestNotTakenForRequest(t *testing.T) {
 	}
 }
 
-// TestHalfClosed: who ends its side of the connection after the request gets its answer
+// TestHalfClosedConnectionIsAnswered: who ends its side of the connection after the request gets its answer
 // all the same; and never 200 for what came to nothing because it seems to have gone.
-func TestHalfClosed(t *testing.T) {
+func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	h := newHandler(&fake{takes: 50 * time.Millisecond})
 	s := httptest.NewServer(h)
 	defer s.Close()

@@ -19,8 +19,8 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
-	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
 )
 

@@ -4,7 +4,6 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -356,11 +356,5 @@ func (r *refresher) reject(ctx context.Context, about message.Error, problems me
 	r.reportTo(ctx, r.peer, []string{r.peer.PReqURL}, about.JSON())
 }
 
-// newTransID returns a random UUID of version 4.
-func newTransID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6] = b[6]&0x0f | 0x40
-	b[8] = b[8]&0x3f | 0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
+// newTransID returns a new transaction id.
+func newTransID() string { return uuid.New() }

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // Metrics counts what the server does. It is an observer of the engine.
@@ -300,14 +300,13 @@ func (m *Metrics) span(outcome string, n int) {
 	m.spans.WithLabelValues(outcome).Add(float64(n))
 }
 
-// Gate shows what a gate does: which share of each class it admits, and the waits
-// that it goes by.
-func (m *Metrics) Gate(g *gate.Gate) {
-	for _, c := range gate.Classes() {
-		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by class: begin, proceed, conclude. Less than 1 is overload.",
-			"class", c.String(), func() float64 { return g.Admitted(c) })
+// LoadShedder shows which share of each priority a load shedder admits, and the waits that it goes by.
+func (m *Metrics) LoadShedder(s *shed.LoadShedder) {
+	for _, p := range shed.Priorities() {
+		m.Gauge("threeds_admitted_share", "Share of requests that is admitted now, by priority: low, middle, high. Less than 1 is overload.",
+			"priority", p.String(), func() float64 { return s.AdmittedShare(p) })
 	}
-	g.Waits(func(name string, wait func() time.Duration) {
+	s.EachWait(func(name string, wait func() time.Duration) {
 		m.Gauge("threeds_wait_seconds", "How long work waits, by what for.", "for", name, func() float64 { return wait().Seconds() })
 	})
 }

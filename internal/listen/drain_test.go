@@ -1,4 +1,4 @@
-package gate
+package listen
 
 import (
 	"bufio"
@@ -16,18 +16,18 @@ import (
 	"github.com/openthreeds/threeds/internal/socket"
 )
 
-// rested is a connection that Kept follows, and the client's end of it; what
+// rested is a connection that Drainer follows, and the client's end of it; what
 // the server does is played.
 type rested struct {
 	t      *testing.T
-	k      *Kept
+	k      *Drainer
 	server net.Conn
 	client net.Conn
 }
 
-func newRested(t *testing.T) *rested { return newRestedOf(t, new(Kept)) }
+func newRested(t *testing.T) *rested { return newRestedOf(t, new(Drainer)) }
 
-func newRestedOf(t *testing.T, k *Kept) *rested {
+func newRestedOf(t *testing.T, k *Drainer) *rested {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func (r *rested) says(text string) {
 func (r *rested) arrives() {
 	r.t.Helper()
 	for deadline := time.Now().Add(time.Minute); ; runtime.Gosched() {
-		if quiet, _ := socket.Peek(socket.Bottom(r.server).(*kept).below); !quiet {
+		if quiet, _ := socket.Peek(socket.Bottom(r.server).(*drainConn).raw); !quiet {
 			return
 		}
 		if time.Now().After(deadline) {
@@ -91,7 +91,7 @@ func (r *rested) hears(text string) {
 func (r *rested) looks(most int) int {
 	r.t.Helper()
 	for n := 1; n <= most; n++ {
-		if r.k.Part() == 0 {
+		if r.k.CloseIdle() == 0 {
 			return n
 		}
 	}
@@ -130,7 +130,7 @@ func (r *rested) wantClosed() {
 	}
 }
 
-func TestPartWithOneThatRests(t *testing.T) {
+func TestDrainClosesAnIdleConnection(t *testing.T) {
 	r := newRested(t)
 	r.served()
 	if n := r.looks(3); n != 2 {
@@ -139,9 +139,9 @@ func TestPartWithOneThatRests(t *testing.T) {
 	r.wantClosed()
 }
 
-// TestPartWithAll: as many as there are rest, and one that works does not keep them.
-func TestPartWithAll(t *testing.T) {
-	k := new(Kept)
+// TestDrainClosesAll: as many as there are rest, and one that works does not keep them.
+func TestDrainClosesAll(t *testing.T) {
+	k := new(Drainer)
 	var all []*rested
 	for range 4 {
 		r := newRestedOf(t, k)
@@ -149,7 +149,7 @@ func TestPartWithAll(t *testing.T) {
 		all = append(all, r)
 	}
 	all[1].is(http.StateActive)
-	if first, second := k.Part(), k.Part(); first != 3 || second != 0 {
+	if first, second := k.CloseIdle(), k.CloseIdle(); first != 3 || second != 0 {
 		t.Errorf("%d are left at rest, and at the second look %d, want 3 and 0", first, second)
 	}
 	all[1].wantOpen("the last looks")
@@ -160,15 +160,15 @@ func TestPartWithAll(t *testing.T) {
 	}
 }
 
-// TestPartSendsTheEndItself: the client hears of the end while the server's reader of
+// TestDrainSendsTheEndAtOnce: the client hears of the end while the server's reader of
 // the connection has not yet woken.
-func TestPartSendsTheEndItself(t *testing.T) {
+func TestDrainSendsTheEndAtOnce(t *testing.T) {
 	r := newRested(t)
 	r.served()
 	reading, wake := make(chan bool), make(chan bool)
 	var group sync.WaitGroup
 	group.Go(func() {
-		_ = socket.Bottom(r.server).(*kept).below.Read(func(uintptr) bool {
+		_ = socket.Bottom(r.server).(*drainConn).raw.Read(func(uintptr) bool {
 			close(reading)
 			<-wake
 			return true
@@ -185,34 +185,34 @@ func TestPartSendsTheEndItself(t *testing.T) {
 	group.Wait()
 }
 
-func TestPartWithOneThatIsNew(t *testing.T) {
+func TestDrainWaitsForAnUnusedConnection(t *testing.T) {
 	r := newRested(t)
-	if n := r.looks(1000); n != unusedLooks+1 {
-		t.Errorf("%d looks, want %d", n, unusedLooks+1)
+	if n := r.looks(1000); n != unusedCalls+1 {
+		t.Errorf("%d looks, want %d", n, unusedCalls+1)
 	}
 	r.wantClosed()
 	r = newRested(t)
-	r.looks(unusedLooks)
+	r.looks(unusedCalls)
 	r.says("han")
 	r.hears("han") // a part of a handshake, or of a header
-	if n := r.looks(1000); n != unusedLooks+1 {
-		t.Errorf("after a sign of life %d looks, want %d", n, unusedLooks+1)
+	if n := r.looks(1000); n != unusedCalls+1 {
+		t.Errorf("after a sign of life %d looks, want %d", n, unusedCalls+1)
 	}
 }
 
-// TestPartLosesNothing: a request is in the socket; read, and not yet looked at;
+// TestDrainLosesNoRequest: a request is in the socket; read, and not yet looked at;
 // in work; and answered. Only then the connection goes.
-func TestPartLosesNothing(t *testing.T) {
+func TestDrainLosesNoRequest(t *testing.T) {
 	r := newRested(t)
 	r.served()
-	r.k.Part()
+	r.k.CloseIdle()
 	r.says("request")
 	if n := r.looks(1000); n != -1 {
 		t.Fatalf("closed at look %d with a request in the socket", n)
 	}
 	r.wantOpen("a request in the socket")
 	r.hears("request")
-	if n := r.looks(unusedLooks - 1); n != -1 {
+	if n := r.looks(unusedCalls - 1); n != -1 {
 		t.Fatalf("closed at look %d with a request that was read", n)
 	}
 	r.is(http.StateActive)
@@ -227,9 +227,9 @@ func TestPartLosesNothing(t *testing.T) {
 	r.wantClosed()
 }
 
-// TestPartWithTheNextRequest: a client that has its answer sends the next request while
+// TestDrainWaitsForTheNextRequest: a client that has its answer sends the next request while
 // net/http is about to say that the connection rests, and has read of it.
-func TestPartWithTheNextRequest(t *testing.T) {
+func TestDrainWaitsForTheNextRequest(t *testing.T) {
 	r := newRested(t)
 	r.says("request")
 	r.hears("request")
@@ -238,12 +238,12 @@ func TestPartWithTheNextRequest(t *testing.T) {
 	r.says("req")
 	r.hears("req")
 	r.is(http.StateIdle)
-	if n := r.looks(unusedLooks); n != -1 {
+	if n := r.looks(unusedCalls); n != -1 {
 		t.Errorf("closed at look %d with a part of a request read", n)
 	}
 }
 
-func TestPartWithOneThatWasClosed(t *testing.T) {
+func TestDrainOfAClosedConnection(t *testing.T) {
 	r := newRested(t)
 	r.client.Close()
 	r.arrives()
@@ -252,24 +252,24 @@ func TestPartWithOneThatWasClosed(t *testing.T) {
 	}
 	r = newRested(t)
 	r.is(http.StateClosed)
-	if n := r.k.Part(); n != 0 {
+	if n := r.k.CloseIdle(); n != 0 {
 		t.Errorf("%d are left of one that the server has closed", n)
 	}
 }
 
-// TestKeptBelow: connections are found below TLS; those of HTTP/2 are left.
-func TestKeptBelow(t *testing.T) {
+// TestDrainFindsConnectionsBelowTLS: connections are found below TLS; those of HTTP/2 are left.
+func TestDrainFindsConnectionsBelowTLS(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		tls, two bool
 	}{{"plain", false, false}, {"TLS", true, false}, {"HTTP/2", true, true}} {
 		t.Run(test.name, func(t *testing.T) {
-			var k Kept
+			var k Drainer
 			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, r.Proto) }))
-			patience := new(Patience)
-			patience.Attach(s.Config)
+			limiter := new(Limiter)
+			limiter.Attach(s.Config)
 			k.Attach(s.Config)
-			s.Listener, s.EnableHTTP2 = patience.Listener(k.Listener(s.Listener)), test.two
+			s.Listener, s.EnableHTTP2 = limiter.Listener(k.Listener(s.Listener)), test.two
 			if test.tls {
 				s.StartTLS()
 			} else {
@@ -286,7 +286,7 @@ func TestKeptBelow(t *testing.T) {
 			}
 			if test.two {
 				for range 1000 {
-					if n := k.Part(); n != 0 {
+					if n := k.CloseIdle(); n != 0 {
 						t.Fatalf("%d connections of HTTP/2 are at rest", n)
 					}
 				}
@@ -304,7 +304,7 @@ func TestKeptBelow(t *testing.T) {
 				if n == 0 {
 					break
 				}
-				if k.Part(); time.Now().After(deadline) {
+				if k.CloseIdle(); time.Now().After(deadline) {
 					t.Fatalf("%d connections are left", n)
 				}
 			}
@@ -312,15 +312,15 @@ func TestKeptBelow(t *testing.T) {
 	}
 }
 
-// TestKeptReads: bytes below TLS count as come.
-func TestKeptReads(t *testing.T) {
+// TestDrainCountsReadsBelowTLS: bytes below TLS count as come.
+func TestDrainCountsReadsBelowTLS(t *testing.T) {
 	r := newRested(t)
 	s := tls.Server(r.server, &tls.Config{})
 	r.says(strings.Repeat("x", 5))
 	if _, err := bufio.NewReader(s).ReadByte(); err == nil {
 		t.Fatal("x is no TLS")
 	}
-	if c := socket.Bottom(s).(*kept); c.reads.Load() == 0 {
+	if c := socket.Bottom(s).(*drainConn); c.reads.Load() == 0 {
 		t.Error("what TLS has read is not counted")
 	}
 }

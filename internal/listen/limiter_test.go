@@ -1,4 +1,4 @@
-package gate_test
+package listen_test
 
 import (
 	"context"
@@ -12,34 +12,35 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
-// pair is a connection that tells whether it was closed.
-type pair struct {
+// fakeConn is a connection that records whether it was closed.
+type fakeConn struct {
 	net.Conn
 	closed atomic.Bool
 }
 
-func (p *pair) Close() error {
-	p.closed.Store(true)
+func (c *fakeConn) Close() error {
+	c.closed.Store(true)
 	return nil
 }
 
-// crowd is connections of a server with a bound, by name.
+// crowd is the connections of a server with a limiter, by name.
 type crowd struct {
-	t      *testing.T
-	conns  gate.Conns
-	server http.Server
-	gone   int
-	all    map[string]*pair
+	t        *testing.T
+	limiter  listen.Limiter
+	server   http.Server
+	gone     int
+	fakes    map[string]*fakeConn
+	accepted map[string]net.Conn // as the server knows them
 }
 
 func newCrowd(t *testing.T, most int) *crowd {
-	c := &crowd{t: t, all: make(map[string]*pair)}
-	c.conns = gate.Conns{Max: most, Closed: func() { c.gone++ }}
+	c := &crowd{t: t, fakes: make(map[string]*fakeConn), accepted: make(map[string]net.Conn)}
+	c.limiter = listen.Limiter{Max: most, Closed: func() { c.gone++ }}
 	c.server.Handler = http.NotFoundHandler()
-	c.conns.Attach(&c.server)
+	c.limiter.Attach(&c.server)
 	return c
 }
 
@@ -47,25 +48,33 @@ func newCrowd(t *testing.T, most int) *crowd {
 func (c *crowd) answers(name string, major int) {
 	r := httptest.NewRequest(http.MethodPost, "/", nil)
 	r.ProtoMajor = major
-	c.server.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(c.server.ConnContext(r.Context(), c.all[name])))
+	c.server.Handler.ServeHTTP(httptest.NewRecorder(), r.WithContext(c.server.ConnContext(r.Context(), c.wrapped(name))))
 }
 
 func (c *crowd) comes(names ...string) {
 	for _, name := range names {
-		c.all[name] = new(pair)
+		c.fakes[name] = new(fakeConn)
 		c.is(http.StateNew, name)
 	}
 }
 
+// wrapped returns a connection as the server knows it.
+func (c *crowd) wrapped(name string) net.Conn {
+	if c.accepted[name] == nil {
+		c.accepted[name] = c.limiter.Wrap(c.fakes[name])
+	}
+	return c.accepted[name]
+}
+
 func (c *crowd) is(state http.ConnState, names ...string) {
 	for _, name := range names {
-		c.server.ConnState(c.all[name], state)
+		c.server.ConnState(c.wrapped(name), state)
 	}
 }
 
 func (c *crowd) arrived(names ...string) {
 	for _, name := range names {
-		gate.Arrived(c.server.ConnContext(context.Background(), c.all[name]))
+		listen.Arrived(c.server.ConnContext(context.Background(), c.wrapped(name)))
 	}
 }
 
@@ -76,7 +85,7 @@ func (c *crowd) want(names ...string) {
 	for _, name := range names {
 		gone[name] = true
 	}
-	for name, p := range c.all {
+	for name, p := range c.fakes {
 		if p.closed.Load() != gone[name] {
 			c.t.Errorf("%s is closed: %t, want %t", name, p.closed.Load(), gone[name])
 		}
@@ -103,7 +112,7 @@ func TestEvictionAtTheLimit(t *testing.T) {
 			time.Sleep(second)
 			c.comes("d")
 			c.want("a")
-			if got := c.conns.Len(); got != 3 {
+			if got := c.limiter.Len(); got != 3 {
 				c.t.Errorf("%d are there, want 3", got)
 			}
 		}},
@@ -221,8 +230,8 @@ func TestEvictionAtTheLimit(t *testing.T) {
 			c.want("d")
 		}},
 		{"the end of TLS is not waited for", func(c *crowd) {
-			below := new(pair)
-			c.server.ConnState(polite{below, c.t}, http.StateNew)
+			below := new(fakeConn)
+			c.server.ConnState(slowToClose{c.limiter.Wrap(below), c.t}, http.StateNew)
 			time.Sleep(second)
 			c.comes("a", "b", "c")
 			if !below.closed.Load() || c.gone != 1 {
@@ -234,7 +243,7 @@ func TestEvictionAtTheLimit(t *testing.T) {
 			c.is(http.StateIdle, "a")
 			c.is(http.StateClosed, "a", "b", "c", "d")
 			c.arrived("b")
-			if n := c.conns.Len(); n != 0 {
+			if n := c.limiter.Len(); n != 0 {
 				c.t.Errorf("%d are there", n)
 			}
 		}},
@@ -257,30 +266,29 @@ func (c *crowd) serves(names ...string) {
 	c.is(http.StateIdle, names...)
 }
 
-// polite is a connection whose end may take its time: whoever accepts the next one would
-// have to wait for it.
-type polite struct {
-	*pair
+// slowToClose is a connection whose Close may wait for the other side, as that of TLS does: whoever accepts the next one
+// would have to wait too.
+type slowToClose struct {
+	net.Conn
 	t *testing.T
 }
 
-func (p polite) NetConn() net.Conn { return p.pair }
+func (c slowToClose) NetConn() net.Conn { return c.Conn }
 
-func (p polite) Close() error {
-	p.t.Error("the end waits for the other side")
+func (c slowToClose) Close() error {
+	c.t.Error("the limiter waits for the other side")
 	return nil
 }
 
-// TestOffer: so many connections get HTTP/2 as may have it, and those that come then
-// HTTP/1.1 and are looked at no less. A place is free again when its connection has ended,
-// in the handshake or later.
-func TestOffer(t *testing.T) {
+// TestHTTP2IsOfferedToSoMany: MaxHTTP2 connections get HTTP/2, and later ones HTTP/1.1, with the same checks of the
+// client. A connection counts until it has ended, in the handshake or later.
+func TestHTTP2IsOfferedToSoMany(t *testing.T) {
 	const many = 3
 	s := httptest.NewUnstartedServer(http.NotFoundHandler())
 	s.EnableHTTP2 = true
 	s.StartTLS() // for its certificate, and that HTTP/2 is set up
 	defer s.Close()
-	conns := &gate.Conns{Max: 100, Many: many}
+	conns := &listen.Limiter{Max: 100, MaxHTTP2: many}
 	server := &http.Server{Handler: http.NotFoundHandler()}
 	conns.Attach(server)
 	ended, follow := make(chan bool, 100), server.ConnState
@@ -305,7 +313,7 @@ func TestOffer(t *testing.T) {
 	if given.GetConfigForClient != nil {
 		t.Error("the configuration that was given is another now")
 	}
-	go func() { _ = server.Serve(tls.NewListener(l, offer)) }() // ends with the test
+	go func() { _ = server.Serve(tls.NewListener(conns.Listener(l), offer)) }() // ends with the test
 	defer server.Close()
 	sessions := tls.NewLRUClientSessionCache(1)
 	asked := false
@@ -378,7 +386,7 @@ func TestOffer(t *testing.T) {
 	if n, err := c.Read(make([]byte, 100)); n == 0 {
 		t.Errorf("no frame in answer: %v", err)
 	}
-	if (*gate.Conns)(nil).Offer(offer) != offer {
+	if new(listen.Limiter).Offer(offer) != offer {
 		t.Error("without a bound another configuration is offered")
 	}
 }

@@ -1,25 +1,25 @@
-package gate
+package shed
 
 import (
 	"runtime/metrics"
 	"time"
 )
 
-// Processor is the queue of goroutines that want a processor, by Go's own account.
+// Processor returns the queue of goroutines that wait for a processor, as the Go runtime reports it.
 func Processor(target time.Duration) Queue {
 	samples := []metrics.Sample{{Name: "/sched/goroutines/runnable:goroutines"}, {Name: "/sched/latencies:seconds"}}
 	return Queue{Name: "processor", Target: target, Length: func() (waiting int, served uint64) {
 		metrics.Read(samples)
 		if samples[0].Value.Kind() != metrics.KindUint64 || samples[1].Value.Kind() != metrics.KindFloat64Histogram {
-			return 0, 0 // a runtime that does not tell: nothing is refused
+			return 0, 0 // this runtime does not report it: nothing is refused
 		}
 		for _, n := range samples[1].Value.Float64Histogram().Counts {
 			served += n
 		}
-		return int(samples[0].Value.Uint64()), served * sampled
+		return int(samples[0].Value.Uint64()), served * latencySampling
 	}}
 }
 
-// sampled is the sampling rate of the runtime's histogram of waits: it counts one in so
-// many times that a goroutine begins to run.
-const sampled = 8
+// latencySampling is the sampling rate of the runtime's histogram of waits: it counts one in this many times that a
+// goroutine begins to run.
+const latencySampling = 8

@@ -1,4 +1,4 @@
-package gate_test
+package listen_test
 
 import (
 	"bufio"
@@ -17,7 +17,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/listen"
 )
 
 const goodKey = "good"
@@ -36,15 +36,14 @@ func serveLimited(t *testing.T, l net.Listener, most int, config *tls.Config) {
 				return
 			}
 			_, _ = io.Copy(io.Discard, r.Body)
-			gate.Arrived(r.Context())
+			listen.Arrived(r.Context())
 		}),
 	}
-	patience, conns := new(gate.Patience), &gate.Conns{Max: most, Many: most}
-	patience.Attach(s)
-	conns.Attach(s)
-	l = patience.Listener(l)
+	limiter := &listen.Limiter{Max: most, MaxHTTP2: most}
+	limiter.Attach(s)
+	l = limiter.Listener(l)
 	if config != nil {
-		l = tls.NewListener(l, conns.Offer(config))
+		l = tls.NewListener(l, limiter.Offer(config))
 	}
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()

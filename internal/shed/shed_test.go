@@ -1,4 +1,4 @@
-package gate_test
+package shed_test
 
 import (
 	"fmt"
@@ -9,17 +9,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/gate"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // A server is one processor with a queue before it, and a disk with another. A
 // shopper is three requests, one after the other. Of the second, half the work
-// comes later, when a directory server has answered, and passes no gate; each half
+// comes later, when a directory server has answered, and is not refused; each half
 // ends with a write. To refuse one request costs a fortieth of all that. Who is not
 // through in two seconds has gone.
 type server struct {
-	gate      *gate.Gate // nil: all are admitted
-	stalls    bool       // now and then the machine does something else
+	shedder   *shed.LoadShedder // nil: all are admitted
+	stalls    bool              // now and then the machine does something else
 	directory time.Duration
 	disk      disk
 	random    *rand.Rand
@@ -53,7 +53,7 @@ type count struct {
 }
 
 type arrival struct {
-	class gate.Class
+	class shed.Priority
 	at    time.Time
 	came  time.Time // the shopper
 }
@@ -64,24 +64,24 @@ const (
 	refusal  = 12500 * time.Nanosecond
 	target   = 10 * time.Millisecond
 	patience = 2 * time.Second
-	answered = gate.Class(-1) // the second half of a Proceed
+	answered = shed.Priority(-1) // the second half of a Proceed
 )
 
-var work = map[gate.Class]time.Duration{
-	gate.Begin: 50 * time.Microsecond, gate.Proceed: 200 * time.Microsecond,
-	answered: 200 * time.Microsecond, gate.Conclude: 50 * time.Microsecond,
+var work = map[shed.Priority]time.Duration{
+	shed.Low: 50 * time.Microsecond, shed.Middle: 200 * time.Microsecond,
+	answered: 200 * time.Microsecond, shed.High: 50 * time.Microsecond,
 }
 
 func newServer(d disk) *server {
 	s := &server{random: rand.New(rand.NewPCG(1, 2)), directory: 50 * time.Millisecond, disk: d}
-	s.gate = gate.New(s.processor(), gate.Queue{Name: "disk", Target: 5 * target, Length: func() (int, uint64) {
+	s.shedder = shed.New(s.processor(), shed.Queue{Name: "disk", Target: 5 * target, Length: func() (int, uint64) {
 		return len(s.disk.waiting) + len(s.disk.batch), s.disk.written
 	}})
 	return s
 }
 
-func (s *server) processor() gate.Queue {
-	return gate.Queue{Name: "processor", Target: target, Length: func() (int, uint64) { return len(s.queue), s.begun }}
+func (s *server) processor() shed.Queue {
+	return shed.Queue{Name: "processor", Target: target, Length: func() (int, uint64) { return len(s.queue), s.begun }}
 }
 
 // run has shoppers come at so many times the capacity and returns what came of it.
@@ -92,7 +92,7 @@ func (s *server) run(load float64, d time.Duration) count {
 		now := time.Now()
 		for due := load * capacity * step.Seconds(); due > 0; due-- {
 			if s.random.Float64() < due {
-				s.queue = append(s.queue, arrival{gate.Begin, now, now})
+				s.queue = append(s.queue, arrival{shed.Low, now, now})
 			}
 		}
 		for len(s.later) > 0 && !now.Before(s.later[0].at) {
@@ -100,10 +100,10 @@ func (s *server) run(load float64, d time.Duration) count {
 			s.later = s.later[1:]
 		}
 		for _, a := range s.disk.turn(now) {
-			if a.class == gate.Proceed {
+			if a.class == shed.Middle {
 				s.later = append(s.later, arrival{answered, now.Add(s.directory), a.came})
 			} else {
-				s.queue = append(s.queue, arrival{gate.Conclude, now, a.came})
+				s.queue = append(s.queue, arrival{shed.High, now, a.came})
 			}
 		}
 		if s.stalls && s.random.IntN(400) == 0 {
@@ -139,7 +139,7 @@ func (d *disk) turn(now time.Time) (done []arrival) {
 func (s *server) serve(a arrival) time.Duration {
 	now := time.Now()
 	if a.class != answered {
-		if !s.gate.Admit(a.class) {
+		if !s.shedder.Admit(a.class) {
 			s.refused[a.class]++
 			s.waited = append(s.waited, now.Sub(a.at))
 			return refusal
@@ -147,11 +147,11 @@ func (s *server) serve(a arrival) time.Duration {
 		s.served[a.class]++
 	}
 	switch a.class {
-	case gate.Begin:
-		s.queue = append(s.queue, arrival{gate.Proceed, now, a.came})
-	case gate.Proceed, answered:
+	case shed.Low:
+		s.queue = append(s.queue, arrival{shed.Middle, now, a.came})
+	case shed.Middle, answered:
 		s.disk.waiting = append(s.disk.waiting, a)
-	case gate.Conclude:
+	case shed.High:
 		if now.Sub(a.came) <= patience {
 			s.through++
 		}
@@ -167,10 +167,10 @@ func p99(took []time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// TestLoads: whatever the load, nearly as many get through as can after the
+// TestGoodputUnderLoad: whatever the load, nearly as many get through as can after the
 // refusals are paid for; those who have begun are hardly ever refused; the answer
 // to the refused comes soon; and a moment after the load has gone, so have the queues.
-func TestLoads(t *testing.T) {
+func TestGoodputUnderLoad(t *testing.T) {
 	for _, stalls := range []bool{false, true} {
 		for _, load := range []float64{0.5, 0.9, 1.2, 2, 5, 10} {
 			t.Run(fmt.Sprintf("%.1f stalls=%t", load, stalls), func(t *testing.T) {
@@ -192,8 +192,8 @@ func TestLoads(t *testing.T) {
 					if through := float64(got.through); through < 0.9*could {
 						t.Errorf("%.0f got through, %.0f could have", through, could)
 					}
-					if lost := got.refused[gate.Proceed] + got.refused[gate.Conclude]; lost > got.served[gate.Proceed]/5 || !stalls && lost > got.served[gate.Proceed]/12 {
-						t.Errorf("%d of %d were refused when they had begun", lost, got.served[gate.Proceed])
+					if lost := got.refused[shed.Middle] + got.refused[shed.High]; lost > got.served[shed.Middle]/5 || !stalls && lost > got.served[shed.Middle]/12 {
+						t.Errorf("%d of %d were refused when they had begun", lost, got.served[shed.Middle])
 					}
 					if stalls {
 						return // nothing is quick then
@@ -213,9 +213,9 @@ func TestLoads(t *testing.T) {
 	}
 }
 
-// TestSlowDisk: the same where the disk is what there is too little of. It writes
+// TestGoodputWithSlowDisk: the same where the disk is what there is too little of. It writes
 // what half of the processor could serve, so 1,250 shoppers a second at the most.
-func TestSlowDisk(t *testing.T) {
+func TestGoodputWithSlowDisk(t *testing.T) {
 	const most = 1250.0
 	for _, directory := range []time.Duration{50 * time.Millisecond, time.Second} {
 		for _, load := range []float64{0.3, 0.7, 1, 2, 5} {
@@ -237,8 +237,8 @@ func TestSlowDisk(t *testing.T) {
 					if through := float64(got.through); through < 0.8*could {
 						t.Errorf("%.0f got through, %.0f could have", through, could)
 					}
-					if lost := got.refused[gate.Proceed] + got.refused[gate.Conclude]; lost > got.served[gate.Proceed]/30 {
-						t.Errorf("%d of %d were refused when they had begun", lost, got.served[gate.Proceed])
+					if lost := got.refused[shed.Middle] + got.refused[shed.High]; lost > got.served[shed.Middle]/30 {
+						t.Errorf("%d of %d were refused when they had begun", lost, got.served[shed.Middle])
 					}
 					if load < 0.5 && len(got.waited) > 0 {
 						t.Errorf("%d were refused at a load of %.1f", len(got.waited), load)
@@ -252,51 +252,51 @@ func TestSlowDisk(t *testing.T) {
 	}
 }
 
-// TestWithoutGate: the server of TestLoads does drown when nobody is refused, and
-// that of TestSlowDisk when the gate does not see the disk.
-func TestWithoutGate(t *testing.T) {
+// TestWithoutLoadShedder: the server of TestGoodputUnderLoad does drown when nobody is refused, and
+// that of TestGoodputWithSlowDisk when the load shedder does not see the disk.
+func TestWithoutLoadShedder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(fast)
-		s.gate = nil
+		s.shedder = nil
 		s.run(5, 2*time.Second)
 		if got := s.run(5, 3*time.Second); got.through > int(capacity) || len(s.queue) < int(capacity) {
-			t.Errorf("%d through, %d wait: TestLoads proves nothing", got.through, len(s.queue))
+			t.Errorf("%d through, %d wait: TestGoodputUnderLoad proves nothing", got.through, len(s.queue))
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(slow)
-		s.gate = gate.New(s.processor())
+		s.shedder = shed.New(s.processor())
 		s.run(2, 3*time.Second)
 		if got := s.run(2, 3*time.Second); got.through > int(capacity)/2 || len(s.disk.waiting) < int(capacity) {
-			t.Errorf("%d through, %d wait: TestSlowDisk proves nothing", got.through, len(s.disk.waiting))
+			t.Errorf("%d through, %d wait: TestGoodputWithSlowDisk proves nothing", got.through, len(s.disk.waiting))
 		}
 	})
 }
 
-// A queue is what a gate is told.
+// queue is what a load shedder is told.
 type queue struct{ waiting, perSecond float64 }
 
-// told is the queue for a gate, whatever it shows at the time.
-func told(now *queue) gate.Queue {
+// queueOf returns the queue that shows now to a load shedder.
+func queueOf(now *queue) shed.Queue {
 	served, last := 0.0, time.Now()
-	return gate.Queue{Target: target, Length: func() (int, uint64) {
+	return shed.Queue{Target: target, Length: func() (int, uint64) {
 		served += now.perSecond * time.Since(last).Seconds()
 		last = time.Now()
 		return int(now.waiting), uint64(served + 0.5)
 	}}
 }
 
-// shown returns the shares that a gate admits after each of a row of looks, first
+// sharesAfter returns the shares that a load shedder admits after each of a row of samples, first
 // when only one of two queues is as it shows, then when only the other is.
-func shown(t *testing.T, c gate.Class, looks ...queue) (shares []float64) {
+func sharesAfter(t *testing.T, c shed.Priority, looks ...queue) (shares []float64) {
 	for i := range 2 {
 		var got []float64
 		synctest.Test(t, func(t *testing.T) {
 			var now [2]queue
-			g := gate.New(told(&now[0]), told(&now[1]))
+			g := shed.New(queueOf(&now[0]), queueOf(&now[1]))
 			for _, now[i] = range looks {
 				time.Sleep(target)
-				got = append(got, g.Admitted(c))
+				got = append(got, g.AdmittedShare(c))
 			}
 		})
 		if i > 0 && !slices.Equal(got, shares) {
@@ -307,38 +307,38 @@ func shown(t *testing.T, c gate.Class, looks ...queue) (shares []float64) {
 	return shares
 }
 
-// TestAdmitted: it takes three looks in a row once the pace is known, 64 who wait, and a wait above the
+// TestWhenPrioritiesAreRefused: it takes three looks in a row once the pace is known, 64 who wait, and a wait above the
 // target; the lower class goes first and altogether.
-func TestAdmitted(t *testing.T) {
+func TestWhenPrioritiesAreRefused(t *testing.T) {
 	repeat := func(n int, q queue) []queue { return slices.Repeat([]queue{q}, n) }
 	full := queue{100, 1000}
 	for _, tt := range []struct {
 		name    string
-		class   gate.Class
+		class   shed.Priority
 		looks   []queue
 		refuses bool
 	}{
-		{"one look", gate.Begin, repeat(1, full), false},
-		{"two looks", gate.Begin, repeat(2, full), false},
-		{"three looks", gate.Begin, repeat(3, full), false},
-		{"four looks", gate.Begin, repeat(4, full), true},
-		{"three looks, the pace is known", gate.Begin, slices.Concat(repeat(2, full), repeat(1, queue{0, 1000}), repeat(3, full)), true},
-		{"after a standstill", gate.Begin, slices.Concat(repeat(3, queue{0, 5}), repeat(1, queue{500, 5}), repeat(4, queue{100, 20000})), false},
-		{"two, none, two", gate.Begin, slices.Concat(repeat(2, full), repeat(1, queue{0, 1000}), repeat(2, full)), false},
-		{"63 wait", gate.Begin, repeat(50, queue{63, 1000}), false},
-		{"64 wait", gate.Begin, repeat(50, queue{64, 1000}), true},
-		{"65 wait", gate.Begin, repeat(50, queue{65, 1000}), true},
-		{"64 for less than the target", gate.Begin, repeat(50, queue{64, 8000}), false},
-		{"79 for less than the target", gate.Begin, repeat(50, queue{79, 8000}), false},
-		{"88 for more than the target", gate.Begin, repeat(50, queue{88, 8000}), true},
-		{"the next class, for a moment", gate.Proceed, repeat(3, queue{70, 4000}), false},
-		{"the next class, for long", gate.Proceed, repeat(200, full), true},
-		{"the last class, for a moment", gate.Conclude, repeat(20, full), false},
-		{"the last class, for long", gate.Conclude, repeat(400, full), true},
-		{"no pace is known", gate.Begin, repeat(100, queue{0, 0}), false},
+		{"one look", shed.Low, repeat(1, full), false},
+		{"two looks", shed.Low, repeat(2, full), false},
+		{"three looks", shed.Low, repeat(3, full), false},
+		{"four looks", shed.Low, repeat(4, full), true},
+		{"three looks, the pace is known", shed.Low, slices.Concat(repeat(2, full), repeat(1, queue{0, 1000}), repeat(3, full)), true},
+		{"after a standstill", shed.Low, slices.Concat(repeat(3, queue{0, 5}), repeat(1, queue{500, 5}), repeat(4, queue{100, 20000})), false},
+		{"two, none, two", shed.Low, slices.Concat(repeat(2, full), repeat(1, queue{0, 1000}), repeat(2, full)), false},
+		{"63 wait", shed.Low, repeat(50, queue{63, 1000}), false},
+		{"64 wait", shed.Low, repeat(50, queue{64, 1000}), true},
+		{"65 wait", shed.Low, repeat(50, queue{65, 1000}), true},
+		{"64 for less than the target", shed.Low, repeat(50, queue{64, 8000}), false},
+		{"79 for less than the target", shed.Low, repeat(50, queue{79, 8000}), false},
+		{"88 for more than the target", shed.Low, repeat(50, queue{88, 8000}), true},
+		{"the next class, for a moment", shed.Middle, repeat(3, queue{70, 4000}), false},
+		{"the next class, for long", shed.Middle, repeat(200, full), true},
+		{"the last class, for a moment", shed.High, repeat(20, full), false},
+		{"the last class, for long", shed.High, repeat(400, full), true},
+		{"no pace is known", shed.Low, repeat(100, queue{0, 0}), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			shares := shown(t, tt.class, tt.looks...)
+			shares := sharesAfter(t, tt.class, tt.looks...)
 			if got := slices.Min(shares) < 1; got != tt.refuses {
 				t.Errorf("admitted %.2f; refuses: %t, want %t", shares, got, tt.refuses)
 			}
@@ -346,43 +346,43 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// TestForgets: what was long ago counts no more, and the level falls soon when
+// TestOverloadIsForgotten: what was long ago counts no more, and the level falls soon when
 // nothing waits.
-func TestForgets(t *testing.T) {
+func TestOverloadIsForgotten(t *testing.T) {
 	overload := slices.Repeat([]queue{{100, 1000}}, 400)
-	shares := shown(t, gate.Begin, append(overload, slices.Repeat([]queue{{0, 1000}}, 50)...)...)
+	shares := sharesAfter(t, shed.Low, append(overload, slices.Repeat([]queue{{0, 1000}}, 50)...)...)
 	if before, after := shares[399], shares[449]; before != 0 || after < 0.99 {
 		t.Errorf("admitted %.2f in overload, %.2f half a second later, want 0 and 1", before, after)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		g := gate.New(told(&queue{100, 1000}))
+		g := shed.New(queueOf(&queue{100, 1000}))
 		for range 400 {
 			time.Sleep(target)
-			g.Admit(gate.Begin)
+			g.Admit(shed.Low)
 		}
-		if g.Admit(gate.Conclude) {
+		if g.Admit(shed.High) {
 			t.Fatal("admitted in overload")
 		}
 		time.Sleep(2 * time.Second)
-		if !g.Admit(gate.Begin) {
+		if !g.Admit(shed.Low) {
 			t.Error("refused though nobody came for two seconds")
 		}
 	})
 }
 
-func TestNoGate(t *testing.T) {
-	var g *gate.Gate
-	if !g.Admit(gate.Begin) || g.Admitted(gate.Begin) != 1 {
-		t.Error("no gate refuses")
+func TestNilLoadShedderAdmitsAll(t *testing.T) {
+	var g *shed.LoadShedder
+	if !g.Admit(shed.Low) || g.AdmittedShare(shed.Low) != 1 {
+		t.Error("a nil load shedder refuses")
 	}
-	g.Waits(func(string, func() time.Duration) { t.Error("no gate has a queue") })
+	g.EachWait(func(string, func() time.Duration) { t.Error("a nil load shedder has a queue") })
 }
 
-// TestScheduler: the runtime tells what the gate wants to know.
-func TestScheduler(t *testing.T) {
-	g := gate.New(gate.Processor(time.Hour))
+// TestProcessorReportsWaitingGoroutines: the runtime reports how many goroutines wait for a processor.
+func TestProcessorReportsWaitingGoroutines(t *testing.T) {
+	g := shed.New(shed.Processor(time.Hour))
 	var wait func() time.Duration
-	g.Waits(func(_ string, w func() time.Duration) { wait = w })
+	g.EachWait(func(_ string, w func() time.Duration) { wait = w })
 	stop := make(chan struct{})
 	defer close(stop)
 	for range 200 {
@@ -401,6 +401,6 @@ func TestScheduler(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("200 goroutines want a processor, and none is seen to wait")
 		}
-		g.Admit(gate.Begin)
+		g.Admit(shed.Low)
 	}
 }

@@ -1,4 +1,4 @@
-package gate
+package listen
 
 import (
 	"bufio"
@@ -22,7 +22,7 @@ const (
 	testIdle    = time.Minute
 )
 
-// connected is a client's connection with a server that has patience. With a
+// connected is a client's connection with a server whose connections may be silent. With a
 // configuration the server has TLS, and the client is about to begin it.
 func connected(t *testing.T, secure *tls.Config) net.Conn {
 	near, far := net.Pipe()
@@ -35,9 +35,9 @@ func connected(t *testing.T, secure *tls.Config) net.Conn {
 		}
 	})
 	s.ErrorLog = log.New(io.Discard, "", 0)
-	patience := new(Patience)
-	patience.Attach(s)
-	listener := patience.Listener(l)
+	limiter := new(Limiter)
+	limiter.Attach(s)
+	listener := limiter.Listener(l)
 	if secure != nil {
 		listener = tls.NewListener(listener, secure)
 	}
@@ -59,10 +59,10 @@ func secured() *tls.Config {
 	return s.TLS
 }
 
-// TestPatience: a connection may be silent before its first request for as long as
+// TestFirstRequestMayBeLate: a connection may be silent before its first request for as long as
 // between two, with TLS before the handshake and after it; and what has begun has the
 // time that it would have had at once.
-func TestPatience(t *testing.T) {
+func TestFirstRequestMayBeLate(t *testing.T) {
 	const moment = time.Millisecond
 	const request = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
 	const header = len(request) - len("body")
@@ -119,12 +119,12 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// TestPatienceEnds: who says nothing is hung up on, and who goes on with a handshake
+// TestSilentConnectionsAreClosed: who says nothing is hung up on, and who goes on with a handshake
 // too slowly.
-func TestPatienceEnds(t *testing.T) {
+func TestSilentConnectionsAreClosed(t *testing.T) {
 	const farewell = time.Second // of HTTP/2, which bounds its connections itself
 	secure, two := secured(), secured()
-	two.NextProtos = []string{h2}
+	two.NextProtos = []string{protoHTTP2}
 	for _, test := range []struct {
 		name   string
 		config *tls.Config
@@ -187,9 +187,9 @@ func (j *joined) let() error {
 	return err
 }
 
-// TestPatienceInOnePiece: a request that comes in one piece with the end of the handshake
+// TestRequestInOnePieceWithTheHandshakeHasItsTime: a request that comes in one piece with the end of the handshake
 // has the time of any other.
-func TestPatienceInOnePiece(t *testing.T) {
+func TestRequestInOnePieceWithTheHandshakeHasItsTime(t *testing.T) {
 	secure := secured()
 	synctest.Test(t, func(t *testing.T) {
 		j := &joined{Conn: connected(t, secure)}
@@ -225,12 +225,12 @@ func (singleConnListener) Close() error { return nil }
 
 func (singleConnListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// TestHook: what is hooked to a server hears of its connections, and so does what was there
+// TestHooksAreCalledInOrder: what is hooked to a server hears of its connections, and so does what was there
 // before, first.
-func TestHook(t *testing.T) {
+func TestHooksAreCalledInOrder(t *testing.T) {
 	s, heard := new(http.Server), ""
 	for _, name := range []string{"a", "b", "c"} {
-		hook(s, func(net.Conn, http.ConnState) { heard += name }, func(ctx context.Context, _ net.Conn) context.Context {
+		addHooks(s, func(net.Conn, http.ConnState) { heard += name }, func(ctx context.Context, _ net.Conn) context.Context {
 			heard += strings.ToUpper(name)
 			return ctx
 		})

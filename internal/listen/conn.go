@@ -1,0 +1,133 @@
+package listen
+
+import (
+	"cmp"
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// conn is a connection of a [Limiter]. It sees when a handshake or a request begins.
+//
+// It lets the first request on a connection be as long in coming as the next one. net/http counts the time for a header
+// from the beginning of a connection, or from the end of its handshake. But clients and balancers open connections
+// before they have a request for them, and one that finds its connection closed as it sends cannot know whether the
+// request was taken. Here the time for a handshake, and for the first request, counts from its first byte.
+type conn struct {
+	net.Conn
+	limiter *Limiter
+
+	stage            atomic.Int32
+	began            time.Time   // when the handshake or the first request did; for the goroutine that serves the connection
+	expectsFirstByte atomic.Bool // the next byte is the first one of a handshake or a request
+
+	position position // is the limiter's
+}
+
+// The stages of a connection.
+const (
+	stageSilent    int32 = iota // nothing has come, or nothing since the handshake
+	stageHandshake              // a handshake has begun
+	stageRequest                // the first request has begun
+	stageServed                 // net/http has read a request, and from now on counts right
+)
+
+func (l *Limiter) newConn(inner net.Conn) *conn {
+	c := &conn{Conn: inner, limiter: l}
+	c.expectsFirstByte.Store(true)
+	return c
+}
+
+// connBelow returns the conn at or below a connection, under TLS for example; nil means that there is none.
+func connBelow(c net.Conn) *conn {
+	for {
+		switch wrapper := c.(type) {
+		case *conn:
+			return wrapper
+		case interface{ NetConn() net.Conn }:
+			c = wrapper.NetConn()
+		default:
+			return nil
+		}
+	}
+}
+
+// NetConn returns the connection that c wraps.
+func (c *conn) NetConn() net.Conn { return c.Conn }
+
+// CloseWrite ends the sending. net/http does that before it closes a connection with a request that it has answered
+// without reading all of it; else the client may lose the answer.
+func (c *conn) CloseWrite() error {
+	if inner, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return inner.CloseWrite()
+	}
+	return nil
+}
+
+// Read notes when a handshake or a request begins.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.expectsFirstByte.Load() && c.expectsFirstByte.CompareAndSwap(true, false) {
+		c.limiter.firstByte(c)
+	}
+	if n > 0 && c.stage.Load() == stageSilent {
+		return n, cmp.Or(err, c.startTimeout(p[0]))
+	}
+	return n, err
+}
+
+// startTimeout sets the time limit for the handshake or request that begins with a byte. For a handshake, net/http
+// limits the writing too.
+func (c *conn) startTimeout(first byte) error {
+	const handshakeRecord = 22 // of TLS
+	c.began = time.Now()
+	if first == handshakeRecord {
+		c.stage.Store(stageHandshake)
+		return c.Conn.SetDeadline(deadline(c.began, c.limiter.headerTimeout))
+	}
+	c.stage.Store(stageRequest)
+	return c.Conn.SetReadDeadline(deadline(c.began, c.limiter.headerTimeout))
+}
+
+// deadline returns the end of a time limit, the zero time if limit is 0.
+func deadline(began time.Time, limit time.Duration) time.Time {
+	if limit == 0 {
+		return time.Time{}
+	}
+	return began.Add(limit)
+}
+
+// SetReadDeadline implements [net.Conn]. Until a request is read, net/http sets deadlines that it counts from the
+// beginning of the connection; they are replaced.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	switch c.stage.Load() {
+	case stageSilent:
+		if !t.IsZero() {
+			t = deadline(time.Now(), c.limiter.idleTimeout)
+		}
+	case stageHandshake:
+		if t.IsZero() { // the handshake is over
+			c.stage.Store(stageSilent)
+			c.expectsFirstByte.Store(true)
+		}
+	case stageRequest:
+		t = deadline(c.began, c.limiter.readTimeout)
+	}
+	return c.Conn.SetReadDeadline(t)
+}
+
+// requestRead notes that net/http has read a request, or the beginning of HTTP/2, on the connection above c.
+func (c *conn) requestRead(above net.Conn) {
+	stage := c.stage.Swap(stageServed)
+	if _, isTLS := above.(*tls.Conn); !isTLS || stage == stageServed {
+		return
+	}
+	// To set a deadline fails if the connection is closed already.
+	switch {
+	case isHTTP2(above):
+		_ = c.Conn.SetReadDeadline(time.Time{}) // HTTP/2 has time limits of its own and leaves ours in place
+	case stage == stageSilent: // the request came in one piece with the end of the handshake; its body may be on the way
+		_ = c.Conn.SetReadDeadline(deadline(time.Now(), c.limiter.readTimeout))
+	}
+}

@@ -1,0 +1,41 @@
+package listen
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+)
+
+// RequestTime is how long a request may take to come, from its first byte to the last of its body. How long it may then
+// be in work is the handler's time.
+const RequestTime = 5 * time.Second
+
+// IdleTime is how long a connection is kept between two requests. The side that closes later may send a request on a
+// connection that is closed already, and proxies and clients do not send a POST again. So it is longer than theirs,
+// which by default is a minute (nginx, Varnish, Squid, .NET, the balancers of AWS), a minute and a half (Go, Traefik) or
+// two (Caddy).
+const IdleTime = 130 * time.Second
+
+// NewServer returns the HTTP server of a listener, with a time limit for everything that it waits for. slowest is the
+// longest time that a handler may take.
+func NewServer(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 3 * time.Second,
+		ReadTimeout:       RequestTime,
+		WriteTimeout:      slowest + 10*time.Second,
+		IdleTimeout:       IdleTime,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			// As most servers have it; a client that wants more opens another connection.
+			MaxConcurrentStreams: 100,
+			// HTTP/2 itself has no time limit for a client that reads nothing any more.
+			WriteByteTimeout: slowest + 10*time.Second,
+			// A connection keeps memory for the largest frame that has come until it ends. The default is a megabyte.
+			MaxReadFrameSize: 16 << 10,
+		},
+		// OPTIONS * is a request like any other: the key comes first.
+		DisableGeneralOptionsHandler: true,
+	}
+}
