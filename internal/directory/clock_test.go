@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestMC24: a clock that is more than a minute off is worth a warning an hour.
-func TestMC24(t *testing.T) {
+// TestMC24ClockSkewIsLogged: a clock that is more than a minute off is worth a warning an hour.
+func TestMC24ClockSkewIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		c := &clockCheck{log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// GiveUp has a TCP connection end when data that was sent on it has gone unconfirmed for
-// d. What has not left by then never does, even if the connection was closed before. Without
-// it the data might arrive minutes later, when the network is back. Systems other than
-// Linux have limits of their own.
+// GiveUp makes the system close a TCP connection when data sent on it was not acknowledged for d (TCP_USER_TIMEOUT). Data
+// that was not delivered by then never is, even if the connection was closed before. Without this limit the data might
+// arrive minutes later, when the network is back. Systems other than Linux have their own limits.
 func GiveUp(s syscall.RawConn, d time.Duration) error {
 	var failed error
 	err := s.Control(func(fd uintptr) {

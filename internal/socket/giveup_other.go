@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// GiveUp does nothing here, since it takes another option on each system.
+// GiveUp is not implemented on this system.
 func GiveUp(syscall.RawConn, time.Duration) error { return nil }

@@ -4,15 +4,14 @@ package socket
 
 import "syscall"
 
-// Peek looks at what has come on a socket, without waiting and without taking it.
-// Quiet: nothing, as it should be on an idle connection. Over: the other side has ended
-// it. Neither: something has come, or s is nil.
+// Peek reports what has come on a socket. It does not wait and does not consume data. Quiet means that nothing has come,
+// as it should be on an idle connection; over means that the other side has closed the connection. If neither is set,
+// data has come or s is nil.
 func Peek(s syscall.RawConn) (quiet, over bool) {
 	if s == nil {
 		return false, false
 	}
-	// Not RawConn.Read: that would wait for a Read that a driver or a transport may have
-	// under way on the connection.
+	// RawConn.Read would wait for a Read that a driver or a transport may have under way on the connection.
 	err := s.Control(func(fd uintptr) {
 		var b [1]byte
 		for {

@@ -1,5 +1,5 @@
-// Package socket looks at connections that are idle, and limits how long data that was
-// sent on one may stay unconfirmed.
+// Package socket works on the socket below a connection: [Peek] tells whether anything has come on an idle connection,
+// and [GiveUp] limits how long sent data may stay unacknowledged.
 package socket
 
 import (
@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Bottom returns the connection below all wrappers with a method NetConn: TLS, or TLS
-// through a proxy that is itself spoken to with TLS.
+// Bottom returns the connection below all wrappers with a method NetConn. These are TLS, or TLS through a proxy that is
+// itself reached with TLS.
 func Bottom(c net.Conn) net.Conn {
 	for {
 		above, ok := c.(interface{ NetConn() net.Conn })
@@ -19,7 +19,7 @@ func Bottom(c net.Conn) net.Conn {
 	}
 }
 
-// Under returns the socket at the bottom of a connection; nil if there is none.
+// Under returns the socket below a connection, or nil if there is none.
 func Under(c net.Conn) syscall.RawConn {
 	s, ok := Bottom(c).(syscall.Conn)
 	if !ok {

@@ -1,9 +1,9 @@
-// Package tunnel makes connections through a forward proxy, by CONNECT of HTTP/1.1
-// (RFC 9110, 9.3.6). The proxy is told a host and a port and finds the host by
-// itself; what is said through it is for its two ends to secure.
+// Package tunnel makes connections through a forward proxy with CONNECT of HTTP/1.1 (RFC 9110, 9.3.6). Use [New] and
+// [Dialer.DialContext]. The proxy gets the name and port of a host and looks the name up itself. The caller secures what
+// is sent through the connection.
 //
-// It reads no environment, knows no other way of authentication than Basic, and
-// never tells anybody name or password but the proxy.
+// The package reads no environment variables. It supports Basic authentication alone, and sends name and password only
+// to the proxy.
 package tunnel
 
 import (
@@ -25,19 +25,19 @@ import (
 	"github.com/openthreeds/threeds/internal/suite"
 )
 
-// A Proxy is where connections are asked for.
+// A Proxy is a forward proxy and how to authenticate to it.
 type Proxy struct {
 	Address string // HOST:PORT
 
-	// Roots are the authorities that its certificate has to chain to. Nil: it is
-	// spoken to without TLS.
+	// Roots are the authorities that the proxy's certificate has to chain to. Nil means that TLS is not used to the
+	// proxy.
 	Roots *x509.CertPool
 
-	// User and Password are for Basic authentication. No user: there is none.
+	// User and Password are for Basic authentication. If User is empty, the proxy is used without authentication.
 	User, Password string
 }
 
-// Same reports whether two proxies, of which there may be none, differ in nothing.
+// Same reports whether two proxies, each of which may be nil, have the same configuration.
 func (p *Proxy) Same(o *Proxy) bool {
 	if p == nil || o == nil {
 		return p == o
@@ -45,7 +45,7 @@ func (p *Proxy) Same(o *Proxy) bool {
 	return p.Address == o.Address && p.Roots.Equal(o.Roots) && p.User == o.User && p.Password == o.Password
 }
 
-// String is the proxy's URL.
+// String returns the proxy's URL.
 func (p Proxy) String() string {
 	if p.Roots != nil {
 		return "https://" + p.Address
@@ -53,11 +53,11 @@ func (p Proxy) String() string {
 	return "http://" + p.Address
 }
 
-// An Error is a connection that could not be made by a proxy. Nothing was sent on it.
+// An Error says that a proxy made no connection. Nothing was sent to the host.
 type Error struct {
-	Proxy  string // its URL
-	Addr   string // what it was asked for
-	Status int    // of its answer; 0: none
+	Proxy  string // the URL of the proxy
+	Addr   string // HOST:PORT that it was asked for
+	Status int    // HTTP status of its answer, or 0 if there was none
 	Err    error
 }
 
@@ -67,7 +67,7 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// What else may be wrong with an answer.
+// Faults of an address or an answer.
 var (
 	errNoHTTP = errors.New("the answer is not HTTP")
 	errHeader = fmt.Errorf("the header of the answer exceeds %d bytes", maxHeader)
@@ -75,21 +75,21 @@ var (
 	errName   = errors.New("not a name and a port that a proxy can be asked for")
 )
 
-// maxHeader is the most that is read of an answer, with those before it of status 1xx.
+// maxHeader is the limit in bytes of an answer, together with those of status 1xx before it.
 const maxHeader = 16 << 10
 
-// past is a deadline that ends all waiting.
+// pastDeadline is a deadline that ends all waiting.
 var pastDeadline = time.Unix(1, 0)
 
 // A Dialer makes connections through a proxy.
 type Dialer struct {
 	proxy  Proxy
 	net    net.Dialer
-	tls    *tls.Config // nil: none
-	header string      // of each request, beside its host
+	tls    *tls.Config // for TLS to the proxy; nil if it is not used
+	header string      // header lines of each request beside Host
 }
 
-// New returns a dialer that reaches the proxy by another.
+// New returns a dialer that connects to the proxy with below.
 func New(p Proxy, below net.Dialer) *Dialer {
 	d := &Dialer{proxy: p, net: below}
 	if p.User != "" {
@@ -105,9 +105,8 @@ func New(p Proxy, below net.Dialer) *Dialer {
 	return d
 }
 
-// DialContext asks the proxy for a connection to addr, HOST:PORT, and returns it when
-// the proxy has made it, ready for the first byte. It ends with ctx. An error is an
-// *Error.
+// DialContext asks the proxy for a connection to addr, HOST:PORT, and returns it when the proxy has made it. It returns
+// when ctx ends. The error is an *Error.
 func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	conn, err := d.dial(ctx, network, addr)
 	if err == nil {
@@ -147,8 +146,7 @@ func (d *Dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return conn, nil
 }
 
-// isAskable reports whether an address can be put into a request: a directory server may
-// have written it.
+// isAskable reports whether an address can safely be written into a request. It may come from a directory server.
 func isAskable(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || len(host) > 253 {
@@ -163,10 +161,10 @@ func isAskable(addr string) bool {
 	return host != "" && strings.Trim(host, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._") == ""
 }
 
-// request is what answers are read as answers to.
+// connectRequest is the request for http.ReadResponse: an answer to CONNECT has no body.
 var connectRequest = &http.Request{Method: http.MethodConnect}
 
-// connect makes a request and reads the answer, up to its end and no further.
+// connect sends the request and reads the answer to its end, and no further.
 func (d *Dialer) connect(conn net.Conn, addr string) error {
 	if _, err := io.WriteString(conn, "CONNECT "+addr+" HTTP/1.1\r\nHost: "+addr+"\r\n"+d.header+"\r\n"); err != nil {
 		return err
@@ -179,11 +177,11 @@ func (d *Dialer) connect(conn net.Conn, addr string) error {
 		case err != nil && from.err != nil:
 			return from.err
 		case err != nil:
-			return errNoHTTP // what it is instead is not for the log
+			return errNoHTTP // the answer itself must not be logged
 		case resp.StatusCode/100 == 1 && resp.StatusCode != http.StatusSwitchingProtocols:
 		case resp.StatusCode/100 != 2:
 			return statusError(resp.StatusCode)
-		case r.Buffered() > 0: // the other end waits for us to begin
+		case r.Buffered() > 0: // the host must wait for our first byte
 			return errEarly
 		default:
 			return nil
@@ -191,7 +189,7 @@ func (d *Dialer) connect(conn net.Conn, addr string) error {
 	}
 }
 
-// A answerReader is what an answer is read from. It keeps why there was no more.
+// An answerReader reads an answer of limited length from a connection, and keeps the error that ended it.
 type answerReader struct {
 	conn net.Conn
 	left int
@@ -208,7 +206,7 @@ func (s *answerReader) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// A statusError is an answer that says no.
+// A statusError is the status of an answer that refuses the connection.
 type statusError int
 
 func (s statusError) Error() string {

@@ -8,13 +8,13 @@ import (
 	"sync/atomic"
 )
 
-// A body is that of an answer. At its end the connection is free.
+// A body is the body of an answer. When it was read to its end, the connection can take the next request.
 type body struct {
 	src    io.Reader
 	conn   *conn
-	reader *bufio.Reader // what src reads from; used by the goroutine that reads
-	isLast bool          // no other request may follow on the connection
-	err    error         // the error of an earlier Read, which all later ones return
+	reader *bufio.Reader // the buffer below src; used by the goroutine that reads
+	isLast bool          // the connection takes no other request
+	err    error         // the error of an earlier Read, which later ones return too
 	ended  atomic.Bool   // the connection does not belong to this body any more
 }
 
@@ -33,7 +33,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close gives up what was not read. A Read in another goroutine returns with an error.
+// Close closes the connection if the body was not read to its end. A Read in another goroutine returns an error.
 func (b *body) Close() error {
 	if b.ended.CompareAndSwap(false, true) {
 		b.conn.abort()
@@ -41,18 +41,17 @@ func (b *body) Close() error {
 	return nil
 }
 
-// Distrust keeps the connection of an answer from further requests, even if the answer
-// was read to its end. It is for an answer to another request than its own: those that
-// come next would be so, too. A request that is on the connection already is the last.
+// Distrust keeps the connection of an answer from being used again, even if the answer was read to its end. Call it for
+// an answer that belongs to another request: the following answers would be wrong too. A request that already is on the
+// connection is the last.
 func Distrust(resp *http.Response) {
 	if b, ok := resp.Body.(*body); ok {
 		b.conn.client.distrust(b.conn)
 	}
 }
 
-// finish is called by Read, with the error that ended the body. The connection is used
-// again if nothing more has come on it, and the end of the request's context can no
-// longer set a deadline on it.
+// finish is called by Read with the error that ended the body. It makes the connection idle if nothing more has come on
+// it, and if the end of the request's context can no longer set a deadline on it. Otherwise it closes the connection.
 func (b *body) finish(why error) {
 	if !b.ended.CompareAndSwap(false, true) {
 		return

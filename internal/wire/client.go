@@ -1,11 +1,10 @@
-// Package wire is a client of HTTP/1.1 for requests that may leave only once. A
-// request is written and its answer is read by the goroutine that wants it, so
-// there is no doubt whether anything was sent, and a request that waits costs
-// next to nothing beyond its connection.
+// Package wire is a client of HTTP/1.1 for requests that may leave only once. Use [New] and [Client.Post].
 //
-// It does POST, over connections that somebody else makes, with TLS or without.
-// It follows no redirect, knows no proxy and no cookie, repeats nothing, and adds
-// nothing to a request but Host and Content-Length.
+// The goroutine that calls Post writes the request and reads the answer. So it is always known whether any byte of a
+// request may have left, and a waiting request takes little memory beyond its connection.
+//
+// The client supports POST, over connections that [Config.Dial] makes, with TLS or without. It follows no redirects, has
+// no proxies and no cookies, repeats no request, and adds only Host and Content-Length to a request.
 package wire
 
 import (
@@ -21,27 +20,26 @@ import (
 	"time"
 )
 
-// Config is what a client goes by. All fields must be set.
+// Config is the configuration of a client. All fields must be set.
 type Config struct {
-	// Dial makes a connection that is ready for a request, its TLS handshake done. It
-	// must return when ctx ends.
+	// Dial makes a connection that is ready for a request, after its TLS handshake. It must return when ctx ends.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 
-	MaxDials  int           // how many connections may be made at once
-	MaxIdle   int           // how many connections to one address may be idle
-	IdleTime  time.Duration // how long a connection may be idle
-	MaxHeader int64         // how many bytes of an answer may come before its body
+	MaxDials  int           // most connections that are being made at once
+	MaxIdle   int           // most idle connections to one address
+	IdleTime  time.Duration // longest time that a connection may be idle
+	MaxHeader int64         // longest header of an answer in bytes
 }
 
-// A Client keeps connections between requests. It may be used by many
-// goroutines. Close it when it is no longer used.
+// A Client posts requests and keeps connections between them. Its methods are safe for concurrent use. Close it when it
+// is no longer used.
 type Client struct {
 	Config
-	dials chan struct{} // a place for each connection that is being made
+	dials chan struct{} // holds one element for each connection that is being made
 
 	mu     sync.Mutex
 	pools  map[string]*pool // by address
-	reaper *time.Timer      // runs while connections are idle; else nil
+	reaper *time.Timer      // runs while connections are idle; else it is nil
 	closed bool
 }
 
@@ -50,11 +48,10 @@ func New(config Config) *Client {
 	return &Client{Config: config, dials: make(chan struct{}, config.MaxDials), pools: make(map[string]*pool)}
 }
 
-// Post sends a request and returns its answer, whatever the status. When ctx ends, all
-// of that ends, the reading of the answer's body too. Sent reports whether any byte of the
-// request may have left. The caller closes the body of the answer; the connection is used
-// again only if the body was read to its end before. The error is an [*Unanswered] if a new
-// connection ended before any byte of an answer.
+// Post sends a request and returns the answer, whatever its status. Sent reports whether any byte of the request may have
+// left. The end of ctx ends everything, also reading the body of the answer. The caller closes the body. The connection
+// is used again only if the body was read to its end before. The error is an [*Unanswered] if a new connection ended
+// before any byte of an answer.
 func (c *Client) Post(ctx context.Context, address string, header http.Header, body []byte) (resp *http.Response, sent bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -62,12 +59,12 @@ func (c *Client) Post(ctx context.Context, address string, header http.Header, b
 	}
 	k, err := c.connection(ctx, addrOf(u))
 	if err != nil {
-		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // an error that wraps end says more than end
+		if end := ctx.Err(); end != nil && !errors.Is(err, end) { // an error that wraps end says more
 			err = end
 		}
 		return nil, false, err
 	}
-	// From now on the end of ctx ends all reads and writes on the connection.
+	// From here on the end of ctx ends all reads and writes of the connection.
 	k.stopCancel = context.AfterFunc(ctx, func() { _ = k.SetDeadline(pastDeadline) })
 	if ctx.Err() != nil {
 		k.abort()
@@ -92,15 +89,15 @@ func (c *Client) Post(ctx context.Context, address string, header http.Header, b
 }
 
 // Unanswered is the error of a request on a new connection that ended before any byte of an answer came. The server
-// has taken the connection, and then refused it or failed. A connection that was used before may end so because it
-// rested for too long.
+// has accepted the connection, and then refused it or failed. A connection that was used before may end so because it
+// was idle for too long.
 type Unanswered struct{ Err error }
 
 func (e *Unanswered) Error() string { return e.Err.Error() }
 
 func (e *Unanswered) Unwrap() error { return e.Err }
 
-// addrOf is where a URL leads.
+// addrOf returns the address HOST:PORT of a URL.
 func addrOf(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
@@ -112,14 +109,13 @@ func addrOf(u *url.URL) string {
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
-// requests are buffers that requests are put together in. One is needed only until its
-// request has left.
+// requestBuffers holds the buffers in which requests are composed. A request needs its buffer only until it was written.
 var requestBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// largeRequest is up to which capacity, in bytes, a buffer is kept for the next request.
+// maxKeptBuffer is the largest capacity in bytes with which a buffer is kept for the next request.
 const maxKeptBuffer = 64 << 10
 
-// writeRequest puts a whole request into b, to be sent by one Write.
+// writeRequest writes a whole request to b, so that one Write sends it.
 func writeRequest(b *bytes.Buffer, u *url.URL, header http.Header, body []byte) error {
 	b.WriteString("POST ")
 	b.WriteString(u.RequestURI())

@@ -18,7 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/socket"
 )
 
-// past is a deadline that ends all reads and writes at once.
+// pastDeadline is a deadline that ends all reads and writes at once.
 var pastDeadline = time.Unix(1, 0)
 
 // A conn is a connection to one address, for one request at a time.
@@ -26,26 +26,26 @@ type conn struct {
 	net.Conn
 	client *Client
 	pool   *pool
-	socket syscall.RawConn // of the socket; nil: there is none
+	socket syscall.RawConn // the socket; nil if there is none
 
-	stopCancel func() bool // keeps the end of the request's context from setting a deadline; false: it has
+	stopCancel func() bool // keeps the end of the request's context from setting a deadline; returns false if it has set it
 
-	first       [1]byte // of an answer: to wait for it takes no buffer
-	hasFirst    bool    // first has come, and Read has not returned it yet
+	first       [1]byte // first byte of an answer; waiting for it takes no buffer
+	hasFirst    bool    // first was read and Read has not returned it yet
 	distrusted  bool    // see Distrust; guarded by the client's mu
-	used        bool    // a request was sent on it
-	answerBegun bool    // a byte of the answer to the latest request has come
-	remaining   int64   // how many more bytes may be read
+	used        bool    // a request was sent on the connection
+	answerBegun bool    // a byte of the answer to the latest request was read
+	remaining   int64   // bytes that may still be read
 }
 
-// send writes a request. With an error, too, some of it may have left.
+// send writes a request. If it returns an error, a part of the request may have left all the same.
 func (k *conn) send(u *url.URL, header http.Header, body []byte) error {
 	b := requestBuffers.Get().(*bytes.Buffer)
 	err := writeRequest(b, u, header, body)
 	if err == nil {
 		_, err = k.Conn.Write(b.Bytes())
 	}
-	// The request may hold a card number, which must not stay in memory.
+	// The request may contain a card number, which must not stay in memory.
 	clear(b.Bytes())
 	if b.Reset(); b.Cap() <= maxKeptBuffer {
 		requestBuffers.Put(b)
@@ -53,8 +53,8 @@ func (k *conn) send(u *url.URL, header http.Header, body []byte) error {
 	return err
 }
 
-// readers are buffers to read answers with. One is needed only from the first byte of
-// an answer to its last, and most of a request's time passes before the first.
+// readBuffers holds the buffers with which answers are read. An answer needs one only from its first byte to its last,
+// and most of a request's time passes before the first.
 var readBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 // receive reads an answer up to its body.
@@ -81,8 +81,8 @@ func (k *conn) receive() (*http.Response, error) {
 	return resp, nil
 }
 
-// readFinal reads the answer, after any number of informational ones (1xx). Status 101
-// is final too: nobody asked for another protocol, and no HTTP follows.
+// readFinal reads the answer after any informational ones (1xx). Status 101 is final too: no other protocol was asked
+// for, and no HTTP follows.
 func readFinal(r *bufio.Reader) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(r, nil)
@@ -92,7 +92,7 @@ func readFinal(r *bufio.Reader) (*http.Response, error) {
 	}
 }
 
-// releaseReader gives a buffer back, without the authentication values that were in it.
+// releaseReader wipes a buffer, which may hold authentication values, and gives it back.
 func releaseReader(r *bufio.Reader) {
 	r.Reset(zeros{})
 	_, _ = r.Peek(r.Size())
@@ -100,7 +100,7 @@ func releaseReader(r *bufio.Reader) {
 	readBuffers.Put(r)
 }
 
-// zeros is a reader of zeros without end.
+// zeros is an endless reader of zeros.
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) {
@@ -108,7 +108,7 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Read reads what came, the byte that was waited for before the rest.
+// Read returns the first byte, which receive has read, and then the rest.
 func (k *conn) Read(b []byte) (n int, err error) {
 	if k.remaining <= 0 {
 		return 0, fmt.Errorf("the header of the answer exceeds %d bytes", k.client.MaxHeader)
@@ -123,20 +123,18 @@ func (k *conn) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// abort ends a connection during a request.
+// abort closes a connection during a request.
 func (k *conn) abort() {
 	k.stopCancel()
 	k.closeSocket()
 }
 
-// closeSocket closes the socket without TLS's close_notify, which would wait for seconds if the
-// peer does not read.
+// closeSocket closes the socket without the close_notify of TLS, which would wait for seconds if the peer does not read.
 func (k *conn) closeSocket() {
 	_ = socket.Bottom(k.Conn).Close()
 }
 
-// isQuiet reports whether nothing has come on an idle connection: neither the end of the
-// connection nor what TLS says before it.
+// isQuiet reports whether nothing has come on an idle connection: no data, no alert of TLS, and no end.
 func (k *conn) isQuiet() bool {
 	if k.socket == nil {
 		return true
@@ -145,8 +143,8 @@ func (k *conn) isQuiet() bool {
 	return quiet
 }
 
-// isDrained reports whether TLS holds nothing more that it has read from the socket. With
-// a deadline in the past, Read returns what TLS holds, but does not wait for the socket.
+// isDrained reports whether TLS has no more data that it has read from the socket. With a deadline in the past, Read
+// returns such data but does not wait for the socket.
 func (k *conn) isDrained() bool {
 	_ = k.SetReadDeadline(pastDeadline)
 	n, err := k.Conn.Read(k.first[:])

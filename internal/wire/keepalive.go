@@ -7,13 +7,12 @@ import (
 	"time"
 )
 
-// A keepAlive is how long a peer keeps an idle connection, in nanoseconds, if it says so;
-// 0: it does not. The peer closes one that is idle for longer, in the worst case just when
-// the next request is on its way.
+// A keepAlive is how long the peer keeps an idle connection, in nanoseconds, or 0 if it does not tell. The peer closes a
+// connection that is idle for longer, in the worst case just when the next request is on its way.
 type keepAlive struct{ atomic.Int64 }
 
-// learn reads a Keep-Alive header, such as "timeout=5, max=100". It takes off a second, or
-// half of the time if that is less: a request takes its time to get there.
+// learn reads a header Keep-Alive, such as "timeout=5, max=100". It subtracts a second, or half of the time if that is
+// less, because a request takes time to arrive.
 func (k *keepAlive) learn(header string) {
 	if header == "" {
 		return

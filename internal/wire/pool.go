@@ -9,14 +9,14 @@ import (
 	"github.com/openthreeds/threeds/internal/socket"
 )
 
-// lookEvery is how often idle connections are looked at.
+// reapInterval is the longest time between two checks of the idle connections.
 const reapInterval = 5 * time.Second
 
-// A pool is the idle connections to one address. The client's mu guards idle.
+// A pool holds the idle connections to one address. The client's mu guards idle.
 type pool struct {
 	keepAlive
-	idle []idle        // the one that has been idle longest first
-	wake chan struct{} // wakes one of those who wait to dial: a connection may be idle
+	idle []idle        // the connection that has been idle longest comes first
+	wake chan struct{} // wakes a goroutine that waits to dial, because a connection may be idle
 }
 
 type idle struct {
@@ -24,8 +24,8 @@ type idle struct {
 	since time.Time
 }
 
-// connection returns an idle connection to an address, or a new one. While it waits
-// for a place to dial it also takes one that becomes idle.
+// connection returns an idle connection to an address, or a new one. While it waits until it may dial, it also takes a
+// connection that becomes idle.
 func (c *Client) connection(ctx context.Context, addr string) (*conn, error) {
 	p := c.pool(addr)
 	for {
@@ -53,9 +53,8 @@ func (c *Client) pool(addr string) *pool {
 	return p
 }
 
-// dial makes a connection, in a place among the dials that the caller has taken. It does
-// so in another goroutine: a handshake takes a deep stack, which this one would keep while
-// the request waits for its answer.
+// dial makes a connection. The caller has put an element into c.dials, which dial takes out. The handshake runs in another
+// goroutine: it needs a deep stack, which the goroutine of the request would keep while it waits for the answer.
 func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) {
 	var made net.Conn
 	var err error
@@ -72,8 +71,8 @@ func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) 
 	return &conn{Conn: made, client: c, pool: p, socket: socket.Under(made)}, nil
 }
 
-// takeIdle returns the connection that became idle last and can still be used; nil: there
-// is none. It closes those that cannot.
+// takeIdle returns the connection that became idle last and can still be used, or nil if there is none. It closes those
+// that cannot be used.
 func (c *Client) takeIdle(p *pool) *conn {
 	for {
 		c.mu.Lock()
@@ -100,7 +99,7 @@ func (c *Client) takeIdle(p *pool) *conn {
 	}
 }
 
-// putIdle makes a connection idle, or closes it if there are too many.
+// putIdle makes a connection idle, or closes it if there are too many idle ones.
 func (c *Client) putIdle(k *conn) {
 	p := k.pool
 	c.mu.Lock()
@@ -122,7 +121,7 @@ func (c *Client) putIdle(k *conn) {
 	p.wakeDialer()
 }
 
-// distrust is Distrust for a connection, which may be idle or in use again.
+// distrust does the work of Distrust for a connection, which may be idle or in use again.
 func (c *Client) distrust(k *conn) {
 	c.mu.Lock()
 	k.distrusted = true
@@ -136,8 +135,7 @@ func (c *Client) distrust(k *conn) {
 	}
 }
 
-// wakeDialer wakes one of those who wait to dial. That one takes an idle connection, and wakes
-// the next if there are more.
+// wakeDialer wakes one goroutine that waits to dial. It takes an idle connection, and wakes the next if there are more.
 func (p *pool) wakeDialer() {
 	select {
 	case p.wake <- struct{}{}:
@@ -145,7 +143,7 @@ func (p *pool) wakeDialer() {
 	}
 }
 
-// idleLimit is how long a connection may be idle.
+// idleLimit returns how long a connection may be idle.
 func (c *Client) idleLimit(p *pool) time.Duration {
 	if said := time.Duration(p.Load()); said > 0 {
 		return min(said, c.IdleTime)
@@ -153,8 +151,8 @@ func (c *Client) idleLimit(p *pool) time.Duration {
 	return c.IdleTime
 }
 
-// reap closes connections that have been idle for too long, and those that the peer has
-// closed. It runs again as long as any is idle.
+// reap closes the connections that have been idle for too long, and those that the peer has closed. It runs again while
+// any connection is idle.
 func (c *Client) reap() {
 	c.mu.Lock()
 	var all []idle
@@ -162,8 +160,8 @@ func (c *Client) reap() {
 		all = append(all, p.idle...)
 	}
 	c.mu.Unlock()
-	// Without the lock, some may be taken into use meanwhile. Only those that are still
-	// in the pool afterwards, idle since the same moment, are closed.
+	// The lock is not held here, so some connections may be taken into use. Only those are closed that are still in the
+	// pool afterwards, idle since the same time.
 	now, next := time.Now(), reapInterval
 	over := make(map[idle]bool)
 	for _, k := range all {
@@ -190,7 +188,7 @@ func (c *Client) reap() {
 	}
 }
 
-// scheduleReap has the reaper run after next, if any connection is idle.
+// scheduleReap makes the reaper run after next if any connection is idle.
 func (c *Client) scheduleReap(next time.Duration) {
 	for _, p := range c.pools {
 		if len(p.idle) > 0 && c.reaper != nil {
@@ -223,8 +221,8 @@ func (c *Client) CloseIdle() {
 	}
 }
 
-// Close closes the idle connections, and those in use when their requests end. Requests
-// may still be made; each then has a connection of its own.
+// Close closes the idle connections, and those in use when their requests end. Post may still be called; each call then
+// uses a connection of its own.
 func (c *Client) Close() {
 	c.mu.Lock()
 	c.closed = true
