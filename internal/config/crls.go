@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // required complains where lists are required and there are none.
@@ -27,7 +27,7 @@ func (l *loader) crls(f *CRLFile, word, at string, now time.Time, cas ...*CAFile
 		return
 	}
 	var err error
-	if f.Lists, err = revocation.Parse(data, l.known...); err != nil {
+	if f.Lists, err = certs.ParseRevocationLists(data, l.known...); err != nil {
 		l.fault(path, "%v", err)
 		return
 	}
@@ -52,11 +52,11 @@ func (l *loader) crls(f *CRLFile, word, at string, now time.Time, cas ...*CAFile
 }
 
 // crl looks at one of the lists, among the CAs that are trusted.
-func (l *loader) crl(list *revocation.List, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
+func (l *loader) crl(list *certs.RevocationList, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
 	addTerm(l.config.ListTerms, path, list)
 	switch {
 	case slices.ContainsFunc(cas, list.SignedBy):
-	case slices.ContainsFunc(cas, list.Names):
+	case slices.ContainsFunc(cas, list.HasIssuer):
 		l.fault(path, "list %d of the file is not signed by the CA whose name it has, or that may not sign lists", n)
 	default: // of one below them, which only a handshake shows
 		l.caution(path, "list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
@@ -77,10 +77,10 @@ func (l *loader) crl(list *revocation.List, n int, required bool, path string, c
 // trusted looks at the CAs of a file under the lists: at those that are out, which is no
 // fault, or the list that says so would not be taken up; and, where lists are required,
 // whether any is by one of them, in which each chain ends.
-func (l *loader) trusted(f *CAFile, lists []*revocation.List, required bool, out map[string]string, path string) {
+func (l *loader) trusted(f *CAFile, lists []*certs.RevocationList, required bool, out map[string]string, path string) {
 	listed := false
 	for _, cert := range f.Certs {
-		listed = listed || slices.ContainsFunc(lists, func(list *revocation.List) bool { return list.SignedBy(cert) })
+		listed = listed || slices.ContainsFunc(lists, func(list *certs.RevocationList) bool { return list.SignedBy(cert) })
 		if why := out[string(cert.Raw)]; why != "" {
 			l.caution(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File)
 		}
@@ -93,8 +93,8 @@ func (l *loader) trusted(f *CAFile, lists []*revocation.List, required bool, out
 // outcast are, with a word on why, the CAs that another one of those that are configured
 // has revoked, and those that only such CAs have certified: nothing above them is looked
 // at in a handshake.
-func outcast(cas []*x509.Certificate, lists []*revocation.List, now time.Time) map[string]string {
-	out, named := map[string]string{}, revocation.Policy{Lists: lists}
+func outcast(cas []*x509.Certificate, lists []*certs.RevocationList, now time.Time) map[string]string {
+	out, named := map[string]string{}, certs.RevocationPolicy{Lists: lists}
 	certified := func(cert *x509.Certificate) (by []*x509.Certificate) {
 		for _, ca := range cas {
 			if !ca.Equal(cert) && bytes.Equal(cert.RawIssuer, ca.RawSubject) && cert.CheckSignatureFrom(ca) == nil {
@@ -127,7 +127,7 @@ func outcast(cas []*x509.Certificate, lists []*revocation.List, now time.Time) m
 }
 
 // lists are all that a configuration has.
-func (c *Config) lists() (all []*revocation.List) {
+func (c *Config) lists() (all []*certs.RevocationList) {
 	for _, d := range c.Directories {
 		all = append(all, d.CRLs.Lists...)
 	}

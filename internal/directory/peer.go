@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
@@ -38,7 +38,7 @@ type Peer struct {
 	TLS *tls.Config
 
 	// Revoked says which certificates are refused all the same; nil: none.
-	Revoked *revocation.Policy
+	Revoked *certs.RevocationPolicy
 
 	// Proxy makes all connections, those for card range files too; nil: they are made
 	// straight.

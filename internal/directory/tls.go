@@ -8,8 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
-	"github.com/openthreeds/threeds/internal/suite"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // sessionCache bounds how many TLS sessions of a peer are kept for resumption.
@@ -21,7 +20,7 @@ var errWeakKey = errors.New("certificate with a weak key")
 // (EMV 3DS annex D): TLS 1.2 or later with forward secrecy and AES-GCM, P-256,
 // a client certificate, and trust in the scheme's own authorities alone, but for what
 // they have revoked: that is looked at when a session is resumed, too.
-func harden(given *tls.Config, revoked *revocation.Policy) (*tls.Config, error) {
+func harden(given *tls.Config, revoked *certs.RevocationPolicy) (*tls.Config, error) {
 	if given == nil {
 		return nil, errors.New("no TLS configuration")
 	}
@@ -40,7 +39,7 @@ func harden(given *tls.Config, revoked *revocation.Policy) (*tls.Config, error) 
 	}
 	c := given.Clone()
 	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
-	c.CipherSuites = suite.Strong()
+	c.CipherSuites = certs.StrongSuites()
 	c.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256}
 	c.Renegotiation = tls.RenegotiateNever
 	c.NextProtos = nil                   // HTTP/1.1

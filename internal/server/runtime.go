@@ -11,12 +11,12 @@ import (
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
-	"github.com/openthreeds/threeds/internal/suite"
 )
 
 // A generation is all that follows from one configuration. It is put into use as a
@@ -81,12 +81,12 @@ func (n *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 	if slowest := g.slowest(); former != nil && slowest != n.slowest {
 		g.api = bounded(slowest, g.api)
 	}
-	trust := &results.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
+	trust := &certs.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
 	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Traces: n.traces, Requests: n.requests, Log: n.cfg.Log}
 	g.resultsTLS = n.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		g.apiTLS = n.api.limiter.Offer(&tls.Config{
-			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
+			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		})
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/clock"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
@@ -43,7 +43,7 @@ type Config struct {
 	Merchants     []account.Merchant
 	Peers         []directory.Peer   // the directory servers, as their client wants them
 	Directories   []auth.Directory   // the same, as the engine wants them
-	Clients       []results.Client   // and as the listener for results
+	Clients       []certs.Client     // and as the listener for results
 	V1Peers       []directory.V1Peer // those of 3-D Secure 1.0.2, may be none
 	V1Directories []mpi.Directory    // the same, as their engine wants them
 	Timeouts      auth.Timeouts
@@ -92,7 +92,7 @@ type Server struct {
 	console  *console.Handler
 	api      *publicListener     // of requestors
 	results  *publicListener     // of directory servers
-	clock    *clock.Clock        // nil: that of this machine is good
+	clock    *store.Clock        // nil: that of this machine is good
 	stamp    func() time.Time    // the clock that nodes stamp by, all by one
 	long     *semaphore.Weighted // room for long messages of directory servers
 	health   *http.Server        // of operators; nil: none
@@ -127,8 +127,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		n.cfg.Now = time.Now
 	}
 	n.stamp = n.cfg.Now
-	if shared, ok := db.(clock.Source); ok {
-		n.clock = clock.New(ctx, n.cfg.Now, shared, cfg.Log)
+	if shared, ok := db.(store.ClockSource); ok {
+		n.clock = store.NewClock(ctx, n.cfg.Now, shared, cfg.Log)
 		n.stamp = n.clock.Now
 	}
 	n.requests = obs.NewRequestLog(cfg.Log, n.metrics, n.cfg.Now)
@@ -232,7 +232,7 @@ func (n *Server) listen(group *errgroup.Group) {
 	}
 	requests := listen.NewServer(n.serving(func(g *runtime) http.Handler { return g.api }), n.slowest, n.cfg.Log)
 	received := listen.NewServer(n.serving(func(g *runtime) http.Handler { return g.results }), 5*time.Second, n.cfg.Log)
-	received.ConnContext = results.ConnContext
+	received.ConnContext = certs.ConnContext
 	n.take(n.api, requests)
 	n.take(n.results, received)
 	serve(requests, n.api.listener)
