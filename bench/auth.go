@@ -9,6 +9,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
+	"github.com/openthreeds/threeds/internal/uuid"
 )
 
 // addedTime measures what /auth adds to the time that the directory server takes
@@ -215,7 +216,7 @@ func insert(ctx context.Context, db store.Store, n, writers int) (float64, error
 	var faults faults
 	start := time.Now()
 	closedLoop(writers, n, func(int) {
-		faults.note(db.Create(ctx, store.Txn{ID: newUUID(), Owner: "Bench", Scheme: "visa", State: "result", Data: data, Expires: ends}))
+		faults.note(db.Create(ctx, store.Txn{ID: uuid.New(), Owner: "Bench", Scheme: "visa", State: "result", Data: data, Expires: ends}))
 	})
 	return float64(n) / time.Since(start).Seconds(), faults.err()
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"crypto/rand"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/uuid"
 )
 
 // ownTime begins the dsReferenceNumber of an ARes; how long the directory server
@@ -101,7 +102,7 @@ func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			o.send(w, member(body, "threeDSServerTransID"))
 			return
 		}
-		fmt.Fprintf(w, aPRes, member(body, "threeDSServerTransID"), newUUID())
+		fmt.Fprintf(w, aPRes, member(body, "threeDSServerTransID"), uuid.New())
 		return
 	}
 	time.Sleep(time.Duration(d.delay.Load()) - time.Since(start))
@@ -111,7 +112,7 @@ func (d *Directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ares := fmt.Appendf(nil, `{"messageType":"ARes","messageVersion":"2.2.0","threeDSServerTransID":"%s","acsTransID":"%s","dsTransID":"%s",`+
 		`"acsReferenceNumber":"3DS_LOA_ACS_BENCH_020200_00001","acsOperatorID":"ACS-1",%s,"dsReferenceNumber":"%s%d"}`,
-		member(body, "threeDSServerTransID"), newUUID(), newUUID(), outcome, ownTime, time.Since(start))
+		member(body, "threeDSServerTransID"), uuid.New(), uuid.New(), outcome, ownTime, time.Since(start))
 	w.Header().Set("Content-Length", fmt.Sprint(len(ares)))
 	_, _ = w.Write(ares)
 }
@@ -167,13 +168,6 @@ func (o *Offer) send(w http.ResponseWriter, id []byte) {
 const aPRes = `{"messageType":"PRes","messageVersion":"2.2.0","threeDSServerTransID":"%s","dsTransID":"%s","serialNum":"1",` +
 	`"dsStartProtocolVersion":"2.1.0","dsEndProtocolVersion":"2.2.0","cardRangeData":[` +
 	`{"startRange":"4000000000000000","endRange":"4000009999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]}`
-
-func newUUID() string {
-	var b [16]byte
-	rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
 
 // Control is a server that answers at once, in a process of its own. How long a request to
 // it takes shows what the machine itself adds to every request.

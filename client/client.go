@@ -56,6 +56,20 @@ const (
 	maxAnswer = 1 << 20 // bytes
 )
 
+// An operation is one path of the API.
+type operation struct {
+	path    string
+	timeout time.Duration
+}
+
+var (
+	preauth  = operation{"/preauth", shortTimeout}
+	auth     = operation{"/auth", longTimeout}
+	postAuth = operation{"/postauth", shortTimeout}
+	enrolled = operation{"/enrolled", longTimeout}
+	check    = operation{"/check", shortTimeout}
+)
+
 // An Option changes how a [Client] works.
 type Option func(*Client)
 
@@ -76,7 +90,7 @@ func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 // server has the card. The call takes 15 s at most.
 func (c *Client) Preauth(ctx context.Context, request PreauthRequest) (*CRD, error) {
 	crd := new(CRD)
-	return orNil(crd, c.exchange(ctx, "/preauth", shortTimeout, request, "CRD", crd))
+	return orNil(crd, c.exchange(ctx, preauth, request, "CRD", crd))
 }
 
 // Auth sends an AReq and returns the ARes as the issuer made it, whatever its transStatus. The areq is whatever
@@ -86,7 +100,7 @@ func (c *Client) Preauth(ctx context.Context, request PreauthRequest) (*CRD, err
 // code 301 if it has.
 func (c *Client) Auth(ctx context.Context, areq any) (*ARes, error) {
 	ares := new(ARes)
-	return orNil(ares, c.exchange(ctx, "/auth", longTimeout, areq, "ARes", ares))
+	return orNil(ares, c.exchange(ctx, auth, areq, "ARes", ares))
 }
 
 // PostAuth fetches the result of a challenge, as often as you like. The error is an [Erro] for which [Erro.IsPending]
@@ -94,7 +108,7 @@ func (c *Client) Auth(ctx context.Context, areq any) (*ARes, error) {
 func (c *Client) PostAuth(ctx context.Context, threeDSServerTransID string) (*RReq, error) {
 	rreq := new(RReq)
 	request := map[string]string{"threeDSServerTransID": threeDSServerTransID}
-	return orNil(rreq, c.exchange(ctx, "/postauth", shortTimeout, request, "RReq", rreq))
+	return orNil(rreq, c.exchange(ctx, postAuth, request, "RReq", rreq))
 }
 
 // orNil returns no message beside an error.
@@ -106,16 +120,16 @@ func orNil[M any](message *M, err error) (*M, error) {
 }
 
 // exchange sends a message and reads the answer, a message of the type want, into a CRD, ARes or RReq.
-func (c *Client) exchange(ctx context.Context, operation string, timeout time.Duration, message any, want string, into receiver) error {
+func (c *Client) exchange(ctx context.Context, o operation, message any, want string, into receiver) error {
 	body, isEncoded := message.([]byte)
 	if !isEncoded {
 		var err error
 		if body, err = json.Marshal(message); err != nil {
-			return fmt.Errorf("%s: %w", operation, err)
+			return fmt.Errorf("%s: %w", o.path, err)
 		}
 	}
 	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
-	answer, err := c.post(ctx, operation, timeout, header, body)
+	answer, err := c.post(ctx, o, header, body)
 	if err != nil {
 		return err
 	}
@@ -138,21 +152,21 @@ func (c *Client) exchange(ctx context.Context, operation string, timeout time.Du
 }
 
 // post makes a request and reads the whole answer.
-func (c *Client) post(ctx context.Context, operation string, timeout time.Duration, header http.Header, body []byte) (Answer, error) {
+func (c *Client) post(ctx context.Context, o operation, header http.Header, body []byte) (Answer, error) {
 	if c.http.Timeout == 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
+		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+operation, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+o.path, bytes.NewReader(body))
 	if err != nil {
-		return Answer{}, fmt.Errorf("%s: %w", operation, err)
+		return Answer{}, fmt.Errorf("%s: %w", o.path, err)
 	}
 	req.Header = header
 	req.GetBody = nil // so that net/http cannot send the body a second time
 	res, err := c.http.Do(req)
 	if err != nil {
-		return Answer{}, fmt.Errorf("%s: %w", operation, err)
+		return Answer{}, fmt.Errorf("%s: %w", o.path, err)
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
@@ -160,9 +174,9 @@ func (c *Client) post(ctx context.Context, operation string, timeout time.Durati
 		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
 	}
 	if err != nil {
-		return Answer{}, fmt.Errorf("%s: status %d: %w", operation, res.StatusCode, err)
+		return Answer{}, fmt.Errorf("%s: status %d: %w", o.path, res.StatusCode, err)
 	}
-	return Answer{Operation: operation, Status: res.StatusCode, Header: res.Header, Raw: raw}, nil
+	return Answer{Operation: o.path, Status: res.StatusCode, Header: res.Header, Raw: raw}, nil
 }
 
 // An Answer is the HTTP response that a message or an error was read from.
@@ -226,7 +240,8 @@ type Erro struct {
 }
 
 func (e *Erro) Error() string {
-	return fmt.Sprintf("%s: Erro %s of %s: %s: %s", e.Operation, e.ErrorCode, e.ErrorComponent, e.ErrorDescription, e.ErrorDetail)
+	return fmt.Sprintf("%s: Erro %s of %s: %s: %s",
+		e.Operation, e.ErrorCode, e.ErrorComponent, e.ErrorDescription, e.ErrorDetail)
 }
 
 // IsNotEnrolled reports whether an Erro of [Client.Preauth] says that no directory server has the card.

@@ -8,7 +8,6 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
-	"time"
 )
 
 // An EnrolledRequest is a payment in 3-D Secure 1.0.2.
@@ -104,23 +103,23 @@ func (c *Client) Enrolled(ctx context.Context, request EnrolledRequest) (*Enroll
 		form.Set(name, value)
 	}
 	enrollment := new(Enrollment)
-	return orNil(enrollment, c.submit(ctx, "/enrolled", longTimeout, form, enrollment))
+	return orNil(enrollment, c.submit(ctx, enrolled, form, enrollment))
 }
 
 // Check verifies the PaRes that a browser brought back and returns what the issuer signed. Compare it with the
 // payment. The call takes 15 s at most.
 func (c *Client) Check(ctx context.Context, pares string) (*Checked, error) {
 	checked := new(Checked)
-	return orNil(checked, c.submit(ctx, "/check", shortTimeout, url.Values{"pares": {pares}}, checked))
+	return orNil(checked, c.submit(ctx, check, url.Values{"pares": {pares}}, checked))
 }
 
 // submit posts a form and reads the answer.
-func (c *Client) submit(ctx context.Context, operation string, timeout time.Duration, form url.Values, into receiver) error {
+func (c *Client) submit(ctx context.Context, o operation, form url.Values, into receiver) error {
 	header := http.Header{
 		"Authorization": {"Basic " + base64.StdEncoding.EncodeToString([]byte(c.key+":"))},
 		"Content-Type":  {"application/x-www-form-urlencoded"},
 	}
-	answer, err := c.post(ctx, operation, timeout, header, []byte(form.Encode()))
+	answer, err := c.post(ctx, o, header, []byte(form.Encode()))
 	if err != nil {
 		return err
 	}

@@ -6,9 +6,8 @@ import "fmt"
 // news that something failed. Empty ids and an empty MessageType are left out
 // of it.
 //
-// Version is that of the transaction. V210 is the zero Version, so it cannot
-// stand for "not known": whoever does not know it says V220, which the API
-// contract wants then and Request.Version and ReadError return.
+// Version is that of the transaction. An Error without one is written as 2.2.0,
+// the version of a transaction whose version is not known (docs/api.md, "Erro").
 type Error struct {
 	Version     Version
 	Code        Code
@@ -29,6 +28,9 @@ func (e Error) Error() string {
 
 // filled is e with all that an Erro must have.
 func (e Error) filled() Error {
+	if !e.Version.isValid() {
+		e.Version = V220
+	}
 	if e.Component == "" {
 		e.Component = "S"
 	}

@@ -43,6 +43,32 @@ func TestError(t *testing.T) {
 	}
 }
 
+// An Error without a version must not claim one that its reader would take for that of the transaction.
+func TestErrorWithoutVersionIsWrittenAs220(t *testing.T) {
+	m, err := message.Parse(message.Error{Code: message.Missing}.JSON(), message.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := m.Text("messageVersion"); got != "2.2.0" {
+		t.Errorf("messageVersion %q, want 2.2.0", got)
+	}
+}
+
+func TestZeroValuesAreNotValid(t *testing.T) {
+	var v message.Version
+	var ch message.Channel
+	var cat message.Category
+	if v.String() != "unknown" || ch.String() != "unknown" || cat.String() != "unknown" || ch.Code() != "" || cat.Code() != "" {
+		t.Errorf("%s %s %s %q %q", v, ch, cat, ch.Code(), cat.Code())
+	}
+	if got, ok := message.ParseVersion(""); ok {
+		t.Errorf("an empty messageVersion is read as %s", got)
+	}
+	if message.Erro.In(v) || message.TableOf(message.Erro, v) != nil {
+		t.Error("the zero Version has messages")
+	}
+}
+
 func TestErrorIsCut(t *testing.T) {
 	long := strings.Repeat("é", 3000)
 	m, err := message.Parse(message.Error{Code: message.Format, Description: long, Detail: long}.JSON(), message.Limits{})

@@ -2,15 +2,15 @@ package message
 
 // messageRows are the rows of all messages.
 var messageRows = [typeCount]versions{
-	AReq: {areq210, areq220, areq231},
-	ARes: {ares210, ares220, ares231},
-	RReq: {rreq210, rreq220, rreq231},
-	RRes: {rres210, rres220, rres231},
-	PReq: {preq210, preq210, preq231},
-	PRes: {pres210, pres210, pres231},
-	Erro: {erro210, erro210, erro210},
-	CReq: {creq210, creq220, creq231},
-	CRes: {cres210, cres210, cres231},
+	AReq: {V210: areq210, V220: areq220, V231: areq231},
+	ARes: {V210: ares210, V220: ares220, V231: ares231},
+	RReq: {V210: rreq210, V220: rreq220, V231: rreq231},
+	RRes: {V210: rres210, V220: rres220, V231: rres231},
+	PReq: {V210: preq210, V220: preq210, V231: preq231},
+	PRes: {V210: pres210, V220: pres210, V231: pres231},
+	Erro: {V210: erro210, V220: erro210, V231: erro210},
+	CReq: {V210: creq210, V220: creq220, V231: creq231},
+	CRes: {V210: cres210, V220: cres210, V231: cres231},
 	OReq: {V231: oreq231},
 	ORes: {V231: ores231},
 }

@@ -4,12 +4,12 @@ import "slices"
 
 // messageRules are the rules of all messages.
 var messageRules = [typeCount][versionCount][]Rule{
-	AReq: {areqRules, areqRules, areqRules231},
-	ARes: {aresRules210, aresRules220, aresRules231},
-	RReq: {rreqRules210, rreqRules220, rreqRules231},
-	RRes: {rresRules210, rresRules220, rresRules220},
-	PRes: {presRules, presRules, presRules},
-	CRes: {cresRules, cresRules, cresRules231},
+	AReq: {V210: areqRules, V220: areqRules, V231: areqRules231},
+	ARes: {V210: aresRules210, V220: aresRules220, V231: aresRules231},
+	RReq: {V210: rreqRules210, V220: rreqRules220, V231: rreqRules231},
+	RRes: {V210: rresRules210, V220: rresRules220, V231: rresRules220},
+	PRes: {V210: presRules, V220: presRules, V231: presRules},
+	CRes: {V210: cresRules, V220: cresRules, V231: cresRules231},
 }
 
 // rules joins lists of rules, each of which may be shared.

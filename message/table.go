@@ -81,8 +81,9 @@ type Field struct {
 // tables do not define the element there.
 type Need string
 
-// At returns the letter of one column.
-func (n Need) At(ch Channel, cat Category) byte { return n[3*int(ch)+int(cat)] }
+// At returns the letter of one column. It panics if ch or cat is none of the
+// constants.
+func (n Need) At(ch Channel, cat Category) byte { return n[viewOf(ch, cat)] }
 
 // Else says what a conditional element is when its condition is false.
 type Else uint8
@@ -202,7 +203,7 @@ func (r Rows) index(name string) int {
 type versions [versionCount]Rows
 
 // same is a table that is equal in all versions.
-func same(rows ...Field) versions { return versions{rows, rows, rows} }
+func same(rows ...Field) versions { return versions{V210: rows, V220: rows, V231: rows} }
 
 // tables are all tables, resolved and compiled.
 var tables = compileTables()
@@ -289,15 +290,15 @@ func (set *tableSet) compile(t *Table) {
 	}
 }
 
-// A view is the columns that a message may belong to: a channel, or 3 for any,
-// and a category, or 2 for any.
+// A view is the columns that a message may belong to: a channel or anyChannel,
+// and a category or anyCategory.
 type view uint8
 
-func viewOf(ch Channel, cat Category) view { return view(3*uint8(ch) + uint8(cat)) }
+func viewOf(ch Channel, cat Category) view { return view(3*(ch-APP)) + view(cat-PA) }
 
 const (
-	anyChannel  Channel  = 3
-	anyCategory Category = 2
+	anyChannel  = ThreeRI + 1
+	anyCategory = NPA + 1
 )
 
 // viewSaid is the view of a deviceChannel and a messageCategory; one that is missing or

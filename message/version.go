@@ -1,38 +1,42 @@
 package message
 
-// A Version is a protocol version that this package has tables for.
+// A Version is a protocol version that this package has tables for. The zero
+// Version is none of them.
 type Version uint8
 
 // The versions, oldest first.
 const (
-	V210 Version = iota
+	V210 Version = iota + 1
 	V220
 	V231
 
-	versionCount = 3
+	versionCount = iota + 1 // the length of an array that is indexed by Version
 )
 
-var versionNames = [versionCount]string{"2.1.0", "2.2.0", "2.3.1"}
+var versionNames = [versionCount]string{V210: "2.1.0", V220: "2.2.0", V231: "2.3.1"}
 
 // Versions returns all versions, oldest first.
 func Versions() []Version { return []Version{V210, V220, V231} }
 
 // ParseVersion reads a version as messageVersion writes it.
 func ParseVersion(s string) (Version, bool) {
-	for v, name := range versionNames {
-		if s == name {
-			return Version(v), true
+	for v := V210; v <= V231; v++ {
+		if s == versionNames[v] {
+			return v, true
 		}
 	}
 	return 0, false
 }
 
+// String returns v as messageVersion writes it, or "unknown".
 func (v Version) String() string {
-	if int(v) < len(versionNames) {
+	if v.isValid() {
 		return versionNames[v]
 	}
 	return "unknown"
 }
+
+func (v Version) isValid() bool { return v >= V210 && v <= V231 }
 
 // A Type is a kind of message.
 type Type uint8
@@ -62,7 +66,7 @@ func Types() []Type {
 }
 
 // In reports whether a version has messages of type t.
-func (t Type) In(v Version) bool { return messageRows[t][v] != nil }
+func (t Type) In(v Version) bool { return v.isValid() && messageRows[t][v] != nil }
 
 // ParseType reads a type as messageType writes it.
 func ParseType(s string) (Type, bool) {
@@ -81,12 +85,13 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// A Channel is where a transaction started: deviceChannel.
+// A Channel is where a transaction started: deviceChannel. The zero Channel is
+// none.
 type Channel uint8
 
 // The channels, in the order of the presence columns.
 const (
-	APP Channel = iota
+	APP Channel = iota + 1
 	BRW
 	ThreeRI
 )
@@ -95,7 +100,7 @@ const (
 func Channels() []Channel { return []Channel{APP, BRW, ThreeRI} }
 
 // ParseChannel reads a deviceChannel. The codes that are left to a directory
-// server (80-99) belong to no channel we know.
+// server (80-99) belong to no Channel.
 func ParseChannel(s string) (Channel, bool) {
 	switch s {
 	case "01":
@@ -120,15 +125,26 @@ func (c Channel) String() string {
 	return "unknown"
 }
 
-// Code is the deviceChannel of c.
-func (c Channel) Code() string { return [...]string{"01", "02", "03"}[c] }
+// Code returns c as deviceChannel writes it, or "" if c is none of the channels.
+func (c Channel) Code() string {
+	switch c {
+	case APP:
+		return "01"
+	case BRW:
+		return "02"
+	case ThreeRI:
+		return "03"
+	}
+	return ""
+}
 
-// A Category says whether a payment is authenticated: messageCategory.
+// A Category says whether a payment is authenticated: messageCategory. The zero
+// Category is none.
 type Category uint8
 
 // The categories, in the order of the presence columns.
 const (
-	PA Category = iota
+	PA Category = iota + 1
 	NPA
 )
 
@@ -148,11 +164,23 @@ func ParseCategory(s string) (Category, bool) {
 }
 
 func (c Category) String() string {
-	if c == PA {
+	switch c {
+	case PA:
 		return "PA"
+	case NPA:
+		return "NPA"
 	}
-	return "NPA"
+	return "unknown"
 }
 
-// Code is the messageCategory of c.
-func (c Category) Code() string { return [...]string{"01", "02"}[c] }
+// Code returns c as messageCategory writes it, or "" if c is none of the
+// categories.
+func (c Category) Code() string {
+	switch c {
+	case PA:
+		return "01"
+	case NPA:
+		return "02"
+	}
+	return ""
+}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/openthreeds/threeds/sandbox/internal/peer"
+	"github.com/openthreeds/threeds/internal/uuid"
 )
 
 // authenticate judges an AReq that is well-formed by what a directory server
@@ -43,7 +43,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	t := &transaction{
 		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
 		version: version, channel: channel, payment: m.text("messageCategory") == "01",
-		ids: ids{server: m.text("threeDSServerTransID"), ds: peer.NewID(), acs: peer.NewID(), sdk: m.text("sdkTransID")},
+		ids: ids{server: m.text("threeDSServerTransID"), ds: uuid.New(), acs: uuid.New(), sdk: m.text("sdkTransID")},
 	}
 	t.writeARes()
 	t.start()

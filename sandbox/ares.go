@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
@@ -97,7 +98,7 @@ func (t *transaction) answer() answer {
 // otherValue is a value of a member that is good and not that of the transaction.
 func (t *transaction) otherValue(member string) string {
 	if member != "messageVersion" {
-		return peer.NewID()
+		return uuid.New()
 	}
 	if t.version == v220 {
 		return v210

@@ -46,6 +46,7 @@ func want(version, channel, digits string) string {
 
 // TestEveryCardInEveryVersionAndChannel asks for every card in every version and channel.
 func TestEveryCardInEveryVersionAndChannel(t *testing.T) {
+	t.Parallel()
 	t.Run("hostile", func(t *testing.T) { grid(t, false, 5) })
 	t.Run("nice", func(t *testing.T) { grid(t, true, 1) })
 }

@@ -16,6 +16,7 @@ import (
 
 // TestV1VEResFaults: each merchant id for which a directory server goes wrong.
 func TestV1VEResFaults(t *testing.T) {
+	t.Parallel()
 	p := newPlugIn(t, start(t, nil), "mastercard")
 	for _, code := range []string{"50", "51", "52", "53", "54", "55", "58", "98", "99"} {
 		p.merID = "FAULT-IREQ" + code
@@ -50,10 +51,12 @@ func TestV1VEResFaults(t *testing.T) {
 // scheme. Where the values are wrong the signature is good, and the other way
 // round.
 func TestV1PAResFaults(t *testing.T) {
+	t.Parallel()
 	box := start(t, nil)
 	pans := map[string]string{"visa": "4000001234560000", "mastercard": "5100001234560000", "amex": "340000123450000", "jcb": "3500001234560000", "protectbuy": "6500001234560000"}
 	for scheme, pan := range pans {
 		t.Run(scheme, func(t *testing.T) {
+			t.Parallel()
 			p := newPlugIn(t, box, scheme)
 			for _, test := range []struct {
 				merID string
@@ -122,6 +125,7 @@ const v1FaultsTried = "FAULT-IREQ50 FAULT-IREQ51 FAULT-IREQ52 FAULT-IREQ53 FAULT
 
 // TestV1BadVEReqGetsAnError: what is wrong with a VEReq, as the Error says it.
 func TestV1BadVEReqGetsAnError(t *testing.T) {
+	t.Parallel()
 	p := newPlugIn(t, start(t, nil), "visa")
 	for _, test := range []struct{ old, new, code, detail string }{
 		{"<ThreeDSecure>", "<ThreeDSecured>", "1", "ThreeDSecure"},
@@ -188,6 +192,7 @@ func TestV1BadVEReqGetsAnError(t *testing.T) {
 // TestV1PAReq: what the issuer makes of a PAReq that is not what the directory
 // server was asked about, or is none.
 func TestV1PAReq(t *testing.T) {
+	t.Parallel()
 	box := start(t, nil)
 	p := newPlugIn(t, box, "visa")
 	ve := p.enrolled("id", "4000001234560000")
@@ -360,6 +365,7 @@ func neighbour(pan, hole string) string {
 
 // TestV1Alter: a test may break what the sandbox sends.
 func TestV1Alter(t *testing.T) {
+	t.Parallel()
 	box := start(t, func(s *sandbox.Sandbox) {
 		s.Alter = func(kind string, body []byte) []byte {
 			if kind == "PARes" {

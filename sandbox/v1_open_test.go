@@ -60,6 +60,7 @@ func (p *plugIn) viaServer(pan string) string {
 }
 
 func TestV1OpenedByServer(t *testing.T) {
+	t.Parallel()
 	for _, nice := range []bool{false, true} {
 		box := start(t, func(s *sandbox.Sandbox) { s.Nice = nice })
 		open := opener(t, box)
@@ -90,6 +91,7 @@ func TestV1OpenedByServer(t *testing.T) {
 // TestV1FaultsAtServer: no broken PARes is believed, and those that were signed
 // are read as they were signed.
 func TestV1FaultsAtServer(t *testing.T) {
+	t.Parallel()
 	box := start(t, nil)
 	open := opener(t, box)
 	for scheme, prefix := range v1Cards {
@@ -142,6 +144,7 @@ func TestV1RangesAtServer(t *testing.T) {
 
 // TestV1VEResAtServer: no broken VERes is believed.
 func TestV1VEResAtServer(t *testing.T) {
+	t.Parallel()
 	box := start(t, nil)
 	for scheme, prefix := range v1Cards {
 		p := newPlugIn(t, box, scheme)

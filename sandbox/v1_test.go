@@ -251,10 +251,12 @@ var v1Cards = map[string]string{
 // TestV1Cards goes through the table of the contract, scheme by scheme, and has
 // every signature verified.
 func TestV1Cards(t *testing.T) {
+	t.Parallel()
 	for _, nice := range []bool{false, true} {
 		box := start(t, func(s *sandbox.Sandbox) { s.Nice = nice })
 		for scheme, prefix := range v1Cards {
 			t.Run(fmt.Sprintf("%s nice=%t", scheme, nice), func(t *testing.T) {
+				t.Parallel()
 				p := newPlugIn(t, box, scheme)
 				for end, want := range map[string]string{"1000": "N", "1999": "N", "2000": "U", "4000": "U", "9999": "U", "0000": "Y", "0999": "Y"} {
 					ve := p.enrolled("id-"+end, prefix+end)

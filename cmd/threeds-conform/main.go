@@ -138,7 +138,9 @@ func runSuite(ctx context.Context, o *options, stdin io.Reader, stdout io.Writer
 		report = conformance.NewRequestorReport(results)
 	}
 	// A row that was not asked for was not checked, and does not belong to the answer.
-	report.Verdicts = slices.DeleteFunc(report.Verdicts, func(v conformance.Verdict) bool { return !o.rows.MatchString(v.ID) })
+	report.Verdicts = slices.DeleteFunc(report.Verdicts, func(v conformance.Verdict) bool {
+		return !o.rows.MatchString(v.ID)
+	})
 	write := report.Text
 	if o.asJSON {
 		write = report.JSON
@@ -179,7 +181,8 @@ func buildServer(ctx context.Context) (path string, remove func(), err error) {
 	}
 	remove = func() { _ = os.RemoveAll(dir) }
 	path = filepath.Join(dir, "threeds")
-	out, err := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/openthreeds/threeds/cmd/threeds").CombinedOutput()
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "github.com/openthreeds/threeds/cmd/threeds")
+	out, err := build.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("--server names no program, and none can be built here: %w\n%s", err, out)
 	}

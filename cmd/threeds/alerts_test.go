@@ -89,7 +89,7 @@ func exposed(t *testing.T) exposition {
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/nobody") // connects when it is used
 	must(t, err)
 	defer pool.Close()
-	server.PoolMetrics(m, pool.Stat)
+	server.RegisterPoolMetrics(m, pool.Stat)
 	e.add(metricsOf(m))
 	return e
 }

@@ -25,15 +25,15 @@ const maxMessage = 64 << 20
 func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("check", flag.ContinueOnError)
 	of := fs.String("scheme", "", "hold it against what this card scheme asks for as well")
-	rest, err := parse(fs, args, 1)
+	rest, err := parseFlags(fs, args, 1)
 	if err != nil {
 		return err
 	}
-	if known := config.Schemes(); *of != "" && !slices.Contains(known, *of) {
-		return misused("check: no scheme %q%s", *of, config.Hint(*of, known...))
+	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
+		return usageErrorf("check: no scheme %q%s", *of, config.Hint(*of, known...))
 	}
 	if len(rest) == 0 {
-		return misused("check: no file (- is standard input)")
+		return usageErrorf("check: no file (- is standard input)")
 	}
 	name, in := rest[0], stdin
 	if name == "-" {
@@ -53,10 +53,10 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if !all {
 		return fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
 	}
-	// No limits: what is asked is what is wrong, not whether to take it.
+	// No limits apply: the question is what is wrong, not whether to accept the message.
 	m, err := message.Parse(data, message.Limits{Members: -1})
 	if err != nil {
-		return fmt.Errorf("%s: %w%s", name, err, instead(data))
+		return fmt.Errorf("%s: %w%s", name, err, describeOther(data))
 	}
 	if err := m.Describe(stdout); err != nil {
 		return err
@@ -67,22 +67,22 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	problems := m.Check(ctx)
 	for _, p := range problems {
-		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
+		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, describeProblem(p))
 	}
-	if text := stranger(m); text != "" {
+	if text := describeForeign(m); text != "" {
 		fmt.Fprintf(stderr, "%s: %s\n", name, text)
 	}
-	faults := len(problems) + tellScheme(stderr, name, *of, m)
+	faults := len(problems) + printSchemeFindings(stderr, name, *of, m)
 	if faults == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", name, count(faults, "fault"))
+	return fmt.Errorf("%s: %s", name, countOf(faults, "fault"))
 }
 
-// tellScheme says what a scheme makes of a message: of an AReq what it asks for
-// and does not find there, of an answer what its own codes mean. It returns how
-// many faults that are, in the sense of scheme_rules: enforce.
-func tellScheme(w io.Writer, name, of string, m *message.Message) (faults int) {
+// printSchemeFindings prints what a card scheme says about a message: what it asks for and an
+// AReq lacks, or what its own codes in an answer mean. It returns how many faults there are
+// in the sense of scheme_rules: enforce.
+func printSchemeFindings(w io.Writer, name, of string, m *message.Message) (faults int) {
 	t, known := m.Type()
 	switch {
 	case !known:
@@ -118,8 +118,8 @@ func readUpTo(in io.Reader, limit int) (data []byte, all bool, err error) {
 	return data[:min(len(data), limit)], len(data) <= limit, err
 }
 
-// instead says what a text that is no JSON may be. It quotes nothing.
-func instead(data []byte) string {
+// describeOther returns what a text that is not JSON may be. It quotes nothing.
+func describeOther(data []byte) string {
 	data = bytes.TrimSpace(data)
 	switch {
 	case len(data) == 0:
@@ -134,9 +134,9 @@ func instead(data []byte) string {
 	return ""
 }
 
-// stranger says what m is if it is no message of the protocol but something that users
-// of this server come across; else "".
-func stranger(m *message.Message) string {
+// describeForeign returns what m is if it is not a message of the protocol but something else
+// that users of this server come across; else "".
+func describeForeign(m *message.Message) string {
 	switch {
 	case m.Text("messageType") == "CRD":
 		return "a CRD is the answer of this server's /preauth, and no message of EMV 3-D Secure"
@@ -150,15 +150,15 @@ func stranger(m *message.Message) string {
 	return ""
 }
 
-// explain is what a problem's code means, with its note.
-func explain(p message.Problem) string {
+// describeProblem returns what the code of a problem means, with its note.
+func describeProblem(p message.Problem) string {
 	if p.Note == "" {
 		return p.Code.Description()
 	}
 	return fmt.Sprintf("%s (%s)", p.Code.Description(), p.Note)
 }
 
-func count(n int, what string) string {
+func countOf(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

@@ -217,7 +217,7 @@ func (w *world) runMethod(address, transID string) {
 }
 
 // TestCardGrid plays every combination of the card table: version × 3DS Method
-// × outcome × challenge, in a browser payment (API contract, §7).
+// × outcome × challenge, in a browser payment (docs/test-cards.md).
 func TestCardGrid(t *testing.T) {
 	w := startSandbox(t)
 	all := []string{"2.1.0", "2.2.0", "2.3.1"}

@@ -23,15 +23,14 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// runKey makes, lists and revokes API keys, beside a running server or before
-// there is one.
+// runKey creates, lists and revokes API keys, while a server runs or before there is one.
 func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return misused("key: no command (create, list or revoke)")
+		return usageErrorf("key: no command (create, list or revoke)")
 	}
 	switch args[0] {
 	case "-h", "-help", "--help":
-		return asked{"threeds key takes a command: create, list or revoke"}
+		return helpRequest{"threeds key takes a command: create, list or revoke"}
 	case "create":
 		return keyCreate(ctx, args[1:], stdout, stderr)
 	case "list":
@@ -39,7 +38,7 @@ func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr 
 	case "revoke":
 		return keyRevoke(ctx, args[1:], stdin, stderr)
 	}
-	return misused("key: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke"))
+	return usageErrorf("key: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke"))
 }
 
 func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -47,14 +46,14 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	name := fs.String("name", "", "the merchant that the key is for")
 	strict := fs.Bool("strict", false, "requests with this key are not put right, but refused")
 	file := configFlag(fs)
-	if _, err := parse(fs, args, 0); err != nil {
+	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
 	if *name == "" {
-		return misused("key create: --name NAME is missing")
+		return usageErrorf("key create: --name NAME is missing")
 	}
 	if err := config.CheckMerchantName(*name); err != nil {
-		return misused("key create: --name: %v", err)
+		return usageErrorf("key create: --name: %v", err)
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		if !slices.ContainsFunc(c.Merchants, func(m config.Merchant) bool { return m.Name == *name }) {
@@ -96,7 +95,7 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("key list", flag.ContinueOnError)
 	asJSON := jsonFlag(fs)
 	file := configFlag(fs)
-	if _, err := parse(fs, args, 0); err != nil {
+	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
 	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
@@ -142,34 +141,34 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 		return err
 	}
 	_, err := fmt.Fprintf(stdout, "\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
-		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", count(refused, "key"))
+		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", countOf(refused, "key"))
 	return err
 }
 
-// leastDigits is how many digits of a hash revoke wants to see.
-const leastDigits = 6
+// minHashDigits is the least number of digits of a hash that revoke accepts.
+const minHashDigits = 6
 
 func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Writer) error {
 	fs := flag.NewFlagSet("key revoke", flag.ContinueOnError)
 	file := configFlag(fs)
-	rest, err := parse(fs, args, 1)
+	rest, err := parseFlags(fs, args, 1)
 	if err != nil {
 		return err
 	}
 	if len(rest) == 1 {
 		switch prefix := strings.ToLower(rest[0]); {
 		case strings.Contains(prefix, "-"):
-			return misused("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
-		case len(prefix) < leastDigits || strings.Trim(prefix, "0123456789abcdef") != "":
-			return misused("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", leastDigits)
+			return usageErrorf("key revoke: that looks like a key; give it on standard input, where no shell remembers it")
+		case len(prefix) < minHashDigits || strings.Trim(prefix, "0123456789abcdef") != "":
+			return usageErrorf("key revoke: want %d or more hexadecimal digits of the hash, as \"threeds key list\" shows it", minHashDigits)
 		}
 	}
 	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, _ *keyring.Ring) error {
-		match, err := matcher(rest, stdin)
+		match, err := keyMatcher(rest, stdin)
 		if err != nil {
 			return err
 		}
-		k, err := revoke(ctx, st, match)
+		k, err := revokeKey(ctx, st, match)
 		if err != nil {
 			return err
 		}
@@ -178,8 +177,8 @@ func keyRevoke(ctx context.Context, args []string, stdin io.Reader, stderr io.Wr
 	})
 }
 
-// revoke removes the one key that match finds.
-func revoke(ctx context.Context, st store.Store, match func(hash []byte) bool) (store.Key, error) {
+// revokeKey removes the one key that match finds.
+func revokeKey(ctx context.Context, st store.Store, match func(hash []byte) bool) (store.Key, error) {
 	keys, err := st.Keys(ctx)
 	if err != nil {
 		return store.Key{}, err
@@ -201,8 +200,8 @@ func revoke(ctx context.Context, st store.Store, match func(hash []byte) bool) (
 	return keys[0], nil
 }
 
-// matcher says which hash is meant: by its beginning, or by the key itself.
-func matcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) {
+// keyMatcher returns which hash is meant: by its first digits, or by the key on standard input.
+func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) {
 	if len(args) == 1 {
 		prefix := strings.ToLower(args[0])
 		return func(hash []byte) bool { return strings.HasPrefix(hex.EncodeToString(hash), prefix) }, nil
@@ -225,7 +224,8 @@ func configFlag(fs *flag.FlagSet) *string {
 	return fs.String("config", defaultConfig, "the configuration")
 }
 
-// withKeys opens what the key commands work on, and closes it again.
+// withKeys opens the store and the key file of a configuration, calls do, and closes the
+// store.
 func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
 	c, err := config.Read(file)
 	if err != nil {
@@ -236,7 +236,7 @@ func withKeys(ctx context.Context, file string, do func(*config.Config, store.St
 		return err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	ring, err := server.FirstKeys(ctx, c, st)
+	ring, err := server.LoadOrCreateKeyRing(ctx, c, st)
 	if err != nil {
 		return err
 	}

@@ -221,7 +221,7 @@ func TestTerminate(t *testing.T) {
 		}()
 	}
 	entered.Wait()
-	if ready, build := s.metric("threeds_ready"), s.metric(`threeds_build_info{version="`+release()+`"}`); ready != 1 || build != 1 {
+	if ready, build := s.metric("threeds_ready"), s.metric(`threeds_build_info{version="`+releaseVersion()+`"}`); ready != 1 || build != 1 {
 		t.Errorf("threeds_ready is %v, threeds_build_info %v, want 1", ready, build)
 	}
 	before := time.Now()

@@ -2,8 +2,8 @@
 // a sandbox of directory servers and issuers to develop against, API keys,
 // card ranges, and a checker for messages.
 //
-// This package reads the command line and the configuration and plugs the
-// other packages together. It decides nothing about the protocol.
+// This package reads the command line and runs the commands. The server is package
+// internal/server, its configuration internal/config.
 package main
 
 import (
@@ -65,18 +65,18 @@ Exit status: 0 done, 1 failed, 2 misused.
 // defaultConfig is the configuration that is read when --config names none.
 const defaultConfig = "threeds.yaml"
 
-// misuse is the error of a command line that cannot be run: exit status 2.
-type misuse struct{ text string }
+// usageError is the error of a command line that cannot be run. Its exit status is 2.
+type usageError struct{ text string }
 
-func (m misuse) Error() string { return m.text }
+func (m usageError) Error() string { return m.text }
 
-// asked is the error of a command line that asks for help with a command: its
-// text is the result, exit status 0.
-type asked struct{ text string }
+// helpRequest is the error of a command line that asks for help with a command. Its text is
+// the result, and the exit status is 0.
+type helpRequest struct{ text string }
 
-func (a asked) Error() string { return a.text }
+func (a helpRequest) Error() string { return a.text }
 
-func misused(format string, args ...any) error { return misuse{fmt.Sprintf(format, args...)} }
+func usageErrorf(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -88,15 +88,15 @@ func main() {
 	os.Exit(code)
 }
 
-// run is the program without the process: tests call it, main exits with what
-// it returns.
+// run is the program without the process: tests call it, and main exits with the status
+// that it returns.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "serve" {
-		stderr = obs.Outlet(stderr) // whoever reads the log may stop reading for a while
+		stderr = obs.Outlet(stderr) // so that the server does not wait for whoever reads the log
 	}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
-	var wrong misuse
-	var help asked
+	var wrong usageError
+	var help helpRequest
 	switch {
 	case err == nil:
 		return 0
@@ -107,8 +107,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "threeds: %v\nRun \"threeds help\" for the commands and their flags.\n", err)
 		return 2
 	}
-	// Every line of an error stands alone, so that one of many faults can be
-	// found by the name of the program too.
+	// Each line of an error begins with the name of the program, so that each of many
+	// faults can be found by it.
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "threeds: %s\n", strings.TrimSuffix(line, "\n"))
 	}
@@ -118,7 +118,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 // dispatch runs the command that args begin with.
 func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return misused("no command")
+		return usageErrorf("no command")
 	}
 	rest := args[1:]
 	switch args[0] {
@@ -138,13 +138,13 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		_, err := io.WriteString(stdout, usage)
 		return err
 	}
-	return misused("unknown command %q%s", args[0], config.Hint(args[0],
+	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
 		"serve", "sandbox", "key", "ranges", "check", "version", "help"))
 }
 
-// parse reads the flags of a command, which may stand before and after its
-// arguments, and returns the arguments. More of them than most is a misuse.
-func parse(fs *flag.FlagSet, args []string, most int) ([]string, error) {
+// parseFlags reads the flags of a command, which may stand before and after its arguments,
+// and returns the arguments. More arguments than most are an error of usage.
+func parseFlags(fs *flag.FlagSet, args []string, most int) ([]string, error) {
 	fs.SetOutput(io.Discard) // the error is enough
 	var rest []string
 	for {
@@ -158,7 +158,7 @@ func parse(fs *flag.FlagSet, args []string, most int) ([]string, error) {
 		args = fs.Args()[1:]
 	}
 	if len(rest) > most {
-		return nil, misused("%s: unexpected argument %q", fs.Name(), rest[most])
+		return nil, usageErrorf("%s: unexpected argument %q", fs.Name(), rest[most])
 	}
 	return rest, nil
 }
@@ -166,17 +166,17 @@ func parse(fs *flag.FlagSet, args []string, most int) ([]string, error) {
 // flagError says what is wrong with a flag, with the nearest one that exists.
 func flagError(fs *flag.FlagSet, args []string, err error) error {
 	if errors.Is(err, flag.ErrHelp) {
-		return asked{fmt.Sprintf("threeds %s takes%s", fs.Name(), flagNames(fs))}
+		return helpRequest{fmt.Sprintf("threeds %s takes%s", fs.Name(), flagNames(fs))}
 	}
 	for _, arg := range args {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		if strings.HasPrefix(arg, "-") && name != "" && fs.Lookup(name) == nil {
 			var known []string
 			fs.VisitAll(func(f *flag.Flag) { known = append(known, "--"+f.Name) })
-			return misused("%s: unknown flag --%s%s", fs.Name(), name, config.Hint("--"+name, known...))
+			return usageErrorf("%s: unknown flag --%s%s", fs.Name(), name, config.Hint("--"+name, known...))
 		}
 	}
-	return misused("%s: %v", fs.Name(), err)
+	return usageErrorf("%s: %v", fs.Name(), err)
 }
 
 func flagNames(fs *flag.FlagSet) string {

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// A progress says how far the reading of a file is: as a bar where somebody
-// looks on, or else in a line for every tenth.
+// A progress shows how much of a file has been read: as a bar on a terminal, elsewhere as a
+// line for every tenth.
 type progress struct {
-	w     io.Writer
-	name  string
-	size  int64 // 0: unknown
-	live  bool
-	start time.Time
-	shown time.Time // when the bar was last drawn
-	done  int64
-	tenth int64
+	w          io.Writer
+	name       string
+	size       int64 // 0 means unknown
+	isTerminal bool
+	start      time.Time
+	shown      time.Time // when the bar was last drawn
+	done       int64
+	lastTenth  int64
 }
 
 func newProgress(w io.Writer, name string, in io.Reader) *progress {
@@ -30,7 +30,7 @@ func newProgress(w io.Writer, name string, in io.Reader) *progress {
 	}
 	if f, ok := w.(*os.File); ok {
 		info, err := f.Stat()
-		p.live = err == nil && info.Mode()&os.ModeCharDevice != 0
+		p.isTerminal = err == nil && info.Mode()&os.ModeCharDevice != 0
 	}
 	return p
 }
@@ -39,14 +39,14 @@ func newProgress(w io.Writer, name string, in io.Reader) *progress {
 func (p *progress) Write(b []byte) (int, error) {
 	p.done += int64(len(b))
 	switch {
-	case p.live:
+	case p.isTerminal:
 		if now := time.Now(); now.Sub(p.shown) > 100*time.Millisecond {
 			p.shown = now
 			p.draw()
 		}
 	case p.size > 0:
-		if tenth := p.percent() / 10; tenth > p.tenth {
-			p.tenth = tenth
+		if tenth := p.percent() / 10; tenth > p.lastTenth {
+			p.lastTenth = tenth
 			fmt.Fprintf(p.w, "%s: %d %%, %.1f MB/s\n", p.name, tenth*10, p.rate())
 		}
 	}
@@ -75,12 +75,12 @@ func (p *progress) rate() float64 {
 	return float64(p.done) / 1e6 / max(time.Since(p.start), time.Millisecond).Seconds()
 }
 
-// reset begins again. The lines that were written are not written a second time.
+// reset starts again. Lines that were written are not written a second time.
 func (p *progress) reset() { p.done, p.start = 0, time.Now() }
 
-// end leaves the line of the bar.
+// end moves on from the line of the bar.
 func (p *progress) end() {
-	if p.live {
+	if p.isTerminal {
 		p.draw()
 		fmt.Fprintln(p.w)
 	}

@@ -25,12 +25,12 @@ import (
 // beside a running server or without one.
 func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return misused("ranges: no command (status, lookup, diff, export, import, refresh or accept)")
+		return usageErrorf("ranges: no command (status, lookup, diff, export, import, refresh or accept)")
 	}
 	rest := args[1:]
 	switch args[0] {
 	case "-h", "-help", "--help":
-		return asked{"threeds ranges takes a command: status, lookup, diff, export, import, refresh or accept"}
+		return helpRequest{"threeds ranges takes a command: status, lookup, diff, export, import, refresh or accept"}
 	case "status":
 		return rangesStatus(ctx, rest, stdout)
 	case "lookup":
@@ -46,14 +46,13 @@ func runRanges(ctx context.Context, args []string, stdin io.Reader, stdout, stde
 	case "accept":
 		return rangesAccept(ctx, rest, stdout)
 	}
-	return misused("ranges: unknown command %q%s", masked(args[0]),
+	return usageErrorf("ranges: unknown command %q%s", maskDigits(args[0]),
 		config.Hint(args[0], "status", "lookup", "diff", "export", "import", "refresh", "accept"))
 }
 
-// A rangeStore is the store of a configuration with what the commands on card
-// ranges ask of it.
+// A rangeStore is the store of a configuration, as the commands on card ranges use it.
 type rangeStore struct {
-	directory.Keeper // nil: there is no store yet
+	directory.Keeper // nil means that there is no store yet
 	*config.Config
 	file string // of the configuration
 }
@@ -98,29 +97,28 @@ func (s *rangeStore) directory(scheme string) (config.Directory, error) {
 		}
 		names = append(names, d.Scheme)
 	}
-	return config.Directory{}, misused("ranges: %s names no directory of scheme %q%s (there are: %s)",
-		s.file, masked(scheme), config.Hint(scheme, names...), strings.Join(names, ", "))
+	return config.Directory{}, usageErrorf("ranges: %s names no directory of scheme %q%s (there are: %s)",
+		s.file, maskDigits(scheme), config.Hint(scheme, names...), strings.Join(names, ", "))
 }
 
-// standing is how things stand with a scheme, for a node that has this configuration.
-func (s *rangeStore) standing(ctx context.Context, scheme string) (directory.Standing, error) {
+// refreshStatus returns the state of the refreshing of a scheme, for a node with this configuration.
+func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (directory.RefreshStatus, error) {
 	if s.Keeper == nil {
-		return directory.Standing{}, nil
+		return directory.RefreshStatus{}, nil
 	}
-	standing, err := directory.ReadStanding(ctx, s, scheme)
+	standing, err := directory.ReadRefreshStatus(ctx, s, scheme)
 	if i := slices.IndexFunc(s.Directories, func(d config.Directory) bool { return d.Scheme == scheme }); i >= 0 {
-		standing = standing.Under(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
+		standing = standing.AdaptTo(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
 	}
 	return standing, err
 }
 
-// wish is what an operator has told the nodes of a scheme and none has seen yet, as
-// standing has it.
-func (s *rangeStore) wish(ctx context.Context, scheme string, standing directory.Standing) (directory.Wish, error) {
+// refreshRequest returns what an operator has asked for and no node has seen yet.
+func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, standing directory.RefreshStatus) (directory.RefreshRequest, error) {
 	if s.Keeper == nil {
-		return directory.Wish{}, nil
+		return directory.RefreshRequest{}, nil
 	}
-	return directory.ReadWish(ctx, s, scheme, standing)
+	return directory.ReadRefreshRequest(ctx, s, scheme, standing)
 }
 
 var errNoneWhole = errors.New("none of its generations can be read")
@@ -167,7 +165,7 @@ func (s *rangeStore) generation(ctx context.Context, scheme, word string) (*rang
 		return nil, fmt.Errorf("%s has no card ranges yet", scheme)
 	}
 	if word == heldWord {
-		standing, err := s.standing(ctx, scheme)
+		standing, err := s.refreshStatus(ctx, scheme)
 		if err != nil {
 			return nil, err
 		}
@@ -178,13 +176,13 @@ func (s *rangeStore) generation(ctx context.Context, scheme, word string) (*rang
 	}
 	g, err := open(ctx, s, scheme, number)
 	if errors.Is(err, store.ErrNotFound) {
-		return nil, fmt.Errorf("%s has no generation %s%s", scheme, word, s.kept(ctx, scheme))
+		return nil, fmt.Errorf("%s has no generation %s%s", scheme, word, s.describeGenerations(ctx, scheme))
 	}
 	return g, err
 }
 
-// kept says which generations there are.
-func (s *rangeStore) kept(ctx context.Context, scheme string) string {
+// describeGenerations returns which generations the store has, in words.
+func (s *rangeStore) describeGenerations(ctx context.Context, scheme string) string {
 	all, err := s.Snapshots(ctx, scheme)
 	if err != nil || len(all) == 0 {
 		return " (there is none)"
@@ -197,43 +195,43 @@ func (s *rangeStore) kept(ctx context.Context, scheme string) string {
 	return fmt.Sprintf(" (there are: %s)", strings.Join(numbers, ", "))
 }
 
-// generationWord checks the word that names a generation.
-func generationWord(word string) error {
+// checkGenerationWord checks the word that names a generation.
+func checkGenerationWord(word string) error {
 	if n, err := strconv.ParseInt(word, 10, 64); word == heldWord || err == nil && n >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%q is no number of a generation, and not %q", masked(word), heldWord)
+	return fmt.Errorf("%q is no number of a generation, and not %q", maskDigits(word), heldWord)
 }
 
-// oneScheme reads a command line that has a scheme and then the arguments that more
+// parseSchemeArguments reads a command line that has a scheme and then the arguments that more
 // names, all of which must be there.
-func oneScheme(fs *flag.FlagSet, args []string, more ...string) ([]string, error) {
+func parseSchemeArguments(fs *flag.FlagSet, args []string, more ...string) ([]string, error) {
 	want := append([]string{"SCHEME"}, more...)
-	rest, err := parse(fs, args, len(want))
+	rest, err := parseFlags(fs, args, len(want))
 	if err != nil {
 		return nil, err
 	}
 	if len(rest) < len(want) {
-		return nil, misused("%s: %s is missing", fs.Name(), want[len(rest)])
+		return nil, usageErrorf("%s: %s is missing", fs.Name(), want[len(rest)])
 	}
 	return rest, nil
 }
 
-// again is the --config flag for a command that is proposed to the operator; "" if the
-// default does.
-func (s *rangeStore) again() string {
+// configArgument returns the --config flag for a command that is proposed to the operator, ""
+// if the default configuration is used.
+func (s *rangeStore) configArgument() string {
 	if s.file == defaultConfig {
 		return ""
 	}
 	return " --config " + s.file
 }
 
-// newHolder is a name for this process among the holders of leases.
-func newHolder() string { return "threeds ranges " + rand.Text() }
+// newLeaseHolder returns a name for this process as the holder of a lease.
+func newLeaseHolder() string { return "threeds ranges " + rand.Text() }
 
-// masked is a text without a card number: of 13 digits or more the first six
-// and the last four stay.
-func masked(s string) string {
+// maskDigits returns a text without a card number: of 13 digits or more it keeps the first
+// six and the last four.
+func maskDigits(s string) string {
 	if len(s) < 13 || !isDigits(s) {
 		return s
 	}

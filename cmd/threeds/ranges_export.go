@@ -21,13 +21,13 @@ func rangesExport(ctx context.Context, args []string, stdout, stderr io.Writer) 
 	fs := flag.NewFlagSet("ranges export", flag.ContinueOnError)
 	word := fs.String("generation", "", "this one instead of the one in use: a number, or held")
 	file := configFlag(fs)
-	rest, err := oneScheme(fs, args)
+	rest, err := parseSchemeArguments(fs, args)
 	if err != nil {
 		return err
 	}
 	if *word != "" {
-		if err := generationWord(*word); err != nil {
-			return misused("ranges export: --generation: %v", err)
+		if err := checkGenerationWord(*word); err != nil {
+			return usageErrorf("ranges export: --generation: %v", err)
 		}
 	}
 	return withRanges(ctx, *file, func(s *rangeStore) error {
@@ -44,12 +44,12 @@ func rangesExport(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		if err != nil {
 			return err
 		}
-		return export(ctx, stdout, g)
+		return writeCSV(ctx, stdout, g)
 	})
 }
 
-// export writes a generation as CSV (RFC 4180), one line per range.
-func export(ctx context.Context, stdout io.Writer, g *ranges.Generation) error {
+// writeCSV writes a generation as CSV (RFC 4180), one line per range.
+func writeCSV(ctx context.Context, stdout io.Writer, g *ranges.Generation) error {
 	w := csv.NewWriter(stdout)
 	w.UseCRLF = true
 	if err := w.Write(exportHeader); err != nil {
@@ -63,7 +63,7 @@ func export(ctx context.Context, stdout io.Writer, g *ranges.Generation) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			said = columnsOf(info)
+			said = csvColumns(info)
 			known[info] = said
 		}
 		record[0], record[1] = bounds(r)
@@ -76,8 +76,8 @@ func export(ctx context.Context, stdout io.Writer, g *ranges.Generation) error {
 	return w.Error()
 }
 
-// columnsOf are the columns of a range but for its bounds.
-func columnsOf(info *ranges.Info) []string {
+// csvColumns are the columns of a range but for its bounds.
+func csvColumns(info *ranges.Info) []string {
 	var versions, urls, infoInds, extensions []string
 	for _, v := range info.ACS {
 		versions = append(versions, v.Version)

@@ -23,7 +23,7 @@ import (
 func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("ranges import", flag.ContinueOnError)
 	file := configFlag(fs)
-	rest, err := oneScheme(fs, args, "FILE")
+	rest, err := parseSchemeArguments(fs, args, "FILE")
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		if err != nil && !errors.Is(err, errNoneWhole) { // of which this is the way out
 			return err
 		}
-		before, err := s.standing(ctx, d.Scheme)
+		before, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 			return err
 		}
 		g.From = d.PReqURL // should that change, its serial number means nothing there
-		number, err = directory.Import(ctx, s, d.Scheme, newHolder(), g)
+		number, err = directory.Import(ctx, s, d.Scheme, newLeaseHolder(), g)
 		if errors.Is(err, store.ErrHeld) {
 			return fmt.Errorf("%s: a node is asking the directory server just now; try again when it is done", d.Scheme)
 		}
@@ -61,10 +61,10 @@ func rangesImport(ctx context.Context, args []string, stdin io.Reader, stdout, s
 		}
 		place := ""
 		if before.Generation > 0 {
-			place = fmt.Sprintf(", in place of generation %d with %s", before.Generation, count(before.Ranges, "range"))
+			place = fmt.Sprintf(", in place of generation %d with %s", before.Generation, countOf(before.Ranges, "range"))
 		}
 		_, err = fmt.Fprintf(stdout, "%s: generation %d with %s%s%s; nodes that serve take it within seconds\n",
-			d.Scheme, number, count(g.Len(), "range"), serial, place)
+			d.Scheme, number, countOf(g.Len(), "range"), serial, place)
 		return err
 	})
 }
@@ -106,7 +106,7 @@ func readSet(ctx context.Context, name string, d config.Directory, used *ranges.
 		if g, problems = response.Next(nil); len(problems) == 0 {
 			if n := response.Notes; n.Skipped > 0 || n.Withheld > 0 {
 				fmt.Fprintf(stderr, "%s: %s left out, for their start and end differ in length; %s without threeDSMethodURL, for no browser may be sent there\n",
-					name, count(n.Skipped, "range"), count(n.Withheld, "set of range data"))
+					name, countOf(n.Skipped, "range"), countOf(n.Withheld, "set of range data"))
 			}
 			return g, nil
 		}
@@ -115,9 +115,9 @@ func readSet(ctx context.Context, name string, d config.Directory, used *ranges.
 		problems = response.Overlap.Problems(problems[0].Code) // which ranges, in every version
 	}
 	for _, p := range problems {
-		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, explain(p))
+		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, describeProblem(p))
 	}
-	return nil, fmt.Errorf("%s: %s", name, count(len(problems), "fault"))
+	return nil, fmt.Errorf("%s: %s", name, countOf(len(problems), "fault"))
 }
 
 // besideFile is what there would be in a PRes that names a file.

@@ -15,8 +15,8 @@ const (
 	mostChanges = 50 // changes that diff shows
 )
 
-// found is what lookup finds in one scheme.
-type found struct {
+// schemeMatch is what lookup finds in one scheme.
+type schemeMatch struct {
 	Scheme     string       `json:"scheme"`
 	Generation int64        `json:"generation"` // 0: the scheme has no ranges
 	Count      int          `json:"count"`
@@ -29,14 +29,14 @@ type found struct {
 func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	for _, arg := range args { // no complaint may quote a card number
 		if name := strings.TrimLeft(arg, "-"); name != arg && name != "" && isDigits(name) {
-			return misused("ranges lookup: a number has no sign")
+			return usageErrorf("ranges lookup: a number has no sign")
 		}
 	}
 	fs := flag.NewFlagSet("ranges lookup", flag.ContinueOnError)
 	only := fs.String("scheme", "", "look in this scheme alone")
 	asJSON := jsonFlag(fs)
 	file := configFlag(fs)
-	rest, err := parse(fs, args, len(args))
+	rest, err := parseFlags(fs, args, len(args))
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 				return err
 			}
 		}
-		all := []*found{}
+		all := []*schemeMatch{}
 		for _, d := range s.Directories {
 			if *only != "" && d.Scheme != *only {
 				continue
@@ -59,16 +59,16 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 			if err != nil {
 				return err
 			}
-			all = append(all, find(d.Scheme, number, g, prefix))
+			all = append(all, matchPrefix(d.Scheme, number, g, prefix))
 		}
 		if *asJSON {
 			return writeJSON(stdout, struct {
-				Digits  string   `json:"digits"`
-				Card    bool     `json:"card"` // a whole card number was looked up
-				Schemes []*found `json:"schemes"`
-			}{masked(prefix), isCard(prefix), all})
+				Digits  string         `json:"digits"`
+				Card    bool           `json:"card"` // a whole card number was looked up
+				Schemes []*schemeMatch `json:"schemes"`
+			}{maskDigits(prefix), isCard(prefix), all})
 		}
-		_, err := io.WriteString(stdout, sayFound(prefix, all))
+		_, err := io.WriteString(stdout, describeMatches(prefix, all))
 		return err
 	})
 }
@@ -78,10 +78,10 @@ func rangesLookup(ctx context.Context, args []string, stdin io.Reader, stdout, s
 func readPrefix(args []string, stdin io.Reader) (string, error) {
 	switch len(args) {
 	case 0:
-		return "", misused("ranges lookup: PREFIX is missing (- is standard input)")
+		return "", usageErrorf("ranges lookup: PREFIX is missing (- is standard input)")
 	case 1:
 	default:
-		return "", misused("ranges lookup: more than one PREFIX (digits only, without spaces)")
+		return "", usageErrorf("ranges lookup: more than one PREFIX (digits only, without spaces)")
 	}
 	prefix := args[0]
 	if prefix == "-" {
@@ -91,7 +91,7 @@ func readPrefix(args []string, stdin io.Reader) (string, error) {
 		}
 	}
 	if prefix == "" || len(prefix) > 19 || !isDigits(prefix) {
-		return "", misused("ranges lookup: PREFIX has to be 1 to 19 digits")
+		return "", usageErrorf("ranges lookup: PREFIX has to be 1 to 19 digits")
 	}
 	return prefix, nil
 }
@@ -100,10 +100,10 @@ func readPrefix(args []string, stdin io.Reader) (string, error) {
 // one.
 func isCard(digits string) bool { return len(digits) >= 13 }
 
-// find looks in one generation: for the narrowest range that holds a card
+// matchPrefix looks in one generation: for the narrowest range that holds a card
 // number, or for all that hold one with the prefix.
-func find(scheme string, number int64, g *ranges.Generation, prefix string) *found {
-	f := &found{Scheme: scheme, Generation: number, Ranges: []shownRange{}, used: g}
+func matchPrefix(scheme string, number int64, g *ranges.Generation, prefix string) *schemeMatch {
+	f := &schemeMatch{Scheme: scheme, Generation: number, Ranges: []shownRange{}, used: g}
 	if g == nil {
 		return f
 	}
@@ -133,30 +133,30 @@ func find(scheme string, number int64, g *ranges.Generation, prefix string) *fou
 	return f
 }
 
-func (f *found) add(start, end string, info *ranges.Info) {
+func (f *schemeMatch) add(start, end string, info *ranges.Info) {
 	f.Count++
 	f.Ranges = append(f.Ranges, shownRange{start, end, showInfo(info)})
 	f.infos = append(f.infos, info)
 }
 
-func sayFound(prefix string, all []*found) string {
+func describeMatches(prefix string, all []*schemeMatch) string {
 	var b strings.Builder
 	for _, f := range all {
 		switch {
 		case f.Generation == 0:
 			fmt.Fprintf(&b, "%s: no card ranges yet\n", f.Scheme)
 		case f.Count == 0 && isCard(prefix):
-			fmt.Fprintf(&b, "%s: %s is in no range of %d\n", f.Scheme, masked(prefix), f.used.Len())
+			fmt.Fprintf(&b, "%s: %s is in no range of %d\n", f.Scheme, maskDigits(prefix), f.used.Len())
 		case isCard(prefix):
-			fmt.Fprintf(&b, "%s: %s is in a range of %d\n", f.Scheme, masked(prefix), f.used.Len())
+			fmt.Fprintf(&b, "%s: %s is in a range of %d\n", f.Scheme, maskDigits(prefix), f.used.Len())
 		default:
 			fmt.Fprintf(&b, "%s: %d of %d ranges hold cards that begin with %s\n", f.Scheme, f.Count, f.used.Len(), prefix)
 		}
 		for i, r := range f.Ranges {
-			tell(&b, "    ", r.Start+"-"+r.End)
-			tell(&b, "        ", describe(f.infos[i])...)
+			writeLines(&b, "    ", r.Start+"-"+r.End)
+			writeLines(&b, "        ", describeInfo(f.infos[i])...)
 			if urls := dsURLs(f.used, r.Country); urls != "" {
-				tell(&b, "        ", "reached at "+urls)
+				writeLines(&b, "        ", "reached at "+urls)
 			}
 		}
 		if left := f.Count - len(f.Ranges); left > 0 {
@@ -192,22 +192,22 @@ func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
 	scheme := fs.String("scheme", "", "the scheme; needed unless there is only one")
 	asJSON := jsonFlag(fs)
 	file := configFlag(fs)
-	rest, err := parse(fs, args, 2)
+	rest, err := parseFlags(fs, args, 2)
 	if err != nil {
 		return err
 	}
 	if len(rest) < 2 {
-		return misused("ranges diff: OLD and NEW are missing: numbers of generations, or %q", heldWord)
+		return usageErrorf("ranges diff: OLD and NEW are missing: numbers of generations, or %q", heldWord)
 	}
 	for _, word := range rest {
-		if err := generationWord(word); err != nil {
-			return misused("ranges diff: %v", err)
+		if err := checkGenerationWord(word); err != nil {
+			return usageErrorf("ranges diff: %v", err)
 		}
 	}
 	return withRanges(ctx, *file, func(s *rangeStore) error {
 		if *scheme == "" {
 			if len(s.Directories) > 1 {
-				return misused("ranges diff: --scheme SCHEME is missing: generations are numbered in each scheme")
+				return usageErrorf("ranges diff: --scheme SCHEME is missing: generations are numbered in each scheme")
 			}
 			*scheme = s.Directories[0].Scheme
 		}
@@ -224,7 +224,7 @@ func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
 		}
 		d := difference{Scheme: *scheme, Old: rest[0], New: rest[1], First: []shownChange{}}
 		for c := range ranges.Diff(old.Table, now.Table) {
-			d.count(c)
+			d.addChange(c)
 		}
 		if *asJSON {
 			return writeJSON(stdout, d)
@@ -235,7 +235,7 @@ func rangesDiff(ctx context.Context, args []string, stdout io.Writer) error {
 }
 
 // count counts a change, and keeps it while there is room.
-func (d *difference) count(c ranges.Change) {
+func (d *difference) addChange(c ranges.Change) {
 	start, end := bounds(c.Range)
 	shown := shownChange{Start: start, End: end, Old: showInfo(c.Old), New: showInfo(c.New)}
 	room := len(d.First) < mostChanges
@@ -243,17 +243,17 @@ func (d *difference) count(c ranges.Change) {
 	case c.Old == nil:
 		d.Added++
 		if room {
-			shown.Change, shown.line = "added", "+ "+c.Range.String()+"  "+inOneLine(c.New)
+			shown.Change, shown.line = "added", "+ "+c.Range.String()+"  "+infoLine(c.New)
 		}
 	case c.New == nil:
 		d.Removed++
 		if room {
-			shown.Change, shown.line = "removed", "- "+c.Range.String()+"  "+inOneLine(c.Old)
+			shown.Change, shown.line = "removed", "- "+c.Range.String()+"  "+infoLine(c.Old)
 		}
 	default:
 		d.Changed++
 		if room {
-			shown.Change, shown.line = "changed", "~ "+c.Range.String()+"  "+inOneLine(c.Old)+"  ->  "+inOneLine(c.New)
+			shown.Change, shown.line = "changed", "~ "+c.Range.String()+"  "+infoLine(c.Old)+"  ->  "+infoLine(c.New)
 		}
 	}
 	if room {
@@ -265,7 +265,7 @@ func (d *difference) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s to %s: %d added, %d removed, %d changed\n", d.Scheme, d.Old, d.New, d.Added, d.Removed, d.Changed)
 	for _, c := range d.First {
-		tell(&b, "", c.line)
+		writeLines(&b, "", c.line)
 	}
 	if left := d.Added + d.Removed + d.Changed - len(d.First); left > 0 {
 		fmt.Fprintf(&b, "… and %d more\n", left)

@@ -65,24 +65,24 @@ const narrow = 10_000
 func boundsAround(r ranges.Range, pan string) (start, end string) {
 	start, end = bounds(r)
 	if r.End-r.Start < narrow-1 {
-		return masked(start), masked(end)
+		return maskDigits(start), maskDigits(end)
 	}
 	if strings.HasPrefix(pan, start) {
-		start = masked(start)
+		start = maskDigits(start)
 	}
 	if strings.HasPrefix(pan, end) {
-		end = masked(end)
+		end = maskDigits(end)
 	}
 	return start, end
 }
 
-// describe says in lines what is said of a range: one for the versions that
+// describeInfo says in lines what is said of a range: one for the versions that
 // have the same of all else, one for the rest.
-func describe(info *ranges.Info) []string {
+func describeInfo(info *ranges.Info) []string {
 	var lines []string
 	for rest := info.ACS; len(rest) > 0; {
 		first, n := rest[0], 1
-		for n < len(rest) && sameBut(first, rest[n]) {
+		for n < len(rest) && differsOnlyInVersion(first, rest[n]) {
 			n++
 		}
 		line := versionsOf(rest[:n])
@@ -113,8 +113,8 @@ func describe(info *ranges.Info) []string {
 	return append(lines, last)
 }
 
-// sameBut reports whether two versions differ in nothing but their numbers.
-func sameBut(x, y ranges.ACSVersion) bool {
+// differsOnlyInVersion reports whether two versions differ in nothing but their numbers.
+func differsOnlyInVersion(x, y ranges.ACSVersion) bool {
 	return x.MethodURL == y.MethodURL && slices.Equal(x.InfoInd, y.InfoInd) && slices.Equal(x.Extensions, y.Extensions)
 }
 
@@ -126,8 +126,8 @@ func versionsOf(acs []ranges.ACSVersion) string {
 	return strings.Join(versions, ",")
 }
 
-// inOneLine is describe for a table.
-func inOneLine(info *ranges.Info) string { return strings.Join(describe(info), "; ") }
+// infoLine is describe for a table.
+func infoLine(info *ranges.Info) string { return strings.Join(describeInfo(info), "; ") }
 
 // dsURLs says where the directory server is reached for ranges of an issuer's
 // country, beside the address that is configured.
@@ -145,8 +145,8 @@ func dsURLs(g *ranges.Generation, country string) string {
 	return strings.Join(all, ", ")
 }
 
-// tell writes lines with the same indent.
-func tell(b *strings.Builder, indent string, lines ...string) {
+// writeLines writes lines with the same indent.
+func writeLines(b *strings.Builder, indent string, lines ...string) {
 	for _, line := range lines {
 		fmt.Fprintf(b, "%s%s\n", indent, line)
 	}

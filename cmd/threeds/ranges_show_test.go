@@ -34,7 +34,7 @@ func TestDescribe(t *testing.T) {
 		}},
 		{&ranges.Info{}, []string{"no version", "directory server: no version"}},
 	} {
-		if got := describe(tt.info); !slices.Equal(got, tt.want) {
+		if got := describeInfo(tt.info); !slices.Equal(got, tt.want) {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}
@@ -55,7 +55,7 @@ func TestColumns(t *testing.T) {
 		{same, []string{"2.1.0 2.2.0", "https://a.example/", "", "", "", ""}},
 		{&ranges.Info{}, []string{"", "", "", "", "", ""}},
 	} {
-		if got := columnsOf(tt.info); !slices.Equal(got, tt.want) {
+		if got := csvColumns(tt.info); !slices.Equal(got, tt.want) {
 			t.Errorf("%q, want %q", got, tt.want)
 		}
 	}

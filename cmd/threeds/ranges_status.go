@@ -40,18 +40,18 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("ranges status", flag.ContinueOnError)
 	asJSON := jsonFlag(fs)
 	file := configFlag(fs)
-	if _, err := parse(fs, args, 0); err != nil {
+	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
 	return withRanges(ctx, *file, func(s *rangeStore) error {
 		now := time.Now()
 		all := []rangesReport{}
 		for _, d := range s.Directories {
-			standing, err := s.standing(ctx, d.Scheme)
+			standing, err := s.refreshStatus(ctx, d.Scheme)
 			if err != nil {
 				return err
 			}
-			wish, err := s.wish(ctx, d.Scheme, standing)
+			wish, err := s.refreshRequest(ctx, d.Scheme, standing)
 			if err != nil {
 				return err
 			}
@@ -60,14 +60,14 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 		if *asJSON {
 			return writeJSON(stdout, all)
 		}
-		return writeStatus(stdout, all, now, s.again())
+		return writeStatus(stdout, all, now, s.configArgument())
 	})
 }
 
-func reportOf(d config.Directory, s directory.Standing, w directory.Wish, now time.Time) rangesReport {
+func reportOf(d config.Directory, s directory.RefreshStatus, w directory.RefreshRequest, now time.Time) rangesReport {
 	r := rangesReport{
 		Scheme: d.Scheme, Generation: s.Generation, Serial: oneLine(s.Serial), Ranges: s.Ranges, Versions: d.Versions, PRes: s.Version,
-		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldOf, Asked: s.Asked, Next: s.Next,
+		Loaded: s.Loaded, Fault: oneLine(s.Fault), FaultAt: s.FaultAt, Held: s.Held, HeldRanges: s.HeldRanges, Asked: s.Asked, Next: s.Next,
 		Accepted: s.Held != 0 && w.Accept == s.Held, Refreshing: w.Refresh,
 	}
 	age := now.Sub(s.Loaded)
@@ -75,9 +75,9 @@ func reportOf(d config.Directory, s directory.Standing, w directory.Wish, now ti
 	case s.Loaded.IsZero():
 		r.Mark = "error"
 		return r
-	case age >= directory.DeadAge:
+	case age >= directory.ErrorAge:
 		r.Mark = "error"
-	case age >= directory.OldAge:
+	case age >= directory.WarnAge:
 		r.Mark = "warning"
 	}
 	r.Age = int64(max(age, 0) / time.Second)
@@ -93,38 +93,38 @@ func writeStatus(stdout io.Writer, all []rangesReport, now time.Time, again stri
 			generation, ranges = fmt.Sprint(r.Generation), fmt.Sprint(r.Ranges)
 		}
 		if !r.Loaded.IsZero() {
-			age = span(now.Sub(r.Loaded))
+			age = formatSpan(now.Sub(r.Loaded))
 		}
 		if r.Mark != "" {
 			age += " (" + r.Mark + ")"
 		}
 		if r.Held > 0 {
-			held = count(r.HeldRanges, "range")
+			held = countOf(r.HeldRanges, "range")
 		}
 		fault := "-"
 		if r.Fault != "" {
-			fault = span(now.Sub(r.FaultAt)) + " ago: " + r.Fault
+			fault = formatSpan(now.Sub(r.FaultAt)) + " ago: " + r.Fault
 		}
 		fmt.Fprintln(w, strings.Join([]string{r.Scheme, generation, cmp.Or(r.Serial, "-"), ranges, strings.Join(r.Versions, ","),
-			cmp.Or(r.PRes, "-"), age, due(r.Next, now), held, fault}, "\t"))
+			cmp.Or(r.PRes, "-"), age, describeDue(r.Next, now), held, fault}, "\t"))
 	}
 	if err := w.Flush(); err != nil {
 		return err
 	}
 	for _, r := range all {
-		if _, err := io.WriteString(stdout, r.pending(again)); err != nil {
+		if _, err := io.WriteString(stdout, r.describePending(again)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pending says what an operator may still do, or has told the nodes and none has seen yet.
-func (r *rangesReport) pending(again string) string {
+// describePending says what an operator may still do, or has told the nodes and none has seen yet.
+func (r *rangesReport) describePending(again string) string {
 	var b strings.Builder
 	if r.Held > 0 {
 		fmt.Fprintf(&b, "\n%s: %s held back, %d in use.\n    compare: threeds ranges diff %d held --scheme %s%s\n",
-			r.Scheme, count(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again)
+			r.Scheme, countOf(r.HeldRanges, "range"), r.Ranges, r.Generation, r.Scheme, again)
 	}
 	const waits = "no node has seen it yet; one that serves does within seconds"
 	switch {
@@ -139,23 +139,23 @@ func (r *rangesReport) pending(again string) string {
 	return b.String()
 }
 
-// due says when something is to happen.
-func due(next, now time.Time) string {
+// describeDue says when something is to happen.
+func describeDue(next, now time.Time) string {
 	const late = 5 * time.Minute
 	switch wait := next.Sub(now); {
 	case next.IsZero():
 		return "-"
 	case wait > 0:
-		return "in " + span(wait)
+		return "in " + formatSpan(wait)
 	case wait > -late:
 		return "now"
 	default:
-		return "overdue " + span(-wait)
+		return "overdue " + formatSpan(-wait)
 	}
 }
 
-// span is a duration as people say it.
-func span(d time.Duration) string {
+// formatSpan is a duration as people say it.
+func formatSpan(d time.Duration) string {
 	d = max(d, 0)
 	switch {
 	case d < time.Minute:

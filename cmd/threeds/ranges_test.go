@@ -50,7 +50,7 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	db := scriptStore(ts)
 	defer db.Close()
-	standing, err := directory.ReadStanding(ctx, db, scheme)
+	standing, err := directory.ReadRefreshStatus(ctx, db, scheme)
 	ts.Check(err)
 	lease, err := db.Acquire(ctx, "ranges/"+scheme, "test", time.Minute)
 	ts.Check(err)
@@ -95,7 +95,7 @@ func scriptStore(ts *testscript.TestScript) *sqlite.DB {
 }
 
 // put stores a PRes as a generation and notes it in the standing.
-func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *directory.Standing, scheme, word, pres string) {
+func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *directory.RefreshStatus, scheme, word, pres string) {
 	response, problems, err := ranges.ReadPRes(strings.NewReader(pres), ranges.Options{})
 	ts.Check(err)
 	if len(problems) > 0 {
@@ -113,7 +113,7 @@ func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *
 	switch word {
 	case "held":
 		s.Scheme, s.Generation = scheme+"/held", standing.Held+1
-		standing.Held, standing.HeldOf = s.Generation, g.Len()
+		standing.Held, standing.HeldRanges = s.Generation, g.Len()
 	case "damaged":
 		content.Bytes()[content.Len()/2]++
 		fallthrough
@@ -208,7 +208,7 @@ func TestSpan(t *testing.T) {
 		{-time.Second, "0s"}, {59 * time.Second, "59s"}, {time.Minute, "1m"}, {time.Hour, "1h00m"}, {6 * time.Hour, "6h00m"},
 		{23*time.Hour + 59*time.Minute, "23h59m"}, {24 * time.Hour, "1d00h"}, {75 * time.Hour, "3d03h"},
 	} {
-		if got := span(tt.d); got != tt.want {
+		if got := formatSpan(tt.d); got != tt.want {
 			t.Errorf("span(%v) = %q, want %q", tt.d, got, tt.want)
 		}
 	}
@@ -222,7 +222,7 @@ func TestDue(t *testing.T) {
 	}{
 		{time.Time{}, "-"}, {now.Add(time.Minute), "in 1m"}, {now, "now"}, {now.Add(time.Second - 5*time.Minute), "now"}, {now.Add(-5 * time.Minute), "overdue 5m"},
 	} {
-		if got := due(tt.next, now); got != tt.want {
+		if got := describeDue(tt.next, now); got != tt.want {
 			t.Errorf("due(%v) = %q, want %q", tt.next, got, tt.want)
 		}
 	}
@@ -233,7 +233,7 @@ func TestMasked(t *testing.T) {
 	for in, want := range map[string]string{
 		"400000112233": "400000112233", "4000001122334": "400000***2334", "4000001122334455667": "400000*********5667", "400000112233x": "400000112233x",
 	} {
-		if got := masked(in); got != want {
+		if got := maskDigits(in); got != want {
 			t.Errorf("masked(%s) = %s, want %s", in, got, want)
 		}
 	}
@@ -247,11 +247,11 @@ func TestReportMarks(t *testing.T) {
 	}{
 		{0, ""}, {6*time.Hour - time.Second, ""}, {6 * time.Hour, "warning"}, {24*time.Hour - time.Second, "warning"}, {24 * time.Hour, "error"},
 	} {
-		if got := reportOf(config.Directory{}, directory.Standing{Loaded: now.Add(-tt.age)}, directory.Wish{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
+		if got := reportOf(config.Directory{}, directory.RefreshStatus{Loaded: now.Add(-tt.age)}, directory.RefreshRequest{}, now); got.Mark != tt.want || got.Age != int64(tt.age.Seconds()) {
 			t.Errorf("at %v: %q, %d s, want %q", tt.age, got.Mark, got.Age, tt.want)
 		}
 	}
-	if got := reportOf(config.Directory{}, directory.Standing{}, directory.Wish{}, now); got.Mark != "error" || got.Age != 0 {
+	if got := reportOf(config.Directory{}, directory.RefreshStatus{}, directory.RefreshRequest{}, now); got.Mark != "error" || got.Age != 0 {
 		t.Errorf("without ranges: %+v", got)
 	}
 }
@@ -262,7 +262,7 @@ func TestReportWishes(t *testing.T) {
 		held, accepted int64
 		want           bool
 	}{{0, 0, false}, {3, 0, false}, {3, 2, false}, {3, 3, true}} {
-		got := reportOf(config.Directory{}, directory.Standing{Held: tt.held}, directory.Wish{Accept: tt.accepted}, time.Now())
+		got := reportOf(config.Directory{}, directory.RefreshStatus{Held: tt.held}, directory.RefreshRequest{Accept: tt.accepted}, time.Now())
 		if got.Accepted != tt.want || got.Refreshing {
 			t.Errorf("%d held, %d accepted: %t", tt.held, tt.accepted, got.Accepted)
 		}
@@ -285,9 +285,9 @@ func TestLookupKeepsTheCard(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := find("visa", 1, &ranges.Generation{Table: table}, pan)
+		f := matchPrefix("visa", 1, &ranges.Generation{Table: table}, pan)
 		data, _ := json.Marshal(f)
-		for _, text := range []string{sayFound(pan, []*found{f}), string(data)} {
+		for _, text := range []string{describeMatches(pan, []*schemeMatch{f}), string(data)} {
 			if strings.Contains(text, pan) || strings.Contains(text, pan[:15]) {
 				t.Errorf("%v: %s", bounds, text)
 			}
@@ -379,7 +379,7 @@ func TestExportInterrupted(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := export(ctx, io.Discard, &ranges.Generation{Table: table}); !errors.Is(err, context.Canceled) {
+	if err := writeCSV(ctx, io.Discard, &ranges.Generation{Table: table}); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -397,7 +397,7 @@ func TestProgress(t *testing.T) {
 		t.Errorf("%d lines:\n%s", n, b.String())
 	}
 	b.Reset()
-	p = &progress{w: &b, name: "f", size: 1000, start: time.Now(), live: true}
+	p = &progress{w: &b, name: "f", size: 1000, start: time.Now(), isTerminal: true}
 	_, _ = p.Write(make([]byte, 500))
 	_, _ = p.Write(make([]byte, 500))
 	p.end()

@@ -154,13 +154,13 @@ func TestReadyFileIsNews(t *testing.T) {
 		t.Error(err)
 	}
 
-	none := new(announcement)
-	if err := errors.Join(none.clear(), none.publish(map[string]any{"api": "x"}), none.withdraw()); err != nil {
+	none := new(readyFile)
+	if err := errors.Join(none.removeStale(), none.publish(map[string]any{"api": "x"}), none.remove()); err != nil {
 		t.Errorf("without a ready file: %v", err)
 	}
 	over := filepath.Join(dir, "directory")
 	must(t, os.Mkdir(over, 0o700))
-	if err := (&announcement{file: over}).publish(map[string]any{"api": "x"}); err == nil {
+	if err := (&readyFile{path: over}).publish(map[string]any{"api": "x"}); err == nil {
 		t.Error("written over a directory")
 	}
 	if left := list(t, dir); len(left) > 0 {
@@ -168,18 +168,18 @@ func TestReadyFileIsNews(t *testing.T) {
 	}
 	must(t, os.Remove(over))
 
-	first := &announcement{file: file}
+	first := &readyFile{path: file}
 	if err := first.publish(map[string]any{"api": "first"}); err != nil {
 		t.Fatal(err)
 	}
-	other := &announcement{file: file}
+	other := &readyFile{path: file}
 	if err := other.publish(map[string]any{"api": "other"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.withdraw(); err != nil || len(list(t, dir)) != 1 {
+	if err := first.remove(); err != nil || len(list(t, dir)) != 1 {
 		t.Errorf("another sandbox's file is gone, %v", err)
 	}
-	if err := other.withdraw(); err != nil || len(list(t, dir)) != 0 {
+	if err := other.remove(); err != nil || len(list(t, dir)) != 0 {
 		t.Errorf("its own file is still there, %v", err)
 	}
 }
@@ -192,7 +192,7 @@ func TestReadyFileAmongOthers(t *testing.T) {
 	if err := errors.Join(os.WriteFile(mine, []byte("mine"), 0o600), os.Symlink(mine, file+".tmp")); err != nil {
 		t.Fatal(err)
 	}
-	a := &announcement{file: file}
+	a := &readyFile{path: file}
 	if err := a.publish(map[string]any{"api": "x"}); err != nil {
 		t.Fatal(err)
 	}
@@ -319,7 +319,7 @@ func TestReachable(t *testing.T) {
 	} {
 		at, err := net.ResolveTCPAddr("tcp", listens)
 		must(t, err)
-		if got := reachable(at); got != want {
+		if got := callableAddress(at); got != want {
 			t.Errorf("%s: %s, want %s", listens, got, want)
 		}
 	}

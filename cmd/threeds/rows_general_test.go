@@ -22,9 +22,9 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// The tests of these files are the rows of the API contract, each by its id.
+// The tests of these files show the rows of docs/api.md, each by its id.
 
-func TestG1(t *testing.T) {
+func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 	ca := newAuthority(t)
 	t.Run("TLS", func(t *testing.T) {
 		s := startSite(t, ca, newWire(t, ca), plan{apiTLS: true})
@@ -114,7 +114,7 @@ func TestG1(t *testing.T) {
 	})
 }
 
-func TestG2(t *testing.T) {
+func TestG2KeyIsCheckedFirst(t *testing.T) {
 	w := startSandbox(t)
 	refused := func(t *testing.T, res *http.Response, body []byte) {
 		t.Helper()
@@ -189,7 +189,7 @@ func (w *world) raw(t *testing.T, request string, then ...func(*net.TCPConn) err
 	return res.StatusCode, body
 }
 
-func TestG3(t *testing.T) {
+func TestG3KeysAreStoredAsHashes(t *testing.T) {
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	keys := []string{s.APIKey, s.OtherAPIKey, s.key("Shop"), s.key("Shop", "--strict")}
@@ -213,7 +213,7 @@ func TestG3(t *testing.T) {
 	}
 }
 
-func TestG4(t *testing.T) {
+func TestG4SuccessIs200WithJSON(t *testing.T) {
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	areq, challenge := s.challenged("2.2.0")
@@ -296,7 +296,7 @@ func (s *site) unread(f faulty) (key string) {
 	return s.key("Shop")
 }
 
-func TestG5(t *testing.T) {
+func TestG5ErroIs400(t *testing.T) {
 	ca := newAuthority(t)
 	f, p := newFaulty()
 	p.sections = "limits: {in_flight: 1}"
@@ -366,7 +366,7 @@ func TestG5(t *testing.T) {
 	})
 }
 
-func TestG6(t *testing.T) {
+func TestG6MethodsAndPaths(t *testing.T) {
 	w := startSandbox(t)
 	for _, method := range []string{"GET", "PUT", "PATCH", "DELETE", "OPTIONS"} {
 		for _, path := range []string{"/preauth", "/auth", "/postauth"} {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestG7(t *testing.T) {
+func TestG7ContentTypes(t *testing.T) {
 	w := startSandbox(t)
 	for _, kind := range []string{
 		"application/json", "application/json; charset=utf-8", "application/json;charset=UTF-8", "text/plain", "text/html",
@@ -47,7 +47,7 @@ func padded(o object, n int) []byte {
 	return append(data, bytes.Repeat([]byte{' '}, n-len(data))...)
 }
 
-func TestG8(t *testing.T) {
+func TestG8BodyTooLargeOrDeep(t *testing.T) {
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	areq, answer := s.challenged("2.2.0")
@@ -140,7 +140,7 @@ var ofCRD = []string{
 	"dsEndProtocolVersion", "dsProtocolVersions", "acsProtocolVersions", "threeDSServerProtocolVersions",
 }
 
-func TestG9(t *testing.T) {
+func TestG9NoMembersAreAdded(t *testing.T) {
 	w := startSandbox(t)
 	t.Run("CRD", func(t *testing.T) {
 		for _, pan := range []string{"4000001234560103", "4000001234560003", "5000001234561103", "9000100500000000", "3400001234560203"} {
@@ -191,7 +191,7 @@ func TestG9(t *testing.T) {
 	})
 }
 
-func TestG10(t *testing.T) {
+func TestG10KeysOfAMerchantShareTransactions(t *testing.T) {
 	ca := newAuthority(t)
 	f, p := newFaulty()
 	s := startSite(t, ca, newWire(t, ca), p)

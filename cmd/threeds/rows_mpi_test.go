@@ -15,7 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/v1/v1test"
 )
 
-func TestM1(t *testing.T) {
+func TestM1WrongKeyIs401(t *testing.T) {
 	s := startLegacy(t)
 	refused := func(t *testing.T, code int, header http.Header) {
 		t.Helper()
@@ -70,7 +70,7 @@ func TestM1(t *testing.T) {
 	})
 }
 
-func TestM2(t *testing.T) {
+func TestM2FormsAndJSON(t *testing.T) {
 	s := startLegacy(t)
 	form := purchase(v1Visa)
 	structured := `{"amount": 21601, "currency": "DKK", "order_id": "1234567890", "cardholder_ip": null, "unknown": {"deep": [{"x": 1}]},
@@ -139,7 +139,7 @@ func flat(form url.Values) object {
 	return o
 }
 
-func TestM3(t *testing.T) {
+func TestM3EnrolledAnswers(t *testing.T) {
 	s := startLegacy(t)
 	for _, tt := range []struct{ pan, enrolled, eci string }{
 		{v1Visa, "Y", "5"}, {v1Visa, "N", "6"}, {v1Visa, "U", "7"}, {v1Master, "Y", "2"}, {v1Master, "N", "1"}, {v1Master, "U", "1"},
@@ -195,7 +195,7 @@ func troubled(t *testing.T, code int, got object, eci string) (message, detail s
 	return message, detail
 }
 
-func TestM4(t *testing.T) {
+func TestM4DirectoryFailuresAre200(t *testing.T) {
 	s := startLegacy(t, plan{change: quickly})
 	const contact = "Directory server timeout or connection error"
 	leave := make(chan bool)
@@ -276,7 +276,7 @@ var v1Params = []string{
 	"merchant[acquirer_bin]", "merchant[id]", "merchant[name]", "merchant[country]", "merchant[url]",
 }
 
-func TestM5(t *testing.T) {
+func TestM5ParameterFaults(t *testing.T) {
 	s := startLegacy(t)
 	good := purchase(v1Visa)
 	t.Run("the very bytes", func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestM5(t *testing.T) {
 	})
 }
 
-func TestM6(t *testing.T) {
+func TestM6ParameterForms(t *testing.T) {
 	s := startLegacy(t)
 	s.v1.play(v1Says("N"))
 	chars := strings.Repeat
@@ -419,7 +419,7 @@ func TestM6(t *testing.T) {
 	})
 }
 
-func TestM7(t *testing.T) {
+func TestM7CheckAnswers(t *testing.T) {
 	s := startLegacy(t)
 	names := []string{"amount", "currency", "cavv", "cavv_algorithm", "eci", "merchant_id", "last4", "status", "xid"}
 	for _, tt := range []struct{ scheme, pan, status, signed, eci string }{
@@ -450,7 +450,7 @@ func TestM7(t *testing.T) {
 	}
 }
 
-func TestM8(t *testing.T) {
+func TestM8PAResThatDoesNotVerify(t *testing.T) {
 	s := startLegacy(t)
 	visa := v1Issuers()["visa"]
 	stranger := v1test.NewIssuer(t, v1test.Options{})
@@ -500,7 +500,7 @@ func TestM8(t *testing.T) {
 	}
 }
 
-func TestM9(t *testing.T) {
+func TestM9PAResMustFitThePAReq(t *testing.T) {
 	s := startLegacy(t)
 	refused := func(s *legacySite, scheme string, p v1test.PARes) {
 		s.t.Helper()

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestR9 has a value and what becomes of it. 2.3.1 has no list of colour depths
+// TestR9ValuesAreNormalised has a value and what becomes of it. 2.3.1 has no list of colour depths
 // and takes longer languages.
-func TestR9(t *testing.T) {
+func TestR9ValuesAreNormalised(t *testing.T) {
 	s := reading(t, plan{sections: "merchants:\n  - {name: Danish, acquirer_country: \"208\"}\n"})
 	for _, tt := range []struct {
 		name   string
@@ -109,7 +109,7 @@ func (s *site) untouched(t *testing.T) {
 	}
 }
 
-func TestR10(t *testing.T) {
+func TestR10OnlyASCIIBefore231(t *testing.T) {
 	s := reading(t)
 	for _, name := range []string{"Jürgen Müller", "Łukasz", "😀", "a\u00a0b"} {
 		eachVersion(t, s, func(s *site, v string) {
@@ -148,7 +148,7 @@ func TestR10(t *testing.T) {
 	})
 }
 
-func TestR11(t *testing.T) {
+func TestR11NotificationURLSchemes(t *testing.T) {
 	s := reading(t)
 	sandbox := startSandbox(t)
 	for _, tt := range []struct {

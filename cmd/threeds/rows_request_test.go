@@ -50,7 +50,7 @@ func same(t *testing.T, areq object, name string, want any) {
 	}
 }
 
-func TestR1(t *testing.T) {
+func TestR1MemberNamesInAnyCase(t *testing.T) {
 	s := reading(t)
 	eachVersion(t, s, func(s *site, v string) {
 		plain := s.through(s.request(v))
@@ -84,7 +84,7 @@ func TestR1(t *testing.T) {
 	})
 }
 
-func TestR2(t *testing.T) {
+func TestR2NullIsAbsent(t *testing.T) {
 	s := reading(t)
 	eachVersion(t, s, func(s *site, v string) {
 		plain := s.through(s.request(v))
@@ -127,7 +127,7 @@ func TestR2(t *testing.T) {
 	})
 }
 
-func TestR3(t *testing.T) {
+func TestR3EmptyTextIsAbsent(t *testing.T) {
 	s := reading(t)
 	eachVersion(t, s, func(s *site, v string) {
 		got := s.through(s.request(v).with(object{
@@ -144,7 +144,7 @@ func TestR3(t *testing.T) {
 	})
 }
 
-func TestR4(t *testing.T) {
+func TestR4UnknownMembersAreDropped(t *testing.T) {
 	s := reading(t)
 	eachVersion(t, s, func(s *site, v string) {
 		plain := s.through(s.request(v))
@@ -162,7 +162,7 @@ func TestR4(t *testing.T) {
 	})
 }
 
-func TestR5(t *testing.T) {
+func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
 	s := reading(t)
 	for _, tt := range []struct {
 		name string
@@ -195,7 +195,7 @@ func TestR5(t *testing.T) {
 	}
 }
 
-func TestR6(t *testing.T) {
+func TestR6ServerMembersAreOverwritten(t *testing.T) {
 	s := reading(t, plan{
 		sections: `merchants:
   - {name: With, requestor_id: MerchantID, requestor_name: Merchant Name}
@@ -244,7 +244,7 @@ func insert(o object, text string) []byte {
 	return append(data[:len(data)-1], text+"}"...)
 }
 
-func TestR7(t *testing.T) {
+func TestR7MembersGivenTwice(t *testing.T) {
 	s := reading(t)
 	eachVersion(t, s, func(s *site, v string) {
 		for _, tt := range []struct{ name, text, detail string }{
@@ -269,7 +269,7 @@ func TestR7(t *testing.T) {
 		expected{code: "204", detail: "threeDSServerTransID"})
 }
 
-func TestR8(t *testing.T) {
+func TestR8ExtensionDataPassesUnchanged(t *testing.T) {
 	s := reading(t)
 	const data = `{"a" : 1.50e+3,  "b":null,"c":{ },"d":"\u00e9\/ é","e":[0.10, -0, 1E40,123456789012345678901234567890]}`
 	eachVersion(t, s, func(s *site, v string) {
@@ -287,7 +287,7 @@ func TestR8(t *testing.T) {
 // names are what an errorDetail lists.
 func names(got object) []string { return strings.Split(got.text("errorDetail"), ",") }
 
-func TestR12(t *testing.T) {
+func TestR12FaultsAreFoundInOnePass(t *testing.T) {
 	s := reading(t)
 	eachVersion(t, s, func(s *site, v string) {
 		req := s.request(v).with(object{

@@ -86,6 +86,7 @@ func runbooks(page string) map[string]string {
 		title, text, _ := strings.Cut(section, "\n")
 		if strings.HasPrefix(title, "Threeds") {
 			text, _, _ = strings.Cut(text, "\n## ")
+			text = strings.ReplaceAll(text, "\n\n", ". ") // a paragraph ends a sentence
 			all[title] = strings.ReplaceAll(text, "\n", " ")
 		}
 	}

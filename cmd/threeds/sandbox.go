@@ -29,8 +29,8 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	fs := flag.NewFlagSet("sandbox", flag.ContinueOnError)
 	listen := fs.String("listen", sandboxAPI, "`HOST:PORT` of the API, port 0 for any free one")
 	data := fs.String("data", "", "keep the store in `DIR`; default: a temporary one")
-	readyFile := fs.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
-	if _, err := parse(fs, args, 0); err != nil {
+	readyPath := fs.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
+	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
 	dir := *data
@@ -43,8 +43,8 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	} else if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	ready := &announcement{file: *readyFile}
-	if err := ready.clear(); err != nil {
+	ready := &readyFile{path: *readyPath}
+	if err := ready.removeStale(); err != nil {
 		return err
 	}
 	var lc net.ListenConfig
@@ -52,14 +52,14 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return fmt.Errorf("%w (--listen HOST:0 takes any free port)", err)
 	}
-	o := playground.Options{Dir: dir, API: api, Release: release(), Log: obs.NewLogger(stderr, slog.LevelWarn)}
+	o := playground.Options{Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(stderr, slog.LevelWarn)}
 	return serveSandbox(ctx, o, *listen == sandboxAPI, ready, stdout)
 }
 
 // serveSandbox runs the playground and the shop until ctx ends. usualPort has the shop take
 // its usual port if that is free.
-func serveSandbox(ctx context.Context, o playground.Options, usualPort bool, ready *announcement, stdout io.Writer) (err error) {
-	api := "http://" + reachable(o.API.Addr())
+func serveSandbox(ctx context.Context, o playground.Options, usualPort bool, ready *readyFile, stdout io.Writer) (err error) {
+	api := "http://" + callableAddress(o.API.Addr())
 	p, err := playground.Start(ctx, o)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func serveSandbox(ctx context.Context, o playground.Options, usualPort bool, rea
 		return errors.Join(err, p.Close())
 	}
 	defer func() { err = errors.Join(err, demo.Close()) }()
-	defer func() { err = errors.Join(err, ready.withdraw()) }()
+	defer func() { err = errors.Join(err, ready.remove()) }()
 	if err := describeSandbox(p, o.Dir, api, shopURL, ready, stdout); err != nil {
 		return errors.Join(err, p.Close())
 	}
@@ -88,7 +88,7 @@ func startShop(s *shop.Shop, usualPort bool) (string, error) {
 }
 
 // describeSandbox writes the ready file, and says on standard output what there is.
-func describeSandbox(p *playground.Playground, dir, api, shopURL string, ready *announcement, stdout io.Writer) error {
+func describeSandbox(p *playground.Playground, dir, api, shopURL string, ready *readyFile, stdout io.Writer) error {
 	ca := filepath.Join(dir, "ca.pem")
 	if err := os.WriteFile(ca, p.Sandbox.CAPEM(), 0o600); err != nil {
 		return err
@@ -120,8 +120,8 @@ Ctrl-C ends it.
 	return err
 }
 
-// reachable is an address to call for a TCP listener that may accept on all addresses.
-func reachable(a net.Addr) string {
+// callableAddress is an address to call for a TCP listener that may accept on all addresses.
+func callableAddress(a net.Addr) string {
 	at := netip.MustParseAddrPort(a.String())
 	if at.Addr().IsUnspecified() {
 		at = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port())

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSandboxV1 goes the whole way of 3-D Secure 1.0.2 in the sandbox, with the
-// cards of the API contract, §7.
+// cards of docs/test-cards.md.
 func TestSandboxV1(t *testing.T) {
 	s := &legacySite{site: &site{world: startSandbox(t)}}
 	for _, tt := range []struct{ pan, enrolled, eci, status, checked string }{

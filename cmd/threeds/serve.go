@@ -16,7 +16,7 @@ import (
 func runServe(ctx context.Context, args []string, stderr io.Writer) error {
 	fs := flag.NewFlagSet("serve", flag.ContinueOnError)
 	file := fs.String("config", defaultConfig, "the configuration `FILE`")
-	if _, err := parse(fs, args, 0); err != nil {
+	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
 	}
 	return serve(ctx, *file, stderr, nil)
@@ -32,7 +32,7 @@ func serve(ctx context.Context, file string, stderr io.Writer, change func(*serv
 	ignored := make(chan os.Signal, 1)
 	signal.Notify(ignored, syscall.SIGPIPE) // or the server would end when nobody reads its log any more
 	defer signal.Stop(ignored)
-	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: build(), Release: release(), Reload: reload, Change: change})
+	return server.Serve(ctx, server.Options{File: file, Log: stderr, Build: buildInfo(), Release: releaseVersion(), Reload: reload, Change: change})
 }
 
 // useTwoThreads has two threads run Go at once where there is one processor, unless

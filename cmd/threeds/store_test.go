@@ -45,7 +45,7 @@ func TestStoreMetrics(t *testing.T) {
 			var p plan
 			if tt.at != nil {
 				at := tt.at(t)
-				p.change = func(cfg *server.Config) { cfg.At = at }
+				p.change = func(cfg *server.Config) { cfg.StoreURL = at }
 			}
 			s := startSite(t, ca, newWire(t, ca), p)
 			got := s.metrics()

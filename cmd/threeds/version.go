@@ -8,21 +8,21 @@ import (
 	"runtime/debug"
 )
 
-// version is what the linker was told of a build that cannot know by itself, as that of
-// the container's image, whose tree has no history.
+// version is set by the linker for a build that cannot know it, such as that of the
+// container image, whose tree has no history.
 var version string
 
-// runVersion prints what the build knows of itself: nobody keeps a number.
+// runVersion prints the version that the build recorded: no number is kept in the source.
 func runVersion(args []string, stdout io.Writer) error {
-	if _, err := parse(flag.NewFlagSet("version", flag.ContinueOnError), args, 0); err != nil {
+	if _, err := parseFlags(flag.NewFlagSet("version", flag.ContinueOnError), args, 0); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(stdout, build())
+	_, err := fmt.Fprintln(stdout, buildInfo())
 	return err
 }
 
-// build is this build in words: version, commit, the Go it was made with.
-func build() string {
+// buildInfo returns this build in words: its version, its commit, and the version of Go.
+func buildInfo() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "threeds (unknown build)"
@@ -30,8 +30,8 @@ func build() string {
 	return describeBuild(info, version)
 }
 
-// release is its version alone.
-func release() string {
+// releaseVersion returns the version alone.
+func releaseVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

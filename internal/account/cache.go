@@ -69,7 +69,8 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyC
 }
 
 // Configure replaces the merchants' settings, and the secrets that rows are sealed under.
-// The rows that are known are judged anew under the new ring, without a look into the store.
+// Keys that are known stay so, without a look into the store; those that are sealed under a
+// secret that has gone do not.
 // Calls of Authenticate go on meanwhile with what was known before.
 func (c *KeyCache) Configure(ring Ring, configured []Merchant) {
 	merchants := make(map[string]*Merchant, len(configured))
@@ -99,7 +100,7 @@ func (c *KeyCache) Authenticate(ctx context.Context, key string) (*Account, erro
 	if cached, ok := now.good[string(hash[:])]; ok {
 		return cached.account, nil
 	}
-	if !now.canJudge() {
+	if now.hasRead && !now.canJudge() {
 		return nil, ErrNoKeyJudged
 	}
 	return c.lookUp(ctx, hash)
@@ -114,23 +115,20 @@ func (c *KeyCache) lookUp(ctx context.Context, hash [sha256.Size]byte) (*Account
 		return nil, fmt.Errorf("account: look up key: %w", ctx.Err())
 	}
 	row, err := c.store.Key(ctx, hash[:])
-	now := c.current.Load()
-	switch {
-	case err == nil && IsSealed(now.ring, &row):
-		c.markSealOpened()
+	if now := c.current.Load(); err == nil && IsSealed(now.ring, &row) {
 		return now.account(&row), nil
-	case err == nil:
-		c.refuse(row)
-		err = ErrKeyNotJudged
-	case errors.Is(err, store.ErrNotFound):
-		err = ErrUnknownKey
-	default:
-		return nil, fmt.Errorf("account: look up key: %w", err)
 	}
-	if !c.CanJudge() {
+	answer := ErrUnknownKey
+	if err == nil {
+		answer, err = ErrKeyNotJudged, c.refuse(ctx, row)
+	}
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return nil, fmt.Errorf("account: look up key: %w", err)
+	case !c.CanJudge():
 		return nil, ErrNoKeyJudged
 	}
-	return nil, err
+	return nil, answer
 }
 
 // CanJudge reports whether anything can be said of keys. It cannot if the store has keys and
@@ -144,27 +142,18 @@ func (c *KeyCache) Count() (good, refused int) {
 	return len(now.good), len(now.refused)
 }
 
-// markSealOpened records that the seal of a row has opened, also of one that is not in the cache yet.
-func (c *KeyCache) markSealOpened() {
-	for {
-		former := c.current.Load()
-		if former.hasOpened {
-			return
-		}
-		next := *former
-		next.hasOpened = true
-		if c.replace(former, &next) {
-			return
+// refuse records that the seal of a row does not open. If the rows were not read yet it reads
+// them all, so that [KeyCache.CanJudge] does not go by one row.
+func (c *KeyCache) refuse(ctx context.Context, row store.Key) error {
+	if !c.current.Load().hasRead {
+		if _, err := c.refresh(ctx, maxTimeout); err != nil {
+			return err
 		}
 	}
-}
-
-// refuse records that the seal of a row does not open.
-func (c *KeyCache) refuse(row store.Key) {
 	for {
 		former := c.current.Load()
 		if former.isRefused(&row) || c.replace(former, former.withRefused(row)) {
-			return
+			return nil
 		}
 	}
 }

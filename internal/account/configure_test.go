@@ -163,3 +163,36 @@ func TestResealedOnce(t *testing.T) {
 		t.Errorf("after the previous secret has gone: %v, new seals for %q", err, s.resealed)
 	}
 }
+
+// TestRotatedTwiceBetweenRefreshes: a row that was sealed anew since it was read is not
+// refused when its former secret leaves the ring.
+func TestRotatedTwiceBetweenRefreshes(t *testing.T) {
+	key, refused := newKey(), newKey()
+	s := &rowStore{rows: []store.Key{NewRow(secretRing("first"), key, "shop", false), NewRow(secretRing("of another"), refused, "shop", false)}}
+	c := newCacheOf(t, s, secretRing("first"))
+	s.rows[0] = NewRow(secretRing("second"), key, "shop", false)
+	c.Configure(secretRing("second"), nil)
+	if _, err := c.Authenticate(t.Context(), key); err != nil {
+		t.Error(err)
+	}
+	if _, n := c.Count(); n != 1 {
+		t.Errorf("%d rows are refused, want 1", n)
+	}
+	if _, err := c.Authenticate(t.Context(), refused); !errors.Is(err, ErrKeyNotJudged) {
+		t.Error(err)
+	}
+}
+
+// A secretRing seals with one secret, in the clear.
+type secretRing string
+
+func (r secretRing) Seal(string, []byte) []byte { return []byte(r) }
+
+func (r secretRing) Open(_ string, sealed []byte) ([]byte, error) {
+	if string(sealed) != string(r) {
+		return nil, errors.New("sealed with another secret")
+	}
+	return nil, nil
+}
+
+func (secretRing) IsSealedByPrevious([]byte) bool { return false }

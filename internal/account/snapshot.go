@@ -17,10 +17,9 @@ type snapshot struct {
 	refused map[string]store.Key // rows whose seal ring does not open, by the hash of the key
 	reseals *resealQueue         // the good rows that are sealed under the previous secret
 
-	hasOpened bool // ring has opened the seal of some row, in good or looked up since
-
-	mark   string    // the store's mark of the rows; empty if they have to be read again
-	readAt time.Time // when the last reading of all rows began
+	hasRead bool      // all rows were read since ring was set
+	mark    string    // the store's mark of the rows; empty if they have to be read again
+	readAt  time.Time // when the last reading of all rows began
 }
 
 // A cachedKey is a row whose seal opens, and the account that it stands for.
@@ -29,9 +28,8 @@ type cachedKey struct {
 	account *Account
 }
 
-// canJudge reports whether anything can be said of keys: there is no row, or the seal of
-// some row opens.
-func (s *snapshot) canJudge() bool { return s.hasOpened || len(s.refused) == 0 }
+// canJudge reports whether anything can be said of keys: no row is refused, or some row is good.
+func (s *snapshot) canJudge() bool { return len(s.good) > 0 || len(s.refused) == 0 }
 
 // isRefused reports whether this very row is known to be refused.
 func (s *snapshot) isRefused(row *store.Key) bool {
@@ -48,12 +46,15 @@ func (s *snapshot) account(row *store.Key) *Account {
 	return &Account{Merchant: merchant, KeyID: KeyID(row.Hash)[:6], Strict: row.Strict}
 }
 
-// judgedBy returns a snapshot of the same rows with other merchants, and judged by another ring.
+// judgedBy returns a snapshot with other merchants, and the same rows judged by another ring.
+// A good row whose seal does not open any more is left out and not refused: the store may
+// have it sealed anew, and it is to be read again.
 func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot {
 	next := newSnapshot(ring, merchants, len(s.good))
 	next.readAt = s.readAt
-	for _, cached := range s.good {
+	for hash, cached := range s.good {
 		next.judge(&cached.row)
+		delete(next.refused, hash)
 	}
 	for _, row := range s.refused {
 		next.judge(&row)
@@ -78,6 +79,7 @@ func (s *snapshot) withRows(rows []store.Key) *snapshot {
 		}
 	}
 	next.finish()
+	next.hasRead = true
 	return next
 }
 
@@ -108,7 +110,6 @@ func (s *snapshot) judge(row *store.Key) {
 
 // finish completes a snapshot that has all its rows.
 func (s *snapshot) finish() {
-	s.hasOpened = len(s.good) > 0
 	s.reseals = new(resealQueue)
 	for _, cached := range s.good {
 		if s.ring.IsSealedByPrevious(cached.row.Seal) {

@@ -35,9 +35,9 @@ func (n says) Result(context.Context, *account.Account, []byte) ([]byte, error) 
 	return n.Preauth(context.Background(), nil, nil)
 }
 
-// TestContentLength: an answer of any length says how long it is (I6), those
+// TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6), those
 // around the buffer of net/http too, which counts only what fits into it.
-func TestContentLength(t *testing.T) {
+func TestI6AnswersHaveContentLength(t *testing.T) {
 	for _, n := range []int{1, 2047, 2048, 2049, 4096, 100_000} {
 		server := httptest.NewServer(&api.Handler{Engine: says(n), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 		for _, path := range []string{"/preauth", "/auth", "/postauth"} {
@@ -55,9 +55,9 @@ func TestContentLength(t *testing.T) {
 	}
 }
 
-// TestContentLengthOfTheLast: so does a refusal that ends its connection, and is sent
+// TestI6RefusalsHaveContentLength: so does a refusal that ends its connection, and is sent
 // before the body that the client still has in hand was read.
-func TestContentLengthOfTheLast(t *testing.T) {
+func TestI6RefusalsHaveContentLength(t *testing.T) {
 	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: only("good"), Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
 	for _, tt := range []struct {
@@ -88,8 +88,8 @@ func TestContentLengthOfTheLast(t *testing.T) {
 	}
 }
 
-// TestDate: an answer has one Date, the second in which it was made.
-func TestDate(t *testing.T) {
+// TestAnswersHaveOneDate: an answer has one Date, the second in which it was made.
+func TestAnswersHaveOneDate(t *testing.T) {
 	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
 	for range 2 {
@@ -106,9 +106,9 @@ func TestDate(t *testing.T) {
 	}
 }
 
-// TestBodyReadWhole: a body that was read at once, of up to 8 KiB, ends its request and
+// TestConnectionIsKeptAfterABody: a body that was read at once, of up to 8 KiB, ends its request and
 // not the connection, and nothing of it is taken for the next request.
-func TestBodyReadWhole(t *testing.T) {
+func TestConnectionIsKeptAfterABody(t *testing.T) {
 	server := httptest.NewServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	defer server.Close()
 	var fresh int
@@ -137,9 +137,9 @@ func TestBodyReadWhole(t *testing.T) {
 	}
 }
 
-// TestTooLargeHTTP2: a body over the limit ends its own request, not the
+// TestG8BodyTooLargeHTTP2: a body over the limit ends its own request, not the
 // connection that others are on (G5, G8).
-func TestTooLargeHTTP2(t *testing.T) {
+func TestG8BodyTooLargeHTTP2(t *testing.T) {
 	server := httptest.NewUnstartedServer(&api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)})
 	server.EnableHTTP2 = true
 	server.StartTLS()
@@ -180,9 +180,9 @@ func TestTooLargeHTTP2(t *testing.T) {
 	}
 }
 
-// TestLongHeader: net/http refuses headers that are too long by itself, and not in JSON;
+// TestHeaderTooLong: net/http refuses headers that are too long by itself, and not in JSON;
 // the pages and the description of the API say so.
-func TestLongHeader(t *testing.T) {
+func TestHeaderTooLong(t *testing.T) {
 	server := httptest.NewUnstartedServer(nil)
 	h := &api.Handler{Engine: says(1), Keys: anyone{}, Log: slog.New(slog.DiscardHandler)}
 	server.Config = listen.NewServer(h, time.Second, slog.New(slog.DiscardHandler))

@@ -106,9 +106,9 @@ func secure(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: template.TLS.Certificates, NextProtos: []string{"h2"}, SessionTicketsDisabled: true}
 }
 
-// TestUntakenHTTP2: clients who are not served, ask over and over, and take no answer,
+// TestWaitingRefusalsHTTP2: clients who are not served, ask over and over, and take no answer,
 // hold a bounded number of requests, for a bounded time; afterwards all is as before.
-func TestUntakenHTTP2(t *testing.T) {
+func TestWaitingRefusalsHTTP2(t *testing.T) {
 	for name, h := range map[string]*api.Handler{
 		"without a key":         {Keys: only("")},
 		"for what is not there": {Keys: anyone{}},
@@ -164,8 +164,8 @@ func untaken(t *testing.T, h *api.Handler) {
 	})
 }
 
-// TestStreamsHTTP2: a connection has a hundred requests at once; one more is ended.
-func TestStreamsHTTP2(t *testing.T) {
+// TestConcurrentStreamsHTTP2: a connection has a hundred requests at once; one more is ended.
+func TestConcurrentStreamsHTTP2(t *testing.T) {
 	config := secure(t)
 	synctest.Test(t, func(t *testing.T) {
 		l := serving(t, time.Second)

@@ -16,9 +16,9 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 )
 
-// TestSeveralKeys: a request with more than one key has none, even if all are good. A
+// TestG2SeveralKeysAreNone: a request with more than one key has none, even if all are good. A
 // password beside the key of /enrolled does not matter.
-func TestSeveralKeys(t *testing.T) {
+func TestG2SeveralKeysAreNone(t *testing.T) {
 	h := &api.Handler{Keys: only("k"), Log: slog.New(slog.DiscardHandler)}
 	const basic = "Basic azo=" // k:
 	for _, test := range []struct {
@@ -58,10 +58,10 @@ func (lost) Authenticate(context.Context, string) (*account.Account, error) {
 	return nil, errors.New("the store hangs")
 }
 
-// TestKeyNotLookedUp: while no key can be looked up, whoever sends one is told to come
+// TestKeyThatCannotBeLookedUp: while no key can be looked up, whoever sends one is told to come
 // again, and fills no log, whatever operation it asks for. What a caller who has gone
 // leaves behind says nothing of the store.
-func TestKeyNotLookedUp(t *testing.T) {
+func TestKeyThatCannotBeLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		h := &api.Handler{Keys: lost{}, Log: slog.New(slog.NewTextHandler(&log, nil))}

@@ -24,10 +24,10 @@ func (w *watched) Read(b []byte) (int, error) {
 	return w.Reader.Read(b)
 }
 
-// TestLongBodies: a body takes a place for each bytesPerPlace bytes, while its request is in
+// TestLongBodiesTakeMorePlaces: a body takes a place for each bytesPerPlace bytes, while its request is in
 // work; one that does not say its length, if it is longer than that, as many as the
 // longest. One for which there are not enough is refused like a request without a place.
-func TestLongBodies(t *testing.T) {
+func TestLongBodiesTakeMorePlaces(t *testing.T) {
 	for path := range bodies {
 		longest := int64(maxBody)
 		if path == "/auth" {
@@ -76,8 +76,8 @@ func TestLongBodies(t *testing.T) {
 	}
 }
 
-// TestLongBodyAlone: a body that would take more than half of the places takes half.
-func TestLongBodyAlone(t *testing.T) {
+// TestLongBodyIsServedAlone: a body that would take more than half of the places takes half.
+func TestLongBodyIsServedAlone(t *testing.T) {
 	for most := range int64(40) {
 		for path := range bodies {
 			h := newHandler(new(fake))

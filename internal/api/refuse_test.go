@@ -125,9 +125,9 @@ func (u unread) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestOverload: what the gate does not admit is answered with nothing of it looked
+// TestOverloadRefusesBeforeReading: what the gate does not admit is answered with nothing of it looked
 // at, in the manner of its protocol, and counted.
-func TestOverload(t *testing.T) {
+func TestOverloadRefusesBeforeReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := new(fake)
 		h := newHandler(f)
@@ -161,9 +161,9 @@ func TestOverload(t *testing.T) {
 	})
 }
 
-// TestEnter: beginnings leave a fifth of the places to others, and those that go
+// TestLastPlacesAreReserved: beginnings leave a fifth of the places to others, and those that go
 // on a tenth to those that conclude.
-func TestEnter(t *testing.T) {
+func TestLastPlacesAreReserved(t *testing.T) {
 	for _, tt := range []struct {
 		most  int64
 		class shed.Priority
@@ -190,9 +190,9 @@ func TestEnter(t *testing.T) {
 	}
 }
 
-// TestCrowded: what finds no place, or a key with no more to spend, is refused in the
+// TestRefusalsInEachProtocol: what finds no place, or a key with no more to spend, is refused in the
 // manner of its protocol, and counted; and takes no place from others.
-func TestCrowded(t *testing.T) {
+func TestRefusalsInEachProtocol(t *testing.T) {
 	for path, body := range bodies {
 		counted := make(map[string]int)
 		h := newHandler(new(fake))
@@ -214,8 +214,8 @@ func TestCrowded(t *testing.T) {
 	}
 }
 
-// TestPlaces: the last places are for what comes later in an authentication.
-func TestPlaces(t *testing.T) {
+// TestPlacesByPath: the last places are for what comes later in an authentication.
+func TestPlacesByPath(t *testing.T) {
 	for path, most := range map[string]int64{"/preauth": 8, "/enrolled": 8, "/auth": 9, "/postauth": 10, "/check": 10} {
 		h := newHandler(new(fake))
 		h.MaxInFlight = 10
@@ -232,9 +232,9 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// TestWorkIsNotCut: when there are too many connections, none has to go on which a whole
+// TestRequestsInFlightAreNotEvicted: when there are too many connections, none has to go on which a whole
 // request has come.
-func TestWorkIsNotCut(t *testing.T) {
+func TestRequestsInFlightAreNotEvicted(t *testing.T) {
 	for _, path := range []string{"/auth", "/postauth", "/enrolled", "/check"} {
 		synctest.Test(t, func(t *testing.T) {
 			l := make(pipes)
@@ -259,8 +259,8 @@ func TestWorkIsNotCut(t *testing.T) {
 	}
 }
 
-// TestOwnErro: an answer of the listener itself is one Erro and nothing more.
-func TestOwnErro(t *testing.T) {
+// TestErrosOfTheListener: an answer of the listener itself is one Erro and nothing more.
+func TestErrosOfTheListener(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, body string
 		code               int
@@ -293,8 +293,8 @@ func TestOwnErro(t *testing.T) {
 	}
 }
 
-// TestCheckFails: whoever is at fault, and whether it is worth another try.
-func TestCheckFails(t *testing.T) {
+// TestErrorsOfCheck: whoever is at fault, and whether it is worth another try.
+func TestErrorsOfCheck(t *testing.T) {
 	for _, tt := range []struct {
 		fails  error
 		code   int
@@ -318,9 +318,9 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-// TestKeyRate: a key gets its rate and no more, whatever others do, and they get
+// TestRateLimitPerKey: a key gets its rate and no more, whatever others do, and they get
 // theirs whatever it does.
-func TestKeyRate(t *testing.T) {
+func TestRateLimitPerKey(t *testing.T) {
 	for _, sent := range []int{9, 10, 11} { // of a limit of 10
 		synctest.Test(t, func(t *testing.T) {
 			h := newHandler(new(fake))
@@ -409,9 +409,9 @@ func exchange(t *testing.T, h http.Handler, path string, after time.Duration) (s
 	return res.StatusCode, time.Since(start)
 }
 
-// TestArrival: a body has five seconds to come; once it is there, an operation may
+// TestBodyHasFiveSecondsToArrive: a body has five seconds to come; once it is there, an operation may
 // take longer than that.
-func TestArrival(t *testing.T) {
+func TestBodyHasFiveSecondsToArrive(t *testing.T) {
 	for path := range bodies {
 		for after, want := range map[time.Duration]int{
 			listen.RequestTime - time.Millisecond: 200, listen.RequestTime + time.Millisecond: 400, time.Minute: 400,
@@ -438,10 +438,10 @@ func (noKeys) Authenticate(context.Context, string) (*account.Account, error) {
 	return nil, account.ErrUnknownKey
 }
 
-// TestLastRequest: a client that sends its body in pieces gets the answer to a request
+// TestG5LastRequestIsAnswered: a client that sends its body in pieces gets the answer to a request
 // that is refused before its body is read, though it has said that the request is its
 // last on the connection: it is not hung up on while it sends (G2, G5).
-func TestLastRequest(t *testing.T) {
+func TestG5LastRequestIsAnswered(t *testing.T) {
 	over := strings.Repeat(" ", maxBody+1)
 	for name, tt := range map[string]struct {
 		change       func(h *Handler)
@@ -498,9 +498,9 @@ func TestLastRequest(t *testing.T) {
 	}
 }
 
-// TestTooLargeIsHeardOut: who sends too much in HTTP/2 may send all of it. OkHttp drops an
+// TestTooLargeBodyIsDrained: who sends too much in HTTP/2 may send all of it. OkHttp drops an
 // answer that comes before, with a reset of the stream behind it.
-func TestTooLargeIsHeardOut(t *testing.T) {
+func TestTooLargeBodyIsDrained(t *testing.T) {
 	for path := range bodies {
 		for _, told := range []bool{true, false} { // how long the body is
 			body := strings.NewReader(strings.Repeat(" ", maxAuthBody+8<<10))
@@ -518,9 +518,9 @@ func TestTooLargeIsHeardOut(t *testing.T) {
 	}
 }
 
-// TestNotWaitedFor: the answer of a refused request does not wait for a body which does not come (G2, M1),
+// TestRefusalDoesNotWaitForTheBody: the answer of a refused request does not wait for a body which does not come (G2, M1),
 // and nor does a place for others.
-func TestNotWaitedFor(t *testing.T) {
+func TestRefusalDoesNotWaitForTheBody(t *testing.T) {
 	for path := range bodies {
 		for name, tt := range map[string]struct {
 			change func(h *Handler)
@@ -572,9 +572,9 @@ type around struct{ http.ResponseWriter }
 
 func (w around) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// TestNotTakenForRequest: what comes after a refused request whose body does not come to its end is no request. A
+// TestRestOfABodyIsNoRequest: what comes after a refused request whose body does not come to its end is no request. A
 // client, or a proxy before us, that has other bounds of that body in mind would get the answer of another.
-func TestNotTakenForRequest(t *testing.T) {
+func TestRestOfABodyIsNoRequest(t *testing.T) {
 	const second = "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nContent-Length: 2\r\n\r\n{}"
 	chunked := "HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\nTransfer-Encoding: chunked\r\n\r\n"
 	within := fmt.Sprintf("Host: x\r\nAPIKey: k\r\nContent-Length: %d\r\n", len(second))
@@ -633,9 +633,9 @@ func TestNotTakenForRequest(t *testing.T) {
 	}
 }
 
-// TestHalfClosed: who ends its side of the connection after the request gets its answer
+// TestHalfClosedConnectionIsAnswered: who ends its side of the connection after the request gets its answer
 // all the same; and never 200 for what came to nothing because it seems to have gone.
-func TestHalfClosed(t *testing.T) {
+func TestHalfClosedConnectionIsAnswered(t *testing.T) {
 	h := newHandler(&fake{takes: 50 * time.Millisecond})
 	s := httptest.NewServer(h)
 	defer s.Close()

@@ -82,10 +82,10 @@ func drip(conn net.Conn, text string, every time.Duration) {
 	}
 }
 
-// TestSlowClients: whatever a client is slow at, its connection is not kept for
+// TestSlowClientsAreClosed: whatever a client is slow at, its connection is not kept for
 // longer than the bounds that Server sets; the limits are to the nanosecond, for
 // time is the bubble's.
-func TestSlowClients(t *testing.T) {
+func TestSlowClientsAreClosed(t *testing.T) {
 	const slowest = 10 * time.Second
 	head := "POST /preauth HTTP/1.1\r\nHost: x\r\nAPIKey: k\r\n"
 	for _, test := range []struct {
@@ -128,8 +128,8 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// TestSlowHandshake: a client that does not even say hello is gone as soon.
-func TestSlowHandshake(t *testing.T) {
+// TestSlowHandshakeIsClosed: a client that does not even say hello is gone as soon.
+func TestSlowHandshakeIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		serving(t, time.Second) <- tls.Server(far, &tls.Config{Certificates: []tls.Certificate{{}}})
@@ -141,8 +141,8 @@ func TestSlowHandshake(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a client that does not read its answer is hung up on.
-func TestSlowReader(t *testing.T) {
+// TestSlowReaderIsClosed: a client that does not read its answer is hung up on.
+func TestSlowReaderIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		start := time.Now()
@@ -157,8 +157,8 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// TestStalledHTTP2: a client of HTTP/2 that takes nothing at all is hung up on, too.
-func TestStalledHTTP2(t *testing.T) {
+// TestStalledHTTP2IsClosed: a client of HTTP/2 that takes nothing at all is hung up on, too.
+func TestStalledHTTP2IsClosed(t *testing.T) {
 	template := httptest.NewUnstartedServer(nil)
 	template.StartTLS()
 	defer template.Close()
@@ -185,8 +185,8 @@ func TestStalledHTTP2(t *testing.T) {
 	})
 }
 
-// TestOptionsOfTheServer: net/http would answer it by itself, whatever the key.
-func TestOptionsOfTheServer(t *testing.T) {
+// TestOptionsStarReachesTheHandler: net/http would answer it by itself, whatever the key.
+func TestOptionsStarReachesTheHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
 		serving(t, time.Second) <- far

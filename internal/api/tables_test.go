@@ -8,7 +8,7 @@ import (
 )
 
 // TestAuthBodyAndTables: what an AReq may have by the tables, against what an /auth may
-// have by the API contract. In 2.3.1 that is less, so docs/configuration.md says what to
+// have by docs/api.md. In 2.3.1 that is less, so docs/configuration.md says what to
 // set for those who need all of it.
 func TestAuthBodyAndTables(t *testing.T) {
 	const asked = 1000 // members, by the contract

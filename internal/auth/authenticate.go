@@ -15,299 +15,334 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// An authentication is one /auth on its way through the engine.
-type authentication struct {
-	*Engine
+// An authRequest is what the engine knows of one /auth: who sent it, what it is about, and
+// what was corrected in it. It does not hold the message, which needs much memory, and of
+// which only the text is needed once it has been checked.
+type authRequest struct {
+	account *account.Account
 	start   time.Time
-	acc     *account.Account
-	req     *message.Request
-	version message.Version // of the request; 2.2.0 until known, for our Erro
+	version message.Version // 2.2.0 until it is known
 	pan     string
-	hits    []ranges.Hit
-	id      string           // threeDSServerTransID: the requestor's, or made here
-	ours    bool             // it was made here, and the requestor does not know it yet
-	idErr   error            // what is wrong with the requestor's id
-	of      string           // the scheme that it was made for; "": it says none
-	peer    *Directory       // nil: no configured directory has the card
-	info    *ranges.Info     // what the directory says of the card; nil like peer
-	areq    *message.Message // whole until it is sent, then only the facts kept in rec
-	rec     *record          // what the store is given; nil before the claim
-	changes []message.Change // what was normalised or filled in
-	status  string           // transStatus of the ARes that was accepted
+	id      requestedID
 
-	// What the log says of the request: version, channel and category, "" of one that is
-	// not of the form that it should have.
-	said, channel, category string
+	// What the log says of the request. A value that does not have its form is "".
+	loggedVersion, loggedChannel, loggedCategory string
 
-	findings []*scheme.Finding // rules of the scheme that the request breaks and is not refused for
+	changes  []message.Change  // what was normalised or filled in
+	findings []*scheme.Finding // rules of the scheme that the request breaks without being refused
 }
 
-// Authenticate passes an AReq to the card's directory server and returns the
-// ARes as it came. A request that is refused does not use its id up. Once the
-// AReq is on its way, the exchange is finished and its outcome committed even if ctx
-// ends. Notes may come with an error, too.
-func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
-	a := &authentication{Engine: e, start: e.Now(), acc: acc, version: message.V220}
-	ares, err := a.run(ctx, body)
-	a.noteRequest(ctx)
-	e.noteEnd(ctx, "auth", a.scheme(), outcomeOf(a.status, err))
-	return ares, notes(a.changes, a.findings), err
+// A requestedID is the threeDSServerTransID of an /auth.
+type requestedID struct {
+	value  string
+	made   bool   // it was made for this request, and the requestor does not know it yet
+	err    error  // what is wrong with the id that the requestor sent
+	scheme string // the scheme that the id was made for; "" if the id does not tell
 }
 
-// scheme is that of the directory that has the card; "" when none has.
-func (a *authentication) scheme() string {
-	if a.peer == nil {
+// A target is where an AReq goes: a directory, and what it says of the card. Both are nil if
+// no configured directory has the card.
+type target struct {
+	peer *Directory
+	info *ranges.Info
+}
+
+// scheme is the name of the target's scheme; "" if there is no target.
+func (t target) scheme() string {
+	if t.peer == nil {
 		return ""
 	}
-	return a.peer.Scheme
+	return t.peer.Scheme
 }
 
-// noteRequest writes down what the request is about.
-func (a *authentication) noteRequest(ctx context.Context) {
-	if a.Recorder == nil {
+// A claim is the right to send one AReq. The store has its record, so the id is used up.
+type claim struct {
+	target
+	id       string // threeDSServerTransID
+	merchant string
+	version  message.Version
+	start    time.Time // of the /auth
+	rec      *txnRecord
+}
+
+// An answer is the ARes that the requestor gets.
+type answer struct {
+	body   []byte
+	status string // its transStatus
+}
+
+// Authenticate passes an AReq to the card's directory server and returns the ARes as it
+// came. A request that is refused does not use its id up. Once the AReq has been sent, the
+// exchange is finished and its outcome committed even if ctx ends. There may be Notes with
+// an error, too.
+func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
+	req := &authRequest{account: acc, start: e.Now(), version: message.V220}
+	to, ares, err := e.authenticate(ctx, req, body)
+	e.noteRequest(ctx, req)
+	e.noteEnd(ctx, "auth", to.scheme(), outcomeOf(ares.status, err))
+	return ares.body, notesOf(req), err
+}
+
+// noteRequest records what a request is about.
+func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
+	if e.Recorder == nil {
 		return
 	}
-	a.note(ctx, "threeDSServerTransID", a.ownID())
-	a.noteCard(ctx, a.pan)
-	a.note(ctx, "messageVersion", a.said)
-	a.note(ctx, "deviceChannel", a.channel)
-	a.note(ctx, "messageCategory", a.category)
-	if len(a.changes) > 0 {
-		a.Recorder.NoteChanges(ctx, inWords(a.changes))
+	e.note(ctx, "threeDSServerTransID", req.loggedID())
+	e.noteCard(ctx, req.pan)
+	e.note(ctx, "messageVersion", req.loggedVersion)
+	e.note(ctx, "deviceChannel", req.loggedChannel)
+	e.note(ctx, "messageCategory", req.loggedCategory)
+	if len(req.changes) > 0 {
+		e.Recorder.NoteChanges(ctx, describeChanges(req.changes))
 	}
 }
 
-func (a *authentication) run(ctx context.Context, body []byte) ([]byte, error) {
-	req, err := message.ReadRequest(body, a.Limits)
+// authenticate does the work of Authenticate: it checks the request, claims its id and
+// exchanges the messages. It fills in req, and also returns the target if there is an error.
+func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte) (target, answer, error) {
+	msg, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return nil, badJSON(err)
+		return target{}, answer{}, badJSON(err)
 	}
-	a.req = req
-	if v, ok := message.ParseVersion(req.Text("messageVersion")); ok {
-		a.version, a.said = v, v.String()
+	req.read(msg)
+	to := e.locate(req, msg)
+	areq, err := e.build(req, to, msg)
+	if err != nil {
+		return to, answer{}, err
 	}
-	a.channel, a.category = code(req.Text("deviceChannel")), code(req.Text("messageCategory"))
-	a.locate()
-	if err := a.build(); err != nil {
-		return nil, err
+	if err := e.checkIDAndVersion(req, to); err != nil {
+		return to, answer{}, err
 	}
-	if err := a.admit(); err != nil {
-		return nil, err
-	}
-	// ctx also ends when the requestor closes its sending side of the connection, and
-	// then it may still wait for the answer.
+	// ctx also ends when the requestor closes its sending side of the connection. It may
+	// still wait for the answer then.
 	through := context.WithoutCancel(ctx)
-	if err := a.further(through); err != nil {
-		return nil, err
+	if err := e.checkFollowUp(through, req, to, areq); err != nil {
+		return to, answer{}, err
 	}
-	leave, ok := a.Directories.Enter(a.peer.Scheme, a.acc.Merchant.Name)
+	leave, ok := e.Directories.Enter(to.peer.Scheme, req.account.Merchant.Name)
 	if !ok {
-		return nil, &TooManyError{tooMany(a.version, a.knownID())}
+		return to, answer{}, &TooManyError{tooMany(req.version, req.knownID())}
 	}
 	defer leave()
-	if err := a.claim(through); err != nil {
-		return nil, err
+	c, err := e.claim(through, req, to, areq)
+	if err != nil {
+		return to, answer{}, err
 	}
-	a.tellFindings(ctx)
-	return a.exchange(ctx)
+	e.logFindings(ctx, req, to)
+	ares, err := e.exchange(ctx, c, areq.Bytes())
+	return to, ares, err
 }
 
-// locate finds the directory: the one the id was made for, else the first that
-// holds the card. It judges nothing yet, for all faults of the request come
-// before those of its id.
-func (a *authentication) locate() {
-	a.pan = a.req.Text("acctNumber")
-	if isCardNumber(a.pan) {
-		a.hits = a.Cards.Lookup(a.pan)
+// read takes from a message what is needed beyond it.
+func (req *authRequest) read(msg *message.Request) {
+	if v, ok := message.ParseVersion(msg.Text("messageVersion")); ok {
+		req.version, req.loggedVersion = v, v.String()
 	}
-	if a.id = strings.ToLower(a.req.Text("threeDSServerTransID")); a.id != "" {
-		info, err := a.IDs.Check(a.id, a.start, a.Timeouts.Preauth, a.acc.Merchant.Name, a.pan)
-		a.idErr = err
+	req.loggedChannel, req.loggedCategory = twoDigits(msg.Text("deviceChannel")), twoDigits(msg.Text("messageCategory"))
+	req.pan = msg.Text("acctNumber")
+}
+
+// locate finds the target: the directory that the id was made for, else the first that has
+// the card. It reports no faults yet, for all faults of the request come before those of
+// its id.
+func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
+	merchant := req.account.Merchant.Name
+	if id := strings.ToLower(msg.Text("threeDSServerTransID")); id != "" {
+		info, err := e.IDs.Check(id, req.start, e.Timeouts.Preauth, merchant, req.pan)
+		req.id = requestedID{value: id, err: err}
 		if err == nil {
-			a.of = scheme.ByNumber(info.Scheme)
+			req.id.scheme = scheme.ByNumber(info.Scheme)
 		}
 	}
-	for _, hit := range a.hits {
-		if peer, ok := a.Engine.peer(hit.Scheme); ok && (a.of == "" || a.of == hit.Scheme) {
-			a.peer, a.info = peer, hit.Info
-			break
+	if isCardNumber(req.pan) {
+		for _, hit := range e.Cards.Lookup(req.pan) {
+			if peer, ok := e.peer(hit.Scheme); ok && (req.id.scheme == "" || req.id.scheme == hit.Scheme) {
+				to = target{peer, hit.Info}
+				break
+			}
 		}
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
-	if !a.req.Has("threeDSServerTransID") && a.req.Text("deviceChannel") != browser {
-		of := ""
-		if a.peer != nil {
-			of = a.peer.Scheme
-		}
-		a.id, a.ours = a.IDs.New(a.start, a.Timeouts.Preauth, a.rand(), scheme.Number(of), a.acc.Merchant.Name, a.pan), true
+	if !msg.Has("threeDSServerTransID") && msg.Text("deviceChannel") != browser {
+		id := e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), scheme.Number(to.scheme()), merchant, req.pan)
+		req.id = requestedID{value: id, made: true}
 	}
+	return to
 }
 
-// build completes the request with what the server owns and checks all of it.
-func (a *authentication) build() error {
-	a.complete()
-	c := message.Context{Loopback: a.Loopback}
-	if a.peer != nil {
-		c.KnownExtension = a.peer.context(c).KnownExtension
+// build completes the request with what the server owns, checks all of it, and returns the
+// AReq.
+func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
+	e.complete(req, to, msg)
+	c := message.Context{Loopback: e.Loopback}
+	if to.peer != nil {
+		c.KnownExtension = to.peer.context(c).KnownExtension
 	}
-	areq, found := a.req.Build(c)
-	found = append(found, a.rules(areq)...)
-	if areq != nil && a.acc.Strict {
+	areq, found := msg.Build(c)
+	found = append(found, e.checkRules(req, to, areq)...)
+	if areq != nil && req.account.Strict {
 		found = append(found, areq.Exponents()...)
 	}
-	if a.version < message.V220 && a.req.Text("deviceChannel") == "03" && a.req.Text("messageCategory") == "01" {
+	if req.version < message.V220 && msg.Text("deviceChannel") == "03" && msg.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).
 		found = append(found, message.Problem{Code: message.Format, Path: "messageCategory"})
 	}
 	if len(found) > 0 {
-		bad := fault(a.version, found, a.knownID())
-		if bad.Code == message.UnsupportedVersion && a.peer != nil {
-			bad.Detail = versions(commonVersions(a.peer, a.info)) // only versions that this card can be used with
+		bad := fault(req.version, found, req.knownID())
+		if bad.Code == message.UnsupportedVersion && to.peer != nil {
+			bad.Detail = listVersions(commonVersions(to.peer, to.info)) // only versions that this card can be used with
 		}
-		return bad
+		return nil, bad
 	}
-	a.areq = areq
-	return nil
+	return areq, nil
 }
 
-// knownID is the id to name to the requestor: the one he sent, if it was made for him,
-// even if it has expired or was made for another card; else "".
-func (a *authentication) knownID() string {
-	his := a.idErr == nil || errors.Is(a.idErr, transid.ErrCard) || errors.Is(a.idErr, transid.ErrExpired)
-	if a.ours || !his {
+// knownID is the id to name to the requestor: the one that the requestor sent, if it was
+// made for this merchant, even if it has expired or was made for another card; else "".
+func (req *authRequest) knownID() string {
+	err := req.id.err
+	isTheirs := err == nil || errors.Is(err, transid.ErrCard) || errors.Is(err, transid.ErrExpired)
+	if req.id.made || !isTheirs {
 		return ""
 	}
-	return a.id
+	return req.id.value
 }
 
-// ownID is the id by which we know the transaction: knownID, or one that was made here.
-func (a *authentication) ownID() string {
-	if a.ours {
-		return a.id
+// loggedID is the id by which the server knows the transaction: knownID, or one that was
+// made for the request.
+func (req *authRequest) loggedID() string {
+	if req.id.made {
+		return req.id.value
 	}
-	return a.knownID()
+	return req.knownID()
 }
 
-// complete applies R6 of the API contract and the parts of R9 that need profile or range.
-func (a *authentication) complete() {
+// complete fills in what the server owns (docs/api.md, R6), and what the merchant's profile
+// or the card range tell (docs/api.md, R9).
+func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 	var dir Directory
-	if a.peer != nil {
-		dir = *a.peer
+	if to.peer != nil {
+		dir = *to.peer
 	}
-	requestor := a.acc.Merchant.Requestor(dir.Scheme)
-	req := a.req
-	if a.id != "" {
-		req.Set("threeDSServerTransID", a.id)
+	merchant := req.account.Merchant
+	if req.id.value != "" {
+		msg.Set("threeDSServerTransID", req.id.value)
 	}
-	req.Set("threeDSServerRefNumber", a.Server.RefNumber(a.version))
-	req.Set("threeDSServerOperatorID", dir.OperatorID)
-	if a.peer != nil {
-		req.Set("threeDSServerURL", dir.ResultsURL)
+	msg.Set("threeDSServerRefNumber", e.Server.RefNumber(req.version))
+	msg.Set("threeDSServerOperatorID", dir.OperatorID)
+	if to.peer != nil {
+		msg.Set("threeDSServerURL", dir.ResultsURL)
 	} else {
-		req.Set("threeDSServerURL", a.Peers[0].ResultsURL) // it will not be sent, but its lack would be reported as a fault
+		msg.Set("threeDSServerURL", e.Peers[0].ResultsURL) // it will not be sent, but its lack would be reported as a fault
 	}
-	req.Set("cardSecurityCode", "") // removed: no directory's rules ask for it, and it must not be kept anywhere
-	owned := func(name, ours, directory, server string) {
-		if ours != "" {
-			req.Set(name, ours)
+	msg.Set("cardSecurityCode", "") // removed: no directory's rules ask for it, and it must not be kept anywhere
+	setOwned := func(name, ofMerchant, ofDirectory, ofServer string) {
+		if ofMerchant != "" {
+			msg.Set(name, ofMerchant)
 			return
 		}
-		req.Default(name, directory)
-		req.Default(name, server)
+		msg.Default(name, ofDirectory)
+		msg.Default(name, ofServer)
 	}
-	owned("threeDSRequestorID", requestor.ID, dir.RequestorID, a.Server.RequestorID)
-	owned("threeDSRequestorName", requestor.Name, dir.RequestorName, a.Server.RequestorName)
-	if a.acc.Strict {
+	requestor := merchant.Requestor(dir.Scheme)
+	setOwned("threeDSRequestorID", requestor.ID, dir.RequestorID, e.Server.RequestorID)
+	setOwned("threeDSRequestorName", requestor.Name, dir.RequestorName, e.Server.RequestorName)
+	if req.account.Strict {
 		return
 	}
 	const acquirer = "acquirerCountryCode"
-	if country := a.acc.Merchant.AcquirerCountry; country != "" && !req.Has(acquirer) && message.TableOf(message.AReq, a.version).Field(acquirer) != nil {
-		req.Set(acquirer, country)
-		a.changed(acquirer, "taken from the merchant's profile")
+	if country := merchant.AcquirerCountry; country != "" && !msg.Has(acquirer) && message.TableOf(message.AReq, req.version).Field(acquirer) != nil {
+		msg.Set(acquirer, country)
+		req.addChange(acquirer, "taken from the merchant's profile")
 	}
-	a.changes = append(a.changes, req.Normalise()...)
-	a.offerSPC()
-	if a.info != nil && req.Text("deviceChannel") == browser && req.Has("threeDSCompInd") && req.Text("threeDSCompInd") != "U" {
-		if acs := acsVersion(a.info, a.version.String()); acs != nil && methodURL(a.peer, acs) == "" {
-			req.Set("threeDSCompInd", "U")
-			a.changed("threeDSCompInd", "U, the range has no 3DS Method")
+	req.changes = append(req.changes, msg.Normalise()...)
+	withdrawSPC(req, to, msg)
+	if to.info != nil && msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {
+		if acs := acsVersion(to.info, req.version.String()); acs != nil && methodURL(to.peer, acs) == "" {
+			msg.Set("threeDSCompInd", "U")
+			req.addChange("threeDSCompInd", "U, the range has no 3DS Method")
 		}
 	}
 }
 
-// code returns s if it has the form of a code of two digits, else "".
-func code(s string) string {
+// twoDigits returns s if it has the form of a code of two digits, else "".
+func twoDigits(s string) string {
 	if len(s) != 2 || strings.Trim(s, "0123456789") != "" {
 		return ""
 	}
 	return s
 }
 
-func (a *authentication) changed(name message.Path, what string) {
-	a.changes = append(a.changes, message.Change{Path: name, What: what})
+func (req *authRequest) addChange(name message.Path, what string) {
+	req.changes = append(req.changes, message.Change{Path: name, What: what})
 }
 
-// admit judges the id and the version. It comes after build, for faults of the request
-// are reported first.
-func (a *authentication) admit() error {
-	if !a.Cards.AnyTried() {
-		return noRanges(a.version, a.knownID())
+// checkIDAndVersion checks the id, and that the card can be used in the version. It comes
+// after build, for faults of the request are reported first.
+func (e *Engine) checkIDAndVersion(req *authRequest, to target) error {
+	if !e.Cards.AnyTried() {
+		return noRanges(req.version, req.knownID())
 	}
-	switch {
-	case errors.Is(a.idErr, transid.ErrCard):
-		return erro(a.version, message.BadTransactionData, "acctNumber", a.knownID())
-	case errors.Is(a.idErr, transid.ErrExpired):
-		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has expired", a.knownID())
-	case a.idErr != nil:
-		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
-	case a.peer == nil && a.Cards.Pending(a.of):
-		return noRanges(a.version, a.knownID())
-	case a.peer == nil:
-		return erro(a.version, message.BadTransactionData, "acctNumber", a.knownID())
+	switch err := req.id.err; {
+	case errors.Is(err, transid.ErrCard):
+		return erro(req.version, message.BadTransactionData, "acctNumber", req.knownID())
+	case errors.Is(err, transid.ErrExpired):
+		return erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has expired", req.knownID())
+	case err != nil:
+		return erro(req.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
+	case to.peer == nil && e.Cards.Pending(req.id.scheme):
+		return noRanges(req.version, req.knownID())
+	case to.peer == nil:
+		return erro(req.version, message.BadTransactionData, "acctNumber", req.knownID())
 	}
-	common := commonVersions(a.peer, a.info)
-	if !slices.Contains(common, a.version) {
-		return erro(a.version, message.UnsupportedVersion, versions(common), a.knownID())
+	common := commonVersions(to.peer, to.info)
+	if !slices.Contains(common, req.version) {
+		return erro(req.version, message.UnsupportedVersion, listVersions(common), req.knownID())
 	}
 	return nil
 }
 
-// versions lists vs as errorDetail has it.
-func versions(vs []message.Version) string {
-	if len(vs) == 0 {
+// listVersions lists versions as errorDetail has them.
+func listVersions(versions []message.Version) string {
+	if len(versions) == 0 {
 		return "no version is common to ACS, DS and 3DS Server"
 	}
-	var s []string
-	for _, v := range vs {
-		s = append(s, v.String())
+	var texts []string
+	for _, v := range versions {
+		texts = append(texts, v.String())
 	}
-	return strings.Join(s, ",")
+	return strings.Join(texts, ",")
 }
 
-// claim commits the id before the AReq leaves. From here on the id is used up,
-// on every node and whatever crashes.
-func (a *authentication) claim(ctx context.Context) error {
-	a.rec = &record{
-		Version: a.version.String(), Sent: a.Now().UnixMilli(), BIN: binOf(a.pan), Last4: a.pan[len(a.pan)-4:],
-		AReq: a.areq.Facts(), Purchase: a.purchaseOf(a.areq), Changes: inWords(a.changes), Findings: texts(a.findings),
+// claim commits the id before the AReq leaves. From then on the id is used up, on every node
+// and whatever crashes.
+func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *message.Message) (*claim, error) {
+	c := &claim{
+		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
+		rec: &txnRecord{
+			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
+			AReq: areq.Facts(), Purchase: purchaseOf(req, areq),
+			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
+		},
 	}
-	t := store.Txn{ID: a.id, Owner: a.acc.Merchant.Name, Scheme: a.peer.Scheme, State: Sent}
-	a.lasts(&t, a.rec, a.kept())
-	if err := a.seal(&t, a.rec); err != nil {
-		return err
+	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}
+	e.setExpiry(&t, c.rec, e.keepFinal())
+	if err := e.seal(&t, c.rec); err != nil {
+		return nil, err
 	}
-	switch err := a.Store.Create(ctx, t); {
+	switch err := e.Store.Create(ctx, t); {
 	case errors.Is(err, store.ErrExists):
-		return erro(a.version, message.UnknownTransaction, "The threeDSServerTransID has been used", a.id)
+		return nil, erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
 	case err != nil:
-		a.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", a.id, "err", err)
-		return unreachable(a.version, a.id)
+		e.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", c.id, "err", err)
+		return nil, unreachable(req.version, c.id)
 	}
-	return nil
+	return c, nil
 }
 
-// kept is how long a claim and a final transaction are kept: as long as a result is, and
-// at least as long as the id could be tried again with these timeouts.
-func (e *Engine) kept() time.Duration {
+// keepFinal is how long a claim and a final transaction are kept: as long as a result is,
+// and at least as long as the id could be tried again with these timeouts.
+func (e *Engine) keepFinal() time.Duration {
 	return max(e.Timeouts.Result, 2*(e.Timeouts.Preauth+e.Timeouts.Authentication))
 }

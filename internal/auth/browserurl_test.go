@@ -40,10 +40,10 @@ var badURLs = map[string]string{
 	"no host":            "https:///acs.example/c",
 }
 
-// TestD110ACSURL: an ARes whose acsURL no browser may be sent to is refused, in every
+// TestD110ACSURLIsChecked: an ARes whose acsURL no browser may be sent to is refused, in every
 // version. The directory server hears which element is at fault, and the requestor gets
 // no part of the answer.
-func TestD110ACSURL(t *testing.T) {
+func TestD110ACSURLIsChecked(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for name, url := range badURLs {
 			w := newWorld()
@@ -63,10 +63,10 @@ func TestD110ACSURL(t *testing.T) {
 	}
 }
 
-// TestD110Lab: a directory that is a laboratory's may send a browser to http and to
+// TestD110LabAllowsHTTP: a directory that is a laboratory's may send a browser to http and to
 // loopback. The rest of the rule holds for it, too, and nothing changes for the directory
 // beside it.
-func TestD110Lab(t *testing.T) {
+func TestD110LabAllowsHTTP(t *testing.T) {
 	for _, tt := range []struct {
 		url         string
 		strict, lab bool // whether the answer is taken

@@ -8,9 +8,9 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 )
 
-// TestProfileIsAChange: where acquirerCountryCode was taken from is recorded with
+// TestValueFromProfileIsReported: where acquirerCountryCode was taken from is recorded with
 // the transaction, from the profile like from merchantCountryCode (R9).
-func TestProfileIsAChange(t *testing.T) {
+func TestValueFromProfileIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		version, profile, sent string
 		want, recorded         string
@@ -45,9 +45,9 @@ func TestProfileIsAChange(t *testing.T) {
 	}
 }
 
-// TestDirectorysOwn: an AReq goes to the directory that its id was made for, and says what
+// TestAReqGoesWhereItsIDWasMadeFor: an AReq goes to the directory that its id was made for, and says what
 // that one has been told: where its results go, and as whom we are known there.
-func TestDirectorysOwn(t *testing.T) {
+func TestAReqGoesWhereItsIDWasMadeFor(t *testing.T) {
 	for _, scheme := range []string{"visa", "mastercard"} {
 		w := newWorld()
 		e := w.engine(0)

@@ -1,8 +1,10 @@
-// Package auth is the engine of EMV 3-D Secure 2.x: whether a card is
-// enrolled, one authentication, the receipt of a challenge's result and its
-// handing out. It knows no HTTP, no SQL and no TLS: what it needs of a store,
-// of the directory servers and of the card ranges it declares here, and the
-// command plugs it in.
+// Package auth is the engine of EMV 3-D Secure 2.x. Set the fields of an [Engine]. Then
+// call [Engine.Preauth] to learn whether a card is enrolled, [Engine.Authenticate] for one
+// authentication, [Engine.Receive] for what a directory server posts, such as the result
+// of a challenge, and [Engine.Result] to fetch that result.
+//
+// The package knows no HTTP, no SQL and no TLS. It declares what it needs of a store, of the
+// directory servers and of the card ranges; internal/server plugs them in.
 //
 //	requestor          Engine                    directory server
 //	    │ Preauth ──────▶│ ranges, transid            │
@@ -13,5 +15,5 @@
 //	    │ Result ───────▶│                            │
 //
 // What a caller gets is either bytes to send or a [message.Error], which the
-// listener turns into an answer; any other error is a fault of ours.
+// listener turns into an answer; any other error is a fault of the server.
 package auth

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
-// A Store is what the engine wants of a store; see package store for the contract.
+// A Store is what the engine needs of a store; see package store for the contract.
 type Store interface {
 	Create(ctx context.Context, t store.Txn) error
 	Get(ctx context.Context, id string) (store.Txn, error)
@@ -51,18 +52,12 @@ type Directories interface {
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
-// A Sealer encrypts what the store keeps, bound to the name of the transaction.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
-
 // A Directory is what the engine knows of one directory server.
 type Directory struct {
 	Scheme        string
 	Versions      []message.Version // that may be used with it, ascending
 	OperatorID    string            // threeDSServerOperatorID it assigned us
-	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "": Server's
+	RequestorID   string            // threeDSRequestorID for merchants that have none of their own; "" means that of Server
 	RequestorName string            // the same for threeDSRequestorName
 	ResultsURL    string            // threeDSServerURL in its AReqs
 	Informational bool              // accepts transStatus I whatever was asked for
@@ -107,7 +102,7 @@ type Observer interface {
 	Finding(scheme, element, rule string)
 }
 
-// A Recorder writes down what becomes known of a request on its way. Its methods must not
+// A Recorder records what becomes known of a request on its way. Its methods must not
 // block; they find the request by its context.
 type Recorder interface {
 	// Note notes an id, a word or a code, by the name that the messages have for it.
@@ -128,21 +123,21 @@ type Engine struct {
 	Cards       Cards
 	Directories Directories
 	IDs         *transid.Keys
-	Sealer      Sealer
+	Sealer      record.Sealer
 	Server      Server
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts
-	Limits      message.Limits // of every message read; zero: the defaults
+	Limits      message.Limits // limits of every message that is read; zero means the defaults
 	Loopback    bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time
-	Rand        io.Reader // nil: crypto/rand
-	Observer    Observer  // nil: nobody
+	Rand        io.Reader // nil means crypto/rand
+	Observer    Observer  // nil means that nobody observes
 	// Tasks runs what is left to do for requests that have been answered. Engines that
 	// follow each other in one process share one group, and the process ends it; nil means
 	// that the engine has a group of its own.
 	Tasks    *tasks.Group
-	Recorder Recorder // nil: nothing is written down
+	Recorder Recorder // nil means that nothing is recorded
 
 	ownTasks tasks.Group // used when Tasks is nil
 	inFlight sync.WaitGroup
@@ -182,21 +177,21 @@ func (e *Engine) rand() io.Reader {
 	return rand.Reader
 }
 
-// note writes down what is known of the request of a context; nothing when value is "".
+// note records what is known of the request of a context; nothing when value is "".
 func (e *Engine) note(ctx context.Context, name, value string) {
 	if e.Recorder != nil && value != "" {
 		e.Recorder.Note(ctx, name, value)
 	}
 }
 
-// noteEnd writes down how an operation ended: preauth, auth, postauth, rreq or oreq.
+// noteEnd records how an operation ended: preauth, auth, postauth, rreq or oreq.
 func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string) {
 	e.note(ctx, "operation", operation)
 	e.note(ctx, "scheme", scheme)
 	e.note(ctx, "outcome", outcome)
 }
 
-// noteCard writes down as much of a card number as may be shown: the first eight digits
+// noteCard records as much of a card number as may be shown: the first eight digits
 // and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func (e *Engine) noteCard(ctx context.Context, pan string) {
 	if e.Recorder == nil || !isCardNumber(pan) {
@@ -214,7 +209,7 @@ func binOf(pan string) string {
 	return pan[:8]
 }
 
-// noteResult writes down the outcome of an authentication as a message tells it, after it
+// noteResult records the outcome of an authentication as a message tells it, after it
 // was checked.
 func (e *Engine) noteResult(ctx context.Context, m *message.Message) {
 	if e.Recorder == nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// component S: we are the 3DS Server, and these are ours.
+// component is the errorComponent of Erros that the 3DS Server itself makes.
 const component = "S"
 
 // fault makes the Erro of a request that failed its checks, by the order of
-// R12 of the API contract.
+// docs/api.md, R12.
 func fault(v message.Version, found message.Problems, transID string) message.Error {
 	code, detail := found.Pick(message.ForRequestor)
 	return erro(v, code, detail, transID)
@@ -59,7 +59,7 @@ func badJSON(err error) message.Error {
 	}
 }
 
-// unreachable is the answer when our own store gives none. It is never 203 or 305, upon
+// unreachable is the answer when the store does not answer. It is never 203 or 305, upon
 // which the caller would give up.
 func unreachable(v message.Version, transID string) message.Error {
 	return erro(v, message.TransientFailure, "The server could not reach its own data, try again", transID)
@@ -95,13 +95,13 @@ func outcomeOf(good string, err error) string {
 	case !ok:
 		return "internal"
 	case bad.Code == message.TransientFailure && bad.Detail == rangesNotLoaded:
-		return "no_ranges" // our store is well, and the alert for it counts 403
+		return "no_ranges" // the store works, and its alert counts 403
 	}
 	return bad.Code.String()
 }
 
-// Elements returns the elements that an Erro of ours finds fault with, by its errorDetail;
-// none when that is a sentence, or the Erro is not ours.
+// Elements returns the elements that an Erro of this server finds fault with, by its
+// errorDetail; none when that is a sentence, or the Erro is another component's.
 func Elements(bad message.Error) []string {
 	switch bad.Code {
 	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData:

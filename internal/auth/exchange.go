@@ -14,207 +14,208 @@ import (
 // is short enough for the answer to leave within a quarter of a second of the limit.
 const commitTime = 200 * time.Millisecond
 
-// exchange sends the one AReq of a claimed transaction. It goes on if the requestor
-// hangs up; the time limit counts from the start of the /auth.
-func (a *authentication) exchange(ctx context.Context) ([]byte, error) {
-	a.inFlight.Add(1)
-	defer a.inFlight.Done()
-	// Most of an /auth's time is spent waiting here, by thousands at once. To save
-	// memory nothing of the request is kept but its text and the facts in a.rec.
-	areq := a.areq.Bytes()
-	a.req, a.areq, a.hits = nil, nil, nil
+// exchange sends the one AReq of a claim and returns the answer. It goes on if the
+// requestor hangs up; the time limit counts from the start of the /auth.
+//
+// Most of the time of an /auth is spent waiting here, by thousands at once. So exchange is
+// given the text of the AReq and not the message, which would take several times the memory.
+func (e *Engine) exchange(ctx context.Context, c *claim, areq []byte) (answer, error) {
+	e.inFlight.Add(1)
+	defer e.inFlight.Done()
 	through := context.WithoutCancel(ctx)
-	apart, cancel := context.WithTimeout(through, a.left())
+	limited, cancel := context.WithTimeout(through, e.timeLeft(c))
 	defer cancel()
-	sent := a.Now()
-	body, err := a.Directories.Send(apart, a.peer.Scheme, a.acc.Merchant.Name, areq, a.id, a.version, a.info.IssuerCountry)
-	if a.Recorder != nil {
-		a.Recorder.NoteDirectory(ctx, a.Now().Sub(sent))
+	sent := e.Now()
+	body, err := e.Directories.Send(limited, c.peer.Scheme, c.merchant, areq, c.id, c.version, c.info.IssuerCountry)
+	if e.Recorder != nil {
+		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
-	a.rec.Gone = ctx.Err() != nil
-	return a.judge(through, body, err)
+	c.rec.Gone = ctx.Err() != nil
+	return e.judge(through, c, body, err)
 }
 
-// left is what remains of the time limit.
-func (a *authentication) left() time.Duration {
-	return a.start.Add(a.Timeouts.Authentication).Sub(a.Now())
+// timeLeft is what remains of the time limit of an /auth.
+func (e *Engine) timeLeft(c *claim) time.Duration {
+	return c.start.Add(e.Timeouts.Authentication).Sub(e.Now())
 }
 
 // judge turns a directory's answer, or the lack of one, into what the requestor gets,
 // and commits the outcome of the transaction. From here on ctx has no end of its own.
-func (a *authentication) judge(ctx context.Context, body []byte, err error) ([]byte, error) {
+func (e *Engine) judge(ctx context.Context, c *claim, body []byte, err error) (answer, error) {
 	if err != nil {
-		return nil, a.failed(ctx, a.contact(ctx, err))
+		return answer{}, e.fail(ctx, c, e.connectionErro(ctx, c, err))
 	}
-	c, err := a.rec.context()
+	facts, err := c.rec.context()
 	if err != nil {
-		return nil, err
+		return answer{}, err
 	}
-	a.areq = c.AReq
-	ares, err := message.Parse(body, a.Limits)
+	refuse := func(m *message.Message, code message.Code, detail, kind string) (answer, error) {
+		return answer{}, e.refuseARes(ctx, c, facts.AReq, m, code, detail, kind)
+	}
+	ares, err := message.Parse(body, e.Limits)
 	if err != nil {
-		return nil, a.refuse(ctx, nil, message.InvalidMessage, "Invalid Formatted Message", "")
+		return refuse(nil, message.InvalidMessage, "Invalid Formatted Message", "")
 	}
 	kind, known := ares.Type()
 	switch {
 	case known && kind == message.Erro:
-		return nil, a.failed(ctx, a.relay(ctx, ares))
+		return answer{}, e.fail(ctx, c, e.relayedErro(ctx, c, ares))
 	case known && kind != message.ARes:
-		return nil, a.refuse(ctx, ares, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
+		return refuse(ares, message.InvalidMessage, "Invalid Message for the receiving component", kind.String())
 	case !known && ares.Has("messageType"):
-		return nil, a.refuse(ctx, ares, message.InvalidMessage, "Invalid Message Type", "")
+		return refuse(ares, message.InvalidMessage, "Invalid Message Type", "")
 	}
-	if found := ares.Check(a.peer.context(c)); len(found) > 0 {
+	if found := ares.Check(c.peer.context(facts)); len(found) > 0 {
 		code, detail := found.Pick(message.ForPeer)
-		return nil, a.refuse(ctx, ares, code, detail, "ARes")
+		return refuse(ares, code, detail, "ARes")
 	}
-	return a.accept(ctx, ares)
+	return e.acceptARes(ctx, c, facts.AReq, ares)
 }
 
-// accept commits a good ARes. One that asks for a challenge reaches the requestor only
+// acceptARes commits a good ARes. One that asks for a challenge reaches the requestor only
 // if it is committed, for an RReq will refer to it. A final one needs nothing that comes
 // later, so the requestor gets it even if the commit fails.
-func (a *authentication) accept(ctx context.Context, ares *message.Message) ([]byte, error) {
+func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.Message) (answer, error) {
 	status := ares.Text("transStatus")
-	next, keep := Final, a.kept()
+	next, keep := Final, e.keepFinal()
 	switch status {
 	case "C", "S":
-		next, keep = Challenge, a.Timeouts.Challenge
+		next, keep = Challenge, e.Timeouts.Challenge
 	case "D":
-		next, keep = Challenge, a.decoupledWait()
+		next, keep = Challenge, decoupledWait(areq)
 	}
-	a.rec.ARes = ares.Facts()
-	a.rec.Decoupled = status == "D"
-	if err := a.rememberSPC(ctx, status, ares); err != nil {
-		a.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", a.id, "err", err)
-		return nil, unreachable(a.version, a.id)
+	c.rec.ARes = ares.Facts()
+	c.rec.Decoupled = status == "D"
+	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
+		e.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", c.id, "err", err)
+		return answer{}, unreachable(c.version, c.id)
 	}
-	commit := a.commit
+	commit := e.commitFinal
 	if next == Challenge {
-		commit = a.await
+		commit = e.commitPending
 	}
-	err := commit(ctx, next, keep)
-	a.status = status
-	a.noteResult(ctx, ares)
-	a.explain(ctx, a.id, a.peer.Scheme, ares)
+	err := commit(ctx, c, next, keep)
+	e.noteResult(ctx, ares)
+	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
 	if err != nil {
-		a.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", a.id, "state", next, "err", err)
+		e.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", c.id, "state", next, "err", err)
 		if next == Challenge {
-			return nil, unreachable(a.version, a.id)
+			return answer{}, unreachable(c.version, c.id)
 		}
 	}
-	return ares.Bytes(), nil
+	return answer{ares.Bytes(), status}, nil
 }
 
 // decoupledWait is how long the RReq of a decoupled authentication may take.
-func (a *authentication) decoupledWait() time.Duration {
-	minutes, err := strconv.Atoi(a.areq.Text("threeDSRequestorDecMaxTime"))
+func decoupledWait(areq *message.Message) time.Duration {
+	minutes, err := strconv.Atoi(areq.Text("threeDSRequestorDecMaxTime"))
 	if err != nil {
 		minutes = 10080 // the longest there is: 7 days
 	}
 	return time.Duration(minutes)*time.Minute + decoupledGrace
 }
 
-// contact logs that a directory gave no answer, and makes the requestor's Erro of that.
-func (a *authentication) contact(ctx context.Context, err error) message.Error {
+// connectionErro logs that a directory gave no answer, and returns the Erro for the
+// requestor.
+func (e *Engine) connectionErro(ctx context.Context, c *claim, err error) message.Error {
 	detail := "Connection failed"
-	var told interface{ Detail() string }
+	var detailed interface{ Detail() string }
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		detail = "Connection timeout"
-	case errors.As(err, &told):
-		detail = told.Detail()
+	case errors.As(err, &detailed):
+		detail = detailed.Detail()
 	}
-	a.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme, "err", err)
-	bad := erro(a.version, message.ConnectionFailure, detail, a.id)
+	e.Log.WarnContext(ctx, "directory gave no answer", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme, "err", err)
+	bad := erro(c.version, message.ConnectionFailure, detail, c.id)
 	bad.MessageType = "AReq"
 	return bad
 }
 
-// relay passes a directory's Erro on, code and component unchanged. It answers the
-// AReq, so it is about this transaction, whatever id and version it has: the requestor
-// gets his own.
-func (a *authentication) relay(ctx context.Context, m *message.Message) message.Error {
+// relayedErro logs the Erro of a directory, and returns the Erro for the requestor, with the
+// same code and component. A directory's Erro answers the AReq, so it is about this
+// transaction, whatever id and version it names.
+func (e *Engine) relayedErro(ctx context.Context, c *claim, m *message.Message) message.Error {
 	bad := erroOf(m)
-	bad.Version, bad.ServerTransID = a.version, a.id
-	a.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+	bad.Version, bad.ServerTransID = c.version, c.id
+	e.Log.WarnContext(ctx, "directory answered with an Erro", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
 		"errorCode", bad.Code, "errorComponent", bad.Component)
 	return bad
 }
 
-// refuse answers an ARes that is not good: an Erro to the directory server, in
-// a request of its own, and one to the requestor.
-func (a *authentication) refuse(ctx context.Context, m *message.Message, code message.Code, detail, kind string) error {
-	bad := erro(a.version, code, detail, a.id)
+// refuseARes answers an ARes that is not good: it sends an Erro to the directory server, in
+// a request of its own, and returns one for the requestor. M is nil if it could not be read.
+func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Message, code message.Code, detail, kind string) error {
+	bad := erro(c.version, code, detail, c.id)
 	bad.Description = code.Description()
 	bad.MessageType = kind
-	bad.SDKTransID = a.areq.Text("sdkTransID")
+	bad.SDKTransID = areq.Text("sdkTransID")
 	if m != nil {
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
 	}
-	a.Directories.Report(ctx, a.peer.Scheme, a.info.IssuerCountry, bad.JSON())
-	a.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", a.id, "scheme", a.peer.Scheme,
+	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
+	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
 		"errorCode", code, "errorDetail", detail)
-	// The requestor knows no other id of the transaction (API contract, G9).
+	// The requestor knows no other id of the transaction (docs/api.md, G9).
 	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
 	bad.Description = "Invalid response from Directory Server"
-	return a.failed(ctx, bad)
+	return e.fail(ctx, c, bad)
 }
 
-// failed commits that the transaction has failed, and returns bad. If the commit fails
-// too, nothing is wrong: a claim with no outcome counts as failed once its time is over.
-func (a *authentication) failed(ctx context.Context, bad message.Error) error {
-	if err := a.commit(ctx, Failed, a.kept()); err != nil {
-		a.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", a.id, "state", Failed, "err", err)
+// fail commits that the transaction has failed, and returns bad. A failed commit is
+// harmless: a claim without an outcome expires as failed.
+func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
+	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
+		e.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", c.id, "state", Failed, "err", err)
 	}
 	return bad
 }
 
-// commit moves the transaction to its last state, lazily: a crash of the machine may
-// lose that. The claim that is left then says as much once its time is over, for its id
-// stays used and no result is expected.
-func (a *authentication) commit(ctx context.Context, next store.State, keep time.Duration) error {
-	ctx, cancel := a.commitContext(ctx)
+// commitFinal moves the transaction to its last state. The write is lazy: a crash of the
+// machine may lose it. The claim that is left then says as much once its time is over, for
+// its id stays used and no result is expected.
+func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
+	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
-	return a.Store.Update(ctx, store.Txn{ID: a.id}, func(t *store.Txn) error {
+	return e.Store.Update(ctx, store.Txn{ID: c.id}, func(t *store.Txn) error {
 		t.Lazy = true
-		return a.step(t, next, keep)
+		return e.advanceClaim(t, c, next, keep)
 	})
 }
 
 // commitContext is for the writes after the exchange: it lasts as long as the /auth may
 // still take, and never less than commitTime.
-func (a *authentication) commitContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	return context.WithTimeout(ctx, max(a.left(), 0)+commitTime)
+func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, max(e.timeLeft(c), 0)+commitTime)
 }
 
-// step is the change that commit and await make.
-func (a *authentication) step(t *store.Txn, next store.State, keep time.Duration) error {
+// advanceClaim is the change that commitFinal and commitPending make.
+func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
 	if err := advance(t, next); err != nil {
 		return err
 	}
-	a.lasts(t, a.rec, keep)
-	return a.seal(t, a.rec)
+	e.setExpiry(t, c.rec, keep)
+	return e.seal(t, c.rec)
 }
 
-// await is commit for a transaction whose result is still to come. It is not lazy, and
-// when the store does not say whether the write has happened it finds out. If it cannot
-// in time, it returns an error, so the requestor gets no ARes, and the directory server
-// is told so when it posts the result.
-func (a *authentication) await(ctx context.Context, next store.State, keep time.Duration) error {
-	ctx, cancel := a.commitContext(ctx)
+// commitPending moves the transaction to a state that expects a result. The write is not
+// lazy, and when the store does not say whether it has happened, commitPending finds out. If
+// it cannot in time, it returns an error, so the requestor gets no ARes, and the directory
+// server is told so when it posts the result.
+func (e *Engine) commitPending(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
+	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
 	again := false
-	c := a.change(store.Txn{ID: a.id}, func(t *store.Txn) error {
+	w := e.newWrite(store.Txn{ID: c.id}, func(t *store.Txn) error {
 		if again && t.State != Sent {
 			return nil // an earlier try was made, and the result has come since
 		}
 		again = true
-		return a.step(t, next, keep)
+		return e.advanceClaim(t, c, next, keep)
 	})
-	sure, err := c.run(ctx)
+	sure, err := w.run(ctx)
 	if !sure {
-		c.settle(func(rec *record) { rec.Undelivered = true })
+		w.resolveLater(func(rec *txnRecord) { rec.Undelivered = true })
 	}
 	return err
 }

@@ -19,14 +19,14 @@ func TestRecordForm(t *testing.T) {
 	e := &Engine{Sealer: unsealed{}}
 	for _, tt := range []struct {
 		written string // by encoding/json
-		want    record
+		want    txnRecord
 	}{
-		{`{"Version":"2.1.0","Sent":1,"AReq":"e30="}`, record{Version: "2.1.0", Sent: 1, AReq: []byte("{}")}},
+		{`{"Version":"2.1.0","Sent":1,"AReq":"e30="}`, txnRecord{Version: "2.1.0", Sent: 1, AReq: []byte("{}")}},
 		{
 			`{"Version":"2.3.1","Sent":1125899906842624,"Until":2,"AReq":"eyJhIjoiPMO8PiJ9",` +
 				`"Purchase":{"Values":{"mcc":"","merchantName":"\"A \u0026 \u003cB\u003e ü\\u0001\""},"Card":"AQ=="},` +
 				`"ARes":"AP8=","RReq":"cg==","Erro":"ZQ==","Decoupled":true,"Gone":true,"Undelivered":true,"Refused":true,"Changes":["a","\"\u003c"],"Findings":["b"]}`,
-			record{
+			txnRecord{
 				Version: "2.3.1", Sent: 1 << 50, Until: 2, AReq: []byte(`{"a":"<ü>"}`), ARes: []byte{0, 255}, RReq: []byte("r"), Erro: []byte("e"),
 				Purchase:  &purchase{Values: map[string]string{"merchantName": `"A & <B> ü\u0001"`, "mcc": ""}, Card: []byte{1}},
 				Decoupled: true, Gone: true, Undelivered: true, Refused: true, Changes: []string{"a", `"<`}, Findings: []string{"b"},
@@ -40,7 +40,7 @@ func TestRecordForm(t *testing.T) {
 		if err := e.seal(&row, &tt.want); err != nil {
 			t.Fatal(err)
 		}
-		var got record
+		var got txnRecord
 		if err := json.Unmarshal(row.Data, &got); err != nil || !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("encoding/json reads %s as %+v, %v; want %+v", row.Data, got, err, tt.want)
 		}

@@ -93,9 +93,9 @@ func TestSDKTransIDOfRRes(t *testing.T) {
 	}
 }
 
-// TestVersionTakenOut: a challenge that began before its version was taken out of
+// TestTransactionEndsInRemovedVersion: a challenge that began before its version was taken out of
 // the configuration ends as it would have; no other begins in it.
-func TestVersionTakenOut(t *testing.T) {
+func TestTransactionEndsInRemovedVersion(t *testing.T) {
 	w := newWorld()
 	sent := challenged(t, w, w.engine(0), object{"messageVersion": "2.1.0"})
 	e := w.engine(0)
@@ -143,10 +143,10 @@ func TestErroInAVersionThatIsRead(t *testing.T) {
 	}
 }
 
-// TestErroNamesID: the Erro of a refused /auth has the id whenever it is the
+// TestErroNamesKnownIDOnly: the Erro of a refused /auth has the id whenever it is the
 // requestor's own, whatever is wrong with the card or the rest; never that of
 // somebody else, nor one that he has not heard of (Erro).
-func TestErroNamesID(t *testing.T) {
+func TestErroNamesKnownIDOnly(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		w := newWorld()
 		e := w.engine(0)

@@ -42,9 +42,9 @@ func (w *watched) Update(ctx context.Context, was store.Txn, change func(*store.
 	})
 }
 
-// TestStoreWork is what an /auth has the store do, and an RReq: what is waited for is
+// TestStoreOperationsOfAnAuth is what an /auth has the store do, and an RReq: what is waited for is
 // seen by the shopper. Only what comes to nothing when it is lost is lazy.
-func TestStoreWork(t *testing.T) {
+func TestStoreOperationsOfAnAuth(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		reply func(req object) ([]byte, error)

@@ -10,45 +10,49 @@ import (
 // Notes are what a requestor may want to know of a request beside its answer. They are
 // names of elements, as errorDetail has them, each once and without values.
 type Notes struct {
-	Normalised []string // set right or filled in before the request left (API contract, R9)
-	Unkept     []string // lacking or malformed though the card's scheme requires it; what it only advises is not here
+	// Normalised elements were corrected or filled in before the request left (docs/api.md, R9).
+	Normalised []string
+	// Unkept elements are missing or malformed although the card's scheme requires them. What
+	// a scheme only advises is not here.
+	Unkept []string
 }
 
-// notes are the changes and findings of a request in the form for the requestor.
-func notes(changes []message.Change, findings []*scheme.Finding) Notes {
+// notesOf returns the changes and findings of a request in the form for the requestor.
+func notesOf(req *authRequest) Notes {
 	var n Notes
-	for _, c := range changes {
-		n.Normalised = withName(n.Normalised, c.Path.Name())
+	for _, c := range req.changes {
+		n.Normalised = addName(n.Normalised, c.Path.Name())
 	}
-	for _, f := range findings {
+	for _, f := range req.findings {
 		if f.Rule != scheme.Advise {
-			n.Unkept = withName(n.Unkept, f.Element)
+			n.Unkept = addName(n.Unkept, f.Element)
 		}
 	}
 	return n
 }
 
-func withName(names []string, name string) []string {
+// addName adds a name to names, unless it is there.
+func addName(names []string, name string) []string {
 	if slices.Contains(names, name) {
 		return names
 	}
 	return append(names, name)
 }
 
-// inWords are the changes in the form for the record and the log.
-func inWords(changes []message.Change) []string {
-	var words []string
+// describeChanges returns changes in the form for the record and the log.
+func describeChanges(changes []message.Change) []string {
+	var texts []string
 	for _, c := range changes {
-		words = append(words, string(c.Path)+": "+c.What)
+		texts = append(texts, string(c.Path)+": "+c.What)
 	}
-	return words
+	return texts
 }
 
-// texts are the findings in the form for the record and the log.
-func texts(findings []*scheme.Finding) []string {
-	var words []string
+// describeFindings returns findings in the form for the record and the log.
+func describeFindings(findings []*scheme.Finding) []string {
+	var texts []string
 	for _, f := range findings {
-		words = append(words, f.Text)
+		texts = append(texts, f.Text)
 	}
-	return words
+	return texts
 }

@@ -35,8 +35,8 @@ type sequence struct {
 	DSTransID   string
 }
 
-// operate takes an OReq.
-func (r *receipt) operate(ctx context.Context) (Receipt, string) {
+// takeOReq handles an OReq.
+func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 	c := message.Context{}
 	scheme := r.schemes[0]
 	if peer, ok := r.peer(scheme); ok {
@@ -44,7 +44,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	}
 	r.txn.Scheme = scheme // for the metrics
 	if found := r.msg.Check(c); len(found) > 0 {
-		r.breakOff(ctx, scheme)
+		r.endSequence(ctx, scheme)
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(ctx, code, detail, "OReq")
 	}
@@ -54,7 +54,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 		"seqNum", r.msg.Text("opSeq.seqNum"), "seqTotal", r.msg.Text("opSeq.seqTotal"))
 	at, _ := strconv.Atoi(r.msg.Text("opSeq.seqNum")) // two digits each, as checked
 	total, _ := strconv.Atoi(r.msg.Text("opSeq.seqTotal"))
-	key, kept, err := r.follow(ctx, scheme, at, total)
+	key, kept, err := r.continueSequence(ctx, scheme, at, total)
 	if err != nil {
 		r.Log.ErrorContext(ctx, "operation message not stored", "scheme", scheme, "err", err)
 		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "OReq")
@@ -62,7 +62,7 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	if at < total {
 		if !kept.Over {
 			time.AfterFunc(operationGap, func() {
-				r.taskGroup().Start(func(ctx context.Context) { r.expire(ctx, scheme, key, kept) })
+				r.taskGroup().Start(func(ctx context.Context) { r.expireSequence(ctx, scheme, key, kept) })
 			})
 		}
 		return Receipt{Version: r.version}, "received"
@@ -71,11 +71,11 @@ func (r *receipt) operate(ctx context.Context) (Receipt, string) {
 	if kept.Broken {
 		status = "02"
 	}
-	return r.operated(status), status
+	return r.newORes(status), status
 }
 
-// operated is the ORes, with an id of its own.
-func (r *receipt) operated(status string) Receipt {
+// newORes returns the ORes, with an id of its own.
+func (r *receipt) newORes(status string) Receipt {
 	id := r.IDs.New(r.Now(), 0, r.rand(), 0, "", "")
 	ds := r.msg.Text("dsTransID")
 	return Receipt{
@@ -100,10 +100,10 @@ func (r *receipt) sequenceKeys(scheme string) (ahead, now, before string) {
 	return at(t.Add(operationLife)), at(t), at(t.Add(-operationLife))
 }
 
-// follow notes that message number at of total has come, on whichever node, and
+// continueSequence records that message number at of total has come, on whichever node. It
 // returns the sequence as it is then, and its id in the store. The first message begins
 // the sequence anew; the latest one, delivered again, changes nothing.
-func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key string, now sequence, err error) {
+func (r *receipt) continueSequence(ctx context.Context, scheme string, at, total int) (key string, now sequence, err error) {
 	step := func(t *store.Txn) error {
 		var was sequence
 		if len(t.Data) > 0 { // a new row has none
@@ -113,14 +113,14 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 		}
 		now = was.after(at, total)
 		now.DSTransID = r.msg.Text("dsTransID")
-		return r.keepSequence(t, now)
+		return r.sealSequence(t, now)
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
 	begun := []string{ahead, here, before} // the newest first
 	if at == 1 {
 		begun = begun[:1]
 	}
-	if key, err := r.stepAt(ctx, begun, step); !errors.Is(err, store.ErrNotFound) {
+	if key, err := r.updateFirst(ctx, begun, step); !errors.Is(err, store.ErrNotFound) {
 		return key, now, err
 	}
 	t := store.Txn{ID: here, Scheme: scheme, State: Operations}
@@ -133,9 +133,9 @@ func (r *receipt) follow(ctx context.Context, scheme string, at, total int) (key
 	return here, now, err
 }
 
-// breakOff ends the sequence that a faulty message names, if it has begun: the message
-// is answered with an Erro, and expire must not report a second one.
-func (r *receipt) breakOff(ctx context.Context, scheme string) {
+// endSequence ends the sequence that a faulty message names, if it has begun: the message
+// is answered with an Erro, and expireSequence must not report a second one.
+func (r *receipt) endSequence(ctx context.Context, scheme string) {
 	if !message.IsUUID(r.msg.Text("opSeq.seqId")) {
 		return
 	}
@@ -145,17 +145,17 @@ func (r *receipt) breakOff(ctx context.Context, scheme string) {
 			return err
 		}
 		s.Over, s.Broken = true, true
-		return r.keepSequence(t, s)
+		return r.sealSequence(t, s)
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
-	if _, err := r.stepAt(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
+	if _, err := r.updateFirst(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
 		r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
 	}
 }
 
-// stepAt applies step to the row of the first key that has one and returns that key, or
+// updateFirst applies step to the row of the first key that has one and returns that key, or
 // [store.ErrNotFound] when none has.
-func (r *receipt) stepAt(ctx context.Context, keys []string, step func(*store.Txn) error) (key string, err error) {
+func (r *receipt) updateFirst(ctx context.Context, keys []string, step func(*store.Txn) error) (key string, err error) {
 	for _, key = range keys {
 		if err = r.Store.Update(ctx, store.Txn{ID: key}, step); !errors.Is(err, store.ErrNotFound) {
 			break
@@ -178,10 +178,10 @@ func (s sequence) after(at, total int) sequence {
 	return s
 }
 
-// expire gives up a sequence whose next message did not come in time, and reports that
+// expireSequence gives up a sequence whose next message did not come in time, and reports that
 // to the directory server. It does nothing if the sequence is not as kept any more, or
 // ctx has ended before.
-func (r *receipt) expire(ctx context.Context, scheme, key string, kept sequence) {
+func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept sequence) {
 	if ctx.Err() != nil {
 		return
 	}
@@ -197,7 +197,7 @@ func (r *receipt) expire(ctx context.Context, scheme, key string, kept sequence)
 			return errMoved
 		}
 		now.Over, now.Broken = true, true
-		return r.keepSequence(t, now)
+		return r.sealSequence(t, now)
 	})
 	switch {
 	case errors.Is(err, errMoved):
@@ -215,8 +215,8 @@ func (r *receipt) expire(ctx context.Context, scheme, key string, kept sequence)
 	}.JSON())
 }
 
-// keepSequence puts s into its row.
-func (r *receipt) keepSequence(t *store.Txn, s sequence) error {
-	t.Expires = r.in(operationLife + 2*transid.MaxSkew)
+// sealSequence puts s into its row.
+func (r *receipt) sealSequence(t *store.Txn, s sequence) error {
+	t.Expires = r.expiryIn(operationLife + 2*transid.MaxSkew)
 	return r.seal(t, s)
 }

@@ -80,9 +80,9 @@ func with(o object, name string, value any) object {
 	return o
 }
 
-// TestOP05: when the next message does not come within 3 s the directory server
+// TestOP05SequenceTimesOut: when the next message does not come within 3 s the directory server
 // hears of it, once, and the sequence is over.
-func TestOP05(t *testing.T) {
+func TestOP05SequenceTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		e := w.engine(0)

@@ -23,10 +23,10 @@ func (s *overtaken) Update(ctx context.Context, was store.Txn, change func(*stor
 	return s.Store.Update(ctx, was, change)
 }
 
-// TestOvertaken: a result whose transaction was read while it waited, and is written to
+// TestResultOvertakesChallengeCommit: a result whose transaction was read while it waited, and is written to
 // when it does not any more, changes nothing, and its directory server is told as if it
 // had come later: 403 would have it sent again.
-func TestOvertaken(t *testing.T) {
+func TestResultOvertakesChallengeCommit(t *testing.T) {
 	for _, version := range []string{"2.2.0", "2.3.1"} {
 		for name, tt := range map[string]struct {
 			by          func(w *world, req object)

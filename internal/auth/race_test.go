@@ -16,9 +16,9 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestOneResult posts many different RReqs for one challenge at once: one is
+// TestFirstResultWins posts many different RReqs for one challenge at once: one is
 // acknowledged, and that one is read (I2).
-func TestOneResult(t *testing.T) {
+func TestFirstResultWins(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)
 	id := preauth(t, e, shop)
@@ -54,8 +54,8 @@ func TestOneResult(t *testing.T) {
 	}
 }
 
-// TestOneAReq calls /auth many times at once with one id: one AReq leaves (I5).
-func TestOneAReq(t *testing.T) {
+// TestIDIsUsedOnce calls /auth many times at once with one id: one AReq leaves (I5).
+func TestIDIsUsedOnce(t *testing.T) {
 	w := newWorld()
 	nodes := []*auth.Engine{w.engine(0), w.engine(0)}
 	id := preauth(t, w.engine(0), shop)
@@ -86,9 +86,9 @@ func errorJSON(err error, id string) string {
 	return strings.ReplaceAll(string(bad.JSON()), id, "ID")
 }
 
-// TestOthersAreUnknown: to another merchant an id in every state is answered
+// TestTransactionsOfOthersAreUnknown: to another merchant an id in every state is answered
 // exactly as one that nobody knows (I3).
-func TestOthersAreUnknown(t *testing.T) {
+func TestTransactionsOfOthersAreUnknown(t *testing.T) {
 	for _, status := range []string{"C", "Y", "N"} {
 		t.Run(fmt.Sprint("after ", status), func(t *testing.T) {
 			w := newWorld()
@@ -196,9 +196,9 @@ func TestPR28OneNotAskedYet(t *testing.T) {
 	}
 }
 
-// TestOneAReqAfterTheEnd: an id stays used up for as long as it could be used,
+// TestIDStaysUsedAfterTheEnd: an id stays used up for as long as it could be used,
 // though what it stood for is over and can no longer be fetched (I5, I1).
-func TestOneAReqAfterTheEnd(t *testing.T) {
+func TestIDStaysUsedAfterTheEnd(t *testing.T) {
 	for _, tt := range []struct {
 		name           string
 		preauth, after time.Duration // how long ids are good; after how long the challenge ends
@@ -257,9 +257,9 @@ func (m minding) Create(ctx context.Context, t store.Txn) error {
 	return cmp.Or(ctx.Err(), m.Store.Create(ctx, t))
 }
 
-// TestGoneBeforeTheClaim: who has ended its side of the connection, and waits for the
+// TestRequestorGoneBeforeTheClaim: who has ended its side of the connection, and waits for the
 // answer, gets it.
-func TestGoneBeforeTheClaim(t *testing.T) {
+func TestRequestorGoneBeforeTheClaim(t *testing.T) {
 	w := newWorld()
 	w.reply = func(_ string, o object) ([]byte, error) { return ares(o, "Y"), nil }
 	e := w.engine(0)
@@ -272,9 +272,9 @@ func TestGoneBeforeTheClaim(t *testing.T) {
 	}
 }
 
-// TestRaisedPreauth: an id is used once though the time for ids is raised afterwards, on
+// TestRaisedPreauthTimeout: an id is used once though the time for ids is raised afterwards, on
 // the node that has seen it or on another (I5).
-func TestRaisedPreauth(t *testing.T) {
+func TestRaisedPreauthTimeout(t *testing.T) {
 	for _, raised := range []time.Duration{81 * time.Second, 5 * time.Minute, time.Hour} {
 		w := newWorld()
 		before, after := w.engine(0), w.engine(0)
@@ -307,9 +307,9 @@ func TestRaisedPreauth(t *testing.T) {
 	}
 }
 
-// TestStoreGone: while the store cannot be read nobody hears that an id is unknown, which
+// TestRequestsWithoutStore: while the store cannot be read nobody hears that an id is unknown, which
 // would have him give up: neither directory server nor requestor.
-func TestStoreGone(t *testing.T) {
+func TestRequestsWithoutStore(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)
 	req := challenged(t, w, e)

@@ -15,8 +15,8 @@ import (
 // A Receipt is the answer to what a directory server posted.
 type Receipt struct {
 	Body          []byte // RRes, ORes or Erro; empty when an Erro was received, or an OReq before the last
-	ServerTransID string // of the RRes or ORes, for X-Response-ID
-	DSTransID     string // of the request, for X-Request-ID
+	ServerTransID string // threeDSServerTransID of the RRes or ORes, for X-Response-ID
+	DSTransID     string // dsTransID of the request, for X-Request-ID
 	Version       message.Version
 	Refused       *message.Error // the Erro in Body; nil when the message was accepted
 }
@@ -24,12 +24,12 @@ type Receipt struct {
 // A receipt is one posted message on its way through the engine.
 type receipt struct {
 	*Engine
-	schemes []string // whose client certificate this is
+	schemes []string // the schemes that the client certificate belongs to
 	msg     *message.Message
 	version message.Version
 	txn     store.Txn
-	rec     *record
-	facts   message.Context // of the AReq and ARes, once the transaction is read
+	rec     *txnRecord
+	facts   message.Context // facts of the AReq and ARes, once the transaction was read
 }
 
 // Receive takes an RReq, an OReq or an Erro that one of the given schemes'
@@ -37,7 +37,7 @@ type receipt struct {
 // fault is answered with an Erro in the Receipt; there is no error.
 func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Receipt {
 	r := &receipt{Engine: e, schemes: schemes}
-	r.version = r.newest()
+	r.version = r.newestVersion()
 	got, outcome := r.run(ctx, body)
 	r.noteMessage(ctx)
 	operation := "rreq"
@@ -50,7 +50,7 @@ func (e *Engine) Receive(ctx context.Context, schemes []string, body []byte) Rec
 	return got
 }
 
-// noteMessage writes down which message it was, and which transaction it is about.
+// noteMessage records which message it was, and which transaction it is about.
 func (r *receipt) noteMessage(ctx context.Context) {
 	if r.Recorder == nil || r.msg == nil {
 		return
@@ -83,10 +83,10 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	lacking := known && versioned && !kind.In(v) // the version has no such message
 	switch {
 	case known && kind == message.Erro:
-		r.giveUp(ctx)
+		r.takeErro(ctx)
 		return Receipt{Version: r.version}, "erro"
 	case known && kind == message.OReq && !lacking:
-		return r.operate(ctx)
+		return r.takeOReq(ctx)
 	case lacking:
 		return r.refuse(ctx, message.InvalidMessage, "Invalid Message Type", "")
 	case known && kind != message.RReq:
@@ -99,7 +99,7 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 		r.Log.ErrorContext(ctx, "transaction not read", "err", err)
 		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "RReq")
 	}
-	return r.result(ctx, err == nil)
+	return r.takeRReq(ctx, err == nil)
 }
 
 // load reads the transaction that the message names, if the poster's directory
@@ -122,16 +122,16 @@ func (r *receipt) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.past(rec) {
+	if r.isOver(rec) {
 		return store.ErrNotFound
 	}
 	r.txn, r.rec = t, rec
 	return nil
 }
 
-// result checks an RReq, first by itself and against its transaction, then by
+// takeRReq checks an RReq, first by itself and against its transaction, then by
 // the transaction's state, and commits it.
-func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
+func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 	if known {
 		c, err := r.rec.context()
 		if err != nil {
@@ -152,19 +152,19 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
-	if code, detail := r.standing(r.txn.State); code != 0 && !r.repeats() {
+	if code, detail := r.refusalIn(r.txn.State); code != 0 && !r.isRepeated() {
 		return r.refuse(ctx, code, detail, "RReq")
 	}
 	if r.msg.Text("transStatus") == "D" {
-		if err := r.remember(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
+		if err := r.storeFirst(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
 			r.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", r.txn.ID, "err", err)
 			return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 		}
 	}
-	state, err := r.commit(ctx)
+	state, err := r.commitResult(ctx)
 	switch {
 	case errors.Is(err, errArrow):
-		code, detail := r.standing(state)
+		code, detail := r.refusalIn(state)
 		return r.refuse(ctx, code, detail, "RReq")
 	case errors.Is(err, store.ErrNotFound):
 		return r.refuse(ctx, message.UnknownTransaction, "threeDSServerTransID", "RReq")
@@ -172,12 +172,12 @@ func (r *receipt) result(ctx context.Context, known bool) (Receipt, string) {
 		r.Log.ErrorContext(ctx, "result not stored", "threeDSServerTransID", r.txn.ID, "err", err)
 		return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 	}
-	return r.accept(ctx)
+	return r.acknowledge(ctx)
 }
 
-// standing is the error with which a transaction in state refuses an RReq, "" when none
-// is known; code 0: it takes one.
-func (r *receipt) standing(state store.State) (message.Code, string) {
+// refusalIn returns the error with which a transaction in state refuses an RReq. The state
+// is "" when no transaction is known. Code 0 means that the transaction takes an RReq.
+func (r *receipt) refusalIn(state store.State) (message.Code, string) {
 	switch state {
 	case Challenge:
 		return 0, ""
@@ -193,27 +193,27 @@ func (r *receipt) standing(state store.State) (message.Code, string) {
 	return message.UnknownTransaction, "threeDSServerTransID"
 }
 
-// keep is how long an RReq, or the Erro that came instead, is kept.
-func (r *receipt) keep() time.Duration {
+// keepFor is how long an RReq, or the Erro that came instead, is kept.
+func (r *receipt) keepFor() time.Duration {
 	if r.rec.Decoupled {
 		return r.Timeouts.DecoupledResult
 	}
 	return r.Timeouts.Result
 }
 
-// repeats reports whether the message is the very result that is stored, although the
+// isRepeated reports whether the message is the very result that is stored, although the
 // directory server was told that it was not. Sent again, it is acknowledged.
-func (r *receipt) repeats() bool {
+func (r *receipt) isRepeated() bool {
 	return r.txn.State == Result && r.rec.Refused && bytes.Equal(r.rec.RReq, r.msg.Bytes())
 }
 
-// commit stores the result, if the transaction is still waiting for it, and
+// commitResult stores the result, if the transaction is still waiting for it, and
 // returns the state it found. The first RReq wins, byte for byte (I2).
-func (r *receipt) commit(ctx context.Context) (store.State, error) {
-	rec, again := *r.rec, r.repeats()
+func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
+	rec, again := *r.rec, r.isRepeated()
 	rec.RReq, rec.Refused = r.msg.Bytes(), false
 	var found store.State
-	c := r.change(r.txn, func(t *store.Txn) error {
+	w := r.newWrite(r.txn, func(t *store.Txn) error {
 		found = t.State
 		if again && bytes.Equal(t.Data, r.txn.Data) {
 			return r.seal(t, &rec)
@@ -221,24 +221,24 @@ func (r *receipt) commit(ctx context.Context) (store.State, error) {
 		if err := advance(t, Result); err != nil {
 			return err
 		}
-		r.lasts(t, &rec, r.keep())
+		r.setExpiry(t, &rec, r.keepFor())
 		return r.seal(t, &rec)
 	})
-	sure, err := c.run(ctx)
+	sure, err := w.run(ctx)
 	if !sure {
-		c.settle(func(rec *record) { rec.Refused = true })
+		w.resolveLater(func(rec *txnRecord) { rec.Refused = true })
 	}
 	return found, err
 }
 
-// accept acknowledges a committed result.
-func (r *receipt) accept(ctx context.Context) (Receipt, string) {
+// acknowledge acknowledges a committed result.
+func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	m := r.msg
 	status := "01"
 	switch {
 	case m.Text("transStatus") == "D":
 		status = "04" // the requestor continues with a decoupled 3RI
-	case r.rec.Undelivered, r.rec.Gone && !r.begun():
+	case r.rec.Undelivered, r.rec.Gone && !r.hasBegun():
 		status = "03"
 	}
 	members := []message.Member{
@@ -253,24 +253,24 @@ func (r *receipt) accept(ctx context.Context) (Receipt, string) {
 	}
 	r.noteResult(ctx, m)
 	r.note(ctx, "resultsStatus", status)
-	r.explain(ctx, r.txn.ID, r.txn.Scheme, m)
+	r.explainReason(ctx, r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.Compose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
 	}, m.Text("transStatus")
 }
 
-// begun reports whether the challenge was begun: then the ARes has reached the
+// hasBegun reports whether the challenge was begun: then the ARes has reached the
 // requestor, even if it looked as if it had gone. A requestor that closes its sending
 // side of the connection early looks like that.
-func (r *receipt) begun() bool {
-	const noCReq = "05" // of challengeCancel: the ACS has waited for the first CReq in vain
+func (r *receipt) hasBegun() bool {
+	const noCReq = "05" // a challengeCancel: the ACS has waited for the first CReq in vain
 	return r.facts.ARes.Text("transStatus") == "C" && r.msg.Text("challengeCancel") != noCReq
 }
 
-// newest is the highest version in use with the directories that may have posted, or
+// newestVersion is the highest version in use with the directories that may have posted, or
 // 2.3.1 when none of them is configured any more.
-func (r *receipt) newest() message.Version {
+func (r *receipt) newestVersion() message.Version {
 	newest, used := message.V231, false
 	for _, scheme := range r.schemes {
 		if peer, ok := r.peer(scheme); ok && len(peer.Versions) > 0 {
@@ -316,9 +316,9 @@ func (r *receipt) idOf(name string, earlier *message.Message) string {
 	return earlier.Text(name)
 }
 
-// giveUp handles an Erro posted by a directory server: if the transaction it names waits
+// takeErro handles an Erro posted by a directory server: if the transaction it names waits
 // for a result, it has failed. An Erro is never answered with an Erro.
-func (r *receipt) giveUp(ctx context.Context) {
+func (r *receipt) takeErro(ctx context.Context) {
 	bad := erroOf(r.msg)
 	r.note(ctx, "errorCode", bad.Code.String())
 	r.note(ctx, "errorComponent", bad.Component)
@@ -328,27 +328,27 @@ func (r *receipt) giveUp(ctx context.Context) {
 		log.WarnContext(ctx, "Erro from a directory for no transaction of ours", "err", err)
 		return
 	}
-	if facts, err := r.rec.context(); err != nil || foreign(r.msg, facts.ARes) {
+	if facts, err := r.rec.context(); err != nil || namesOtherIDs(r.msg, facts.ARes) {
 		log.WarnContext(ctx, "Erro from a directory with ids of another transaction", "err", err)
 		return
 	}
 	rec := *r.rec
 	rec.Erro = bad.JSON()
-	_, err := r.change(r.txn, func(t *store.Txn) error {
+	_, err := r.newWrite(r.txn, func(t *store.Txn) error {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight
 		}
 		if err := advance(t, Failed); err != nil {
 			return err
 		}
-		r.lasts(t, &rec, r.keep())
+		r.setExpiry(t, &rec, r.keepFor())
 		return r.seal(t, &rec)
 	}).run(ctx)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
 }
 
-// foreign reports whether m names an id that is not the one of the ARes.
-func foreign(m, ares *message.Message) bool {
+// namesOtherIDs reports whether m names an id that is not the one of the ARes.
+func namesOtherIDs(m, ares *message.Message) bool {
 	for _, name := range []string{"acsTransID", "dsTransID"} {
 		if id := m.Text(name); id != "" && ares != nil && !strings.EqualFold(id, ares.Text(name)) {
 			return true

@@ -4,25 +4,24 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
-// A record is what a transaction keeps beside its state. It is sealed before
+// A txnRecord is what a transaction keeps beside its state. It is sealed before
 // the store sees it. It never holds a card number: of the AReq only the facts
-// that later messages are checked against are kept, and where a further leg may
-// follow the purchase, with a digest of the card.
-type record struct {
+// that later messages are checked against are kept, and where a follow-up
+// authentication may come the purchase, with a digest of the card.
+type txnRecord struct {
 	Version  string    // of the transaction
 	BIN      string    `json:",omitzero"` // the beginning of the card number, as far as it may be shown
 	Last4    string    `json:",omitzero"` // the end of the card number
 	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
 	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
 	AReq     []byte    // facts of the request, JSON
-	Purchase *purchase `json:",omitzero"` // when a further leg may follow
+	Purchase *purchase `json:",omitzero"` // when a follow-up authentication may come
 	ARes     []byte    `json:",omitzero"` // facts of the answer
 	RReq     []byte    `json:",omitzero"` // the result, byte for byte as it came
 	Erro     []byte    `json:",omitzero"` // with which the DS gave the transaction up
@@ -35,32 +34,15 @@ type record struct {
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 }
 
-// seal puts what, a record, sequence or firstLeg, into t. The other fields of t must be
-// final by then: the seal is bound to them.
-func (e *Engine) seal(t *store.Txn, what any) error {
-	plain, err := json.Marshal(what)
-	if err != nil {
-		return fmt.Errorf("auth: record of %s: %w", t.ID, err)
-	}
-	t.Data = e.Sealer.Seal(t.Name(), plain)
-	return nil
-}
+// seal puts what, a txnRecord, sequence or firstAuthentication, into t; see [record.Seal].
+func (e *Engine) seal(t *store.Txn, what any) error { return record.Seal(e.Sealer, t, what) }
 
 // open reads what seal wrote.
-func (e *Engine) open(t *store.Txn, into any) error {
-	plain, err := e.Sealer.Open(t.Name(), t.Data)
-	if err == nil {
-		err = json.Unmarshal(plain, into)
-	}
-	if err != nil {
-		return fmt.Errorf("auth: record of %s: %w", t.ID, err)
-	}
-	return nil
-}
+func (e *Engine) open(t *store.Txn, into any) error { return record.Open(e.Sealer, t, into) }
 
 // unseal reads the record of a transaction.
-func (e *Engine) unseal(t *store.Txn) (*record, error) {
-	r := new(record)
+func (e *Engine) unseal(t *store.Txn) (*txnRecord, error) {
+	r := new(txnRecord)
 	if err := e.open(t, r); err != nil {
 		return nil, err
 	}
@@ -68,7 +50,7 @@ func (e *Engine) unseal(t *store.Txn) (*record, error) {
 }
 
 // context makes of the kept facts what a later message is checked against.
-func (r *record) context() (message.Context, error) {
+func (r *txnRecord) context() (message.Context, error) {
 	var c message.Context
 	var err error
 	if c.AReq, err = message.Parse(r.AReq, message.Limits{}); err != nil {
@@ -82,7 +64,7 @@ func (r *record) context() (message.Context, error) {
 	return c, nil
 }
 
-func (r *record) version() message.Version {
+func (r *txnRecord) version() message.Version {
 	v, ok := message.ParseVersion(r.Version)
 	if !ok {
 		return message.V220
@@ -90,28 +72,28 @@ func (r *record) version() message.Version {
 	return v
 }
 
-// lasts has t, which r is about to be sealed into, count for d from now. The row stays
-// beyond that for as long as its id could be tried again: else a second AReq might leave
-// under the id (I5). How long that is the id itself says, since our timeouts may be
-// raised meanwhile.
-func (e *Engine) lasts(t *store.Txn, r *record, d time.Duration) {
-	t.Expires, r.Until = e.in(d), 0
+// setExpiry has the transaction t, which r is about to be sealed into, count for d from now.
+// The row stays beyond that for as long as its id could be tried again: else a second AReq
+// might leave under the id (I5). The id itself says how long that is, since our timeouts
+// may be raised meanwhile.
+func (e *Engine) setExpiry(t *store.Txn, r *txnRecord, d time.Duration) {
+	t.Expires, r.Until = e.expiryIn(d), 0
 	usable := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
 	if usable.After(t.Expires) {
 		t.Expires, r.Until = usable, t.Expires.UnixMilli()
 	}
 }
 
-// past reports whether the transaction of r is over and its row stays for the id alone.
-func (e *Engine) past(r *record) bool { return r.Until != 0 && e.Now().UnixMilli() >= r.Until }
+// isOver reports whether the transaction of r is over and its row stays for the id alone.
+func (e *Engine) isOver(r *txnRecord) bool { return r.Until != 0 && e.Now().UnixMilli() >= r.Until }
 
-// over reports whether an /auth that claimed its id at sent, in Unix milliseconds,
+// isClaimOver reports whether an /auth that claimed its id at sent, in Unix milliseconds,
 // perhaps on another node with another clock, can no longer be in flight.
-func (e *Engine) over(sent int64) bool {
+func (e *Engine) isClaimOver(sent int64) bool {
 	return e.Now().Sub(time.UnixMilli(sent)) > e.Timeouts.Authentication+commitTime+transid.MaxSkew
 }
 
-// in returns the store's form of a moment d from now: UTC, whole milliseconds.
-func (e *Engine) in(d time.Duration) time.Time {
-	return e.Now().Add(d).UTC().Truncate(time.Millisecond)
+// expiryIn returns the time d from now as the store keeps it.
+func (e *Engine) expiryIn(d time.Duration) time.Time {
+	return record.Moment(e.Now().Add(d))
 }

@@ -54,8 +54,8 @@ func TestChangedInTheDatabase(t *testing.T) {
 	}
 }
 
-// TestFailedStaysWhole: a transaction that comes to nothing can still be read.
-func TestFailedStaysWhole(t *testing.T) {
+// TestFailedTransactionIsReadable: a transaction that comes to nothing can still be read.
+func TestFailedTransactionIsReadable(t *testing.T) {
 	w := newWorld()
 	e := w.engine(0)
 	w.reply = func(string, object) ([]byte, error) { return []byte("{"), nil }

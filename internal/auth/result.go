@@ -16,19 +16,19 @@ const unknownID = "Unknown threeDSServerTransID"
 // while it is kept. For any merchant but the one that made the /auth the id is
 // unknown.
 func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-	rreq, err := e.handOut(ctx, acc, body)
+	rreq, err := e.result(ctx, acc, body)
 	e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
 	return rreq.text, err
 }
 
-// A handedOut is the RReq that a merchant gets.
+// A handedOut is the RReq that a merchant gets, byte for byte.
 type handedOut struct {
 	text   []byte
 	status string // its transStatus
 	scheme string
 }
 
-func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte) (handedOut, error) {
+func (e *Engine) result(ctx context.Context, acc *account.Account, body []byte) (handedOut, error) {
 	req, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
 		return handedOut{}, badJSON(err)
@@ -57,11 +57,11 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 	if err != nil {
 		return handedOut{}, err
 	}
-	if e.past(rec) {
+	if e.isOver(rec) {
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
 	e.noteRecord(ctx, &t, rec)
-	rreq, err := e.stateOf(&t, rec)
+	rreq, err := e.rreqOf(&t, rec)
 	if err != nil {
 		return handedOut{}, err
 	}
@@ -73,8 +73,8 @@ func (e *Engine) handOut(ctx context.Context, acc *account.Account, body []byte)
 	return handedOut{rreq, m.Text("transStatus"), t.Scheme}, nil
 }
 
-// noteRecord writes down what is kept of the transaction that a request is about.
-func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *record) {
+// noteRecord records what is kept of the transaction that a request is about.
+func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *txnRecord) {
 	if e.Recorder == nil {
 		return
 	}
@@ -95,14 +95,14 @@ func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *record) {
 	}
 }
 
-// stateOf is what the caller gets of his transaction: its RReq, or an error that says
-// why there is none.
-func (e *Engine) stateOf(t *store.Txn, rec *record) ([]byte, error) {
+// rreqOf returns the RReq of a transaction, or an error for the requestor that says why
+// there is none.
+func (e *Engine) rreqOf(t *store.Txn, rec *txnRecord) ([]byte, error) {
 	v := rec.version()
 	switch {
 	case t.State == Result:
 		return rec.RReq, nil
-	case t.State == Challenge, t.State == Sent && !e.over(rec.Sent):
+	case t.State == Challenge, t.State == Sent && !e.isClaimOver(rec.Sent):
 		bad := erro(v, message.BadTransactionData, "No response from directory server yet", t.ID)
 		bad.Description = "No RReq has been received"
 		return nil, bad

@@ -6,9 +6,9 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 )
 
-// TestExponent: a currency with an exponent that is not its own is refused for a strict
+// TestStrictChecksExponent: a currency with an exponent that is not its own is refused for a strict
 // key, before anything leaves; otherwise it is for the directory server to judge.
-func TestExponent(t *testing.T) {
+func TestStrictChecksExponent(t *testing.T) {
 	strict := &account.Account{Merchant: shop.Merchant, Strict: true}
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for _, tt := range []struct{ currency, exponent, want string }{

@@ -10,9 +10,9 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestThreeRIPayment: 3RI is for payments from 2.2.0 on; before, such a request
+// TestThreeRIPaymentIn210: 3RI is for payments from 2.2.0 on; before, such a request
 // is refused and no AReq leaves (RI-02).
-func TestThreeRIPayment(t *testing.T) {
+func TestThreeRIPaymentIn210(t *testing.T) {
 	for _, tt := range []struct{ version, category, code string }{
 		{"2.1.0", "01", "203"}, {"2.1.0", "02", ""}, {"2.2.0", "01", ""}, {"2.3.1", "01", ""},
 	} {

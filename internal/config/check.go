@@ -17,28 +17,28 @@ import (
 	"time"
 )
 
-// relations checks what one value alone cannot say.
-func (l *loader) relations() {
+// checkRelations checks values against each other.
+func (l *loader) checkRelations() {
 	c := l.config
 	if c.Keys == "" && c.Store.URL.Dir != "" {
 		c.Keys = filepath.Join(c.Store.URL.Dir, "keys.json")
 	}
-	if c.Store.URL.Postgres != "" && l.at["keys"] == nil {
+	if c.Store.URL.Postgres != "" && l.positions["keys"] == nil {
 		l.fault("keys", "missing (with PostgreSQL all nodes have the same key file, so there is no default)")
 	}
-	l.listeners()
+	l.checkListeners()
 	names := map[string]int{}
 	for i, m := range c.Merchants {
-		l.once(names, m.Name, i, "merchants", "name")
+		l.requireUnique(names, m.Name, i, "merchants", "name")
 	}
 	seen := map[string]int{}
 	for i, d := range c.Directories {
-		l.once(seen, d.Scheme, i, "directories", "scheme")
+		l.requireUnique(seen, d.Scheme, i, "directories", "scheme")
 		at := fmt.Sprintf("directories[%d]", i)
 		if d.MinRefresh > 0 && d.Refresh > 0 && d.Refresh < d.MinRefresh {
 			l.fault(at+".refresh", "shorter than min_refresh (at least %s)", d.MinRefresh)
 		}
-		l.required(d.CRLs, d.Revocation, at)
+		l.requireCRLs(d.CRLs, d.Revocation, at)
 		twice := map[string]bool{}
 		for j, v := range d.Versions {
 			if v != "" && twice[v] {
@@ -47,14 +47,14 @@ func (l *loader) relations() {
 			twice[v] = true
 		}
 	}
-	l.relationsV1()
-	l.relationsProxy()
-	l.relationsTracing()
-	l.referenceNumbers()
+	l.checkV1()
+	l.checkProxies()
+	l.checkTracing()
+	l.checkReferenceNumbers()
 }
 
-// once complains about the second of two list items with the same value.
-func (l *loader) once(seen map[string]int, value string, i int, list, key string) {
+// requireUnique adds a fault for the second of two list items with the same value.
+func (l *loader) requireUnique(seen map[string]int, value string, i int, list, key string) {
 	if value == "" {
 		return
 	}
@@ -65,7 +65,7 @@ func (l *loader) once(seen map[string]int, value string, i int, list, key string
 	seen[value] = i
 }
 
-func (l *loader) listeners() {
+func (l *loader) checkListeners() {
 	c := l.config
 	seen := map[string]string{}
 	for _, at := range []struct{ path, address string }{
@@ -78,16 +78,16 @@ func (l *loader) listeners() {
 	}
 }
 
-// referenceNumbers asks for a reference number for every version in use.
-func (l *loader) referenceNumbers() {
+// checkReferenceNumbers requires a reference number for every version in use.
+func (l *loader) checkReferenceNumbers() {
 	c := l.config
-	if c.Server.ReferenceNumber != "" || l.at["server.reference_number"] != nil {
+	if c.Server.ReferenceNumber != "" || l.positions["server.reference_number"] != nil {
 		return
 	}
 	for _, v := range Versions {
 		for i, d := range c.Directories {
 			for _, used := range d.Versions {
-				if used == v && c.Server.ReferenceNumbers[v] == "" && l.at["server.reference_numbers."+v] == nil {
+				if used == v && c.Server.ReferenceNumbers[v] == "" && l.positions["server.reference_numbers."+v] == nil {
 					l.fault("server.reference_number", "missing (directories[%d] uses %s, which reference_numbers does not name)", i, v)
 					return
 				}
@@ -96,12 +96,11 @@ func (l *loader) referenceNumbers() {
 	}
 }
 
-// loadFiles reads every certificate that the file names. A path that was
-// wrong before is not looked at again.
+// loadFiles reads all files that the configuration names. A path that has a fault is not read.
 func (l *loader) loadFiles(now time.Time) {
 	c := l.config
 	if c.API.TLS != nil {
-		l.loadPart("api", func() { l.keyPair(c.API.TLS, "api.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
+		l.loadPart("api", func() { l.loadKeyPair(c.API.TLS, "api.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
 			if former.API.TLS == nil {
 				return ""
 			}
@@ -109,33 +108,33 @@ func (l *loader) loadFiles(now time.Time) {
 			return "api"
 		})
 	}
-	l.loadPart("results", func() { l.keyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
+	l.loadPart("results", func() { l.loadKeyPair(&c.Results.TLS, "results.tls", x509.ExtKeyUsageServerAuth, now) }, func(former *Config) string {
 		c.Results.TLS.Certificate = former.Results.TLS.Certificate
 		return "results"
 	})
 	for i := range c.Directories {
 		d, at := &c.Directories[i], fmt.Sprintf("directories[%d]", i)
-		l.loadPart(at, func() { l.directoryFiles(d, at, now) }, d.keepFiles)
+		l.loadPart(at, func() { l.loadDirectoryFiles(d, at, now) }, d.keepFiles)
 	}
-	l.filesV1(now)
-	l.filesProxy(now)
-	l.filesTracing(now)
+	l.loadV1Files(now)
+	l.loadProxyFiles(now)
+	l.loadTracingFiles(now)
 }
 
-// directoryFiles reads the files of one directory.
-func (l *loader) directoryFiles(d *Directory, at string, now time.Time) {
-	l.keyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
-	l.ca(&d.ServerCA, at+".server_ca", now)
-	l.ca(&d.ClientCA, at+".client_ca", now)
-	l.crls(&d.CRLs, d.Revocation, at, now, &d.ServerCA, &d.ClientCA)
+// loadDirectoryFiles reads the files of one directory.
+func (l *loader) loadDirectoryFiles(d *Directory, at string, now time.Time) {
+	l.loadKeyPair(&d.ClientCert, at+".client_cert", x509.ExtKeyUsageClientAuth, now)
+	l.loadCA(&d.ServerCA, at+".server_ca", now)
+	l.loadCA(&d.ClientCA, at+".client_ca", now)
+	l.loadCRLs(&d.CRLs, d.Revocation, at, now, &d.ServerCA, &d.ClientCA)
 	if d.Results != nil {
-		l.keyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
+		l.loadKeyPair(&d.Results.TLS, at+".results.tls", x509.ExtKeyUsageServerAuth, now)
 	}
 }
 
-// keepFiles takes over what the former configuration read from the files of the same
-// scheme's directory, and returns what that one's keys begin with; "" when there is none
-// that has all of them.
+// keepFiles takes over what the former configuration has read for the directory of the same
+// scheme. It returns the beginning of the keys of that directory, "" if the former
+// configuration has none with the same files.
 func (d *Directory) keepFiles(former *Config) string {
 	for i := range former.Directories {
 		was := &former.Directories[i]
@@ -157,34 +156,34 @@ func (d *Directory) keepFiles(former *Config) string {
 // Soon is how long before its end a certificate is worth a warning.
 const Soon = 30 * 24 * time.Hour
 
-func (l *loader) keyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now time.Time) {
-	cert, certOK := l.open(k.Cert, path+".cert")
-	key, keyOK := l.open(k.Key, path+".key")
-	if keyOK && public(k.Key) {
-		l.caution(path+".key", "every user of this machine may read the key: chmod o-r %s", k.Key)
+func (l *loader) loadKeyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now time.Time) {
+	cert, certOK := l.openFile(k.Cert, path+".cert")
+	key, keyOK := l.openFile(k.Key, path+".key")
+	if keyOK && isWorldReadable(k.Key) {
+		l.warn(path+".key", "every user of this machine may read the key: chmod o-r %s", k.Key)
 	}
 	if !certOK {
 		return
 	}
-	chain := l.certificates(cert, path+".cert")
+	chain := l.parseCertificates(cert, path+".cert")
 	if len(chain) == 0 {
 		return
 	}
-	l.dates(chain[0], path+".cert", now)
+	l.noteValidity(chain[0], path+".cert", now)
 	for i, between := range chain[1:] {
 		addEnd(l.config.Ends, path+".cert", between)
-		if said, _ := outdated(between.NotBefore, between.NotAfter, now); said != "" { // a peer may know another way to its root
-			l.caution(path+".cert", "certificate %d of the file %s", i+2, said)
+		if said, _ := describeValidity(between.NotBefore, between.NotAfter, now); said != "" { // a peer may know another way to its root
+			l.warn(path+".cert", "certificate %d of the file %s", i+2, said)
 		}
 	}
-	if !usable(chain[0], use) {
+	if !isMadeFor(chain[0], use) {
 		l.fault(path+".cert", "the certificate is not made for this side of a connection (%s)",
 			map[x509.ExtKeyUsage]string{x509.ExtKeyUsageServerAuth: "server authentication", x509.ExtKeyUsageClientAuth: "client authentication"}[use])
 	}
 	if !keyOK {
 		return
 	}
-	if err := hasKey(key); err != nil {
+	if err := checkPrivateKey(key); err != nil {
 		l.fault(path+".key", "%v", err)
 		return
 	}
@@ -196,15 +195,15 @@ func (l *loader) keyPair(k *KeyPair, path string, use x509.ExtKeyUsage, now time
 	k.Certificate = pair
 }
 
-// public reports whether a file may be read by everybody, where files say so.
-func public(file string) bool {
+// isWorldReadable reports whether a file may be read by everybody, where files say so.
+func isWorldReadable(file string) bool {
 	info, err := os.Stat(file)
 	return err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o004 != 0
 }
 
-// hasKey looks for a private key among whatever else is in PEM data: parameters of
+// checkPrivateKey looks for a private key among whatever else is in PEM data: parameters of
 // a curve, say, or the certificate itself.
-func hasKey(data []byte) error {
+func checkPrivateKey(data []byte) error {
 	for {
 		var block *pem.Block
 		switch block, data = pem.Decode(data); {
@@ -218,23 +217,23 @@ func hasKey(data []byte) error {
 	}
 }
 
-func (l *loader) ca(f *CAFile, path string, now time.Time) {
-	data, ok := l.open(f.File, path)
+func (l *loader) loadCA(f *CAFile, path string, now time.Time) {
+	data, ok := l.openFile(f.File, path)
 	if !ok {
 		return
 	}
-	for i, cert := range l.certificates(data, path) {
+	for i, cert := range l.parseCertificates(data, path) {
 		if !cert.IsCA {
 			l.fault(path, "certificate %d of the file is not a CA's (name the CA that signed it)", i+1)
 			continue
 		}
-		l.dates(cert, path, now)
+		l.noteValidity(cert, path, now)
 		f.Certs = append(f.Certs, cert)
 	}
-	f.Pool = poolOf(f.Certs)
+	f.Pool = newPool(f.Certs)
 }
 
-func poolOf(certs []*x509.Certificate) *x509.CertPool {
+func newPool(certs []*x509.Certificate) *x509.CertPool {
 	pool := x509.NewCertPool()
 	for _, cert := range certs {
 		pool.AddCert(cert)
@@ -242,8 +241,8 @@ func poolOf(certs []*x509.Certificate) *x509.CertPool {
 	return pool
 }
 
-// open reads a file; an empty name was complained about before.
-func (l *loader) open(file, path string) ([]byte, bool) {
+// openFile reads a file. An empty name has a fault already.
+func (l *loader) openFile(file, path string) ([]byte, bool) {
 	if file == "" {
 		return nil, false
 	}
@@ -255,15 +254,15 @@ func (l *loader) open(file, path string) ([]byte, bool) {
 	return data, true
 }
 
-// begins matches where somebody meant a certificate to begin, even where PEM does not
-// see one: behind a block that was cut off, or behind space.
-var begins = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----`)
+// certificateStart matches where a certificate was meant to begin, even where the decoder of
+// PEM sees none: behind a block that was cut off, or behind space.
+var certificateStart = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN (TRUSTED |X509 )?CERTIFICATE-----`)
 
-// certificates are those in PEM data. It is a fault if there is none, or one that
-// cannot be read, which the decoder of PEM would silently pass over.
-func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
+// parseCertificates returns the certificates in PEM data. It adds a fault if there is none, or
+// one that cannot be read, which the decoder of PEM skips in silence.
+func (l *loader) parseCertificates(data []byte, path string) []*x509.Certificate {
 	var all []*x509.Certificate
-	meant := len(begins.FindAllIndex(data, -1))
+	meant := len(certificateStart.FindAllIndex(data, -1))
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
@@ -288,20 +287,19 @@ func (l *loader) certificates(data []byte, path string) []*x509.Certificate {
 	return all
 }
 
-// dates notes from when to when a certificate is valid. One that is not valid now is
-// loaded all the same: the other side may take it, and if not, only its part of the server
-// fails.
-func (l *loader) dates(cert *x509.Certificate, path string, now time.Time) {
+// noteValidity records when a certificate is valid. One that is not valid now is loaded all
+// the same: the other side may accept it, and if not, only its part of the server fails.
+func (l *loader) noteValidity(cert *x509.Certificate, path string, now time.Time) {
 	addEnd(l.config.Ends, path, cert)
-	l.config.Certificates.add(l.partOf(path), path, cert)
-	if said, bad := outdated(cert.NotBefore, cert.NotAfter, now); said != "" && !bad {
-		l.caution(path, "the certificate %s", said)
+	l.config.Certificates.addCertificate(l.partOf(path), path, cert)
+	if said, bad := describeValidity(cert.NotBefore, cert.NotAfter, now); said != "" && !bad {
+		l.warn(path, "the certificate %s", said)
 	}
 }
 
-// outdated returns what is to be said of something that is valid from from to to, "" if
+// describeValidity returns what to warn of about something that is valid from from to to, "" if
 // nothing, and whether it is not valid now.
-func outdated(from, to, now time.Time) (said string, bad bool) {
+func describeValidity(from, to, now time.Time) (said string, bad bool) {
 	const day = "2006-01-02"
 	switch {
 	case now.After(to):
@@ -314,7 +312,7 @@ func outdated(from, to, now time.Time) (said string, bad bool) {
 	return "", false
 }
 
-func usable(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
+func isMadeFor(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
 	if len(cert.ExtKeyUsage)+len(cert.UnknownExtKeyUsage) == 0 {
 		return true
 	}
@@ -326,64 +324,64 @@ func usable(cert *x509.Certificate, use x509.ExtKeyUsage) bool {
 	return false
 }
 
-// warn notes what works, but is rarely meant.
-func (l *loader) warn() {
+// addWarnings adds a warning for everything that works but is rarely meant.
+func (l *loader) addWarnings() {
 	c := l.config
-	if c.API.TLS == nil && !loopback(c.API.Listen) {
-		l.caution("api.tls", "unset, so API keys and card numbers travel in the clear unless a proxy ends TLS in front")
+	if c.API.TLS == nil && !isLoopback(c.API.Listen) {
+		l.warn("api.tls", "unset, so API keys and card numbers travel in the clear unless a proxy ends TLS in front")
 	}
 	results := func(path, address string) {
 		if u, err := url.Parse(address); err == nil && u.Scheme == "http" {
-			l.caution(path, "not https: directory servers refuse such an address")
+			l.warn(path, "not https: directory servers refuse such an address")
 		}
 	}
 	results("results.url", c.Results.URL)
-	if far(c.Store.URL.Postgres) {
-		l.caution("store.url", "no sslmode=verify-full, so another may answer in the place of the database")
+	if isRemoteWithoutVerification(c.Store.URL.Postgres) {
+		l.warn("store.url", "no sslmode=verify-full, so another may answer in the place of the database")
 	}
 	for _, name := range []string{"passfile", "sslkey"} {
-		if file := parameter(c.Store.URL.Postgres, name); file != "" && public(file) {
-			l.caution("store.url", "every user of this machine may read the %s: chmod o-r %s", name, file)
+		if file := urlParameter(c.Store.URL.Postgres, name); file != "" && isWorldReadable(file) {
+			l.warn("store.url", "every user of this machine may read the %s: chmod o-r %s", name, file)
 		}
 	}
 	for i, d := range c.Directories {
 		at := fmt.Sprintf("directories[%d]", i)
 		if len(d.ClientNames) == 0 {
-			l.caution(at+".client_names", "unset, so any certificate under client_ca may post this directory's results")
+			l.warn(at+".client_names", "unset, so any certificate under client_ca may post this directory's results")
 		}
 		if d.MinRefresh > 0 && d.MinRefresh < time.Hour {
-			l.caution(at+".min_refresh", "under the protocol's 1h: for laboratories only")
+			l.warn(at+".min_refresh", "under the protocol's 1h: for laboratories only")
 		}
-		l.warnLab(at, d.Lab)
+		l.warnOfLab(at, d.Lab)
 		if d.Results != nil {
 			results(at+".results.url", d.Results.URL)
 		}
 	}
-	l.warnV1()
-	l.warnProxy()
-	l.warnTracing()
+	l.warnOfV1()
+	l.warnOfProxies()
+	l.warnOfTracing()
 }
 
-// warnLab notes a directory whose URLs for browsers are held to less.
-func (l *loader) warnLab(at string, lab bool) {
+// warnOfLab adds a warning for a directory whose URLs for browsers may be http or local.
+func (l *loader) warnOfLab(at string, lab bool) {
 	if lab {
-		l.caution(at+".lab", "browsers may be sent to http and loopback URLs: for laboratories only")
+		l.warn(at+".lab", "browsers may be sent to http and loopback URLs: for laboratories only")
 	}
 }
 
-// far says whether a database is on another machine and not asked for its
-// certificate.
-func far(database string) bool {
+// isRemoteWithoutVerification reports whether a database is on another machine and its
+// certificate is not verified.
+func isRemoteWithoutVerification(database string) bool {
 	u, err := url.Parse(database)
 	if err != nil || database == "" || u.Query().Get("sslmode") == "verify-full" {
 		return false
 	}
 	host := cmp.Or(u.Query().Get("host"), u.Hostname())
-	return !strings.HasPrefix(host, "/") && !loopback(net.JoinHostPort(host, "0"))
+	return !strings.HasPrefix(host, "/") && !isLoopback(net.JoinHostPort(host, "0"))
 }
 
-// parameter is one of those in a database's URL, or nothing.
-func parameter(database, name string) string {
+// urlParameter returns a parameter of the URL of a database, "" if it is not there.
+func urlParameter(database, name string) string {
 	u, err := url.Parse(database)
 	if err != nil {
 		return ""
@@ -391,8 +389,8 @@ func parameter(database, name string) string {
 	return u.Query().Get(name)
 }
 
-// loopback says whether only this machine can reach the address.
-func loopback(address string) bool {
+// isLoopback reports whether only this machine can reach the address.
+func isLoopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
 		return false

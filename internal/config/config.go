@@ -1,3 +1,9 @@
+// Package config reads the configuration file of a server. Use [Load] to serve: it reads the
+// files that the configuration names too. Use [Read] for the values of the file alone, and
+// [Config.Reload] in a running process.
+//
+// Everything that is wrong is found in one pass, and is in [Faults] with file, line, column
+// and key. No fault quotes a value, since it may be a secret.
 package config
 
 import (

@@ -240,7 +240,7 @@ func TestOutdated(t *testing.T) {
 		Soon + time.Second: {"expires on " + end.Format("2006-01-02"), false}, 2 * Soon: {"expires on " + end.Format("2006-01-02"), false},
 		2*Soon + time.Second: {"has expired on " + end.Format("2006-01-02"), true},
 	} {
-		if said, bad := outdated(noon, end, noon.Add(after)); said != want.said || bad != want.bad {
+		if said, bad := describeValidity(noon, end, noon.Add(after)); said != want.said || bad != want.bad {
 			t.Errorf("after %v: %q, %t; want %q, %t", after, said, bad, want.said, want.bad)
 		}
 	}

@@ -9,57 +9,57 @@ import (
 	"github.com/openthreeds/threeds/internal/certs"
 )
 
-// required complains where lists are required and there are none.
-func (l *loader) required(f CRLFile, word, at string) {
+// requireCRLs adds a fault where lists are required and none is configured.
+func (l *loader) requireCRLs(f CRLFile, word, at string) {
 	if word == "required" && f.File == "" {
 		l.fault(at+".revocation", "needs crls (without a list every certificate would be refused)")
 	}
 }
 
-// crls reads the revocation lists of a directory. One that is out of date is a
-// warning, though certificates that are start nothing: lists are by somebody else, go
-// out of date within days, and a node that does not start, or goes on with older
-// ones, is no safer. With required, what only such a list is about is refused.
-func (l *loader) crls(f *CRLFile, word, at string, now time.Time, cas ...*CAFile) {
+// loadCRLs reads the revocation lists of a directory. A list that is out of date is only a
+// warning: lists are published by somebody else and are valid for days, and a node that does
+// not start, or goes on with an older list, is no safer. With revocation: required, a
+// certificate that only such a list is about is refused.
+func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CAFile) {
 	path := at + ".crls"
-	data, ok := l.open(f.File, path)
+	data, ok := l.openFile(f.File, path)
 	if !ok {
 		return
 	}
 	var err error
-	if f.Lists, err = certs.ParseRevocationLists(data, l.known...); err != nil {
+	if f.Lists, err = certs.ParseRevocationLists(data, l.knownLists...); err != nil {
 		l.fault(path, "%v", err)
 		return
 	}
-	l.known = append(l.known, f.Lists...) // several directories may have the same
+	l.knownLists = append(l.knownLists, f.Lists...) // several directories may have the same
 	var all []*x509.Certificate
 	for _, ca := range cas {
 		all = append(all, ca.Certs...)
 	}
 	for i, list := range f.Lists {
-		l.crl(list, i+1, word == "required", path, all, now)
+		l.checkCRL(list, i+1, word == "required", path, all, now)
 	}
-	out := outcast(all, f.Lists, now)
+	out := revokedCAs(all, f.Lists, now)
 	said := map[string]bool{}
 	for _, ca := range cas {
 		if !said[ca.File] {
-			l.trusted(ca, f.Lists, word == "required", out, path)
+			l.checkTrustedCAs(ca, f.Lists, word == "required", out, path)
 		}
 		said[ca.File] = true
 		ca.Certs = slices.DeleteFunc(ca.Certs, func(cert *x509.Certificate) bool { return out[string(cert.Raw)] != "" })
-		ca.Pool = poolOf(ca.Certs)
+		ca.Pool = newPool(ca.Certs)
 	}
 }
 
-// crl looks at one of the lists, among the CAs that are trusted.
-func (l *loader) crl(list *certs.RevocationList, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
+// checkCRL checks one list against the CAs that are trusted.
+func (l *loader) checkCRL(list *certs.RevocationList, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
 	addTerm(l.config.ListTerms, path, list)
 	switch {
 	case slices.ContainsFunc(cas, list.SignedBy):
 	case slices.ContainsFunc(cas, list.HasIssuer):
 		l.fault(path, "list %d of the file is not signed by the CA whose name it has, or that may not sign lists", n)
 	default: // of one below them, which only a handshake shows
-		l.caution(path, "list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
+		l.warn(path, "list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
 	}
 	var short string
 	if required {
@@ -68,21 +68,21 @@ func (l *loader) crl(list *certs.RevocationList, n int, required bool, path stri
 	const minute = "2006-01-02 15:04Z"
 	switch {
 	case now.Before(list.This):
-		l.caution(path, "list %d of the file is not valid before %s%s", n, list.This.UTC().Format(minute), short)
+		l.warn(path, "list %d of the file is not valid before %s%s", n, list.This.UTC().Format(minute), short)
 	case now.After(list.Next):
-		l.caution(path, "list %d of the file is out of date since %s%s", n, list.Next.UTC().Format(minute), short)
+		l.warn(path, "list %d of the file is out of date since %s%s", n, list.Next.UTC().Format(minute), short)
 	}
 }
 
-// trusted looks at the CAs of a file under the lists: at those that are out, which is no
-// fault, or the list that says so would not be taken up; and, where lists are required,
-// whether any is by one of them, in which each chain ends.
-func (l *loader) trusted(f *CAFile, lists []*certs.RevocationList, required bool, out map[string]string, path string) {
+// checkTrustedCAs checks the CAs of a file against the lists. A CA that was revoked is a
+// warning: as a fault it would keep the list from being used. Where lists are required, one
+// of them must be by one of the CAs, since each chain ends in one.
+func (l *loader) checkTrustedCAs(f *CAFile, lists []*certs.RevocationList, required bool, out map[string]string, path string) {
 	listed := false
 	for _, cert := range f.Certs {
 		listed = listed || slices.ContainsFunc(lists, func(list *certs.RevocationList) bool { return list.SignedBy(cert) })
 		if why := out[string(cert.Raw)]; why != "" {
-			l.caution(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File)
+			l.warn(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File)
 		}
 	}
 	if required && !listed && len(f.Certs) > 0 {
@@ -90,10 +90,9 @@ func (l *loader) trusted(f *CAFile, lists []*certs.RevocationList, required bool
 	}
 }
 
-// outcast are, with a word on why, the CAs that another one of those that are configured
-// has revoked, and those that only such CAs have certified: nothing above them is looked
-// at in a handshake.
-func outcast(cas []*x509.Certificate, lists []*certs.RevocationList, now time.Time) map[string]string {
+// revokedCAs returns the CAs that another configured CA has revoked, and those that only such
+// CAs have certified, each with the reason. A handshake does not check what is above a CA.
+func revokedCAs(cas []*x509.Certificate, lists []*certs.RevocationList, now time.Time) map[string]string {
 	out, named := map[string]string{}, certs.RevocationPolicy{Lists: lists}
 	certified := func(cert *x509.Certificate) (by []*x509.Certificate) {
 		for _, ca := range cas {
@@ -126,8 +125,8 @@ func outcast(cas []*x509.Certificate, lists []*certs.RevocationList, now time.Ti
 	return out
 }
 
-// lists are all that a configuration has.
-func (c *Config) lists() (all []*certs.RevocationList) {
+// revocationLists returns all lists of a configuration.
+func (c *Config) revocationLists() (all []*certs.RevocationList) {
 	for _, d := range c.Directories {
 		all = append(all, d.CRLs.Lists...)
 	}

@@ -23,7 +23,7 @@ func TestRevokedCA(t *testing.T) {
 		write(t, file, []byte(strings.NewReplacer("ca: ca.pem", "ca: trusted.pem", "crls: ca.crl", "crls: list.crl").Replace(string(text))))
 		l, err := newLoader(file)
 		must(t, err)
-		l.known = first.lists()
+		l.knownLists = first.revocationLists()
 		c, err := l.load(noon)
 		must(t, err)
 		return c
@@ -45,7 +45,7 @@ func TestRevokedCA(t *testing.T) {
 			for _, cert := range f.Certs {
 				got = append(got, cert.Subject.CommonName)
 			}
-			if !slices.Equal(got, want) || !f.Pool.Equal(poolOf(f.Certs)) {
+			if !slices.Equal(got, want) || !f.Pool.Equal(newPool(f.Certs)) {
 				t.Errorf("of %s %q are trusted, want %q", cas, got, want)
 			}
 		}

@@ -16,9 +16,9 @@ import (
 // files that cannot be used. Such a part is degraded: it is tried as it is configured, and
 // all others work.
 type Certificates struct {
-	lifetimes []lifetime
-	kept      []partFault // of files in whose place the former ones are in use
-	parts     []string    // all that have certificates
+	lifetimes   []lifetime
+	formerFiles []partFault // of files in whose place the former ones are in use
+	parts       []string    // all that have certificates
 }
 
 // A lifetime is from when to when one certificate of a part is valid.
@@ -31,8 +31,8 @@ type lifetime struct {
 // A partFault is what is wrong with a file of a part.
 type partFault struct{ part, text string }
 
-// add notes a certificate of a part.
-func (c *Certificates) add(part, key string, cert *x509.Certificate) {
+// addCertificate notes a certificate of a part.
+func (c *Certificates) addCertificate(part, key string, cert *x509.Certificate) {
 	c.lifetimes = append(c.lifetimes, lifetime{part, key, cert.NotBefore, cert.NotAfter})
 	c.addPart(part)
 }
@@ -46,11 +46,11 @@ func (c *Certificates) addPart(part string) {
 // Faults returns what is wrong with the parts now, by part.
 func (c *Certificates) Faults(now time.Time) map[string]string {
 	all := map[string][]string{}
-	for _, f := range c.kept {
+	for _, f := range c.formerFiles {
 		all[f.part] = append(all[f.part], f.text)
 	}
 	for _, l := range c.lifetimes {
-		said, bad := outdated(l.from, l.to, now)
+		said, bad := describeValidity(l.from, l.to, now)
 		text := l.key + ": the certificate " + said
 		if bad && !slices.Contains(all[l.part], text) {
 			all[l.part] = append(all[l.part], text)
@@ -108,7 +108,7 @@ func (l *loader) loadPart(path string, load func(), keep func(former *Config) st
 		return
 	}
 	for _, f := range l.faults[before:] {
-		l.config.Certificates.kept = append(l.config.Certificates.kept, partFault{part, f.Key + ": " + f.Text + "; the former file stays in use"})
+		l.config.Certificates.formerFiles = append(l.config.Certificates.formerFiles, partFault{part, f.Key + ": " + f.Text + "; the former file stays in use"})
 	}
 	l.faults = l.faults[:before]
 	l.config.Certificates.lifetimes = l.config.Certificates.lifetimes[:lifetimes]

@@ -10,7 +10,7 @@ import (
 func Hint(typed string, known ...string) string {
 	best, least := "", 3 // with more than two slips it is another word
 	for _, word := range known {
-		if d := distance(strings.ToLower(typed), word); d < least && 2*d <= len(word) {
+		if d := editDistance(strings.ToLower(typed), word); d < least && 2*d <= len(word) {
 			best, least = word, d
 		}
 	}
@@ -20,9 +20,9 @@ func Hint(typed string, known ...string) string {
 	return fmt.Sprintf(", did you mean %q?", best)
 }
 
-// distance counts the slips between two words: letters added, left out or
+// editDistance counts the slips between two words: letters added, left out or
 // changed, and neighbours swapped.
-func distance(a, b string) int {
+func editDistance(a, b string) int {
 	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range above {
 		above[j] = j

@@ -34,7 +34,7 @@ func TestDistance(t *testing.T) {
 		{"axc", "abc", 1}, {"abcd", "abdc", 1}, {"abcd", "bacd", 1}, {"abcd", "badc", 2}, {"abcd", "acbd", 1}, {"abcd", "dbca", 2}, {"ab", "abcd", 2},
 		{"ab", "abcde", 3}, {"abcd", "cdab", 4}, {"abc", "xyz", 3}, {"abcd", "bxad", 3}, {"abxx", "baxx", 1}, {"kitten", "sitting", 3}, {"xab", "ba", 2},
 	} {
-		for _, got := range []int{distance(tt.a, tt.b), distance(tt.b, tt.a)} {
+		for _, got := range []int{editDistance(tt.a, tt.b), editDistance(tt.b, tt.a)} {
 			if got != tt.want {
 				t.Errorf("between %q and %q: %d, want %d", tt.a, tt.b, got, tt.want)
 			}

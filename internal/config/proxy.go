@@ -12,7 +12,7 @@ import (
 	"unicode"
 )
 
-// ProxyURL is where a forward proxy is. The zero value stands for an URL that was
+// ProxyURL is where a forward proxy is. The zero value stands for a URL that was
 // refused.
 type ProxyURL struct {
 	Address string // HOST:PORT
@@ -20,7 +20,7 @@ type ProxyURL struct {
 	Direct  bool // none, for a directory that does without that of all
 }
 
-// parseProxy takes the URL of a forward proxy without a secret in it, or direct.
+// parseProxy reads the URL of a forward proxy, which must hold no secret, or direct.
 func parseProxy(s string) (ProxyURL, error) {
 	if s == "direct" {
 		return ProxyURL{Direct: true}, nil
@@ -62,8 +62,8 @@ func (c *Config) proxies(yield func(path string, p *Proxy) bool) {
 	}
 }
 
-// relationsProxy is relations for forward proxies.
-func (l *loader) relationsProxy() {
+// checkProxies checks the values of forward proxies against each other.
+func (l *loader) checkProxies() {
 	for path, p := range l.config.proxies {
 		switch known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path+".ca" }); {
 		case p.URL.TLS && p.CA.File == "" && !known:
@@ -79,17 +79,17 @@ func (l *loader) relationsProxy() {
 	}
 }
 
-// filesProxy is loadFiles for forward proxies.
-func (l *loader) filesProxy(now time.Time) {
+// loadProxyFiles reads the files of forward proxies.
+func (l *loader) loadProxyFiles(now time.Time) {
 	for path, p := range l.config.proxies {
-		l.ca(&p.CA, path+".ca", now)
+		l.loadCA(&p.CA, path+".ca", now)
 		path += ".credentials"
-		data, ok := l.open(p.Credentials, path)
+		data, ok := l.openFile(p.Credentials, path)
 		if !ok {
 			continue
 		}
-		if public(p.Credentials) {
-			l.caution(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials)
+		if isWorldReadable(p.Credentials) {
+			l.warn(path, "every user of this machine may read the password: chmod o-r %s", p.Credentials)
 		}
 		text := strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r")
 		p.User, p.Password, ok = strings.Cut(text, ":")
@@ -99,29 +99,24 @@ func (l *loader) filesProxy(now time.Time) {
 	}
 }
 
-// warnProxy is warn for forward proxies.
-func (l *loader) warnProxy() {
+// warnOfProxies adds the warnings about forward proxies.
+func (l *loader) warnOfProxies() {
 	for path, p := range l.config.proxies {
-		if p.Credentials != "" && p.URL.Address != "" && !p.URL.TLS && !loopback(p.URL.Address) {
-			l.caution(path+".credentials", "travel in the clear to an http proxy (https://HOST:PORT is TLS to the proxy)")
+		if p.Credentials != "" && p.URL.Address != "" && !p.URL.TLS && !isLoopback(p.URL.Address) {
+			l.warn(path+".credentials", "travel in the clear to an http proxy (https://HOST:PORT is TLS to the proxy)")
 		}
 	}
 }
 
-// UnreadProxyVariable names a variable of the environment by which other programs find a proxy, if
-// one is set and the configuration says nothing of a proxy: whoever has set it may
-// expect the server to use it. The server does not: payments are not to depend on what a
-// process happens to inherit from whoever starts it.
+// UnreadProxyVariable returns the name of a variable of the environment by which other
+// programs find a proxy, if one is set and the configuration says nothing about a proxy.
+// Whoever has set it may expect the server to use it. The server does not: payments must not
+// depend on what a process happens to inherit.
 func (c *Config) UnreadProxyVariable(lookup func(string) (string, bool)) string {
 	for range c.proxies {
 		return ""
 	}
-	return firstSet(lookup, "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy")
-}
-
-// firstSet is the first of some variables of the environment that has a value; "": none.
-func firstSet(lookup func(string) (string, bool), names ...string) string {
-	for _, name := range names {
+	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
 		if value, ok := lookup(name); ok && value != "" {
 			return name
 		}

@@ -43,8 +43,8 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Read reads the file and checks all of it but the certificates it
-// names: the key commands need none of them.
+// Read reads a configuration file and checks it, without the files that it names. The key
+// commands need none of those.
 func Read(file string) (*Config, error) {
 	l, err := newLoader(file)
 	if err != nil {
@@ -75,18 +75,18 @@ func (c *Config) Reload(file string, now time.Time, checkKeys func(file string) 
 	if err != nil {
 		return nil, nil, err
 	}
-	l.former, l.known = c, c.lists()
-	l.unchangeable(c)
+	l.former, l.knownLists = c, c.revocationLists()
+	l.refuseFixedChanges(c)
 	if l.config.Store.URL == c.Store.URL {
-		l.keys(checkKeys)
+		l.checkKeys(checkKeys)
 	}
 	next, err := l.load(now)
 	return next, l.files, err
 }
 
-// keys reads the key file and has it checked.
-func (l *loader) keys(check func(file string) error) {
-	if _, ok := l.open(l.config.Keys, "keys"); !ok {
+// checkKeys reads the key file and has it checked.
+func (l *loader) checkKeys(check func(file string) error) {
+	if _, ok := l.openFile(l.config.Keys, "keys"); !ok {
 		return
 	}
 	if err := check(l.config.Keys); err != nil {
@@ -102,19 +102,19 @@ func (l *loader) load(now time.Time) (*Config, error) {
 
 // finish returns the configuration with its warnings, or all faults.
 func (l *loader) finish() (*Config, error) {
-	l.warn()
+	l.addWarnings()
 	if err := l.err(); err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(l.warnings, inOrder)
+	slices.SortStableFunc(l.warnings, byPosition)
 	for _, w := range l.warnings {
 		l.config.Warnings = append(l.config.Warnings, w.String())
 	}
 	return l.config, nil
 }
 
-// unchangeable refuses what a running process cannot change.
-func (l *loader) unchangeable(inUse *Config) {
+// refuseFixedChanges refuses what a running process cannot change.
+func (l *loader) refuseFixedChanges(inUse *Config) {
 	c := l.config
 	for _, fixed := range []struct {
 		path string
@@ -126,7 +126,7 @@ func (l *loader) unchangeable(inUse *Config) {
 		{"store.url", c.Store.URL == inUse.Store.URL},
 		{"limits.connections", c.Limits.Connections == inUse.Limits.Connections},
 		{"limits.wait", c.Limits.Wait == inUse.Limits.Wait},
-		{"tracing", c.Tracing.same(inUse.Tracing)},
+		{"tracing", c.Tracing.isSame(inUse.Tracing)},
 	} {
 		if !fixed.same {
 			l.fault(fixed.path, "cannot change in a running process (restart it to apply this)")
@@ -134,17 +134,17 @@ func (l *loader) unchangeable(inUse *Config) {
 	}
 }
 
-// loader fills one config from one file and collects what is wrong.
+// A loader reads one configuration and collects its faults and warnings.
 type loader struct {
-	file     string
-	dir      string // of the file, which relative paths start from
-	config   *Config
-	faults   Faults
-	warnings Faults
-	at       map[string]*token.Position // of every key that is there, by path
-	files    Files                      // that it has read
-	known    []*certs.RevocationList    // of a former configuration, and those of this one
-	former   *Config                    // in use while this one is loaded; nil: at the start
+	file       string
+	dir        string // of the file, which relative paths start from
+	config     *Config
+	faults     Faults
+	warnings   Faults
+	positions  map[string]*token.Position // of every key that is there, by path
+	files      Files                      // that it has read
+	knownLists []*certs.RevocationList    // of a former configuration, and those of this one
+	former     *Config                    // in use while this one is loaded; nil: at the start
 
 	described func(key, page, standard string) // for tests: called with each key that is read
 }
@@ -163,7 +163,7 @@ func newLoader(file string) (*loader, error) {
 	return l, nil
 }
 
-// parseConfig is the reader without the disk, but for paths made absolute.
+// parseConfig reads the content of a file without the files that it names.
 func parseConfig(file string, data []byte) *loader {
 	l := newParser(file)
 	l.parseFile(data)
@@ -174,15 +174,15 @@ func parseConfig(file string, data []byte) *loader {
 func newParser(file string) *loader {
 	return &loader{
 		file: file, dir: filepath.Dir(file), config: &Config{Ends: map[string]time.Time{}, ListTerms: map[string]Term{}},
-		at: map[string]*token.Position{}, files: Files{},
+		positions: map[string]*token.Position{}, files: Files{},
 	}
 }
 
 // parseFile reads the content of the file.
 func (l *loader) parseFile(data []byte) {
-	if root, ok := l.parse(data); ok {
+	if root, ok := l.parseYAML(data); ok {
 		l.readFile(l.newSection(root, ""))
-		l.relations()
+		l.checkRelations()
 	}
 }
 
@@ -190,34 +190,34 @@ func (l *loader) err() error {
 	if len(l.faults) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(l.faults, inOrder)
+	slices.SortStableFunc(l.faults, byPosition)
 	return l.faults
 }
 
-func inOrder(a, b Fault) int {
+func byPosition(a, b Fault) int {
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
 }
 
-// fault notes what is wrong with the key at path, or, when the file has no
-// such key, with the nearest section around it.
+// fault adds a fault of the key at path. Its place is that of the key, or of the nearest
+// section around it if the file does not have the key.
 func (l *loader) fault(path, format string, args ...any) {
-	l.faults = append(l.faults, l.note(path, format, args...))
+	l.faults = append(l.faults, l.newFault(path, format, args...))
 }
 
-// caution is fault for what works and is only worth a warning.
-func (l *loader) caution(path, format string, args ...any) {
-	l.warnings = append(l.warnings, l.note(path, format, args...))
+// warn adds a warning, as fault adds a fault.
+func (l *loader) warn(path, format string, args ...any) {
+	l.warnings = append(l.warnings, l.newFault(path, format, args...))
 }
 
-// faultAt is fault for what is wrong at a place of its own.
+// faultAt adds a fault at a place of its own.
 func (l *loader) faultAt(at *token.Position, path, format string, args ...any) {
 	l.faults = append(l.faults, Fault{l.file, at.Line, at.Column, path, fmt.Sprintf(format, args...)})
 }
 
-func (l *loader) note(path, format string, args ...any) Fault {
+func (l *loader) newFault(path, format string, args ...any) Fault {
 	f := Fault{File: l.file, Line: 1, Col: 1, Key: path, Text: fmt.Sprintf(format, args...)}
 	for at := path; at != ""; at = at[:max(strings.LastIndexAny(at, ".["), 0)] {
-		if pos := l.at[at]; pos != nil {
+		if pos := l.positions[at]; pos != nil {
 			f.Line, f.Col = pos.Line, pos.Column
 			break
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// parse turns the text into a tree. YAML that cannot be read is one fault: what
+// parseYAML turns the text into a tree. YAML that cannot be read is one fault: what
 // follows it would be guesswork.
-func (l *loader) parse(data []byte) (root ast.Node, ok bool) {
+func (l *loader) parseYAML(data []byte) (root ast.Node, ok bool) {
 	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors of Windows put it there, and YAML allows it
-	if line, col, ok := foreign(data); ok {
+	if line, col, ok := findInvalidUTF8(data); ok {
 		l.faultAt(&token.Position{Line: line, Column: col}, "", "not UTF-8 (save the file in that encoding)")
 		return nil, false
 	}
@@ -52,9 +52,9 @@ func (l *loader) parse(data []byte) (root ast.Node, ok bool) {
 	return docs[0], true
 }
 
-// foreign finds the first byte that is no UTF-8: the reader of YAML would put a
+// findInvalidUTF8 finds the first byte that is no UTF-8: the reader of YAML would put a
 // replacement in its place, which would go out to directory servers.
-func foreign(data []byte) (line, col int, found bool) {
+func findInvalidUTF8(data []byte) (line, col int, found bool) {
 	line, col = 1, 1
 	for len(data) > 0 {
 		r, size := utf8.DecodeRune(data)
@@ -93,14 +93,14 @@ func (l *loader) newSection(n ast.Node, path string) *section {
 	case *ast.MappingValueNode:
 		s.entries = []*ast.MappingValueNode{n}
 	default:
-		l.shape(n, path, "a mapping (key: value)")
+		l.wrongShape(n, path, "a mapping (key: value)")
 		s.isBroken = true
 	}
 	for _, e := range s.entries {
 		key := e.Key.GetToken().Value
 		if s.values[key] == nil && e.Key.Type() != ast.MergeKeyType {
 			s.values[key] = e.Value
-			l.at[join(path, key)] = e.Key.GetToken().Position
+			l.positions[join(path, key)] = e.Key.GetToken().Position
 		}
 	}
 	return s
@@ -127,7 +127,7 @@ func (s *section) closeWith(hint func(key string) string) {
 		case !slices.Contains(s.known, key):
 			s.l.faultAt(at, path, "unknown key%s", hint(key))
 		case seen[key]:
-			s.l.faultAt(at, path, "given twice (the first is in line %d)", s.l.at[path].Line)
+			s.l.faultAt(at, path, "given twice (the first is in line %d)", s.l.positions[path].Line)
 		}
 		seen[key] = true
 	}
@@ -195,7 +195,7 @@ func readScalar[T any](l *loader, n ast.Node, path string, k kind[T]) (v T) {
 		text = n.GetToken().Value
 	case *ast.NullNode:
 	default:
-		l.shape(n, path, "a single value")
+		l.wrongShape(n, path, "a single value")
 		return v
 	}
 	if text == "" {
@@ -221,7 +221,7 @@ func items[T any](s *section, key string, isRequired bool, want string, read fun
 	}
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		s.l.shape(n, path, "a list (- value)")
+		s.l.wrongShape(n, path, "a list (- value)")
 		return nil
 	}
 	if len(seq.Values) == 0 && isRequired {
@@ -229,7 +229,7 @@ func items[T any](s *section, key string, isRequired bool, want string, read fun
 	}
 	for i, item := range seq.Values {
 		at := fmt.Sprintf("%s[%d]", path, i)
-		s.l.at[at] = position(item)
+		s.l.positions[at] = position(item)
 		var v T
 		if item == nil || item.Type() == ast.NullType {
 			s.l.fault(at, "empty")
@@ -297,8 +297,8 @@ func readMap[T any](s *section, key string, of kind[string], read func(inner *se
 	return all
 }
 
-// shape adds the fault of a node that has another form than is wanted.
-func (l *loader) shape(n ast.Node, path, want string) {
+// wrongShape adds the fault of a node that has another form than is wanted.
+func (l *loader) wrongShape(n ast.Node, path, want string) {
 	if path == "" {
 		l.faultAt(position(n), "", "the file is not a mapping (key: value)")
 		return

@@ -92,7 +92,7 @@ func readMerchant(s *section) (m Merchant) {
 
 func readDirectory(s *section) (d Directory) {
 	defer s.close()
-	d.Scheme = required(s, "scheme", oneOf(Schemes()...))
+	d.Scheme = required(s, "scheme", schemeName)
 	d.AReqURL = required(s, "areq_url", httpsURL)
 	d.PReqURL = required(s, "preq_url", httpsURL)
 	d.OperatorID = optional(s, "operator_id", text(1, 32), "")
@@ -124,7 +124,7 @@ func readDirectory(s *section) (d Directory) {
 
 func readV1Directory(s *section) (d V1Directory) {
 	defer s.close()
-	d.Scheme = required(s, "scheme", oneOf(Schemes()...))
+	d.Scheme = required(s, "scheme", schemeName)
 	d.DirectoryURL = required(s, "directory_url", httpsURL)
 	d.FallbackURL = optional(s, "fallback_url", httpsURL, "")
 	d.ForwardProxy = optionalSection(s, "forward_proxy", readProxySection)

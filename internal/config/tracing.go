@@ -20,14 +20,14 @@ func parseFraction(s string) (float64, error) {
 	return f, nil
 }
 
-// secure says whether the collector is reached over TLS.
-func (t *Tracing) secure() bool {
+// isSecure reports whether the collector is reached over TLS.
+func (t *Tracing) isSecure() bool {
 	u, err := url.Parse(t.Endpoint)
 	return err == nil && u.Scheme == "https"
 }
 
-// relationsTracing is relations for traces.
-func (l *loader) relationsTracing() {
+// checkTracing checks the values of the section tracing against each other.
+func (l *loader) checkTracing() {
 	t := l.config.Tracing
 	if t == nil {
 		return
@@ -35,9 +35,9 @@ func (l *loader) relationsTracing() {
 	const path = "tracing.ca"
 	known := slices.ContainsFunc(l.faults, func(f Fault) bool { return f.Key == path })
 	switch {
-	case t.secure() && t.CA.File == "" && !known:
+	case t.isSecure() && t.CA.File == "" && !known:
 		l.fault(path, "missing (an https collector shows a certificate, and no authority is trusted by itself)")
-	case t.Endpoint != "" && !t.secure() && t.CA.File != "":
+	case t.Endpoint != "" && !t.isSecure() && t.CA.File != "":
 		l.fault(path, "an http collector shows no certificate")
 	}
 }
@@ -45,20 +45,20 @@ func (l *loader) relationsTracing() {
 // headerLine is a header as a file of them has it.
 var headerLine = regexp.MustCompile("^([0-9A-Za-z!#$%&'*+.^_`|~-]+):[ \t]*([!-~](?:[ -~]*[!-~])?)$")
 
-// filesTracing is loadFiles for traces.
-func (l *loader) filesTracing(now time.Time) {
+// loadTracingFiles reads the files of the section tracing.
+func (l *loader) loadTracingFiles(now time.Time) {
 	t := l.config.Tracing
 	if t == nil {
 		return
 	}
-	l.ca(&t.CA, "tracing.ca", now)
+	l.loadCA(&t.CA, "tracing.ca", now)
 	const path = "tracing.headers"
-	data, ok := l.open(t.Headers, path)
+	data, ok := l.openFile(t.Headers, path)
 	if !ok {
 		return
 	}
-	if public(t.Headers) {
-		l.caution(path, "every user of this machine may read the headers: chmod o-r %s", t.Headers)
+	if isWorldReadable(t.Headers) {
+		l.warn(path, "every user of this machine may read the headers: chmod o-r %s", t.Headers)
 	}
 	t.Header = make(http.Header)
 	for line := range strings.Lines(string(data)) {
@@ -74,19 +74,19 @@ func (l *loader) filesTracing(now time.Time) {
 	}
 }
 
-// warnTracing is warn for traces.
-func (l *loader) warnTracing() {
+// warnOfTracing adds the warnings about the section tracing.
+func (l *loader) warnOfTracing() {
 	t := l.config.Tracing
-	if t == nil || t.Headers == "" || t.secure() {
+	if t == nil || t.Headers == "" || t.isSecure() {
 		return
 	}
-	if u, err := url.Parse(t.Endpoint); err == nil && !loopback(net.JoinHostPort(u.Hostname(), "0")) {
-		l.caution("tracing.headers", "travel in the clear to an http collector")
+	if u, err := url.Parse(t.Endpoint); err == nil && !isLoopback(net.JoinHostPort(u.Hostname(), "0")) {
+		l.warn("tracing.headers", "travel in the clear to an http collector")
 	}
 }
 
-// same reports whether other is the same but for what a running process can change.
-func (t *Tracing) same(other *Tracing) bool {
+// isSame reports whether other is equal except for what a running process can change.
+func (t *Tracing) isSame(other *Tracing) bool {
 	if t == nil || other == nil {
 		return t == other
 	}

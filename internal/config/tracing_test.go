@@ -32,7 +32,7 @@ func TestTracingValues(t *testing.T) {
 		}
 	}
 	for endpoint, want := range map[string]bool{"https://c.example": true, "HTTPS://c.example": true, "http://https.example": false, "": false} {
-		if got := (&Tracing{Endpoint: endpoint}).secure(); got != want {
+		if got := (&Tracing{Endpoint: endpoint}).isSecure(); got != want {
 			t.Errorf("%s: over TLS is %t", endpoint, got)
 		}
 	}

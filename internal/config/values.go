@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 )
 
@@ -26,12 +27,6 @@ type kind[T any] struct {
 	ofMany string                       // what a list of them is, for the reference page; "": page
 	parse  func(text string) (T, error) // its error says what is wrong and never quotes the text
 }
-
-// schemes are the words for the card schemes, as in the API.
-const schemes = "visa mastercard amex jcb upi protectbuy sbn standin"
-
-// Schemes are the card schemes, by their names in the API.
-func Schemes() []string { return strings.Fields(schemes) }
 
 // Versions are the protocol versions that this server speaks.
 var Versions = []string{"2.1.0", "2.2.0", "2.3.1"}
@@ -61,7 +56,7 @@ var (
 	rate       = kind[Rate]{want: "rate such as 500/s, 30/m", parse: parseRate}
 	fraction   = kind[float64]{want: "number from 0 to 1", parse: parseFraction}
 	country    = kind[string]{want: "three digits of ISO 3166-1", parse: parseCountry}
-	schemeName = oneOf(Schemes()...)
+	schemeName = oneOf(scheme.Names()...)
 	version    = kind[string]{want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion}
 )
 

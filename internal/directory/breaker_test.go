@@ -29,10 +29,10 @@ type trialled struct {
 
 func newTrialled() *trialled {
 	b := &trialled{breaker: new(breaker)}
-	b.announce(slog.New(slog.DiscardHandler), "visa", "AReq", func(scheme, message string, open bool) {
+	b.setNotifications(slog.New(slog.DiscardHandler), "visa", "AReq", func(scheme, message string, open bool) {
 		b.told = append(b.told, fmt.Sprint(scheme, " ", message, " ", open))
 	})
-	b.begin()
+	b.publishState()
 	return b
 }
 
@@ -45,11 +45,11 @@ func (b *trialled) ask(took time.Duration, err error) bool {
 // askFor is ask for a request of a merchant.
 func (b *trialled) askFor(merchant string, took time.Duration, err error) bool {
 	start := time.Now()
-	if b.enter(start, merchant) != nil {
+	if b.admit(start, merchant) != nil {
 		return false
 	}
 	time.Sleep(took)
-	b.leave(start, time.Now(), 10*time.Second, err)
+	b.record(start, time.Now(), 10*time.Second, err)
 	return true
 }
 
@@ -146,7 +146,7 @@ func TestBreakerOpens(t *testing.T) {
 			}
 		}, false},
 		{"switched off", func(b *trialled) {
-			b.off = true
+			b.disabled = true
 			for range 10 * breakFailures {
 				b.ask(time.Second, failing(Connect))
 			}
@@ -156,8 +156,8 @@ func TestBreakerOpens(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newTrialled()
 				test.fails(b)
-				if b.open != test.want || len(b.told) != map[bool]int{false: 1, true: 2}[test.want] {
-					t.Errorf("open: %t, want %t; told %q", b.open, test.want, b.told)
+				if b.isOpen != test.want || len(b.told) != map[bool]int{false: 1, true: 2}[test.want] {
+					t.Errorf("open: %t, want %t; told %q", b.isOpen, test.want, b.told)
 				}
 			})
 		})
@@ -178,16 +178,16 @@ func TestBreakerCounts(t *testing.T) {
 				for range 10 * breakFailures {
 					b.ask(10*time.Second, err)
 				}
-				if b.open != fails {
-					t.Errorf("alone: open %t", b.open)
+				if b.isOpen != fails {
+					t.Errorf("alone: open %t", b.isOpen)
 				}
 				b = newTrialled()
 				for range 10 * breakFailures {
 					b.ask(time.Second, failing(Connect))
 					b.ask(10*time.Second, err)
 				}
-				if b.open == answers {
-					t.Errorf("among failures: open %t", b.open)
+				if b.isOpen == answers {
+					t.Errorf("among failures: open %t", b.isOpen)
 				}
 			})
 		})
@@ -213,7 +213,7 @@ func TestTrialsAreSharedAmongMerchants(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newTrialled()
-				for !b.open {
+				for !b.isOpen {
 					b.askFor("A", time.Second, failing(Connect))
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -256,10 +256,10 @@ func TestTrialsAreSharedAmongMerchants(t *testing.T) {
 func TestBreakerHeals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newTrialled()
-		for !b.open {
+		for !b.isOpen {
 			b.ask(time.Second, failing(Connect))
 		}
-		if err := b.enter(time.Now(), "Shop"); err == nil || err.(*Error).Kind != Open || err.(*Error).Text != "words" || !errors.Is(err, b.last) {
+		if err := b.admit(time.Now(), "Shop"); err == nil || err.(*Error).Kind != Open || err.(*Error).Text != "words" || !errors.Is(err, b.last) {
 			t.Errorf("refused with %#v, want the words of the failure", err)
 		}
 		made := 0
@@ -275,7 +275,7 @@ func TestBreakerHeals(t *testing.T) {
 		// Trials that hang do not keep the next from being made.
 		var hanging sync.WaitGroup
 		for range 3 {
-			time.Sleep(trialEvery)
+			time.Sleep(trialInterval)
 			hanging.Go(func() {
 				if !b.ask(10*time.Second, unreached(Timeout)) {
 					t.Error("no trial, for another one hangs")
@@ -287,8 +287,8 @@ func TestBreakerHeals(t *testing.T) {
 		for !b.ask(time.Second, nil) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if took := time.Since(healed); b.open || took > 5*time.Second {
-			t.Errorf("open: %t, %v after it had healed", b.open, took)
+		if took := time.Since(healed); b.isOpen || took > 5*time.Second {
+			t.Errorf("open: %t, %v after it had healed", b.isOpen, took)
 		}
 		for range 100 {
 			if !b.ask(0, nil) {
@@ -356,12 +356,12 @@ func TestBreakerTells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
 		b := &trialled{breaker: new(breaker)}
-		b.announce(slog.New(slog.NewTextHandler(&out, nil)), "visa", "AReq", nil)
+		b.setNotifications(slog.New(slog.NewTextHandler(&out, nil)), "visa", "AReq", nil)
 		for range 2*breakFailures + 1 {
 			b.ask(breakTime/(2*breakFailures), failing(Connect))
 		}
-		if want := fmt.Sprint("failures=", 2*breakFailures+1); !b.open || !strings.Contains(out.String(), want) {
-			t.Errorf("open: %t, the log says %q, want %s", b.open, out.String(), want)
+		if want := fmt.Sprint("failures=", 2*breakFailures+1); !b.isOpen || !strings.Contains(out.String(), want) {
+			t.Errorf("open: %t, the log says %q, want %s", b.isOpen, out.String(), want)
 		}
 	})
 }
@@ -372,7 +372,7 @@ func (b *breaker) forceOpen(failed *Error) {
 	defer b.mu.Unlock()
 	b.last = failed
 	b.trip(time.Now())
-	b.told(true, failed, 0)
+	b.onChange(true, failed, 0)
 }
 
 // TestOpenSpares: AReqs and VEReqs are refused with nothing sent. Card ranges are
@@ -431,7 +431,7 @@ func (b *breaker) openByNow() {
 func (b *breaker) trialByNow() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trial = b.trial.Add(-trialEvery - trialHeld)
+	b.lastTrial = b.lastTrial.Add(-trialInterval - trialReserve)
 }
 
 // TestDeadDirectory: one directory server takes connections and hangs up after a while, without an answer.
@@ -691,14 +691,14 @@ func TestBreakerLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		b := newTrialled()
-		b.announce(slog.New(slog.NewTextHandler(&log, nil)), "visa", "AReq", nil)
+		b.setNotifications(slog.New(slog.NewTextHandler(&log, nil)), "visa", "AReq", nil)
 		for range breakFailures {
 			b.ask(time.Second, failing(Connect))
 		}
 		for range 3 { // within the time of a trial
 			b.ask(0, nil)
 		}
-		time.Sleep(trialEvery)
+		time.Sleep(trialInterval)
 		b.ask(0, nil)
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := []string{
@@ -721,9 +721,9 @@ func TestDeadConnections(t *testing.T) {
 			start := time.Now()
 			time.Sleep(took)
 			if answered {
-				b.leave(start, time.Now(), patience, nil)
+				b.record(start, time.Now(), patience, nil)
 			}
-			return b.leave(start, time.Now(), patience, err)
+			return b.record(start, time.Now(), patience, err)
 		}
 		for _, tt := range []struct {
 			name     string

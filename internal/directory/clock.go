@@ -7,24 +7,22 @@ import (
 	"time"
 )
 
-// A 3DS Server should be within 15 minutes of UTC (EMV 3DS 2.3.1, Req 416), and
-// directory servers refuse requests whose times are half an hour off. We warn much
-// earlier. A Date header is a second or two old when it is read, so less than a minute
-// could be a false alarm.
+// A 3DS Server should be within 15 minutes of UTC (EMV 3DS 2.3.1, Req 416), and directory servers refuse requests whose
+// times are half an hour off. The warning comes much earlier. A Date header is a second or two old when it is read, so
+// a limit below a minute could give false alarms.
 const (
-	maxSkew   = time.Minute
-	skewEvery = time.Hour // between two complaints
+	maxSkew             = time.Minute
+	skewWarningInterval = time.Hour // between two warnings
 )
 
-// A clock compares ours with a directory server's. Nobody knows which is wrong.
-type clock struct {
-	log  *slog.Logger
-	said atomic.Int64 // when it complained last, Unix seconds
+// A clockCheck compares our clock with a directory server's and warns of a difference. Either may be wrong.
+type clockCheck struct {
+	log         *slog.Logger
+	lastWarning atomic.Int64 // time of the last warning, Unix seconds
 }
 
-// compare reads the Date header of an answer; one that is missing or malformed
-// says nothing.
-func (c *clock) compare(date string) {
+// compare checks the Date header of an answer. A missing or malformed header is ignored.
+func (c *clockCheck) compare(date string) {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
 		return
@@ -34,9 +32,9 @@ func (c *clock) compare(date string) {
 	if skew.Abs() <= maxSkew {
 		return
 	}
-	said := c.said.Load()
-	if now.Sub(time.Unix(said, 0)).Abs() < skewEvery || // Abs: our clock may have been set back since
-		!c.said.CompareAndSwap(said, now.Unix()) {
+	last := c.lastWarning.Load()
+	if now.Sub(time.Unix(last, 0)).Abs() < skewWarningInterval || // Abs: our clock may have been set back since
+		!c.lastWarning.CompareAndSwap(last, now.Unix()) {
 		return
 	}
 	c.log.Warn("the clock here and that of the directory server differ", "ahead", skew.Round(time.Second))

@@ -13,7 +13,7 @@ import (
 func TestMC24(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		c := &clock{log: slog.New(slog.NewTextHandler(&log, nil))}
+		c := &clockCheck{log: slog.New(slog.NewTextHandler(&log, nil))}
 		say := func(ahead time.Duration) int {
 			c.compare(time.Now().Add(-ahead).UTC().Format(http.TimeFormat))
 			return strings.Count(log.String(), "clock")
@@ -47,8 +47,8 @@ func TestMC24(t *testing.T) {
 // when it is wrong another time.
 func TestClockSetBackIsTold(t *testing.T) {
 	var log strings.Builder
-	c := &clock{log: slog.New(slog.NewTextHandler(&log, nil))}
-	c.said.Store(time.Now().Add(365 * 24 * time.Hour).Unix())
+	c := &clockCheck{log: slog.New(slog.NewTextHandler(&log, nil))}
+	c.lastWarning.Store(time.Now().Add(365 * 24 * time.Hour).Unix())
 	c.compare(time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
 	if n := strings.Count(log.String(), "clock"); n != 1 {
 		t.Errorf("%d warnings, want one", n)

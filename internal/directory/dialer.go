@@ -12,52 +12,49 @@ import (
 
 var errNotConfigured = errors.New("not a configured address")
 
-// dialer makes connections to the addresses of one peer, and to no others: those
-// that are configured, and those that the directory server itself gave in a
-// PRes. At either the certificate has to chain to the same authorities.
+// dialer connects to the addresses of one peer, and to no others. These are the configured addresses and those that the
+// directory server listed in a PRes. The certificate of each has to chain to the same authorities.
 type dialer struct {
-	tls     map[string]*tls.Config                   // of configured addresses, by host:port
-	listed  func(addr string) (host string, ok bool) // of addresses in a PRes; ok: addr is one
-	secured *tls.Config                              // for those: all but ServerName is set
-	limit   time.Duration                            // for look-up, connection and handshake together
-	net     net.Dialer
-	proxy   *tunnel.Dialer // over net; nil: none
+	tls        map[string]*tls.Config                   // TLS configurations of the configured addresses, by HOST:PORT
+	listedHost func(addr string) (host string, ok bool) // looks up an address in the PRes in use
+	baseTLS    *tls.Config                              // TLS configuration for listed addresses, without ServerName
+	timeout    time.Duration                            // limit of DNS look-up, connection and handshake together
+	net        net.Dialer
+	proxy      *tunnel.Dialer // connects through the forward proxy; nil means directly
 }
 
-// keepAlive finds out in half a minute that the other side of a connection is
-// gone.
+// keepAlive detects within half a minute that the other side of a connection is gone.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}
 
-// connect connects to any address, without a TLS handshake: the [http.Transport] for
-// files makes its own.
-func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.limit)
+// dialWithoutTLS connects to any address without a TLS handshake, which the [http.Transport] for files makes itself.
+func (d *dialer) dialWithoutTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	return d.open(ctx, network, addr)
+	return d.dialTCP(ctx, network, addr)
 }
 
-// open connects straight or through the proxy.
-func (d *dialer) open(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialTCP connects directly or through the proxy.
+func (d *dialer) dialTCP(ctx context.Context, network, addr string) (net.Conn, error) {
 	if d.proxy != nil {
 		return d.proxy.DialContext(ctx, network, addr)
 	}
 	return d.net.DialContext(ctx, network, addr)
 }
 
-// dial connects to one of the peer's addresses and makes the TLS handshake.
-func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialTLS connects to one of the peer's addresses and makes the TLS handshake.
+func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
 	config, ok := d.tls[addr]
 	if !ok {
-		host, ok := d.listed(addr)
+		host, ok := d.listedHost(addr)
 		if !ok {
 			return nil, errNotConfigured
 		}
-		config = d.secured.Clone()
+		config = d.baseTLS.Clone()
 		config.ServerName = host
 	}
-	ctx, cancel := context.WithTimeout(ctx, d.limit)
+	ctx, cancel := context.WithTimeout(ctx, d.timeout)
 	defer cancel()
-	raw, err := d.open(ctx, network, addr)
+	raw, err := d.dialTCP(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -72,6 +69,6 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return secured, nil
 }
 
-// connectedKey is the key of the context value that is called when a connection has been made for a request, its TLS
-// handshake included: a func().
+// connectedKey is the key of a context value of type func(). It is called when a connection has been made for a request,
+// TLS handshake included.
 type connectedKey struct{}

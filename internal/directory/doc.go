@@ -1,19 +1,15 @@
-// Package directory is the client of the directory servers: it carries an AReq
-// there and the answer back, keeps the card ranges fresh with PReq, and tells a
-// directory server about a message of its that was not valid.
+// Package directory is the client of the directory servers. Use [New], then [Client.Resume], [Client.Run] in a
+// goroutine, and [Client.Send] for each AReq; [Client.Report] sends an Erro about an answer that was not valid.
+// [Client.Run] keeps the card ranges fresh with PReqs. [NewV1] returns the client of 3-D Secure 1.0.2.
 //
-//	        ┌─ peer visa ─────── own connections, certificate, trust, bounds
+//	        ┌─ peer visa ─────── own connections, certificate, trust, limits
 //	Client ─┼─ peer mastercard ─ …
 //	        └─ …
 //
-// Each payment scheme is a peer of its own, so that one that hangs or lies
-// harms no other. A request leaves at most once: it is tried a second time only
-// when not a single byte of it can have been sent.
+// Each payment scheme is a peer of its own, so a directory server that hangs or sends wrong answers harms no other
+// scheme. A request leaves at most once: it is retried only when no byte of it can have been sent. The messages of
+// 1.0.2 are questions, so [V1Client] may send one twice.
 //
-// V1Client is the same for 3-D Secure 1.0.2, where messages are questions and may be
-// asked twice.
-//
-// The package does not judge an ARes; whoever sends the AReq does. What has to
-// outlast the process, ranges and how things stand with each directory, it gives
-// to a keeper and finds there again.
+// The package does not check an ARes; the sender of the AReq does. Card ranges and the [RefreshStatus] of each scheme
+// must outlast the process. They are kept in a [Keeper].
 package directory

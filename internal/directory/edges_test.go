@@ -17,7 +17,7 @@ import (
 
 // An edge is what comes of a directory server's fault at a PReq.
 type edge struct {
-	verdict verdict
+	verdict outcome
 	fault   string // as ranges status shows it
 	code    string // of the Erro that the directory server gets; "": none
 	detail  string
@@ -190,10 +190,10 @@ func (e edge) try(t *testing.T, h *directorytest.Server, fault directorytest.Fau
 	cards.Put("visa", former)
 	r := leased(t, c)
 	came, start := len(h.Told("")), time.Now()
-	got := r.exchange(t.Context(), 2)
+	got := r.exchangePReq(t.Context(), 2)
 	took := time.Since(start)
-	if got != e.verdict || r.standing.Fault != e.fault {
-		t.Errorf("%v: verdict %d, fault %q; want %d, %q", version, got, r.standing.Fault, e.verdict, e.fault)
+	if got != e.verdict || r.status.Fault != e.fault {
+		t.Errorf("%v: verdict %d, fault %q; want %d, %q", version, got, r.status.Fault, e.verdict, e.fault)
 	}
 	if fault.Slow && (took < limit*9/10 || took > limit+5*time.Second) {
 		t.Errorf("%v took %v", version, took)
@@ -271,7 +271,7 @@ func TestEdgesOfNames(t *testing.T) {
 			// The resolver goes on when nobody waits any more: its sockets end with the test.
 			asking, end := context.WithCancel(context.Background())
 			defer end()
-			c.peers["visa"].reach.net.Resolver = &net.Resolver{PreferGo: true, Dial: func(_ context.Context, _, _ string) (net.Conn, error) {
+			c.peers["visa"].dialer.net.Resolver = &net.Resolver{PreferGo: true, Dial: func(_ context.Context, _, _ string) (net.Conn, error) {
 				var d net.Dialer
 				conn, err := d.DialContext(asking, "udp", names.LocalAddr().String())
 				if err == nil {
@@ -304,7 +304,7 @@ func TestEdgeNobodyThere(t *testing.T) {
 	former := new(ranges.Generation)
 	cards.Put("visa", former)
 	r := newRefresher(c, c.peers["visa"])
-	if v := r.exchange(t.Context(), 2); v != unreachable || r.standing.Fault != "Connection refused" || cards.Generation("visa") != former {
-		t.Errorf("verdict %d, fault %q", v, r.standing.Fault)
+	if v := r.exchangePReq(t.Context(), 2); v != unreachable || r.status.Fault != "Connection refused" || cards.Generation("visa") != former {
+		t.Errorf("verdict %d, fault %q", v, r.status.Fault)
 	}
 }

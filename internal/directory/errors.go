@@ -25,16 +25,16 @@ type Kind uint8
 // The kinds of failure.
 const (
 	Timeout  Kind = iota + 1 // no complete answer in time
-	Connect                  // no connection, and none at the second attempt: nothing was sent
+	Connect                  // no connection in two attempts: nothing was sent
 	Broken                   // the connection ended after the request may have been sent
 	Busy                     // too many requests wait for this directory server already
 	Status                   // an HTTP status other than 200
 	TooLarge                 // the answer is longer than allowed
-	Encoding                 // the answer is compressed in a way that was not asked for, or badly
-	Canceled                 // the caller gave up
+	Encoding                 // the answer cannot be decompressed
+	Canceled                 // the context of the caller was canceled
 	Unknown                  // no such directory server is configured
-	Open                     // it could not be reached for a while and was not tried: see breaker
-	Proxy                    // the forward proxy made no connection, twice: nothing was sent
+	Open                     // it could not be reached for a while, so nothing was sent: see breaker
+	Proxy                    // the forward proxy made no connection in two attempts: nothing was sent
 )
 
 var kindNames = [...]string{"", "timeout", "connect", "broken", "busy", "status", "too large", "encoding", "canceled", "unknown", "open", "proxy"}
@@ -47,10 +47,10 @@ type Error struct {
 	Kind   Kind
 	Text   string // for errorDetail: names no address and nothing internal
 	Status int    // of the answer, for kind Status
-	Err    error  // the cause with all details, for the log; may be nil
+	Err    error  // the cause in detail, for the log; may be nil
 
-	// gone reports that the failure speaks of the directory server being gone: no connection was made, or a new one
-	// ended before any byte of an answer.
+	// gone reports that the directory server seems to be gone: no connection was made, or a new one ended before any
+	// byte of an answer.
 	gone bool
 }
 
@@ -61,21 +61,20 @@ func (e *Error) Unwrap() error { return e.Err }
 // Detail is Text: what the requestor may be told.
 func (e *Error) Detail() string { return e.Text }
 
-// LogValue adds the cause, which Error keeps back.
+// LogValue includes the cause, which Error leaves out.
 func (e *Error) LogValue() slog.Value {
 	v := []slog.Attr{slog.String("kind", e.Kind.String()), slog.String("text", e.Text)}
 	if e.Err != nil {
 		cause := e.Err.Error()
 		if e.Kind != Connect && e.Kind != Proxy {
-			cause, _, _ = strings.Cut(cause, `"`) // what follows is of the answer
+			cause, _, _ = strings.Cut(cause, `"`) // what follows may quote the answer
 		}
 		v = append(v, slog.String("cause", cause))
 	}
 	return slog.GroupValue(v...)
 }
 
-// failure makes an Error of what went wrong on the wire. Sent says whether the
-// request may have left.
+// failure wraps the error of a connection. Sent says whether any byte of the request may have left.
 func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
 	kind, gone := Connect, true
 	if sent {
@@ -95,7 +94,7 @@ func (p *peer) failure(ctx context.Context, err error, sent bool) *Error {
 	return &Error{Scheme: p.Scheme, Kind: kind, Text: reason(err), Err: err, gone: gone}
 }
 
-// reason puts a connection error in words that name no address.
+// reason describes a connection error in words that name no address.
 func reason(err error) string {
 	if through, ok := errors.AsType[*tunnel.Error](err); ok {
 		return proxyReason(through)
@@ -141,7 +140,7 @@ func reason(err error) string {
 	return "Connection failed"
 }
 
-// proxyReason is reason for an error of a forward proxy.
+// proxyReason describes an error of a forward proxy. See reason.
 func proxyReason(through *tunnel.Error) string {
 	if through.Status != 0 {
 		return "Proxy: " + through.Err.Error()
@@ -153,7 +152,7 @@ func proxyReason(through *tunnel.Error) string {
 	return "Proxy: " + text
 }
 
-// certificateReason is reason for a certificate that was refused; not ok: err is none.
+// certificateReason describes why a certificate was refused. If err is about something else, ok is false.
 func certificateReason(err error) (text string, ok bool) {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "Certificate of the directory server is for another host", true

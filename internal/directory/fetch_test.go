@@ -226,8 +226,8 @@ func TestPR20ShortParts(t *testing.T) {
 			if got := a.cards.Lookup(card) != nil; got != tt.want {
 				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
 			}
-			if !tt.want && asked != 1+resumptions {
-				t.Errorf("asked %d times, want %d", asked, 1+resumptions)
+			if !tt.want && asked != 1+maxResumptions {
+				t.Errorf("asked %d times, want %d", asked, 1+maxResumptions)
 			}
 			a.Close() // waits for the Erro
 			s.ds.checkErro(t, "", "")
@@ -257,8 +257,8 @@ func TestFileHostInCapitals(t *testing.T) {
 	s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"localHost"} })
 	s.saysFile(strings.Replace(host.url, "127.0.0.1", "LOCALHOST", 1))
 	a := s.start()
-	a.p.files.TLSClientConfig.RootCAs, a.p.files.TLSClientConfig.ServerName = host.pool, "127.0.0.1"
-	if a.turn(t.Context()); a.cards.Lookup(card) == nil {
+	a.peer.files.TLSClientConfig.RootCAs, a.peer.files.TLSClientConfig.ServerName = host.pool, "127.0.0.1"
+	if a.refresh(t.Context()); a.cards.Lookup(card) == nil {
 		t.Errorf("no ranges; standing %+v", s.standing())
 	}
 }
@@ -291,7 +291,7 @@ func TestFileHostWithoutHandshake(t *testing.T) {
 		p.DialTimeout, p.PReqTimeout = time.Second, 2*time.Second
 	})
 	s.saysFile("https://" + l.Addr().String() + "/file")
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	if err := <-over; err != nil {
 		t.Errorf("the connection was not closed: %v", err)
 	}

@@ -21,18 +21,17 @@ import (
 )
 
 const (
-	resumptions   = 20       // of one download
-	progressEvery = 64 << 20 // bytes between two lines of the log
+	maxResumptions   = 20       // per download
+	progressInterval = 64 << 20 // bytes from one line of the log to the next
 )
 
-// downloads says whether files of card ranges are fetched at all.
-func (p *peer) downloads() bool { return len(p.FileHosts) > 0 && p.preqVersion() >= message.V231 }
+// downloadsFiles reports whether files of card ranges are fetched at all.
+func (p *peer) downloadsFiles() bool { return len(p.FileHosts) > 0 && p.preqVersion() >= message.V231 }
 
-// download fetches the file that a PRes names and uses it as a full set
-// (PR-19 to PR-22).
-func (r *refresher) download(ctx context.Context, about message.Error, pres *ranges.Response, opts ranges.Options) verdict {
-	f := &file{p: r.p, ctx: ctx, url: pres.FileURL, sum: sha256.New(), progress: func(n int64) {
-		r.log.Info("card range file on its way", "scheme", r.p.Scheme, "bytes", n)
+// downloadFile fetches the file that a PRes names and applies it as a full set of ranges (docs/api.md, PR-19 to PR-22).
+func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres *ranges.Response, opts ranges.Options) outcome {
+	f := &download{peer: r.peer, ctx: ctx, url: pres.FileURL, sum: sha256.New(), progress: func(n int64) {
+		r.log.Info("card range file on its way", "scheme", r.peer.Scheme, "bytes", n)
 	}}
 	defer f.Close()
 	start := time.Now()
@@ -43,74 +42,72 @@ func (r *refresher) download(ctx context.Context, about message.Error, pres *ran
 		r.reject(ctx, about, message.Problems{{Code: message.InvalidMessage, Note: unreadable}})
 		return refused
 	case err != nil:
-		return r.undelivered(about, err)
+		return r.handleDownloadFailure(about, err)
 	case len(problems) > 0:
 		r.reject(ctx, about, problems)
 		return refused
 	}
-	r.log.Info("card range file fetched", "scheme", r.p.Scheme, "bytes", f.at, "resumed", f.resumed,
+	r.log.Info("card range file fetched", "scheme", r.peer.Scheme, "bytes", f.offset, "resumed", f.resumed,
 		"sha256", hex.EncodeToString(f.sum.Sum(nil)), "took", time.Since(start))
-	return r.use(ctx, about, got)
+	return r.applyPRes(ctx, about, got)
 }
 
-// undelivered notes that a file could not be fetched. The PReq was answered all the
-// same, so the floor holds.
-func (r *refresher) undelivered(about message.Error, err error) verdict {
-	r.log.Warn("card range file not fetched", "scheme", r.p.Scheme, "threeDSServerTransID", about.ServerTransID, "err", err)
-	r.fault("the card range file did not come")
+// handleDownloadFailure records that a file could not be fetched. The PReq was answered all the same, so the least
+// interval holds.
+func (r *refresher) handleDownloadFailure(about message.Error, err error) outcome {
+	r.log.Warn("card range file not fetched", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID, "err", err)
+	r.setFault("the card range file did not come")
 	return refused
 }
 
-// A file is a download that resumes where it broke off, and begins anew if the rest is not
-// to be had. What it reads is what is sent, perhaps compressed.
-type file struct {
-	p        *peer
+// A download reads a file. It resumes where the connection broke, and starts again from the beginning if the rest cannot
+// be had. It returns the bytes as they are sent, which may be compressed.
+type download struct {
+	peer     *peer
 	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
 	url      string
 	sum      hash.Hash
 	progress func(int64)
 
-	resp    *http.Response // being read; nil before the first
-	of      version        // that is being fetched
-	at      int64          // bytes that came
-	told    int64          // at, when progress was called last
-	resumed int            // how often
+	resp           *http.Response // the answer that is being read; nil before the first
+	version        fileVersion    // of the file that is being fetched
+	offset         int64          // bytes read so far
+	progressOffset int64          // offset at the latest call of progress
+	resumed        int            // how often the download was resumed
 }
 
-// A version is what tells one version of a file from another. Servers need not give
-// all of it.
-type version struct {
+// A fileVersion tells one version of a file from another. Servers need not send all of it.
+type fileVersion struct {
 	etag, modified string
-	size           int64 // less than 0: not known
+	size           int64 // negative if not known
 }
 
-func versionOf(resp *http.Response) version {
-	return version{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified"), resp.ContentLength}
+func fileVersionOf(resp *http.Response) fileVersion {
+	return fileVersion{resp.Header.Get("ETag"), resp.Header.Get("Last-Modified"), resp.ContentLength}
 }
 
-// condition is the version's If-Range header: a server sends a part only of that
-// version. "": it has none.
-func (v version) condition() string {
+// ifRange returns the header If-Range, with which a server sends a part of this version only. It is "" if the version
+// does not allow that.
+func (v fileVersion) ifRange() string {
 	if strings.HasPrefix(v.etag, "W/") { // a weak one must not be used for parts (RFC 9110, 13.1.5)
 		return v.modified
 	}
 	return cmp.Or(v.etag, v.modified)
 }
 
-// is reports whether a part can be of the same version, as far as both say what they
-// are.
-func (v version) is(part version) bool {
+// matches reports whether a part can be of the same version, as far as both tell.
+func (v fileVersion) matches(part fileVersion) bool {
 	return part.etag == v.etag &&
 		(part.modified == v.modified || part.modified == "" || v.modified == "") &&
 		(part.size == v.size || part.size < 0 || v.size < 0)
 }
 
-// errChanged says that what has come is of no use: the file was replaced in the middle of
-// its download, or its server sends no parts.
+// errChanged means that the bytes read so far are of no use: the file was replaced during the download, or its server
+// does not send parts.
 var errChanged = errors.New("the file changed while it was fetched, or is not sent in parts")
 
-// read fetches the file and reads it. It begins anew as often as a download may go on.
-func (f *file) read(pres *ranges.Response, opts ranges.Options) (*ranges.Response, message.Problems, error) {
+// read fetches the file and parses it. It starts again as often as a download may be resumed.
+func (f *download) read(pres *ranges.Response, opts ranges.Options) (*ranges.Response, message.Problems, error) {
 	for {
 		body, err := f.open()
 		if err != nil {
@@ -121,29 +118,29 @@ func (f *file) read(pres *ranges.Response, opts ranges.Options) (*ranges.Respons
 		switch {
 		case err == nil, syntax:
 			return got, problems, err
-		case !errors.Is(err, errChanged) || f.resumed >= resumptions:
-			return nil, nil, f.p.broken(f.ctx, err)
+		case !errors.Is(err, errChanged) || f.resumed >= maxResumptions:
+			return nil, nil, f.peer.bodyError(f.ctx, err)
 		}
-		f.at, f.told = 0, 0
+		f.offset, f.progressOffset = 0, 0
 		f.sum.Reset()
 	}
 }
 
-// open makes the first request and returns the content, uncompressed.
-func (f *file) open() (io.Reader, error) {
+// open makes the first request and returns the content, decompressed.
+func (f *download) open() (io.Reader, error) {
 	u, err := url.Parse(f.url)
 	named := func(host string) bool { return strings.EqualFold(host, u.Hostname()) }
-	if err != nil || u.Scheme != "https" || !slices.ContainsFunc(f.p.FileHosts, named) {
-		return nil, &Error{Scheme: f.p.Scheme, Kind: Connect, Text: "Host of the card range file is not configured"}
+	if err != nil || u.Scheme != "https" || !slices.ContainsFunc(f.peer.FileHosts, named) {
+		return nil, &Error{Scheme: f.peer.Scheme, Kind: Connect, Text: "Host of the card range file is not configured"}
 	}
 	if err := f.request(); err != nil {
 		return nil, err
 	}
-	return f.p.uncompressed(f.ctx, f.resp.Header, f)
+	return f.peer.decompress(f.ctx, f.resp.Header, f)
 }
 
-// request asks for the file from where it is on.
-func (f *file) request() error {
+// request requests the file from the offset on.
+func (f *download) request() error {
 	req, err := http.NewRequestWithContext(f.ctx, http.MethodGet, f.url, nil)
 	if err != nil {
 		return err
@@ -151,44 +148,44 @@ func (f *file) request() error {
 	req.Header.Set("Accept-Encoding", "gzip")
 	req.Header["User-Agent"] = []string{""}
 	want := http.StatusOK
-	if f.at > 0 {
-		req.Header.Set("Range", "bytes="+strconv.FormatInt(f.at, 10)+"-")
-		if condition := f.of.condition(); condition != "" {
+	if f.offset > 0 {
+		req.Header.Set("Range", "bytes="+strconv.FormatInt(f.offset, 10)+"-")
+		if condition := f.version.ifRange(); condition != "" {
 			req.Header.Set("If-Range", condition)
 		}
 		want = http.StatusPartialContent
 	}
-	resp, err := f.p.files.RoundTrip(req)
+	resp, err := f.peer.files.RoundTrip(req)
 	if err != nil {
-		return f.p.failure(f.ctx, err, true)
+		return f.peer.failure(f.ctx, err, true)
 	}
-	got := versionOf(resp)
+	got := fileVersionOf(resp)
 	from := int64(0)
 	if resp.StatusCode == http.StatusPartialContent {
-		from, got.size = partOf(resp.Header.Get("Content-Range"))
+		from, got.size = parseContentRange(resp.Header.Get("Content-Range"))
 	}
 	switch {
-	case f.at > 0 && (resp.StatusCode == http.StatusOK || resp.StatusCode == want && !f.of.is(got)):
+	case f.offset > 0 && (resp.StatusCode == http.StatusOK || resp.StatusCode == want && !f.version.matches(got)):
 		err = errChanged
 	case resp.StatusCode != want:
-		err = statusError(f.p.Scheme, resp.StatusCode)
-	case from != f.at:
+		err = statusError(f.peer.Scheme, resp.StatusCode)
+	case from != f.offset:
 		err = errors.New("the answer does not begin where it was asked to")
 	}
 	if err != nil {
 		resp.Body.Close()
 		return err
 	}
-	if f.resp = resp; f.at == 0 {
-		f.of = got
+	if f.resp = resp; f.offset == 0 {
+		f.version = got
 	}
-	f.of.size = max(f.of.size, got.size) // one that did not say may say now
+	f.version.size = max(f.version.size, got.size) // a later answer may tell the size
 	return nil
 }
 
-// partOf is where a part begins and how many bytes the whole file has, each -1 if the
-// header does not say.
-func partOf(contentRange string) (from, size int64) {
+// parseContentRange returns where a part begins and how many bytes the whole file has, each -1 if the header does not
+// tell.
+func parseContentRange(contentRange string) (from, size int64) {
 	var to int64
 	var all string
 	if n, err := fmt.Sscanf(contentRange, "bytes %d-%d/%s", &from, &to, &all); err != nil || n < 3 {
@@ -201,19 +198,19 @@ func partOf(contentRange string) (from, size int64) {
 	return from, size
 }
 
-// Read reads on, and asks again for the rest when the connection breaks, or when a
-// part ends before the file does: a server may send less than it was asked for.
-func (f *file) Read(b []byte) (int, error) {
+// Read requests the rest of the file when the connection breaks, or when a part ends before the file does: a server may
+// send less than was requested.
+func (f *download) Read(b []byte) (int, error) {
 	for {
 		n, err := f.resp.Body.Read(b)
-		f.at += int64(n)
+		f.offset += int64(n)
 		f.sum.Write(b[:n])
-		if f.at-f.told >= progressEvery {
-			f.told = f.at
-			f.progress(f.at)
+		if f.offset-f.progressOffset >= progressInterval {
+			f.progressOffset = f.offset
+			f.progress(f.offset)
 		}
 		switch over := errors.Is(err, io.EOF); {
-		case over && f.at >= f.of.size:
+		case over && f.offset >= f.version.size:
 			return n, io.EOF
 		case n > 0 || err == nil:
 			return n, nil
@@ -221,7 +218,7 @@ func (f *file) Read(b []byte) (int, error) {
 			err = io.ErrUnexpectedEOF
 		}
 		f.resp.Body.Close()
-		if f.resumed++; f.resumed > resumptions || f.ctx.Err() != nil {
+		if f.resumed++; f.resumed > maxResumptions || f.ctx.Err() != nil {
 			return 0, err
 		}
 		if bad := f.request(); bad != nil {
@@ -231,7 +228,7 @@ func (f *file) Read(b []byte) (int, error) {
 }
 
 // Close ends the download.
-func (f *file) Close() error {
+func (f *download) Close() error {
 	if f.resp == nil {
 		return nil
 	}

@@ -12,11 +12,10 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// keptGenerations is how many generations of a scheme stay in the store.
-const keptGenerations = 3
+// maxGenerations is how many generations of a scheme the store keeps.
+const maxGenerations = 3
 
-// OpenGeneration reads a stored generation of a scheme. A corrupt one is an
-// error.
+// OpenGeneration reads a stored generation of a scheme. It returns an error if it is corrupt.
 func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
 	r, err := k.OpenSnapshot(ctx, scheme, number)
 	if err != nil {
@@ -30,14 +29,13 @@ func OpenGeneration(ctx context.Context, k Keeper, scheme string, number int64) 
 	return g, nil
 }
 
-// OpenHeld reads the generation of a scheme that is held back under a number.
+// OpenHeld reads the generation of a scheme that is held back, by its number.
 func OpenHeld(ctx context.Context, k Keeper, scheme string, number int64) (*ranges.Generation, error) {
 	return OpenGeneration(ctx, k, heldScheme(scheme), number)
 }
 
-// fromOf is the address that a stored generation came from; not ok: its note does not
-// say.
-func fromOf(s store.Snapshot) (from string, ok bool) {
+// sourceAddress returns the address that a stored generation came from. Ok is false if its note does not say.
+func sourceAddress(s store.Snapshot) (from string, ok bool) {
 	var note struct{ From *string }
 	if json.Unmarshal(s.Note, &note) != nil || note.From == nil {
 		return "", false
@@ -45,8 +43,8 @@ func fromOf(s store.Snapshot) (from string, ok bool) {
 	return *note.From, true
 }
 
-// keepGeneration stores a generation under the next number and returns it.
-func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
+// storeGeneration stores a generation under the next number and returns it.
+func storeGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Generation, lease store.Lease, keep int) (int64, error) {
 	all, err := k.Snapshots(ctx, scheme)
 	if err != nil {
 		return 0, fmt.Errorf("directory: generations of %s: %w", scheme, err)
@@ -72,35 +70,34 @@ func keepGeneration(ctx context.Context, k Keeper, scheme string, g *ranges.Gene
 	return number, nil
 }
 
-// Import stores a generation that came from elsewhere than the directory server, and
-// returns its number; the nodes that serve take it over. It returns [store.ErrHeld] while
-// one of them is asking the directory server.
+// Import stores a generation that does not come from a PRes to this system, and returns its number. The nodes that serve
+// load it. It returns [store.ErrHeld] while one of them sends a PReq.
 func Import(ctx context.Context, k Keeper, scheme, holder string, g *ranges.Generation) (int64, error) {
-	lease, err := k.Acquire(ctx, standingKey(scheme), holder, briefly)
+	lease, err := k.Acquire(ctx, statusKey(scheme), holder, defaultLeaseTime)
 	if err != nil {
 		return 0, fmt.Errorf("directory: import: %w", err)
 	}
-	stop := stayOn(ctx, k, lease, briefly, func(error) {}) // if the lease is lost, the writes below fail
-	number, err := importUnder(ctx, k, lease, scheme, g)
+	stop := renewLease(ctx, k, lease, defaultLeaseTime, func(error) {}) // if the lease is lost, the writes below fail
+	number, err := importWithLease(ctx, k, lease, scheme, g)
 	stop()
 	return number, errors.Join(err, k.Release(context.WithoutCancel(ctx), lease))
 }
 
-func importUnder(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
-	standing, err := ReadStanding(ctx, k, scheme)
+func importWithLease(ctx context.Context, k Keeper, lease store.Lease, scheme string, g *ranges.Generation) (int64, error) {
+	status, err := ReadRefreshStatus(ctx, k, scheme)
 	if err != nil {
 		return 0, err
 	}
 	g.Scheme, g.Loaded = scheme, time.Now().UTC()
-	number, err := keepGeneration(ctx, k, scheme, g, lease, keptGenerations)
+	number, err := storeGeneration(ctx, k, scheme, g, lease, maxGenerations)
 	if err != nil {
 		return 0, err
 	}
-	standing.Generation = number
-	standing.describe(g)
-	value, err := json.Marshal(standing)
+	status.Generation = number
+	status.markCurrent(g)
+	value, err := json.Marshal(status)
 	if err != nil {
 		return 0, err
 	}
-	return number, k.PutState(ctx, standingKey(scheme), value, lease)
+	return number, k.PutState(ctx, statusKey(scheme), value, lease)
 }

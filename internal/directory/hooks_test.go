@@ -97,7 +97,7 @@ func TestHooksAroundExchanges(t *testing.T) {
 	p := peerAt("visa", address, ca.client())
 	asker, _ := newClient(t, o.hooks(), p)
 	r := asker.refreshers[0]
-	r.exchange(t.Context(), 1)
+	r.exchangePReq(t.Context(), 1)
 	asker.Close()
 	got := o.taken()
 	slices.Sort(got)

@@ -36,7 +36,7 @@ func TestImport(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
 	table := elsewhere(t)
-	s.change(func(now *Standing) { now.From = "https://elsewhere.example/preq" })
+	s.change(func(now *RefreshStatus) { now.From = "https://elsewhere.example/preq" })
 	before := s.standing()
 	if _, err := Import(t.Context(), &fullKeeper{s.keeper, 1}, "visa", "operator", &ranges.Generation{Table: table}); err == nil || !reflect.DeepEqual(s.standing(), before) {
 		t.Errorf("an import that there is no room for: %v, and the store says %+v", err, s.standing())
@@ -45,12 +45,12 @@ func TestImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.look(t.Context()); a.loaded != number || a.cards.Lookup(otherCard) == nil {
-		t.Errorf("generation %d in use, want %d", a.loaded, number)
+	if a.pollStore(t.Context()); a.storedGeneration != number || a.cards.Lookup(otherCard) == nil {
+		t.Errorf("generation %d in use, want %d", a.storedGeneration, number)
 	}
 	s.due()
-	a.look(t.Context())
-	a.turn(t.Context())
+	a.pollStore(t.Context())
+	a.refresh(t.Context())
 	if got := s.ds.preqs[0].Text("serialNum"); got != "7" {
 		t.Errorf("the next PReq goes on from serialNum %q, want that of the import", got)
 	}
@@ -70,10 +70,10 @@ func TestImportThenAnotherDirectory(t *testing.T) {
 	if _, err := Import(t.Context(), s.keeper, "visa", "operator", g); err != nil {
 		t.Fatal(err)
 	}
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	s.due()
 	s.peer.PReqURL += "/next"
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	if len(s.ds.preqs) != 2 || s.ds.preqs[0].Text("serialNum") != "7" || s.ds.preqs[1].Has("serialNum") {
 		t.Errorf("%d PReqs; to the next address since %q", len(s.ds.preqs), s.ds.preqs[len(s.ds.preqs)-1].Text("serialNum"))
 	}
@@ -109,7 +109,7 @@ func TestKilledImport(t *testing.T) {
 			done <- err
 		}()
 		node := func() error {
-			_, err := k.Acquire(t.Context(), standingKey("visa"), "node", time.Minute)
+			_, err := k.Acquire(t.Context(), statusKey("visa"), "node", time.Minute)
 			return err
 		}
 		time.Sleep(9 * time.Minute)
@@ -120,9 +120,9 @@ func TestKilledImport(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Errorf("Import = %v", err)
 		}
-		time.Sleep(briefly)
+		time.Sleep(defaultLeaseTime)
 		if err := node(); err != nil {
-			t.Errorf("%v after it was killed: %v", briefly, err)
+			t.Errorf("%v after it was killed: %v", defaultLeaseTime, err)
 		}
 	})
 }

@@ -63,8 +63,8 @@ func (s *shared) fetch(host fileHost) *node {
 	s.t.Helper()
 	s.saysFile(host.url)
 	a := s.start()
-	a.p.files.TLSClientConfig.RootCAs = host.pool
-	a.turn(s.t.Context())
+	a.peer.files.TLSClientConfig.RootCAs = host.pool
+	a.refresh(s.t.Context())
 	return a
 }
 
@@ -87,46 +87,46 @@ func (s *shared) start() *node {
 	c, cards := newClient(s.t, Hooks{}, s.peer)
 	c.keeper = s.keeper
 	r := newRefresher(c, c.peers["visa"])
-	r.look(s.t.Context())
+	r.pollStore(s.t.Context())
 	return &node{r, cards}
 }
 
 // due lets the time until the next PReq pass, for all nodes.
 func (s *shared) due() {
 	s.t.Helper()
-	s.change(func(now *Standing) { now.Next, now.Asked, now.Earliest = time.Time{}, time.Time{}, time.Time{} })
+	s.change(func(now *RefreshStatus) { now.Next, now.Asked, now.Earliest = time.Time{}, time.Time{}, time.Time{} })
 }
 
-func (s *shared) standing() Standing {
+func (s *shared) standing() RefreshStatus {
 	s.t.Helper()
-	now, err := ReadStanding(s.t.Context(), s.keeper, "visa")
+	now, err := ReadRefreshStatus(s.t.Context(), s.keeper, "visa")
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return now
 }
 
-func (s *shared) change(f func(*Standing)) {
+func (s *shared) change(f func(*RefreshStatus)) {
 	s.t.Helper()
 	c, _ := newClient(s.t, Hooks{}, s.peer)
 	c.keeper = s.keeper
 	r := newRefresher(c, c.peers["visa"])
-	lease, err := s.keeper.Acquire(s.t.Context(), standingKey("visa"), "test", time.Minute)
+	lease, err := s.keeper.Acquire(s.t.Context(), statusKey("visa"), "test", time.Minute)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.lease, r.standing = lease, s.standing()
-	f(&r.standing)
-	if !r.save(s.t.Context()) {
+	r.lease, r.status = lease, s.standing()
+	f(&r.status)
+	if !r.saveStatus(s.t.Context()) {
 		s.t.Fatal("standing not saved")
 	}
-	r.release(s.t.Context())
+	r.releaseLease(s.t.Context())
 }
 
-func (s *shared) wish(w Wish) {
+func (s *shared) wish(w RefreshRequest) {
 	s.t.Helper()
 	w.At = time.Now()
-	if err := MakeWish(s.t.Context(), s.keeper, "visa", "operator", w); err != nil {
+	if err := PutRefreshRequest(s.t.Context(), s.keeper, "visa", "operator", w); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -136,7 +136,7 @@ func (s *shared) wish(w Wish) {
 func TestPR32Restart(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	if a.cards.Lookup(card) == nil || len(s.ds.preqs) != 1 {
 		t.Fatalf("%d PReqs, ranges there: %t", len(s.ds.preqs), a.cards.Lookup(card) != nil)
 	}
@@ -145,10 +145,10 @@ func TestPR32Restart(t *testing.T) {
 	if b.cards.Lookup(card) == nil || !b.cards.AnyTried() {
 		t.Error("the ranges are gone with the process")
 	}
-	if wait := time.Until(b.standing.Next); wait < 3*time.Hour {
+	if wait := time.Until(b.status.Next); wait < 3*time.Hour {
 		t.Errorf("after the restart the next PReq may leave in %v, want about 4 h", wait)
 	}
-	b.turn(t.Context())
+	b.refresh(t.Context())
 	if len(s.ds.preqs) != 1 {
 		t.Error("asked again before it was time")
 	}
@@ -163,18 +163,18 @@ func TestRestartAfterFault(t *testing.T) {
 		t.Error("tried, though nobody has asked yet")
 	}
 	a := s.start()
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	b := s.start()
-	if wait := time.Until(b.standing.Next); wait < 50*time.Minute || !b.cards.AnyTried() {
+	if wait := time.Until(b.status.Next); wait < 50*time.Minute || !b.cards.AnyTried() {
 		t.Errorf("the next PReq may leave in %v, and no directory counts as asked", wait)
 	}
 	for _, step := range []struct {
 		name   string
-		change func(*Standing)
+		change func(*RefreshStatus)
 	}{
-		{"asked again, with no answer yet", func(now *Standing) { now.Asked = now.FaultAt.Add(time.Millisecond) }},
-		{"about to ask", func(now *Standing) { now.Asked, now.Next = time.Time{}, time.Now() }},
-		{"about to ask another address", func(now *Standing) { now.Next, now.To = time.Now().Add(time.Hour), "https://old.example" }},
+		{"asked again, with no answer yet", func(now *RefreshStatus) { now.Asked = now.FaultAt.Add(time.Millisecond) }},
+		{"about to ask", func(now *RefreshStatus) { now.Asked, now.Next = time.Time{}, time.Now() }},
+		{"about to ask another address", func(now *RefreshStatus) { now.Next, now.To = time.Now().Add(time.Hour), "https://old.example" }},
 	} {
 		s.change(step.change)
 		if s.start().cards.AnyTried() {
@@ -188,7 +188,7 @@ func TestRestartAfterFault(t *testing.T) {
 // another.
 func TestShorterInterval(t *testing.T) {
 	s := newShared(t, func(p *Peer) { p.Refresh = 20 * time.Hour })
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	for _, step := range []struct {
 		name           string
 		refresh, least time.Duration
@@ -203,15 +203,15 @@ func TestShorterInterval(t *testing.T) {
 	} {
 		s.peer.Refresh, s.peer.MinRefresh = step.refresh, step.least
 		n := s.start()
-		if wait := time.Until(n.standing.Next); wait < step.want-time.Minute || wait > step.atMost {
+		if wait := time.Until(n.status.Next); wait < step.want-time.Minute || wait > step.atMost {
 			t.Errorf("%s: the next PReq leaves in %v, want %v to %v", step.name, wait, step.want, step.atMost)
 		}
-		if wait := time.Until(n.standing.Earliest); wait < step.wish-time.Minute || wait > step.wish {
+		if wait := time.Until(n.status.Earliest); wait < step.wish-time.Minute || wait > step.wish {
 			t.Errorf("%s: a wish is granted in %v, want %v", step.name, wait, step.wish)
 		}
 	}
-	s.change(func(now *Standing) { now.Asked = now.Asked.Add(-12 * time.Minute) })
-	s.start().turn(t.Context())
+	s.change(func(now *RefreshStatus) { now.Asked = now.Asked.Add(-12 * time.Minute) })
+	s.start().refresh(t.Context())
 	if len(s.ds.preqs) != 2 {
 		t.Errorf("%d PReqs, want another by the shorter interval", len(s.ds.preqs))
 	}
@@ -226,11 +226,11 @@ func TestPR32NoFullLoadAfterRestart(t *testing.T) {
 			`"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]}`,
 			preq.Text("threeDSServerTransID"), dsID)
 	}
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	for range 3 {
 		b := s.start()
-		wait := time.Until(b.standing.Next)
-		b.turn(t.Context()) // though it is not due
+		wait := time.Until(b.status.Next)
+		b.refresh(t.Context()) // though it is not due
 		if wait < 12*time.Hour-time.Minute || b.cards.Lookup(card) == nil {
 			t.Errorf("after a restart the next PReq may leave in %v, want 12 h", wait)
 		}
@@ -244,8 +244,8 @@ func TestPR32NoFullLoadAfterRestart(t *testing.T) {
 // generation and before it could note that: the ranges are used all the same.
 func TestEndedBeforeStanding(t *testing.T) {
 	s := newShared(t, nil)
-	s.start().turn(t.Context())
-	s.change(func(now *Standing) { *now = Standing{Asked: now.Asked} })
+	s.start().refresh(t.Context())
+	s.change(func(now *RefreshStatus) { *now = RefreshStatus{Asked: now.Asked} })
 	if s.start().cards.Lookup(card) == nil {
 		t.Error("what was stored is not found")
 	}
@@ -257,19 +257,19 @@ func TestOneNodeAsks(t *testing.T) {
 	s := newShared(t, nil)
 	a, b := s.start(), s.start()
 	s.says = func(w http.ResponseWriter, preq *message.Message) {
-		b.turn(t.Context()) // while a is at work
+		b.refresh(t.Context()) // while a is at work
 		io.WriteString(w, pres(preq, entry))
 	}
-	a.turn(t.Context())
-	b.standing.Next = time.Time{} // b may think that it is time
-	b.turn(t.Context())
+	a.refresh(t.Context())
+	b.status.Next = time.Time{} // b may think that it is time
+	b.refresh(t.Context())
 	if len(s.ds.preqs) != 1 {
 		t.Fatalf("%d PReqs, want one", len(s.ds.preqs))
 	}
 	if b.cards.Lookup(card) != nil {
 		t.Error("loaded before a look")
 	}
-	if b.look(t.Context()); b.cards.Lookup(card) == nil || b.loaded != a.loaded {
+	if b.pollStore(t.Context()); b.cards.Lookup(card) == nil || b.storedGeneration != a.storedGeneration {
 		t.Error("the other node's ranges were not taken over")
 	}
 }
@@ -283,12 +283,12 @@ func TestFencedNode(t *testing.T) {
 		if err := s.keeper.Release(t.Context(), a.lease); err != nil { // as if its time had run out
 			t.Error(err)
 		}
-		if _, err := s.keeper.Acquire(t.Context(), standingKey("visa"), "other", time.Minute); err != nil {
+		if _, err := s.keeper.Acquire(t.Context(), statusKey("visa"), "other", time.Minute); err != nil {
 			t.Error(err)
 		}
 		io.WriteString(w, pres(preq, entry))
 	}
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	if all, err := s.keeper.Snapshots(t.Context(), "visa"); err != nil || len(all) != 0 {
 		t.Errorf("a node without the lease stored %d generations, %v", len(all), err)
 	}
@@ -317,8 +317,8 @@ func TestShrinking(t *testing.T) {
 		t.Helper()
 		n = count
 		s.due()
-		a.look(t.Context())
-		a.turn(t.Context())
+		a.pollStore(t.Context())
+		a.refresh(t.Context())
 		return a.cards.Table("visa").Len()
 	}
 	for _, few := range []struct{ before, after, want int }{{3, 1, 3}, {3, 2, 2}, {5, 2, 5}, {5, 3, 3}} {
@@ -338,23 +338,23 @@ func TestShrinking(t *testing.T) {
 		t.Errorf("less than half: %d in use, want the 10 as before", got)
 	}
 	held := s.standing()
-	if held.Held == 0 || held.HeldOf != 4 || held.Fault == "" {
+	if held.Held == 0 || held.HeldRanges != 4 || held.Fault == "" {
 		t.Fatalf("nothing is held: %+v", held)
 	}
 	var told []bool
 	a.hooks.Held = func(_ string, is bool) { told = append(told, is) }
-	a.look(t.Context())
-	s.wish(Wish{Accept: held.Held + 1})
-	if a.look(t.Context()); a.cards.Table("visa").Len() != 10 {
+	a.pollStore(t.Context())
+	s.wish(RefreshRequest{Accept: held.Held + 1})
+	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 10 {
 		t.Error("another number was accepted")
 	}
-	s.wish(Wish{Accept: held.Held})
-	s.wish(Wish{Refresh: true}) // does not make the other forgotten
-	b := s.start()              // the node that looks first does it
+	s.wish(RefreshRequest{Accept: held.Held})
+	s.wish(RefreshRequest{Refresh: true}) // does not make the other forgotten
+	b := s.start()                        // the node that looks first does it
 	if got := b.cards.Table("visa").Len(); got != 4 {
 		t.Errorf("after accepting: %d ranges, want 4", got)
 	}
-	if a.look(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
+	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
 		t.Errorf("the other node has %d ranges, held %d", a.cards.Table("visa").Len(), s.standing().Held)
 	}
 	if want := []bool{true, true, false}; !slices.Equal(told, want) { // the second with another number's wish
@@ -375,8 +375,8 @@ func TestShrinkingToNothing(t *testing.T) {
 			fmt.Fprintf(w, `%s,"serialNum":"%d"}`, text[:len(text)-1], serial)
 		}
 		s.due()
-		a.look(t.Context())
-		a.turn(t.Context())
+		a.pollStore(t.Context())
+		a.refresh(t.Context())
 	}
 	if a.cards.Lookup(card) == nil || s.standing().Held == 0 {
 		t.Errorf("ranges there: %t, held: %d", a.cards.Lookup(card) != nil, s.standing().Held)
@@ -394,25 +394,25 @@ func TestAcceptAgain(t *testing.T) {
 		t.Helper()
 		n = count
 		s.due()
-		a.look(t.Context())
-		a.turn(t.Context())
+		a.pollStore(t.Context())
+		a.refresh(t.Context())
 	}
 	hold(20)
 	hold(4)
 	k := &closedKeeper{Memory: s.keeper, fails: 1}
 	a.keeper = k
-	s.wish(Wish{Accept: s.standing().Held})
-	if a.look(t.Context()); a.cards.Table("visa").Len() != 20 {
+	s.wish(RefreshRequest{Accept: s.standing().Held})
+	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 20 {
 		t.Fatal("accepted what could not be read")
 	}
-	if a.look(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
+	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
 		t.Errorf("%d ranges, held %d: the wish is forgotten", a.cards.Table("visa").Len(), s.standing().Held)
 	}
 	hold(1)
 	k.damaged = true
-	s.wish(Wish{Accept: s.standing().Held})
+	s.wish(RefreshRequest{Accept: s.standing().Held})
 	for range 3 {
-		a.look(t.Context())
+		a.pollStore(t.Context())
 	}
 	if now := s.standing(); k.opened != 3 || now.Held == 0 || now.Fault == "" || a.cards.Table("visa").Len() != 4 {
 		t.Errorf("a damaged one was opened %d times, want once: %+v", k.opened-2, now)
@@ -442,7 +442,7 @@ func (k *closedKeeper) OpenSnapshot(ctx context.Context, scheme string, number i
 func TestCorruptGeneration(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	lease, err := s.keeper.Acquire(t.Context(), "test", "test", time.Minute)
 	if err != nil {
 		t.Fatal(err)
@@ -465,9 +465,9 @@ func TestCorruptGeneration(t *testing.T) {
 	if err := s.keeper.PutSnapshot(t.Context(), bad, lease, bytes.NewReader(data), 3); err != nil {
 		t.Fatal(err)
 	}
-	s.change(func(now *Standing) { now.Generation = bad.Generation })
-	if b := s.start(); b.cards.Lookup(card) == nil || b.loaded != all[0].Generation {
-		t.Errorf("generation %d is in use, want the whole one, %d", b.loaded, all[0].Generation)
+	s.change(func(now *RefreshStatus) { now.Generation = bad.Generation })
+	if b := s.start(); b.cards.Lookup(card) == nil || b.storedGeneration != all[0].Generation {
+		t.Errorf("generation %d is in use, want the whole one, %d", b.storedGeneration, all[0].Generation)
 	}
 	k := &openKeeper{Memory: s.keeper}
 	for _, n := range []int64{all[0].Generation, bad.Generation} {
@@ -517,8 +517,8 @@ func (k *flakyKeeper) State(ctx context.Context, key string) ([]byte, error) {
 // beginning.
 func TestResumeAgain(t *testing.T) {
 	s := newShared(t, nil)
-	s.start().turn(t.Context())
-	for fails, want := range map[int]bool{0: true, resumeTries - 1: true, resumeTries: false, 100: false} {
+	s.start().refresh(t.Context())
+	for fails, want := range map[int]bool{0: true, resumeAttempts - 1: true, resumeAttempts: false, 100: false} {
 		synctest.Test(t, func(t *testing.T) {
 			c, cards := newClient(t, Hooks{}, s.peer)
 			c.keeper = &flakyKeeper{s.keeper, fails}
@@ -537,15 +537,15 @@ func TestHold(t *testing.T) {
 	n := s.start()
 	later := func(why string) {
 		t.Helper()
-		n.standing.Next = time.Time{}
-		n.turn(t.Context())
-		if wait := time.Until(n.standing.Next); len(s.ds.preqs) > 0 || wait < lookEvery/2 {
+		n.status.Next = time.Time{}
+		n.refresh(t.Context())
+		if wait := time.Until(n.status.Next); len(s.ds.preqs) > 0 || wait < pollInterval/2 {
 			t.Errorf("%s: %d PReqs, and the next look in %v", why, len(s.ds.preqs), wait)
 		}
 	}
 	take := func() store.Lease {
 		t.Helper()
-		lease, err := s.keeper.Acquire(t.Context(), standingKey("visa"), "another", time.Minute)
+		lease, err := s.keeper.Acquire(t.Context(), statusKey("visa"), "another", time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -562,8 +562,8 @@ func TestHold(t *testing.T) {
 		t.Fatal(err)
 	}
 	heard := time.Now().UTC()
-	s.change(func(now *Standing) { now.Seen = heard })
-	n.turn(t.Context())
+	s.change(func(now *RefreshStatus) { now.Seen = heard })
+	n.refresh(t.Context())
 	if now := s.standing(); len(s.ds.preqs) != 1 || now.Generation != 1 || !now.Seen.Equal(heard) {
 		t.Errorf("%d PReqs, and then it stands so: %+v", len(s.ds.preqs), now)
 	}
@@ -573,21 +573,21 @@ func TestHold(t *testing.T) {
 func TestWishToRefresh(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
-	a.turn(t.Context())
-	s.wish(Wish{Refresh: true})
-	a.look(t.Context())
-	if wait := time.Until(a.standing.Next); wait < 59*time.Minute || wait > time.Hour {
+	a.refresh(t.Context())
+	s.wish(RefreshRequest{Refresh: true})
+	a.pollStore(t.Context())
+	if wait := time.Until(a.status.Next); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("the next PReq may leave in %v, want the floor of an hour after the last", wait)
 	}
-	s.change(func(now *Standing) { now.Earliest = now.Earliest.Add(-2 * time.Hour) })
-	if err := MakeWish(t.Context(), s.keeper, "amex", "operator", Wish{At: time.Now(), Refresh: true}); err != nil {
+	s.change(func(now *RefreshStatus) { now.Earliest = now.Earliest.Add(-2 * time.Hour) })
+	if err := PutRefreshRequest(t.Context(), s.keeper, "amex", "operator", RefreshRequest{At: time.Now(), Refresh: true}); err != nil {
 		t.Fatal(err)
 	}
-	if a.look(t.Context()); time.Until(a.standing.Next) < 59*time.Minute {
+	if a.pollStore(t.Context()); time.Until(a.status.Next) < 59*time.Minute {
 		t.Error("what was wished of another scheme is done")
 	}
-	s.wish(Wish{Refresh: true})
-	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
+	s.wish(RefreshRequest{Refresh: true})
+	if a.pollStore(t.Context()); time.Until(a.status.Next) > 0 {
 		t.Error("it is not time after the floor")
 	}
 }
@@ -598,19 +598,19 @@ func TestTwoWishes(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
 	now := time.Now()
-	wish := func(at time.Time, w Wish) {
+	wish := func(at time.Time, w RefreshRequest) {
 		t.Helper()
 		w.At = at
-		if err := MakeWish(t.Context(), s.keeper, "visa", "operator", w); err != nil {
+		if err := PutRefreshRequest(t.Context(), s.keeper, "visa", "operator", w); err != nil {
 			t.Fatal(err)
 		}
 	}
 	asks := func() {
-		s.change(func(now *Standing) { now.Next, now.Earliest = time.Now().Add(time.Hour), time.Time{} })
+		s.change(func(now *RefreshStatus) { now.Next, now.Earliest = time.Now().Add(time.Hour), time.Time{} })
 	}
-	unseen := func(when string, want Wish) {
+	unseen := func(when string, want RefreshRequest) {
 		t.Helper()
-		got, err := ReadWish(t.Context(), s.keeper, "visa", a.standing)
+		got, err := ReadRefreshRequest(t.Context(), s.keeper, "visa", a.status)
 		if got.At.IsZero() == want.At.IsZero() {
 			got.At = want.At
 		}
@@ -619,20 +619,20 @@ func TestTwoWishes(t *testing.T) {
 		}
 	}
 	asks()
-	unseen("before", Wish{})
-	wish(now.Add(time.Minute), Wish{Accept: 7})
-	unseen("wished", Wish{At: now, Accept: 7})
-	a.look(t.Context())
-	unseen("heard", Wish{})
-	wish(now, Wish{Refresh: true})
-	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
+	unseen("before", RefreshRequest{})
+	wish(now.Add(time.Minute), RefreshRequest{Accept: 7})
+	unseen("wished", RefreshRequest{At: now, Accept: 7})
+	a.pollStore(t.Context())
+	unseen("heard", RefreshRequest{})
+	wish(now, RefreshRequest{Refresh: true})
+	if a.pollStore(t.Context()); time.Until(a.status.Next) > 0 {
 		t.Error("a wish that came after another was heard is forgotten")
 	}
 	asks()
-	wish(now.Add(time.Hour), Wish{Accept: 7})
-	a.keeper = &busyKeeper{s.keeper, func() { wish(now, Wish{Refresh: true}) }}
-	a.look(t.Context())
-	if a.look(t.Context()); time.Until(a.standing.Next) > 0 {
+	wish(now.Add(time.Hour), RefreshRequest{Accept: 7})
+	a.keeper = &busyKeeper{s.keeper, func() { wish(now, RefreshRequest{Refresh: true}) }}
+	a.pollStore(t.Context())
+	if a.pollStore(t.Context()); time.Until(a.status.Next) > 0 {
 		t.Error("a wish that came while another was heard is forgotten")
 	}
 }
@@ -664,8 +664,8 @@ func TestPR15PR23ForAllNodes(t *testing.T) {
 	}
 	s.says = says(`"dsProtocolVersions":["2.2.0"],"cardRangeData":[{"ranges":[{"start":"4000000000000000","end":"4000000999999999"}],"acsProtocolVersions":[{"version":"2.2.0"}]}]`)
 	a, b := s.start(), s.start()
-	a.turn(t.Context())
-	b.look(t.Context())
+	a.refresh(t.Context())
+	b.pollStore(t.Context())
 	for _, step := range []struct {
 		name, more, url string
 		versions        []string
@@ -678,9 +678,9 @@ func TestPR15PR23ForAllNodes(t *testing.T) {
 	} {
 		s.says = says(step.more)
 		s.due()
-		a.look(t.Context())
-		a.turn(t.Context())
-		b.look(t.Context())
+		a.pollStore(t.Context())
+		a.refresh(t.Context())
+		b.pollStore(t.Context())
 		for name, n := range map[string]*node{"the node that asked": a, "another": b, "the next process": s.start()} {
 			g := n.cards.Generation("visa")
 			hits := n.cards.Lookup(card)
@@ -705,15 +705,15 @@ func TestPR15PR23ForAllNodes(t *testing.T) {
 // operator's wish does not make another one ask before the floor.
 func TestWishAfterDeath(t *testing.T) {
 	s := newShared(t, nil)
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	s.due()
 	ctx, kill := context.WithCancel(t.Context())
 	s.says = func(http.ResponseWriter, *message.Message) { kill() }
 	a := s.start()
-	a.turn(ctx)
-	s.wish(Wish{Refresh: true})
-	if b := s.start(); time.Until(b.standing.Next) < 59*time.Minute {
-		t.Errorf("the next PReq may leave in %v, want the floor", time.Until(b.standing.Next))
+	a.refresh(ctx)
+	s.wish(RefreshRequest{Refresh: true})
+	if b := s.start(); time.Until(b.status.Next) < 59*time.Minute {
+		t.Errorf("the next PReq may leave in %v, want the floor", time.Until(b.status.Next))
 	}
 }
 
@@ -721,30 +721,30 @@ func TestWishAfterDeath(t *testing.T) {
 // that clock would be right, nor do two nodes that disagree ask one after the other.
 func TestClockSetBack(t *testing.T) {
 	s := newShared(t, nil)
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	asked := 1
 	for _, step := range []struct {
 		name string
 		next time.Duration
 		want bool
 	}{
-		{"another clock goes before", longest + maxAhead - time.Minute, false},
-		{"an hour and more", longest + maxAhead + time.Minute, true},
+		{"another clock goes before", maxInterval + maxClockAhead - time.Minute, false},
+		{"an hour and more", maxInterval + maxClockAhead + time.Minute, true},
 		{"years", 5 * 365 * 24 * time.Hour, true},
 	} {
-		ahead := func(now *Standing) {
+		ahead := func(now *RefreshStatus) {
 			now.Next = time.Now().Add(step.next)
 			now.Asked, now.Earliest = now.Next, now.Next
 		}
 		s.change(ahead)
 		a := s.start()
-		if due := a.due(a.standing); due != step.want {
+		if due := a.isDue(a.status); due != step.want {
 			t.Errorf("%s: due: %t, want %t", step.name, due, step.want)
 		}
 		if step.want {
 			asked++
 		}
-		if a.turn(t.Context()); len(s.ds.preqs) != asked {
+		if a.refresh(t.Context()); len(s.ds.preqs) != asked {
 			t.Fatalf("%s: %d PReqs, want %d", step.name, len(s.ds.preqs), asked)
 		}
 		if !step.want {
@@ -754,14 +754,14 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("%s: the one after that may leave in %v, want about 4 h", step.name, wait)
 		}
 		s.change(ahead)
-		a.look(t.Context())
-		if a.turn(t.Context()); len(s.ds.preqs) != asked {
+		a.pollStore(t.Context())
+		if a.refresh(t.Context()); len(s.ds.preqs) != asked {
 			t.Fatalf("%s: asked twice within the floor", step.name)
 		}
-		a.asked = a.asked.Add(-hourFloor)
-		a.look(t.Context())
+		a.lastPReq = a.lastPReq.Add(-minPReqInterval)
+		a.pollStore(t.Context())
 		asked++
-		if a.turn(t.Context()); len(s.ds.preqs) != asked {
+		if a.refresh(t.Context()); len(s.ds.preqs) != asked {
 			t.Errorf("%s: not asked after the floor", step.name)
 		}
 	}
@@ -780,27 +780,27 @@ func TestAgeAfterClockSetBack(t *testing.T) {
 	}
 	s.says = with(`,"cardRangeData":[` + entry + `]`)
 	a, b := s.start(), s.start()
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	ahead := *a.cards.Generation("visa")
 	ahead.Loaded = time.Now().Add(365 * 24 * time.Hour).UTC()
 	lease, err := s.keeper.Acquire(t.Context(), "test", "test", time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
-	number, err := keepGeneration(t.Context(), s.keeper, "visa", &ahead, lease, keptGenerations)
+	number, err := storeGeneration(t.Context(), s.keeper, "visa", &ahead, lease, maxGenerations)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.change(func(now *Standing) { now.Generation, now.Loaded = number, ahead.Loaded })
+	s.change(func(now *RefreshStatus) { now.Generation, now.Loaded = number, ahead.Loaded })
 	s.due()
-	a.look(t.Context())
-	b.look(t.Context())
+	a.pollStore(t.Context())
+	b.pollStore(t.Context())
 	s.says = with("")
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	if now := s.standing(); now.Generation != number || time.Until(now.Loaded) > time.Minute {
 		t.Fatalf("heard that they still hold: %+v", now)
 	}
-	b.look(t.Context())
+	b.pollStore(t.Context())
 	for name, n := range map[string]*node{"the node that asked": a, "another": b, "the next process": s.start()} {
 		if left := time.Until(n.cards.Generation("visa").Loaded); left > time.Minute {
 			t.Errorf("%s: the ranges come in %v", name, left)
@@ -816,11 +816,11 @@ func TestStoreGone(t *testing.T) {
 	if err := s.keeper.Close(); err != nil {
 		t.Fatal(err)
 	}
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	if len(s.ds.preqs) != 0 {
 		t.Error("asked although nothing could be remembered")
 	}
-	if wait := time.Until(a.standing.Next); wait <= 0 || wait > lookEvery {
+	if wait := time.Until(a.status.Next); wait <= 0 || wait > pollInterval {
 		t.Errorf("next try in %v", wait)
 	}
 }

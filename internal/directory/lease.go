@@ -13,16 +13,14 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// briefly is how long a lease lasts that is not renewed: a process that vanished keeps
-// the others from work for so long.
-const briefly = 15 * time.Second
+// defaultLeaseTime is how long a lease lasts that is not renewed. When a node dies, the others wait so long.
+const defaultLeaseTime = 15 * time.Second
 
-func (c *Client) leaseTime() time.Duration { return cmp.Or(c.LeaseTime, briefly) }
+func (c *Client) leaseTime() time.Duration { return cmp.Or(c.LeaseTime, defaultLeaseTime) }
 
-// stayOn renews a lease until stop is called or ctx ends; stop waits for the last
-// renewal. Failures go to complain. A lease that is lost all the same does no harm: what
-// is written under it is fenced.
-func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration, complain func(error)) (stop func()) {
+// renewLease renews a lease in the background until stop is called or ctx ends. Stop waits for the last renewal. Failed
+// is called with each error. A lost lease does no harm: its fencing token makes later writes fail.
+func renewLease(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duration, failed func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -34,7 +32,7 @@ func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duratio
 				return
 			case <-ticker.C:
 				if _, err := k.Acquire(ctx, l.Name, l.Holder, ttl); err != nil {
-					complain(err)
+					failed(err)
 				}
 			}
 		}
@@ -45,64 +43,63 @@ func stayOn(ctx context.Context, k store.Leases, l store.Lease, ttl time.Duratio
 	}
 }
 
-// acquire takes the scheme's lease.
-func (r *refresher) acquire(ctx context.Context) error {
-	lease, err := r.keeper.Acquire(ctx, standingKey(r.p.Scheme), r.node, r.leaseTime())
+// acquireLease acquires the scheme's lease.
+func (r *refresher) acquireLease(ctx context.Context) error {
+	lease, err := r.keeper.Acquire(ctx, statusKey(r.peer.Scheme), r.node, r.leaseTime())
 	if err == nil {
 		r.lease = lease
 	}
 	return err
 }
 
-// hold takes the scheme's lease for a PReq and reads what the last holder left. False:
-// another node is asking or has asked, or the store cannot be reached; the next look
-// comes soon.
-func (r *refresher) hold(ctx context.Context) bool {
-	err := r.acquire(ctx)
+// acquireForPReq acquires the scheme's lease for a PReq and reads the status that the last holder stored. It returns
+// false if no PReq may be sent: another node sends one or has sent it, or the store cannot be reached.
+func (r *refresher) acquireForPReq(ctx context.Context) bool {
+	err := r.acquireLease(ctx)
 	if err == nil {
-		now, err := r.read(ctx)
-		if err == nil && r.due(now) {
-			r.standing = now
+		now, err := r.readStatus(ctx)
+		if err == nil && r.isDue(now) {
+			r.status = now
 			return true
 		}
-		r.release(ctx)
+		r.releaseLease(ctx)
 	} else if !errors.Is(err, store.ErrHeld) {
-		r.complain(ctx, "lease not taken", err)
+		r.logStoreError(ctx, "lease not taken", err)
 	}
-	r.standing.Next = time.Now().Add(lookEvery)
+	r.status.Next = time.Now().Add(pollInterval)
 	return false
 }
 
-// renew keeps the lease alive until stop is called.
-func (r *refresher) renew(ctx context.Context) (stop func()) {
-	return stayOn(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.complain(ctx, "lease not renewed", err) })
+// keepLease renews the lease until stop is called.
+func (r *refresher) keepLease(ctx context.Context) (stop func()) {
+	return renewLease(ctx, r.keeper, r.lease, r.leaseTime(), func(err error) { r.logStoreError(ctx, "lease not renewed", err) })
 }
 
-// release gives the lease back, even if ctx has ended.
-func (r *refresher) release(ctx context.Context) {
+// releaseLease releases the lease, even if ctx has ended.
+func (r *refresher) releaseLease(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := r.keeper.Release(ctx, r.lease); err != nil {
-		r.complain(ctx, "lease not released", err)
+		r.logStoreError(ctx, "lease not released", err)
 	}
 }
 
-// save stores the standing; false: it could not.
-func (r *refresher) save(ctx context.Context) bool {
-	value, err := json.Marshal(r.standing)
+// saveStatus stores the status and reports whether that succeeded.
+func (r *refresher) saveStatus(ctx context.Context) bool {
+	value, err := json.Marshal(r.status)
 	if err == nil {
-		err = r.keeper.PutState(ctx, standingKey(r.p.Scheme), value, r.lease)
+		err = r.keeper.PutState(ctx, statusKey(r.peer.Scheme), value, r.lease)
 	}
 	if err != nil {
-		r.complain(ctx, "standing not kept", err)
-		r.standing.Next = time.Now().Add(lookEvery)
+		r.logStoreError(ctx, "refresh status not stored", err)
+		r.status.Next = time.Now().Add(pollInterval)
 		return false
 	}
 	return true
 }
 
-// newNode is a name for this process among the holders of leases.
-func newNode() string {
+// newNodeID returns a random name for this process as a holder of leases.
+func newNodeID() string {
 	var b [8]byte
 	rand.Read(b[:]) // never fails
 	return hex.EncodeToString(b[:])

@@ -45,7 +45,7 @@ func TestAResAtTheLimit(t *testing.T) {
 		io.WriteString(w, body())
 	})
 	c, _ := newClient(t, Hooks{}, peerAt("visa", address, ca.client()))
-	for _, length = range []int{promised - 1, promised, promised + 1, maxARes - 1, maxARes, maxARes + 1} {
+	for _, length = range []int{maxPreallocated - 1, maxPreallocated, maxPreallocated + 1, maxARes - 1, maxARes, maxARes + 1} {
 		for _, chunked = range []bool{false, true} {
 			got, err := send(t, c, "visa")
 			switch {
@@ -62,8 +62,8 @@ func TestAResAtTheLimit(t *testing.T) {
 // for it.
 func TestAnnouncedOnly(t *testing.T) {
 	p := &peer{Peer: Peer{Scheme: "visa"}}
-	got, err := p.read(t.Context(), bytes.NewReader([]byte("{")), maxARes, maxARes)
-	if err != nil || string(got) != "{" || cap(got) > 2*promised {
+	got, err := p.readLimited(t.Context(), bytes.NewReader([]byte("{")), maxARes, maxARes)
+	if err != nil || string(got) != "{" || cap(got) > 2*maxPreallocated {
 		t.Errorf("%q, %v, in %d bytes", got, err, cap(got))
 	}
 }

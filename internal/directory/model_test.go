@@ -20,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
+	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -254,13 +255,13 @@ func newModel(t *testing.T, seed uint64) *model {
 func (m *model) start() { m.nodes = append(m.nodes, m.newNode()) }
 
 func (m *model) newNode() *node {
-	c := &Client{cards: ranges.NewSchemes("visa"), keeper: m.keeper, node: newNode(), log: slog.New(slog.DiscardHandler), background: new(background)}
-	c.background.end() // no Erro leaves
+	c := &Client{cards: ranges.NewSchemes("visa"), keeper: m.keeper, node: newNodeID(), log: slog.New(slog.DiscardHandler), reports: new(tasks.Group)}
+	c.reports.End() // no Erro leaves
 	p := &peer{Peer: Peer{Scheme: "visa", PReqURL: m.at, Versions: []message.Version{message.V210, message.V220},
 		RefNumber: func(message.Version) string { return "ref" }, MaxPRes: 1 << 20, Refresh: 4 * time.Hour}}
 	r := newRefresher(c, p)
-	r.ask = func(ctx context.Context, _ int) verdict { return m.exchange(ctx, r) }
-	r.look(m.t.Context())
+	r.exchange = func(ctx context.Context, _ int) outcome { return m.exchange(ctx, r) }
+	r.pollStore(m.t.Context())
 	return &node{r, c.cards}
 }
 
@@ -289,9 +290,9 @@ func (m *model) pass(d time.Duration) {
 
 // live is what run does once.
 func (n *node) live(ctx context.Context) {
-	n.look(ctx)
-	if n.due(n.standing) {
-		n.turn(ctx)
+	n.pollStore(ctx)
+	if n.isDue(n.status) {
+		n.refresh(ctx)
 	}
 }
 
@@ -299,9 +300,9 @@ func (n *node) live(ctx context.Context) {
 func (m *model) end() { m.nodes = m.nodes[1:] }
 
 // exchange is that of a refresher, without a network.
-func (m *model) exchange(ctx context.Context, r *refresher) verdict {
-	d := m.ds[r.p.PReqURL]
-	raw := message.Compose(message.PReq, message.V220, r.members(message.V220, newTransID())...)
+func (m *model) exchange(ctx context.Context, r *refresher) outcome {
+	d := m.ds[r.peer.PReqURL]
+	raw := message.Compose(message.PReq, message.V220, r.preqMembers(message.V220, newTransID())...)
 	preq, err := message.Parse(raw, message.Limits{})
 	if err != nil {
 		m.t.Fatal(err)
@@ -319,7 +320,7 @@ func (m *model) exchange(ctx context.Context, r *refresher) verdict {
 	m.mu.Lock()
 	last, ok := m.asked[d.name]
 	m.mu.Unlock()
-	if ok && m.keeper.bad == 0 && start.Sub(last) < hourFloor && start.Sub(m.moved) > hourFloor {
+	if ok && m.keeper.bad == 0 && start.Sub(last) < minPReqInterval && start.Sub(m.moved) > minPReqInterval {
 		m.t.Errorf("%s is asked %v after it was asked and answered", d.name, start.Sub(last))
 	}
 	time.Sleep(time.Duration(m.rnd.IntN(20)) * time.Second)
@@ -333,7 +334,7 @@ func (m *model) exchange(ctx context.Context, r *refresher) verdict {
 	m.mu.Lock()
 	m.asked[d.name] = start
 	m.mu.Unlock()
-	v, err := r.receive(ctx, raw, bytes.NewReader(answer))
+	v, err := r.receivePRes(ctx, raw, bytes.NewReader(answer))
 	if err != nil && ctx.Err() == nil {
 		m.t.Error(err)
 	}
@@ -360,11 +361,11 @@ func (m *model) live() {
 				}
 			}
 		case 3:
-			s, err := ReadStanding(m.t.Context(), m.keeper.Memory, "visa")
+			s, err := ReadRefreshStatus(m.t.Context(), m.keeper.Memory, "visa")
 			if err != nil {
 				m.t.Fatal(err)
 			}
-			_ = MakeWish(m.t.Context(), m.keeper, "visa", "operator", Wish{At: time.Now(), Refresh: m.rnd.IntN(2) == 0, Accept: s.Held})
+			_ = PutRefreshRequest(m.t.Context(), m.keeper, "visa", "operator", RefreshRequest{At: time.Now(), Refresh: m.rnd.IntN(2) == 0, Accept: s.Held})
 		default:
 			m.ds[[]string{"a", "b"}[m.rnd.IntN(2)]].change(m.rnd)
 		}
@@ -375,9 +376,9 @@ func (m *model) live() {
 	m.keeper.bad = 0
 	for range 12 {
 		m.pass(6 * time.Hour)
-		s, err := ReadStanding(m.t.Context(), m.keeper.Memory, "visa")
+		s, err := ReadRefreshStatus(m.t.Context(), m.keeper.Memory, "visa")
 		if err == nil && s.Held != 0 {
-			err = MakeWish(m.t.Context(), m.keeper, "visa", "operator", Wish{At: time.Now(), Accept: s.Held})
+			err = PutRefreshRequest(m.t.Context(), m.keeper, "visa", "operator", RefreshRequest{At: time.Now(), Accept: s.Held})
 		}
 		if err != nil {
 			m.t.Error(err)

@@ -24,8 +24,8 @@ func TestPR06VP17Serial(t *testing.T) {
 		t.Helper()
 		s.says = says
 		s.due()
-		a.look(t.Context())
-		a.turn(t.Context())
+		a.pollStore(t.Context())
+		a.refresh(t.Context())
 		return s.ds.preqs[len(s.ds.preqs)-1]
 	}
 	with := func(serial, entries string) func(http.ResponseWriter, *message.Message) {
@@ -103,7 +103,7 @@ func TestAnotherDirectory(t *testing.T) {
 		s.peer, s.says = peer, says
 		n = s.start()
 		before := len(s.ds.preqs)
-		n.turn(t.Context())
+		n.refresh(t.Context())
 		if len(s.ds.preqs) != before+1 {
 			t.Fatalf("%d PReqs, want one", len(s.ds.preqs)-before)
 		}
@@ -123,14 +123,14 @@ func TestAnotherDirectory(t *testing.T) {
 	if preq.Has("serialNum") || n.cards.Lookup(card) == nil {
 		t.Errorf("serialNum %q, ranges there: %t; want none, and those of before", preq.Text("serialNum"), n.cards.Lookup(card) != nil)
 	}
-	if n = s.start(); n.hold(t.Context()) {
+	if n = s.start(); n.acquireForPReq(t.Context()) {
 		t.Error("the next process asks at once, too, though the directory server was asked before")
 	}
 	s.due()
 	if n, _ = ask(next, nothing); n.cards.Lookup(card) == nil || s.standing().Fault == "" {
 		t.Error("that the new one has nothing to say was taken for news of what the former said")
 	}
-	if before.look(t.Context()); before.hold(t.Context()) {
+	if before.pollStore(t.Context()); before.acquireForPReq(t.Context()) {
 		t.Error("a node that is configured as before asks its own directory server before it is time")
 	}
 	s.due()
@@ -189,7 +189,7 @@ func TestPR16SerialPerVersion(t *testing.T) {
 		if i > 0 {
 			s.due()
 		}
-		s.start().turn(t.Context())
+		s.start().refresh(t.Context())
 		if len(s.ds.preqs) != i+1 {
 			t.Fatalf("step %d: %d PReqs", i, len(s.ds.preqs))
 		}
@@ -216,15 +216,15 @@ func (k *forgetful) PutState(ctx context.Context, key string, value []byte, l st
 // store does not let it be asked at first.
 func TestAnotherDirectoryLater(t *testing.T) {
 	s := newShared(t, nil)
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	s.peer.PReqURL += "/next"
 	n := s.start()
 	n.keeper = &forgetful{s.keeper, 1}
-	if n.turn(t.Context()); len(s.ds.preqs) != 1 {
+	if n.refresh(t.Context()); len(s.ds.preqs) != 1 {
 		t.Error("a PReq left that is not remembered")
 	}
-	n.look(t.Context())
-	if n.turn(t.Context()); len(s.ds.preqs) != 2 {
+	n.pollStore(t.Context())
+	if n.refresh(t.Context()); len(s.ds.preqs) != 2 {
 		t.Errorf("%d PReqs, want one to each address", len(s.ds.preqs))
 	}
 }

@@ -53,7 +53,7 @@ func TestSame(t *testing.T) {
 			TLS: certificate, FileHosts: []string{"f"},
 		}
 	}
-	if !base().same(base()) {
+	if !base().equal(base()) {
 		t.Error("two peers made alike differ")
 	}
 	for i := range reflect.TypeFor[Peer]().NumField() {
@@ -88,7 +88,7 @@ func TestSame(t *testing.T) {
 		default:
 			t.Errorf("%s is of a type that the test does not know", name)
 		}
-		if base().same(p) || p.same(base()) {
+		if base().equal(p) || p.equal(base()) {
 			t.Errorf("another %s, and the peers count as the same", name)
 		}
 	}
@@ -96,28 +96,28 @@ func TestSame(t *testing.T) {
 	p := base()
 	p.TLS = certificate.Clone()
 	p.TLS.RootCAs = other.RootCAs
-	if base().same(p) {
+	if base().equal(p) {
 		t.Error("another authority, and the peers count as the same")
 	}
 	v1 := V1Peer{Scheme: "visa", URL: "https://v", TLS: certificate}
 	changed := v1
 	changed.Fallback = "https://f"
-	if !v1.same(v1) || v1.same(changed) {
+	if !v1.equal(v1) || v1.equal(changed) {
 		t.Error("peers of 3-D Secure 1 are not told apart")
 	}
 	changed = v1
 	changed.Revoked = ca.revokes()
-	if v1.same(changed) || changed.same(v1) {
+	if v1.equal(changed) || changed.equal(v1) {
 		t.Error("another list, and the peers of 3-D Secure 1 count as the same")
 	}
 	changed = v1
 	changed.Proxy = &tunnel.Proxy{Address: "p:1"}
-	if v1.same(changed) || changed.same(v1) {
+	if v1.equal(changed) || changed.equal(v1) {
 		t.Error("another proxy, and the peers of 3-D Secure 1 count as the same")
 	}
 	changed = v1
 	changed.TLS = other
-	if v1.same(changed) {
+	if v1.equal(changed) {
 		t.Error("another certificate, and the peers of 3-D Secure 1 count as the same")
 	}
 }

@@ -169,14 +169,14 @@ func TestDeadIdleConnection(t *testing.T) {
 		return fresh, err
 	}
 	for i := range 2 {
-		resp, sent, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
+		resp, sent, err := p.postOnce(t.Context(), p.AReqURL, []byte("{}"), nil)
 		if err != nil || !sent || len(made) != i+1 || requests.Load() != int64(i+1) {
 			t.Fatalf("attempt %d: sent %t, %v over %d connections, %d requests", i+1, sent, err, len(made), requests.Load())
 		}
 		drain(resp.Body)
 		made[i].(*tls.Conn).NetConn().Close() // takes nothing from now on
 	}
-	_, sent, err := p.attempt(t.Context(), p.AReqURL, []byte("{}"), nil)
+	_, sent, err := p.postOnce(t.Context(), p.AReqURL, []byte("{}"), nil)
 	if !errors.Is(err, refused) || sent || dials != 3 || requests.Load() != 2 {
 		t.Errorf("attempt: sent %t, %v, after %d dials; want one attempt, not sent", sent, err, dials)
 	}

@@ -23,41 +23,38 @@ import (
 type Peer struct {
 	Scheme string
 
-	// AReqURL and PReqURL are https. An Erro goes where the request went whose answer it
-	// is about.
+	// AReqURL and PReqURL are https. An Erro goes to the address of the request whose answer it is about.
 	AReqURL, PReqURL string
 
 	OperatorID string                       // threeDSServerOperatorID, absent when empty
 	RefNumber  func(message.Version) string // threeDSServerRefNumber
-	Versions   []message.Version            // those spoken with this directory server; a PReq has the highest
+	Versions   []message.Version            // protocol versions used with this directory server; a PReq has the highest
 
-	// TLS holds the authorities that sign the directory server's certificate
-	// (RootCAs) and the certificate to show it (Certificates, or
-	// GetClientCertificate when it may change). New takes a copy and refuses
-	// one that trusts the system's authorities or verifies nothing.
+	// TLS holds the authorities that sign the directory server's certificate (RootCAs) and our client certificate
+	// (Certificates, or GetClientCertificate if it may change). New makes a copy. It refuses a configuration that
+	// trusts the system's authorities or does not verify the server's certificate.
 	TLS *tls.Config
 
-	// Revoked says which certificates are refused all the same; nil: none.
+	// Revoked says which certificates are refused although they verify; nil means none.
 	Revoked *certs.RevocationPolicy
 
-	// Proxy makes all connections, those for card range files too; nil: they are made
-	// straight.
+	// Proxy makes all connections, also those for card range files. Nil means that no proxy is used.
 	Proxy *tunnel.Proxy
 
-	Timeout        time.Duration // of Send and Report, all included: 10 s
-	DialTimeout    time.Duration // of one connection: 5 s
-	PReqTimeout    time.Duration // of a PReq, all included: 5 min
-	MaxInFlight    int           // AReqs that wait for an answer: 5000
-	MaxPerMerchant int           // AReqs of one merchant among them: half of MaxInFlight, at least one
-	MaxDials       int           // connections that are being made: 64
-	MaxPRes        int64         // length of a PRes, uncompressed: 1 GiB
+	Timeout        time.Duration // limit of a whole Send or Report; default 10 s
+	DialTimeout    time.Duration // limit of making one connection, TLS handshake included; default 5 s
+	PReqTimeout    time.Duration // limit of a PReq and all of its answer; default 5 min
+	MaxInFlight    int           // most AReqs that wait for an answer; default 5000
+	MaxPerMerchant int           // most AReqs of one merchant among them; default half of MaxInFlight, at least one
+	MaxDials       int           // most connections that are being made at once; default 64
+	MaxPRes        int64         // longest PRes in bytes, uncompressed; default 1 GiB
 	AlwaysTry      bool          // send every AReq, even if the directory server has not been reached for a while
 
-	Refresh    time.Duration // how often PReq, give or take a tenth: 4 h
-	MinRefresh time.Duration // never sooner after an answer: 1 h, after a full load of 2.3.1 12 h
+	Refresh    time.Duration // from one PReq to the next, give or take a tenth; default 4 h
+	MinRefresh time.Duration // least time from an answer to the next PReq; default 1 h, after a full load of 2.3.1 12 h
 
-	// FileHosts are the hosts that a card range file may be fetched from
-	// (2.3.1). None: no file is asked for.
+	// FileHosts are the hosts that a card range file may be fetched from (2.3.1). If there are none, no file is
+	// asked for.
 	FileHosts []string
 
 	// Lab keeps a threeDSMethodURL with http, or with a host that is the browser's own
@@ -66,37 +63,37 @@ type Peer struct {
 }
 
 const (
-	// maxARes is the longest ARes taken, in bytes. The tables allow one of 2.3.1 some
+	// maxARes is the longest accepted ARes in bytes. The tables allow one of 2.3.1 some
 	// 400,000 characters, most of them images for SPC; the rest is for characters of
-	// more than one byte, white space and members that nobody knows.
-	maxARes   = 512 << 10
-	promised  = 64 << 10 // the most memory taken on the word of Content-Length; beyond it memory grows with what comes
-	maxHeader = 16 << 10 // of an answer's header; also the most that drain reads
+	// more than one byte, white space and unknown members.
+	maxARes         = 512 << 10
+	maxPreallocated = 64 << 10 // bytes allocated because of Content-Length; beyond it the buffer grows as bytes come
+	maxHeader       = 16 << 10 // longest header of an answer in bytes; also the limit of drain
 
-	drainTime = 250 * time.Millisecond // see drain
-	idleTime  = time.Minute            // of an unused connection; best a little less than the directory server's
+	drainTime = 250 * time.Millisecond // limit of drain
+	idleTime  = time.Minute            // limit of an idle connection; should be a little less than the directory server's
 
-	maxReports = 64 // Erros to a peer that may be under way
-	maxDials   = 64 // connections to it that are being made
+	maxReports = 64 // most Erros to a peer that are under way
+	maxDials   = 64 // most connections to a peer that are being made
 )
 
-// peer is a Peer at work.
+// peer is a Peer in use, with its connections and limits.
 type peer struct {
 	Peer
-	given     Peer // as New got it
-	reach     *dialer
+	config    Peer // as New got it
+	dialer    *dialer
 	client    *wire.Client
-	files     *http.Transport // for card range files: other hosts, the same trust
+	files     *http.Transport // for card range files: other hosts, the same authorities
 	inFlight  chan struct{}
 	reports   chan struct{}
 	merchants merchantPlaces
 	breaker   breaker // of AReqs
-	clock     clock
+	clock     clockCheck
 	retried   func(ctx context.Context, err error) // a hook, may be nil
 }
 
 func newPeer(given Peer) (*peer, error) {
-	p := &peer{Peer: given, given: given}
+	p := &peer{Peer: given, config: given}
 	p.Versions = slices.Sorted(slices.Values(p.Versions))
 	p.Timeout = cmp.Or(p.Timeout, 10*time.Second)
 	p.DialTimeout = cmp.Or(p.DialTimeout, 5*time.Second)
@@ -105,16 +102,16 @@ func newPeer(given Peer) (*peer, error) {
 	p.MaxDials = cmp.Or(p.MaxDials, maxDials)
 	p.MaxPRes = cmp.Or(p.MaxPRes, 1<<30)
 	p.Refresh = cmp.Or(p.Refresh, 4*time.Hour)
-	if err := p.complete(); err != nil {
+	if err := p.validate(); err != nil {
 		return nil, err
 	}
-	if err := p.wire(p.AReqURL, p.PReqURL); err != nil {
+	if err := p.initClient(p.AReqURL, p.PReqURL); err != nil {
 		return nil, err
 	}
-	p.breaker.off = p.AlwaysTry
+	p.breaker.disabled = p.AlwaysTry
 	p.files = &http.Transport{
-		DialContext:            p.reach.connect,
-		TLSClientConfig:        p.reach.secured,
+		DialContext:            p.dialer.dialWithoutTLS,
+		TLSClientConfig:        p.dialer.baseTLS,
 		TLSHandshakeTimeout:    p.DialTimeout, // a transport goes on with a handshake after its request has ended
 		IdleConnTimeout:        idleTime,
 		DisableCompression:     true,
@@ -123,19 +120,19 @@ func newPeer(given Peer) (*peer, error) {
 	return p, nil
 }
 
-// wire makes p.client, which connects to the addresses; the caller may allow more
-// through p.reach.listed. Of p it uses TLS, Revoked, Proxy and the limits.
-func (p *peer) wire(addresses ...string) error {
+// initClient makes p.client, which connects to the addresses and to no others. The caller may allow more of them with
+// p.dialer.listedHost. It uses TLS, Revoked, Proxy and the limits of p.
+func (p *peer) initClient(addresses ...string) error {
 	secured, err := harden(p.TLS, p.Revoked)
 	if err != nil {
 		return err
 	}
 	reach := &dialer{
-		tls:     make(map[string]*tls.Config),
-		listed:  func(string) (string, bool) { return "", false },
-		secured: secured,
-		limit:   p.DialTimeout,
-		net:     net.Dialer{KeepAliveConfig: keepAlive},
+		tls:        make(map[string]*tls.Config),
+		listedHost: func(string) (string, bool) { return "", false },
+		baseTLS:    secured,
+		timeout:    p.DialTimeout,
+		net:        net.Dialer{KeepAliveConfig: keepAlive},
 	}
 	if p.Proxy != nil {
 		reach.proxy = tunnel.New(*p.Proxy, reach.net)
@@ -150,11 +147,11 @@ func (p *peer) wire(addresses ...string) error {
 		reach.tls[net.JoinHostPort(host, port)] = c
 	}
 	p.inFlight = make(chan struct{}, p.MaxInFlight)
-	p.merchants.most = cmp.Or(p.MaxPerMerchant, max(p.MaxInFlight/2, 1))
+	p.merchants.max = cmp.Or(p.MaxPerMerchant, max(p.MaxInFlight/2, 1))
 	p.reports = make(chan struct{}, maxReports)
-	p.reach = reach
+	p.dialer = reach
 	p.client = wire.New(wire.Config{
-		Dial:      reach.dial,
+		Dial:      reach.dialTLS,
 		MaxDials:  p.MaxDials,
 		MaxIdle:   p.MaxInFlight, // as many as there can be requests
 		IdleTime:  idleTime,
@@ -163,8 +160,8 @@ func (p *peer) wire(addresses ...string) error {
 	return nil
 }
 
-// complete reports what a peer lacks, all at once.
-func (p *peer) complete() error {
+// validate returns an error with everything that a peer lacks.
+func (p *peer) validate() error {
 	var faults []error
 	if p.Scheme == "" {
 		faults = append(faults, errors.New("no scheme"))
@@ -178,10 +175,10 @@ func (p *peer) complete() error {
 	return errors.Join(faults...)
 }
 
-// preqVersion is the version of PReqs: the highest that is spoken.
+// preqVersion returns the version of PReqs, the highest of Versions.
 func (p *peer) preqVersion() message.Version { return p.Versions[len(p.Versions)-1] }
 
-// addressOf returns where an https URL leads.
+// addressOf returns the host and the port of an https URL.
 func addressOf(address string) (host, port string, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {

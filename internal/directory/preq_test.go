@@ -68,16 +68,16 @@ func newDS(t *testing.T, change func(*Peer), answer func(http.ResponseWriter, *m
 }
 
 // refreshOnce makes one exchange as Run does.
-func refreshOnce(t *testing.T, c *Client) verdict {
+func refreshOnce(t *testing.T, c *Client) outcome {
 	t.Helper()
-	return leased(t, c).exchange(t.Context(), 2)
+	return leased(t, c).exchangePReq(t.Context(), 2)
 }
 
 // leased is a refresher that may ask.
 func leased(t *testing.T, c *Client) *refresher {
 	t.Helper()
 	r := newRefresher(c, c.peers["visa"])
-	if err := r.acquire(t.Context()); err != nil {
+	if err := r.acquireLease(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -175,7 +175,7 @@ func TestPR31VP17RefusedPRes(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		answer func(http.ResponseWriter, *message.Message)
-		want   verdict
+		want   outcome
 		code   string // of the Erro that must arrive
 		detail string
 	}{
@@ -309,7 +309,7 @@ func TestVP05OtherSerial(t *testing.T) {
 	for _, test := range []struct {
 		version message.Version
 		serial  string
-		want    verdict
+		want    outcome
 		code    string
 	}{
 		{message.V231, "7", fresh, ""},
@@ -361,14 +361,14 @@ func TestVP21Erro(t *testing.T) {
 				io.WriteString(w, strings.TrimSuffix(pres(preq, entry), "}")+`,"serialNum":"1"}`)
 			}
 			a := s.start()
-			a.turn(t.Context())
+			a.refresh(t.Context())
 			s.due()
-			a.look(t.Context())
+			a.pollStore(t.Context())
 			s.says = func(w http.ResponseWriter, _ *message.Message) {
 				w.WriteHeader(answer.status)
 				fmt.Fprintf(w, `{"messageType":"Erro","messageVersion":"2.2.0","errorCode":%q,"errorComponent":"D","errorDescription":"x","errorDetail":"y"}`, answer.code)
 			}
-			a.turn(t.Context())
+			a.refresh(t.Context())
 			now := s.standing()
 			if len(s.ds.preqs) != 2 || a.cards.Lookup(card) == nil || now.Ranges != 1 || now.Fault == "" {
 				t.Errorf("%d PReqs, ranges there: %t, %+v", len(s.ds.preqs), a.cards.Lookup(card) != nil, now)
@@ -380,8 +380,8 @@ func TestVP21Erro(t *testing.T) {
 				t.Error("an Erro was answered with one")
 			}
 			s.due()
-			a.look(t.Context())
-			a.turn(t.Context())
+			a.pollStore(t.Context())
+			a.refresh(t.Context())
 			if last := s.ds.preqs[len(s.ds.preqs)-1]; len(s.ds.preqs) != 3 || last.Has("serialNum") == (answer.code == "307") {
 				t.Errorf("%d PReqs, the last has serialNum: %t", len(s.ds.preqs), last.Has("serialNum"))
 			}
@@ -405,17 +405,6 @@ func TestReport(t *testing.T) {
 	c.Report(t.Context(), "visa", "", []byte(`{"messageType":"Erro"}`))
 	if got := <-d.erros; got != `{"messageType":"Erro"}` {
 		t.Errorf("Erro %s", got)
-	}
-}
-
-// TestReportsInTurn: one that was taken makes room for another.
-func TestReportsInTurn(t *testing.T) {
-	b, slots := new(background), make(chan struct{}, 1)
-	for i := range 3 {
-		if !b.start(slots, func() {}) {
-			t.Errorf("no room for report %d, though the others are over", i)
-		}
-		b.work.Wait()
 	}
 }
 

@@ -91,8 +91,8 @@ func TestThroughProxy(t *testing.T) {
 			p.Versions, p.FileHosts, p.Proxy = message.Versions(), []string{"files.invalid"}, given
 			c, cards := newClient(t, Hooks{}, p)
 			r := newRefresher(c, c.peers["visa"])
-			if got := r.exchange(t.Context(), 2); got != fresh || cards.Lookup(card) == nil {
-				t.Fatalf("PReq: verdict %v, fault %q", got, r.standing.Fault)
+			if got := r.exchangePReq(t.Context(), 2); got != fresh || cards.Lookup(card) == nil {
+				t.Fatalf("PReq: verdict %v, fault %q", got, r.status.Fault)
 			}
 			wait("files.invalid/ranges")
 			for _, country := range []string{"", "208", "", "208"} {
@@ -199,8 +199,8 @@ func TestProxyFails(t *testing.T) {
 				t.Fatalf("%+v after %d attempts, want %s after 2", failed, dials, tt.text)
 			}
 			r := newRefresher(c, c.peers["visa"])
-			if got := r.exchange(t.Context(), 1); got != unreachable || r.standing.Fault != failed.Text+" ("+p.Proxy.String()+")" {
-				t.Errorf("PReq: verdict %v, fault %q", got, r.standing.Fault)
+			if got := r.exchangePReq(t.Context(), 1); got != unreachable || r.status.Fault != failed.Text+" ("+p.Proxy.String()+")" {
+				t.Errorf("PReq: verdict %v, fault %q", got, r.status.Fault)
 			}
 			logged := failed.LogValue().String()
 			host, _, _ := addressOf(p.AReqURL)
@@ -211,7 +211,7 @@ func TestProxyFails(t *testing.T) {
 				t.Errorf("%v tells an address", failed)
 			}
 			for _, secret := range []string{"hush", "other\"", "dGhyZWVkczp"} {
-				if strings.Contains(logged+r.standing.Fault, secret) {
+				if strings.Contains(logged+r.status.Fault, secret) {
 					t.Errorf("%s has the password in it", logged)
 				}
 			}
@@ -364,7 +364,7 @@ func TestProxySilentForFiles(t *testing.T) {
 	p := peerAt("visa", "https://ds.invalid", fixed(ca))
 	p.Proxy, p.DialTimeout, p.FileHosts = given, 50*time.Millisecond, []string{"files.invalid"}
 	c, _ := newClient(t, Hooks{}, p)
-	f := &file{p: c.peers["visa"], ctx: t.Context(), url: "https://files.invalid/ranges"}
+	f := &download{peer: c.peers["visa"], ctx: t.Context(), url: "https://files.invalid/ranges"}
 	start := time.Now()
 	_, err := f.open()
 	if failed, ok := errors.AsType[*Error](err); !ok || failed.Kind != Proxy || failed.Text != "Proxy: Connection timeout" || time.Since(start) > 5*time.Second {

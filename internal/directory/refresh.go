@@ -12,36 +12,35 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// A verdict is what came of a PReq; it decides when the next one may go.
-type verdict uint8
+// An outcome is the result of a PReq. It decides when the next one may leave.
+type outcome uint8
 
 const (
-	unreachable verdict = iota // no answer at all
+	unreachable outcome = iota // there was no answer
 	refused                    // an answer that brought no ranges: an Erro, or a PRes that is not valid
 	fresh                      // the ranges are those of the directory server
 )
 
 const (
-	retryEvery = time.Minute    // while there is no answer (Req 249)
-	hourFloor  = time.Hour      // between PReqs that are answered (Req 246)
-	fullFloor  = 12 * time.Hour // between full loads of 2.3.1
-	longest    = 24 * time.Hour // from one PReq to the next
+	retryInterval   = time.Minute    // between PReqs while there is no answer (Req 249)
+	minPReqInterval = time.Hour      // from an answer to the next PReq, at least (Req 246)
+	minFullInterval = 12 * time.Hour // from a full load of 2.3.1 to the next PReq, at least
+	maxInterval     = 24 * time.Hour // from one PReq to the next, at most
 
-	lookEvery = 5 * time.Second // at the store, for what other nodes and operators did
+	pollInterval = 5 * time.Second // between reads of the store, for changes by other nodes and operators
 
-	maxAhead = time.Hour // that another node's clock may be ahead of ours, see astray
+	maxClockAhead = time.Hour // how far another node's clock may be ahead of ours, see isMisdated
 )
 
-// How old the ranges in use may be.
+// Ages of the ranges in use.
 const (
-	OldAge  = 6 * time.Hour  // from here on it is worth a warning
-	DeadAge = 24 * time.Hour // from here on it is an error
+	WarnAge  = 6 * time.Hour  // from here on they are worth a warning
+	ErrorAge = 24 * time.Hour // from here on they are an error
 )
 
-// Run keeps the card ranges of every directory fresh until ctx ends: it sends PReqs
-// when they are due, if no other node does, and takes over what other nodes have
-// loaded. Peers that this client has from the one before (see Next) are refreshed by
-// the Run of that one. It returns after all its goroutines have ended.
+// Run keeps the card ranges of every directory server fresh until ctx ends. It sends PReqs when they are due, unless
+// another node does, and loads what other nodes have stored. Peers shared with the client before this one (see Next) are
+// refreshed by the Run of that client. Run returns after all its goroutines have ended.
 func (c *Client) Run(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
@@ -52,75 +51,74 @@ func (c *Client) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// A refresher keeps the ranges of one directory fresh. Its fields belong to the
-// goroutine of run; until there is one, to Resume.
+// A refresher keeps the card ranges of one directory server fresh. Its fields belong to the goroutine of run, and before
+// that to Resume.
 type refresher struct {
 	*Client
-	p        *peer
-	standing Standing
-	loaded   int64         // number of the stored generation in use here; 0: none
-	unkept   bool          // what is in use is newer than that, and could not be stored
-	failed   time.Time     // when storing it was last tried
-	silent   bool          // the latest PReq had no answer that could be read
-	attempts int           // how often the next PReq may be tried
-	lease    store.Lease   // while it is held
-	said     time.Duration // the age that was logged last: 0, OldAge or DeadAge
-	asked    time.Time     // when the latest PReq left this process, with a monotonic reading; zero: none did
+	peer             *peer
+	status           RefreshStatus
+	storedGeneration int64         // number of the generation in use, or 0 if none is stored
+	notStored        bool          // the generation in use is a newer one that could not be stored
+	storeTried       time.Time     // time of the last attempt to store it
+	failureLogged    bool          // the latest PReq had no readable answer, and that was logged
+	attempts         int           // attempts for the next PReq
+	lease            store.Lease   // the scheme's lease while it is held
+	loggedAge        time.Duration // the age that was logged last: 0, WarnAge or ErrorAge
+	lastPReq         time.Time     // when the latest PReq left this process, with a monotonic reading; zero if none did
 
-	ask func(ctx context.Context, attempts int) verdict // exchange, but in tests
+	exchange func(ctx context.Context, attempts int) outcome // exchangePReq, except in tests
 
-	news    *news       // shared with the refreshers of the scheme before and after
-	former  *refresher  // of the same scheme, in the client before; nil: none, or it has ended
-	resumed atomic.Bool // Resume has looked at the store, or need not, since there is a former one
-	running atomic.Bool
-	quit    chan struct{} // closed by end
-	done    chan struct{} // closed when run has returned
-	ended   sync.Once
+	notifier    *notifier   // shared with the refreshers of the scheme before and after this one
+	predecessor *refresher  // of the same scheme in the client before; nil if there is none or it has ended
+	resumed     atomic.Bool // Resume has polled the store, or need not because of the predecessor
+	running     atomic.Bool
+	quit        chan struct{} // closed by stop
+	done        chan struct{} // closed when run has returned
+	stopOnce    sync.Once
 }
 
 func newRefresher(c *Client, p *peer) *refresher {
-	r := &refresher{Client: c, p: p, attempts: 2, news: new(news), quit: make(chan struct{}), done: make(chan struct{})}
-	r.ask = r.exchange
+	r := &refresher{Client: c, peer: p, attempts: 2, notifier: new(notifier), quit: make(chan struct{}), done: make(chan struct{})}
+	r.exchange = r.exchangePReq
 	return r
 }
 
-// news guards the hooks Refreshed and Held of a scheme. After end, when the directory has been
-// removed from the configuration, a PRes that is still being stored is not told any more.
-type news struct {
-	mu   sync.Mutex
-	over bool
+// notifier calls the hooks Refreshed and Held of a scheme until it is stopped. That happens when the directory server has
+// been removed from the configuration: a PRes that is still being stored must not show up in the metrics again.
+type notifier struct {
+	mu      sync.Mutex
+	stopped bool
 }
 
-func (n *news) tell(what func()) {
+func (n *notifier) notify(what func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !n.over {
+	if !n.stopped {
 		what()
 	}
 }
 
-func (n *news) end() {
+func (n *notifier) stop() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.over = true
+	n.stopped = true
 }
 
-// end has run return soon. A PReq under way is given up; when the next one may
-// go was written down before it left.
-func (r *refresher) end() { r.ended.Do(func() { close(r.quit) }) }
+// stop makes run return soon. A PReq under way is abandoned. The time of the next one was stored before it left.
+func (r *refresher) stop() { r.stopOnce.Do(func() { close(r.quit) }) }
 
-// follow waits until the former refresher has ended, and continues from its state: two
-// at once would hold the same lease.
-func (r *refresher) follow(ctx context.Context) {
-	if r.former == nil || !r.former.running.Load() {
+// awaitPredecessor waits until the former refresher has ended, and continues from its state. Both at once would hold the
+// same lease.
+func (r *refresher) awaitPredecessor(ctx context.Context) {
+	if r.predecessor == nil || !r.predecessor.running.Load() {
 		return
 	}
 	select {
-	case <-r.former.done:
-		r.loaded, r.unkept = r.former.loaded, r.former.unkept
+	case <-r.predecessor.done:
+		r.storedGeneration, r.notStored = r.predecessor.storedGeneration, r.predecessor.notStored
 	case <-ctx.Done():
 	}
-	r.former = nil
+	r.predecessor = nil
 }
 
 func (r *refresher) run(ctx context.Context) {
@@ -134,62 +132,62 @@ func (r *refresher) run(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}()
-	r.follow(ctx)
-	r.look(ctx)
+	r.awaitPredecessor(ctx)
+	r.pollStore(ctx)
 	for ctx.Err() == nil {
-		if r.due(r.standing) {
-			r.turn(ctx)
+		if r.isDue(r.status) {
+			r.refresh(ctx)
 		}
-		r.age()
-		timer := time.NewTimer(r.nap())
+		r.logAge()
+		timer := time.NewTimer(r.untilNextPoll())
 		select {
 		case <-ctx.Done():
 			timer.Stop()
 		case <-timer.C:
-			r.look(ctx)
+			r.pollStore(ctx)
 		}
 	}
 }
 
-// age logs that the ranges in use are old, once for each limit.
-func (r *refresher) age() {
-	g := r.cards.Generation(r.p.Scheme)
+// logAge logs that the ranges in use are old, once for each limit.
+func (r *refresher) logAge() {
+	g := r.cards.Generation(r.peer.Scheme)
 	if g == nil || g.Loaded.IsZero() {
 		return
 	}
 	switch age := time.Since(g.Loaded); {
-	case age < OldAge:
-		r.said = 0
-	case age >= DeadAge && r.said < DeadAge:
-		r.said = DeadAge
-		r.log.Error("card ranges are more than a day old", "scheme", r.p.Scheme, "loaded", g.Loaded)
-	case r.said == 0:
-		r.said = OldAge
-		r.log.Warn("card ranges are old", "scheme", r.p.Scheme, "loaded", g.Loaded)
+	case age < WarnAge:
+		r.loggedAge = 0
+	case age >= ErrorAge && r.loggedAge < ErrorAge:
+		r.loggedAge = ErrorAge
+		r.log.Error("card ranges are more than a day old", "scheme", r.peer.Scheme, "loaded", g.Loaded)
+	case r.loggedAge == 0:
+		r.loggedAge = WarnAge
+		r.log.Warn("card ranges are old", "scheme", r.peer.Scheme, "loaded", g.Loaded)
 	}
 }
 
-// nap is how long to sleep until there may be something to do.
-func (r *refresher) nap() time.Duration {
-	wait := min(time.Until(r.standing.Next), lookEvery-rand.N(lookEvery/5)) // not all nodes at once
+// untilNextPoll returns how long to sleep until the next poll of the store or the next PReq.
+func (r *refresher) untilNextPoll() time.Duration {
+	wait := min(time.Until(r.status.Next), pollInterval-rand.N(pollInterval/5)) // varies, so that nodes do not poll in step
 	return max(wait, 10*time.Millisecond)
 }
 
-// turn asks the directory server, if no other node does.
-func (r *refresher) turn(ctx context.Context) {
-	if !r.hold(ctx) {
+// refresh sends a PReq unless another node does.
+func (r *refresher) refresh(ctx context.Context) {
+	if !r.acquireForPReq(ctx) {
 		return
 	}
-	defer r.release(ctx)
-	defer r.renew(ctx)()
-	r.standing.Asked, r.standing.To = time.Now().UTC(), r.p.PReqURL
-	r.standing.Next = r.standing.Asked.Add(r.unsure())
-	r.standing.Earliest = r.standing.Next // so that no operator's wish overrides it if the process ends now
-	if !r.save(ctx) {
-		return // a PReq that is not on record must not leave: the floor holds across restarts
+	defer r.releaseLease(ctx)
+	defer r.keepLease(ctx)()
+	r.status.Asked, r.status.To = time.Now().UTC(), r.peer.PReqURL
+	r.status.Next = r.status.Asked.Add(r.pauseIfInterrupted())
+	r.status.Earliest = r.status.Next // an operator's request must not override it if the process ends now
+	if !r.saveStatus(ctx) {
+		return // a PReq that is not stored must not leave: the least interval holds across restarts
 	}
-	r.asked = time.Now()
-	v := r.ask(ctx, r.attempts)
+	r.lastPReq = time.Now()
+	v := r.exchange(ctx, r.attempts)
 	if ctx.Err() != nil {
 		return
 	}
@@ -198,95 +196,92 @@ func (r *refresher) turn(ctx context.Context) {
 		r.attempts = 1
 	}
 	now := time.Now().UTC()
-	r.standing.Next = now.Add(r.pause(v))
-	r.standing.Earliest = now
+	r.status.Next = now.Add(r.pauseAfter(v))
+	r.status.Earliest = now
 	if v != unreachable {
-		r.standing.Earliest = now.Add(r.least())
+		r.status.Earliest = now.Add(r.minPause())
 	}
-	r.save(ctx)
+	r.saveStatus(ctx)
 }
 
-// unsure is how long to wait after a PReq if the process ends before its outcome is
-// stored: as after an answer, but shorter if there are no ranges at all.
-func (r *refresher) unsure() time.Duration {
-	if r.cards.Generation(r.p.Scheme) == nil {
-		return min(retryEvery, r.p.floor(hourFloor))
+// pauseIfInterrupted returns the pause after a PReq whose outcome is not stored because the process ends. It is that
+// after an answer, but shorter if there are no ranges at all.
+func (r *refresher) pauseIfInterrupted() time.Duration {
+	if r.cards.Generation(r.peer.Scheme) == nil {
+		return min(retryInterval, r.peer.intervalOr(minPReqInterval))
 	}
-	return r.p.floor(hourFloor)
+	return r.peer.intervalOr(minPReqInterval)
 }
 
-// pause returns how long to wait after a PReq.
-func (r *refresher) pause(v verdict) time.Duration {
-	p := r.p
+// pauseAfter returns the time from a PReq to the next.
+func (r *refresher) pauseAfter(v outcome) time.Duration {
+	p := r.peer
 	switch v {
 	case unreachable:
-		return retryEvery
+		return retryInterval
 	case refused:
-		return p.floor(hourFloor)
+		return p.intervalOr(minPReqInterval)
 	}
 	tenth := float64(p.Refresh) / 10
-	return max(r.least(), min(p.Refresh+time.Duration(tenth*(2*rand.Float64()-1)), longest))
+	return max(r.minPause(), min(p.Refresh+time.Duration(tenth*(2*rand.Float64()-1)), maxInterval))
 }
 
-// least is the shortest time that the protocol allows between a PReq that was answered
-// and the next.
-func (r *refresher) least() time.Duration {
-	if r.p.preqVersion() >= message.V231 && r.serial() == "" { // the next one asks for everything again
-		return r.p.floor(fullFloor)
+// minPause returns the least time that the protocol allows from an answered PReq to the next.
+func (r *refresher) minPause() time.Duration {
+	if r.peer.preqVersion() >= message.V231 && r.nextSerial() == "" { // the next one asks for everything again
+		return r.peer.intervalOr(minFullInterval)
 	}
-	return r.p.floor(hourFloor)
+	return r.peer.intervalOr(minPReqInterval)
 }
 
-// serial is the serialNum of the next PReq, since which it asks for changes; "" asks for
-// everything. A serial number means nothing in another protocol version (PR-16).
-func (r *refresher) serial() string {
-	g := r.cards.Generation(r.p.Scheme)
-	if g == nil || r.standing.Full || r.p.downloads() || r.p.foreign(g) || g.Version != r.p.preqVersion() {
+// nextSerial returns the serialNum of the next PReq, which then asks for changes since it. "" asks for all ranges. A
+// serial number means nothing in another protocol version (docs/api.md, PR-16).
+func (r *refresher) nextSerial() string {
+	g := r.cards.Generation(r.peer.Scheme)
+	if g == nil || r.status.Full || r.peer.downloadsFiles() || r.peer.isForeign(g) || g.Version != r.peer.preqVersion() {
 		return ""
 	}
 	return g.Serial
 }
 
-// foreign reports whether a generation came from another address than the configured
-// PReqURL, which is to say from another directory server. Then its serial number must not
-// be sent, updates must not be applied to it, and its AReq addresses must not be used.
-// Only its ranges are, until the new directory server has sent its own.
-func (p *peer) foreign(g *ranges.Generation) bool {
+// isForeign reports whether a generation came from another address than the configured PReqURL, that is from another
+// directory server. Then its serial number must not be sent, updates must not be applied to it, and its AReq addresses
+// must not be used. Its ranges are used until the new directory server has sent its own.
+func (p *peer) isForeign(g *ranges.Generation) bool {
 	return g.From != "" && g.From != p.PReqURL
 }
 
-// moved reports whether the latest PReq went to another address than the configured
-// one, and this refresher has not asked yet. Then a PReq is due at once, for the floors
-// are between two PReqs to one directory server. It is only due once per refresher: as
-// long as nodes differ in their configuration each would always find the other's address.
-func (r *refresher) moved(now Standing) bool {
-	return r.asked.IsZero() && now.To != "" && now.To != r.p.PReqURL
+// hasMoved reports whether the latest PReq went to another address than the configured one, and this refresher has not
+// sent one yet. Then a PReq is due at once, since the least intervals are between PReqs to the same directory server. It
+// is due only once per refresher: while nodes differ in their configuration, each would always find the other's address.
+func (r *refresher) hasMoved(now RefreshStatus) bool {
+	return r.lastPReq.IsZero() && now.To != "" && now.To != r.peer.PReqURL
 }
 
-// due reports whether it is time for a PReq.
-func (r *refresher) due(now Standing) bool {
-	return !time.Now().Before(now.Next) || r.moved(now) || r.astray(now)
+// isDue reports whether a PReq is due.
+func (r *refresher) isDue(now RefreshStatus) bool {
+	return !time.Now().Before(now.Next) || r.hasMoved(now) || r.isMisdated(now)
 }
 
-// astray reports whether Next is further away than any pause is long: the clock of the
-// node that wrote it was wrong. Since nobody knows when that was, a PReq is due at once,
-// but not before the floor after one that left this process.
-func (r *refresher) astray(now Standing) bool {
-	return time.Until(now.Next) > max(longest, r.p.floor(fullFloor))+maxAhead &&
-		(r.asked.IsZero() || time.Since(r.asked) >= r.p.floor(hourFloor))
+// isMisdated reports whether Next is further away than the longest pause: then the clock of the node that wrote it was
+// wrong. When that was is unknown, so a PReq is due at once, but not before the least interval after the latest PReq of
+// this process.
+func (r *refresher) isMisdated(now RefreshStatus) bool {
+	return time.Until(now.Next) > max(maxInterval, r.peer.intervalOr(minFullInterval))+maxClockAhead &&
+		(r.lastPReq.IsZero() || time.Since(r.lastPReq) >= r.peer.intervalOr(minPReqInterval))
 }
 
-// floor is the protocol's, unless the operator set another.
-func (p *peer) floor(protocol time.Duration) time.Duration {
+// intervalOr returns the configured MinRefresh, or the interval of the protocol if there is none.
+func (p *peer) intervalOr(protocol time.Duration) time.Duration {
 	if p.MinRefresh > 0 {
 		return p.MinRefresh
 	}
 	return protocol
 }
 
-// complain logs trouble with the store.
-func (r *refresher) complain(ctx context.Context, what string, err error) {
+// logStoreError logs a failure of the store, unless ctx has ended.
+func (r *refresher) logStoreError(ctx context.Context, what string, err error) {
 	if ctx.Err() == nil {
-		r.log.Error(what, "scheme", r.p.Scheme, "err", err)
+		r.log.Error(what, "scheme", r.peer.Scheme, "err", err)
 	}
 }

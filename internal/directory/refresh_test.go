@@ -21,42 +21,42 @@ func TestKeepFresh(t *testing.T) {
 	for _, test := range []struct {
 		name     string
 		peer     Peer
-		verdicts []verdict
+		verdicts []outcome
 		min, max []time.Duration // between the asks
 		attempts []int
 	}{
 		{
 			"PR-29 silent, then well", Peer{Versions: v220, Refresh: 4 * time.Hour},
-			[]verdict{unreachable, unreachable, unreachable, fresh, unreachable},
+			[]outcome{unreachable, unreachable, unreachable, fresh, unreachable},
 			[]time.Duration{time.Minute, time.Minute, time.Minute, 216 * time.Minute},
 			[]time.Duration{time.Minute, time.Minute, time.Minute, 264 * time.Minute},
 			[]int{2, 1, 1, 1, 2},
 		},
 		{
 			"PR-03 PR-05 PR-07 refused", Peer{Versions: v220, Refresh: 4 * time.Hour},
-			[]verdict{refused, refused, fresh},
+			[]outcome{refused, refused, fresh},
 			[]time.Duration{time.Hour, time.Hour},
 			[]time.Duration{time.Hour, time.Hour},
 			[]int{2, 2, 2},
 		},
 		{
 			"PR-02 refresh below the floor", Peer{Versions: v220, Refresh: time.Minute},
-			[]verdict{fresh, fresh},
+			[]outcome{fresh, fresh},
 			[]time.Duration{time.Hour}, []time.Duration{time.Hour}, []int{2, 2},
 		},
 		{
 			"PR-01 full loads of 2.3.1", Peer{Versions: v231, Refresh: 4 * time.Hour},
-			[]verdict{fresh, refused, fresh},
+			[]outcome{fresh, refused, fresh},
 			[]time.Duration{12 * time.Hour, time.Hour}, []time.Duration{12 * time.Hour, time.Hour}, []int{2, 2, 2},
 		},
 		{
 			"PR-04 a day at most", Peer{Versions: v220, Refresh: 24 * time.Hour},
-			[]verdict{fresh, fresh, fresh, fresh, fresh, fresh, fresh, fresh},
+			[]outcome{fresh, fresh, fresh, fresh, fresh, fresh, fresh, fresh},
 			slices.Repeat([]time.Duration{21 * time.Hour}, 7), slices.Repeat([]time.Duration{24 * time.Hour}, 7), slices.Repeat([]int{2}, 8),
 		},
 		{
 			"a laboratory", Peer{Versions: v231, Refresh: time.Second, MinRefresh: time.Second},
-			[]verdict{fresh, refused, fresh},
+			[]outcome{fresh, refused, fresh},
 			[]time.Duration{time.Second, time.Second}, []time.Duration{1100 * time.Millisecond, time.Second}, []int{2, 2, 2},
 		},
 	} {
@@ -66,7 +66,7 @@ func TestKeepFresh(t *testing.T) {
 				var at []time.Time
 				var attempts []int
 				r := newRefresher(&Client{cards: ranges.NewSchemes("visa"), keeper: storetest.NewMemory(time.Now)}, &peer{Peer: test.peer})
-				r.ask = func(_ context.Context, n int) verdict {
+				r.exchange = func(_ context.Context, n int) outcome {
 					at, attempts = append(at, time.Now()), append(attempts, n)
 					if len(at) == len(test.verdicts) {
 						cancel()
@@ -97,7 +97,7 @@ func TestPR01TwoFullLoadsADay(t *testing.T) {
 			defer cancel()
 			asked := 0
 			r := newRefresher(&Client{cards: ranges.NewSchemes("visa"), keeper: storetest.NewMemory(time.Now)}, &peer{Peer: Peer{Versions: v231, Refresh: refresh}})
-			r.ask = func(context.Context, int) verdict {
+			r.exchange = func(context.Context, int) outcome {
 				asked++
 				return fresh
 			}
@@ -121,18 +121,18 @@ func TestAge(t *testing.T) {
 			pass         time.Duration
 			warns, fails int
 		}{
-			{OldAge - 1, 0, 0}, {1, 1, 0}, {time.Hour, 1, 0}, {DeadAge - OldAge - time.Hour - 1, 1, 0}, {1, 1, 1}, {time.Hour, 1, 1},
+			{WarnAge - 1, 0, 0}, {1, 1, 0}, {time.Hour, 1, 0}, {ErrorAge - WarnAge - time.Hour - 1, 1, 0}, {1, 1, 1}, {time.Hour, 1, 1},
 		} {
 			time.Sleep(step.pass)
-			r.age()
+			r.logAge()
 			if w, f := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "level=ERROR"); w != step.warns || f != step.fails {
 				t.Errorf("at %v: %d warnings and %d errors, want %d and %d", time.Since(cards.Generation("visa").Loaded), w, f, step.warns, step.fails)
 			}
 		}
 		load()
-		r.age()
-		time.Sleep(OldAge)
-		if r.age(); strings.Count(log.String(), "level=WARN") != 2 {
+		r.logAge()
+		time.Sleep(WarnAge)
+		if r.logAge(); strings.Count(log.String(), "level=WARN") != 2 {
 			t.Error("no second warning")
 		}
 	})
@@ -143,10 +143,10 @@ func TestAge(t *testing.T) {
 // go on so.
 func TestPauseVaries(t *testing.T) {
 	const hours = 6 * time.Hour
-	r := &refresher{Client: &Client{}, p: &peer{Peer: Peer{Scheme: "visa", Refresh: hours, Versions: []message.Version{message.V220}}}}
+	r := &refresher{Client: &Client{}, peer: &peer{Peer: Peer{Scheme: "visa", Refresh: hours, Versions: []message.Version{message.V220}}}}
 	least, most := hours, hours
 	for range 1000 {
-		wait := r.pause(fresh)
+		wait := r.pauseAfter(fresh)
 		least, most = min(least, wait), max(most, wait)
 	}
 	if least < hours*9/10 || least > hours*92/100 || most > hours*11/10 || most < hours*108/100 {
@@ -158,30 +158,30 @@ func TestPauseVaries(t *testing.T) {
 // goes on with what that one had.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		former := &refresher{loaded: 7, unkept: true, done: make(chan struct{})}
-		idle := &refresher{former: former}
-		idle.follow(t.Context()) // one that never ran is not waited for
+		former := &refresher{storedGeneration: 7, notStored: true, done: make(chan struct{})}
+		idle := &refresher{predecessor: former}
+		idle.awaitPredecessor(t.Context()) // one that never ran is not waited for
 		former.running.Store(true)
-		r, stopped := &refresher{former: former}, &refresher{former: former}
+		r, stopped := &refresher{predecessor: former}, &refresher{predecessor: former}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		stopped.follow(ctx)
+		stopped.awaitPredecessor(ctx)
 		var waited time.Duration
 		over := make(chan bool)
 		start := time.Now()
 		go func() {
-			r.follow(t.Context())
+			r.awaitPredecessor(t.Context())
 			waited = time.Since(start)
 			close(over)
 		}()
 		time.Sleep(time.Hour)
 		close(former.done)
 		<-over
-		if waited != time.Hour || r.loaded != 7 || !r.unkept {
-			t.Errorf("waited %v, generation %d, not kept: %t", waited, r.loaded, r.unkept)
+		if waited != time.Hour || r.storedGeneration != 7 || !r.notStored {
+			t.Errorf("waited %v, generation %d, not kept: %t", waited, r.storedGeneration, r.notStored)
 		}
-		if idle.loaded != 0 || stopped.loaded != 0 {
-			t.Errorf("generations %d and %d of one that was not waited for", idle.loaded, stopped.loaded)
+		if idle.storedGeneration != 0 || stopped.storedGeneration != 0 {
+			t.Errorf("generations %d and %d of one that was not waited for", idle.storedGeneration, stopped.storedGeneration)
 		}
 	})
 }

@@ -224,7 +224,7 @@ func TestRevokedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &file{p: p, ctx: t.Context(), url: address + "/ranges.json"}
+	f := &download{peer: p, ctx: t.Context(), url: address + "/ranges.json"}
 	_, err = f.open()
 	if _, ok := errors.AsType[*certs.RevocationError](err); !ok {
 		t.Errorf("%v", err)

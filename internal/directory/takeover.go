@@ -8,25 +8,24 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/tasks"
 )
 
-// How often, before anything is answered, a store that cannot be read is asked
-// for what it has.
+// Resume reads a store that cannot be read so many times, with a pause in between.
 const (
-	resumeTries = 5
-	resumePause = 300 * time.Millisecond
+	resumeAttempts = 5
+	resumePause    = 300 * time.Millisecond
 )
 
-// Resume puts into use, for every directory, the generation that the store has. Call
-// it before any request is answered: a card whose range is not read yet would count as
-// not enrolled. A store that cannot be read is tried a few times, then Resume returns all
-// the same.
+// Resume loads the stored generation of every directory server. Call it before any request is answered: a card whose
+// range is not loaded yet would count as not enrolled. If the store cannot be read, Resume tries a few times and then
+// returns all the same.
 func (c *Client) Resume(ctx context.Context) {
 	var wg sync.WaitGroup
 	for _, r := range c.refreshers {
 		if r.resumed.CompareAndSwap(false, true) {
 			wg.Go(func() {
-				for try := 1; !r.look(ctx) && try < resumeTries && wait(ctx, resumePause); try++ {
+				for try := 1; !r.pollStore(ctx) && try < resumeAttempts && tasks.Sleep(ctx, resumePause); try++ {
 				}
 			})
 		}
@@ -34,193 +33,180 @@ func (c *Client) Resume(ctx context.Context) {
 	wg.Wait()
 }
 
-// wait waits for d; false: ctx ended first.
-func wait(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
-// look reads the standing and takes over a newer generation. If the store cannot be
-// read, nothing changes, and it is not ok.
-func (r *refresher) look(ctx context.Context) (ok bool) {
-	now, err := r.read(ctx)
+// pollStore reads the status, handles a request of an operator, and loads a newer generation. If the store cannot be
+// read, nothing changes and ok is false.
+func (r *refresher) pollStore(ctx context.Context) (ok bool) {
+	now, err := r.readStatus(ctx)
 	if err != nil {
-		r.complain(ctx, "standing not read", err)
+		r.logStoreError(ctx, "refresh status not read", err)
 		return false
 	}
-	r.standing = now
-	r.grant(ctx)
+	r.status = now
+	r.handleRequest(ctx)
 	if r.hooks.Held != nil {
-		r.news.tell(func() { r.hooks.Held(r.p.Scheme, r.standing.Held != 0) })
+		r.notifier.notify(func() { r.hooks.Held(r.peer.Scheme, r.status.Held != 0) })
 	}
-	if r.known(now) {
-		r.cards.MarkTried(r.p.Scheme)
+	if r.hasKnownFailure(now) {
+		r.cards.MarkTried(r.peer.Scheme)
 	}
-	// A generation is stored before the standing that names it: a process that
-	// ended in between left one that nothing points to yet.
-	g := r.cards.Generation(r.p.Scheme)
-	if now.Generation > r.loaded || g == nil {
-		return r.resume(ctx)
+	// A generation is stored before the status that names it. If a process ended in between, the status does not name
+	// the newest generation.
+	g := r.cards.Generation(r.peer.Scheme)
+	if now.Generation > r.storedGeneration || g == nil {
+		return r.loadNewest(ctx)
 	}
-	if r.unkept {
-		r.storeAgain(ctx)
+	if r.notStored {
+		r.retryStore(ctx)
 		return true
 	}
-	// Another node has heard that the generation still holds. Its time counts even if it
-	// is earlier than ours, which a clock that was ahead may have written.
-	if now.Generation == r.loaded && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
+	// Another node has confirmed the generation. Its time counts even if it is earlier than ours: ours may come from a
+	// clock that was ahead.
+	if now.Generation == r.storedGeneration && !now.Loaded.IsZero() && !now.Loaded.Equal(g.Loaded) {
 		same := *g
 		same.Loaded = now.Loaded
-		r.put(&same, r.loaded)
+		r.publish(&same, r.storedGeneration)
 	}
 	return true
 }
 
-// read returns the scheme's standing under the present configuration.
-func (r *refresher) read(ctx context.Context) (Standing, error) {
-	now, err := ReadStanding(ctx, r.keeper, r.p.Scheme)
-	return now.Under(r.p.Refresh, r.p.MinRefresh), err
+// readStatus returns the scheme's status, adapted to the present configuration.
+func (r *refresher) readStatus(ctx context.Context) (RefreshStatus, error) {
+	now, err := ReadRefreshStatus(ctx, r.keeper, r.peer.Scheme)
+	return now.AdaptTo(r.peer.Refresh, r.peer.MinRefresh), err
 }
 
-// known reports whether the latest PReq, perhaps of another process, failed, and the
-// next is not due yet. That may take hours, and waiting for it would tell this node
-// nothing: the scheme counts as tried.
-func (r *refresher) known(now Standing) bool {
-	return now.Fault != "" && !now.FaultAt.Before(now.Asked) && time.Now().Before(now.Next) && !r.moved(now)
+// hasKnownFailure reports whether the latest PReq, perhaps of another process, failed and the next is not due yet. That
+// may take hours. The scheme then counts as tried, so that this node does not wait for it to be ready.
+func (r *refresher) hasKnownFailure(now RefreshStatus) bool {
+	return now.Fault != "" && !now.FaultAt.Before(now.Asked) && time.Now().Before(now.Next) && !r.hasMoved(now)
 }
 
-// resume puts the newest stored generation that is whole into use. It reports
-// whether the store could say which there are.
-func (r *refresher) resume(ctx context.Context) bool {
-	all, err := r.keeper.Snapshots(ctx, r.p.Scheme)
+// loadNewest uses the newest stored generation that is not corrupt. It reports whether the store could list them.
+func (r *refresher) loadNewest(ctx context.Context) bool {
+	all, err := r.keeper.Snapshots(ctx, r.peer.Scheme)
 	if err != nil {
-		r.complain(ctx, "generations not listed", err)
+		r.logStoreError(ctx, "generations not listed", err)
 		return false
 	}
 	for _, s := range all {
-		if s.Generation <= r.loaded {
+		if s.Generation <= r.storedGeneration {
 			return true
 		}
-		g, err := OpenGeneration(ctx, r.keeper, r.p.Scheme, s.Generation)
+		g, err := OpenGeneration(ctx, r.keeper, r.peer.Scheme, s.Generation)
 		if err != nil {
-			r.complain(ctx, "generation not usable, an older one is tried", err)
+			r.logStoreError(ctx, "generation not usable, an older one is tried", err)
 			continue
 		}
-		if s.Generation == r.standing.Generation {
-			g.From = r.standing.From
-			if !r.standing.Loaded.IsZero() {
-				g.Loaded = r.standing.Loaded
+		if s.Generation == r.status.Generation {
+			g.From = r.status.From
+			if !r.status.Loaded.IsZero() {
+				g.Loaded = r.status.Loaded
 			}
 		}
-		if from, ok := fromOf(s); ok {
+		if from, ok := sourceAddress(s); ok {
 			g.From = from
 		}
-		r.put(g, s.Generation)
-		r.unkept = false
-		r.log.Info("card ranges brought back", "scheme", r.p.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
+		r.publish(g, s.Generation)
+		r.notStored = false
+		r.log.Info("card ranges brought back", "scheme", r.peer.Scheme, "generation", s.Generation, "ranges", g.Len(), "loaded", g.Loaded)
 		return true
 	}
 	return true
 }
 
-// grant does what an operator wishes, once.
-func (r *refresher) grant(ctx context.Context) {
-	w, err := ReadWish(ctx, r.keeper, r.p.Scheme, r.standing)
+// handleRequest carries out the request of an operator, once.
+func (r *refresher) handleRequest(ctx context.Context) {
+	w, err := ReadRefreshRequest(ctx, r.keeper, r.peer.Scheme, r.status)
 	if err != nil {
-		r.complain(ctx, "wish not read", err)
+		r.logStoreError(ctx, "refresh request not read", err)
 		return
 	}
 	if w.At.IsZero() {
 		return
 	}
-	if r.acquire(ctx) != nil {
-		return // another node has the lease; the next look tries again
+	if r.acquireLease(ctx) != nil {
+		return // another node has the lease; the next poll tries again
 	}
-	defer r.release(ctx)
-	defer r.renew(ctx)()
-	if r.standing, err = r.read(ctx); err != nil || !w.At.After(r.standing.Seen) {
+	defer r.releaseLease(ctx)
+	defer r.keepLease(ctx)()
+	if r.status, err = r.readStatus(ctx); err != nil || !w.At.After(r.status.Seen) {
 		return
 	}
-	r.standing.Seen = w.At
-	if w.Refresh && r.standing.Earliest.Before(r.standing.Next) {
-		r.standing.Next = later(time.Now().UTC(), r.standing.Earliest)
+	r.status.Seen = w.At
+	if w.Refresh && r.status.Earliest.Before(r.status.Next) {
+		r.status.Next = laterOf(time.Now().UTC(), r.status.Earliest)
 	}
-	if w.Accept != 0 && w.Accept == r.standing.Held && !r.accept(ctx) {
-		return // the wish stays, for the next look
+	if w.Accept != 0 && w.Accept == r.status.Held && !r.acceptHeld(ctx) {
+		return // the request stays, for the next poll
 	}
-	r.save(ctx)
+	r.saveStatus(ctx)
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
 
-// accept uses the generation that was held back. It is done if that was used, or is
-// damaged and can never be; it is not done if the store could not be read.
-func (r *refresher) accept(ctx context.Context) (done bool) {
-	g, err := OpenHeld(ctx, r.keeper, r.p.Scheme, r.standing.Held)
+// acceptHeld uses the generation that was held back. Done is false only if the store could not be read: a corrupt
+// generation can never be used, so the request for it is done.
+func (r *refresher) acceptHeld(ctx context.Context) (done bool) {
+	g, err := OpenHeld(ctx, r.keeper, r.peer.Scheme, r.status.Held)
 	if err != nil {
-		r.complain(ctx, "held generation not usable", err)
+		r.logStoreError(ctx, "held generation not usable", err)
 		if !errors.Is(err, ranges.ErrSnapshot) && !errors.Is(err, ranges.ErrSnapshotFormat) && !errors.Is(err, store.ErrNotFound) {
 			return false
 		}
-		r.fault("the generation held back is damaged")
+		r.setFault("the generation held back is damaged")
 		return true
 	}
-	g.From = r.standing.HeldFrom
-	r.adopt(ctx, g)
+	g.From = r.status.HeldFrom
+	r.activate(ctx, g)
 	return true
 }
 
-// adopt stores a generation and uses it. One that cannot be stored is used all the
-// same: it is complete and valid, and storeAgain will store it. Until then the standing
-// still describes the generation that the store has.
-func (r *refresher) adopt(ctx context.Context, g *ranges.Generation) {
-	g.Scheme, g.Loaded = r.p.Scheme, time.Now().UTC()
-	number, err := keepGeneration(ctx, r.keeper, r.p.Scheme, g, r.lease, keptGenerations)
-	if r.unkept = err != nil; r.unkept {
-		r.complain(ctx, "generation not kept", err)
-		r.fault(notKept)
-		r.failed = time.Now()
-		r.put(g, r.loaded)
+// activate stores a generation and uses it. If it cannot be stored it is used all the same, since it is complete and
+// valid, and retryStore will store it. Until then the status describes the generation that the store has.
+func (r *refresher) activate(ctx context.Context, g *ranges.Generation) {
+	g.Scheme, g.Loaded = r.peer.Scheme, time.Now().UTC()
+	number, err := storeGeneration(ctx, r.keeper, r.peer.Scheme, g, r.lease, maxGenerations)
+	if r.notStored = err != nil; r.notStored {
+		r.logStoreError(ctx, "generation not kept", err)
+		r.setFault(notKept)
+		r.storeTried = time.Now()
+		r.publish(g, r.storedGeneration)
 		return
 	}
-	r.standing.Generation = number
-	r.standing.describe(g)
-	r.put(g, number)
+	r.status.Generation = number
+	r.status.markCurrent(g)
+	r.publish(g, number)
 }
 
-// notKept is the fault of a PRes that was good.
+// notKept is the fault in the status when a valid generation could not be stored.
 const notKept = "the generation was not kept in the store"
 
-// storeAgain tries, once a minute, to store a generation that is in use but could not be
-// stored: until then other nodes, and the next process, do not have it, and it may be
-// hours until the next PReq. A newer generation that the store has got meanwhile stays.
-func (r *refresher) storeAgain(ctx context.Context) {
-	if time.Since(r.failed) < retryEvery {
+// retryStore tries once a minute to store the generation in use that could not be stored. Until then other nodes and the
+// next process do not have it, and the next PReq may be hours away. If the store has a newer generation by now, that
+// one stays.
+func (r *refresher) retryStore(ctx context.Context) {
+	if time.Since(r.storeTried) < retryInterval {
 		return
 	}
-	if r.acquire(ctx) != nil {
-		return // another node has the lease, or the store is still away; the next look tries again
+	if r.acquireLease(ctx) != nil {
+		return // another node has the lease, or the store still fails; the next poll tries again
 	}
-	r.failed = time.Now()
-	defer r.release(ctx)
-	defer r.renew(ctx)()
-	now, err := r.read(ctx)
-	if err != nil || now.Generation > r.loaded {
+	r.storeTried = time.Now()
+	defer r.releaseLease(ctx)
+	defer r.keepLease(ctx)()
+	now, err := r.readStatus(ctx)
+	if err != nil || now.Generation > r.storedGeneration {
 		return
 	}
-	g := *r.cards.Generation(r.p.Scheme)
-	number, err := keepGeneration(ctx, r.keeper, r.p.Scheme, &g, r.lease, keptGenerations)
+	g := *r.cards.Generation(r.peer.Scheme)
+	number, err := storeGeneration(ctx, r.keeper, r.peer.Scheme, &g, r.lease, maxGenerations)
 	if err != nil {
-		r.complain(ctx, "generation not kept", err)
+		r.logStoreError(ctx, "generation not kept", err)
 		return
 	}
 	if now.Fault == notKept {
@@ -228,15 +214,15 @@ func (r *refresher) storeAgain(ctx context.Context) {
 	}
 	now.Generation = number
 	now.setGeneration(&g)
-	r.standing, r.loaded = now, number
-	r.unkept = !r.save(ctx)
+	r.status, r.storedGeneration = now, number
+	r.notStored = !r.saveStatus(ctx)
 }
 
-// put puts a generation into use.
-func (r *refresher) put(g *ranges.Generation, number int64) {
-	r.cards.Put(r.p.Scheme, g)
-	r.loaded = number
+// publish makes a generation the one in use.
+func (r *refresher) publish(g *ranges.Generation, number int64) {
+	r.cards.Put(r.peer.Scheme, g)
+	r.storedGeneration = number
 	if r.hooks.Refreshed != nil {
-		r.news.tell(func() { r.hooks.Refreshed(r.p.Scheme, g.Len(), g.Loaded) })
+		r.notifier.notify(func() { r.hooks.Refreshed(r.peer.Scheme, g.Len(), g.Loaded) })
 	}
 }

@@ -11,15 +11,14 @@ import (
 	"github.com/openthreeds/threeds/internal/certs"
 )
 
-// sessionCache bounds how many TLS sessions of a peer are kept for resumption.
+// sessionCache is how many TLS sessions of a peer are kept for resumption.
 const sessionCache = 64
 
 var errWeakKey = errors.New("certificate with a weak key")
 
-// harden returns a copy of the configuration with what the protocol demands
-// (EMV 3DS annex D): TLS 1.2 or later with forward secrecy and AES-GCM, P-256,
-// a client certificate, and trust in the scheme's own authorities alone, but for what
-// they have revoked: that is looked at when a session is resumed, too.
+// harden returns a copy of the configuration with what EMV 3DS annex D demands: TLS 1.2 or later with forward secrecy
+// and AES-GCM, P-256, a client certificate, and trust in the scheme's own authorities alone. Revoked certificates are
+// refused, also when a session is resumed.
 func harden(given *tls.Config, revoked *certs.RevocationPolicy) (*tls.Config, error) {
 	if given == nil {
 		return nil, errors.New("no TLS configuration")
@@ -43,7 +42,7 @@ func harden(given *tls.Config, revoked *certs.RevocationPolicy) (*tls.Config, er
 	c.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256}
 	c.Renegotiation = tls.RenegotiateNever
 	c.NextProtos = nil                   // HTTP/1.1
-	c.DynamicRecordSizingDisabled = true // a request is of no use in parts
+	c.DynamicRecordSizingDisabled = true // a part of a request is of no use, so it needs no small first records
 	if c.ClientSessionCache == nil {
 		c.ClientSessionCache = tls.NewLRUClientSessionCache(sessionCache)
 	}
@@ -63,8 +62,7 @@ func harden(given *tls.Config, revoked *certs.RevocationPolicy) (*tls.Config, er
 	return c, nil
 }
 
-// refuseWeakKeys demands RSA keys of at least 2048 and curves of at least 256
-// bits.
+// refuseWeakKeys returns errWeakKey if a key of the chain is weak: RSA below 2048 bits or a curve below 256 bits.
 func refuseWeakKeys(chain []*x509.Certificate) error {
 	for _, cert := range chain {
 		switch key := cert.PublicKey.(type) {

@@ -38,14 +38,14 @@ func TestNotKept(t *testing.T) {
 		}
 	}
 	s.says = with("1", `,"cardRangeData":[`+entry+`]`)
-	s.start().turn(t.Context())
+	s.start().refresh(t.Context())
 	former := s.standing()
 
 	s.peer.PReqURL += "/next"
 	s.says = with("5", `,"cardRangeData":[{"startRange":"4100000000000000","endRange":"4100000999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]`)
 	a := s.start()
 	a.keeper = &fullKeeper{s.keeper, 1}
-	if a.turn(t.Context()); a.cards.Lookup(otherCard) == nil {
+	if a.refresh(t.Context()); a.cards.Lookup(otherCard) == nil {
 		t.Fatal("the node does not use what it got")
 	}
 	if now := s.standing(); now.Generation != former.Generation || now.Serial != "1" || now.From != former.From || now.Fault == "" {
@@ -53,20 +53,20 @@ func TestNotKept(t *testing.T) {
 	}
 	s.due()
 	b := s.start()
-	if got := b.serial(); got != "" {
+	if got := b.nextSerial(); got != "" {
 		t.Errorf("after a restart the new directory server is asked for changes since %q, a serial number of the former", got)
 	}
 	s.says = with("5", "")
-	a.look(t.Context())
-	if a.turn(t.Context()); s.ds.preqs[len(s.ds.preqs)-1].Text("serialNum") != "5" || a.cards.Lookup(otherCard) == nil {
+	a.pollStore(t.Context())
+	if a.refresh(t.Context()); s.ds.preqs[len(s.ds.preqs)-1].Text("serialNum") != "5" || a.cards.Lookup(otherCard) == nil {
 		t.Error("the node does not go on from what it got")
 	}
-	if b.look(t.Context()); b.cards.Lookup(otherCard) == nil || b.serial() != "5" || s.standing().Generation != 2 {
+	if b.pollStore(t.Context()); b.cards.Lookup(otherCard) == nil || b.nextSerial() != "5" || s.standing().Generation != 2 {
 		t.Errorf("what still holds was not kept when it could be: %+v", s.standing())
 	}
 	s.due()
-	a.look(t.Context())
-	if a.turn(t.Context()); s.standing().Generation != 2 {
+	a.pollStore(t.Context())
+	if a.refresh(t.Context()); s.standing().Generation != 2 {
 		t.Error("it was kept twice")
 	}
 }
@@ -80,26 +80,26 @@ func TestNotKeptAtFirst(t *testing.T) {
 			s := newShared(t, nil)
 			a, b := s.start(), s.start()
 			a.keeper = &failover{forgetful{s.keeper, -1}, fullKeeper{s.keeper, 1}, gone}
-			if a.turn(t.Context()); a.cards.Lookup(card) == nil || s.standing().Generation != 0 {
+			if a.refresh(t.Context()); a.cards.Lookup(card) == nil || s.standing().Generation != 0 {
 				t.Fatalf("the node does not use what it got, or the store has it: %+v", s.standing())
 			}
 			loaded := a.cards.Generation("visa").Loaded
-			s.change(func(now *Standing) { now.Held, now.HeldOf = 3, 1 })
+			s.change(func(now *RefreshStatus) { now.Held, now.HeldRanges = 3, 1 })
 			next := s.standing().Next
-			if a.look(t.Context()); s.standing().Generation != 0 {
+			if a.pollStore(t.Context()); s.standing().Generation != 0 {
 				t.Error("tried again within seconds")
 			}
-			a.failed = a.failed.Add(-retryEvery)
-			a.look(t.Context())
+			a.storeTried = a.storeTried.Add(-retryInterval)
+			a.pollStore(t.Context())
 			now := s.standing()
 			if now.Generation != 1 || now.Fault != "" || now.Ranges != 1 || now.Held != 3 || !now.Next.Equal(next) || !now.Loaded.Equal(loaded) {
 				t.Errorf("kept at last: %+v", now)
 			}
-			if b.look(t.Context()); b.cards.Lookup(card) == nil {
+			if b.pollStore(t.Context()); b.cards.Lookup(card) == nil {
 				t.Error("the other node has no ranges")
 			}
-			a.failed = a.failed.Add(-retryEvery)
-			if a.look(t.Context()); s.standing().Generation != 1 || len(s.ds.preqs) != 1 {
+			a.storeTried = a.storeTried.Add(-retryInterval)
+			if a.pollStore(t.Context()); s.standing().Generation != 1 || len(s.ds.preqs) != 1 {
 				t.Error("it was kept twice")
 			}
 		})
@@ -112,15 +112,15 @@ func TestNotKeptForLong(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
 	a.keeper = &fullKeeper{s.keeper, 2}
-	a.turn(t.Context())
+	a.refresh(t.Context())
 	before := s.standing()
-	a.failed = a.failed.Add(-retryEvery)
-	if a.look(t.Context()); !reflect.DeepEqual(s.standing(), before) {
+	a.storeTried = a.storeTried.Add(-retryInterval)
+	if a.pollStore(t.Context()); !reflect.DeepEqual(s.standing(), before) {
 		t.Errorf("the store says %+v, and said %+v", s.standing(), before)
 	}
-	s.change(func(*Standing) {}) // takes the lease
-	a.failed = a.failed.Add(-retryEvery)
-	if a.look(t.Context()); s.standing().Generation != 1 {
+	s.change(func(*RefreshStatus) {}) // takes the lease
+	a.storeTried = a.storeTried.Add(-retryInterval)
+	if a.pollStore(t.Context()); s.standing().Generation != 1 {
 		t.Errorf("not kept when it could be: %+v", s.standing())
 	}
 }

@@ -136,7 +136,7 @@ func TestV1Again(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			next.Hasten()
+			next.StopRetrying()
 			_, err = c.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<m/>"))
 			if bad, ok := errors.AsType[*Error](err); !ok || bad.Kind != tt.kind || int(second.Load()) != tt.want {
 				t.Errorf("in haste: %v, and the fallback was asked", err)

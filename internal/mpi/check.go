@@ -25,10 +25,10 @@ type Checked struct {
 	XID           string
 }
 
-// Check says what a PARes is worth. It is refused, with a *ParamError that does
-// not tell why, unless its signature is good, an issuer of a configured scheme
-// made it, and it agrees with the PAReq that this merchant got, if he got one
-// here. Another error means that nothing could be decided.
+// Check verifies a PARes and returns what it says. The PARes is refused, with a *ParamError
+// that does not tell why, unless its signature is good, an issuer of a configured scheme
+// made it, and it agrees with the PAReq that this merchant got, if it got one here. Another
+// error means that nothing could be decided.
 func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (Checked, error) {
 	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
 	defer cancel()
@@ -40,7 +40,7 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 		e.note(ctx, "messageId", p.MessageID)
 		log.DebugContext(ctx, "PARes verified", "digest", p.Signature.Digest, "signature", p.Signature.Signature,
 			"sha1", p.Signature.SHA1, "keyBits", p.Signature.KeyBits, "raw", p.Raw)
-		err = e.enforce(ctx, acc.Merchant.Name, p)
+		err = e.compareWithRequest(ctx, acc.Merchant.Name, p)
 	}
 	if errors.Is(err, ErrUnavailable) {
 		log.ErrorContext(ctx, "PARes not checked", "err", err)
@@ -52,7 +52,7 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 		e.noteEnd(ctx, "check", scheme, "refused")
 		return Checked{}, &ParamError{"pares", InvalidParam}
 	}
-	checked := answer(p)
+	checked := newChecked(p)
 	e.noteEnd(ctx, "check", scheme, p.Status)
 	e.note(ctx, "transStatus", p.Status)
 	e.note(ctx, "eci", checked.ECI)
@@ -60,7 +60,7 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 	return checked, nil
 }
 
-// policies are those of all schemes. Certificates are judged now, or, where a
+// policies returns the policies of all schemes. Certificates are judged now, or, where a
 // scheme is configured so, at the time at which the issuer claims to have signed.
 func (e *Engine) policies(claimed time.Time) []xmldsig.Policy {
 	now := e.Now()
@@ -76,23 +76,24 @@ func (e *Engine) policies(claimed time.Time) []xmldsig.Policy {
 	return policies
 }
 
-// enforce holds a PARes against the PAReq that it answers (M9). One that this
-// merchant did not ask for, or too long ago, passes: the caller compares.
-func (e *Engine) enforce(ctx context.Context, owner string, p *v1.Opened) error {
-	found, err := e.find(ctx, owner, p)
+// compareWithRequest compares a PARes with the PAReq that it answers (docs/api.md, M9). It
+// accepts a PARes that this merchant did not ask for here, or too long ago: the merchant
+// has to compare that one.
+func (e *Engine) compareWithRequest(ctx context.Context, owner string, p *v1.Opened) error {
+	found, err := e.findRequests(ctx, owner, p)
 	if err != nil {
 		return errors.Join(ErrUnavailable, err)
 	}
 	var refusal error
 	for _, t := range found {
-		err := e.use(ctx, t, p)
+		err := e.acceptOnce(ctx, t, p)
 		if err == nil {
 			return nil
 		}
 		if errors.Is(err, store.ErrNotFound) {
 			continue // it has expired just now
 		}
-		if _, ok := errors.AsType[*mismatch](err); !ok && !errors.Is(err, errOther) {
+		if _, ok := errors.AsType[*mismatch](err); !ok && !errors.Is(err, errOtherPARes) {
 			return errors.Join(ErrUnavailable, err)
 		}
 		refusal = err
@@ -100,17 +101,17 @@ func (e *Engine) enforce(ctx context.Context, owner string, p *v1.Opened) error 
 	return refusal
 }
 
-// answer is what the merchant learns of a good PARes.
-func answer(p *v1.Opened) Checked {
+// newChecked returns what the merchant learns from a good PARes.
+func newChecked(p *v1.Opened) Checked {
 	alpha, _ := iso.CurrencyLetters(p.Currency)
 	c := Checked{
 		Amount: p.Amount, Currency: alpha, MerchantID: p.MerID, Last4: p.Last4, Status: p.Status, XID: p.XID, ECI: p.ShortECI(),
 	}
-	if successful(p.Status) {
+	if hasCAVV(p.Status) {
 		c.CAVV, c.CAVVAlgorithm = p.CAVV, p.CAVVAlgo
 	}
 	return c
 }
 
-// successful reports whether a status comes with an authentication value.
-func successful(status string) bool { return status == "Y" || status == "A" }
+// hasCAVV reports whether a status comes with an authentication value.
+func hasCAVV(status string) bool { return status == "Y" || status == "A" }

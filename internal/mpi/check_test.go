@@ -14,14 +14,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/openthreeds/threeds/internal/mpi"
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/v1/v1test"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
-// TestChecked has the answers to good PARes (M7).
-func TestChecked(t *testing.T) {
+// TestCheckReturnsWhatIsSigned has the answers to good PARes (M7).
+func TestCheckReturnsWhatIsSigned(t *testing.T) {
 	for _, tt := range []struct{ scheme, pan, status, signed, eci string }{
 		{"visa", visaPAN, "Y", "05", "5"}, {"visa", visaPAN, "A", "06", "6"}, {"visa", visaPAN, "N", "", "7"}, {"visa", visaPAN, "U", "", "7"},
 		{"mastercard", masterPAN, "Y", "02", "2"}, {"mastercard", masterPAN, "A", "01", "1"}, {"mastercard", masterPAN, "Y", "01", "1"},
@@ -65,9 +66,9 @@ var differing = map[string]func(*v1test.PARes){
 	"pan":         func(p *v1test.PARes) { p.PAN = p.PAN[:12] + "7891" },
 }
 
-// TestEnforced: a PARes that differs from its PAReq is refused (M9), and a
+// TestCheckRefusesWhatDiffersFromThePAReq: a PARes that differs from its PAReq is refused (M9), and a
 // Message id that somebody changed on the way helps nothing.
-func TestEnforced(t *testing.T) {
+func TestCheckRefusesWhatDiffersFromThePAReq(t *testing.T) {
 	for name, change := range differing {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -145,8 +146,8 @@ func TestEnforced(t *testing.T) {
 	})
 }
 
-// TestSecondUse: the first PARes for a PAReq stays (M9).
-func TestSecondUse(t *testing.T) {
+// TestSecondPAResIsRefused: the first PARes for a PAReq stays (M9).
+func TestSecondPAResIsRefused(t *testing.T) {
 	w := newWorld(t)
 	req := w.enroll(shop, purchase(visaPAN))
 	first := req.Answer(visaPAN, "N")
@@ -158,9 +159,9 @@ func TestSecondUse(t *testing.T) {
 	w.accepts(shop, sign("visa", first))
 }
 
-// TestRetry: PAReqs with one order_id do not disturb each other, and each may
+// TestPAReqsOfOneOrder: PAReqs with one order_id do not disturb each other, and each may
 // have its PARes (M9).
-func TestRetry(t *testing.T) {
+func TestPAReqsOfOneOrder(t *testing.T) {
 	w := newWorld(t)
 	var all []v1test.PARes
 	for i := range 20 {
@@ -180,9 +181,9 @@ func TestRetry(t *testing.T) {
 	w.refuses(shop, sign("visa", changed), "purchAmount")
 }
 
-// TestForeign: what this merchant did not ask for, or too long ago, is verified
+// TestPAResWithoutPAReqPasses: what this merchant did not ask for, or too long ago, is verified
 // and answered.
-func TestForeign(t *testing.T) {
+func TestPAResWithoutPAReqPasses(t *testing.T) {
 	w := newWorld(t)
 	asked := purchase(visaPAN)
 	req := w.enroll(shop, asked)
@@ -201,8 +202,8 @@ func TestForeign(t *testing.T) {
 	w.accepts(shop, sign("visa", p))
 }
 
-// TestUntrusted: without a good signature there is no answer of any kind (M8).
-func TestUntrusted(t *testing.T) {
+// TestUntrustedPAResIsRefused: without a good signature there is no answer of any kind (M8).
+func TestUntrustedPAResIsRefused(t *testing.T) {
 	w := newWorld(t)
 	req := w.enroll(shop, purchase(visaPAN))
 	visa := issuers()["visa"]
@@ -275,9 +276,9 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// TestUndecided: when the store cannot be asked whether the PARes is the right
+// TestStoreFailureDecidesNothing: when the store cannot be asked whether the PARes is the right
 // one, there is no answer.
-func TestUndecided(t *testing.T) {
+func TestStoreFailureDecidesNothing(t *testing.T) {
 	w := newWorld(t)
 	req := w.enroll(shop, purchase(visaPAN))
 	text := sign("visa", req.Answer(visaPAN, "Y"))
@@ -292,10 +293,10 @@ func TestUndecided(t *testing.T) {
 	w.accepts(shop, text)
 }
 
-// TestEachStep: at whichever step the store fails, no PAReq that is not wholly
+// TestFailureOfEachStoreOperation: at whichever step the store fails, no PAReq that is not wholly
 // kept is given out, and a PARes is neither refused nor passed as one that nobody
 // asked for.
-func TestEachStep(t *testing.T) {
+func TestFailureOfEachStoreOperation(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(shop, purchase(visaPAN)) // with one before, the list has to be changed
 	for at := 1; at <= 3; at++ {
@@ -327,9 +328,9 @@ func TestEachStep(t *testing.T) {
 	}
 }
 
-// TestGoneMeanwhile: a PAReq that expires just when its PARes is held against it
+// TestPAReqThatExpiresDuringCheck: a PAReq that expires just when its PARes is held against it
 // does not spare the PARes the others with its xid.
-func TestGoneMeanwhile(t *testing.T) {
+func TestPAReqThatExpiresDuringCheck(t *testing.T) {
 	w := newWorld(t)
 	w.enroll(shop, purchase(visaPAN))
 	req := w.enroll(shop, purchase(visaPAN))
@@ -344,13 +345,13 @@ func TestGoneMeanwhile(t *testing.T) {
 }
 
 // blind is a sealer whose keys are not those of before.
-type blind struct{ mpi.Sealer }
+type blind struct{ record.Sealer }
 
 func (blind) Open(string, []byte) ([]byte, error) { return nil, errDown }
 
-// TestUnreadable: what cannot be read is not taken for something that is not
+// TestUnreadableRecord: what cannot be read is not taken for something that is not
 // there.
-func TestUnreadable(t *testing.T) {
+func TestUnreadableRecord(t *testing.T) {
 	w := newWorld(t)
 	p := w.enroll(shop, purchase(visaPAN))
 	w.Sealer = blind{w.Sealer}
@@ -400,8 +401,8 @@ func TestSlowStore(t *testing.T) {
 	})
 }
 
-// TestRace: of different PARes for one PAReq that come at once, one is taken.
-func TestRace(t *testing.T) {
+// TestConcurrentPARes: of different PARes for one PAReq that come at once, one is taken.
+func TestConcurrentPARes(t *testing.T) {
 	w := newWorld(t)
 	req := w.enroll(shop, purchase(visaPAN))
 	var all sync.WaitGroup

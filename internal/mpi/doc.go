@@ -1,5 +1,6 @@
-// Package mpi is the engine of 3-D Secure 1.0.2, a merchant plug-in: it asks a
-// card scheme's directory server whether a card takes part, makes the PAReq that
+// Package mpi is the engine of 3-D Secure 1.0.2, a merchant plug-in. Set the fields of an
+// [Engine], then call [Engine.Enrolled] and [Engine.Check]. The engine asks a card scheme's
+// directory server whether a card takes part, makes the PAReq that
 // the cardholder's browser carries to the issuer, and judges the PARes that the
 // browser brings back.
 //
@@ -11,8 +12,8 @@
 //
 // Everything between the two calls passes through the cardholder's browser. The
 // PAReq is not signed, so the cardholder may change it; the Message id of a PARes
-// lies outside of what is signed, so he may change that too. Only the signed
+// lies outside of what is signed, so they may change that too. Only the signed
 // element says what the issuer has approved. That is why a PAReq is found again
-// both by Message id and by the signed xid (see the comment on find), and why
+// both by Message id and by the signed xid (see findRequests), and why
 // nothing but the signed element ever reaches an answer.
 package mpi

@@ -7,11 +7,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 )
 
-// A Store is what the engine wants of a store; see package store for the contract.
+// A Store is what the engine needs of a store; see package store for the contract.
 type Store interface {
 	Create(ctx context.Context, t store.Txn) error
 	Get(ctx context.Context, id string) (store.Txn, error)
@@ -21,21 +22,16 @@ type Store interface {
 // A Client reaches the directory servers.
 type Client interface {
 	// Exchange posts the message of that name, with its id, and returns the answer's
-	// body. Merchant is whom a VEReq is for, "" of other messages. An error means that there is no answer; if it has
-	// a method Detail() string, that text is for the requestor.
+	// body. Merchant is whom a VEReq is for; it is "" for other messages. An
+	// error means that there is no answer. If it has a method Detail() string, that text is
+	// for the requestor.
 	Exchange(ctx context.Context, scheme, merchant, name, id string, msg []byte) ([]byte, error)
 	// Report posts an Error in the background, and goes on when ctx ends; nobody waits for
 	// the reply.
 	Report(ctx context.Context, scheme string, msg []byte)
 }
 
-// A Sealer encrypts what the store keeps, bound to the name of the transaction.
-type Sealer interface {
-	Seal(name string, plain []byte) []byte
-	Open(name string, sealed []byte) ([]byte, error)
-}
-
-// A Recorder writes down what becomes known of a request on its way. Its methods must not
+// A Recorder records what becomes known of a request on its way. Its methods must not
 // block; they find the request by its context.
 type Recorder interface {
 	// Note notes an id, a word or a code, by the name that the messages have for it.
@@ -57,8 +53,8 @@ type Directory struct {
 	// Lab allows an issuer's page on plain http, and on the browser's own machine. It is
 	// for laboratories and for the sandbox.
 	Lab bool
-	// CardRanges says who asks for the card ranges that take part. Nil: nobody,
-	// and the directory server is asked for each card.
+	// CardRanges says who asks for the card ranges that take part. Nil means
+	// that nobody does, and the directory server is asked for each card.
 	CardRanges *Asker
 }
 
@@ -67,19 +63,19 @@ type Directory struct {
 type Asker struct{ URL, AcquirerBIN, MerchantID string }
 
 // An Engine does the work. Set all fields but the optional ones before use; it
-// is then safe for concurrent calls. Without directories it refuses everything,
-// politely.
+// is then safe for concurrent calls. Without directories Enrolled answers that 3-D Secure 1
+// is not available, and Check refuses everything.
 type Engine struct {
 	Directories []Directory // each scheme once
 	Client      Client
 	Store       Store
-	Sealer      Sealer
+	Sealer      record.Sealer
 	Log         *slog.Logger
 	Now         func() time.Time
-	Recorder    Recorder // nil: nothing is written down
+	Recorder    Recorder // nil means that nothing is recorded
 
 	mu     sync.RWMutex
-	tables map[string]*cardTable // by scheme; none: not loaded
+	tables map[string]*cardTable // by scheme; a scheme without a table has not loaded its ranges
 }
 
 // ErrUnavailable says that our own data could not be reached: nothing was
@@ -87,7 +83,7 @@ type Engine struct {
 var ErrUnavailable = errors.New("mpi: the store cannot be reached")
 
 // Longest is the longest that Enrolled takes: two attempts at a directory server
-// and what is written afterwards. The contract allows 30 s (M4). Check takes no
+// and what is written afterwards. docs/api.md, M4, allows 30 s. Check takes no
 // longer either.
 const (
 	Longest  = 28 * time.Second
@@ -126,14 +122,14 @@ func (e *Engine) directory(scheme string) *Directory {
 	return nil
 }
 
-// note writes down what is known of the request of a context; nothing when value is "".
+// note records what is known of the request of a context; nothing when value is "".
 func (e *Engine) note(ctx context.Context, name, value string) {
 	if e.Recorder != nil && value != "" {
 		e.Recorder.Note(ctx, name, value)
 	}
 }
 
-// noteEnd writes down how an operation ended: enrolled or check.
+// noteEnd records how an operation ended: enrolled or check.
 func (e *Engine) noteEnd(ctx context.Context, operation, scheme, outcome string) {
 	e.note(ctx, "operation", operation)
 	e.note(ctx, "scheme", scheme)

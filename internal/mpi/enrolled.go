@@ -55,7 +55,7 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 			Name: asked.Merchant.Name, Country: numeric, URL: asked.Merchant.URL,
 		},
 	}
-	answer, outcome := n.run(ctx)
+	answer, outcome := n.enroll(ctx)
 	e.noteEnd(ctx, "enrolled", of, outcome)
 	e.note(ctx, "messageId", n.id)
 	e.note(ctx, "transStatus", answer.Enrolled)
@@ -64,7 +64,7 @@ func (e *Engine) Enrolled(ctx context.Context, acc *account.Account, asked Enrol
 	return answer
 }
 
-// noteCard writes down as much of the card number as may be shown: the first eight digits
+// noteCard records as much of the card number as may be shown: the first eight digits
 // and the last four; of one shorter than 16 digits the first six (PCI DSS 4.0, 3.4.1).
 func (n *enrollment) noteCard(ctx context.Context) {
 	pan := n.Card.Number
@@ -76,15 +76,15 @@ func (n *enrollment) noteCard(ctx context.Context) {
 	n.note(ctx, "last4", pan[len(pan)-4:])
 }
 
-// run returns the answer, and in a word how it came about.
-func (n *enrollment) run(ctx context.Context) (answer Answer, outcome string) {
+// enroll returns the answer, and in a word how it came about.
+func (n *enrollment) enroll(ctx context.Context) (answer Answer, outcome string) {
 	if n.directory(n.scheme) == nil {
-		return n.fail(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"), "unconfigured"
+		return n.errorAnswer(noDirectory, "No 3-D Secure 1 directory server is configured for the card's scheme"), "unconfigured"
 	}
-	if n.absent(n.scheme, n.Card.Number) {
+	if n.isKnownAbsent(n.scheme, n.Card.Number) {
 		return Answer{Enrolled: "N", ECI: v1.ECI(n.scheme, v1.Attempt)}, "N"
 	}
-	res, answer, outcome := n.ask(ctx)
+	res, answer, outcome := n.askDirectory(ctx)
 	if outcome != "" {
 		return answer, outcome
 	}
@@ -94,21 +94,21 @@ func (n *enrollment) run(ctx context.Context) (answer Answer, outcome string) {
 	case "U":
 		return Answer{Enrolled: "U", ECI: v1.ECI(n.scheme, v1.Unavailable)}, "U"
 	}
-	pareq, err := n.request(ctx, res)
+	pareq, err := n.makePAReq(ctx, res)
 	if err != nil {
 		n.Log.ErrorContext(ctx, "PAReq not kept", "messageId", n.id, "err", err)
-		return n.fail(transientText, "The server could not reach its own data, try again"), "store"
+		return n.errorAnswer(transientText, "The server could not reach its own data, try again"), "store"
 	}
 	return Answer{ACSURL: res.URL, PAReq: pareq, Enrolled: "Y", ECI: v1.ECI(n.scheme, v1.Success)}, "Y"
 }
 
-func (n *enrollment) fail(message, detail string) Answer {
+func (n *enrollment) errorAnswer(message, detail string) Answer {
 	return Answer{ECI: v1.ECI(n.scheme, v1.Failure), Error: &Trouble{message, detail}}
 }
 
-// ask makes the exchange of VEReq and VERes. Outcome is empty when there is a
-// VERes to go on with; else answer is what to say.
-func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, outcome string) {
+// askDirectory makes the exchange of VEReq and VERes. Outcome is empty when there is a
+// VERes to go on with; else answer is what the requestor gets.
+func (n *enrollment) askDirectory(ctx context.Context) (res *v1.VERes, answer Answer, outcome string) {
 	ctx, cancel := context.WithTimeout(ctx, exchange)
 	defer cancel()
 	req := &v1.VEReq{
@@ -122,19 +122,19 @@ func (n *enrollment) ask(ctx context.Context) (res *v1.VERes, answer Answer, out
 	}
 	if err != nil {
 		n.Log.WarnContext(ctx, "v1 directory gave no answer", "messageId", n.id, "scheme", n.scheme, "err", err)
-		return nil, n.fail(noContact, detailOf(err)), "silent"
+		return nil, n.errorAnswer(noContact, detailOf(err)), "silent"
 	}
 	res, err = v1.ReadVERes(body, req, v1.Options{Lab: n.directory(n.scheme).Lab})
 	switch {
 	case err != nil:
-		return nil, n.fail(noContact, n.report(ctx, n.scheme, n.id, err)), "invalid"
+		return nil, n.errorAnswer(noContact, n.reportFault(ctx, n.scheme, n.id, err)), "invalid"
 	case res.IReq.Code != "":
-		return nil, n.refused(ctx, res.IReq), "refused"
+		return nil, n.iReqAnswer(ctx, res.IReq), "refused"
 	}
 	return res, Answer{}, ""
 }
 
-// detailOf is what the requestor is told of an exchange that failed.
+// detailOf returns the text for the requestor about an exchange that failed.
 func detailOf(err error) string {
 	var told interface{ Detail() string }
 	switch {
@@ -146,10 +146,10 @@ func detailOf(err error) string {
 	return "Connection failed"
 }
 
-// report handles an answer that cannot be used: the directory server is told
-// what is wrong with it, unless it is an Error, which never gets one back. It
-// returns what the requestor is told.
-func (e *Engine) report(ctx context.Context, scheme, id string, err error) string {
+// reportFault handles an answer that cannot be used: it sends the directory server an Error,
+// unless the answer is an Error itself, which is never answered by one. It returns the text
+// for the requestor.
+func (e *Engine) reportFault(ctx context.Context, scheme, id string, err error) string {
 	log := e.Log.With("messageId", id, "scheme", scheme)
 	if got, ok := errors.AsType[*v1.Error](err); ok {
 		log.WarnContext(ctx, "v1 directory answered with an Error", "errorCode", got.Code)
@@ -165,19 +165,19 @@ func (e *Engine) report(ctx context.Context, scheme, id string, err error) strin
 	return "Invalid response from the directory server"
 }
 
-// refused makes the answer to an IReq.
-func (n *enrollment) refused(ctx context.Context, r v1.IReq) Answer {
+// iReqAnswer returns the answer to the requestor when the directory server sent an IReq.
+func (n *enrollment) iReqAnswer(ctx context.Context, r v1.IReq) Answer {
 	n.Log.WarnContext(ctx, "v1 directory refused a request", "messageId", n.id, "scheme", n.scheme, "iReqCode", r.Code)
 	text := iReqText(r.Code)
 	detail := r.Detail
-	if detail == "" || n.holdsCard(detail) {
+	if detail == "" || n.containsCard(detail) {
 		detail = text
 	}
-	return n.fail(text, detail)
+	return n.errorAnswer(text, detail)
 }
 
-// holdsCard reports whether the card number is in a text, be it in groups.
-func (n *enrollment) holdsCard(text string) bool {
+// containsCard reports whether the card number is in a text, be it in groups.
+func (n *enrollment) containsCard(text string) bool {
 	digits := strings.Map(func(r rune) rune {
 		if r < '0' || r > '9' {
 			return -1
@@ -187,8 +187,8 @@ func (n *enrollment) holdsCard(text string) bool {
 	return strings.Contains(digits, n.Card.Number)
 }
 
-// request makes the PAReq and keeps what its PARes will have to agree with.
-func (n *enrollment) request(ctx context.Context, res *v1.VERes) (string, error) {
+// makePAReq makes the PAReq and stores what its PARes has to agree with.
+func (n *enrollment) makePAReq(ctx context.Context, res *v1.VERes) (string, error) {
 	numeric, exponent, _ := iso.CurrencyAlpha(n.Currency)
 	made := n.Now()
 	display, _ := v1.DisplayAmount(n.Amount, n.Currency)
@@ -202,7 +202,7 @@ func (n *enrollment) request(ctx context.Context, res *v1.VERes) (string, error)
 		amount = "0"
 	}
 	pan := n.Card.Number
-	err := n.keep(ctx, n.owner, n.scheme, n.id, &kept{
+	err := n.storeRequest(ctx, n.owner, n.scheme, n.id, &storedRequest{
 		AcqBIN: n.merchant.AcqBIN, MerID: n.merchant.ID, XID: req.XID, Date: v1.FormatTime(made),
 		Amount: amount, Currency: numeric, Exponent: exponent, Last4: pan[len(pan)-4:], PANLength: len(pan),
 	})

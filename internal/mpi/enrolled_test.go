@@ -41,8 +41,8 @@ func TestEnrolled(t *testing.T) {
 	}
 }
 
-// TestPAReq looks into what the browser will carry.
-func TestPAReq(t *testing.T) {
+// TestPAReqSaysWhatWasAsked looks into what the browser will carry.
+func TestPAReqSaysWhatWasAsked(t *testing.T) {
 	w := newWorld(t)
 	a := w.Enrolled(t.Context(), shop, purchase(visaPAN))
 	if a.ACSURL != "https://acs.example/v1?a=1&b=2" {
@@ -73,9 +73,9 @@ type unanswered string
 func (u unanswered) Error() string  { return "directory visa: dial tcp 10.0.0.1: " + string(u) }
 func (u unanswered) Detail() string { return string(u) }
 
-// TestTrouble has every way in which a directory server does not answer the
+// TestErrorsOfTheDirectory has every way in which a directory server does not answer the
 // question (M4): what the merchant is told, and what the directory server is.
-func TestTrouble(t *testing.T) {
+func TestErrorsOfTheDirectory(t *testing.T) {
 	const contact = "Directory server timeout or connection error"
 	const garbage = "Invalid response from the directory server"
 	for _, tt := range []struct {
@@ -142,10 +142,10 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestD110VERes: an issuer whose page no browser may be sent to is none, and the
+// TestD110VEResURL: an issuer whose page no browser may be sent to is none, and the
 // requestor gets no address. Where the directory is a laboratory's, http and loopback are
 // good, and the rest of the rule holds.
-func TestD110VERes(t *testing.T) {
+func TestD110VEResURL(t *testing.T) {
 	for url, want := range map[string][2]string{ // of a directory, and of a laboratory's
 		"https://acs.example/": {"Y", "Y"}, "https://10.0.0.1/": {"Y", "Y"},
 		"http://127.0.0.1:8081/acs": {"", "Y"}, "http://[::1]/acs": {"", "Y"}, "http://localhost/": {"", "Y"},
@@ -167,8 +167,8 @@ func TestD110VERes(t *testing.T) {
 	}
 }
 
-// TestNoDirectory: schemes without a directory server are answered at once.
-func TestNoDirectory(t *testing.T) {
+// TestSchemeWithoutDirectory: schemes without a directory server are answered at once.
+func TestSchemeWithoutDirectory(t *testing.T) {
 	w := newWorld(t)
 	for pan, eci := range map[string]string{"340000123456789": "7", "6011001234567890": "7", "7000001234567890": "7"} {
 		a := w.Enrolled(t.Context(), shop, purchase(pan))
@@ -181,9 +181,9 @@ func TestNoDirectory(t *testing.T) {
 	}
 }
 
-// TestSilence: a directory server that says nothing costs less than 30 s, though
+// TestDirectoryThatDoesNotAnswer: a directory server that says nothing costs less than 30 s, though
 // its client would wait for ever.
-func TestSilence(t *testing.T) {
+func TestDirectoryThatDoesNotAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = time.Now
@@ -199,9 +199,9 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestStoreDown: a PAReq that cannot be kept is not given out, and nothing is
+// TestEnrolledWithoutStore: a PAReq that cannot be kept is not given out, and nothing is
 // lost: the next try works.
-func TestStoreDown(t *testing.T) {
+func TestEnrolledWithoutStore(t *testing.T) {
 	w := newWorld(t)
 	w.store.fails(errDown)
 	a := w.Enrolled(t.Context(), shop, purchase(visaPAN))
@@ -212,9 +212,9 @@ func TestStoreDown(t *testing.T) {
 	w.enroll(shop, purchase(visaPAN))
 }
 
-// TestIReqWithCard: the text of a refusal is not told when the card number is in it, as
+// TestIReqThatRepeatsTheCardNumber: the text of a refusal is not told when the card number is in it, as
 // people write it.
-func TestIReqWithCard(t *testing.T) {
+func TestIReqThatRepeatsTheCardNumber(t *testing.T) {
 	for detail, told := range map[string]bool{
 		"card " + visaPAN: false, "4000 0012 3456 7890": false, "4000-0012-3456-7890 of 12/30": false,
 		"card 400000******7890": true, "1 of 4000 cards": true,
@@ -230,7 +230,7 @@ func TestIReqWithCard(t *testing.T) {
 	}
 }
 
-// TestSchemes has the BIN table of the API contract, §7.
+// TestSchemes has the BIN table of docs/api.md, section 7.
 func TestSchemes(t *testing.T) {
 	for pan, want := range map[string]string{
 		"4": "visa", "50": "standin", "51": "mastercard", "55": "mastercard", "56": "standin", "2220": "standin", "2221": "mastercard",
@@ -247,9 +247,9 @@ func TestSchemes(t *testing.T) {
 	}
 }
 
-// TestKept looks at what the store gets: no card number and no name, sealed or
+// TestStoredRequestHoldsNoCardNumber looks at what the store gets: no card number and no name, sealed or
 // not.
-func TestKept(t *testing.T) {
+func TestStoredRequestHoldsNoCardNumber(t *testing.T) {
 	w := newWorld(t)
 	w.Sealer = open{}
 	w.enroll(shop, purchase(visaPAN))

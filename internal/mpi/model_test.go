@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBinding holds /check against a plain model of what a PAReq binds (M9),
+// TestPAResIsBoundToItsPAReq holds /check against a plain model of what a PAReq binds (M9),
 // while hours pass, clocks are put back, orders and ids repeat, and the browser
 // changes what nobody signs.
-func TestBinding(t *testing.T) {
+func TestPAResIsBoundToItsPAReq(t *testing.T) {
 	type request struct {
 		owner *account.Account
 		v1test.PAReq

@@ -48,17 +48,17 @@ var params = []struct {
 	optional bool
 }{
 	{name: "amount", field: func(e *Enrollment) *string { return &e.Amount }, good: digits(1, 12)},
-	{name: "currency", field: func(e *Enrollment) *string { return &e.Currency }, good: currency},
+	{name: "currency", field: func(e *Enrollment) *string { return &e.Currency }, good: isCurrency},
 	{name: "order_id", field: func(e *Enrollment) *string { return &e.OrderID }, good: printable(20)},
-	{name: "cardholder_ip", field: func(e *Enrollment) *string { return &e.CardholderIP }, good: address, optional: true},
+	{name: "cardholder_ip", field: func(e *Enrollment) *string { return &e.CardholderIP }, good: isIPAddress, optional: true},
 	{name: "card[number]", field: func(e *Enrollment) *string { return &e.Card.Number }, good: digits(12, 19)},
-	{name: "card[expire_month]", field: func(e *Enrollment) *string { return &e.Card.ExpireMonth }, good: month},
+	{name: "card[expire_month]", field: func(e *Enrollment) *string { return &e.Card.ExpireMonth }, good: isMonth},
 	{name: "card[expire_year]", field: func(e *Enrollment) *string { return &e.Card.ExpireYear }, good: digits(4, 4)},
 	{name: "merchant[acquirer_bin]", field: func(e *Enrollment) *string { return &e.Merchant.AcquirerBIN }, good: digits(6, 11)},
 	{name: "merchant[id]", field: func(e *Enrollment) *string { return &e.Merchant.ID }, good: ascii(24)},
 	{name: "merchant[name]", field: func(e *Enrollment) *string { return &e.Merchant.Name }, good: printable(25)},
-	{name: "merchant[country]", field: func(e *Enrollment) *string { return &e.Merchant.Country }, good: country},
-	{name: "merchant[url]", field: func(e *Enrollment) *string { return &e.Merchant.URL }, good: webAddress},
+	{name: "merchant[country]", field: func(e *Enrollment) *string { return &e.Merchant.Country }, good: isCountry},
+	{name: "merchant[url]", field: func(e *Enrollment) *string { return &e.Merchant.URL }, good: isURL},
 }
 
 // ReadEnrollment takes the parameters of /enrolled out of what was sent; others
@@ -66,7 +66,7 @@ var params = []struct {
 func ReadEnrollment(sent url.Values) (Enrollment, error) {
 	var e Enrollment
 	for _, p := range params {
-		value, err := one(sent, p.name, p.good)
+		value, err := readParam(sent, p.name, p.good)
 		if bad, ok := errors.AsType[*ParamError](err); ok && p.optional && bad.Type == Presence {
 			continue
 		}
@@ -81,11 +81,11 @@ func ReadEnrollment(sent url.Values) (Enrollment, error) {
 // ReadPARes takes the one parameter of /check out of what was sent. The error
 // is a *ParamError.
 func ReadPARes(sent url.Values) (string, error) {
-	return one(sent, "pares", func(string) bool { return true })
+	return readParam(sent, "pares", func(string) bool { return true })
 }
 
-// one returns the value of a parameter, if it is there once and good.
-func one(sent url.Values, name string, good func(string) bool) (string, error) {
+// readParam returns the value of a parameter, if it is there once and good.
+func readParam(sent url.Values, name string, good func(string) bool) (string, error) {
 	switch values := sent[name]; {
 	case len(values) == 0, len(values) == 1 && values[0] == "":
 		return "", &ParamError{name, Presence}
@@ -102,14 +102,14 @@ func digits(least, most int) func(string) bool {
 	}
 }
 
-func month(s string) bool { return digits(2, 2)(s) && "01" <= s && s <= "12" }
+func isMonth(s string) bool { return digits(2, 2)(s) && "01" <= s && s <= "12" }
 
-func currency(s string) bool {
+func isCurrency(s string) bool {
 	_, _, ok := iso.CurrencyAlpha(s)
 	return ok
 }
 
-func country(s string) bool {
+func isCountry(s string) bool {
 	_, ok := iso.CountryAlpha2(s)
 	return ok
 }
@@ -127,11 +127,11 @@ func printable(most int) func(string) bool {
 	}
 }
 
-func address(s string) bool {
+func isIPAddress(s string) bool {
 	return 3 <= len(s) && len(s) <= 39 && strings.Trim(s, "0123456789.abcdefABCDEF:") == ""
 }
 
-func webAddress(s string) bool {
+func isURL(s string) bool {
 	if !ascii(2048)(s) {
 		return false
 	}

@@ -31,12 +31,13 @@ type span struct {
 
 const longestPAN = 19
 
-// fill makes a card number, or the end of a range, as long as the longest.
-func fill(pan, with string) string {
+// padPAN makes a card number, or the end of a range, as long as the longest.
+func padPAN(pan, with string) string {
 	return pan + strings.Repeat(with, max(longestPAN-len(pan), 0))
 }
 
-// apply makes of a table, nil for none, and a whole CRRes the next table.
+// apply returns the table that follows t after a whole CRRes. T may be nil, which means that
+// there is no table yet.
 func (t *cardTable) apply(res *v1.CRRes, at time.Time) *cardTable {
 	next := &cardTable{serial: res.Serial, loaded: at, ranges: make(map[v1.CR]struct{})}
 	if t != nil {
@@ -58,7 +59,7 @@ func (t *cardTable) apply(res *v1.CRRes, at time.Time) *cardTable {
 		}
 	}
 	for r := range next.ranges {
-		next.sorted = append(next.sorted, span{begin: fill(r.Begin, "0"), end: fill(r.End, "9")})
+		next.sorted = append(next.sorted, span{begin: padPAN(r.Begin, "0"), end: padPAN(r.End, "9")})
 	}
 	slices.SortFunc(next.sorted, func(a, b span) int { return cmp.Compare(a.begin, b.begin) })
 	reach := ""
@@ -69,18 +70,18 @@ func (t *cardTable) apply(res *v1.CRRes, at time.Time) *cardTable {
 	return next
 }
 
-// holds reports whether a card lies in a range that takes part.
-func (t *cardTable) holds(pan string) bool {
-	pan = fill(pan, "0")
+// contains reports whether a card lies in a range that takes part.
+func (t *cardTable) contains(pan string) bool {
+	pan = padPAN(pan, "0")
 	after, found := slices.BinarySearchFunc(t.sorted, pan, func(s span, pan string) int { return cmp.Compare(s.begin, pan) })
 	return found || after > 0 && t.sorted[after-1].reach >= pan
 }
 
-// absent reports whether it is known, without asking, that a card does not take
-// part. A table that could not be renewed for two days is not believed.
-func (e *Engine) absent(scheme, pan string) bool {
+// isKnownAbsent reports whether it is known, without asking, that a card does not take
+// part. A table that could not be renewed for two days is not used.
+func (e *Engine) isKnownAbsent(scheme, pan string) bool {
 	t := e.table(scheme)
-	return t != nil && e.Now().Sub(t.loaded) < 2*refresh && !t.holds(pan)
+	return t != nil && e.Now().Sub(t.loaded) < 2*refreshInterval && !t.contains(pan)
 }
 
 func (e *Engine) table(scheme string) *cardTable {
@@ -98,27 +99,27 @@ func (e *Engine) setTable(scheme string, t *cardTable) {
 	e.tables[scheme] = t
 }
 
-// refresh is how often the card ranges are asked for.
-const refresh = 24 * time.Hour
+// refreshInterval is how often the card ranges are asked for.
+const refreshInterval = 24 * time.Hour
 
-// firstRetry is how long a failed load of card ranges rests; each further
-// failure doubles it, up to the usual time between two loads.
+// firstRetry is the wait after a failed load of card ranges; each further failure doubles
+// it, up to the usual time between two loads.
 const firstRetry = time.Minute
 
 // keepFresh asks for the card ranges of one scheme again and again, until ctx
 // ends.
 func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
-	if t := e.table(d.Scheme); t != nil && !tasks.Sleep(ctx, t.loaded.Add(refresh).Sub(e.Now())) {
+	if t := e.table(d.Scheme); t != nil && !tasks.Sleep(ctx, t.loaded.Add(refreshInterval).Sub(e.Now())) {
 		return
 	}
 	retry := firstRetry
 	for {
-		wait := refresh
+		wait := refreshInterval
 		if err := e.load(ctx, d); err != nil {
 			if ctx.Err() != nil {
 				return
 			}
-			// Doubled without end, retry would overflow after a few weeks, and nothing rest.
+			// Without the limit, retry would overflow after a few weeks, and the loop would not wait.
 			wait, retry = min(retry, wait), min(2*retry, wait)
 			e.Log.WarnContext(ctx, "card ranges of 3-D Secure 1 not loaded", "scheme", d.Scheme, "err", err, "again", wait)
 		} else {
@@ -132,11 +133,11 @@ func (e *Engine) keepFresh(ctx context.Context, d *Directory) {
 
 // load asks for what has changed since the last time, or for everything.
 func (e *Engine) load(ctx context.Context, d *Directory) error {
-	had := e.table(d.Scheme)
-	res, err := e.askRanges(ctx, d, had)
-	if err == nil && res.IReq.Code == serialUnknown && had != nil {
+	former := e.table(d.Scheme)
+	res, err := e.askRanges(ctx, d, former)
+	if err == nil && res.IReq.Code == serialUnknown && former != nil {
 		e.setTable(d.Scheme, nil)
-		had = nil
+		former = nil
 		res, err = e.askRanges(ctx, d, nil)
 	}
 	switch {
@@ -145,8 +146,8 @@ func (e *Engine) load(ctx context.Context, d *Directory) error {
 	case res.IReq.Code != "":
 		return errors.New("refused: " + iReqText(res.IReq.Code))
 	}
-	next := had.apply(res, e.Now())
-	if had == nil && len(next.ranges) == 0 {
+	next := former.apply(res, e.Now())
+	if former == nil && len(next.ranges) == 0 {
 		return errors.New("the first answer has no card ranges")
 	}
 	e.setTable(d.Scheme, next)
@@ -155,10 +156,10 @@ func (e *Engine) load(ctx context.Context, d *Directory) error {
 }
 
 // askRanges makes one exchange of CRReq and CRRes.
-func (e *Engine) askRanges(ctx context.Context, d *Directory, had *cardTable) (*v1.CRRes, error) {
+func (e *Engine) askRanges(ctx context.Context, d *Directory, former *cardTable) (*v1.CRRes, error) {
 	req := &v1.CRReq{ID: v1.NewMessageID(rand.Reader), Merchant: v1.Merchant{AcqBIN: d.CardRanges.AcquirerBIN, ID: d.CardRanges.MerchantID}}
-	if had != nil {
-		req.Serial = had.serial
+	if former != nil {
+		req.Serial = former.serial
 	}
 	body, err := e.Client.Exchange(ctx, d.Scheme, "", "CRReq", req.ID, req.Marshal())
 	if err != nil {
@@ -166,7 +167,7 @@ func (e *Engine) askRanges(ctx context.Context, d *Directory, had *cardTable) (*
 	}
 	res, err := v1.ReadCRRes(body, req)
 	if err != nil {
-		e.report(ctx, d.Scheme, req.ID, err)
+		e.reportFault(ctx, d.Scheme, req.ID, err)
 	}
 	return res, err
 }

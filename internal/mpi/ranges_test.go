@@ -104,8 +104,8 @@ func (w *table) outcome(pan string) string {
 
 const day = 24 * time.Hour
 
-// TestRanges: a card in no range is answered without a call, and only then.
-func TestRanges(t *testing.T) {
+// TestCardRangesAreUsed: a card in no range is answered without a call, and only then.
+func TestCardRangesAreUsed(t *testing.T) {
 	inBubble(t, func(w *table) {
 		if m := w.asked[0]; m.Name != "CRReq" || m.Message.CRReq.Merchant.AcqBIN != "400000" || m.Message.CRReq.Serial != "" {
 			t.Errorf("first asked %+v", m)
@@ -149,9 +149,9 @@ func TestRanges(t *testing.T) {
 	})
 }
 
-// TestRangesFail: no answer, or a bad one, changes nothing; after two days
+// TestCardRangesThatDoNotLoad: no answer, or a bad one, changes nothing; after two days
 // without a good one each card is asked for again.
-func TestRangesFail(t *testing.T) {
+func TestCardRangesThatDoNotLoad(t *testing.T) {
 	for name, answer := range map[string]func(m sent) (string, error){
 		"silence": func(sent) (string, error) { return "", errors.New("timeout") },
 		"garbage": func(sent) (string, error) { return "<ThreeDSecure>", nil },
@@ -190,8 +190,8 @@ func TestRangesFail(t *testing.T) {
 	}
 }
 
-// TestRangesSerial: 57 drops what there is and loads everything at once.
-func TestRangesSerial(t *testing.T) {
+// TestUnknownSerialLoadsAllRanges: 57 drops what there is and loads everything at once.
+func TestUnknownSerialLoadsAllRanges(t *testing.T) {
 	inBubble(t, func(w *table) {
 		var serials []string
 		w.next(day, func(m sent) (string, error) {
@@ -210,9 +210,9 @@ func TestRangesSerial(t *testing.T) {
 	})
 }
 
-// TestRangesEmpty: a first answer after which there is no range is not believed,
+// TestEmptyCardRanges: a first answer after which there is no range is not believed,
 // and asked for again, ever more seldom.
-func TestRangesEmpty(t *testing.T) {
+func TestEmptyCardRanges(t *testing.T) {
 	for name, ranges := range map[string][]string{"no ranges": nil, "deleted ones only": {"D 4000000000000000 4000009999999999"}} {
 		t.Run(name, func(t *testing.T) { testRangesEmpty(t, ranges) })
 	}
@@ -246,9 +246,9 @@ func testRangesEmpty(t *testing.T, ranges []string) {
 	})
 }
 
-// TestRangesLongSilence: a directory server that is gone for months is asked once a
+// TestRetriesDuringALongOutage: a directory server that is gone for months is asked once a
 // day at last, and not more often again however long that lasts.
-func TestRangesLongSilence(t *testing.T) {
+func TestRetriesDuringALongOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
 		w.Now = time.Now
@@ -269,10 +269,10 @@ func TestRangesLongSilence(t *testing.T) {
 	})
 }
 
-// TestRangesProperty: whatever the ranges and their changes, a card is answered
+// TestRangesAgainstAModel: whatever the ranges and their changes, a card is answered
 // without a call exactly when no range that is left holds it. A first answer that
 // leaves none is not believed; as long as there was no other, every card is asked for.
-func TestRangesProperty(t *testing.T) {
+func TestRangesAgainstAModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		w := newWorld(t)
 		left := map[[2]int]bool{}
@@ -318,10 +318,10 @@ func TestRangesProperty(t *testing.T) {
 	})
 }
 
-// TestRangesFollow: another configuration takes the card ranges over and asks when
+// TestNextEngineTakesCardRangesOver: another configuration takes the card ranges over and asks when
 // it would have been time, but not those that another merchant has asked for, or
 // another directory server has given.
-func TestRangesFollow(t *testing.T) {
+func TestNextEngineTakesCardRangesOver(t *testing.T) {
 	inBubble(t, func(w *table) {
 		time.Sleep(day / 2)
 		former := w.Engine

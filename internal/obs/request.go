@@ -3,13 +3,13 @@ package obs
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"log/slog"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/uuid"
 )
 
 // A RequestLog writes one line of the log for each request, and counts it, when it has
@@ -95,7 +95,7 @@ func (l *RequestLog) Begin(w http.ResponseWriter, r *http.Request, operation str
 	if l == nil {
 		return w, r, nil
 	}
-	req := &Request{id: newRequestID(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(), writer: &answered{ResponseWriter: w}}
+	req := &Request{id: uuid.New(), operation: operation, from: hostOf(r.RemoteAddr), began: l.now(), writer: &answered{ResponseWriter: w}}
 	req.ctx = context.WithValue(r.Context(), requestKey{}, req)
 	w.Header()["X-Request-Id"] = []string{req.id}
 	return req.writer, r.WithContext(req.ctx), req
@@ -232,21 +232,6 @@ func (Recorder) NoteChanges(ctx context.Context, changes []string) {
 	if r := RequestOf(ctx); r != nil {
 		r.changes = changes
 	}
-}
-
-// newRequestID makes a random UUID (RFC 9562, version 4).
-func newRequestID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails, it ends the process
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	var text [36]byte
-	hex.Encode(text[:], b[:4])
-	hex.Encode(text[9:], b[4:6])
-	hex.Encode(text[14:], b[6:8])
-	hex.Encode(text[19:], b[8:10])
-	hex.Encode(text[24:], b[10:])
-	text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
-	return string(text[:])
 }
 
 // hostOf is the address without its port.

@@ -107,7 +107,7 @@ func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
 // serverConfig is the configuration of a server for the sandbox.
 func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Listener) *server.Config {
 	cfg := &server.Config{
-		At: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API, Results: received,
+		StoreURL: config.StoreURL{Dir: o.Dir}, Ring: ring, Log: o.Log, Loopback: true, Release: o.Release, API: o.API, Results: received,
 		Certs:    []tls.Certificate{p.Sandbox.ResultsCert()},
 		Shutdown: 15 * time.Second,
 		Server: auth.Server{

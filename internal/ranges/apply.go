@@ -259,7 +259,7 @@ func (c *changes) overlapping(r Range) (Range, bool) {
 		return c.added[last].in(r.Digits), true
 	}
 	b := c.base.ranges
-	first := b.from(r.Start)
+	first := b.countBelow(r.Start)
 	if next := int(c.left(uint32(first))); next < len(b) && b[next].start() <= r.End {
 		return b[next].in(r.Digits), true
 	}
@@ -303,7 +303,7 @@ func (c *changes) merged() rows {
 		from = to
 	}
 	for at := c.there.from(0); at >= 0; at = c.there.from(at + 1) {
-		copyTo(from + b[from:].from(c.starts[at]))
+		copyTo(from + b[from:].countBelow(c.starts[at]))
 		out = append(out, c.added[at])
 	}
 	copyTo(len(b))

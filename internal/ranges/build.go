@@ -119,7 +119,7 @@ func newTable(parts [laneCount]rows, infos []*Info) *Table {
 		}
 		t.count += len(parts[i])
 		t.lanes[i].ranges = parts[i]
-		t.lanes[i].seal()
+		t.lanes[i].buildCover()
 		if t.shortest == 0 && len(parts[i]) > 0 {
 			t.shortest = i + minDigits
 		}

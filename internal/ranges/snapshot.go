@@ -79,7 +79,7 @@ func (g *Generation) WriteTo(w io.Writer) (int64, error) {
 
 func (g *Generation) appendHead(b []byte, t *Table) []byte {
 	b = appendText(appendText(b, g.Scheme), g.Serial)
-	b = append(b, byte(g.Version))
+	b = append(b, byte(g.Version-message.V210))
 	var at int64
 	if !g.Loaded.IsZero() {
 		at = g.Loaded.UnixNano()
@@ -220,7 +220,7 @@ func (s *snapshotReader) block() (kind byte, content []byte, err error) {
 func (s *snapshotReader) head(content []byte) bool {
 	r := textReader{b: content}
 	g := &Generation{Scheme: r.text(), Serial: r.text()}
-	g.Version = message.Version(r.byte())
+	g.Version = message.Version(r.byte()) + message.V210
 	if at := r.signed(); at != 0 {
 		g.Loaded = time.Unix(0, at).UTC()
 	}
@@ -236,7 +236,7 @@ func (s *snapshotReader) head(content []byte) bool {
 		s.want.ranges[i] = r.number()
 	}
 	s.g = g
-	return !r.bad && len(r.b) == 0 && int(g.Version) < len(message.Versions())
+	return !r.bad && len(r.b) == 0 && g.Version <= message.V231
 }
 
 func (s *snapshotReader) infos(content []byte) bool {

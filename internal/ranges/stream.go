@@ -132,17 +132,17 @@ type stream struct {
 	w      *window
 	head   []byte           // the object without the content of cardRangeData
 	fixed  *message.Version // the version, when it is certain from the start
-	used   message.Version  // the one that the entries were read by
+	used   message.Version  // the one that the entries were read by; none before the first entry
 	actual message.Version
 
 	hasActual bool
 
-	glance  glance
+	fast    fastReader
 	entries entryReader
 	text    bytes.Buffer
 	mini    []byte // an entry in a message of its own
-	known   map[string]skeleton
-	left    int // how many bytes of skeletons may still be kept
+	known   map[string]meaning
+	left    int // how many bytes of templates may still be kept
 
 	updates bool // the PReq held a serialNum: actions and the order of entries count
 	tapes   [laneCount]tape
@@ -161,8 +161,8 @@ type stream struct {
 	twice    message.Problems // members of entries that occur twice
 }
 
-// A skeleton is what is known of all entries that have it.
-type skeleton struct {
+// A meaning is what all entries with one template say beside their bounds.
+type meaning struct {
 	info   uint32
 	action Action
 }
@@ -173,11 +173,11 @@ type raw [2]uint64
 
 const (
 	maxProblems  = 1000 // as in Check
-	maxSkeletons = 32 << 20
+	maxTemplates = 32 << 20
 )
 
 func newStream(opts Options) *stream {
-	s := &stream{opts: opts.orDefault(), known: make(map[string]skeleton), left: maxSkeletons, reversed: -1}
+	s := &stream{opts: opts.orDefault(), known: make(map[string]meaning), left: maxTemplates, reversed: -1}
 	s.seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 	s.updates = opts.Context.PReq != nil && opts.Context.PReq.Has("serialNum")
 	s.entries.source = opts.Source
@@ -289,7 +289,7 @@ const illFormed = "not well-formed JSON"
 // members that occur twice count, as for Check.
 func (s *stream) list(first bool) error {
 	s.used = s.guess()
-	s.glance.version, s.entries.version = s.used, s.used
+	s.fast.version, s.entries.version = s.used, s.used
 	s.w.at++ // the bracket
 	c, err := s.w.next()
 	if err != nil {
@@ -351,10 +351,10 @@ func (s *stream) guess() message.Version {
 
 // entry reads one entry, which begins at the window.
 func (s *stream) entry(at int, first bool) error {
-	n := s.glance.entry(s.w.buf[s.w.at:s.w.end])
+	n := s.fast.readEntry(s.w.buf[s.w.at:s.w.end])
 	if n > 0 && first {
-		if known, ok := s.known[string(s.glance.skeleton)]; ok {
-			s.keep(at, s.w.read(n), known)
+		if known, ok := s.known[string(s.fast.template)]; ok {
+			s.addEntry(at, s.w.read(n), known)
 			return nil
 		}
 	}
@@ -364,17 +364,17 @@ func (s *stream) entry(at int, first bool) error {
 		return err
 	}
 	if n == 0 { // perhaps because the window ended
-		n = s.glance.entry(text)
-		if known, ok := s.known[string(s.glance.skeleton)]; ok && first && n == len(text) {
-			s.keep(at, text, known)
+		n = s.fast.readEntry(text)
+		if known, ok := s.known[string(s.fast.template)]; ok && first && n == len(text) {
+			s.addEntry(at, text, known)
 			return nil
 		}
 	}
-	return s.look(at, text, first, n == len(text) && n > 0, offset)
+	return s.checkEntry(at, text, first, n == len(text) && n > 0, offset)
 }
 
-// look asks the tables about an entry.
-func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) error {
+// checkEntry asks the tables of the specification about an entry, and adds its ranges.
+func (s *stream) checkEntry(at int, text []byte, first, isUsual bool, offset int64) error {
 	before := miniHeads[s.used]
 	s.mini = append(append(append(s.mini[:0], before...), text...), "]}"...)
 	m, err := message.Parse(s.mini, message.Limits{Depth: s.opts.Depth, Members: -1})
@@ -406,7 +406,7 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 		return nil
 	}
 	if s.beyond(at) {
-		s.learn(glanced, skeleton{})
+		s.learn(isUsual, meaning{})
 		s.compare(at, text)
 		return nil
 	}
@@ -421,8 +421,8 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 	if len(s.entries.infos) > s.opts.Infos || s.entries.said > s.opts.Said { // a range takes 20 bytes, what is said of it alone may take thousands
 		return ErrTooLarge
 	}
-	known := skeleton{info, s.entries.action}
-	s.learn(glanced && s.agrees(), known)
+	known := meaning{info, s.entries.action}
+	s.learn(isUsual && s.isSameBounds(), known)
 	for _, r := range s.entries.bounds {
 		s.add(at, r, known)
 	}
@@ -430,11 +430,11 @@ func (s *stream) look(at int, text []byte, first, glanced bool, offset int64) er
 	return nil
 }
 
-// learn notes what the skeleton at hand stands for, if that is sure.
-func (s *stream) learn(sure bool, known skeleton) {
-	if sure && len(s.glance.skeleton) <= s.left {
-		s.left -= len(s.glance.skeleton)
-		s.known[string(s.glance.skeleton)] = known
+// learn records what the template of the entry at hand means, if that is sure.
+func (s *stream) learn(sure bool, known meaning) {
+	if sure && len(s.fast.template) <= s.left {
+		s.left -= len(s.fast.template)
+		s.known[string(s.fast.template)] = known
 	}
 }
 
@@ -454,10 +454,10 @@ func capped(list message.Problems, p message.Problem) message.Problems {
 	return append(list, p)
 }
 
-// agrees reports whether the glance saw the bounds that the reader read.
-func (s *stream) agrees() bool {
+// isSameBounds reports whether the fast path has read the bounds that the entry reader has read.
+func (s *stream) isSameBounds() bool {
 	n := 0
-	for _, p := range s.glance.bounds {
+	for _, p := range s.fast.bounds {
 		if p.startDigits != p.endDigits {
 			continue
 		}
@@ -469,9 +469,9 @@ func (s *stream) agrees() bool {
 	return n == len(s.entries.bounds)
 }
 
-// keep keeps an entry that was seen at a glance.
-func (s *stream) keep(at int, text []byte, known skeleton) {
-	for _, p := range s.glance.bounds {
+// addEntry adds the ranges of an entry whose template is known.
+func (s *stream) addEntry(at int, text []byte, known meaning) {
+	for _, p := range s.fast.bounds {
 		switch {
 		case p.startDigits != p.endDigits:
 			s.entries.notes.Skipped++
@@ -484,7 +484,7 @@ func (s *stream) keep(at int, text []byte, known skeleton) {
 	s.compare(at, text)
 }
 
-func (s *stream) add(at int, r Range, known skeleton) {
+func (s *stream) add(at int, r Range, known meaning) {
 	if s.beyond(at) {
 		return
 	}
@@ -590,10 +590,19 @@ func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 // found are the problems of cardRangeData, in the order of Check.
 func (s *stream) found() message.Problems {
 	all := s.faults
-	if most := message.TableOf(message.PRes, s.used).Field("cardRangeData").Max; most > 0 && s.count > most {
+	if s.hasTooManyEntries() {
 		all = append(all, message.Problem{Code: message.Format, Path: "cardRangeData"})
 	}
 	return append(append(all, s.equal...), s.twice...)
+}
+
+// hasTooManyEntries reports whether cardRangeData is longer than its version allows.
+func (s *stream) hasTooManyEntries() bool {
+	if s.count == 0 { // and no version has been used
+		return false
+	}
+	most := message.TableOf(message.PRes, s.used).Field("cardRangeData").Max
+	return most > 0 && s.count > most
 }
 
 // fill takes over what a valid PRes says.

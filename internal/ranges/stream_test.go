@@ -160,7 +160,7 @@ func faulty() map[string]string {
 }
 
 // full is a valid PRes with all that there is. The first three entries have
-// the same skeleton.
+// the same template.
 func full(v message.Version) string {
 	if v >= message.V231 {
 		entry := func(n int) string {

@@ -3,13 +3,14 @@ package ranges
 import (
 	"fmt"
 	"iter"
+	"slices"
 )
 
-// Card numbers and the bounds of ranges have 13 to 19 digits; 19 digits fit a
-// uint64. Bounds that are shorter than a card number count as padded to its length, the
-// lower with 0 and the upper with 9: the range holds what begins as its numbers do. For
-// that, numbers of each length have a lane of their own, and one that is in no range of
-// its length is looked for without its last digit.
+// Card numbers and the bounds of ranges have 13 to 19 digits; 19 digits fit a uint64. Bounds
+// that are shorter than a card number count as padded to its length, the lower with 0 and the
+// upper with 9: the range holds the numbers that begin as its own do. For that the ranges of
+// each length are a lane, and a number that is in no range of its length is looked for without
+// its last digit among the shorter ones.
 const (
 	minDigits = 13
 	maxDigits = 19
@@ -28,18 +29,18 @@ func (r Range) String() string {
 	return fmt.Sprintf("%0*d-%0*d", r.Digits, r.Start, r.Digits, r.End)
 }
 
-// Table maps card numbers to ranges. It never changes once built, so any number
-// of goroutines may use it. A nil Table holds nothing.
+// A Table maps card numbers to ranges. It never changes once built, so any number of
+// goroutines may use it. A nil Table holds nothing.
 //
 // It has two layers: the ranges as the directory server gave them, which
-// updates are applied to and snapshots are made of, and the disjoint segments
-// that look-ups search. Where no range lies in another the two are one.
+// updates are applied to and snapshots are made of, and the disjoint segments that look-ups
+// search. Where no range lies in another the two layers are the same rows.
 type Table struct {
 	lanes [laneCount]lane // by length of the number
 	infos []*Info         // no two say the same
 	count int             // ranges in all lanes
 
-	shortest int // how many digits the shortest bounds have, 0: there are none
+	shortest int // digits of the shortest bounds; 0 without any range
 }
 
 // lane is the part of a table for numbers of one length.
@@ -47,13 +48,9 @@ type lane struct {
 	ranges rows
 	cover  rows // disjoint segments
 
-	// Two indexes over the cover, so small that they stay in the caches:
-	// samples are the starts of every eighth segment, and below[i] is how many
-	// of them are below first + i<<shift.
-	samples     []uint64
-	below       []uint32
-	first, span uint64 // the lowest number of the cover, and how far the highest is from it
-	shift       uint8
+	// samples are the starts of every eighth segment: so few that they stay in the
+	// processor's caches.
+	samples []uint64
 }
 
 // A row is a range or a segment with the number of its Info in Table.infos. It takes
@@ -73,8 +70,8 @@ func (r *row) in(digits int) Range { return Range{r.start(), r.end(), digits} }
 // rows are sorted: by start, then the wider first.
 type rows []row
 
-// from is how many of the rows start below n.
-func (c rows) from(n uint64) int {
+// countBelow returns how many of the rows start below n.
+func (c rows) countBelow(n uint64) int {
 	low, high := 0, len(c)
 	for low < high {
 		mid := int(uint(low+high) / 2)
@@ -95,8 +92,9 @@ func (t *Table) Len() int {
 	return t.count
 }
 
-// Lookup returns what is known of the range that holds the number, or nil when none does:
-// of several the one with the longest bounds, of those the narrowest. It does not allocate.
+// Lookup returns what is known of the range that holds the number, or nil when no range does.
+// Of several ranges it takes the one with the longest bounds, and of those the narrowest. It
+// does not allocate.
 func (t *Table) Lookup(pan string) *Info {
 	n, ok := number(pan)
 	if !ok {
@@ -108,7 +106,7 @@ func (t *Table) Lookup(pan string) *Info {
 	return nil
 }
 
-// find is Lookup for a number of so many digits: the number of the Info, or -1.
+// find returns the number of the Info for a card number n with so many digits, or -1.
 func (t *Table) find(n uint64, digits int) int {
 	if t == nil {
 		return -1
@@ -122,23 +120,16 @@ func (t *Table) find(n uint64, digits int) int {
 	return -1
 }
 
-// find is Lookup among the ranges whose bounds are as long as the number.
+// find returns the number of the Info for a card number as long as the bounds of the lane, or -1.
 func (l *lane) find(n uint64) int {
-	past := n - l.first // wraps around if n is below first, and is then above span
-	if past > l.span || l.below == nil {
+	i, isSample := slices.BinarySearch(l.samples, n)
+	if !isSample {
+		i-- // the last sample below n
+	}
+	if i < 0 {
 		return -1
 	}
-	bucket := past >> l.shift
-	low, high := l.below[bucket], l.below[bucket+1]
-	for low < high {
-		mid := (low + high) / 2
-		if l.samples[mid] <= n {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	near := l.cover[(low-1)*perSample:] // the first sample is not above n, so low is not 0
+	near := l.cover[i*perSample:]
 	at := 0
 	for at+1 < len(near) && near[at+1].start() <= n {
 		at++
@@ -200,43 +191,21 @@ func (t *Table) Prefixed(prefix string) iter.Seq2[Range, *Info] {
 	}
 }
 
-// seal makes the look-up layer of a lane, whose ranges are final and do not overlap but
-// by nesting.
-func (l *lane) seal() {
+// buildCover makes the segments that look-ups search, and their samples. The ranges of the lane are final,
+// and do not overlap but by nesting.
+func (l *lane) buildCover() {
 	l.cover = l.ranges
 	if l.ranges.isNested() {
 		l.cover = flatten(l.ranges)
 	}
-	n := len(l.cover)
-	if n == 0 {
-		return
-	}
-	l.first = l.cover[0].start()
-	l.span = l.cover[n-1].end() - l.first
-	l.samples = make([]uint64, 0, (n+perSample-1)/perSample)
-	for i := 0; i < n; i += perSample {
+	l.samples = make([]uint64, 0, (len(l.cover)+perSample-1)/perSample)
+	for i := 0; i < len(l.cover); i += perSample {
 		l.samples = append(l.samples, l.cover[i].start())
-	}
-	for l.span>>l.shift+2 > uint64(max(len(l.samples)/perBucket, 16)) {
-		l.shift++
-	}
-	l.below = make([]uint32, l.span>>l.shift+2)
-	at := 0
-	for i := range l.below {
-		edge := l.first + uint64(i)<<l.shift
-		for at < len(l.samples) && l.samples[at] < edge {
-			at++
-		}
-		l.below[i] = uint32(at)
 	}
 }
 
-// perSample is how many segments share a sample. perBucket is how many samples share a
-// bucket, or up to twice that, if the segments are spread evenly.
-const (
-	perSample = 8
-	perBucket = 2
-)
+// perSample is how many segments share a sample.
+const perSample = 8
 
 // isNested reports whether any range lies in another.
 func (c rows) isNested() bool {
@@ -261,10 +230,9 @@ type segment struct {
 	info       uint32
 }
 
-// segments hands out the disjoint segments in ascending order and returns their
-// number.
+// segments calls emit with the disjoint segments in ascending order, and returns their number.
 func segments(ranges rows, emit func(segment)) (n int) {
-	var open []segment // ranges not yet handed out to their end, widest first; start moves on
+	var open []segment // ranges not emitted to their end, the widest first; start is where the rest begins
 	out := func(s segment) {
 		emit(s)
 		n++

@@ -364,7 +364,7 @@ func (t *Table) bytes() (all, lookup int) {
 	size := func(c rows) int { return cap(c) * int(unsafe.Sizeof(row{})) }
 	for i := range t.lanes {
 		l := &t.lanes[i]
-		lookup += size(l.cover) + cap(l.below)*4 + cap(l.samples)*8
+		lookup += size(l.cover) + cap(l.samples)*8
 		if l.ranges.isNested() {
 			all += size(l.ranges)
 		}

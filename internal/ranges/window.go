@@ -11,16 +11,16 @@ import (
 // ErrTooLarge is a PRes, or a part of one, beyond the limits.
 var ErrTooLarge = errors.New("card range data is too large")
 
-// A window is the part of a text that is held while it is read from beginning
-// to end.
+// A window holds the part of a text that is being read, from the beginning of the text to
+// its end.
 type window struct {
 	r       io.Reader
-	buf     []byte // its length is what is held at most, but for a value that takes more
-	at, end int    // what is held and not yet read
-	base    int64  // bytes before buf[0]
-	limit   int64  // of the whole text
-	value   int    // of one value
-	err     error  // why there is no more
+	buf     []byte // grows only for a value that is longer
+	at, end int    // buf[at:end] is held and not read yet
+	base    int64  // offset of buf[0] in the text
+	limit   int64  // bytes of the whole text, at most
+	value   int    // bytes of one value, at most
+	err     error  // why no more can be read
 }
 
 const windowSize = 1 << 20
@@ -29,7 +29,7 @@ func newWindow(r io.Reader, o Options) *window {
 	return &window{r: r, buf: make([]byte, min(o.window, o.Entry)), limit: o.Bytes, value: o.Entry}
 }
 
-// more reads until the window is full, so that there is at least one byte more.
+// more reads until the window is full. It returns an error if not even one byte came.
 func (w *window) more() error {
 	if w.err != nil {
 		return w.err
@@ -65,7 +65,7 @@ func (w *window) more() error {
 	return nil
 }
 
-// next is the next byte that is not white space. It is not read yet.
+// next returns the next byte that is not white space, without reading it.
 func (w *window) next() (byte, error) {
 	for {
 		for ; w.at < w.end; w.at++ {
@@ -81,7 +81,7 @@ func (w *window) next() (byte, error) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// take reads a byte that is next.
+// take reads the next byte that is not white space, which must be want.
 func (w *window) take(want byte) error {
 	c, err := w.next()
 	if err == nil && c != want {
@@ -93,41 +93,15 @@ func (w *window) take(want byte) error {
 	return err
 }
 
-// raw reads the value that is next and returns its text, which holds until the
-// next call. The text begins and ends where a well-formed value would; whether
-// it is one is for others to say.
+// raw reads the value that is next and returns its text, which holds until the next call.
+// The text begins and ends where a well-formed value would; whether it is well-formed is for
+// others to say.
 func (w *window) raw() ([]byte, error) {
-	n, depth := 0, 0
+	length, depth := 0, 0
 	for {
-		b := w.buf[w.at:w.end]
-	held:
-		for n < len(b) {
-			switch b[n] {
-			case '"':
-				size := quoted(b[n:])
-				if size == 0 {
-					break held
-				}
-				n += size
-				if depth == 0 {
-					return w.read(n), nil
-				}
-				continue
-			case '{', '[':
-				depth++
-			case '}', ']':
-				if depth--; depth <= 0 {
-					if depth == 0 {
-						n++
-					}
-					return w.read(n), nil
-				}
-			case ',', ' ', '\n', '\r', '\t':
-				if depth == 0 {
-					return w.read(n), nil
-				}
-			}
-			n++
+		var isComplete bool
+		if length, depth, isComplete = scanValue(w.buf[w.at:w.end], length, depth); isComplete {
+			return w.read(length), nil
 		}
 		if err := w.more(); err != nil {
 			return nil, w.cut(err)
@@ -135,13 +109,46 @@ func (w *window) raw() ([]byte, error) {
 	}
 }
 
+// scanValue goes on with a value that b begins with, from an offset where depth arrays and
+// objects are open. If the value ends in b, it returns its length and true. Otherwise it
+// returns where and how deep to go on with a longer b.
+func scanValue(b []byte, from, depth int) (n, open int, isComplete bool) {
+	for n = from; n < len(b); {
+		size := 1
+		switch b[n] {
+		case '"':
+			if size = quoted(b[n:]); size == 0 {
+				return n, depth, false
+			}
+			if depth == 0 {
+				return n + size, 0, true
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 { // of what is around the value
+				return n, 0, true
+			}
+			if depth--; depth == 0 {
+				return n + 1, 0, true
+			}
+		case ',', ' ', '\n', '\r', '\t':
+			if depth == 0 {
+				return n, 0, true
+			}
+		}
+		n += size
+	}
+	return n, depth, false
+}
+
+// read moves on by n bytes and returns them.
 func (w *window) read(n int) []byte {
 	w.at += n
 	return w.buf[w.at-n : w.at]
 }
 
-// quoted is the length of the string that b begins with, 0 when it does not end
-// in b.
+// quoted returns the length of the string that b begins with; 0 if it does not end in b.
 func quoted(b []byte) int {
 	n := 1
 	for {
@@ -166,7 +173,7 @@ func (w *window) syntax(reason string) error {
 	return &message.SyntaxError{Offset: w.offset(), Reason: reason}
 }
 
-// cut is err where a text has to go on.
+// cut returns err of more, as the fault of a text that has to go on.
 func (w *window) cut(err error) error {
 	if err == io.EOF {
 		return &message.SyntaxError{Offset: w.base + int64(w.end), Reason: "the text ends too early"}

@@ -52,9 +52,9 @@ func (c *counted) Receive(_ context.Context, _ []string, body []byte) auth.Recei
 	return auth.Receipt{Body: []byte("{}")}
 }
 
-// TestTurnedAway: of a client that no directory vouches for any more, and of what is no
+// TestRefusedBeforeTheEngine: of a client that no directory vouches for any more, and of what is no
 // POST, the engine hears nothing.
-func TestTurnedAway(t *testing.T) {
+func TestRefusedBeforeTheEngine(t *testing.T) {
 	trust, cert := member(t)
 	for _, tt := range []struct {
 		trust  *certs.Trust
@@ -105,9 +105,9 @@ func member(t *testing.T) (*certs.Trust, *x509.Certificate) {
 	return &certs.Trust{Clients: []certs.Client{{Scheme: "visa", CA: pool}}, Now: time.Now}, cert
 }
 
-// TestBody: a message is taken up to the limit, which may be wanted higher and is never
+// TestBodySizes: a message is taken up to the limit, which may be wanted higher and is never
 // lower: a result comes once.
-func TestBody(t *testing.T) {
+func TestBodySizes(t *testing.T) {
 	trust, cert := member(t)
 	for _, body := range []int64{0, 16 << 10, maxBody, maxBody + 1000} {
 		limit := max(int(body), maxBody)
@@ -143,12 +143,12 @@ func (slow) Receive(context.Context, []string, []byte) auth.Receipt {
 	return auth.Receipt{Body: []byte("{}")}
 }
 
-// TestLongMessages: a message that is longer than most waits until there is room for the
+// TestLongMessagesWaitForMemory: a message that is longer than most waits until there is room for the
 // longest, as long as its sender does; others do not wait.
-func TestLongMessages(t *testing.T) {
+func TestLongMessagesWaitForMemory(t *testing.T) {
 	trust, cert := member(t)
 	for _, limit := range []int64{LongMessages / 2, LongMessages, 2 * LongMessages} {
-		for size, want := range map[int]time.Duration{common - 1: 1500 * time.Millisecond, common: 1500 * time.Millisecond, common + 1: 2 * time.Second} {
+		for size, want := range map[int]time.Duration{maxShort - 1: 1500 * time.Millisecond, maxShort: 1500 * time.Millisecond, maxShort + 1: 2 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
 				h := &Handler{Engine: slow{}, Trust: trust, Body: limit, Room: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
 				post := func(ctx context.Context, size int) int {
@@ -160,12 +160,12 @@ func TestLongMessages(t *testing.T) {
 				}
 				start := time.Now()
 				for range LongMessages / min(limit, LongMessages) { // takes all of the room
-					go post(t.Context(), common+1)
+					go post(t.Context(), maxShort+1)
 				}
 				synctest.Wait()
 				gone, cancel := context.WithTimeout(t.Context(), time.Second/2)
 				defer cancel()
-				if code := post(gone, common+1); code != 400 || time.Since(start) != time.Second/2 {
+				if code := post(gone, maxShort+1); code != 400 || time.Since(start) != time.Second/2 {
 					t.Errorf("limit %d: %d after %v to a sender that has gone", limit, code, time.Since(start))
 				}
 				if code := post(t.Context(), size); code != 200 || time.Since(start) != want {
@@ -176,9 +176,9 @@ func TestLongMessages(t *testing.T) {
 	}
 }
 
-// TestPanic: whoever posts while the engine fails is told to come again, and what the
+// TestPanicIsAnswered500: whoever posts while the engine fails is told to come again, and what the
 // failure says is kept from the log; a handler that gives the connection up does so.
-func TestPanic(t *testing.T) {
+func TestPanicIsAnswered500(t *testing.T) {
 	trust, cert := member(t)
 	var log bytes.Buffer
 	serve := func(says any) (code int, left any) {

@@ -21,7 +21,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// maxBody is the largest message taken, in bytes, unless more is wanted (API contract, G8).
+// maxBody is the largest message taken, in bytes, unless more is wanted (docs/api.md, G8).
 const maxBody = 256 << 10
 
 // A Receiver takes what the directory servers of the schemes posted.
@@ -33,21 +33,21 @@ type Receiver interface {
 type Handler struct {
 	Engine Receiver
 	Trust  *certs.Trust
-	Body   int64               // largest message; less than 256 KiB, also 0: that
-	Room   *semaphore.Weighted // of LongMessages, for all handlers of a process
-	Traces *obs.Traces         // of messages; nil: none
+	Body   int64               // size of the largest message, in bytes; at least 256 KiB
+	Room   *semaphore.Weighted // memory for long messages, LongMessages for all handlers of a process
+	Traces *obs.Traces         // has a span for each message; nil means that there are no traces
 	Log    *slog.Logger
 
-	// Requests writes one line for each message, and counts it; nil: it does not.
+	// Requests writes one line for each message, and counts it. Nil means that it does not.
 	Requests *obs.RequestLog
 }
 
-// ServeHTTP answers a POST on any path: the address in the AReq is ours to
-// choose, and TLS has let in only directory servers.
+// ServeHTTP answers a POST on any path: the operator chooses the address in the AReq, and
+// TLS lets in only directory servers.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w, r, line := h.Requests.Begin(w, r, "results")
 	defer h.Requests.End(line)
-	defer h.recover(w, r)
+	defer h.recoverPanic(w, r)
 	w.Header().Set("Cache-Control", "no-store")
 	schemes := h.Trust.SchemesOf(r)
 	if len(schemes) == 0 { // the trust has changed since the handshake
@@ -62,9 +62,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	w, r, answered := h.Traces.Request(w, r, "results", "") // a directory server's traceparent is its own affair
+	w, r, answered := h.Traces.Request(w, r, "results", "") // the traceparent of a directory server is not used
 	defer answered()
-	body, done, err := h.read(w, r)
+	body, done, err := h.readBody(w, r)
 	defer done()
 	if err != nil {
 		status, why := http.StatusBadRequest, "incomplete"
@@ -84,20 +84,20 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.write(w, r, got)
 }
 
-// LongMessages is how many bytes those messages may have together that are longer than
-// most.
+// LongMessages is how many bytes of memory the long messages may have together.
 const LongMessages = 32 << 20
 
-// common is as long as a message may be without waiting for room: results have a few KiB.
-const common = 16 << 10
+// maxShort is the longest message, in bytes, that does not wait for memory. Results have a
+// few KiB.
+const maxShort = 16 << 10
 
-// read takes the whole body. A long one waits, when that much of it is there, for room
-// as for the longest, and keeps that until done: results are not refused, but there is
-// not the memory for a long one on each of some thousand connections.
-func (h *Handler) read(w http.ResponseWriter, r *http.Request) (data []byte, done func(), err error) {
+// readBody reads the whole body. A long one waits, once maxShort bytes have come, for the memory
+// of the longest, and keeps it until done is called. Results are never refused, but there
+// is not enough memory for a long message on each of some thousand connections.
+func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (data []byte, done func(), err error) {
 	limit := max(h.Body, maxBody)
 	done = func() {}
-	data, err = listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), common, func() (int64, error) {
+	data, err = listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), maxShort, func() (int64, error) {
 		room := min(limit, LongMessages)
 		if err := h.Room.Acquire(r.Context(), room); err != nil {
 			return 0, err
@@ -123,7 +123,8 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, got auth.Receipt
 	}
 }
 
-func (h *Handler) recover(w http.ResponseWriter, r *http.Request) {
+// recoverPanic answers a message in whose handling a panic occurred. It must be deferred.
+func (h *Handler) recoverPanic(w http.ResponseWriter, r *http.Request) {
 	v := recover()
 	if v == nil {
 		return

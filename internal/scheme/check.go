@@ -14,7 +14,7 @@ import (
 type Finding struct {
 	Element string
 	Rule    Kind         // Require, Advise, Format or Closed
-	Code    message.Code // of the Erro with which it may be refused; 0: it must not be
+	Code    message.Code // of the Erro with which the AReq may be refused; 0: it must not be refused
 	Text    string       // the finding in words: "cardExpiryDate: required"
 }
 
@@ -24,8 +24,8 @@ type sheet struct {
 	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule
 }
 
-// Beside the channels and categories of the protocol there is one for requests whose
-// channel or category is unknown. It has the rules that hold in all of them.
+// A request whose channel or category is unknown is checked by the rules that hold in all
+// channels or categories.
 const (
 	anyChannel  = message.ThreeRI + 1
 	anyCategory = message.NPA + 1
@@ -34,8 +34,8 @@ const (
 // A rule is a fact that can be checked, for one version, channel and category.
 type rule struct {
 	Finding                   // if the rule is broken
-	pattern pattern           // of Format
-	codes   map[string]string // of Closed: the codes that have a meaning
+	pattern pattern           // of a Format
+	codes   map[string]string // of a Closed: the codes that have a meaning
 }
 
 func newSheet(facts []Fact) *sheet {
@@ -48,16 +48,27 @@ func newSheet(facts []Fact) *sheet {
 	for _, v := range message.Versions() {
 		for ch := message.APP; ch <= anyChannel; ch++ {
 			for cat := message.PA; cat <= anyCategory; cat++ {
-				for _, f := range facts {
-					if f.Kind != Require && f.Kind != Advise && f.Kind != Format && f.Kind != Closed || !f.holds(v, ch, cat) {
-						continue
-					}
-					s.rules[v][ch][cat] = append(s.rules[v][ch][cat], rule{f.finding(v), f.pattern, s.codes[f.Element]})
-				}
+				s.rules[v][ch][cat] = s.rulesOf(facts, v, ch, cat)
 			}
 		}
 	}
 	return s
+}
+
+// rulesOf returns the rules that hold in a version, channel and category.
+func (s *sheet) rulesOf(facts []Fact, v message.Version, ch message.Channel, cat message.Category) []rule {
+	var rules []rule
+	for _, f := range facts {
+		if f.isRule() && f.holds(v, ch, cat) {
+			rules = append(rules, rule{f.finding(v), f.pattern, s.codes[f.Element]})
+		}
+	}
+	return rules
+}
+
+// isRule reports whether an AReq can be checked for the fact.
+func (f *Fact) isRule() bool {
+	return f.Kind == Require || f.Kind == Advise || f.Kind == Format || f.Kind == Closed
 }
 
 func (s *sheet) addCodes(f Fact) {
@@ -75,9 +86,9 @@ func (s *sheet) addCodes(f Fact) {
 	}
 }
 
-// holds reports whether a fact is checked in this version, channel and category. It is not
-// where the protocol does not have the element; nor is Require or Advise where the protocol
-// requires the element itself.
+// holds reports whether a fact is checked in this version, channel and category. No fact is
+// where the protocol does not have the element, and Require and Advise are not where the
+// protocol requires the element itself.
 func (f *Fact) holds(v message.Version, ch message.Channel, cat message.Category) bool {
 	if ch == anyChannel {
 		return !slices.ContainsFunc(message.Channels(), func(ch message.Channel) bool { return !f.holds(v, ch, cat) })
@@ -102,7 +113,7 @@ func (f *Fact) holds(v message.Version, ch message.Channel, cat message.Category
 	return true
 }
 
-// finding is the Finding of an AReq that does not agree with the fact.
+// finding returns the Finding of an AReq that does not agree with the fact.
 func (f *Fact) finding(v message.Version) Finding {
 	found := Finding{Element: f.Element, Rule: f.Kind}
 	switch f.Kind {
@@ -141,7 +152,7 @@ func (s *sheet) check(areq *message.Message) []*Finding {
 	var found []*Finding
 	rules := s.rules[v][ch][cat]
 	for i := range rules {
-		if !rules[i].kept(areq) {
+		if !rules[i].isKept(areq) {
 			if found == nil {
 				found = make([]*Finding, 0, len(rules)-i)
 			}
@@ -151,9 +162,9 @@ func (s *sheet) check(areq *message.Message) []*Finding {
 	return found
 }
 
-// kept reports whether an AReq keeps the rule. An element of another type than a string
-// keeps it: that is an error of the protocol.
-func (r *rule) kept(areq *message.Message) bool {
+// isKept reports whether an AReq keeps the rule. An element of another type than a string
+// keeps it: that is an error by the protocol.
+func (r *rule) isKept(areq *message.Message) bool {
 	switch r.Rule {
 	case Format:
 		value := text(areq, r.Element)
@@ -170,8 +181,8 @@ func (r *rule) kept(areq *message.Message) bool {
 	return areq.Has(r.Element)
 }
 
-// text is the value of a string element, nil if it is none. It is a copy only if there are
-// escape sequences.
+// text returns the value of a string element; nil if the element is no string. It copies the
+// value only if that has escape sequences.
 func text(m *message.Message, name string) []byte {
 	raw := m.Raw(name)
 	if len(raw) < 2 || raw[0] != '"' {

@@ -59,7 +59,7 @@ func readLine(all *[]Profile, line string) error {
 	}
 	p := &(*all)[len(*all)-1]
 	for _, g := range p.Facts {
-		if g.says(f) {
+		if g.isAbout(f) {
 			return fmt.Errorf("%s %s twice", f.Kind, f.Element)
 		}
 	}
@@ -67,9 +67,9 @@ func readLine(all *[]Profile, line string) error {
 	return nil
 }
 
-// says reports whether f and g are about the same: the same element and kind, for codes the
+// isAbout reports whether f and g are about the same: the same element and kind, for codes the
 // same codes, or two answers to whether the element is asked for.
-func (f Fact) says(g Fact) bool {
+func (f Fact) isAbout(g Fact) bool {
 	switch {
 	case f.Element != g.Element:
 		return false
@@ -133,15 +133,15 @@ func (f *Fact) readStatement(rest []string) error {
 		if !ridForm.MatchString(f.Element) {
 			return fmt.Errorf("%q is no RID", f.Element)
 		}
-		return nothing(rest)
+		return wantEnd(rest)
 	case Extension:
 		return f.readExtension(rest)
 	case Require, Advise, WhereDue, Format, Closed:
-		if !inAReq(f.Element) {
+		if !isInAReq(f.Element) {
 			return fmt.Errorf("%q is no element of an AReq that a requestor sends", f.Element)
 		}
 	case Note, Code:
-		if !known(f.Element) {
+		if !isElement(f.Element) {
 			return fmt.Errorf("%q is no element of any message", f.Element)
 		}
 	default:
@@ -154,7 +154,7 @@ func (f *Fact) readStatement(rest []string) error {
 		f.Text = ""
 		return f.readColumns(rest)
 	case WhereDue, Closed:
-		return nothing(rest)
+		return wantEnd(rest)
 	case Format:
 		f.pattern, err = readPattern(f.Text)
 	case Note:
@@ -167,8 +167,8 @@ func (f *Fact) readStatement(rest []string) error {
 	return err
 }
 
-// nothing returns an error unless the statement ends here.
-func nothing(rest []string) error {
+// wantEnd returns an error unless the statement ends here.
+func wantEnd(rest []string) error {
 	if len(rest) > 0 {
 		return fmt.Errorf("nothing may follow: %q", rest[0])
 	}
@@ -256,16 +256,16 @@ func (f *Fact) readExtension(rest []string) error {
 	return nil
 }
 
-// inAReq reports whether a requestor's AReq has the element in some version.
-func inAReq(name string) bool {
+// isInAReq reports whether a requestor's AReq has the element in some version.
+func isInAReq(name string) bool {
 	return slices.ContainsFunc(message.Versions(), func(v message.Version) bool {
 		row := message.TableOf(message.AReq, v).Field(name)
 		return row != nil && !row.DS
 	})
 }
 
-// known reports whether some message, or an object within one, has the element.
-func known(name string) bool {
+// isElement reports whether some message, or an object within one, has the element.
+func isElement(name string) bool {
 	for _, v := range message.Versions() {
 		for _, t := range message.Types() {
 			if message.TableOf(t, v).Field(name) != nil {

@@ -67,16 +67,16 @@ type Fact struct {
 	pattern pattern
 }
 
-var book = mustRead(profilesText)
+var public = mustRead(profilesText)
 
 // Profiles returns the profiles in the order of profiles.txt. They are shared: read only.
-func Profiles() []Profile { return book.profiles }
+func Profiles() []Profile { return public.profiles }
 
 // Check returns where an AReq, as it is built for the directory server of a scheme, does
 // not have what the scheme asks for beyond the protocol; nil if it has everything, or if
 // nothing is known of the scheme.
 func Check(scheme string, areq *message.Message) []*Finding {
-	s := book.sheets[scheme]
+	s := public.sheets[scheme]
 	if s == nil {
 		return nil
 	}
@@ -86,14 +86,14 @@ func Check(scheme string, areq *message.Message) []*Finding {
 // Meaning returns what a code means that the scheme itself defines, such as a
 // transStatusReason of 80-99 or an eci; "" if that is not known.
 func Meaning(scheme, element, code string) string {
-	s := book.sheets[scheme]
+	s := public.sheets[scheme]
 	if s == nil {
 		return ""
 	}
 	return s.codes[element][code]
 }
 
-// A library is all profiles, and the sheets made of them.
+// A library has all profiles, and the sheets made of them.
 type library struct {
 	profiles []Profile
 	sheets   map[string]*sheet // by scheme

@@ -170,8 +170,8 @@ func TestCheckAbsent(t *testing.T) {
 
 // TestSound: no line of the file that is unsure, or of memory, can refuse.
 func TestSound(t *testing.T) {
-	for name, s := range book.sheets {
-		soundRules(t, name, s, book.profiles)
+	for name, s := range public.sheets {
+		soundRules(t, name, s, public.profiles)
 	}
 }
 

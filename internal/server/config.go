@@ -54,26 +54,26 @@ func Serve(ctx context.Context, o Options) error {
 	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
 		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
 	}
-	ring, err := LoadKeys(ctx, c)
+	ring, err := LoadKeyRing(ctx, c)
 	if err != nil {
 		return err
 	}
 	_, _ = files.Read(c.Keys) // so that the reloader watches it too
-	cfg := fromFile(c, log, ring, o.Release)
+	cfg := newConfig(c, log, ring, o.Release)
 	if err := openListeners(ctx, c, cfg); err != nil {
 		return err
 	}
 	if o.Change != nil {
 		o.Change(cfg)
 	}
-	n, err := New(ctx, *cfg)
+	s, err := New(ctx, *cfg)
 	if err != nil {
 		return errors.Join(err, closeListeners(cfg))
 	}
-	manager := newManager(log)
-	r := &reloader{file: o.File, node: n, log: log, level: level, manager: manager, release: o.Release, inUse: c, ring: ring, tried: files}
+	manager := newNotifier(log)
+	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, ring: ring, tried: files}
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
-	return n.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
+	return s.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
 }
 
 // closeListeners closes the listeners of a server that does not run.
@@ -91,10 +91,10 @@ func logLevel(c *config.Config) (level slog.Level) {
 	return level
 }
 
-// fromFile returns the values that a server is built from, of a checked configuration.
-func fromFile(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
+// newConfig returns the values that a server is built from, of a checked configuration.
+func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
-		At: c.Store.URL, Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
+		StoreURL: c.Store.URL, Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
@@ -107,20 +107,20 @@ func fromFile(c *config.Config, log *slog.Logger, ring *keyring.Ring, release st
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
-		Certs: []tls.Certificate{c.Results.TLS.Certificate}, Ends: c.Ends, ListTerms: c.ListTerms,
+		Certs: []tls.Certificate{c.Results.TLS.Certificate}, CertificateEnds: c.Ends, ListTerms: c.ListTerms,
 		Certificates: &c.Certificates, Tracing: tracing(c.Tracing, release),
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate
 	}
 	for _, m := range c.Merchants {
-		cfg.Merchants = append(cfg.Merchants, profile(m))
+		cfg.Merchants = append(cfg.Merchants, merchantProfile(m))
 	}
 	for _, d := range c.Directories {
-		cfg.add(d, c)
+		cfg.addDirectory(d, c)
 	}
 	for _, d := range c.V1 {
-		cfg.addV1(d, c)
+		cfg.addV1Directory(d, c)
 	}
 	return cfg
 }
@@ -132,8 +132,8 @@ func refNumber(c *config.Config) func(message.Version) string {
 	}
 }
 
-// profile is the profile of a merchant as package account wants it.
-func profile(m config.Merchant) account.Merchant {
+// merchantProfile is the profile of a merchant as package account wants it.
+func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
 		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules,
@@ -146,7 +146,7 @@ func profile(m config.Merchant) account.Merchant {
 }
 
 // add puts one directory into cfg, in the three forms that its users want.
-func (cfg *Config) add(d config.Directory, c *config.Config) {
+func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 	versions, revoked := d.MessageVersions(), d.CRLs.Policy(d.Revocation)
 	cfg.Peers = append(cfg.Peers, directory.Peer{
 		Scheme: d.Scheme, AReqURL: d.AReqURL, PReqURL: d.PReqURL, OperatorID: d.OperatorID,
@@ -171,9 +171,9 @@ func (cfg *Config) add(d config.Directory, c *config.Config) {
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }
 
-// addV1 puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
+// addV1Directory puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
 // its users want.
-func (cfg *Config) addV1(d config.V1Directory, c *config.Config) {
+func (cfg *Config) addV1Directory(d config.V1Directory, c *config.Config) {
 	cfg.V1Peers = append(cfg.V1Peers, directory.V1Peer{
 		Scheme: d.Scheme, URL: d.DirectoryURL, Fallback: d.FallbackURL,
 		TLS:       &tls.Config{RootCAs: d.ServerCA.Pool, Certificates: []tls.Certificate{d.ClientCert.Certificate}},

@@ -15,14 +15,14 @@ func TestSettle(t *testing.T) {
 		ticks, settled := make(chan time.Time), make(chan bool)
 		go func() {
 			defer close(settled)
-			n.settle(ctx, ticks)
+			n.awaitQuiet(ctx, ticks)
 		}()
 		for {
 			select {
 			case <-settled:
 				return count
 			case ticks <- time.Time{}:
-				if count++; count > 10*calm {
+				if count++; count > 10*quietTicks {
 					t.Fatal("it never settles")
 				}
 				if do := at[count]; do != nil {
@@ -33,25 +33,25 @@ func TestSettle(t *testing.T) {
 	}
 	kept := func() *Server {
 		n := new(Server)
-		n.conns.Store(3)
+		n.connCount.Store(3)
 		return n
 	}
-	if got := looks(kept(), t.Context(), nil); got != calm {
-		t.Errorf("without a request: %d looks, want %d", got, calm)
+	if got := looks(kept(), t.Context(), nil); got != quietTicks {
+		t.Errorf("without a request: %d looks, want %d", got, quietTicks)
 	}
 	if got := looks(new(Server), t.Context(), nil); got != 0 {
 		t.Errorf("without a connection: %d looks, want none", got)
 	}
 	n := kept()
-	if got := looks(n, t.Context(), map[int]func(){calm - 1: func() { n.late.Add(1) }}); got < 2*calm-1 || got > 2*calm {
-		t.Errorf("with a request before the last look: %d, want %d more", got, calm)
+	if got := looks(n, t.Context(), map[int]func(){quietTicks - 1: func() { n.lateRequests.Add(1) }}); got < 2*quietTicks-1 || got > 2*quietTicks {
+		t.Errorf("with a request before the last look: %d, want %d more", got, quietTicks)
 	}
 	n = kept()
-	if got := looks(n, t.Context(), map[int]func(){7: func() { n.conns.Store(0) }}); got < 7 || got > 8 {
+	if got := looks(n, t.Context(), map[int]func(){7: func() { n.connCount.Store(0) }}); got < 7 || got > 8 {
 		t.Errorf("whose connections close after 7 looks: %d", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if got := looks(kept(), ctx, map[int]func(){7: cancel}); got >= calm {
+	if got := looks(kept(), ctx, map[int]func(){7: cancel}); got >= quietTicks {
 		t.Errorf("whose time is up after 7 looks: %d", got)
 	}
 }

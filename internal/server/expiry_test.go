@@ -17,7 +17,7 @@ func TestExpiry(t *testing.T) {
 	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
 	all := map[string]time.Time{"results.tls.cert": end}
 	var log strings.Builder
-	e := expiry{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+	e := expiryLog{log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
 		}
@@ -25,7 +25,7 @@ func TestExpiry(t *testing.T) {
 	}}))}
 	said := func(at time.Time) string {
 		log.Reset()
-		e.look(all, nil, at)
+		e.check(all, nil, at)
 		return log.String()
 	}
 	notice := func(within string) string {
@@ -64,8 +64,8 @@ func TestExpiry(t *testing.T) {
 	if got := said(end.Add(5 * day)); !strings.Contains(got, "has expired") {
 		t.Errorf("of a new one at its end: %q", got)
 	}
-	if len(e.past) != 1 {
-		t.Errorf("%d certificates are remembered, want 1", len(e.past))
+	if len(e.noticed) != 1 {
+		t.Errorf("%d certificates are remembered, want 1", len(e.noticed))
 	}
 }
 
@@ -74,10 +74,10 @@ func TestWatchEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		n := &Server{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Now: time.Now}}
-		n.now = &runtime{cfg: Config{Ends: map[string]time.Time{"results.tls.cert": time.Now().Add(90 * time.Minute)}}}
+		n.active = &runtime{cfg: Config{CertificateEnds: map[string]time.Time{"results.tls.cert": time.Now().Add(90 * time.Minute)}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 		defer cancel()
-		if n.watchEnds(ctx); strings.Count(log.String(), "certificate has expired") != 1 {
+		if n.watchExpiry(ctx); strings.Count(log.String(), "certificate has expired") != 1 {
 			t.Errorf("log %q", log.String())
 		}
 	})
@@ -92,7 +92,7 @@ func TestListsEnd(t *testing.T) {
 		t.Errorf("ends: %v", got)
 	}
 	var log strings.Builder
-	e := expiry{log: slog.New(slog.NewTextHandler(&log, nil))}
+	e := expiryLog{log: slog.New(slog.NewTextHandler(&log, nil))}
 	for _, step := range []struct {
 		before time.Duration
 		want   string
@@ -105,7 +105,7 @@ func TestListsEnd(t *testing.T) {
 		{-day, ""},
 	} {
 		log.Reset()
-		e.look(nil, terms, end.Add(-step.before))
+		e.check(nil, terms, end.Add(-step.before))
 		if got := log.String(); (got == "") != (step.want == "") || !strings.Contains(got, step.want) {
 			t.Errorf("%v before the end: %q, want %q", step.before, got, step.want)
 		}

@@ -10,30 +10,30 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 )
 
-// A publicListener is where requestors come in, or directory servers.
+// A publicListener accepts the connections of requestors, or of directory servers.
 type publicListener struct {
 	listener *listener
 	limiter  *listen.Limiter
-	server   *http.Server // set by listen
+	server   *http.Server // set by attachServer
 }
 
-// newListener makes one of a TCP listener, whose name is for the log. Its connections have a
-// part of the files that may be open, and TLS as the generation in use has it.
-func (n *Server) newListener(name string, l net.Listener, part int, secured func(*runtime) *tls.Config) *publicListener {
-	limiter := n.newLimiter(name, part)
+// newListener wraps a TCP listener, whose name is for the log. Its connections may use a
+// part-th of the files that may be open, and have TLS as the active runtime has it.
+func (s *Server) newListener(name string, l net.Listener, part int, secured func(*runtime) *tls.Config) *publicListener {
+	limiter := s.connectionLimit(name, part)
 	return &publicListener{
 		listener: &listener{
-			Listener: limiter.Listener(n.kept.Listener(l)),
-			config:   func() *tls.Config { return secured(n.current()) },
+			Listener: limiter.Listener(s.keepAlive.Listener(l)),
+			config:   func() *tls.Config { return secured(s.activeRuntime()) },
 		},
 		limiter: limiter,
 	}
 }
 
-// take gives an publicListener its server.
-func (n *Server) take(e *publicListener, s *http.Server) {
-	s.ConnState = n.count
-	n.kept.Attach(s)
+// attachServer gives the listener the server of its connections.
+func (n *Server) attachServer(e *publicListener, s *http.Server) {
+	s.ConnState = n.countConnection
+	n.keepAlive.Attach(s)
 	e.limiter.Attach(s)
 	e.server = s
 }
@@ -46,8 +46,8 @@ type listener struct {
 	closed sync.Once
 }
 
-// plain is the configuration of a listener that never has TLS.
-func plain() *tls.Config { return nil }
+// noTLS is the configuration of a listener that never has TLS.
+func noTLS() *tls.Config { return nil }
 
 func (l *listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
@@ -66,16 +66,16 @@ func (l *listener) Close() (err error) {
 	l.closed.Do(func() {
 		closed := make(chan struct{})
 		defer close(closed)
-		go knock(l.Addr().String(), closed)
+		go wakeAccept(l.Addr().String(), closed)
 		err = l.Listener.Close()
 	})
 	return err
 }
 
-// knock connects to a socket until closed is. A socket that was passed to several
+// wakeAccept connects to a socket until closed is. A socket that was passed to several
 // processes becomes blocking in all of them if one makes it so. An accept that blocks
 // then returns only when a connection comes, and Close waits for that.
-func knock(address string, closed <-chan struct{}) {
+func wakeAccept(address string, closed <-chan struct{}) {
 	for {
 		select {
 		case <-closed:

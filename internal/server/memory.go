@@ -7,33 +7,32 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 )
 
-// inFlight is how many requests may be in work at once: as configured, and as fit
-// into half of the memory, if that has a limit.
-func (n *Server) inFlight(most int64) int64 {
+// maxInFlight is how many requests may be in work at once: as many as are configured,
+// but no more than fit into half of the memory limit, if there is one.
+func (s *Server) maxInFlight(most int64) int64 {
 	const each = 128 << 10 // of an /auth that waits, with its share of garbage (bench auth)
 	if fit := debug.SetMemoryLimit(-1) / 2 / each; most > fit {
-		n.cfg.Log.Info("fewer requests at once than configured, for want of memory", "in_flight", fit)
+		s.cfg.Log.Info("fewer requests at once than configured, for want of memory", "in_flight", fit)
 		return max(fit, 1)
 	}
 	return most
 }
 
-// multiplexed is of how many connections one may be of HTTP/2: of the 4,096 that are
-// configured by default 128, with 100 requests each. A request that is answered at once
-// takes 13 KiB until then, and all of them may come at once.
-const multiplexed = 32
+// http2Share is the number of connections of which one may speak HTTP/2: 128 of the 4,096
+// that are configured by default, with 100 requests each. A request that is answered at once
+// takes 13 KiB until then, and all of them may come together.
+const http2Share = 32
 
-// newLimiter returns the connection limiter of a listener. The limit is the configured one, but no more than the
-// listener's part of the files that may be open: connections to directories and to the store need some too. Max is 0 if
-// there is no limit.
-func (n *Server) newLimiter(listener string, part int) *listen.Limiter {
-	most := n.cfg.Limits.Connections
+// connectionLimit returns the connection limiter of a listener. The limit is the configured number, but no more than the
+// listener's part of the files that may be open: directories and the store need files too. Max is 0 if there is no limit.
+func (s *Server) connectionLimit(listener string, part int) *listen.Limiter {
+	most := s.cfg.Limits.Connections
 	if most == 0 {
 		return new(listen.Limiter)
 	}
 	if files, ok := openFiles(); ok && most > files/part {
 		most = files / part
-		n.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most, "files", files)
+		s.cfg.Log.Info("fewer connections than configured, for want of open files", "listener", listener, "connections", most, "files", files)
 	}
-	return &listen.Limiter{Max: most, MaxHTTP2: max(most/multiplexed, 1), Closed: func() { n.refused("connection", api.Connections) }}
+	return &listen.Limiter{Max: most, MaxHTTP2: max(most/http2Share, 1), Closed: func() { s.countRefusal("connection", api.Connections) }}
 }

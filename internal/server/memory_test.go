@@ -21,7 +21,7 @@ func TestInFlightFits(t *testing.T) {
 		debug.SetMemoryLimit(tt.limit)
 		var log strings.Builder
 		n := &Server{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
-		got := n.inFlight(tt.most)
+		got := n.maxInFlight(tt.most)
 		debug.SetMemoryLimit(math.MaxInt64)
 		if got != tt.want || (log.Len() > 0) != (tt.want < tt.most) {
 			t.Errorf("%d requests in %d bytes of memory: %d, want %d; log %q", tt.most, tt.limit, got, tt.want, log.String())
@@ -44,11 +44,11 @@ func TestConnectionsFit(t *testing.T) {
 		}
 		var log strings.Builder
 		n := &Server{cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil)), Limits: Limits{Connections: tt.most}}}
-		if got := n.newLimiter("results", tt.part); got.Max != tt.want || strings.Contains(log.String(), "listener=results") != (tt.want < tt.most) {
+		if got := n.connectionLimit("results", tt.part); got.Max != tt.want || strings.Contains(log.String(), "listener=results") != (tt.want < tt.most) {
 			t.Errorf("%d connections, a part in %d of %d files: %d, want %d; log %q", tt.most, tt.part, files, got.Max, tt.want, log.String())
 		}
 	}
-	if got := new(Server).newLimiter("api", 2); got.Max != 0 {
-		t.Errorf("no limit is configured: %d", got.Max)
+	if got := new(Server).connectionLimit("api", 2); got != nil {
+		t.Errorf("no bound is configured: %d", got.Max)
 	}
 }

@@ -21,31 +21,33 @@ import (
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
-// watch adds what the node knows of itself to the metrics.
-func (n *Server) watch() {
-	n.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", n.cfg.Release, func() float64 { return 1 })
-	n.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
-		if n.console.Ready() {
+// registerMetrics adds the metrics of the server itself.
+func (s *Server) registerMetrics() {
+	s.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", s.cfg.Release, func() float64 { return 1 })
+	s.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
+		if s.console.Ready() {
 			return 1
 		}
 		return 0
 	})
-	n.metrics.Degraded(func() map[string]bool {
+	s.metrics.Degraded(func() map[string]bool {
 		parts := map[string]bool{}
-		for _, c := range n.conditions() {
+		for _, c := range s.readyConditions() {
 			problem, _ := c.Check()
 			parts[c.Name] = problem != ""
 		}
 		return parts
 	})
-	n.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
-		func() float64 { return float64(n.stamp().UnixMilli()) / 1000 })
+	s.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
+		func() float64 { return float64(s.timestamp().UnixMilli()) / 1000 })
 }
 
-// hooks counts what happens at the directories.
-func hooks(m *obs.Metrics) directory.Hooks {
+// countingHooks counts what happens at the directories.
+func countingHooks(m *obs.Metrics) directory.Hooks {
 	return directory.Hooks{
-		Exchanged: func(scheme, message string, took time.Duration, err error) { exchanged(m, scheme, message, took, err) },
+		Exchanged: func(scheme, message string, took time.Duration, err error) {
+			countExchange(m, scheme, message, took, err)
+		},
 		Refreshed: m.Ranges,
 		Held:      m.Held,
 		Dropped:   func(scheme, message string) { m.Request(scheme, message, "dropped") },
@@ -53,9 +55,9 @@ func hooks(m *obs.Metrics) directory.Hooks {
 	}
 }
 
-// exchanged counts an exchange by its outcome, in a word. One that was not begun took no
+// countExchange counts an exchange by its outcome, in a word. One that was not begun took no
 // time that says anything of the directory.
-func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err error) {
+func countExchange(m *obs.Metrics, scheme, message string, took time.Duration, err error) {
 	outcome, begun := "ok", true
 	if bad, failed := errors.AsType[*directory.Error](err); failed {
 		outcome, begun = bad.Kind.String(), bad.Kind != directory.Open && bad.Kind != directory.Busy
@@ -66,12 +68,12 @@ func exchanged(m *obs.Metrics, scheme, message string, took time.Duration, err e
 	}
 }
 
-// conditions are what readiness depends on.
-func (n *Server) conditions() []console.Condition {
-	g := n.current()
-	all := append(conditions(n.db, g.cards), keysCondition(n.book))
-	if g.cfg.Certificates != nil {
-		all = append(all, certificateConditions(g.cfg.Certificates, n.cfg.Now)...)
+// readyConditions are what readiness depends on.
+func (s *Server) readyConditions() []console.Condition {
+	rt := s.activeRuntime()
+	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys))
+	if rt.cfg.Certificates != nil {
+		all = append(all, certificateConditions(rt.cfg.Certificates, s.cfg.Now)...)
 	}
 	return all
 }
@@ -85,8 +87,8 @@ func certificateConditions(c *config.Certificates, now func() time.Time) []conso
 	return all
 }
 
-// conditions are those of the store and of card ranges.
-func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
+// storeConditions are the conditions of readiness about the store and the card ranges.
+func storeConditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 	all := []console.Condition{{
 		Name: "store",
 		Check: func() (string, bool) {
@@ -123,11 +125,11 @@ func conditions(db store.Store, cards *ranges.Schemes) []console.Condition {
 	return all
 }
 
-// watchStore adds what a store tells of itself to the metrics.
-func watchStore(m *obs.Metrics, st store.Store) {
+// registerStoreMetrics adds the metrics of a store.
+func registerStoreMetrics(m *obs.Metrics, st store.Store) {
 	switch db := st.(type) {
 	case *postgres.DB:
-		PoolMetrics(m, db.Stat)
+		RegisterPoolMetrics(m, db.Stat)
 	case *sqlite.DB:
 		m.Counter("threeds_store_writes_total", "Writes that are done.", func() float64 { return float64(db.Stat().Writes) })
 		m.Counter("threeds_store_commits_total", "Commits that those took.", func() float64 { return float64(db.Stat().Commits) })
@@ -138,8 +140,8 @@ func watchStore(m *obs.Metrics, st store.Store) {
 	}
 }
 
-// PoolMetrics adds what a pool of connections to a database tells of itself to the metrics.
-func PoolMetrics(m *obs.Metrics, stat func() *pgxpool.Stat) {
+// RegisterPoolMetrics adds the metrics of a pool of connections to a database.
+func RegisterPoolMetrics(m *obs.Metrics, stat func() *pgxpool.Stat) {
 	const connections, help = "threeds_store_connections", "Connections to the database, by what they do."
 	m.Gauge(connections, help, "state", "in_use", func() float64 { return float64(stat().AcquiredConns()) })
 	m.Gauge(connections, help, "state", "idle", func() float64 { return float64(stat().IdleConns()) })
@@ -158,7 +160,7 @@ func PoolMetrics(m *obs.Metrics, stat func() *pgxpool.Stat) {
 		func() float64 { return float64(stat().CanceledAcquireCount()) })
 }
 
-// A sealer is the key ring of a generation, and counts what does not open.
+// A sealer is the key ring of a runtime. It counts the records that do not open.
 type sealer struct {
 	*keyring.Ring
 	refused *atomic.Uint64
@@ -172,8 +174,8 @@ func (s sealer) Open(name string, sealed []byte) ([]byte, error) {
 	return plain, err
 }
 
-// watchRecords adds how often that was to the metrics.
-func watchRecords(m *obs.Metrics, refused *atomic.Uint64) {
+// registerRecordMetrics adds the number of records that did not open to the metrics.
+func registerRecordMetrics(m *obs.Metrics, refused *atomic.Uint64) {
 	m.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
 		func() float64 { return float64(refused.Load()) })
 }
@@ -194,8 +196,8 @@ func keysCondition(book *account.KeyCache) console.Condition {
 	}}
 }
 
-// watchBook adds how many API keys there are to the metrics.
-func watchBook(m *obs.Metrics, book *account.KeyCache) {
+// registerKeyMetrics adds how many API keys there are to the metrics.
+func registerKeyMetrics(m *obs.Metrics, book *account.KeyCache) {
 	const keys, help = "threeds_api_keys", "API keys that are good, and rows of the store that are refused because they are not as they were sealed."
 	m.Gauge(keys, help, "state", "good", func() float64 { good, _ := book.Count(); return float64(good) })
 	m.Gauge(keys, help, "state", "refused", func() float64 { _, refused := book.Count(); return float64(refused) })

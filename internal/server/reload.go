@@ -13,25 +13,25 @@ import (
 	"github.com/openthreeds/threeds/internal/keyring"
 )
 
-// pollEvery is how often the files are looked at. A change is applied when the files
-// are the same at two looks in a row.
+// pollEvery is how often the files are read for changes. A change is applied when two
+// readings in a row are the same.
 const pollEvery = 2 * time.Second
 
-// A reloader applies a changed configuration while the node serves: all of it, or
+// A reloader applies a changed configuration while the server runs: all of it, or
 // nothing if anything in it is wrong.
 type reloader struct {
-	file    string
-	node    *Server
-	log     *slog.Logger
-	level   *slog.LevelVar
-	manager *manager
+	file     string
+	server   *Server
+	log      *slog.Logger
+	level    *slog.LevelVar
+	notifier *notifier
 
 	release string
 
 	inUse *config.Config
 	ring  *keyring.Ring
 	tried config.Files // as they were at the last attempt
-	seen  config.Files // at the last look, if they differed from tried
+	seen  config.Files // at the last reading, if they differed from tried
 }
 
 // run reloads when the files have changed, and at a signal, until ctx ends.
@@ -45,16 +45,16 @@ func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.D
 		case <-again:
 			r.reload(ctx, "signal")
 		case <-ticker.C:
-			if r.changed() {
+			if r.hasChanged() {
 				r.reload(ctx, "changed files")
 			}
 		}
 	}
 }
 
-// changed reports whether the files differ from those of the last attempt, and are as
-// they were at the last look: those that are still being written are not.
-func (r *reloader) changed() bool {
+// hasChanged reports whether the files differ from those of the last attempt and are the same
+// as at the last reading. Files that are still being written are not.
+func (r *reloader) hasChanged() bool {
 	now := r.tried.Current()
 	if maps.Equal(now, r.tried) {
 		r.seen = nil
@@ -67,10 +67,10 @@ func (r *reloader) changed() bool {
 
 // reload applies what is in the files, or logs an error that says why not.
 func (r *reloader) reload(ctx context.Context, why string) {
-	r.manager.reloading()
-	defer r.manager.ready()
-	warnings, err := r.attempt(ctx)
-	defer func() { r.node.metrics.Reloaded(err == nil) }()
+	r.notifier.reloading()
+	defer r.notifier.ready()
+	warnings, err := r.load(ctx)
+	defer func() { r.server.metrics.Reloaded(err == nil) }()
 	if err != nil {
 		r.log.Error("configuration refused, the former one stays in use", "because_of", why, "faults", strings.Split(err.Error(), "\n"))
 		return
@@ -81,13 +81,13 @@ func (r *reloader) reload(ctx context.Context, why string) {
 	r.log.Info("configuration taken up", "because_of", why)
 }
 
-// attempt loads and builds as Serve does at the start.
-func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
+// load loads and builds as Serve does at the start.
+func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
 	next := r.tried.Current() // files that this attempt does not come to read are still watched
 	defer func() { r.tried, r.seen = next, nil }()
 	var ring *keyring.Ring
 	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
-		ring, err = nextRing(file, r.ring, !r.node.book.CanJudge())
+		ring, err = loadNextRing(file, r.ring, !r.server.apiKeys.CanJudge())
 		return err
 	})
 	if err != nil {
@@ -95,7 +95,7 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 		return nil, err
 	}
 	next = files
-	if err := r.node.activate(ctx, *fromFile(c, r.log, ring, r.release)); err != nil {
+	if err := r.server.activate(ctx, *newConfig(c, r.log, ring, r.release)); err != nil {
 		return nil, err
 	}
 	r.level.Set(logLevel(c))
@@ -104,11 +104,11 @@ func (r *reloader) attempt(ctx context.Context) (warnings []string, err error) {
 	return c.Warnings, nil
 }
 
-// nextRing reads the key file. It must still hold the secret that is in use: ids are made,
+// loadNextRing reads the key file. It must still hold the secret that is in use: ids are made,
 // and results and rows of API keys sealed with that until the moment of the change. A
 // server that is replaceable can judge no API key with it, so it has made nothing, and
 // takes any other file.
-func nextRing(file string, inUse *keyring.Ring, replaceable bool) (*keyring.Ring, error) {
+func loadNextRing(file string, inUse *keyring.Ring, replaceable bool) (*keyring.Ring, error) {
 	ring, err := keyring.Load(file)
 	if err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 			}
 		}()
 		_, failed = os.ReadFile(there)
-		return r.changed(), r.changed(), failed
+		return r.hasChanged(), r.hasChanged(), failed
 	}()
 	if failed == nil {
 		t.Error("a file can be opened: this test is not what it was")
@@ -46,7 +46,7 @@ func TestTooManyOpenFiles(t *testing.T) {
 	if err := os.Remove(gone); err != nil {
 		t.Fatal(err)
 	}
-	if first, second := r.changed(), r.changed(); first || !second {
+	if first, second := r.hasChanged(), r.hasChanged(); first || !second {
 		t.Errorf("a file that is gone: %t at the first look, %t at the second; want false, true", first, second)
 	}
 }

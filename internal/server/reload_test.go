@@ -26,7 +26,7 @@ func TestLooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lockedBuffer
 		r := &reloader{
-			file: filepath.Join(dir, "none"), node: &Server{metrics: obs.NewMetrics()},
+			file: filepath.Join(dir, "none"), server: &Server{metrics: obs.NewMetrics()},
 			log: slog.New(slog.NewTextHandler(&log, nil)), tried: config.Files{file: {}},
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -67,31 +67,31 @@ func TestHalfWritten(t *testing.T) {
 		if step.content != "" {
 			write(t, file, []byte(step.content))
 		}
-		if got := r.changed(); got != step.want {
+		if got := r.hasChanged(); got != step.want {
 			t.Errorf("look %d at %q: changed = %t", i, step.content, got)
 		}
 	}
 	r.tried, r.seen = r.tried.Current(), nil
-	if r.changed() {
+	if r.hasChanged() {
 		t.Error("changed after it was taken")
 	}
 	write(t, file, []byte("d"))
-	r.changed()
+	r.hasChanged()
 	write(t, file, []byte("abc"))
 	for range 2 {
-		if r.changed() {
+		if r.hasChanged() {
 			t.Error("changed though it is again as it was taken")
 		}
 	}
 	write(t, file, []byte("d")) // a second time
-	if r.changed() {
+	if r.hasChanged() {
 		t.Error("taken at the first look, for it had been like this once")
 	}
 	write(t, file, []byte("abc"))
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if r.changed() || !r.changed() {
+	if r.hasChanged() || !r.hasChanged() {
 		t.Error("a file that is gone is a change, at the second look")
 	}
 }
@@ -104,7 +104,7 @@ func TestTriedOnce(t *testing.T) {
 	write(t, file, []byte("none"))
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
-		r := &reloader{file: file, node: &Server{metrics: obs.NewMetrics(), book: account.New(nil, nil, nil, nil)}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{}}
+		r := &reloader{file: file, server: &Server{metrics: obs.NewMetrics(), apiKeys: account.New(nil, nil, nil, nil)}, log: slog.New(slog.NewTextHandler(&log, nil)), inUse: new(config.Config), tried: config.Files{}}
 		_, err := r.tried.Read(file)
 		must(t, err)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -143,14 +143,14 @@ func TestReloadNotAdopted(t *testing.T) {
 	file, text := writeConfig(t)
 	c, files, err := config.Load(file, time.Now())
 	must(t, err)
-	ring, err := LoadKeys(t.Context(), c)
+	ring, err := LoadKeyRing(t.Context(), c)
 	must(t, err)
 	_, err = files.Read(c.Keys)
 	must(t, err)
 	n, _ := stillNode(t)
-	was := n.now
+	was := n.active
 	var log bytes.Buffer
-	r := &reloader{file: file, node: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), inUse: c, ring: ring, tried: files}
+	r := &reloader{file: file, server: n, log: slog.New(slog.NewTextHandler(&log, nil)), level: new(slog.LevelVar), inUse: c, ring: ring, tried: files}
 	spoken := config.Versions
 	t.Cleanup(func() { config.Versions = spoken })
 	config.Versions = append(slices.Clone(config.Versions), "9.9.9")
@@ -159,11 +159,11 @@ func TestReloadNotAdopted(t *testing.T) {
 	if said := log.String(); !strings.Contains(said, "configuration refused") || !strings.Contains(said, "no protocol version") || strings.Contains(said, "taken up") {
 		t.Errorf("said %s", said)
 	}
-	if n.now != was || r.inUse != c || r.ring != ring || r.level.Level() != slog.LevelInfo {
+	if n.active != was || r.inUse != c || r.ring != ring || r.level.Level() != slog.LevelInfo {
 		t.Errorf("something of it is in use: %+v", r)
 	}
 	for range 2 { // what has changed has to stay the same for a look
-		if r.changed() {
+		if r.hasChanged() {
 			t.Error("it would be tried again, though nothing has changed")
 		}
 	}
@@ -176,7 +176,7 @@ func TestV1RangesAreOfAnAddress(t *testing.T) {
 	r := setNew(&d.CardRanges)
 	r.AcquirerBIN, r.MerchantID = "400551", "m"
 	var cfg Config
-	cfg.addV1(d, new(config.Config))
+	cfg.addV1Directory(d, new(config.Config))
 	if got, want := *cfg.V1Directories[0].CardRanges, (mpi.Asker{URL: d.DirectoryURL, AcquirerBIN: "400551", MerchantID: "m"}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}

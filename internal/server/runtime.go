@@ -19,9 +19,9 @@ import (
 	"github.com/openthreeds/threeds/internal/results"
 )
 
-// A generation is all that follows from one configuration. It is put into use as a
-// whole; a request is served to its end by the generation that was in use when it came.
-// Store, listeners, API keys and metrics belong to the node.
+// A runtime is everything that is built from one configuration. It is activated as a whole.
+// A request is served to its end by the runtime that was active when it came. The store,
+// the listeners, the API keys and the metrics belong to the Server and outlive it.
 type runtime struct {
 	cfg        Config
 	cards      *ranges.Schemes
@@ -35,158 +35,156 @@ type runtime struct {
 	apiTLS     *tls.Config // nil: plain HTTP
 	resultsTLS *tls.Config
 
-	work sync.WaitGroup     // requests
-	end  context.CancelFunc // ends the refreshing of v1 card ranges; set by node.begin
+	requests    sync.WaitGroup     // requests
+	stopRefresh context.CancelFunc // ends the refreshing of v1 card ranges; set by startRuntime
 }
 
-// generation builds the generation of a configuration. Former is the one that it is to
-// follow, nil at the start. Nothing runs in it yet, and one that is not used needs no
-// closing.
-func (n *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
-	g := &runtime{cfg: cfg}
+// newRuntime builds the runtime of a configuration, to follow former, which is nil at the
+// start. Nothing runs in it yet, and a runtime that is not activated needs no closing.
+func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
+	rt := &runtime{cfg: cfg}
 	schemes := make([]string, len(cfg.Directories))
 	for i, d := range cfg.Directories {
 		schemes[i] = d.Scheme
 	}
-	if err := g.connect(n, schemes, former); err != nil {
+	if err := rt.connectDirectories(s, schemes, former); err != nil {
 		return nil, err
 	}
-	db := n.engineStore()
-	records := sealer{cfg.Ring, &n.unsealed}
-	g.engine = &auth.Engine{
-		Store: db, Cards: g.cards, Directories: g.client,
+	db := s.engineStore()
+	records := sealer{cfg.Ring, &s.refusedRecords}
+	rt.engine = &auth.Engine{
+		Store: db, Cards: rt.cards, Directories: rt.client,
 		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
-		Log: n.cfg.Log, Now: n.stamp, Observer: n.metrics, Tasks: &n.tasks, Recorder: obs.Recorder{},
+		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
 	}
 	if cfg.Cards != nil {
-		g.engine.Cards = cfg.Cards(g.cards)
+		rt.engine.Cards = cfg.Cards(rt.cards)
 	}
-	g.mpi = &mpi.Engine{
-		Directories: cfg.V1Directories, Client: g.v1, Store: db, Sealer: records,
-		Log: n.cfg.Log, Now: n.stamp, Recorder: obs.Recorder{},
+	rt.mpi = &mpi.Engine{
+		Directories: cfg.V1Directories, Client: rt.v1, Store: db, Sealer: records,
+		Log: s.cfg.Log, Now: s.timestamp, Recorder: obs.Recorder{},
 	}
-	g.limits = api.NewLimiter(cfg.Limits.PerKey)
+	rt.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
-		g.mpi.Follow(former.mpi)
+		rt.mpi.Follow(former.mpi)
 		if former.cfg.Limits.PerKey == cfg.Limits.PerKey {
-			g.limits = former.limits
+			rt.limits = former.limits
 		}
 	}
-	g.api = &api.Handler{
-		Engine: g.engine, MPI: g.mpi, Keys: n.book, Gate: n.gate, Limits: g.limits, Refused: n.refused,
-		MaxInFlight: n.inFlight(cfg.Limits.InFlight), InFlight: &n.inWork, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
-		Traces: n.traces, Requests: n.requests, Log: n.cfg.Log,
+	rt.api = &api.Handler{
+		Engine: rt.engine, MPI: rt.mpi, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Refused: s.countRefusal,
+		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
+		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 	}
-	if slowest := g.slowest(); former != nil && slowest != n.slowest {
-		g.api = bounded(slowest, g.api)
+	if slowest := rt.maxRequestTime(); former != nil && slowest != s.maxRequestTime {
+		rt.api = withWriteTimeout(slowest, rt.api)
 	}
-	trust := &certs.Trust{Clients: cfg.Clients, Now: n.cfg.Now, Log: n.cfg.Log}
-	g.results = &results.Handler{Engine: g.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: n.long, Traces: n.traces, Requests: n.requests, Log: n.cfg.Log}
-	g.resultsTLS = n.results.limiter.Offer(trust.TLS(cfg.Certs...))
+	trust := &certs.Trust{Clients: cfg.Clients, Now: s.cfg.Now, Log: s.cfg.Log}
+	rt.results = &results.Handler{Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: s.longMessages, Traces: s.traces, Requests: s.requests, Log: s.cfg.Log}
+	rt.resultsTLS = s.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
-		g.apiTLS = n.api.limiter.Offer(&tls.Config{
+		rt.apiTLS = s.api.limiter.Offer(&tls.Config{
 			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		})
 	}
-	return g, nil
+	return rt, nil
 }
 
-// connect makes the clients of the directory servers.
-func (g *runtime) connect(n *Server, schemes []string, former *runtime) (err error) {
+// connectDirectories makes the clients of the directory servers.
+func (rt *runtime) connectDirectories(s *Server, schemes []string, former *runtime) (err error) {
 	if former != nil {
-		g.cards = former.cards.Next(schemes...)
-		if g.client, err = former.client.Next(g.cfg.Peers, g.cards); err != nil {
+		rt.cards = former.cards.Next(schemes...)
+		if rt.client, err = former.client.Next(rt.cfg.Peers, rt.cards); err != nil {
 			return err
 		}
-		g.v1, err = former.v1.Next(g.cfg.V1Peers)
+		rt.v1, err = former.v1.Next(rt.cfg.V1Peers)
 		return err
 	}
-	g.cards = ranges.NewSchemes(schemes...)
-	if g.client, err = directory.New(g.cfg.Peers, g.cards, n.db, n.cfg.Log, n.hooks()); err != nil {
+	rt.cards = ranges.NewSchemes(schemes...)
+	if rt.client, err = directory.New(rt.cfg.Peers, rt.cards, s.db, s.cfg.Log, s.directoryHooks()); err != nil {
 		return err
 	}
-	g.client.LeaseTime = g.cfg.LeaseTime
-	g.v1, err = directory.NewV1(g.cfg.V1Peers, n.cfg.Log, n.hooks())
+	rt.client.LeaseTime = rt.cfg.LeaseTime
+	rt.v1, err = directory.NewV1(rt.cfg.V1Peers, s.cfg.Log, s.directoryHooks())
 	return err
 }
 
-// slowest is the longest that a request of the API may take.
-func (g *runtime) slowest() time.Duration {
-	if len(g.cfg.V1Directories) > 0 {
-		return max(g.cfg.Timeouts.Authentication, mpi.Longest)
+// maxRequestTime is the longest that a request of the API may take.
+func (rt *runtime) maxRequestTime() time.Duration {
+	if len(rt.cfg.V1Directories) > 0 {
+		return max(rt.cfg.Timeouts.Authentication, mpi.Longest)
 	}
-	return g.cfg.Timeouts.Authentication
+	return rt.cfg.Timeouts.Authentication
 }
 
-func (n *Server) current() *runtime {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.now
+func (s *Server) activeRuntime() *runtime {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.active
 }
 
-// adopt puts another configuration into use, or returns why that is not possible and
+// activate puts another configuration into use, or returns why that is not possible and
 // changes nothing. It must not be called concurrently.
-func (n *Server) activate(ctx context.Context, cfg Config) error {
-	former := n.current()
-	g, err := n.newRuntime(cfg, former)
+func (s *Server) activate(ctx context.Context, cfg Config) error {
+	former := s.activeRuntime()
+	rt, err := s.newRuntime(cfg, former)
 	if err != nil {
 		return err
 	}
-	n.initMetrics(g)
-	g.client.Resume(ctx)
-	n.book.Configure(cfg.Ring, cfg.Merchants)
-	n.begin(g)
-	n.mu.Lock()
-	n.now = g
-	n.mu.Unlock()
-	n.drainRuntime(former, g)
-	n.metrics.Certificates(cfg.Ends)
-	n.metrics.Lists(listEnds(cfg.ListTerms))
+	s.initMetrics(rt)
+	rt.client.Resume(ctx)
+	s.apiKeys.Configure(cfg.Ring, cfg.Merchants)
+	s.startRuntime(rt)
+	s.mu.Lock()
+	s.active = rt
+	s.mu.Unlock()
+	s.drainRuntime(former, rt)
+	s.metrics.Certificates(cfg.CertificateEnds)
+	s.metrics.Lists(listEnds(cfg.ListTerms))
 	if cfg.Tracing != nil {
-		n.traces.Sample(cfg.Tracing.Fraction)
+		s.traces.Sample(cfg.Tracing.Fraction)
 	}
 	return nil
 }
 
-// known has the metrics show every scheme of a generation, before anything has happened
-// to it.
-func (n *Server) initMetrics(g *runtime) {
-	for _, scheme := range g.cards.Names() {
-		n.metrics.Known(scheme)
+// initMetrics creates the series of each scheme with the value 0.
+func (s *Server) initMetrics(rt *runtime) {
+	for _, scheme := range rt.cards.Names() {
+		s.metrics.Known(scheme)
 	}
 }
 
-// retire ends what former alone has: its background tasks at once, its connections when
-// its last request has been answered.
-func (n *Server) drainRuntime(former, next *runtime) {
-	former.end()
+// drainRuntime stops what belongs to former alone: its background tasks at once, its
+// connections when its last request has been answered.
+func (s *Server) drainRuntime(former, next *runtime) {
+	former.stopRefresh()
 	former.client.Retire(next.client)
 	former.v1.Retire(next.v1)
 	for _, scheme := range former.cards.Names() {
 		if !slices.Contains(next.cards.Names(), scheme) {
-			n.metrics.Forget(scheme)
+			s.metrics.Forget(scheme)
 		}
 	}
 	for _, d := range former.cfg.V1Directories {
 		if !slices.ContainsFunc(next.cfg.V1Directories, func(stays mpi.Directory) bool { return stays.Scheme == d.Scheme }) {
-			n.metrics.ForgetV1(d.Scheme)
+			s.metrics.ForgetV1(d.Scheme)
 		}
 	}
-	n.draining.Go(func() {
-		former.work.Wait()
+	s.draining.Go(func() {
+		former.requests.Wait()
 		_ = former.engine.Drain(context.Background()) // every AReq has a time limit
 		former.client.Retire(next.client)
 		former.v1.Retire(next.v1)
 	})
 }
 
-// retired waits until all generations that were replaced have ended, or ctx does.
-func (n *Server) awaitDrained(ctx context.Context) error {
+// awaitDrained waits until all runtimes that were replaced have drained, or ctx ends.
+func (s *Server) awaitDrained(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
-		n.draining.Wait()
+		s.draining.Wait()
 		close(done)
 	}()
 	select {
@@ -197,50 +195,50 @@ func (n *Server) awaitDrained(ctx context.Context) error {
 	}
 }
 
-// serving answers each request by the generation that is in use when it comes. While
-// the process is about to end each answer is the last on its connection.
-func (n *Server) serving(handler func(*runtime) http.Handler) http.Handler {
+// serveActive answers each request with the handler of the runtime that is active when it
+// comes. While the process is about to end, each answer is the last on its connection.
+func (s *Server) serveActive(handler func(*runtime) http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n.mu.RLock()
-		g := n.now
-		g.work.Add(1)
-		n.mu.RUnlock()
-		defer g.work.Done()
-		if n.closing.Load() {
-			n.late.Add(1)
+		s.mu.RLock()
+		rt := s.active
+		rt.requests.Add(1)
+		s.mu.RUnlock()
+		defer rt.requests.Done()
+		if s.isClosing.Load() {
+			s.lateRequests.Add(1)
 		}
-		handler(g).ServeHTTP(&last{ResponseWriter: w, closing: &n.closing}, r)
+		handler(rt).ServeHTTP(&lastResponse{ResponseWriter: w, isClosing: &s.isClosing}, r)
 	})
 }
 
-// last is a response that closes its connection if the process is about to end when the
+// lastResponse is a response that closes its connection if the process is about to end when the
 // header is written, even if that was not so when the request came.
-type last struct {
+type lastResponse struct {
 	http.ResponseWriter
-	closing *atomic.Bool
-	begun   bool
+	isClosing       *atomic.Bool
+	isHeaderWritten bool
 }
 
-func (w *last) WriteHeader(status int) {
-	if w.begun = true; w.closing.Load() {
+func (w *lastResponse) WriteHeader(status int) {
+	if w.isHeaderWritten = true; w.isClosing.Load() {
 		w.Header().Set("Connection", "close")
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
-func (w *last) Write(p []byte) (int, error) {
-	if !w.begun {
+func (w *lastResponse) Write(p []byte) (int, error) {
+	if !w.isHeaderWritten {
 		w.WriteHeader(http.StatusOK)
 	}
 	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap lets an [http.ResponseController] through.
-func (w *last) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *lastResponse) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// bounded sets the time limit for writing an answer, as [listen.NewServer] does, for another
+// withWriteTimeout sets the time limit for writing an answer, as [listen.NewServer] does, for another
 // slowest than that server was made for: servers stay when the configuration changes.
-func bounded(slowest time.Duration, h http.Handler) http.Handler {
+func withWriteTimeout(slowest time.Duration, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(slowest + 10*time.Second))
 		h.ServeHTTP(w, r)

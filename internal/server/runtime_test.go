@@ -58,7 +58,7 @@ func newStillNode(t *testing.T) (*Server, Config) {
 	visa := directory.Peer{Scheme: "visa", AReqURL: nowhere, PReqURL: nowhere, Versions: message.Versions(), TLS: mutual}
 	visa.RefNumber = func(message.Version) string { return "0" }
 	cfg := Config{
-		At: config.StoreURL{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
+		StoreURL: config.StoreURL{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
 		Peers:         []directory.Peer{visa},
 		Directories:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
 		Clients:       []certs.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
@@ -80,7 +80,7 @@ func newStillNode(t *testing.T) (*Server, Config) {
 // and what belongs to the node.
 func TestGenerationGoesByTheConfig(t *testing.T) {
 	n, cfg := stillNode(t)
-	g := n.now
+	g := n.active
 	requests, received := g.api.(*api.Handler), g.results.(*results.Handler)
 	for _, tt := range []struct {
 		what      string
@@ -89,7 +89,7 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"engine: store", g.engine.Store, n.db},
 		{"engine: card ranges", g.engine.Cards, g.cards},
 		{"engine: directories", g.engine.Directories, g.client},
-		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{cfg.Ring.ID(), sealer{cfg.Ring, &n.unsealed}}},
+		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{cfg.Ring.ID(), sealer{cfg.Ring, &n.refusedRecords}}},
 		{"engine: who it is", g.engine.Server, cfg.Server},
 		{"engine: peers", g.engine.Peers, cfg.Directories},
 		{"engine: timeouts", g.engine.Timeouts, cfg.Timeouts},
@@ -97,21 +97,21 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"engine: loopback", g.engine.Loopback, true},
 		{"engine: clock", g.engine.Now(), noon},
 		{"engine: log and metrics", []any{g.engine.Log, g.engine.Observer}, []any{cfg.Log, n.metrics}},
-		{"engine: tasks are those of the node", g.engine.Tasks == &n.tasks, true},
+		{"engine: tasks are those of the server", g.engine.Tasks == &n.tasks, true},
 
 		{"1.0.2: directories", g.mpi.Directories[0].Scheme, "jcb"},
 		{"1.0.2: client", g.mpi.Client, g.v1},
 		{"1.0.2: store", g.mpi.Store, n.db},
-		{"1.0.2: keys", g.mpi.Sealer, sealer{cfg.Ring, &n.unsealed}},
+		{"1.0.2: keys", g.mpi.Sealer, sealer{cfg.Ring, &n.refusedRecords}},
 		{"1.0.2: clock", g.mpi.Now(), noon},
 		{"1.0.2: log", g.mpi.Log, cfg.Log},
 
 		{"api: engines", []any{requests.Engine, requests.MPI}, []any{g.engine, g.mpi}},
-		{"api: keys", requests.Keys, n.book},
+		{"api: keys", requests.Keys, n.apiKeys},
 		{"api: gate", requests.Gate, n.gate},
 		{"api: rates", requests.Limits, g.limits},
 		{"api: places", requests.MaxInFlight, cfg.Limits.InFlight},
-		{"api: those taken", requests.InFlight, &n.inWork},
+		{"api: those taken", requests.InFlight, &n.inFlight},
 		{"api: bodies", []int64{requests.AuthBody, requests.Body}, []int64{cfg.Limits.AuthBody, cfg.Limits.Body}},
 		{"api: log", requests.Log, cfg.Log},
 		{"api: refusals are counted", requests.Refused != nil, true},
@@ -122,13 +122,13 @@ func TestGenerationGoesByTheConfig(t *testing.T) {
 		{"results: who may post", received.Trust.Clients, cfg.Clients},
 		{"results: clock", received.Trust.Now(), noon},
 		{"results: body", received.Body, cfg.Limits.AuthBody},
-		{"results: room is that of the node", received.Room != nil && received.Room == n.long, true},
+		{"results: room is that of the node", received.Room != nil && received.Room == n.longMessages, true},
 		{"results: logs", []any{received.Log, received.Trust.Log}, []any{cfg.Log, cfg.Log}},
 
 		{"client: lease", g.client.LeaseTime, cfg.LeaseTime},
 		{"load is shed", n.gate != nil, true},
-		{"how long a request may take", n.slowest, mpi.Longest},
-		{"the clock to stamp by", n.stamp(), noon},
+		{"how long a request may take", n.maxRequestTime, mpi.Longest},
+		{"the clock to stamp by", n.timestamp(), noon},
 	} {
 		if !reflect.DeepEqual(tt.got, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.what, tt.got, tt.want)
@@ -143,15 +143,15 @@ func TestGenerationFollows(t *testing.T) {
 		t.Helper()
 		changed := cfg
 		change(&changed)
-		g, err := n.newRuntime(changed, n.now)
+		g, err := n.newRuntime(changed, n.active)
 		must(t, err)
 		return g
 	}
-	n.now.cards.MarkTried("visa")
-	if g := next(func(*Config) {}); g.limits != n.now.limits || g.client.LeaseTime != cfg.LeaseTime || !g.cards.AnyTried() {
+	n.active.cards.MarkTried("visa")
+	if g := next(func(*Config) {}); g.limits != n.active.limits || g.client.LeaseTime != cfg.LeaseTime || !g.cards.AnyTried() {
 		t.Error("the rates of keys begin anew, the lease has another time, or what is known of card ranges is lost")
 	}
-	if g := next(func(cfg *Config) { cfg.Limits.PerKey++ }); g.limits == n.now.limits {
+	if g := next(func(cfg *Config) { cfg.Limits.PerKey++ }); g.limits == n.active.limits {
 		t.Error("another rate is not taken up")
 	}
 	for _, tt := range []struct {
@@ -165,10 +165,10 @@ func TestGenerationFollows(t *testing.T) {
 		{"without 1.0.2", func(cfg *Config) { cfg.V1Directories, cfg.V1Peers = nil, nil }, 5 * time.Second},
 	} {
 		g := next(tt.change)
-		if got := g.slowest(); got != tt.slowest {
+		if got := g.maxRequestTime(); got != tt.slowest {
 			t.Errorf("%s: a request may take %v, want %v", tt.name, got, tt.slowest)
 		}
-		if _, asBefore := g.api.(*api.Handler); asBefore != (tt.slowest == n.slowest) {
+		if _, asBefore := g.api.(*api.Handler); asBefore != (tt.slowest == n.maxRequestTime) {
 			t.Errorf("%s: requests are bounded as the servers were made for: %t", tt.name, asBefore)
 		}
 	}
@@ -180,10 +180,10 @@ func TestGenerationFollows(t *testing.T) {
 func TestAdopt(t *testing.T) {
 	n, cfg := stillNode(t)
 	var ended []*runtime
-	n.begin = func(g *runtime) { g.end = func() { ended = append(ended, g) } }
-	n.begin(n.now)
-	former := n.now
-	former.work.Add(1)
+	n.startRuntime = func(g *runtime) { g.stopRefresh = func() { ended = append(ended, g) } }
+	n.startRuntime(n.active)
+	former := n.active
+	former.requests.Add(1)
 	n.metrics.Open("jcb", "VEReq", true)
 	n.metrics.Open("sbn", "VEReq", true)
 
@@ -199,13 +199,13 @@ func TestAdopt(t *testing.T) {
 	cfg.Peers, cfg.Directories = []directory.Peer{amex, upi}, []auth.Directory{{Scheme: "amex"}, {Scheme: "upi"}}
 	former.cfg.V1Directories = append(former.cfg.V1Directories, mpi.Directory{Scheme: "sbn"}) // which stays
 	cfg.V1Peers, cfg.V1Directories = []directory.V1Peer{sbn}, []mpi.Directory{{Scheme: "sbn"}}
-	cfg.Ends = map[string]time.Time{"api.tls.cert": noon}
+	cfg.CertificateEnds = map[string]time.Time{"api.tls.cert": noon}
 	must(t, n.activate(t.Context(), cfg))
 
-	if n.now == former || len(ended) != 1 || ended[0] != former {
+	if n.active == former || len(ended) != 1 || ended[0] != former {
 		t.Errorf("%d generations have been told to end, want the former one", len(ended))
 	}
-	if got := n.now.cards.Table("amex"); got == nil || got.Len() != 1 {
+	if got := n.active.cards.Table("amex"); got == nil || got.Len() != 1 {
 		t.Error("the card ranges in the store are not used")
 	}
 	exposed := metricsOf(n.metrics)
@@ -223,7 +223,7 @@ func TestAdopt(t *testing.T) {
 	if err := n.awaitDrained(soon); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, and a request of the former generation is not done", err)
 	}
-	former.work.Done()
+	former.requests.Done()
 	must(t, n.awaitDrained(t.Context()))
 }
 
@@ -236,16 +236,16 @@ func TestConnectionsAreKnown(t *testing.T) {
 	for _, l := range []net.Listener{cfg.API, cfg.Results} {
 		c, err := net.Dial("tcp", l.Addr().String())
 		must(t, err)
-		waitFor(t, "the connection", func() bool { return n.conns.Load() == 1 })
-		if got := n.kept.CloseIdle(); got != 1 {
+		waitFor(t, "the connection", func() bool { return n.connCount.Load() == 1 })
+		if got := n.keepAlive.CloseIdle(); got != 1 {
 			t.Errorf("%d connections to part with, want 1", got)
 		}
 		must(t, c.Close())
-		waitFor(t, "its end", func() bool { return n.conns.Load() == 0 })
+		waitFor(t, "its end", func() bool { return n.connCount.Load() == 0 })
 	}
 	must(t, n.api.server.Close())
 	must(t, n.results.server.Close())
-	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
+	must(t, errors.Join(group.Wait(), n.active.client.Close(), n.active.v1.Close(), n.db.Close()))
 }
 
 // timed tells of the deadlines for reading that its connections are given.
@@ -292,7 +292,7 @@ func TestSilenceIsBorne(t *testing.T) {
 			t.Errorf("%v for the first byte, want %v", got, n.api.server.IdleTimeout)
 		}
 		must(t, c.Close())
-		waitFor(t, "its end", func() bool { return n.conns.Load() == 0 })
+		waitFor(t, "its end", func() bool { return n.connCount.Load() == 0 })
 		select {
 		case <-told: // at its end
 		default:
@@ -300,7 +300,7 @@ func TestSilenceIsBorne(t *testing.T) {
 	}
 	must(t, n.api.server.Close())
 	must(t, n.results.server.Close())
-	must(t, errors.Join(group.Wait(), n.now.client.Close(), n.now.v1.Close(), n.db.Close()))
+	must(t, errors.Join(group.Wait(), n.active.client.Close(), n.active.v1.Close(), n.db.Close()))
 }
 
 // TestListenerFails: a server that cannot accept any more does not stay, and says why.
@@ -310,7 +310,7 @@ func TestListenerFails(t *testing.T) {
 		"results": func(cfg Config) net.Listener { return cfg.Results },
 	} {
 		n, cfg := newStillNode(t)
-		n.now.cfg.LameDuck = time.Hour // not then
+		n.active.cfg.LameDuck = time.Hour // not then
 		must(t, broken(cfg).Close())
 		if err := n.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "listener "+broken(cfg).Addr().String()) {
 			t.Errorf("%s: %v, want an error of the listener", name, err)
@@ -324,7 +324,7 @@ func TestChores(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- n.Run(ctx) }()
-	for _, chore := range []string{"sweep", "watchEnds"} {
+	for _, chore := range []string{"sweep", "watchExpiry"} {
 		waitFor(t, chore, func() bool {
 			stacks := make([]byte, 1<<20)
 			return strings.Contains(string(stacks[:stdruntime.Stack(stacks, true)]), ".(*Server)."+chore+"(")
@@ -339,7 +339,7 @@ func TestChores(t *testing.T) {
 func TestNodeRefused(t *testing.T) {
 	n, cfg := stillNode(t)
 	nowhere := cfg
-	nowhere.At.Dir = filepath.Join(cfg.At.Dir, "threeds.db")
+	nowhere.StoreURL.Dir = filepath.Join(cfg.StoreURL.Dir, "threeds.db")
 	if other, err := New(t.Context(), nowhere); err == nil || other != nil {
 		t.Errorf("store: %v, want an error", err)
 	}
@@ -349,12 +349,12 @@ func TestNodeRefused(t *testing.T) {
 	} {
 		changed := cfg
 		change(&changed)
-		changed.At.Dir = t.TempDir()
+		changed.StoreURL.Dir = t.TempDir()
 		if other, err := New(t.Context(), changed); err == nil || other != nil {
 			t.Errorf("%s: %v, want an error at the start", what, err)
 		}
-		was := n.now
-		if err := n.activate(t.Context(), changed); err == nil || n.now != was {
+		was := n.active
+		if err := n.activate(t.Context(), changed); err == nil || n.active != was {
 			t.Errorf("%s: %v, want an error at a reload, and the former generation", what, err)
 		}
 	}
@@ -378,7 +378,7 @@ func TestBounded(t *testing.T) {
 		var w deadlined
 		served := false
 		h := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true })
-		bounded(time.Minute, h).ServeHTTP(&last{ResponseWriter: &w}, nil)
+		withWriteTimeout(time.Minute, h).ServeHTTP(&lastResponse{ResponseWriter: &w}, nil)
 		if got, want := time.Until(w.until), listen.NewServer(h, time.Minute, slog.New(slog.DiscardHandler)).WriteTimeout; got != want || !served {
 			t.Errorf("%v to answer, want %v; served: %t", got, want, served)
 		}
@@ -395,7 +395,7 @@ func metricsOf(m *obs.Metrics) string {
 // TestDirectoriesAreCounted: what happens at the directory servers, in the metrics.
 func TestDirectoriesAreCounted(t *testing.T) {
 	m := obs.NewMetrics()
-	h := hooks(m)
+	h := countingHooks(m)
 	h.Exchanged("visa", "AReq", time.Second, nil)
 	h.Exchanged("visa", "PReq", time.Second, &directory.Error{Kind: directory.Timeout})
 	h.Exchanged("visa", "PReq", 0, &directory.Error{Kind: directory.Open})

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// A manager is the service manager, if it wants to hear of the state of the process:
-// the protocol of sd_notify(3), one datagram for each piece of news. Nil: there is none.
-type manager struct {
+// A manager tells the service manager the state of the process, by the protocol of
+// sd_notify(3): one datagram for each change. A nil notifier tells nobody.
+type notifier struct {
 	conn     net.Conn
 	log      *slog.Logger
-	watchdog time.Duration // it wants a sign of life this often; 0: never
+	watchdog time.Duration // how often the manager wants a sign of life; 0 means never
 }
 
-// newManager finds the manager that started us, if one did.
-func newManager(log *slog.Logger) *manager {
+// newNotifier returns the notifier for the manager that started this process, nil if none did.
+func newNotifier(log *slog.Logger) *notifier {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
@@ -29,7 +29,7 @@ func newManager(log *slog.Logger) *manager {
 		log.Warn("the service manager cannot be told how things stand", "err", err)
 		return nil
 	}
-	m := &manager{conn: conn, log: log}
+	m := &notifier{conn: conn, log: log}
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	if pid := os.Getenv("WATCHDOG_PID"); err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
 		m.watchdog = time.Duration(usec) * time.Microsecond
@@ -37,8 +37,9 @@ func newManager(log *slog.Logger) *manager {
 	return m
 }
 
-// run says that requests are taken, and at the end that they soon will not be.
-func (m *manager) run(ctx context.Context) {
+// run reports that requests are accepted, sends signs of life, and reports the end when ctx
+// ends.
+func (m *notifier) run(ctx context.Context) {
 	if m == nil {
 		return
 	}
@@ -52,29 +53,29 @@ func (m *manager) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			m.tell("STOPPING=1")
+			m.send("STOPPING=1")
 			return
 		case <-tick:
-			m.tell("WATCHDOG=1")
+			m.send("WATCHDOG=1")
 		}
 	}
 }
 
-func (m *manager) ready() {
+func (m *notifier) ready() {
 	if m != nil {
-		m.tell("READY=1")
+		m.send("READY=1")
 	}
 }
 
-// reloading says that ready will follow. By its time the manager knows that this is the
-// answer to its signal.
-func (m *manager) reloading() {
+// reloading reports a reload, after which ready follows. Its time tells the manager that this
+// is the answer to its signal.
+func (m *notifier) reloading() {
 	if m != nil {
-		m.tell(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds()))
+		m.send(fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds()))
 	}
 }
 
-func (m *manager) tell(news string) {
+func (m *notifier) send(news string) {
 	if _, err := m.conn.Write([]byte(news)); err != nil {
 		m.log.Warn("the service manager was not told", "err", err)
 	}

@@ -20,7 +20,7 @@ import (
 func TestWatchdogInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var news heard
-		m := &manager{conn: &news, log: slog.New(slog.DiscardHandler), watchdog: 30 * time.Second}
+		m := &notifier{conn: &news, log: slog.New(slog.DiscardHandler), watchdog: 30 * time.Second}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Second)
 		defer cancel()
 		m.run(ctx)
@@ -62,7 +62,7 @@ func TestWatchdog(t *testing.T) {
 		t.Setenv("NOTIFY_SOCKET", path)
 		t.Setenv("WATCHDOG_USEC", tt.usec)
 		t.Setenv("WATCHDOG_PID", tt.pid)
-		m := newManager(slog.New(slog.DiscardHandler))
+		m := newNotifier(slog.New(slog.DiscardHandler))
 		if m == nil || m.watchdog != tt.want {
 			t.Errorf("WATCHDOG_USEC=%s WATCHDOG_PID=%s: %+v, want a sign of life every %v", tt.usec, tt.pid, m, tt.want)
 		}
@@ -72,7 +72,7 @@ func TestWatchdog(t *testing.T) {
 	}
 	t.Setenv("NOTIFY_SOCKET", path)
 	var heard strings.Builder
-	m := newManager(slog.New(slog.NewTextHandler(&heard, nil)))
+	m := newNotifier(slog.New(slog.NewTextHandler(&heard, nil)))
 	_ = m.conn.Close() // as if it had gone
 	if m.ready(); !strings.Contains(heard.String(), "was not told") {
 		t.Errorf("nobody hears it, log %q", heard.String())
@@ -80,7 +80,7 @@ func TestWatchdog(t *testing.T) {
 	for _, none := range []string{"", path + ".gone"} {
 		t.Setenv("NOTIFY_SOCKET", none)
 		var log strings.Builder
-		if m := newManager(slog.New(slog.NewTextHandler(&log, nil))); m != nil || (log.Len() > 0) != (none != "") {
+		if m := newNotifier(slog.New(slog.NewTextHandler(&log, nil))); m != nil || (log.Len() > 0) != (none != "") {
 			t.Errorf("NOTIFY_SOCKET=%s: manager %v, log %q", none, m, log.String())
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 )
 
-// firstPassed is the descriptor of the first socket that is passed.
-const firstPassed = 3
+// firstPassedFD is the descriptor of the first socket that is passed.
+const firstPassedFD = 3
 
 // passedListeners are the sockets that the service manager has opened for this
 // process, by name: the protocol of sd_listen_fds(3). It removes the variables that say
@@ -40,7 +40,7 @@ func passedListeners() (map[string]net.Listener, error) {
 	}
 	passed := make(map[string]net.Listener)
 	for i, name := range given {
-		if err := take(passed, name, uintptr(firstPassed+i)); err != nil {
+		if err := addPassedListener(passed, name, uintptr(firstPassedFD+i)); err != nil {
 			for _, l := range passed {
 				_ = l.Close()
 			}
@@ -50,7 +50,7 @@ func passedListeners() (map[string]net.Listener, error) {
 	return passed, nil
 }
 
-func take(passed map[string]net.Listener, name string, fd uintptr) error {
+func addPassedListener(passed map[string]net.Listener, name string, fd uintptr) error {
 	f := os.NewFile(fd, name)
 	defer f.Close() //nolint:errcheck // the listener has a descriptor of its own
 	switch name {

@@ -19,42 +19,42 @@ import (
 // OpenStore opens a store, and makes what is not there yet.
 func OpenStore(ctx context.Context, at config.StoreURL) (store.Store, error) {
 	if at.Postgres != "" {
-		return opened(postgres.Open(ctx, at.Postgres, postgres.Options{}))
+		return asStore(postgres.Open(ctx, at.Postgres, postgres.Options{}))
 	}
-	return opened(sqlite.Open(at.Dir, sqlite.Options{}))
+	return asStore(sqlite.Open(at.Dir, sqlite.Options{}))
 }
 
-// opened returns a nil interface with an error, not one that holds a nil S.
-func opened[S store.Store](s S, err error) (store.Store, error) {
+// asStore returns a nil interface with an error, not one that holds a nil S.
+func asStore[S store.Store](s S, err error) (store.Store, error) {
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// storeWaits is by what factor work may wait longer for the store than for a processor.
+// storeWaitFactor is by what factor work may wait longer for the store than for a processor.
 // A write that just misses a commit waits for two, and a disk that takes 25 ms for a
 // commit is slow, but not overloaded.
-const storeWaits = 5
+const storeWaitFactor = 5
 
-// queues are those by whose length and pace the gate tells overload: of the processor,
+// loadQueues are those by whose length and pace the load shedder tells overload: of the processor,
 // and of a store that has one.
-func queues(wait time.Duration, st store.Store) []shed.Queue {
+func loadQueues(wait time.Duration, st store.Store) []shed.Queue {
 	all := []shed.Queue{shed.Processor(wait)}
 	if queue, ok := st.(interface {
 		Queue() (waiting int, served uint64)
 	}); ok {
-		all = append(all, shed.Queue{Name: "store", Target: storeWaits * wait, Length: queue.Queue})
+		all = append(all, shed.Queue{Name: "store", Target: storeWaitFactor * wait, Length: queue.Queue})
 	}
 	return all
 }
 
-// LoadKeys reads the key file. With a store in a directory a missing one is made, unless
-// the store has API keys, which need the one that was lost. With a database all nodes
-// must have the same, so no node makes one.
-func LoadKeys(ctx context.Context, c *config.Config) (_ *keyring.Ring, err error) {
+// LoadKeyRing reads the key file. With a store in a directory, a missing key file is created,
+// unless the store has API keys, which need the file that was lost. With a database no node
+// creates one, since all nodes must have the same.
+func LoadKeyRing(ctx context.Context, c *config.Config) (_ *keyring.Ring, err error) {
 	if c.Store.URL.Postgres != "" {
-		return loadRing(c)
+		return readKeyFile(c)
 	}
 	if _, err := os.Stat(c.Keys); !errors.Is(err, fs.ErrNotExist) {
 		return keyring.Load(c.Keys)
@@ -64,24 +64,24 @@ func LoadKeys(ctx context.Context, c *config.Config) (_ *keyring.Ring, err error
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, st.Close()) }()
-	return FirstKeys(ctx, c, st)
+	return LoadOrCreateKeyRing(ctx, c, st)
 }
 
-// FirstKeys reads the key file, and makes it if the store has no API keys yet. The
-// key commands use it: with a database the first of them makes the file.
-func FirstKeys(ctx context.Context, c *config.Config, st store.Store) (*keyring.Ring, error) {
+// LoadOrCreateKeyRing reads the key file, and creates it if the store has no API keys yet.
+// The key commands use it: with a database the first of them creates the file.
+func LoadOrCreateKeyRing(ctx context.Context, c *config.Config, st store.Store) (*keyring.Ring, error) {
 	keys, err := st.Keys(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if len(keys) > 0 {
-		return loadRing(c)
+		return readKeyFile(c)
 	}
 	return keyring.LoadOrCreate(c.Keys)
 }
 
-// loadRing reads a key file that must be there.
-func loadRing(c *config.Config) (*keyring.Ring, error) {
+// readKeyFile reads a key file that must be there.
+func readKeyFile(c *config.Config) (*keyring.Ring, error) {
 	ring, err := keyring.Load(c.Keys)
 	switch {
 	case !errors.Is(err, fs.ErrNotExist):

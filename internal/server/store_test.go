@@ -34,7 +34,7 @@ func TestSweepByTheStamp(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			(&Server{db: s, stamp: ahead}).sweep(ctx)
+			(&Server{db: s, timestamp: ahead}).sweep(ctx)
 		}()
 		if got := <-s.times; !got.Equal(ahead()) {
 			t.Errorf("swept as of %v, want %v", got, ahead())
@@ -64,7 +64,7 @@ func TestSweepFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := &unswept{failing: 2}
-		n := &Server{db: s, stamp: time.Now, cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
+		n := &Server{db: s, timestamp: time.Now, cfg: Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute+time.Second)
 		defer cancel()
 		n.sweep(ctx)

@@ -10,28 +10,28 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// lastSpans is how long the end of the process waits for the collector of traces.
-const lastSpans = 2 * time.Second
+// traceFlushTimeout is how long the end of the process waits for the collector of traces.
+const traceFlushTimeout = 2 * time.Second
 
-// endTraces sends what is left of them, if there are any.
-func (n *Server) endTraces() {
-	ctx, cancel := context.WithTimeout(context.Background(), lastSpans)
+// closeTraces sends what is left of them, if there are any.
+func (s *Server) closeTraces() {
+	ctx, cancel := context.WithTimeout(context.Background(), traceFlushTimeout)
 	defer cancel()
-	n.traces.Close(ctx)
+	s.traces.Close(ctx)
 }
 
 // engineStore is the store as engines are given it: with its calls in the traces, if there
 // are any.
-func (n *Server) engineStore() store.Store {
-	if n.traces == nil {
-		return n.db
+func (s *Server) engineStore() store.Store {
+	if s.traces == nil {
+		return s.db
 	}
-	return tracedStore{n.db, n.traces}
+	return tracedStore{s.db, s.traces}
 }
 
 // hooks counts what happens at the directories, and has it in the traces.
-func (n *Server) hooks() directory.Hooks {
-	h, t := hooks(n.metrics), n.traces
+func (s *Server) directoryHooks() directory.Hooks {
+	h, t := countingHooks(s.metrics), s.traces
 	if t == nil {
 		return h
 	}
@@ -39,24 +39,24 @@ func (n *Server) hooks() directory.Hooks {
 		ctx, ended := t.Message(ctx, message)
 		obs.NoteSpan(ctx, "scheme", scheme)
 		if id != "" {
-			obs.NoteSpan(ctx, idName(message), id)
+			obs.NoteSpan(ctx, idAttribute(message), id)
 		}
-		return ctx, func(err error) { ended(kindOf(err)) }
+		return ctx, func(err error) { ended(errorKind(err)) }
 	}
-	h.Retried = func(ctx context.Context, err error) { obs.Happened(ctx, "tried again", kindOf(err)) }
+	h.Retried = func(ctx context.Context, err error) { obs.Happened(ctx, "tried again", errorKind(err)) }
 	return h
 }
 
-// idName is what the log calls the id of a message.
-func idName(message string) string {
+// idAttribute is what the log calls the id of a message.
+func idAttribute(message string) string {
 	if message == "VEReq" || message == "CRReq" {
 		return "messageId"
 	}
 	return "threeDSServerTransID"
 }
 
-// kindOf is what went wrong with a message to a directory server, in a word; "": nothing.
-func kindOf(err error) string {
+// errorKind is what went wrong with a message to a directory server, in a word; "": nothing.
+func errorKind(err error) string {
 	if bad, ok := errors.AsType[*directory.Error](err); ok {
 		return bad.Kind.String()
 	}
@@ -72,14 +72,14 @@ type tracedStore struct {
 func (s tracedStore) Create(ctx context.Context, t store.Txn) error {
 	ctx, ended := s.traces.Step(ctx, "store create")
 	err := s.Store.Create(ctx, t)
-	ended(trouble(err))
+	ended(storeErrorType(err))
 	return err
 }
 
 func (s tracedStore) Get(ctx context.Context, id string) (store.Txn, error) {
 	ctx, ended := s.traces.Step(ctx, "store get")
 	t, err := s.Store.Get(ctx, id)
-	ended(trouble(err))
+	ended(storeErrorType(err))
 	return t, err
 }
 
@@ -93,14 +93,14 @@ func (s tracedStore) Update(ctx context.Context, was store.Txn, change func(*sto
 	if refused != nil {
 		ended("")
 	} else {
-		ended(trouble(err))
+		ended(storeErrorType(err))
 	}
 	return err
 }
 
-// trouble is what to say of a store that failed; "": it did not, though the answer may be
+// storeErrorType is what to say of a store that failed; "": it did not, though the answer may be
 // that something is not there, or there already.
-func trouble(err error) string {
+func storeErrorType(err error) string {
 	if err == nil || errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrExists) {
 		return ""
 	}

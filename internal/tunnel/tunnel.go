@@ -79,14 +79,14 @@ var (
 const maxHeader = 16 << 10
 
 // past is a deadline that ends all waiting.
-var past = time.Unix(1, 0)
+var pastDeadline = time.Unix(1, 0)
 
 // A Dialer makes connections through a proxy.
 type Dialer struct {
-	proxy   Proxy
-	net     net.Dialer
-	secured *tls.Config // nil: none
-	header  string      // of each request, beside its host
+	proxy  Proxy
+	net    net.Dialer
+	tls    *tls.Config // nil: none
+	header string      // of each request, beside its host
 }
 
 // New returns a dialer that reaches the proxy by another.
@@ -97,7 +97,7 @@ func New(p Proxy, below net.Dialer) *Dialer {
 	}
 	if p.Roots != nil {
 		host, _, _ := net.SplitHostPort(p.Address)
-		d.secured = &tls.Config{
+		d.tls = &tls.Config{
 			RootCAs: p.Roots, ServerName: host, MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(),
 			DynamicRecordSizingDisabled: true, ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		}
@@ -121,7 +121,7 @@ func (d *Dialer) DialContext(ctx context.Context, network, addr string) (net.Con
 }
 
 func (d *Dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	if !askable(addr) {
+	if !isAskable(addr) {
 		return nil, errName
 	}
 	raw, err := d.net.DialContext(ctx, network, d.proxy.Address)
@@ -129,13 +129,13 @@ func (d *Dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		return nil, err
 	}
 	conn := raw
-	unguard := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(past) })
-	if d.secured != nil {
-		secured := tls.Client(raw, d.secured)
+	unguard := context.AfterFunc(ctx, func() { _ = raw.SetDeadline(pastDeadline) })
+	if d.tls != nil {
+		secured := tls.Client(raw, d.tls)
 		err, conn = secured.HandshakeContext(ctx), secured
 	}
 	if err == nil {
-		err = d.ask(conn, addr)
+		err = d.connect(conn, addr)
 	}
 	if !unguard() && err == nil {
 		err = ctx.Err()
@@ -147,9 +147,9 @@ func (d *Dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	return conn, nil
 }
 
-// askable reports whether an address can be put into a request: a directory server may
+// isAskable reports whether an address can be put into a request: a directory server may
 // have written it.
-func askable(addr string) bool {
+func isAskable(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil || len(host) > 253 {
 		return false
@@ -164,17 +164,17 @@ func askable(addr string) bool {
 }
 
 // request is what answers are read as answers to.
-var request = &http.Request{Method: http.MethodConnect}
+var connectRequest = &http.Request{Method: http.MethodConnect}
 
-// ask makes a request and reads the answer, up to its end and no further.
-func (d *Dialer) ask(conn net.Conn, addr string) error {
+// connect makes a request and reads the answer, up to its end and no further.
+func (d *Dialer) connect(conn net.Conn, addr string) error {
 	if _, err := io.WriteString(conn, "CONNECT "+addr+" HTTP/1.1\r\nHost: "+addr+"\r\n"+d.header+"\r\n"); err != nil {
 		return err
 	}
-	from := &source{conn: conn, left: maxHeader}
+	from := &answerReader{conn: conn, left: maxHeader}
 	r := bufio.NewReader(from)
 	for {
-		resp, err := http.ReadResponse(r, request)
+		resp, err := http.ReadResponse(r, connectRequest)
 		switch {
 		case err != nil && from.err != nil:
 			return from.err
@@ -191,14 +191,14 @@ func (d *Dialer) ask(conn net.Conn, addr string) error {
 	}
 }
 
-// A source is what an answer is read from. It keeps why there was no more.
-type source struct {
+// A answerReader is what an answer is read from. It keeps why there was no more.
+type answerReader struct {
 	conn net.Conn
 	left int
 	err  error
 }
 
-func (s *source) Read(b []byte) (n int, err error) {
+func (s *answerReader) Read(b []byte) (n int, err error) {
 	if s.left <= 0 {
 		s.err = errHeader
 		return 0, s.err

@@ -359,7 +359,7 @@ func TestAskable(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{strings.Repeat("x", 253) + ":443", "d_s-1.invalid:1", "ds.invalid:65535", "[2001:db8::7]:443"} {
-		if !askable(addr) {
+		if !isAskable(addr) {
 			t.Errorf("%q cannot be asked for", addr)
 		}
 	}
@@ -425,7 +425,7 @@ func TestLongestHeader(t *testing.T) {
 			if n > maxHeader {
 				want = errHeader
 			}
-			if err := New(Proxy{}, net.Dialer{}).ask(conn, "ds.invalid:443"); !errors.Is(err, want) {
+			if err := New(Proxy{}, net.Dialer{}).connect(conn, "ds.invalid:443"); !errors.Is(err, want) {
 				t.Errorf("%d bytes, %d in a read: %v, want %v", n, each, err, want)
 			}
 			if read := len(says) - conn.says.Len(); read > maxHeader {
@@ -449,7 +449,7 @@ func FuzzAnswer(f *testing.F) {
 	d := New(Proxy{}, net.Dialer{})
 	f.Fuzz(func(t *testing.T, says []byte) {
 		conn := &heard{says: bytes.NewReader(says)}
-		err := d.ask(conn, "ds.invalid:443")
+		err := d.connect(conn, "ds.invalid:443")
 		if read := len(says) - conn.says.Len(); read > maxHeader {
 			t.Errorf("%d bytes were read", read)
 		}

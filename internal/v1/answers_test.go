@@ -134,7 +134,7 @@ func TestReadVEResFaults(t *testing.T) {
 }
 
 // A Fault names no more than some elements, however many are wrong.
-func TestManyFaults(t *testing.T) {
+func TestFaultNamesFewElements(t *testing.T) {
 	var all strings.Builder
 	for i := range 26 * 26 {
 		fmt.Fprintf(&all, "<%c%c/>", 'a'+i/26, 'a'+i%26)
@@ -146,7 +146,7 @@ func TestManyFaults(t *testing.T) {
 	}
 }
 
-func TestURL(t *testing.T) {
+func TestACSURL(t *testing.T) {
 	const prefix = "https://acs.example/"
 	long := func(n int) string { return prefix + strings.Repeat("x", n-len(prefix)) }
 	const (
@@ -179,7 +179,7 @@ func TestURL(t *testing.T) {
 }
 
 // Each length at its limit, one below and one above.
-func TestLimits(t *testing.T) {
+func TestLimitsOfAnswers(t *testing.T) {
 	ireq := func(s string) []byte {
 		return veres("<CH><enrolled>N</enrolled></CH><IReq><iReqCode>55</iReqCode>" + s + "</IReq>")
 	}

@@ -110,7 +110,7 @@ var (
 	}
 )
 
-func TestVectors(t *testing.T) {
+func TestPAResVectors(t *testing.T) {
 	trust := vectorRoot(t)
 	seen := 0
 	for _, pattern := range []string{"*.xml", "wellformedness/*.xml"} {
@@ -145,7 +145,7 @@ func TestVectors(t *testing.T) {
 }
 
 // A PARes under a root that is not trusted is refused, and none of its values is returned.
-func TestStranger(t *testing.T) {
+func TestPAResOfUnknownIssuer(t *testing.T) {
 	for name, trust := range map[string]policies{"nobody": nobody, "another": newACS().trust("visa")} {
 		o, err := v1.OpenPARes(v1.Deflate(signer().sign(body)), trust)
 		if refusal, ok := errors.AsType[*xmldsig.Refusal](err); o != nil || !ok {

@@ -79,7 +79,7 @@ func open(doc []byte, limits xmldsig.Limits) (*envelope, error) {
 	f.onlyElements(message, "Message")
 	m := &envelope{id, message.Space, message.Elements()}
 	if m.sole("Error") {
-		return m, nil // a peer that could not read ours may not know the id
+		return m, nil // a peer that could not read our message may not know its id
 	}
 	return m, f.err()
 }
@@ -95,7 +95,7 @@ func (e *envelope) first(name string) bool {
 // A part is an element with children, whose names were checked.
 type part struct {
 	f        *faults
-	e        *xmldsig.Element // nil: it is missing, and all of its children read as ""
+	e        *xmldsig.Element // nil means that it is missing; then all of its children read as ""
 	path     string           // "" for a body
 	children []*xmldsig.Element
 }

@@ -59,7 +59,7 @@ func stack(t *testing.T, name string) (doc string, want v1.PARes, trust policies
 }
 
 // What others sign by the rules is believed, whatever ways of writing they have.
-func TestStacks(t *testing.T) {
+func TestPAResOfOtherXMLStacks(t *testing.T) {
 	for name := range stacks {
 		doc, want, trust := stack(t, name)
 		o, err := v1.OpenPARes(v1.Deflate([]byte(doc)), trust)
@@ -71,7 +71,7 @@ func TestStacks(t *testing.T) {
 
 // However the parts of a signed PARes and of a forged one are put together, nothing
 // is believed but what was signed.
-func TestRearranged(t *testing.T) {
+func TestRearrangedPAResIsRefused(t *testing.T) {
 	for _, name := range []string{"jdk", "santuario", "xml-crypto"} { // which differ in prefixes and namespaces
 		doc, want, trust := stack(t, name)
 		believed := 0

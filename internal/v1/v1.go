@@ -1,5 +1,6 @@
-// Package v1 reads and writes the messages of 3-D Secure 1.0.2 that a merchant
-// plug-in sends and receives: VEReq and VERes, PAReq and PARes, CRReq and CRRes,
+// Package v1 reads and writes the messages of 3-D Secure 1.0.2 that a merchant plug-in sends
+// and receives. Use the Marshal methods to write one, [ReadVERes], [ReadCRRes] and
+// [OpenPARes] to read an answer. The messages are VEReq and VERes, PAReq and PARes, CRReq and CRRes,
 // Error. It touches no network and no clock.
 //
 // Incoming messages are read strictly: one root, one message, and only known elements,
@@ -62,7 +63,7 @@ type PAReq struct {
 	Currency      string    // ISO 4217, three digits
 	Exponent      int
 	Description   string // 0-125 characters
-	AcctID        string // of the VERes
+	AcctID        string // as the VERes has it
 	Expiry        string // YYMM
 }
 
@@ -78,7 +79,7 @@ type PARes struct {
 	Exponent  int
 	Last4     string // last four digits of pan; "0000" for N and U
 	PANLength int
-	Time      time.Time // of the signature, GMT
+	Time      time.Time // when the issuer signed, GMT
 	Status    string    // Y, N, U, A
 	CAVV      string    // with Y and A; as signed
 	ECI       string    // with Y and A; two digits
@@ -86,8 +87,8 @@ type PARes struct {
 	IReq      IReq
 }
 
-// An Error is the message that says that another one could not be read: ours by a peer, or
-// a peer's by us.
+// An Error is the message that says that another message could not be read: one of this
+// server by a peer, or one of a peer by this server.
 type Error struct {
 	ID         string // Message id
 	Code       string
@@ -100,7 +101,7 @@ type Error struct {
 type CRReq struct {
 	ID       string
 	Merchant Merchant
-	Serial   string // of the last CRRes; "" asks for all
+	Serial   string // serial number of the last CRRes; "" asks for all ranges
 }
 
 // A CR adds a card range, or deletes it.
@@ -132,7 +133,7 @@ const (
 // A Fault says what is wrong with an incoming message, in the terms of the Error that
 // answers it.
 type Fault struct {
-	Code   string // of an Error
+	Code   string // errorCode of the Error
 	Detail string // the elements, never their values
 }
 

@@ -69,8 +69,8 @@ const (
 	Failure                    // failed, or nobody answered
 )
 
-// ECI returns the indicator as the API has it, one digit (rows M3 and M7 of the API
-// contract). Mastercard has its own; all other schemes have the same.
+// ECI returns the indicator as the API has it, one digit (docs/api.md, M3 and
+// M7). Mastercard has its own; all other schemes have the same.
 func ECI(scheme string, o Outcome) string {
 	if scheme == "mastercard" {
 		return [...]string{Success: "2", Attempt: "1", Unavailable: "1", Failure: "0"}[o]

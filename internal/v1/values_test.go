@@ -78,7 +78,7 @@ func TestDisplayAmount(t *testing.T) {
 	}
 }
 
-func TestDates(t *testing.T) {
+func TestFormatTime(t *testing.T) {
 	if got := v1.FormatTime(time.Date(2026, 12, 31, 23, 59, 59, 999e6, time.FixedZone("", -3600))); got != "20270101 00:59:59" {
 		t.Error(got)
 	}
@@ -87,7 +87,7 @@ func TestDates(t *testing.T) {
 	}
 }
 
-// Rows M3 and M7 of the API contract.
+// docs/api.md, M3 and M7.
 func TestECI(t *testing.T) {
 	for _, tt := range []struct {
 		scheme                            string

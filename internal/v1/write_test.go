@@ -68,7 +68,7 @@ func TestMarshal(t *testing.T) {
 }
 
 // Each code of a Fault has its words.
-func TestAnswer(t *testing.T) {
+func TestErrorAnswersFault(t *testing.T) {
 	for code, want := range map[string]string{
 		v1.RootInvalid: "Root element invalid", v1.NotDefined: "Message element not a defined message",
 		v1.ElementMissing: "Required element missing", v1.CriticalUnknown: "Critical element not recognized",

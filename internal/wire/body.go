@@ -13,30 +13,30 @@ type body struct {
 	src    io.Reader
 	conn   *conn
 	reader *bufio.Reader // what src reads from; used by the goroutine that reads
-	last   bool          // no other request may follow on the connection
+	isLast bool          // no other request may follow on the connection
 	err    error         // the error of an earlier Read, which all later ones return
-	over   atomic.Bool   // the connection does not belong to this body any more
+	ended  atomic.Bool   // the connection does not belong to this body any more
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	if b.err != nil {
 		return 0, b.err
 	}
-	if b.over.Load() {
+	if b.ended.Load() {
 		return 0, net.ErrClosed
 	}
 	n, err := b.src.Read(p)
 	if err != nil {
 		b.err = err
-		b.end(err)
+		b.finish(err)
 	}
 	return n, err
 }
 
 // Close gives up what was not read. A Read in another goroutine returns with an error.
 func (b *body) Close() error {
-	if b.over.CompareAndSwap(false, true) {
-		b.conn.drop()
+	if b.ended.CompareAndSwap(false, true) {
+		b.conn.abort()
 	}
 	return nil
 }
@@ -50,19 +50,19 @@ func Distrust(resp *http.Response) {
 	}
 }
 
-// end is called by Read, with the error that ended the body. The connection is used
+// finish is called by Read, with the error that ended the body. The connection is used
 // again if nothing more has come on it, and the end of the request's context can no
 // longer set a deadline on it.
-func (b *body) end(why error) {
-	if !b.over.CompareAndSwap(false, true) {
+func (b *body) finish(why error) {
+	if !b.ended.CompareAndSwap(false, true) {
 		return
 	}
 	k := b.conn
-	fit := k.unguard() && why == io.EOF && !b.last && b.reader.Buffered() == 0 && k.drained()
-	release(b.reader)
+	fit := k.stopCancel() && why == io.EOF && !b.isLast && b.reader.Buffered() == 0 && k.isDrained()
+	releaseReader(b.reader)
 	if fit {
-		k.client.put(k)
+		k.client.putIdle(k)
 	} else {
-		k.cut()
+		k.closeSocket()
 	}
 }

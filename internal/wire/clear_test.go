@@ -32,7 +32,7 @@ func TestRequestsAreWiped(t *testing.T) {
 		t.Fatal(err)
 	}
 	const number = "4000001234567890"
-	for _, body := range []string{number, strings.Repeat(number, 200), strings.Repeat(number, 2*largeRequest/len(number))} {
+	for _, body := range []string{number, strings.Repeat(number, 200), strings.Repeat(number, 2*maxKeptBuffer/len(number))} {
 		for _, fails := range []error{nil, errors.New("gone")} {
 			s := &spy{fails: fails}
 			k := &conn{Conn: s}
@@ -56,7 +56,7 @@ func TestAnswersAreWiped(t *testing.T) {
 		r.Reset(strings.NewReader(strings.Repeat("AAABBCJZUwAAAAAAUFlTAAAAAAA=", 1+size/28)[:size]))
 		held, _ := r.Peek(r.Size()) // all of its memory, if there is enough to fill it
 		held = held[:cap(held)]
-		release(r)
+		releaseReader(r)
 		if i := bytes.IndexFunc(held, func(c rune) bool { return c != 0 }); i >= 0 {
 			t.Errorf("%d bytes: still there: %q", size, held[i:min(i+40, len(held))])
 		}

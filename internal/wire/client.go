@@ -68,24 +68,24 @@ func (c *Client) Post(ctx context.Context, address string, header http.Header, b
 		return nil, false, err
 	}
 	// From now on the end of ctx ends all reads and writes on the connection.
-	k.unguard = context.AfterFunc(ctx, func() { _ = k.SetDeadline(past) })
+	k.stopCancel = context.AfterFunc(ctx, func() { _ = k.SetDeadline(pastDeadline) })
 	if ctx.Err() != nil {
-		k.drop()
+		k.abort()
 		return nil, false, ctx.Err()
 	}
 	fresh := !k.used
-	k.used, k.begun = true, false
+	k.used, k.answerBegun = true, false
 	if err = k.send(u, header, body); err == nil {
 		resp, err = k.receive()
 	}
 	if err == nil {
 		return resp, true, nil
 	}
-	k.drop()
+	k.abort()
 	switch {
 	case ctx.Err() != nil:
 		err = ctx.Err()
-	case fresh && !k.begun:
+	case fresh && !k.answerBegun:
 		err = &Unanswered{err}
 	}
 	return nil, true, err
@@ -114,13 +114,13 @@ func addrOf(u *url.URL) string {
 
 // requests are buffers that requests are put together in. One is needed only until its
 // request has left.
-var requests = sync.Pool{New: func() any { return new(bytes.Buffer) }}
+var requestBuffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 // largeRequest is up to which capacity, in bytes, a buffer is kept for the next request.
-const largeRequest = 64 << 10
+const maxKeptBuffer = 64 << 10
 
-// write puts a whole request into b, to be sent by one Write.
-func write(b *bytes.Buffer, u *url.URL, header http.Header, body []byte) error {
+// writeRequest puts a whole request into b, to be sent by one Write.
+func writeRequest(b *bytes.Buffer, u *url.URL, header http.Header, body []byte) error {
 	b.WriteString("POST ")
 	b.WriteString(u.RequestURI())
 	b.WriteString(" HTTP/1.1\r\nHost: ")

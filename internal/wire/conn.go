@@ -19,63 +19,63 @@ import (
 )
 
 // past is a deadline that ends all reads and writes at once.
-var past = time.Unix(1, 0)
+var pastDeadline = time.Unix(1, 0)
 
 // A conn is a connection to one address, for one request at a time.
 type conn struct {
 	net.Conn
 	client *Client
 	pool   *pool
-	below  syscall.RawConn // of the socket; nil: there is none
+	socket syscall.RawConn // of the socket; nil: there is none
 
-	unguard func() bool // keeps the end of the request's context from setting a deadline; false: it has
+	stopCancel func() bool // keeps the end of the request's context from setting a deadline; false: it has
 
-	first [1]byte // of an answer: to wait for it takes no buffer
-	held  bool    // first has come, and Read has not returned it yet
-	wrong bool    // see Distrust; guarded by the client's mu
-	used  bool    // a request was sent on it
-	begun bool    // a byte of the answer to the latest request has come
-	left  int64   // how many more bytes may be read
+	first       [1]byte // of an answer: to wait for it takes no buffer
+	hasFirst    bool    // first has come, and Read has not returned it yet
+	distrusted  bool    // see Distrust; guarded by the client's mu
+	used        bool    // a request was sent on it
+	answerBegun bool    // a byte of the answer to the latest request has come
+	remaining   int64   // how many more bytes may be read
 }
 
 // send writes a request. With an error, too, some of it may have left.
 func (k *conn) send(u *url.URL, header http.Header, body []byte) error {
-	b := requests.Get().(*bytes.Buffer)
-	err := write(b, u, header, body)
+	b := requestBuffers.Get().(*bytes.Buffer)
+	err := writeRequest(b, u, header, body)
 	if err == nil {
 		_, err = k.Conn.Write(b.Bytes())
 	}
 	// The request may hold a card number, which must not stay in memory.
 	clear(b.Bytes())
-	if b.Reset(); b.Cap() <= largeRequest {
-		requests.Put(b)
+	if b.Reset(); b.Cap() <= maxKeptBuffer {
+		requestBuffers.Put(b)
 	}
 	return err
 }
 
 // readers are buffers to read answers with. One is needed only from the first byte of
 // an answer to its last, and most of a request's time passes before the first.
-var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
+var readBuffers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, 4<<10) }}
 
 // receive reads an answer up to its body.
 func (k *conn) receive() (*http.Response, error) {
 	if _, err := io.ReadFull(k.Conn, k.first[:]); err != nil {
 		return nil, err
 	}
-	k.held, k.begun, k.left = true, true, k.client.MaxHeader
-	r := readers.Get().(*bufio.Reader)
+	k.hasFirst, k.answerBegun, k.remaining = true, true, k.client.MaxHeader
+	r := readBuffers.Get().(*bufio.Reader)
 	r.Reset(k)
 	resp, err := readFinal(r)
 	if err != nil {
-		release(r)
+		releaseReader(r)
 		return nil, err
 	}
-	k.left = math.MaxInt64
+	k.remaining = math.MaxInt64
 	k.pool.learn(resp.Header.Get("Keep-Alive"))
-	b := &body{src: resp.Body, conn: k, reader: r, last: resp.Close || resp.StatusCode < 200 || !resp.ProtoAtLeast(1, 1)}
+	b := &body{src: resp.Body, conn: k, reader: r, isLast: resp.Close || resp.StatusCode < 200 || !resp.ProtoAtLeast(1, 1)}
 	if resp.Body == http.NoBody {
 		b.err = io.EOF
-		b.end(io.EOF)
+		b.finish(io.EOF)
 	}
 	resp.Body = b
 	return resp, nil
@@ -92,12 +92,12 @@ func readFinal(r *bufio.Reader) (*http.Response, error) {
 	}
 }
 
-// release gives a buffer back, without the authentication values that were in it.
-func release(r *bufio.Reader) {
+// releaseReader gives a buffer back, without the authentication values that were in it.
+func releaseReader(r *bufio.Reader) {
 	r.Reset(zeros{})
 	_, _ = r.Peek(r.Size())
 	r.Reset(nil)
-	readers.Put(r)
+	readBuffers.Put(r)
 }
 
 // zeros is a reader of zeros without end.
@@ -110,45 +110,45 @@ func (zeros) Read(p []byte) (int, error) {
 
 // Read reads what came, the byte that was waited for before the rest.
 func (k *conn) Read(b []byte) (n int, err error) {
-	if k.left <= 0 {
+	if k.remaining <= 0 {
 		return 0, fmt.Errorf("the header of the answer exceeds %d bytes", k.client.MaxHeader)
 	}
-	b = b[:min(int64(len(b)), k.left)]
-	if k.held && len(b) > 0 {
-		b[0], k.held, n = k.first[0], false, 1
+	b = b[:min(int64(len(b)), k.remaining)]
+	if k.hasFirst && len(b) > 0 {
+		b[0], k.hasFirst, n = k.first[0], false, 1
 	} else {
 		n, err = k.Conn.Read(b)
 	}
-	k.left -= int64(n)
+	k.remaining -= int64(n)
 	return n, err
 }
 
-// drop ends a connection during a request.
-func (k *conn) drop() {
-	k.unguard()
-	k.cut()
+// abort ends a connection during a request.
+func (k *conn) abort() {
+	k.stopCancel()
+	k.closeSocket()
 }
 
-// cut closes the socket without TLS's close_notify, which would wait for seconds if the
+// closeSocket closes the socket without TLS's close_notify, which would wait for seconds if the
 // peer does not read.
-func (k *conn) cut() {
+func (k *conn) closeSocket() {
 	_ = socket.Bottom(k.Conn).Close()
 }
 
-// quiet reports whether nothing has come on an idle connection: neither the end of the
+// isQuiet reports whether nothing has come on an idle connection: neither the end of the
 // connection nor what TLS says before it.
-func (k *conn) quiet() bool {
-	if k.below == nil {
+func (k *conn) isQuiet() bool {
+	if k.socket == nil {
 		return true
 	}
-	quiet, _ := socket.Peek(k.below)
+	quiet, _ := socket.Peek(k.socket)
 	return quiet
 }
 
-// drained reports whether TLS holds nothing more that it has read from the socket. With
+// isDrained reports whether TLS holds nothing more that it has read from the socket. With
 // a deadline in the past, Read returns what TLS holds, but does not wait for the socket.
-func (k *conn) drained() bool {
-	_ = k.SetReadDeadline(past)
+func (k *conn) isDrained() bool {
+	_ = k.SetReadDeadline(pastDeadline)
 	n, err := k.Conn.Read(k.first[:])
 	_ = k.SetReadDeadline(time.Time{})
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded)

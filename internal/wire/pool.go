@@ -10,13 +10,13 @@ import (
 )
 
 // lookEvery is how often idle connections are looked at.
-const lookEvery = 5 * time.Second
+const reapInterval = 5 * time.Second
 
 // A pool is the idle connections to one address. The client's mu guards idle.
 type pool struct {
-	patience
-	idle  []idle        // the one that has been idle longest first
-	freed chan struct{} // wakes one of those who wait to dial: a connection may be idle
+	keepAlive
+	idle []idle        // the one that has been idle longest first
+	wake chan struct{} // wakes one of those who wait to dial: a connection may be idle
 }
 
 type idle struct {
@@ -29,13 +29,13 @@ type idle struct {
 func (c *Client) connection(ctx context.Context, addr string) (*conn, error) {
 	p := c.pool(addr)
 	for {
-		if k := c.take(p); k != nil {
+		if k := c.takeIdle(p); k != nil {
 			return k, nil
 		}
 		select {
 		case c.dials <- struct{}{}:
 			return c.dial(ctx, addr, p)
-		case <-p.freed:
+		case <-p.wake:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
@@ -47,7 +47,7 @@ func (c *Client) pool(addr string) *pool {
 	defer c.mu.Unlock()
 	p := c.pools[addr]
 	if p == nil {
-		p = &pool{freed: make(chan struct{}, 1)}
+		p = &pool{wake: make(chan struct{}, 1)}
 		c.pools[addr] = p
 	}
 	return p
@@ -69,12 +69,12 @@ func (c *Client) dial(ctx context.Context, addr string, p *pool) (*conn, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &conn{Conn: made, client: c, pool: p, below: socket.Under(made)}, nil
+	return &conn{Conn: made, client: c, pool: p, socket: socket.Under(made)}, nil
 }
 
-// take returns the connection that became idle last and can still be used; nil: there
+// takeIdle returns the connection that became idle last and can still be used; nil: there
 // is none. It closes those that cannot.
-func (c *Client) take(p *pool) *conn {
+func (c *Client) takeIdle(p *pool) *conn {
 	for {
 		c.mu.Lock()
 		last := len(p.idle) - 1
@@ -87,26 +87,26 @@ func (c *Client) take(p *pool) *conn {
 		p.idle = p.idle[:last]
 		c.mu.Unlock()
 		switch {
-		case time.Since(k.since) > c.rest(p):
+		case time.Since(k.since) > c.idleLimit(p):
 			_ = k.Close()
-		case !k.quiet():
-			k.cut()
+		case !k.isQuiet():
+			k.closeSocket()
 		default:
 			if last > 0 {
-				p.tell()
+				p.wakeDialer()
 			}
 			return k.conn
 		}
 	}
 }
 
-// put makes a connection idle, or closes it if there are too many.
-func (c *Client) put(k *conn) {
+// putIdle makes a connection idle, or closes it if there are too many.
+func (c *Client) putIdle(k *conn) {
 	p := k.pool
 	c.mu.Lock()
-	if k.wrong {
+	if k.distrusted {
 		c.mu.Unlock()
-		k.cut()
+		k.closeSocket()
 		return
 	}
 	if c.closed || len(p.idle) >= c.MaxIdle {
@@ -116,37 +116,37 @@ func (c *Client) put(k *conn) {
 	}
 	p.idle = append(p.idle, idle{k, time.Now()})
 	if c.reaper == nil {
-		c.reaper = time.AfterFunc(min(lookEvery, c.rest(p)), c.reap)
+		c.reaper = time.AfterFunc(min(reapInterval, c.idleLimit(p)), c.reap)
 	}
 	c.mu.Unlock()
-	p.tell()
+	p.wakeDialer()
 }
 
 // distrust is Distrust for a connection, which may be idle or in use again.
 func (c *Client) distrust(k *conn) {
 	c.mu.Lock()
-	k.wrong = true
+	k.distrusted = true
 	rests := slices.IndexFunc(k.pool.idle, func(i idle) bool { return i.conn == k })
 	if rests >= 0 {
 		k.pool.idle = slices.Delete(k.pool.idle, rests, rests+1)
 	}
 	c.mu.Unlock()
 	if rests >= 0 {
-		k.cut()
+		k.closeSocket()
 	}
 }
 
-// tell wakes one of those who wait to dial. That one takes an idle connection, and wakes
+// wakeDialer wakes one of those who wait to dial. That one takes an idle connection, and wakes
 // the next if there are more.
-func (p *pool) tell() {
+func (p *pool) wakeDialer() {
 	select {
-	case p.freed <- struct{}{}:
+	case p.wake <- struct{}{}:
 	default:
 	}
 }
 
-// rest is how long a connection may be idle.
-func (c *Client) rest(p *pool) time.Duration {
+// idleLimit is how long a connection may be idle.
+func (c *Client) idleLimit(p *pool) time.Duration {
 	if said := time.Duration(p.Load()); said > 0 {
 		return min(said, c.IdleTime)
 	}
@@ -164,10 +164,10 @@ func (c *Client) reap() {
 	c.mu.Unlock()
 	// Without the lock, some may be taken into use meanwhile. Only those that are still
 	// in the pool afterwards, idle since the same moment, are closed.
-	now, next := time.Now(), lookEvery
+	now, next := time.Now(), reapInterval
 	over := make(map[idle]bool)
 	for _, k := range all {
-		if left := c.rest(k.pool) - now.Sub(k.since); left > 0 && k.quiet() {
+		if left := c.idleLimit(k.pool) - now.Sub(k.since); left > 0 && k.isQuiet() {
 			next = min(next, left)
 		} else {
 			over[k] = true
@@ -183,25 +183,25 @@ func (c *Client) reap() {
 			return over[k]
 		})
 	}
-	c.again(next)
+	c.scheduleReap(next)
 	c.mu.Unlock()
 	for _, k := range all {
 		_ = k.Close()
 	}
 }
 
-// again has the reaper run after next, if any connection is idle.
-func (c *Client) again(next time.Duration) {
+// scheduleReap has the reaper run after next, if any connection is idle.
+func (c *Client) scheduleReap(next time.Duration) {
 	for _, p := range c.pools {
 		if len(p.idle) > 0 && c.reaper != nil {
 			c.reaper.Reset(next)
 			return
 		}
 	}
-	c.stop()
+	c.stopReaper()
 }
 
-func (c *Client) stop() {
+func (c *Client) stopReaper() {
 	if c.reaper != nil {
 		c.reaper.Stop()
 		c.reaper = nil
@@ -216,7 +216,7 @@ func (c *Client) CloseIdle() {
 		all = append(all, p.idle...)
 		p.idle = nil
 	}
-	c.stop()
+	c.stopReaper()
 	c.mu.Unlock()
 	for _, k := range all {
 		_ = k.Close()

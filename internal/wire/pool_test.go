@@ -27,7 +27,7 @@ func TestPatience(t *testing.T) {
 		{"timeout=2", time.Second}, {"timeout=1", 500 * time.Millisecond}, {"timeout=0", 1},
 		{"timeout=-1", 0}, {"timeout=99999999999999999999", 0}, {"timeout", 0}, {"x=5", 0}, {"timeout=5s", 0},
 	} {
-		var k patience
+		var k keepAlive
 		k.learn(test.header)
 		if got := time.Duration(k.Load()); got != test.want {
 			t.Errorf("%q: %v, want %v", test.header, got, test.want)
@@ -86,10 +86,10 @@ func TestRested(t *testing.T) {
 	for rest, want := range map[time.Duration]bool{time.Minute - time.Second: true, time.Minute + time.Second: false} {
 		near, _ := net.Pipe()
 		p := &pool{idle: []idle{{&conn{Conn: near}, time.Now().Add(-rest)}}}
-		if got := c.take(p); (got != nil) != want || len(p.idle) > 0 {
+		if got := c.takeIdle(p); (got != nil) != want || len(p.idle) > 0 {
 			t.Errorf("taken after %v: %t", rest, got != nil)
 		}
-		if err := near.SetDeadline(past); (err == nil) != want {
+		if err := near.SetDeadline(pastDeadline); (err == nil) != want {
 			t.Errorf("open after %v: %t", rest, err == nil)
 		}
 	}
@@ -156,7 +156,7 @@ func TestReaperLooks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.unguard = func() bool { return true }
+		k.stopCancel = func() bool { return true }
 		if _, err := k.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}
@@ -171,7 +171,7 @@ func TestReaperLooks(t *testing.T) {
 		t.Fatalf("%d rest, want %d", c.resting(), len(all))
 	}
 	close(end)
-	for second.quiet() {
+	for second.isQuiet() {
 		time.Sleep(time.Millisecond)
 	}
 	if c.reap(); c.resting() != 2 || c.reaper == nil {
@@ -223,12 +223,12 @@ func TestReaperInTime(t *testing.T) {
 				t.Fatalf("%d rest after %v", c.resting(), rest)
 			}
 			far.Close()
-			for c.pools["ds:80"].idle[0].quiet() {
+			for c.pools["ds:80"].idle[0].isQuiet() {
 				runtime.Gosched()
 			}
-			time.Sleep(lookEvery)
+			time.Sleep(reapInterval)
 			if synctest.Wait(); c.resting() > 0 {
-				t.Errorf("ended after %v, it rests on for %v", rest, lookEvery)
+				t.Errorf("ended after %v, it rests on for %v", rest, reapInterval)
 			}
 		})
 		near.Close()
@@ -258,7 +258,7 @@ func TestEndedAtRest(t *testing.T) {
 			}
 			first := c.pools[addr].idle[0]
 			close(end)
-			for first.quiet() {
+			for first.isQuiet() {
 				time.Sleep(time.Millisecond)
 			}
 			if _, err := post(t, c, addr); err != nil || dials.Load() != 2 {
@@ -303,12 +303,12 @@ func TestDistrust(t *testing.T) {
 		}
 		second := ask(2)
 		whole(second)
-		k := c.take(c.pool(addr)) // by another request
+		k := c.takeIdle(c.pool(addr)) // by another request
 		Distrust(second)
 		if _, err := k.Write([]byte("POST / HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 			t.Fatalf("a connection that is in use is closed: %v", err)
 		}
-		k.unguard = func() bool { return true }
+		k.stopCancel = func() bool { return true }
 		last, err := k.receive()
 		if err != nil {
 			t.Fatal(err)
@@ -413,7 +413,7 @@ func TestNewestFirst(t *testing.T) {
 		p.idle = append(p.idle, idle{all[len(all)-1], time.Now()})
 	}
 	for i := range all {
-		if got := c.take(p); got != all[len(all)-1-i] {
+		if got := c.takeIdle(p); got != all[len(all)-1-i] {
 			t.Errorf("take %d: another one", i+1)
 		}
 	}
@@ -557,7 +557,7 @@ func TestWakesTheNext(t *testing.T) {
 			near, _ := net.Pipe()
 			p.idle = append(p.idle, idle{&conn{Conn: near}, time.Now()})
 		}
-		p.tell()
+		p.wakeDialer()
 		synctest.Wait()
 		if served.Load() != 2 {
 			t.Errorf("%d of 2 have a connection", served.Load())

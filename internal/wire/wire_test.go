@@ -198,7 +198,7 @@ func TestRequest(t *testing.T) {
 func TestNoBreakOut(t *testing.T) {
 	var b bytes.Buffer
 	u, _ := url.Parse("http://ds/%0d%0a?\u00a0")
-	if err := write(&b, u, http.Header{"A": {"b\r\nC: d\r\n\r\ne"}}, nil); err != nil || bytes.Count(b.Bytes(), []byte("\n")) != 5 {
+	if err := writeRequest(&b, u, http.Header{"A": {"b\r\nC: d\r\n\r\ne"}}, nil); err != nil || bytes.Count(b.Bytes(), []byte("\n")) != 5 {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }

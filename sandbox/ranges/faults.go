@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
@@ -31,7 +32,7 @@ var faults = map[string]fault{
 	"missing":    {arg: "MEMBER", data: (*content).removeMember, members: func(p *pres) { p.drop(p.arg) }},
 	"duplicate":  {members: func(p *pres) { p.tail.put("serialNum", p.serial) }},
 	"type-other": {members: func(p *pres) { p.set("messageType", "ARes") }},
-	"id-other":   {members: func(p *pres) { p.set("threeDSServerTransID", peer.NewID()) }},
+	"id-other":   {members: func(p *pres) { p.set("threeDSServerTransID", uuid.New()) }},
 	"version-other": {members: func(p *pres) {
 		p.set("messageVersion", map[string]string{peer.V210: peer.V220, peer.V220: peer.V210, peer.V231: peer.V220}[p.version])
 	}},

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/sandbox/internal/peer"
 )
 
@@ -245,7 +246,7 @@ func (p *pres) members(q PReq) {
 	p.put("messageType", "PRes")
 	p.put("messageVersion", p.version)
 	p.put("threeDSServerTransID", q.TransID)
-	p.put("dsTransID", peer.NewID())
+	p.put("dsTransID", uuid.New())
 	p.put("serialNum", p.serial)
 	if p.version != peer.V231 {
 		p.put("dsStartProtocolVersion", peer.V210)

@@ -121,7 +121,6 @@ func (tb *tab) inChallenge(button string) {
 }
 
 func TestBrowserFrictionless(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.shot("home")
 	tb.pay("4000000000000003")
@@ -141,7 +140,6 @@ func TestBrowserFrictionless(t *testing.T) {
 // TestBrowserChallenge: the challenge in its frame, which lets payment confirmation
 // run in it (SP-12).
 func TestBrowserChallenge(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("4000000000000072")
 	tb.bankPage()
@@ -157,7 +155,6 @@ func TestBrowserChallenge(t *testing.T) {
 }
 
 func TestBrowserChallengeDenied(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("4000000000000072")
 	tb.inChallenge("deny")
@@ -167,7 +164,6 @@ func TestBrowserChallengeDenied(t *testing.T) {
 
 // TestBrowserCancel: by button and by Escape.
 func TestBrowserCancel(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	for _, cancel := range []chromedp.Action[chromedp.Void]{chromedp.Click(id("challenge-cancel")), chromedp.KeyEvent("\x1b")} {
 		tb.pay("4000000000000172")
@@ -182,7 +178,6 @@ func TestBrowserCancel(t *testing.T) {
 // TestBrowserChallengeGivenUp: the bank tells the 3DS server, nobody tells the
 // page; the dialog closes all the same.
 func TestBrowserChallengeGivenUp(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("4000000000000172")
 	tb.do(chromedp.WaitVisible(id("challenge-frame")))
@@ -194,7 +189,6 @@ func TestBrowserChallengeGivenUp(t *testing.T) {
 }
 
 func TestBrowserMethodSilent(t *testing.T) {
-	t.Parallel()
 	tb := open(t, func(s *Shop) { s.MethodLimit = 300 * time.Millisecond })
 	tb.pay("4000000000000203")
 	tb.ends(authenticated, "Y", "05")
@@ -208,7 +202,6 @@ func TestBrowserMethodSilent(t *testing.T) {
 }
 
 func TestBrowserDecoupled(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("4000000000000183")
 	tb.do(chromedp.Poll[chromedp.Void](`document.getElementById("progress-text").textContent.includes("app of your bank")`))
@@ -224,7 +217,6 @@ func TestBrowserDecoupled(t *testing.T) {
 // TestBrowserResultFirst: the result is there before the bank's page has sent the
 // cardholder back. The page may end, and the CRes is shown.
 func TestBrowserResultFirst(t *testing.T) {
-	t.Parallel()
 	tb := open(t, func(s *Shop) { s.noticeWait = time.Hour })
 	tb.pay("4000000000000172")
 	tb.bankPage()
@@ -239,7 +231,6 @@ func TestBrowserResultFirst(t *testing.T) {
 // TestBrowserResultAndNotice: the bank's notice comes while the page is being told the
 // result, and still ends the wait for it.
 func TestBrowserResultAndNotice(t *testing.T) {
-	t.Parallel()
 	tb := open(t, func(s *Shop) { s.noticeWait = time.Hour })
 	tb.pay("4000000000000172")
 	tb.bankPage()
@@ -262,7 +253,6 @@ func TestBrowserResultAndNotice(t *testing.T) {
 
 // TestBrowserFormSentTwiceIsOnePayment: however often the form is sent, it is one payment.
 func TestBrowserFormSentTwiceIsOnePayment(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.do(chromedp.SetValue(id("card-number"), "4000000000000103"), chromedp.Evaluate[chromedp.Void](`{
 		const button = document.getElementById("pay");
@@ -291,7 +281,6 @@ func (tb *tab) cut(calls int) {
 // TestBrowserOutage: calls that fail do not take the bank's page away. The page says
 // that it tries again, goes on when it can, and gives up in the end.
 func TestBrowserOutage(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	const said, silent = `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight > 0`, `document.querySelector('[data-testid="dialog-trouble"]').offsetHeight === 0`
 	tb.do(chromedp.SetValue(chromedp.CSS("#window"), "01"))
@@ -328,7 +317,6 @@ func TestBrowserOutage(t *testing.T) {
 // TestBrowserOutageSteps: calls fail in other steps than the challenge, too, where the
 // 3DS Method is not run twice, and before there is a checkout.
 func TestBrowserOutageSteps(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	for _, test := range []struct {
 		card, call  string
@@ -371,7 +359,6 @@ func TestBrowserOutageSteps(t *testing.T) {
 // TestBrowserCopy: the text of a message is copied with the browser's clipboard, and
 // where pages have none as well.
 func TestBrowserCopy(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("4000000000000103")
 	tb.ends(authenticated, "Y", "05")
@@ -394,7 +381,6 @@ func TestBrowserCopy(t *testing.T) {
 // TestBrowserHome is the page where it is not as usual: odd card numbers, a
 // browser that keeps nothing for sites, colours of the reader's own choice.
 func TestBrowserHome(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	for typed, want := range map[string]string{
 		" 4000 0000 0000 0000 103":      "Ends in 0103: all versions, no 3DS Method, authenticated (Y), frictionless",
@@ -453,7 +439,6 @@ func TestBrowserHome(t *testing.T) {
 
 // TestBrowserReload: a reload in the middle of a challenge goes on with it.
 func TestBrowserReload(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("4000000000000172")
 	tb.do(chromedp.WaitVisible(id("challenge-frame")), chromedp.Reload())
@@ -463,7 +448,6 @@ func TestBrowserReload(t *testing.T) {
 
 // TestBrowserKeyboard goes through a payment without a mouse.
 func TestBrowserKeyboard(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.do(chromedp.Focus(id("card-number")), chromedp.KeyEvent("\r"), chromedp.WaitVisible(id("challenge-frame")))
 	tb.bankPage()
@@ -476,7 +460,6 @@ func TestBrowserKeyboard(t *testing.T) {
 }
 
 func TestBrowserFaults(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.pay("12")
 	tb.do(chromedp.WaitVisible(chromedp.CSS("#card-fault")))
@@ -497,7 +480,6 @@ func TestBrowserFaults(t *testing.T) {
 // TestBrowserLooks takes the pictures for people to look at, and holds what
 // can be measured: nothing wider than the screen, targets of 44 pixels.
 func TestBrowserLooks(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	for _, look := range []struct {
 		width, height int64

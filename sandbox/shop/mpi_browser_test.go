@@ -11,7 +11,6 @@ import (
 // TestBrowserLegacy pays with cards of 1.0.2 alone: the shop falls back by
 // itself, the issuer's page comes and goes, /check decides.
 func TestBrowserLegacy(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	whole := []string{"Card check", "Enrolled?", "Enrolment", "PAReq", "PARes", "Check", "Checked"}
 	for _, test := range []struct {
@@ -52,7 +51,6 @@ func TestBrowserLegacy(t *testing.T) {
 
 // TestBrowserLegacyLooks: the result and the panel, on a phone in the dark.
 func TestBrowserLegacyLooks(t *testing.T) {
-	t.Parallel()
 	tb := open(t, nil)
 	tb.do(browsertest.View(390, 844, "dark"))
 	tb.pay("4102010000000000")

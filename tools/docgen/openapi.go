@@ -165,7 +165,7 @@ func demands(f *message.Field, v message.Version) string {
 	if !strings.Contains(string(f.Need), "R") {
 		return ""
 	}
-	var in [2][]string
+	in := map[message.Category][]string{}
 	for _, ch := range message.Channels() {
 		for _, cat := range []message.Category{message.PA, message.NPA} {
 			if demanded(f, ch, cat) && !impossible(v, ch, cat) {

@@ -182,20 +182,39 @@ func nodeLoss(seed uint64, p params) (report, []*fleet) {
 		for phase := 1; phase < phases; phase++ {
 			failed += f.countFailure(phase) - f.sum(phase, lost)
 		}
-		waited := 0
-		for _, k := range []kind{preauth, result, fetch} {
-			for _, took := range f.took[2][k] {
-				if float64(took) > 1000*p.BalancerTimeout {
-					waited++
-				}
-			}
-		}
-		r.row(v.name, whole(inFlight), whole(f.sum(2, lost)), whole(waited)+" besides /auth", fmt.Sprintf("%.1f s", gone.Seconds()),
+		r.row(v.name, whole(inFlight), whole(f.sum(2, lost)), whole(f.waited(2, p.BalancerTimeout))+" besides /auth", fmt.Sprintf("%.1f s", gone.Seconds()),
 			fmt.Sprintf("%.0f %%, %.0f %%", 100*before, 100*after),
 			fmt.Sprintf("%s, %s, %s", millis(f.quantile(1, auth, 0.99)), millis(f.quantile(2, auth, 0.99)), millis(f.quantile(3, auth, 0.99))),
 			whole(failed))
 	}
 	return r, fleets
+}
+
+// waited counts the requests of a phase, without /auth, that took longer than a number of seconds.
+func (f *fleet) waited(phase int, limit float64) (n int) {
+	for _, k := range []kind{preauth, result, fetch} {
+		for _, took := range f.took[phase][k] {
+			if float64(took) > 1000*limit {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// sicknesses are what is wrong with the directory in [sickDirectory], and what the server has against it.
+var sicknesses = []struct {
+	name              string
+	median            float64
+	silent            bool
+	bulkhead, breaker bool
+}{
+	{"slow, 9 s: no bulkhead", 9000, false, false, false},
+	{"slow, 9 s: bulkhead", 9000, false, true, false},
+	{"slow, 9 s: bulkhead, breaker", 9000, false, true, true},
+	{"silent: no bulkhead", 0, true, false, false},
+	{"silent: bulkhead", 0, true, true, false},
+	{"silent: bulkhead, breaker", 0, true, true, true},
 }
 
 // sickDirectory has the directory of the first scheme be slow or silent for a
@@ -209,19 +228,7 @@ func sickDirectory(seed uint64, p params) (report, []*fleet) {
 		head:  []string{"", "answered", "405 after 10 s", "405 at once", "503", "well again after", "in flight of a node", "memory", "sockets", "others: not answered", "others: /auth p99 before, meanwhile", "/preauth p99"},
 	}
 	var fleets []*fleet
-	for _, v := range []struct {
-		name              string
-		median            float64
-		silent            bool
-		bulkhead, breaker bool
-	}{
-		{"slow, 9 s: no bulkhead", 9000, false, false, false},
-		{"slow, 9 s: bulkhead", 9000, false, true, false},
-		{"slow, 9 s: bulkhead, breaker", 9000, false, true, true},
-		{"silent: no bulkhead", 0, true, false, false},
-		{"silent: bulkhead", 0, true, true, false},
-		{"silent: bulkhead, breaker", 0, true, true, true},
-	} {
+	for _, v := range sicknesses {
 		p := p
 		if !v.bulkhead {
 			p.PerDirectory = 0

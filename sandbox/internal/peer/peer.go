@@ -4,9 +4,7 @@ package peer
 
 import (
 	"bytes"
-	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"strings"
 )
@@ -37,14 +35,6 @@ func Encode(v any) []byte {
 // null, with a number that no float holds.
 func UnknownMember() json.RawMessage {
 	return json.RawMessage(`{"nothing":null,"amount":12345678901234567890.10,"deeper":{"empty":{},"nothing":null,"list":["a",{"b":null}]}}`)
-}
-
-// NewID returns a random UUID.
-func NewID() string {
-	b := make([]byte, 16)
-	_, _ = rand.Read(b) // crypto/rand does not fail
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // IsUUID reports whether text has the form of a transaction id.

@@ -160,9 +160,9 @@ func TestSPC(t *testing.T) {
 	}
 }
 
-// TestAssertionElsewhere: an assertion in an AReq that no browser made is no second
+// TestAssertionWithoutSPC: an assertion in an AReq that no browser made is no second
 // AReq of SPC, since only browsers are answered S; it goes out, whatever it refers to.
-func TestAssertionElsewhere(t *testing.T) {
+func TestAssertionWithoutSPC(t *testing.T) {
 	assertion := object{"threeDSRequestorAuthenticationInfo": []object{{"threeDSReqAuthMethod": "09", "threeDSReqAuthData": "signed"}}}
 	recurring := object{"deviceChannel": "03", "threeRIInd": "06"}
 	for _, c := range []struct {
@@ -194,9 +194,9 @@ func TestAssertionElsewhere(t *testing.T) {
 	}
 }
 
-// TestLegStoreGone: an ARes S whose leg cannot be remembered is not handed out, and an
+// TestFollowUpWithoutStore: an ARes S that cannot be stored for its follow-up is not handed out, and an
 // RReq D not acknowledged, though all else could be stored.
-func TestLegStoreGone(t *testing.T) {
+func TestFollowUpWithoutStore(t *testing.T) {
 	noLeg := func(op string) (bool, error) {
 		if op == "create" {
 			return false, errFault
@@ -226,8 +226,8 @@ func TestLegStoreGone(t *testing.T) {
 	}
 }
 
-// TestSP01: SPC is offered to issuers that know it.
-func TestSP01(t *testing.T) {
+// TestSP01OfferOfSPCIsWithdrawn: SPC is offered to issuers that know it.
+func TestSP01OfferOfSPCIsWithdrawn(t *testing.T) {
 	w := spcWorld()
 	var sent object
 	w.reply = func(_ string, areq object) ([]byte, error) {
@@ -269,8 +269,8 @@ func TestSP01(t *testing.T) {
 	}
 }
 
-// TestLegOfAnotherKind: what goes on decoupled does not go on with SPC.
-func TestLegOfAnotherKind(t *testing.T) {
+// TestFollowUpOfAnotherKind: what goes on decoupled does not go on with SPC.
+func TestFollowUpOfAnotherKind(t *testing.T) {
 	w := spcWorld()
 	e := w.engine(0)
 	decoupled := object{"threeDSRequestorDecReqInd": "F", "threeDSRequestorDecMaxTime": "00010"}
@@ -374,8 +374,8 @@ func TestFallback(t *testing.T) {
 	}
 }
 
-// TestLegsOfTwoSchemes: issuers of two schemes may choose the same acsTransID.
-func TestLegsOfTwoSchemes(t *testing.T) {
+// TestFollowUpsOfTwoSchemes: issuers of two schemes may choose the same acsTransID.
+func TestFollowUpsOfTwoSchemes(t *testing.T) {
 	w := spcWorld()
 	w.hits = append(w.hits, ranges.Hit{Scheme: "mastercard", Info: w.hits[0].Info})
 	same := func(_ string, areq object) ([]byte, error) {
@@ -405,9 +405,9 @@ func TestLegsOfTwoSchemes(t *testing.T) {
 	}
 }
 
-// TestLegOfAnotherStays: who gets an acsTransID that the first leg of somebody else ended
+// TestFirstAuthenticationOfAnotherStays: who gets an acsTransID that the first authentication of somebody else ended
 // with takes nothing from him, and gets no leg of his own.
-func TestLegOfAnotherStays(t *testing.T) {
+func TestFirstAuthenticationOfAnotherStays(t *testing.T) {
 	const ref = "ac500000-0000-4000-8000-000000000000"
 	w := spcWorld()
 	w.reply = func(_ string, areq object) ([]byte, error) {

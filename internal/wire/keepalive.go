@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// A patience is how long a peer keeps an idle connection, in nanoseconds, if it says so;
+// A keepAlive is how long a peer keeps an idle connection, in nanoseconds, if it says so;
 // 0: it does not. The peer closes one that is idle for longer, in the worst case just when
 // the next request is on its way.
-type patience struct{ atomic.Int64 }
+type keepAlive struct{ atomic.Int64 }
 
 // learn reads a Keep-Alive header, such as "timeout=5, max=100". It takes off a second, or
 // half of the time if that is less: a request takes its time to get there.
-func (k *patience) learn(header string) {
+func (k *keepAlive) learn(header string) {
 	if header == "" {
 		return
 	}

@@ -31,10 +31,10 @@ func doubtful(w *world, updates int, done bool) {
 
 const forever = 1 << 30
 
-// TestResultInDoubt: the directory server hears of a result what is true of it, though
+// TestUncertainResult: the directory server hears of a result what is true of it, though
 // the store did not know; and where that cannot be found out in time, its next delivery
 // is acknowledged, once, on any node.
-func TestResultInDoubt(t *testing.T) {
+func TestUncertainResult(t *testing.T) {
 	for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 		for _, done := range []bool{true, false} {
 			for _, failures := range []int{1, 3, forever} {
@@ -98,9 +98,9 @@ func resultInDoubt(t *testing.T, version string, done bool, failures int) {
 	}
 }
 
-// TestOtherResultInDoubt: while it is asked what became of one result, another is stored
+// TestOtherResultAfterUncertainOne: while it is asked what became of one result, another is stored
 // and acknowledged. That one stays as it is: sent again, it is no news.
-func TestOtherResultInDoubt(t *testing.T) {
+func TestOtherResultAfterUncertainOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		sent := challenged(t, w, w.engine(0))
@@ -123,9 +123,9 @@ func TestOtherResultInDoubt(t *testing.T) {
 	})
 }
 
-// TestManyInDoubt: of two results at once, each in doubt, one is acknowledged, and it is
+// TestManyUncertainResults: of two results at once, each in doubt, one is acknowledged, and it is
 // the one that is read (I2).
-func TestManyInDoubt(t *testing.T) {
+func TestManyUncertainResults(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
@@ -152,10 +152,10 @@ func TestManyInDoubt(t *testing.T) {
 	}
 }
 
-// TestChallengeInDoubt: the requestor gets an ARes of which the challenge is stored,
+// TestUncertainChallenge: the requestor gets an ARes of which the challenge is stored,
 // though the store did not know. If that cannot be found out in time he gets none, and
 // the directory server hears with the result that he did not.
-func TestChallengeInDoubt(t *testing.T) {
+func TestUncertainChallenge(t *testing.T) {
 	for _, status := range []string{"C", "D", "S"} {
 		for _, done := range []bool{true, false} {
 			for _, failures := range []int{1, 3, forever} {
@@ -209,9 +209,9 @@ func challengeInDoubt(t *testing.T, status string, done bool, failures int) {
 	}
 }
 
-// TestResultBeforeTheDoubtIsOver: a result that comes while it is not yet known whether
+// TestResultBeforeUncertainWriteIsResolved: a result that comes while it is not yet known whether
 // its challenge is stored shows that it is.
-func TestResultBeforeTheDoubtIsOver(t *testing.T) {
+func TestResultBeforeUncertainWriteIsResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		got := make(chan string, 1)
@@ -311,9 +311,9 @@ func (s *underway) commit(w *world) bool {
 	return unchanged
 }
 
-// TestErroInDoubt: a transaction that the directory server has given up is so, though the
+// TestUncertainErro: a transaction that the directory server has given up is so, though the
 // store did not know whether that was noted.
-func TestErroInDoubt(t *testing.T) {
+func TestUncertainErro(t *testing.T) {
 	for _, done := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
@@ -330,8 +330,8 @@ func TestErroInDoubt(t *testing.T) {
 	}
 }
 
-// TestNothingInDoubt: where it is known that nothing was stored, 403 comes at once.
-func TestNothingInDoubt(t *testing.T) {
+// TestCertainFailureIsNotRetried: where it is known that nothing was stored, 403 comes at once.
+func TestCertainFailureIsNotRetried(t *testing.T) {
 	for name, fault := range map[string]func(*world, *auth.Engine){
 		"unreadable": func(_ *world, e *auth.Engine) { e.Store = unreadable{e.Store} },
 		"undone": func(w *world, _ *auth.Engine) {
@@ -352,8 +352,8 @@ func TestNothingInDoubt(t *testing.T) {
 	}
 }
 
-// TestUndoneAfterDoubt: what is known of a later try says nothing about an earlier one.
-func TestUndoneAfterDoubt(t *testing.T) {
+// TestUndoneTryAfterUncertainOne: what is known of a later try says nothing about an earlier one.
+func TestUndoneTryAfterUncertainOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		sent := challenged(t, w, w.engine(0))

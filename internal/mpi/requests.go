@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/v1"
 )
@@ -24,12 +25,12 @@ const (
 	index   store.State = "index"   // no PAReq, but a list of those with one xid
 )
 
-// keepFor is how long a PAReq is remembered (M9).
+// keepFor is how long a PAReq is remembered (docs/api.md, M9).
 const keepFor = time.Hour
 
-// kept is what is remembered of a PAReq: what the PARes has to repeat. It holds
-// no card number and no name.
-type kept struct {
+// A storedRequest is what is remembered of a PAReq: what the PARes has to repeat. It has no
+// card number and no name.
+type storedRequest struct {
 	AcqBIN, MerID, XID, Date, Amount, Currency string
 	Exponent                                   int
 	Last4                                      string
@@ -37,50 +38,50 @@ type kept struct {
 	Used                                       []byte `json:",omitempty"` // digest of the first PARes
 }
 
-// listed are the PAReqs with one xid, by the ids of their transactions.
-type listed struct{ IDs []string }
+// An xidList names the PAReqs with one xid, by the ids of their transactions.
+type xidList struct{ IDs []string }
 
-// mostListed bounds that list: the newest stay.
-const mostListed = 8
+// maxListed is the most that an xidList names: the newest.
+const maxListed = 8
 
-// keep remembers a PAReq for its owner, to be found by Message id and by xid.
-func (e *Engine) keep(ctx context.Context, owner, scheme, messageID string, k *kept) error {
+// storeRequest remembers a PAReq for its owner, to be found by Message id and by xid.
+func (e *Engine) storeRequest(ctx context.Context, owner, scheme, messageID string, k *storedRequest) error {
 	now := e.Now()
 	t := store.Txn{
 		ID: requestID(owner, messageID), Owner: owner, Scheme: scheme, State: open,
-		Expires: moment(now.Add(keepFor)),
+		Expires: record.Moment(now.Add(keepFor)),
 	}
-	if err := e.seal(&t, k); err != nil {
+	if err := record.Seal(e.Sealer, &t, k); err != nil {
 		return err
 	}
 	if err := e.Store.Create(ctx, t); err != nil {
 		return fmt.Errorf("mpi: keep PAReq: %w", err)
 	}
-	return e.list(ctx, t, k.XID, now)
+	return e.addToXIDList(ctx, t, k.XID, now)
 }
 
-// list adds a PAReq to those with its xid. There is a list for each hour, and it is kept
-// through the next one: a list's id is never needed again while an expired row, not yet
-// swept, still takes it. Five minutes more make up for clocks that differ between nodes.
-func (e *Engine) list(ctx context.Context, req store.Txn, xid string, now time.Time) error {
+// addToXIDList adds a PAReq to those with its xid. There is a list for each hour, and it is
+// kept through the next hour: so its id is never needed again while an expired row, which
+// was not deleted yet, still has it. Five minutes more make up for clocks that differ between nodes.
+func (e *Engine) addToXIDList(ctx context.Context, req store.Txn, xid string, now time.Time) error {
 	hour := now.Truncate(keepFor)
 	t := store.Txn{
 		ID: listID(req.Owner, xid, hour), Owner: req.Owner, Scheme: req.Scheme, State: index,
-		Expires: moment(hour.Add(2*keepFor + 5*time.Minute)),
+		Expires: record.Moment(hour.Add(2*keepFor + 5*time.Minute)),
 	}
-	if err := e.seal(&t, listed{[]string{req.ID}}); err != nil {
+	if err := record.Seal(e.Sealer, &t, xidList{[]string{req.ID}}); err != nil {
 		return err
 	}
 	err := e.Store.Create(ctx, t)
 	if errors.Is(err, store.ErrExists) {
 		err = e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
-			var l listed
-			if err := e.unseal(t, &l); err != nil {
+			var l xidList
+			if err := record.Open(e.Sealer, t, &l); err != nil {
 				return err
 			}
 			l.IDs = append(l.IDs, req.ID)
-			l.IDs = l.IDs[max(len(l.IDs)-mostListed, 0):]
-			return e.seal(t, l)
+			l.IDs = l.IDs[max(len(l.IDs)-maxListed, 0):]
+			return record.Seal(e.Sealer, t, l)
 		})
 	}
 	if err != nil {
@@ -89,12 +90,12 @@ func (e *Engine) list(ctx context.Context, req store.Txn, xid string, now time.T
 	return nil
 }
 
-// find returns the PAReqs of a merchant that a PARes may be the answer to: the
-// one with its Message id, or, when there is none, those with its xid. The
-// Message id is not signed: by the second way, whoever changes it gains nothing,
-// for the PARes must still agree with a PAReq that was made with the signed xid.
+// findRequests returns the PAReqs of a merchant that a PARes may be the answer to: the one
+// with its Message id, or, when there is none, those with its xid. The Message id is not
+// signed. Whoever changes it gains nothing, because of the second way: the PARes must
+// still agree with a PAReq that was made with the signed xid.
 // It also finds the PAReq when an issuer answers with a Message id of its own.
-func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.Txn, error) {
+func (e *Engine) findRequests(ctx context.Context, owner string, p *v1.Opened) ([]store.Txn, error) {
 	t, err := e.Store.Get(ctx, requestID(owner, p.MessageID))
 	if err == nil {
 		return []store.Txn{t}, nil
@@ -104,10 +105,10 @@ func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.
 	}
 	var found []store.Txn
 	xid, hour := plainXID(p.XID), e.Now().Truncate(keepFor)
-	// The next hour counts too: the clock of the node that listed it may be ahead, or ours
-	// may have been set back.
+	// The next hour counts too: the clock of the node that made the list may be ahead, or the
+	// clock of this node may have been set back.
 	for _, ahead := range []time.Duration{0, -keepFor, keepFor} {
-		more, err := e.ofList(ctx, listID(owner, xid, hour.Add(ahead)))
+		more, err := e.requestsOfList(ctx, listID(owner, xid, hour.Add(ahead)))
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +118,7 @@ func (e *Engine) find(ctx context.Context, owner string, p *v1.Opened) ([]store.
 }
 
 // ofList returns those PAReqs of a list that are still remembered.
-func (e *Engine) ofList(ctx context.Context, id string) ([]store.Txn, error) {
+func (e *Engine) requestsOfList(ctx context.Context, id string) ([]store.Txn, error) {
 	t, err := e.Store.Get(ctx, id)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil, nil
@@ -125,8 +126,8 @@ func (e *Engine) ofList(ctx context.Context, id string) ([]store.Txn, error) {
 	if err != nil {
 		return nil, err
 	}
-	var l listed
-	if err := e.unseal(&t, &l); err != nil {
+	var l xidList
+	if err := record.Open(e.Sealer, &t, &l); err != nil {
 		return nil, err
 	}
 	var found []store.Txn
@@ -148,23 +149,23 @@ func (m *mismatch) Error() string {
 	return "differs from the PAReq in " + strings.Join(m.elements, ", ")
 }
 
-// errOther says that another PARes has been accepted for the PAReq.
-var errOther = errors.New("another PARes came before for the PAReq")
+// errOtherPARes says that another PARes has been accepted for the PAReq.
+var errOtherPARes = errors.New("another PARes came before for the PAReq")
 
-// errSame says that the very same PARes has been accepted before: all is well,
-// and nothing is to be written.
-var errSame = errors.New("mpi: the same PARes again")
+// errSamePARes says that the very same PARes has been accepted before, so that nothing has
+// to be written.
+var errSamePARes = errors.New("mpi: the same PARes again")
 
-// use accepts a PARes as the answer to a PAReq, atomically: the first that
-// agrees with it, and later none but the same.
-func (e *Engine) use(ctx context.Context, was store.Txn, p *v1.Opened) error {
+// acceptOnce accepts a PARes as the answer to a PAReq, atomically: the first that agrees
+// with it, and later only the same one again.
+func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) error {
 	digest, err := digestOf(&p.PARes)
 	if err != nil {
 		return err
 	}
 	err = e.Store.Update(ctx, was, func(t *store.Txn) error {
-		var k kept
-		if err := e.unseal(t, &k); err != nil {
+		var k storedRequest
+		if err := record.Open(e.Sealer, t, &k); err != nil {
 			return err
 		}
 		if differs := k.differences(&p.PARes, t.Scheme, p.Signature.Policy); len(differs) > 0 {
@@ -172,21 +173,21 @@ func (e *Engine) use(ctx context.Context, was store.Txn, p *v1.Opened) error {
 		}
 		if t.State == checked {
 			if !bytes.Equal(k.Used, digest) {
-				return errOther
+				return errOtherPARes
 			}
-			return errSame
+			return errSamePARes
 		}
 		t.State, k.Used = checked, digest
-		return e.seal(t, &k)
+		return record.Seal(e.Sealer, t, &k)
 	})
-	if errors.Is(err, errSame) {
+	if errors.Is(err, errSamePARes) {
 		return nil
 	}
 	return err
 }
 
-// differences names what a PARes says otherwise than its PAReq (M9).
-func (k *kept) differences(p *v1.PARes, scheme, signedUnder string) []string {
+// differences names the elements in which a PARes differs from its PAReq (docs/api.md, M9).
+func (k *storedRequest) differences(p *v1.PARes, scheme, signedUnder string) []string {
 	var names []string
 	for _, c := range []struct {
 		name string
@@ -194,7 +195,7 @@ func (k *kept) differences(p *v1.PARes, scheme, signedUnder string) []string {
 	}{
 		{"acqBIN", k.AcqBIN == p.AcqBIN}, {"merID", k.MerID == p.MerID}, {"xid", k.XID == plainXID(p.XID)}, {"date", k.Date == p.Date},
 		{"purchAmount", k.Amount == p.Amount}, {"currency", k.Currency == p.Currency}, {"exponent", k.Exponent == p.Exponent},
-		{"pan", !successful(p.Status) || k.Last4 == p.Last4 && k.PANLength == p.PANLength},
+		{"pan", !hasCAVV(p.Status) || k.Last4 == p.Last4 && k.PANLength == p.PANLength},
 		{"scheme", scheme == signedUnder},
 	} {
 		if !c.same {
@@ -204,9 +205,9 @@ func (k *kept) differences(p *v1.PARes, scheme, signedUnder string) []string {
 	return names
 }
 
-// plainXID returns an xid in the form in which PAReqs have it. Its last character
-// has two bits to spare: whoever changes these in a PAReq, which nobody signs, has
-// the issuer sign another text for the same 20 bytes.
+// plainXID returns an xid in the form in which PAReqs have it. The last character of an xid
+// has two bits that stand for nothing. Whoever changes these in a PAReq, which is not
+// signed, makes the issuer sign another text for the same 20 bytes.
 func plainXID(xid string) string {
 	raw, err := base64.StdEncoding.DecodeString(xid)
 	if err != nil {
@@ -215,7 +216,7 @@ func plainXID(xid string) string {
 	return base64.StdEncoding.EncodeToString(raw)
 }
 
-// digestOf tells one PARes from another by all that is signed in it.
+// digestOf returns a digest of all that is signed in a PARes.
 func digestOf(p *v1.PARes) ([]byte, error) {
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -223,26 +224,6 @@ func digestOf(p *v1.PARes) ([]byte, error) {
 	}
 	sum := sha256.Sum256(text)
 	return sum[:], nil
-}
-
-func (e *Engine) seal(t *store.Txn, v any) error {
-	plain, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("mpi: record: %w", err)
-	}
-	t.Data = e.Sealer.Seal(t.Name(), plain)
-	return nil
-}
-
-func (e *Engine) unseal(t *store.Txn, v any) error {
-	plain, err := e.Sealer.Open(t.Name(), t.Data)
-	if err == nil {
-		err = json.Unmarshal(plain, v)
-	}
-	if err != nil {
-		return fmt.Errorf("mpi: record of %s: %w", t.ID, err)
-	}
-	return nil
 }
 
 // requestID is the id of a PAReq's transaction. The owner is part of it: what
@@ -262,6 +243,3 @@ func fingerprint(parts ...string) string {
 	}
 	return hex.EncodeToString(h.Sum(nil)[:20])
 }
-
-// moment is the store's form of a time: UTC, whole milliseconds.
-func moment(t time.Time) time.Time { return t.UTC().Truncate(time.Millisecond) }

@@ -11,10 +11,10 @@ import (
 	"github.com/openthreeds/threeds/internal/directory"
 )
 
-// rangesRefresh leaves the wish that a directory server be asked soon.
+// rangesRefresh requests that a directory server is asked as soon as possible.
 func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
-	return withWish(ctx, "ranges refresh", args, func(s *rangeStore, d config.Directory) error {
-		standing, err := s.standing(ctx, d.Scheme)
+	return withDirectory(ctx, "ranges refresh", args, func(s *rangeStore, d config.Directory) error {
+		standing, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}
@@ -22,7 +22,7 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 			return fmt.Errorf("ranges refresh: nothing was served from %s yet; the first start asks anyway", s.Store.URL.Dir)
 		}
 		now := time.Now().UTC()
-		if err := directory.MakeWish(ctx, s, d.Scheme, newHolder(), directory.Wish{At: now, Refresh: true}); err != nil {
+		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: now, Refresh: true}); err != nil {
 			return err
 		}
 		at := standing.Earliest
@@ -34,39 +34,39 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 			return err
 		}
 		_, err = fmt.Fprintf(stdout, "%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
-			d.Scheme, span(now.Sub(standing.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), span(at.Sub(now)))
+			d.Scheme, formatSpan(now.Sub(standing.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), formatSpan(at.Sub(now)))
 		return err
 	})
 }
 
-// rangesAccept leaves the wish that the generation which is held back be used.
+// rangesAccept requests that the generation which is held back is used.
 func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
-	return withWish(ctx, "ranges accept", args, func(s *rangeStore, d config.Directory) error {
-		standing, err := s.standing(ctx, d.Scheme)
+	return withDirectory(ctx, "ranges accept", args, func(s *rangeStore, d config.Directory) error {
+		standing, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}
 		if standing.Held == 0 {
 			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
 		}
-		if err := directory.MakeWish(ctx, s, d.Scheme, newHolder(), directory.Wish{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
+		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
 			return err
 		}
 		place := ""
 		if standing.Generation > 0 {
-			place = fmt.Sprintf(", in place of generation %d with %s", standing.Generation, count(standing.Ranges, "range"))
+			place = fmt.Sprintf(", in place of generation %d with %s", standing.Generation, countOf(standing.Ranges, "range"))
 		}
 		_, err = fmt.Fprintf(stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
-			d.Scheme, standing.Held, count(standing.HeldOf, "range"), place)
+			d.Scheme, standing.Held, countOf(standing.HeldRanges, "range"), place)
 		return err
 	})
 }
 
-// withWish reads a command line that names a scheme and has a wish.
-func withWish(ctx context.Context, name string, args []string, do func(*rangeStore, config.Directory) error) error {
+// withDirectory reads a command line that names a scheme, and calls do with its directory.
+func withDirectory(ctx context.Context, name string, args []string, do func(*rangeStore, config.Directory) error) error {
 	fs := flag.NewFlagSet(name, flag.ContinueOnError)
 	file := configFlag(fs)
-	rest, err := oneScheme(fs, args)
+	rest, err := parseSchemeArguments(fs, args)
 	if err != nil {
 		return err
 	}
