@@ -48,7 +48,7 @@ func TestConnectionsFit(t *testing.T) {
 			t.Errorf("%d connections, a part in %d of %d files: %d, want %d; log %q", tt.most, tt.part, files, got.Max, tt.want, log.String())
 		}
 	}
-	if got := new(Server).connectionLimit("api", 2); got != nil {
+	if got := new(Server).connectionLimit("api", 2); got.Max != 0 {
 		t.Errorf("no bound is configured: %d", got.Max)
 	}
 }
