@@ -26,8 +26,8 @@ var may = map[string]string{
 	"conformance":              "sandbox/shop", // the requestor's page, which is not the server
 	"internal/keyring":         "internal/transid",
 	"internal/ranges":          "internal/browserurl message",
-	"internal/directory":       "internal/ranges internal/revocation internal/store internal/suite internal/tasks internal/tunnel internal/uuid internal/wire message",
-	"internal/tunnel":          "internal/suite",
+	"internal/directory":       "internal/ranges internal/certs internal/store internal/tasks internal/tunnel internal/uuid internal/wire message",
+	"internal/tunnel":          "internal/certs",
 	"internal/wire":            "internal/socket",
 	"internal/store/linear":    "internal/store",
 	"internal/store/sqlite":    "internal/store",
@@ -40,15 +40,16 @@ var may = map[string]string{
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
-	"internal/results":         "message internal/auth internal/listen internal/obs internal/revocation internal/suite",
+	"internal/results":         "message internal/auth internal/listen internal/obs internal/certs",
 	"internal/obs":             "internal/shed internal/uuid",
+	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
-	"internal/config":          "internal/iso internal/revocation internal/scheme internal/store/postgres internal/xmldsig message",
-	"internal/server": "internal/account internal/api internal/auth internal/clock internal/config internal/console internal/directory" +
+	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",
+	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
 		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/shed internal/store internal/store/postgres" +
-		" internal/store/sqlite internal/suite internal/tasks internal/tunnel internal/xmldsig message",
-	"internal/playground": "internal/account internal/auth internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
-		" internal/results internal/server internal/store internal/xmldsig message sandbox",
+		" internal/store/sqlite internal/certs internal/tasks internal/tunnel internal/xmldsig message",
+	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
+		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
 	"tools/docgen": "message internal/scheme",
 }

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // list makes a file of one list that names certificates, valid from an hour ago.
@@ -201,7 +201,7 @@ func TestListsJob(t *testing.T) {
 		if !tt.goes && !bytes.Equal(before, after) {
 			t.Errorf("%s: the former lists are gone", tt.name)
 		}
-		if lists, err := revocation.Parse(after); err != nil || len(lists) != 2 {
+		if lists, err := certs.ParseRevocationLists(after); err != nil || len(lists) != 2 {
 			t.Errorf("%s: %d lists, %v", tt.name, len(lists), err)
 		}
 	}

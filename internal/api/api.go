@@ -1,6 +1,6 @@
 // Package api is the listener for requestors: POST /preauth, /auth and /postauth of EMV
 // 3-D Secure, and POST /enrolled and /check of 3-D Secure 1.0.2. Set the fields of a
-// [Handler] and serve it with the server that [Server] makes.
+// [Handler] and serve it with the server that listen.NewServer makes.
 //
 // The package knows HTTP and the form of answers, and nothing of the protocols behind
 // them. All paths go through one chain, in [Handler.ServeHTTP]:

@@ -13,7 +13,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -298,15 +298,15 @@ type CAFile struct {
 // CRLFile is a file of certificate revocation lists, in PEM or DER form.
 type CRLFile struct {
 	File  string
-	Lists []*revocation.List // filled by loadFiles
+	Lists []*certs.RevocationList // filled by loadFiles
 }
 
 // Policy is what follows from the lists; nil when there are none, and none is required.
-func (f CRLFile) Policy(word string) *revocation.Policy {
+func (f CRLFile) Policy(word string) *certs.RevocationPolicy {
 	if len(f.Lists) == 0 && word != "required" {
 		return nil
 	}
-	return &revocation.Policy{Lists: f.Lists, Required: word == "required"}
+	return &certs.RevocationPolicy{Lists: f.Lists, Required: word == "required"}
 }
 
 // RootFile is a file of root certificates of signatures, in PEM form.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // requireCRLs adds a fault where lists are required and none is configured.
@@ -27,7 +27,7 @@ func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CA
 		return
 	}
 	var err error
-	if f.Lists, err = revocation.Parse(data, l.knownLists...); err != nil {
+	if f.Lists, err = certs.ParseRevocationLists(data, l.knownLists...); err != nil {
 		l.fault(path, "%v", err)
 		return
 	}
@@ -52,11 +52,11 @@ func (l *loader) loadCRLs(f *CRLFile, word, at string, now time.Time, cas ...*CA
 }
 
 // checkCRL checks one list against the CAs that are trusted.
-func (l *loader) checkCRL(list *revocation.List, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
+func (l *loader) checkCRL(list *certs.RevocationList, n int, required bool, path string, cas []*x509.Certificate, now time.Time) {
 	addTerm(l.config.ListTerms, path, list)
 	switch {
 	case slices.ContainsFunc(cas, list.SignedBy):
-	case slices.ContainsFunc(cas, list.Names):
+	case slices.ContainsFunc(cas, list.HasIssuer):
 		l.fault(path, "list %d of the file is not signed by the CA whose name it has, or that may not sign lists", n)
 	default: // of one below them, which only a handshake shows
 		l.warn(path, "list %d of the file is by none of the CAs that are configured: it counts where the other side shows the certificate of %s", n, list.Issuer())
@@ -77,10 +77,10 @@ func (l *loader) checkCRL(list *revocation.List, n int, required bool, path stri
 // checkTrustedCAs checks the CAs of a file against the lists. A CA that was revoked is a
 // warning: as a fault it would keep the list from being used. Where lists are required, one
 // of them must be by one of the CAs, since each chain ends in one.
-func (l *loader) checkTrustedCAs(f *CAFile, lists []*revocation.List, required bool, out map[string]string, path string) {
+func (l *loader) checkTrustedCAs(f *CAFile, lists []*certs.RevocationList, required bool, out map[string]string, path string) {
 	listed := false
 	for _, cert := range f.Certs {
-		listed = listed || slices.ContainsFunc(lists, func(list *revocation.List) bool { return list.SignedBy(cert) })
+		listed = listed || slices.ContainsFunc(lists, func(list *certs.RevocationList) bool { return list.SignedBy(cert) })
 		if why := out[string(cert.Raw)]; why != "" {
 			l.warn(path, "the CA %s %s and is not trusted: take it out of %s", cert.Subject, why, f.File)
 		}
@@ -92,8 +92,8 @@ func (l *loader) checkTrustedCAs(f *CAFile, lists []*revocation.List, required b
 
 // revokedCAs returns the CAs that another configured CA has revoked, and those that only such
 // CAs have certified, each with the reason. A handshake does not check what is above a CA.
-func revokedCAs(cas []*x509.Certificate, lists []*revocation.List, now time.Time) map[string]string {
-	out, named := map[string]string{}, revocation.Policy{Lists: lists}
+func revokedCAs(cas []*x509.Certificate, lists []*certs.RevocationList, now time.Time) map[string]string {
+	out, named := map[string]string{}, certs.RevocationPolicy{Lists: lists}
 	certified := func(cert *x509.Certificate) (by []*x509.Certificate) {
 		for _, ca := range cas {
 			if !ca.Equal(cert) && bytes.Equal(cert.RawIssuer, ca.RawSubject) && cert.CheckSignatureFrom(ca) == nil {
@@ -126,7 +126,7 @@ func revokedCAs(cas []*x509.Certificate, lists []*revocation.List, now time.Time
 }
 
 // revocationLists returns all lists of a configuration.
-func (c *Config) revocationLists() (all []*revocation.List) {
+func (c *Config) revocationLists() (all []*certs.RevocationList) {
 	for _, d := range c.Directories {
 		all = append(all, d.CRLs.Lists...)
 	}

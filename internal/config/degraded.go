@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // Certificates say which parts of the server have certificates that are not valid, or
@@ -134,7 +134,7 @@ func addEnd(ends map[string]time.Time, key string, cert *x509.Certificate) {
 	}
 }
 
-func addTerm(terms map[string]Term, key string, list *revocation.List) {
+func addTerm(terms map[string]Term, key string, list *certs.RevocationList) {
 	if other, ok := terms[key]; !ok || list.Next.Before(other.To) {
 		terms[key] = Term{list.This, list.Next}
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // TestFirstEndOfAFileCounts: of several certificates, or lists, in one file the one that
@@ -15,7 +15,7 @@ func TestFirstEndOfAFileCounts(t *testing.T) {
 	ends, terms := map[string]time.Time{}, map[string]Term{}
 	for _, end := range []time.Time{noon.Add(2 * day), noon, noon.Add(day)} {
 		addEnd(ends, "results.tls.cert", &x509.Certificate{NotAfter: end})
-		addTerm(terms, "directories[0].crls", &revocation.List{This: end.Add(-8 * day), Next: end})
+		addTerm(terms, "directories[0].crls", &certs.RevocationList{This: end.Add(-8 * day), Next: end})
 	}
 	if got := ends["results.tls.cert"]; !got.Equal(noon) {
 		t.Errorf("the certificates end at %v, want %v", got, noon)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/token"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // A Fault is one thing that is wrong with a configuration, or that is worth a warning.
@@ -143,7 +143,7 @@ type loader struct {
 	warnings   Faults
 	positions  map[string]*token.Position // of every key that is there, by path
 	files      Files                      // that it has read
-	knownLists []*revocation.List         // of a former configuration, and those of this one
+	knownLists []*certs.RevocationList    // of a former configuration, and those of this one
 	former     *Config                    // in use while this one is loaded; nil: at the start
 
 	described func(key, page, standard string) // for tests: called with each key that is read

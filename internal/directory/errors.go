@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/wire"
 )
@@ -161,7 +161,7 @@ func certificateReason(err error) (text string, ok bool) {
 		return "Certificate of the directory server is not valid at this time", true
 	}
 	_, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
-	_, revoked := errors.AsType[*revocation.Error](err)
+	_, revoked := errors.AsType[*certs.RevocationError](err)
 	if untrusted || revoked || errors.Is(err, errWeakKey) {
 		return "Certificate of the directory server is not trusted", true
 	}

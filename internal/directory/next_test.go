@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/tunnel"
@@ -79,7 +79,7 @@ func TestSame(t *testing.T) {
 			*f = new(message.V220)
 		case *func(message.Version) string:
 			*f = func(message.Version) string { return "other" }
-		case **revocation.Policy:
+		case **certs.RevocationPolicy:
 			*f = ca.revokes()
 		case **tls.Config:
 			*f = fixed(ca) // another certificate of the same authority

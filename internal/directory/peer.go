@@ -12,7 +12,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/wire"
 	"github.com/openthreeds/threeds/message"
@@ -36,7 +36,7 @@ type Peer struct {
 	TLS *tls.Config
 
 	// Revoked says which certificates are refused although they verify; nil means none.
-	Revoked *revocation.Policy
+	Revoked *certs.RevocationPolicy
 
 	// Proxy makes all connections, also those for card range files. Nil means that no proxy is used.
 	Proxy *tunnel.Proxy

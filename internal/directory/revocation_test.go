@@ -15,29 +15,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/revocation"
 	"github.com/openthreeds/threeds/internal/store/storetest"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/tunnel/tunneltest"
 )
 
 // revokes is a policy with one list of the authority, read as from a file.
-func (a *authority) revokes(certs ...*x509.Certificate) *revocation.Policy {
+func (a *authority) revokes(revoked ...*x509.Certificate) *certs.RevocationPolicy {
 	a.t.Helper()
 	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-time.Hour), NextUpdate: time.Now().Add(time.Hour)}
-	for _, c := range certs {
+	for _, c := range revoked {
 		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: time.Now()})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, l, a.cert, a.key)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	lists, err := revocation.Parse(der)
+	lists, err := certs.ParseRevocationLists(der)
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	return &revocation.Policy{Lists: lists}
+	return &certs.RevocationPolicy{Lists: lists}
 }
 
 // under is an authority that another one has certified.
@@ -52,7 +52,7 @@ func under(a *authority, name string) *authority {
 	return made
 }
 
-func lists(of ...*revocation.Policy) (all []*revocation.List) {
+func lists(of ...*certs.RevocationPolicy) (all []*certs.RevocationList) {
 	for _, p := range of {
 		all = append(all, p.Lists...)
 	}
@@ -71,7 +71,7 @@ func TestRevoked(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		shows tls.Certificate
-		p     *revocation.Policy
+		p     *certs.RevocationPolicy
 		cause string // empty: it is taken
 	}{
 		{"no policy", shown, nil, ""},
@@ -81,10 +81,10 @@ func TestRevoked(t *testing.T) {
 		{"under another, not on its list", deep, between.revokes(), ""},
 		{"under another, on its list", deep, between.revokes(deep.Leaf), revoked + "abc, issuer CN=between"},
 		{"under another that was revoked", deep, ca.revokes(between.cert), revoked + "4d, issuer CN=test authority"},
-		{"no list, and one is needed", shown, &revocation.Policy{Required: true}, unknown + "abc, issuer CN=test authority"},
-		{"a list, and it is needed", shown, &revocation.Policy{Lists: ca.revokes().Lists, Required: true}, ""},
-		{"under another, one of two lists that are needed", deep, &revocation.Policy{Lists: ca.revokes().Lists, Required: true}, unknown + "abc, issuer CN=between"},
-		{"under another, both", deep, &revocation.Policy{Lists: lists(ca.revokes(), between.revokes()), Required: true}, ""},
+		{"no list, and one is needed", shown, &certs.RevocationPolicy{Required: true}, unknown + "abc, issuer CN=test authority"},
+		{"a list, and it is needed", shown, &certs.RevocationPolicy{Lists: ca.revokes().Lists, Required: true}, ""},
+		{"under another, one of two lists that are needed", deep, &certs.RevocationPolicy{Lists: ca.revokes().Lists, Required: true}, unknown + "abc, issuer CN=between"},
+		{"under another, both", deep, &certs.RevocationPolicy{Lists: lists(ca.revokes(), between.revokes()), Required: true}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got atomic.Int32
@@ -188,15 +188,15 @@ func TestRevokedNext(t *testing.T) {
 		_, v1Err := v1.Exchange(t.Context(), "visa", "Shop", "VEReq", "", []byte("<x/>"))
 		return err != nil, v1Err != nil
 	}
-	change := func(p *revocation.Policy) {
+	change := func(p *certs.RevocationPolicy) {
 		t.Helper()
 		peer.Revoked, v1Peer.Revoked = p, p
 		c, v1 = follow(t, c, v1, peer, v1Peer, cards)
 	}
 	good := ca.revokes()
-	again := &revocation.Policy{Lists: append([]*revocation.List{}, good.Lists...)}
+	again := &certs.RevocationPolicy{Lists: append([]*certs.RevocationList{}, good.Lists...)}
 	for i, tt := range []struct {
-		p      *revocation.Policy
+		p      *certs.RevocationPolicy
 		failed bool
 		got    int32 // requests and, in all, connections
 		conns  int32
@@ -226,7 +226,7 @@ func TestRevokedFile(t *testing.T) {
 	}
 	f := &download{peer: p, ctx: t.Context(), url: address + "/ranges.json"}
 	_, err = f.open()
-	if _, ok := errors.AsType[*revocation.Error](err); !ok {
+	if _, ok := errors.AsType[*certs.RevocationError](err); !ok {
 		t.Errorf("%v", err)
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
-	"github.com/openthreeds/threeds/internal/suite"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // sessionCache is how many TLS sessions of a peer are kept for resumption.
@@ -20,7 +19,7 @@ var errWeakKey = errors.New("certificate with a weak key")
 // harden returns a copy of the configuration with what EMV 3DS annex D demands: TLS 1.2 or later with forward secrecy
 // and AES-GCM, P-256, a client certificate, and trust in the scheme's own authorities alone. Revoked certificates are
 // refused, also when a session is resumed.
-func harden(given *tls.Config, revoked *revocation.Policy) (*tls.Config, error) {
+func harden(given *tls.Config, revoked *certs.RevocationPolicy) (*tls.Config, error) {
 	if given == nil {
 		return nil, errors.New("no TLS configuration")
 	}
@@ -39,7 +38,7 @@ func harden(given *tls.Config, revoked *revocation.Policy) (*tls.Config, error) 
 	}
 	c := given.Clone()
 	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
-	c.CipherSuites = suite.Strong()
+	c.CipherSuites = certs.StrongSuites()
 	c.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256}
 	c.Renegotiation = tls.RenegotiateNever
 	c.NextProtos = nil                   // HTTP/1.1

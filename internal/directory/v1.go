@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/tunnel"
 )
@@ -32,7 +32,7 @@ type V1Peer struct {
 	MaxInFlight int           // most messages that wait for an answer, half of them VEReqs of one merchant; default 500
 	AlwaysTry   bool          // as in Peer, of VEReqs
 
-	Revoked *revocation.Policy // as in Peer
+	Revoked *certs.RevocationPolicy // as in Peer
 }
 
 // A V1Client sends messages to the directory servers of 3-D Secure 1.0.2. They are questions, which may be asked twice:

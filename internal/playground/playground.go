@@ -18,12 +18,12 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/ranges"
-	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/xmldsig"
@@ -146,7 +146,7 @@ func (p *Playground) addDirectory(cfg *server.Config, i int, d sandbox.Directory
 	})
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(d.ClientCAPEM)
-	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: pool, Names: []string{d.ClientName}})
+	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: pool, Names: []string{d.ClientName}})
 }
 
 // addV1Directory adds a directory server of 3-D Secure 1.0.2. The keys of its issuers are

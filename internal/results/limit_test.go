@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
 )
@@ -56,13 +57,13 @@ func (c *counted) Receive(_ context.Context, _ []string, body []byte) auth.Recei
 func TestRefusedBeforeTheEngine(t *testing.T) {
 	trust, cert := member(t)
 	for _, tt := range []struct {
-		trust  *Trust
+		trust  *certs.Trust
 		method string
 		want   int
 	}{
 		{trust, http.MethodPost, http.StatusOK},
 		{trust, http.MethodPut, http.StatusMethodNotAllowed},
-		{&Trust{Now: time.Now}, http.MethodPost, http.StatusForbidden},
+		{&certs.Trust{Now: time.Now}, http.MethodPost, http.StatusForbidden},
 	} {
 		got := new(counted)
 		h := &Handler{Engine: got, Trust: tt.trust, Log: slog.New(slog.DiscardHandler)}
@@ -85,7 +86,7 @@ type mad struct{ says any }
 func (m mad) Receive(context.Context, []string, []byte) auth.Receipt { panic(m.says) }
 
 // member is a Trust, and a certificate of a directory of its.
-func member(t *testing.T) (*Trust, *x509.Certificate) {
+func member(t *testing.T) (*certs.Trust, *x509.Certificate) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -101,7 +102,7 @@ func member(t *testing.T) (*Trust, *x509.Certificate) {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(cert)
-	return &Trust{Clients: []Client{{Scheme: "visa", CA: pool}}, Now: time.Now}, cert
+	return &certs.Trust{Clients: []certs.Client{{Scheme: "visa", CA: pool}}, Now: time.Now}, cert
 }
 
 // TestBodySizes: a message is taken up to the limit, which may be wanted higher and is never

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
@@ -31,7 +32,7 @@ type Receiver interface {
 // A Handler is the listener's. Set its fields before use.
 type Handler struct {
 	Engine Receiver
-	Trust  *Trust
+	Trust  *certs.Trust
 	Body   int64               // size of the largest message, in bytes; at least 256 KiB
 	Room   *semaphore.Weighted // memory for long messages, LongMessages for all handlers of a process
 	Traces *obs.Traces         // has a span for each message; nil means that there are no traces
@@ -48,7 +49,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer h.Requests.End(line)
 	defer h.recoverPanic(w, r)
 	w.Header().Set("Cache-Control", "no-store")
-	schemes := h.Trust.schemesOf(r)
+	schemes := h.Trust.SchemesOf(r)
 	if len(schemes) == 0 { // the trust has changed since the handshake
 		line.Refuse("untrusted")
 		w.Header().Set("Connection", "close")

@@ -16,13 +16,12 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/internal/results"
-	"github.com/openthreeds/threeds/internal/suite"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
@@ -169,7 +168,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		ResultsURL: url, Informational: d.Informational == "any",
 		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab,
 	})
-	cfg.Clients = append(cfg.Clients, results.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
+	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }
 
 // addV1Directory puts one directory of 3-D Secure 1.0.2 into cfg, in the two forms that
@@ -246,6 +245,6 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 	}
 	return &obs.Tracing{
 		Endpoint: endpoint, Header: t.Header, Fraction: t.SamplingFraction, Version: release,
-		TLS: &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), RootCAs: t.CA.Pool},
+		TLS: &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), RootCAs: t.CA.Pool},
 	}
 }

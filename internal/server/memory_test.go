@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestInFlightFitsIntoMemory: no more requests are in work at once than fit into half of the memory
+// TestInFlightFits: no more requests are in work at once than fit into half of the memory
 // that the process may have, and one is at the least; the log says so.
-func TestInFlightFitsIntoMemory(t *testing.T) {
+func TestInFlightFits(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	for _, tt := range []struct {
 		limit, most, want int64
@@ -29,9 +29,9 @@ func TestInFlightFitsIntoMemory(t *testing.T) {
 	}
 }
 
-// TestConnectionsFitIntoOpenFiles: a listener has no more connections than its part of the files that
+// TestConnectionsFit: a listener has no more connections than its part of the files that
 // may be open.
-func TestConnectionsFitIntoOpenFiles(t *testing.T) {
+func TestConnectionsFit(t *testing.T) {
 	files, ok := openFiles()
 	if !ok { // without a limit all fit
 		files = math.MaxInt / 16

@@ -11,12 +11,12 @@ import (
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
-	"github.com/openthreeds/threeds/internal/suite"
 )
 
 // A runtime is everything that is built from one configuration. It is activated as a whole.
@@ -80,12 +80,12 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 	if slowest := rt.maxRequestTime(); former != nil && slowest != s.maxRequestTime {
 		rt.api = withWriteTimeout(slowest, rt.api)
 	}
-	trust := &results.Trust{Clients: cfg.Clients, Now: s.cfg.Now, Log: s.cfg.Log}
+	trust := &certs.Trust{Clients: cfg.Clients, Now: s.cfg.Now, Log: s.cfg.Log}
 	rt.results = &results.Handler{Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: s.longMessages, Traces: s.traces, Requests: s.requests, Log: s.cfg.Log}
 	rt.resultsTLS = s.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		rt.apiTLS = s.api.limiter.Offer(&tls.Config{
-			MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
+			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
 		})
 	}

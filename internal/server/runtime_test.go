@@ -21,6 +21,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
@@ -29,7 +30,6 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
-	"github.com/openthreeds/threeds/internal/suite"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -61,7 +61,7 @@ func newIdleServer(t *testing.T) (*Server, Config) {
 		StoreURL: config.StoreURL{Dir: t.TempDir()}, Ring: ring, Server: auth.Server{RequestorID: "1", RequestorName: "2"},
 		Peers:         []directory.Peer{visa},
 		Directories:   []auth.Directory{{Scheme: "visa", OperatorID: "3"}},
-		Clients:       []results.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
+		Clients:       []certs.Client{{Scheme: "visa", CA: x509.NewCertPool(), Names: []string{"4"}}},
 		V1Peers:       []directory.V1Peer{{Scheme: "jcb", URL: nowhere, TLS: mutual}},
 		V1Directories: []mpi.Directory{{Scheme: "jcb", Policy: func() xmldsig.Policy { return xmldsig.Policy{} }}},
 		Timeouts:      auth.Timeouts{Authentication: 5 * time.Second, Preauth: 6 * time.Second, Challenge: 7 * time.Second},
@@ -116,7 +116,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"api: log", requests.Log, cfg.Log},
 		{"api: refusals are counted", requests.Refused != nil, true},
 		{"api: certificate", g.apiTLS.Certificates, []tls.Certificate{*cfg.APICert}},
-		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos}, []any{uint16(tls.VersionTLS12), suite.Strong(), []string{"h2", "http/1.1", "http/1.0"}}},
+		{"api: TLS", []any{g.apiTLS.MinVersion, g.apiTLS.CipherSuites, g.apiTLS.NextProtos}, []any{uint16(tls.VersionTLS12), certs.StrongSuites(), []string{"h2", "http/1.1", "http/1.0"}}},
 
 		{"results: engine", received.Engine, g.engine},
 		{"results: who may post", received.Trust.Clients, cfg.Clients},

@@ -24,7 +24,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/clock"
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
@@ -49,7 +49,7 @@ type Config struct {
 	Merchants       []account.Merchant
 	Peers           []directory.Peer   // the directory servers, as their client wants them
 	Directories     []auth.Directory   // the same, as the engine wants them
-	Clients         []results.Client   // and as the listener for results
+	Clients         []certs.Client     // and as the listener for results
 	V1Peers         []directory.V1Peer // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory    // the same, as their engine wants them
 	Timeouts        auth.Timeouts
@@ -98,7 +98,7 @@ type Server struct {
 	console        *console.Handler
 	api            *publicListener     // of requestors
 	results        *publicListener     // of directory servers
-	clock          *clock.Clock        // nil: that of this machine is good
+	clock          *store.Clock        // nil: that of this machine is good
 	timestamp      func() time.Time    // the clock that nodes stamp by, all by one
 	longMessages   *semaphore.Weighted // room for long messages of directory servers
 	consoleServer  *http.Server        // of operators; nil: none
@@ -133,8 +133,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.cfg.Now = time.Now
 	}
 	s.timestamp = s.cfg.Now
-	if shared, ok := db.(clock.Source); ok {
-		s.clock = clock.New(ctx, s.cfg.Now, shared, cfg.Log)
+	if shared, ok := db.(store.ClockSource); ok {
+		s.clock = store.NewClock(ctx, s.cfg.Now, shared, cfg.Log)
 		s.timestamp = s.clock.Now
 	}
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
@@ -238,7 +238,7 @@ func (s *Server) listen(group *errgroup.Group) {
 	}
 	requests := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.api }), s.maxRequestTime, s.cfg.Log)
 	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
-	received.ConnContext = results.ConnContext
+	received.ConnContext = certs.ConnContext
 	s.attachServer(s.api, requests)
 	s.attachServer(s.results, received)
 	serve(requests, s.api.listener)

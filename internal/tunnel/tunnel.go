@@ -22,7 +22,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/suite"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 // A Proxy is a forward proxy and how to authenticate to it.
@@ -98,7 +98,7 @@ func New(p Proxy, below net.Dialer) *Dialer {
 	if p.Roots != nil {
 		host, _, _ := net.SplitHostPort(p.Address)
 		d.tls = &tls.Config{
-			RootCAs: p.Roots, ServerName: host, MinVersion: tls.VersionTLS12, CipherSuites: suite.Strong(),
+			RootCAs: p.Roots, ServerName: host, MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(),
 			DynamicRecordSizingDisabled: true, ClientSessionCache: tls.NewLRUClientSessionCache(1),
 		}
 	}

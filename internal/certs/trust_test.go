@@ -1,4 +1,4 @@
-package results_test
+package certs_test
 
 import (
 	"bytes"
@@ -20,11 +20,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/results"
-	"github.com/openthreeds/threeds/internal/revocation"
 )
 
-var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var checkTime = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 type signer struct {
 	cert *x509.Certificate
@@ -36,7 +36,7 @@ func certify(t *testing.T, parent *signer, key crypto.Signer, change func(*x509.
 	t.Helper()
 	c := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "ds"}, DNSNames: []string{"rreq.ds.example"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		NotBefore: checkTime.Add(-time.Hour), NotAfter: checkTime.Add(time.Hour),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	if parent == nil {
@@ -78,13 +78,13 @@ func TestTrust(t *testing.T) {
 		p.AddCert(ca.cert)
 		return p
 	}
-	trust := &results.Trust{
-		Clients: []results.Client{
+	trust := &certs.Trust{
+		Clients: []certs.Client{
 			{Scheme: "visa", CA: pool(visa), Names: []string{"rreq.ds.example"}},
 			{Scheme: "mastercard", CA: pool(mastercard)},
 			{Scheme: "jcb", CA: pool(mastercard), Names: []string{"jcb.example"}},
 		},
-		Now: func() time.Time { return now },
+		Now: func() time.Time { return checkTime },
 	}
 	weak, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestTrust(t *testing.T) {
 	between, weakly := certify(t, visa, newKey(t), authority), certify(t, visa, p224, authority)
 	below, former := certify(t, between, newKey(t), authority), certify(t, visa, newKey(t), func(c *x509.Certificate) {
 		authority(c)
-		c.NotAfter = now.Add(-time.Minute)
+		c.NotAfter = checkTime.Add(-time.Minute)
 	})
 	forger := certify(t, nil, newKey(t), nil)
 	forged := []*x509.Certificate{certify(t, forger, newKey(t), nil).cert, forger.cert}
@@ -133,8 +133,8 @@ func TestTrust(t *testing.T) {
 		{"mastercard", leaf(mastercard, nil), []string{"mastercard"}},
 		{"both of one CA", leaf(mastercard, func(c *x509.Certificate) { c.DNSNames = []string{"jcb.example"} }), []string{"mastercard", "jcb"}},
 		{"self-signed", []*x509.Certificate{certify(t, nil, newKey(t), nil).cert}, nil},
-		{"expired", leaf(visa, func(c *x509.Certificate) { c.NotAfter = now.Add(-time.Minute) }), nil},
-		{"not yet valid", leaf(visa, func(c *x509.Certificate) { c.NotBefore = now.Add(time.Minute) }), nil},
+		{"expired", leaf(visa, func(c *x509.Certificate) { c.NotAfter = checkTime.Add(-time.Minute) }), nil},
+		{"not yet valid", leaf(visa, func(c *x509.Certificate) { c.NotBefore = checkTime.Add(time.Minute) }), nil},
 		{"for servers only", leaf(visa, func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }), nil},
 		{"RSA 2048", []*x509.Certificate{certify(t, visa, weak, nil).cert}, []string{"visa"}},
 		{"P-224", []*x509.Certificate{certify(t, visa, p224, nil).cert}, nil},
@@ -153,9 +153,9 @@ func TestRefusalIsTold(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(visa.cert)
 	var log bytes.Buffer
-	clock := now
-	trust := &results.Trust{
-		Clients: []results.Client{{Scheme: "visa", CA: pool, Names: []string{"rreq.visa.example"}}},
+	clock := checkTime
+	trust := &certs.Trust{
+		Clients: []certs.Client{{Scheme: "visa", CA: pool, Names: []string{"rreq.visa.example"}}},
 		Now:     func() time.Time { return clock }, Log: slog.New(slog.NewTextHandler(&log, nil)),
 	}
 	knock := func(shown []*signer) {
@@ -188,7 +188,7 @@ func TestRefusalIsTold(t *testing.T) {
 		{1, alone(other, nil), []string{"visa: x509", foreign, "others=1"}},
 		{time.Minute, alone(other, func(c *x509.Certificate) { c.Subject.CommonName = strings.Repeat("x", 10_000) }), []string{"others=0"}},
 		{time.Minute, under(certify(t, visa, newKey(t), func(c *x509.Certificate) {
-			c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.NotAfter = true, true, x509.KeyUsageCertSign, now
+			c.IsCA, c.BasicConstraintsValid, c.KeyUsage, c.NotAfter = true, true, x509.KeyUsageCertSign, checkTime
 		})), []string{foreign, "has expired"}},
 		{time.Minute, under(certify(t, visa, p224, nil)), []string{foreign, "too short"}},
 		{time.Minute, slices.Repeat(alone(other, nil), 11), []string{"more than 10 certificates"}},
@@ -209,21 +209,21 @@ func TestRefusalIsTold(t *testing.T) {
 }
 
 // revokes is a policy with one list of the authority, read as from a file.
-func revokes(t *testing.T, ca *signer, ends time.Time, certs ...*x509.Certificate) *revocation.Policy {
+func revokes(t *testing.T, ca *signer, ends time.Time, revoked ...*x509.Certificate) *certs.RevocationPolicy {
 	t.Helper()
-	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-time.Hour), NextUpdate: ends}
-	for _, c := range certs {
-		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: now})
+	l := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: checkTime.Add(-time.Hour), NextUpdate: ends}
+	for _, c := range revoked {
+		l.RevokedCertificateEntries = append(l.RevokedCertificateEntries, x509.RevocationListEntry{SerialNumber: c.SerialNumber, RevocationTime: checkTime})
 	}
 	der, err := x509.CreateRevocationList(rand.Reader, l, ca.cert, ca.key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	lists, err := revocation.Parse(der)
+	lists, err := certs.ParseRevocationLists(der)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &revocation.Policy{Lists: lists}
+	return &certs.RevocationPolicy{Lists: lists}
 }
 
 // TestRevokedClient: a certificate that its CA has revoked, or that came by way of one
@@ -243,8 +243,8 @@ func TestRevokedClient(t *testing.T) {
 	leaf, deep := certify(t, ca, newKey(t), numbered(5)).cert, certify(t, between, newKey(t), numbered(5)).cert
 	pool := x509.NewCertPool()
 	pool.AddCert(ca.cert)
-	later := now.Add(time.Hour)
-	must := func(p *revocation.Policy, more ...*revocation.Policy) *revocation.Policy {
+	later := checkTime.Add(time.Hour)
+	must := func(p *certs.RevocationPolicy, more ...*certs.RevocationPolicy) *certs.RevocationPolicy {
 		for _, m := range more {
 			p.Lists = append(p.Lists, m.Lists...)
 		}
@@ -255,15 +255,15 @@ func TestRevokedClient(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		chain []*x509.Certificate
-		p     *revocation.Policy
+		p     *certs.RevocationPolicy
 		why   string // empty: it is let in
 	}{
 		{"not on the list", []*x509.Certificate{leaf}, revokes(t, ca, later, between.cert), ""},
 		{"on the list", []*x509.Certificate{leaf}, revokes(t, ca, later, leaf), revoked + "5, issuer CN=ds"},
 		{"on that of another authority of the same name", []*x509.Certificate{leaf}, revokes(t, namesake, later, leaf), ""},
-		{"on a list that is out of date", []*x509.Certificate{leaf}, revokes(t, ca, now.Add(-time.Minute), leaf), revoked + "5, issuer CN=ds"},
-		{"not on a list that is out of date", []*x509.Certificate{leaf}, revokes(t, ca, now.Add(-time.Minute)), ""},
-		{"the same, and one is needed", []*x509.Certificate{leaf}, must(revokes(t, ca, now.Add(-time.Minute))), unknown + "5, issuer CN=ds"},
+		{"on a list that is out of date", []*x509.Certificate{leaf}, revokes(t, ca, checkTime.Add(-time.Minute), leaf), revoked + "5, issuer CN=ds"},
+		{"not on a list that is out of date", []*x509.Certificate{leaf}, revokes(t, ca, checkTime.Add(-time.Minute)), ""},
+		{"the same, and one is needed", []*x509.Certificate{leaf}, must(revokes(t, ca, checkTime.Add(-time.Minute))), unknown + "5, issuer CN=ds"},
 		{"not on a list, and one is needed", []*x509.Certificate{leaf}, must(revokes(t, ca, later)), ""},
 		{"through another, not on its list", []*x509.Certificate{deep, between.cert}, revokes(t, between, later), ""},
 		{"through another, on its list", []*x509.Certificate{deep, between.cert}, revokes(t, between, later, deep), revoked + "5, issuer CN=between"},
@@ -272,9 +272,9 @@ func TestRevokedClient(t *testing.T) {
 		{"through another, both", []*x509.Certificate{deep, between.cert}, must(revokes(t, ca, later), revokes(t, between, later)), ""},
 	} {
 		var log bytes.Buffer
-		trust := &results.Trust{
-			Clients: []results.Client{{Scheme: "visa", CA: pool, Revoked: tt.p}, {Scheme: "jcb", CA: pool}},
-			Now:     func() time.Time { return now },
+		trust := &certs.Trust{
+			Clients: []certs.Client{{Scheme: "visa", CA: pool, Revoked: tt.p}, {Scheme: "jcb", CA: pool}},
+			Now:     func() time.Time { return checkTime },
 		}
 		want := []string{"visa", "jcb"}
 		if tt.why != "" {
@@ -300,20 +300,20 @@ func TestRevokedMeanwhile(t *testing.T) {
 	pool.AddCert(ca.cert)
 	var log bytes.Buffer
 	judged := 0
-	trust := func(p *revocation.Policy) *results.Trust {
-		return &results.Trust{
-			Clients: []results.Client{{Scheme: "visa", CA: pool, Revoked: p}},
+	trust := func(p *certs.RevocationPolicy) *certs.Trust {
+		return &certs.Trust{
+			Clients: []certs.Client{{Scheme: "visa", CA: pool, Revoked: p}},
 			Now: func() time.Time {
 				judged++
-				return now
+				return checkTime
 			},
 			Log: slog.New(slog.NewTextHandler(&log, nil)),
 		}
 	}
-	conn := results.ConnContext(t.Context(), nil)
-	before, after := trust(revokes(t, ca, now.Add(time.Hour))), trust(revokes(t, ca, now.Add(time.Hour), leaf))
+	conn := certs.ConnContext(t.Context(), nil)
+	before, after := trust(revokes(t, ca, checkTime.Add(time.Hour))), trust(revokes(t, ca, checkTime.Add(time.Hour), leaf))
 	for i, tt := range []struct {
-		t      *results.Trust
+		t      *certs.Trust
 		status int
 		judged bool // anew
 		said   bool
@@ -346,7 +346,7 @@ func TestHandshake(t *testing.T) {
 		return tls.Certificate{Certificate: [][]byte{s.cert.Raw}, PrivateKey: s.key}
 	}
 	server := certify(t, ca, newKey(t), func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} })
-	trust := &results.Trust{Clients: []results.Client{{Scheme: "visa", CA: pool}}, Now: func() time.Time { return now }}
+	trust := &certs.Trust{Clients: []certs.Client{{Scheme: "visa", CA: pool}}, Now: func() time.Time { return checkTime }}
 	config := trust.TLS(shown(server))
 	config.Time = trust.Now
 	l, err := tls.Listen("tcp", "127.0.0.1:0", config)
@@ -361,7 +361,7 @@ func TestHandshake(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() {
 				c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{
-					RootCAs: pool, ServerName: "rreq.ds.example", Time: func() time.Time { return now },
+					RootCAs: pool, ServerName: "rreq.ds.example", Time: func() time.Time { return checkTime },
 					Certificates: certs, ClientSessionCache: sessions, MaxVersion: version,
 				})
 				if err == nil {

@@ -1,7 +1,8 @@
-// Package revocation says whether a certificate was revoked by its CA, from lists
-// (CRLs, RFC 5280) that somebody has put into files. It asks nobody: addresses in
-// certificates are not followed.
-package revocation
+// Package certs decides which certificates are trusted, and how TLS is spoken. Use [Trust] for the clients of the listener
+// for results, [RevocationPolicy] with lists from [ParseRevocationLists] to refuse revoked certificates, and
+// [StrongSuites] for every TLS configuration. Nothing is asked of the network: addresses in certificates are not
+// followed.
+package certs
 
 import (
 	"bytes"
@@ -19,40 +20,41 @@ import (
 	"time"
 )
 
-// A List is what one CA has revoked. It may be used by many goroutines.
-type List struct {
-	This, Next time.Time // made, and to be replaced by then
+// RevocationList is a certificate revocation list (CRL, RFC 5280): what one CA has revoked. It is safe for concurrent
+// use.
+type RevocationList struct {
+	This, Next time.Time // when it was made, and by when the next one is
 
-	signed  *x509.RevocationList // what it takes to verify it
+	signed  *x509.RevocationList // only the fields that its verification needs
 	digest  [sha256.Size]byte
-	serials map[string]struct{} // their bytes
+	serials map[string]struct{} // of the revoked certificates, by keyOf
 	scope   scope
 
 	mu    sync.Mutex
-	known map[[sha256.Size]byte]signature // whether the CA with that certificate has signed it
+	known map[[sha256.Size]byte]signature // by the digest of a CA certificate
 }
 
-// mostKnown bounds what is remembered of certificates that have the name of the CA.
-const mostKnown = 64
+// maxSignatures is for how many certificates with the name of the CA a list remembers whether they signed it.
+const maxSignatures = 64
 
-// begin is what a list in PEM form begins with, and begins where one is meant to,
-// also after a text that was cut off.
+// pemBegin is the first line of a list in PEM form. pemBegins finds where one is meant to begin, also after a text that
+// was cut off.
 var (
-	begin  = []byte("-----BEGIN X509 CRL-----")
-	begins = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN X509 CRL-----`)
+	pemBegin  = []byte("-----BEGIN X509 CRL-----")
+	pemBegins = regexp.MustCompile(`(?m)(^[\s\x{feff}]*|-)-----BEGIN X509 CRL-----`)
 )
 
-// Parse reads a file of lists: PEM, among whatever else is in it, or DER, one after
-// the other. All can be read, or it is an error that says which cannot. What is among
-// the known ones is not read again.
-func Parse(data []byte, known ...*List) ([]*List, error) {
+// ParseRevocationLists reads a file of lists: in PEM form, with any text around them, or in DER, one after the other. If
+// one cannot be read, the error says which, and no list is returned. A list that is among the known ones is not read
+// again.
+func ParseRevocationLists(data []byte, known ...*RevocationList) ([]*RevocationList, error) {
 	var ders [][]byte
-	if meant := bytes.Count(data, begin); meant > 0 {
+	if meant := bytes.Count(data, pemBegin); meant > 0 {
 		if bytes.IndexByte(data, 0) >= 0 { // each signature in DER has one
 			return nil, errors.New("the file has something else than text between lists in PEM form (all of them PEM, or all DER)")
 		}
-		if ders = blocks(data); len(ders) < meant { // a comment may have the words, too
-			meant = len(begins.FindAllIndex(data, -1))
+		if ders = pemLists(data); len(ders) < meant { // a comment may have the words, too
+			meant = len(pemBegins.FindAllIndex(data, -1))
 		}
 		if n := meant - len(ders); n > 0 {
 			return nil, fmt.Errorf("%d of %d lists in the file cannot be read (PEM that is cut off or damaged)", n, meant)
@@ -64,7 +66,7 @@ func Parse(data []byte, known ...*List) ([]*List, error) {
 			after, err := asn1.Unmarshal(rest, &one)
 			switch {
 			case len(ders) == 0 && rest[0] != sequence:
-				return nil, errNone
+				return nil, errNoList
 			case err != nil || rest[0] != sequence:
 				return nil, fmt.Errorf("list %d of the file cannot be read (DER that is cut off or damaged)", len(ders)+1)
 			}
@@ -72,16 +74,16 @@ func Parse(data []byte, known ...*List) ([]*List, error) {
 		}
 	}
 	if len(ders) == 0 {
-		return nil, errNone
+		return nil, errNoList
 	}
-	lists := make([]*List, len(ders))
+	lists := make([]*RevocationList, len(ders))
 	for i, der := range ders {
 		digest := sha256.Sum256(der)
-		if at := slices.IndexFunc(known, func(l *List) bool { return l.digest == digest }); at >= 0 {
+		if at := slices.IndexFunc(known, func(l *RevocationList) bool { return l.digest == digest }); at >= 0 {
 			lists[i] = known[at]
 			continue
 		}
-		l, err := parse(der)
+		l, err := parseList(der)
 		if err != nil {
 			return nil, fmt.Errorf("list %d of the file %w", i+1, err)
 		}
@@ -90,9 +92,10 @@ func Parse(data []byte, known ...*List) ([]*List, error) {
 	return lists, nil
 }
 
-var errNone = errors.New("the file holds no certificate revocation list (PEM or DER)")
+var errNoList = errors.New("the file holds no certificate revocation list (PEM or DER)")
 
-func blocks(data []byte) (ders [][]byte) {
+// pemLists returns the DER of each list in PEM form.
+func pemLists(data []byte) (ders [][]byte) {
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
@@ -104,10 +107,11 @@ func blocks(data []byte) (ders [][]byte) {
 	}
 }
 
-const removed = 8 // removeFromCRL: no longer on hold
+// reasonRemoved is the reason removeFromCRL of an entry: the certificate is no longer on hold.
+const reasonRemoved = 8
 
-// parse reads one list.
-func parse(der []byte) (*List, error) {
+// parseList reads one list in DER.
+func parseList(der []byte) (*RevocationList, error) {
 	read, err := x509.ParseRevocationList(bytes.Clone(der)) // a file may be much longer than what is kept of it
 	switch {
 	case err != nil:
@@ -116,10 +120,10 @@ func parse(der []byte) (*List, error) {
 		return nil, errors.New("cannot be read: something follows it")
 	case read.NextUpdate.IsZero():
 		return nil, errors.New("does not say when the next one comes (nextUpdate)")
-	case slices.Contains(broken, read.SignatureAlgorithm):
+	case slices.Contains(brokenAlgorithms, read.SignatureAlgorithm):
 		return nil, fmt.Errorf("is signed with %v (SHA-256 or better is needed)", read.SignatureAlgorithm)
 	}
-	l := &List{
+	l := &RevocationList{
 		This: read.ThisUpdate, Next: read.NextUpdate,
 		serials: make(map[string]struct{}, len(read.RevokedCertificateEntries)), known: make(map[[sha256.Size]byte]signature),
 	}
@@ -127,7 +131,7 @@ func parse(der []byte) (*List, error) {
 		return nil, err
 	}
 	for _, e := range read.RevokedCertificateEntries {
-		if e.ReasonCode != removed {
+		if e.ReasonCode != reasonRemoved {
 			l.serials[keyOf(e.SerialNumber)] = struct{}{}
 		}
 	}
@@ -138,33 +142,34 @@ func parse(der []byte) (*List, error) {
 	return l, nil
 }
 
-// broken are algorithms whose signatures others can make.
-var broken = []x509.SignatureAlgorithm{
+// brokenAlgorithms are signature algorithms with which others than the CA can sign.
+var brokenAlgorithms = []x509.SignatureAlgorithm{
 	x509.UnknownSignatureAlgorithm, x509.MD2WithRSA, x509.MD5WithRSA, x509.SHA1WithRSA, x509.DSAWithSHA1, x509.ECDSAWithSHA1,
 }
 
-// keyOf is a serial number as a key. No certificate has one less than 0.
+// keyOf returns a serial number as a key of a map. No certificate has a negative one.
 func keyOf(serial *big.Int) string { return string(serial.Bytes()) }
 
-// Issuer is the name of the CA that the list is by.
-func (l *List) Issuer() string { return brief(l.signed.Issuer.String()) }
+// Issuer returns the name of the CA that the list is from.
+func (l *RevocationList) Issuer() string { return shortName(l.signed.Issuer.String()) }
 
-// Names reports whether the list is by a CA of that name.
-func (l *List) Names(ca *x509.Certificate) bool {
+// HasIssuer reports whether the list is from a CA with the name of this one.
+func (l *RevocationList) HasIssuer(ca *x509.Certificate) bool {
 	return bytes.Equal(l.signed.RawIssuer, ca.RawSubject)
 }
 
-// SignedBy reports whether a CA, which may sign lists, has signed this one.
-func (l *List) SignedBy(ca *x509.Certificate) bool { return l.by(ca).may }
+// SignedBy reports whether a CA has signed this list, and may sign lists.
+func (l *RevocationList) SignedBy(ca *x509.Certificate) bool { return l.signatureOf(ca).isAllowed }
 
-// A signature is what is known of that of a list and the certificate of a CA.
+// signature says whether the certificate of a CA verifies the signature of a list.
 type signature struct {
-	good bool // by the key of the CA
-	may  bool // and the certificate says that it may sign lists
+	isGood    bool // it is by the key in the certificate
+	isAllowed bool // and the certificate says that it may sign lists
 }
 
-func (l *List) by(ca *x509.Certificate) signature {
-	if !l.Names(ca) {
+// signatureOf checks the signature of the list by a CA, or remembers that it did.
+func (l *RevocationList) signatureOf(ca *x509.Certificate) signature {
+	if !l.HasIssuer(ca) {
 		return signature{}
 	}
 	which := sha256.Sum256(ca.Raw)
@@ -172,9 +177,9 @@ func (l *List) by(ca *x509.Certificate) signature {
 	defer l.mu.Unlock()
 	s, known := l.known[which]
 	if !known {
-		s.good = ca.CheckSignature(l.signed.SignatureAlgorithm, l.signed.RawTBSRevocationList, l.signed.Signature) == nil
-		s.may = s.good && l.signed.CheckSignatureFrom(ca) == nil
-		if len(l.known) == mostKnown {
+		s.isGood = ca.CheckSignature(l.signed.SignatureAlgorithm, l.signed.RawTBSRevocationList, l.signed.Signature) == nil
+		s.isAllowed = s.isGood && l.signed.CheckSignatureFrom(ca) == nil
+		if len(l.known) == maxSignatures {
 			clear(l.known)
 		}
 		l.known[which] = s
@@ -183,26 +188,27 @@ func (l *List) by(ca *x509.Certificate) signature {
 }
 
 // Has reports whether the list names a certificate of its CA.
-func (l *List) Has(cert *x509.Certificate) bool {
+func (l *RevocationList) Has(cert *x509.Certificate) bool {
 	_, ok := l.serials[keyOf(cert.SerialNumber)]
 	return ok
 }
 
 // covers reports whether the list would name the certificate had it been revoked.
-func (l *List) covers(cert *x509.Certificate, now time.Time) bool {
-	return !now.Before(l.This) && !now.After(l.Next) && l.scope.has(cert)
+func (l *RevocationList) covers(cert *x509.Certificate, now time.Time) bool {
+	return !now.Before(l.This) && !now.After(l.Next) && l.scope.includes(cert)
 }
 
-// A scope is which of a CA's certificates a list is about.
+// scope is which of a CA's certificates a list is about.
 type scope struct {
-	points     []string // addresses of the list, one of which those certificates name; nil: all
-	users, cas bool     // alone
-	unclear    bool     // it has a name, but no address
+	points     []string // addresses of the list; a certificate that it is about names one of them. nil means all certificates
+	users, cas bool     // only certificates of users, or only those of CAs
+	isUnclear  bool     // the list has a name without an address
 }
 
-func (s scope) has(cert *x509.Certificate) bool {
+// includes reports whether the list is about a certificate.
+func (s scope) includes(cert *x509.Certificate) bool {
 	switch {
-	case s.users && cert.IsCA, s.cas && !cert.IsCA, s.unclear:
+	case s.users && cert.IsCA, s.cas && !cert.IsCA, s.isUnclear:
 		return false
 	}
 	return s.points == nil || slices.ContainsFunc(s.points, func(p string) bool {
@@ -235,9 +241,8 @@ type pointName struct {
 	Relative asn1.RawValue   `asn1:"optional,tag:1"`
 }
 
-// scopeOf refuses lists that mean something else than they seem to: those that say
-// in a critical extension what is not understood, that are only the difference to
-// another, or that are about other certificates than those of their CA.
+// scopeOf returns the scope of a list. It refuses a list that may mean something else than it seems to: one with a
+// critical extension that is not understood, a delta, and one about the certificates of another CA.
 func scopeOf(l *x509.RevocationList) (s scope, err error) {
 	for _, e := range l.Extensions {
 		switch {
@@ -266,6 +271,7 @@ func scopeOf(l *x509.RevocationList) (s scope, err error) {
 
 var errIndirect = errors.New("is indirect (one of the CA itself is needed)")
 
+// readPoint reads the scope in an issuingDistributionPoint.
 func readPoint(der []byte) (s scope, err error) {
 	var p point
 	rest, err := asn1.Unmarshal(der, &p)
@@ -285,20 +291,20 @@ func readPoint(der []byte) (s scope, err error) {
 			s.points = append(s.points, string(n.Bytes))
 		}
 	}
-	s.unclear = len(s.points) == 0 && (len(p.Name.Full) > 0 || len(p.Name.Relative.FullBytes) > 0)
+	s.isUnclear = len(s.points) == 0 && (len(p.Name.Full) > 0 || len(p.Name.Relative.FullBytes) > 0)
 	return s, nil
 }
 
-// serialOf is a serial number as tools print it.
+// serialOf returns a serial number as tools print it.
 func serialOf(cert *x509.Certificate) string { return fmt.Sprintf("%x", cert.SerialNumber) }
 
-// same reports whether two lots of lists are the same ones.
-func same(a, b []*List) bool {
-	return slices.EqualFunc(a, b, func(x, y *List) bool { return x.digest == y.digest })
+// sameLists reports whether a and b hold the same lists in the same order.
+func sameLists(a, b []*RevocationList) bool {
+	return slices.EqualFunc(a, b, func(x, y *RevocationList) bool { return x.digest == y.digest })
 }
 
-// brief is the beginning of a name that may have any length.
-func brief(name string) string {
+// shortName returns the beginning of a name that may have any length.
+func shortName(name string) string {
 	if len(name) > 100 {
 		return strings.ToValidUTF8(name[:100], "") + "…"
 	}

@@ -1,4 +1,4 @@
-package clock
+package store
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A source is the clock of a bubble, as a store has it that is ahead, and slow.
+// source is a store whose clock is ahead, and whose answers take time.
 type source struct {
 	ahead, there, back atomic.Int64
 	down               atomic.Bool
@@ -28,12 +28,12 @@ func (s *source) Now(ctx context.Context) (time.Time, error) {
 	return now, nil
 }
 
-func TestClock(t *testing.T) {
+func TestClockFollowsTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		s := new(source)
 		s.ahead.Store(int64(-4 * time.Second))
-		c := New(t.Context(), time.Now, s, slog.New(slog.NewTextHandler(&log, nil)))
+		c := NewClock(t.Context(), time.Now, s, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -59,7 +59,7 @@ func TestClock(t *testing.T) {
 			s.there.Store(int64(step.there))
 			s.back.Store(int64(step.back))
 			s.down.Store(step.down)
-			time.Sleep(every + 3*time.Second)
+			time.Sleep(clockInterval + 3*time.Second)
 			synctest.Wait()
 			if got := time.Until(c.Now()); got != step.want {
 				t.Errorf("%s: %v ahead, want %v", step.name, got, step.want)
@@ -67,7 +67,7 @@ func TestClock(t *testing.T) {
 			s.back.Store(0)
 			s.there.Store(0)
 			s.down.Store(true)
-			time.Sleep(every - 3*time.Second)
+			time.Sleep(clockInterval - 3*time.Second)
 		}
 		stop()
 		<-ended
@@ -77,9 +77,9 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// failing is a source that does not answer so many times.
+// failing is a source that fails so many times before it answers.
 type failing struct {
-	Source
+	ClockSource
 	times int
 }
 
@@ -87,19 +87,19 @@ func (f *failing) Now(ctx context.Context) (time.Time, error) {
 	if f.times--; f.times >= 0 {
 		return time.Time{}, errors.New("store is down")
 	}
-	return f.Source.Now(ctx)
+	return f.ClockSource.Now(ctx)
 }
 
-// TestStart: the first stamp is the store's if it answers at all, else the machine's. Of
+// TestClockStartsWithTheStoresTime: the first stamp is the store's if it answers at all, else the machine's. Of
 // clocks that agree there is nothing to say.
-func TestStart(t *testing.T) {
+func TestClockStartsWithTheStoresTime(t *testing.T) {
 	for times, want := range []time.Duration{time.Second, time.Second, time.Second, 0, 0} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			s := new(source)
 			s.ahead.Store(int64(time.Second))
 			f := &failing{s, times}
-			c := New(t.Context(), time.Now, f, slog.New(slog.NewTextHandler(&log, nil)))
+			c := NewClock(t.Context(), time.Now, f, slog.New(slog.NewTextHandler(&log, nil)))
 			if got := time.Until(c.Now()); got != want || log.Len() > 0 {
 				t.Errorf("no answer %d times: %v ahead, want %v; in the log: %s", times, got, want, &log)
 			}
@@ -110,14 +110,14 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// TestStep sets the clock of the machine. Nodes stamp on as if nothing had happened,
+// TestClockIgnoresStepsOfTheMachine sets the clock of the machine. Nodes stamp on as if nothing had happened,
 // and the store's clock is read, once, for a machine that has slept looks the same.
-func TestStep(t *testing.T) {
+func TestClockIgnoresStepsOfTheMachine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set, slept atomic.Int64
 		var looks atomic.Int64
 		s := new(source)
-		c := New(t.Context(), func() time.Time { return time.Now().Add(time.Duration(set.Load())) }, counted{s, &looks}, slog.New(slog.DiscardHandler))
+		c := NewClock(t.Context(), func() time.Time { return time.Now().Add(time.Duration(set.Load())) }, counted{s, &looks}, slog.New(slog.DiscardHandler))
 		passed := c.passed
 		c.passed = func() time.Duration { return passed() - time.Duration(slept.Load()) }
 		ctx, stop := context.WithCancel(t.Context())
@@ -168,7 +168,7 @@ func TestStep(t *testing.T) {
 			t.Errorf("a store that is down was read %d times between two looks, want once", n)
 		}
 		s.down.Store(false)
-		time.Sleep(every)
+		time.Sleep(clockInterval)
 		synctest.Wait()
 		right("store is back")
 		before = looks.Load()
@@ -184,11 +184,11 @@ func TestStep(t *testing.T) {
 
 // counted counts how often a source is read.
 type counted struct {
-	Source
+	ClockSource
 	times *atomic.Int64
 }
 
 func (c counted) Now(ctx context.Context) (time.Time, error) {
 	c.times.Add(1)
-	return c.Source.Now(ctx)
+	return c.ClockSource.Now(ctx)
 }

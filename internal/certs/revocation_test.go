@@ -1,4 +1,4 @@
-package revocation_test
+package certs_test
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/revocation"
+	"github.com/openthreeds/threeds/internal/certs"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -112,9 +112,9 @@ func (a *authority) der(change func(*x509.RevocationList), serials ...int64) []b
 	return der
 }
 
-func (a *authority) lists(change func(*x509.RevocationList), serials ...int64) []*revocation.List {
+func (a *authority) lists(change func(*x509.RevocationList), serials ...int64) []*certs.RevocationList {
 	a.t.Helper()
-	lists, err := revocation.Parse(a.der(change, serials...))
+	lists, err := certs.ParseRevocationLists(a.der(change, serials...))
 	if err != nil {
 		a.t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestCheck(t *testing.T) {
 		return func(l *x509.RevocationList) { l.RevokedCertificateEntries[0].ReasonCode = code }
 	}
 	type chains = [][]*x509.Certificate
-	all := func(lots ...[]*revocation.List) (all []*revocation.List) {
+	all := func(lots ...[]*certs.RevocationList) (all []*certs.RevocationList) {
 		for _, lot := range lots {
 			all = append(all, lot...)
 		}
@@ -175,7 +175,7 @@ func TestCheck(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name    string
-		lists   []*revocation.List
+		lists   []*certs.RevocationList
 		chains  chains
 		refused string // under which policies
 	}{
@@ -241,7 +241,7 @@ func TestCheck(t *testing.T) {
 		{"of those that name a point relative to the CA", ca.lists(idp(t, "\xa0\x0e\xa1\x0c0\x0a\x06\x03U\x04\x03\x0c\x03one")), chains{chain(pointed)}, required},
 	} {
 		for _, policy := range strings.Fields(both) {
-			p := &revocation.Policy{Lists: tt.lists, Required: policy == required}
+			p := &certs.RevocationPolicy{Lists: tt.lists, Required: policy == required}
 			for range 2 { // the second time by what is remembered
 				if err := p.Check(tt.chains, now); (err != nil) != strings.Contains(tt.refused, policy) {
 					t.Errorf("%s, %s: %v", tt.name, policy, err)
@@ -249,7 +249,7 @@ func TestCheck(t *testing.T) {
 			}
 		}
 	}
-	if err := (*revocation.Policy)(nil).Check(chains{chain(leaf)}, now); err != nil {
+	if err := (*certs.RevocationPolicy)(nil).Check(chains{chain(leaf)}, now); err != nil {
 		t.Errorf("without a policy: %v", err)
 	}
 }
@@ -263,24 +263,24 @@ func TestError(t *testing.T) {
 	short := func(a *authority) []*x509.Certificate { return []*x509.Certificate{a.leaf(0x1f2e, nil), a.cert} }
 	deep := []*x509.Certificate{between.leaf(0x1f2e, nil), between.cert, ca.cert}
 	for _, tt := range []struct {
-		p      revocation.Policy
+		p      certs.RevocationPolicy
 		chains [][]*x509.Certificate
 		want   string
 	}{
-		{revocation.Policy{Lists: ca.lists(nil, 0x1f2e)}, [][]*x509.Certificate{short(ca)}, revoked + "1f2e, issuer CN=CA"},
-		{revocation.Policy{Lists: long.lists(nil, 0x1f2e)}, [][]*x509.Certificate{short(long)}, revoked + "1f2e, issuer " + cut},
-		{revocation.Policy{Required: true}, [][]*x509.Certificate{short(ca)}, unknown + "1f2e, issuer CN=CA"},
-		{revocation.Policy{Required: true}, [][]*x509.Certificate{short(long)}, unknown + "1f2e, issuer " + cut},
-		{revocation.Policy{Required: true}, [][]*x509.Certificate{deep}, unknown + "1f2e, issuer CN=between"}, // of two the first
-		{revocation.Policy{Required: true, Lists: ca.lists(nil, 7)}, [][]*x509.Certificate{short(between), deep}, revoked + "7, issuer CN=CA"},
-		{revocation.Policy{Required: true, Lists: ca.lists(nil, 7)}, [][]*x509.Certificate{deep, short(between)}, revoked + "7, issuer CN=CA"},
+		{certs.RevocationPolicy{Lists: ca.lists(nil, 0x1f2e)}, [][]*x509.Certificate{short(ca)}, revoked + "1f2e, issuer CN=CA"},
+		{certs.RevocationPolicy{Lists: long.lists(nil, 0x1f2e)}, [][]*x509.Certificate{short(long)}, revoked + "1f2e, issuer " + cut},
+		{certs.RevocationPolicy{Required: true}, [][]*x509.Certificate{short(ca)}, unknown + "1f2e, issuer CN=CA"},
+		{certs.RevocationPolicy{Required: true}, [][]*x509.Certificate{short(long)}, unknown + "1f2e, issuer " + cut},
+		{certs.RevocationPolicy{Required: true}, [][]*x509.Certificate{deep}, unknown + "1f2e, issuer CN=between"}, // of two the first
+		{certs.RevocationPolicy{Required: true, Lists: ca.lists(nil, 7)}, [][]*x509.Certificate{short(between), deep}, revoked + "7, issuer CN=CA"},
+		{certs.RevocationPolicy{Required: true, Lists: ca.lists(nil, 7)}, [][]*x509.Certificate{deep, short(between)}, revoked + "7, issuer CN=CA"},
 	} {
 		err := tt.p.Check(tt.chains, now)
-		if bad, ok := errors.AsType[*revocation.Error](err); !ok || bad.Error() != tt.want {
+		if bad, ok := errors.AsType[*certs.RevocationError](err); !ok || bad.Error() != tt.want {
 			t.Errorf("%v, want %s", err, tt.want)
 		}
 	}
-	if err := new(revocation.Policy).Check(nil, now); fmt.Sprint(err) != "no chain of the certificate was verified" {
+	if err := new(certs.RevocationPolicy).Check(nil, now); fmt.Sprint(err) != "no chain of the certificate was verified" {
 		t.Errorf("without a chain: %v", err)
 	}
 	if name := long.lists(nil)[0].Issuer(); name != cut {
@@ -354,7 +354,7 @@ func TestParse(t *testing.T) {
 		{"SHA-1", old.der(func(l *x509.RevocationList) { l.SignatureAlgorithm = x509.SHA1WithRSA }), 0, "is signed with SHA1-RSA"},
 		{"no end", endless(t, ca), 0, "does not say when the next one comes"},
 	} {
-		lists, err := revocation.Parse(tt.data)
+		lists, err := certs.ParseRevocationLists(tt.data)
 		if len(lists) != tt.n || (err == nil) != (tt.bad == "") || !strings.Contains(fmt.Sprint(err), tt.bad) {
 			t.Errorf("%s: %d lists, %v; want %d, %q", tt.name, len(lists), err, tt.n, tt.bad)
 		}
@@ -394,11 +394,11 @@ func endless(t *testing.T, ca *authority) []byte {
 func TestKnown(t *testing.T) {
 	ca := root(t, "CA")
 	one, two := ca.der(nil, 1), ca.der(nil, 2)
-	known, err := revocation.Parse(inPEM(one))
+	known, err := certs.ParseRevocationLists(inPEM(one))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := revocation.Parse(append(two[:len(two):len(two)], one...), known...)
+	got, err := certs.ParseRevocationLists(append(two[:len(two):len(two)], one...), known...)
 	if err != nil || len(got) != 2 || got[1] != known[0] || got[0] == known[0] || !got[0].Has(ca.leaf(2, nil)) {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -412,13 +412,13 @@ func TestSignature(t *testing.T) {
 		for _, bit := range []byte{1, 0x80} {
 			bent := bytes.Clone(der)
 			bent[i] ^= bit
-			lists, err := revocation.Parse(bent)
+			lists, err := certs.ParseRevocationLists(bent)
 			if err == nil && lists[0].SignedBy(ca.cert) {
 				t.Errorf("byte %d of %d may be another", i, len(der))
 			}
 		}
 	}
-	if l := ca.lists(nil, 1, 2)[0]; !l.SignedBy(ca.cert) || l.Issuer() != "CN=CA" || !l.Names(root(t, "CA").cert) || l.SignedBy(root(t, "CA").cert) {
+	if l := ca.lists(nil, 1, 2)[0]; !l.SignedBy(ca.cert) || l.Issuer() != "CN=CA" || !l.HasIssuer(root(t, "CA").cert) || l.SignedBy(root(t, "CA").cert) {
 		t.Error("a list does not know its CA")
 	}
 	l := ca.lists(nil)[0]
@@ -435,7 +435,7 @@ func TestSignature(t *testing.T) {
 // TestTogether: many ask of the same list, for more CAs of its name than are remembered.
 func TestTogether(t *testing.T) {
 	ca := root(t, "CA")
-	p := &revocation.Policy{Lists: ca.lists(nil, 1)}
+	p := &certs.RevocationPolicy{Lists: ca.lists(nil, 1)}
 	good, bad := ca.leaf(2, nil), ca.leaf(1, nil)
 	var strangers []*x509.Certificate
 	for range 100 {
@@ -463,29 +463,29 @@ func TestTogether(t *testing.T) {
 func TestSame(t *testing.T) {
 	ca := root(t, "CA")
 	der := ca.der(nil, 1)
-	read := func() []*revocation.List {
-		l, err := revocation.Parse(der)
+	read := func() []*certs.RevocationList {
+		l, err := certs.ParseRevocationLists(der)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	a := &revocation.Policy{Lists: read()}
+	a := &certs.RevocationPolicy{Lists: read()}
 	used := read()
 	used[0].SignedBy(ca.cert)
 	for name, tt := range map[string]struct {
-		p    *revocation.Policy
+		p    *certs.RevocationPolicy
 		want bool
 	}{
-		"the same": {&revocation.Policy{Lists: used}, true}, "required": {&revocation.Policy{Lists: read(), Required: true}, false},
-		"another list": {&revocation.Policy{Lists: ca.lists(nil, 1)}, false}, "one more": {&revocation.Policy{Lists: append(read(), read()...)}, false},
+		"the same": {&certs.RevocationPolicy{Lists: used}, true}, "required": {&certs.RevocationPolicy{Lists: read(), Required: true}, false},
+		"another list": {&certs.RevocationPolicy{Lists: ca.lists(nil, 1)}, false}, "one more": {&certs.RevocationPolicy{Lists: append(read(), read()...)}, false},
 		"none": {nil, false},
 	} {
 		if got := a.Same(tt.p); got != tt.want || tt.p.Same(a) != tt.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
-	if !(*revocation.Policy)(nil).Same(nil) {
+	if !(*certs.RevocationPolicy)(nil).Same(nil) {
 		t.Error("no policy is not the same as none")
 	}
 }
@@ -511,7 +511,7 @@ func TestLongListAllocs(t *testing.T) {
 	runtime.GC() // what was pooled is kept for one
 	runtime.ReadMemStats(&before)
 	start := time.Now()
-	lists, err := revocation.Parse(der)
+	lists, err := certs.ParseRevocationLists(der)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -525,7 +525,7 @@ func TestLongListAllocs(t *testing.T) {
 		t.Errorf("a list of %d bytes takes %d", len(der), held)
 	}
 	runtime.KeepAlive(der)
-	p := &revocation.Policy{Lists: lists}
+	p := &certs.RevocationPolicy{Lists: lists}
 	last := ca.leaf(1, func(c *x509.Certificate) { c.SerialNumber = new(big.Int).Lsh(big.NewInt(n), 96) })
 	if err := p.Check([][]*x509.Certificate{{last, ca.cert}}, now); err == nil {
 		t.Error("the last one is not found")
@@ -548,7 +548,7 @@ func BenchmarkParse(b *testing.B) {
 			b.SetBytes(int64(len(data)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := revocation.Parse(data); err != nil {
+				if _, err := certs.ParseRevocationLists(data); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -560,11 +560,11 @@ func BenchmarkCheck(b *testing.B) {
 	for _, n := range []int{1, 100_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			ca, der := large(b, n)
-			lists, err := revocation.Parse(der)
+			lists, err := certs.ParseRevocationLists(der)
 			if err != nil {
 				b.Fatal(err)
 			}
-			p := &revocation.Policy{Lists: lists, Required: true}
+			p := &certs.RevocationPolicy{Lists: lists, Required: true}
 			good := [][]*x509.Certificate{{ca.leaf(1, nil), ca.cert}}
 			b.ReportAllocs()
 			for b.Loop() {
@@ -584,7 +584,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(inPEM(ca.der(nil, 1), ca.der(idp(f, fullName("http://crl.example/")), 2)))
 	f.Add(ca.der(idp(f, "\x83\x02\x01\x06"), 3))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		lists, err := revocation.Parse(data)
+		lists, err := certs.ParseRevocationLists(data)
 		if (err == nil) != (len(lists) > 0) {
 			t.Fatalf("%d lists, %v", len(lists), err)
 		}
