@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestInFlightFits: no more requests are in work at once than fit into half of the memory
+// TestInFlightFitsIntoMemory: no more requests are in work at once than fit into half of the memory
 // that the process may have, and one is at the least; the log says so.
-func TestInFlightFits(t *testing.T) {
+func TestInFlightFitsIntoMemory(t *testing.T) {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	for _, tt := range []struct {
 		limit, most, want int64
@@ -29,9 +29,9 @@ func TestInFlightFits(t *testing.T) {
 	}
 }
 
-// TestConnectionsFit: a listener has no more connections than its part of the files that
+// TestConnectionsFitIntoOpenFiles: a listener has no more connections than its part of the files that
 // may be open.
-func TestConnectionsFit(t *testing.T) {
+func TestConnectionsFitIntoOpenFiles(t *testing.T) {
 	files, ok := openFiles()
 	if !ok { // without a limit all fit
 		files = math.MaxInt / 16
