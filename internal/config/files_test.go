@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestLongFileIsNotHeldInMemory: that a file is long costs no memory each time it is looked at.
-func TestLongFileIsNotHeldInMemory(t *testing.T) {
+// TestLongFileAllocatesLittle: that a file is long costs no memory each time it is looked at.
+func TestLongFileAllocatesLittle(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "long.crl")
 	data := bytes.Repeat([]byte("list"), 2<<20)
 	write(t, file, data)
