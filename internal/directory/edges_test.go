@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -207,7 +208,7 @@ func (e edge) try(t *testing.T, h *directorytest.Server, fault directorytest.Fau
 		t.Errorf("%v: told %q, want %d", version, told, want)
 	}
 	if e.code == "102" {
-		e.detail = versionList(message.Versions()[:version+1])
+		e.detail = versionList(versionsUpTo(version))
 	}
 	for _, text := range told {
 		m, err := message.Parse([]byte(text), message.Limits{})
@@ -215,6 +216,12 @@ func (e edge) try(t *testing.T, h *directorytest.Server, fault directorytest.Fau
 			t.Errorf("%v: told %s, want %+v", version, text, e)
 		}
 	}
+}
+
+// versionsUpTo returns the protocol versions up to last.
+func versionsUpTo(last message.Version) []message.Version {
+	all := message.Versions()
+	return all[:slices.Index(all, last)+1]
 }
 
 func versionList(versions []message.Version) string {

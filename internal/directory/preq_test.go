@@ -319,7 +319,7 @@ func TestVP05OtherSerial(t *testing.T) {
 		{message.V220, "", fresh, ""},
 	} {
 		t.Run(test.version.String()+" "+test.serial, func(t *testing.T) {
-			d, c, cards := newDS(t, func(p *Peer) { p.Versions = message.Versions()[:test.version+1] }, func(w http.ResponseWriter, preq *message.Message) {
+			d, c, cards := newDS(t, func(p *Peer) { p.Versions = versionsUpTo(test.version) }, func(w http.ResponseWriter, preq *message.Message) {
 				serial := ""
 				if test.serial != "" {
 					serial = fmt.Sprintf(`,"serialNum":%q`, test.serial)
