@@ -126,7 +126,7 @@ func TestTraces(t *testing.T) {
 	}
 	asked := c.asked[0]
 	if asked.Method != http.MethodPost || asked.URL.Path != "/v1/traces" || asked.Header.Get("X-Token") != "hush" ||
-		asked.Header.Get("Content-Type") != "application/x-protobuf" {
+		asked.Header.Get("Content-Type") != "application/x-protobuf" || asked.Header["Idempotency-Key"] != nil {
 		t.Errorf("asked with %s %s %v", asked.Method, asked.URL, asked.Header)
 	}
 	if about := values(c.about); about["service.name"] != "threeds" || about["service.version"] != "v1.2.3" {
