@@ -269,3 +269,81 @@ func (c *checker) sorted() Problems {
 	slices.SortStableFunc(c.problems, func(a, b Problem) int { return place(a) - place(b) })
 	return c.problems
 }
+
+// criticalExtensions reports the extensions that ask to be understood and are
+// not. That is all that is ever said about what an extension means.
+func (c *checker) criticalExtensions() {
+	list := c.m.member(0, idExtension)
+	if list == 0 || c.table.rowOf[idExtension] < 0 || c.m.nodes[list].kind != jsonArray {
+		return
+	}
+	for n, i := 0, list+1; i < c.m.nodes[list].next; n, i = n+1, c.m.nodes[i].next {
+		critical, id := c.m.member(i, idCritical), c.m.member(i, idID)
+		if critical == 0 || string(c.m.raw(critical)) != "true" || id == 0 || c.m.nodes[id].kind != jsonString || c.m.empty(id) || c.isBlank(id) {
+			continue
+		}
+		name := string(c.m.text(id, nil))
+		if c.ctx.KnownExtension == nil || !c.ctx.KnownExtension(name) {
+			c.note(CriticalExtension, "messageExtension", n, name)
+		}
+	}
+}
+
+var (
+	idCritical = uint32(names.ids["criticalityIndicator"])
+	idID       = uint32(names.ids["id"])
+)
+
+// duplicates reports the members that occur twice in an object or array, and
+// in all that is in it.
+func (c *checker) duplicates(i uint32) {
+	n := &c.m.nodes[i]
+	if n.kind != jsonObject && n.kind != jsonArray {
+		return
+	}
+	told := make(map[string]bool)
+	for k, j := 0, i+1; j < n.next; k, j = k+1, c.m.nodes[j].next {
+		child := &c.m.nodes[j]
+		if n.kind == jsonArray {
+			if last := len(c.way) - 1; last >= 0 {
+				was := c.way[last]
+				c.way[last].item = k
+				c.duplicates(j)
+				c.way[last] = was
+			}
+			continue
+		}
+		name := c.memberName(child)
+		if child.flags&duplicate != 0 && !told[name] {
+			told[name] = true
+			c.report(Duplicate, name)
+		}
+		if child.kind == jsonObject || child.kind == jsonArray {
+			c.way = append(c.way, step{name, -1})
+			c.duplicates(j)
+			c.way = c.way[:len(c.way)-1]
+		}
+	}
+}
+
+// memberName is the name of a member for people. A name that is not ours is
+// told only when it looks like one and cannot hide data.
+func (c *checker) memberName(n *node) string {
+	if n.name < maxNames {
+		return names.list[n.name]
+	}
+	text := nameText(c.m.data, *n)
+	digits := 0
+	for _, b := range text {
+		if isDigit(b) {
+			digits++
+		}
+		if !isAlnum(b) && b != '_' && b != '-' {
+			return "unknown"
+		}
+	}
+	if len(text) == 0 || len(text) > 64 || !isAlpha(text[0]) || digits > 5 {
+		return "unknown"
+	}
+	return string(text)
+}
