@@ -215,11 +215,11 @@ func (c *checker) object(t *Table, object uint32) {
 // nothing is required. Blank is missing too, but where nothing is required it is
 // a text like any other.
 func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
-	if f.Withheld {
+	if f.Unchecked {
 		return
 	}
 	if f.forbid != nil && c.eval(f.forbid, s) == yes {
-		if !f.Yields {
+		if !f.IgnoreForbidden {
 			c.report(Format, f.Name)
 		}
 		return
@@ -228,7 +228,7 @@ func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
 	switch {
 	case (empty || blank) && (cell == 'R' || cell == 'C' && c.eval(f.when, s) == yes):
 		c.report(Missing, f.Name)
-	case empty, blank && f.Solid:
+	case empty, blank && f.NotBlank:
 		c.report(Format, f.Name)
 	default:
 		c.value(f, i)
@@ -237,7 +237,7 @@ func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
 
 // rule checks a rule, unless it is about a member that is ignored here.
 func (c *checker) rule(t *Table, r *Rule, s scope) {
-	if r.Soft || t.cells[c.view][r.row] == '-' || r.Unless == Informational && c.ctx.Informational || c.eval(r.when, s) != yes || c.eval(r.must, s) != no {
+	if r.Soft || t.cells[c.view][r.row] == '-' || r.UnlessInformational && c.ctx.Informational || c.eval(r.when, s) != yes || c.eval(r.must, s) != no {
 		return
 	}
 	name := t.Fields[r.row].Name

@@ -380,7 +380,7 @@ func (x *exprReader) path() exprPath {
 		p.from, t, steps = r.from, x.set.messages[r.typ][t.Version], steps[1:]
 	}
 	for n, step := range steps {
-		i := Rows(t.Fields).index(step)
+		i := rowList(t.Fields).indexOf(step)
 		if i < 0 {
 			x.fail("no row %s in %s", step, t.Name)
 			return p

@@ -27,7 +27,7 @@ const (
 // ares210: the ARes. EMV 3DS 2.1.0, tables A.1 and B.2.
 //
 //	APP BRW 3RI, for each PA and NPA
-var ares210 = Rows{
+var ares210 = rowList{
 	{Need: "CC CC --", Name: "acsChallengeMandated", Kind: OneOf, List: "acsChallengeMandated", When: challenge, Doc: "challenge mandated"},
 	{Need: "CC CC CC", Name: "acsOperatorID", Max: 32, Doc: "ACS ID assigned by the DS"},
 	{Need: "RR RR RR", Name: "acsReferenceNumber", Max: 32, Doc: "ACS reference from EMVCo"},
@@ -54,7 +54,7 @@ var ares210 = Rows{
 // ares220: the ARes. EMV 3DS 2.2.0, tables A.1 and B.2.
 //
 //	APP BRW 3RI, for each PA and NPA
-var ares220 = ares210.With(Rows{
+var ares220 = ares210.with(rowList{
 	{Need: "CC CC CC", Name: "acsChallengeMandated", Kind: OneOf, List: "acsChallengeMandated", When: challenged, Doc: "challenge mandated"},
 	{Need: "CC CC CC", Name: "acsDecConInd", Kind: OneOf, List: "acsDecConInd", When: `transStatus == "D"`, Doc: "decoupled confirmation"},
 	{Need: "CC CC CC", Name: "authenticationType", Kind: OneOf, List: "authenticationType", When: challenged, Doc: "challenge type to be used"},
@@ -66,7 +66,7 @@ var ares220 = ares210.With(Rows{
 // ares231: the ARes. EMV 3DS 2.3.1, tables A.1 and B.2.
 //
 //	APP BRW 3RI, for each PA and NPA
-var ares231 = ares220.Without("authenticationType", "whiteListStatus", "whiteListStatusSource").With(Rows{
+var ares231 = ares220.without("authenticationType", "whiteListStatus", "whiteListStatusSource").with(rowList{
 	{Need: "CC -- --", Name: "acsSignedContent", Kind: JWS, Max: 16000, When: challenge, Mask: Secret, Doc: "JWS with ACS URL and keys"},
 	{Need: "CC CC CC", Name: "authenticationMethod", Kind: OneOf, List: "authenticationMethod", Array: true, Max: 99, When: challenged, Doc: "challenge methods to be used"},
 	{Need: "CC CC CC", Name: "authenticationValue", Max: 4000, When: authenticated, PAOnly: true, Mask: Secret, Doc: "proof of authentication"},
@@ -90,7 +90,7 @@ var ares231 = ares220.Without("authenticationType", "whiteListStatus", "whiteLis
 // creq210: the CReq. EMV 3DS 2.1.0, tables A.1 and B.3.
 //
 //	APP BRW 3RI, for each PA and NPA
-var creq210 = Rows{
+var creq210 = rowList{
 	{Need: "RR RR RR", Name: "acsTransID", Kind: UUID, Doc: "transaction ID set by the ACS"},
 	{Need: "CC -- --", Name: "challengeCancel", Kind: OneOf, List: "challengeCancel", Doc: "why the challenge was cancelled"},
 	{Need: "CC -- --", Name: "challengeDataEntry", Max: 45, Mask: Secret, Doc: "data typed in native UI"},
@@ -110,7 +110,7 @@ var creq210 = Rows{
 // creq220: the CReq. EMV 3DS 2.2.0, tables A.1 and B.3.
 //
 //	APP BRW 3RI, for each PA and NPA
-var creq220 = creq210.With(Rows{
+var creq220 = creq210.with(rowList{
 	{Need: "OO -- --", Name: "threeDSRequestorAppURL", Kind: AppURL, Max: 256, Doc: "requestor app URL for OOB return"},
 	{Need: "CC -- --", Name: "whitelistingDataEntry", Kind: OneOf, List: "whitelistingDataEntry", Doc: "cardholder whitelist choice"},
 })
@@ -118,7 +118,7 @@ var creq220 = creq210.With(Rows{
 // creq231: the CReq. EMV 3DS 2.3.1, tables A.1 and B.3.
 //
 //	APP BRW 3RI, for each PA and NPA
-var creq231 = creq220.Without("whitelistingDataEntry").With(Rows{
+var creq231 = creq220.without("whitelistingDataEntry").with(rowList{
 	{Need: "CC -- --", Name: "challengeAddCode", Kind: OneOf, List: "challengeAddCode", Doc: "additional choice selected"},
 	{Need: "CC -- --", Name: "challengeDataEntryTwo", Max: 45, Mask: Secret, Doc: "second data entry"},
 	{Need: "CC -- --", Name: "deviceBindingDataEntry", Kind: OneOf, List: "deviceBindingDataEntry", Doc: "cardholder device binding choice"},
@@ -134,7 +134,7 @@ var creq231 = creq220.Without("whitelistingDataEntry").With(Rows{
 // cres210: the CRes. EMV 3DS 2.1.0, tables A.1 and B.5.
 //
 //	APP BRW 3RI, for each PA and NPA
-var cres210 = Rows{
+var cres210 = rowList{
 	{Need: "RR -- --", Name: "acsCounterAtoS", Kind: Digits, Min: 3, Max: 3, Range: &Span{0, 255}, Doc: "ACS to SDK counter"},
 	{Need: "RR RR RR", Name: "acsTransID", Kind: UUID, Doc: "transaction ID set by the ACS"},
 	{Need: "RR -- --", Name: "challengeCompletionInd", Kind: OneOf, List: "challengeCompletionInd", Doc: "challenge cycle state"},
@@ -149,7 +149,7 @@ var cres210 = Rows{
 // cres231: the CRes. EMV 3DS 2.3.1, tables A.1 and B.5.
 //
 //	APP BRW 3RI, for each PA and NPA
-var cres231 = cres210.With(Rows{
+var cres231 = cres210.with(rowList{
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RC RC --", Name: "transStatus", Kind: OneOf, List: "transStatus", Only: "Y N D", Doc: "outcome of the authentication"},
 })
@@ -160,7 +160,7 @@ const notDecoupled = `ares.acsDecConInd != "Y"`
 // rreq210: the RReq. EMV 3DS 2.1.0, tables A.1 and B.8.
 //
 //	APP BRW 3RI, for each PA and NPA
-var rreq210 = Rows{
+var rreq210 = rowList{
 	{Need: "RR -- --", Name: "acsRenderingType", Kind: Object, Type: "acsRenderingType", Doc: "UI template presented"},
 	{Need: "RR RR RR", Name: "acsTransID", Kind: UUID, Doc: "transaction ID set by the ACS"},
 	{Need: "CC CC CC", Name: "authenticationMethod", Kind: OneOf, List: "authenticationMethod", Leg: ACSToDS, Doc: "method used by the ACS"},
@@ -182,7 +182,7 @@ var rreq210 = Rows{
 // rreq220: the RReq. EMV 3DS 2.2.0, tables A.1 and B.8.
 //
 //	APP BRW 3RI, for each PA and NPA
-var rreq220 = rreq210.With(Rows{
+var rreq220 = rreq210.with(rowList{
 	{Need: "CC -- --", Name: "acsRenderingType", Kind: Object, Type: "acsRenderingType", When: notDecoupled, Doc: "UI template presented"},
 	{Need: "CC CC CC", Name: "authenticationType", Kind: OneOf, List: "authenticationType", When: decided, Doc: "challenge type used"},
 	{Need: "CC CC CC", Name: "challengeCancel", Kind: OneOf, List: "challengeCancel", When: `transStatusReason == "14"`, Partial: true, Doc: "why the challenge was cancelled"},
@@ -195,7 +195,7 @@ var rreq220 = rreq210.With(Rows{
 // rreq231: the RReq. EMV 3DS 2.3.1, tables A.1 and B.8.
 //
 //	APP BRW 3RI, for each PA and NPA
-var rreq231 = rreq220.Without("authenticationType", "whiteListStatus", "whiteListStatusSource").With(Rows{
+var rreq231 = rreq220.without("authenticationType", "whiteListStatus", "whiteListStatusSource").with(rowList{
 	{Need: "CC CC CC", Name: "authenticationMethod", Kind: OneOf, List: "authenticationMethod", Array: true, Max: 99, When: decided, Doc: "methods used by the ACS"},
 	{Need: "CC CC CC", Name: "authenticationValue", Max: 4000, When: authenticated, PAOnly: true, Mask: Secret, Doc: "proof of authentication"},
 	{Need: "OO OO OO", Name: "cardholderInfo", Kind: Object, Type: "cardholderInfo", Doc: "issuer text and images for the cardholder"},
@@ -212,7 +212,7 @@ var rreq231 = rreq220.Without("authenticationType", "whiteListStatus", "whiteLis
 // rres210: the RRes. EMV 3DS 2.1.0, tables A.1 and B.9.
 //
 //	APP BRW 3RI, for each PA and NPA
-var rres210 = Rows{
+var rres210 = rowList{
 	{Need: "RR RR RR", Name: "acsTransID", Kind: UUID, Doc: "transaction ID set by the ACS"},
 	{Need: "RR RR RR", Name: "dsTransID", Kind: UUID, Doc: "transaction ID set by the DS"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 10, MaxChars: 81920, Doc: "extension data objects"},
@@ -225,21 +225,21 @@ var rres210 = Rows{
 // rres220: the RRes. EMV 3DS 2.2.0, tables A.1 and B.9.
 //
 //	APP BRW 3RI, for each PA and NPA
-var rres220 = rres210.With(Rows{
+var rres220 = rres210.with(rowList{
 	{Need: "RR -- --", Name: "sdkTransID", Kind: UUID, Doc: "transaction ID set by the SDK"},
 })
 
 // rres231: the RRes. EMV 3DS 2.3.1, tables A.1 and B.9.
 //
 //	APP BRW 3RI, for each PA and NPA
-var rres231 = rres220.With(Rows{
+var rres231 = rres220.with(rowList{
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
 })
 
 // preq210: the PReq. EMV 3DS 2.1.0, tables A.1 and B.6.
 //
 //	APP BRW 3RI, for each PA and NPA
-var preq210 = Rows{
+var preq210 = rowList{
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 10, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RR RR RR", Name: "messageType", Kind: OneOf, List: "messageType", Only: "PReq", Doc: "kind of message"},
 	{Need: "RR RR RR", Name: "messageVersion", Kind: Dotted, Doc: "protocol version, fixed for the transaction"},
@@ -252,7 +252,7 @@ var preq210 = Rows{
 // preq231: the PReq. EMV 3DS 2.3.1, tables A.1 and B.6.
 //
 //	APP BRW 3RI, for each PA and NPA
-var preq231 = preq210.With(Rows{
+var preq231 = preq210.with(rowList{
 	{Need: "CC CC CC", Name: "cardRangeDataDownloadInd", Kind: OneOf, List: "cardRangeDataDownloadInd", Doc: "server can download a range file"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
 })
@@ -260,7 +260,7 @@ var preq231 = preq210.With(Rows{
 // pres210: the PRes. EMV 3DS 2.1.0, tables A.1 and B.7.
 //
 //	APP BRW 3RI, for each PA and NPA
-var pres210 = Rows{
+var pres210 = rowList{
 	{Need: "OO OO OO", Name: "cardRangeData", Kind: Object, Type: "cardRange", Array: true, Doc: "card ranges"},
 	{Need: "RR RR RR", Name: "dsEndProtocolVersion", Kind: Dotted, Doc: "newest active version of the DS"},
 	{Need: "RR RR RR", Name: "dsStartProtocolVersion", Kind: Dotted, Doc: "oldest active version of the DS"},
@@ -268,28 +268,28 @@ var pres210 = Rows{
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 10, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RR RR RR", Name: "messageType", Kind: OneOf, List: "messageType", Only: "PRes", Doc: "kind of message"},
 	{Need: "RR RR RR", Name: "messageVersion", Kind: Dotted, Doc: "protocol version, fixed for the transaction"},
-	{Need: "OO OO OO", Name: "serialNum", Max: 20, Solid: true, Doc: "state of the card range data"},
+	{Need: "OO OO OO", Name: "serialNum", Max: 20, NotBlank: true, Doc: "state of the card range data"},
 	{Need: "RR RR RR", Name: "threeDSServerTransID", Kind: UUID, Doc: "transaction ID set by the 3DS Server"},
 }
 
 // pres231: the PRes. EMV 3DS 2.3.1, tables A.1 and B.7.
 //
 //	APP BRW 3RI, for each PA and NPA
-var pres231 = pres210.Without("dsEndProtocolVersion", "dsStartProtocolVersion").With(Rows{
-	{Need: "CC CC CC", Name: "cardRangeData", Kind: Object, Type: "cardRange", Array: true, Max: 200000, When: "absent(cardRangeDataFileURL) and serialNum != preq.serialNum", Forbid: "present(cardRangeDataFileURL)", Yields: true, Doc: "card ranges"},
+var pres231 = pres210.without("dsEndProtocolVersion", "dsStartProtocolVersion").with(rowList{
+	{Need: "CC CC CC", Name: "cardRangeData", Kind: Object, Type: "cardRange", Array: true, Max: 200000, When: "absent(cardRangeDataFileURL) and serialNum != preq.serialNum", Forbid: "present(cardRangeDataFileURL)", IgnoreForbidden: true, Doc: "card ranges"},
 	{Need: "CC CC CC", Name: "cardRangeDataFileURL", Kind: URL, Max: 2048, Forbid: `preq.cardRangeDataDownloadInd != "Y"`, Doc: "card range file to download"},
 	{Need: "RR RR RR", Name: "dsProtocolVersions", Kind: Dotted, Array: true, Max: 10, Doc: "active versions of the DS"},
 	{Need: "OO OO OO", Name: "dsUrlList", Kind: Object, Type: "dsUrl", Array: true, Max: 99, Doc: "DS URLs by country"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RR RR RR", Name: "readOrder", Kind: OneOf, List: "readOrder", Doc: "order for processing ranges"},
-	{Need: "CC CC CC", Name: "serialNum", Max: 20, Solid: true, Forbid: "present(cardRangeDataFileURL)", Yields: true, Doc: "state of the card range data"},
+	{Need: "CC CC CC", Name: "serialNum", Max: 20, NotBlank: true, Forbid: "present(cardRangeDataFileURL)", IgnoreForbidden: true, Doc: "state of the card range data"},
 })
 
 // oreq231: the OReq, by which a directory server tells what its operators have
 // to say. EMV 3DS 2.3.1, tables A.1 and B.10.
 //
 //	APP BRW 3RI, for each PA and NPA
-var oreq231 = Rows{
+var oreq231 = rowList{
 	{Need: "RR RR RR", Name: "dsReferenceNumber", Max: 32, Doc: "DS reference from EMVCo"},
 	{Need: "RR RR RR", Name: "dsTransID", Kind: UUID, Doc: "transaction ID set by the DS"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
@@ -307,7 +307,7 @@ var oreq231 = Rows{
 // B.11.
 //
 //	APP BRW 3RI, for each PA and NPA
-var ores231 = Rows{
+var ores231 = rowList{
 	{Need: "RR RR RR", Name: "dsTransID", Kind: UUID, Doc: "transaction ID set by the DS"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},
 	{Need: "RR RR RR", Name: "messageType", Kind: OneOf, List: "messageType", Only: "ORes", Doc: "kind of message"},
@@ -318,14 +318,14 @@ var ores231 = Rows{
 }
 
 // opSeqRows231: the object opSeq. EMV 3DS 2.3.1, annex A.
-var opSeqRows231 = Rows{
+var opSeqRows231 = rowList{
 	{Need: "RR RR RR", Name: "seqId", Kind: UUID, Doc: "the sequence"},
 	{Need: "RR RR RR", Name: "seqNum", Kind: Digits, Min: 2, Max: 2, Range: &Span{1, 99}, Doc: "place of this message in it"},
 	{Need: "RR RR RR", Name: "seqTotal", Kind: Digits, Min: 2, Max: 2, Range: &Span{1, 99}, Doc: "how many messages it has"},
 }
 
 // opPriorTransRefRows231: the object opPriorTransRef. EMV 3DS 2.3.1, annex A.
-var opPriorTransRefRows231 = Rows{
+var opPriorTransRefRows231 = rowList{
 	{Need: "RR RR RR", Name: "transIdType", Kind: OneOf, List: "transIdType", Doc: "who set the ID"},
 	{Need: "RR RR RR", Name: "transId", Kind: UUID, Doc: "transaction ID"},
 }
@@ -333,7 +333,7 @@ var opPriorTransRefRows231 = Rows{
 // erro210: the Erro. EMV 3DS 2.1.0, tables A.1 and B.12.
 //
 //	APP BRW 3RI, for each PA and NPA
-var erro210 = Rows{
+var erro210 = rowList{
 	{Need: "CC CC CC", Name: "acsTransID", Kind: UUID, Doc: "transaction ID set by the ACS"},
 	{Need: "CC CC CC", Name: "dsTransID", Kind: UUID, Doc: "transaction ID set by the DS"},
 	{Need: "RR RR RR", Name: "errorCode", Kind: OneOf, List: "errorCode", Doc: "problem code"},

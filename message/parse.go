@@ -96,24 +96,6 @@ func parse(data []byte, lim Limits, folded bool) (*Message, error) {
 	return m, nil
 }
 
-// Glance reads one JSON object as ReadRequest does and shows it to look, which
-// keeps nothing of it: for messages of which a few members matter. The error is
-// a *SyntaxError.
-func Glance(data []byte, lim Limits, look func(*Request)) error {
-	p := parsers.Get().(*parser)
-	defer p.release()
-	if err := p.read(data, lim.orDefault(), true); err != nil {
-		return err
-	}
-	p.message = Message{data: data, nodes: p.nodes, twice: p.twice, head: p.head}
-	p.request = Request{m: &p.message}
-	p.message.identify()
-	p.message.survey(0, top)
-	look(&p.request)
-	p.request, p.message = Request{}, Message{}
-	return nil
-}
-
 var parsers = sync.Pool{New: func() any { return &parser{dec: jsontext.NewDecoder(new(bytes.Buffer), decoderOptions)} }}
 
 // decoderOptions leaves duplicate names to us: we report them all.
@@ -142,9 +124,6 @@ type parser struct {
 	// keep to an order, so it is worth a look before anything is searched.
 	follows [maxNames]uint16
 	last    uint16
-
-	message Message // of Glance
-	request Request
 }
 
 // A place is where in a message an object or array is, as far as it matters

@@ -48,24 +48,24 @@ type Field struct {
 	Type string // the name of the nested table of an Object
 	Of   *Table // that table
 
-	When    string // the condition of C columns; "": not expressible
-	Partial bool   // there are further cases that When does not cover
-	PAOnly  bool   // When counts for payments only, otherwise optional
-	Else    Else   // what the element is when When is false
-	Forbid  string // when true the element must be absent
-	Yields  bool   // … or rather is ignored
+	When            string // the condition of C columns; "": not expressible
+	Partial         bool   // there are further cases that When does not cover
+	PAOnly          bool   // When counts for payments only, otherwise optional
+	Else            Else   // what the element is when When is false
+	Forbid          string // when true the element must be absent
+	IgnoreForbidden bool   // … or rather is ignored
 
-	Active bool // a version that must be one in use
-	HTTPS  bool // a URL that we send with https only
+	SupportedVersion bool // a version that must be one in use
+	HTTPS            bool // a URL that we send with https only
 
 	// Browser is a URL that an issuer gives and that a browser is sent to. Check holds it
 	// to what Context.Lab says.
 	Browser bool
 	// Withheld is an element that Check never refuses, whatever its value. Who uses it
 	// withholds a bad value.
-	Withheld bool
+	Unchecked bool
 
-	Solid bool // a text that may not be blanks alone, required or not
+	NotBlank bool // a text that may not be blanks alone, required or not
 
 	Leg  Leg  // the element travels on one leg only
 	DS   bool // set by a directory server or an ACS: never by a 3DS server or a requestor
@@ -118,24 +118,16 @@ type Span struct{ Min, Max int }
 // A Rule ties elements of a message, or of two messages of a transaction,
 // together: when When is true, Must has to be.
 type Rule struct {
-	Name       string
-	Field      string // the element to blame
-	When, Must string
-	Code       Code
-	Soft       bool // not kept by everybody: no reason to refuse what comes from elsewhere
-	Unless     Waiver
+	Name                string
+	Field               string // the element to blame
+	When, Must          string
+	Code                Code
+	Soft                bool // not kept by everybody: no reason to refuse what comes from elsewhere
+	UnlessInformational bool // the rule is off when Context.Informational is set
 
 	row        int
 	when, must *expr
 }
-
-// A Waiver names a setting of the Context that switches a rule off.
-type Waiver uint8
-
-const (
-	Always        Waiver = iota
-	Informational        // Context.Informational
-)
 
 // Field returns the row of a name, nil when there is none. A nil Table has none.
 func (t *Table) Field(name string) *Field {
@@ -164,15 +156,15 @@ func ObjectTable(name string, v Version) *Table { return tables.objects[name][v]
 // ObjectNames returns the names of all nested tables, sorted.
 func ObjectNames() []string { return slices.Sorted(maps.Keys(objectRows)) }
 
-// Rows are the rows of a table while it is being written down.
-type Rows []Field
+// rowList are the rows of a table while it is being written down.
+type rowList []Field
 
-// With returns r with rows that a version changes or adds. A changed row keeps
+// with returns r with rows that a version changes or adds. A changed row keeps
 // its place, a new one follows at the end.
-func (r Rows) With(rows Rows) Rows {
+func (r rowList) with(rows rowList) rowList {
 	r = slices.Clone(r)
 	for _, f := range rows {
-		if i := r.index(f.Name); i >= 0 {
+		if i := r.indexOf(f.Name); i >= 0 {
 			r[i] = f
 		} else {
 			r = append(r, f)
@@ -181,11 +173,11 @@ func (r Rows) With(rows Rows) Rows {
 	return r
 }
 
-// Without returns r without rows that a version does not have any more.
-func (r Rows) Without(names ...string) Rows {
+// without returns r without rows that a version does not have any more.
+func (r rowList) without(names ...string) rowList {
 	r = slices.Clone(r)
 	for _, name := range names {
-		i := r.index(name)
+		i := r.indexOf(name)
 		if i < 0 {
 			panic("message: no row " + name + " to take out")
 		}
@@ -194,13 +186,13 @@ func (r Rows) Without(names ...string) Rows {
 	return r
 }
 
-func (r Rows) index(name string) int {
+func (r rowList) indexOf(name string) int {
 	return slices.IndexFunc(r, func(f Field) bool { return f.Name == name })
 }
 
 // versions are the rows of one table in each version; nil where a version
 // lacks it.
-type versions [versionCount]Rows
+type versions [versionCount]rowList
 
 // same is a table that is equal in all versions.
 func same(rows ...Field) versions { return versions{V210: rows, V220: rows, V231: rows} }
@@ -276,7 +268,7 @@ func (set *tableSet) compile(t *Table) {
 		f.when = set.expression(t, f.When)
 		f.forbid = set.expression(t, f.Forbid)
 		f.ascii = f.Kind != Text && f.Kind != Email && f.Kind != URL && f.Kind != AppURL
-		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.Active && !f.HTTPS && !f.Browser && !f.Withheld && !(f.Kind == URL && t.Type == AReq)
+		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.SupportedVersion && !f.HTTPS && !f.Browser && !f.Unchecked && !(f.Kind == URL && t.Type == AReq)
 	}
 	t.cells = cellsOf(t.Fields)
 	for i := range t.Rules {
@@ -441,7 +433,7 @@ func slot(name []byte) uint {
 
 func internNames() *nameBook {
 	b := &nameBook{list: []string{""}, ids: make(map[string]uint16), folded: make(map[string]uint16)}
-	b.add(Rows{idType: {Name: "messageType"}, idVersion: {Name: "messageVersion"}, idChannel: {Name: "deviceChannel"},
+	b.add(rowList{idType: {Name: "messageType"}, idVersion: {Name: "messageVersion"}, idChannel: {Name: "deviceChannel"},
 		idCategory: {Name: "messageCategory"}, idExtension: {Name: "messageExtension"}}[idType:])
 	for _, t := range Types() {
 		for _, rows := range messageRows[t] {
@@ -459,7 +451,7 @@ func internNames() *nameBook {
 	return b
 }
 
-func (b *nameBook) add(rows Rows) {
+func (b *nameBook) add(rows rowList) {
 	for _, f := range rows {
 		if b.ids[f.Name] != 0 {
 			continue

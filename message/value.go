@@ -144,7 +144,7 @@ func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
 		return Format
 	case f.Range != nil && !(allDigits(b) && within(b, f.Range.Min, f.Range.Max)):
 		return Format
-	case f.Active && isDotted(b) && !isKnownVersion(b):
+	case f.SupportedVersion && isDotted(b) && !isKnownVersion(b):
 		return UnsupportedVersion
 	case f.Kind == URL && c.table.Type == AReq && !isSendable(b):
 		return Format
@@ -241,10 +241,10 @@ func validCurrencyAlpha(b []byte) bool {
 	return ok
 }
 
-// Exponents returns an ISOCode problem for each currency that stands with an exponent
+// CheckExponents returns an ISOCode problem for each currency that stands with an exponent
 // other than that of ISO 4217, and one for the exponent: an amount may then mean
 // another one. Check does not look at that, for not everybody keeps to ISO there.
-func (m *Message) Exponents() Problems {
+func (m *Message) CheckExponents() Problems {
 	var p Problems
 	pair := func(prefix string) {
 		currency, exponent := Path(prefix+"Currency"), Path(prefix+"Exponent")
