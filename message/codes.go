@@ -6,38 +6,39 @@ import (
 	"strings"
 )
 
-// Codes is a list of codes as it is in one version and for one element.
+// Codes is the list of codes that one element has in one version.
 type Codes struct {
-	Name   string
-	Values []CodeValue
+	Name   string      // of the list, as in [Field.List]
+	Values []CodeValue // never empty
 	Ranges []CodeRange
-	Open   bool // whatever has as many digits is accepted
+	Open   bool // any other code with the same number of digits is valid too
 
-	pairs [100]Code // what check says of "00" to "99"
+	pairs [100]Code // the results of check for "00" to "99"
 }
 
-// A CodeValue is one code and what it means.
+// A CodeValue is one code with its meaning in English.
 type CodeValue struct {
 	Value, Meaning string
-	Tolerated      bool // accepted from others, never sent
+	Tolerated      bool // accepted in messages that are received, never sent
 }
 
-// A CodeRange is a range of codes without a meaning of their own.
+// A CodeRange is a range of codes, both ends included, whose meaning the protocol leaves
+// open.
 type CodeRange struct {
 	From, To string
-	DS       bool // left to payment systems, valid; otherwise reserved by EMVCo, invalid
+	DS       bool // true: payment systems define these codes, and they are valid; false: EMVCo reserves them, and they are not
 }
 
-// check says what is wrong with a code: nothing, Format, or Reserved, which
-// older versions do not know.
+// check returns 0 if a code is valid, and otherwise Format or, from 2.3.1 on, Reserved.
 func (c *Codes) check(code []byte, v Version) Code {
 	if len(code) == 2 && isDigit(code[0]) && isDigit(code[1]) {
 		return c.pairs[10*(code[0]-'0')+code[1]-'0']
 	}
-	return c.search(code, v)
+	return c.searchCode(code, v)
 }
 
-func (c *Codes) search(code []byte, v Version) Code {
+// searchCode is check without the prepared results.
+func (c *Codes) searchCode(code []byte, v Version) Code {
 	for i := range c.Values {
 		if c.Values[i].Value == string(code) {
 			return 0
@@ -59,8 +60,8 @@ func (c *Codes) search(code []byte, v Version) Code {
 	return Format
 }
 
-// size is the length of the codes.
-func (c *Codes) size() (lo, hi int) {
+// lengths returns the smallest and the largest number of characters of the codes.
+func (c *Codes) lengths() (lo, hi int) {
 	lo = len(c.Values[0].Value)
 	for _, v := range c.Values {
 		lo, hi = min(lo, len(v.Value)), max(hi, len(v.Value))
@@ -68,7 +69,7 @@ func (c *Codes) size() (lo, hi int) {
 	return lo, hi
 }
 
-// A versionSet says which versions have a code.
+// A versionSet is the set of versions that have a code, one bit per version.
 type versionSet uint8
 
 const (
@@ -80,21 +81,22 @@ const (
 	every               = only210 | only220 | from231
 )
 
+// has reports whether s holds v.
 func (s versionSet) has(v Version) bool { return s>>v&1 != 0 }
 
-// A code is an entry of a list.
+// A code is one code of a codeList.
 type code struct {
 	value, meaning string
 	in             versionSet
 }
 
-// A codeRange is a range of a list.
+// A codeRange is a range of codes of a codeList, both ends included.
 type codeRange struct {
 	from, to string
 	in       versionSet
 }
 
-// A codeList is a list with what belongs to which version.
+// A codeList is a list of codes for all versions.
 type codeList struct {
 	values    []code
 	tolerated []code
@@ -102,7 +104,8 @@ type codeList struct {
 	open      bool
 }
 
-// codesFor is a list in one version, or those codes of it that only names.
+// codesFor returns a list of codes as it is in one version. If only is not "", it names the
+// codes that are valid, with spaces between. It panics if the list lacks one of them.
 func codesFor(name, only string, v Version) *Codes {
 	list, ok := codeLists[name]
 	if !ok {
@@ -137,14 +140,12 @@ func codesFor(name, only string, v Version) *Codes {
 		}
 	}
 	for i := range c.pairs {
-		c.pairs[i] = c.search(fmt.Appendf(nil, "%02d", i), v)
+		c.pairs[i] = c.searchCode(fmt.Appendf(nil, "%02d", i), v)
 	}
 	return c
 }
 
-// This file is long because it is one table, to be held beside the paper.
-
-// codeLists are the lists of codes, each with the versions that have it.
+// codeLists are all lists of codes. Each code has the set of versions that define it.
 var codeLists = map[string]codeList{
 	"acctType": {
 		values: []code{

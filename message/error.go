@@ -16,7 +16,7 @@ import (
 type Error struct {
 	Version     Version
 	Code        Code
-	Component   string // who found the fault: C (SDK), S (3DS Server), D (directory server) or A (ACS); "" means S
+	Component   string // the component that found the fault: C (SDK), S (3DS Server), D (directory server) or A (ACS); "" means S
 	Description string // "" means the description of Code
 	Detail      string // "" means Description
 	MessageType string // type of the message with the fault; left out if the version has no such message
@@ -27,34 +27,34 @@ type Error struct {
 // Error returns the code and the component that found it. It leaves the texts
 // out, because those that another component wrote may hold anything.
 func (e Error) Error() string {
-	e = e.filled()
+	e = e.withDefaults()
 	return fmt.Sprintf("Erro %s (%s): %s", e.Code, e.Component, e.Code.Description())
 }
 
-// filled is e with all that an Erro must have.
-func (e Error) filled() Error {
+// withDefaults returns e with a value for each element that an Erro must have.
+func (e Error) withDefaults() Error {
 	if !e.Version.isValid() {
 		e.Version = V220
 	}
 	if e.Component == "" {
 		e.Component = "S"
 	}
-	e.Description, e.Detail = cut(e.Description, maxDetail), cut(e.Detail, maxDetail)
-	if e.Description == "" || blank([]byte(e.Description)) { // which for the reader is missing
+	e.Description, e.Detail = truncate(e.Description, maxDetail), truncate(e.Detail, maxDetail)
+	if e.Description == "" || isBlank([]byte(e.Description)) { // a receiver treats a blank text as missing
 		e.Description = e.Code.Description()
 	}
-	if e.Detail == "" || blank([]byte(e.Detail)) {
+	if e.Detail == "" || isBlank([]byte(e.Detail)) {
 		e.Detail = e.Description
 	}
 	if t, ok := ParseType(e.MessageType); ok && !t.In(e.Version) {
-		e.MessageType = "" // the reader knows no such message
+		e.MessageType = "" // the version has no such message
 	}
 	return e
 }
 
 // JSON returns e as a message, with members in the order of the table.
 func (e Error) JSON() []byte {
-	e = e.filled()
+	e = e.withDefaults()
 	return MustCompose(Erro, e.Version,
 		Member{Name: "errorCode", Text: e.Code.String()},
 		Member{Name: "errorComponent", Text: e.Component},
@@ -94,18 +94,18 @@ func ReadError(m *Message) Error {
 		code = m.Raw("errorCode")
 	}
 	if len(code) == 3 && allDigits(code) {
-		e.Code = Code(number(code))
+		e.Code = Code(numberOf(code))
 	}
 	switch e.Component {
 	case "C", "S", "D", "A":
 	default:
 		e.Component = "D"
 	}
-	return e.filled()
+	return e.withDefaults()
 }
 
-// cut is s, or as many characters of it as limit allows.
-func cut(s string, limit int) string {
+// truncate returns the first limit characters of s, or s if it has fewer.
+func truncate(s string, limit int) string {
 	n := 0
 	for i := range s {
 		if n == limit {
@@ -116,10 +116,10 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// A Code is an errorCode of the protocol.
+// A Code is an errorCode of the protocol. The zero Code is none.
 type Code int
 
-// The codes that a 3DS server finds itself. Others may be received.
+// The codes that a 3DS Server may report. Messages of other components may have others.
 const (
 	InvalidMessage     Code = 101
 	UnsupportedVersion Code = 102
@@ -168,10 +168,10 @@ var descriptions = map[Code]string{
 	ConnectionFailure:  "No connection to the next system.",
 }
 
-// String is the code as errorCode writes it.
+// String returns the three digits of the code, as errorCode has them.
 func (c Code) String() string { return fmt.Sprintf("%03d", int(c)) }
 
-// Description is the text for errorDescription.
+// Description returns an English sentence for errorDescription.
 func (c Code) Description() string {
 	if s, ok := descriptions[c]; ok {
 		return s
@@ -179,24 +179,24 @@ func (c Code) Description() string {
 	return "An error."
 }
 
-// A Path names an element of a message: "messageExtension[2].id".
+// A Path names one element of a message, with indexes that count from 0:
+// "messageExtension[2].id".
 type Path string
 
-// Name is the path without indexes, as errorDetail wants it:
-// "messageExtension.id".
+// Name returns the path without indexes, as errorDetail has it: "messageExtension.id".
 func (p Path) Name() string {
 	if strings.IndexByte(string(p), '[') < 0 {
 		return string(p)
 	}
 	var b strings.Builder
-	inside := false
+	inIndex := false
 	for i := range len(p) {
 		switch c := p[i]; {
 		case c == '[':
-			inside = true
+			inIndex = true
 		case c == ']':
-			inside = false
-		case !inside:
+			inIndex = false
+		case !inIndex:
 			b.WriteByte(c)
 		}
 	}
@@ -208,20 +208,22 @@ func (p Path) Name() string {
 type Problem struct {
 	Code Code
 	Path Path
-	// Note stands in errorDetail in place of the name where the protocol wants
-	// something else there: the id of an extension, the supported versions. One
-	// that is too long for it does not.
+	// Note replaces the name in errorDetail where the protocol requires another text
+	// there: the id of an extension, or the supported versions. A Note of more than
+	// 2048 characters is ignored.
 	Note string
 }
 
-func (p Problem) detail() string {
+// errorDetail returns the text of this problem for errorDetail.
+func (p Problem) errorDetail() string {
 	if p.Note != "" && utf8.RuneCountInString(p.Note) <= maxDetail {
 		return p.Note
 	}
 	return p.Path.Name()
 }
 
-func (p Problem) String() string { return p.Code.String() + " " + p.detail() }
+// String returns the code and the name or Note of the element.
+func (p Problem) String() string { return p.Code.String() + " " + p.errorDetail() }
 
 // Problems are the faults of one message, in the order of its table.
 type Problems []Problem
@@ -247,15 +249,15 @@ func (e *CheckError) Error() string {
 	return "message: " + strings.Join(all, ", ")
 }
 
-// An Order says which code wins when a message has several faults.
+// An Order says which code is reported if a message has problems with different codes.
 type Order uint8
 
 const (
-	// ForRequestor is the order of answers to a requestor: what it has to
+	// ForRequestor is the order of answers to a requestor. The problem that it has to
 	// repair first comes first.
 	ForRequestor Order = iota
-	// ForPeer is the order of answers to a directory server: what is wrong in
-	// what is there comes before what is missing.
+	// ForPeer is the order of answers to a directory server. Elements that are wrong
+	// come before elements that are missing.
 	ForPeer
 )
 
@@ -265,8 +267,9 @@ var orders = [...][]Code{
 		UnknownTransaction, DuplicateMessage, Inconsistent},
 }
 
-// rank is the place of a problem in o: the lower wins. A wrong messageVersion
-// means towards a peer that nothing else of the message can be trusted.
+// rank returns the position of a problem in o, from 0. The problem with the lowest rank is
+// reported. If the messageVersion of a peer is malformed, the rest of its message cannot be
+// judged: that ranks as an unsupported version.
 func (o Order) rank(p Problem) int {
 	if o == ForPeer && p.Code == Format && p.Path == "messageVersion" {
 		return o.rank(Problem{Code: UnsupportedVersion})
@@ -277,48 +280,48 @@ func (o Order) rank(p Problem) int {
 	return len(orders[o])
 }
 
-// maxDetail is the length of errorDetail.
+// maxDetail is the largest number of characters of errorDetail and errorDescription.
 const maxDetail = 2048
 
-// Pick returns the code that wins in the order o, and the errorDetail: the names of
-// the elements with that code first, then those with other codes, without duplicates,
-// and only as many as fit. Where a peer gets a Note instead of names, nothing follows
-// the Notes of the winning code. Without problems it returns 0 and "".
+// Pick returns the code to report in the order o, and the errorDetail. The detail lists the
+// elements that have this code and then those that have other codes, each once, and only
+// as many as fit into 2048 characters. In the order ForPeer, a detail that consists of
+// Notes is not followed by names. Without problems Pick returns 0 and "".
 func (p Problems) Pick(o Order) (Code, string) {
 	if len(p) == 0 {
 		return 0, ""
 	}
-	win := p[0]
+	first := p[0]
 	for _, q := range p[1:] {
-		if o.rank(q) < o.rank(win) {
-			win = q
+		if o.rank(q) < o.rank(first) {
+			first = q
 		}
 	}
-	d := detail{seen: make(map[string]bool, min(len(p), 64))}
+	d := detailWriter{seen: make(map[string]bool, min(len(p), 64))}
 	for _, q := range p {
-		if q.Code == win.Code {
-			d.add(q.detail())
+		if q.Code == first.Code {
+			d.add(q.errorDetail())
 		}
 	}
-	if o == ForPeer && win.Note != "" {
-		return win.Code, d.text.String()
+	if o == ForPeer && first.Note != "" {
+		return first.Code, d.text.String()
 	}
 	for _, q := range p {
-		if q.Code != win.Code {
+		if q.Code != first.Code {
 			d.add(q.Path.Name())
 		}
 	}
-	return win.Code, d.text.String()
+	return first.Code, d.text.String()
 }
 
-// A detail is an errorDetail that is being written.
-type detail struct {
+// A detailWriter builds an errorDetail.
+type detailWriter struct {
 	text  strings.Builder
 	chars int
 	seen  map[string]bool
 }
 
-func (d *detail) add(name string) {
+func (d *detailWriter) add(name string) {
 	n := utf8.RuneCountInString(name)
 	if d.chars > 0 {
 		n++

@@ -51,7 +51,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("node %d is not JSON", i)
 			}
 		}
-		if !m.twice {
+		if !m.hasDuplicates {
 			sameView(t, m, 0, want)
 		}
 		anyContext(m)
@@ -66,7 +66,7 @@ func FuzzParse(f *testing.F) {
 // sameVerdict says whether the walk, where it is asked alone, calls JSON what
 // the decoder does.
 func sameVerdict(t *testing.T, data []byte) {
-	if !isPlain(data) {
+	if !isPlainText(data) {
 		return
 	}
 	value, want := jsontext.Value(data), false

@@ -1,7 +1,7 @@
 package message
 
 // messageRows are the rows of all messages.
-var messageRows = [typeCount]versions{
+var messageRows = [typeCount]rowsByVersion{
 	AReq: {V210: areq210, V220: areq220, V231: areq231},
 	ARes: {V210: ares210, V220: ares220, V231: ares231},
 	RReq: {V210: rreq210, V220: rreq220, V231: rreq231},

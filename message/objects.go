@@ -1,12 +1,12 @@
 package message
 
 // objectRows are the rows of all nested objects.
-var objectRows = map[string]versions{
+var objectRows = map[string]rowsByVersion{
 	"acctInfo":                           {V210: acctInfoRows210, V220: acctInfoRows210, V231: acctInfoRows231},
 	"acsProtocolVersion":                 {V231: acsProtocolVersionRows231},
 	"acsRenderingType":                   {V210: acsRenderingTypeRows210, V220: acsRenderingTypeRows210, V231: acsRenderingTypeRows231},
 	"broadInfo":                          {V231: broadInfoRows231},
-	"browserChallengeForm":               same(browserChallengeFormRows210...),
+	"browserChallengeForm":               sameRows(browserChallengeFormRows210...),
 	"cardRange":                          {V210: cardRangeRows210, V220: cardRangeRows220, V231: cardRangeRows231},
 	"cardRangeBounds":                    {V231: cardRangeBoundsRows231},
 	"cardholderInfo":                     {V231: cardholderInfoRows231},
@@ -14,15 +14,15 @@ var objectRows = map[string]versions{
 	"defaultSdkType":                     {V231: defaultSdkTypeRows231},
 	"deviceRenderOptions":                {V210: deviceRenderOptionsRows210, V220: deviceRenderOptionsRows210, V231: deviceRenderOptionsRows231},
 	"dsUrl":                              {V231: dsURLRows231},
-	"jwk":                                same(jwkRows210...),
+	"jwk":                                sameRows(jwkRows210...),
 	"merchantListEntry":                  {V231: merchantListEntryRows231},
 	"merchantRiskIndicator":              {V210: merchantRiskIndicatorRows210, V220: merchantRiskIndicatorRows210, V231: merchantRiskIndicatorRows231},
-	"messageExtension":                   same(extensionEntryRows210...),
+	"messageExtension":                   sameRows(extensionEntryRows210...),
 	"multiTransaction":                   {V231: multiTransactionRows231},
 	"opPriorTransRef":                    {V231: opPriorTransRefRows231},
 	"opSeq":                              {V231: opSeqRows231},
 	"payTokenInfo":                       {V231: payTokenInfoRows231},
-	"phone":                              same(phoneRows210...),
+	"phone":                              sameRows(phoneRows210...),
 	"recurringInd":                       {V231: recurringIndRows231},
 	"sellerInfo":                         {V231: sellerInfoRows231},
 	"spcImage":                           {V231: spcImageRows231},
