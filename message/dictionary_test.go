@@ -145,8 +145,8 @@ func (d *dictionary) amend() {
 	}
 }
 
-// TestDictionary holds the tables against the field dictionary, cell by cell.
-func TestDictionary(t *testing.T) {
+// The tables are compared with the field dictionary cell by cell.
+func TestTablesAgreeWithTheDictionary(t *testing.T) {
 	d := loadDictionary(t)
 	c := &cells{t: t, open: make(map[string]deviation)}
 	for _, dev := range deviations {

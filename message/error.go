@@ -12,7 +12,7 @@ import (
 // of the message.
 //
 // Version is that of the transaction. An Error without one is written as 2.2.0,
-// the version of a transaction whose version is not known (docs/api.md, "Erro").
+// the version of a transaction with an unknown version (docs/api.md, "Erro").
 type Error struct {
 	Version     Version
 	Code        Code
