@@ -65,7 +65,7 @@ func (r *refresher) handleDownloadFailure(about message.Error, err error) outcom
 // be had. It returns the bytes as they are sent, which may be compressed.
 type download struct {
 	peer     *peer
-	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
+	ctx      context.Context // it is a reader, and lives as long as one call
 	url      string
 	sum      hash.Hash
 	progress func(int64)
