@@ -21,7 +21,7 @@ func twice(t *testing.T, b body, more string) *message.Request {
 	return r
 }
 
-func TestR7(t *testing.T) {
+func TestR7DuplicateMembers(t *testing.T) {
 	b := good(t, message.V220, message.BRW, message.PA)
 	for _, test := range []struct{ more, want string }{
 		{`"acctNumber":"4000000000000002"`, "204 acctNumber"},
@@ -54,7 +54,7 @@ func TestR7(t *testing.T) {
 	}
 }
 
-func TestR8(t *testing.T) {
+func TestR8ExtensionDataIsUntouched(t *testing.T) {
 	const data = "{ \"n\" : 1.10e+2,\n\t\"big\":123456789012345678901234567890, \"\\u00e9\":\"é\\/\", \"null\":null, \"e\":[ ], \"dup\":{\"A\":1,\"a\":2} }"
 	for _, v := range message.Versions() {
 		b := good(t, v, message.BRW, message.PA).with("messageExtension",
@@ -69,15 +69,15 @@ func TestR8(t *testing.T) {
 	}
 }
 
-// TestR8Strings: what is not normalised keeps its JSON text.
-func TestR8Strings(t *testing.T) {
+// TestR8StringsKeepTheirText: what is not normalised keeps its JSON text.
+func TestR8StringsKeepTheirText(t *testing.T) {
 	m := good(t, message.V231, message.BRW, message.PA).with("merchantName", `"A\u0026B \/ caf\u00e9 é"`).built(t)
 	if got, want := string(m.Raw("merchantName")), `"A\u0026B \/ caf\u00e9 é"`; got != want {
 		t.Errorf("merchantName = %s, want %s", got, want)
 	}
 }
 
-func TestR10(t *testing.T) {
+func TestR10OnlyASCIIBefore231(t *testing.T) {
 	for _, test := range []struct {
 		name, raw, want string
 	}{
@@ -109,7 +109,7 @@ func TestR10(t *testing.T) {
 	}
 }
 
-func TestR11(t *testing.T) {
+func TestR11NotificationURL(t *testing.T) {
 	for _, test := range []struct {
 		url                      string
 		older, newer, inLoopback bool
@@ -161,8 +161,8 @@ func TestPayeeOrigin(t *testing.T) {
 	}
 }
 
-// TestR12: whatever is wrong is told at once.
-func TestR12(t *testing.T) {
+// TestR12AllFaultsAtOnce: whatever is wrong is told at once.
+func TestR12AllFaultsAtOnce(t *testing.T) {
 	b := good(t, message.V220, message.BRW, message.PA).with("messageExtension", `[{"name":"n","id":"A999","criticalityIndicator":true,"data":{"a":1}}]`,
 		"merchantName", ``, "browserIP", `"999.1.1.1"`, "purchaseCurrency", `"999"`, "mobilePhone", `{"cc":"0045"}`)
 	_, p := twice(t, b, `"MCC":"1234"`).Build(message.Context{})

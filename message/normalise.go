@@ -14,8 +14,8 @@ type Change struct {
 }
 
 // Normalise sets right what requestors often get wrong and what can only mean
-// one thing: row R9 of the API contract, complete but for what needs a card
-// range or a merchant. It does nothing without a version we know, and nothing
+// one thing (docs/api.md, R9), complete but for what needs a card range or a
+// merchant. It does nothing without a version we know, and nothing
 // to members that are not sent anyway.
 func (r *Request) Normalise() []Change {
 	v, ok := r.Version()

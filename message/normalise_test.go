@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestR9 is also MC-57, MC-60, MC-61, MC-64.
-func TestR9(t *testing.T) {
+// TestR9ValuesAreNormalised is also MC-57, MC-60, MC-61, MC-64.
+func TestR9ValuesAreNormalised(t *testing.T) {
 	long := strings.Repeat("x", 2047)
 	for _, test := range []struct {
 		v              message.Version

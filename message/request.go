@@ -8,8 +8,8 @@ import (
 )
 
 // A Request is what a requestor sent: an AReq, or the few members that other
-// operations take. It is read leniently, but only as far as the API contract
-// says (rows R1 to R5): names in any case, null and empty values as absent,
+// operations take. It is read leniently, but only as far as docs/api.md
+// says, R1 to R5: names in any case, null and empty values as absent,
 // unknown members ignored. What is done to it is kept beside the text, which
 // never changes. A Request is not safe for use by several goroutines.
 type Request struct {

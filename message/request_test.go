@@ -85,7 +85,7 @@ func faults(problems message.Problems) []string {
 	return all
 }
 
-func TestG8(t *testing.T) {
+func TestG8DepthAndMembers(t *testing.T) {
 	nested := func(depth int) string {
 		return strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1)
 	}
@@ -108,7 +108,7 @@ func TestG8(t *testing.T) {
 	}
 }
 
-func TestR1(t *testing.T) {
+func TestR1NamesInAnyCase(t *testing.T) {
 	b := good(t, message.V220, message.BRW, message.PA).with(
 		"acctInfo", `{"CHACCDATE":"20200101"}`,
 		"messageExtension", `[{"NAME":"n","ID":"A000000001","CriticalityIndicator":false,"DATA":{"Id":"x","ID":"y"}}]`)
@@ -133,7 +133,7 @@ func TestR1(t *testing.T) {
 	}
 }
 
-func TestR2(t *testing.T) {
+func TestR2EmptyIsAbsent(t *testing.T) {
 	plain := good(t, message.V231, message.BRW, message.PA)
 	want := string(plain.built(t).Bytes())
 	got := plain.with(
@@ -154,7 +154,7 @@ func TestR2(t *testing.T) {
 	}
 }
 
-// absentIn are pairs that restore what TestR2 would overwrite.
+// absentIn are pairs that restore what TestR2EmptyIsAbsent would overwrite.
 func absentIn(b body) []string {
 	var pairs []string
 	for _, name := range []string{"broadInfo", "mobilePhone", "sellerInfo", "workPhone", "acctInfo",
@@ -169,7 +169,7 @@ func absentIn(b body) []string {
 // cmpSorted compares lists of faults without their order.
 var cmpSorted = cmp.Transformer("sorted", func(s []string) []string { return slices.Sorted(slices.Values(s)) })
 
-func TestR3(t *testing.T) {
+func TestR3EmptyStringIsAbsent(t *testing.T) {
 	b := good(t, message.V220, message.BRW, message.PA)
 	if m := b.with("billAddrLine2", `""`, "merchantRiskIndicator", `{"giftCardCount":"","shipIndicator":"01"}`).built(t); m.Raw("billAddrLine2") != nil ||
 		string(m.Raw("merchantRiskIndicator")) != `{"shipIndicator":"01"}` {
@@ -181,7 +181,7 @@ func TestR3(t *testing.T) {
 	}
 }
 
-func TestR4(t *testing.T) {
+func TestR4UnknownMembersAreIgnored(t *testing.T) {
 	b := good(t, message.V220, message.APP, message.PA)
 	want := b.with("deviceRenderOptions", `{"sdkInterface":"01","sdkUiType":["01"]}`).built(t)
 	got := b.with("unknown", `{"a":[1,2,{"b":null}]}`, "ds", `"visa"`,
@@ -191,8 +191,8 @@ func TestR4(t *testing.T) {
 	}
 }
 
-// TestR5 is also MC-02, MC-30, MC-36, MC-46 and MC-70.
-func TestR5(t *testing.T) {
+// TestR5OtherMembersAreDropped is also MC-02, MC-30, MC-36, MC-46 and MC-70.
+func TestR5OtherMembersAreDropped(t *testing.T) {
 	for _, test := range []struct {
 		v        message.Version
 		ch       message.Channel
@@ -261,7 +261,7 @@ func TestSources(t *testing.T) {
 	}
 }
 
-func TestR6(t *testing.T) {
+func TestR6ServerSetsItsMembers(t *testing.T) {
 	b := good(t, message.V220, message.BRW, message.PA)
 	r := b.with("threeDSServerRefNumber", "", "threedsserverrefnumber", `{"a":1}`, "threeDSServerURL", "", "threeDSServerOperatorID", `"theirs"`, "threeDSRequestorName", `null`).read(t)
 	r.Set("threeDSServerRefNumber", "3DS_LOA_SER_1")
