@@ -13,7 +13,7 @@ import (
 	"github.com/openthreeds/threeds/sandbox"
 )
 
-// outcomes are the last two digits and what they mean (API contract, §7):
+// outcomes are the last two digits and what they mean (docs/test-cards.md):
 // a transStatus, or what happens in its place.
 var outcomes = map[string]string{
 	"03": "Y", "13": "N", "23": "A", "33": "R", "43": "I", "53": "U", "63": "silence",

@@ -70,7 +70,7 @@ func TestClusterClocks(t *testing.T) {
 	c.everyWay()
 	conn, err := pgx.Connect(t.Context(), database)
 	must(t, err)
-	defer conn.Close(t.Context()) //nolint:errcheck // only read
+	defer conn.Close(t.Context()) // only read
 	for i, n := range c.nodes {
 		f, _, _ := c.preauth(n)
 		f.auth(n)

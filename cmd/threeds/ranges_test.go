@@ -168,7 +168,7 @@ func takeLease(ts *testscript.TestScript, _ bool, args []string) {
 func refuseWrites(ts *testscript.TestScript, _ bool, _ []string) {
 	db, err := sql.Open("sqlite", "file:"+ts.MkAbs("threeds-data/threeds.db"))
 	ts.Check(err)
-	defer db.Close() //nolint:errcheck // what was written is written
+	defer db.Close() // what was written is written
 	for _, table := range []string{"snapshot", "small_state"} {
 		_, err := db.Exec("CREATE TRIGGER refuse_" + table + " BEFORE INSERT ON " + table + " BEGIN SELECT RAISE(ABORT, 'refused by the test'); END")
 		ts.Check(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/server"
 )
 
-// The rows of §3.
+// The tests of this file show docs/api.md, "/auth".
 
 func unmarshal(data []byte, v any) error { return json.Unmarshal(data, v) }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// The rows of §7 that TestCardGrid does not have.
+// The tests of this file show rows of docs/test-cards.md that TestCardGrid does not have.
 
 // pay runs /preauth and /auth with a card in the browser.
 func (w *world) pay(version, pan string, changes object) (int, object) {

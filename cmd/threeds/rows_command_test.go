@@ -25,7 +25,7 @@ import (
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
-// The rows of §8.
+// The tests of this file show what docs/getting-started.md says of the command.
 
 func TestReadyFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "ready.json")
@@ -438,8 +438,9 @@ func TestServeRefuses(t *testing.T) {
 	})
 }
 
-// TestR12Last has the end of the order: the id's state, then the version.
-func TestR12Last(t *testing.T) {
+// TestR12IDThenCardThenVersion shows the end of the order: the id is unknown, the card is
+// another one, the version is not usable.
+func TestR12IDThenCardThenVersion(t *testing.T) {
 	w := startSandbox(t)
 	const only210, all = "4000001234561103", "4000001234560103"
 	id := w.preauth(all).text("threeDSServerTransID")

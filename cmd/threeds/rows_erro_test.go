@@ -10,7 +10,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestErroTable has every line of the contract's table of Erros, by its own words.
+// TestErroTable shows each line of docs/api.md, "Erro", that takes no time.
 func TestErroTable(t *testing.T) {
 	ca, ca2 := newAuthority(t), newAuthority(t)
 	f, p := newFaulty()
@@ -211,7 +211,7 @@ func TestErroTable(t *testing.T) {
 	}
 }
 
-// TestErroOfTime has the lines of the table that take time: a site of its own
+// TestErroOfTime shows the lines of docs/api.md, "Erro", that take time: a site of its own
 // lives faster than any configuration allows.
 func TestErroOfTime(t *testing.T) {
 	ca := newAuthority(t)

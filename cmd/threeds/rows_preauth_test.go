@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The rows of §2.
+// The tests of this file show docs/api.md, "/preauth".
 
 func TestPreauth(t *testing.T) {
 	w := startSandbox(t)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The rows of §4 and §5.
+// The tests of this file show docs/api.md, "/postauth" and "Results of directory servers".
 
 func TestPostauth(t *testing.T) {
 	ca := newAuthority(t)

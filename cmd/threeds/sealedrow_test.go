@@ -23,7 +23,7 @@ func openSQLite(t *testing.T, _ *plan) func(*site, string) {
 		t.Helper()
 		db, err := sql.Open("sqlite", "file:"+filepath.Join(filepath.Dir(s.config), "data", "threeds.db")+"?_pragma=busy_timeout(5000)")
 		must(t, err)
-		defer db.Close() //nolint:errcheck // what was written is written
+		defer db.Close() // what was written is written
 		_, err = db.Exec(statement)
 		must(t, err)
 	}

@@ -123,7 +123,7 @@ const keyLen = 36
 // newKey returns 128 random bits in the form 8-4-4-4-12.
 func newKey() string {
 	var b [16]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails, it ends the process
+	rand.Read(b[:]) // it never fails, it ends the process
 	s := hex.EncodeToString(b[:])
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }

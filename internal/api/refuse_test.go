@@ -241,7 +241,7 @@ func TestRequestsInFlightAreNotEvicted(t *testing.T) {
 			s := listen.NewServer(newHandler(&fake{takes: 9 * time.Second}), 10*time.Second, slog.New(slog.DiscardHandler))
 			conns := listen.Limiter{Max: 1}
 			conns.Attach(s)
-			go s.Serve(conns.Listener(l)) //nolint:errcheck // ends with Close
+			go s.Serve(conns.Listener(l)) // ends with Close
 			defer s.Close()
 			ours, theirs := net.Pipe()
 			defer ours.Close()
@@ -378,7 +378,7 @@ func (pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipes"} }
 func connect(h http.Handler) (net.Conn, func()) {
 	l := make(pipes)
 	s := listen.NewServer(h, 10*time.Second, slog.New(slog.DiscardHandler))
-	go s.Serve(l) //nolint:errcheck // ends with Close
+	go s.Serve(l) // ends with Close
 	ours, theirs := net.Pipe()
 	l <- theirs
 	return ours, func() {

@@ -11,7 +11,7 @@ import (
 // have by docs/api.md. In 2.3.1 that is less, so docs/configuration.md says what to
 // set for those who need all of it.
 func TestAuthBodyAndTables(t *testing.T) {
-	const asked = 1000 // members, by the contract
+	const asked = 1000 // members, by docs/api.md, G8
 	for _, v := range message.Versions() {
 		longest, members := messagetest.Longest(message.AReq, v, 1, 16000)
 		t.Logf("%s: %d bytes, %d members", v, longest, members)

@@ -113,8 +113,8 @@ func methodURL(peer *Directory, acs *ranges.ACSVersion) string {
 	return acs.MethodURL
 }
 
-// A crd is the card range data of one card, the answer to a /preauth (docs/api.md, section
-// 2). Members without a value are left out, never null or empty; acsProtocolVersions alone
+// A crd is the card range data of one card, the answer to a /preauth (docs/api.md,
+// "/preauth"). Members without a value are left out, never null or empty; acsProtocolVersions alone
 // is always there.
 type crd struct {
 	MessageType    string       `json:"messageType"` // always "CRD"

@@ -135,8 +135,8 @@ func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte,
 }
 
 // addresses returns the addresses for an AReq of a peer in the order in which they are tried: the one that its PRes
-// gives for the issuer's country, the configured one, and those that its PRes gives for all countries (docs/api.md,
-// PR-23, PR-24).
+// gives for the issuer's country, the configured one, and those that its PRes gives for all countries
+// (docs/conformance.md, PR-23 and PR-24).
 func (c *Client) addresses(p *peer, country string) []string {
 	urls := []string{p.AReqURL}
 	g := c.cards.Generation(p.Scheme)
@@ -301,7 +301,7 @@ func (p *peer) readLimited(ctx context.Context, r io.Reader, size, limit int64) 
 	return body.Bytes(), nil
 }
 
-// requestIDHeader returns the header X-Request-ID of an AReq or PReq, which 2.3.1 demands (docs/api.md, HT-09).
+// requestIDHeader returns the header X-Request-ID of an AReq or PReq, which 2.3.1 demands (docs/conformance.md, HT-09).
 func requestIDHeader(v message.Version, transID string) http.Header {
 	h := make(http.Header)
 	if v >= message.V231 {

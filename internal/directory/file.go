@@ -28,7 +28,8 @@ const (
 // downloadsFiles reports whether files of card ranges are fetched at all.
 func (p *peer) downloadsFiles() bool { return len(p.FileHosts) > 0 && p.preqVersion() >= message.V231 }
 
-// downloadFile fetches the file that a PRes names and applies it as a full set of ranges (docs/api.md, PR-19 to PR-22).
+// downloadFile fetches the file that a PRes names and applies it as a full set of ranges
+// (docs/conformance.md, PR-19 to PR-22).
 func (r *refresher) downloadFile(ctx context.Context, about message.Error, pres *ranges.Response, opts ranges.Options) outcome {
 	f := &download{peer: r.peer, ctx: ctx, url: pres.FileURL, sum: sha256.New(), progress: func(n int64) {
 		r.log.Info("card range file on its way", "scheme", r.peer.Scheme, "bytes", n)
@@ -64,7 +65,7 @@ func (r *refresher) handleDownloadFailure(about message.Error, err error) outcom
 // be had. It returns the bytes as they are sent, which may be compressed.
 type download struct {
 	peer     *peer
-	ctx      context.Context //nolint:containedctx // it is a reader, and lives as long as one call
+	ctx      context.Context // it is a reader, and lives as long as one call
 	url      string
 	sum      hash.Hash
 	progress func(int64)

@@ -257,7 +257,8 @@ func (r *refresher) handlePRes(ctx context.Context, about message.Error, pres *r
 	return r.applyPRes(ctx, about, pres)
 }
 
-// handleErro logs an Erro that answers a PReq. After code 307 the next PReq asks for all ranges (docs/api.md, PR-06).
+// handleErro logs an Erro that answers a PReq. After code 307 the next PReq asks for all ranges
+// (docs/conformance.md, PR-06).
 func (r *refresher) handleErro(about message.Error, bad message.Error) outcome {
 	r.log.Warn("card ranges refused", "scheme", r.peer.Scheme, "threeDSServerTransID", about.ServerTransID, "err", bad.Error())
 	r.setFault("the directory server answered with an Erro of code " + bad.Code.String())

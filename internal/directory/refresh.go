@@ -235,7 +235,7 @@ func (r *refresher) minPause() time.Duration {
 }
 
 // nextSerial returns the serialNum of the next PReq, which then asks for changes since it. "" asks for all ranges. A
-// serial number means nothing in another protocol version (docs/api.md, PR-16).
+// serial number means nothing in another protocol version (docs/conformance.md, PR-16).
 func (r *refresher) nextSerial() string {
 	g := r.cards.Generation(r.peer.Scheme)
 	if g == nil || r.status.Full || r.peer.downloadsFiles() || r.peer.isForeign(g) || g.Version != r.peer.preqVersion() {

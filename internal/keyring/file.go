@@ -52,7 +52,7 @@ func LoadOrCreate(path string) (*Ring, error) {
 // when it is whole and on disk. It never replaces a file.
 func create(path string) (err error) {
 	secret := make([]byte, secretLen)
-	rand.Read(secret) //nolint:errcheck // it never fails, it ends the process
+	rand.Read(secret) // it never fails, it ends the process
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".keys-*") // mode 0600
 	if err != nil {
@@ -87,7 +87,7 @@ func read(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() // only read
 	info, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("keyring: %w", err)

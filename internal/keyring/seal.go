@@ -36,7 +36,7 @@ func (r *Ring) Seal(name string, plain []byte) []byte {
 	out[0] = sealFormat
 	copy(out[1:], d.id[:])
 	nonce := out[1+keyIDLen : headerLen]
-	rand.Read(nonce) //nolint:errcheck // it never fails, it ends the process
+	rand.Read(nonce) // it never fails, it ends the process
 	return d.aead(name).Seal(out, nonce, plain, additional(out[:headerLen], name))
 }
 
@@ -70,7 +70,7 @@ func (r *Ring) IsSealedByPrevious(sealed []byte) bool {
 // aead returns the cipher of one record.
 func (d *derived) aead(name string) cipher.AEAD {
 	mac := hmac.New(sha256.New, d.seal[:])
-	io.WriteString(mac, name) //nolint:errcheck // a hash never fails
+	io.WriteString(mac, name) // a hash never fails
 	block, err := aes.NewCipher(mac.Sum(nil))
 	if err != nil {
 		panic("keyring: " + err.Error()) // the key has the right length

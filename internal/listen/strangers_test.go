@@ -131,9 +131,12 @@ func TestIdleStrangersDoNotShutOutNewClients(t *testing.T) {
 			})
 			var all sync.WaitGroup
 			var served atomic.Int64
+			handshakes := make(chan struct{}, 10) // more at once take seconds on a busy machine, which have a limit
 			for range clients {
 				all.Go(func() {
+					handshakes <- struct{}{}
 					c, err := connect()
+					<-handshakes
 					if err != nil {
 						return
 					}

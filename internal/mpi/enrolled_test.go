@@ -230,7 +230,7 @@ func TestIReqThatRepeatsTheCardNumber(t *testing.T) {
 	}
 }
 
-// TestSchemes has the BIN table of docs/api.md, section 7.
+// TestSchemes shows the table of first digits of docs/api.md, M3.
 func TestSchemes(t *testing.T) {
 	for pan, want := range map[string]string{
 		"4": "visa", "50": "standin", "51": "mastercard", "55": "mastercard", "56": "standin", "2220": "standin", "2221": "mastercard",

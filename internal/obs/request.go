@@ -13,7 +13,7 @@ import (
 )
 
 // A RequestLog writes one line of the log for each request, and counts it, when it has
-// been answered (API contract, G11). Use [RequestLog.Begin] before anything else is done
+// been answered (docs/api.md, G11). Use [RequestLog.Begin] before anything else is done
 // for a request, and [RequestLog.End] after everything else. It is safe for concurrent
 // use. A nil *RequestLog writes and counts nothing.
 type RequestLog struct {

@@ -52,7 +52,7 @@ func passedListeners() (map[string]net.Listener, error) {
 
 func addPassedListener(passed map[string]net.Listener, name string, fd uintptr) error {
 	f := os.NewFile(fd, name)
-	defer f.Close() //nolint:errcheck // the listener has a descriptor of its own
+	defer f.Close() // the listener has a descriptor of its own
 	switch name {
 	case "api", "results", "console":
 	default:

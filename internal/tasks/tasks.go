@@ -17,7 +17,7 @@ import (
 // another takes its place, until the Group ends.
 type Group struct {
 	mu      sync.Mutex         // guards the fields below, and running.Add against running.Wait
-	ctx     context.Context    //nolint:containedctx // the context of all tasks; nil until it is needed
+	ctx     context.Context    // the context of all tasks; nil until it is needed
 	cancel  context.CancelFunc // ends ctx
 	running sync.WaitGroup
 }

@@ -145,8 +145,8 @@ func eciAgrees(eci, status, scheme string) bool {
 }
 
 // ShortECI returns the indicator as the API has it: the signed one without its
-// leading zero, or the one that goes with status N or U (row M7 of the API
-// contract).
+// leading zero, or the one that goes with status N or U (docs/api.md,
+// M7).
 func (o *Opened) ShortECI() string {
 	switch o.Status {
 	case "N":

@@ -87,7 +87,7 @@ func TestFormatTime(t *testing.T) {
 	}
 }
 
-// docs/api.md, M3 and M7.
+// TestECI shows the table of indicators of docs/api.md, M3 and M7.
 func TestECI(t *testing.T) {
 	for _, tt := range []struct {
 		scheme                            string

@@ -3,7 +3,7 @@
 // The goroutine that calls Post writes the request and reads the answer. So it is always known whether any byte of a
 // request may have left, and a waiting request takes little memory beyond its connection.
 //
-// The client supports POST, over connections that [Config.Dial] makes, with TLS or without. It follows no redirects, has
+// The client supports POST, over connections that Config.Dial makes, with TLS or without. It follows no redirects, has
 // no proxies and no cookies, repeats no request, and adds only Host and Content-Length to a request.
 package wire
 

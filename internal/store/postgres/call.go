@@ -204,7 +204,7 @@ func connectionFailed(err error) bool {
 }
 
 func isFact(err error) bool {
-	switch err { //nolint:errorlint // an error of a caller may wrap one
+	switch err { // an error of a caller may wrap one
 	case store.ErrNotFound, store.ErrExists, store.ErrHeld, store.ErrFenced, store.ErrTooLarge:
 		return true
 	}

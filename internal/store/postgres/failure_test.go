@@ -423,7 +423,7 @@ func TestStandbyMissing(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			defer conn.Close(ctx) //nolint:errcheck // nothing is at stake
+			defer conn.Close(ctx) // nothing is at stake
 			var n int
 			err = conn.QueryRow(ctx, `SELECT count(`+then+`) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND application_name = 'threeds'`).Scan(&n)
 			if err == nil && n == 0 {

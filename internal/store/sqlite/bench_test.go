@@ -113,7 +113,7 @@ func BenchmarkRawInserts(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			defer raw.closeFiles() //nolint:errcheck // nothing is at stake
+			defer raw.closeFiles() // nothing is at stake
 			ctx := context.Background()
 			if _, err := conn.ExecContext(ctx, "CREATE TABLE raw (id TEXT PRIMARY KEY, data BLOB)"); err != nil {
 				b.Fatal(err)

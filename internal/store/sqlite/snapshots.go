@@ -126,7 +126,7 @@ func (db *DB) addChunks(ctx context.Context, id int64, content io.Reader) (size 
 	buf := make([]byte, chunkLen)
 	for n := 0; ; n++ {
 		got, err := fill(ctx, buf, content)
-		last := err == io.EOF //nolint:errorlint // a wrapped one is an error
+		last := err == io.EOF // a wrapped one is an error
 		if err != nil && !last {
 			return 0, err
 		}

@@ -306,7 +306,7 @@ func testStateNoReference(c *check) {
 // testShareLeases: leases, fences and states of one opening of a store count in the other.
 func testShareLeases(c *check) {
 	other := c.shared()
-	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
+	defer other.s.Close() // nothing is at stake any more
 	l := c.acquire("visa", "a", time.Second)
 	other.wantHeld("visa", "b")
 	other.wantGood(l)

@@ -174,7 +174,7 @@ func (c *check) shared() *check {
 
 func testShare(c *check) {
 	other := c.shared()
-	defer other.s.Close() //nolint:errcheck // closed below, where it matters
+	defer other.s.Close() // closed below, where it matters
 	x := c.create("a", time.Minute)
 	other.want(x)
 	other.update("a", func(t *store.Txn) { t.State = "final" })
@@ -196,7 +196,7 @@ func testShare(c *check) {
 // testShareKeys: all openings of a store have the same mark.
 func testShareKeys(c *check) {
 	other := c.shared()
-	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
+	defer other.s.Close() // nothing is at stake any more
 	mark := c.wantKeysUnless("")
 	other.putKey(c.key(1))
 	mark = c.wantKeysUnless(mark, c.key(1))
@@ -210,7 +210,7 @@ func testShareKeys(c *check) {
 // testShareLazy: all openings of a store see a lazy change at once.
 func testShareLazy(c *check) {
 	other := c.shared()
-	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
+	defer other.s.Close() // nothing is at stake any more
 	x := c.create("a", time.Minute)
 	for range 20 {
 		c.update("a", func(t *store.Txn) { t.Data, t.Lazy = append(t.Data, '+'), true })
@@ -223,7 +223,7 @@ func testShareLazy(c *check) {
 // testShareAtOnce has the crowd work through two openings of one store.
 func testShareAtOnce(c *check) {
 	sides := []*check{c, c.shared()}
-	defer sides[1].s.Close() //nolint:errcheck // nothing is at stake any more
+	defer sides[1].s.Close() // nothing is at stake any more
 	x := c.txn("a", time.Minute)
 	x.Data = nil
 	if err := c.s.Create(c.Context(), x); err != nil {

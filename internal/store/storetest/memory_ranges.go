@@ -138,7 +138,7 @@ func readAll(ctx context.Context, data *bytes.Buffer, content io.Reader) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if err == io.EOF { //nolint:errorlint // a wrapped one is an error
+		if err == io.EOF { // a wrapped one is an error
 			return nil
 		}
 		if err != nil {

@@ -179,7 +179,7 @@ func testSnapshotReaders(c *check) {
 	if err != nil || !bytes.Equal(got, data) {
 		c.Errorf("byte for byte there are %d, %v; want %d", len(got), err, len(data))
 	}
-	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { //nolint:errorlint // io.Reader says so
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err != io.EOF { // io.Reader says so
 		c.Errorf("Read at the end = %d, %v; want EOF", n, err)
 	}
 	for range 2 {
@@ -187,7 +187,7 @@ func testSnapshotReaders(c *check) {
 			c.Errorf("Close: %v", err)
 		}
 	}
-	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil || known(err) || err == io.EOF { //nolint:errorlint // as above
+	if n, err := r.Read(make([]byte, 1)); n != 0 || err == nil || known(err) || err == io.EOF { // as io.Reader says
 		c.Errorf("Read after Close = %d, %v; want an error", n, err)
 	}
 }
@@ -247,7 +247,7 @@ func testSnapshotReaderFails(c *check) {
 		for _, size := range []int{0, 10, large} {
 			content := io.MultiReader(bytes.NewReader(contentOf(2, size)), iotest.ErrReader(stop))
 			err := c.s.PutSnapshot(c.Context(), c.snapshot(2, size), l, content, 1)
-			if err != stop { //nolint:errorlint // the contract says: as it is
+			if err != stop { // the contract says: as it is
 				c.Errorf("PutSnapshot: %v, want the error of the reader, %v, as it is", err, stop)
 			}
 			c.wantSnapshots("visa", kept)
@@ -429,7 +429,7 @@ func testSnapshotContextEnds(c *check) {
 	if err != nil {
 		c.Fatalf("OpenSnapshot: %v", err)
 	}
-	defer r.Close() //nolint:errcheck // tested elsewhere
+	defer r.Close() // tested elsewhere
 	if _, err := io.ReadFull(r, make([]byte, 1000)); err != nil {
 		c.Errorf("Read: %v", err)
 	}
@@ -454,7 +454,7 @@ func testSnapshotReplaced(c *check) {
 	if err != nil {
 		c.Fatalf("OpenSnapshot: %v", err)
 	}
-	defer held.Close() //nolint:errcheck // tested elsewhere
+	defer held.Close() // tested elsewhere
 	begin := make([]byte, 1000)
 	if _, err := io.ReadFull(held, begin); err != nil {
 		c.Errorf("Read: %v", err)
@@ -550,7 +550,7 @@ func testReopenRanges(c *check) {
 	two, three := c.put(c.snapshot(2, large), l, 2), c.put(c.snapshot(3, 20), l, 2)
 	stop := errors.New("stop")
 	broken := io.MultiReader(bytes.NewReader(contentOf(4, large)), iotest.ErrReader(stop))
-	if err := c.s.PutSnapshot(c.Context(), c.snapshot(4, large), l, broken, 2); err != stop { //nolint:errorlint // as it is
+	if err := c.s.PutSnapshot(c.Context(), c.snapshot(4, large), l, broken, 2); err != stop { // as it is
 		c.Errorf("PutSnapshot: %v, want the error of the reader", err)
 	}
 	c.putState("k", "one", l)
@@ -579,7 +579,7 @@ func testReopenRanges(c *check) {
 // side fences the old on the other in the middle of its content.
 func testShareSnapshots(c *check) {
 	other := c.shared()
-	defer other.s.Close() //nolint:errcheck // nothing is at stake any more
+	defer other.s.Close() // nothing is at stake any more
 	l := c.acquire("visa", "a", time.Second)
 	one := c.put(c.snapshot(1, large), l, 2)
 	other.wantSnapshots("visa", one)

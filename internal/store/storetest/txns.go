@@ -165,7 +165,7 @@ func testUpdateError(c *check) {
 			t.State, t.Owner, t.Expires = "final", "x", time.Time{}
 			return stop
 		})
-		if err != stop { //nolint:errorlint // the contract says: as it is
+		if err != stop { // the contract says: as it is
 			c.Errorf("Update: %v, want the error of change as it is", err)
 		}
 		c.want(x)
@@ -202,7 +202,7 @@ func testUpdateRead(c *check) {
 		c.Errorf("Version %d after updates, want another one than before", now.Version)
 	}
 	stop := errors.New("stop")
-	if err := c.s.Update(c.Context(), was, func(*store.Txn) error { return stop }); err != stop { //nolint:errorlint // the contract says: as it is
+	if err := c.s.Update(c.Context(), was, func(*store.Txn) error { return stop }); err != stop { // the contract says: as it is
 		c.Errorf("Update: %v, want the error of change as it is", err)
 	}
 	c.want(x)
@@ -250,7 +250,7 @@ func testUpdateLazily(c *check) {
 	}
 	stop := errors.New("stop")
 	err := c.s.Update(c.Context(), store.Txn{ID: "a"}, func(t *store.Txn) error { t.Data, t.Lazy = nil, true; return stop })
-	if err != stop { //nolint:errorlint // the contract says: as it is
+	if err != stop { // the contract says: as it is
 		c.Errorf("Update: %v, want the error of change as it is", err)
 	}
 	c.want(x)

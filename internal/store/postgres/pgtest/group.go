@@ -104,7 +104,7 @@ func (g *Group) received(s *Server) (lsn uint64) {
 	ctx := context.Background()
 	conn, err := pgx.Connect(ctx, s.url("public"))
 	g.must(err)
-	defer conn.Close(ctx) //nolint:errcheck // nothing is at stake any more
+	defer conn.Close(ctx) // nothing is at stake any more
 	g.must(conn.QueryRow(ctx, `SELECT (pg_last_wal_receive_lsn() - '0/0')::bigint`).Scan(&lsn))
 	return lsn
 }
@@ -162,7 +162,7 @@ func (g *Group) await(what, sql string) {
 	defer cancel()
 	conn, err := pgx.Connect(ctx, g.primary.url("public"))
 	g.must(err)
-	defer conn.Close(ctx) //nolint:errcheck // nothing is at stake any more
+	defer conn.Close(ctx) // nothing is at stake any more
 	for there := false; !there; time.Sleep(20 * time.Millisecond) {
 		if err := conn.QueryRow(ctx, sql).Scan(&there); err != nil {
 			g.t.Fatalf("waiting for %s: %v", what, err)

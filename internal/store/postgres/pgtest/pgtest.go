@@ -229,7 +229,7 @@ func (s *Server) Exec(t testing.TB, url, sql string, args ...any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close(ctx) //nolint:errcheck // nothing is at stake any more
+	defer conn.Close(ctx) // nothing is at stake any more
 	if _, err := conn.Exec(ctx, sql, args...); err != nil {
 		t.Fatalf("%s: %v", sql, err)
 	}
