@@ -12,7 +12,7 @@ const (
 // areq210: the AReq. EMV 3DS 2.1.0, tables A.1 and B.1.
 //
 //	APP BRW 3RI, for each PA and NPA
-var areq210 = Rows{
+var areq210 = rowList{
 	// The message and the transaction.
 	{Need: "CC CC CC", Name: "broadInfo", Kind: JSON, Max: 4096, Doc: "unstructured broadcast information"},
 	{Need: "RR RR RR", Name: "deviceChannel", Kind: OneOf, List: "deviceChannel", Doc: "channel starting the transaction"},
@@ -111,7 +111,7 @@ var areq210 = Rows{
 // areq220: the AReq. EMV 3DS 2.2.0, tables A.1 and B.1.
 //
 //	APP BRW 3RI, for each PA and NPA
-var areq220 = areq210.With(Rows{
+var areq220 = areq210.with(rowList{
 	// The message and the transaction.
 	{Need: "C- C- C-", Name: "transType", Kind: OneOf, List: "transType", Doc: "ISO 8583 transaction type"},
 
@@ -146,7 +146,7 @@ var areq220 = areq210.With(Rows{
 // areq231: the AReq. EMV 3DS 2.3.1, tables A.1 and B.1.
 //
 //	APP BRW 3RI, for each PA and NPA
-var areq231 = areq220.Without("threeDSReqAuthMethodInd", "whiteListStatus", "whiteListStatusSource").With(Rows{
+var areq231 = areq220.without("threeDSReqAuthMethodInd", "whiteListStatus", "whiteListStatusSource").with(rowList{
 	// The message and the transaction.
 	{Need: "OO OO OO", Name: "broadInfo", Kind: Object, Type: "broadInfo", Max: 4096, Doc: "structured broadcast information"},
 	{Need: "CC CC CC", Name: "messageExtension", Kind: Object, Type: "messageExtension", Array: true, Max: 15, MaxChars: 81920, Doc: "extension data objects"},

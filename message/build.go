@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// Build returns the AReq that a directory server gets: members in the order of
-// the table, none that the version, the channel or the category lacks, none
-// that is not ours to send, none that is empty. It is then parsed and checked
-// as strictly as a message from outside, and all faults are reported in one
-// pass, those of the request's form among them. The Message is nil only when
-// there is no version that we know: then little else can be judged.
+// Build returns the AReq to send to a directory server. Its members are in the order of the
+// table. Left out are members that the version, the channel or the category does not
+// define, members that a 3DS Server does not send, and members that are empty. All others
+// keep the JSON text that was received; the data of message extensions is the same byte for
+// byte.
 //
-// Every other member goes out with the JSON text that came in; the data of
-// message extensions byte for byte.
+// Build parses and checks the AReq as a message from outside, and returns all problems,
+// with those of the request's own form. The Message is nil only if the request has no
+// version that this package supports: then little else can be checked.
 func (r *Request) Build(ctx Context) (*Message, Problems) {
 	v, ok := r.Version()
 	if !ok {
-		return nil, append(r.withoutVersion(ctx), r.Duplicates()...)
+		return nil, append(r.checkWithoutVersion(ctx), r.Duplicates()...)
 	}
 	b := newBuilder(r, v)
-	b.messageType()
+	b.checkMessageType()
 	b.out = make([]byte, 0, len(r.m.data)+256)
-	b.members(b.table, 0)
+	b.writeMembers(b.table, 0)
 	m, err := Parse(b.out, Limits{Depth: -1, Members: -1})
 	if err != nil {
 		panic("message: built what is not JSON: " + err.Error())
@@ -33,20 +33,20 @@ func (r *Request) Build(ctx Context) (*Message, Problems) {
 	}
 	b.problems = append(b.problems, m.Check(ctx)...)
 	b.problems = append(b.problems, r.Duplicates()...)
-	if v >= V231 && contradicts(m.Strings("threeDSRequestorChallengeInd")) {
+	if v >= V231 && areContradictory(m.Strings("threeDSRequestorChallengeInd")) {
 		b.report(Format, "threeDSRequestorChallengeInd")
 	}
-	if v >= V231 && !b.problems.within("sellerInfo") && !m.sellersDescribed() {
+	if v >= V231 && !b.problems.hasWithin("sellerInfo") && !m.hasAllSellers() {
 		b.report(Format, "sellerInfo")
 	}
 	if len(b.problems) == 0 {
 		return m, nil
 	}
-	return m, distinct(b.sorted())
+	return m, withoutRepeats(b.sortedProblems())
 }
 
-// distinct is p without those that say the same again.
-func distinct(p Problems) Problems {
+// withoutRepeats returns p without problems that are equal to an earlier one.
+func withoutRepeats(p Problems) Problems {
 	seen := make(map[Problem]bool, len(p))
 	return slices.DeleteFunc(p, func(q Problem) bool {
 		again := seen[q]
@@ -55,9 +55,9 @@ func distinct(p Problems) Problems {
 	})
 }
 
-// withoutVersion is what can be said of a request that has no version we know:
-// of one without any, that it lacks what every AReq has to have.
-func (r *Request) withoutVersion(ctx Context) Problems {
+// checkWithoutVersion returns the problems of a request without a supported version. If it
+// has no version at all, that includes the elements that an AReq of every version needs.
+func (r *Request) checkWithoutVersion(ctx Context) Problems {
 	const name = "messageVersion"
 	versions := ctx.Versions
 	if versions == nil {
@@ -81,8 +81,8 @@ func (r *Request) withoutVersion(ctx Context) Problems {
 	return p
 }
 
-// A builder writes the AReq. It is a checker of what came in, for it decides
-// by the same columns and conditions.
+// A builder writes the AReq of a request. It embeds a checker of the request, because the
+// same presence columns and conditions decide what is sent.
 type builder struct {
 	checker
 	r   *Request
@@ -91,13 +91,13 @@ type builder struct {
 
 func newBuilder(r *Request, v Version) *builder {
 	b := &builder{checker: checker{m: r.m, table: TableOf(AReq, v), version: v}, r: r}
-	b.view = viewSaid(r.Text("deviceChannel"), r.Text("messageCategory"))
+	b.view = parseView(r.Text("deviceChannel"), r.Text("messageCategory"))
 	return b
 }
 
-// messageType reports a request that does not call itself an AReq. It is judged as
-// one all the same.
-func (b *builder) messageType() {
+// checkMessageType reports a request whose messageType is not AReq. The request is still
+// checked as an AReq.
+func (b *builder) checkMessageType() {
 	const name = "messageType"
 	switch text := b.r.Text(name); {
 	case text == AReq.String():
@@ -108,24 +108,25 @@ func (b *builder) messageType() {
 	}
 }
 
-// sends says whether the element of a row is ours to send at all.
-func (b *builder) sends(t *Table, row int) bool {
+// isSent reports whether a 3DS Server sends the element of a row in this channel and
+// category.
+func (b *builder) isSent(t *Table, row int) bool {
 	f := &t.Fields[row]
 	return !f.DS && (f.Leg == EveryLeg || f.Leg == ToDS) && t.cells[b.view][row] != '-'
 }
 
-// members writes the members of an object and returns whether there are any.
-// When there are none, nothing is written.
-func (b *builder) members(t *Table, object uint32) bool {
+// writeMembers writes an object and reports whether it has members. Without members nothing
+// is written, except at the top level.
+func (b *builder) writeMembers(t *Table, object uint32) bool {
 	start := len(b.out)
 	b.out = append(b.out, '{')
 	base := len(b.checker.members)
-	s := b.scopeOf(t, object)
+	s := b.findScope(t, object)
 	for row := range t.Fields {
 		f := &t.Fields[row]
 		mark := len(b.out)
 		b.out = appendName(b.out, f.Name)
-		if !b.sends(t, row) || !b.member(f, object, s.members[row], s) {
+		if !b.isSent(t, row) || !b.writeMember(f, object, s.members[row], s) {
 			b.out = b.out[:mark]
 		}
 	}
@@ -138,9 +139,9 @@ func (b *builder) members(t *Table, object uint32) bool {
 	return true
 }
 
-// scopeOf finds the members of an object that are ours to send and hold something. They
-// lie on the stack of scopes.
-func (b *builder) scopeOf(t *Table, object uint32) scope {
+// findScope returns the members of an object that are sent and not empty. They lie in
+// checker.members until the caller shortens it.
+func (b *builder) findScope(t *Table, object uint32) scope {
 	base := len(b.checker.members)
 	b.checker.members = append(b.checker.members, make([]uint32, len(t.Fields))...)
 	s := scope{b.checker.members[base:]}
@@ -150,39 +151,42 @@ func (b *builder) scopeOf(t *Table, object uint32) scope {
 		if n.name >= maxNames || n.flags&duplicate != 0 {
 			continue
 		}
-		if row := t.row(uint16(n.name)); row >= 0 && b.sends(t, row) && !b.gone(i) {
+		if row := t.row(uint16(n.name)); row >= 0 && b.isSent(t, row) && !b.isDropped(i) {
 			s.members[row] = i
 		}
 	}
 	return s
 }
 
-// gone says whether a value holds nothing, or was removed.
-func (b *builder) gone(i uint32) bool {
+// isDropped reports whether a value is empty or was removed from the request.
+func (b *builder) isDropped(i uint32) bool {
 	if e, ok := b.r.edits[i]; ok && !e.wrap {
 		return e.text == nil
 	}
-	return b.m.hollow(i)
+	return b.m.isHollow(i)
 }
 
-// sources are elements that name us as the source of another one. Whatever a
-// requestor says there, what we send comes from us.
-var sources = map[string]bool{
+// sourceElements are the elements that name the source of another one. In an AReq that is
+// always the 3DS Server (01), whatever the requestor sent.
+var sourceElements = map[string]bool{
 	"acquirerCountryCodeSource": true, "deviceBindingStatusSource": true, "payTokenSource": true,
 	"trustListStatusSource": true, "whiteListStatusSource": true,
 }
 
-// holds says whether the condition of a row is met.
-func (b *builder) holds(f *Field, s scope) bool { return f.when != nil && b.eval(f.when, s) == yes }
+// isConditionMet reports whether a row has a condition and it is true.
+func (b *builder) isConditionMet(f *Field, s scope) bool {
+	return f.when != nil && b.evaluate(f.when, s) == yes
+}
 
-// onlyWhen says whether a row is for nobody but whom its condition names.
-func (f *Field) onlyWhen() bool { return f.Else == Absent && f.when != nil && !f.Partial }
+// isOnlyForCondition reports whether the element of a row is sent only if its condition is
+// true.
+func (f *Field) isOnlyForCondition() bool { return f.Else == Absent && f.when != nil && !f.Partial }
 
-// member writes the value of one row, and says whether there is one. The node
-// is 0 when the member is not there, or empty.
-func (b *builder) member(f *Field, object, i uint32, s scope) bool {
-	holds := b.holds(f, s)
-	if f.onlyWhen() && !holds {
+// writeMember writes the value of one row and reports whether there is one. The node i is
+// 0 if the member is absent or empty.
+func (b *builder) writeMember(f *Field, object, i uint32, s scope) bool {
+	isMet := b.isConditionMet(f, s)
+	if f.isOnlyForCondition() && !isMet {
 		return false
 	}
 	if object == 0 {
@@ -190,63 +194,63 @@ func (b *builder) member(f *Field, object, i uint32, s scope) bool {
 		switch {
 		case f.Name == "messageType":
 			text, added = quote(AReq.String()), true
-		case sources[f.Name] && (holds || i != 0 || added):
+		case sourceElements[f.Name] && (isMet || i != 0 || added):
 			text, added = quote("01"), true
 		}
 		if added {
-			return b.text(f, text)
+			return b.writeText(f, text)
 		}
 	}
 	if i == 0 {
 		return false
 	}
 	if e, ok := b.r.edits[i]; ok && !e.wrap {
-		return b.text(f, e.text)
+		return b.writeText(f, e.text)
 	} else if ok {
 		b.out = append(b.out, '[')
-		if !b.value(f, i, -1) {
+		if !b.writeValue(f, i, -1) {
 			return false
 		}
 		b.out = append(b.out, ']')
 		return true
 	}
-	return b.value(f, i, -1)
+	return b.writeValue(f, i, -1)
 }
 
-// text writes a JSON text that takes the place of a value.
-func (b *builder) text(f *Field, text []byte) bool {
-	b.ascii(f, text, -1)
+// writeText writes a JSON text in place of a value.
+func (b *builder) writeText(f *Field, text []byte) bool {
+	b.reportNonASCII(f, text, -1)
 	b.out = append(b.out, text...)
 	return true
 }
 
-// value writes a value of row f, and says whether there was anything to write.
-func (b *builder) value(f *Field, i uint32, item int) bool {
+// writeValue writes a value of row f and reports whether it was not empty.
+func (b *builder) writeValue(f *Field, i uint32, item int) bool {
 	n := &b.m.nodes[i]
 	switch {
-	case b.gone(i):
+	case b.isDropped(i):
 		return false
-	case n.flags&sealed != 0:
-	case n.flags&through != 0:
-		b.ascii(f, b.m.raw(i), item)
+	case n.flags&isExtensionData != 0:
+	case n.flags&isPassedOn != 0:
+		b.reportNonASCII(f, b.m.raw(i), item)
 	case n.kind == jsonObject && f.Of != nil:
-		b.way = append(b.way, step{f.Name, item})
-		ok := b.members(f.Of, i)
-		b.way = b.way[:len(b.way)-1]
+		b.path = append(b.path, step{f.Name, item})
+		ok := b.writeMembers(f.Of, i)
+		b.path = b.path[:len(b.path)-1]
 		return ok
 	case n.kind == jsonObject:
-		return b.object(f, i)
+		return b.writeObject(f, i)
 	case n.kind == jsonArray:
-		return b.items(f, i)
+		return b.writeItems(f, i)
 	case n.kind == jsonString:
-		b.ascii(f, b.m.raw(i), item)
+		b.reportNonASCII(f, b.m.raw(i), item)
 	}
 	b.out = append(b.out, b.m.raw(i)...)
 	return true
 }
 
-// items writes an array without the items that hold nothing.
-func (b *builder) items(f *Field, array uint32) bool {
+// writeItems writes an array without its empty items, and reports whether any was left.
+func (b *builder) writeItems(f *Field, array uint32) bool {
 	start := len(b.out)
 	b.out = append(b.out, '[')
 	for k, i := 0, array+1; i < b.m.nodes[array].next; k, i = k+1, b.m.nodes[i].next {
@@ -254,7 +258,7 @@ func (b *builder) items(f *Field, array uint32) bool {
 		if mark > start+1 {
 			b.out = append(b.out, ',')
 		}
-		if !b.value(f, i, k) {
+		if !b.writeValue(f, i, k) {
 			b.out = b.out[:mark]
 		}
 	}
@@ -266,18 +270,18 @@ func (b *builder) items(f *Field, array uint32) bool {
 	return true
 }
 
-// object writes an object that has no table. Its names are whatever the
-// requestor made them, in the case in which they came.
-func (b *builder) object(f *Field, object uint32) bool {
+// writeObject writes an object that has no table, with the names that the requestor sent,
+// and reports whether any member was left.
+func (b *builder) writeObject(f *Field, object uint32) bool {
 	start := len(b.out)
 	b.out = append(b.out, '{')
-	end := b.m.nodes[object].start + 1 // of what comes before the next member
+	end := b.m.nodes[object].start + 1 // where the text before the next member begins
 	for i := object + 1; i < b.m.nodes[object].next; i = b.m.nodes[i].next {
 		name := b.m.data[end:]
 		for name[0] != '"' {
 			name = name[1:]
 		}
-		name = name[:quoted(name)]
+		name = name[:quotedLength(name)]
 		end = b.m.nodes[i].end
 		if b.m.nodes[i].flags&duplicate != 0 {
 			continue
@@ -287,11 +291,11 @@ func (b *builder) object(f *Field, object uint32) bool {
 			b.out = append(b.out, ',')
 		}
 		b.out = append(append(b.out, name...), ':')
-		if !b.value(&Field{Name: f.Name}, i, -1) {
+		if !b.writeValue(&Field{Name: f.Name}, i, -1) {
 			b.out = b.out[:mark]
 			continue
 		}
-		b.ascii(f, name, -1)
+		b.reportNonASCII(f, name, -1)
 	}
 	if len(b.out) == start+1 {
 		b.out = b.out[:start]
@@ -301,16 +305,16 @@ func (b *builder) object(f *Field, object uint32) bool {
 	return true
 }
 
-// ascii reports a JSON text that holds more than ASCII where the version does not
-// allow that.
-func (b *builder) ascii(f *Field, raw []byte, item int) {
+// reportNonASCII reports a JSON text that is not ASCII, which versions before 2.3.1 do not
+// allow.
+func (b *builder) reportNonASCII(f *Field, raw []byte, item int) {
 	if b.version >= V231 || isASCII(raw) {
 		return
 	}
-	b.note(Format, f.Name, item, "")
+	b.reportItem(Format, f.Name, item, "")
 }
 
-// isASCII says whether a JSON text is ASCII, with its escape sequences resolved.
+// isASCII reports whether a JSON text, with its escape sequences resolved, is ASCII.
 func isASCII(raw []byte) bool {
 	for i := 0; i < len(raw); i++ {
 		switch {
@@ -331,54 +335,54 @@ func isASCII(raw []byte) bool {
 	return true
 }
 
-// Challenge preferences that ask for a challenge, and that ask for none. One of either
-// kind contradicts one of the other; "no preference" (01) and what a payment system has
-// defined (80-99) go with anything.
+// The values of threeDSRequestorChallengeInd that ask for a challenge, and those that ask
+// for none. A value of one list contradicts those of the other. "No preference" (01) and
+// the values of payment systems (80-99) contradict nothing.
 var (
 	forChallenge     = []string{"03", "04", "09", "12", "13", "14"}
 	againstChallenge = []string{"02", "05", "06", "07", "08", "10", "11"}
 )
 
-// contradicts says whether preferences cannot both be meant.
-func contradicts(preferences []string) bool {
-	among := func(list []string) bool {
+// areContradictory reports whether preferences ask for a challenge and for none.
+func areContradictory(preferences []string) bool {
+	hasAnyOf := func(list []string) bool {
 		return slices.ContainsFunc(preferences, func(p string) bool { return slices.Contains(list, p) })
 	}
-	return among(forChallenge) && among(againstChallenge)
+	return hasAnyOf(forChallenge) && hasAnyOf(againstChallenge)
 }
 
-// within says whether there is a problem inside a member.
-func (p Problems) within(name string) bool {
+// hasWithin reports whether there is a problem inside the object of this name.
+func (p Problems) hasWithin(name string) bool {
 	return slices.ContainsFunc(p, func(q Problem) bool { return strings.HasPrefix(q.Path.Name(), name+".") })
 }
 
-// sellersDescribed says whether each seller that the merchants of a
-// multiTransaction name is in sellerInfo too. The rule of the tables asks for
-// less, and only of messages that come from elsewhere.
-func (m *Message) sellersDescribed() bool {
+// hasAllSellers reports whether each seller that a merchant of multiTransaction names is in
+// sellerInfo too. The rule of the tables is weaker: it asks for any seller in sellerInfo.
+func (m *Message) hasAllSellers() bool {
 	ids := func(path ...string) map[string]bool {
-		found := make(map[string]bool)
-		m.any(0, idsOf(path), func(_ *Message, i uint32) bool {
+		set := make(map[string]bool)
+		m.anyValue(0, idsOf(path), func(_ *Message, i uint32) bool {
 			if m.nodes[i].kind == jsonString {
-				found[string(m.text(i, nil))] = true
+				set[string(m.text(i, nil))] = true
 			}
 			return false
 		})
-		return found
+		return set
 	}
 	named := ids("multiTransaction", "merchantList", "sellerId")
 	if len(named) == 0 {
 		return true
 	}
-	known := ids("sellerInfo", "sellerId")
+	described := ids("sellerInfo", "sellerId")
 	for id := range named {
-		if !known[id] {
+		if !described[id] {
 			return false
 		}
 	}
 	return true
 }
 
+// idsOf returns the ids of names.
 func idsOf(path []string) []uint32 {
 	ids := make([]uint32, len(path))
 	for i, name := range path {

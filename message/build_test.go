@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// twice is a body with members behind it that may be there already.
-func twice(t *testing.T, b body, more string) *message.Request {
+// readWithMore reads a body with more members behind it, which it may have already.
+func readWithMore(t *testing.T, b body, more string) *message.Request {
 	t.Helper()
 	r, err := message.ReadRequest([]byte(strings.TrimSuffix(b.String(), "}")+","+more+"}"), message.Limits{})
 	if err != nil {
@@ -21,8 +21,8 @@ func twice(t *testing.T, b body, more string) *message.Request {
 	return r
 }
 
-func TestR7DuplicateMembers(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA)
+func TestR7DuplicatesAreReportedInAnyCase(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA)
 	for _, test := range []struct{ more, want string }{
 		{`"acctNumber":"4000000000000002"`, "204 acctNumber"},
 		{`"AcctNumber":null`, "204 acctNumber"},
@@ -33,7 +33,7 @@ func TestR7DuplicateMembers(t *testing.T) {
 		{`"acctInfo":{"chAccDate":"20200101","chaccdate":"20200101"}`, "204 acctInfo.chAccDate"},
 		{`"4000000000000002":1,"4000000000000002":2`, "204 unknown"},
 	} {
-		r := twice(t, b.with("acctInfo", ""), test.more)
+		r := readWithMore(t, b.with("acctInfo", ""), test.more)
 		if got := faults(r.Duplicates()); !slices.Equal(got, []string{test.want}) {
 			t.Errorf("%s: Duplicates = %v", test.more, got)
 		}
@@ -41,7 +41,7 @@ func TestR7DuplicateMembers(t *testing.T) {
 			t.Errorf("%s: Build = %v", test.more, p)
 		}
 	}
-	r := twice(t, b.with("messageExtension", ""), `"messageExtension":[{"name":"n","id":"A","criticalityIndicator":false,"data":{"a":1,"A":2}}]`)
+	r := readWithMore(t, b.with("messageExtension", ""), `"messageExtension":[{"name":"n","id":"A","criticalityIndicator":false,"data":{"a":1,"A":2}}]`)
 	if p := r.Duplicates(); p != nil {
 		t.Errorf("names in extension data differ in case: %v", p)
 	}
@@ -54,10 +54,10 @@ func TestR7DuplicateMembers(t *testing.T) {
 	}
 }
 
-func TestR8ExtensionDataIsUntouched(t *testing.T) {
+func TestR8ExtensionDataIsSentUnchanged(t *testing.T) {
 	const data = "{ \"n\" : 1.10e+2,\n\t\"big\":123456789012345678901234567890, \"\\u00e9\":\"é\\/\", \"null\":null, \"e\":[ ], \"dup\":{\"A\":1,\"a\":2} }"
 	for _, v := range message.Versions() {
-		b := good(t, v, message.BRW, message.PA).with("messageExtension",
+		b := validRequest(t, v, message.BRW, message.PA).with("messageExtension",
 			`[ {"id":"A000000802-004", "name":"Bridging", "criticalityIndicator":false, "extra":1, "data":`+data+`} ]`)
 		m := b.built(t)
 		if got := string(m.Raw("messageExtension[0].data")); got != data {
@@ -69,15 +69,14 @@ func TestR8ExtensionDataIsUntouched(t *testing.T) {
 	}
 }
 
-// TestR8StringsKeepTheirText: what is not normalised keeps its JSON text.
-func TestR8StringsKeepTheirText(t *testing.T) {
-	m := good(t, message.V231, message.BRW, message.PA).with("merchantName", `"A\u0026B \/ caf\u00e9 é"`).built(t)
+func TestR8StringsKeepTheirJSONText(t *testing.T) {
+	m := validRequest(t, message.V231, message.BRW, message.PA).with("merchantName", `"A\u0026B \/ caf\u00e9 é"`).built(t)
 	if got, want := string(m.Raw("merchantName")), `"A\u0026B \/ caf\u00e9 é"`; got != want {
 		t.Errorf("merchantName = %s, want %s", got, want)
 	}
 }
 
-func TestR10OnlyASCIIBefore231(t *testing.T) {
+func TestR10OnlyASCIIIsSentBefore231(t *testing.T) {
 	for _, test := range []struct {
 		name, raw, want string
 	}{
@@ -94,22 +93,22 @@ func TestR10OnlyASCIIBefore231(t *testing.T) {
 		{"taxId", `"é"`, ""}, // 2.3.1 only: does not go out
 	} {
 		for _, v := range []message.Version{message.V210, message.V220} {
-			_, p := good(t, v, message.BRW, message.PA).with(test.name, test.raw).build(t)
+			_, p := validRequest(t, v, message.BRW, message.PA).with(test.name, test.raw).build(t)
 			if got := strings.Join(faults(p), " "); got != test.want {
 				t.Errorf("%s %s %s: %q, want %q", v, test.name, test.raw, got, test.want)
 			}
 		}
 	}
 	for _, name := range []string{"merchantName", "cardholderName", "billAddrCity"} {
-		good(t, message.V231, message.BRW, message.PA).with(name, `"é漢😀"`).built(t)
+		validRequest(t, message.V231, message.BRW, message.PA).with(name, `"é漢😀"`).built(t)
 	}
-	_, p := good(t, message.V231, message.BRW, message.PA).with("purchaseAmount", `"１２"`).build(t)
+	_, p := validRequest(t, message.V231, message.BRW, message.PA).with("purchaseAmount", `"１２"`).build(t)
 	if got := faults(p); !slices.Equal(got, []string{"203 purchaseAmount"}) {
 		t.Errorf("wide digits: %v", got)
 	}
 }
 
-func TestR11NotificationURL(t *testing.T) {
+func TestR11NotificationURLNeedsHTTPSFrom231(t *testing.T) {
 	for _, test := range []struct {
 		url                      string
 		older, newer, inLoopback bool
@@ -136,7 +135,7 @@ func TestR11NotificationURL(t *testing.T) {
 						want = test.inLoopback
 					}
 				}
-				r := good(t, v, message.BRW, message.PA).with("notificationURL", `"`+test.url+`"`).read(t)
+				r := validRequest(t, v, message.BRW, message.PA).with("notificationURL", `"`+test.url+`"`).read(t)
 				_, p := r.Build(message.Context{Loopback: loopback})
 				if (p == nil) != want || p != nil && p[0].String() != "203 notificationURL" {
 					t.Errorf("%s, loopback %v: %s: %v", v, loopback, test.url, p)
@@ -146,26 +145,25 @@ func TestR11NotificationURL(t *testing.T) {
 	}
 }
 
-// TestPayeeOrigin: a browser confirms no payment to an origin that is not https.
-func TestPayeeOrigin(t *testing.T) {
+// A browser refuses to confirm a payment to an origin that is not https.
+func TestPayeeOriginNeedsHTTPS(t *testing.T) {
 	for origin, want := range map[string][]string{
 		"https://shop.example": nil,
 		"http://shop.example":  {"203 payeeOrigin"},
 		"http://localhost":     {"203 payeeOrigin"},
 		"shop.example":         {"203 payeeOrigin"},
 	} {
-		r := good(t, message.V231, message.BRW, message.PA).with("threeDSRequestorSpcSupport", `"Y"`, "payeeOrigin", `"`+origin+`"`).read(t)
+		r := validRequest(t, message.V231, message.BRW, message.PA).with("threeDSRequestorSpcSupport", `"Y"`, "payeeOrigin", `"`+origin+`"`).read(t)
 		if _, p := r.Build(message.Context{}); !slices.Equal(faults(p), want) {
 			t.Errorf("%s: %v, want %v", origin, p, want)
 		}
 	}
 }
 
-// TestR12AllFaultsAtOnce: whatever is wrong is told at once.
-func TestR12AllFaultsAtOnce(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA).with("messageExtension", `[{"name":"n","id":"A999","criticalityIndicator":true,"data":{"a":1}}]`,
+func TestR12BuildReportsAllFaults(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA).with("messageExtension", `[{"name":"n","id":"A999","criticalityIndicator":true,"data":{"a":1}}]`,
 		"merchantName", ``, "browserIP", `"999.1.1.1"`, "purchaseCurrency", `"999"`, "mobilePhone", `{"cc":"0045"}`)
-	_, p := twice(t, b, `"MCC":"1234"`).Build(message.Context{})
+	_, p := readWithMore(t, b, `"MCC":"1234"`).Build(message.Context{})
 	want := []string{"201 merchantName", "201 mobilePhone.subscriber", "202 A999", "203 browserIP", "203 mobilePhone.cc", "204 mcc", "304 purchaseCurrency"}
 	if diff := cmp.Diff(want, faults(p), cmpSorted); diff != "" {
 		t.Errorf("faults (-want +got):\n%s", diff)
@@ -176,8 +174,8 @@ func TestR12AllFaultsAtOnce(t *testing.T) {
 	}
 }
 
-func TestVersionOfRequest(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA)
+func TestRequestVersionFaultsAreReported(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA)
 	for _, test := range []struct {
 		raw, want string
 		detail    string
@@ -202,17 +200,17 @@ func TestVersionOfRequest(t *testing.T) {
 			t.Errorf("version %s: message %v, %v %s", test.raw, m != nil, p, detail)
 		}
 	}
-	// Not in use here, but known: all the rest is judged.
+	// A version that is not in use is supported nevertheless, so everything else is checked.
 	m, p := b.with("merchantName", "").read(t).Build(message.Context{Versions: []message.Version{message.V231}})
 	if code, detail := p.Pick(message.ForRequestor); m == nil || len(p) != 2 || code != message.UnsupportedVersion || !strings.HasPrefix(detail, "2.3.1") {
 		t.Errorf("version not in use: %v", p)
 	}
 	// Duplicates count whatever the version.
-	_, p = twice(t, b.with("messageVersion", `"9.9.9"`), `"Mcc":"1"`).Build(message.Context{})
+	_, p = readWithMore(t, b.with("messageVersion", `"9.9.9"`), `"Mcc":"1"`).Build(message.Context{})
 	if diff := cmp.Diff([]string{"102 2.1.0,2.2.0,2.3.1", "204 mcc"}, faults(p), cmpSorted); diff != "" {
 		t.Error(diff)
 	}
-	// Without a version there is still what every AReq has to have.
+	// Without a version, elements that every AReq needs are still reported.
 	empty, err := message.ReadRequest([]byte(`{}`), message.Limits{})
 	if err != nil {
 		t.Fatal(err)
@@ -222,8 +220,8 @@ func TestVersionOfRequest(t *testing.T) {
 	}
 }
 
-func TestTypeChannelAndCategoryOfRequest(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA)
+func TestTypeChannelAndCategoryFaultsAreReported(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA)
 	for _, test := range []struct {
 		name, raw, want string
 	}{
@@ -243,9 +241,8 @@ func TestTypeChannelAndCategoryOfRequest(t *testing.T) {
 	}
 }
 
-// TestMC38: two preferences may not contradict each other.
-func TestMC38(t *testing.T) {
-	b := good(t, message.V231, message.BRW, message.PA)
+func TestMC38ContradictoryPreferencesAreRefused(t *testing.T) {
+	b := validRequest(t, message.V231, message.BRW, message.PA)
 	for raw, want := range map[string]string{
 		`["03"]`: "", `["02","05"]`: "", `["04","09"]`: "", `["01","04"]`: "", `["82","04"]`: "",
 		`["02","04"]`: "203 threeDSRequestorChallengeInd", `["09","08"]`: "203 threeDSRequestorChallengeInd",
@@ -257,9 +254,8 @@ func TestMC38(t *testing.T) {
 	}
 }
 
-// TestMC50: a seller that a merchant names is described.
-func TestMC50(t *testing.T) {
-	b := good(t, message.V231, message.BRW, message.PA)
+func TestMC50NamedSellersMustBeDescribed(t *testing.T) {
+	b := validRequest(t, message.V231, message.BRW, message.PA)
 	list := func(ids ...string) string {
 		var all []string
 		for n, id := range ids {
@@ -283,13 +279,12 @@ func TestMC50(t *testing.T) {
 		}
 	}
 	for _, v := range []message.Version{message.V210, message.V220} {
-		good(t, v, message.BRW, message.PA).with("multiTransaction", list(one)).built(t)
+		validRequest(t, v, message.BRW, message.PA).with("multiTransaction", list(one)).built(t)
 	}
 }
 
-// TestRequestFields are fields that requestors get wrong: MC-26 to MC-31,
-// MC-49, MC-59, MC-66.
-func TestRequestFields(t *testing.T) {
+// Rows MC-26 to MC-31, MC-49, MC-59 and MC-66.
+func TestFrequentFaultsOfRequestorsAreReported(t *testing.T) {
 	for _, test := range []struct {
 		v         message.Version
 		name, raw string
@@ -310,19 +305,19 @@ func TestRequestFields(t *testing.T) {
 		{message.V220, "browserLanguage", ``, "201 browserLanguage"},
 		{message.V220, "whiteListStatus", `"E"`, "203 whiteListStatus"},
 	} {
-		b := good(t, test.v, message.BRW, message.PA).with("billAddrCountry", `"208"`)
+		b := validRequest(t, test.v, message.BRW, message.PA).with("billAddrCountry", `"208"`)
 		_, p := b.with(test.name, test.raw).build(t)
 		if got := strings.Join(faults(p), " "); got != test.want {
 			t.Errorf("%s %s %s: %q, want %q", test.v, test.name, test.raw, got, test.want)
 		}
 	}
-	quiet := good(t, message.V220, message.BRW, message.PA).with("browserJavascriptEnabled", `false`, "browserTZ", "", "browserColorDepth", "",
+	quiet := validRequest(t, message.V220, message.BRW, message.PA).with("browserJavascriptEnabled", `false`, "browserTZ", "", "browserColorDepth", "",
 		"browserJavaEnabled", "", "browserScreenHeight", "", "browserScreenWidth", "")
 	quiet.built(t)
 	if _, p := quiet.with("browserJavascriptEnabled", `true`).build(t); len(p) != 5 {
 		t.Errorf("with JavaScript: %v", p)
 	}
-	if _, p := good(t, message.V220, message.BRW, message.PA).with("billAddrState", `"CA"`, "billAddrCountry", "").build(t); !slices.Equal(faults(p), []string{"201 billAddrCountry"}) {
+	if _, p := validRequest(t, message.V220, message.BRW, message.PA).with("billAddrState", `"CA"`, "billAddrCountry", "").build(t); !slices.Equal(faults(p), []string{"201 billAddrCountry"}) {
 		t.Errorf("state without country: %v", p)
 	}
 }

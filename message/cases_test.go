@@ -185,9 +185,8 @@ func (p spot) find(d *doc) (*doc, string) {
 	return d, at + p.row.Name
 }
 
-// TestGeneratedCases injects one fault at a time into valid messages, into
-// each element of each message of each version, and holds what Check finds
-// against what the dictionary says.
+// TestGeneratedCases adds one fault at a time to valid messages, in each element of each
+// message of each version, and compares the result of Check with that of the dictionary.
 func TestGeneratedCases(t *testing.T) {
 	d := loadDictionary(t)
 	d.amend()

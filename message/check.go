@@ -7,51 +7,58 @@ import (
 	"sync"
 )
 
-// A Context is what Check knows beside the message itself.
+// A Context holds what [Message.Check] needs beside the message itself. The zero Context
+// is valid: it checks the message alone.
 type Context struct {
-	// Other messages of the transaction. Conditions and rules that look into
-	// one that is nil are skipped.
+	// AReq, ARes, RReq, CReq and PReq are earlier messages of the same transaction.
+	// Conditions and rules that refer to a message that is nil are skipped.
 	AReq, ARes, RReq, CReq, PReq *Message
 
-	Versions       []Version            // those in use; nil: all
-	KnownExtension func(id string) bool // which critical extensions are understood; nil: none
-	Informational  bool                 // transStatus I is accepted whatever was asked for
-	Loopback       bool                 // http to this machine is accepted where we send https
-
-	// Lab allows the directory server to send a browser to http URLs, and to the
-	// browser's own machine. It is for laboratories.
+	// Versions are the versions in use; a message of another one has the problem
+	// UnsupportedVersion. Nil means all versions of this package.
+	Versions []Version
+	// KnownExtension reports whether the receiver understands the critical message
+	// extension with this id. Nil means that it understands none.
+	KnownExtension func(id string) bool
+	// Informational accepts transStatus I even if the AReq did not ask for it.
+	Informational bool
+	// Loopback accepts http URLs with a loopback host where the protocol requires https.
+	// It is for tests.
+	Loopback bool
+	// Lab accepts URLs for the browser that have the scheme http or that point at the
+	// browser's own machine. It is for test systems.
 	Lab bool
 }
 
-// maxProblems is how many faults of a message are reported. A sensible message
-// has far fewer elements.
+// maxProblems is the largest number of problems that Check reports. A valid message has
+// far fewer elements.
 const maxProblems = 1000
 
-// Check returns all that is wrong with m by the table of its own type and
-// version, in the order of that table; nil when it is valid. Members that the
-// tables do not define for the message, its channel or its category are
-// ignored, unless they occur twice.
+// Check returns all problems of m by the table of its own type and version, in the
+// order of that table. It returns nil if m is valid. Members that the tables do not define
+// for the message, its channel or its category are ignored, unless they occur twice.
+// Check may be called by several goroutines at the same time.
 func (m *Message) Check(ctx Context) Problems {
 	c := checkers.Get().(*checker)
 	defer c.release()
 	c.m, c.ctx = m, ctx
-	if c.header() {
-		c.columns()
-		c.object(c.table, 0)
-		c.criticalExtensions()
+	if c.findTable() {
+		c.findView()
+		c.checkObject(c.table, 0)
+		c.reportCriticalExtensions()
 	}
-	if m.twice {
-		c.duplicates(0)
+	if m.hasDuplicates {
+		c.reportDuplicates(0)
 	}
 	if len(c.problems) == 0 {
 		return nil
 	}
-	return c.sorted()
+	return c.sortedProblems()
 }
 
 var checkers = sync.Pool{New: func() any { return new(checker) }}
 
-// A checker is what checking needs for a while.
+// A checker holds the state of one call of Check. Checkers are reused.
 type checker struct {
 	m        *Message
 	ctx      Context
@@ -60,26 +67,27 @@ type checker struct {
 	view     view
 	problems Problems
 
-	way     []step   // from the message to the object at hand
-	members []uint32 // stack of scopes
+	path    []step   // from the message to the object that is being checked
+	members []uint32 // the members of all scopes that are open; see scope
 }
 
-// A step is one part of a path: a member, or an item of it.
+// A step is one part of a path: a member of an object, or an item of an array.
 type step struct {
 	name string
-	item int // -1: the member itself
+	item int // index of the item; -1 means the member itself
 }
 
 func (c *checker) release() {
-	*c = checker{way: c.way[:0], members: c.members[:0]}
+	*c = checker{path: c.path[:0], members: c.members[:0]}
 	checkers.Put(c)
 }
 
-// report adds a problem of the member name of the object at hand.
-func (c *checker) report(code Code, name string) { c.note(code, name, -1, "") }
+// report adds a problem of a member of the object that is being checked.
+func (c *checker) report(code Code, name string) { c.reportItem(code, name, -1, "") }
 
-// note is report for an item of the member, unless item is -1, with a note.
-func (c *checker) note(code Code, name string, item int, note string) {
+// reportItem adds a problem with a note of one item of a member; item -1 means the
+// member itself.
+func (c *checker) reportItem(code Code, name string, item int, note string) {
 	if len(c.problems) == maxProblems {
 		return
 	}
@@ -95,36 +103,37 @@ func (c *checker) note(code Code, name string, item int, note string) {
 			b.WriteByte(']')
 		}
 	}
-	for _, s := range c.way {
+	for _, s := range c.path {
 		write(s)
 	}
 	write(step{name, item})
 	c.problems = append(c.problems, Problem{Code: code, Path: Path(b.String()), Note: note})
 }
 
-// header finds the table. Without one there is nothing more to say.
-func (c *checker) header() bool {
-	typ, known := c.m.Type()
-	ver, knownVersion := c.m.Version()
-	known = known && (!knownVersion || typ.In(ver))
-	if !known {
+// findTable finds the table of the message and reports a messageType or messageVersion
+// that has none. Without a table nothing else can be checked.
+func (c *checker) findTable() bool {
+	typ, hasType := c.m.Type()
+	ver, hasVersion := c.m.Version()
+	hasType = hasType && (!hasVersion || typ.In(ver))
+	if !hasType {
 		c.report(c.headerFault(idType, InvalidMessage), "messageType")
 	}
 	active := c.ctx.Versions
 	if active == nil {
 		active = allVersions
 	}
-	if !knownVersion || !slices.Contains(active, ver) {
+	if !hasVersion || !slices.Contains(active, ver) {
 		code, note := UnsupportedVersion, ""
-		if !knownVersion {
+		if !hasVersion {
 			code = c.headerFault(idVersion, UnsupportedVersion)
 		}
 		if code == UnsupportedVersion {
 			note = versionList(active)
 		}
-		c.note(code, "messageVersion", -1, note)
+		c.reportItem(code, "messageVersion", -1, note)
 	}
-	if known && knownVersion {
+	if hasType && hasVersion {
 		c.table, c.version = TableOf(typ, ver), ver
 	}
 	return c.table != nil
@@ -132,11 +141,11 @@ func (c *checker) header() bool {
 
 var allVersions = Versions()
 
-// headerFault is what is wrong with a messageType or messageVersion that is
-// not one we know: other is the code for a well-formed one.
+// headerFault returns the code for a messageType or messageVersion that this package does
+// not support. It is other if the member is a string that is not blank.
 func (c *checker) headerFault(id uint32, other Code) Code {
 	switch i := c.m.member(0, id); {
-	case i == 0, c.m.empty(i), c.m.nodes[i].kind == jsonString && blank(c.m.text(i, nil)):
+	case i == 0, c.m.isEmpty(i), c.m.nodes[i].kind == jsonString && isBlank(c.m.text(i, nil)):
 		return Missing
 	case c.m.nodes[i].kind != jsonString:
 		return Format
@@ -144,7 +153,7 @@ func (c *checker) headerFault(id uint32, other Code) Code {
 	return other
 }
 
-// versionList is how errorDetail tells which versions there are.
+// versionList returns versions as errorDetail lists them, with commas between.
 func versionList(versions []Version) string {
 	list := make([]string, len(versions))
 	for i, v := range versions {
@@ -153,16 +162,16 @@ func versionList(versions []Version) string {
 	return strings.Join(list, ",")
 }
 
-// columns finds out which presence columns count, from the AReq of the transaction, or
-// else from the message itself.
-func (c *checker) columns() {
-	c.view = viewSaid(string(c.look(idChannel)), string(c.look(idCategory)))
+// findView sets the presence columns that apply. They follow from the channel and category
+// of the AReq of the transaction or, without one, of the message itself.
+func (c *checker) findView() {
+	c.view = parseView(string(c.transactionText(idChannel)), string(c.transactionText(idCategory)))
 }
 
-// look returns the text of a member of the AReq, or else of the message. What
-// the message's own table lacks says nothing: a channel in an ARes would waive
-// what the transaction's asks for.
-func (c *checker) look(id uint32) []byte {
+// transactionText returns the text of a member of the AReq or, if it has none, of the
+// message. A member that the table of the message does not define is ignored: otherwise a
+// deviceChannel in an ARes could switch off elements that the transaction requires.
+func (c *checker) transactionText(id uint32) []byte {
 	for _, m := range [...]*Message{c.ctx.AReq, c.m} {
 		if m == nil || m == c.m && c.table.rowOf[id] < 0 {
 			continue
@@ -174,8 +183,8 @@ func (c *checker) look(id uint32) []byte {
 	return nil
 }
 
-// object checks the members of an object, and of what is in it, by a table.
-func (c *checker) object(t *Table, object uint32) {
+// checkObject checks the members of an object, and of the objects in it, by a table.
+func (c *checker) checkObject(t *Table, object uint32) {
 	base := len(c.members)
 	c.members = slices.Grow(c.members, len(t.Fields))[:base+len(t.Fields)]
 	s := scope{c.members[base:]}
@@ -195,68 +204,69 @@ func (c *checker) object(t *Table, object uint32) {
 		case i != 0 && t.Fields[row].plain && nodes[i].kind == jsonString:
 			f := &t.Fields[row]
 			if b := c.m.text(i, nil); len(b) == 0 || b[0] <= ' ' {
-				c.present(f, i, cells[row], s)
-			} else if code := c.plain(f, b); code != 0 {
+				c.checkMember(f, i, cells[row], s)
+			} else if code := c.plainTextFault(f, b); code != 0 {
 				c.report(code, f.Name)
 			}
 		case i != 0:
-			c.present(&t.Fields[row], i, cells[row], s)
-		case cells[row] == 'R', cells[row] == 'C' && c.eval(t.Fields[row].when, s) == yes:
+			c.checkMember(&t.Fields[row], i, cells[row], s)
+		case cells[row] == 'R', cells[row] == 'C' && c.evaluate(t.Fields[row].when, s) == yes:
 			c.report(Missing, t.Fields[row].Name)
 		}
 	}
 	for i := range t.Rules {
-		c.rule(t, &t.Rules[i], s)
+		c.checkRule(t, &t.Rules[i], s)
 	}
 	c.members = c.members[:base]
 }
 
-// present checks a member that is there. Empty is missing, or malformed where
-// nothing is required. Blank is missing too, but where nothing is required it is
-// a text like any other.
-func (c *checker) present(f *Field, i uint32, cell byte, s scope) {
-	if f.Withheld {
+// checkMember checks a member that is present; cell is the presence that the table asks
+// for. If the member is required, an empty or blank value counts as missing. If it is not,
+// an empty value has a wrong format and a blank one is a text like any other.
+func (c *checker) checkMember(f *Field, i uint32, cell byte, s scope) {
+	if f.Unchecked {
 		return
 	}
-	if f.forbid != nil && c.eval(f.forbid, s) == yes {
-		if !f.Yields {
+	if f.forbid != nil && c.evaluate(f.forbid, s) == yes {
+		if !f.IgnoreForbidden {
 			c.report(Format, f.Name)
 		}
 		return
 	}
-	empty, blank := c.m.empty(i), c.isBlank(i)
+	isEmpty, isBlank := c.m.isEmpty(i), c.isBlank(i)
 	switch {
-	case (empty || blank) && (cell == 'R' || cell == 'C' && c.eval(f.when, s) == yes):
+	case (isEmpty || isBlank) && (cell == 'R' || cell == 'C' && c.evaluate(f.when, s) == yes):
 		c.report(Missing, f.Name)
-	case empty, blank && f.Solid:
+	case isEmpty, isBlank && f.NotBlank:
 		c.report(Format, f.Name)
 	default:
-		c.value(f, i)
+		c.checkValue(f, i)
 	}
 }
 
-// rule checks a rule, unless it is about a member that is ignored here.
-func (c *checker) rule(t *Table, r *Rule, s scope) {
-	if r.Soft || t.cells[c.view][r.row] == '-' || r.Unless == Informational && c.ctx.Informational || c.eval(r.when, s) != yes || c.eval(r.must, s) != no {
+// checkRule checks a rule. It reports nothing if the element of the rule is not defined in
+// these presence columns, or already has a problem.
+func (c *checker) checkRule(t *Table, r *Rule, s scope) {
+	if r.Soft || t.cells[c.view][r.row] == '-' || r.UnlessInformational && c.ctx.Informational || c.evaluate(r.when, s) != yes || c.evaluate(r.must, s) != no {
 		return
 	}
 	name := t.Fields[r.row].Name
-	known := func(p Problem) bool { // of the member, or of one inside it that the rule may look at
+	isAboutMember := func(p Problem) bool { // about the member or one inside it
 		inside, ok := strings.CutPrefix(string(p.Path), name)
 		return ok && (inside == "" || inside[0] == '.')
 	}
-	if !slices.ContainsFunc(c.problems, known) {
+	if !slices.ContainsFunc(c.problems, isAboutMember) {
 		c.report(r.Code, name)
 	}
 }
 
-// sorted returns the problems in the order of the table's rows. Those of
-// members that the table lacks come last.
-func (c *checker) sorted() Problems {
+// sortedProblems returns the problems in the order of the table's rows. Problems of
+// members that the table does not define come last.
+func (c *checker) sortedProblems() Problems {
 	if c.table == nil || len(c.problems) == 1 {
 		return c.problems
 	}
-	place := func(p Problem) int {
+	rowOf := func(p Problem) int {
 		name := string(p.Path)
 		if i := strings.IndexAny(name, ".["); i >= 0 {
 			name = name[:i]
@@ -266,6 +276,87 @@ func (c *checker) sorted() Problems {
 		}
 		return len(c.table.Fields)
 	}
-	slices.SortStableFunc(c.problems, func(a, b Problem) int { return place(a) - place(b) })
+	slices.SortStableFunc(c.problems, func(a, b Problem) int { return rowOf(a) - rowOf(b) })
 	return c.problems
+}
+
+// reportCriticalExtensions reports each message extension that is marked as critical and
+// that Context.KnownExtension does not report as known. The content of extensions is not
+// checked.
+func (c *checker) reportCriticalExtensions() {
+	list := c.m.member(0, idExtension)
+	if list == 0 || c.table.rowOf[idExtension] < 0 || c.m.nodes[list].kind != jsonArray {
+		return
+	}
+	for n, i := 0, list+1; i < c.m.nodes[list].next; n, i = n+1, c.m.nodes[i].next {
+		critical, id := c.m.member(i, idCritical), c.m.member(i, idID)
+		if critical == 0 || string(c.m.raw(critical)) != "true" || id == 0 || c.m.nodes[id].kind != jsonString || c.m.isEmpty(id) || c.isBlank(id) {
+			continue
+		}
+		name := string(c.m.text(id, nil))
+		if c.ctx.KnownExtension == nil || !c.ctx.KnownExtension(name) {
+			c.reportItem(CriticalExtension, "messageExtension", n, name)
+		}
+	}
+}
+
+var (
+	idCritical = uint32(names.ids["criticalityIndicator"])
+	idID       = uint32(names.ids["id"])
+)
+
+// reportDuplicates reports the members that occur more than once in an object or array or
+// in any value inside it.
+func (c *checker) reportDuplicates(i uint32) {
+	n := &c.m.nodes[i]
+	if n.kind != jsonObject && n.kind != jsonArray {
+		return
+	}
+	reported := make(map[string]bool)
+	for k, j := 0, i+1; j < n.next; k, j = k+1, c.m.nodes[j].next {
+		child := &c.m.nodes[j]
+		if n.kind == jsonArray {
+			if last := len(c.path) - 1; last >= 0 {
+				saved := c.path[last]
+				c.path[last].item = k
+				c.reportDuplicates(j)
+				c.path[last] = saved
+			}
+			continue
+		}
+		name := c.printableName(child)
+		if child.flags&duplicate != 0 && !reported[name] {
+			reported[name] = true
+			c.report(Duplicate, name)
+		}
+		if child.kind == jsonObject || child.kind == jsonArray {
+			c.path = append(c.path, step{name, -1})
+			c.reportDuplicates(j)
+			c.path = c.path[:len(c.path)-1]
+		}
+	}
+}
+
+// printableName returns the name of a member as problems show it. A name that is in no
+// table may hold card data: it is returned only if it has at most 64 letters, digits,
+// hyphens and underscores, starts with a letter and has at most 5 digits. Otherwise the
+// result is "unknown".
+func (c *checker) printableName(n *node) string {
+	if n.name < maxNames {
+		return names.list[n.name]
+	}
+	text := nameText(c.m.data, *n)
+	digits := 0
+	for _, b := range text {
+		if isDigit(b) {
+			digits++
+		}
+		if !isAlnum(b) && b != '_' && b != '-' {
+			return "unknown"
+		}
+	}
+	if len(text) == 0 || len(text) > 64 || !isAlpha(text[0]) || digits > 5 {
+		return "unknown"
+	}
+	return string(text)
 }

@@ -1,8 +1,151 @@
 package message
 
-// This file is long because it is one table, to be held beside the paper.
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
 
-// codeLists are the lists of codes, each with the versions that have it.
+// Codes is the list of codes that one element has in one version.
+type Codes struct {
+	Name   string      // of the list, as in [Field.List]
+	Values []CodeValue // never empty
+	Ranges []CodeRange
+	Open   bool // any other code with the same number of digits is valid too
+
+	pairs [100]Code // the results of check for "00" to "99"
+}
+
+// A CodeValue is one code with its meaning in English.
+type CodeValue struct {
+	Value, Meaning string
+	Tolerated      bool // accepted in messages that are received, never sent
+}
+
+// A CodeRange is a range of codes, both ends included, whose meaning the protocol leaves
+// open.
+type CodeRange struct {
+	From, To string
+	DS       bool // true: payment systems define these codes, and they are valid; false: EMVCo reserves them, and they are not
+}
+
+// check returns 0 if a code is valid, and otherwise Format or, from 2.3.1 on, Reserved.
+func (c *Codes) check(code []byte, v Version) Code {
+	if len(code) == 2 && isDigit(code[0]) && isDigit(code[1]) {
+		return c.pairs[10*(code[0]-'0')+code[1]-'0']
+	}
+	return c.searchCode(code, v)
+}
+
+// searchCode is check without the prepared results.
+func (c *Codes) searchCode(code []byte, v Version) Code {
+	for i := range c.Values {
+		if c.Values[i].Value == string(code) {
+			return 0
+		}
+	}
+	for i := range c.Ranges {
+		r := &c.Ranges[i]
+		switch {
+		case len(code) != len(r.From) || !allDigits(code) || string(code) < r.From || string(code) > r.To:
+		case r.DS:
+			return 0
+		case v >= V231:
+			return Reserved
+		}
+	}
+	if c.Open && allDigits(code) && len(code) == len(c.Values[0].Value) {
+		return 0
+	}
+	return Format
+}
+
+// lengths returns the smallest and the largest number of characters of the codes.
+func (c *Codes) lengths() (lo, hi int) {
+	lo = len(c.Values[0].Value)
+	for _, v := range c.Values {
+		lo, hi = min(lo, len(v.Value)), max(hi, len(v.Value))
+	}
+	return lo, hi
+}
+
+// A versionSet is the set of versions that have a code, one bit per version.
+type versionSet uint8
+
+const (
+	only210  versionSet = 1 << V210
+	only220  versionSet = 1 << V220
+	from231  versionSet = 1 << V231
+	until220            = only210 | only220
+	from220             = only220 | from231
+	every               = only210 | only220 | from231
+)
+
+// has reports whether s holds v.
+func (s versionSet) has(v Version) bool { return s>>v&1 != 0 }
+
+// A code is one code of a codeList.
+type code struct {
+	value, meaning string
+	in             versionSet
+}
+
+// A codeRange is a range of codes of a codeList, both ends included.
+type codeRange struct {
+	from, to string
+	in       versionSet
+}
+
+// A codeList is a list of codes for all versions.
+type codeList struct {
+	values    []code
+	tolerated []code
+	emvco, ds []codeRange
+	open      bool
+}
+
+// codesFor returns a list of codes as it is in one version. If only is not "", it names the
+// codes that are valid, with spaces between. It panics if the list lacks one of them.
+func codesFor(name, only string, v Version) *Codes {
+	list, ok := codeLists[name]
+	if !ok {
+		panic("message: no code list " + name)
+	}
+	c := &Codes{Name: name, Open: list.open}
+	allowed := strings.Fields(only)
+	for _, x := range list.values {
+		if x.in.has(v) && (only == "" || slices.Contains(allowed, x.value)) {
+			c.Values = append(c.Values, CodeValue{Value: x.value, Meaning: x.meaning})
+		}
+	}
+	if only != "" && len(c.Values) != len(allowed) {
+		panic(fmt.Sprintf("message: %s: list %s lacks some of %s", v, name, only))
+	}
+	if len(c.Values) == 0 {
+		panic(fmt.Sprintf("message: %s: list %s is empty", v, name))
+	}
+	for _, x := range list.tolerated {
+		if x.in.has(v) {
+			c.Values = append(c.Values, CodeValue{Value: x.value, Meaning: x.meaning, Tolerated: true})
+		}
+	}
+	for _, r := range list.emvco {
+		if r.in.has(v) {
+			c.Ranges = append(c.Ranges, CodeRange{From: r.from, To: r.to})
+		}
+	}
+	for _, r := range list.ds {
+		if r.in.has(v) {
+			c.Ranges = append(c.Ranges, CodeRange{From: r.from, To: r.to, DS: true})
+		}
+	}
+	for i := range c.pairs {
+		c.pairs[i] = c.searchCode(fmt.Appendf(nil, "%02d", i), v)
+	}
+	return c
+}
+
+// codeLists are all lists of codes. Each code has the set of versions that define it.
 var codeLists = map[string]codeList{
 	"acctType": {
 		values: []code{

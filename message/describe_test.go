@@ -26,8 +26,8 @@ func describe(t *testing.T, text string) string {
 	return b.String()
 }
 
-// TestDescribe is CF-07 and CF-09.
-func TestDescribe(t *testing.T) {
+// Rows CF-07 and CF-09.
+func TestDescribeWritesOneLinePerValue(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"AReq", `{"messageType":"AReq","messageVersion":"2.3.1","deviceChannel":"02","acctNumber":"4000000000000002",
 			"cardholderName":"Jane Doe","browserIP":"192.0.2.1","mobilePhone":{"cc":"45","subscriber":"12345678"},
@@ -101,8 +101,7 @@ var masked = strings.Fields(`
 	authenticationValue acsSignedContent additionalData challenge webAuthnCredList
 	challengeDataEntry challengeDataEntryTwo challengeHTMLDataEntry`)
 
-// TestMasks: no row has lost its mask.
-func TestMasks(t *testing.T) {
+func TestEveryMaskIsThere(t *testing.T) {
 	unseen := make(map[string]bool)
 	for _, name := range append(masked, "acctNumber") {
 		unseen[name] = true
@@ -142,7 +141,7 @@ func TestMasks(t *testing.T) {
 	}
 }
 
-// TestDescribeHidesCardData: whatever a message holds, no masked value shows.
+// No masked value is shown, whatever the message holds.
 func TestDescribeHidesCardData(t *testing.T) {
 	for seed := range uint64(40) {
 		for _, v := range message.Versions() {

@@ -145,8 +145,8 @@ func (d *dictionary) amend() {
 	}
 }
 
-// TestDictionary holds the tables against the field dictionary, cell by cell.
-func TestDictionary(t *testing.T) {
+// The tables are compared with the field dictionary cell by cell.
+func TestTablesAgreeWithTheDictionary(t *testing.T) {
 	d := loadDictionary(t)
 	c := &cells{t: t, open: make(map[string]deviation)}
 	for _, dev := range deviations {
@@ -183,7 +183,7 @@ func (c *cells) excluded(d *dictionary) {
 	for _, code := range d.excluded.CurrencyAlpha {
 		c.check("currency "+code, ISOCode, CurrencyAlpha.check([]byte(code)))
 	}
-	from, to := number([]byte(d.excluded.CountryNumeric.From)), number([]byte(d.excluded.CountryNumeric.To))
+	from, to := numberOf([]byte(d.excluded.CountryNumeric.From)), numberOf([]byte(d.excluded.CountryNumeric.To))
 	for n := from; n <= to; n++ {
 		c.check(fmt.Sprint("country ", n), ISOCode, Country.check([]byte(strconv.Itoa(n))))
 	}

@@ -5,16 +5,16 @@
 // show it with card data masked, and [Compose] to write one. [TableOf] returns
 // the table of a message, for programs that generate code or documentation.
 //
-// A message is a table: one row per element with its name, written form,
-// length, presence per channel and category, condition, mask and nested table.
-// A version is a difference to the one before. Everything else reads the rows.
+// Each message has a [Table] per version, with one row per element: its name, form, length,
+// presence by channel and category, condition, mask and nested table. The rows of a version
+// are written as changes to those of the version before. All functions read these rows.
 //
 // A [Message] keeps the bytes that it was read from. Nothing is converted, so a
 // program that passes a message on sends the bytes that it received. Parse
 // reports whether the bytes are JSON; Check reports all faults of the message.
 //
-// The package does no I/O, has no clock and no configuration, and knows no
-// payment system.
+// The package does no I/O, has no clock and no configuration, and has nothing that is
+// specific to a payment system.
 //
 // Stability: Parse, Check, Describe, Compose, Error and the constants are for
 // everybody and change only with a line in CHANGELOG.md. [ReadRequest] and

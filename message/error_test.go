@@ -11,8 +11,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// TestError is MX-15 to MX-18.
-func TestError(t *testing.T) {
+// Rows MX-15 to MX-18.
+func TestErrorIsWrittenAsErro(t *testing.T) {
 	const id = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e"
 	for _, test := range []struct {
 		name string
@@ -44,7 +44,7 @@ func TestError(t *testing.T) {
 	}
 }
 
-// An Error without a version must not claim one that its reader would take for that of the transaction.
+// An Error without a version must not claim the version of another transaction.
 func TestErrorWithoutVersionIsWrittenAs220(t *testing.T) {
 	m, err := message.Parse(message.Error{Code: message.Missing}.JSON(), message.Limits{})
 	if err != nil {
@@ -70,7 +70,7 @@ func TestZeroValuesAreNotValid(t *testing.T) {
 	}
 }
 
-func TestErrorIsCut(t *testing.T) {
+func TestErrorTextsAreTruncated(t *testing.T) {
 	long := strings.Repeat("é", 3000)
 	m, err := message.Parse(message.Error{Code: message.Format, Description: long, Detail: long}.JSON(), message.Limits{})
 	if err != nil {
@@ -83,17 +83,17 @@ func TestErrorIsCut(t *testing.T) {
 	}
 }
 
-// TestErrorTellsNoTexts: a text of a peer may hold anything.
-func TestErrorTellsNoTexts(t *testing.T) {
+// A text of a peer may hold card data.
+func TestErrorTextIsLeftOutOfGoErrors(t *testing.T) {
 	var err error = message.Error{Code: message.Format, Component: "D", Description: "4000000000000002", Detail: "4000000000000002"}
 	if got, want := err.Error(), "Erro 203 (D): The format or the value of an element is not valid."; got != want {
 		t.Errorf("Error() = %q, want %q", got, want)
 	}
 }
 
-// TestErrorOfItsVersion: an Erro about a message that its version lacks does not name
-// it, for the Erro itself has to be valid (MX-15).
-func TestErrorOfItsVersion(t *testing.T) {
+// An Erro about a message that its version lacks does not name the type, because the Erro
+// itself has to be valid (MX-15).
+func TestErrorNamesOnlyTypesOfItsVersion(t *testing.T) {
 	for _, v := range message.Versions() {
 		for _, typ := range message.Types() {
 			e := message.Error{Version: v, Code: message.InvalidMessage, MessageType: typ.String()}
@@ -108,8 +108,8 @@ func TestErrorOfItsVersion(t *testing.T) {
 	}
 }
 
-// TestReadError is VO-04.
-func TestReadError(t *testing.T) {
+// Row VO-04.
+func TestReadErrorAcceptsAnyErro(t *testing.T) {
 	const unreadable = "The message is not one that can be processed here."
 	for _, test := range []struct {
 		text string
@@ -138,7 +138,7 @@ func TestReadError(t *testing.T) {
 	}
 }
 
-func TestCompose(t *testing.T) {
+func TestComposeWritesTheOrderOfTheTable(t *testing.T) {
 	got := message.MustCompose(message.RRes, message.V220,
 		message.Member{Name: "resultsStatus", Text: "01"},
 		message.Member{Name: "acsTransID", Text: "a<\xff\"\u2028é"},
@@ -171,7 +171,7 @@ func TestComposeRefusesWhatHasNoTable(t *testing.T) {
 	}
 }
 
-func TestProblemsErr(t *testing.T) {
+func TestProblemsErrListsCodesAndNames(t *testing.T) {
 	if err := message.Problems(nil).Err(); err != nil {
 		t.Errorf("no problems: %v", err)
 	}

@@ -14,9 +14,8 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// FuzzRequest: whatever a requestor sends, what Build accepts is a valid
-// message without anything that does not belong there, and it stays the same
-// when it is sent again.
+// FuzzRequest checks that an AReq that Build accepts is valid, holds only elements that a 3DS
+// Server sends, and stays the same when it is built again.
 func FuzzRequest(f *testing.F) {
 	for seed := range uint64(18) {
 		v, ch, cat := message.Versions()[seed%3], message.Channels()[seed/3%3], message.Categories()[seed/9]
@@ -25,11 +24,11 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte(`{"messageVersion":"2.2.0","broadInfo":{"\u0041":{"a":[null,{"b":""}]},"a":1,"A":2},"messageExtension":{"data":{"x":null}}}`), true)
 	f.Add([]byte(`{"messageVersion":"2.3.1","messageExtension":[[{"data":{"A":1,"a":null}}]],"threeDSRequestorChallengeInd":"03","acctInfo":[{}]}`), true)
 	f.Add([]byte(`{"acctNumber":"4000000000000002","Ds":"visa","ds":"amex"}`), false)
-	f.Fuzz(func(t *testing.T, data []byte, normalise bool) { sound(t, data, normalise) })
+	f.Fuzz(func(t *testing.T, data []byte, normalise bool) { checkRequest(t, data, normalise) })
 }
 
-// TestMutants is FuzzRequest with inputs that are always JSON: good requests
-// with values and names changed here and there.
+// TestMutants is FuzzRequest with inputs that are always JSON: valid requests with some values
+// and names changed.
 func TestMutants(t *testing.T) {
 	const tries = 3000
 	random := rand.New(rand.NewPCG(9, 9))
@@ -44,24 +43,24 @@ func TestMutants(t *testing.T) {
 		v, ch, cat := message.Versions()[random.IntN(3)], message.Channels()[random.IntN(3)], message.Categories()[random.IntN(2)]
 		data = string(messagetest.Sample(random, message.AReq, v, ch, cat, random.IntN(2) == 0))
 		for range 1 + random.IntN(4) {
-			data = mutant(random, data)
+			data = mutateText(random, data)
 		}
-		accepted += sound(t, []byte(data), random.IntN(2) == 0)
+		accepted += checkRequest(t, []byte(data), random.IntN(2) == 0)
 	}
 	if accepted < tries/10 || accepted > tries*9/10 {
 		t.Errorf("%d of %d accepted: this shows little", accepted, tries)
 	}
 }
 
-// odd are values that are seldom what a row wants.
-var odd = []string{`""`, `null`, `{}`, `[]`, `[null]`, `true`, `1.50e3`, `"x"`, `" "`, `"é"`, `"\u00e9"`, `"01"`, `"36"`, `["01","01"]`, `["a",{"b":null}]`,
+// unusualValues are values that few rows accept.
+var unusualValues = []string{`""`, `null`, `{}`, `[]`, `[null]`, `true`, `1.50e3`, `"x"`, `" "`, `"é"`, `"\u00e9"`, `"01"`, `"36"`, `["01","01"]`, `["a",{"b":null}]`,
 	`{"id":"A","ID":1}`, `{"data":{"a":null}}`, `"http://localhost/"`, `"` + strings.Repeat("9", 3000) + `"`}
 
-// mutant is data with one of its texts changed, if that leaves it JSON.
-func mutant(random *rand.Rand, data string) string {
+// mutateText returns data with one of its texts changed, if the result is JSON.
+func mutateText(random *rand.Rand, data string) string {
 	parts := strings.Split(data, `"`) // every other one is a text, as long as none holds a quote
 	i := 1 + 2*random.IntN(len(parts)/2)
-	switch value := odd[random.IntN(len(odd))]; random.IntN(4) {
+	switch value := unusualValues[random.IntN(len(unusualValues))]; random.IntN(4) {
 	case 0:
 		parts[i] = strings.ToUpper(parts[i])
 	case 1:
@@ -77,9 +76,9 @@ func mutant(random *rand.Rand, data string) string {
 	return data
 }
 
-// sound checks what holds for every request. It returns 1 for one that is
-// accepted, else 0.
-func sound(t *testing.T, data []byte, normalise bool) int {
+// checkRequest checks what holds for every request. It returns 1 if the request is accepted
+// and otherwise 0.
+func checkRequest(t *testing.T, data []byte, normalise bool) int {
 	r, err := message.ReadRequest(data, message.Limits{})
 	if err != nil {
 		if _, ok := errors.AsType[*message.SyntaxError](err); !ok {
@@ -95,7 +94,7 @@ func sound(t *testing.T, data []byte, normalise bool) int {
 	}
 	m, p := r.Build(message.Context{})
 	if _, ok := message.ParseVersion(r.Text("messageVersion")); ok != (m != nil) {
-		t.Fatalf("version known %v, message %v", ok, m != nil)
+		t.Fatalf("version supported %v, message %v", ok, m != nil)
 	}
 	if m == nil {
 		if p == nil {
@@ -103,7 +102,7 @@ func sound(t *testing.T, data []byte, normalise bool) int {
 		}
 		return 0
 	}
-	clean(t, m)
+	checkNothingElseIsSent(t, m)
 	if p != nil {
 		return 0
 	}
@@ -124,8 +123,9 @@ func sound(t *testing.T, data []byte, normalise bool) int {
 	return 1
 }
 
-// clean fails when a message holds what is not ours to send, or nothing.
-func clean(t *testing.T, m *message.Message) {
+// checkNothingElseIsSent fails if a message holds elements that a 3DS Server does not send, or
+// empty ones.
+func checkNothingElseIsSent(t *testing.T, m *message.Message) {
 	t.Helper()
 	v, _ := m.Version()
 	table := message.TableOf(message.AReq, v)
@@ -146,13 +146,13 @@ func clean(t *testing.T, m *message.Message) {
 			t.Fatalf("%s does not belong to %s %s", f.Name, ch, cat)
 		}
 	}
-	if names := topLevel(m); names != count {
+	if names := countTopLevel(m); names != count {
 		t.Fatalf("%d members, %d of them known", names, count)
 	}
 }
 
 // topLevel counts the members of a message.
-func topLevel(m *message.Message) int {
+func countTopLevel(m *message.Message) int {
 	n, depth := 0, 0
 	data := m.Bytes()
 	for i := 0; i < len(data); i++ {

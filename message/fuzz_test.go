@@ -13,8 +13,8 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// FuzzParse holds what Parse reads against encoding/json's view of it, and
-// asks Check in every context.
+// FuzzParse compares the result of Parse with that of encoding/json, and calls Check with
+// several contexts.
 func FuzzParse(f *testing.F) {
 	files, _ := filepath.Glob("testdata/vectors/*.txtar")
 	for _, name := range files {
@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		sameVerdict(t, data)
+		checkVerdict(t, data)
 		m, err := Parse(data, Limits{})
 		if err != nil {
 			if _, ok := errors.AsType[*SyntaxError](err); !ok {
@@ -51,22 +51,22 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("node %d is not JSON", i)
 			}
 		}
-		if !m.twice {
-			sameView(t, m, 0, want)
+		if !m.hasDuplicates {
+			checkView(t, m, 0, want)
 		}
-		anyContext(m)
+		checkInAllContexts(m)
 		folded, err := parse(data, Limits{}, true)
 		if err != nil || len(folded.nodes) != len(m.nodes) {
 			t.Fatal("names in any case:", err)
 		}
-		anyContext(folded)
+		checkInAllContexts(folded)
 	})
 }
 
-// sameVerdict says whether the walk, where it is asked alone, calls JSON what
-// the decoder does.
-func sameVerdict(t *testing.T, data []byte) {
-	if !isPlain(data) {
+// checkVerdict fails if readValues, where it decides alone, and the decoder do not agree that
+// data is a JSON object.
+func checkVerdict(t *testing.T, data []byte) {
+	if !isPlainText(data) {
 		return
 	}
 	value, want := jsontext.Value(data), false
@@ -78,11 +78,11 @@ func sameVerdict(t *testing.T, data []byte) {
 	}
 }
 
-// anyContext checks m as part of many transactions.
-func anyContext(m *Message) {
+// checkInAllContexts calls Check with several contexts and the accessors with many paths.
+func checkInAllContexts(m *Message) {
 	m.Check(Context{})
 	m.Check(Context{AReq: m, ARes: m, RReq: m, CReq: m, PReq: m, Versions: []Version{V220}, Informational: true, Loopback: true})
-	m.Check(Context{AReq: m, KnownExtension: known})
+	m.Check(Context{AReq: m, KnownExtension: knowsAll})
 	for _, path := range []string{"", "messageType", "messageExtension[0].data", "acctInfo.x", "a[1][2]", "[", "x]", "."} {
 		m.Has(path)
 		m.Text(path)
@@ -91,8 +91,8 @@ func anyContext(m *Message) {
 	}
 }
 
-// sameView says whether encoding/json sees the value at node i as want.
-func sameView(t *testing.T, m *Message, i uint32, want any) {
+// checkView fails unless the value of node i is want, as encoding/json read it.
+func checkView(t *testing.T, m *Message, i uint32, want any) {
 	t.Helper()
 	n := m.nodes[i]
 	equal := false
@@ -109,7 +109,7 @@ func sameView(t *testing.T, m *Message, i uint32, want any) {
 		k := 0
 		for j := i + 1; j < n.next; j = m.nodes[j].next {
 			if k < len(want) {
-				sameView(t, m, j, want[k])
+				checkView(t, m, j, want[k])
 			}
 			k++
 		}
@@ -127,7 +127,7 @@ func sameView(t *testing.T, m *Message, i uint32, want any) {
 			if !ok {
 				t.Fatalf("member %q is not there", name)
 			}
-			sameView(t, m, j, v)
+			checkView(t, m, j, v)
 			k++
 		}
 		equal = n.kind == jsonObject && k == len(want)

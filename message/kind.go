@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// A Kind is the written form of a value.
+// A Kind is the form in which a value is written.
 type Kind uint8
 
 // The kinds. All but the last three are strings.
@@ -42,18 +42,18 @@ const (
 	kindCount
 )
 
-// A form says what belongs to a kind.
-type form struct {
+// A kindForm describes the strings of one kind.
+type kindForm struct {
 	name     string
-	min, max int // characters, where the form itself fixes them
-	ok       func(b []byte) bool
-	iso      func(b []byte) bool // for what is ok: is it in the ISO table
+	min, max int                 // number of characters, if the kind fixes it; otherwise 0
+	ok       func(b []byte) bool // reports whether a string has the form; nil means that all have
+	iso      func(b []byte) bool // reports whether a string of the form is in the table of the ISO standard; may be nil
 }
 
-var forms = [kindCount]form{
+var kindForms = [kindCount]kindForm{
 	Text:          {name: "text"},
 	Digits:        {name: "digits", ok: allDigits},
-	Alnum:         {name: "letters and digits", ok: func(b []byte) bool { return all(b, isAlnum) }},
+	Alnum:         {name: "letters and digits", ok: func(b []byte) bool { return allBytes(b, isAlnum) }},
 	UUID:          {name: "UUID", min: 36, max: 36, ok: IsUUID[[]byte]},
 	URL:           {name: "URL", ok: func(b []byte) bool { return isURL(b) && (hasScheme(b, "https") || hasScheme(b, "http")) }},
 	AppURL:        {name: "URL of an app", ok: isURL},
@@ -64,11 +64,11 @@ var forms = [kindCount]form{
 	Date:          {name: "YYYYMMDD", min: 8, max: 8, ok: isDate},
 	DateTime:      {name: "YYYYMMDDHHMMSS", min: 14, max: 14, ok: isTime},
 	Minute:        {name: "YYYYMMDDHHMM", min: 12, max: 12, ok: isTime},
-	YearMonth:     {name: "YYMM", min: 4, max: 4, ok: func(b []byte) bool { return allDigits(b) && within(b[2:4], 1, 12) }},
+	YearMonth:     {name: "YYMM", min: 4, max: 4, ok: func(b []byte) bool { return allDigits(b) && isInRange(b[2:4], 1, 12) }},
 	Country:       {name: "country, ISO 3166-1 numeric", min: 3, max: 3, ok: allDigits, iso: validCountry},
 	Currency:      {name: "currency, ISO 4217 numeric", min: 3, max: 3, ok: allDigits, iso: validCurrency},
-	CurrencyAlpha: {name: "currency, ISO 4217 letters", min: 3, max: 3, ok: func(b []byte) bool { return all(b, isUpper) }, iso: validCurrencyAlpha},
-	Language:      {name: "language tag", ok: func(b []byte) bool { return all(b, func(c byte) bool { return isAlnum(c) || c == '-' }) }},
+	CurrencyAlpha: {name: "currency, ISO 4217 letters", min: 3, max: 3, ok: func(b []byte) bool { return allBytes(b, isUpper) }, iso: validCurrencyAlpha},
+	Language:      {name: "language tag", ok: func(b []byte) bool { return allBytes(b, func(c byte) bool { return isAlnum(c) || c == '-' }) }},
 	OneOf:         {name: "code"},
 	JWS:           {name: "compact JWS", ok: func(b []byte) bool { return isCompact(b, 3, isPartOfJWS) }},
 	JWE:           {name: "compact JWE", ok: func(b []byte) bool { return isCompact(b, 5, isPartOfJWE) }},
@@ -79,16 +79,18 @@ var forms = [kindCount]form{
 	JSON:          {name: "any object"},
 }
 
-func (k Kind) String() string { return forms[k].name }
+// String returns a few English words that name the kind.
+func (k Kind) String() string { return kindForms[k].name }
 
-// isText says whether values of the kind are strings.
+// isText reports whether values of the kind are strings.
 func (k Kind) isText() bool { return k < Bool }
 
-func (k Kind) size() (lo, hi int) { return forms[k].min, forms[k].max }
+// lengths returns the number of characters that the kind fixes, or 0 and 0.
+func (k Kind) lengths() (lo, hi int) { return kindForms[k].min, kindForms[k].max }
 
-// check returns what is wrong with a string of the right length, 0 if nothing.
+// check returns the code of the problem that a string of a valid length has, or 0.
 func (k Kind) check(b []byte) Code {
-	f := &forms[k]
+	f := &kindForms[k]
 	switch {
 	case f.ok != nil && !f.ok(b):
 		return Format
@@ -98,7 +100,8 @@ func (k Kind) check(b []byte) Code {
 	return 0
 }
 
-func all(b []byte, ok func(byte) bool) bool {
+// allBytes reports whether b is not empty and ok returns true for each of its bytes.
+func allBytes(b []byte, ok func(byte) bool) bool {
 	for _, c := range b {
 		if !ok(c) {
 			return false
@@ -107,6 +110,7 @@ func all(b []byte, ok func(byte) bool) bool {
 	return len(b) > 0
 }
 
+// allDigits reports whether b is not empty and holds nothing but decimal digits.
 func allDigits(b []byte) bool {
 	for _, c := range b {
 		if c-'0' > 9 {
@@ -123,8 +127,9 @@ func isAlnum(c byte) bool { return isDigit(c) || isAlpha(c) }
 func isHex(c byte) bool   { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 func isURL64(c byte) bool { return isAlnum(c) || c == '-' || c == '_' }
 
-// number is what a string of digits stands for, or more than any bound.
-func number(b []byte) int {
+// numberOf returns the number that decimal digits stand for. A number above 2^40 may be
+// returned as any other number above 2^40.
+func numberOf(b []byte) int {
 	n := 0
 	for _, c := range b {
 		n = n*10 + int(c-'0')
@@ -135,8 +140,9 @@ func number(b []byte) int {
 	return n
 }
 
-func within(b []byte, lo, hi int) bool {
-	n := number(b)
+// isInRange reports whether decimal digits stand for a number from lo to hi.
+func isInRange(b []byte, lo, hi int) bool {
+	n := numberOf(b)
 	return lo <= n && n <= hi
 }
 
@@ -156,7 +162,7 @@ func IsUUID[T string | []byte](id T) bool {
 	return len(id) == 36
 }
 
-// hasScheme says whether a URL has a scheme, in any case.
+// hasScheme reports whether a URL has a scheme, which is compared without regard to case.
 func hasScheme(b []byte, scheme string) bool {
 	if len(b) <= len(scheme) || b[len(scheme)] != ':' {
 		return false
@@ -169,8 +175,8 @@ func hasScheme(b []byte, scheme string) bool {
 	return true
 }
 
-// authority is the part of a URL between "//" and the path.
-func authority(b []byte) []byte {
+// authorityOf returns the part of a URL between "//" and the path.
+func authorityOf(b []byte) []byte {
 	i := bytes.IndexByte(b, ':')
 	if i < 0 || !bytes.HasPrefix(b[i:], []byte("://")) {
 		return nil
@@ -184,9 +190,9 @@ func authority(b []byte) []byte {
 	return rest
 }
 
-// host is the host of a URL, without port and credentials.
-func host(b []byte) []byte {
-	h := authority(b)
+// hostOf returns the host of a URL, without port, user and password.
+func hostOf(b []byte) []byte {
+	h := authorityOf(b)
 	h = h[bytes.LastIndexByte(h, '@')+1:]
 	if len(h) > 0 && h[0] == '[' {
 		i := bytes.IndexByte(h, ']')
@@ -198,23 +204,23 @@ func host(b []byte) []byte {
 	return h
 }
 
-// isSendable says whether a URL is one that we send: of the characters that
-// URLs are made of, with a number for a port, without user and password.
+// isSendable reports whether a URL may be sent in an AReq: its ASCII characters are those of
+// RFC 3986, its port is a number from 0 to 65535, and it has no user or password.
 func isSendable(b []byte) bool {
 	for _, c := range b {
 		if c < utf8.RuneSelf && !isAlnum(c) && strings.IndexByte("-._~:/?#[]@!$&'()*+,;=%", c) < 0 {
 			return false
 		}
 	}
-	a := authority(b)
+	a := authorityOf(b)
 	if bytes.IndexByte(a, '@') >= 0 {
 		return false
 	}
 	_, port, ok := bytes.Cut(a[bytes.IndexByte(a, ']')+1:], []byte(":"))
-	return !ok || len(port) == 0 || allDigits(port) && within(port, 0, 65535)
+	return !ok || len(port) == 0 || allDigits(port) && isInRange(port, 0, 65535)
 }
 
-// isURL says whether b is an absolute URL with a host and without blanks.
+// isURL reports whether b is an absolute URL with a host and without white space.
 func isURL(b []byte) bool {
 	if len(b) == 0 || !isAlpha(b[0]) {
 		return false
@@ -229,20 +235,20 @@ func isURL(b []byte) bool {
 			return false
 		}
 	}
-	return len(host(b)) > 0
+	return len(hostOf(b)) > 0
 }
 
-// isLoopback says whether a URL's host is this machine.
+// isLoopback reports whether the host of a URL is a loopback address or localhost.
 func isLoopback(b []byte) bool {
-	h := strings.ToLower(string(host(b)))
+	h := strings.ToLower(string(hostOf(b)))
 	if a, err := netip.ParseAddr(h); err == nil {
 		return a.IsLoopback()
 	}
 	return h == "localhost" || strings.HasSuffix(h, ".localhost")
 }
 
-// isEmail keeps to the outline of an address: the rules for what stands on
-// either side are kept by nobody.
+// isEmail reports whether b has the outline of a mail address: a local part, @ and a domain.
+// The rules of RFC 5322 for the two parts are not checked, because few senders follow them.
 func isEmail(b []byte) bool {
 	at := bytes.LastIndexByte(b, '@')
 	if at <= 0 || at == len(b)-1 {
@@ -263,6 +269,7 @@ func isEmail(b []byte) bool {
 	return true
 }
 
+// isIP reports whether b is an IPv4 address, or an IPv6 address without a zone.
 func isIP(b []byte) bool {
 	if bytes.IndexByte(b, ':') < 0 {
 		return isIPv4(b)
@@ -271,13 +278,14 @@ func isIP(b []byte) bool {
 	return err == nil && a.Zone() == ""
 }
 
+// isIPv4 reports whether b is four decimal numbers up to 255 with dots between.
 func isIPv4(b []byte) bool {
 	for part := range 4 {
 		i := 0
 		for i < len(b) && isDigit(b[i]) {
 			i++
 		}
-		if i == 0 || i > 3 || i > 1 && b[0] == '0' || !within(b[:i], 0, 255) {
+		if i == 0 || i > 3 || i > 1 && b[0] == '0' || !isInRange(b[:i], 0, 255) {
 			return false
 		}
 		if b = b[i:]; part == 3 {
@@ -291,17 +299,19 @@ func isIPv4(b []byte) bool {
 	return false
 }
 
-// isBase64 wants the white space to be gone already.
+// isBase64 reports whether b is padded Base64. White space must have been removed.
 func isBase64(b []byte) bool {
 	body := bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("=")), []byte("="))
-	return len(b)%4 == 0 && all(body, func(c byte) bool { return isAlnum(c) || c == '+' || c == '/' })
+	return len(b)%4 == 0 && allBytes(body, func(c byte) bool { return isAlnum(c) || c == '+' || c == '/' })
 }
 
+// isBase64URL reports whether b is Base64url, padded or not.
 func isBase64URL(b []byte) bool {
-	return all(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("=")), []byte("=")), isURL64)
+	return allBytes(bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("=")), []byte("=")), isURL64)
 }
 
-// isCompact says whether b is so many parts with dots between, each of which is ok.
+// isCompact reports whether b has this number of parts with dots between, and ok returns true
+// for each part.
 func isCompact(b []byte, parts int, ok func(part []byte) bool) bool {
 	n := 0
 	for part := range bytes.SplitSeq(b, []byte(".")) {
@@ -313,34 +323,39 @@ func isCompact(b []byte, parts int, ok func(part []byte) bool) bool {
 	return n == parts
 }
 
-// isPartOfJWS does not judge how a part is padded: that is the SDK's business.
-func isPartOfJWS(b []byte) bool { return all(bytes.TrimRight(b, "="), isURL64) }
+// isPartOfJWS reports whether b is Base64url. Padding is accepted and not checked, because
+// the SDK verifies the signature.
+func isPartOfJWS(b []byte) bool { return allBytes(bytes.TrimRight(b, "="), isURL64) }
 
-func isPartOfJWE(b []byte) bool { return len(b) == 0 || all(b, isURL64) }
+// isPartOfJWE reports whether b is empty or Base64url without padding.
+func isPartOfJWE(b []byte) bool { return len(b) == 0 || allBytes(b, isURL64) }
 
+// isDate reports whether b is a date, YYYYMMDD.
 func isDate(b []byte) bool {
-	if !allDigits(b) || !within(b[4:6], 1, 12) {
+	if !allDigits(b) || !isInRange(b[4:6], 1, 12) {
 		return false
 	}
-	year, month := number(b[:4]), number(b[4:6])
+	year, month := numberOf(b[:4]), numberOf(b[4:6])
 	days := [...]int{31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}[month-1]
 	if month == 2 && year%4 == 0 && (year%100 != 0 || year%400 == 0) {
 		days = 29
 	}
-	return within(b[6:8], 1, days)
+	return isInRange(b[6:8], 1, days)
 }
 
-// isTime takes YYYYMMDDHHMM with or without SS.
+// isTime reports whether b is YYYYMMDDHHMM or YYYYMMDDHHMMSS.
 func isTime(b []byte) bool {
-	return allDigits(b) && isDate(b[:8]) && within(b[8:10], 0, 23) && within(b[10:12], 0, 59) && (len(b) == 12 || within(b[12:14], 0, 59))
+	return allDigits(b) && isDate(b[:8]) && isInRange(b[8:10], 0, 23) && isInRange(b[10:12], 0, 59) && (len(b) == 12 || isInRange(b[12:14], 0, 59))
 }
 
+// isDotted reports whether b is three numbers with dots between.
 func isDotted(b []byte) bool {
 	major, rest, ok := bytes.Cut(b, []byte("."))
 	minor, patch, ok2 := bytes.Cut(rest, []byte("."))
 	return ok && ok2 && allDigits(major) && allDigits(minor) && allDigits(patch)
 }
 
+// isOffset reports whether b is decimal digits, with or without a sign.
 func isOffset(b []byte) bool {
 	if len(b) > 0 && (b[0] == '+' || b[0] == '-') {
 		b = b[1:]

@@ -10,65 +10,68 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Message is a JSON object that was read, whole, with the bytes it was read
-// from.
+// A Message is a JSON object that was read, with the bytes that it was read from. It does
+// not change, so several goroutines may use it at the same time.
+//
+// Methods with a path accept paths such as "acctInfo.chAccDate" and
+// "messageExtension[0].id".
 type Message struct {
-	data  []byte
-	nodes []node
-	twice bool // some member occurs twice
-	head  [headNames]uint32
+	data          []byte
+	nodes         []node
+	hasDuplicates bool // some member occurs more than once
+	firstNodes    [firstNameCount]uint32
 
-	typ, ver        uint8
-	hasType, hasVer bool
+	msgType, version    uint8
+	hasType, hasVersion bool
 }
 
-// identify remembers type and version, which everything else asks for.
-func (m *Message) identify() {
+// readTypeAndVersion sets the type and version of m.
+func (m *Message) readTypeAndVersion() {
 	var buf [16]byte
 	if i := m.member(0, idType); i > 0 && m.nodes[i].kind == jsonString {
 		if t, ok := ParseType(string(m.text(i, buf[:0]))); ok {
-			m.typ, m.hasType = uint8(t), true
+			m.msgType, m.hasType = uint8(t), true
 		}
 	}
 	if i := m.member(0, idVersion); i > 0 && m.nodes[i].kind == jsonString {
 		if v, ok := ParseVersion(string(m.text(i, buf[:0]))); ok {
-			m.ver, m.hasVer = uint8(v), true
+			m.version, m.hasVersion = uint8(v), true
 		}
 	}
 }
 
-// Bytes returns the message as it was received. They are shared: read only.
+// Bytes returns the bytes that the message was read from. The caller must not change them.
 func (m *Message) Bytes() []byte { return m.data }
 
-// Type returns the message's type; false when there is none that we know.
-func (m *Message) Type() (Type, bool) { return Type(m.typ), m.hasType }
+// Type returns the type of the message, and false if messageType is absent or unknown.
+func (m *Message) Type() (Type, bool) { return Type(m.msgType), m.hasType }
 
-// Version returns the message's version; false when there is none that we know.
-func (m *Message) Version() (Version, bool) { return Version(m.ver), m.hasVer }
+// Version returns the version of the message, and false if messageVersion is absent or
+// is not one of [Versions].
+func (m *Message) Version() (Version, bool) { return Version(m.version), m.hasVersion }
 
-// String tells the kind of message and no content.
+// String returns type, version and length of the message and none of its content.
 func (m *Message) String() string {
 	typ, ver := "message", ""
 	if m.hasType {
-		typ = Type(m.typ).String()
+		typ = Type(m.msgType).String()
 	}
-	if m.hasVer {
-		ver = " " + Version(m.ver).String()
+	if m.hasVersion {
+		ver = " " + Version(m.version).String()
 	}
 	return typ + ver + ", " + strconv.Itoa(len(m.data)) + " bytes"
 }
 
-// Format keeps all verbs from printing content.
+// Format writes String for all verbs, so that package fmt never prints the content.
 func (m *Message) Format(s fmt.State, _ rune) { io.WriteString(s, m.String()) }
 
-// Has says whether there is something at a path such as "acctInfo.chAccDate"
-// or "messageExtension[0].id" that is not null and not empty.
+// Has reports whether the value at a path exists and is none of null, "", {} and [].
 func (m *Message) Has(path string) bool {
 	i := m.find(path)
-	return i >= 0 && !m.empty(uint32(i))
+	return i >= 0 && !m.isEmpty(uint32(i))
 }
 
-// Text returns the string at a path, "" when there is none.
+// Text returns the string at a path, or "" if there is none.
 func (m *Message) Text(path string) string {
 	i := m.find(path)
 	if i < 0 || m.nodes[i].kind != jsonString {
@@ -77,8 +80,8 @@ func (m *Message) Text(path string) string {
 	return string(m.text(uint32(i), nil))
 }
 
-// Raw returns the JSON text of the value at a path, nil when there is none. It
-// is shared: read only.
+// Raw returns the JSON text of the value at a path, or nil if there is none. The caller
+// must not change it.
 func (m *Message) Raw(path string) []byte {
 	i := m.find(path)
 	if i < 0 {
@@ -87,8 +90,8 @@ func (m *Message) Raw(path string) []byte {
 	return m.raw(uint32(i))
 }
 
-// Strings returns the strings of the array at a path; a lone string counts as
-// an array of one.
+// Strings returns the strings of the array at a path, without its other items. A string
+// in place of an array counts as an array with one item.
 func (m *Message) Strings(path string) []string {
 	i := m.find(path)
 	if i < 0 {
@@ -109,7 +112,7 @@ func (m *Message) Strings(path string) []string {
 	return all
 }
 
-// find returns the node at a path, -1 when there is none.
+// find returns the node at a path, or -1 if there is none.
 func (m *Message) find(path string) int {
 	at := uint32(0)
 	for rest := path; rest != ""; {
@@ -141,11 +144,11 @@ func (m *Message) find(path string) int {
 	return int(at)
 }
 
-// member returns the first member of an object with a known name, 0 when there
-// is none.
+// member returns the first member of an object with the name of this id, or 0 if there is
+// none.
 func (m *Message) member(object, id uint32) uint32 {
-	if object == 0 && id < headNames {
-		return m.head[id]
+	if object == 0 && id < firstNameCount {
+		return m.firstNodes[id]
 	}
 	if m.nodes[object].kind != jsonObject {
 		return 0
@@ -159,7 +162,8 @@ func (m *Message) member(object, id uint32) uint32 {
 	return 0
 }
 
-// memberNamed is member for any name.
+// memberNamed returns the first member of an object with this name, or 0 if there is none.
+// The name need not be one of the tables.
 func (m *Message) memberNamed(object uint32, name string) uint32 {
 	if id := names.ids[name]; id != 0 {
 		return m.member(object, uint32(id))
@@ -175,7 +179,7 @@ func (m *Message) memberNamed(object uint32, name string) uint32 {
 	return 0
 }
 
-// item returns the n-th item of an array, 0 when there is none.
+// item returns the n-th item of an array, counted from 0, or 0 if there is none.
 func (m *Message) item(array uint32, n int) uint32 {
 	if m.nodes[array].kind != jsonArray || n < 0 {
 		return 0
@@ -189,10 +193,11 @@ func (m *Message) item(array uint32, n int) uint32 {
 	return 0
 }
 
+// raw returns the JSON text of a node.
 func (m *Message) raw(i uint32) []byte { return m.data[m.nodes[i].start:m.nodes[i].end] }
 
-// text is the text of a string: a part of the message, or, when it has escape
-// sequences, appended to buf.
+// text returns the text of a string. It is a part of the message or, if the string has
+// escape sequences, appended to buf.
 func (m *Message) text(i uint32, buf []byte) []byte {
 	raw := m.raw(i)
 	if m.nodes[i].flags&escaped == 0 {
@@ -202,8 +207,8 @@ func (m *Message) text(i uint32, buf []byte) []byte {
 	return text[len(buf):]
 }
 
-// empty says whether a value is null, "", {} or [].
-func (m *Message) empty(i uint32) bool {
+// isEmpty reports whether a value is null, "", {} or [].
+func (m *Message) isEmpty(i uint32) bool {
 	switch n := m.nodes[i]; n.kind {
 	case jsonNull:
 		return true
@@ -215,13 +220,85 @@ func (m *Message) empty(i uint32) bool {
 	return false
 }
 
-// same says whether two values are equal: strings by their text, UUIDs in any
-// case, others as they are written.
-func (m *Message) same(i uint32, o *Message, j uint32, uuid bool) bool {
+// equalValues reports whether two values are equal. Strings are compared by their text,
+// UUIDs without regard to case, and all other values by their JSON text.
+func (m *Message) equalValues(i uint32, o *Message, j uint32, uuid bool) bool {
 	a, b := m.nodes[i], o.nodes[j]
 	if a.kind == jsonString && b.kind == jsonString && (uuid || (a.flags|b.flags)&escaped != 0) {
 		one, other := m.text(i, nil), o.text(j, nil)
 		return bytes.Equal(one, other) || uuid && bytes.EqualFold(one, other)
 	}
 	return bytes.Equal(m.raw(i), o.raw(j))
+}
+
+// A Member is one element of a message that [Compose] writes.
+type Member struct {
+	Name string
+	Text string // the value, if it is a string
+	Raw  []byte // the JSON text of a value of any kind; if it is set, Text is ignored
+}
+
+// Compose returns the JSON text of a message, with members in the order of its table. It
+// adds messageType and messageVersion, and leaves out members without a value. Of members
+// with the same name the last one counts. Compose does not check the values: read the
+// result with [Parse] and call [Message.Check] for that.
+//
+// An error means that the version has no such message, or that the table of the
+// message has no element of that name.
+func Compose(t Type, v Version, members ...Member) ([]byte, error) {
+	if int(t) >= typeCount || !t.In(v) {
+		return nil, fmt.Errorf("message: version %s has no %s", v, t)
+	}
+	table := TableOf(t, v)
+	values := make([][]byte, len(table.Fields))
+	members = append([]Member{{Name: "messageType", Text: t.String()}, {Name: "messageVersion", Text: v.String()}}, members...)
+	for _, m := range members {
+		id, ok := names.ids[m.Name]
+		if !ok || table.row(id) < 0 {
+			return nil, fmt.Errorf("message: %s %s has no element %q", v, t, m.Name)
+		}
+		row := table.row(id)
+		values[row] = m.Raw
+		if m.Raw == nil && m.Text != "" {
+			values[row] = quote(m.Text)
+		}
+	}
+	return composeObject(table, values), nil
+}
+
+// MustCompose is [Compose] for types and names that are constants of the
+// program. It panics where Compose returns an error.
+func MustCompose(t Type, v Version, members ...Member) []byte {
+	b, err := Compose(t, v, members...)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// composeObject returns the JSON text of an object with one value per row of its table.
+// Empty values are left out.
+func composeObject(t *Table, values [][]byte) []byte {
+	size := 2
+	for row, value := range values {
+		size += len(t.Fields[row].Name) + len(value) + 4
+	}
+	out := append(make([]byte, 0, size), '{')
+	for row, value := range values {
+		if len(value) > 0 {
+			out = append(appendName(out, t.Fields[row].Name), value...)
+		}
+	}
+	return append(out, '}')
+}
+
+// appendName appends the name of the next member of an object and a colon. The name is not
+// escaped, so it must be one of the tables.
+func appendName(out []byte, name string) []byte {
+	if out[len(out)-1] != '{' {
+		out = append(out, ',')
+	}
+	out = append(out, '"')
+	out = append(out, name...)
+	return append(out, `":`...)
 }

@@ -17,7 +17,7 @@ func mustParse(t *testing.T, text string) *Message {
 	return m
 }
 
-func TestAccessors(t *testing.T) {
+func TestPathsReachValues(t *testing.T) {
 	m := mustParse(t, `{"messageType":"ARes","message\u0056ersion":"2.3.1","a":{"b c":[1,{"d":"x\ny"},[true]]},"eci":null,"n":12345678901234567890.10,
 		"acsOperatorID":"","broadInfo":{},"authenticationMethod":["01",2,"\u0030\u0032"],"eci":"05"}`)
 	if typ, ok := m.Type(); typ != ARes || !ok {
@@ -72,7 +72,7 @@ func TestMessageHidesContent(t *testing.T) {
 	}
 }
 
-func TestFolded(t *testing.T) {
+func TestNamesMatchInAnyCaseExceptInExtensionData(t *testing.T) {
 	m, err := parse([]byte(`{"MESSAGEtype":"AReq","threeDsserverTransId":"x","acctinfo":{"CHACCDATE":"1"},"MessageExtension":[{"DATA":{"ACCTNUMBER":1,"acctNumber":2}}],
 		"EMAIL":"a","email":"b","data":{"ACCTNUMBER":3},"\u0045mail":"c","\u212Acc":1}`), Limits{}, true)
 	if err != nil {
@@ -90,7 +90,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-func TestPick(t *testing.T) {
+func TestPickReportsTheFirstCodeOfTheOrder(t *testing.T) {
 	long := Problems{{Code: Missing, Path: "a"}}
 	for i := range 500 {
 		long = append(long, Problem{Code: Missing, Path: Path(fmt.Sprintf("member%03d[%d].x", i/2, i))})
@@ -126,9 +126,8 @@ func TestPick(t *testing.T) {
 	}
 }
 
-// TestColumns checks messages of which the channel or the category is not
-// known: only what every column wants is missing.
-func TestColumns(t *testing.T) {
+// If channel or category are unknown, only elements that all columns require are missing.
+func TestUnknownChannelOrCategoryRequiresLess(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"messageType":"RRes","messageVersion":"2.2.0"}`:                                                     "acsTransID dsTransID resultsStatus threeDSServerTransID",
 		`{"messageType":"CRes","messageVersion":"2.2.0"}`:                                                     "acsTransID threeDSServerTransID",
@@ -151,9 +150,9 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// TestLoopback holds the notificationURL of 2.3.1 to https, but for the
-// sandbox and this machine.
-func TestLoopback(t *testing.T) {
+// The notificationURL of 2.3.1 must have https, except for a loopback host if the Context
+// allows that.
+func TestNotificationURLMayBeLoopbackIfAllowed(t *testing.T) {
 	s := &sampler{d: loadDictionary(t), version: "2.3.1", message: "AReq", ch: "BRW", cat: "PA"}
 	for url, want := range map[string][2]bool{ // without and with Loopback
 		"https://shop.example/n":           {true, true},
@@ -194,7 +193,7 @@ func TestLoopback(t *testing.T) {
 		for i, loopback := range []bool{false, true} {
 			m := s.full()
 			m.set("notificationURL", url)
-			got := mustParse(t, string(m.json())).Check(Context{Loopback: loopback, KnownExtension: known})
+			got := mustParse(t, string(m.json())).Check(Context{Loopback: loopback, KnownExtension: knowsAll})
 			if ok := got == nil; ok != want[i] || !ok && (len(got) != 1 || got[0].Path != "notificationURL" || got[0].Code != Format) {
 				t.Errorf("%s, loopback %v: %v", url, loopback, got)
 			}
@@ -202,7 +201,7 @@ func TestLoopback(t *testing.T) {
 	}
 }
 
-func TestInformational(t *testing.T) {
+func TestTransStatusIMustBeAskedFor(t *testing.T) {
 	areq := mustParse(t, `{"deviceChannel":"02","messageCategory":"01","threeDSRequestorChallengeInd":["82"]}`)
 	other := mustParse(t, `{"deviceChannel":"02","messageCategory":"01","threeDSRequestorChallengeInd":["01"]}`)
 	ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.3.1","transStatus":"I"}`)
@@ -217,10 +216,9 @@ func TestInformational(t *testing.T) {
 	}
 }
 
-// TestColumnsOfTheTransaction: a member that the table of a message does not
-// have tells nothing about its channel and category, so none can waive what
-// the transaction's ask for (VG-11, VG-12).
-func TestColumnsOfTheTransaction(t *testing.T) {
+// A deviceChannel in a message whose table has none must not switch off elements that the
+// channel of the transaction requires (VG-11, VG-12).
+func TestUndefinedMembersDoNotChangeTheColumns(t *testing.T) {
 	const ids = `"threeDSServerTransID":"11111111-1111-4111-8111-111111111111","acsTransID":"22222222-2222-4222-8222-222222222222",` +
 		`"dsTransID":"33333333-3333-4333-8333-333333333333"`
 	app := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"01","messageCategory":"01",`+
@@ -254,9 +252,8 @@ func TestColumnsOfTheTransaction(t *testing.T) {
 	}
 }
 
-// TestCriticalExtensionWithoutID: an id that says nothing is missing, whatever else
-// the extension says (VG-05, VG-16).
-func TestCriticalExtensionWithoutID(t *testing.T) {
+// Rows VG-05 and VG-16.
+func TestCriticalExtensionWithoutIDIsMissingIt(t *testing.T) {
 	for id, want := range map[string]Code{`"id":"",`: Missing, `"id":" ",`: Missing, `"id":null,`: Missing, ``: Missing, `"id":"A",`: CriticalExtension} {
 		ares := mustParse(t, `{"messageType":"ARes","messageVersion":"2.2.0","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",`+
 			`"acsTransID":"22222222-2222-4222-8222-222222222222","dsTransID":"33333333-3333-4333-8333-333333333333","acsReferenceNumber":"A",`+
@@ -267,8 +264,8 @@ func TestCriticalExtensionWithoutID(t *testing.T) {
 	}
 }
 
-// TestJWS: three parts in Base64url, whatever their padding (EN-04).
-func TestJWS(t *testing.T) {
+// Row EN-04.
+func TestJWSPartsMayBePadded(t *testing.T) {
 	for content, want := range map[string]string{
 		"eyJh.e30.c2ln": "", "eyJh=.e30==.c2lnbmE===": "", "-_.-_.-_=": "",
 		"eyJh.e30": "203 acsSignedContent", "eyJh.e30.c2ln.x": "203 acsSignedContent", "eyJh.e30.": "203 acsSignedContent",
@@ -288,9 +285,9 @@ func TestJWS(t *testing.T) {
 	}
 }
 
-// TestSizeOfEscapes: an object is as long as it is in characters, whether its
-// sender wrote them as they are or as escape sequences (MC-04, VG-15).
-func TestSizeOfEscapes(t *testing.T) {
+// The length of an object is that of its characters, not that of their escape sequences
+// (MC-04, VG-15).
+func TestEscapesDoNotChangeTheLength(t *testing.T) {
 	const limit, around = 8059, len(`{"a":""}`)
 	for _, char := range []string{"a", "é", "😀", `\u0061`, `\u00e9`, `\ud83d\ude00`, `\uD83D\uDE00`, `\ud7ff`, `\ue000`, `\/`} {
 		for n, want := range map[int]string{limit - around: "", limit - around + 1: "203 messageExtension.data"} {
@@ -320,9 +317,8 @@ func TestSizeOfEscapes(t *testing.T) {
 	}
 }
 
-// TestEqualCredentials: items of an array that is only tolerated may be equal
-// no more than those of any other (VG-18).
-func TestEqualCredentials(t *testing.T) {
+// Items of an array that is accepted in place of a string must differ too (VG-18).
+func TestEqualCredentialsAreDuplicates(t *testing.T) {
 	const one, other = `"AAAAAAAAAAAAAAAAAAAAAA"`, `"AAAAAAAAAAAAAAAAAAAAAB"`
 	for ids, want := range map[string]string{
 		one: "", "[" + one + "]": "", "[" + one + "," + other + "]": "",
@@ -341,9 +337,8 @@ func TestEqualCredentials(t *testing.T) {
 	}
 }
 
-// TestEqualStrings: strings are equal that say the same, with escape sequences
-// or without, printable or not (VG-18).
-func TestEqualStrings(t *testing.T) {
+// Strings with the same text are equal, with escape sequences or without (VG-18).
+func TestEqualStringsAreDuplicates(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"da", `d\u0061`}, {"a\u00a0b", `a\u00A0b`}, {"\u2028", `\u2028`}, {"\u007f", `\u007f`}, {`a\"b`, `a\u0022b`}, {`\t`, `\u0009`},
 	} {
@@ -354,10 +349,9 @@ func TestEqualStrings(t *testing.T) {
 	}
 }
 
-// TestEqualObjects: objects are equal whose strings say the same, with escape
-// sequences or without, and with white space between them or not; every digit of
-// a number counts (VG-18).
-func TestEqualObjects(t *testing.T) {
+// Objects are equal if they differ only in white space and escape sequences. Numbers are
+// compared digit by digit (VG-18).
+func TestEqualObjectsAreDuplicates(t *testing.T) {
 	const seller = `{"sellerName":"%s"}`
 	for _, tt := range []struct {
 		one, other string
@@ -390,9 +384,9 @@ func TestEqualObjects(t *testing.T) {
 	}
 }
 
-// TestRuleOfIgnoredMember: what a column does not define is ignored, so no rule
-// can miss it: 2.1.0 has no challengeCancel for 3RI (VG-11).
-func TestRuleOfIgnoredMember(t *testing.T) {
+// A rule about a member that a column does not define is not checked: 2.1.0 has no
+// challengeCancel for 3RI (VG-11).
+func TestRulesOfIgnoredMembersAreSkipped(t *testing.T) {
 	const rreq = `{"messageType":"RReq","messageVersion":"2.1.0","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",` +
 		`"acsTransID":"22222222-2222-4222-8222-222222222222","dsTransID":"33333333-3333-4333-8333-333333333333",` +
 		`"messageCategory":"01","transStatus":"N","transStatusReason":"14"`

@@ -6,45 +6,46 @@ import (
 	"strings"
 )
 
-// A Change is one thing that Normalise did. What never holds what a requestor
-// sent.
+// A Change is one correction that [Request.Normalise] made. What says in English what was
+// done; it never quotes the value that the requestor sent.
 type Change struct {
 	Path Path
 	What string
 }
 
-// Normalise sets right what requestors often get wrong and what can only mean
-// one thing (docs/api.md, R9), complete but for what needs a card range or a
-// merchant. It does nothing without a version we know, and nothing
-// to members that are not sent anyway.
+// Normalise corrects frequent slips of requestors whose meaning is certain, and returns what
+// it changed: docs/api.md, R9, without the corrections that need a card range or a merchant.
+// It does nothing if the request has no supported version, and leaves members alone that
+// are not sent.
 func (r *Request) Normalise() []Change {
 	v, ok := r.Version()
 	if !ok {
 		return nil
 	}
 	n := &normaliser{builder: newBuilder(r, v)}
-	n.acceptLanguage()
-	n.object(n.table, 0)
-	n.acquirer()
+	n.normaliseAcceptLanguage()
+	n.normaliseObject(n.table, 0)
+	n.completeAcquirer()
 	return n.changes
 }
 
-// A normaliser asks the builder what will be sent.
+// A normaliser holds the state of one call of Normalise. Its builder decides what is sent.
 type normaliser struct {
 	*builder
 	changes []Change
 }
 
-func (n *normaliser) changed(name string, item int, what string) {
-	at := checker{way: n.way}
-	at.note(Format, name, item, "")
+// recordChange adds a change of a member, or of one item of it unless item is -1.
+func (n *normaliser) recordChange(name string, item int, what string) {
+	at := checker{path: n.path}
+	at.reportItem(Format, name, item, "")
 	n.changes = append(n.changes, Change{Path: at.problems[0].Path, What: what})
 }
 
-// object goes through the members of an object that are sent.
-func (n *normaliser) object(t *Table, object uint32) {
+// normaliseObject normalises the members of an object that are sent.
+func (n *normaliser) normaliseObject(t *Table, object uint32) {
 	base := len(n.checker.members)
-	s := n.scopeOf(t, object)
+	s := n.findScope(t, object)
 	nodes := n.m.nodes
 	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
 		if nodes[i].name >= maxNames {
@@ -54,89 +55,90 @@ func (n *normaliser) object(t *Table, object uint32) {
 		if row < 0 || s.members[row] != i {
 			continue
 		}
-		if f := &t.Fields[row]; !f.onlyWhen() || n.holds(f, s) {
-			n.value(f, i)
+		if f := &t.Fields[row]; !f.isOnlyForCondition() || n.isConditionMet(f, s) {
+			n.normaliseValue(f, i)
 		}
 	}
 	n.checker.members = n.checker.members[:base]
 }
 
-// value normalises a value and what is in it.
-func (n *normaliser) value(f *Field, i uint32) {
+// normaliseValue normalises a value and all values inside it.
+func (n *normaliser) normaliseValue(f *Field, i uint32) {
 	kind := n.m.nodes[i].kind
-	within := func(object uint32, item int) {
-		n.way = append(n.way, step{f.Name, item})
-		n.object(f.Of, object)
-		n.way = n.way[:len(n.way)-1]
+	normaliseNested := func(object uint32, item int) {
+		n.path = append(n.path, step{f.Name, item})
+		n.normaliseObject(f.Of, object)
+		n.path = n.path[:len(n.path)-1]
 	}
 	switch {
-	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || tidied[f.Name]):
-		n.text(f, i)
+	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || normalisedTexts[f.Name]):
+		n.normaliseText(f, i)
 	case kind == jsonObject && f.Of != nil:
-		within(i, -1)
+		normaliseNested(i, -1)
 	case kind == jsonArray && f.Of != nil:
 		for k, j := 0, i+1; j < n.m.nodes[i].next; k, j = k+1, n.m.nodes[j].next {
 			if n.m.nodes[j].kind == jsonObject {
-				within(j, k)
+				normaliseNested(j, k)
 			}
 		}
 	}
-	lone := kind == jsonString && f.Kind.isText() || kind == jsonObject && f.Kind == Object
-	if _, edited := n.r.edits[i]; lone && f.Array && n.version >= V231 && !edited && n.leaves(f, i) {
-		n.r.edit(i, edit{wrap: true})
-		n.changed(f.Name, -1, "made an array")
+	isSingle := kind == jsonString && f.Kind.isText() || kind == jsonObject && f.Kind == Object
+	if _, edited := n.r.edits[i]; isSingle && f.Array && n.version >= V231 && !edited && n.isAnythingSent(f, i) {
+		n.r.setEdit(i, edit{wrap: true})
+		n.recordChange(f.Name, -1, "made an array")
 	}
 }
 
-// leaves says whether anything of a value is sent.
-func (n *normaliser) leaves(f *Field, i uint32) bool {
-	mark := len(n.out)
-	some := n.builder.value(f, i, -1)
-	n.out = n.out[:mark]
-	return some
+// isAnythingSent reports whether a value is sent, at least in part.
+func (n *normaliser) isAnythingSent(f *Field, i uint32) bool {
+	start := len(n.out)
+	isWritten := n.builder.writeValue(f, i, -1)
+	n.out = n.out[:start]
+	return isWritten
 }
 
-// tidied are the strings that text looks at, beside countries and currencies.
-var tidied = map[string]bool{
+// normalisedTexts are the strings that normaliseText may change, beside countries and
+// currencies.
+var normalisedTexts = map[string]bool{
 	"browserColorDepth": true, "browserLanguage": true, "browserTZ": true, "browserAcceptHeader": true, "browserUserAgent": true,
 }
 
-// text normalises a string.
-func (n *normaliser) text(f *Field, i uint32) {
-	was := string(n.m.text(i, nil))
+// normaliseText normalises a string.
+func (n *normaliser) normaliseText(f *Field, i uint32) {
+	old := string(n.m.text(i, nil))
 	if e, ok := n.r.edits[i]; ok {
-		was = unquoted(e.text)
+		old = unquoted(e.text)
 	}
-	now, what := was, ""
+	text, what := old, ""
 	switch {
 	case f.Kind == Country || f.Kind == Currency:
-		if len(was) < 3 && allDigits([]byte(was)) {
-			now, what = strings.Repeat("0", 3-len(was))+was, "padded to 3 digits"
+		if len(old) < 3 && allDigits([]byte(old)) {
+			text, what = strings.Repeat("0", 3-len(old))+old, "padded to 3 digits"
 		}
 	case f.Name == "browserColorDepth" && f.Kind == OneOf:
-		now = lowerDepth(f, was)
-		what = "lowered to " + now
+		text = lowerDepth(f, old)
+		what = "lowered to " + text
 	case f.Name == "browserLanguage":
-		now, what = firstLanguage(was, f.Max), "cut to the first tag, or a part of it"
+		text, what = firstLanguage(old, f.Max), "cut to the first tag, or a part of it"
 	case f.Name == "browserTZ":
-		now, what = tidyOffset(was), "tidied"
+		text, what = trimOffset(old), "tidied"
 	case f.Name == "browserAcceptHeader", f.Name == "browserUserAgent":
-		now, what = cut(was, f.Max), "cut to "+strconv.Itoa(f.Max)+" characters"
+		text, what = truncate(old, f.Max), "cut to "+strconv.Itoa(f.Max)+" characters"
 	}
-	if now != was {
-		n.r.edit(i, edit{text: quote(now)})
-		n.changed(f.Name, -1, what)
+	if text != old {
+		n.r.setEdit(i, edit{text: quote(text)})
+		n.recordChange(f.Name, -1, what)
 	}
 }
 
-// lowerDepth is the nearest listed colour depth that is not above depth.
+// lowerDepth returns the largest listed colour depth that is not above depth.
 func lowerDepth(f *Field, depth string) string {
 	if !allDigits([]byte(depth)) {
 		return depth
 	}
-	best, wanted := -1, number([]byte(depth))
+	best, limit := -1, numberOf([]byte(depth))
 	for _, c := range f.Codes.Values {
-		if listed := number([]byte(c.Value)); listed <= wanted && listed > best {
+		if listed := numberOf([]byte(c.Value)); listed <= limit && listed > best {
 			best = listed
 		}
 	}
@@ -146,11 +148,11 @@ func lowerDepth(f *Field, depth string) string {
 	return strconv.Itoa(best)
 }
 
-// firstLanguage is the first of the tags of an Accept-Language header, or as
-// many of its subtags as limit allows. A subtag of one character says what the
-// next one is, and goes with it (RFC 4647, 3.4); an empty one goes too.
+// firstLanguage returns the first tag of an Accept-Language header, cut to at most limit
+// characters by removing subtags from the end. A subtag of one character is removed with
+// the subtag that it introduces (RFC 4647, section 3.4), and so is an empty subtag.
 func firstLanguage(header string, limit int) string {
-	tags := languages(header)
+	tags := languageTags(header)
 	if len(tags) == 0 {
 		return header
 	}
@@ -168,9 +170,9 @@ func firstLanguage(header string, limit int) string {
 	return tag
 }
 
-// languages are the tags of an Accept-Language header, each once, without
-// their weights.
-func languages(header string) []string {
+// languageTags returns the tags of an Accept-Language header, each once and without
+// weights.
+func languageTags(header string) []string {
 	var tags []string
 	for part := range strings.SplitSeq(header, ",") {
 		tag, _, _ := strings.Cut(part, ";")
@@ -181,8 +183,8 @@ func languages(header string) []string {
 	return tags
 }
 
-// tidyOffset is a number of minutes without plus and leading zeros.
-func tidyOffset(s string) string {
+// trimOffset returns a number of minutes without a plus sign and leading zeros.
+func trimOffset(s string) string {
 	digits, negative := s, false
 	if s != "" && (s[0] == '+' || s[0] == '-') {
 		digits, negative = s[1:], s[0] == '-'
@@ -200,18 +202,18 @@ func tidyOffset(s string) string {
 	return digits
 }
 
-// acceptLanguage is taken from browserLanguage where the version wants it and
-// there is none. In one that is there, equal tags are told once.
-func (n *normaliser) acceptLanguage() {
+// normaliseAcceptLanguage takes acceptLanguage from browserLanguage if the version requires
+// it and the request has none. Otherwise it removes tags that occur more than once.
+func (n *normaliser) normaliseAcceptLanguage() {
 	const name = "acceptLanguage"
-	if !n.defines(name) {
+	if !n.isDefined(name) {
 		return
 	}
 	if !n.r.Has(name) {
-		tags := languages(n.r.Text("browserLanguage"))
+		tags := languageTags(n.r.Text("browserLanguage"))
 		if len(tags) > 0 {
-			n.r.put(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
-			n.changed(name, -1, "taken from browserLanguage")
+			n.r.setRaw(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
+			n.recordChange(name, -1, "taken from browserLanguage")
 		}
 		return
 	}
@@ -221,38 +223,38 @@ func (n *normaliser) acceptLanguage() {
 	}
 	seen := make(map[string]bool)
 	for k, j := 0, i+1; j < n.m.nodes[i].next; k, j = k+1, n.m.nodes[j].next {
-		if n.m.nodes[j].kind != jsonString || n.gone(j) {
+		if n.m.nodes[j].kind != jsonString || n.isDropped(j) {
 			continue
 		}
 		tag := string(n.m.text(j, nil))
 		if seen[tag] {
-			n.r.edit(j, edit{})
-			n.changed(name, k, "dropped, it is there already")
+			n.r.setEdit(j, edit{})
+			n.recordChange(name, k, "dropped, it is there already")
 		}
 		seen[tag] = true
 	}
 }
 
-// acquirer fills in what 2.3.1 wants to know of the acquirer.
-func (n *normaliser) acquirer() {
+// completeAcquirer sets the elements about the acquirer that 2.3.1 requires.
+func (n *normaliser) completeAcquirer() {
 	const code, source = "acquirerCountryCode", "acquirerCountryCodeSource"
-	if country := n.r.Text("merchantCountryCode"); country != "" && n.defines(code) && !n.r.Has(code) {
+	if country := n.r.Text("merchantCountryCode"); country != "" && n.isDefined(code) && !n.r.Has(code) {
 		n.r.Set(code, country)
-		n.changed(code, -1, "taken from merchantCountryCode")
+		n.recordChange(code, -1, "taken from merchantCountryCode")
 	}
-	if n.defines(source) && !n.r.Has(source) {
+	if n.isDefined(source) && !n.r.Has(source) {
 		n.r.Set(source, "01")
-		n.changed(source, -1, "set to 01")
+		n.recordChange(source, -1, "set to 01")
 	}
 }
 
-// defines says whether the message may have a member at all.
-func (n *normaliser) defines(name string) bool {
+// isDefined reports whether the AReq may have a member.
+func (n *normaliser) isDefined(name string) bool {
 	row := n.table.row(names.ids[name])
-	return row >= 0 && n.sends(n.table, row)
+	return row >= 0 && n.isSent(n.table, row)
 }
 
-// quotedList is a JSON array of strings.
+// quotedList returns texts as a JSON array.
 func quotedList(texts []string) []byte {
 	out := []byte{'['}
 	for i, text := range texts {

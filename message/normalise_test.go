@@ -91,7 +91,7 @@ func TestR9ValuesAreNormalised(t *testing.T) {
 		{message.V220, "notificationURL", `"HTTP://Shop.example"`, "", ""},
 		{message.V220, "threeDSServerTransID", `"8A880DC0-D2D2-4067-BCB1-B08D1690B26E"`, "", ""},
 	} {
-		b := good(t, test.v, message.BRW, message.PA)
+		b := validRequest(t, test.v, message.BRW, message.PA)
 		r := b.with(test.name, test.raw).read(t)
 		changes := r.Normalise()
 		m, _ := r.Build(message.Context{})
@@ -119,8 +119,8 @@ func TestR9ValuesAreNormalised(t *testing.T) {
 	}
 }
 
-func TestR9Acquirer(t *testing.T) {
-	b := good(t, message.V231, message.BRW, message.PA).with("merchantCountryCode", `"36"`, "acquirerCountryCode", "", "acquirerCountryCodeSource", `null`)
+func TestR9AcquirerIsCompleted(t *testing.T) {
+	b := validRequest(t, message.V231, message.BRW, message.PA).with("merchantCountryCode", `"36"`, "acquirerCountryCode", "", "acquirerCountryCodeSource", `null`)
 	r := b.read(t)
 	changes := r.Normalise()
 	m, p := r.Build(message.Context{})
@@ -144,44 +144,43 @@ func TestR9Acquirer(t *testing.T) {
 	if _, p := b.build(t); len(p) != 3 {
 		t.Errorf("strict: %v", p)
 	}
-	older := good(t, message.V220, message.BRW, message.PA).read(t)
+	older := validRequest(t, message.V220, message.BRW, message.PA).read(t)
 	if changes := older.Normalise(); changes != nil {
 		t.Errorf("2.2.0: %v", changes)
 	}
 }
 
-func TestR9AcceptLanguage(t *testing.T) {
+func TestR9AcceptLanguageIsCompleted(t *testing.T) {
 	for _, test := range []struct{ header, accept, language string }{
 		{"da, en-GB;q=0.8,*;q=0.1", `["da","en-GB","*"]`, "da"},
 		{"en-GB", `["en-GB"]`, "en-GB"},
 		{"en,,en;q=0.5", `["en"]`, "en"},
 	} {
-		r := good(t, message.V231, message.BRW, message.PA).with("browserLanguage", `"`+test.header+`"`, "acceptLanguage", "").read(t)
+		r := validRequest(t, message.V231, message.BRW, message.PA).with("browserLanguage", `"`+test.header+`"`, "acceptLanguage", "").read(t)
 		r.Normalise()
 		m, p := r.Build(message.Context{})
 		if p != nil || string(m.Raw("acceptLanguage")) != test.accept || m.Text("browserLanguage") != test.language {
 			t.Errorf("%s: %v, acceptLanguage %s, browserLanguage %s", test.header, p, m.Raw("acceptLanguage"), m.Raw("browserLanguage"))
 		}
 	}
-	r := good(t, message.V231, message.APP, message.PA).with("browserLanguage", `"da"`).read(t)
+	r := validRequest(t, message.V231, message.APP, message.PA).with("browserLanguage", `"da"`).read(t)
 	if changes := r.Normalise(); changes != nil {
 		t.Errorf("APP: %v", changes)
 	}
-	dup := good(t, message.V231, message.BRW, message.PA).with("acceptLanguage", `["en","en"]`)
+	dup := validRequest(t, message.V231, message.BRW, message.PA).with("acceptLanguage", `["en","en"]`)
 	if _, p := dup.build(t); len(p) != 1 || p[0].Code != message.Duplicate {
 		t.Errorf("strict: %v", p)
 	}
 }
 
-// TestNormaliseOfWhatIsNotSent gives members that Build leaves out: of those nothing
-// is told.
-func TestNormaliseOfWhatIsNotSent(t *testing.T) {
+// Members that Build leaves out make no Change.
+func TestNormaliseSkipsMembersThatAreNotSent(t *testing.T) {
 	for _, test := range []struct{ name, raw string }{
 		{"recurringCurrency", `"36"`}, // without recurringAmount
 		{"multiTransaction", `{"merchantList":[{"merchantNameListed":"a","merchantCurrency":"36"}]}`},
 		{"threeDSRequestorAuthenticationInfo", `{"dsAuthInfVerifInd":"01","x":[1]}`}, // the DS's
 	} {
-		r := good(t, message.V231, message.BRW, message.PA).with(test.name, test.raw, "recurringAmount", "").read(t)
+		r := validRequest(t, message.V231, message.BRW, message.PA).with(test.name, test.raw, "recurringAmount", "").read(t)
 		if changes := r.Normalise(); changes != nil {
 			t.Errorf("%s %s: %v", test.name, test.raw, changes)
 		}
@@ -197,7 +196,7 @@ func TestNormaliseOfWhatIsNotSent(t *testing.T) {
 
 func TestNormaliseNeedsAVersion(t *testing.T) {
 	for _, version := range []string{`""`, `"9.9.9"`, `1`} {
-		r := good(t, message.V220, message.BRW, message.PA).with("browserTZ", `"+060"`, "messageVersion", version).read(t)
+		r := validRequest(t, message.V220, message.BRW, message.PA).with("browserTZ", `"+060"`, "messageVersion", version).read(t)
 		if changes := r.Normalise(); changes != nil {
 			t.Errorf("version %s: %v", version, changes)
 		}

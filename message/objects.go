@@ -1,12 +1,12 @@
 package message
 
 // objectRows are the rows of all nested objects.
-var objectRows = map[string]versions{
+var objectRows = map[string]rowsByVersion{
 	"acctInfo":                           {V210: acctInfoRows210, V220: acctInfoRows210, V231: acctInfoRows231},
 	"acsProtocolVersion":                 {V231: acsProtocolVersionRows231},
 	"acsRenderingType":                   {V210: acsRenderingTypeRows210, V220: acsRenderingTypeRows210, V231: acsRenderingTypeRows231},
 	"broadInfo":                          {V231: broadInfoRows231},
-	"browserChallengeForm":               same(browserChallengeFormRows210...),
+	"browserChallengeForm":               sameRows(browserChallengeFormRows210...),
 	"cardRange":                          {V210: cardRangeRows210, V220: cardRangeRows220, V231: cardRangeRows231},
 	"cardRangeBounds":                    {V231: cardRangeBoundsRows231},
 	"cardholderInfo":                     {V231: cardholderInfoRows231},
@@ -14,15 +14,15 @@ var objectRows = map[string]versions{
 	"defaultSdkType":                     {V231: defaultSdkTypeRows231},
 	"deviceRenderOptions":                {V210: deviceRenderOptionsRows210, V220: deviceRenderOptionsRows210, V231: deviceRenderOptionsRows231},
 	"dsUrl":                              {V231: dsURLRows231},
-	"jwk":                                same(jwkRows210...),
+	"jwk":                                sameRows(jwkRows210...),
 	"merchantListEntry":                  {V231: merchantListEntryRows231},
 	"merchantRiskIndicator":              {V210: merchantRiskIndicatorRows210, V220: merchantRiskIndicatorRows210, V231: merchantRiskIndicatorRows231},
-	"messageExtension":                   same(extensionEntryRows210...),
+	"messageExtension":                   sameRows(extensionEntryRows210...),
 	"multiTransaction":                   {V231: multiTransactionRows231},
 	"opPriorTransRef":                    {V231: opPriorTransRefRows231},
 	"opSeq":                              {V231: opSeqRows231},
 	"payTokenInfo":                       {V231: payTokenInfoRows231},
-	"phone":                              same(phoneRows210...),
+	"phone":                              sameRows(phoneRows210...),
 	"recurringInd":                       {V231: recurringIndRows231},
 	"sellerInfo":                         {V231: sellerInfoRows231},
 	"spcImage":                           {V231: spcImageRows231},
@@ -36,7 +36,7 @@ var objectRows = map[string]versions{
 }
 
 // acctInfoRows210: the object acctInfo. EMV 3DS 2.1.0, annex A.
-var acctInfoRows210 = Rows{
+var acctInfoRows210 = rowList{
 	{Need: "OO OO OO", Name: "chAccAgeInd", Kind: OneOf, List: "chAccAgeInd", Doc: "age of the account"},
 	{Need: "OO OO OO", Name: "chAccChange", Kind: Date, Doc: "date of last account change"},
 	{Need: "OO OO OO", Name: "chAccChangeInd", Kind: OneOf, List: "chAccChangeInd", Doc: "time since account change"},
@@ -56,32 +56,32 @@ var acctInfoRows210 = Rows{
 }
 
 // acctInfoRows231: the object acctInfo. EMV 3DS 2.3.1, annex A.
-var acctInfoRows231 = acctInfoRows210.With(Rows{
+var acctInfoRows231 = acctInfoRows210.with(rowList{
 	{Need: "OO OO OO", Name: "nbPurchaseAccount", Kind: Digits, Max: 4, Range: &Span{0, 999}, Doc: "purchases in six months"},
 	{Need: "OO OO OO", Name: "chAccReqID", Max: 64, Mask: Secret, Doc: "hashed requestor account ID"},
 })
 
 // acsProtocolVersionRows231: the object acsProtocolVersion. EMV 3DS 2.3.1, annex A.
-var acsProtocolVersionRows231 = Rows{
-	{Need: "RR RR RR", Name: "version", Kind: Dotted, Active: true, Doc: "protocol version"},
+var acsProtocolVersionRows231 = rowList{
+	{Need: "RR RR RR", Name: "version", Kind: Dotted, SupportedVersion: true, Doc: "protocol version"},
 	{Need: "OO OO OO", Name: "acsInfoInd", Kind: OneOf, List: "acsInfoInd", Array: true, Max: 99, Doc: "ACS features"},
-	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 2048, Browser: true, Withheld: true, Doc: "3DS Method URL"},
+	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 2048, Browser: true, Unchecked: true, Doc: "3DS Method URL"},
 	{Need: "CC CC CC", Name: "supportedMsgExt", Kind: Object, Type: "supportedMsgExt", Array: true, Max: 15, Doc: "supported extensions"},
 }
 
 // acsRenderingTypeRows210: the object acsRenderingType. EMV 3DS 2.1.0, annex A.
-var acsRenderingTypeRows210 = Rows{
+var acsRenderingTypeRows210 = rowList{
 	{Need: "RR RR RR", Name: "acsInterface", Kind: OneOf, List: "acsInterface", Doc: "ACS interface"},
 	{Need: "RR RR RR", Name: "acsUiTemplate", Kind: OneOf, List: "acsUiTemplate", Doc: "ACS UI template"},
 }
 
 // acsRenderingTypeRows231: the object acsRenderingType. EMV 3DS 2.3.1, annex A.
-var acsRenderingTypeRows231 = acsRenderingTypeRows210.With(Rows{
+var acsRenderingTypeRows231 = acsRenderingTypeRows210.with(rowList{
 	{Need: "RR RR RR", Name: "deviceUserInterfaceMode", Kind: OneOf, List: "deviceUserInterfaceMode", Doc: "UI mode"},
 })
 
 // broadInfoRows231: the object broadInfo. EMV 3DS 2.3.1, annex A.
-var broadInfoRows231 = Rows{
+var broadInfoRows231 = rowList{
 	{Need: "RR RR RR", Name: "category", Kind: OneOf, List: "broadCategory", Doc: "kind of information"},
 	{Need: "OO OO OO", Name: "description", Max: 4000, Doc: "information text"},
 	{Need: "OO OO OO", Name: "expDate", Kind: Date, Doc: "relevant until"},
@@ -91,14 +91,14 @@ var broadInfoRows231 = Rows{
 }
 
 // browserChallengeFormRows210: the object browserChallengeForm. EMV 3DS 2.1.0, annex A.
-var browserChallengeFormRows210 = Rows{
+var browserChallengeFormRows210 = rowList{
 	{Need: "-- CC --", Name: "creq", Kind: Base64URL, Mask: Secret, Doc: "whole CReq encoded"},
 	{Need: "-- CC --", Name: "cres", Kind: Base64URL, Mask: Secret, Doc: "whole CRes encoded"},
 	{Need: "-- OO --", Name: "threeDSSessionData", Kind: Base64URL, Max: 1024, Mask: Secret, Doc: "requestor session data, echoed by ACS"},
 }
 
 // cardRangeRows210: the object cardRange. EMV 3DS 2.1.0, annex A.
-var cardRangeRows210 = Rows{
+var cardRangeRows210 = rowList{
 	{Need: "RR RR RR", Name: "startRange", Kind: Digits, Min: 13, Max: 19, Doc: "first account number"},
 	{Need: "RR RR RR", Name: "endRange", Kind: Digits, Min: 13, Max: 19, Doc: "last account number"},
 	{Need: "OO OO OO", Name: "actionInd", Kind: OneOf, List: "actionInd", Doc: "what to do with the range"},
@@ -106,37 +106,37 @@ var cardRangeRows210 = Rows{
 	{Need: "RR RR RR", Name: "acsEndProtocolVersion", Kind: Dotted, Doc: "newest active ACS version"},
 	{Need: "OO OO OO", Name: "dsStartProtocolVersion", Kind: Dotted, Doc: "oldest active DS version"},
 	{Need: "OO OO OO", Name: "dsEndProtocolVersion", Kind: Dotted, Doc: "newest active DS version"},
-	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 256, Browser: true, Withheld: true, Doc: "3DS Method URL"},
+	{Need: "OO OO OO", Name: "threeDSMethodURL", Kind: URL, Max: 256, Browser: true, Unchecked: true, Doc: "3DS Method URL"},
 }
 
 // cardRangeRows220: the object cardRange. EMV 3DS 2.2.0, annex A.
-var cardRangeRows220 = cardRangeRows210.With(Rows{
+var cardRangeRows220 = cardRangeRows210.with(rowList{
 	{Need: "OO OO OO", Name: "acsInfoInd", Kind: OneOf, List: "acsInfoInd", Array: true, Doc: "ACS features"},
 })
 
 // cardRangeRows231: the object cardRange. EMV 3DS 2.3.1, annex A.
-var cardRangeRows231 = cardRangeRows220.Without("startRange", "endRange", "acsStartProtocolVersion", "acsEndProtocolVersion", "dsStartProtocolVersion", "dsEndProtocolVersion", "threeDSMethodURL", "acsInfoInd").With(Rows{
+var cardRangeRows231 = cardRangeRows220.without("startRange", "endRange", "acsStartProtocolVersion", "acsEndProtocolVersion", "dsStartProtocolVersion", "dsEndProtocolVersion", "threeDSMethodURL", "acsInfoInd").with(rowList{
 	{Need: "RR RR RR", Name: "ranges", Kind: Object, Type: "cardRangeBounds", Array: true, Max: 5000, Doc: "start and end pairs"},
 	{Need: "OO OO OO", Name: "issuerCountryCode", Kind: Country, Doc: "issuer country"},
-	{Need: "OO OO OO", Name: "dsProtocolVersions", Kind: Dotted, Array: true, Max: 10, Active: true, Doc: "DS versions, overrides the PRes list"},
+	{Need: "OO OO OO", Name: "dsProtocolVersions", Kind: Dotted, Array: true, Max: 10, SupportedVersion: true, Doc: "DS versions, overrides the PRes list"},
 	{Need: "RR RR RR", Name: "acsProtocolVersions", Kind: Object, Type: "acsProtocolVersion", Array: true, Max: 10, Doc: "ACS versions with features"},
 })
 
 // cardRangeBoundsRows231: the object cardRangeBounds. EMV 3DS 2.3.1, annex A.
-var cardRangeBoundsRows231 = Rows{
+var cardRangeBoundsRows231 = rowList{
 	{Need: "RR RR RR", Name: "start", Kind: Digits, Min: 13, Max: 19, Doc: "first account number"},
 	{Need: "RR RR RR", Name: "end", Kind: Digits, Min: 13, Max: 19, Doc: "last account number"},
 }
 
 // cardholderInfoRows231: the object cardholderInfo. EMV 3DS 2.3.1, annex A.
-var cardholderInfoRows231 = Rows{
+var cardholderInfoRows231 = rowList{
 	{Need: "RR RR RR", Name: "text", Max: 128, Doc: "text for the cardholder"},
 	{Need: "OO OO OO", Name: "issuerImage", Kind: URL, Max: 256, Doc: "issuer image"},
 	{Need: "OO OO OO", Name: "paymentSystemImage", Kind: URL, Max: 256, Doc: "payment system image"},
 }
 
 // challengeErrorReportingRows231: the object challengeErrorReporting. EMV 3DS 2.3.1, annex A.
-var challengeErrorReportingRows231 = Rows{
+var challengeErrorReportingRows231 = rowList{
 	{Need: "RR RR RR", Name: "messageType", Kind: OneOf, List: "messageType", Only: "Erro", Doc: "always Erro"},
 	{Need: "RR RR RR", Name: "messageVersion", Kind: Dotted, Doc: "protocol version"},
 	{Need: "CC CC CC", Name: "threeDSServerTransID", Kind: UUID, Else: Absent, Doc: "transaction ID set by the 3DS Server"},
@@ -151,31 +151,31 @@ var challengeErrorReportingRows231 = Rows{
 }
 
 // defaultSdkTypeRows231: the object defaultSdkType. EMV 3DS 2.3.1, annex A.
-var defaultSdkTypeRows231 = Rows{
+var defaultSdkTypeRows231 = rowList{
 	{Need: "RR RR RR", Name: "sdkVariant", Kind: OneOf, List: "defaultSdkVariant", Doc: "SDK variant"},
 	{Need: "OO OO OO", Name: "wrappedInd", Kind: OneOf, List: "wrappedInd", Doc: "embedded as wrapped component"},
 }
 
 // deviceRenderOptionsRows210: the object deviceRenderOptions. EMV 3DS 2.1.0, annex A.
-var deviceRenderOptionsRows210 = Rows{
+var deviceRenderOptionsRows210 = rowList{
 	{Need: "RR RR RR", Name: "sdkInterface", Kind: OneOf, List: "sdkInterface", Doc: "supported interfaces"},
 	{Need: "RR RR RR", Name: "sdkUiType", Kind: OneOf, List: "sdkUiType", Array: true, Max: 5, Doc: "supported UI types"},
 }
 
 // deviceRenderOptionsRows231: the object deviceRenderOptions. EMV 3DS 2.3.1, annex A.
-var deviceRenderOptionsRows231 = deviceRenderOptionsRows210.With(Rows{
+var deviceRenderOptionsRows231 = deviceRenderOptionsRows210.with(rowList{
 	{Need: "RR RR RR", Name: "sdkUiType", Kind: OneOf, List: "sdkUiType", Array: true, Max: 7, Doc: "supported UI types"},
 	{Need: "OO OO OO", Name: "sdkAuthenticationType", Kind: OneOf, List: "sdkAuthenticationType", Array: true, Max: 99, Doc: "preferred authentication methods"},
 })
 
 // dsURLRows231: the object dsUrl. EMV 3DS 2.3.1, annex A.
-var dsURLRows231 = Rows{
+var dsURLRows231 = rowList{
 	{Need: "RR RR RR", Name: "threeDSServerToDsUrl", Kind: URL, Max: 2048, Doc: "URL towards the DS"},
 	{Need: "OO OO OO", Name: "dsCountryCode", Kind: Country, Doc: "country of the URL"},
 }
 
 // jwkRows210: the object jwk. EMV 3DS 2.1.0, annex A.
-var jwkRows210 = Rows{
+var jwkRows210 = rowList{
 	{Need: "RR RR RR", Name: "kty", Mask: Secret, Doc: "key type, EC"},
 	{Need: "RR RR RR", Name: "crv", Mask: Secret, Doc: "curve, P-256"},
 	{Need: "RR RR RR", Name: "x", Kind: Base64URL, Mask: Secret, Doc: "x coordinate"},
@@ -183,7 +183,7 @@ var jwkRows210 = Rows{
 }
 
 // merchantListEntryRows231: the object merchantListEntry. EMV 3DS 2.3.1, annex A.
-var merchantListEntryRows231 = Rows{
+var merchantListEntryRows231 = rowList{
 	{Need: "RR RR RR", Name: "merchantNameListed", Max: 40, Doc: "listed merchant name"},
 	{Need: "OO OO OO", Name: "acquirerMerchantIdListed", Max: 15, Doc: "listed merchant ID"},
 	{Need: "OO OO OO", Name: "merchantAmount", Kind: Digits, Max: 48, Doc: "amount in minor units"},
@@ -193,7 +193,7 @@ var merchantListEntryRows231 = Rows{
 }
 
 // merchantRiskIndicatorRows210: the object merchantRiskIndicator. EMV 3DS 2.1.0, annex A.
-var merchantRiskIndicatorRows210 = Rows{
+var merchantRiskIndicatorRows210 = rowList{
 	{Need: "OO OO OO", Name: "deliveryEmailAddress", Kind: Email, Max: 254, Mask: Secret, Doc: "electronic delivery email"},
 	{Need: "OO OO OO", Name: "deliveryTimeframe", Kind: OneOf, List: "deliveryTimeframe", Doc: "delivery time"},
 	{Need: "OO OO OO", Name: "giftCardAmount", Kind: Digits, Max: 15, Doc: "gift card total in major units"},
@@ -206,13 +206,13 @@ var merchantRiskIndicatorRows210 = Rows{
 }
 
 // merchantRiskIndicatorRows231: the object merchantRiskIndicator. EMV 3DS 2.3.1, annex A.
-var merchantRiskIndicatorRows231 = merchantRiskIndicatorRows210.With(Rows{
+var merchantRiskIndicatorRows231 = merchantRiskIndicatorRows210.with(rowList{
 	{Need: "OO OO OO", Name: "deliveryEmailAddress", Max: 254, Mask: Secret, Doc: "electronic delivery email"},
 	{Need: "OO OO OO", Name: "transChar", Kind: OneOf, List: "transChar", Array: true, Max: 2, Doc: "special transaction kinds"},
 })
 
 // extensionEntryRows210: the object messageExtension. EMV 3DS 2.1.0, annex A.
-var extensionEntryRows210 = Rows{
+var extensionEntryRows210 = rowList{
 	{Need: "RR RR RR", Name: "criticalityIndicator", Kind: Bool, Doc: "recipient must understand it"},
 	{Need: "RR RR RR", Name: "data", Kind: JSON, Max: 8059, Doc: "extension payload"},
 	{Need: "RR RR RR", Name: "id", Max: 64, Doc: "extension ID, RID prefix"},
@@ -220,14 +220,14 @@ var extensionEntryRows210 = Rows{
 }
 
 // multiTransactionRows231: the object multiTransaction. EMV 3DS 2.3.1, annex A.
-var multiTransactionRows231 = Rows{
+var multiTransactionRows231 = rowList{
 	{Need: "RR RR RR", Name: "merchantList", Kind: Object, Type: "merchantListEntry", Array: true, Max: 50, Doc: "merchants involved"},
 	{Need: "CC CC CC", Name: "avValidityTime", Kind: Digits, Max: 3, Range: &Span{0, 999}, Doc: "days the value is valid"},
 	{Need: "CC CC CC", Name: "avNumberUse", Kind: Digits, Max: 2, Range: &Span{0, 99}, Doc: "uses of the value"},
 }
 
 // payTokenInfoRows231: the object payTokenInfo. EMV 3DS 2.3.1, annex A.
-var payTokenInfoRows231 = Rows{
+var payTokenInfoRows231 = rowList{
 	{Need: "OO OO OO", Name: "token", Kind: Digits, Min: 13, Max: 19, Mask: Secret, Doc: "payment token"},
 	{Need: "OO OO OO", Name: "tokenAdditionalData", Kind: JSON, Max: 500, Mask: Secret, Doc: "token service data"},
 	{Need: "OO OO OO", Name: "tokenAssuranceMethod", Kind: Alnum, Min: 2, Max: 2, DS: true, Doc: "token ID&V method"},
@@ -238,19 +238,19 @@ var payTokenInfoRows231 = Rows{
 }
 
 // phoneRows210: the object phone. EMV 3DS 2.1.0, annex A.
-var phoneRows210 = Rows{
+var phoneRows210 = rowList{
 	{Need: "RR RR RR", Name: "cc", Kind: Digits, Max: 3, Mask: Secret, Doc: "country code"},
 	{Need: "RR RR RR", Name: "subscriber", Kind: Digits, Max: 15, Mask: Secret, Doc: "subscriber number"},
 }
 
 // recurringIndRows231: the object recurringInd. EMV 3DS 2.3.1, annex A.
-var recurringIndRows231 = Rows{
+var recurringIndRows231 = rowList{
 	{Need: "RR RR RR", Name: "amountInd", Kind: OneOf, List: "amountInd", Doc: "amount fixed or variable"},
 	{Need: "RR RR RR", Name: "frequencyInd", Kind: OneOf, List: "frequencyInd", Doc: "frequency fixed or variable"},
 }
 
 // sellerInfoRows231: the object sellerInfo. EMV 3DS 2.3.1, annex A.
-var sellerInfoRows231 = Rows{
+var sellerInfoRows231 = rowList{
 	{Need: "RR RR RR", Name: "sellerName", Max: 100, Doc: "seller name"},
 	{Need: "CC CC CC", Name: "sellerId", Max: 50, When: "present(areq.multiTransaction.merchantList.sellerId)", Partial: true, Doc: "seller ID"},
 	{Need: "OO OO OO", Name: "sellerBusinessName", Max: 100, Doc: "business name"},
@@ -267,14 +267,14 @@ var sellerInfoRows231 = Rows{
 }
 
 // spcImageRows231: the object spcImage. EMV 3DS 2.3.1, annex A.
-var spcImageRows231 = Rows{
+var spcImageRows231 = rowList{
 	{Need: "RR RR RR", Name: "default", Max: 30000, Doc: "default image URL or data URL"},
 	{Need: "OO OO OO", Name: "dark", Max: 30000, Doc: "dark image URL or data URL"},
 	{Need: "OO OO OO", Name: "monochrome", Max: 30000, Doc: "monochrome image URL or data URL"},
 }
 
 // spcTransDataRows231: the object spcTransData. EMV 3DS 2.3.1, annex A.
-var spcTransDataRows231 = Rows{
+var spcTransDataRows231 = rowList{
 	{Need: "OO OO OO", Name: "additionalData", Kind: JSON, Max: 90000, Mask: Secret, Doc: "future SPC data"},
 	{Need: "RR RR RR", Name: "challenge", Kind: Base64URL, Min: 43, Max: 100, Mask: Secret, Doc: "random anti-replay string"},
 	{Need: "CC CC CC", Name: "challengeInfoText", Max: 350, Doc: "text shown in SPC"},
@@ -291,48 +291,48 @@ var spcTransDataRows231 = Rows{
 }
 
 // splitSdkTypeRows231: the object splitSdkType. EMV 3DS 2.3.1, annex A.
-var splitSdkTypeRows231 = Rows{
+var splitSdkTypeRows231 = rowList{
 	{Need: "RR RR RR", Name: "sdkVariant", Kind: OneOf, List: "splitSdkVariant", Doc: "client variant"},
 	{Need: "OO OO OO", Name: "limitedInd", Kind: OneOf, List: "limitedInd", Doc: "limited capabilities"},
 }
 
 // supportedMsgExtRows231: the object supportedMsgExt. EMV 3DS 2.3.1, annex A.
-var supportedMsgExtRows231 = Rows{
+var supportedMsgExtRows231 = rowList{
 	{Need: "RR RR RR", Name: "id", Min: 14, Max: 14, Doc: "assigned extension group identifier"},
 	{Need: "RR RR RR", Name: "version", Min: 3, Max: 3, Doc: "extension version"},
 }
 
 // threeDSMethodDataRows210: the object threeDSMethodData. EMV 3DS 2.1.0, annex A.
-var threeDSMethodDataRows210 = Rows{
+var threeDSMethodDataRows210 = rowList{
 	{Need: "-- CC --", Name: "threeDSMethodNotificationURL", Kind: URL, Max: 256, Doc: "where the ACS reports completion"},
 	{Need: "-- RR --", Name: "threeDSServerTransID", Kind: UUID, Doc: "same ID as in AReq"},
 }
 
 // threeDSMethodDataRows231: the object threeDSMethodData. EMV 3DS 2.3.1, annex A.
-var threeDSMethodDataRows231 = threeDSMethodDataRows210.With(Rows{
+var threeDSMethodDataRows231 = threeDSMethodDataRows210.with(rowList{
 	{Need: "-- CC --", Name: "threeDSMethodNotificationURL", Kind: URL, Max: 2048, Doc: "where the ACS reports completion"},
 })
 
 // threeDSRequestorAuthenticationInfoRows210: the object threeDSRequestorAuthenticationInfo. EMV 3DS 2.1.0, annex A.
-var threeDSRequestorAuthenticationInfoRows210 = Rows{
+var threeDSRequestorAuthenticationInfoRows210 = rowList{
 	{Need: "OO OO OO", Name: "threeDSReqAuthData", Max: 2048, Mask: Secret, Doc: "supporting authentication data"},
 	{Need: "OO OO OO", Name: "threeDSReqAuthMethod", Kind: OneOf, List: "threeDSReqAuthMethod", Doc: "how the cardholder logged in"},
 	{Need: "OO OO OO", Name: "threeDSReqAuthTimestamp", Kind: Minute, Doc: "time of login in UTC"},
 }
 
 // threeDSRequestorAuthenticationInfoRows220: the object threeDSRequestorAuthenticationInfo. EMV 3DS 2.2.0, annex A.
-var threeDSRequestorAuthenticationInfoRows220 = threeDSRequestorAuthenticationInfoRows210.With(Rows{
+var threeDSRequestorAuthenticationInfoRows220 = threeDSRequestorAuthenticationInfoRows210.with(rowList{
 	{Need: "OO OO OO", Name: "threeDSReqAuthData", Max: 20000, Mask: Secret, Doc: "supporting authentication data"},
 })
 
 // threeDSRequestorAuthenticationInfoRows231: the object threeDSRequestorAuthenticationInfo. EMV 3DS 2.3.1, annex A.
-var threeDSRequestorAuthenticationInfoRows231 = threeDSRequestorAuthenticationInfoRows220.With(Rows{
+var threeDSRequestorAuthenticationInfoRows231 = threeDSRequestorAuthenticationInfoRows220.with(rowList{
 	{Need: "OO OO OO", Name: "threeDSReqAuthData", Max: 50000, AltObject: true, Mask: Secret, Doc: "supporting authentication data"},
 	{Need: "OO OO OO", Name: "dsAuthInfVerifInd", Kind: OneOf, List: "dsAuthInfVerifInd", Leg: DSToACS, DS: true, Doc: "DS verification result"},
 })
 
 // threeDSRequestorPriorAuthenticationInfoRows210: the object threeDSRequestorPriorAuthenticationInfo. EMV 3DS 2.1.0, annex A.
-var threeDSRequestorPriorAuthenticationInfoRows210 = Rows{
+var threeDSRequestorPriorAuthenticationInfoRows210 = rowList{
 	{Need: "OO OO OO", Name: "threeDSReqPriorAuthData", Max: 2048, Mask: Secret, Doc: "supporting authentication data"},
 	{Need: "OO OO OO", Name: "threeDSReqPriorAuthMethod", Kind: OneOf, List: "threeDSReqPriorAuthMethod", Doc: "earlier authentication method"},
 	{Need: "OO OO OO", Name: "threeDSReqPriorAuthTimestamp", Kind: Minute, Doc: "time of earlier authentication in UTC"},
@@ -340,14 +340,14 @@ var threeDSRequestorPriorAuthenticationInfoRows210 = Rows{
 }
 
 // threeDSRequestorPriorAuthenticationInfoRows231: the object threeDSRequestorPriorAuthenticationInfo. EMV 3DS 2.3.1, annex A.
-var threeDSRequestorPriorAuthenticationInfoRows231 = threeDSRequestorPriorAuthenticationInfoRows210.With(Rows{
+var threeDSRequestorPriorAuthenticationInfoRows231 = threeDSRequestorPriorAuthenticationInfoRows210.with(rowList{
 	{Need: "OO OO OO", Name: "threeDSReqPriorAuthData", Max: 20000, Mask: Secret, Doc: "supporting authentication data"},
 	{Need: "OO OO OO", Name: "threeDSReqPriorRef", Min: 36, Max: 36, Mask: Secret, Doc: "earlier ACS transaction ID"},
 	{Need: "OO OO OO", Name: "threeDSReqPriorDsTransId", Min: 36, Max: 36, Doc: "earlier DS transaction ID"},
 })
 
 // webAuthnCredRows231: the object webAuthnCred. EMV 3DS 2.3.1, annex A.
-var webAuthnCredRows231 = Rows{
+var webAuthnCredRows231 = rowList{
 	{Need: "RR RR RR", Name: "rpID", Max: 2048, Doc: "relying party ID"},
 	{Need: "RR RR RR", Name: "credentialIds", Kind: Base64URL, Min: 16, Max: 1000, AltArray: true, Mask: Secret, Doc: "credential ID"},
 }

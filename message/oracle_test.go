@@ -30,10 +30,10 @@ func (o *oracle) add(code Code, path string) {
 func (o *oracle) check(m *doc) []Problem {
 	o.fields(o.d.messages[o.version][o.message].Fields, m, "")
 	for _, r := range append(slices.Clone(o.d.messages[o.version][o.message].Rules), beside[o.message]...) {
-		told := slices.ContainsFunc(o.found, func(p Problem) bool { // of the field, or of what the rule may look at in it
+		isReported := slices.ContainsFunc(o.found, func(p Problem) bool { // of the field, or of what the rule may look at in it
 			return string(p.Path) == r.Field || strings.HasPrefix(string(p.Path), r.Field+".")
 		})
-		if r.Soft || told || o.ignored(r.Field) {
+		if r.Soft || isReported || o.ignored(r.Field) {
 			continue
 		}
 		if o.eval(r.When, o.defined(m)) == "true" && o.eval(r.Must, o.defined(m)) == "false" {

@@ -14,12 +14,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Limits bound what Parse reads.
+// Limits bound the JSON that [Parse] and [ReadRequest] accept. The zero Limits are the
+// defaults.
 type Limits struct {
-	Depth   int // of nesting, the message itself is 1; 0: 10, negative: no limit
-	Members int // of objects and arrays, all together; 0: 1000, negative: no limit
+	Depth   int // levels of objects and arrays, with the message itself; 0 means 10, a negative number no limit
+	Members int // members and items of all objects and arrays together; 0 means 1000, a negative number no limit
 }
 
+// orDefault returns l with the numbers that 0 and negative numbers stand for.
 func (l Limits) orDefault() Limits {
 	set := func(n *int, def int) {
 		if *n == 0 {
@@ -34,13 +36,14 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// A SyntaxError says that bytes are not a JSON object, or one beyond the
-// limits. It does not quote them.
+// A SyntaxError is the error of a text that is not a JSON object in UTF-8, or that exceeds
+// the [Limits].
 type SyntaxError struct {
-	Offset int64
-	Reason string
+	Offset int64  // in bytes, from the start of the text
+	Reason string // an English phrase that never quotes the text
 }
 
+// Error returns Reason and Offset.
 func (e *SyntaxError) Error() string { return fmt.Sprintf("%s at byte %d", e.Reason, e.Offset) }
 
 // A nodeKind is the JSON type of a value.
@@ -57,166 +60,151 @@ const (
 
 // Flags of a node.
 const (
-	escaped   = 1 << iota // the string has escape sequences
-	duplicate             // a member of the same name came before, in the same object
-	odd                   // the member's name has escape sequences
-	hasItems              // the object or array is not empty
+	escaped     = 1 << iota // the string has escape sequences
+	duplicate               // a member of the same name came before, in the same object
+	escapedName             // the member's name has escape sequences
+	hasItems                // the object or array is not empty
 )
 
-// A node is one value. Values lie in the order of the text, so an object or
-// array is followed by what is in it.
+// A node is one value of a message. Nodes are in the order of the text, so the node of an
+// object or array is followed by the nodes of the values in it.
 type node struct {
 	start, end uint32 // of the value in the text
-	next       uint32 // the node behind this one and all that is in it
+	next       uint32 // index of the first node after this value and all values in it
 	name       uint32 // id of the member's name, or unknownName | offset of its opening quote
 	kind       nodeKind
 	flags      uint8
 }
 
+// unknownName is a flag of node.name. It is set if the name is in no table.
 const unknownName = 1 << 31
 
-// maxText is how much text the offsets of nodes reach.
+// maxText is the largest length of a text in bytes, which the offsets of nodes limit.
 const maxText = unknownName - 1
 
-// Parse reads one JSON object. Names are matched exactly. Members that occur
-// twice are remembered and reported by Check. The message keeps data; it must
-// not be changed afterwards. The error is a *SyntaxError.
+// Parse reads one JSON object. It does not check what the members are: call
+// [Message.Check] for that, which also reports members that occur more than once. Names are
+// matched exactly. The Message keeps data, which must not be changed afterwards. The error
+// is a [*SyntaxError].
 func Parse(data []byte, lim Limits) (*Message, error) { return parse(data, lim, false) }
 
-// parse is Parse, with names matched in any case when folded is set, except
-// those within the data of a message extension.
+// parse is Parse. If folded is set, names match without regard to case, except inside
+// objects that are passed on as they are.
 func parse(data []byte, lim Limits, folded bool) (*Message, error) {
 	p := parsers.Get().(*parser)
 	defer p.release()
 	if err := p.read(data, lim.orDefault(), folded); err != nil {
 		return nil, err
 	}
-	m := &Message{data: data, nodes: slices.Clone(p.nodes), twice: p.twice, head: p.head}
-	m.identify()
+	m := &Message{data: data, nodes: slices.Clone(p.nodes), hasDuplicates: p.hasDuplicates, firstNodes: p.firstNodes}
+	m.readTypeAndVersion()
 	return m, nil
 }
 
-// Glance reads one JSON object as ReadRequest does and shows it to look, which
-// keeps nothing of it: for messages of which a few members matter. The error is
-// a *SyntaxError.
-func Glance(data []byte, lim Limits, look func(*Request)) error {
-	p := parsers.Get().(*parser)
-	defer p.release()
-	if err := p.read(data, lim.orDefault(), true); err != nil {
-		return err
-	}
-	p.message = Message{data: data, nodes: p.nodes, twice: p.twice, head: p.head}
-	p.request = Request{m: &p.message}
-	p.message.identify()
-	p.message.survey(0, top)
-	look(&p.request)
-	p.request, p.message = Request{}, Message{}
-	return nil
-}
-
+// parsers holds parsers for reuse.
 var parsers = sync.Pool{New: func() any { return &parser{dec: jsontext.NewDecoder(new(bytes.Buffer), decoderOptions)} }}
 
-// decoderOptions leaves duplicate names to us: we report them all.
+// decoderOptions accept duplicate names, because Check reports all of them.
 var decoderOptions = jsontext.AllowDuplicateNames(true)
 
-// A parser is what reading needs for a while. The decoder says whether a text
-// is JSON, unless the text is plain; the walk behind it knows the grammar but
-// of strings no more than their end.
+// A parser turns a text into nodes. If the text has escape sequences, control characters or
+// bytes that are not ASCII, the decoder of jsontext first decides whether it is JSON.
+// readValues then knows the whole grammar except for the content of strings, of which it
+// looks for the end only.
 type parser struct {
-	dec    *jsontext.Decoder
-	used   bool // the decoder
-	text   bytes.Buffer
-	nodes  []node
-	frames []frame
-	lower  []byte
-	twice  bool
-	head   [headNames]uint32 // the first nodes of the first names
+	dec           *jsontext.Decoder
+	decoderUsed   bool // the decoder holds the text
+	text          bytes.Buffer
+	nodes         []node
+	frames        []frame
+	nameBuffer    []byte
+	hasDuplicates bool
+	firstNodes    [firstNameCount]uint32 // by name id: the first top-level member, or 0
 
-	data    []byte
-	escapes bool // there is a backslash somewhere
-	at      int  // where in data
-	left    int  // members
-	folding bool
+	data        []byte
+	hasEscapes  bool // the text has a backslash
+	offset      int  // where the object begins in data
+	membersLeft int  // members and items that the limit still allows
+	folding     bool // names match without regard to case
 
-	// follows holds for each name the one that came behind it last. Senders
-	// keep to an order, so it is worth a look before anything is searched.
-	follows [maxNames]uint16
-	last    uint16
-
-	message Message // of Glance
-	request Request
+	// nextNames holds for each name id the one that followed it most recently, also in
+	// earlier messages. Senders keep the order of members, so this guess is tried before
+	// names are searched.
+	nextNames [maxNames]uint16
+	lastName  uint16
 }
 
-// A place is where in a message an object or array is, as far as it matters
-// to how names are matched.
+// A place is the part of a message in which an object or array lies. It decides how names
+// are matched.
 type place uint8
 
 const (
-	elsewhere place = iota
-	top
-	extensions // the array messageExtension
-	extension  // one of its entries
-	opaque     // within the data of one
+	ordinary place = iota
+	topLevel
+	extensionList  // the array messageExtension
+	extensionEntry // an item of that array
+	passedOnObject // the data of such an item, or an object that is passed on as it is
 )
 
-// A frame is an object or array that is still open.
+// A frame is an object or array whose end has not been read yet.
 type frame struct {
 	node    uint32
 	array   bool
 	at      place
-	unknown int // members with unknown names
-	seen    [maxNames / 64]uint64
+	unknown int                   // number of members with unknown names
+	seen    [maxNames / 64]uint64 // the set of name ids that occurred
 }
 
-// keep is how many nodes a parser may keep for the next message.
-const keep = 4096
+// maxKeptNodes is the largest capacity for nodes that a parser keeps for reuse.
+const maxKeptNodes = 4096
 
+// release makes the parser available for reuse.
 func (p *parser) release() {
 	p.data = nil
-	if p.used {
-		p.used, p.text = false, bytes.Buffer{}
+	if p.decoderUsed {
+		p.decoderUsed, p.text = false, bytes.Buffer{}
 		p.dec.Reset(&p.text, decoderOptions)
 	}
-	if cap(p.nodes) > keep {
+	if cap(p.nodes) > maxKeptNodes {
 		p.nodes = nil
 	}
 	parsers.Put(p)
 }
 
+// read fills the nodes of the parser from data.
 func (p *parser) read(data []byte, lim Limits, folding bool) error {
 	if len(data) > maxText {
 		return &SyntaxError{Reason: "too long"}
 	}
 	p.data = data
-	plain := isPlain(data)
-	if !plain {
-		if err := p.wellFormed(); err != nil {
+	isPlain := isPlainText(data)
+	if !isPlain {
+		if err := p.checkWithDecoder(); err != nil {
 			return err
 		}
 	}
-	p.escapes = !plain && bytes.IndexByte(data, '\\') >= 0
-	p.at, p.left, p.folding, p.twice, p.last = 0, lim.Members, folding, false, 0
-	p.nodes, p.frames, p.head = p.nodes[:0], p.frames[:0], [headNames]uint32{}
-	p.at = p.space(0)
-	if p.at == len(data) {
-		return p.broken(p.at)
+	p.hasEscapes = !isPlain && bytes.IndexByte(data, '\\') >= 0
+	p.offset, p.membersLeft, p.folding, p.hasDuplicates, p.lastName = 0, lim.Members, folding, false, 0
+	p.nodes, p.frames, p.firstNodes = p.nodes[:0], p.frames[:0], [firstNameCount]uint32{}
+	p.offset = p.skipSpace(0)
+	if p.offset == len(data) {
+		return p.syntaxError(p.offset)
 	}
-	if data[p.at] != '{' {
-		if plain {
-			if err := p.wellFormed(); err != nil {
+	if data[p.offset] != '{' {
+		if isPlain {
+			if err := p.checkWithDecoder(); err != nil {
 				return err
 			}
 		}
-		return &SyntaxError{Offset: int64(p.at), Reason: "not a JSON object"}
+		return &SyntaxError{Offset: int64(p.offset), Reason: "not a JSON object"}
 	}
-	return p.walk(lim)
+	return p.readValues(lim)
 }
 
-// isPlain says whether data has nothing in it that makes strings difficult: no
-// escape sequence, no control character, nothing beyond ASCII. Every string in
-// such a text is what stands between its quotes, so the walk alone can tell
-// whether it is JSON.
-func isPlain(data []byte) bool {
+// isPlainText reports whether data has no backslash, no control character and no byte that is
+// not ASCII. A string in such a text is what lies between its quotes, so readValues alone
+// can decide whether the text is JSON.
+func isPlainText(data []byte) bool {
 	const (
 		low  = 0x0101010101010101
 		high = 0x8080808080808080
@@ -224,8 +212,8 @@ func isPlain(data []byte) bool {
 	for len(data) >= 8 {
 		w := binary.LittleEndian.Uint64(data)
 		slash := w ^ low*'\\'
-		// The top bit of a byte is set where the byte is beyond ASCII, below a
-		// space, or a backslash.
+		// The top bit of a byte is set if the byte is not ASCII, is below a space, or is a
+		// backslash.
 		if (w|(w-low*' ')|(slash-low)&^slash)&high != 0 {
 			return false
 		}
@@ -239,23 +227,22 @@ func isPlain(data []byte) bool {
 	return true
 }
 
-// broken is the error of a text that the walk could not follow. The decoder
-// finds the words; should it see nothing wrong, the text is refused all the
-// same.
-func (p *parser) broken(at int) error {
-	if err := p.wellFormed(); err != nil {
+// syntaxError returns the error of a text that readValues refused. The decoder supplies the
+// reason. If the decoder accepts the text, it is refused nevertheless.
+func (p *parser) syntaxError(at int) error {
+	if err := p.checkWithDecoder(); err != nil {
 		return err
 	}
 	return &SyntaxError{Offset: int64(at), Reason: "not well-formed JSON"}
 }
 
-// wellFormed says whether the data is one JSON value, in UTF-8, and nothing
+// checkWithDecoder returns an error unless the data is one JSON value in UTF-8 with nothing
 // behind it.
-func (p *parser) wellFormed() error {
-	p.used, p.text = true, *bytes.NewBuffer(p.data)
+func (p *parser) checkWithDecoder() error {
+	p.decoderUsed, p.text = true, *bytes.NewBuffer(p.data)
 	p.dec.Reset(&p.text, decoderOptions)
 	if _, err := p.dec.ReadValue(); err != nil {
-		return p.failed(err)
+		return p.decoderError(err)
 	}
 	end := p.dec.InputOffset()
 	if _, err := p.dec.ReadToken(); err != io.EOF {
@@ -264,8 +251,9 @@ func (p *parser) wellFormed() error {
 	return nil
 }
 
-// failed turns an error of the decoder into ours, which quotes nothing.
-func (p *parser) failed(err error) error {
+// decoderError turns an error of the decoder into a SyntaxError, which does not quote the
+// text.
+func (p *parser) decoderError(err error) error {
 	at := p.dec.InputOffset()
 	if s, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
 		at = s.ByteOffset
@@ -274,7 +262,7 @@ func (p *parser) failed(err error) error {
 	switch {
 	case bytes.HasPrefix(p.data, []byte("\ufeff")):
 		reason = "a byte order mark before the JSON"
-	case nesting(p.data[:at]) >= deepest:
+	case nestingDepth(p.data[:at]) >= maxDecoderDepth:
 		reason = "nested too deep"
 	case !utf8.Valid(p.data):
 		reason = "not UTF-8"
@@ -284,8 +272,8 @@ func (p *parser) failed(err error) error {
 	return &SyntaxError{Offset: at, Reason: reason}
 }
 
-// space is the offset of the first byte from at on that is no white space.
-func (p *parser) space(at int) int {
+// skipSpace returns the offset of the first byte from at on that is not white space.
+func (p *parser) skipSpace(at int) int {
 	for at < len(p.data) {
 		switch p.data[at] {
 		case ' ', '\t', '\r', '\n':
@@ -297,11 +285,11 @@ func (p *parser) space(at int) int {
 	return at
 }
 
-// deepest is how deep the decoder itself goes.
-const deepest = 10_000
+// maxDecoderDepth is the largest depth of nesting that the decoder of jsontext accepts.
+const maxDecoderDepth = 10_000
 
-// nesting is how many objects and arrays are open at the end of data.
-func nesting(data []byte) int {
+// nestingDepth returns how many objects and arrays are open at the end of data.
+func nestingDepth(data []byte) int {
 	n, inString := 0, false
 	for i := 0; i < len(data); i++ {
 		switch c := data[i]; {

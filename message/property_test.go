@@ -15,7 +15,7 @@ import (
 )
 
 // areqs calls f with samples of every kind of AReq.
-func areqs(t *testing.T, seeds uint64, f func(t *testing.T, random *rand.Rand, data []byte)) {
+func forEachAReq(t *testing.T, seeds uint64, f func(t *testing.T, random *rand.Rand, data []byte)) {
 	for _, v := range message.Versions() {
 		for _, ch := range message.Channels() {
 			for _, cat := range message.Categories() {
@@ -30,7 +30,7 @@ func areqs(t *testing.T, seeds uint64, f func(t *testing.T, random *rand.Rand, d
 	}
 }
 
-func build(t *testing.T, data []byte, normalise bool) []byte {
+func buildBytes(t *testing.T, data []byte, normalise bool) []byte {
 	t.Helper()
 	r, err := message.ReadRequest(data, message.Limits{Members: -1})
 	if err != nil {
@@ -48,29 +48,28 @@ func build(t *testing.T, data []byte, normalise bool) []byte {
 	return m.Bytes()
 }
 
-// TestBuildKeepsWhatIsGood: a message as we would send it comes out as it was.
-func TestBuildKeepsWhatIsGood(t *testing.T) {
-	areqs(t, 20, func(t *testing.T, _ *rand.Rand, data []byte) {
+// A message that a 3DS Server could send stays the same byte for byte.
+func TestBuildKeepsValidMessages(t *testing.T) {
+	forEachAReq(t, 20, func(t *testing.T, _ *rand.Rand, data []byte) {
 		for _, normalise := range []bool{false, true} {
-			if diff := cmp.Diff(string(data), string(build(t, data, normalise))); diff != "" {
+			if diff := cmp.Diff(string(data), string(buildBytes(t, data, normalise))); diff != "" {
 				t.Fatalf("normalise %v (-in +out):\n%s", normalise, diff)
 			}
 		}
 	})
 }
 
-// TestBuildSeesThroughNoise: whatever the case and the order of names, and
-// whatever nulls, empties, unknown members and blanks stand between, the same
-// AReq goes out, byte for byte.
-func TestBuildSeesThroughNoise(t *testing.T) {
-	areqs(t, 20, func(t *testing.T, random *rand.Rand, data []byte) {
+// Build returns the same AReq whatever the case and the order of names, and whatever nulls,
+// empty values, unknown members and white space the request has.
+func TestBuildIgnoresCaseOrderAndEmptyMembers(t *testing.T) {
+	forEachAReq(t, 20, func(t *testing.T, random *rand.Rand, data []byte) {
 		m, err := message.Parse(data, message.Limits{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		v, _ := m.Version()
-		noisy := noise(t, random, message.TableOf(message.AReq, v), data)
-		if diff := cmp.Diff(string(data), string(build(t, noisy, true))); diff != "" {
+		noisy := addNoise(t, random, message.TableOf(message.AReq, v), data)
+		if diff := cmp.Diff(string(data), string(buildBytes(t, noisy, true))); diff != "" {
 			t.Fatalf("(-plain +noisy):\n%s\nof %s", diff, noisy)
 		}
 	})
@@ -78,7 +77,7 @@ func TestBuildSeesThroughNoise(t *testing.T) {
 
 // noise writes an object, and the objects with tables in it, as a careless
 // requestor would. What has no table stays as it is.
-func noise(t *testing.T, random *rand.Rand, table *message.Table, data []byte) []byte {
+func addNoise(t *testing.T, random *rand.Rand, table *message.Table, data []byte) []byte {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(data, &members); err != nil {
 		t.Fatal(err)
@@ -93,15 +92,15 @@ func noise(t *testing.T, random *rand.Rand, table *message.Table, data []byte) [
 		raw, ok := members[f.Name]
 		switch {
 		case ok && f.Name == "sdkEphemPubKey": // passes as it is
-			add(anyCase(random, f.Name), string(raw))
+			add(mixCase(random, f.Name), string(raw))
 		case ok && f.Of != nil && !f.Array:
-			add(anyCase(random, f.Name), string(noise(t, random, f.Of, raw)))
+			add(mixCase(random, f.Name), string(addNoise(t, random, f.Of, raw)))
 		case ok && f.Of != nil:
-			add(anyCase(random, f.Name), string(noisyItems(t, random, f.Of, raw)))
+			add(mixCase(random, f.Name), string(addNoiseToItems(t, random, f.Of, raw)))
 		case ok:
-			add(anyCase(random, f.Name), string(raw))
+			add(mixCase(random, f.Name), string(raw))
 		case random.IntN(3) == 0:
-			add(anyCase(random, f.Name), []string{"null", `""`, "{}", "[]", `[null,""]`, `{"x":null}`}[random.IntN(6)])
+			add(mixCase(random, f.Name), []string{"null", `""`, "{}", "[]", `[null,""]`, `{"x":null}`}[random.IntN(6)])
 		}
 	}
 	for i := range random.IntN(4) {
@@ -111,14 +110,14 @@ func noise(t *testing.T, random *rand.Rand, table *message.Table, data []byte) [
 	return []byte("{" + strings.Join(parts, ",") + "}")
 }
 
-func noisyItems(t *testing.T, random *rand.Rand, table *message.Table, data []byte) []byte {
+func addNoiseToItems(t *testing.T, random *rand.Rand, table *message.Table, data []byte) []byte {
 	var items []json.RawMessage
 	if err := json.Unmarshal(data, &items); err != nil {
 		t.Fatal(err)
 	}
 	var out [][]byte
 	for _, item := range items {
-		out = append(out, noise(t, random, table, item))
+		out = append(out, addNoise(t, random, table, item))
 		if random.IntN(2) == 0 {
 			out = append(out, []byte([]string{"null", "{}", `""`}[random.IntN(3)]))
 		}
@@ -126,7 +125,7 @@ func noisyItems(t *testing.T, random *rand.Rand, table *message.Table, data []by
 	return append(append([]byte{'['}, bytes.Join(out, []byte(","))...), ']')
 }
 
-func anyCase(random *rand.Rand, name string) string {
+func mixCase(random *rand.Rand, name string) string {
 	b := []byte(name)
 	for i := range b {
 		switch random.IntN(4) {

@@ -7,47 +7,48 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// A Request is what a requestor sent: an AReq, or the few members that other
-// operations take. It is read leniently, but only as far as docs/api.md
-// says, R1 to R5: names in any case, null and empty values as absent,
-// unknown members ignored. What is done to it is kept beside the text, which
-// never changes. A Request is not safe for use by several goroutines.
+// A Request is what a requestor sent: an AReq, or the few members that other operations
+// need. It is read leniently, as docs/api.md, R1 to R5, says: names match in any case, null
+// and empty values count as absent, and unknown members are ignored. Changes are kept
+// beside the text, which stays as it was received. A Request must not be used by several
+// goroutines at the same time.
 type Request struct {
 	m     *Message
-	edits map[uint32]edit   // by node; nil: none
-	added map[string][]byte // JSON texts of members that were not there; nil: none
+	edits map[uint32]edit   // changed values, by node; may be nil
+	added map[string][]byte // JSON texts of members that the request lacked; may be nil
 }
 
-// An edit is what becomes of a value.
+// An edit is the change of one value.
 type edit struct {
-	text []byte // JSON text in place of it; nil: none, the member is dropped
-	wrap bool   // the value stays, as the one item of an array
+	text []byte // the new JSON text; nil means that the member is removed
+	wrap bool   // the value becomes the only item of an array; text is ignored
 }
 
-// ReadRequest reads one JSON object. It keeps data, which must not be changed
-// afterwards. The error is a *SyntaxError.
+// ReadRequest reads one JSON object. The Request keeps data, which must not be changed
+// afterwards. The error is a [*SyntaxError].
 func ReadRequest(data []byte, lim Limits) (*Request, error) {
 	m, err := parse(data, lim, true)
 	if err != nil {
 		return nil, err
 	}
-	m.survey(0, top)
+	m.markForRequest(0, topLevel)
 	return &Request{m: m}, nil
 }
 
 const (
-	// sealed is a flag of the data of a message extension: of what is in it nothing
-	// is touched.
-	sealed = 1 << 7
-	// through is a flag of an object that passes: the same, unless it holds nothing.
-	through = 1 << 6
+	// isExtensionData is a flag of the data of a message extension. Nothing in it is
+	// changed.
+	isExtensionData = 1 << 7
+	// isPassedOn is a flag of an object for which isPassedOnByName holds. Nothing in it is
+	// changed, but it is left out if it is empty.
+	isPassedOn = 1 << 6
 )
 
-// passes says whether an object of that name is handed on as it is, names and all:
-// the key of the SDK, what an authenticator signed, what a token
-// service says. Their own standards know members that the tables lack, and nulls
-// and empty objects that have to be there.
-func passes(name uint32) bool {
+// isPassedOnByName reports whether an object of that name is sent as it was received, with
+// its names: the key of the SDK, authentication data, and the data of a token service. The
+// standards of these objects define members that the tables lack, and null and empty
+// objects that must stay.
+func isPassedOnByName(name uint32) bool {
 	return name == idSDKKey || name == idAuthData || name == idTokenData
 }
 
@@ -57,12 +58,12 @@ var (
 	idTokenData = uint32(names.ids["tokenAdditionalData"])
 )
 
-// survey marks what is sealed or passes, and the members whose unknown name differs from
-// an earlier one's in case only.
-func (m *Message) survey(i uint32, at place) {
+// markForRequest sets the flags isExtensionData and isPassedOn in the value i, and marks as
+// duplicates the members whose unknown name differs from an earlier one only in case.
+func (m *Message) markForRequest(i uint32, at place) {
 	var seen map[string]bool
 	n := m.nodes[i]
-	first := uint32(0) // the first member of an unknown name: mostly there is no other
+	first := uint32(0) // the first member with an unknown name; usually there is no other
 	for j := i + 1; j < n.next; j = m.nodes[j].next {
 		child := &m.nodes[j]
 		if n.kind == jsonObject && child.name&unknownName != 0 {
@@ -70,13 +71,13 @@ func (m *Message) survey(i uint32, at place) {
 			case first == 0:
 				first = j
 			case seen == nil:
-				seen = map[string]bool{m.lowName(first): true}
+				seen = map[string]bool{m.foldedName(first): true}
 			}
 			if seen != nil {
-				low := m.lowName(j)
+				low := m.foldedName(j)
 				if seen[low] {
 					child.flags |= duplicate
-					m.twice = true
+					m.hasDuplicates = true
 				}
 				seen[low] = true
 			}
@@ -84,35 +85,36 @@ func (m *Message) survey(i uint32, at place) {
 		if child.flags&hasItems == 0 {
 			continue
 		}
-		within := elsewhere
+		inner := ordinary
 		switch {
-		case at == top && child.name == idExtension:
-			within = extensions
-		case at == extensions && n.kind == jsonArray:
-			within = extensions
-		case at == extensions && child.name == idData:
-			child.flags |= sealed
+		case at == topLevel && child.name == idExtension:
+			inner = extensionList
+		case at == extensionList && n.kind == jsonArray:
+			inner = extensionList
+		case at == extensionList && child.name == idData:
+			child.flags |= isExtensionData
 			continue
-		case child.kind == jsonObject && passes(child.name):
-			child.flags |= through
+		case child.kind == jsonObject && isPassedOnByName(child.name):
+			child.flags |= isPassedOn
 			continue
 		}
-		m.survey(j, within)
+		m.markForRequest(j, inner)
 	}
 }
 
-// lowName is the unknown name of a member in lower case.
-func (m *Message) lowName(i uint32) string {
+// foldedName returns the unknown name of a member in lower case.
+func (m *Message) foldedName(i uint32) string {
 	return string(fold(nil, nameText(m.data, m.nodes[i])))
 }
 
-// Text returns a member that is a string, by its canonical name: "acctNumber",
-// "ds". It returns "" when the member is absent, null or something else.
+// Text returns the text of the member with a name as the tables write it, such as
+// "acctNumber". It returns "" if the member is absent or not a string.
 func (r *Request) Text(name string) string {
 	return unquoted(r.raw(name))
 }
 
-// Has says whether a member is there and holds something.
+// Has reports whether a member is present and holds a value other than null, "" and objects
+// and arrays of such values.
 func (r *Request) Has(name string) bool {
 	i := r.find(name)
 	if i == 0 {
@@ -121,44 +123,44 @@ func (r *Request) Has(name string) bool {
 	if e, ok := r.edits[i]; ok && !e.wrap {
 		return e.text != nil
 	}
-	return !r.m.hollow(i)
+	return !r.m.isHollow(i)
 }
 
-// Duplicates returns a Duplicate problem for each member that occurs twice, in
-// any case. Member names that are not ours are told only when they cannot be
-// anything but a name.
+// Duplicates returns a problem with the code Duplicate for each member that occurs more than
+// once; names that differ only in case are the same. A name that is in no table and could
+// hold card data is reported as "unknown".
 func (r *Request) Duplicates() Problems {
-	if !r.m.twice {
+	if !r.m.hasDuplicates {
 		return nil
 	}
 	c := &checker{m: r.m}
 	if v, ok := r.Version(); ok {
 		c.table = TableOf(AReq, v)
 	}
-	c.duplicates(0)
-	return c.sorted()
+	c.reportDuplicates(0)
+	return c.sortedProblems()
 }
 
-// Set gives a member a text, whatever was there. An empty text removes it.
+// Set sets a member to a text. An empty text removes the member.
 func (r *Request) Set(name, text string) {
 	if text == "" {
-		r.put(name, nil)
+		r.setRaw(name, nil)
 		return
 	}
-	r.put(name, quote(text))
+	r.setRaw(name, quote(text))
 }
 
-// Default gives a member a text when it has none.
+// Default sets a member to a text if it has no value. An empty text changes nothing.
 func (r *Request) Default(name, text string) {
 	if text != "" && !r.Has(name) {
-		r.put(name, quote(text))
+		r.setRaw(name, quote(text))
 	}
 }
 
-// put gives a member a JSON text; nil removes it.
-func (r *Request) put(name string, text []byte) {
+// setRaw sets a member to a JSON text; nil removes it.
+func (r *Request) setRaw(name string, text []byte) {
 	if i := r.find(name); i != 0 {
-		r.edit(i, edit{text: text})
+		r.setEdit(i, edit{text: text})
 	} else if text == nil {
 		delete(r.added, name)
 	} else {
@@ -169,15 +171,15 @@ func (r *Request) put(name string, text []byte) {
 	}
 }
 
-// edit notes what becomes of a value.
-func (r *Request) edit(i uint32, e edit) {
+// setEdit records the change of a value.
+func (r *Request) setEdit(i uint32, e edit) {
 	if r.edits == nil {
 		r.edits = make(map[uint32]edit)
 	}
 	r.edits[i] = e
 }
 
-// raw returns the JSON text of a member as it is now, nil when there is none.
+// raw returns the JSON text of a member with all changes, or nil if there is none.
 func (r *Request) raw(name string) []byte {
 	i := r.find(name)
 	if i == 0 {
@@ -193,23 +195,23 @@ func (r *Request) raw(name string) []byte {
 	return e.text
 }
 
-// find returns the node of a member, 0 when there is none.
+// find returns the node of a member, or 0 if there is none.
 func (r *Request) find(name string) uint32 {
 	if id := names.ids[name]; id != 0 {
 		return r.m.member(0, uint32(id))
 	}
-	var wanted, found [64]byte // enough for the names that are asked for
+	var wanted, present [64]byte // long enough for usual names
 	low := fold(wanted[:0], []byte(name))
 	for i := uint32(1); i < r.m.nodes[0].next; i = r.m.nodes[i].next {
-		if n := r.m.nodes[i]; n.name&unknownName != 0 && bytes.Equal(fold(found[:0], nameText(r.m.data, n)), low) {
+		if n := r.m.nodes[i]; n.name&unknownName != 0 && bytes.Equal(fold(present[:0], nameText(r.m.data, n)), low) {
 			return i
 		}
 	}
 	return 0
 }
 
-// Version returns the messageVersion. When there is none that we know, it
-// returns false and the version that an answer says then, 2.2.0.
+// Version returns the messageVersion of the request. If that is absent or is not one of
+// [Versions], it returns 2.2.0, the version that an answer then has, and false.
 func (r *Request) Version() (Version, bool) {
 	if v, ok := ParseVersion(r.Text("messageVersion")); ok {
 		return v, true
@@ -217,21 +219,21 @@ func (r *Request) Version() (Version, bool) {
 	return V220, false
 }
 
-// hollow says whether a value holds nothing: it is null, "", {} or [], or has
-// nothing but such values in it.
-func (m *Message) hollow(i uint32) bool {
-	if n := m.nodes[i]; n.kind != jsonObject && n.kind != jsonArray || n.flags&sealed != 0 {
-		return m.empty(i)
+// isHollow reports whether a value is null, "", {} or [], or an object or array that holds
+// nothing but such values.
+func (m *Message) isHollow(i uint32) bool {
+	if n := m.nodes[i]; n.kind != jsonObject && n.kind != jsonArray || n.flags&isExtensionData != 0 {
+		return m.isEmpty(i)
 	}
 	for j := i + 1; j < m.nodes[i].next; j = m.nodes[j].next {
-		if !m.hollow(j) {
+		if !m.isHollow(j) {
 			return false
 		}
 	}
 	return true
 }
 
-// unquoted is the text of a JSON string, "" of anything else.
+// unquoted returns the text of a JSON string, and "" for any other value.
 func unquoted(raw []byte) string {
 	if len(raw) == 0 || raw[0] != '"' {
 		return ""
@@ -243,7 +245,7 @@ func unquoted(raw []byte) string {
 	return string(text)
 }
 
-// quote is text as a JSON string. What is not UTF-8 is replaced.
+// quote returns text as a JSON string. Bytes that are not UTF-8 become U+FFFD.
 func quote(text string) []byte {
 	raw, _ := jsontext.AppendQuote(nil, strings.ToValidUTF8(text, "\uFFFD"))
 	return raw

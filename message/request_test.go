@@ -17,8 +17,8 @@ import (
 // A body is a request as a requestor writes it: JSON texts by name.
 type body map[string]string
 
-// good is a body that is accepted.
-func good(t testing.TB, v message.Version, ch message.Channel, cat message.Category) body {
+// validRequest returns a body that Build accepts.
+func validRequest(t testing.TB, v message.Version, ch message.Channel, cat message.Category) body {
 	t.Helper()
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(messagetest.Sample(rand.New(rand.NewPCG(3, 3)), message.AReq, v, ch, cat, false), &members); err != nil {
@@ -31,8 +31,8 @@ func good(t testing.TB, v message.Version, ch message.Channel, cat message.Categ
 	return b
 }
 
-// with is b with members added or changed: pairs of name and JSON text. An
-// empty text takes the member out.
+// with returns b with members added or changed: pairs of name and JSON text. An empty text
+// removes the member.
 func (b body) with(pairs ...string) body {
 	b = maps.Clone(b)
 	for pair := range slices.Chunk(pairs, 2) {
@@ -85,7 +85,7 @@ func faults(problems message.Problems) []string {
 	return all
 }
 
-func TestG8DepthAndMembers(t *testing.T) {
+func TestG8RequestsOutsideTheLimitsAreRefused(t *testing.T) {
 	nested := func(depth int) string {
 		return strings.Repeat(`{"a":`, depth-1) + "{}" + strings.Repeat("}", depth-1)
 	}
@@ -108,8 +108,8 @@ func TestG8DepthAndMembers(t *testing.T) {
 	}
 }
 
-func TestR1NamesInAnyCase(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA).with(
+func TestR1NamesMatchInAnyCase(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA).with(
 		"acctInfo", `{"CHACCDATE":"20200101"}`,
 		"messageExtension", `[{"NAME":"n","ID":"A000000001","CriticalityIndicator":false,"DATA":{"Id":"x","ID":"y"}}]`)
 	plain := b.with("acctInfo", `{"chAccDate":"20200101"}`,
@@ -133,8 +133,8 @@ func TestR1NamesInAnyCase(t *testing.T) {
 	}
 }
 
-func TestR2EmptyIsAbsent(t *testing.T) {
-	plain := good(t, message.V231, message.BRW, message.PA)
+func TestR2NullIsAbsent(t *testing.T) {
+	plain := validRequest(t, message.V231, message.BRW, message.PA)
 	want := string(plain.built(t).Bytes())
 	got := plain.with(
 		"broadInfo", `null`, "mobilePhone", `{}`, "sellerInfo", `[]`, "workPhone", `{"cc":null,"subscriber":""}`,
@@ -154,7 +154,7 @@ func TestR2EmptyIsAbsent(t *testing.T) {
 	}
 }
 
-// absentIn are pairs that restore what TestR2EmptyIsAbsent would overwrite.
+// absentIn are pairs that restore what TestR2NullIsAbsent would overwrite.
 func absentIn(b body) []string {
 	var pairs []string
 	for _, name := range []string{"broadInfo", "mobilePhone", "sellerInfo", "workPhone", "acctInfo",
@@ -169,8 +169,8 @@ func absentIn(b body) []string {
 // cmpSorted compares lists of faults without their order.
 var cmpSorted = cmp.Transformer("sorted", func(s []string) []string { return slices.Sorted(slices.Values(s)) })
 
-func TestR3EmptyStringIsAbsent(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA)
+func TestR3EmptyTextIsAbsent(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA)
 	if m := b.with("billAddrLine2", `""`, "merchantRiskIndicator", `{"giftCardCount":"","shipIndicator":"01"}`).built(t); m.Raw("billAddrLine2") != nil ||
 		string(m.Raw("merchantRiskIndicator")) != `{"shipIndicator":"01"}` {
 		t.Errorf("empty strings went out: %s", m.Bytes())
@@ -181,8 +181,8 @@ func TestR3EmptyStringIsAbsent(t *testing.T) {
 	}
 }
 
-func TestR4UnknownMembersAreIgnored(t *testing.T) {
-	b := good(t, message.V220, message.APP, message.PA)
+func TestR4UnknownMembersAreDropped(t *testing.T) {
+	b := validRequest(t, message.V220, message.APP, message.PA)
 	want := b.with("deviceRenderOptions", `{"sdkInterface":"01","sdkUiType":["01"]}`).built(t)
 	got := b.with("unknown", `{"a":[1,2,{"b":null}]}`, "ds", `"visa"`,
 		"deviceRenderOptions", `{"x":1,"sdkInterface":"01","sdkUiType":["01"],"y":{}}`).built(t)
@@ -191,8 +191,8 @@ func TestR4UnknownMembersAreIgnored(t *testing.T) {
 	}
 }
 
-// TestR5OtherMembersAreDropped is also MC-02, MC-30, MC-36, MC-46 and MC-70.
-func TestR5OtherMembersAreDropped(t *testing.T) {
+// TestR5MembersOfOtherVersionsAreDropped is also MC-02, MC-30, MC-36, MC-46 and MC-70.
+func TestR5MembersOfOtherVersionsAreDropped(t *testing.T) {
 	for _, test := range []struct {
 		v        message.Version
 		ch       message.Channel
@@ -219,7 +219,7 @@ func TestR5OtherMembersAreDropped(t *testing.T) {
 		{message.V231, message.BRW, message.PA, "payTokenInfo", `{"tokenAssuranceMethod":"01"}`, ""},
 		{message.V220, message.BRW, message.PA, "purchaseInstalData", `"12"`, ""},
 	} {
-		b := good(t, test.v, test.ch, test.cat).with("threeDSRequestorAuthenticationInd", `"01"`, "payTokenInd", "", "payTokenSource", "")
+		b := validRequest(t, test.v, test.ch, test.cat).with("threeDSRequestorAuthenticationInd", `"01"`, "payTokenInd", "", "payTokenSource", "")
 		if test.ch == message.ThreeRI {
 			b = b.with("threeDSRequestorAuthenticationInd", "")
 		}
@@ -229,8 +229,8 @@ func TestR5OtherMembersAreDropped(t *testing.T) {
 	}
 }
 
-// TestSources is MC-16, MC-47 and MC-48: what we say comes from us.
-func TestSources(t *testing.T) {
+// Rows MC-16, MC-47 and MC-48.
+func TestSourcesNameThe3DSServer(t *testing.T) {
 	for _, test := range []struct {
 		v                   message.Version
 		status, raw, source string
@@ -241,11 +241,11 @@ func TestSources(t *testing.T) {
 		{message.V231, "deviceBindingStatus", `"01"`, "deviceBindingStatusSource"},
 		{message.V231, "acquirerCountryCode", `"208"`, "acquirerCountryCodeSource"},
 	} {
-		b := good(t, test.v, message.BRW, message.PA).with(test.status, test.raw)
+		b := validRequest(t, test.v, message.BRW, message.PA).with(test.status, test.raw)
 		for _, given := range []string{"", `"02"`, `"nonsense"`, `null`} {
 			if given == "" || given == "null" {
 				if test.source == "acquirerCountryCodeSource" {
-					continue // that one is for Normalise
+					continue // Normalise sets that one
 				}
 			}
 			if got := b.with(test.source, given).built(t).Text(test.source); got != "01" {
@@ -261,11 +261,11 @@ func TestSources(t *testing.T) {
 	}
 }
 
-func TestR6ServerSetsItsMembers(t *testing.T) {
-	b := good(t, message.V220, message.BRW, message.PA)
-	r := b.with("threeDSServerRefNumber", "", "threedsserverrefnumber", `{"a":1}`, "threeDSServerURL", "", "threeDSServerOperatorID", `"theirs"`, "threeDSRequestorName", `null`).read(t)
+func TestR6SetAndDefaultChangeMembers(t *testing.T) {
+	b := validRequest(t, message.V220, message.BRW, message.PA)
+	r := b.with("threeDSServerRefNumber", "", "threedsserverrefnumber", `{"a":1}`, "threeDSServerURL", "", "threeDSServerOperatorID", `"requestor"`, "threeDSRequestorName", `null`).read(t)
 	r.Set("threeDSServerRefNumber", "3DS_LOA_SER_1")
-	r.Set("threeDSServerURL", "https://ours.example/results")
+	r.Set("threeDSServerURL", "https://server.example/results")
 	r.Set("threeDSServerOperatorID", "")
 	r.Default("threeDSRequestorID", "not used")
 	r.Default("threeDSRequestorName", `"quoted"`)
@@ -274,7 +274,7 @@ func TestR6ServerSetsItsMembers(t *testing.T) {
 		t.Fatal(p)
 	}
 	for name, want := range map[string]string{
-		"threeDSServerRefNumber": "3DS_LOA_SER_1", "threeDSServerURL": "https://ours.example/results",
+		"threeDSServerRefNumber": "3DS_LOA_SER_1", "threeDSServerURL": "https://server.example/results",
 		"threeDSServerOperatorID": "", "threeDSRequestorName": `"quoted"`,
 		"threeDSRequestorID": b.read(t).Text("threeDSRequestorID"),
 	} {
@@ -284,9 +284,8 @@ func TestR6ServerSetsItsMembers(t *testing.T) {
 	}
 }
 
-// TestPassing: what other standards than this one define goes out as it came in, byte
-// for byte: members that the tables lack, nulls, empty objects, blanks, order.
-func TestPassing(t *testing.T) {
+// Unknown members, nulls, empty objects, white space and the order of members all stay.
+func TestObjectsOfOtherStandardsAreSentUnchanged(t *testing.T) {
 	const (
 		key       = `{ "y":"AAAA","kid": null, "use":"sig","ext":true, "key_ops":[ ], "x":"BBBB","crv":"P-256","kty":"EC" }`
 		assertion = "{\"id\":\"Y3JlZA\",\"rawId\":\"Y3JlZA\", \"authenticatorAttachment\":null,\n\"clientExtensionResults\":{},\"ID\":1.50,\"response\":{\"userHandle\":null,\"x\":[ ]}}"
@@ -294,13 +293,13 @@ func TestPassing(t *testing.T) {
 	)
 	for _, v := range message.Versions() {
 		for _, raw := range []string{key, `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA"}`} {
-			m := good(t, v, message.APP, message.PA).with("sdkEphemPubKey", "", "SDKEphemPubKey", raw).built(t)
+			m := validRequest(t, v, message.APP, message.PA).with("sdkEphemPubKey", "", "SDKEphemPubKey", raw).built(t)
 			if got := string(m.Raw("sdkEphemPubKey")); got != raw {
 				t.Errorf("%s: sdkEphemPubKey = %s, want %s", v, got, raw)
 			}
 		}
 	}
-	b := good(t, message.V231, message.BRW, message.PA)
+	b := validRequest(t, message.V231, message.BRW, message.PA)
 	m := b.with("threeDSRequestorAuthenticationInfo", `[{"threeDSReqAuthMethod":"09","threeDSReqAuthTimestamp":"202611201200","ThreeDSReqAuthData":`+assertion+`}]`,
 		"payTokenInfo", `{"tokenStatusIndicator":"x","tokenAdditionalData":`+token+`}`).built(t)
 	for path, want := range map[string]string{
@@ -323,7 +322,7 @@ func TestPassing(t *testing.T) {
 		{"sdkEphemPubKey", `{"kty":"EC","crv":"P-256","x":"BBBB","y":"AAAA","kid":"a","kid":"b"}`, "204 sdkEphemPubKey.kid"},
 		{"sdkEphemPubKey", `"key"`, "203 sdkEphemPubKey"},
 	} {
-		_, p := good(t, message.V220, message.APP, message.PA).with(test.name, test.raw).build(t)
+		_, p := validRequest(t, message.V220, message.APP, message.PA).with(test.name, test.raw).build(t)
 		if got := strings.Join(faults(p), " "); got != test.want {
 			t.Errorf("%s %s: %q, want %q", test.name, test.raw, got, test.want)
 		}

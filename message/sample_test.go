@@ -183,7 +183,7 @@ func (s *sampler) codes(f dictField) []string {
 	return list
 }
 
-func atoi(s string) int { return number([]byte(s)) }
+func atoi(s string) int { return numberOf([]byte(s)) }
 
 // length is a moderate length between minimum and maximum.
 func (s *sampler) length(f dictField) int {

@@ -10,11 +10,10 @@ import (
 	"testing"
 )
 
-// TestSeveralFaults spoils whole messages in several places at once: members
-// taken out, other codes, faults of all kinds beside and inside one another. What
-// Check finds is held against what the dictionary says. MESSAGE_CASES is how
-// many messages of each type, version and column.
-func TestSeveralFaults(t *testing.T) {
+// Complete messages get several faults at once: members removed, other codes, and faults of
+// all kinds, beside and inside one another. The result of Check is compared with that of the
+// dictionary. MESSAGE_CASES is the number of messages of each type, version and column.
+func TestSeveralFaultsAreAllReported(t *testing.T) {
 	n, _ := strconv.Atoi(os.Getenv("MESSAGE_CASES"))
 	n = max(n, 6)
 	d := loadDictionary(t)
@@ -27,7 +26,7 @@ func TestSeveralFaults(t *testing.T) {
 				for _, column := range columnsOf(typ) {
 					s := &sampler{d: d, version: v.String(), message: typ.String(), ch: column.ch.String(), cat: column.cat.String()}
 					b := newBench(t, s)
-					b.context.Informational = true // the dictionary lacks our rule
+					b.context.Informational = true // the dictionary lacks this rule
 					b.several(r, n)
 				}
 			}

@@ -1,7 +1,5 @@
 package message
 
-// This file is one idea: what a table is, and how its rows are compiled at start.
-
 import (
 	"encoding/binary"
 	"fmt"
@@ -9,66 +7,67 @@ import (
 	"slices"
 )
 
-// A Table says what a message, or an object within one, is made of in one
-// version.
+// A Table lists the elements of a message, or of an object within one, in one version of the
+// protocol. Tables are shared and must not be changed.
 type Table struct {
-	Type    Type   // of a message; meaningless for a nested object
+	Type    Type   // the type of the message; meaningless for a nested object
 	Name    string // "AReq", or the name of a nested object: "acctInfo"
 	Version Version
 	Fields  []Field
 	Rules   []Rule
 
 	rowOf []int16    // by name id; -1: no such row
-	cells [12][]byte // by view and row: what Check has to do about presence
+	cells [12][]byte // the presence of each row in each view; see cellsOf
 }
 
-// A Field is one row of a table. The zero value of a bound means none.
+// A Field is one row of a table: an element of a message. A bound of 0 means no bound.
+// Lengths are numbers of characters.
 type Field struct {
 	Need Need   // presence in the six columns
-	Name string // as on the wire
+	Name string // as in the message
 
-	Kind     Kind // of the value; of an item when Array
+	Kind     Kind // of the value or, if Array is set, of an item
 	Array    bool
-	plain    bool   // a string of which only length and form matter
-	ascii    bool   // the kind has one byte per character
+	plain    bool   // a string that is checked by length and Kind alone
+	ascii    bool   // all valid strings of the kind are ASCII
 	Min, Max int    // characters of a string or of a serialised object, items of an array
-	Codes    *Codes // the list of a OneOf as it is in this version and row
-	// What is above is all that checking looks at for most rows: one cache line.
+	Codes    *Codes // the codes of a OneOf in this version and row
+	// The fields above are all that most checks read. They fit into one cache line.
 
-	Doc string // what it is, in a few words
+	Doc string // a few English words on the meaning
 
 	ItemMin, ItemMax int   // characters of an item of an array of strings
 	MaxChars         int   // characters of the whole serialised array
-	Range            *Span // of the number that a string of digits stands for
-	AltArray         bool  // an array is tolerated where the row says string
-	AltObject        bool  // an object is allowed where the row says string
+	Range            *Span // the numbers that a string of digits may stand for; nil means any
+	AltArray         bool  // an array of strings is accepted too
+	AltObject        bool  // an object is accepted in place of a string
 
 	List string // the name of the code list of a OneOf
-	Only string // those codes of the list that are allowed here; "": all
+	Only string // the codes of the list that are valid here, with spaces between; "" means all
 	Type string // the name of the nested table of an Object
-	Of   *Table // that table
+	Of   *Table // the nested table of an Object
 
-	When    string // the condition of C columns; "": not expressible
-	Partial bool   // there are further cases that When does not cover
-	PAOnly  bool   // When counts for payments only, otherwise optional
-	Else    Else   // what the element is when When is false
-	Forbid  string // when true the element must be absent
-	Yields  bool   // … or rather is ignored
+	When            string // the condition of the C columns; "" means that it cannot be evaluated
+	Partial         bool   // the condition has further cases, which When does not cover
+	PAOnly          bool   // When applies to payments only; otherwise the element is optional
+	Else            Else   // the presence if When is false
+	Forbid          string // a condition; if it is true, the element must be absent
+	IgnoreForbidden bool   // if Forbid is true, the element is ignored instead of refused
 
-	Active bool // a version that must be one in use
-	HTTPS  bool // a URL that we send with https only
+	SupportedVersion bool // a protocol version that must be one of [Versions]
+	HTTPS            bool // a URL that must have the scheme https; see Context.Loopback
 
-	// Browser is a URL that an issuer gives and that a browser is sent to. Check holds it
-	// to what Context.Lab says.
+	// Browser is set for a URL of an issuer to which a browser is sent. Check refuses a
+	// URL to which no browser may be sent; see Context.Lab.
 	Browser bool
-	// Withheld is an element that Check never refuses, whatever its value. Who uses it
-	// withholds a bad value.
-	Withheld bool
+	// Unchecked is set for an element that Check accepts with any value. Code that uses the
+	// value has to check it.
+	Unchecked bool
 
-	Solid bool // a text that may not be blanks alone, required or not
+	NotBlank bool // a text of white space alone is refused even if the element is optional
 
-	Leg  Leg  // the element travels on one leg only
-	DS   bool // set by a directory server or an ACS: never by a 3DS server or a requestor
+	Leg  Leg  // the part of the route on which the element is sent
+	DS   bool // set by a directory server or an ACS, never by a 3DS Server or a requestor
 	Mask Mask
 
 	id           uint16
@@ -77,33 +76,33 @@ type Field struct {
 
 // A Need is the presence of an element in the six columns of the
 // specification's tables, one letter per column, "RR CC --": PA and NPA for
-// APP, BRW and 3RI. R is required, C conditional, O optional; - means that the
-// tables do not define the element there.
+// APP, BRW and 3RI. R is required, C conditional and O optional; - means that the
+// element is not defined there.
 type Need string
 
 // At returns the letter of one column. It panics if ch or cat is none of the
 // constants.
 func (n Need) At(ch Channel, cat Category) byte { return n[viewOf(ch, cat)] }
 
-// Else says what a conditional element is when its condition is false.
+// Else is the presence of a conditional element if its condition is false.
 type Else uint8
 
 const (
-	Optional Else = iota
-	Absent        // it has no meaning and is not sent
+	Optional Else = iota // the element may be present
+	Absent               // the element has no meaning and is not sent
 )
 
-// A Leg is the one part of the way on which an element travels.
+// A Leg is the part of the route between 3DS Server and ACS on which an element is sent.
 type Leg uint8
 
 const (
-	EveryLeg Leg = iota
-	ToDS         // from the 3DS server to the directory server only
-	DSToACS      // added by the directory server: a 3DS server never sends it
-	ACSToDS      // removed by the directory server: a 3DS server should not see it
+	EveryLeg Leg = iota // on the whole route
+	ToDS                // from the 3DS Server to the directory server only
+	DSToACS             // added by the directory server; a 3DS Server never sends it
+	ACSToDS             // removed by the directory server; a 3DS Server should not receive it
 )
 
-// A Mask says how much of a value people may see.
+// A Mask says how much of a value may be shown to people.
 type Mask uint8
 
 const (
@@ -112,32 +111,24 @@ const (
 	Secret             // nothing
 )
 
-// A Span is an inclusive range of numbers.
+// A Span is a range of numbers, both ends included.
 type Span struct{ Min, Max int }
 
-// A Rule ties elements of a message, or of two messages of a transaction,
-// together: when When is true, Must has to be.
+// A Rule relates elements of one message, or of two messages of a transaction: if the
+// condition When is true, the condition Must has to be true.
 type Rule struct {
-	Name       string
-	Field      string // the element to blame
-	When, Must string
-	Code       Code
-	Soft       bool // not kept by everybody: no reason to refuse what comes from elsewhere
-	Unless     Waiver
+	Name                string // an English phrase that names the rule
+	Field               string // the element to which the problem belongs
+	When, Must          string
+	Code                Code
+	Soft                bool // Check ignores the rule, because not all senders follow it
+	UnlessInformational bool // the rule is off when Context.Informational is set
 
 	row        int
 	when, must *expr
 }
 
-// A Waiver names a setting of the Context that switches a rule off.
-type Waiver uint8
-
-const (
-	Always        Waiver = iota
-	Informational        // Context.Informational
-)
-
-// Field returns the row of a name, nil when there is none. A nil Table has none.
+// Field returns the row with a name, or nil if there is none. A nil Table has no rows.
 func (t *Table) Field(name string) *Field {
 	if t == nil {
 		return nil
@@ -148,31 +139,31 @@ func (t *Table) Field(name string) *Field {
 	return nil
 }
 
-// row returns the index of the row of a name id, -1 when there is none.
+// row returns the index of the row with a name id, or -1 if there is none.
 func (t *Table) row(id uint16) int {
 	return int(t.rowOf[id])
 }
 
-// TableOf returns the table of a type in a version, nil when that version lacks
-// it. It is shared: read only.
+// TableOf returns the table of a message in a version, or nil if the version has no such
+// message.
 func TableOf(t Type, v Version) *Table { return tables.messages[t][v] }
 
-// ObjectTable returns the table of a nested object in a version, nil when that
-// version lacks it. It is shared: read only.
+// ObjectTable returns the table of a nested object in a version, or nil if the version has
+// no such object.
 func ObjectTable(name string, v Version) *Table { return tables.objects[name][v] }
 
 // ObjectNames returns the names of all nested tables, sorted.
 func ObjectNames() []string { return slices.Sorted(maps.Keys(objectRows)) }
 
-// Rows are the rows of a table while it is being written down.
-type Rows []Field
+// rowList are the rows of a table while it is being written down.
+type rowList []Field
 
-// With returns r with rows that a version changes or adds. A changed row keeps
-// its place, a new one follows at the end.
-func (r Rows) With(rows Rows) Rows {
+// with returns r with rows that a version changes or adds. A changed row keeps its place;
+// new rows follow at the end.
+func (r rowList) with(rows rowList) rowList {
 	r = slices.Clone(r)
 	for _, f := range rows {
-		if i := r.index(f.Name); i >= 0 {
+		if i := r.indexOf(f.Name); i >= 0 {
 			r[i] = f
 		} else {
 			r = append(r, f)
@@ -181,29 +172,30 @@ func (r Rows) With(rows Rows) Rows {
 	return r
 }
 
-// Without returns r without rows that a version does not have any more.
-func (r Rows) Without(names ...string) Rows {
+// without returns r without the rows with these names. It panics if there is no such row.
+func (r rowList) without(names ...string) rowList {
 	r = slices.Clone(r)
 	for _, name := range names {
-		i := r.index(name)
+		i := r.indexOf(name)
 		if i < 0 {
-			panic("message: no row " + name + " to take out")
+			panic("message: no row " + name + " to remove")
 		}
 		r = slices.Delete(r, i, i+1)
 	}
 	return r
 }
 
-func (r Rows) index(name string) int {
+// indexOf returns the index of the row with a name, or -1 if there is none.
+func (r rowList) indexOf(name string) int {
 	return slices.IndexFunc(r, func(f Field) bool { return f.Name == name })
 }
 
-// versions are the rows of one table in each version; nil where a version
-// lacks it.
-type versions [versionCount]Rows
+// rowsByVersion holds the rows of one table in each version; nil means that the version
+// lacks the table.
+type rowsByVersion [versionCount]rowList
 
-// same is a table that is equal in all versions.
-func same(rows ...Field) versions { return versions{V210: rows, V220: rows, V231: rows} }
+// sameRows returns the rows of a table that is equal in all versions.
+func sameRows(rows ...Field) rowsByVersion { return rowsByVersion{V210: rows, V220: rows, V231: rows} }
 
 // tables are all tables, resolved and compiled.
 var tables = compileTables()
@@ -214,8 +206,8 @@ type tableSet struct {
 	objects  map[string]*[versionCount]*Table
 }
 
-// compileTables resolves what the rows name: code lists, nested tables, paths
-// in conditions. It panics on a mistake in the rows.
+// compileTables resolves the names in all rows: code lists, nested tables and the paths of
+// conditions. It panics if a row is wrong.
 func compileTables() *tableSet {
 	set := &tableSet{objects: make(map[string]*[versionCount]*Table)}
 	for name := range objectRows {
@@ -250,6 +242,7 @@ func compileTables() *tableSet {
 	return set
 }
 
+// compile resolves the names in the rows and rules of one table.
 func (set *tableSet) compile(t *Table) {
 	t.rowOf = slices.Repeat([]int16{-1}, len(names.list))
 	for i := range t.Fields {
@@ -265,7 +258,7 @@ func (set *tableSet) compile(t *Table) {
 		if f.Kind == OneOf {
 			f.Codes = codesFor(f.List, f.Only, t.Version)
 		}
-		f.fill()
+		f.setLengths()
 		if f.Kind == Object {
 			nested := set.objects[f.Type]
 			if nested == nil || nested[t.Version] == nil {
@@ -273,10 +266,10 @@ func (set *tableSet) compile(t *Table) {
 			}
 			f.Of = nested[t.Version]
 		}
-		f.when = set.expression(t, f.When)
-		f.forbid = set.expression(t, f.Forbid)
+		f.when = set.compileCondition(t, f.When)
+		f.forbid = set.compileCondition(t, f.Forbid)
 		f.ascii = f.Kind != Text && f.Kind != Email && f.Kind != URL && f.Kind != AppURL
-		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.Active && !f.HTTPS && !f.Browser && !f.Withheld && !(f.Kind == URL && t.Type == AReq)
+		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.SupportedVersion && !f.HTTPS && !f.Browser && !f.Unchecked && !(f.Kind == URL && t.Type == AReq)
 	}
 	t.cells = cellsOf(t.Fields)
 	for i := range t.Rules {
@@ -285,15 +278,16 @@ func (set *tableSet) compile(t *Table) {
 		if r.row < 0 {
 			panic(fmt.Sprintf("message: %s %s: rule %s: no row %s", t.Version, t.Name, r.Name, r.Field))
 		}
-		r.when = set.expression(t, r.When)
-		r.must = set.expression(t, r.Must)
+		r.when = set.compileCondition(t, r.When)
+		r.must = set.compileCondition(t, r.Must)
 	}
 }
 
-// A view is the columns that a message may belong to: a channel or anyChannel,
-// and a category or anyCategory.
+// A view is the set of presence columns to which a message may belong: those of a channel or
+// anyChannel, and of a category or anyCategory.
 type view uint8
 
+// viewOf returns the view of a channel and a category.
 func viewOf(ch Channel, cat Category) view { return view(3*(ch-APP)) + view(cat-PA) }
 
 const (
@@ -301,9 +295,9 @@ const (
 	anyCategory = NPA + 1
 )
 
-// viewSaid is the view of a deviceChannel and a messageCategory; one that is missing or
-// unknown stands for any.
-func viewSaid(channel, category string) view {
+// parseView returns the view of a deviceChannel and a messageCategory. A value that is
+// missing or unknown means any.
+func parseView(channel, category string) view {
 	ch, ok := ParseChannel(channel)
 	if !ok {
 		ch = anyChannel
@@ -315,17 +309,16 @@ func viewSaid(channel, category string) view {
 	return viewOf(ch, cat)
 }
 
-// cellsOf tells for each view and row what the columns of the view agree on: R
-// where all say so, C where all say at least that, - where none knows the
-// element, otherwise O. A condition that cannot be evaluated makes an O, and an
-// element that a directory server takes out is as good as not defined: no
-// result is lost over it.
+// cellsOf returns, by view and row, the presence that all columns of the view have in
+// common: R if all are R, C if all are R or C, - if all are -, and otherwise O. A condition
+// that cannot be evaluated makes an O. An element that the directory server should have
+// removed counts as not defined, so that no result is refused because of it.
 func cellsOf(fields []Field) (cells [12][]byte) {
 	for ch := APP; ch <= anyChannel; ch++ {
 		for cat := PA; cat <= anyCategory; cat++ {
 			list := make([]byte, len(fields))
 			for i := range fields {
-				list[i] = fields[i].agreed(ch, cat)
+				list[i] = fields[i].agreedCell(ch, cat)
 			}
 			cells[viewOf(ch, cat)] = list
 		}
@@ -333,7 +326,8 @@ func cellsOf(fields []Field) (cells [12][]byte) {
 	return cells
 }
 
-func (f *Field) agreed(ch Channel, cat Category) byte {
+// agreedCell returns the presence that the columns of a view have in common.
+func (f *Field) agreedCell(ch Channel, cat Category) byte {
 	count := make(map[byte]int)
 	n := 0
 	for _, oneCh := range Channels() {
@@ -360,8 +354,8 @@ func (f *Field) agreed(ch Channel, cat Category) byte {
 	return 'O'
 }
 
-// expression compiles a condition of t; nil for "".
-func (set *tableSet) expression(t *Table, text string) *expr {
+// compileCondition compiles a condition of t; the condition "" is nil.
+func (set *tableSet) compileCondition(t *Table, text string) *expr {
 	if text == "" {
 		return nil
 	}
@@ -372,17 +366,17 @@ func (set *tableSet) expression(t *Table, text string) *expr {
 	return e
 }
 
-// fill sets the lengths that follow from the kind, where the row says none.
-func (f *Field) fill() {
+// setLengths sets the lengths that follow from the kind, if the row has none.
+func (f *Field) setLengths() {
 	lo, hi := &f.Min, &f.Max
 	if f.Array {
 		f.Min = max(f.Min, 1)
 		lo, hi = &f.ItemMin, &f.ItemMax
 	}
 	if *lo == 0 && *hi == 0 {
-		*lo, *hi = f.Kind.size()
+		*lo, *hi = f.Kind.lengths()
 		if f.Codes != nil {
-			*lo, *hi = f.Codes.size()
+			*lo, *hi = f.Codes.lengths()
 		}
 	}
 	if *lo == 0 && (*hi > 0 || f.Kind.isText()) {
@@ -390,11 +384,11 @@ func (f *Field) fill() {
 	}
 }
 
-// names are the names of all elements of all tables. They get small numbers,
-// so that everything after reading compares numbers.
-var names = internNames()
+// names holds the names of all elements of all tables. Each has a small number, its id, so
+// that only the parser compares texts.
+var names = newNameIndex()
 
-// The names that come first: their members are found without a search.
+// The ids of the names whose top-level members are found without a search.
 const (
 	idType = 1 + iota
 	idVersion
@@ -402,32 +396,33 @@ const (
 	idCategory
 	idExtension
 
-	headNames
+	firstNameCount
 )
 
-// maxNames is how many names there may be.
+// maxNames is the largest number of names.
 const maxNames = 512
 
-// A nameBook numbers names from 1; 0 is no name.
-type nameBook struct {
+// A nameIndex gives names ids, from 1; the id 0 means no name.
+type nameIndex struct {
 	list   []string
 	ids    map[string]uint16
-	folded map[string]uint16 // by the name in ASCII lower case
-	slots  [4 * maxNames]uint16
+	folded map[string]uint16    // by the name in ASCII lower case
+	slots  [4 * maxNames]uint16 // a hash table of ids with open addressing; 0 is a free slot
 }
 
-// id is ids[name], found faster: with so many names, half the time of reading
-// a message went into the map.
-func (b *nameBook) id(name []byte) uint16 {
-	for i := slot(name); ; i = (i + 1) % uint(len(b.slots)) {
+// id returns ids[name]. It uses a hash table of its own, because a Go map took half the time
+// of reading a message.
+func (b *nameIndex) id(name []byte) uint16 {
+	for i := firstSlot(name); ; i = (i + 1) % uint(len(b.slots)) {
 		if id := b.slots[i]; id == 0 || b.list[id] == string(name) {
 			return id
 		}
 	}
 }
 
-// slot is where to begin to look for a name: the ends tell most of them apart.
-func slot(name []byte) uint {
+// firstSlot returns the slot where the search for a name begins. It hashes the length and the
+// first and last 8 bytes, which differ for most names.
+func firstSlot(name []byte) uint {
 	x := uint64(len(name))
 	if n := len(name); n >= 8 {
 		x += binary.LittleEndian.Uint64(name) + binary.LittleEndian.Uint64(name[n-8:])*31
@@ -439,9 +434,10 @@ func slot(name []byte) uint {
 	return uint(x*0x9e3779b97f4a7c15>>53) % (4 * maxNames)
 }
 
-func internNames() *nameBook {
-	b := &nameBook{list: []string{""}, ids: make(map[string]uint16), folded: make(map[string]uint16)}
-	b.add(Rows{idType: {Name: "messageType"}, idVersion: {Name: "messageVersion"}, idChannel: {Name: "deviceChannel"},
+// newNameIndex gives ids to the names of all tables.
+func newNameIndex() *nameIndex {
+	b := &nameIndex{list: []string{""}, ids: make(map[string]uint16), folded: make(map[string]uint16)}
+	b.add(rowList{idType: {Name: "messageType"}, idVersion: {Name: "messageVersion"}, idChannel: {Name: "deviceChannel"},
 		idCategory: {Name: "messageCategory"}, idExtension: {Name: "messageExtension"}}[idType:])
 	for _, t := range Types() {
 		for _, rows := range messageRows[t] {
@@ -459,7 +455,9 @@ func internNames() *nameBook {
 	return b
 }
 
-func (b *nameBook) add(rows Rows) {
+// add gives ids to the names of rows that have none. It panics if two names differ only in
+// case.
+func (b *nameIndex) add(rows rowList) {
 	for _, f := range rows {
 		if b.ids[f.Name] != 0 {
 			continue
@@ -470,7 +468,7 @@ func (b *nameBook) add(rows Rows) {
 		}
 		b.list = append(b.list, f.Name)
 		b.ids[f.Name], b.folded[low] = id, id
-		i := slot([]byte(f.Name))
+		i := firstSlot([]byte(f.Name))
 		for b.slots[i] != 0 {
 			i = (i + 1) % uint(len(b.slots))
 		}

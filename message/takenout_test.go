@@ -8,9 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTakenOut takes any members out of good messages: Check names those of
-// them that were needed, and no others.
-func TestTakenOut(t *testing.T) {
+// Any members are removed from valid messages: Check reports those of them that are required,
+// and no others.
+func TestRemovedMembersAreReportedIfRequired(t *testing.T) {
 	d := loadDictionary(t)
 	d.amend()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -20,7 +20,7 @@ func TestTakenOut(t *testing.T) {
 		s := &sampler{d: d, version: v.String(), message: typ.String(), ch: col.ch.String(), cat: col.cat.String()}
 		b := newBench(t, s)
 		m := s.full()
-		out := takeOut(rt, m, "")
+		out := removeMembers(rt, m, "")
 		want := problemKeys(b.oracle().check(m))
 		got := b.check(m)
 		if !slices.Equal(got, want) {
@@ -41,7 +41,7 @@ func TestTakenOut(t *testing.T) {
 
 // takeOut removes members of m, at all levels, and returns their paths. What
 // says which table to use stays.
-func takeOut(rt *rapid.T, m *doc, at string) []string {
+func removeMembers(rt *rapid.T, m *doc, at string) []string {
 	var out []string
 	for _, member := range slices.Clone(m.members) {
 		path := at + member.name
@@ -56,7 +56,7 @@ func takeOut(rt *rapid.T, m *doc, at string) []string {
 				v, path = list[0], path+"[0]"
 			}
 			if inner, ok := v.(*doc); ok && member.name != "data" {
-				out = append(out, takeOut(rt, inner, path+".")...)
+				out = append(out, removeMembers(rt, inner, path+".")...)
 				if len(inner.members) == 0 { // gone with its last member
 					out = append(out, at+member.name)
 				}
@@ -66,8 +66,8 @@ func takeOut(rt *rapid.T, m *doc, at string) []string {
 	return out
 }
 
-// TestHostile reads and checks what was made to be slow.
-func TestHostile(t *testing.T) {
+// Messages that were made to be slow are read and checked.
+func TestHostileMessagesAreCheckedQuickly(t *testing.T) {
 	const n = 300_000
 	many := func(item func(i int) string) []byte {
 		var b strings.Builder

@@ -2,60 +2,62 @@ package message
 
 import (
 	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/openthreeds/threeds/internal/browserurl"
+	"github.com/openthreeds/threeds/internal/iso"
 )
 
-// value checks a value that is there and not empty.
-func (c *checker) value(f *Field, i uint32) {
+// checkValue checks a value that is present and not empty.
+func (c *checker) checkValue(f *Field, i uint32) {
 	if f.plain && c.m.nodes[i].kind == jsonString {
-		if code := c.plain(f, c.m.text(i, nil)); code != 0 {
+		if code := c.plainTextFault(f, c.m.text(i, nil)); code != 0 {
 			c.report(code, f.Name)
 		}
 		return
 	}
 	if f.Array {
-		c.array(f, i)
+		c.checkArray(f, i)
 		return
 	}
 	switch kind := c.m.nodes[i].kind; {
 	case kind == jsonArray && f.AltArray:
 		for n, j := 0, i+1; j < c.m.nodes[i].next; n, j = n+1, c.m.nodes[j].next {
 			if c.m.nodes[j].kind != jsonString {
-				c.note(Format, f.Name, n, "")
+				c.reportItem(Format, f.Name, n, "")
 			} else {
-				c.string(f, j, n, f.Min, f.Max)
+				c.checkString(f, j, n, f.Min, f.Max)
 			}
 		}
-		c.equalItems(f, i)
+		c.reportEqualItems(f, i)
 	case kind == jsonObject && (f.AltObject || f.Kind == JSON || f.Kind == Object):
-		if !c.fits(i, f.Max) {
+		if !c.fitsIn(i, f.Max) {
 			c.report(Format, f.Name)
 		}
 		if f.Kind == Object {
-			c.within(f, i, -1)
+			c.checkNested(f, i, -1)
 		}
 	case kind == jsonBool && f.Kind == Bool:
 	case kind == jsonString && f.Kind.isText():
-		c.string(f, i, -1, f.Min, f.Max)
+		c.checkString(f, i, -1, f.Min, f.Max)
 	default:
 		c.report(Format, f.Name)
 	}
 }
 
-// within checks an object with a table of its own.
-func (c *checker) within(f *Field, i uint32, item int) {
-	c.way = append(c.way, step{f.Name, item})
-	c.object(f.Of, i)
-	c.way = c.way[:len(c.way)-1]
+// checkNested checks an object that has a table of its own.
+func (c *checker) checkNested(f *Field, i uint32, item int) {
+	c.path = append(c.path, step{f.Name, item})
+	c.checkObject(f.Of, i)
+	c.path = c.path[:len(c.path)-1]
 }
 
-func (c *checker) array(f *Field, i uint32) {
+// checkArray checks a value of a row that requires an array.
+func (c *checker) checkArray(f *Field, i uint32) {
 	nodes := c.m.nodes
 	if nodes[i].kind != jsonArray {
 		c.report(Format, f.Name)
@@ -65,26 +67,26 @@ func (c *checker) array(f *Field, i uint32) {
 	for j := i + 1; j < nodes[i].next; j = nodes[j].next {
 		switch {
 		case f.Kind == Object && nodes[j].kind == jsonObject:
-			c.within(f, j, n)
+			c.checkNested(f, j, n)
 		case f.Kind.isText() && nodes[j].kind == jsonString:
-			c.string(f, j, n, f.ItemMin, f.ItemMax)
+			c.checkString(f, j, n, f.ItemMin, f.ItemMax)
 		default:
-			c.note(Format, f.Name, n, "")
+			c.reportItem(Format, f.Name, n, "")
 		}
 		n++
 	}
-	if n < f.Min || f.Max > 0 && n > f.Max || !c.fits(i, f.MaxChars) {
+	if n < f.Min || f.Max > 0 && n > f.Max || !c.fitsIn(i, f.MaxChars) {
 		c.report(Format, f.Name)
 	}
 	if n > 1 {
-		c.equalItems(f, i)
+		c.reportEqualItems(f, i)
 	}
 }
 
-// equalItems reports items that equal an earlier one, which no version before
-// 2.3.1 minds. Strings are compared by what they say, in objects too; in all else
-// objects are compared as they are written, but for white space.
-func (c *checker) equalItems(f *Field, array uint32) {
+// reportEqualItems reports items that are equal to an earlier one. Versions before 2.3.1
+// allow them. Strings are compared without their escape sequences, also in objects; apart
+// from that, objects are compared by their JSON text without white space.
+func (c *checker) reportEqualItems(f *Field, array uint32) {
 	if c.version < V231 {
 		return
 	}
@@ -92,18 +94,19 @@ func (c *checker) equalItems(f *Field, array uint32) {
 	for k, j := 0, array+1; j < c.m.nodes[array].next; k, j = k+1, c.m.nodes[j].next {
 		item := c.m.raw(j)
 		if bytes.IndexByte(item, '\\') >= 0 || item[0] != '"' && bytes.ContainsAny(item, " \t\r\n") {
-			// No white space is left, and no escape sequence but those that are needed.
+			// AppendFormat removes white space and escape sequences that are not needed.
 			item, _ = jsontext.AppendFormat(nil, item, decoderOptions)
 		}
 		if _, ok := seen[string(item)]; ok {
-			c.note(Duplicate, f.Name, k, "")
+			c.reportItem(Duplicate, f.Name, k, "")
 		}
 		seen[string(item)] = struct{}{}
 	}
 }
 
-// plain is text for the most frequent rows.
-func (c *checker) plain(f *Field, b []byte) Code {
+// plainTextFault is textFault for rows of which only length and form matter (Field.plain).
+// Most rows are of that sort.
+func (c *checker) plainTextFault(f *Field, b []byte) Code {
 	if f.Kind == OneOf {
 		return f.Codes.check(b, c.version)
 	}
@@ -117,19 +120,20 @@ func (c *checker) plain(f *Field, b []byte) Code {
 	return f.Kind.check(b)
 }
 
-// string checks the string that is a member, or an item of one.
-func (c *checker) string(f *Field, i uint32, item, lo, hi int) {
-	switch code := c.text(f, i, lo, hi); code {
+// checkString checks a string that is a member or, unless item is -1, an item of one. It
+// must have from lo to hi characters; hi 0 means no limit.
+func (c *checker) checkString(f *Field, i uint32, item, lo, hi int) {
+	switch code := c.textFault(f, i, lo, hi); code {
 	case 0:
 	case UnsupportedVersion:
-		c.note(code, f.Name, item, versionList(allVersions)+" (card range data)")
+		c.reportItem(code, f.Name, item, versionList(allVersions)+" (card range data)")
 	default:
-		c.note(code, f.Name, item, "")
+		c.reportItem(code, f.Name, item, "")
 	}
 }
 
-// text returns what is wrong with a string, 0 if nothing.
-func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
+// textFault returns the code of the problem that a string has, or 0.
+func (c *checker) textFault(f *Field, i uint32, lo, hi int) Code {
 	b := c.m.text(i, nil)
 	if f.Kind == Base64 {
 		b = withoutSpace(b)
@@ -141,9 +145,9 @@ func (c *checker) text(f *Field, i uint32, lo, hi int) Code {
 	switch {
 	case n < lo, hi > 0 && n > hi:
 		return Format
-	case f.Range != nil && !(allDigits(b) && within(b, f.Range.Min, f.Range.Max)):
+	case f.Range != nil && !(allDigits(b) && isInRange(b, f.Range.Min, f.Range.Max)):
 		return Format
-	case f.Active && isDotted(b) && !isKnownVersion(b):
+	case f.SupportedVersion && isDotted(b) && !isKnownVersion(b):
 		return UnsupportedVersion
 	case f.Kind == URL && c.table.Type == AReq && !isSendable(b):
 		return Format
@@ -160,7 +164,7 @@ func isKnownVersion(b []byte) bool {
 	return ok
 }
 
-// withoutSpace is b without white space.
+// withoutSpace returns b without white space.
 func withoutSpace(b []byte) []byte {
 	if !bytes.ContainsAny(b, " \t\r\n") {
 		return b
@@ -173,18 +177,20 @@ func withoutSpace(b []byte) []byte {
 	}, b)
 }
 
-// isBlank says whether a value is a string of white space only.
+// isBlank reports whether a value is a string that holds nothing but white space.
 func (c *checker) isBlank(i uint32) bool {
-	return c.m.nodes[i].kind == jsonString && blank(c.m.text(i, nil))
+	return c.m.nodes[i].kind == jsonString && isBlank(c.m.text(i, nil))
 }
 
-func blank(b []byte) bool {
+// isBlank reports whether a text holds nothing but white space; an empty text does not
+// count.
+func isBlank(b []byte) bool {
 	return len(b) > 0 && b[0] <= ' ' && len(bytes.TrimSpace(b)) == 0
 }
 
-// fits says whether a value takes at most limit characters, written without
-// white space and without needless escape sequences; 0 is no limit.
-func (c *checker) fits(i uint32, limit int) bool {
+// fitsIn reports whether a value has at most limit characters when it is written without
+// white space and without needless escape sequences. The limit 0 means no limit.
+func (c *checker) fitsIn(i uint32, limit int) bool {
 	raw := c.m.raw(i)
 	if limit == 0 || len(raw) <= limit {
 		return true
@@ -199,7 +205,7 @@ func (c *checker) fits(i uint32, limit int) bool {
 			k++
 			switch raw[k] {
 			case 'u':
-				n += needed(raw[k+1 : k+5])
+				n += minimumLength(raw[k+1 : k+5])
 				k += 4
 			case '/':
 				n++
@@ -214,9 +220,10 @@ func (c *checker) fits(i uint32, limit int) bool {
 	return n <= limit
 }
 
-// needed is how many characters the one that four hexadecimal digits stand for
-// takes at least. The second half of one is counted with the first.
-func needed(hex []byte) int {
+// minimumLength returns the smallest number of characters in which JSON can write the
+// character with this code of four hexadecimal digits. It is 0 for the second half of a
+// surrogate pair, because the first half is counted.
+func minimumLength(hex []byte) int {
 	switch c, _ := strconv.ParseUint(string(hex), 16, 16); {
 	case c == '"', c == '\\', c == '\b', c == '\f', c == '\n', c == '\r', c == '\t':
 		return len(`\n`)
@@ -227,3 +234,43 @@ func needed(hex []byte) int {
 	}
 	return 1
 }
+
+func validCountry(b []byte) bool { return iso.Country(b) }
+
+func validCurrency(b []byte) bool {
+	_, ok := iso.Currency(b)
+	return ok
+}
+
+func validCurrencyAlpha(b []byte) bool {
+	_, _, ok := iso.CurrencyAlpha(b)
+	return ok
+}
+
+// CheckExponents returns two problems with the code ISOCode, one for the currency and one
+// for the exponent, for each amount whose exponent is not that of ISO 4217: the amount may
+// then be read as another one. Check does not report that, because not all senders follow
+// ISO 4217 there.
+func (m *Message) CheckExponents() Problems {
+	var p Problems
+	checkPair := func(prefix string) {
+		currency, exponent := Path(prefix+"Currency"), Path(prefix+"Exponent")
+		code, given := m.Text(string(currency)), m.Text(string(exponent))
+		want, ok := iso.Currency(code)
+		if ok && given != "" && given != strconv.Itoa(want) && !withoutExponent[code] {
+			p = append(p, Problem{Code: ISOCode, Path: currency}, Problem{Code: ISOCode, Path: exponent})
+		}
+	}
+	checkPair("purchase")
+	checkPair("recurring")
+	for i := 0; ; i++ {
+		item := fmt.Sprintf("multiTransaction.merchantList[%d]", i)
+		if m.find(item) < 0 {
+			return p
+		}
+		checkPair(item + ".merchant")
+	}
+}
+
+// withoutExponent holds the currencies for which ISO 4217 has no exponent: XUA and XSU.
+var withoutExponent = map[string]bool{"965": true, "994": true}

@@ -16,12 +16,11 @@ import (
 
 var update = flag.Bool("update", false, "write what is found into testdata/vectors")
 
-// TestVectors reads each in/NAME of each archive and compares what is found
-// with want/NAME. A file in/NAME.quoted is a Go string, in/NAME.tmpl a
+// The test checks each in/NAME of each archive and compares the result with want/NAME. A file in/NAME.quoted is a Go string, in/NAME.tmpl a
 // template with the function repeat. Files areq, ares, preq of an archive are
-// other messages of the transaction; "versions: 2.2.0" in its comment says
-// which versions are in use.
-func TestVectors(t *testing.T) {
+// other messages of the transaction; "versions: 2.2.0" in its comment names the versions
+// that are in use.
+func TestVectorsHaveTheirResults(t *testing.T) {
 	files, err := filepath.Glob("testdata/vectors/*.txtar")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no vectors", err)
@@ -32,7 +31,7 @@ func TestVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			vectors(t, a)
+			runVectors(t, a)
 			if *update {
 				if err := os.WriteFile(name, txtar.Format(a), 0o644); err != nil {
 					t.Fatal(err)
@@ -42,7 +41,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-func vectors(t *testing.T, a *txtar.Archive) {
+func runVectors(t *testing.T, a *txtar.Archive) {
 	want := make(map[string]string)
 	var rest []txtar.File
 	for _, f := range a.Files {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestBlankText: only what is required has to be more than blanks. Elsewhere
-// they are a text as good as any, and the tables say no more (VG-09, VG-37).
-func TestBlankText(t *testing.T) {
+// A blank text counts as missing where the element is required. Elsewhere it is a valid text
+// (VG-09, VG-37).
+func TestBlankTextIsMissingOnlyIfRequired(t *testing.T) {
 	const ids = `"threeDSServerTransID":"11111111-1111-4111-8111-111111111111","acsTransID":"22222222-2222-4222-8222-222222222222",` +
 		`"dsTransID":"33333333-3333-4333-8333-333333333333","acsReferenceNumber":"A","dsReferenceNumber":"D"`
 	browser := mustParse(t, `{"messageType":"AReq","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01","threeDSRequestorDecReqInd":"Y"}`)
@@ -32,16 +32,16 @@ func TestBlankText(t *testing.T) {
 		{`"messageVersion":"2.3.1","messageExtension":[{"id":" ","name":" ","criticalityIndicator":false,"data":{"a":"b"}}]`, newer,
 			"201 messageExtension.id 201 messageExtension.name"},
 	} {
-		got := inWords(mustParse(t, `{"messageType":"ARes",`+ids+`,`+tt.text+`}`).Check(Context{AReq: tt.areq}))
+		got := describeProblems(mustParse(t, `{"messageType":"ARes",`+ids+`,`+tt.text+`}`).Check(Context{AReq: tt.areq}))
 		if got != tt.want {
 			t.Errorf("%s: got %q, want %q", tt.text, got, tt.want)
 		}
 	}
 }
 
-// TestInsideTooLong: an object that is too long is looked into all the same, for
-// all faults are told at once (R12).
-func TestInsideTooLong(t *testing.T) {
+// The members of an object that is too long are checked too, because all faults are reported
+// at once (R12).
+func TestFaultsInsideATooLongObjectAreReported(t *testing.T) {
 	broad := func(n int, rest string) string {
 		return `{"category":"01","source":"01","recipients":["01"],"description":"` + strings.Repeat("x", n) + `"` + rest + `}`
 	}
@@ -53,7 +53,7 @@ func TestInsideTooLong(t *testing.T) {
 		{broad(4097-around, ""), "201 broadInfo.severity 203 broadInfo 203 broadInfo.description"},
 		{broad(4000, `,"severity":"01","expDate":"x","later":"`+strings.Repeat("x", 100)+`"`), "203 broadInfo 203 broadInfo.expDate"},
 	} {
-		got := inWords(mustParse(t, `{"messageType":"ARes","messageVersion":"2.3.1","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",`+
+		got := describeProblems(mustParse(t, `{"messageType":"ARes","messageVersion":"2.3.1","threeDSServerTransID":"11111111-1111-4111-8111-111111111111",`+
 			`"acsTransID":"22222222-2222-4222-8222-222222222222","dsTransID":"33333333-3333-4333-8333-333333333333",`+
 			`"acsReferenceNumber":"A","dsReferenceNumber":"D","broadInfo":`+tt.broadInfo+`}`).
 			Check(Context{AReq: mustParse(t, `{"messageType":"AReq","messageVersion":"2.3.1","deviceChannel":"02","messageCategory":"02"}`)}))
@@ -64,7 +64,7 @@ func TestInsideTooLong(t *testing.T) {
 }
 
 // inWords is p as text, sorted.
-func inWords(p Problems) string {
+func describeProblems(p Problems) string {
 	var list []string
 	for _, q := range p {
 		list = append(list, q.String())

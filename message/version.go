@@ -18,7 +18,8 @@ var versionNames = [versionCount]string{V210: "2.1.0", V220: "2.2.0", V231: "2.3
 // Versions returns all versions, oldest first.
 func Versions() []Version { return []Version{V210, V220, V231} }
 
-// ParseVersion reads a version as messageVersion writes it.
+// ParseVersion returns the version that messageVersion writes as s, and whether there is
+// one.
 func ParseVersion(s string) (Version, bool) {
 	for v := V210; v <= V231; v++ {
 		if s == versionNames[v] {
@@ -38,7 +39,7 @@ func (v Version) String() string {
 
 func (v Version) isValid() bool { return v >= V210 && v <= V231 }
 
-// A Type is a kind of message.
+// A Type is a type of message. The zero Type is AReq.
 type Type uint8
 
 // The types, in the order in which a transaction uses them.
@@ -60,7 +61,7 @@ const (
 
 var typeNames = [typeCount]string{"AReq", "ARes", "RReq", "RRes", "PReq", "PRes", "Erro", "CReq", "CRes", "OReq", "ORes"}
 
-// Types returns all types.
+// Types returns all types, in the order in which a transaction uses them.
 func Types() []Type {
 	return []Type{AReq, ARes, RReq, RRes, PReq, PRes, Erro, CReq, CRes, OReq, ORes}
 }
@@ -68,7 +69,7 @@ func Types() []Type {
 // In reports whether a version has messages of type t.
 func (t Type) In(v Version) bool { return v.isValid() && messageRows[t][v] != nil }
 
-// ParseType reads a type as messageType writes it.
+// ParseType returns the type that messageType writes as s, and whether there is one.
 func ParseType(s string) (Type, bool) {
 	for t, name := range typeNames {
 		if s == name {
@@ -78,6 +79,7 @@ func ParseType(s string) (Type, bool) {
 	return 0, false
 }
 
+// String returns t as messageType writes it, or "unknown".
 func (t Type) String() string {
 	if int(t) < len(typeNames) {
 		return typeNames[t]
@@ -99,8 +101,8 @@ const (
 // Channels returns all channels in the order of the presence columns.
 func Channels() []Channel { return []Channel{APP, BRW, ThreeRI} }
 
-// ParseChannel reads a deviceChannel. The codes that are left to a directory
-// server (80-99) belong to no Channel.
+// ParseChannel returns the channel that deviceChannel writes as s, and whether there is one.
+// The codes of payment systems (80-99) belong to no Channel.
 func ParseChannel(s string) (Channel, bool) {
 	switch s {
 	case "01":
@@ -113,6 +115,7 @@ func ParseChannel(s string) (Channel, bool) {
 	return 0, false
 }
 
+// String returns "APP", "BRW", "3RI" or "unknown".
 func (c Channel) String() string {
 	switch c {
 	case APP:
@@ -151,8 +154,8 @@ const (
 // Categories returns both categories in the order of the presence columns.
 func Categories() []Category { return []Category{PA, NPA} }
 
-// ParseCategory reads a messageCategory. The codes that are left to a
-// directory server (80-99) have the columns of NPA.
+// ParseCategory returns the category that messageCategory writes as s, and whether there is
+// one. The codes of payment systems (80-99) count as NPA.
 func ParseCategory(s string) (Category, bool) {
 	switch {
 	case s == "01":
@@ -163,6 +166,7 @@ func ParseCategory(s string) (Category, bool) {
 	return 0, false
 }
 
+// String returns "PA", "NPA" or "unknown".
 func (c Category) String() string {
 	switch c {
 	case PA:

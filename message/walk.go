@@ -7,56 +7,40 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// walk goes from value to value, from the object at p.at to its end, and
-// refuses whatever is not JSON; of strings it looks only for the end.
-func (p *parser) walk(lim Limits) error {
-	data, at := p.data, p.at
+// readValues reads the object at p.offset and appends a node for each value. It refuses what
+// is not JSON, but does not look at the content of strings.
+func (p *parser) readValues(lim Limits) error {
+	data, at := p.data, p.offset
 	name, flags := uint32(0), uint8(0)
 	for {
 		if at == len(data) {
-			return p.broken(at)
+			return p.syntaxError(at)
 		}
 		n := node{name: name, flags: flags, next: uint32(len(p.nodes)) + 1, start: uint32(at)}
 		opened, ok := false, true
 		switch c := data[at]; c {
-		case '"':
-			var escapes bool
-			n.kind = jsonString
-			at, escapes, ok = p.quoted(at)
-			if escapes {
-				n.flags |= escaped
-			}
 		case '{', '[':
 			if len(p.frames) == lim.Depth {
 				return &SyntaxError{Offset: int64(at), Reason: "nested too deep"}
 			}
-			n.kind, opened = p.open(name, c == '['), true
+			n.kind, opened = p.openFrame(name, c == '['), true
 			at++
-		case 't':
-			n.kind = jsonBool
-			at, ok = word(data, at, "true")
-		case 'f':
-			n.kind = jsonBool
-			at, ok = word(data, at, "false")
-		case 'n':
-			at, ok = word(data, at, "null")
 		default:
-			n.kind = jsonNumber
-			at, ok = numeral(data, at)
+			at, ok = p.readScalar(&n, at)
 		}
 		if !ok {
-			return p.broken(at)
+			return p.syntaxError(at)
 		}
 		n.end = uint32(at)
 		p.nodes = append(p.nodes, n)
 
-		if at, ok = p.nextValue(at, opened); !ok {
-			return p.broken(at)
+		if at, ok = p.skipToNextValue(at, opened); !ok {
+			return p.syntaxError(at)
 		}
 		if len(p.frames) == 0 {
 			return nil
 		}
-		if p.left--; p.left < 0 {
+		if p.membersLeft--; p.membersLeft < 0 {
 			return &SyntaxError{Offset: int64(at), Reason: "too many members"}
 		}
 		f := &p.frames[len(p.frames)-1]
@@ -64,38 +48,65 @@ func (p *parser) walk(lim Limits) error {
 		if name, flags = 0, 0; f.array {
 			continue
 		}
-		if name, flags, at, ok = p.member(f, at); !ok {
-			return p.broken(at)
+		if name, flags, at, ok = p.readMemberName(f, at); !ok {
+			return p.syntaxError(at)
 		}
 	}
 }
 
-// member reads a member's name and colon and returns the offset of its value.
-func (p *parser) member(f *frame, at int) (name uint32, flags uint8, end int, ok bool) {
+// readScalar reads a value that is neither an object nor an array, sets its kind, and returns
+// the offset after it.
+func (p *parser) readScalar(n *node, at int) (end int, ok bool) {
+	switch p.data[at] {
+	case '"':
+		var hasEscapes bool
+		n.kind = jsonString
+		end, hasEscapes, ok = p.readString(at)
+		if hasEscapes {
+			n.flags |= escaped
+		}
+		return end, ok
+	case 't':
+		n.kind = jsonBool
+		return readWord(p.data, at, "true")
+	case 'f':
+		n.kind = jsonBool
+		return readWord(p.data, at, "false")
+	case 'n':
+		n.kind = jsonNull
+		return readWord(p.data, at, "null")
+	}
+	n.kind = jsonNumber
+	return readNumber(p.data, at)
+}
+
+// readMemberName reads the name of a member and the colon, and returns the offset of the
+// value as end.
+func (p *parser) readMemberName(f *frame, at int) (name uint32, flags uint8, end int, ok bool) {
 	if at == len(p.data) || p.data[at] != '"' {
 		return 0, 0, at, false
 	}
-	if name, flags, at, ok = p.name(f, at); !ok {
+	if name, flags, at, ok = p.readName(f, at); !ok {
 		return 0, 0, at, false
 	}
-	if name < headNames && len(p.frames) == 1 && p.head[name] == 0 {
-		p.head[name] = uint32(len(p.nodes))
+	if name < firstNameCount && len(p.frames) == 1 && p.firstNodes[name] == 0 {
+		p.firstNodes[name] = uint32(len(p.nodes))
 	}
-	if at = p.space(at); at == len(p.data) || p.data[at] != ':' {
+	if at = p.skipSpace(at); at == len(p.data) || p.data[at] != ':' {
 		return 0, 0, at, false
 	}
-	return name, flags, p.space(at + 1), true
+	return name, flags, p.skipSpace(at + 1), true
 }
 
-// word is the offset behind one of the three words of JSON.
-func word(data []byte, at int, want string) (int, bool) {
+// readWord returns the offset after the word want, which is true, false or null.
+func readWord(data []byte, at int, want string) (int, bool) {
 	end := at + len(want)
 	return end, end <= len(data) && string(data[at:end]) == want
 }
 
-// numeral is the offset behind a number: RFC 8259, section 6.
-func numeral(data []byte, at int) (int, bool) {
-	some := func() bool {
+// readNumber returns the offset after a number: RFC 8259, section 6.
+func readNumber(data []byte, at int) (int, bool) {
+	readDigits := func() bool {
 		from := at
 		for at < len(data) && isDigit(data[at]) {
 			at++
@@ -107,11 +118,11 @@ func numeral(data []byte, at int) (int, bool) {
 	}
 	if at < len(data) && data[at] == '0' {
 		at++
-	} else if !some() {
+	} else if !readDigits() {
 		return at, false
 	}
 	if at < len(data) && data[at] == '.' {
-		if at++; !some() {
+		if at++; !readDigits() {
 			return at, false
 		}
 	}
@@ -119,83 +130,84 @@ func numeral(data []byte, at int) (int, bool) {
 		if at++; at < len(data) && (data[at] == '+' || data[at] == '-') {
 			at++
 		}
-		if !some() {
+		if !readDigits() {
 			return at, false
 		}
 	}
 	return at, true
 }
 
-// nextValue is the offset of the next name or item behind a value, or within
-// the object or array that was just opened. It closes the objects and arrays
-// that end before; behind the last of them there may be nothing more.
-func (p *parser) nextValue(at int, opened bool) (int, bool) {
+// skipToNextValue returns the offset of the next name or item after a value, or inside the
+// object or array that was just opened. It closes the objects and arrays that end before.
+// After the end of the message only white space may follow.
+func (p *parser) skipToNextValue(at int, opened bool) (int, bool) {
 	data := p.data
 	for len(p.frames) > 0 {
-		if at = p.space(at); at == len(data) {
+		if at = p.skipSpace(at); at == len(data) {
 			return at, false
 		}
 		array := p.frames[len(p.frames)-1].array
 		switch c := data[at]; {
 		case c == '}' && !array, c == ']' && array:
 			at++
-			p.close(at)
+			p.closeFrame(at)
 			opened = false
 		case opened:
 			return at, true
 		case c == ',':
-			return p.space(at + 1), true
+			return p.skipSpace(at + 1), true
 		default:
 			return at, false
 		}
 	}
-	at = p.space(at)
+	at = p.skipSpace(at)
 	return at, at == len(data)
 }
 
-// quoted is the offset behind the string at at, and whether it has escape
-// sequences; not ok when it does not end.
-func (p *parser) quoted(at int) (end int, escapes, ok bool) {
+// readString returns the offset after the string at at and whether the string has escape
+// sequences. It is not ok if the string has no end.
+func (p *parser) readString(at int) (end int, escapes, ok bool) {
 	text := p.data[at+1:]
 	n := bytes.IndexByte(text, '"')
 	if n < 0 {
 		return at, false, false
 	}
-	if !p.escapes || bytes.IndexByte(text[:n], '\\') < 0 {
+	if !p.hasEscapes || bytes.IndexByte(text[:n], '\\') < 0 {
 		return at + n + 2, false, true
 	}
-	return at + quoted(p.data[at:]), true, true
+	return at + quotedLength(p.data[at:]), true, true
 }
 
-// name finds the id of the member's name at start, and whether it came before,
-// and returns the offset behind it. Unknown names are compared when the object
-// ends.
-func (p *parser) name(f *frame, start int) (name uint32, flags uint8, end int, ok bool) {
-	id, end := p.expected(start)
+// readName returns the id of the name at start, the flag duplicate if the name occurred
+// before in the object, and the offset after the name. Unknown names are compared when the
+// object ends.
+func (p *parser) readName(f *frame, start int) (name uint32, flags uint8, end int, ok bool) {
+	id, end := p.readExpectedName(start)
 	if id == 0 {
-		if id, flags, end, ok = p.search(f, start); !ok {
+		if id, flags, end, ok = p.searchName(f, start); !ok {
 			return 0, 0, end, false
 		}
 		if id == 0 {
 			f.unknown++
-			p.last = 0
+			p.lastName = 0
 			return unknownName | uint32(start), flags, end, true
 		}
-		p.follows[p.last] = id
+		p.nextNames[p.lastName] = id
 	}
-	p.last = id
+	p.lastName = id
 	word, bit := id/64%uint16(len(f.seen)), uint64(1)<<(id%64)
 	if f.seen[word]&bit != 0 {
 		flags |= duplicate
-		p.twice = true
+		p.hasDuplicates = true
 	}
 	f.seen[word] |= bit
 	return uint32(id), flags, end, true
 }
 
-// expected is the name that followed last time, if it is what stands at start.
-func (p *parser) expected(start int) (id uint16, end int) {
-	id = p.follows[p.last]
+// readExpectedName returns the name that nextNames expects and the offset after it, or 0 and 0
+// if another name stands at start.
+func (p *parser) readExpectedName(start int) (id uint16, end int) {
+	id = p.nextNames[p.lastName]
 	text := names.list[id]
 	end = start + len(text) + 2
 	if end <= len(p.data) && p.data[end-1] == '"' && string(p.data[start+1:end-1]) == text {
@@ -204,68 +216,69 @@ func (p *parser) expected(start int) (id uint16, end int) {
 	return 0, 0
 }
 
-// search finds the id of any name, 0 for one that is not ours.
-func (p *parser) search(f *frame, start int) (id uint16, flags uint8, end int, ok bool) {
-	end, escapes, ok := p.quoted(start)
+// searchName returns the id of the name at start, or 0 if it is in no table.
+func (p *parser) searchName(f *frame, start int) (id uint16, flags uint8, end int, ok bool) {
+	end, escapes, ok := p.readString(start)
 	if !ok {
 		return 0, 0, end, false
 	}
 	text := p.data[start+1 : end-1]
 	if escapes {
-		flags |= odd
-		text, _ = jsontext.AppendUnquote(p.lower[:0], p.data[start:end])
-		p.lower = text[:0]
+		flags |= escapedName
+		text, _ = jsontext.AppendUnquote(p.nameBuffer[:0], p.data[start:end])
+		p.nameBuffer = text[:0]
 	}
 	id = names.id(text)
-	if id == 0 && p.folding && f.at != opaque {
-		p.lower = fold(p.lower[:0], text)
-		id = names.folded[string(p.lower)]
+	if id == 0 && p.folding && f.at != passedOnObject {
+		p.nameBuffer = fold(p.nameBuffer[:0], text)
+		id = names.folded[string(p.nameBuffer)]
 	}
 	return id, flags, end, true
 }
 
-// open enters the object or array that becomes the next node.
-func (p *parser) open(name uint32, array bool) nodeKind {
+// openFrame begins the object or array that becomes the next node.
+func (p *parser) openFrame(name uint32, array bool) nodeKind {
 	kind := jsonObject
 	if array {
 		kind = jsonArray
 	}
-	p.frames = append(p.frames, frame{node: uint32(len(p.nodes)), array: array, at: p.place(name, kind)})
+	p.frames = append(p.frames, frame{node: uint32(len(p.nodes)), array: array, at: p.placeOf(name, kind)})
 	return kind
 }
 
-// place says where the object or array lies that a member name opens.
-func (p *parser) place(name uint32, kind nodeKind) place {
+// placeOf returns the place of an object or array that is the value of the member name.
+func (p *parser) placeOf(name uint32, kind nodeKind) place {
 	if len(p.frames) == 0 {
-		return top
+		return topLevel
 	}
 	switch parent := p.frames[len(p.frames)-1].at; {
-	case parent == opaque:
-		return opaque
-	case parent == top && name == idExtension && kind == jsonArray:
-		return extensions
-	case parent == top && name == idExtension, parent == extensions && kind == jsonObject:
-		return extension
-	case parent == extension && name == idData, kind == jsonObject && passes(name):
-		return opaque
+	case parent == passedOnObject:
+		return passedOnObject
+	case parent == topLevel && name == idExtension && kind == jsonArray:
+		return extensionList
+	case parent == topLevel && name == idExtension, parent == extensionList && kind == jsonObject:
+		return extensionEntry
+	case parent == extensionEntry && name == idData, kind == jsonObject && isPassedOnByName(name):
+		return passedOnObject
 	}
-	return elsewhere
+	return ordinary
 }
 
-// close ends the innermost open object or array, at the offset end.
-func (p *parser) close(end int) {
+// closeFrame ends the innermost object or array at the offset end.
+func (p *parser) closeFrame(end int) {
 	f := &p.frames[len(p.frames)-1]
 	n := &p.nodes[f.node]
 	n.end, n.next = uint32(end), uint32(len(p.nodes))
 	if f.unknown > 1 {
-		p.compareUnknown(f.node)
+		p.markEqualUnknownNames(f.node)
 	}
 	p.frames = p.frames[:len(p.frames)-1]
 }
 
-// compareUnknown marks those members of an object that have the unknown name
-// of an earlier one. It sorts, so that many of them cost no more than that.
-func (p *parser) compareUnknown(object uint32) {
+// markEqualUnknownNames marks as duplicates the members of an object that have the same
+// unknown name as an earlier one. It sorts the names, so that the time stays far below the
+// square of their number.
+func (p *parser) markEqualUnknownNames(object uint32) {
 	type member struct {
 		node uint32
 		name []byte
@@ -286,24 +299,24 @@ func (p *parser) compareUnknown(object uint32) {
 	for i := 1; i < len(all); i++ {
 		if bytes.Equal(all[i-1].name, all[i].name) {
 			p.nodes[all[i].node].flags |= duplicate
-			p.twice = true
+			p.hasDuplicates = true
 		}
 	}
 }
 
-// nameText is the unescaped name of a member with an unknown name.
+// nameText returns the unescaped name of a member with an unknown name.
 func nameText(data []byte, n node) []byte {
 	at := n.name &^ unknownName
-	raw := data[at : at+uint32(quoted(data[at:]))]
-	if n.flags&odd == 0 {
+	raw := data[at : at+uint32(quotedLength(data[at:]))]
+	if n.flags&escapedName == 0 {
 		return raw[1 : len(raw)-1]
 	}
 	text, _ := jsontext.AppendUnquote(nil, raw)
 	return text
 }
 
-// quoted is the length of the string that data begins with, quotes included.
-func quoted(data []byte) int {
+// quotedLength returns the length of the string at the start of data, with its quotes.
+func quotedLength(data []byte) int {
 	for i := 1; i < len(data); i++ {
 		switch data[i] {
 		case '\\':

@@ -182,7 +182,7 @@ func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*mess
 	areq, found := msg.Build(c)
 	found = append(found, e.checkRules(req, to, areq)...)
 	if areq != nil && req.account.Strict {
-		found = append(found, areq.Exponents()...)
+		found = append(found, areq.CheckExponents()...)
 	}
 	if req.version < message.V220 && msg.Text("deviceChannel") == "03" && msg.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).

@@ -170,7 +170,7 @@ func rules(b *bytes.Buffer, t *message.Table) {
 		case r.Soft: // message.Build asks for more than the rule
 			otherwise = "error " + r.Code.String() + ", also when a seller that is named is not among those described"
 		}
-		if r.Unless == message.Informational {
+		if r.UnlessInformational {
 			otherwise += ", unless the directory is configured `informational: any`"
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", r.Field, sentence(r.When), sentence(r.Must), otherwise)

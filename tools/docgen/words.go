@@ -207,7 +207,7 @@ func remarks(f *message.Field) string {
 	}
 	if f.Forbid != "" {
 		then := "Must be absent"
-		if f.Yields {
+		if f.IgnoreForbidden {
 			then = "Ignored"
 		}
 		text = append(text, then+" when "+sentence(f.Forbid)+".")
@@ -221,7 +221,7 @@ func remarks(f *message.Field) string {
 		text = append(text, "Normally removed by the directory server; if not, passed on unread.")
 	}
 	switch {
-	case f.Browser && f.Withheld:
+	case f.Browser && f.Unchecked:
 		text = append(text, "A value that no browser may be sent to is withheld from requestors, and its range stays.")
 	case f.Browser:
 		text = append(text, "Refused when it is no URL that a browser may be sent to.")

@@ -7,7 +7,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-func TestExponents(t *testing.T) {
+func TestExponentsOtherThanISO4217AreReported(t *testing.T) {
 	for _, test := range []struct {
 		text string
 		want []string
@@ -30,7 +30,7 @@ func TestExponents(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := faults(m.Exponents()); !slices.Equal(got, test.want) {
+		if got := faults(m.CheckExponents()); !slices.Equal(got, test.want) {
 			t.Errorf("%s: %v, want %v", test.text, got, test.want)
 		}
 	}

@@ -36,8 +36,8 @@ func oreq(changes ...string) []byte {
 	return []byte("{" + strings.Join(list, ",") + "}")
 }
 
-// TestVO01: each element of an OReq with each fault it can have.
-func TestVO01(t *testing.T) {
+// Each element of an OReq is tried with each fault that it can have.
+func TestVO01FaultsOfAnOReqAreReported(t *testing.T) {
 	long := strings.Repeat("x", 20000)
 	seq := func(id, num, total string) string {
 		return fmt.Sprintf(`{"seqId":%q,"seqNum":%q,"seqTotal":%q}`, id, num, total)

@@ -12,7 +12,7 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-func parsed(t testing.TB, data []byte) *message.Message {
+func mustParse(t testing.TB, data []byte) *message.Message {
 	t.Helper()
 	m, err := message.Parse(data, message.Limits{})
 	if err != nil {
@@ -21,7 +21,7 @@ func parsed(t testing.TB, data []byte) *message.Message {
 	return m
 }
 
-func TestFacts(t *testing.T) {
+func TestFactsHoldWhatLaterChecksNeed(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{`{"messageType":"AReq","messageVersion":"2.2.0","acctNumber":"4000000000000002","deviceChannel":"02","messageCategory":"01","purchaseAmount":"1",
 			"threeDSServerTransID":"x","threeDSRequestorChallengeInd":"04","threeDSRequestorDecReqInd":"Y","threeDSRequestorDecMaxTime":"00010","sdkTransID":null}`,
@@ -33,7 +33,7 @@ func TestFacts(t *testing.T) {
 		{`{}`, `{}`},
 	} {
 		var got, want map[string]any
-		if err := json.Unmarshal(parsed(t, []byte(test.text)).Facts(), &got); err != nil {
+		if err := json.Unmarshal(mustParse(t, []byte(test.text)).Facts(), &got); err != nil {
 			t.Fatal(err)
 		}
 		if err := json.Unmarshal([]byte(test.want), &want); err != nil {
@@ -45,7 +45,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// TestFactsHoldNoCardData: nothing that people may not see is remembered.
+// Facts leave out all elements that are masked.
 func TestFactsHoldNoCardData(t *testing.T) {
 	for seed := range uint64(30) {
 		for _, v := range message.Versions() {
@@ -55,7 +55,7 @@ func TestFactsHoldNoCardData(t *testing.T) {
 				}
 				data := messagetest.Sample(rand.New(rand.NewPCG(seed, 4)), typ, v, message.Channels()[seed%3], message.Categories()[seed%2], true)
 				var facts map[string]json.RawMessage
-				if err := json.Unmarshal(parsed(t, data).Facts(), &facts); err != nil {
+				if err := json.Unmarshal(mustParse(t, data).Facts(), &facts); err != nil {
 					t.Fatal(err)
 				}
 				for name := range facts {
@@ -68,9 +68,9 @@ func TestFactsHoldNoCardData(t *testing.T) {
 	}
 }
 
-// TestFactsStandForTheMessage: whatever the transaction, the checks of the
-// messages that follow come out the same with the facts as with the messages.
-func TestFactsStandForTheMessage(t *testing.T) {
+// The checks of later messages have the same result with the facts as with the messages
+// themselves.
+func TestFactsReplaceTheMessageInAContext(t *testing.T) {
 	var faulty int
 	for seed := range uint64(200) {
 		random := rand.New(rand.NewPCG(seed, 5))
@@ -78,17 +78,17 @@ func TestFactsStandForTheMessage(t *testing.T) {
 		sample := func(typ message.Type) []byte {
 			return messagetest.Sample(random, typ, v, ch, cat, random.IntN(2) == 0)
 		}
-		areq := parsed(t, sample(message.AReq))
-		ares := parsed(t, sample(message.ARes))
+		areq := mustParse(t, sample(message.AReq))
+		ares := mustParse(t, sample(message.ARes))
 		if random.IntN(2) == 0 {
-			areq, ares = ofOne(t, areq), ofOne(t, ares)
+			areq, ares = factsOf(t, areq), factsOf(t, ares)
 		}
 		full := message.Context{AReq: areq, ARes: ares}
-		facts := message.Context{AReq: parsed(t, areq.Facts()), ARes: parsed(t, ares.Facts())}
+		facts := message.Context{AReq: mustParse(t, areq.Facts()), ARes: mustParse(t, ares.Facts())}
 		for _, typ := range []message.Type{message.ARes, message.RReq, message.CRes, message.CReq} {
-			m := parsed(t, sample(typ))
+			m := mustParse(t, sample(typ))
 			if random.IntN(2) == 0 {
-				m = ofOne(t, m)
+				m = factsOf(t, m)
 			}
 			want, got := m.Check(full), m.Check(facts)
 			if diff := cmp.Diff(want, got); diff != "" {
@@ -103,7 +103,7 @@ func TestFactsStandForTheMessage(t *testing.T) {
 }
 
 // ofOne is m with the ids of one and the same transaction.
-func ofOne(t testing.TB, m *message.Message) *message.Message {
+func factsOf(t testing.TB, m *message.Message) *message.Message {
 	t.Helper()
 	typ, _ := m.Type()
 	v, _ := m.Version()
@@ -115,5 +115,5 @@ func ofOne(t testing.TB, m *message.Message) *message.Message {
 		}
 		members = append(members, message.Member{Name: f.Name, Raw: raw})
 	}
-	return parsed(t, message.MustCompose(typ, v, members...))
+	return mustParse(t, message.MustCompose(typ, v, members...))
 }
