@@ -8,7 +8,7 @@ import (
 
 // Codes is the list of codes that one element has in one version.
 type Codes struct {
-	Name   string      // of the list, as in [Field.List]
+	Name   string      // of the list, as in Field.List
 	Values []CodeValue // never empty
 	Ranges []CodeRange
 	Open   bool // any other code with the same number of digits is valid too

@@ -16,7 +16,7 @@ const maskedValue = "***"
 const maxShown = 120
 
 // Describe writes m to w as text for people, one line per value, in the order of the
-// table. Values are masked as [Field.Mask] says. A value that is not valid is written as
+// table. Values are masked as Field.Mask says. A value that is not valid is written as
 // "***". Members without a row are counted and not shown; in a message of unknown type or
 // version no member has a row. The error is that of w.
 func (m *Message) Describe(w io.Writer) error {

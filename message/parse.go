@@ -2,7 +2,6 @@ package message
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -107,13 +106,10 @@ var parsers = sync.Pool{New: func() any { return &parser{dec: jsontext.NewDecode
 // decoderOptions accept duplicate names, because Check reports all of them.
 var decoderOptions = jsontext.AllowDuplicateNames(true)
 
-// A parser turns a text into nodes. If the text has escape sequences, control characters or
-// bytes that are not ASCII, the decoder of jsontext first decides whether it is JSON.
-// readValues then knows the whole grammar except for the content of strings, of which it
-// looks for the end only.
+// A parser turns a text into nodes. The decoder of jsontext alone decides what is JSON; the
+// parser adds the limits, the ids of names and the search for duplicates.
 type parser struct {
 	dec           *jsontext.Decoder
-	decoderUsed   bool // the decoder holds the text
 	text          bytes.Buffer
 	nodes         []node
 	frames        []frame
@@ -123,7 +119,6 @@ type parser struct {
 
 	data        []byte
 	hasEscapes  bool // the text has a backslash
-	offset      int  // where the object begins in data
 	membersLeft int  // members and items that the limit still allows
 	folding     bool // names match without regard to case
 
@@ -161,10 +156,8 @@ const maxKeptNodes = 4096
 // release makes the parser available for reuse.
 func (p *parser) release() {
 	p.data = nil
-	if p.decoderUsed {
-		p.decoderUsed, p.text = false, bytes.Buffer{}
-		p.dec.Reset(&p.text, decoderOptions)
-	}
+	p.text = bytes.Buffer{}
+	p.dec.Reset(&p.text, decoderOptions)
 	if cap(p.nodes) > maxKeptNodes {
 		p.nodes = nil
 	}
@@ -176,79 +169,167 @@ func (p *parser) read(data []byte, lim Limits, folding bool) error {
 	if len(data) > maxText {
 		return &SyntaxError{Reason: "too long"}
 	}
-	p.data = data
-	isPlain := isPlainText(data)
-	if !isPlain {
-		if err := p.checkWithDecoder(); err != nil {
-			return err
-		}
-	}
-	p.hasEscapes = !isPlain && bytes.IndexByte(data, '\\') >= 0
-	p.offset, p.membersLeft, p.folding, p.hasDuplicates, p.lastName = 0, lim.Members, folding, false, 0
+	p.data, p.membersLeft, p.folding, p.hasDuplicates, p.lastName = data, lim.Members, folding, false, 0
 	p.nodes, p.frames, p.firstNodes = p.nodes[:0], p.frames[:0], [firstNameCount]uint32{}
-	p.offset = p.skipSpace(0)
-	if p.offset == len(data) {
-		return p.syntaxError(p.offset)
+	p.hasEscapes = bytes.IndexByte(data, '\\') >= 0
+	p.text = *bytes.NewBuffer(data)
+	p.dec.Reset(&p.text, decoderOptions)
+	if p.dec.PeekKind() != '{' {
+		return p.notAnObject()
 	}
-	if data[p.offset] != '{' {
-		if isPlain {
-			if err := p.checkWithDecoder(); err != nil {
-				return err
-			}
-		}
-		return &SyntaxError{Offset: int64(p.offset), Reason: "not a JSON object"}
-	}
-	return p.readValues(lim)
-}
-
-// isPlainText reports whether data has no backslash, no control character and no byte that is
-// not ASCII. A string in such a text is what lies between its quotes, so readValues alone
-// can decide whether the text is JSON.
-func isPlainText(data []byte) bool {
-	const (
-		low  = 0x0101010101010101
-		high = 0x8080808080808080
-	)
-	for len(data) >= 8 {
-		w := binary.LittleEndian.Uint64(data)
-		slash := w ^ low*'\\'
-		// The top bit of a byte is set if the byte is not ASCII, is below a space, or is a
-		// backslash.
-		if (w|(w-low*' ')|(slash-low)&^slash)&high != 0 {
-			return false
-		}
-		data = data[8:]
-	}
-	for _, c := range data {
-		if c >= utf8.RuneSelf || c < ' ' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
-// syntaxError returns the error of a text that readValues refused. The decoder supplies the
-// reason. If the decoder accepts the text, it is refused nevertheless.
-func (p *parser) syntaxError(at int) error {
-	if err := p.checkWithDecoder(); err != nil {
+	if err := p.readValues(lim); err != nil {
 		return err
 	}
-	return &SyntaxError{Offset: int64(at), Reason: "not well-formed JSON"}
+	return p.checkEnd()
 }
 
-// checkWithDecoder returns an error unless the data is one JSON value in UTF-8 with nothing
-// behind it.
-func (p *parser) checkWithDecoder() error {
-	p.decoderUsed, p.text = true, *bytes.NewBuffer(p.data)
-	p.dec.Reset(&p.text, decoderOptions)
-	if _, err := p.dec.ReadValue(); err != nil {
+// notAnObject returns the error of a text that does not begin with an object.
+func (p *parser) notAnObject() error {
+	value, err := p.dec.ReadValue()
+	if err != nil {
 		return p.decoderError(err)
 	}
+	start := p.dec.InputOffset() - int64(len(value))
+	if err := p.checkEnd(); err != nil {
+		return err
+	}
+	return &SyntaxError{Offset: start, Reason: "not a JSON object"}
+}
+
+// checkEnd returns an error unless only white space follows.
+func (p *parser) checkEnd() error {
 	end := p.dec.InputOffset()
 	if _, err := p.dec.ReadToken(); err != io.EOF {
 		return &SyntaxError{Offset: end, Reason: "more after the object"}
 	}
 	return nil
+}
+
+// readValues reads an object and appends a node for each value in it, itself included.
+func (p *parser) readValues(lim Limits) error {
+	n := node{}      // the next value
+	hasName := false // n already has the name and flags of its member
+	for {
+		kind := p.dec.PeekKind()
+		if kind == '}' || kind == ']' {
+			if _, err := p.dec.ReadToken(); err != nil {
+				return p.decoderError(err)
+			}
+			p.closeFrame(int(p.dec.InputOffset()))
+			if len(p.frames) == 0 {
+				return nil
+			}
+			continue
+		}
+		start, text, err := p.readNext(kind)
+		if err != nil {
+			return p.decoderError(err)
+		}
+		if len(p.frames) > 0 {
+			f := &p.frames[len(p.frames)-1]
+			if !hasName {
+				if p.membersLeft--; p.membersLeft < 0 {
+					return &SyntaxError{Offset: int64(start), Reason: "too many members"}
+				}
+				p.nodes[f.node].flags |= hasItems
+			}
+			if !f.array && !hasName {
+				n.name, n.flags = p.readName(f, text, start)
+				hasName = true
+				continue
+			}
+		}
+		n.start, n.end, n.next, n.kind = uint32(start), uint32(start+len(text)), uint32(len(p.nodes))+1, kindOf(kind)
+		switch n.kind {
+		case jsonString:
+			if p.hasEscapes && bytes.IndexByte(text, '\\') >= 0 {
+				n.flags |= escaped
+			}
+		case jsonObject, jsonArray:
+			if len(p.frames) == lim.Depth {
+				return &SyntaxError{Offset: int64(start), Reason: "nested too deep"}
+			}
+			p.openFrame(n.name, n.kind)
+		}
+		p.nodes = append(p.nodes, n)
+		n, hasName = node{}, false
+	}
+}
+
+// readNext reads the start of an object or array, or a whole value of another kind, and
+// returns its offset and text.
+func (p *parser) readNext(kind jsontext.Kind) (start int, text []byte, err error) {
+	if kind == '{' || kind == '[' {
+		_, err = p.dec.ReadToken()
+		end := int(p.dec.InputOffset())
+		return end - 1, p.data[max(end-1, 0):end], err
+	}
+	text, err = p.dec.ReadValue()
+	return int(p.dec.InputOffset()) - len(text), text, err
+}
+
+// kindOf returns the kind of a node for that of a token.
+func kindOf(kind jsontext.Kind) nodeKind {
+	switch kind {
+	case 't', 'f':
+		return jsonBool
+	case '0':
+		return jsonNumber
+	case '"':
+		return jsonString
+	case '{':
+		return jsonObject
+	case '[':
+		return jsonArray
+	}
+	return jsonNull
+}
+
+// readName returns the id of the name with this JSON text and offset, and the flag duplicate
+// if it occurred before in the object. Unknown names are compared when the object ends.
+func (p *parser) readName(f *frame, text []byte, start int) (name uint32, flags uint8) {
+	id := p.nextNames[p.lastName]
+	if id == 0 || string(text[1:len(text)-1]) != names.list[id] {
+		id, flags = p.searchName(f, text)
+		if id == 0 {
+			f.unknown++
+			p.lastName = 0
+			return unknownName | uint32(start), flags
+		}
+		p.nextNames[p.lastName] = id
+	}
+	p.lastName = id
+	if id < firstNameCount && len(p.frames) == 1 && p.firstNodes[id] == 0 {
+		p.firstNodes[id] = uint32(len(p.nodes))
+	}
+	word, bit := id/64%uint16(len(f.seen)), uint64(1)<<(id%64)
+	if f.seen[word]&bit != 0 {
+		flags |= duplicate
+		p.hasDuplicates = true
+	}
+	f.seen[word] |= bit
+	return uint32(id), flags
+}
+
+// searchName returns the id of the name with this JSON text, or 0 if it is in no table.
+func (p *parser) searchName(f *frame, raw []byte) (id uint16, flags uint8) {
+	text := raw[1 : len(raw)-1]
+	if p.hasEscapes && bytes.IndexByte(raw, '\\') >= 0 {
+		flags |= escapedName
+		text, _ = jsontext.AppendUnquote(p.nameBuffer[:0], raw)
+		p.nameBuffer = text[:0]
+	}
+	id = names.id(text)
+	if id == 0 && p.folding && f.at != passedOnObject {
+		p.nameBuffer = fold(p.nameBuffer[:0], text)
+		id = names.folded[string(p.nameBuffer)]
+	}
+	return id, flags
+}
+
+// openFrame begins the object or array that becomes the next node.
+func (p *parser) openFrame(name uint32, kind nodeKind) {
+	p.frames = append(p.frames, frame{node: uint32(len(p.nodes)), array: kind == jsonArray, at: p.placeOf(name, kind)})
 }
 
 // decoderError turns an error of the decoder into a SyntaxError, which does not quote the
@@ -272,19 +353,6 @@ func (p *parser) decoderError(err error) error {
 	return &SyntaxError{Offset: at, Reason: reason}
 }
 
-// skipSpace returns the offset of the first byte from at on that is not white space.
-func (p *parser) skipSpace(at int) int {
-	for at < len(p.data) {
-		switch p.data[at] {
-		case ' ', '\t', '\r', '\n':
-			at++
-		default:
-			return at
-		}
-	}
-	return at
-}
-
 // maxDecoderDepth is the largest depth of nesting that the decoder of jsontext accepts.
 const maxDecoderDepth = 10_000
 
@@ -306,3 +374,87 @@ func nestingDepth(data []byte) int {
 	}
 	return n
 }
+
+// placeOf returns the place of an object or array that is the value of the member name.
+func (p *parser) placeOf(name uint32, kind nodeKind) place {
+	if len(p.frames) == 0 {
+		return topLevel
+	}
+	switch parent := p.frames[len(p.frames)-1].at; {
+	case parent == passedOnObject:
+		return passedOnObject
+	case parent == topLevel && name == idExtension && kind == jsonArray:
+		return extensionList
+	case parent == topLevel && name == idExtension, parent == extensionList && kind == jsonObject:
+		return extensionEntry
+	case parent == extensionEntry && name == idData, kind == jsonObject && isPassedOnByName(name):
+		return passedOnObject
+	}
+	return ordinary
+}
+
+// closeFrame ends the innermost object or array at the offset end.
+func (p *parser) closeFrame(end int) {
+	f := &p.frames[len(p.frames)-1]
+	n := &p.nodes[f.node]
+	n.end, n.next = uint32(end), uint32(len(p.nodes))
+	if f.unknown > 1 {
+		p.markEqualUnknownNames(f.node)
+	}
+	p.frames = p.frames[:len(p.frames)-1]
+}
+
+// markEqualUnknownNames marks as duplicates the members of an object that have the same
+// unknown name as an earlier one. It sorts the names, so that the time stays far below the
+// square of their number.
+func (p *parser) markEqualUnknownNames(object uint32) {
+	type member struct {
+		node uint32
+		name []byte
+	}
+	var few [8]member
+	all := few[:0]
+	for i := object + 1; i < p.nodes[object].next; i = p.nodes[i].next {
+		if n := &p.nodes[i]; n.name&unknownName != 0 {
+			all = append(all, member{i, nameText(p.data, *n)})
+		}
+	}
+	slices.SortFunc(all, func(a, b member) int {
+		if c := bytes.Compare(a.name, b.name); c != 0 {
+			return c
+		}
+		return int(a.node) - int(b.node)
+	})
+	for i := 1; i < len(all); i++ {
+		if bytes.Equal(all[i-1].name, all[i].name) {
+			p.nodes[all[i].node].flags |= duplicate
+			p.hasDuplicates = true
+		}
+	}
+}
+
+// nameText returns the unescaped name of a member with an unknown name.
+func nameText(data []byte, n node) []byte {
+	at := n.name &^ unknownName
+	raw := data[at : at+uint32(quotedLength(data[at:]))]
+	if n.flags&escapedName == 0 {
+		return raw[1 : len(raw)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, raw)
+	return text
+}
+
+// quotedLength returns the length of the string at the start of data, with its quotes.
+func quotedLength(data []byte) int {
+	for i := 1; i < len(data); i++ {
+		switch data[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(data)
+}
+
+var idData = uint32(names.ids["data"])

@@ -1,5 +1,5 @@
-// Package browserurl judges URLs that a directory server or an issuer gives and that a
-// browser or an app is then sent to: acsURL, threeDSMethodURL, and the url of a VERes.
+// Package browserurl checks URLs of directory servers and issuers to which a browser or an app
+// is sent: acsURL, threeDSMethodURL, and the url of a VERes.
 //
 // Use [Policy.Check]. It reads hosts as browsers do (the URL standard of the WHATWG): a number,
 // or parts in octal or hexadecimal, are an IPv4 address.
@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// A Policy says where a browser may be sent.
+// A Policy says to which URLs a browser may be sent. The zero Policy is the strict one.
 type Policy struct {
-	// Lab also allows http, and hosts that are the browser's own machine. It is for
-	// laboratories and for the sandbox.
+	// Lab also allows the scheme http, and hosts that are the browser's own machine. It
+	// is for test systems and for the sandbox.
 	Lab bool
 }
 
@@ -33,8 +33,8 @@ var (
 	ErrUnspecified = errors.New("the host is the unspecified address")
 )
 
-// Check returns why no browser may be sent to a URL, or nil if one may. It does not judge
-// the length.
+// Check returns nil if a browser may be sent to a URL, and otherwise one of the errors above.
+// It does not check the length.
 func (p Policy) Check(url string) error {
 	scheme, rest, ok := strings.Cut(url, "://")
 	switch {
@@ -64,7 +64,7 @@ func (p Policy) Check(url string) error {
 	return p.checkHost(host)
 }
 
-// checkCharacters judges what follows the host: path, query and fragment.
+// checkCharacters checks the part of a URL after the host: path, query and fragment.
 func checkCharacters(path string) error {
 	if _, fragment, _ := strings.Cut(path, "#"); strings.Contains(fragment, "#") {
 		return ErrCharacter
@@ -81,8 +81,8 @@ func checkCharacters(path string) error {
 	return nil
 }
 
-// splitPort splits an authority without a user. The port keeps its colon, so that none
-// is told from an empty one.
+// splitPort splits an authority without a user into host and port. The port keeps its colon,
+// so that a missing port differs from an empty one.
 func splitPort(authority string) (host, port string) {
 	at := strings.IndexByte(authority, ']') + 1 // colons inside an IPv6 address are no ports
 	if i := strings.IndexByte(authority[at:], ':'); i >= 0 {
@@ -91,8 +91,8 @@ func splitPort(authority string) (host, port string) {
 	return authority, ""
 }
 
-// checkPort judges a port with its colon. Browsers take an empty port for that of the
-// scheme, and so does RFC 3986.
+// checkPort checks a port with its colon. An empty port means that of the scheme, to browsers
+// and in RFC 3986.
 func checkPort(port string) error {
 	if port == "" || port == ":" {
 		return nil
@@ -108,8 +108,8 @@ func checkPort(port string) error {
 	return nil
 }
 
-// checkHost judges a host: an IPv6 address in brackets, an IPv4 address in any form, or
-// a name.
+// checkHost checks a host: an IPv6 address in brackets, an IPv4 address in any form that
+// browsers accept, or a name.
 func (p Policy) checkHost(host string) error {
 	if host[0] == '[' {
 		inside, closed := strings.CutSuffix(host[1:], "]")
@@ -139,8 +139,8 @@ func (p Policy) checkHost(host string) error {
 	return nil
 }
 
-// checkAddress judges an address. Private ones are good: issuers may test inside a
-// network of their own.
+// checkAddress checks an IP address. Private addresses are allowed, because an issuer may test
+// in its own network.
 func (p Policy) checkAddress(addr netip.Addr) error {
 	switch {
 	case addr.IsLoopback() && !p.Lab:
@@ -153,7 +153,7 @@ func (p Policy) checkAddress(addr netip.Addr) error {
 	return nil
 }
 
-// isLabel says whether s may stand between the dots of a host. A label of Punycode that
+// isLabel reports whether s may stand between the dots of a host. A label of Punycode that
 // ends in a hyphen encodes nothing but ASCII: browsers refuse it, or read xn--localhost-
 // as localhost.
 func isLabel(s string) bool {
@@ -166,8 +166,8 @@ func isLabel(s string) bool {
 	return s != "" && !(punycode && s[len(s)-1] == '-')
 }
 
-// parseIPv4 reads an IPv4 address as browsers do: one to four numbers, of which the last
-// fills all bytes that are left.
+// parseIPv4 parses an IPv4 address as browsers do: one to four numbers, of which the last
+// fills all remaining bytes.
 func parseIPv4(parts []string) (netip.Addr, bool) {
 	if len(parts) > 4 {
 		return netip.Addr{}, false
@@ -193,8 +193,8 @@ func parseIPv4(parts []string) (netip.Addr, bool) {
 	return netip.AddrFrom4([4]byte{byte(address >> 24), byte(address >> 16), byte(address >> 8), byte(address)}), true
 }
 
-// parseNumber reads a part of an IPv4 address: decimal, octal behind 0, or hexadecimal
-// behind 0x. A bare 0x is 0. A number beyond 64 bits is read as the largest one.
+// parseNumber parses a part of an IPv4 address: decimal, octal after 0, or hexadecimal after
+// 0x. A bare 0x is 0. A number beyond 64 bits is read as the largest one.
 func parseNumber(s string) (uint64, bool) {
 	base := 10
 	switch {

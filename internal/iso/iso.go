@@ -1,10 +1,10 @@
-// Package iso knows the currencies of ISO 4217 and the countries of ISO 3166-1 that a 3-D
-// Secure message may name. Use [Currency] and [Country] for their digits, [CurrencyAlpha] and
-// [CountryAlpha2] for their letters.
+// Package iso has the codes of the currencies of ISO 4217 and the countries of ISO 3166-1 that
+// a 3-D Secure message may use. Use [Currency] and [Country] to look up codes of three
+// digits, [CurrencyAlpha] and [CountryAlpha2] to look up codes of letters.
 //
 // It has no names, no history and no formatting of amounts. Codes that the
-// protocol excludes are unknown here: currencies 955-964 and 999 with their
-// letters, countries 901-999. Withdrawn codes are unknown too.
+// protocol excludes are not in its tables: currencies 955-964 and 999 with their
+// letters, countries 901-999. Withdrawn codes are not in them either.
 //
 // The tables are generated from currencies.csv and countries.csv. To follow an
 // amendment of a standard, edit the CSV file and run go generate.
@@ -17,7 +17,7 @@ type text interface{ ~string | ~[]byte }
 
 // Currency returns the number of decimal places of the currency with the given
 // three-digit code, and whether there is such a currency. A currency without
-// minor unit has none.
+// a minor unit has 0.
 func Currency[T text](numeric T) (exponent int, ok bool) {
 	n, ok := number(numeric)
 	if !ok || exponents[n] == 0 {
@@ -65,7 +65,7 @@ func CountryAlpha2[T text](alpha T) (numeric string, ok bool) {
 // An entry pairs the letters of a code with its digits.
 type entry struct{ alpha, numeric string }
 
-// find looks alpha up in a table that is sorted by it.
+// find looks up alpha in a table that is sorted by it.
 func find[T text](table []entry, alpha T) (entry, bool) {
 	low, high := 0, len(table)
 	for low < high {
@@ -81,7 +81,8 @@ func find[T text](table []entry, alpha T) (entry, bool) {
 	return entry{}, false
 }
 
-// compare is strings.Compare for either kind of text; it does not allocate.
+// compare compares two texts as strings.Compare does, for strings and byte slices. It does not
+// allocate.
 func compare[T text](a T, b string) int {
 	for i := range min(len(a), len(b)) {
 		if a[i] < b[i] {
@@ -94,7 +95,7 @@ func compare[T text](a T, b string) int {
 	return max(-1, min(1, len(a)-len(b)))
 }
 
-// number reads exactly three decimal digits.
+// number returns the number that exactly three decimal digits stand for.
 func number[T text](s T) (int, bool) {
 	if len(s) != 3 {
 		return 0, false

@@ -18,6 +18,7 @@ func Longest(t message.Type, v message.Version, width, open int) (bytes, members
 	return bytes, members
 }
 
+// A longest computes the length of one message in one channel and category.
 type longest struct {
 	typ         message.Type
 	channel     message.Channel
@@ -25,7 +26,7 @@ type longest struct {
 	width, open int
 }
 
-// object is the length of an object with this table.
+// object returns the length of an object with this table.
 func (l longest) object(t *message.Table) (bytes, members int) {
 	bytes = len("{}") - len(",")
 	for i := range t.Fields {
@@ -40,23 +41,25 @@ func (l longest) object(t *message.Table) (bytes, members int) {
 	return bytes, members
 }
 
+// value returns the length of a member.
 func (l longest) value(f *message.Field) (bytes, members int) {
 	if !f.Array {
 		return l.item(f, f.Max)
 	}
-	one, within := l.item(f, f.ItemMax)
+	itemBytes, inner := l.item(f, f.ItemMax)
 	n := f.Max
 	if n == 0 {
 		n = l.open
 	}
-	bytes = len("[]") - len(",") + n*(one+len(","))
+	bytes = len("[]") - len(",") + n*(itemBytes+len(","))
 	if f.MaxChars > 0 {
 		bytes = min(bytes, f.MaxChars*l.width)
 	}
-	return bytes, n * (1 + within)
+	return bytes, n * (1 + inner)
 }
 
-// item is the length of a value, or of one item of an array, that has most characters.
+// item returns the length of a value, or of one item of an array, with at most the number of
+// characters that most says; 0 means that the table has no maximum.
 func (l longest) item(f *message.Field, most int) (bytes, members int) {
 	if f.Kind == message.Object {
 		bytes, members = l.object(f.Of)
@@ -75,7 +78,7 @@ func (l longest) item(f *message.Field, most int) (bytes, members int) {
 	case message.JSON:
 		return most * l.width, 0
 	case message.Text, message.Email, message.URL, message.AppURL:
-		if !f.Browser { // which is ASCII
+		if !f.Browser { // a URL for the browser is ASCII
 			width = l.width
 		}
 	}

@@ -8,9 +8,8 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// TestNoSampleIsLongerThanLongest: no sample is longer, though samples are far from the longest.
 func TestNoSampleIsLongerThanLongest(t *testing.T) {
-	each(t, func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category) {
+	forEachMessage(t, func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category) {
 		ascii, members := messagetest.Longest(typ, v, 1, 100)
 		wide, again := messagetest.Longest(typ, v, 4, 100)
 		t.Logf("%d bytes, %d of UTF-8, %d members", ascii, wide, members)

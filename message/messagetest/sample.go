@@ -23,8 +23,8 @@ func Sample(random *rand.Rand, t message.Type, v message.Version, ch message.Cha
 	return s.message()
 }
 
-// tries is how often a sample is repaired at the most. A handful is usual.
-const tries = 500
+// maxTries is how often a sample is repaired at most. Fewer than ten times is usual.
+const maxTries = 500
 
 // A sampler makes one message.
 type sampler struct {
@@ -34,16 +34,16 @@ type sampler struct {
 	channel  message.Channel
 	category message.Category
 	full     bool
-	start    string // first 12 digits of the card range that is being made
+	start    string // the first 12 digits of the current card range
 }
 
-// message makes a message, and replaces members at random that Check finds wrong until it
-// finds nothing.
+// message makes a message. It replaces members that Check reports by other random values until
+// Check reports nothing.
 func (s *sampler) message() []byte {
 	t := message.TableOf(s.typ, s.version)
 	values := s.values(t)
 	var problems message.Problems
-	for range tries {
+	for range maxTries {
 		data := compose(t, values)
 		m, err := message.Parse(data, message.Limits{})
 		if err != nil {
@@ -61,7 +61,7 @@ func (s *sampler) message() []byte {
 	panic(fmt.Sprintf("messagetest: no valid %s %s %s %s: %v", s.version, s.typ, s.channel, s.category, problems))
 }
 
-// context is the context for Check: an AReq with the channel and category of the sample.
+// context returns the Context for Check: an AReq with the channel and category of the sample.
 func (s *sampler) context(m *message.Message) message.Context {
 	if s.typ == message.AReq {
 		return message.Context{}
@@ -76,8 +76,7 @@ func (s *sampler) context(m *message.Message) message.Context {
 	return message.Context{AReq: areq, Informational: true}
 }
 
-// compose writes an object of JSON texts, one per row; those that are empty
-// are left out.
+// compose returns an object with one JSON text per row. Empty texts are left out.
 func compose(t *message.Table, values []string) []byte {
 	out := []byte{'{'}
 	for row, value := range values {
@@ -93,26 +92,26 @@ func compose(t *message.Table, values []string) []byte {
 	return append(out, '}')
 }
 
-// beside matches a condition that another member of the same object is there.
-var beside = regexp.MustCompile(`^present\((\w+)\)$`)
+// presentCondition matches the condition that another member of the same object is present.
+var presentCondition = regexp.MustCompile(`^present\((\w+)\)$`)
 
-// values are the JSON texts of an object's members, "" for those left out.
+// values returns the JSON texts of the members of an object; "" means that a member is left out.
 func (s *sampler) values(t *message.Table) []string {
 	values := make([]string, len(t.Fields))
 	for row := range t.Fields {
 		f := &t.Fields[row]
-		if s.wants(t, f, values) {
+		if s.includes(t, f, values) {
 			values[row] = s.value(f)
 		}
 	}
 	return values
 }
 
-// wants reports whether a member is to be part of the sample, as far as that can be decided
+// includes reports whether a member is to be part of the sample, as far as that can be decided
 // by the members before it.
-func (s *sampler) wants(t *message.Table, f *message.Field, values []string) bool {
+func (s *sampler) includes(t *message.Table, f *message.Field, values []string) bool {
 	need := f.Need.At(s.channel, s.category)
-	other := beside.FindStringSubmatch(f.When)
+	other := presentCondition.FindStringSubmatch(f.When)
 	switch {
 	case need == '-', f.DS, f.Leg == message.DSToACS, f.Leg == message.ACSToDS, f.Forbid != "":
 		return false
@@ -128,11 +127,12 @@ func (s *sampler) wants(t *message.Table, f *message.Field, values []string) boo
 	return s.full || s.rand.IntN(3) == 0
 }
 
+// indexOf returns the index of the row with a name, or -1.
 func indexOf(t *message.Table, name string) int {
 	return slices.IndexFunc(t.Fields, func(f message.Field) bool { return f.Name == name })
 }
 
-// value is the JSON text of a member.
+// value returns a random JSON text for a member.
 func (s *sampler) value(f *message.Field) string {
 	if !f.Array {
 		return s.item(f, f.Min, f.Max)
@@ -142,7 +142,7 @@ func (s *sampler) value(f *message.Field) string {
 		n += s.rand.IntN(min(f.Max-n, 2) + 1)
 	}
 	if f.Name == "threeDSRequestorChallengeInd" {
-		n = 1 // two may contradict each other
+		n = 1 // two values may contradict each other
 	}
 	var items []string
 	for range 4 * n {
@@ -153,7 +153,7 @@ func (s *sampler) value(f *message.Field) string {
 	return "[" + strings.Join(items, ",") + "]"
 }
 
-// item is the JSON text of a value, or of one item of an array.
+// item returns a random JSON text for a value, or for one item of an array.
 func (s *sampler) item(f *message.Field, lo, hi int) string {
 	switch f.Name {
 	case "messageType":
@@ -168,7 +168,7 @@ func (s *sampler) item(f *message.Field, lo, hi int) string {
 	case "messageCategory":
 		return quote(s.category.Code())
 	case "sellerId":
-		return quote("S1") // always the same, since sellerInfo has to have each seller that is named
+		return quote("S1") // always the same, because sellerInfo must have each seller that a merchant names
 	case "criticalityIndicator":
 		return "false" // made-up extensions are unknown, and must not be critical
 	case "payTokenInd":
@@ -197,8 +197,8 @@ func (s *sampler) item(f *message.Field, lo, hi int) string {
 	return quote(s.text(f, lo, hi))
 }
 
-// free is an object that has no table. In the data of an extension, which are passed on byte
-// for byte, it is written in odd ways.
+// free returns an object that has no table. The data of an extension has unusual white space and
+// numbers, because it must be passed on byte for byte.
 func (s *sampler) free(f *message.Field) string {
 	if f.Name == "data" {
 		return pick(s, `{"version":"1.0", "n":1.50e2,"gone":null}`, `{ "a" : [1, {}, "é\u00e9"] }`, `{"Data":{"ID":"x","id":""}}`)
@@ -206,4 +206,5 @@ func (s *sampler) free(f *message.Field) string {
 	return fmt.Sprintf(`{"some":%s,"More":[%d,%q]}`, quote(s.letters(8)), s.rand.IntN(100), s.letters(3))
 }
 
+// pick returns one of the values at random.
 func pick[T any](s *sampler, from ...T) T { return from[s.rand.IntN(len(from))] }

@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/message/messagetest"
 )
 
-// each calls f for every kind of message there is.
-func each(t *testing.T, f func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category)) {
+// forEachMessage calls f for every type, version, channel and category.
+func forEachMessage(t *testing.T, f func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category)) {
 	for _, v := range message.Versions() {
 		for _, typ := range message.Types() {
 			if !typ.In(v) {
@@ -27,7 +27,7 @@ func each(t *testing.T, f func(t *testing.T, typ message.Type, v message.Version
 }
 
 func TestSamplesAreValid(t *testing.T) {
-	each(t, func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category) {
+	forEachMessage(t, func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category) {
 		for seed := range uint64(12) {
 			full := seed < 4
 			data := messagetest.Sample(rand.New(rand.NewPCG(seed, 1)), typ, v, ch, cat, full)
@@ -47,7 +47,7 @@ func TestSamplesAreValid(t *testing.T) {
 }
 
 func TestFullSamplesHoldEveryOptionalMember(t *testing.T) {
-	each(t, func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category) {
+	forEachMessage(t, func(t *testing.T, typ message.Type, v message.Version, ch message.Channel, cat message.Category) {
 		m, err := message.Parse(messagetest.Sample(rand.New(rand.NewPCG(7, 7)), typ, v, ch, cat, true), message.Limits{})
 		if err != nil {
 			t.Fatal(err)

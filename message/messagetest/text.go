@@ -8,7 +8,7 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// quote is a JSON string without needless escape sequences.
+// quote returns text as a JSON string without needless escape sequences.
 func quote(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -19,8 +19,8 @@ func quote(text string) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// text is a string of the kind of a row, lo to hi characters long, and at most 20 longer than
-// lo where the kind leaves a choice.
+// text returns a random string of the kind of a row. It has lo to hi characters, and at most
+// lo+20 if the kind allows different lengths.
 func (s *sampler) text(f *message.Field, lo, hi int) string {
 	if hi == 0 {
 		hi = lo + 20
@@ -63,7 +63,7 @@ func (s *sampler) text(f *message.Field, lo, hi int) string {
 	return s.fixed(f.Kind)
 }
 
-// fixed is a string of a kind whose form fixes the length.
+// fixed returns a random string of a kind that fixes the length.
 func (s *sampler) fixed(k message.Kind) string {
 	date := fmt.Sprintf("20%02d%02d%02d", s.rand.IntN(100), 1+s.rand.IntN(12), 1+s.rand.IntN(28))
 	minute := fmt.Sprintf("%s%02d%02d", date, s.rand.IntN(24), s.rand.IntN(60))
@@ -92,7 +92,7 @@ func (s *sampler) fixed(k message.Kind) string {
 	panic("messagetest: no values of kind " + k.String())
 }
 
-// code is a code of a list, but none that is only tolerated in what we receive.
+// code returns a random code of a list that a sender may use.
 func (s *sampler) code(c *message.Codes) string {
 	for {
 		if v := c.Values[s.rand.IntN(len(c.Values))]; !v.Tolerated {
@@ -101,16 +101,18 @@ func (s *sampler) code(c *message.Codes) string {
 	}
 }
 
+// digits returns lo to hi random digits.
 func (s *sampler) digits(lo, hi int) string {
 	return s.from("0123456789", lo+s.rand.IntN(hi-lo+1))
 }
 
+// letters returns n random ASCII letters.
 func (s *sampler) letters(n int) string {
 	return s.from("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", n)
 }
 
-// prose is n characters of free text, some of which JSON has to escape; in 2.3.1 not only
-// ASCII.
+// prose returns n random characters of free text, some of which JSON has to escape. From 2.3.1
+// on they are not only ASCII.
 func (s *sampler) prose(n int) string {
 	if s.version >= message.V231 {
 		return s.from(`abc XYZ09-'"\/<&>éß漢😀`, n-1) + "z"
@@ -118,6 +120,7 @@ func (s *sampler) prose(n int) string {
 	return s.from(`abc XYZ09-'"\/<&>`, n-1) + "z"
 }
 
+// parts returns n parts of random letters with dots between.
 func (s *sampler) parts(n int) string {
 	parts := make([]string, n)
 	for i := range parts {
@@ -126,6 +129,7 @@ func (s *sampler) parts(n int) string {
 	return strings.Join(parts, ".")
 }
 
+// from returns n random characters of alphabet.
 func (s *sampler) from(alphabet string, n int) string {
 	all := []rune(alphabet)
 	out := make([]rune, max(n, 0))
