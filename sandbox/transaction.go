@@ -78,9 +78,9 @@ func (t *transaction) start() {
 	}
 }
 
-// begin starts what comes after the ARes has left: a result without a page, or
+// startNext starts what comes after the ARes has left: a result without a page, or
 // the wait for a CReq. By then the next step may have been taken.
-func (t *transaction) begin() {
+func (t *transaction) startNext() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {

@@ -82,7 +82,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	log.SetFlags(0)
-	log.SetOutput(obs.Libraries(obs.NewLogger(obs.Outlet(os.Stderr), slog.LevelWarn)))
+	log.SetOutput(obs.Libraries(obs.NewLogger(obs.NonBlocking(os.Stderr), slog.LevelWarn)))
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
@@ -92,7 +92,7 @@ func main() {
 // that it returns.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if len(args) > 0 && args[0] == "serve" {
-		stderr = obs.Outlet(stderr) // so that the server does not wait for whoever reads the log
+		stderr = obs.NonBlocking(stderr) // so that the server does not wait for whoever reads the log
 	}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
 	var wrong usageError

@@ -82,9 +82,9 @@ type Handler struct {
 
 	Log *slog.Logger
 
-	ownInFlight      atomic.Int64 // used when InFlight is nil
-	waitingRefusals  atomic.Int64 // answers of refuse that wait for clients of HTTP/2
-	lookupFailureLog obs.Seldom   // limits the log of keys that could not be looked up: anybody may send one
+	ownInFlight      atomic.Int64    // used when InFlight is nil
+	waitingRefusals  atomic.Int64    // answers of refuse that wait for clients of HTTP/2
+	lookupFailureLog obs.LogThrottle // limits the log of keys that could not be looked up: anybody may send one
 }
 
 // An endpoint is what is served under one path.

@@ -36,7 +36,7 @@ type Trust struct {
 	Now     func() time.Time
 	Log     *slog.Logger // is told why a client was turned away; may be nil
 
-	throttle obs.Seldom // anybody can cause the line
+	throttle obs.LogThrottle // anybody can cause the line
 }
 
 // errUnknownClient ends the handshake of a client with a certificate of no directory.

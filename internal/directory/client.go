@@ -125,7 +125,7 @@ func (c *Client) Send(ctx context.Context, scheme, merchant string, areq []byte,
 		return nil, &Error{Scheme: scheme, Kind: Unknown, Text: "No directory server for this scheme"}
 	}
 	start := time.Now()
-	within, ended := c.hooks.begin(ctx, scheme, message.AReq.String(), transID)
+	within, ended := c.hooks.beginMessage(ctx, scheme, message.AReq.String(), transID)
 	answer, err := p.sendThroughBreaker(within, merchant, func(ctx context.Context) ([]byte, error) {
 		return p.send(ctx, c.addresses(p, country), areq, transID, v)
 	})
@@ -332,7 +332,7 @@ func (c *Client) postErro(ctx context.Context, p *peer, urls []string, erro []by
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
 	defer cancel()
 	start := time.Now()
-	ctx, ended := c.hooks.begin(ctx, p.Scheme, message.Erro.String(), "")
+	ctx, ended := c.hooks.beginMessage(ctx, p.Scheme, message.Erro.String(), "")
 	resp, err := p.post(ctx, urls, erro, nil, 2)
 	if err == nil {
 		drain(resp.Body)

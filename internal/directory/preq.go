@@ -28,7 +28,7 @@ func (r *refresher) exchangePReq(ctx context.Context, attempts int) outcome {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, p.PReqTimeout)
 	defer cancel()
-	ctx, ended := r.hooks.begin(ctx, p.Scheme, message.PReq.String(), id)
+	ctx, ended := r.hooks.beginMessage(ctx, p.Scheme, message.PReq.String(), id)
 	body, err := p.sendPReq(ctx, preq, requestIDHeader(version, id), attempts)
 	var got outcome
 	if err == nil {

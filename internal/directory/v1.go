@@ -139,7 +139,7 @@ func (c *V1Client) Exchange(ctx context.Context, scheme, merchant, name, id stri
 	if name == "CRReq" {
 		limit = maxCRRes
 	}
-	within, ended := c.hooks.begin(ctx, scheme, name, id)
+	within, ended := c.hooks.beginMessage(ctx, scheme, name, id)
 	request := func(ctx context.Context) ([]byte, error) { return p.exchange(ctx, id, msg, limit, c.noRetries) }
 	var answer []byte
 	var err error
@@ -207,7 +207,7 @@ func (c *V1Client) Report(ctx context.Context, scheme string, msg []byte) {
 	}
 	started := c.reports.TryStart(p.reports, func(context.Context) {
 		start := time.Now()
-		within, ended := c.hooks.begin(context.WithoutCancel(ctx), scheme, v1Error, "")
+		within, ended := c.hooks.beginMessage(context.WithoutCancel(ctx), scheme, v1Error, "")
 		_, err := p.tryOnce(within, p.urls[0], "", msg, maxV1)
 		c.hooks.reportExchange(scheme, v1Error, start, err)
 		ended(err)

@@ -55,7 +55,7 @@ type spanExporter struct {
 	waiting  atomic.Int64 // spans that have ended and were neither sent nor lost yet
 	dropped  atomic.Int64 // spans lost for lack of room since the log last said so
 	failed   atomic.Int64 // spans that the collector did not take since the log last said so
-	throttle Seldom
+	throttle LogThrottle
 }
 
 func newSpanExporter(cfg Tracing, m *Metrics, log *slog.Logger) (*spanExporter, error) {

@@ -158,7 +158,7 @@ func (w *answered) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // exchange, and what is called with what went wrong, in a word, "" if nothing did.
 // Nothing of a trace is in the message.
 func (t *Traces) Message(ctx context.Context, name string) (context.Context, func(fault string)) {
-	return t.begin(ctx, name, trace.SpanKindClient)
+	return t.startSpan(ctx, name, trace.SpanKindClient)
 }
 
 // Step is Message for a part of a request. Without a request that is sampled there is no
@@ -167,10 +167,10 @@ func (t *Traces) Step(ctx context.Context, name string) (context.Context, func(f
 	if !trace.SpanFromContext(ctx).IsRecording() {
 		return ctx, func(string) {}
 	}
-	return t.begin(ctx, name, trace.SpanKindInternal)
+	return t.startSpan(ctx, name, trace.SpanKindInternal)
 }
 
-func (t *Traces) begin(ctx context.Context, name string, kind trace.SpanKind) (context.Context, func(fault string)) {
+func (t *Traces) startSpan(ctx context.Context, name string, kind trace.SpanKind) (context.Context, func(fault string)) {
 	ctx, span := t.tracer.Start(ctx, name, trace.WithSpanKind(kind))
 	return ctx, func(fault string) {
 		if fault != "" {

@@ -196,7 +196,7 @@ func (s *stream) object(r io.Reader) (*message.Message, error) {
 
 func (s *stream) walk(r io.Reader) error {
 	s.w = newWindow(r, s.opts)
-	if err := s.w.take('{'); err != nil {
+	if err := s.w.readByte('{'); err != nil {
 		return err
 	}
 	s.head = append(s.head, '{')
@@ -219,7 +219,7 @@ func (s *stream) walk(r io.Reader) error {
 			return ErrTooLarge
 		}
 	}
-	if err := s.w.take('}'); err != nil {
+	if err := s.w.readByte('}'); err != nil {
 		return err
 	}
 	s.head = append(s.head, '}')
@@ -244,7 +244,7 @@ func (s *stream) member() error {
 	}
 	name, _ := jsontext.AppendUnquote(nil, text)
 	s.head = append(s.head, ':')
-	if err := s.w.take(':'); err != nil {
+	if err := s.w.readByte(':'); err != nil {
 		return err
 	}
 	c, err := s.w.next()
@@ -323,7 +323,7 @@ func (s *stream) list(first bool) error {
 			s.w.at++
 			return nil
 		}
-		if err := s.w.take(','); err != nil {
+		if err := s.w.readByte(','); err != nil {
 			return err
 		}
 	}
@@ -572,7 +572,7 @@ func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 			problems = message.Problems{{Code: message.Format, Path: "messageVersion"}}
 		}
 	default:
-		problems = append(s.found(), problems...)
+		problems = append(s.problemsInOrder(), problems...)
 	}
 	if len(problems) > maxProblems {
 		problems = problems[:maxProblems]
@@ -587,8 +587,8 @@ func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 	return resp, nil
 }
 
-// found are the problems of cardRangeData, in the order of Check.
-func (s *stream) found() message.Problems {
+// problemsInOrder returns the problems of cardRangeData, in the order of Check.
+func (s *stream) problemsInOrder() message.Problems {
 	all := s.faults
 	if s.hasTooManyEntries() {
 		all = append(all, message.Problem{Code: message.Format, Path: "cardRangeData"})
@@ -659,7 +659,7 @@ func (s *stream) file(m *message.Message, pres *Response) (*Response, message.Pr
 			problems = append(problems, p)
 		}
 	}
-	problems = append(s.found(), problems...)
+	problems = append(s.problemsInOrder(), problems...)
 	resp := &Response{Head: m, Version: pres.Version, Kind: Complete, DS: pres.DS, DSURLs: pres.DSURLs}
 	switch {
 	case !m.Has("cardRangeData"):

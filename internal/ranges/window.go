@@ -81,8 +81,8 @@ func (w *window) next() (byte, error) {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
-// take reads the next byte that is not white space, which must be want.
-func (w *window) take(want byte) error {
+// readByte reads the next byte that is not white space, which must be want.
+func (w *window) readByte(want byte) error {
 	c, err := w.next()
 	if err == nil && c != want {
 		err = w.syntax("not well-formed JSON")

@@ -114,7 +114,7 @@ func TestBodySizes(t *testing.T) {
 		for _, size := range []int{limit - 1, limit, limit + 1} {
 			for _, chunked := range []bool{false, true} {
 				got := new(counted)
-				h := &Handler{Engine: got, Trust: trust, Body: body, Room: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
+				h := &Handler{Engine: got, Trust: trust, Body: body, Memory: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
 				var sent io.Reader = strings.NewReader(strings.Repeat(" ", size))
 				if chunked {
 					sent = io.MultiReader(sent)
@@ -150,7 +150,7 @@ func TestLongMessagesWaitForMemory(t *testing.T) {
 	for _, limit := range []int64{LongMessages / 2, LongMessages, 2 * LongMessages} {
 		for size, want := range map[int]time.Duration{maxShort - 1: 1500 * time.Millisecond, maxShort: 1500 * time.Millisecond, maxShort + 1: 2 * time.Second} {
 			synctest.Test(t, func(t *testing.T) {
-				h := &Handler{Engine: slow{}, Trust: trust, Body: limit, Room: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
+				h := &Handler{Engine: slow{}, Trust: trust, Body: limit, Memory: semaphore.NewWeighted(LongMessages), Log: slog.New(slog.DiscardHandler)}
 				post := func(ctx context.Context, size int) int {
 					r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/results", strings.NewReader(strings.Repeat(" ", size)))
 					r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}}

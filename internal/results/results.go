@@ -34,7 +34,7 @@ type Handler struct {
 	Engine Receiver
 	Trust  *certs.Trust
 	Body   int64               // size of the largest message, in bytes; at least 256 KiB
-	Room   *semaphore.Weighted // memory for long messages, LongMessages for all handlers of a process
+	Memory *semaphore.Weighted // memory for long messages, LongMessages for all handlers of a process
 	Traces *obs.Traces         // has a span for each message; nil means that there are no traces
 	Log    *slog.Logger
 
@@ -98,11 +98,11 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	limit := max(h.Body, maxBody)
 	done = func() {}
 	data, err = listen.ReadBody(http.MaxBytesReader(w, r.Body, limit), maxShort, func() (int64, error) {
-		room := min(limit, LongMessages)
-		if err := h.Room.Acquire(r.Context(), room); err != nil {
+		size := min(limit, LongMessages)
+		if err := h.Memory.Acquire(r.Context(), size); err != nil {
 			return 0, err
 		}
-		done = func() { h.Room.Release(room) }
+		done = func() { h.Memory.Release(size) }
 		return limit, nil
 	})
 	return data, done, err

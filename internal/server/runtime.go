@@ -81,7 +81,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		rt.api = withWriteTimeout(slowest, rt.api)
 	}
 	trust := &certs.Trust{Clients: cfg.Clients, Now: s.cfg.Now, Log: s.cfg.Log}
-	rt.results = &results.Handler{Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Room: s.longMessages, Traces: s.traces, Requests: s.requests, Log: s.cfg.Log}
+	rt.results = &results.Handler{Engine: rt.engine, Trust: trust, Body: cfg.Limits.AuthBody, Memory: s.longMessages, Traces: s.traces, Requests: s.requests, Log: s.cfg.Log}
 	rt.resultsTLS = s.results.limiter.Offer(trust.TLS(cfg.Certs...))
 	if cfg.APICert != nil {
 		rt.apiTLS = s.api.limiter.Offer(&tls.Config{

@@ -122,7 +122,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"results: who may post", received.Trust.Clients, cfg.Clients},
 		{"results: clock", received.Trust.Now(), noon},
 		{"results: body", received.Body, cfg.Limits.AuthBody},
-		{"results: room is that of the node", received.Room != nil && received.Room == n.longMessages, true},
+		{"results: memory of long messages is shared", received.Memory != nil && received.Memory == n.longMessages, true},
 		{"results: logs", []any{received.Log, received.Trust.Log}, []any{cfg.Log, cfg.Log}},
 
 		{"client: lease", g.client.LeaseTime, cfg.LeaseTime},

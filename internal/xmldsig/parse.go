@@ -133,7 +133,7 @@ func shortened(name string) string {
 func (p *parser) document() (*Element, error) {
 	dec := xml.NewDecoder(bytes.NewReader(p.doc))
 	for at := 0; at < len(p.doc); at = int(dec.InputOffset()) {
-		if reason := p.look(p.doc[at:]); reason != "" {
+		if reason := p.checkStart(p.doc[at:]); reason != "" {
 			return nil, p.fault(at, reason)
 		}
 		token, err := dec.RawToken()
@@ -147,7 +147,7 @@ func (p *parser) document() (*Element, error) {
 			reason = p.start(t, raw)
 			if reason == "" && raw[len(raw)-2] == '/' {
 				_, _ = dec.RawToken() // the end of <a/>, which encoding/xml makes up without reading
-				p.leave()
+				p.closeElement()
 			}
 		case xml.EndElement:
 			reason = p.end(t)
@@ -167,9 +167,9 @@ func (p *parser) document() (*Element, error) {
 	return p.root, nil
 }
 
-// look checks a token by its beginning, before anything is allocated for it. It returns
+// checkStart checks a token by its beginning, before anything is allocated for it. It returns
 // the reason to refuse it, or "". So do the other methods below that return a string.
-func (p *parser) look(rest []byte) string {
+func (p *parser) checkStart(rest []byte) string {
 	switch {
 	case bytes.HasPrefix(rest, []byte("</")):
 		return "" // the start tag was counted
@@ -321,12 +321,12 @@ func (p *parser) end(t xml.EndElement) string {
 	if p.open == nil || p.open.Prefix != t.Name.Space || p.open.Local != t.Name.Local {
 		return "end of an element that is not open"
 	}
-	p.leave()
+	p.closeElement()
 	return ""
 }
 
-// leave ends the open element and takes its declarations out of scope.
-func (p *parser) leave() {
+// closeElement ends the open element and takes its declarations out of scope.
+func (p *parser) closeElement() {
 	p.flush()
 	for range p.open.spaces {
 		last := len(p.hidden) - 1
@@ -338,7 +338,7 @@ func (p *parser) leave() {
 		p.hidden = p.hidden[:last]
 	}
 	if s := p.limits.Stream; s != nil && p.stands(s.At) {
-		p.take(s)
+		p.handOver(s)
 	}
 	p.open = p.open.parent
 	p.depth--
@@ -359,9 +359,9 @@ func (p *parser) stands(at []string) bool {
 	return true
 }
 
-// take hands over the open element, which has ended, and removes it and the white space
+// handOver hands over the open element, which has ended, and removes it and the white space
 // before it from the tree.
-func (p *parser) take(s *Stream) {
+func (p *parser) handOver(s *Stream) {
 	s.Each(p.open)
 	p.tokens = p.before
 	content := &p.open.parent.Content

@@ -14,9 +14,9 @@ import (
 // maxOrder bounds what the page may send.
 const maxOrder = 16 << 10
 
-// begin opens a checkout: it asks the 3DS server for the card's versions and
+// openCheckout opens a checkout: it asks the 3DS server for the card's versions and
 // chooses one. Answers with the view of the checkout, or with what to correct.
-func (s *Shop) begin(w http.ResponseWriter, r *http.Request) {
+func (s *Shop) openCheckout(w http.ResponseWriter, r *http.Request) {
 	var o order
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrder)).Decode(&o); err != nil {
 		writeJSON(w, http.StatusBadRequest, faults{"": "The order could not be read."})

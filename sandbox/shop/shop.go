@@ -86,7 +86,7 @@ func (s *Shop) build() {
 	s.checkouts = newCheckoutStore(s.MaxCheckouts, s.CheckoutAge, s.Now)
 
 	own := http.NewServeMux() // only for the shop's own pages
-	own.HandleFunc("POST /checkout", s.begin)
+	own.HandleFunc("POST /checkout", s.openCheckout)
 	own.HandleFunc("GET /checkout/{id}", s.onCheckout((*Shop).show))
 	own.HandleFunc("POST /checkout/{id}/enrolled", s.onCheckout((*Shop).enrol))
 	own.HandleFunc("POST /checkout/{id}/auth", s.onCheckout((*Shop).authenticate))

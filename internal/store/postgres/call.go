@@ -32,10 +32,10 @@ type job func(ctx context.Context, conn *pgx.Conn) error
 // read runs a job that changes nothing. When the connection fails under it, it
 // is begun again.
 func (db *DB) read(ctx context.Context, what string, do job) error {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return err
 	}
-	defer db.leave()
+	defer db.endCall()
 	// Half of the time, so that there is some left to ask another server.
 	err := db.call(ctx, what, db.timeout/2, do, func(err error) bool { return didNothing(err) || connectionFailed(err) })
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -46,10 +46,10 @@ func (db *DB) read(ctx context.Context, what string, do job) error {
 
 // write runs a job that is one statement, which commits by itself.
 func (db *DB) write(ctx context.Context, what string, do job) error {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return err
 	}
-	defer db.leave()
+	defer db.endCall()
 	err := db.call(ctx, what, db.timeout, do, didNothing)
 	if undone(err) {
 		err = fmt.Errorf("%w (%w)", err, store.ErrUndone)

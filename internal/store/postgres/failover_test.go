@@ -457,7 +457,7 @@ func TestMissing(t *testing.T) {
 	if got := g.missing(); got < time.Hour {
 		t.Errorf("missing for %v, want an hour", got)
 	}
-	if g.found(); !g.lost.IsZero() {
+	if g.markFound(); !g.lost.IsZero() {
 		t.Errorf("none since %v, though one was found", g.lost)
 	}
 }

@@ -237,8 +237,8 @@ func (g *guide) missing() time.Duration {
 	return time.Since(g.lost)
 }
 
-// found notes that there is a server after all.
-func (g *guide) found() {
+// markFound records that a server answers again.
+func (g *guide) markFound() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lost = time.Time{}
@@ -288,7 +288,7 @@ func (db *DB) giveBack(conn *pgxpool.Conn, err error) {
 		return
 	}
 	raw.CustomData()[used] = time.Now()
-	db.guide.found()
+	db.guide.markFound()
 	conn.Release()
 }
 

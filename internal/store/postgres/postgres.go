@@ -291,8 +291,8 @@ func (db *DB) Queue() (waiting int, served uint64) {
 	return int(db.begun.Load()), db.served.Load()
 }
 
-// enter begins a call; the caller must leave.
-func (db *DB) enter(ctx context.Context) error {
+// beginCall begins a call, which the caller has to end with endCall.
+func (db *DB) beginCall(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -304,7 +304,7 @@ func (db *DB) enter(ctx context.Context) error {
 	return nil
 }
 
-func (db *DB) leave() { db.open.RUnlock() }
+func (db *DB) endCall() { db.open.RUnlock() }
 
 // Close implements [store.Store].
 func (db *DB) Close() error {

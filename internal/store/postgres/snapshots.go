@@ -43,10 +43,10 @@ const chunkLen = 256 << 10 // bytes of content in one row
 
 // PutSnapshot implements [store.Store].
 func (db *DB) PutSnapshot(ctx context.Context, s store.Snapshot, lease store.Lease, content io.Reader, keep int) error {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return err
 	}
-	defer db.leave()
+	defer db.endCall()
 	if len(s.Note) > store.MaxNote {
 		return store.ErrTooLarge
 	}

@@ -39,10 +39,10 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 // read runs f with a reader that is free. An error that is none of the contract
 // says what was being done.
 func (db *DB) read(ctx context.Context, what string, f func(r *reader) error) error {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return err
 	}
-	defer db.leave()
+	defer db.endCall()
 	return db.withReader(ctx, what, f)
 }
 

@@ -149,7 +149,7 @@ func open(dir string, opt Options) (_ *DB, err error) {
 	db.stop = stop
 	db.open.RLock() // it is like a call
 	go func() {
-		defer db.leave()
+		defer db.endCall()
 		_ = db.freeLeftovers(ctx) // whoever next puts a snapshot will see the error
 	}()
 	return db, nil
@@ -306,8 +306,8 @@ func (db *DB) openReaders(path string) error {
 	return nil
 }
 
-// enter begins a call; the caller must leave.
-func (db *DB) enter(ctx context.Context) error {
+// beginCall begins a call, which the caller has to end with endCall.
+func (db *DB) beginCall(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -319,7 +319,7 @@ func (db *DB) enter(ctx context.Context) error {
 	return nil
 }
 
-func (db *DB) leave() { db.open.RUnlock() }
+func (db *DB) endCall() { db.open.RUnlock() }
 
 // Close implements [store.Store].
 func (db *DB) Close() error {

@@ -39,10 +39,10 @@ func (db *DB) Create(ctx context.Context, t store.Txn) error {
 
 // Get implements [store.Store].
 func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return store.Txn{}, err
 	}
-	defer db.leave()
+	defer db.endCall()
 	return db.get(ctx, id)
 }
 
@@ -64,10 +64,10 @@ func (db *DB) get(ctx context.Context, id string) (store.Txn, error) {
 // caller, and writes if the transaction is still what it was. Whenever it has to
 // start again, another update has succeeded.
 func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return err
 	}
-	defer db.leave()
+	defer db.endCall()
 	id := was.ID
 	for {
 		if was.Version == 0 {
@@ -98,10 +98,10 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 
 // Sweep implements [store.Store].
 func (db *DB) Sweep(ctx context.Context, now time.Time) (int, error) {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return 0, err
 	}
-	defer db.leave()
+	defer db.endCall()
 	total := 0
 	for {
 		var n int64

@@ -46,10 +46,10 @@ func (r *request) finish(err error) {
 
 // write is a call that has the writer do something, and waits until that is on disk.
 func (db *DB) write(ctx context.Context, what string, do func(w *writer) (answer, failed error)) error {
-	if err := db.enter(ctx); err != nil {
+	if err := db.beginCall(ctx); err != nil {
 		return err
 	}
-	defer db.leave()
+	defer db.endCall()
 	return db.withWriter(ctx, what, do)
 }
 

@@ -76,7 +76,7 @@ func testClosed(c *check) {
 		}
 	}
 	for name, err := range c.calls(c.Context(), l) {
-		if err == nil || known(err) {
+		if err == nil || isContractError(err) {
 			c.Errorf("%s after Close: %v, want an error that the contract does not name", name, err)
 		}
 	}
@@ -101,7 +101,7 @@ func testCloseUnderLoad(c *check) {
 				mu.Lock()
 				kept = append(kept, x)
 				mu.Unlock()
-			case known(err):
+			case isContractError(err):
 				c.Errorf("Create during Close: %v", err)
 			}
 		}

@@ -59,9 +59,9 @@ func (s *Memory) lock(ctx context.Context) error {
 	return nil
 }
 
-// own returns a copy of t that shares no memory with it, with the time in UTC and whole
+// ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole
 // milliseconds and Lazy false, as the contract wants.
-func own(t store.Txn) store.Txn {
+func ownCopy(t store.Txn) store.Txn {
 	t.Data, t.Lazy = bytes.Clone(t.Data), false
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
 	return t
@@ -90,7 +90,7 @@ func (s *Memory) Create(ctx context.Context, t store.Txn) error {
 func (s *Memory) write(t store.Txn) {
 	s.last++
 	t.Version = s.last
-	s.txns[t.ID] = own(t)
+	s.txns[t.ID] = ownCopy(t)
 }
 
 // live returns a copy of a transaction that has not expired. s.mu is held.
@@ -99,7 +99,7 @@ func (s *Memory) live(id string) (store.Txn, error) {
 	if !ok || !s.now().Before(t.Expires) {
 		return store.Txn{}, store.ErrNotFound
 	}
-	return own(t), nil
+	return ownCopy(t), nil
 }
 
 // Get implements [store.Store].
@@ -120,7 +120,7 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 	t, err := s.live(was.ID)
 	if was.Version != 0 && was.Version != t.Version {
 		// Other stores only notice when they write, after a first call of change.
-		old := own(was)
+		old := ownCopy(was)
 		if err := change(&old); err != nil {
 			return err
 		}

@@ -22,7 +22,7 @@ type snapshot struct {
 	content []byte // never changes
 }
 
-func (s snapshot) own() store.Snapshot {
+func (s snapshot) ownCopy() store.Snapshot {
 	s.Created = s.Created.UTC().Truncate(time.Millisecond)
 	s.Note = bytes.Clone(s.Note)
 	return s.Snapshot
@@ -96,7 +96,7 @@ func (s *Memory) PutSnapshot(ctx context.Context, put store.Snapshot, lease stor
 	}
 	put.Size = int64(data.Len())
 	added := snapshot{put, data.Bytes()}
-	added.Snapshot = added.own()
+	added.Snapshot = added.ownCopy()
 	all := slices.Insert(s.snapshots[put.Scheme], 0, added)
 	s.snapshots[put.Scheme] = all[:min(len(all), max(1, keep))]
 	return nil
@@ -155,7 +155,7 @@ func (s *Memory) Snapshots(ctx context.Context, scheme string) ([]store.Snapshot
 	defer s.mu.Unlock()
 	var all []store.Snapshot
 	for _, kept := range s.snapshots[scheme] {
-		all = append(all, kept.own())
+		all = append(all, kept.ownCopy())
 	}
 	return all, nil
 }

@@ -265,9 +265,9 @@ func sameKey(a, b store.Key) bool {
 		bytes.Equal(a.Seal, b.Seal)
 }
 
-// known reports whether an error is one that the contract names, and not a failure of the
+// isContractError reports whether an error is one that the contract names, and not a failure of the
 // store.
-func known(err error) bool {
+func isContractError(err error) bool {
 	for _, fact := range []error{store.ErrNotFound, store.ErrExists, store.ErrHeld, store.ErrFenced, store.ErrTooLarge} {
 		if errors.Is(err, fact) {
 			return true

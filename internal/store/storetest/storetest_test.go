@@ -231,7 +231,7 @@ func (s *Memory) free(id string) {
 func TestBrokenStoresFail(t *testing.T) {
 	for _, test := range append(brokenRangesStores, []sabotage{
 		{"Create overwrites", "CreateTwice", func(b *broken, _ *clock) {
-			b.create = func(_ context.Context, t store.Txn) error { b.set(own(t)); return nil }
+			b.create = func(_ context.Context, t store.Txn) error { b.set(ownCopy(t)); return nil }
 		}},
 		{"Create looks, then writes", "CreateAtOnce", func(b *broken, _ *clock) {
 			b.create = func(ctx context.Context, t store.Txn) error {
@@ -242,7 +242,7 @@ func TestBrokenStoresFail(t *testing.T) {
 					return store.ErrExists
 				}
 				time.Sleep(time.Millisecond) // lets the others look too
-				b.set(own(t))
+				b.set(ownCopy(t))
 				return ctx.Err()
 			}
 		}},
@@ -253,7 +253,7 @@ func TestBrokenStoresFail(t *testing.T) {
 			b.create = func(ctx context.Context, t store.Txn) error {
 				err := b.Memory.Create(ctx, t)
 				if err == nil {
-					x := own(t)
+					x := ownCopy(t)
 					x.Data = t.Data
 					b.set(x)
 				}
@@ -347,7 +347,7 @@ func TestBrokenStoresFail(t *testing.T) {
 		{"Update moves", "UpdateID", func(b *broken, _ *clock) {
 			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 				var x store.Txn
-				err := b.Memory.Update(ctx, was, func(t *store.Txn) error { err := change(t); x = own(*t); return err })
+				err := b.Memory.Update(ctx, was, func(t *store.Txn) error { err := change(t); x = ownCopy(*t); return err })
 				if err == nil {
 					b.set(x)
 				}
@@ -358,7 +358,7 @@ func TestBrokenStoresFail(t *testing.T) {
 			b.update = func(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
 				x, err := b.Memory.Get(ctx, was.ID)
 				if was.Version != 0 {
-					x = own(was)
+					x = ownCopy(was)
 				}
 				if err := cmp.Or(err, change(&x)); err != nil {
 					return err
@@ -659,7 +659,7 @@ func lostUpdate(b *broken) func(context.Context, store.Txn, func(*store.Txn) err
 		if err := change(&x); err != nil {
 			return err
 		}
-		b.set(own(x))
+		b.set(ownCopy(x))
 		return nil
 	}
 }

@@ -27,12 +27,12 @@ func (g *tap) Write(b []byte) (int, error) {
 	return g.got.Write(b)
 }
 
-// TestOutlet: a line waits a second for one who takes none, the next ones do not, and all
+// TestNonBlockingWaitsASecond: a line waits a second for one who takes none, the next ones do not, and all
 // of them come in their order when he goes on.
-func TestOutlet(t *testing.T) {
+func TestNonBlockingWaitsASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		to := new(tap)
-		out := obs.Outlet(to)
+		out := obs.NonBlocking(to)
 		took := func(line string) time.Duration {
 			start := time.Now()
 			if n, err := io.WriteString(out, line); n != len(line) || err != nil {
@@ -62,13 +62,13 @@ func TestOutlet(t *testing.T) {
 	})
 }
 
-// TestOutletFull: what is kept has a limit, and how much is lost is said.
-func TestOutletFull(t *testing.T) {
+// TestNonBlockingKeepsAMegabyte: what is kept has a limit, and how much is lost is said.
+func TestNonBlockingKeepsAMegabyte(t *testing.T) {
 	const limit = 1 << 20
 	for more, lost := range map[int]int{limit - 1: 0, limit: 0, limit + 1: 2} {
 		synctest.Test(t, func(t *testing.T) {
 			to := new(tap)
-			out := obs.Outlet(to)
+			out := obs.NonBlocking(to)
 			to.shut = make(chan struct{})
 			_, _ = io.WriteString(out, "first\n")
 			_, _ = io.WriteString(out, strings.Repeat("x", more-2))
@@ -95,15 +95,15 @@ func TestOutletFull(t *testing.T) {
 	}
 }
 
-// TestOutletFile: nobody stands still behind a file, so it is written to as it is; behind
+// TestNonBlockingLeavesFilesAlone: nobody stands still behind a file, so it is written to as it is; behind
 // a pipe somebody may.
-func TestOutletFile(t *testing.T) {
+func TestNonBlockingLeavesFilesAlone(t *testing.T) {
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if obs.Outlet(f) != io.Writer(f) {
+	if obs.NonBlocking(f) != io.Writer(f) {
 		t.Error("something is between")
 	}
 	r, w, err := os.Pipe()
@@ -111,18 +111,18 @@ func TestOutletFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if obs.Outlet(w) == io.Writer(w) {
+	if obs.NonBlocking(w) == io.Writer(w) {
 		t.Error("nothing is before a pipe")
 	}
 	w.Close()
-	if _, err := io.WriteString(obs.Outlet(w), "x"); !errors.Is(err, os.ErrClosed) {
+	if _, err := io.WriteString(obs.NonBlocking(w), "x"); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("to one that is closed: %v", err)
 	}
 }
 
 func BenchmarkOutlet(b *testing.B) {
 	line := []byte(strings.Repeat("x", 300) + "\n")
-	out := obs.Outlet(io.Discard)
+	out := obs.NonBlocking(io.Discard)
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = out.Write(line)

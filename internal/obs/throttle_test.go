@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestSeldom: once a minute, and what was left out is counted.
-func TestSeldom(t *testing.T) {
-	var s Seldom
+// TestThrottledLineIsLoggedOnceAMinute: lines that were left out are counted.
+func TestThrottledLineIsLoggedOnceAMinute(t *testing.T) {
+	var s LogThrottle
 	at := time.Date(2026, 4, 1, 12, 0, 0, 0, time.UTC)
 	for _, test := range []struct {
 		after  time.Duration
