@@ -99,7 +99,7 @@ func (db *DB) call(ctx context.Context, what string, limit time.Duration, do job
 			return err
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return ctx.Err()
-		case noServer(err) && db.guide.missing() < db.timeout && time.Since(start) < db.timeout:
+		case noServer(err) && db.failover.outage() < db.timeout && time.Since(start) < db.timeout:
 			try = 0
 			timer := time.NewTimer(tryEvery)
 			select {
@@ -149,7 +149,7 @@ func (db *DB) once(ctx context.Context, limit time.Duration, do job) (err error)
 	delete(raw.CustomData(), warning)
 	err = do(work, conn.Conn())
 	switch warned := raw.CustomData()[warning]; {
-	case db.guide.former(raw):
+	case db.failover.isFormer(raw):
 		return errFormer // what it says may long be out of date
 	case warned != nil && err == nil:
 		return fmt.Errorf("done with a warning: %v", warned)

@@ -26,12 +26,12 @@ import (
 func TestFailover(t *testing.T) {
 	group := pgtest.NewGroup(t, 2)
 	for _, how := range []string{"crash", "hang"} {
-		t.Run(how, func(t *testing.T) { failover(t, group, how == "hang") })
+		t.Run(how, func(t *testing.T) { testFailover(t, group, how == "hang") })
 	}
 	t.Run("the former primary comes back", func(t *testing.T) { formerPrimary(t, group) })
 }
 
-func failover(t *testing.T, group *pgtest.Group, hang bool) {
+func testFailover(t *testing.T, group *pgtest.Group, hang bool) {
 	db := openAt(t, group.URL(), Options{})
 	ctx := context.Background()
 	var mu sync.Mutex
@@ -123,10 +123,10 @@ func formerPrimary(t *testing.T, group *pgtest.Group) {
 	group.Asynchronous() // the new primary, which has no standby here
 	eventually(t, "the new primary", func() error { return knowing.Create(ctx, txn(fmt.Sprint("after", time.Now().UnixNano()))) })
 	check(t, former.Thaw())
-	knowing.guide.mu.Lock()
-	knowing.guide.era++                                        // all connections are opened anew
-	knowing.guide.best, knowing.guide.doubted = host{}, host{} // and the hosts tried in the order of the URL
-	knowing.guide.mu.Unlock()
+	knowing.failover.mu.Lock()
+	knowing.failover.epoch++                                         // all connections are opened anew
+	knowing.failover.best, knowing.failover.doubted = host{}, host{} // and the hosts tried in the order of the URL
+	knowing.failover.mu.Unlock()
 	for i := range 20 {
 		if err := knowing.Create(ctx, txn(fmt.Sprint("later", i))); err != nil {
 			t.Fatalf("Create beside a former primary: %v", err)
@@ -209,9 +209,9 @@ func TestGuide(t *testing.T) {
 		{"", "", "abc"}, {"b", "", "bac"}, {"", "a", "bca"}, {"c", "a", "cba"}, {"a", "a", "bca"},
 	} {
 		port := map[string]uint16{"a": 1, "b": 2, "c": 3}
-		g := &guide{best: host{tt.best, port[tt.best]}, doubted: host{tt.doubted, port[tt.doubted]}}
+		g := &failover{best: host{tt.best, port[tt.best]}, doubted: host{tt.doubted, port[tt.doubted]}}
 		c := cfg.ConnConfig.Copy()
-		g.arrange(c)
+		g.orderHosts(c)
 		got := c.Host
 		for _, f := range c.Fallbacks {
 			got += f.Host
@@ -228,10 +228,10 @@ func TestGuideKeepsTLS(t *testing.T) {
 	for mode, want := range map[string]string{"verify-full": "bca", "prefer": "bb-cc-aa-", "allow": "b-bc-ca-a"} {
 		cfg, err := configure("postgres://threeds@a:1,b:2,c:3/x?sslmode="+mode, callTimeout)
 		check(t, err)
-		g := &guide{best: host{"b", 2}, doubted: host{"a", 1}}
+		g := &failover{best: host{"b", 2}, doubted: host{"a", 1}}
 		c := cfg.ConnConfig.Copy()
 		for range 2 {
-			g.arrange(c)
+			g.orderHosts(c)
 			got := ""
 			for _, f := range append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...) {
 				got += f.Host
@@ -256,10 +256,10 @@ func TestScoutAsksForTLS(t *testing.T) {
 		best, other := listener(t), listener(t)
 		cfg, err := configure(fmt.Sprintf("postgres://threeds@"+form, best.Addr(), other.Addr()), callTimeout)
 		check(t, err)
-		g := &guide{best: host{"127.0.0.1", uint16(best.Addr().(*net.TCPAddr).Port)}}
+		g := &failover{best: host{"127.0.0.1", uint16(best.Addr().(*net.TCPAddr).Port)}}
 		ctx, cancel := context.WithCancel(t.Context())
 		var scout sync.WaitGroup
-		scout.Go(func() { g.scout(ctx, cfg.ConnConfig, time.Millisecond) })
+		scout.Go(func() { g.watchHosts(ctx, cfg.ConnConfig, time.Millisecond) })
 		const sslRequest = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
 		for range 2 { // so that each host has had its turn
 			conn, err := other.Accept()
@@ -300,7 +300,7 @@ func TestAdmit(t *testing.T) {
 	check(t, err)
 	defer conn.Release()
 	raw := conn.Conn().PgConn()
-	system, line := db.guide.system, db.guide.timeline
+	system, line := db.failover.system, db.failover.timeline
 	if system == "" || line < 1 {
 		t.Fatalf("timeline %d of %q", line, system)
 	}
@@ -315,7 +315,7 @@ func TestAdmit(t *testing.T) {
 		line    int64
 		want    error
 		then    int64 // the newest timeline
-		eras    int
+		epochs  int
 		thither bool // the next connections go there first
 	}{
 		{"the same", t.Context(), system, line, nil, line, 0, true},
@@ -326,32 +326,32 @@ func TestAdmit(t *testing.T) {
 		{"another database", t.Context(), "other", line + 7, nil, line, 0, true},
 		{"no answer", cancelled, system, line + 1, context.Canceled, line + 1, 0, false},
 	} {
-		g := &guide{addrs: map[string][]string{"db": {"127.0.0.1"}}, system: tt.system, timeline: tt.line, doubted: here, lost: time.Now()}
-		if err := g.admit(tt.ctx, raw); !errors.Is(err, tt.want) {
+		g := &failover{addrs: map[string][]string{"db": {"127.0.0.1"}}, system: tt.system, timeline: tt.line, doubted: here, lost: time.Now()}
+		if err := g.checkTimeline(tt.ctx, raw); !errors.Is(err, tt.want) {
 			t.Errorf("%s: %v, want %v", tt.what, err, tt.want)
 		}
-		if g.system != system || g.timeline != tt.then || g.era != tt.eras {
-			t.Errorf("%s: timeline %d of %s, era %d; want %d of %s, era %d", tt.what, g.timeline, g.system, g.era, tt.then, system, tt.eras)
+		if g.system != system || g.timeline != tt.then || g.epoch != tt.epochs {
+			t.Errorf("%s: timeline %d of %s, epoch %d; want %d of %s, epoch %d", tt.what, g.timeline, g.system, g.epoch, tt.then, system, tt.epochs)
 		}
 		if good := g.best == here && g.doubted == (host{}) && g.lost.IsZero(); good != tt.thither {
 			t.Errorf("%s: best %v, doubted %v, none since %v", tt.what, g.best, g.doubted, g.lost)
 		}
-		if tt.want == nil && (raw.CustomData()[era] != g.era || g.former(raw) || g.stale(raw)) {
-			t.Errorf("%s: the connection is not of its era and timeline: %v", tt.what, raw.CustomData())
+		if tt.want == nil && (raw.CustomData()[epoch] != g.epoch || g.isFormer(raw) || g.isStale(raw)) {
+			t.Errorf("%s: the connection is not of its epoch and timeline: %v", tt.what, raw.CustomData())
 		}
 	}
 }
 
-// eras is how many have ended.
-func (g *guide) eras() int {
+// epochs is how many have ended.
+func (g *failover) epochs() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.era
+	return g.epoch
 }
 
 // TestAcquire: a connection that has rested for a moment is used as it is, one that has
-// rested for long when its server answers, and none that was ended or is of an era that
-// is over. One that has failed ends the era; one that had no time to answer does not.
+// rested for long when its server answers, and none that was ended or is of an epoch that
+// is over. One that has failed ends the epoch; one that had no time to answer does not.
 func TestAcquire(t *testing.T) {
 	server := pgtest.Get(t)
 	_, url := openNew(t)
@@ -361,7 +361,7 @@ func TestAcquire(t *testing.T) {
 		spoil  func(db *DB, raw *pgconn.PgConn, m *middleman)
 		limit  time.Duration // of the caller
 		same   bool
-		eras   int // that end
+		epochs int // that end
 	}{
 		"for a moment":                  {-time.Hour, silent, time.Minute, true, 0},
 		"for long":                      {time.Hour, func(*DB, *pgconn.PgConn, *middleman) {}, time.Minute, true, 0},
@@ -376,10 +376,10 @@ func TestAcquire(t *testing.T) {
 				return nil
 			})
 		}, time.Minute, false, 1},
-		"from an era that is over": {-time.Hour, func(db *DB, _ *pgconn.PgConn, _ *middleman) {
-			db.guide.mu.Lock()
-			defer db.guide.mu.Unlock()
-			db.guide.era++
+		"from an epoch that is over": {-time.Hour, func(db *DB, _ *pgconn.PgConn, _ *middleman) {
+			db.failover.mu.Lock()
+			defer db.failover.mu.Unlock()
+			db.failover.epoch++
 		}, time.Minute, false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -387,15 +387,15 @@ func TestAcquire(t *testing.T) {
 			db := openAt(t, replaceHost(t, url, near.Addr().String()+","+far.Addr().String())+"&pool_max_conns=1", Options{})
 			conn, err := db.acquire(t.Context())
 			check(t, err)
-			raw, era := conn.Conn().PgConn(), db.guide.eras()
+			raw, epoch := conn.Conn().PgConn(), db.failover.epochs()
 			db.giveBack(conn, nil)
 			raw.CustomData()[used] = time.Now().Add(-tt.rested)
 			tt.spoil(db, raw, near)
 			ctx, cancel := context.WithTimeout(t.Context(), tt.limit)
 			defer cancel()
 			conn, err = db.acquire(ctx)
-			if got := db.guide.eras() - era; got != tt.eras {
-				t.Errorf("%d eras have ended, want %d", got, tt.eras)
+			if got := db.failover.epochs() - epoch; got != tt.epochs {
+				t.Errorf("%d epochs have ended, want %d", got, tt.epochs)
 			}
 			if tt.limit < time.Minute {
 				if !errors.Is(err, context.DeadlineExceeded) {
@@ -422,23 +422,23 @@ func TestGiveBack(t *testing.T) {
 	db := openAt(t, replaceHost(t, url, server.Address())+"&pool_max_conns=1", Options{})
 	var before *pgconn.PgConn
 	for _, tt := range []struct {
-		with error
-		same bool // as before
-		eras int  // that end with it
+		with   error
+		same   bool // as before
+		epochs int  // that end with it
 	}{
 		{nil, false, 0}, {&pgconn.PgError{Code: "23505"}, true, 0}, {&pgconn.PgError{Code: readOnly}, true, 1}, {nil, false, 0}, {io.ErrUnexpectedEOF, true, 0},
 	} {
 		conn, err := db.acquire(t.Context())
 		check(t, err)
-		raw, era := conn.Conn().PgConn(), db.guide.eras()
+		raw, epoch := conn.Conn().PgConn(), db.failover.epochs()
 		if (raw == before) != tt.same {
 			t.Errorf("before %v: the same connection: %t, want %t", tt.with, raw == before, tt.same)
 		}
-		here := db.guide.hostOf(raw)
-		db.guide.lost = time.Now()
+		here := db.failover.hostOf(raw)
+		db.failover.lost = time.Now()
 		db.giveBack(conn, tt.with)
-		if got := db.guide.eras() - era; got != tt.eras || (db.guide.doubted == here) != (tt.eras > 0) || db.guide.lost.IsZero() != (tt.eras == 0) {
-			t.Errorf("%v: %d eras have ended, want %d; doubted %v, none since %v", tt.with, got, tt.eras, db.guide.doubted, db.guide.lost)
+		if got := db.failover.epochs() - epoch; got != tt.epochs || (db.failover.doubted == here) != (tt.epochs > 0) || db.failover.lost.IsZero() != (tt.epochs == 0) {
+			t.Errorf("%v: %d epochs have ended, want %d; doubted %v, none since %v", tt.with, got, tt.epochs, db.failover.doubted, db.failover.lost)
 		}
 		before = raw
 	}
@@ -447,14 +447,14 @@ func TestGiveBack(t *testing.T) {
 // TestMissing: how long there has been no server counts from the first call that found
 // none, until one is found.
 func TestMissing(t *testing.T) {
-	var g guide
-	_ = g.missing()
+	var g failover
+	_ = g.outage()
 	first := g.lost
-	if _ = g.missing(); first.IsZero() || g.lost != first {
+	if _ = g.outage(); first.IsZero() || g.lost != first {
 		t.Errorf("none since %v, and then since %v", first, g.lost)
 	}
 	g.lost = first.Add(-time.Hour)
-	if got := g.missing(); got < time.Hour {
+	if got := g.outage(); got < time.Hour {
 		t.Errorf("missing for %v, want an hour", got)
 	}
 	if g.markFound(); !g.lost.IsZero() {
@@ -476,8 +476,8 @@ func TestTimelineCancelled(t *testing.T) {
 		_, err := conn.Exec(t.Context(), sql)
 		check(t, err)
 	}
-	g := &guide{addrs: map[string][]string{}, system: "this", timeline: 3}
-	err = g.admit(t.Context(), conn.Conn().PgConn())
+	g := &failover{addrs: map[string][]string{}, system: "this", timeline: 3}
+	err = g.checkTimeline(t.Context(), conn.Conn().PgConn())
 	if said, ok := errors.AsType[*pgconn.PgError](err); !ok || said.Code != "57014" {
 		t.Errorf("%v, want what the server said", err)
 	}
@@ -502,8 +502,8 @@ func TestNoTimeline(t *testing.T) {
 		CREATE ROLE threeds_plain LOGIN; GRANT CREATE ON SCHEMA public TO threeds_plain`)
 	db := openAt(t, as(t, at, "threeds_plain"), Options{})
 	check(t, db.Create(t.Context(), txn("a")))
-	if db.guide.system != "" || db.guide.timeline != 0 {
-		t.Errorf("timeline %d of %q; the test shows nothing", db.guide.timeline, db.guide.system)
+	if db.failover.system != "" || db.failover.timeline != 0 {
+		t.Errorf("timeline %d of %q; the test shows nothing", db.failover.timeline, db.failover.system)
 	}
 }
 
@@ -512,9 +512,9 @@ func TestNoTimeline(t *testing.T) {
 func TestReplacedMeanwhile(t *testing.T) {
 	db, _ := openNew(t)
 	err := db.write(t.Context(), "replaced", func(context.Context, *pgx.Conn) error {
-		db.guide.mu.Lock()
-		defer db.guide.mu.Unlock()
-		db.guide.timeline++
+		db.failover.mu.Lock()
+		defer db.failover.mu.Unlock()
+		db.failover.timeline++
 		return nil
 	})
 	if !errors.Is(err, errFormer) || errors.Is(err, store.ErrUndone) {

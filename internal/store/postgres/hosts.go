@@ -21,7 +21,7 @@ import (
 // What a connection carries along with it, in its CustomData.
 const (
 	warning  = "warning"  // the last that the server gave
-	era      = "era"      // int: the era of the guide that it was opened in
+	epoch    = "epoch"    // int: the epoch in which it was opened
 	timeline = "timeline" // int64: of its server; 0: not known
 	used     = "used"     // time.Time: when it was last given back
 )
@@ -34,18 +34,18 @@ const (
 // errFormer says that a server was the primary once, and has been replaced.
 var errFormer = errors.New("the server is a former primary: another has a newer timeline")
 
-// A guide finds the primary among the hosts of a URL. It remembers where the last
+// A failover finds the primary among the hosts of a URL. It remembers where the last
 // connection succeeded, so that new ones do not wait for a dead host first. It
 // remembers the newest timeline: each promotion of a standby begins one, and a former
-// primary that comes back has an older one and is refused. And it counts eras: one ends
+// primary that comes back has an older one and is refused. And it counts epochs: one ends
 // when a connection fails, and all connections that were opened in it are then closed
 // instead of being tried one by one.
-type guide struct {
+type failover struct {
 	mu       sync.Mutex
 	addrs    map[string][]string // of each host's name, as last looked up
 	best     host                // the last that a connection succeeded to
 	doubted  host                // the last to which a connection failed
-	era      int
+	epoch    int
 	system   string    // identifier of the database cluster that timeline is of
 	timeline int64     // the newest that was seen
 	lost     time.Time // since when no connection can be opened; zero: they can
@@ -56,8 +56,8 @@ type host struct {
 	port uint16
 }
 
-// attach has a pool follow the guide.
-func (g *guide) attach(cfg *pgxpool.Config) {
+// attachTo makes a pool choose its hosts by the failover.
+func (g *failover) attachTo(cfg *pgxpool.Config) {
 	c := cfg.ConnConfig
 	lookUp, validate := c.LookupFunc, c.ValidateConnect
 	c.LookupFunc = func(ctx context.Context, name string) ([]string, error) {
@@ -75,16 +75,16 @@ func (g *guide) attach(cfg *pgxpool.Config) {
 				return err
 			}
 		}
-		return g.admit(ctx, conn)
+		return g.checkTimeline(ctx, conn)
 	}
 	cfg.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error {
-		g.arrange(c)
+		g.orderHosts(c)
 		return nil
 	}
 }
 
-// arrange puts the hosts to try into the order of what is known of them.
-func (g *guide) arrange(c *pgx.ConnConfig) {
+// orderHosts puts the hosts to try into the order of what is known of them.
+func (g *failover) orderHosts(c *pgx.ConnConfig) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	all := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
@@ -113,8 +113,8 @@ func tellsNone(err error) bool {
 	return ok && (strings.HasPrefix(refused.Code, "42") || refused.Code == "0A000")
 }
 
-// admit refuses a new connection to a former primary, and notes where others lead.
-func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
+// checkTimeline refuses a new connection to a former primary, and records where others lead.
+func (g *failover) checkTimeline(ctx context.Context, conn *pgconn.PgConn) error {
 	got := conn.ExecParams(ctx, sqlTimeline, nil, nil, nil, nil).Read()
 	if got.Err != nil && !tellsNone(got.Err) {
 		return got.Err
@@ -133,9 +133,9 @@ func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
 		return errFormer
 	case line > g.timeline:
 		g.timeline = line
-		g.era++
+		g.epoch++
 	}
-	conn.CustomData()[era], conn.CustomData()[timeline] = g.era, line
+	conn.CustomData()[epoch], conn.CustomData()[timeline] = g.epoch, line
 	if ctx.Value(scouting{}) != nil {
 		return nil
 	}
@@ -146,13 +146,13 @@ func (g *guide) admit(ctx context.Context, conn *pgconn.PgConn) error {
 	return nil
 }
 
-// scouting marks the context of a connection that scout opens.
+// scouting marks the context of a connection that watchHosts opens.
 type scouting struct{}
 
-// scout connects to the other hosts now and then, until ctx ends, to see whether one of
+// watchHosts connects to the other hosts now and then, until ctx ends, to see whether one of
 // them has become the primary, with a newer timeline. As long as the former primary
 // still answers reads, no failure would tell.
-func (g *guide) scout(ctx context.Context, c *pgx.ConnConfig, every time.Duration) {
+func (g *failover) watchHosts(ctx context.Context, c *pgx.ConnConfig, every time.Duration) {
 	hosts := map[host]*pgconn.FallbackConfig{{c.Host, c.Port}: {Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}
 	for _, f := range c.Fallbacks {
 		if h := (host{f.Host, f.Port}); hosts[h] == nil { // the first form of several is the safest
@@ -187,7 +187,7 @@ func (g *guide) scout(ctx context.Context, c *pgx.ConnConfig, every time.Duratio
 }
 
 // hostOf returns the host that a connection leads to. g.mu is held.
-func (g *guide) hostOf(conn *pgconn.PgConn) host {
+func (g *failover) hostOf(conn *pgconn.PgConn) host {
 	addr, ok := conn.Conn().RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return host{}
@@ -200,35 +200,35 @@ func (g *guide) hostOf(conn *pgconn.PgConn) host {
 	return host{}
 }
 
-// stale reports whether a connection was opened before another one failed, or leads
+// isStale reports whether a connection was opened before another one failed, or leads
 // to a former primary.
-func (g *guide) stale(conn *pgconn.PgConn) bool {
+func (g *failover) isStale(conn *pgconn.PgConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return conn.CustomData()[era] != g.era
+	return conn.CustomData()[epoch] != g.epoch
 }
 
-// former reports whether a connection leads to a former primary.
-func (g *guide) former(conn *pgconn.PgConn) bool {
+// isFormer reports whether a connection leads to a former primary.
+func (g *failover) isFormer(conn *pgconn.PgConn) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	line, _ := conn.CustomData()[timeline].(int64)
 	return line < g.timeline
 }
 
-// failed ends the era of a connection that has failed. Later ones try its host last.
-func (g *guide) failed(conn *pgconn.PgConn) {
+// recordFailure ends the epoch of a connection that has failed. Later ones try its host last.
+func (g *failover) recordFailure(conn *pgconn.PgConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if conn.CustomData()[era] == g.era {
-		g.era++
+	if conn.CustomData()[epoch] == g.epoch {
+		g.epoch++
 		g.doubted = g.hostOf(conn)
 	}
 }
 
-// missing notes that no connection could be opened, and returns how long that has
+// outage records that no connection could be opened, and returns how long that has
 // been so.
-func (g *guide) missing() time.Duration {
+func (g *failover) outage() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.lost.IsZero() {
@@ -238,7 +238,7 @@ func (g *guide) missing() time.Duration {
 }
 
 // markFound records that a server answers again.
-func (g *guide) markFound() {
+func (g *failover) markFound() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.lost = time.Time{}
@@ -256,9 +256,9 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 		since, idle := raw.CustomData()[used].(time.Time)
 		quiet, over := socket.Peek(socket.Under(raw.Conn()))
 		switch {
-		case db.guide.stale(raw):
+		case db.failover.isStale(raw):
 		case over: // what is sent now would have an unknown outcome
-			db.guide.failed(raw)
+			db.failover.recordFailure(raw)
 		case quiet && (!idle || time.Since(since) < idleLong):
 			return conn, nil
 		default: // it has been idle for long, or the server has said something
@@ -269,7 +269,7 @@ func (db *DB) acquire(ctx context.Context) (*pgxpool.Conn, error) {
 				return conn, nil
 			}
 			if ctx.Err() == nil {
-				db.guide.failed(raw)
+				db.failover.recordFailure(raw)
 			}
 		}
 		drop(conn)
@@ -281,14 +281,14 @@ func (db *DB) giveBack(conn *pgxpool.Conn, err error) {
 	raw := conn.Conn().PgConn()
 	refused, answered := errors.AsType[*pgconn.PgError](err)
 	if raw.IsClosed() || answered && refused.Code == readOnly {
-		db.guide.failed(raw)
+		db.failover.recordFailure(raw)
 	}
-	if raw.IsClosed() || db.guide.stale(raw) {
+	if raw.IsClosed() || db.failover.isStale(raw) {
 		drop(conn)
 		return
 	}
 	raw.CustomData()[used] = time.Now()
-	db.guide.markFound()
+	db.failover.markFound()
 	conn.Release()
 }
 

@@ -76,12 +76,12 @@ type Options struct {
 
 // A DB is a [store.Store] in a database. Close it after use.
 type DB struct {
-	pool    *pgxpool.Pool
-	guide   *guide
-	scouts  sync.WaitGroup
-	recall  context.CancelFunc // of the scouts
-	timeout time.Duration
-	sql     statements
+	pool     *pgxpool.Pool
+	failover *failover
+	scouts   sync.WaitGroup
+	recall   context.CancelFunc // of the scouts
+	timeout  time.Duration
+	sql      statements
 
 	begun  atomic.Int64  // calls that have not ended
 	served atomic.Uint64 // that have
@@ -106,12 +106,12 @@ func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 }
 
 func open(ctx context.Context, url string, opt Options) (*DB, error) {
-	db := &DB{timeout: cmp.Or(opt.Timeout, callTimeout), guide: &guide{addrs: make(map[string][]string)}}
+	db := &DB{timeout: cmp.Or(opt.Timeout, callTimeout), failover: &failover{addrs: make(map[string][]string)}}
 	cfg, err := configure(url, db.timeout)
 	if err != nil {
 		return nil, err
 	}
-	db.guide.attach(cfg)
+	db.failover.attachTo(cfg)
 	clock := opt.clock
 	if clock == "" {
 		clock = serverClock
@@ -132,7 +132,7 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	}
 	var scouts context.Context
 	scouts, db.recall = context.WithCancel(context.WithoutCancel(ctx))
-	db.scouts.Go(func() { db.guide.scout(scouts, cfg.ConnConfig.Copy(), cmp.Or(opt.scout, scoutEvery)) })
+	db.scouts.Go(func() { db.failover.watchHosts(scouts, cfg.ConnConfig.Copy(), cmp.Or(opt.scout, scoutEvery)) })
 	return db, nil
 }
 
