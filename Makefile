@@ -16,7 +16,7 @@ test: needs fmt vet lint plain race smoke fuzz
 # A first answer while you work: packages that need no service, no browser and no
 # other process, without vet and the race detector. Under 30 s on 2 quiet cores.
 QUICK = . ./message ./internal/account ./internal/auth ./internal/browserurl ./internal/config ./internal/shed \
-	./internal/iso ./internal/keyring ./internal/obs ./internal/ranges ./internal/results ./internal/revocation \
+	./internal/iso ./internal/keyring ./internal/obs ./internal/ranges ./internal/results ./internal/certs \
 	./internal/scheme ./internal/transid
 quick:
 	$(GO) test -short -vet=off -skip='$(PLAIN)' $(QUICK)

@@ -212,3 +212,16 @@ func text(t *testing.T, file string) string {
 	}
 	return string(data)
 }
+
+// TestQuickNamesPackages: the packages that make quick tests are there.
+func TestQuickNamesPackages(t *testing.T) {
+	line := regexp.MustCompile(`(?m)^QUICK = ((?:.*\\\n)*.*)$`).FindStringSubmatch(text(t, "Makefile"))
+	if line == nil {
+		t.Fatal("the Makefile has no line QUICK")
+	}
+	for _, dir := range strings.Fields(strings.ReplaceAll(line[1], "\\\n", " ")) {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			t.Errorf("make quick tests %s, which is not there", dir)
+		}
+	}
+}

@@ -37,8 +37,7 @@ Figures, all of them unless some are named:
     rreq      time and throughput of results
     postgres  both of them, and what they cost, with PostgreSQL
     keys      what API keys cost a node that rests, and its database
-    cost      what a whole authentication takes of a processor
-    overload  what is served when five times as much comes, and with slow connections
+    overload  what a whole authentication takes of a processor; what is served when five times as much comes, and with slow connections
 
 Flags:
 `
@@ -67,7 +66,6 @@ var figures = []figure{
 	{"rreq", 5 * time.Minute, resultTime},
 	{"postgres", 6 * time.Minute, onPostgres},
 	{"keys", 5 * time.Minute, restingKeys},
-	{"cost", 2 * time.Minute, authenticationCost},
 	{"overload", 5 * time.Minute, overload},
 }
 
