@@ -76,8 +76,8 @@ func (c *conn) do(request []byte) (status int, err error) {
 // A pool makes connections to one address and keeps those that are idle.
 type pool struct {
 	address string
-	tls     *tls.Config   // nil: plain
-	timeout time.Duration // 0: the constant
+	tls     *tls.Config   // nil means plain TCP
+	timeout time.Duration // the limit of an exchange; 0 means the package's default
 
 	mu   sync.Mutex
 	idle []*conn

@@ -28,7 +28,7 @@ type Directory struct {
 	asks     atomic.Int64 // AReqs so far, counted while every is not 0
 	inFlight atomic.Int64
 	most     atomic.Int64              // in flight at once
-	offer    atomic.Pointer[Offer]     // nil: aPRes
+	offer    atomic.Pointer[Offer]     // the PRes that is served; nil means aPRes
 	asked    atomic.Pointer[time.Time] // when the latest PReq came
 }
 

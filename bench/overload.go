@@ -61,7 +61,7 @@ func overload(ctx context.Context, b *bench) (rows []row, err error) {
 // A reference is what loads are compared with.
 type reference struct {
 	peak float64       // the most shoppers per second that got through
-	p99  time.Duration // of a shopper at normal load
+	p99  time.Duration // how long a shopper takes at normal load, at most in 99 % of the cases
 }
 
 // underOverload measures the program as it is, with shedding.
@@ -77,7 +77,7 @@ func underOverload(ctx context.Context, b *bench) (rows []row, capacity float64,
 	b.printf("capacity %.0f shoppers/s", capacity)
 	const mostCost = 600 * time.Microsecond
 	var usual ShopperResult
-	var cost time.Duration // of a processor, at capacity
+	var cost time.Duration // processor time of an authentication at capacity
 	for _, load := range []float64{normal, 1, 2} {
 		got, err := h.run(ctx, Phase{load * capacity, b.plan.overloadStep})
 		if err != nil {

@@ -8,34 +8,34 @@ type plan struct {
 
 	ranges        int           // card ranges that are loaded for /preauth
 	conns         int           // connections that /preauth is asked on
-	rounds        int           // of the comparison of two handlers
-	roundTime     time.Duration // of each of the two handlers in a round
-	turnsPerRound int           // of each of the two handlers
+	rounds        int           // how many rounds compare the two handlers of /preauth
+	roundTime     time.Duration // how long each of the two handlers is called in a round
+	turnsPerRound int           // how many turns each of the two handlers gets in a round
 
 	presRate        int64         // bytes per second of a PRes with those ranges
 	preauthRate     float64       // requests per second while ranges are loaded
-	reloads         int           // of each protocol version
-	beforeReload    time.Duration // of load, to compare with
+	reloads         int           // how often the ranges of each protocol version are loaded again
+	beforeReload    time.Duration // how long the load runs before a reload, as the comparison
 	memorySteadyFor time.Duration // how long memory has to stay as it is before it is read
 
-	inPlaceLoads int           // of each protocol version, in this process
-	beforeLoad   time.Duration // of calls, to compare with
+	inPlaceLoads int           // how often each protocol version is loaded in this process
+	beforeLoad   time.Duration // how long the handler is called before a load, as the comparison
 
 	authRate  float64 // /auth per second
-	auths     int     // that are measured
-	warmAuths int     // before those
+	auths     int     // how many /auth are measured
+	warmAuths int     // how many /auth come before those that are measured
 
 	inFlight   int           // /auth that wait at the same time while memory is measured
-	slowAnswer time.Duration // of the directory server meanwhile
+	slowAnswer time.Duration // how long the directory server takes meanwhile
 	coldRate   float64       // /auth per second while connections are made
 	warmRate   float64       // /auth per second when all connections are there
 	warmTimes  int           // how often that is repeated
 
 	resultRate  float64 // RReq per second
-	results     int     // that are measured at that rate
+	results     int     // how many RReqs are measured at that rate
 	resultBurst int     // RReq that are sent at once
 	resultConns int     // connections of a burst
-	bursts      int
+	bursts      int     // how many bursts are measured
 
 	inserts         int           // bare ones into PostgreSQL, by each number of writers
 	snapshot        int           // bytes of card ranges that PostgreSQL stores

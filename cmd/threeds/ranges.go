@@ -106,19 +106,19 @@ func (s *rangeStore) refreshStatus(ctx context.Context, scheme string) (director
 	if s.Keeper == nil {
 		return directory.RefreshStatus{}, nil
 	}
-	standing, err := directory.ReadRefreshStatus(ctx, s, scheme)
+	status, err := directory.ReadRefreshStatus(ctx, s, scheme)
 	if i := slices.IndexFunc(s.Directories, func(d config.Directory) bool { return d.Scheme == scheme }); i >= 0 {
-		standing = standing.AdaptTo(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
+		status = status.AdaptTo(s.Directories[i].Refresh, s.Directories[i].MinRefresh)
 	}
-	return standing, err
+	return status, err
 }
 
 // refreshRequest returns what an operator has asked for and no node has seen yet.
-func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, standing directory.RefreshStatus) (directory.RefreshRequest, error) {
+func (s *rangeStore) refreshRequest(ctx context.Context, scheme string, status directory.RefreshStatus) (directory.RefreshRequest, error) {
 	if s.Keeper == nil {
 		return directory.RefreshRequest{}, nil
 	}
-	return directory.ReadRefreshRequest(ctx, s, scheme, standing)
+	return directory.ReadRefreshRequest(ctx, s, scheme, status)
 }
 
 var errNoneWhole = errors.New("none of its generations can be read")
@@ -165,14 +165,14 @@ func (s *rangeStore) generation(ctx context.Context, scheme, word string) (*rang
 		return nil, fmt.Errorf("%s has no card ranges yet", scheme)
 	}
 	if word == heldWord {
-		standing, err := s.refreshStatus(ctx, scheme)
+		status, err := s.refreshStatus(ctx, scheme)
 		if err != nil {
 			return nil, err
 		}
-		if standing.Held == 0 {
+		if status.Held == 0 {
 			return nil, fmt.Errorf("nothing of %s is held back", scheme)
 		}
-		open, number = directory.OpenHeld, standing.Held
+		open, number = directory.OpenHeld, status.Held
 	}
 	g, err := open(ctx, s, scheme, number)
 	if errors.Is(err, store.ErrNotFound) {

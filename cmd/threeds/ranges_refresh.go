@@ -14,7 +14,7 @@ import (
 // rangesRefresh requests that a directory server is asked as soon as possible.
 func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 	return withDirectory(ctx, "ranges refresh", args, func(s *rangeStore, d config.Directory) error {
-		standing, err := s.refreshStatus(ctx, d.Scheme)
+		status, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}
@@ -25,16 +25,16 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: now, Refresh: true}); err != nil {
 			return err
 		}
-		at := standing.Earliest
-		if standing.Next.Before(at) { // a retry may come before
-			at = standing.Next
+		at := status.Earliest
+		if status.Next.Before(at) { // a retry may come before
+			at = status.Next
 		}
 		if !at.After(now) {
 			_, err = fmt.Fprintf(stdout, "%s: its directory server is asked as soon as a node that serves sees this, within seconds\n", d.Scheme)
 			return err
 		}
 		_, err = fmt.Fprintf(stdout, "%s: its directory server was asked %s ago and may be asked again at %s, in %s; a node that serves does it then\n",
-			d.Scheme, formatSpan(now.Sub(standing.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), formatSpan(at.Sub(now)))
+			d.Scheme, formatSpan(now.Sub(status.Asked)), at.UTC().Format("2006-01-02 15:04:05 UTC"), formatSpan(at.Sub(now)))
 		return err
 	})
 }
@@ -42,22 +42,22 @@ func rangesRefresh(ctx context.Context, args []string, stdout io.Writer) error {
 // rangesAccept requests that the generation which is held back is used.
 func rangesAccept(ctx context.Context, args []string, stdout io.Writer) error {
 	return withDirectory(ctx, "ranges accept", args, func(s *rangeStore, d config.Directory) error {
-		standing, err := s.refreshStatus(ctx, d.Scheme)
+		status, err := s.refreshStatus(ctx, d.Scheme)
 		if err != nil {
 			return err
 		}
-		if standing.Held == 0 {
+		if status.Held == 0 {
 			return fmt.Errorf("ranges accept: nothing of %s is held back", d.Scheme)
 		}
-		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: time.Now().UTC(), Accept: standing.Held}); err != nil {
+		if err := directory.PutRefreshRequest(ctx, s, d.Scheme, newLeaseHolder(), directory.RefreshRequest{At: time.Now().UTC(), Accept: status.Held}); err != nil {
 			return err
 		}
 		place := ""
-		if standing.Generation > 0 {
-			place = fmt.Sprintf(", in place of generation %d with %s", standing.Generation, countOf(standing.Ranges, "range"))
+		if status.Generation > 0 {
+			place = fmt.Sprintf(", in place of generation %d with %s", status.Generation, countOf(status.Ranges, "range"))
 		}
 		_, err = fmt.Fprintf(stdout, "%s: accepted the generation held back under number %d, with %s%s; a node that serves takes it within seconds\n",
-			d.Scheme, standing.Held, countOf(standing.HeldRanges, "range"), place)
+			d.Scheme, status.Held, countOf(status.HeldRanges, "range"), place)
 		return err
 	})
 }

@@ -47,15 +47,15 @@ func rangesStatus(ctx context.Context, args []string, stdout io.Writer) error {
 		now := time.Now()
 		all := []rangesReport{}
 		for _, d := range s.Directories {
-			standing, err := s.refreshStatus(ctx, d.Scheme)
+			status, err := s.refreshStatus(ctx, d.Scheme)
 			if err != nil {
 				return err
 			}
-			wish, err := s.refreshRequest(ctx, d.Scheme, standing)
+			wish, err := s.refreshRequest(ctx, d.Scheme, status)
 			if err != nil {
 				return err
 			}
-			all = append(all, reportOf(d, standing, wish, now))
+			all = append(all, reportOf(d, status, wish, now))
 		}
 		if *asJSON {
 			return writeJSON(stdout, all)

@@ -30,14 +30,14 @@ import (
 
 // rangeCommands are what scripts on card ranges have beside threeds.
 var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
-	"seed":   seed,
-	"pres":   writePRes,
-	"gzip":   zip,
-	"cut":    cut,
-	"parse":  parseCSV,
-	"lease":  takeLease,
-	"wish":   readWish,
-	"refuse": refuseWrites,
+	"seed":    seed,
+	"pres":    writePRes,
+	"gzip":    zip,
+	"cut":     cut,
+	"parse":   parseCSV,
+	"lease":   takeLease,
+	"request": checkRequest,
+	"refuse":  refuseWrites,
 }
 
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the
@@ -50,12 +50,12 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 	ctx := context.Background()
 	db := scriptStore(ts)
 	defer db.Close()
-	standing, err := directory.ReadRefreshStatus(ctx, db, scheme)
+	status, err := directory.ReadRefreshStatus(ctx, db, scheme)
 	ts.Check(err)
 	lease, err := db.Acquire(ctx, "ranges/"+scheme, "test", time.Minute)
 	ts.Check(err)
 	if file != "-" {
-		put(ts, db, lease, &standing, scheme, word, ts.ReadFile(file))
+		put(ts, db, lease, &status, scheme, word, ts.ReadFile(file))
 	}
 	now := time.Now().UTC()
 	for _, arg := range args[3:] {
@@ -66,20 +66,20 @@ func seed(ts *testscript.TestScript, _ bool, args []string) {
 		}
 		switch name {
 		case "age":
-			standing.Loaded = now.Add(-d)
+			status.Loaded = now.Add(-d)
 		case "asked":
-			standing.Asked = now.Add(-d)
+			status.Asked = now.Add(-d)
 		case "next":
-			standing.Next = now.Add(d)
+			status.Next = now.Add(d)
 		case "earliest":
-			standing.Earliest = now.Add(d)
+			status.Earliest = now.Add(d)
 		case "from":
-			standing.From = value
+			status.From = value
 		case "fault":
-			standing.Fault, standing.FaultAt = value, now.Add(-2*time.Minute)
+			status.Fault, status.FaultAt = value, now.Add(-2*time.Minute)
 		}
 	}
-	value, err := json.Marshal(standing)
+	value, err := json.Marshal(status)
 	ts.Check(err)
 	ts.Check(db.PutState(ctx, "ranges/"+scheme, value, lease))
 	ts.Check(db.Release(ctx, lease))
@@ -94,8 +94,8 @@ func scriptStore(ts *testscript.TestScript) *sqlite.DB {
 	return db
 }
 
-// put stores a PRes as a generation and notes it in the standing.
-func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *directory.RefreshStatus, scheme, word, pres string) {
+// put stores a PRes as a generation and notes it in the status.
+func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, status *directory.RefreshStatus, scheme, word, pres string) {
 	response, problems, err := ranges.ReadPRes(strings.NewReader(pres), ranges.Options{})
 	ts.Check(err)
 	if len(problems) > 0 {
@@ -109,17 +109,17 @@ func put(ts *testscript.TestScript, db *sqlite.DB, lease store.Lease, standing *
 	var content bytes.Buffer
 	_, err = g.WriteTo(&content)
 	ts.Check(err)
-	s := store.Snapshot{Scheme: scheme, Generation: standing.Generation + 1}
+	s := store.Snapshot{Scheme: scheme, Generation: status.Generation + 1}
 	switch word {
 	case "held":
-		s.Scheme, s.Generation = scheme+"/held", standing.Held+1
-		standing.Held, standing.HeldRanges = s.Generation, g.Len()
+		s.Scheme, s.Generation = scheme+"/held", status.Held+1
+		status.Held, status.HeldRanges = s.Generation, g.Len()
 	case "damaged":
 		content.Bytes()[content.Len()/2]++
 		fallthrough
 	default:
-		standing.Generation, standing.Ranges, standing.Serial = s.Generation, g.Len(), g.Serial
-		standing.Version, standing.Loaded = g.Version.String(), g.Loaded
+		status.Generation, status.Ranges, status.Serial = s.Generation, g.Len(), g.Serial
+		status.Version, status.Loaded = g.Version.String(), g.Loaded
 	}
 	ts.Check(db.PutSnapshot(context.Background(), s, lease, &content, 3))
 }
@@ -164,7 +164,7 @@ func takeLease(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 }
 
-// refuse has the store fail when a generation or a wish is written.
+// refuse has the store fail when a generation or a request is written.
 func refuseWrites(ts *testscript.TestScript, _ bool, _ []string) {
 	db, err := sql.Open("sqlite", "file:"+ts.MkAbs("threeds-data/threeds.db"))
 	ts.Check(err)
@@ -175,14 +175,14 @@ func refuseWrites(ts *testscript.TestScript, _ bool, _ []string) {
 	}
 }
 
-// wish SCHEME TEXT is whether a wish with that text was left.
-func readWish(ts *testscript.TestScript, _ bool, args []string) {
+// request SCHEME TEXT checks that a refresh request with that text was left.
+func checkRequest(ts *testscript.TestScript, _ bool, args []string) {
 	db := scriptStore(ts)
 	defer db.Close()
 	value, err := db.State(context.Background(), "ranges/"+args[0]+"/wish")
 	ts.Check(err)
 	if !strings.Contains(string(value), args[1]) {
-		ts.Fatalf("wish is %s", value)
+		ts.Fatalf("the request is %s", value)
 	}
 }
 

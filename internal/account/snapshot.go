@@ -53,11 +53,11 @@ func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot
 	next := newSnapshot(ring, merchants, len(s.good))
 	next.readAt = s.readAt
 	for hash, cached := range s.good {
-		next.judge(&cached.row)
+		next.addRow(&cached.row)
 		delete(next.refused, hash)
 	}
 	for _, row := range s.refused {
-		next.judge(&row)
+		next.addRow(&row)
 	}
 	next.finish()
 	return next
@@ -75,7 +75,7 @@ func (s *snapshot) withRows(rows []store.Key) *snapshot {
 		case s.isRefused(row):
 			next.refused[string(row.Hash)] = *row
 		default:
-			next.judge(row)
+			next.addRow(row)
 		}
 	}
 	next.finish()
@@ -99,8 +99,8 @@ func newSnapshot(ring Ring, merchants map[string]*Merchant, rows int) *snapshot 
 	}
 }
 
-// judge adds a row to a snapshot that is being made.
-func (s *snapshot) judge(row *store.Key) {
+// addRow adds a row to a snapshot that is being made, as good or as refused.
+func (s *snapshot) addRow(row *store.Key) {
 	if IsSealed(s.ring, row) {
 		s.good[string(row.Hash)] = cachedKey{*row, s.account(row)}
 	} else {

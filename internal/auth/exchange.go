@@ -31,7 +31,7 @@ func (e *Engine) exchange(ctx context.Context, c *claim, areq []byte) (answer, e
 		e.Recorder.NoteDirectory(ctx, e.Now().Sub(sent))
 	}
 	c.rec.Gone = ctx.Err() != nil
-	return e.judge(through, c, body, err)
+	return e.handleAnswer(through, c, body, err)
 }
 
 // timeLeft is what remains of the time limit of an /auth.
@@ -39,9 +39,9 @@ func (e *Engine) timeLeft(c *claim) time.Duration {
 	return c.start.Add(e.Timeouts.Authentication).Sub(e.Now())
 }
 
-// judge turns a directory's answer, or the lack of one, into what the requestor gets,
+// handleAnswer turns a directory's answer, or the lack of one, into what the requestor gets,
 // and commits the outcome of the transaction. From here on ctx has no end of its own.
-func (e *Engine) judge(ctx context.Context, c *claim, body []byte, err error) (answer, error) {
+func (e *Engine) handleAnswer(ctx context.Context, c *claim, body []byte, err error) (answer, error) {
 	if err != nil {
 		return answer{}, e.fail(ctx, c, e.connectionErro(ctx, c, err))
 	}

@@ -48,7 +48,7 @@ func TestPR19PR20PR21PR22File(t *testing.T) {
 			})
 			a := s.fetch(host)
 			if got := a.cards.Lookup(card) != nil; got != tt.want {
-				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
+				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.refreshStatus())
 			}
 			if preq := s.ds.preqs[0]; preq.Text("cardRangeDataDownloadInd") != "Y" || preq.Has("serialNum") {
 				t.Errorf("our PReq: %s", preq.Bytes())
@@ -120,7 +120,7 @@ func TestPR20ChangedFile(t *testing.T) {
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
 			a := s.fetch(host)
 			if got := a.cards.Lookup(otherCard) != nil; got != tt.want {
-				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
+				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.refreshStatus())
 			}
 			if a.cards.Lookup("4200000000000005") != nil {
 				t.Error("the ranges are of two versions")
@@ -165,7 +165,7 @@ func TestPR20Anew(t *testing.T) {
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
 			a := s.fetch(host)
 			if a.cards.Lookup(card) == nil || a.cards.Lookup("4200000000000005") != nil {
-				t.Errorf("not the ranges of the file that came whole; standing %+v", s.standing())
+				t.Errorf("not the ranges of the file that came whole; standing %+v", s.refreshStatus())
 			}
 			if want := slices.Repeat([]string{"", "bytes=50-"}, tt.breaks); !slices.Equal(asked, append(want, "")) {
 				t.Errorf("asked for %q", asked)
@@ -224,7 +224,7 @@ func TestPR20ShortParts(t *testing.T) {
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
 			a := s.fetch(host)
 			if got := a.cards.Lookup(card) != nil; got != tt.want {
-				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.standing())
+				t.Errorf("ranges there: %t, want %t; standing %+v", got, tt.want, s.refreshStatus())
 			}
 			if !tt.want && asked != 1+maxResumptions {
 				t.Errorf("asked %d times, want %d", asked, 1+maxResumptions)
@@ -244,7 +244,7 @@ func TestFileHeader(t *testing.T) {
 		})
 		s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
 		if got := s.fetch(host).cards.Lookup(otherCard) != nil; got != want {
-			t.Errorf("a header of %d bytes: ranges there: %t, want %t; standing %+v", size, got, want, s.standing())
+			t.Errorf("a header of %d bytes: ranges there: %t, want %t; standing %+v", size, got, want, s.refreshStatus())
 		}
 	}
 }
@@ -259,7 +259,7 @@ func TestFileHostInCapitals(t *testing.T) {
 	a := s.start()
 	a.peer.files.TLSClientConfig.RootCAs, a.peer.files.TLSClientConfig.ServerName = host.pool, "127.0.0.1"
 	if a.refresh(t.Context()); a.cards.Lookup(card) == nil {
-		t.Errorf("no ranges; standing %+v", s.standing())
+		t.Errorf("no ranges; standing %+v", s.refreshStatus())
 	}
 }
 

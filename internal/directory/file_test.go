@@ -64,7 +64,7 @@ func TestFileRefused(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
 			a := s.fetch(newFileHost(t, tt.serves))
-			now := s.standing()
+			now := s.refreshStatus()
 			if a.cards.Lookup(card) != nil || now.Generation != 0 || now.Fault != tt.fault {
 				t.Errorf("ranges there: %t, it stands so: %+v", a.cards.Lookup(card) != nil, now)
 			}
@@ -79,8 +79,8 @@ func TestFileRefused(t *testing.T) {
 		plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was asked for") }))
 		defer plain.Close()
 		s := newShared(t, func(p *Peer) { p.Versions, p.FileHosts = message.Versions(), []string{"127.0.0.1"} })
-		if s.fetch(fileHost{url: plain.URL}); s.standing().Fault != absent {
-			t.Errorf("it stands so: %+v", s.standing())
+		if s.fetch(fileHost{url: plain.URL}); s.refreshStatus().Fault != absent {
+			t.Errorf("it stands so: %+v", s.refreshStatus())
 		}
 	})
 }

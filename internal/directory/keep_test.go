@@ -97,7 +97,7 @@ func (s *shared) due() {
 	s.change(func(now *RefreshStatus) { now.Next, now.Asked, now.Earliest = time.Time{}, time.Time{}, time.Time{} })
 }
 
-func (s *shared) standing() RefreshStatus {
+func (s *shared) refreshStatus() RefreshStatus {
 	s.t.Helper()
 	now, err := ReadRefreshStatus(s.t.Context(), s.keeper, "visa")
 	if err != nil {
@@ -115,15 +115,15 @@ func (s *shared) change(f func(*RefreshStatus)) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r.lease, r.status = lease, s.standing()
+	r.lease, r.status = lease, s.refreshStatus()
 	f(&r.status)
 	if !r.saveStatus(s.t.Context()) {
-		s.t.Fatal("standing not saved")
+		s.t.Fatal("refresh status not saved")
 	}
 	r.releaseLease(s.t.Context())
 }
 
-func (s *shared) wish(w RefreshRequest) {
+func (s *shared) putRequest(w RefreshRequest) {
 	s.t.Helper()
 	w.At = time.Now()
 	if err := PutRefreshRequest(s.t.Context(), s.keeper, "visa", "operator", w); err != nil {
@@ -193,7 +193,7 @@ func TestShorterInterval(t *testing.T) {
 		name           string
 		refresh, least time.Duration
 		want, atMost   time.Duration // until the next PReq
-		wish           time.Duration // until a wish is granted
+		earliest       time.Duration // until an operator's request for a refresh is granted
 	}{
 		{"as it was", 20 * time.Hour, 0, 18 * time.Hour, 22 * time.Hour, time.Hour},
 		{"longer", 24 * time.Hour, 0, 18 * time.Hour, 22 * time.Hour, time.Hour},
@@ -206,8 +206,8 @@ func TestShorterInterval(t *testing.T) {
 		if wait := time.Until(n.status.Next); wait < step.want-time.Minute || wait > step.atMost {
 			t.Errorf("%s: the next PReq leaves in %v, want %v to %v", step.name, wait, step.want, step.atMost)
 		}
-		if wait := time.Until(n.status.Earliest); wait < step.wish-time.Minute || wait > step.wish {
-			t.Errorf("%s: a wish is granted in %v, want %v", step.name, wait, step.wish)
+		if wait := time.Until(n.status.Earliest); wait < step.earliest-time.Minute || wait > step.earliest {
+			t.Errorf("%s: a request is granted in %v, want %v", step.name, wait, step.earliest)
 		}
 	}
 	s.change(func(now *RefreshStatus) { now.Asked = now.Asked.Add(-12 * time.Minute) })
@@ -337,30 +337,30 @@ func TestShrinking(t *testing.T) {
 	if got := in(4); got != 10 {
 		t.Errorf("less than half: %d in use, want the 10 as before", got)
 	}
-	held := s.standing()
+	held := s.refreshStatus()
 	if held.Held == 0 || held.HeldRanges != 4 || held.Fault == "" {
 		t.Fatalf("nothing is held: %+v", held)
 	}
 	var told []bool
 	a.hooks.Held = func(_ string, is bool) { told = append(told, is) }
 	a.pollStore(t.Context())
-	s.wish(RefreshRequest{Accept: held.Held + 1})
+	s.putRequest(RefreshRequest{Accept: held.Held + 1})
 	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 10 {
 		t.Error("another number was accepted")
 	}
-	s.wish(RefreshRequest{Accept: held.Held})
-	s.wish(RefreshRequest{Refresh: true}) // does not make the other forgotten
-	b := s.start()                        // the node that looks first does it
+	s.putRequest(RefreshRequest{Accept: held.Held})
+	s.putRequest(RefreshRequest{Refresh: true}) // does not make the other forgotten
+	b := s.start()                              // the node that looks first does it
 	if got := b.cards.Table("visa").Len(); got != 4 {
 		t.Errorf("after accepting: %d ranges, want 4", got)
 	}
-	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
-		t.Errorf("the other node has %d ranges, held %d", a.cards.Table("visa").Len(), s.standing().Held)
+	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 4 || s.refreshStatus().Held != 0 {
+		t.Errorf("the other node has %d ranges, held %d", a.cards.Table("visa").Len(), s.refreshStatus().Held)
 	}
 	if want := []bool{true, true, false}; !slices.Equal(told, want) { // the second with another number's wish
 		t.Errorf("the hook is told %v, want %v", told, want)
 	}
-	if got := s.standing().From; got != s.peer.PReqURL {
+	if got := s.refreshStatus().From; got != s.peer.PReqURL {
 		t.Errorf("after accepting: ranges from %q", got)
 	}
 }
@@ -378,8 +378,8 @@ func TestShrinkingToNothing(t *testing.T) {
 		a.pollStore(t.Context())
 		a.refresh(t.Context())
 	}
-	if a.cards.Lookup(card) == nil || s.standing().Held == 0 {
-		t.Errorf("ranges there: %t, held: %d", a.cards.Lookup(card) != nil, s.standing().Held)
+	if a.cards.Lookup(card) == nil || s.refreshStatus().Held == 0 {
+		t.Errorf("ranges there: %t, held: %d", a.cards.Lookup(card) != nil, s.refreshStatus().Held)
 	}
 }
 
@@ -401,20 +401,20 @@ func TestAcceptAgain(t *testing.T) {
 	hold(4)
 	k := &closedKeeper{Memory: s.keeper, fails: 1}
 	a.keeper = k
-	s.wish(RefreshRequest{Accept: s.standing().Held})
+	s.putRequest(RefreshRequest{Accept: s.refreshStatus().Held})
 	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 20 {
 		t.Fatal("accepted what could not be read")
 	}
-	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 4 || s.standing().Held != 0 {
-		t.Errorf("%d ranges, held %d: the wish is forgotten", a.cards.Table("visa").Len(), s.standing().Held)
+	if a.pollStore(t.Context()); a.cards.Table("visa").Len() != 4 || s.refreshStatus().Held != 0 {
+		t.Errorf("%d ranges, held %d: the wish is forgotten", a.cards.Table("visa").Len(), s.refreshStatus().Held)
 	}
 	hold(1)
 	k.damaged = true
-	s.wish(RefreshRequest{Accept: s.standing().Held})
+	s.putRequest(RefreshRequest{Accept: s.refreshStatus().Held})
 	for range 3 {
 		a.pollStore(t.Context())
 	}
-	if now := s.standing(); k.opened != 3 || now.Held == 0 || now.Fault == "" || a.cards.Table("visa").Len() != 4 {
+	if now := s.refreshStatus(); k.opened != 3 || now.Held == 0 || now.Fault == "" || a.cards.Table("visa").Len() != 4 {
 		t.Errorf("a damaged one was opened %d times, want once: %+v", k.opened-2, now)
 	}
 }
@@ -564,7 +564,7 @@ func TestHold(t *testing.T) {
 	heard := time.Now().UTC()
 	s.change(func(now *RefreshStatus) { now.Seen = heard })
 	n.refresh(t.Context())
-	if now := s.standing(); len(s.ds.preqs) != 1 || now.Generation != 1 || !now.Seen.Equal(heard) {
+	if now := s.refreshStatus(); len(s.ds.preqs) != 1 || now.Generation != 1 || !now.Seen.Equal(heard) {
 		t.Errorf("%d PReqs, and then it stands so: %+v", len(s.ds.preqs), now)
 	}
 }
@@ -574,7 +574,7 @@ func TestWishToRefresh(t *testing.T) {
 	s := newShared(t, nil)
 	a := s.start()
 	a.refresh(t.Context())
-	s.wish(RefreshRequest{Refresh: true})
+	s.putRequest(RefreshRequest{Refresh: true})
 	a.pollStore(t.Context())
 	if wait := time.Until(a.status.Next); wait < 59*time.Minute || wait > time.Hour {
 		t.Errorf("the next PReq may leave in %v, want the floor of an hour after the last", wait)
@@ -586,7 +586,7 @@ func TestWishToRefresh(t *testing.T) {
 	if a.pollStore(t.Context()); time.Until(a.status.Next) < 59*time.Minute {
 		t.Error("what was wished of another scheme is done")
 	}
-	s.wish(RefreshRequest{Refresh: true})
+	s.putRequest(RefreshRequest{Refresh: true})
 	if a.pollStore(t.Context()); time.Until(a.status.Next) > 0 {
 		t.Error("it is not time after the floor")
 	}
@@ -626,14 +626,14 @@ func TestTwoWishes(t *testing.T) {
 	unseen("heard", RefreshRequest{})
 	wish(now, RefreshRequest{Refresh: true})
 	if a.pollStore(t.Context()); time.Until(a.status.Next) > 0 {
-		t.Error("a wish that came after another was heard is forgotten")
+		t.Error("a request that came after another was read is forgotten")
 	}
 	asks()
 	wish(now.Add(time.Hour), RefreshRequest{Accept: 7})
 	a.keeper = &busyKeeper{s.keeper, func() { wish(now, RefreshRequest{Refresh: true}) }}
 	a.pollStore(t.Context())
 	if a.pollStore(t.Context()); time.Until(a.status.Next) > 0 {
-		t.Error("a wish that came while another was heard is forgotten")
+		t.Error("a request that came while another was read is forgotten")
 	}
 }
 
@@ -691,8 +691,8 @@ func TestPR15PR23ForAllNodes(t *testing.T) {
 			if urls := strings.Join(g.URLs(""), " "); urls != step.url {
 				t.Errorf("%s: %s: addresses %q, want %q", step.name, name, urls, step.url)
 			}
-			if !g.Loaded.Equal(s.standing().Loaded) || g.Serial != "1" {
-				t.Errorf("%s: %s: loaded %v, want %v; serial number %q", step.name, name, g.Loaded, s.standing().Loaded, g.Serial)
+			if !g.Loaded.Equal(s.refreshStatus().Loaded) || g.Serial != "1" {
+				t.Errorf("%s: %s: loaded %v, want %v; serial number %q", step.name, name, g.Loaded, s.refreshStatus().Loaded, g.Serial)
 			}
 		}
 		if all, err := s.keeper.Snapshots(t.Context(), "visa"); err != nil || len(all) != step.kept {
@@ -711,7 +711,7 @@ func TestWishAfterDeath(t *testing.T) {
 	s.says = func(http.ResponseWriter, *message.Message) { kill() }
 	a := s.start()
 	a.refresh(ctx)
-	s.wish(RefreshRequest{Refresh: true})
+	s.putRequest(RefreshRequest{Refresh: true})
 	if b := s.start(); time.Until(b.status.Next) < 59*time.Minute {
 		t.Errorf("the next PReq may leave in %v, want the floor", time.Until(b.status.Next))
 	}
@@ -750,7 +750,7 @@ func TestClockSetBack(t *testing.T) {
 		if !step.want {
 			continue
 		}
-		if wait := time.Until(s.standing().Next); wait < 3*time.Hour || wait > 5*time.Hour {
+		if wait := time.Until(s.refreshStatus().Next); wait < 3*time.Hour || wait > 5*time.Hour {
 			t.Errorf("%s: the one after that may leave in %v, want about 4 h", step.name, wait)
 		}
 		s.change(ahead)
@@ -797,7 +797,7 @@ func TestAgeAfterClockSetBack(t *testing.T) {
 	b.pollStore(t.Context())
 	s.says = with("")
 	a.refresh(t.Context())
-	if now := s.standing(); now.Generation != number || time.Until(now.Loaded) > time.Minute {
+	if now := s.refreshStatus(); now.Generation != number || time.Until(now.Loaded) > time.Minute {
 		t.Fatalf("heard that they still hold: %+v", now)
 	}
 	b.pollStore(t.Context())

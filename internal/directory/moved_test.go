@@ -52,7 +52,7 @@ func TestPR06VP17Serial(t *testing.T) {
 	if preq := next(erro("307")); preq.Text("serialNum") != "11" {
 		t.Errorf("serialNum %q, want 11", preq.Text("serialNum"))
 	}
-	if wait := time.Until(s.standing().Next); wait < 59*time.Minute {
+	if wait := time.Until(s.refreshStatus().Next); wait < 59*time.Minute {
 		t.Errorf("after Erro 307 the next PReq may leave in %v, want the floor", wait)
 	}
 	if preq := next(with("12", entry)); preq.Has("serialNum") || a.cards.Lookup(otherCard) != nil {
@@ -65,13 +65,13 @@ func TestPR06VP17Serial(t *testing.T) {
 	bad := `{"startRange":"4200000000000000","endRange":"4200000999999999","actionInd":"D","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}`
 	next(with("13", bad))
 	<-s.ds.erros
-	if got := s.standing().Serial; got != "12" {
+	if got := s.refreshStatus().Serial; got != "12" {
 		t.Errorf("serial number %q after a bad update, want 12", got)
 	}
 	// Nor would it be any better the next time.
 	preq := next(with("13", entry))
-	if preq.Has("serialNum") || s.standing().Serial != "13" {
-		t.Errorf("after a bad update: serialNum %q in the PReq, then %q in use", preq.Text("serialNum"), s.standing().Serial)
+	if preq.Has("serialNum") || s.refreshStatus().Serial != "13" {
+		t.Errorf("after a bad update: serialNum %q in the PReq, then %q in use", preq.Text("serialNum"), s.refreshStatus().Serial)
 	}
 	if preq = next(with("14", other)); preq.Text("serialNum") != "13" {
 		t.Errorf("serialNum %q, want 13", preq.Text("serialNum"))
@@ -127,7 +127,7 @@ func TestAnotherDirectory(t *testing.T) {
 		t.Error("the next process asks at once, too, though the directory server was asked before")
 	}
 	s.due()
-	if n, _ = ask(next, nothing); n.cards.Lookup(card) == nil || s.standing().Fault == "" {
+	if n, _ = ask(next, nothing); n.cards.Lookup(card) == nil || s.refreshStatus().Fault == "" {
 		t.Error("that the new one has nothing to say was taken for news of what the former said")
 	}
 	if before.pollStore(t.Context()); before.acquireForPReq(t.Context()) {

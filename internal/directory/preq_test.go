@@ -369,7 +369,7 @@ func TestVP21Erro(t *testing.T) {
 				fmt.Fprintf(w, `{"messageType":"Erro","messageVersion":"2.2.0","errorCode":%q,"errorComponent":"D","errorDescription":"x","errorDetail":"y"}`, answer.code)
 			}
 			a.refresh(t.Context())
-			now := s.standing()
+			now := s.refreshStatus()
 			if len(s.ds.preqs) != 2 || a.cards.Lookup(card) == nil || now.Ranges != 1 || now.Fault == "" {
 				t.Errorf("%d PReqs, ranges there: %t, %+v", len(s.ds.preqs), a.cards.Lookup(card) != nil, now)
 			}

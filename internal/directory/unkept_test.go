@@ -39,7 +39,7 @@ func TestNotKept(t *testing.T) {
 	}
 	s.says = with("1", `,"cardRangeData":[`+entry+`]`)
 	s.start().refresh(t.Context())
-	former := s.standing()
+	former := s.refreshStatus()
 
 	s.peer.PReqURL += "/next"
 	s.says = with("5", `,"cardRangeData":[{"startRange":"4100000000000000","endRange":"4100000999999999","acsStartProtocolVersion":"2.1.0","acsEndProtocolVersion":"2.2.0"}]`)
@@ -48,7 +48,7 @@ func TestNotKept(t *testing.T) {
 	if a.refresh(t.Context()); a.cards.Lookup(otherCard) == nil {
 		t.Fatal("the node does not use what it got")
 	}
-	if now := s.standing(); now.Generation != former.Generation || now.Serial != "1" || now.From != former.From || now.Fault == "" {
+	if now := s.refreshStatus(); now.Generation != former.Generation || now.Serial != "1" || now.From != former.From || now.Fault == "" {
 		t.Errorf("the store has generation 1 and says %+v", now)
 	}
 	s.due()
@@ -61,12 +61,12 @@ func TestNotKept(t *testing.T) {
 	if a.refresh(t.Context()); s.ds.preqs[len(s.ds.preqs)-1].Text("serialNum") != "5" || a.cards.Lookup(otherCard) == nil {
 		t.Error("the node does not go on from what it got")
 	}
-	if b.pollStore(t.Context()); b.cards.Lookup(otherCard) == nil || b.nextSerial() != "5" || s.standing().Generation != 2 {
-		t.Errorf("what still holds was not kept when it could be: %+v", s.standing())
+	if b.pollStore(t.Context()); b.cards.Lookup(otherCard) == nil || b.nextSerial() != "5" || s.refreshStatus().Generation != 2 {
+		t.Errorf("what still holds was not kept when it could be: %+v", s.refreshStatus())
 	}
 	s.due()
 	a.pollStore(t.Context())
-	if a.refresh(t.Context()); s.standing().Generation != 2 {
+	if a.refresh(t.Context()); s.refreshStatus().Generation != 2 {
 		t.Error("it was kept twice")
 	}
 }
@@ -80,18 +80,18 @@ func TestNotKeptAtFirst(t *testing.T) {
 			s := newShared(t, nil)
 			a, b := s.start(), s.start()
 			a.keeper = &failover{forgetful{s.keeper, -1}, fullKeeper{s.keeper, 1}, gone}
-			if a.refresh(t.Context()); a.cards.Lookup(card) == nil || s.standing().Generation != 0 {
-				t.Fatalf("the node does not use what it got, or the store has it: %+v", s.standing())
+			if a.refresh(t.Context()); a.cards.Lookup(card) == nil || s.refreshStatus().Generation != 0 {
+				t.Fatalf("the node does not use what it got, or the store has it: %+v", s.refreshStatus())
 			}
 			loaded := a.cards.Generation("visa").Loaded
 			s.change(func(now *RefreshStatus) { now.Held, now.HeldRanges = 3, 1 })
-			next := s.standing().Next
-			if a.pollStore(t.Context()); s.standing().Generation != 0 {
+			next := s.refreshStatus().Next
+			if a.pollStore(t.Context()); s.refreshStatus().Generation != 0 {
 				t.Error("tried again within seconds")
 			}
 			a.storeTried = a.storeTried.Add(-retryInterval)
 			a.pollStore(t.Context())
-			now := s.standing()
+			now := s.refreshStatus()
 			if now.Generation != 1 || now.Fault != "" || now.Ranges != 1 || now.Held != 3 || !now.Next.Equal(next) || !now.Loaded.Equal(loaded) {
 				t.Errorf("kept at last: %+v", now)
 			}
@@ -99,7 +99,7 @@ func TestNotKeptAtFirst(t *testing.T) {
 				t.Error("the other node has no ranges")
 			}
 			a.storeTried = a.storeTried.Add(-retryInterval)
-			if a.pollStore(t.Context()); s.standing().Generation != 1 || len(s.ds.preqs) != 1 {
+			if a.pollStore(t.Context()); s.refreshStatus().Generation != 1 || len(s.ds.preqs) != 1 {
 				t.Error("it was kept twice")
 			}
 		})
@@ -113,15 +113,15 @@ func TestNotKeptForLong(t *testing.T) {
 	a := s.start()
 	a.keeper = &fullKeeper{s.keeper, 2}
 	a.refresh(t.Context())
-	before := s.standing()
+	before := s.refreshStatus()
 	a.storeTried = a.storeTried.Add(-retryInterval)
-	if a.pollStore(t.Context()); !reflect.DeepEqual(s.standing(), before) {
-		t.Errorf("the store says %+v, and said %+v", s.standing(), before)
+	if a.pollStore(t.Context()); !reflect.DeepEqual(s.refreshStatus(), before) {
+		t.Errorf("the store says %+v, and said %+v", s.refreshStatus(), before)
 	}
 	s.change(func(*RefreshStatus) {}) // takes the lease
 	a.storeTried = a.storeTried.Add(-retryInterval)
-	if a.pollStore(t.Context()); s.standing().Generation != 1 {
-		t.Errorf("not kept when it could be: %+v", s.standing())
+	if a.pollStore(t.Context()); s.refreshStatus().Generation != 1 {
+		t.Errorf("not kept when it could be: %+v", s.refreshStatus())
 	}
 }
 

@@ -30,7 +30,7 @@ type Tracing struct {
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
-	sampler  *sampler // nil: that of the environment
+	sampler  *sampler // nil means that the environment chooses the sampler
 	exporter *spanExporter
 }
 

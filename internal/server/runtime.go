@@ -32,7 +32,7 @@ type runtime struct {
 	limits     *api.Limiter
 	api        http.Handler
 	results    http.Handler
-	apiTLS     *tls.Config // nil: plain HTTP
+	apiTLS     *tls.Config // nil means that the API speaks plain HTTP
 	resultsTLS *tls.Config
 
 	requests    sync.WaitGroup     // requests

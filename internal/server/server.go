@@ -63,12 +63,12 @@ type Config struct {
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
-	APICert         *tls.Certificate                 // nil: plain HTTP
+	APICert         *tls.Certificate                 // nil means that the API speaks plain HTTP
 	Certs           []tls.Certificate                // of the results listener, by SNI
 	CertificateEnds map[string]time.Time             // of all certificates, by the key of the configuration
 	ListTerms       map[string]config.Term           // of all revocation lists, by the key of the configuration
 	Certificates    *config.Certificates             // which parts have some that are not valid; nil: none has
-	Tracing         *obs.Tracing                     // nil: no traces
+	Tracing         *obs.Tracing                     // nil means that no traces are sent
 	Release         string                           // the version of the program, for the metrics
 	Log             *slog.Logger
 	Now             func() time.Time // of the engines; nil: that of this machine
@@ -98,7 +98,7 @@ type Server struct {
 	console        *console.Handler
 	api            *publicListener     // of requestors
 	results        *publicListener     // of directory servers
-	clock          *store.Clock        // nil: that of this machine is good
+	clock          *store.Clock        // nil means that the clock of this machine is used
 	timestamp      func() time.Time    // the clock that nodes stamp by, all by one
 	longMessages   *semaphore.Weighted // room for long messages of directory servers
 	consoleServer  *http.Server        // of operators; nil: none

@@ -18,7 +18,7 @@ import (
 // ends with a write. To refuse one request costs a fortieth of all that. Who is not
 // through in two seconds has gone.
 type server struct {
-	shedder   *shed.LoadShedder // nil: all are admitted
+	shedder   *shed.LoadShedder // nil means that all requests are admitted
 	stalls    bool              // now and then the machine does something else
 	directory time.Duration
 	disk      disk

@@ -29,7 +29,7 @@ type Clock struct {
 	passed  func() time.Duration // since New, by a clock that cannot be set
 	store   ClockSource
 	log     *slog.Logger
-	last    atomic.Pointer[reading] // nil: the store has never answered
+	last    atomic.Pointer[reading] // nil means that the store has not answered yet
 	stepped chan struct{}           // tells Run that the machine's clock was set; has a buffer of 1
 	warned  bool                    // the log has a warning that the clocks differ
 }
