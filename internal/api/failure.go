@@ -3,7 +3,9 @@ package api
 import (
 	"net/http"
 	"strconv"
+	"sync"
 
+	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -15,35 +17,62 @@ type failure struct {
 	code      message.Code // errorCode of the Erro
 	kind      string       // "type" of the error in 3-D Secure 1.0.2
 	text      string       // errorDetail of the Erro, "message" of the error in 3-D Secure 1.0.2
+
+	encodeOnce sync.Once // guards encoded
+	encoded    []byte    // what erroJSON returns
 }
 
 func (f *failure) Error() string { return "api: " + f.text }
+
+// erro returns the failure as an Erro. Nothing is known yet of the version of the request.
+func (f *failure) erro() message.Error {
+	return message.Error{
+		Version: message.V220, Code: f.code, Component: "S",
+		Description: auth.Describe(f.code), Detail: f.text,
+	}
+}
+
+// erroJSON returns the message of erro. It is encoded once: under overload most answers are the same failure.
+func (f *failure) erroJSON() []byte {
+	f.encodeOnce.Do(func() { f.encoded = f.erro().JSON() })
+	return f.encoded
+}
 
 var (
 	unknownKey = &failure{status: http.StatusUnauthorized, kind: "unauthorized", text: "Not Authorized"}
 
 	// The key may be good, and it is the server that cannot check it.
-	keyNotJudged = &failure{http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure, "unavailable",
-		"The API key cannot be checked at present, try again"}
+	keyNotJudged = newFailure(http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure, "unavailable",
+		"The API key cannot be checked at present, try again")
 	// As keyNotJudged, and the same goes for all other keys.
-	noKeyJudged = &failure{http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable",
-		"No API key can be checked at present, try again"}
+	noKeyJudged = newFailure(http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable",
+		"No API key can be checked at present, try again")
 
-	storeUnreachable = &failure{http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure, "unavailable",
-		"The server could not reach its own data, try again"}
+	storeUnreachable = newFailure(http.StatusBadRequest, http.StatusServiceUnavailable, message.TransientFailure, "unavailable",
+		"The server could not reach its own data, try again")
 
-	noOperation = &failure{http.StatusNotFound, 0, message.InvalidMessage, "invalid_request",
-		"There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"}
-	wrongMethod     = &failure{http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request", "The method is POST"}
-	rateLimited     = &failure{http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit", "The rate limit of the key is reached"}
-	serverOverload  = &failure{http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable", "The server is overloaded"}
-	bodyIncomplete  = &failure{http.StatusBadRequest, 0, message.InvalidMessage, "invalid_request", "The body did not come completely"}
-	notJSON         = &failure{http.StatusBadRequest, 0, message.InvalidMessage, "invalid_request", "The body is not a JSON object"}
-	internalFailure = &failure{http.StatusInternalServerError, 0, message.PermanentFailure, "internal", "The server failed"}
+	noOperation = newFailure(http.StatusNotFound, 0, message.InvalidMessage, "invalid_request",
+		"There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check")
+	wrongMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
+		"The method is POST")
+	rateLimited = newFailure(http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit",
+		"The rate limit of the key is reached")
+	serverOverload = newFailure(http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable",
+		"The server is overloaded")
+	bodyIncomplete = newFailure(http.StatusBadRequest, 0, message.InvalidMessage, "invalid_request",
+		"The body did not come completely")
+	notJSON = newFailure(http.StatusBadRequest, 0, message.InvalidMessage, "invalid_request",
+		"The body is not a JSON object")
+	internalFailure = newFailure(http.StatusInternalServerError, 0, message.PermanentFailure, "internal",
+		"The server failed")
 )
+
+func newFailure(status, mpiStatus int, code message.Code, kind, text string) *failure {
+	return &failure{status: status, mpiStatus: mpiStatus, code: code, kind: kind, text: text}
+}
 
 // bodyTooLarge is the failure of a body that is longer than limit, in bytes.
 func bodyTooLarge(limit int64) *failure {
-	return &failure{http.StatusRequestEntityTooLarge, 0, message.InvalidMessage, "invalid_request",
-		"The body is larger than " + strconv.FormatInt(limit, 10) + " bytes"}
+	return newFailure(http.StatusRequestEntityTooLarge, 0, message.InvalidMessage, "invalid_request",
+		"The body is larger than "+strconv.FormatInt(limit, 10)+" bytes")
 }

@@ -35,11 +35,8 @@ func (v2) writeFailure(h *Handler, w http.ResponseWriter, r *http.Request, f *fa
 	if f.status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
 		setRetryAfter(w)
 	}
-	// Nothing is known yet of the version of the request.
-	h.writeErro(w, r, f.status, message.Error{
-		Version: message.V220, Code: f.code, Component: "S",
-		Description: auth.Describe(f.code), Detail: f.text,
-	})
+	noteErro(r, f.erro())
+	h.write(w, f.status, f.erroJSON())
 }
 
 func (p v2) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {

@@ -115,7 +115,19 @@ func (l *RequestLog) End(r *Request) {
 	if r.writer.status >= http.StatusInternalServerError {
 		level = slog.LevelError
 	}
-	l.log.LogAttrs(r.ctx, level, "request", r.attrs(took)...)
+	l.write(r, level, took)
+}
+
+// write writes the line of a request. It does what [slog.Logger.LogAttrs] does but does not look up its caller, which
+// costs as much as the rest of a short line.
+func (l *RequestLog) write(r *Request, level slog.Level, took time.Duration) {
+	handler := l.log.Handler()
+	if !handler.Enabled(r.ctx, level) {
+		return
+	}
+	line := slog.NewRecord(time.Now(), level, "request", 0)
+	line.AddAttrs(r.attrs(took)...)
+	_ = handler.Handle(r.ctx, line) // as with slog, a log that cannot be written has nowhere to say so
 }
 
 // attrs are the members of the request's line. Those that are unknown are left out.

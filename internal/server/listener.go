@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/listen"
+	"github.com/openthreeds/threeds/internal/shed"
 )
 
 // A publicListener accepts the connections of requestors, or of directory servers.
@@ -37,6 +38,9 @@ func (n *Server) attachServer(e *publicListener, s *http.Server) {
 	e.limiter.Attach(s)
 	e.server = s
 }
+
+// isOverloaded reports whether less than half of the requests that begin an authentication are admitted.
+func (s *Server) isOverloaded() bool { return s.gate.AdmittedShare(shed.Low) < 0.5 }
 
 // A listener puts TLS on the connections that it accepts, by the configuration of that
 // moment.

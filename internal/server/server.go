@@ -147,7 +147,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.LoadShedder(s.gate)
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
-	s.api = s.newListener("api", cfg.API, 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
+	s.api = s.newListener("api", listen.Pace(cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
 	s.results = s.newListener("results", cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
 	if cfg.Tracing != nil {
 		if s.traces, err = obs.NewTraces(*cfg.Tracing, s.metrics, cfg.Log); err != nil {
