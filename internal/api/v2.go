@@ -64,7 +64,7 @@ func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, 
 // else its errorDetail, unless another server has chosen the text.
 func noteErro(r *http.Request, erro message.Error) {
 	elements, detail := auth.Elements(erro), ""
-	if len(elements) == 0 && erro.Component == "S" && erro.Code != message.CriticalExtension {
+	if len(elements) == 0 && erro.Component == "S" {
 		detail = erro.Detail
 	}
 	obs.RequestOf(r.Context()).SetError(erro.Code.String(), elements, detail)

@@ -101,24 +101,12 @@ func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 // authenticate does the work of Authenticate: it checks the request, claims its id and
 // exchanges the messages. It fills in req, and also returns the target if there is an error.
 func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte) (target, answer, error) {
-	msg, err := message.ReadRequest(body, e.Limits)
-	if err != nil {
-		return target{}, answer{}, badJSON(err)
-	}
-	req.read(msg)
-	to := e.locate(req, msg)
-	areq, err := e.build(req, to, msg)
-	if err != nil {
-		return to, answer{}, err
-	}
-	if err := e.checkIDAndVersion(req, to); err != nil {
-		return to, answer{}, err
-	}
 	// ctx also ends when the requestor closes its sending side of the connection. It may
 	// still wait for the answer then.
 	through := context.WithoutCancel(ctx)
-	if err := e.checkFollowUp(through, req, to, areq); err != nil {
-		return to, answer{}, err
+	to, areq, err := e.checkRequest(through, req, body)
+	if err != nil {
+		return to, answer{}, blameRequest(err)
 	}
 	leave, ok := e.Directories.Enter(to.peer.Scheme, req.account.Merchant.Name)
 	if !ok {
@@ -127,11 +115,30 @@ func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte
 	defer leave()
 	c, err := e.claim(through, req, to, areq)
 	if err != nil {
-		return to, answer{}, err
+		return to, answer{}, blameRequest(err)
 	}
 	e.logFindings(ctx, req, to)
 	ares, err := e.exchange(ctx, c, areq.Bytes())
 	return to, ares, err
+}
+
+// checkRequest reads a request and makes all checks that come before its id is claimed. It
+// returns the target, also with an error, and the AReq.
+func (e *Engine) checkRequest(ctx context.Context, req *authRequest, body []byte) (target, *message.Message, error) {
+	msg, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		return target{}, nil, badJSON(err)
+	}
+	req.read(msg)
+	to := e.locate(req, msg)
+	areq, err := e.build(req, to, msg)
+	if err != nil {
+		return to, nil, err
+	}
+	if err := e.checkIDAndVersion(req, to); err != nil {
+		return to, nil, err
+	}
+	return to, areq, e.checkFollowUp(ctx, req, to, areq)
 }
 
 // read takes from a message what is needed beyond it.
