@@ -67,6 +67,10 @@ func (e engine) Result(ctx context.Context, _ *account.Account, body []byte) ([]
 	return e.serve(ctx)
 }
 
+func (e engine) WaitForResult(ctx context.Context, _ *account.Account, _ *auth.PendingError) ([]byte, error) {
+	return e.serve(ctx)
+}
+
 // former is fake as an MPI.
 type former struct{ *fake }
 

@@ -83,6 +83,20 @@ func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []
 	return ares.body, notesOf(req), err
 }
 
+type referenceKey struct{}
+
+// WithReference returns a context for [Engine.Authenticate] with the reference by which the requestor knows
+// the transaction. It is kept with the transaction, and noted for each later request about that.
+func WithReference(ctx context.Context, reference string) context.Context {
+	return context.WithValue(ctx, referenceKey{}, reference)
+}
+
+// referenceOf returns the reference of a context, "" if there is none.
+func referenceOf(ctx context.Context) string {
+	reference, _ := ctx.Value(referenceKey{}).(string)
+	return reference
+}
+
 // noteRequest records what a request is about.
 func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 	if e.Recorder == nil {
@@ -330,7 +344,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
 			AReq: areq.Facts(), Purchase: purchaseOf(req, areq),
-			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
+			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
 		},
 	}
 	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}

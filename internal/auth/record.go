@@ -31,6 +31,7 @@ type txnRecord struct {
 	Undelivered bool     `json:",omitzero"` // the requestor was refused the ARes
 	Refused     bool     `json:",omitzero"` // the DS was told that the result was not stored
 	BadResult   bool     `json:",omitzero"` // an RReq came that was not valid
+	Reference   string   `json:",omitzero"` // by which the requestor knows the transaction
 	Changes     []string `json:",omitzero"` // what was normalised in the request
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 }

@@ -117,6 +117,7 @@ func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *txnRecord) {
 	e.note(ctx, "messageVersion", rec.Version)
 	e.note(ctx, "bin", rec.BIN)
 	e.note(ctx, "last4", rec.Last4)
+	e.note(ctx, "reference", rec.Reference)
 	c, err := rec.context()
 	if err != nil {
 		return

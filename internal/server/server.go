@@ -111,6 +111,8 @@ type Server struct {
 	tasks    tasks.Group    // of the engines of all runtimes
 
 	isClosing    atomic.Bool
+	waits        context.Context // ends when requests that wait for a result are to be answered at once
+	endWaits     context.CancelFunc
 	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
 	keepAlive    listen.Drainer // connections of the servers
 	connCount    atomic.Int64   // how many they are
@@ -126,6 +128,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)
 	}
