@@ -68,6 +68,7 @@ type Config struct {
 	CertificateEnds map[string]time.Time             // of all certificates, by the key of the configuration
 	ListTerms       map[string]config.Term           // of all revocation lists, by the key of the configuration
 	Certificates    *config.Certificates             // which parts have some that are not valid; nil: none has
+	ConfigHash      string                           // by which nodes tell that their configurations are the same; "": it is not shown
 	Tracing         *obs.Tracing                     // nil means that no traces are sent
 	Release         string                           // the version of the program, for the metrics
 	Log             *slog.Logger
@@ -168,7 +169,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.Lists(listEnds(cfg.ListTerms))
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
-	}}
+	}, Identity: s.identity}
 	return s, nil
 }
 
