@@ -20,7 +20,7 @@ func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
 	revoked := old.command("", "key", "create", "--name", "Revoked Shop")
 	hash := strings.Fields(strings.Split(old.command("", "key", "list"), "\n")[2])[0]
 	old.start()
-	waitFor(t, "the card ranges", func() bool { return strings.Contains(old.command("", "ranges", "status"), "generation 1") })
+	waitFor(t, "the card ranges", func() bool { return strings.Contains(old.command("", "ranges", "status", "--json"), `"generation": 1`) })
 	old.command("", "key", "revoke", hash)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "backup")
@@ -36,8 +36,8 @@ func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
 	replaced := node.key
 	said := node.command("", "restore", "--replace", file)
 	for _, want := range []string{
-		"restored: 1 API key, 1 revoked API key, 1 generation of card ranges\n",
-		"replaced: 1 API key, 0 generations of card ranges\n",
+		"restored: 1 API key, 1 revoked API key, 1 generation of card ranges",
+		"replaced: 1 API key, 0 generations of card ranges",
 		"revoked: API key " + hash + ` of merchant "Revoked Shop", at `,
 	} {
 		if !strings.Contains(said, want) {
@@ -47,7 +47,7 @@ func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
 	if list := node.command("", "key", "list", "--revoked"); !strings.Contains(list, hash) || !strings.Contains(list, "Revoked Shop") {
 		t.Errorf("revoked keys are\n%s", list)
 	}
-	if status := node.command("", "ranges", "status"); !strings.Contains(status, "generation 1") {
+	if status := node.command("", "ranges", "status", "--json"); !strings.Contains(status, `"generation": 1`) {
 		t.Errorf("card ranges are\n%s", status)
 	}
 	node.start()
