@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
 )
 
 // The tests of this file show what docs/getting-started.md says of the command.
