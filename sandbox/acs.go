@@ -130,10 +130,17 @@ func (s *Sandbox) showFailure(w http.ResponseWriter, status int, text, detail st
 	s.show(w, status, view{Name: "error", Title: "This page cannot be shown", Text: text, Detail: detail})
 }
 
-// trusted is our own style sheet and script for the templates.
+// trusted is our own style sheet and script for the templates, and the value of a hidden field.
 var trusted = template.FuncMap{
-	"css": func() template.CSS { return template.CSS(styleText) },
-	"js":  func() template.JS { return template.JS(scriptText) },
+	"css":        func() template.CSS { return template.CSS(styleText) },
+	"js":         func() template.JS { return template.JS(scriptText) },
+	"fieldValue": fieldValue,
+}
+
+// fieldValue is the attribute value of a hidden field. The template alone would write "+" as "&#43;",
+// which no issuer does, and which programs that read the page as text do not undo.
+func fieldValue(value string) template.HTMLAttr {
+	return template.HTMLAttr(`value="` + template.HTMLEscapeString(value) + `"`)
 }
 
 //go:embed pages/*.html

@@ -215,7 +215,7 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 	}
 	want, ok := account.HashKey(key)
 	if !ok {
-		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits in lower case, as \"threeds key create\" printed it)")
+		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits, as \"threeds key create\" printed it)")
 	}
 	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
 }

@@ -29,6 +29,11 @@ const usage = `Usage:
         run everything in one process: server, directory servers, issuers, shop
     threeds serve [--config FILE]
         run the server in production
+    threeds config check [--config FILE]
+        say what serve would say of the configuration and the files that it names, and start
+        nothing
+    threeds health [--config FILE | --url URL] [--live]
+        ask a server that runs whether it is ready, or with --live whether it is alive
     threeds key create --name NAME [--strict] [--config FILE]
         make an API key for the merchant NAME and print it, once
     threeds key list [--json] [--config FILE]
@@ -127,6 +132,10 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runServe(ctx, rest, stderr)
 	case "sandbox":
 		return runSandbox(ctx, rest, stdout, stderr)
+	case "config":
+		return runConfig(rest, stdout, stderr)
+	case "health":
+		return runHealth(ctx, rest, stdout)
 	case "key":
 		return runKey(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
@@ -140,7 +149,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "key", "ranges", "check", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "check", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

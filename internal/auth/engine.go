@@ -139,6 +139,7 @@ type Engine struct {
 	Tasks    *tasks.Group
 	Recorder Recorder // nil means that nothing is recorded
 
+	changes  changeNotifier
 	ownTasks tasks.Group // used when Tasks is nil
 	inFlight sync.WaitGroup
 }

@@ -69,6 +69,7 @@ type Config struct {
 	CertificateEnds map[string]time.Time             // of all certificates, by the key of the configuration
 	ListTerms       map[string]config.Term           // of all revocation lists, by the key of the configuration
 	Certificates    *config.Certificates             // which parts have some that are not valid; nil: none has
+	ConfigHash      string                           // by which nodes tell that their configurations are the same; "": it is not shown
 	Tracing         *obs.Tracing                     // nil means that no traces are sent
 	Release         string                           // the version of the program, for the metrics
 	Log             *slog.Logger
@@ -112,6 +113,8 @@ type Server struct {
 	tasks    tasks.Group    // of the engines of all runtimes
 
 	isClosing    atomic.Bool
+	waits        context.Context // ends when requests that wait for a result are to be answered at once
+	endWaits     context.CancelFunc
 	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
 	keepAlive    listen.Drainer // connections of the servers
 	connCount    atomic.Int64   // how many they are
@@ -127,6 +130,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)
 	}
@@ -166,7 +170,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.Lists(listEnds(cfg.ListTerms))
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
-	}}
+	}, Identity: s.identity}
 	return s, nil
 }
 
