@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -215,7 +216,8 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, wrongMethod
 	}
-	if wait, ok := h.Limits.Allow(key); !ok {
+	// Capital letters make no other key, and no other limit.
+	if wait, ok := h.Limits.Allow(strings.ToLower(key)); !ok {
 		h.countRefusal(r, RateLimit)
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
 		return nil, rateLimited

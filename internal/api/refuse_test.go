@@ -360,6 +360,21 @@ func TestRateLimitPerKey(t *testing.T) {
 	}
 }
 
+// TestG3aCapitalsShareTheRateLimit: a key has one limit, however its letters are written.
+func TestG3aCapitalsShareTheRateLimit(t *testing.T) {
+	h := newHandler(new(fake))
+	h.Limits = NewLimiter(1)
+	for i, key := range []string{"greedy", "GREEDY", "gReEdY"} {
+		want := 429
+		if i == 0 {
+			want = 200
+		}
+		if w := ask(h, "/preauth", key, strings.NewReader("{}")); w.Code != want {
+			t.Errorf("key %q: status %d, want %d", key, w.Code, want)
+		}
+	}
+}
+
 // pipes is a listener in memory, so that time may be a bubble's.
 type pipes chan net.Conn
 

@@ -118,7 +118,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
 		Certs: []tls.Certificate{c.Results.TLS.Certificate}, CertificateEnds: c.Ends, ListTerms: c.ListTerms,
-		Certificates: &c.Certificates, Tracing: tracing(c.Tracing, release),
+		Certificates: &c.Certificates, ConfigHash: c.Hash(), Tracing: tracing(c.Tracing, release),
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate
