@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -99,6 +100,22 @@ func closeListeners(cfg *Config) error {
 func logLevel(c *config.Config) (level slog.Level) {
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // the reader has checked it
 	return level
+}
+
+// schemeOf returns the scheme of a key of the configuration such as directories[0].crls, ""
+// if the key is of no directory.
+func (cfg *Config) schemeOf(key string) string {
+	list, rest, _ := strings.Cut(key, "[")
+	number, _, _ := strings.Cut(rest, "]")
+	i, err := strconv.Atoi(number)
+	switch {
+	case err != nil || i < 0:
+	case list == "directories" && i < len(cfg.Directories):
+		return cfg.Directories[i].Scheme
+	case list == "v1" && i < len(cfg.V1Directories):
+		return cfg.V1Directories[i].Scheme
+	}
+	return ""
 }
 
 // newConfig returns the values that a server is built from, of a checked configuration.
