@@ -13,7 +13,7 @@ var (
 	tableRow   = regexp.MustCompile(`(?m)^\| ([A-Z][0-9]+[a-z]?) \|(.*)$`)
 	namedTest  = regexp.MustCompile("`(Test[A-Z][0-9A-Za-z]*)`")
 	testFunc   = regexp.MustCompile(`(?m)^func (Test\w*)\(t \*testing\.T\)`)
-	rowID      = regexp.MustCompile(`^Test([GRM][0-9]+[a-z]?)(.*)$`)
+	rowID      = regexp.MustCompile(`^Test([GRMP][0-9]+[a-z]?)(.*)$`)
 	startsWord = regexp.MustCompile(`^[A-Z]`)
 )
 

@@ -616,7 +616,7 @@ var areqChecks = []check{
 	}},
 	{id: "MC-52", do: func(t *T) {
 		one := object{"name": "mine", "id": "A999999999-001", "criticalityIndicator": true, "data": object{"a": "b"}}
-		t.wantRefused(allVersions, "BRW", "202", "A999999999-001", set("messageExtension", []object{one}))
+		t.wantRefused(allVersions, "BRW", "202", "messageExtension", set("messageExtension", []object{one}))
 	}},
 	{id: "MC-54", do: func(t *T) {
 		for _, bad := range []string{

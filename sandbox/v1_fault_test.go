@@ -247,6 +247,25 @@ func TestV1PAReq(t *testing.T) {
 	}
 }
 
+// TestV1PaResStandsAsItIs: a program that reads the page as text finds the base64 of the PaRes
+// without characters that HTML has escaped, while what could end the attribute is escaped.
+func TestV1PaResStandsAsItIs(t *testing.T) {
+	const (
+		digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+		md     = `a+b"><x>`
+	)
+	p := newPlugIn(t, start(t, nil), "visa")
+	ve := p.enrolled("id", "4000001234560000")
+	shown := send(t, ve.URL, url.Values{"PaReq": {pack(t, p.paReq("id", ve.AcctID))}, "TermUrl": {"https://shop.example/"}, "MD": {md}})
+	found := regexp.MustCompile(`<input type="hidden" name="PaRes" value="(\S*)">`).FindStringSubmatch(shown.text)
+	if found == nil || strings.Trim(found[1], digits) != "" || !strings.Contains(found[1], "+") {
+		t.Fatalf("PaRes is not base64 in %s", shown.text)
+	}
+	if shown.field("MD") != md || strings.Contains(shown.text, "<x>") {
+		t.Fatalf("MD is %q in %s", shown.field("MD"), shown.text)
+	}
+}
+
 // TestV1TextClientGetsPaResAlone: a client that accepts text gets the PaRes alone, and a PAReq that
 // is brought twice has the same answer.
 func TestV1TextClientGetsPaResAlone(t *testing.T) {

@@ -61,7 +61,7 @@ func TestCrashDamagedPages(t *testing.T) {
 		}
 		defer db.Close()
 		engine := &auth.Engine{
-			Store: db, Sealer: ring, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
+			Store: db, Sealer: ring, IDs: ring.ID(), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: time.Now,
 		}
 		shop := &account.Account{Merchant: &account.Merchant{Name: "Shop"}}
 		for id, want := range led.fresh {

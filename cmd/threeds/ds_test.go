@@ -155,6 +155,9 @@ func TestSpoiledARes(t *testing.T) {
 			if f.kind != "" {
 				want.msg = f.kind
 			}
+			if f.code == "202" {
+				want.detail = "messageExtension" // only the directory server is told the id
+			}
 			s.refused("/auth", req, want)
 			waitFor(t, "the Erro", func() bool { return len(s.ds.posted(id)) > 0 })
 			f.told(t, "ARes", id, "2.2.0", good, s.ds.posted(id)[0])
@@ -300,7 +303,9 @@ func TestSpoiledRReq(t *testing.T) {
 				transID, version = "", got.text("messageVersion")
 			}
 			f.told(t, "RReq", transID, version, ids, got)
-			s.refused("/postauth", object{"threeDSServerTransID": id}, expected{code: "305", detail: "No response from directory server yet"})
+			// The first of the faults is in an RReq of this transaction.
+			s.refused("/postauth", object{"threeDSServerTransID": id},
+				expected{code: "305", detail: "A result was received and refused; no valid one has been received yet"})
 		})
 	}
 	t.Run("10 MiB", func(t *testing.T) {

@@ -94,9 +94,13 @@ type keyReport struct {
 func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("key list", flag.ContinueOnError)
 	asJSON := jsonFlag(fs)
+	revoked := fs.Bool("revoked", false, "list the keys that were revoked instead")
 	file := configFlag(fs)
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
+	}
+	if *revoked {
+		return listRevokedKeys(ctx, *file, *asJSON, stdout)
 	}
 	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
 		keys, err := st.Keys(ctx)
@@ -215,7 +219,7 @@ func keyMatcher(args []string, stdin io.Reader) (func(hash []byte) bool, error) 
 	}
 	want, ok := account.HashKey(key)
 	if !ok {
-		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits in lower case, as \"threeds key create\" printed it)")
+		return nil, errors.New("key revoke: what is on standard input is no API key (8-4-4-4-12 hexadecimal digits, as \"threeds key create\" printed it)")
 	}
 	return func(hash []byte) bool { return bytes.Equal(hash, want[:]) }, nil
 }

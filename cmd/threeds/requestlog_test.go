@@ -220,6 +220,13 @@ func (d *day) auths() {
 		}
 		d.auth(name, areq, want)
 	}
+	id := d.newID()
+	d.step("auth with a reference", with(good("Y", "2.2.0"), facts{"reference": "order 7 of ***"}), func() {
+		d.call(http.MethodPost, "/auth", d.APIKey, browser("2.2.0", testPAN, id, "U"), "X-Reference", "order 7 of 4000001234567890")
+	})
+	d.step("postauth of an auth with a reference", line{[3]string{"postauth", "visa", "203"}, facts{"reference": "order 7 of ***"}}, func() {
+		d.post("/postauth", object{"threeDSServerTransID": id})
+	})
 	refuse("auth without two elements", object{"mcc": nil, "merchantName": nil}, bad("201", card().and(facts{"elements": []any{"mcc", "merchantName"}})))
 	refuse("auth with a bad element", object{"mcc": "grocer"}, bad("203", facts{"elements": []any{"mcc"}, "version": "2.2.0"}))
 	refuse("auth with an unknown version", object{"messageVersion": "2.9.0"}, bad("102", facts{"version": nil, "elements": nil}))
@@ -268,6 +275,12 @@ func (d *day) results() {
 	about := card().and(facts{"id": id, "version": "2.2.0", "channel": "02", "category": "01", "acsTransID": answer["acsTransID"], "dsTransID": answer["dsTransID"]})
 
 	fetch("postauth before the result", d.APIKey, id, line{[3]string{"postauth", "visa", "305"}, about.and(facts{"merchant": "Shop", "code": "305", "status": nil})})
+	d.step("postauth that waits", line{[3]string{"postauth", "visa", "305"}, about.and(facts{"operation": "/postauth", "code": "305"})}, func() {
+		d.post("/postauth?wait=1", object{"threeDSServerTransID": id})
+	})
+	if ms, _ := requestLines(d.t, d.log.String())[d.lines-1]["waitMs"].(float64); ms < 1000 {
+		d.t.Errorf("postauth that waits: waitMs is %v, want 1000 or more", ms)
+	}
 	post("a result with a bad element", marshal(rreq(d.ds.sent(id)[0], answer, "Y").with(object{"eci": "5"})),
 		line{[3]string{"rreq", "visa", "203"}, about.and(facts{"http": 200.0, "code": "203", "elements": []any{"eci"}, "message": "RReq", "status": nil})})
 	post("a result", good, line{[3]string{"rreq", "visa", "Y"}, about.and(facts{

@@ -177,8 +177,8 @@ func TestErroTable(t *testing.T) {
 			if got := s.result(marshal(rreq(areq, answer, "Y").with(object{"transStatus": "Q"}))); got.text("errorCode") != "203" {
 				s.t.Fatalf("the bad RReq: %v", got)
 			}
-			s.refused("/postauth", object{"threeDSServerTransID": areq["threeDSServerTransID"]},
-				expected{code: "305", description: "No RReq has been received", detail: none})
+			s.refused("/postauth", object{"threeDSServerTransID": areq["threeDSServerTransID"]}, expected{code: "305",
+				description: "No RReq has been received", detail: "A result was received and refused; no valid one has been received yet"})
 		}},
 		{"the DS posted an Erro, postauth", func(s *site) {
 			areq, answer := s.challenged("2.2.0")
@@ -234,6 +234,8 @@ func TestErroOfTime(t *testing.T) {
 			_, got := s.postauth(areq.text("threeDSServerTransID"))
 			return got.text("errorCode") == "203"
 		})
+		s.refused("/postauth", object{"threeDSServerTransID": areq["threeDSServerTransID"]},
+			expected{code: "203", description: "Unknown threeDSServerTransID", detail: "Expired"})
 		if got := s.result(marshal(rreq(areq, answer, "Y"))); got.text("errorCode") != "301" {
 			t.Errorf("a result after the wait: %v, want 301", got)
 		}

@@ -235,3 +235,47 @@ func TestResults(t *testing.T) {
 		})
 	})
 }
+
+// TestP2WaitForAResult: a /postauth that waits is answered when the result comes, to this node or another, and
+// when the server ends.
+func TestP2WaitForAResult(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	second := startSite(t, ca, s.ds, plan{beside: s})
+	type answer struct {
+		code int
+		body object
+		took time.Duration
+	}
+	// ask sends a /postauth with a wait of a minute, and returns when it waits.
+	ask := func(s *site, id string) <-chan answer {
+		answers := make(chan answer, 1)
+		go func() {
+			began := time.Now()
+			code, body := s.post("/postauth?wait=60", object{"threeDSServerTransID": id})
+			answers <- answer{code, body, time.Since(began)}
+		}()
+		time.Sleep(300 * time.Millisecond)
+		return answers
+	}
+	for name, receiver := range map[string]*site{"this node": s, "another node": second} {
+		areq, ares := s.challenged("2.2.0")
+		answers := ask(s, areq.text("threeDSServerTransID"))
+		if got := receiver.result(marshal(rreq(areq, ares, "Y"))); got.text("messageType") != "RRes" {
+			t.Fatalf("RReq to %s: %v", name, got)
+		}
+		if got := <-answers; got.code != 200 || got.body.text("transStatus") != "Y" || got.took > 10*time.Second {
+			t.Errorf("a result that came to %s: %d %v after %v", name, got.code, got.body, got.took)
+		}
+	}
+	s.refused("/postauth?wait=61", object{"threeDSServerTransID": newUUID()},
+		expected{code: "203", detail: "The parameter wait must be a whole number of seconds from 0 to 60, and be given once"})
+	areq, _ := s.challenged("2.2.0")
+	answers := ask(second, areq.text("threeDSServerTransID"))
+	if err := second.stop(); err != nil {
+		t.Errorf("the end of a server with a request that waits: %v", err)
+	}
+	if got := <-answers; got.code != 400 || got.body.text("errorCode") != "305" || got.took > 20*time.Second {
+		t.Errorf("at the end of the server: %d %v after %v, want 305", got.code, got.body, got.took)
+	}
+}

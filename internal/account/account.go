@@ -128,8 +128,9 @@ func newKey() string {
 	return s[:8] + "-" + s[8:12] + "-" + s[12:16] + "-" + s[16:20] + "-" + s[20:]
 }
 
-// HashKey returns what the store has of a key: the SHA-256 of its 16 bytes. It returns false
-// for text that has not the form of a key, and so cannot be one.
+// HashKey returns what the store has of a key: the SHA-256 of its 16 bytes. So a key in
+// capital letters is the same key. It returns false for text that has not the form of a
+// key, and so cannot be one.
 func HashKey(key string) (hash [sha256.Size]byte, ok bool) {
 	if len(key) != keyLen {
 		return hash, false
@@ -144,9 +145,6 @@ func HashKey(key string) (hash [sha256.Size]byte, ok bool) {
 				return hash, false
 			}
 		default:
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-				return hash, false
-			}
 			digits[n] = c
 			n++
 		}

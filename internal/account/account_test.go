@@ -215,7 +215,7 @@ func TestAuthenticateReturnsTheMerchant(t *testing.T) {
 	}
 	w.store.asked.Store(0)
 	for _, bad := range []string{
-		"", "x", first[:35], first + "0", strings.ToUpper(first[:35]) + "F", strings.ReplaceAll(first, "-", "0"), strings.Repeat("-", 36), strings.Repeat("g", 36),
+		"", "x", first[:35], first + "0", first[:35] + "g", strings.ReplaceAll(first, "-", "0"), strings.Repeat("-", 36), strings.Repeat("g", 36),
 	} {
 		w.want(t, bad, account.ErrUnknownKey)
 	}
@@ -223,6 +223,16 @@ func TestAuthenticateReturnsTheMerchant(t *testing.T) {
 		t.Errorf("the store was asked %d times for what is no key", n)
 	}
 	w.want(t, "00000000-0000-0000-0000-000000000000", account.ErrUnknownKey)
+}
+
+// TestG3aCapitalsAreTheSameKey: some systems store identifiers in capital letters.
+func TestG3aCapitalsAreTheSameKey(t *testing.T) {
+	want, _ := account.HashKey("00112233-4455-6677-8899-aabbccddeeff")
+	for _, key := range []string{"00112233-4455-6677-8899-AABBCCDDEEFF", "00112233-4455-6677-8899-aAbBcCdDeEfF"} {
+		if hash, ok := account.HashKey(key); !ok || hash != want {
+			t.Errorf("HashKey(%q) = %x, %t; want %x", key, hash, ok, want)
+		}
+	}
 }
 
 // TestNewKeyWorksAtOnce: even if it was asked for before it was made.

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -39,7 +40,10 @@ const (
 type Engine interface {
 	Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
+	// Result returns an *[auth.PendingError] while there is no result yet.
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+	// WaitForResult waits, until ctx ends, for what Result has called pending.
+	WaitForResult(ctx context.Context, acc *account.Account, pending *auth.PendingError) ([]byte, error)
 }
 
 // A Keeper knows the API keys.
@@ -66,6 +70,10 @@ type Handler struct {
 	// that the handler counts for itself.
 	InFlight *atomic.Int64
 
+	// Waits ends when requests that wait for a result are to be answered at once, because the
+	// process is about to end. Nil means that they wait for their whole time.
+	Waits context.Context
+
 	AuthBody int64 // size of the largest body of /auth, in bytes; 0 means 256 KiB
 	Body     int64 // size of the largest body of the other operations, in bytes; 0 means 64 KiB
 
@@ -83,6 +91,7 @@ type Handler struct {
 	Log *slog.Logger
 
 	ownInFlight      atomic.Int64    // used when InFlight is nil
+	waiting          atomic.Int64    // requests that wait for a result
 	waitingRefusals  atomic.Int64    // answers of refuse that wait for clients of HTTP/2
 	lookupFailureLog obs.LogThrottle // limits the log of keys that could not be looked up: anybody may send one
 }
@@ -109,15 +118,21 @@ type protocol interface {
 
 // A request is what an operation gets.
 type request struct {
-	account     *account.Account
-	contentType string
-	body        []byte
+	account *account.Account
+	header  http.Header
+	query   string // what follows the path
+	body    []byte
+
+	// pause prepares for a wait before the answer: it gives the place of the request back, and extends the
+	// time limit for the answer.
+	pause func(wait time.Duration)
 }
 
 // A response is what an operation returns.
 type response struct {
-	body  []byte     // JSON; unused if there is an error
-	notes auth.Notes // for headers, also if there is an error
+	body       []byte     // JSON; unused if there is an error
+	notes      auth.Notes // for headers, also if there is an error
+	retryAfter bool       // the client is asked to wait before it tries again
 }
 
 var endpoints = map[string]*endpoint{
@@ -201,7 +216,8 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, wrongMethod
 	}
-	if wait, ok := h.Limits.Allow(key); !ok {
+	// Capital letters make no other key, and no other limit.
+	if wait, ok := h.Limits.Allow(strings.ToLower(key)); !ok {
 		h.countRefusal(r, RateLimit)
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
 		return nil, rateLimited
@@ -265,7 +281,14 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		return
 	}
 	listen.Arrived(r.Context())
-	res, err := ep.handle(h, r.Context(), &request{acc, r.Header.Get("Content-Type"), body})
+	pause := func(wait time.Duration) {
+		a.release()
+		extendTime(w, wait)
+	}
+	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, r.URL.RawQuery, body, pause})
+	if res.retryAfter {
+		setRetryAfter(w)
+	}
 	setList(w.Header(), "X-Normalised", res.notes.Normalised)
 	setList(w.Header(), "X-Scheme-Rules", res.notes.Unkept)
 	if err != nil {

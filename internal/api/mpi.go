@@ -85,7 +85,7 @@ func (h *Handler) writeMPIError(w http.ResponseWriter, r *http.Request, status i
 }
 
 func (h *Handler) enrolled(ctx context.Context, req *request) (response, error) {
-	params, err := readParams(req.contentType, req.body)
+	params, err := readParams(req.header.Get("Content-Type"), req.body)
 	if err != nil {
 		return response{}, notJSON
 	}
@@ -108,7 +108,7 @@ func (h *Handler) enrolled(ctx context.Context, req *request) (response, error) 
 }
 
 func (h *Handler) check(ctx context.Context, req *request) (response, error) {
-	params, err := readParams(req.contentType, req.body)
+	params, err := readParams(req.header.Get("Content-Type"), req.body)
 	if err != nil {
 		return response{}, notJSON
 	}

@@ -67,6 +67,10 @@ func (e engine) Result(ctx context.Context, _ *account.Account, body []byte) ([]
 	return e.serve(ctx)
 }
 
+func (e engine) WaitForResult(ctx context.Context, _ *account.Account, _ *auth.PendingError) ([]byte, error) {
+	return e.serve(ctx)
+}
+
 // former is fake as an MPI.
 type former struct{ *fake }
 
@@ -353,6 +357,21 @@ func TestRateLimitPerKey(t *testing.T) {
 				t.Errorf("%d refused, want %d", refused, want)
 			}
 		})
+	}
+}
+
+// TestG3aCapitalsShareTheRateLimit: a key has one limit, however its letters are written.
+func TestG3aCapitalsShareTheRateLimit(t *testing.T) {
+	h := newHandler(new(fake))
+	h.Limits = NewLimiter(1)
+	for i, key := range []string{"greedy", "GREEDY", "gReEdY"} {
+		want := 429
+		if i == 0 {
+			want = 200
+		}
+		if w := ask(h, "/preauth", key, strings.NewReader("{}")); w.Code != want {
+			t.Errorf("key %q: status %d, want %d", key, w.Code, want)
+		}
 	}
 }
 

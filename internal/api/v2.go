@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/obs"
@@ -50,6 +52,10 @@ func (p v2) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err e
 		h.writeErro(w, r, http.StatusBadRequest, erro)
 		return
 	}
+	if failed, ok := errors.AsType[*failure](err); ok {
+		p.writeFailure(h, w, r, failed)
+		return
+	}
 	abortIfGone(r)
 	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
 	p.writeFailure(h, w, r, internalFailure)
@@ -64,7 +70,7 @@ func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, 
 // else its errorDetail, unless another server has chosen the text.
 func noteErro(r *http.Request, erro message.Error) {
 	elements, detail := auth.Elements(erro), ""
-	if len(elements) == 0 && erro.Component == "S" && erro.Code != message.CriticalExtension {
+	if len(elements) == 0 && erro.Component == "S" {
 		detail = erro.Detail
 	}
 	obs.RequestOf(r.Context()).SetError(erro.Code.String(), elements, detail)
@@ -79,18 +85,45 @@ func setList(header http.Header, name string, elements []string) {
 }
 
 func (h *Handler) preauth(ctx context.Context, req *request) (response, error) {
+	if _, err := readReference(ctx, req.header); err != nil {
+		return response{}, err
+	}
 	crd, err := h.Engine.Preauth(ctx, req.account, req.body)
 	return response{body: crd}, err
 }
 
 func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
+	reference, err := readReference(ctx, req.header)
+	if err != nil {
+		return response{}, err
+	}
+	if reference != "" {
+		ctx = auth.WithReference(ctx, reference)
+	}
 	ares, notes, err := h.Engine.Authenticate(ctx, req.account, req.body)
-	return response{ares, notes}, err
+	return response{body: ares, notes: notes}, err
 }
 
-// postauth answers also when the caller seems to have gone: it may only have closed its
-// sending side of the connection.
-func (h *Handler) postauth(ctx context.Context, req *request) (response, error) {
-	rreq, err := h.Engine.Result(context.WithoutCancel(ctx), req.account, req.body)
-	return response{body: rreq}, err
+// maxReference is the length of the longest X-Reference, in characters.
+const maxReference = 64
+
+// badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
+var badReference = newFailure(http.StatusBadRequest, 0, message.Format, "invalid_request",
+	"The header X-Reference must have 1 to 64 printable characters, and be given once")
+
+// readReference returns the header X-Reference, "" if there is none, and notes it for the log. Digits that
+// may be a card number are hidden.
+func readReference(ctx context.Context, header http.Header) (string, error) {
+	values := header["X-Reference"]
+	if len(values) == 0 {
+		return "", nil
+	}
+	reference := values[0]
+	if len(values) > 1 || reference == "" || !utf8.ValidString(reference) || utf8.RuneCountInString(reference) > maxReference ||
+		strings.ContainsFunc(reference, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", badReference
+	}
+	reference = obs.Mask(reference)
+	obs.Note(ctx, "reference", reference)
+	return reference, nil
 }

@@ -83,6 +83,20 @@ func (e *Engine) Authenticate(ctx context.Context, acc *account.Account, body []
 	return ares.body, notesOf(req), err
 }
 
+type referenceKey struct{}
+
+// WithReference returns a context for [Engine.Authenticate] with the reference by which the requestor knows
+// the transaction. It is kept with the transaction, and noted for each later request about that.
+func WithReference(ctx context.Context, reference string) context.Context {
+	return context.WithValue(ctx, referenceKey{}, reference)
+}
+
+// referenceOf returns the reference of a context, "" if there is none.
+func referenceOf(ctx context.Context) string {
+	reference, _ := ctx.Value(referenceKey{}).(string)
+	return reference
+}
+
 // noteRequest records what a request is about.
 func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 	if e.Recorder == nil {
@@ -101,24 +115,12 @@ func (e *Engine) noteRequest(ctx context.Context, req *authRequest) {
 // authenticate does the work of Authenticate: it checks the request, claims its id and
 // exchanges the messages. It fills in req, and also returns the target if there is an error.
 func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte) (target, answer, error) {
-	msg, err := message.ReadRequest(body, e.Limits)
-	if err != nil {
-		return target{}, answer{}, badJSON(err)
-	}
-	req.read(msg)
-	to := e.locate(req, msg)
-	areq, err := e.build(req, to, msg)
-	if err != nil {
-		return to, answer{}, err
-	}
-	if err := e.checkIDAndVersion(req, to); err != nil {
-		return to, answer{}, err
-	}
 	// ctx also ends when the requestor closes its sending side of the connection. It may
 	// still wait for the answer then.
 	through := context.WithoutCancel(ctx)
-	if err := e.checkFollowUp(through, req, to, areq); err != nil {
-		return to, answer{}, err
+	to, areq, err := e.checkRequest(through, req, body)
+	if err != nil {
+		return to, answer{}, blameRequest(err)
 	}
 	leave, ok := e.Directories.Enter(to.peer.Scheme, req.account.Merchant.Name)
 	if !ok {
@@ -127,11 +129,30 @@ func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte
 	defer leave()
 	c, err := e.claim(through, req, to, areq)
 	if err != nil {
-		return to, answer{}, err
+		return to, answer{}, blameRequest(err)
 	}
 	e.logFindings(ctx, req, to)
 	ares, err := e.exchange(ctx, c, areq.Bytes())
 	return to, ares, err
+}
+
+// checkRequest reads a request and makes all checks that come before its id is claimed. It
+// returns the target, also with an error, and the AReq.
+func (e *Engine) checkRequest(ctx context.Context, req *authRequest, body []byte) (target, *message.Message, error) {
+	msg, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		return target{}, nil, badJSON(err)
+	}
+	req.read(msg)
+	to := e.locate(req, msg)
+	areq, err := e.build(req, to, msg)
+	if err != nil {
+		return to, nil, err
+	}
+	if err := e.checkIDAndVersion(req, to); err != nil {
+		return to, nil, err
+	}
+	return to, areq, e.checkFollowUp(ctx, req, to, areq)
 }
 
 // read takes from a message what is needed beyond it.
@@ -322,8 +343,8 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
 		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
-			AReq: areq.Facts(), Purchase: purchaseOf(req, areq),
-			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
+			AReq: areq.Facts(), Purchase: e.purchaseOf(req, areq),
+			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
 		},
 	}
 	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}

@@ -52,6 +52,15 @@ type Directories interface {
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
+// A Sealer has the keys of what the store keeps.
+type Sealer interface {
+	record.Sealer
+	// Digest returns a keyed digest of data.
+	Digest(data string) []byte
+	// IsDigest reports whether digest is that of data, also if an earlier key has made it.
+	IsDigest(digest []byte, data string) bool
+}
+
 // A Directory is what the engine knows of one directory server.
 type Directory struct {
 	Scheme        string
@@ -123,7 +132,7 @@ type Engine struct {
 	Cards       Cards
 	Directories Directories
 	IDs         *transid.Keys
-	Sealer      record.Sealer
+	Sealer      Sealer
 	Server      Server
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts
@@ -139,6 +148,7 @@ type Engine struct {
 	Tasks    *tasks.Group
 	Recorder Recorder // nil means that nothing is recorded
 
+	changes  changeNotifier
 	ownTasks tasks.Group // used when Tasks is nil
 	inFlight sync.WaitGroup
 }

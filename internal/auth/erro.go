@@ -12,10 +12,37 @@ import (
 const component = "S"
 
 // fault makes the Erro of a request that failed its checks, by the order of
-// docs/api.md, R12.
+// docs/api.md, R12. A critical extension is named as messageExtension, without its id.
 func fault(v message.Version, found message.Problems, transID string) message.Error {
+	found = slices.Clone(found)
+	for i := range found {
+		if found[i].Code == message.CriticalExtension {
+			found[i].Note = ""
+		}
+	}
 	code, detail := found.Pick(message.ForRequestor)
 	return erro(v, code, detail, transID)
+}
+
+// ownDetail returns the errorDetail of an Erro to a directory server in the form for the requestor
+// and the log. Only the directory server is told the id of a critical extension, which is a text
+// of somebody else's.
+func ownDetail(code message.Code, detail string) string {
+	if code == message.CriticalExtension {
+		return "messageExtension"
+	}
+	return detail
+}
+
+// blameRequest names the AReq as the message to blame in an Erro about the content of an /auth. Other
+// errors, such as that the store cannot be reached, are returned as they are.
+func blameRequest(err error) error {
+	bad, ok := errors.AsType[message.Error](err)
+	if !ok || bad.Code == message.TransientFailure {
+		return err
+	}
+	bad.MessageType = message.AReq.String()
+	return bad
 }
 
 // Describe is the errorDescription of a code as the requestor's contract has it.
@@ -104,7 +131,7 @@ func outcomeOf(good string, err error) string {
 // errorDetail; none when that is a sentence, or the Erro is another component's.
 func Elements(bad message.Error) []string {
 	switch bad.Code {
-	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData:
+	case message.Missing, message.Format, message.Duplicate, message.Reserved, message.ISOCode, message.BadTransactionData, message.CriticalExtension:
 	default:
 		return nil
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -173,4 +174,57 @@ func errorObject(t *testing.T, err error) object {
 		t.Fatalf("no Erro: %v", err)
 	}
 	return parse(t, bad.JSON())
+}
+
+// TestD48FaultsOfAnAuthBlameTheAReq: an Erro about the content of an /auth names the AReq as the message
+// to blame. One that is about something else does not.
+func TestD48FaultsOfAnAuthBlameTheAReq(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	used := areq("2.2.0", preauth(t, e, shop))
+	if _, _, err := e.Authenticate(t.Context(), shop, used.json()); err != nil {
+		t.Fatal(err)
+	}
+	fresh := func(name string, value any) []byte {
+		return with(areq("2.2.0", preauth(t, e, shop)), name, value).json()
+	}
+	expired := areq("2.2.0", preauth(t, e, shop))
+	w.pass(80 * time.Second)
+	for name, tt := range map[string]struct {
+		body []byte
+		code string
+	}{
+		"not JSON":        {[]byte("{"), "203"},
+		"missing":         {fresh("mcc", nil), "201"},
+		"malformed":       {fresh("mcc", "1"), "203"},
+		"ISO code":        {fresh("purchaseCurrency", "964"), "304"},
+		"version":         {fresh("messageVersion", "3.0.0"), "102"},
+		"another card":    {fresh("acctNumber", "4000001234567809"), "305"},
+		"unknown id":      {fresh("threeDSServerTransID", "11111111-1111-4111-8111-111111111111"), "301"},
+		"expired id":      {expired.json(), "301"},
+		"used id":         {used.json(), "301"},
+		"no such twin":    {[]byte(`{"mcc":"5411","MCC":"5411"}`), "204"},
+		"not a follow-up": {followUpWithoutFirst(t, e), "305"},
+	} {
+		_, _, err := e.Authenticate(t.Context(), shop, tt.body)
+		bad, _ := errors.AsType[message.Error](err)
+		if bad.Code.String() != tt.code || bad.MessageType != "AReq" {
+			t.Errorf("%s: %v with errorMessageType %q, want %s with AReq", name, err, bad.MessageType, tt.code)
+		}
+	}
+	body := areq("2.2.0", preauth(t, e, shop)).json()
+	w.down = true
+	_, _, err := e.Authenticate(t.Context(), shop, body)
+	if bad, _ := errors.AsType[message.Error](err); bad.Code != message.TransientFailure || bad.MessageType != "" {
+		t.Errorf("the store is down: %v with errorMessageType %q, want 403 without one", err, bad.MessageType)
+	}
+}
+
+// followUpWithoutFirst is a second AReq of SPC that refers to no first authentication.
+func followUpWithoutFirst(t *testing.T, e *auth.Engine) []byte {
+	t.Helper()
+	req := with(areq("2.3.1", preauth(t, e, shop)), "spcIncompInd", "01")
+	return with(req, "threeDSRequestorPriorAuthenticationInfo", []object{{
+		"threeDSReqPriorRef": "11111111-1111-4111-8111-111111111111", "threeDSReqPriorAuthMethod": "05",
+	}}).json()
 }

@@ -154,8 +154,9 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 		bad.DSTransID, bad.ACSTransID = idOf(m, "dsTransID"), idOf(m, "acsTransID")
 	}
 	e.Directories.Report(ctx, c.peer.Scheme, c.info.IssuerCountry, bad.JSON())
+	bad.Detail = ownDetail(code, detail)
 	e.Log.WarnContext(ctx, "answer of the directory refused", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
-		"errorCode", code, "errorDetail", detail)
+		"errorCode", code, "errorDetail", bad.Detail)
 	// The requestor knows no other id of the transaction (docs/api.md, G9).
 	bad.DSTransID, bad.ACSTransID, bad.SDKTransID = "", "", ""
 	bad.Description = "Invalid response from Directory Server"
@@ -177,6 +178,7 @@ func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
+	defer e.changes.notify(c.id) // a /postauth may wait for the end of the /auth
 	return e.Store.Update(ctx, store.Txn{ID: c.id}, func(t *store.Txn) error {
 		t.Lazy = true
 		return e.advanceClaim(t, c, next, keep)

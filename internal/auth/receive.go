@@ -18,7 +18,7 @@ type Receipt struct {
 	ServerTransID string // threeDSServerTransID of the RRes or ORes, for X-Response-ID
 	DSTransID     string // dsTransID of the request, for X-Request-ID
 	Version       message.Version
-	Refused       *message.Error // the Erro in Body; nil when the message was accepted
+	Refused       *message.Error // the Erro in Body, without the id of a critical extension; nil when the message was accepted
 }
 
 // A receipt is one posted message on its way through the engine.
@@ -149,6 +149,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		}
 	}
 	if found := r.msg.Check(c); len(found) > 0 {
+		r.storeRefusal(ctx)
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
@@ -162,6 +163,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		}
 	}
 	state, err := r.commitResult(ctx)
+	r.changes.notify(r.txn.ID)
 	switch {
 	case errors.Is(err, errArrow):
 		code, detail := r.refusalIn(state)
@@ -173,6 +175,33 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 	}
 	return r.acknowledge(ctx)
+}
+
+// refusalTime is how long storeRefusal may take. The directory server waits for its Erro meanwhile.
+const refusalTime = 500 * time.Millisecond
+
+// storeRefusal notes in a transaction that waits for its result that one was refused, so that the
+// requestor hears of it (docs/api.md, P1). If that fails, the requestor hears only that there is no result.
+func (r *receipt) storeRefusal(ctx context.Context) {
+	if r.rec == nil || r.txn.State != Challenge || r.rec.BadResult {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, refusalTime)
+	defer cancel()
+	err := r.Store.Update(ctx, r.txn, func(t *store.Txn) error {
+		if t.State != Challenge {
+			return errArrow // a valid result has come at the same time
+		}
+		rec, err := r.unseal(t)
+		if err != nil {
+			return err
+		}
+		rec.BadResult, t.Lazy = true, true
+		return r.seal(t, rec)
+	})
+	if err != nil && !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
+		r.Log.WarnContext(ctx, "refusal of a result not stored", "threeDSServerTransID", r.txn.ID, "err", err)
+	}
 }
 
 // refusalIn returns the error with which a transaction in state refuses an RReq. The state
@@ -217,6 +246,9 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 		found = t.State
 		if again && bytes.Equal(t.Data, r.txn.Data) {
 			return r.seal(t, &rec)
+		}
+		if r.isOver(r.rec) {
+			return store.ErrNotFound // the wait has ended since the row was read
 		}
 		if err := advance(t, Result); err != nil {
 			return err
@@ -303,9 +335,11 @@ func (r *receipt) refuse(ctx context.Context, code message.Code, detail, kind st
 			bad.SDKTransID = r.idOf("sdkTransID", r.facts.AReq)
 		}
 	}
+	body := bad.JSON()
+	bad.Detail = ownDetail(code, detail)
 	r.Log.WarnContext(ctx, "message of a directory refused", "schemes", r.schemes, "threeDSServerTransID", bad.ServerTransID,
-		"errorCode", code, "errorDetail", detail)
-	return Receipt{Body: bad.JSON(), Version: version, Refused: &bad}, code.String()
+		"errorCode", code, "errorDetail", bad.Detail)
+	return Receipt{Body: body, Version: version, Refused: &bad}, code.String()
 }
 
 // idOf is an id of the message, or else that of an earlier one, which may be nil.
@@ -338,12 +372,16 @@ func (r *receipt) takeErro(ctx context.Context) {
 		if t.State != Challenge {
 			return errArrow // an Erro ends a wait, not an /auth in flight
 		}
+		if r.isOver(r.rec) {
+			return store.ErrNotFound
+		}
 		if err := advance(t, Failed); err != nil {
 			return err
 		}
 		r.setExpiry(t, &rec, r.keepFor())
 		return r.seal(t, &rec)
 	}).run(ctx)
+	r.changes.notify(r.txn.ID)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
 }
 

@@ -30,6 +30,8 @@ type txnRecord struct {
 	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
 	Undelivered bool     `json:",omitzero"` // the requestor was refused the ARes
 	Refused     bool     `json:",omitzero"` // the DS was told that the result was not stored
+	BadResult   bool     `json:",omitzero"` // an RReq came that was not valid
+	Reference   string   `json:",omitzero"` // by which the requestor knows the transaction
 	Changes     []string `json:",omitzero"` // what was normalised in the request
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 }
@@ -72,16 +74,28 @@ func (r *txnRecord) version() message.Version {
 	return v
 }
 
+// keepExpired is how long the owner of a challenge that ended without a result hears that it has expired.
+const keepExpired = 24 * time.Hour
+
 // setExpiry has the transaction t, which r is about to be sealed into, count for d from now.
 // The row stays beyond that for as long as its id could be tried again: else a second AReq
 // might leave under the id (I5). The id itself says how long that is, since our timeouts
-// may be raised meanwhile.
+// may be raised meanwhile. The row of a challenge without a result stays for keepExpired.
 func (e *Engine) setExpiry(t *store.Txn, r *txnRecord, d time.Duration) {
 	t.Expires, r.Until = e.expiryIn(d), 0
-	usable := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
-	if usable.After(t.Expires) {
-		t.Expires, r.Until = usable, t.Expires.UnixMilli()
+	stays := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
+	if hasNoResult(t, r) && stays.Before(t.Expires.Add(keepExpired)) {
+		stays = t.Expires.Add(keepExpired)
 	}
+	if stays.After(t.Expires) {
+		t.Expires, r.Until = stays, t.Expires.UnixMilli()
+	}
+}
+
+// hasNoResult reports whether a transaction is a challenge that has no result: it waits for one, or
+// the directory server has posted an Erro.
+func hasNoResult(t *store.Txn, r *txnRecord) bool {
+	return t.State == Challenge || t.State == Failed && r.Erro != nil
 }
 
 // isOver reports whether the transaction of r is over and its row stays for the id alone.

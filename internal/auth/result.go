@@ -10,13 +10,34 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-const unknownID = "Unknown threeDSServerTransID"
+// noRow stands before an id to make the id of a row that never exists.
+const noRow = "none."
+
+const (
+	unknownID     = "Unknown threeDSServerTransID"
+	expiredID     = "Expired"
+	noResultYet   = "No response from directory server yet"
+	refusedResult = "A result was received and refused; no valid one has been received yet"
+)
+
+// A PendingError says that a transaction has no result yet and may still get one. It wraps the Erro for the
+// requestor. Use [Engine.WaitForResult] to wait.
+type PendingError struct{ Erro message.Error }
+
+func (e *PendingError) Error() string { return e.Erro.Error() }
+
+func (e *PendingError) Unwrap() error { return e.Erro }
 
 // Result hands out the RReq of a challenge, byte for byte, any number of times
 // while it is kept. For any merchant but the one that made the /auth the id is
-// unknown.
+// unknown. The error is a *PendingError while the result may still come.
 func (e *Engine) Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-	rreq, err := e.result(ctx, acc, body)
+	var rreq handedOut
+	id, err := e.readResultRequest(body)
+	if err == nil {
+		e.note(ctx, "threeDSServerTransID", id)
+		rreq, err = e.result(ctx, acc, id)
+	}
 	e.noteEnd(ctx, "postauth", rreq.scheme, outcomeOf(rreq.status, err))
 	return rreq.text, err
 }
@@ -28,24 +49,35 @@ type handedOut struct {
 	scheme string
 }
 
-func (e *Engine) result(ctx context.Context, acc *account.Account, body []byte) (handedOut, error) {
+// readResultRequest returns the id that the body of a /postauth names.
+func (e *Engine) readResultRequest(body []byte) (id string, err error) {
 	req, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return handedOut{}, badJSON(err)
+		return "", badJSON(err)
 	}
 	found := req.Duplicates()
 	if !req.Has("threeDSServerTransID") {
 		found = append(found, message.Problem{Code: message.Missing, Path: "threeDSServerTransID"})
 	}
 	if len(found) > 0 {
-		return handedOut{}, fault(message.V220, found, "")
+		return "", fault(message.V220, found, "")
 	}
-	id := strings.ToLower(req.Text("threeDSServerTransID"))
+	id = strings.ToLower(req.Text("threeDSServerTransID"))
 	if !message.IsUUID(id) {
-		return handedOut{}, unknown(message.V220, unknownID, "")
+		return "", unknown(message.V220, unknownID, "")
 	}
-	e.note(ctx, "threeDSServerTransID", id)
-	t, err := e.Store.Get(ctx, id)
+	return id, nil
+}
+
+// result looks up the result of an id. The id itself tells its owner. For an id that is not of this merchant
+// the store is asked for a row that never exists: so a transaction of another merchant takes as long as none,
+// and if the store cannot be reached, the requestor hears of that.
+func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (handedOut, error) {
+	row := id
+	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
+		row = noRow + id
+	}
+	t, err := e.Store.Get(ctx, row)
 	if errors.Is(err, store.ErrNotFound) || err == nil && t.Owner != acc.Merchant.Name {
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
@@ -57,7 +89,10 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, body []byte) 
 	if err != nil {
 		return handedOut{}, err
 	}
-	if e.isOver(rec) {
+	switch isOver := e.isOver(rec); {
+	case isOver && hasNoResult(&t, rec):
+		return handedOut{}, unknown(rec.version(), expiredID, id)
+	case isOver:
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
 	e.noteRecord(ctx, &t, rec)
@@ -82,6 +117,7 @@ func (e *Engine) noteRecord(ctx context.Context, t *store.Txn, rec *txnRecord) {
 	e.note(ctx, "messageVersion", rec.Version)
 	e.note(ctx, "bin", rec.BIN)
 	e.note(ctx, "last4", rec.Last4)
+	e.note(ctx, "reference", rec.Reference)
 	c, err := rec.context()
 	if err != nil {
 		return
@@ -103,9 +139,13 @@ func (e *Engine) rreqOf(t *store.Txn, rec *txnRecord) ([]byte, error) {
 	case t.State == Result:
 		return rec.RReq, nil
 	case t.State == Challenge, t.State == Sent && !e.isClaimOver(rec.Sent):
-		bad := erro(v, message.BadTransactionData, "No response from directory server yet", t.ID)
+		detail := noResultYet
+		if rec.BadResult {
+			detail = refusedResult
+		}
+		bad := erro(v, message.BadTransactionData, detail, t.ID)
 		bad.Description = "No RReq has been received"
-		return nil, bad
+		return nil, &PendingError{bad}
 	case t.State == Final:
 		return nil, unknown(v, "No challenge took place, the result is in the ARes", t.ID)
 	case t.State == Failed && rec.Erro != nil:

@@ -17,10 +17,18 @@ type Condition struct {
 	Check func() (problem string, degraded bool)
 }
 
+// An Identity is what a node runs with. It is the same on all nodes that are meant to be the same.
+type Identity struct {
+	Config  string `json:"config,omitempty"`  // the hash of its configuration
+	KeyFile any    `json:"keyFile,omitempty"` // the ids of the secrets in its key file
+	Build   string `json:"build,omitempty"`   // the version of the program
+}
+
 // A Handler serves /livez, /readyz and /metrics. Set its fields before use.
 type Handler struct {
 	Conditions func() []Condition // of this moment
 	Metrics    http.Handler
+	Identity   func() Identity // what this node runs with; nil: /readyz does not say it
 
 	stopping atomic.Bool
 }
@@ -32,6 +40,7 @@ func (h *Handler) Stop() { h.stopping.Store(true) }
 type report struct {
 	Status   string            `json:"status"` // ready, degraded, unready
 	Problems map[string]string `json:"problems,omitempty"`
+	Identity
 }
 
 func (h *Handler) state() (report, int) {
@@ -78,6 +87,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		write(w, http.StatusOK, report{Status: "alive"})
 	case "/readyz":
 		got, status := h.state()
+		if h.Identity != nil {
+			got.Identity = h.Identity()
+		}
 		write(w, status, got)
 	case "/metrics":
 		h.Metrics.ServeHTTP(w, r)

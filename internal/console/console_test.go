@@ -53,6 +53,13 @@ func TestConsole(t *testing.T) {
 			t.Errorf("with %q, %q ready is %t", tt.store, tt.ranges, !want)
 		}
 	}
+	h.Identity = func() console.Identity {
+		return console.Identity{Config: "c0ffee", KeyFile: map[string]string{"current": "01"}, Build: "v1"}
+	}
+	if _, body := get("GET", "/readyz"); body != `{"status":"ready","config":"c0ffee","keyFile":{"current":"01"},"build":"v1"}` {
+		t.Errorf("D108: /readyz with an identity = %s", body)
+	}
+	h.Identity = nil
 	h.Stop()
 	if h.Ready() {
 		t.Error("ready after Stop")

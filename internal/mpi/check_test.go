@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -64,6 +65,29 @@ var differing = map[string]func(*v1test.PARes){
 	"currency":    func(p *v1test.PARes) { p.Currency = "978" },
 	"exponent":    func(p *v1test.PARes) { p.Currency, p.Exponent = "392", "0" },
 	"pan":         func(p *v1test.PARes) { p.PAN = p.PAN[:12] + "7891" },
+}
+
+// TestM10EncodedPAResIsDecodedOnce: a PARes that its sender percent-encoded before the form did is
+// decoded once. One that was encoded twice, or that has other characters encoded, is refused.
+func TestM10EncodedPAResIsDecodedOnce(t *testing.T) {
+	w := newWorld(t)
+	req := w.enroll(shop, purchase(visaPAN))
+	pares := sign("visa", req.Answer(visaPAN, "Y"))
+	if !strings.Contains(pares, "+") || !strings.Contains(pares, "/") {
+		t.Fatal("in 1,500 characters of base64 there should be each of its 64 digits")
+	}
+	encoded := url.QueryEscape(pares[:76] + "\r\n" + pares[76:])
+	for name, text := range map[string]string{
+		"encoded once":           url.QueryEscape(pares),
+		"encoded in lower case":  strings.NewReplacer("%2B", "%2b", "%2F", "%2f", "%3D", "%3d").Replace(url.QueryEscape(pares)),
+		"encoded with its lines": encoded,
+	} {
+		if got := w.accepts(shop, text); got.Status != "Y" {
+			t.Errorf("%s: status %q, want Y", name, got.Status)
+		}
+	}
+	w.refuses(shop, url.QueryEscape(url.QueryEscape(pares)), "not base64")
+	w.refuses(shop, "%65"+pares[1:], "not base64")
 }
 
 // TestCheckRefusesWhatDiffersFromThePAReq: a PARes that differs from its PAReq is refused (M9), and a

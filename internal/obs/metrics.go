@@ -275,6 +275,26 @@ func (d degraded) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// Info adds a metric with the value 1 whose labels say something of the server that may change. Ask is called when the
+// metrics are read. It returns the values of the labels, or none when there is nothing to say.
+func (m *Metrics) Info(name, help string, labels []string, ask func() []string) {
+	m.registry.MustRegister(info{prometheus.NewDesc(name, help, labels, nil), ask})
+}
+
+// info is the collector of a metric of [Metrics.Info].
+type info struct {
+	desc *prometheus.Desc
+	ask  func() []string
+}
+
+func (i info) Describe(to chan<- *prometheus.Desc) { to <- i.desc }
+
+func (i info) Collect(to chan<- prometheus.Metric) {
+	if values := i.ask(); len(values) > 0 {
+		to <- prometheus.MustNewConstMetric(i.desc, prometheus.GaugeValue, 1, values...)
+	}
+}
+
 // Gauge adds a metric whose value is asked for when the metrics are read. It has one
 // label with one value, or none if label is "".
 func (m *Metrics) Gauge(name, help, label, value string, ask func() float64) {

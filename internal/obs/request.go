@@ -46,11 +46,12 @@ type Request struct {
 	judged    bool          // an engine has set the outcome
 	stranger  bool          // the request had no good API key
 	directory time.Duration // how long the directory server took; 0 when it was not asked
+	waited    time.Duration // how long the request waited because its client had asked for that
 }
 
 // requestMembers are the members of a request's line that are texts, in the order of the
 // line, with the name by which [Note] knows each. Values are codes, words and ids, never
-// text of a message's own.
+// text of a message's own. The reference alone is a text of the requestor's.
 var requestMembers = [...]struct{ noted, logged string }{
 	{"merchant", "merchant"},
 	{"key", "key"},
@@ -71,6 +72,7 @@ var requestMembers = [...]struct{ noted, logged string }{
 	{"errorCode", "code"},
 	{"errorComponent", "component"},
 	{"errorDetail", "detail"},
+	{"reference", "reference"},
 }
 
 // Indexes of requestMembers that are used here by themselves.
@@ -107,7 +109,7 @@ func (l *RequestLog) End(r *Request) {
 		return
 	}
 	took := l.now().Sub(r.began)
-	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(), took, r.judged)
+	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(), max(took-r.waited, 0), r.judged)
 	if r.stranger && !l.refused.allow(r, l.now()) {
 		return
 	}
@@ -132,7 +134,7 @@ func (l *RequestLog) write(r *Request, level slog.Level, took time.Duration) {
 
 // attrs are the members of the request's line. Those that are unknown are left out.
 func (r *Request) attrs(took time.Duration) []slog.Attr {
-	all := make([]slog.Attr, 0, len(r.values)+9)
+	all := make([]slog.Attr, 0, len(r.values)+10)
 	all = append(all, slog.String("operation", r.operation))
 	for i, value := range r.values {
 		if value != "" {
@@ -153,6 +155,9 @@ func (r *Request) attrs(took time.Duration) []slog.Attr {
 	all = append(all, slog.Float64("ms", milliseconds(took)))
 	if r.directory > 0 {
 		all = append(all, slog.Float64("directoryMs", milliseconds(r.directory)))
+	}
+	if r.waited > 0 {
+		all = append(all, slog.Float64("waitMs", milliseconds(r.waited)))
 	}
 	return append(all, slog.String("from", r.from))
 }
@@ -211,6 +216,14 @@ func (r *Request) Refuse(outcome string) {
 func (r *Request) MarkStranger() {
 	if r != nil {
 		r.stranger = true
+	}
+}
+
+// SetWaited notes how long the request waited because its client had asked for that. The metrics of how
+// long requests take do without this time.
+func (r *Request) SetWaited(d time.Duration) {
+	if r != nil {
+		r.waited = d
 	}
 }
 

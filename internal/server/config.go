@@ -42,17 +42,9 @@ type Options struct {
 func Serve(ctx context.Context, o Options) error {
 	level := new(slog.LevelVar)
 	log := obs.NewLogger(o.Log, level)
-	c, files, err := config.Load(o.File, time.Now())
+	c, files, err := loadConfig(o.File, log, level)
 	if err != nil {
 		return err
-	}
-	level.Set(logLevel(c))
-	c.Certificates.Log(log, time.Now())
-	for _, w := range c.Warnings {
-		log.Warn("configuration", "warning", w)
-	}
-	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
-		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
 	}
 	ring, err := LoadKeyRing(ctx, c)
 	if err != nil {
@@ -74,6 +66,24 @@ func Serve(ctx context.Context, o Options) error {
 	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, ring: ring, tried: files}
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
 	return s.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
+}
+
+// loadConfig reads a configuration with the files that it names, sets the level of the log by it, and logs what is
+// worth a warning.
+func loadConfig(file string, log *slog.Logger, level *slog.LevelVar) (*config.Config, config.Files, error) {
+	c, files, err := config.Load(file, time.Now())
+	if err != nil {
+		return nil, nil, err
+	}
+	level.Set(logLevel(c))
+	c.Certificates.Log(log, time.Now())
+	for _, w := range c.Warnings {
+		log.Warn("configuration", "warning", w)
+	}
+	if name := c.UnreadProxyVariable(os.LookupEnv); name != "" {
+		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
+	}
+	return c, files, nil
 }
 
 // closeListeners closes the listeners of a server that does not run.
@@ -108,7 +118,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Message: message.Limits{Depth: c.Limits.Depth, Members: c.Limits.Members},
 		},
 		Certs: []tls.Certificate{c.Results.TLS.Certificate}, CertificateEnds: c.Ends, ListTerms: c.ListTerms,
-		Certificates: &c.Certificates, Tracing: tracing(c.Tracing, release),
+		Certificates: &c.Certificates, ConfigHash: c.Hash(), Tracing: tracing(c.Tracing, release),
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate

@@ -27,6 +27,7 @@ func (s *Server) drain(failed context.Context, rt *runtime) error {
 	case <-failed.Done():
 	}
 	rt.v1.StopRetrying()
+	s.endWaits()
 	_ = s.api.listener.Close()
 	_ = s.results.listener.Close()
 	limit := max(rt.cfg.Shutdown, minShutdown)

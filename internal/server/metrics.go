@@ -24,6 +24,16 @@ import (
 // registerMetrics adds the metrics of the server itself.
 func (s *Server) registerMetrics() {
 	s.metrics.Gauge("threeds_build_info", "1, with the version of the program.", "version", s.cfg.Release, func() float64 { return 1 })
+	s.metrics.Info("threeds_config_info", "1, with the hash of all that must be the same in the configuration of each node.", []string{"hash"}, func() []string {
+		if hash := s.activeRuntime().cfg.ConfigHash; hash != "" {
+			return []string{hash}
+		}
+		return nil
+	})
+	s.metrics.Info("threeds_key_file_info", "1, with the ids of the secrets in the key file.", []string{"current", "previous", "next"}, func() []string {
+		ids := s.activeRuntime().cfg.Ring.KeyIDs()
+		return []string{ids.Current, ids.Previous, ids.Next}
+	})
 	s.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
 		if s.console.Ready() {
 			return 1
@@ -40,6 +50,12 @@ func (s *Server) registerMetrics() {
 	})
 	s.metrics.Gauge("threeds_clock_seconds", "The time by which ids and times to live are stamped.", "", "",
 		func() float64 { return float64(s.timestamp().UnixMilli()) / 1000 })
+}
+
+// identity is what this node runs with, for /readyz.
+func (s *Server) identity() console.Identity {
+	cfg := &s.activeRuntime().cfg
+	return console.Identity{Config: cfg.ConfigHash, KeyFile: cfg.Ring.KeyIDs(), Build: cfg.Release}
 }
 
 // countingHooks counts what happens at the directories.

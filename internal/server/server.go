@@ -60,6 +60,7 @@ type Config struct {
 	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Cards           func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
 	Store           func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
+	Front           func(http.Handler) http.Handler  // what serves other paths in front of the API; nil: nothing does
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
@@ -68,6 +69,7 @@ type Config struct {
 	CertificateEnds map[string]time.Time             // of all certificates, by the key of the configuration
 	ListTerms       map[string]config.Term           // of all revocation lists, by the key of the configuration
 	Certificates    *config.Certificates             // which parts have some that are not valid; nil: none has
+	ConfigHash      string                           // by which nodes tell that their configurations are the same; "": it is not shown
 	Tracing         *obs.Tracing                     // nil means that no traces are sent
 	Release         string                           // the version of the program, for the metrics
 	Log             *slog.Logger
@@ -111,6 +113,8 @@ type Server struct {
 	tasks    tasks.Group    // of the engines of all runtimes
 
 	isClosing    atomic.Bool
+	waits        context.Context // ends when requests that wait for a result are to be answered at once
+	endWaits     context.CancelFunc
 	inFlight     atomic.Int64   // requests of the API that are being answered, in all runtimes
 	keepAlive    listen.Drainer // connections of the servers
 	connCount    atomic.Int64   // how many they are
@@ -126,6 +130,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)
 	}
@@ -165,7 +170,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.metrics.Lists(listEnds(cfg.ListTerms))
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
-	}}
+	}, Identity: s.identity}
 	return s, nil
 }
 
@@ -236,7 +241,11 @@ func (s *Server) listen(group *errgroup.Group) {
 			return nil
 		})
 	}
-	requests := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.api }), s.maxRequestTime, s.cfg.Log)
+	front := s.serveActive(func(rt *runtime) http.Handler { return rt.api })
+	if s.cfg.Front != nil {
+		front = s.cfg.Front(front)
+	}
+	requests := listen.NewServer(front, s.maxRequestTime, s.cfg.Log)
 	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
 	received.ConnContext = certs.ConnContext
 	s.attachServer(s.api, requests)

@@ -220,6 +220,31 @@ func TestOwnerAndCardAreKeptApart(t *testing.T) {
 
 // TestKeysRotate goes through a rotation: the new key is published everywhere before it makes
 // ids, and the old key stays until its ids have expired.
+// TestIsOwnerKnowsIDsOfAnyAge: the owner of an id is known under each key and at any age, and other
+// owners, other keys and texts that are no ids are refused.
+func TestIsOwnerKnowsIDsOfAnyAge(t *testing.T) {
+	old, now := bytes.Repeat([]byte{1}, 32), bytes.Repeat([]byte{2}, 32)
+	id := transid.NewKeys(old).New(time.Unix(1e9, 0), time.Minute, zeros{}, 1, "Shop", "4000001234567890")
+	for _, tt := range []struct {
+		name      string
+		keys      *transid.Keys
+		id, owner string
+		want      bool
+	}{
+		{"its owner", transid.NewKeys(old), id, "Shop", true},
+		{"in capitals", transid.NewKeys(old), strings.ToUpper(id), "Shop", true},
+		{"after a rotation", transid.NewKeys(now, old), id, "Shop", true},
+		{"another owner", transid.NewKeys(now, old), id, "Other", false},
+		{"no owner", transid.NewKeys(old), id, "", false},
+		{"without its key", transid.NewKeys(now), id, "Shop", false},
+		{"no id", transid.NewKeys(old), "", "Shop", false},
+	} {
+		if got := tt.keys.IsOwner(tt.id, tt.owner); got != tt.want {
+			t.Errorf("%s: %t, want %t", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestKeysRotate(t *testing.T) {
 	before := transid.NewKeys(keyA, keyB) // current, next
 	after := transid.NewKeys(keyB, keyA)  // current, previous

@@ -42,8 +42,8 @@ var (
 )
 
 // Inflate unpacks a message that came through a browser. It repairs what happens on the
-// way: line breaks and blanks that were added, padding that was lost, and "+" that became a
-// blank. It also takes a message that is packed without the header and checksum of zlib;
+// way: line breaks and blanks that were added, padding that was lost, "+" that became a
+// blank, and one percent-encoding too many. It also takes a message that is packed without the header and checksum of zlib;
 // then raw is true, so that such senders can be counted.
 func Inflate(text string) (doc []byte, raw bool, err error) {
 	if len(text) > MaxText {
@@ -64,10 +64,17 @@ func Inflate(text string) (doc []byte, raw bool, err error) {
 	return nil, false, err
 }
 
+// cleaner removes line breaks and tabs. It also undoes one percent-encoding of the characters
+// that a client encodes before its form does so again. Base64 has no "%", so a text that was
+// encoded more often, or that has other characters encoded, is refused as before.
+var cleaner = strings.NewReplacer("\r", "", "\n", "", "\t", "",
+	"%0D", "", "%0d", "", "%0A", "", "%0a", "",
+	"%2B", "+", "%2b", "+", "%2F", "/", "%2f", "/", "%3D", "=", "%3d", "=")
+
 // readings returns what text may have been, the likeliest first: each blank was a "+", or
 // was added.
 func readings(text string) []string {
-	text = strings.NewReplacer("\r", "", "\n", "", "\t", "").Replace(text)
+	text = cleaner.Replace(text)
 	trimmed := strings.Trim(text, " ")
 	if trimmed == text && !strings.Contains(text, " ") {
 		return []string{text}

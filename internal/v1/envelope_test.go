@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"io"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -73,6 +74,9 @@ func docWith(t *testing.T, padding int, plus bool) ([]byte, string) {
 	return nil, ""
 }
 
+// lowerEscapes writes what is percent-encoded in base64 in lower case.
+var lowerEscapes = strings.NewReplacer("%2B", "%2b", "%2F", "%2f", "%3D", "%3d")
+
 func TestInflateRepairs(t *testing.T) {
 	plus := func(s string) string { return strings.ReplaceAll(s, "+", " ") }
 	for padding := range 3 {
@@ -92,6 +96,9 @@ func TestInflateRepairs(t *testing.T) {
 				"that, and no padding":  plus(strings.TrimRight(s, "=")),
 				"that, wrapped":         wrapped(plus(s), "\r\n", 64),
 				"that, wrapped, around": " " + wrapped(plus(s), "\n", 64) + " ",
+				"encoded":               url.QueryEscape(s),
+				"encoded in lower case": lowerEscapes.Replace(url.QueryEscape(s)),
+				"wrapped and encoded":   url.QueryEscape(wrapped(s, "\r\n", 76)),
 			} {
 				if got, raw, err := v1.Inflate(text); !bytes.Equal(got, doc) || raw || err != nil {
 					t.Errorf("padding %d, plus %v, %s: %v", padding, has, name, err)

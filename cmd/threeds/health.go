@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/config"
+)
+
+// healthTimeout is how long health waits for the whole answer.
+const healthTimeout = 3 * time.Second
+
+// runHealth asks a server that runs whether it is ready, or only whether it is alive, and fails if not.
+func runHealth(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("health", flag.ContinueOnError)
+	file := configFlag(fs)
+	address := fs.String("url", "", "where the console listens, such as http://127.0.0.1:9090, in place of the configuration")
+	isLive := fs.Bool("live", false, "ask for /livez: whether the process answers")
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	isFileGiven := false
+	fs.Visit(func(f *flag.Flag) { isFileGiven = isFileGiven || f.Name == "config" })
+	if isFileGiven && *address != "" {
+		return usageErrorf("health: --config and --url exclude each other")
+	}
+	console, err := consoleURL(*file, *address)
+	if err != nil {
+		return err
+	}
+	path := "/readyz"
+	if *isLive {
+		path = "/livez"
+	}
+	return askHealth(ctx, console.JoinPath(path), stdout)
+}
+
+// consoleURL returns where the console of a server is: as an operator says it, or else by its configuration.
+func consoleURL(file, given string) (*url.URL, error) {
+	if given != "" {
+		u, err := url.Parse(given)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return nil, usageErrorf("health: --url: not a URL of http or https, such as http://127.0.0.1:9090")
+		}
+		return u, nil
+	}
+	c, err := config.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	host, port, err := net.SplitHostPort(c.Console.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("console.listen: %w", err)
+	}
+	if port == "0" {
+		return nil, errors.New("console.listen: port 0 is chosen at the start (name the address with --url)")
+	}
+	ip := net.ParseIP(host)
+	switch {
+	case host == "", ip.Equal(net.IPv4zero): // all addresses of this machine
+		host = "127.0.0.1"
+	case ip.Equal(net.IPv6unspecified):
+		host = "::1"
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(host, port)}, nil
+}
+
+// askHealth asks one path of the console. It prints the status that the server gives itself, and returns an error with
+// the problems unless the answer is 200.
+func askHealth(ctx context.Context, at *url.URL, stdout io.Writer) error {
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
+	if err != nil {
+		return err
+	}
+	client := http.Client{
+		Transport:     &http.Transport{DisableKeepAlives: true}, // without the proxies of the environment
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		return describeNoAnswer(at, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return describeNoAnswer(at, err)
+	}
+	var report struct {
+		Status   string
+		Problems map[string]string
+	}
+	_ = json.Unmarshal(body, &report) // what answers may be something else
+	lines := []string{printable(report.Status)}
+	for _, what := range slices.Sorted(maps.Keys(report.Problems)) {
+		lines = append(lines, printable(fmt.Sprintf("%s: %s", what, report.Problems[what])))
+	}
+	text := strings.Join(lines, "\n")
+	switch {
+	case lines[0] == "":
+		return fmt.Errorf("%s: HTTP %d, and no status in the answer (is this the console of a server?)", at.Redacted(), res.StatusCode)
+	case res.StatusCode != http.StatusOK:
+		return errors.New(text)
+	}
+	_, err = fmt.Fprintln(stdout, text)
+	return err
+}
+
+// describeNoAnswer returns why there was no answer, with the address that was asked.
+func describeNoAnswer(at *url.URL, err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: no answer within %s", at.Redacted(), healthTimeout)
+	}
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
+		err = wrapped.Err
+	}
+	return fmt.Errorf("%s: %w", at.Redacted(), err)
+}
+
+// printable returns text without control characters, which a terminal would obey.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, text)
+}
