@@ -21,6 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/tunnel"
@@ -56,6 +57,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err := openListeners(ctx, c, cfg); err != nil {
 		return err
 	}
+	warnOfConsole(log, cfg.Console)
 	if o.Change != nil {
 		o.Change(cfg)
 	}
@@ -85,6 +87,13 @@ func loadConfig(file string, log *slog.Logger, level *slog.LevelVar) (*config.Co
 		log.Warn("configuration", "warning", name+" is in the environment and is not read: forward_proxy is what connections go through")
 	}
 	return c, files, nil
+}
+
+// warnOfConsole logs a warning if other machines reach the console, which has no TLS and asks for no password.
+func warnOfConsole(log *slog.Logger, l net.Listener) {
+	if l != nil && !listen.IsLoopback(l.Addr()) {
+		log.Warn("the console listens beyond this machine, without TLS or password: let only your monitoring reach it", "address", l.Addr())
+	}
 }
 
 // closeListeners closes the listeners of a server that does not run.
