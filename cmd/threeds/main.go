@@ -67,6 +67,8 @@ const usage = `Usage:
     threeds check [--scheme SCHEME] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own
+    threeds licenses
+        print the modules that this build consists of: version, licence and text
     threeds version
         say which build this is
     threeds help
@@ -167,6 +169,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runRestore(ctx, rest, stdin, stdout)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
+	case "licenses":
+		return runLicenses(rest, stdout)
 	case "version", "-version", "--version":
 		return runVersion(rest, stdout)
 	case "help", "-h", "-help", "--help":
@@ -174,7 +178,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "licenses", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,
