@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"crypto/tls"
 	"embed"
 	"fmt"
 	"html/template"
@@ -49,6 +50,9 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 		a.handler = s.countRequests(http.StripPrefix(a.path, limitBody(mux)))
 		return a, nil
 	}
+	if s.PagesListen != "" {
+		return a, a.listenSecurely(limitBody(mux))
+	}
 	a.handler = s.guard(limitBody(mux))
 	l, err := s.listen(a.handler, nil)
 	if err != nil {
@@ -56,6 +60,22 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	}
 	a.url = l.url
 	return a, nil
+}
+
+// listenSecurely serves the pages with https at PagesListen.
+func (a *issuer) listenSecurely(pages http.Handler) error {
+	cert, err := a.box.certs.issuers.Issue("acs.sandbox.test", a.box.certs.hosts...)
+	if err != nil {
+		return err
+	}
+	a.handler = pages
+	conf := &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12}
+	l, err := a.box.listenAt(a.box.PagesListen, pages, conf)
+	if err != nil {
+		return fmt.Errorf("listener of the issuers' pages: %w", err)
+	}
+	a.url = l.url
+	return nil
 }
 
 func limitBody(h http.Handler) http.Handler {

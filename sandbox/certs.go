@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
@@ -34,6 +35,10 @@ func (s *Sandbox) certificateHosts(listenHost string) []string {
 			more = append(more, pages.Hostname())
 		}
 	}
+	if s.PagesListen != "" {
+		host, _, _ := net.SplitHostPort(s.PagesListen) // as above
+		more = append(more, host)
+	}
 	for _, host := range more {
 		if host != "" && !slices.Contains(hosts, host) {
 			hosts = append(hosts, host)
@@ -43,26 +48,44 @@ func (s *Sandbox) certificateHosts(listenHost string) []string {
 }
 
 // newCertificates makes them, for the hosts of the listeners.
-func newCertificates(hosts []string) (*certificates, error) {
+func (s *Sandbox) newCertificates(hosts []string) (*certificates, error) {
 	c := &certificates{hosts: hosts}
 	for _, a := range []struct {
-		name string
-		into **pki.Authority
+		name, file string
+		into       **pki.Authority
 	}{
-		{"Sandbox directory servers CA", &c.directories},
-		{"Sandbox 3DS Servers CA", &c.servers},
-		{"Sandbox issuers CA", &c.issuers},
+		{"Sandbox directory servers CA", "directories", &c.directories},
+		{"Sandbox 3DS Servers CA", "servers", &c.servers},
+		{"Sandbox issuers CA", "issuers", &c.issuers},
 	} {
-		made, err := pki.NewAuthority(a.name)
+		made, err := s.makeAuthority(a.name, a.file)
 		if err != nil {
 			return nil, fmt.Errorf("making the %s: %w", a.name, err)
 		}
 		*a.into = made
 	}
 	var err error
-	if c.results, err = c.servers.Issue("results.sandbox.test", c.hosts...); err != nil {
+	if c.results, err = s.makePair(c.servers, "results", "results.sandbox.test", c.hosts...); err != nil {
 		return nil, err
 	}
 	c.signer, err = c.issuers.Issue("acs.sandbox.test")
 	return c, err
+}
+
+// makeAuthority makes an authority, or reads the one that CertificatesDir keeps.
+func (s *Sandbox) makeAuthority(name, file string) (*pki.Authority, error) {
+	if s.CertificatesDir == "" {
+		return pki.NewAuthority(name)
+	}
+	return pki.KeepAuthority(filepath.Join(s.CertificatesDir, "authorities", file), name)
+}
+
+// makePair makes a certificate of the 3-D Secure server, or reads the one that CertificatesDir
+// keeps under file.
+func (s *Sandbox) makePair(a *pki.Authority, file, name string, hosts ...string) (tls.Certificate, error) {
+	issue := func() (tls.Certificate, error) { return a.Issue(name, hosts...) }
+	if s.CertificatesDir == "" {
+		return issue()
+	}
+	return pki.Keep(filepath.Join(s.CertificatesDir, filepath.FromSlash(file)), issue)
 }

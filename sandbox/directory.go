@@ -41,7 +41,7 @@ func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.server3DS, err = s.certs.servers.Issue(sch.ownerName()); err != nil {
+	if d.server3DS, err = s.makePair(s.certs.servers, sch.word+"/client", sch.ownerName()); err != nil {
 		return nil, err
 	}
 	d.results = s.resultsClient(client)

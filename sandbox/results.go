@@ -21,6 +21,8 @@ import (
 // resultsClient is for the messages that a directory server sends first. It
 // reaches only this machine, unless Outside says otherwise, and follows no redirect.
 func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
+	trusted := s.certs.servers.Pool()
+	trusted.AppendCertsFromPEM(s.ResultsCAPEM)
 	dialer := &net.Dialer{Timeout: 2 * time.Second, Control: s.isReachable}
 	return &http.Client{
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
@@ -31,7 +33,7 @@ func (s *Sandbox) resultsClient(cert tls.Certificate) *http.Client {
 			IdleConnTimeout:     30 * time.Second, // before the server closes it, after a minute: an RReq might be on its way
 			TLSHandshakeTimeout: 2 * time.Second,
 			TLSClientConfig: &tls.Config{
-				RootCAs:      s.certs.servers.Pool(),
+				RootCAs:      trusted,
 				Certificates: []tls.Certificate{cert},
 				MinVersion:   tls.VersionTLS12,
 			},

@@ -30,6 +30,19 @@ type Sandbox struct {
 	// its own.
 	PagesURL string
 
+	// PagesListen is HOST:PORT where the sandbox serves the pages itself, with https.
+	// Empty means plain http beside the other listeners. It excludes PagesURL.
+	PagesListen string
+
+	// CertificatesDir keeps the authorities of EMV 3-D Secure and the certificates of the
+	// 3-D Secure server from one start to the next: results.pem, SCHEME/client.pem, and
+	// their keys. Empty means that each start makes new ones.
+	CertificatesDir string
+
+	// ResultsCAPEM are further authorities that may have signed the certificate of the
+	// listener that takes RReqs. Empty means only the sandbox's own.
+	ResultsCAPEM []byte
+
 	// DirectoriesListen is HOST:PORT of one listener for the directory servers of EMV
 	// 3-D Secure, each below the path of its scheme. Empty means that each has a port
 	// of its own. Directory servers of 1.0.2 and files of card ranges always have one.
@@ -152,7 +165,7 @@ func (s *Sandbox) start() error {
 	if s.merchants, err = readMerchants(merchantsText); err != nil {
 		return fmt.Errorf("scenarios/merchants.txt: %w", err)
 	}
-	if s.certs, err = newCertificates(s.certificateHosts(host)); err != nil {
+	if s.certs, err = s.newCertificates(s.certificateHosts(host)); err != nil {
 		return err
 	}
 	s.journal = newJournal(s.Keep)
@@ -271,6 +284,10 @@ func (s *Sandbox) CAPEM() []byte {
 	}
 	return all
 }
+
+// ServersCAPEM is the authority of the 3-D Secure server's certificates: ResultsCert and
+// each ClientCert.
+func (s *Sandbox) ServersCAPEM() []byte { return s.certs.servers.PEM() }
 
 // IssuerCAPEM is the authority that acsSignedContent is signed under: what an
 // app's SDK trusts.

@@ -29,6 +29,10 @@ const usage = `Usage:
     threeds sandbox [--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT]
                     [--rate-limit N] [--data DIR] [--ready-file FILE]
         run everything in one process: server, directory servers, issuers, shop
+    threeds sandbox --directories DIR [--results-ca FILE] [--listen HOST:PORT]
+                    [--directories-listen HOST:PORT]
+        run directory servers and issuers only, and write into DIR what a 3DS Server needs:
+        certificates, keys, threeds.yaml, foreign.json
     threeds serve [--config FILE]
         run the server in production
     threeds config check [--config FILE]

@@ -36,8 +36,13 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	rate := fs.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
 	data := fs.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	readyPath := fs.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
+	rehearsal := fs.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
+	resultsCA := fs.String("results-ca", "", "with --directories: also trust `FILE`, authorities of the server's results listener")
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
+	}
+	if *rehearsal != "" || *resultsCA != "" {
+		return runRehearsal(ctx, fs, stdout, stderr)
 	}
 	publicURL := ""
 	if *public != "" {

@@ -82,7 +82,7 @@ func (a *Authority) PEM() []byte {
 	return text.Bytes()
 }
 
-// Template is what all certificates have in common. They live a month, by the
+// Template is what all certificates have in common. They live ten years, by the
 // real clock, since TLS goes by that.
 func Template(name string) *x509.Certificate {
 	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // crypto/rand does not fail
@@ -90,6 +90,6 @@ func Template(name string) *x509.Certificate {
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: name, Organization: []string{"threeds sandbox"}},
 		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(30 * 24 * time.Hour),
+		NotAfter:     time.Now().AddDate(10, 0, 0),
 	}
 }

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/playground"
+)
+
+// runRehearsal runs directory servers and issuers for a 3DS Server of its own process, until
+// ctx ends. fs has the flags of the command line.
+func runRehearsal(ctx context.Context, fs *flag.FlagSet, stdout, stderr io.Writer) (err error) {
+	r := playground.Rehearsal{Log: obs.NewLogger(stderr, slog.LevelWarn)}
+	wrong := ""
+	fs.Visit(func(f *flag.Flag) {
+		value := f.Value.String()
+		switch f.Name {
+		case "directories":
+			r.Dir = value
+		case "results-ca":
+			r.ResultsCA = value
+		case "listen":
+			r.PagesListen = value
+		case "directories-listen":
+			r.DirectoriesListen = value
+		default:
+			wrong = f.Name
+		}
+	})
+	switch {
+	case wrong != "":
+		return usageErrorf("sandbox: --%s and --directories exclude each other", wrong)
+	case r.Dir == "":
+		return usageErrorf("sandbox: --results-ca %s: want --directories DIR with it", r.ResultsCA)
+	}
+	ready := &readyFile{path: filepath.Join(r.Dir, "ready")}
+	if err := ready.removeStale(); err != nil {
+		return err
+	}
+	s, err := r.Start()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, ready.remove(), s.Close()) }()
+	ds := make(map[string]string)
+	for _, d := range s.Directories() {
+		ds[d.Scheme] = d.URL
+	}
+	if err := ready.publish(map[string]any{
+		"acs": s.ACSURL(), "ds": ds, "directories": s.DirectoriesURL(), "control": s.ControlURL(),
+		"ca": filepath.Join(r.Dir, "ca.pem"),
+	}); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(stdout, `The directory servers and issuers of the sandbox are ready. Nothing here is real.
+
+  Directory servers  %s, with mutual TLS
+  Issuers' pages     %s
+  Peers saw          %s
+
+Now a server, in another terminal:
+
+  threeds serve --config %s
+
+For another 3DS Server, see %s. Ctrl-C ends this.
+`, s.DirectoriesURL(), s.ACSURL(), s.ControlURL(), filepath.Join(r.Dir, "threeds.yaml"),
+		filepath.Join(r.Dir, "foreign.json")); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	return nil
+}
