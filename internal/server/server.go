@@ -120,7 +120,8 @@ type Server struct {
 	connCount    atomic.Int64   // how many they are
 	lateRequests atomic.Int64   // requests that came since closing
 
-	refusedRecords atomic.Uint64 // records of transactions that did not open
+	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
+	acknowledged   auth.Acknowledged // results, in all runtimes
 }
 
 // New builds a server. Requests wait until Run is called.
