@@ -153,6 +153,10 @@ type Engine struct {
 	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that
 	// nobody counts.
 	PutBack func()
+	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
+	// share them.
+	Findings      *FindingLimit
+	StoreFailures record.LogLimit
 
 	ownAcked Acknowledged // used when Acknowledged is nil
 	changes  changeNotifier
@@ -194,6 +198,11 @@ func (e *Engine) rand() io.Reader {
 		return e.Rand
 	}
 	return rand.Reader
+}
+
+// logStoreFailure logs that the store did not do its part in a request, unless there are many such lines.
+func (e *Engine) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
+	record.LogFailure(ctx, e.Log, e.StoreFailures, e.Now(), what, err, attrs...)
 }
 
 // note records what is known of the request of a context; nothing when value is "".

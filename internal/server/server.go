@@ -122,6 +122,8 @@ type Server struct {
 
 	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
 	acknowledged   auth.Acknowledged // results, in all runtimes
+	findings       auth.FindingLimit // of all runtimes
+	storeFailures  obs.LogThrottle   // of all runtimes
 }
 
 // New builds a server. Requests wait until Run is called.
@@ -131,6 +133,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s.storeFailures.Interval = time.Second
 	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)

@@ -17,7 +17,7 @@ const (
 // StatePrefix begins the keys of those small values that a backup holds.
 const StatePrefix = "ranges/"
 
-// ErrUnknownRow is in the error of a RowTx that gets a row that this release cannot keep.
+// ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")
 
 // A Row is one row of what a backup holds, in a form that all stores share. Its values are
