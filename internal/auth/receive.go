@@ -125,6 +125,9 @@ func (r *receipt) load(ctx context.Context) error {
 	if r.isOver(rec) {
 		return store.ErrNotFound
 	}
+	if err := r.checkPutBack(ctx, &t, rec); err != nil {
+		return err
+	}
 	r.txn, r.rec = t, rec
 	return nil
 }
@@ -266,6 +269,7 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 // acknowledge acknowledges a committed result.
 func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	m := r.msg
+	r.acknowledged().add(r.txn.ID, m.Bytes())
 	status := "01"
 	switch {
 	case m.Text("transStatus") == "D":

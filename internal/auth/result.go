@@ -95,6 +95,9 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 	case isOver:
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
+	if err := e.checkPutBack(ctx, &t, rec); err != nil {
+		return handedOut{}, err
+	}
 	e.noteRecord(ctx, &t, rec)
 	rreq, err := e.rreqOf(&t, rec)
 	if err != nil {

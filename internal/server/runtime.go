@@ -57,6 +57,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
+		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
 		Findings: &s.findings, StoreFailures: &s.storeFailures,
 	}
 	if cfg.Cards != nil {

@@ -120,10 +120,10 @@ type Server struct {
 	connCount    atomic.Int64   // how many they are
 	lateRequests atomic.Int64   // requests that came since closing
 
-	refusedRecords atomic.Uint64 // records of transactions that did not open
-
-	findings      auth.FindingLimit // of all runtimes
-	storeFailures obs.LogThrottle   // of all runtimes
+	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
+	acknowledged   auth.Acknowledged // results, in all runtimes
+	findings       auth.FindingLimit // of all runtimes
+	storeFailures  obs.LogThrottle   // of all runtimes
 }
 
 // New builds a server. Requests wait until Run is called.
