@@ -2,8 +2,10 @@ package sandbox
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -18,11 +20,13 @@ const (
 	sdkPath          = "/sdk"
 )
 
-// An issuer is the ACS: what a browser opens, over plain http, so that a page
-// of a shop can frame it without a question about certificates.
+// An issuer is the ACS: what a browser opens. On a port of its own it is plain http, so
+// that a page of a shop can frame it without a question about certificates.
 type issuer struct {
-	box *Sandbox
-	url string
+	box     *Sandbox
+	url     string
+	path    string // of url, without a slash at the end: in front of every path of a page
+	handler http.Handler
 }
 
 func newIssuer(s *Sandbox) (*issuer, error) {
@@ -36,7 +40,17 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.showAgain)
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
-	l, err := s.listen(s.guard(limitBody(mux)), nil)
+	if s.PagesURL != "" {
+		base, err := url.Parse(s.PagesURL)
+		if err != nil {
+			return nil, fmt.Errorf("PagesURL: %w", err)
+		}
+		a.url, a.path = strings.TrimSuffix(s.PagesURL, "/"), strings.TrimSuffix(base.Path, "/")
+		a.handler = s.countRequests(http.StripPrefix(a.path, limitBody(mux)))
+		return a, nil
+	}
+	a.handler = s.guard(limitBody(mux))
+	l, err := s.listen(a.handler, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,9 @@ package sandbox
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
+	"net/url"
+	"slices"
 
 	"github.com/openthreeds/threeds/sandbox/internal/pki"
 )
@@ -19,12 +22,29 @@ type certificates struct {
 	hosts       []string
 }
 
-// newCertificates makes them. host is where the listeners are.
-func newCertificates(host string) (*certificates, error) {
-	c := &certificates{hosts: []string{"localhost", "127.0.0.1", "::1"}}
-	if host != "" && host != "localhost" && host != "127.0.0.1" && host != "::1" {
-		c.hosts = append(c.hosts, host)
+// certificateHosts are the names and addresses of this machine, and those of the
+// listeners beside listenHost, for certificates.
+func (s *Sandbox) certificateHosts(listenHost string) []string {
+	hosts := []string{"localhost", "127.0.0.1", "::1"}
+	more := []string{listenHost}
+	if s.DirectoriesListen != "" {
+		host, _, _ := net.SplitHostPort(s.DirectoriesListen) // a wrong address fails when it is listened on
+		more = append(more, host)
+		if pages, err := url.Parse(s.PagesURL); err == nil {
+			more = append(more, pages.Hostname())
+		}
 	}
+	for _, host := range more {
+		if host != "" && !slices.Contains(hosts, host) {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts
+}
+
+// newCertificates makes them, for the hosts of the listeners.
+func newCertificates(hosts []string) (*certificates, error) {
+	c := &certificates{hosts: hosts}
 	for _, a := range []struct {
 		name string
 		into **pki.Authority

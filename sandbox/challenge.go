@@ -56,7 +56,7 @@ func (a *issuer) showOrRedirect(w http.ResponseWriter, r *http.Request, t *trans
 		a.box.show(w, http.StatusOK, t.page())
 		return
 	}
-	http.Redirect(w, r, challengePath+"/"+t.ids.acs, http.StatusSeeOther)
+	http.Redirect(w, r, a.path+challengePath+"/"+t.ids.acs, http.StatusSeeOther)
 }
 
 // judgeCReq judges a CReq against the transaction. Only 2.3.1 has codes for a
@@ -186,7 +186,7 @@ func (t *transaction) page() view {
 		Merchant: t.areq.text("merchantName"),
 		Amount:   amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")),
 		Last:     last4(t.areq.text("acctNumber")),
-		Action:   challengePath + "/" + t.ids.acs,
+		Action:   t.box.acs.path + challengePath + "/" + t.ids.acs,
 		Note:     t.note, Wrong: t.wrong, Code: code, Step: t.round,
 		Unframed: t.fault.Is("ACS", "unframed"),
 	}

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,13 +27,16 @@ POST /app                    transID and result=pass, fail, cancel or timeout: t
 
 ID is any of the transaction's ids.
 
+Below /_sandbox/ of the one port there is no page for GET /app, and everything but GET needs the header
+APIKey and a body of JSON: POST /app takes {"transID": "ID", "result": "pass"} there.
+
 Card ranges:
 
 ` + ranges.ControlText
 
 // controlRoutes are for looking and steering: controlText. Nothing of the
-// protocol is here.
-func controlRoutes(s *Sandbox) http.Handler {
+// protocol is here. hasForms says that a page of it may post a form.
+func controlRoutes(s *Sandbox, hasForms bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", showText(controlText))
 	mux.HandleFunc("GET /exchanges", s.showExchanges)
@@ -41,7 +46,9 @@ func controlRoutes(s *Sandbox) http.Handler {
 	mux.HandleFunc("GET /cards", showText(CardTable()))
 	mux.HandleFunc("GET /merchants", showText(MerchantTable()))
 	mux.HandleFunc("GET /v1", showText(V1Table()))
-	mux.HandleFunc("GET /app", s.showApp)
+	if hasForms {
+		mux.HandleFunc("GET /app", s.showApp)
+	}
 	mux.HandleFunc("POST /app", s.decideApp)
 	limited := limitBody(mux)
 	all := http.NewServeMux()
@@ -87,14 +94,34 @@ func (s *Sandbox) showApp(w http.ResponseWriter, r *http.Request) {
 	s.show(w, http.StatusOK, v)
 }
 
+// readDecision reads the transaction and the result that somebody decided: a form, or JSON.
+func readDecision(r *http.Request) (transID, result string, err error) {
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/json" {
+		return r.FormValue("transID"), r.FormValue("result"), nil
+	}
+	var in struct {
+		TransID string `json:"transID"`
+		Result  string `json:"result"`
+	}
+	decoder := json.NewDecoder(r.Body)
+	decoder.DisallowUnknownFields()
+	err = decoder.Decode(&in)
+	return in.TransID, in.Result, err
+}
+
 func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
+	transID, result, err := readDecision(r)
+	if err != nil {
+		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "want {\"transID\": …, \"result\": …}: " + err.Error()})
+		return
+	}
 	verdicts := map[string]verdict{"pass": passed, "fail": failed, "cancel": cancelled, "timeout": notFinished}
-	v, known := verdicts[r.FormValue("result")]
+	v, known := verdicts[result]
 	if !known {
 		peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "result: want pass, fail, cancel or timeout"})
 		return
 	}
-	t := s.journal.transaction(r.FormValue("transID"))
+	t := s.journal.transaction(transID)
 	if t == nil || !t.decide(v) {
 		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for somebody under this transID"})
 		return
@@ -106,11 +133,11 @@ func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
 // reach the listeners: a page elsewhere whose name was made to resolve to this machine
 // would be of the same origin, and could read and steer everything.
 func (s *Sandbox) guard(next http.Handler) http.Handler {
-	if !isLocal(s.Listen) {
+	if !IsLocalHost(s.Listen) {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !isPrivate(r.Host) {
+		if !IsPrivateHost(r.Host) {
 			http.Error(w, "The sandbox answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
 			return
 		}
@@ -118,8 +145,8 @@ func (s *Sandbox) guard(next http.Handler) http.Handler {
 	})
 }
 
-// isLocal reports whether a host, with a port or without, names the machine itself.
-func isLocal(host string) bool {
+// IsLocalHost reports whether a host, with a port or without, names the machine itself.
+func IsLocalHost(host string) bool {
 	name := nameOf(host)
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return true
@@ -128,12 +155,12 @@ func isLocal(host string) bool {
 	return err == nil && addr.IsLoopback()
 }
 
-// isPrivate reports whether a host is local or has a name that nobody can own: one
+// IsPrivateHost reports whether a host is local or has a name that nobody can own: one
 // without a dot, as machines beside this one are called, or below "internal", as
 // containers call this one.
-func isPrivate(host string) bool {
+func IsPrivateHost(host string) bool {
 	name := nameOf(host)
-	return isLocal(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")
+	return IsLocalHost(host) || name != "" && !strings.ContainsAny(name, ".:") || strings.HasSuffix(name, ".internal")
 }
 
 // nameOf is a host without its port, in lower case.

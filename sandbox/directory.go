@@ -45,6 +45,10 @@ func newDirectory(s *Sandbox, sch *scheme) (*directory, error) {
 		return nil, err
 	}
 	d.results = s.resultsClient(client)
+	if s.shared != nil {
+		d.url = s.shared.add(d)
+		return d, d.openRanges(server)
+	}
 	l, err := s.listen(d, &tls.Config{
 		Certificates: []tls.Certificate{server},
 		ClientAuth:   tls.RequireAndVerifyClientCert,

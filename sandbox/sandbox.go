@@ -25,6 +25,16 @@ type Sandbox struct {
 	// many of them. Empty means 127.0.0.1:0.
 	Listen string
 
+	// PagesURL is the address under which the caller serves [Sandbox.Pages], such as
+	// https://lab.example/acs. Empty means that the sandbox serves them, on a port of
+	// its own.
+	PagesURL string
+
+	// DirectoriesListen is HOST:PORT of one listener for the directory servers of EMV
+	// 3-D Secure, each below the path of its scheme. Empty means that each has a port
+	// of its own. Directory servers of 1.0.2 and files of card ranges always have one.
+	DirectoriesListen string
+
 	// Now is the clock that stamps what is recorded and sent. nil means
 	// time.Now.
 	Now func() time.Time
@@ -89,6 +99,7 @@ type Sandbox struct {
 	acs         *issuer
 	journal     *journal
 	control     *listener
+	shared      *sharedDirectories // nil means that each directory server has a port of its own
 
 	ctx        context.Context
 	cancel     context.CancelFunc
@@ -141,15 +152,20 @@ func (s *Sandbox) start() error {
 	if s.merchants, err = readMerchants(merchantsText); err != nil {
 		return fmt.Errorf("scenarios/merchants.txt: %w", err)
 	}
-	if s.certs, err = newCertificates(host); err != nil {
+	if s.certs, err = newCertificates(s.certificateHosts(host)); err != nil {
 		return err
 	}
 	s.journal = newJournal(s.Keep)
 	if s.acs, err = newIssuer(s); err != nil {
 		return err
 	}
-	if s.control, err = s.listen(s.guard(http.NewCrossOriginProtection().Handler(controlRoutes(s))), nil); err != nil {
+	if s.control, err = s.listen(s.guard(http.NewCrossOriginProtection().Handler(controlRoutes(s, true))), nil); err != nil {
 		return err
+	}
+	if s.DirectoriesListen != "" {
+		if s.shared, err = newSharedDirectories(s); err != nil {
+			return err
+		}
 	}
 	s.schemes = make(map[string]*directory)
 	for i := range schemes {
@@ -260,8 +276,23 @@ func (s *Sandbox) CAPEM() []byte {
 // app's SDK trusts.
 func (s *Sandbox) IssuerCAPEM() []byte { return s.certs.issuers.PEM() }
 
-// ACSURL is the base of the pages that a browser opens: plain http.
+// ACSURL is the base of the pages that a browser opens: PagesURL, or plain http.
 func (s *Sandbox) ACSURL() string { return s.acs.url }
+
+// Pages are the pages of the issuers, for a server of the caller's that has PagesURL.
+func (s *Sandbox) Pages() http.Handler { return s.acs.handler }
+
+// Control is what [Sandbox.ControlURL] serves, for another server of the caller's: but for
+// the page of GET /app, since a form cannot send a key. The caller checks who may use it.
+func (s *Sandbox) Control() http.Handler { return s.countRequests(controlRoutes(s, false)) }
+
+// DirectoriesURL is the base of the listener of DirectoriesListen, "" without one.
+func (s *Sandbox) DirectoriesURL() string {
+	if s.shared == nil {
+		return ""
+	}
+	return s.shared.url
+}
 
 // ControlURL is the base of the listener for looking and steering.
 func (s *Sandbox) ControlURL() string { return s.control.url }
@@ -284,7 +315,12 @@ const idleTimeout = 90 * time.Second
 // listen opens a port, with TLS when conf is given. Requests are known to
 // Close and end with the sandbox.
 func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
-	ln, err := net.Listen("tcp", s.Listen)
+	return s.listenAt(s.Listen, h, conf)
+}
+
+// listenAt is listen with another address than that of Listen.
+func (s *Sandbox) listenAt(address string, h http.Handler, conf *tls.Config) (*listener, error) {
+	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
@@ -294,13 +330,7 @@ func (s *Sandbox) listen(h http.Handler, conf *tls.Config) (*listener, error) {
 		l.url = "https://" + reachableAddress(ln)
 	}
 	l.server = &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !s.beginRequest() {
-				panic(http.ErrAbortHandler)
-			}
-			defer s.background.Done()
-			h.ServeHTTP(w, r)
-		}),
+		Handler:           s.countRequests(h),
 		BaseContext:       func(net.Listener) context.Context { return s.ctx },
 		ReadHeaderTimeout: idleTimeout, // and none for the rest: silence lasts as long as the client bears it
 		MaxHeaderBytes:    64 << 10,
@@ -322,6 +352,17 @@ func reachableAddress(ln net.Listener) string {
 		return fmt.Sprintf("127.0.0.1:%d", at.Port)
 	}
 	return at.String()
+}
+
+// countRequests has Close wait for requests, and refuses them afterwards.
+func (s *Sandbox) countRequests(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.beginRequest() {
+			panic(http.ErrAbortHandler)
+		}
+		defer s.background.Done()
+		h.ServeHTTP(w, r)
+	})
 }
 
 // beginRequest lets a request in unless the sandbox is closed.

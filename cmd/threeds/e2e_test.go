@@ -30,6 +30,10 @@ type ready struct {
 	OtherAPIKey string `json:"otherApiKey"`
 	CA          string `json:"ca"`
 	Control     string `json:"control"`
+	Public      string `json:"public"`
+	Listen      string `json:"listen"`
+	Browser     string `json:"browser"`
+	Directories string `json:"directories"`
 	DS          map[string]string
 }
 

@@ -24,7 +24,8 @@ import (
 )
 
 const usage = `Usage:
-    threeds sandbox [--listen HOST:PORT] [--data DIR] [--ready-file FILE]
+    threeds sandbox [--listen HOST:PORT] [--public-url URL] [--directories-listen HOST:PORT]
+                    [--rate-limit N] [--data DIR] [--ready-file FILE]
         run everything in one process: server, directory servers, issuers, shop
     threeds serve [--config FILE]
         run the server in production

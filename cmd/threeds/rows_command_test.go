@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
-
-	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
 // The tests of this file show what docs/getting-started.md says of the command.
@@ -322,28 +320,6 @@ func TestReachable(t *testing.T) {
 		if got := callableAddress(at); got != want {
 			t.Errorf("%s: %s, want %s", listens, got, want)
 		}
-	}
-}
-
-// TestSandboxShopPort: the shop takes any address where its own is taken, or the API is
-// elsewhere.
-func TestSandboxShopPort(t *testing.T) {
-	opened := func(usualPort bool) string {
-		s := new(shop.Shop)
-		url, err := startShop(s, usualPort)
-		must(t, err)
-		must(t, s.Close())
-		return url
-	}
-	const usual = "http://" + sandboxShop
-	if url := opened(false); url == usual {
-		t.Errorf("the API anywhere: the shop at %s", url)
-	}
-	if l, err := net.Listen("tcp", sandboxShop); err == nil { // or somebody has it already
-		defer l.Close()
-	}
-	if url := opened(true); url == usual {
-		t.Errorf("its own address taken: the shop at %s", url)
 	}
 }
 

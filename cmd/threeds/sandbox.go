@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -17,21 +18,38 @@ import (
 	"github.com/openthreeds/threeds/sandbox/shop"
 )
 
-// Where the sandbox listens unless told otherwise. The shop takes any free port
-// when its own is taken or the API was sent to any port itself.
+// Where the sandbox listens unless told otherwise.
 const (
-	sandboxAPI  = "127.0.0.1:8080"
-	sandboxShop = "127.0.0.1:8081"
+	sandboxListen      = "127.0.0.1:8080"
+	sandboxDirectories = "127.0.0.1:0"
+
+	mostRequests = 1e6 // per second and API key: more than one machine serves
 )
 
 // runSandbox runs a server, its directory servers and issuers, and a shop in this process.
 func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("sandbox", flag.ContinueOnError)
-	listen := fs.String("listen", sandboxAPI, "`HOST:PORT` of the API, port 0 for any free one")
+	listen := fs.String("listen", sandboxListen, "`HOST:PORT` of the API and of all pages, port 0 for any free one")
+	public := fs.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
+	directories := fs.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
+	rate := fs.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
 	data := fs.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	readyPath := fs.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
+	}
+	publicURL := ""
+	if *public != "" {
+		var err error
+		if publicURL, err = playground.ParseOrigin(*public); err != nil {
+			return fmt.Errorf("--public-url: %w", err)
+		}
+	}
+	if !(*rate >= 0 && *rate <= mostRequests) {
+		return fmt.Errorf("--rate-limit %v: want requests per second, at most %v, or 0 for no limit", *rate, mostRequests)
+	}
+	if *rate == 0 {
+		*rate = mostRequests
 	}
 	dir := *data
 	if dir == "" {
@@ -52,44 +70,39 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	if err != nil {
 		return fmt.Errorf("%w (--listen HOST:0 takes any free port)", err)
 	}
-	o := playground.Options{Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(stderr, slog.LevelWarn)}
-	return serveSandbox(ctx, o, *listen == sandboxAPI, ready, stdout)
+	o := playground.Options{
+		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(stderr, slog.LevelWarn),
+		DirectoriesListen: *directories, PerKey: *rate,
+	}
+	return serveSandbox(ctx, o, publicURL, ready, stdout)
 }
 
-// serveSandbox runs the playground and the shop until ctx ends. usualPort has the shop take
-// its usual port if that is free.
-func serveSandbox(ctx context.Context, o playground.Options, usualPort bool, ready *readyFile, stdout io.Writer) (err error) {
+// serveSandbox runs the playground and the shop until ctx ends. publicURL is what browsers
+// elsewhere reach them by; "" means that only browsers of this machine do.
+func serveSandbox(ctx context.Context, o playground.Options, publicURL string, ready *readyFile, stdout io.Writer) (err error) {
 	api := "http://" + callableAddress(o.API.Addr())
+	demo := &shop.Shop{API: api, APIKey: playground.Key, Log: o.Log, PublicURL: publicURL}
+	o.Address = &playground.Address{PublicURL: cmp.Or(publicURL, api), IsBehindProxy: publicURL != "", Shop: demo.Handler()}
+	defer func() { err = errors.Join(err, demo.Close()) }()
 	p, err := playground.Start(ctx, o)
 	if err != nil {
 		return err
 	}
-	demo := &shop.Shop{API: api, APIKey: playground.Key, Log: o.Log}
-	shopURL, err := startShop(demo, usualPort)
-	if err != nil {
-		return errors.Join(err, p.Close())
-	}
-	defer func() { err = errors.Join(err, demo.Close()) }()
 	defer func() { err = errors.Join(err, ready.remove()) }()
-	if err := describeSandbox(p, o.Dir, api, shopURL, ready, stdout); err != nil {
+	if err := describeSandbox(p, o, ready, stdout); err != nil {
 		return errors.Join(err, p.Close())
 	}
 	return p.Run(ctx)
 }
 
-// startShop starts the shop at its usual port, or at any.
-func startShop(s *shop.Shop, usualPort bool) (string, error) {
-	if usualPort {
-		if url, err := s.Start(sandboxShop); err == nil {
-			return url, nil
-		}
-	}
-	return s.Start("127.0.0.1:0")
-}
-
 // describeSandbox writes the ready file, and says on standard output what there is.
-func describeSandbox(p *playground.Playground, dir, api, shopURL string, ready *readyFile, stdout io.Writer) error {
-	ca := filepath.Join(dir, "ca.pem")
+func describeSandbox(p *playground.Playground, o playground.Options, ready *readyFile, stdout io.Writer) error {
+	public, control := o.Address.PublicURL, p.Sandbox.ControlURL()
+	api := public
+	if o.Address.IsBehindProxy {
+		control = public + playground.ControlPath
+	}
+	ca := filepath.Join(o.Dir, "ca.pem")
 	if err := os.WriteFile(ca, p.Sandbox.CAPEM(), 0o600); err != nil {
 		return err
 	}
@@ -98,8 +111,9 @@ func describeSandbox(p *playground.Playground, dir, api, shopURL string, ready *
 		ds[d.Scheme] = d.URL
 	}
 	err := ready.publish(map[string]any{
-		"api": api, "mpi": api, "results": p.ResultsURL(), "ds": ds, "acs": p.Sandbox.ACSURL(), "shop": shopURL,
-		"apiKey": playground.Key, "otherApiKey": playground.OtherKey, "ca": ca, "control": p.Sandbox.ControlURL(),
+		"api": api, "mpi": api, "results": p.ResultsURL(), "ds": ds, "acs": p.Sandbox.ACSURL(), "shop": public,
+		"apiKey": playground.Key, "otherApiKey": playground.OtherKey, "ca": ca, "control": control,
+		"public": public, "listen": o.API.Addr().String(), "browser": public, "directories": p.Sandbox.DirectoriesURL(),
 	})
 	if err != nil {
 		return err
@@ -116,7 +130,7 @@ Try it:
   curl -sS %s/preauth -H 'APIKey: %s' -H 'Content-Type: application/json' -d '{"acctNumber": "3000100000000103"}'
 
 Ctrl-C ends it.
-`, shopURL, api, playground.Key, p.Sandbox.ControlURL(), api, playground.Key)
+`, public, api, playground.Key, control, api, playground.Key)
 	return err
 }
 

@@ -4,6 +4,7 @@
 package playground
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -11,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -45,6 +47,14 @@ type Options struct {
 	API     net.Listener // of the API; Start closes it when it fails
 	Release string       // the version of the program, for the metrics
 	Log     *slog.Logger
+	Address *Address // of what is served beside the API; nil: only the API is served there
+
+	// DirectoriesListen is where the directory servers listen together, each below a path
+	// of its own. Empty means that each has a port of the loopback interface.
+	DirectoriesListen string
+
+	// PerKey is how many requests per second each API key may make. 0 means 500.
+	PerKey float64
 }
 
 // A Playground is a server and the sandbox that it talks to.
@@ -63,7 +73,10 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	if err != nil {
 		return nil, errors.Join(err, o.API.Close())
 	}
-	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log}}
+	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen}}
+	if o.Address != nil {
+		p.Sandbox.PagesURL = o.Address.PublicURL + pagesPath
+	}
 	if err := p.Sandbox.Start(); err != nil {
 		return nil, errors.Join(err, o.API.Close())
 	}
@@ -118,8 +131,13 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute,
 		},
-		Limits: server.Limits{PerKey: 500, InFlight: 10000},
+		Limits: server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		Cards:  func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
+	}
+	if o.Address != nil {
+		cfg.Front = func(api http.Handler) http.Handler {
+			return newFront(*o.Address, o.API.Addr().String(), api, p.Sandbox)
+		}
 	}
 	for i, d := range p.Sandbox.Directories() {
 		p.addDirectory(cfg, i, d)

@@ -60,6 +60,7 @@ type Config struct {
 	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Cards           func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
 	Store           func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
+	Front           func(http.Handler) http.Handler  // what serves other paths in front of the API; nil: nothing does
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
@@ -240,7 +241,11 @@ func (s *Server) listen(group *errgroup.Group) {
 			return nil
 		})
 	}
-	requests := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.api }), s.maxRequestTime, s.cfg.Log)
+	front := s.serveActive(func(rt *runtime) http.Handler { return rt.api })
+	if s.cfg.Front != nil {
+		front = s.cfg.Front(front)
+	}
+	requests := listen.NewServer(front, s.maxRequestTime, s.cfg.Log)
 	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
 	received.ConnContext = certs.ConnContext
 	s.attachServer(s.api, requests)

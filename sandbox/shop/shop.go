@@ -130,7 +130,7 @@ func (s *Shop) guard(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		if !s.isOurHost(r.Host) {
-			http.Error(w, "This shop answers only to names of this machine, such as 127.0.0.1 and localhost.", http.StatusMisdirectedRequest)
+			http.Error(w, "This shop answers only to names of this machine, such as 127.0.0.1 and localhost, or to its public address.", http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -191,11 +191,8 @@ func (s *Shop) Start(listen string) (string, error) {
 	return "http://" + l.Addr().String(), nil
 }
 
-// Close stops what Start began. It gives requests in flight two seconds.
-func (s *Shop) Close() error {
-	if s.server == nil {
-		return nil
-	}
+// closeServer gives requests in flight two seconds.
+func (s *Shop) closeServer() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err := s.server.Shutdown(ctx)
@@ -203,7 +200,16 @@ func (s *Shop) Close() error {
 		err = s.server.Close()
 	}
 	<-s.served
-	if s.Client == nil {
+	return err
+}
+
+// Close stops what Start began, and closes connections to the API that are not in use.
+func (s *Shop) Close() error {
+	var err error
+	if s.server != nil {
+		err = s.closeServer()
+	}
+	if s.Client == nil && s.api != nil {
 		s.api.CloseIdleConnections()
 		s.mpi.CloseIdleConnections()
 	}
