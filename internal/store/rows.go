@@ -21,7 +21,7 @@ const (
 	UseStates   = "keys/uses/" // when API keys were last used
 )
 
-// ErrUnknownRow is in the error of a RowTx that gets a row that this release cannot keep.
+// ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")
 
 // A Row is one row of what a backup holds, in a form that all stores share. Its values are
