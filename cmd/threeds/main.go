@@ -20,7 +20,9 @@ import (
 	"syscall"
 
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/coredump"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/store/postgres"
 )
 
 const usage = `Usage:
@@ -93,11 +95,24 @@ func usageErrorf(format string, args ...any) error { return usageError{fmt.Sprin
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	warnings := obs.NewLogger(obs.NonBlocking(os.Stderr), slog.LevelWarn)
+	protectProcess(warnings)
 	log.SetFlags(0)
-	log.SetOutput(obs.Libraries(obs.NewLogger(obs.NonBlocking(os.Stderr), slog.LevelWarn)))
+	log.SetOutput(obs.Libraries(warnings))
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// protectProcess keeps what this process has in memory out of core dumps, and variables of libpq from changing where the
+// store is. What fails, or has no effect, is logged.
+func protectProcess(log *slog.Logger) {
+	if err := coredump.Disable(); err != nil {
+		log.Warn("core dumps are not off", "err", err)
+	}
+	if dropped := postgres.DropEnvironment(); len(dropped) > 0 {
+		log.Warn("variables of libpq are ignored: the URL of the store says all", "variables", dropped)
+	}
 }
 
 // run is the program without the process: tests call it, and main exits with the status

@@ -142,8 +142,8 @@ func (s *Server) activate(ctx context.Context, cfg Config) error {
 	s.active = rt
 	s.mu.Unlock()
 	s.drainRuntime(former, rt)
-	s.metrics.Certificates(cfg.CertificateEnds)
-	s.metrics.Lists(listEnds(cfg.ListTerms))
+	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
+	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
 	if cfg.Tracing != nil {
 		s.traces.Sample(cfg.Tracing.Fraction)
 	}

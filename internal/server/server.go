@@ -170,8 +170,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.initMetrics(s.active)
 	s.maxRequestTime = s.active.maxRequestTime()
-	s.metrics.Certificates(cfg.CertificateEnds)
-	s.metrics.Lists(listEnds(cfg.ListTerms))
+	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
+	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
 	}, Identity: s.identity}
