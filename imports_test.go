@@ -33,6 +33,7 @@ var may = map[string]string{
 	"internal/store/sqlite":    "internal/store",
 	"internal/store/postgres":  "internal/store internal/socket",
 	"internal/store/storetest": "internal/store",
+	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
 	"internal/record":          "internal/store",
 	"internal/scheme":          "message",

@@ -94,9 +94,13 @@ type keyReport struct {
 func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("key list", flag.ContinueOnError)
 	asJSON := jsonFlag(fs)
+	revoked := fs.Bool("revoked", false, "list the keys that were revoked instead")
 	file := configFlag(fs)
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
+	}
+	if *revoked {
+		return listRevokedKeys(ctx, *file, *asJSON, stdout)
 	}
 	return withKeys(ctx, *file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
 		keys, err := st.Keys(ctx)

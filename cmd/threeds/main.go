@@ -36,8 +36,8 @@ const usage = `Usage:
         ask a server that runs whether it is ready, or with --live whether it is alive
     threeds key create --name NAME [--strict] [--config FILE]
         make an API key for the merchant NAME and print it, once
-    threeds key list [--json] [--config FILE]
-        list the keys: start of the hash, age, strictness, merchant
+    threeds key list [--revoked] [--json] [--config FILE]
+        list the keys: start of the hash, age, strictness, merchant; or those that were revoked
     threeds key revoke HASHPREFIX [--config FILE]
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
     threeds ranges status [--json] [--config FILE]
@@ -56,6 +56,12 @@ const usage = `Usage:
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]
         use the generation that is held back
+    threeds backup FILE [--config FILE]
+        write API keys, revoked keys and card ranges into a new file (- is standard output),
+        which fits both kinds of store
+    threeds restore [--replace] FILE [--config FILE]
+        load such a file (- is standard input) into an empty store, or with --replace in the
+        place of what the store has
     threeds check [--scheme SCHEME] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own
@@ -140,6 +146,10 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runKey(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
+	case "backup":
+		return runBackup(ctx, rest, stdout, stderr)
+	case "restore":
+		return runRestore(ctx, rest, stdin, stdout)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
 	case "version", "-version", "--version":
@@ -149,7 +159,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "check", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

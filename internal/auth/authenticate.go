@@ -343,7 +343,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
 		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
-			AReq: areq.Facts(), Purchase: purchaseOf(req, areq),
+			AReq: areq.Facts(), Purchase: e.purchaseOf(req, areq),
 			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
 		},
 	}
@@ -356,7 +356,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	case errors.Is(err, store.ErrExists):
 		return nil, erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
 	case err != nil:
-		e.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", c.id, "err", err)
+		e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
 		return nil, unreachable(req.version, c.id)
 	}
 	return c, nil

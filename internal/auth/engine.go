@@ -52,6 +52,15 @@ type Directories interface {
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
+// A Sealer has the keys of what the store keeps.
+type Sealer interface {
+	record.Sealer
+	// Digest returns a keyed digest of data.
+	Digest(data string) []byte
+	// IsDigest reports whether digest is that of data, also if an earlier key has made it.
+	IsDigest(digest []byte, data string) bool
+}
+
 // A Directory is what the engine knows of one directory server.
 type Directory struct {
 	Scheme        string
@@ -123,7 +132,7 @@ type Engine struct {
 	Cards       Cards
 	Directories Directories
 	IDs         *transid.Keys
-	Sealer      record.Sealer
+	Sealer      Sealer
 	Server      Server
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts
@@ -138,6 +147,10 @@ type Engine struct {
 	// that the engine has a group of its own.
 	Tasks    *tasks.Group
 	Recorder Recorder // nil means that nothing is recorded
+	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
+	// share them.
+	Findings      *FindingLimit
+	StoreFailures record.LogLimit
 
 	changes  changeNotifier
 	ownTasks tasks.Group // used when Tasks is nil
@@ -176,6 +189,11 @@ func (e *Engine) rand() io.Reader {
 		return e.Rand
 	}
 	return rand.Reader
+}
+
+// logStoreFailure logs that the store did not do its part in a request, unless there are many such lines.
+func (e *Engine) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
+	record.LogFailure(ctx, e.Log, e.StoreFailures, e.Now(), what, err, attrs...)
 }
 
 // note records what is known of the request of a context; nothing when value is "".

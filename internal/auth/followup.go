@@ -41,7 +41,7 @@ const browser = "02" // the deviceChannel of browsers
 // A purchase is what a follow-up authentication must have in common with the first one.
 type purchase struct {
 	Values map[string]string // raw JSON values by element; "" where the element is absent
-	Card   []byte            // digest of the card number, salted with the id of the first authentication
+	Card   []byte            // keyed digest of the card number and the id of the first authentication
 }
 
 // A firstAuthentication is what is kept of one for its follow-up.
@@ -61,21 +61,27 @@ var commonElements = []string{
 
 // purchaseOf returns the purchase of an AReq that may need a follow-up, nil for one that
 // never does.
-func purchaseOf(req *authRequest, areq *message.Message) *purchase {
+func (e *Engine) purchaseOf(req *authRequest, areq *message.Message) *purchase {
 	if req.version < message.V231 ||
 		areq.Text("threeDSRequestorSpcSupport") != "Y" && !slices.Contains([]string{"F", "B"}, areq.Text("threeDSRequestorDecReqInd")) {
 		return nil
 	}
-	p := &purchase{Values: make(map[string]string), Card: cardDigest(req.id.value, req.pan)}
+	p := &purchase{Values: make(map[string]string), Card: e.Sealer.Digest(cardText(req.id.value, req.pan))}
 	for _, name := range commonElements {
 		p.Values[name] = string(areq.Raw(name))
 	}
 	return p
 }
 
-func cardDigest(id, pan string) []byte {
-	sum := sha256.Sum256([]byte(id + "\x00" + pan))
-	return sum[:]
+// cardText is what the digest of a card is made of.
+func cardText(id, pan string) string { return id + "\x00" + pan }
+
+// isCard reports whether pan is the card of the first authentication. A build before digests were
+// keyed made them with SHA-256 alone. Its rows count as long as they live, which is 8 days at most.
+func (e *Engine) isCard(first *firstAuthentication, pan string) bool {
+	text := cardText(first.ID, pan)
+	unkeyed := sha256.Sum256([]byte(text))
+	return e.Sealer.IsDigest(first.Card, text) || bytes.Equal(first.Card, unkeyed[:])
 }
 
 // storeFirst stores the first authentication, which ended with acsTransID, so that its
@@ -183,7 +189,7 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 	}
 	row, err := e.Store.Get(ctx, firstKey(to.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		e.Log.ErrorContext(ctx, "first leg not read", "threeDSServerTransID", req.id.value, "err", err)
+		e.logStoreFailure(ctx, "first leg not read", err, "threeDSServerTransID", req.id.value)
 		return unreachable(req.version, req.knownID())
 	}
 	var first firstAuthentication
@@ -196,7 +202,7 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 	if !known || first.Kind != kind {
 		return withoutFirst(erro(req.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", req.knownID()))
 	}
-	if names := first.differences(req, areq); len(names) > 0 {
+	if names := e.differences(&first, req, areq); len(names) > 0 {
 		return erro(req.version, message.BadTransactionData, strings.Join(names, ","), req.knownID())
 	}
 	return first.checkTime(req, areq)
@@ -248,9 +254,9 @@ func firstReference(kind string, areq *message.Message) (ref string, found messa
 }
 
 // differences names the elements in which an AReq is not that of the first authentication.
-func (first *firstAuthentication) differences(req *authRequest, areq *message.Message) []string {
+func (e *Engine) differences(first *firstAuthentication, req *authRequest, areq *message.Message) []string {
 	var names []string
-	if !bytes.Equal(first.Card, cardDigest(first.ID, req.pan)) {
+	if !e.isCard(first, req.pan) {
 		names = append(names, "acctNumber")
 	}
 	for _, name := range commonElements {

@@ -6,14 +6,13 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
 // A spy notes what an engine reads in the store, and counts what it opens.
 type spy struct {
 	auth.Store
-	record.Sealer
+	auth.Sealer
 	read   []string // ids of rows
 	opened int
 }

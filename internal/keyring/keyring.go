@@ -1,6 +1,7 @@
 // Package keyring holds the secrets that all nodes of a server share, and derives from them
 // the keys for transaction ids and for sealing stored data. Use [Load] or [LoadOrCreate] to
-// read the key file, [Ring.ID] for ids, and [Ring.Seal] and [Ring.Open] for data.
+// read the key file, [Ring.ID] for ids, [Ring.Seal] and [Ring.Open] for data, and [Ring.Digest]
+// for what is only compared.
 //
 // The secrets are in a JSON file of at most three members:
 //
@@ -37,6 +38,7 @@ const (
 	labelTransID = "threeds transaction id hmac"
 	labelSeal    = "threeds sealed data"
 	labelKeyID   = "threeds sealed data key id"
+	labelDigest  = "threeds digest hmac"
 )
 
 // A Ring is the secrets of a file. It is safe for concurrent use and prints
@@ -50,8 +52,9 @@ type Ring struct {
 
 // derived is what is made from one secret.
 type derived struct {
-	seal [secretLen]byte
-	id   [keyIDLen]byte // names seal in front of what it sealed
+	seal   [secretLen]byte
+	id     [keyIDLen]byte // names seal in front of what it sealed
+	digest [secretLen]byte
 }
 
 // newRing derives everything. The first secret is the current one.
@@ -64,7 +67,7 @@ func newRing(secrets [][]byte) (*Ring, error) {
 		for _, purpose := range []struct {
 			label string
 			key   []byte
-		}{{labelTransID, forID[:]}, {labelSeal, d.seal[:]}, {labelKeyID, d.id[:]}} {
+		}{{labelTransID, forID[:]}, {labelSeal, d.seal[:]}, {labelKeyID, d.id[:]}, {labelDigest, d.digest[:]}} {
 			key, err := hkdf.Key(sha256.New, secret, nil, purpose.label, len(purpose.key))
 			if err != nil {
 				return nil, fmt.Errorf("keyring: %w", err)

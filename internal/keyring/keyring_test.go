@@ -3,6 +3,7 @@ package keyring_test
 import (
 	"bytes"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
@@ -52,6 +53,28 @@ func rotation(t *testing.T) (published, moved, done *keyring.Ring) {
 	return load(t, fmt.Sprintf(`{"next":%q,"current":%q}`, b, a)),
 		load(t, fmt.Sprintf(`{"current":%q,"previous":%q}`, b, a)),
 		load(t, fmt.Sprintf(`{"next":%q,"current":%q}`, c, b))
+}
+
+// TestDigestIsKeyedAndRotates: a digest is good as long as its secret is in the file, and is not one
+// that can be made without the file.
+func TestDigestIsKeyedAndRotates(t *testing.T) {
+	published, moved, done := rotation(t)
+	digest := published.Digest("card")
+	if sum := sha256.Sum256([]byte("card")); bytes.Equal(digest, sum[:]) || len(digest) != len(sum) {
+		t.Errorf("the digest %x is that of no key, or too short", digest)
+	}
+	for name, want := range map[string]bool{"published": true, "moved": true, "done": false} {
+		ring := map[string]*keyring.Ring{"published": published, "moved": moved, "done": done}[name]
+		if got := ring.IsDigest(digest, "card"); got != want {
+			t.Errorf("%s: IsDigest is %t, want %t", name, got, want)
+		}
+		if ring.IsDigest(digest, "dart") || ring.IsDigest(nil, "card") || ring.IsDigest(digest[:31], "card") {
+			t.Errorf("%s: another text or digest passes", name)
+		}
+	}
+	if next := moved.Digest("card"); !published.IsDigest(next, "card") || bytes.Equal(next, digest) {
+		t.Error("the digest of the next secret is not known before the rotation, or is the same")
+	}
 }
 
 func TestLoadRefusesBadFiles(t *testing.T) {

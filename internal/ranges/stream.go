@@ -61,6 +61,9 @@ func (o Options) orDefault() Options {
 // With problems there still is a Response, of which only Head counts. An answer
 // that is another message is not checked: the problem is 101 messageType.
 //
+// After 1,000 bad entries, or one entry with 1,000 problems, nothing more is read. Head then
+// has the elements that came before, and the problems are those found so far.
+//
 // The entries are read by the version that came before them, or else that of
 // the PReq. Should another version follow them, they are read again if r can
 // seek; otherwise messageVersion is a problem.
@@ -106,6 +109,7 @@ func read(r io.Reader, opts Options, judge func(*stream, *message.Message) (*Res
 			start = at
 		}
 	}
+	s.canReread = start >= 0
 	m, err := s.object(r)
 	if err != nil {
 		return nil, nil, err
@@ -148,6 +152,11 @@ type stream struct {
 	tapes   [laneCount]tape
 	changes []change // in place of the tapes
 
+	isBad     bool // a fault was found with the entry at hand
+	bad       int  // entries with faults
+	canReread bool // the text can be read again, by another version
+	isCutOff  bool // reading has ended early, after too many faults
+
 	turn     int64 // offset in the text where the reader yields again
 	lists    int   // how often cardRangeData occurred
 	count    int   // entries of the first
@@ -172,8 +181,9 @@ type meaning struct {
 type raw [2]uint64
 
 const (
-	maxProblems  = 1000 // as in Check
-	maxTemplates = 32 << 20
+	maxProblems   = 1000 // as in Check
+	maxBadEntries = 1000 // a text with this many bad entries is not read any further
+	maxTemplates  = 32 << 20
 )
 
 func newStream(opts Options) *stream {
@@ -188,11 +198,17 @@ func newStream(opts Options) *stream {
 // object reads the text. The entries go into the tapes, and all else into head, of which it
 // makes a message.
 func (s *stream) object(r io.Reader) (*message.Message, error) {
-	if err := s.walk(r); err != nil {
+	err := s.walk(r)
+	if s.isCutOff = err == errTooManyFaults; s.isCutOff {
+		s.head = append(s.head, '}')
+	} else if err != nil {
 		return nil, err
 	}
 	return message.Parse(s.head, message.Limits{Depth: s.opts.Depth, Members: -1})
 }
+
+// errTooManyFaults ends the reading of a text that has been refused already.
+var errTooManyFaults = errors.New("too many faults")
 
 func (s *stream) walk(r io.Reader) error {
 	s.w = newWindow(r, s.opts)
@@ -305,8 +321,15 @@ func (s *stream) list(first bool) error {
 		if _, err := s.w.next(); err != nil {
 			return err
 		}
+		s.isBad = !first // the array itself is one too many
 		if err := s.entry(at, first); err != nil {
 			return err
+		}
+		if s.isBad {
+			s.bad++
+		}
+		if s.hasTooManyFaults() {
+			return errTooManyFaults
 		}
 		c, err := s.w.next()
 		if err != nil {
@@ -327,6 +350,15 @@ func (s *stream) list(first bool) error {
 			return err
 		}
 	}
+}
+
+// hasTooManyFaults reports whether enough faults were found to refuse the text unread. Entries that may have been
+// read by a wrong version are no reason, as long as they can be read again.
+func (s *stream) hasTooManyFaults() bool {
+	if s.canReread && s.fixed == nil {
+		return false
+	}
+	return s.bad >= maxBadEntries
 }
 
 // yieldEvery is after how many bytes the reader yields the processor: then it keeps it for a
@@ -389,6 +421,10 @@ func (s *stream) checkEntry(at int, text []byte, first, isUsual bool, offset int
 		return err
 	}
 	problems := m.Check(message.Context{})
+	s.isBad = s.isBad || len(problems) > 0
+	if len(problems) >= maxProblems { // in this entry alone
+		s.bad = maxBadEntries
+	}
 	for _, p := range problems {
 		rest := strings.TrimPrefix(string(p.Path), "cardRangeData[0]")
 		p.Path = message.Path(fmt.Sprintf("cardRangeData[%d]%s", at, rest))
@@ -505,6 +541,7 @@ type change struct {
 }
 
 func (s *stream) reverse(at int) {
+	s.isBad = true
 	if s.reversed < 0 {
 		s.reversed = at
 	}
@@ -526,6 +563,7 @@ func (s *stream) compare(at int, text []byte) {
 	}
 	key := raw{maphash.Bytes(s.seeds[0], text), maphash.Bytes(s.seeds[1], text)}
 	if _, twice := s.seen[key]; twice {
+		s.isBad = true
 		s.equal = capped(s.equal, message.Problem{Code: message.Duplicate, Path: badEntry(at).Path})
 	}
 	if s.seen == nil {
@@ -552,6 +590,9 @@ func (s *stream) pres(m *message.Message) (*Response, message.Problems) {
 	typ, known := m.Type()
 	if known && typ != message.PRes {
 		return resp, notPRes
+	}
+	if s.isCutOff {
+		return resp, s.problemsSoFar(m)
 	}
 	problems := slices.DeleteFunc(m.Check(s.opts.Context), func(p message.Problem) bool {
 		return strings.HasPrefix(string(p.Path), "cardRangeData[") // of the stand-in
@@ -594,6 +635,23 @@ func (s *stream) problemsInOrder() message.Problems {
 		all = append(all, message.Problem{Code: message.Format, Path: "cardRangeData"})
 	}
 	return append(append(all, s.equal...), s.twice...)
+}
+
+// problemsSoFar returns the problems of a text that was not read to its end. An element of m that is not there may have
+// been about to come.
+func (s *stream) problemsSoFar(m *message.Message) message.Problems {
+	problems := append(s.problemsInOrder(), duplicatesOf(m)...)
+	if len(problems) == 0 { // all bad entries have a range whose start is above its end
+		return message.Problems{badEntry(s.reversed)}
+	}
+	return problems
+}
+
+// duplicatesOf returns the problems of members that occur twice outside cardRangeData.
+func duplicatesOf(m *message.Message) message.Problems {
+	return slices.DeleteFunc(m.Check(message.Context{}), func(p message.Problem) bool {
+		return p.Code != message.Duplicate || strings.HasPrefix(string(p.Path), "cardRangeData[")
+	})
 }
 
 // hasTooManyEntries reports whether cardRangeData is longer than its version allows.
@@ -653,14 +711,11 @@ func (s *stream) deliver(resp *Response) {
 
 // file judges a file of card ranges.
 func (s *stream) file(m *message.Message, pres *Response) (*Response, message.Problems) {
-	var problems message.Problems
-	for _, p := range m.Check(message.Context{}) {
-		if p.Code == message.Duplicate && !strings.HasPrefix(string(p.Path), "cardRangeData[") {
-			problems = append(problems, p)
-		}
-	}
-	problems = append(s.problemsInOrder(), problems...)
+	problems := append(s.problemsInOrder(), duplicatesOf(m)...)
 	resp := &Response{Head: m, Version: pres.Version, Kind: Complete, DS: pres.DS, DSURLs: pres.DSURLs}
+	if s.isCutOff {
+		return resp, s.problemsSoFar(m)
+	}
 	switch {
 	case !m.Has("cardRangeData"):
 		problems = append(message.Problems{{Code: message.Missing, Path: "cardRangeData"}}, problems...)

@@ -121,6 +121,9 @@ type Server struct {
 	lateRequests atomic.Int64   // requests that came since closing
 
 	refusedRecords atomic.Uint64 // records of transactions that did not open
+
+	findings      auth.FindingLimit // of all runtimes
+	storeFailures obs.LogThrottle   // of all runtimes
 }
 
 // New builds a server. Requests wait until Run is called.
@@ -130,6 +133,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s.storeFailures.Interval = time.Second
 	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)

@@ -26,7 +26,9 @@ const (
 
 	sqlPutKey = `INSERT INTO api_keys (hash, merchant, strict, created, seal) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (hash) DO NOTHING`
 	sqlReseal = `UPDATE api_keys SET seal = $3 WHERE hash = $1 AND seal = $2`
-	sqlRevoke = `DELETE FROM api_keys WHERE hash = $1`
+	sqlRevoke = `WITH gone AS (DELETE FROM api_keys WHERE hash = $1 RETURNING hash, merchant)
+		INSERT INTO revoked_keys (hash, merchant, revoked) SELECT hash, merchant, {now} FROM gone
+		ON CONFLICT (hash) DO UPDATE SET merchant = excluded.merchant, revoked = excluded.revoked`
 )
 
 // PutKey implements [store.Store].
@@ -46,7 +48,7 @@ func (db *DB) ResealKey(ctx context.Context, hash, was, seal []byte) error {
 // RevokeKey implements [store.Store].
 func (db *DB) RevokeKey(ctx context.Context, hash []byte) error {
 	return db.write(ctx, "revoke key", func(ctx context.Context, conn *pgx.Conn) error {
-		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlRevoke, blob(hash)))
+		return changed(store.ErrNotFound)(conn.Exec(ctx, db.sql.revoke, blob(hash)))
 	})
 }
 

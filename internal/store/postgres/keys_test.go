@@ -210,7 +210,7 @@ func TestMarkComes(t *testing.T) {
 	server := pgtest.Get(t)
 	url := server.Schema(t)
 	owner := connect(t, url)
-	if err := migrate(t.Context(), owner, migrations[:1]); err != nil {
+	if err := migrate(t.Context(), owner, migrations[:1], 1); err != nil {
 		t.Fatal(err)
 	}
 	schema := url[strings.Index(url, "search_path=")+len("search_path="):]
@@ -231,7 +231,7 @@ func TestMarkComes(t *testing.T) {
 		}
 	}
 	insert("a")
-	if err := migrate(ctx, owner, migrations); err != nil {
+	if err := migrate(ctx, owner, migrations, compatibleFrom); err != nil {
 		t.Fatal(err)
 	}
 	w.db = openAt(t, as(t, url, "old_node"), Options{})

@@ -95,8 +95,8 @@ var _ store.Store = (*DB)(nil)
 
 // Open opens the store in the database that a URL names, as libpq and pgxpool
 // understand it: postgres://USER@HOST[,HOST…]/DATABASE?sslmode=verify-full&…
-// Tables are made, and those of an older release brought up to date; a database of
-// a newer release is refused.
+// Tables are made, and those of an older release brought up to date. A database of a
+// newer release is used as it is if it says that this release can, and refused otherwise.
 func Open(ctx context.Context, url string, opt Options) (*DB, error) {
 	db, err := open(ctx, url, opt)
 	if err != nil {
@@ -123,7 +123,7 @@ func open(ctx context.Context, url string, opt Options) (*DB, error) {
 	}
 	conn, err := db.pool.Acquire(ctx)
 	if err == nil {
-		err = migrate(ctx, conn.Conn(), migrations)
+		err = migrate(ctx, conn.Conn(), migrations, compatibleFrom)
 		conn.Release()
 	}
 	if err != nil {

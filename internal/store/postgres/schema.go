@@ -6,12 +6,14 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // migrations lead from nothing to the present schema. The version of a database
 // is how many of them it has seen. Never change one that was released; add one
 // that nodes of the release before can live with, for they run on beside it: new
-// tables, and new columns that may be left out. Times are milliseconds since 1970.
+// tables, and new columns that may be left out. Else raise compatibleFrom, so that none
+// of them starts again. Times are milliseconds since 1970.
 var migrations = []string{
 	// ver changes with every update, so that none is lost. A transaction is found
 	// by id; those that are expired by expires. The row of a lease stays for ever:
@@ -82,9 +84,25 @@ var migrations = []string{
 	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON api_keys
 		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
 	ALTER TABLE api_keys ENABLE ALWAYS TRIGGER mark;`,
+
+	// An API key that was revoked is listed, and no backup brings it back.
+	`CREATE TABLE revoked_keys (
+		hash     bytea  PRIMARY KEY,
+		merchant text   NOT NULL,
+		revoked  bigint NOT NULL
+	);`,
 }
 
-const sqlVersion = `SELECT version FROM schema_version`
+// compatibleFrom is the oldest schema version whose builds work with the tables that
+// migrations make. Raise it with a step that those builds cannot live with.
+const compatibleFrom = 3
+
+const (
+	sqlVersion        = `SELECT version FROM schema_version`
+	sqlCompatibleFrom = `SELECT compatible_from FROM schema_version`
+
+	sqlAddCompatibleFrom = `ALTER TABLE schema_version ADD COLUMN IF NOT EXISTS compatible_from bigint NOT NULL DEFAULT 0`
+)
 
 // sqlBeginMigration gives the statements of a migration the time that a large table takes.
 const sqlBeginMigration = `BEGIN; SET LOCAL statement_timeout = '50s'`
@@ -92,9 +110,9 @@ const sqlBeginMigration = `BEGIN; SET LOCAL statement_timeout = '50s'`
 // migrating is the advisory lock under which one process at a time migrates.
 const migrating = 0x3d5ec04e
 
-// migrate brings the schema up to date with steps. A schema that is up to date is
-// only read.
-func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
+// migrate brings the schema up to date with steps. A schema that is up to date is only
+// read, and so is one that has seen more steps and says that it may be used.
+func migrate(ctx context.Context, conn *pgx.Conn, steps []string, compatibleFrom int) error {
 	var there bool
 	if err := conn.QueryRow(ctx, `SELECT to_regclass('schema_version') IS NOT NULL`).Scan(&there); err != nil {
 		return err
@@ -103,7 +121,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 		switch version, err := versionOf(ctx, conn, steps); {
 		case err != nil:
 			return err
-		case version == len(steps):
+		case version >= len(steps):
 			return nil
 		}
 	}
@@ -123,15 +141,12 @@ func migrate(ctx context.Context, conn *pgx.Conn, steps []string) error {
 				return fmt.Errorf("migration %d: %w", i+1, err)
 			}
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM schema_version`); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `INSERT INTO schema_version VALUES ($1)`, len(steps))
-		return err
+		return setVersion(ctx, tx, len(steps), compatibleFrom)
 	})
 }
 
-// versionOf reads the version of the schema, 0 if it says none.
+// versionOf reads the version of the schema, 0 if it says none. One that builds of these
+// steps cannot use is an error.
 func versionOf(ctx context.Context, conn interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }, steps []string) (version int, err error) {
@@ -139,8 +154,34 @@ func versionOf(ctx context.Context, conn interface {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, err
 	}
-	if version > len(steps) {
-		return 0, fmt.Errorf("the database was made by a newer release: schema version %d, this one knows %d", version, len(steps))
+	if version <= len(steps) {
+		return version, nil
 	}
-	return version, nil
+	from := version
+	err = conn.QueryRow(ctx, sqlCompatibleFrom).Scan(&from)
+	if failed, ok := errors.AsType[*pgconn.PgError](err); ok && failed.Code == undefinedColumn {
+		err = nil // an early build made it, which nobody but builds of its version is known to work with
+	}
+	if err == nil && len(steps) < from {
+		err = fmt.Errorf("the database was made by a newer release: schema version %d, which builds of version %d and later can use, "+
+			"and this one is of version %d; start the newer release, or go back to a backup", version, from, len(steps))
+	}
+	return version, err
+}
+
+// setVersion records how many steps the schema has seen, and whose builds can use it.
+func setVersion(ctx context.Context, tx pgx.Tx, version, compatibleFrom int) error {
+	var before int
+	if _, err := tx.Exec(ctx, sqlAddCompatibleFrom); err != nil {
+		return err
+	}
+	err := tx.QueryRow(ctx, sqlCompatibleFrom).Scan(&before)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	if _, err := tx.Exec(ctx, `DELETE FROM schema_version`); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, `INSERT INTO schema_version (version, compatible_from) VALUES ($1, $2)`, version, max(before, compatibleFrom))
+	return err
 }

@@ -30,7 +30,7 @@ func connect(t *testing.T, url string) *pgx.Conn {
 }
 
 // TestMigrate plays the next release: its node brings the schema up to date beside
-// one of this release, which works on, and which could not be started again.
+// one of this release, which works on, and which can be started again.
 func TestMigrate(t *testing.T) {
 	old, url := openNew(t)
 	ctx := t.Context()
@@ -39,7 +39,7 @@ func TestMigrate(t *testing.T) {
 	}
 	next := append(migrations[:len(migrations):len(migrations)], `ALTER TABLE txns ADD COLUMN more text`, `CREATE TABLE further (id text)`)
 	for range 2 {
-		if err := migrate(ctx, connect(t, url), next); err != nil {
+		if err := migrate(ctx, connect(t, url), next, compatibleFrom); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -56,12 +56,54 @@ func TestMigrate(t *testing.T) {
 	if err := old.Ping(ctx); err != nil {
 		t.Errorf("Ping by the older node: %v", err)
 	}
-	db, err := Open(ctx, url, Options{})
-	if err == nil || !strings.Contains(err.Error(), "newer release: schema version 4, this one knows 2") {
-		t.Errorf("Open of a newer schema: %v", err)
+	again := openAt(t, url, Options{})
+	if err := again.Create(ctx, txn("again")); err != nil {
+		t.Errorf("Create by the older node, started again: %v", err)
 	}
+}
+
+// TestD103OlderBuildIsRefused: a schema that says that builds of this version cannot use it is
+// not opened, and stays what it is.
+func TestD103OlderBuildIsRefused(t *testing.T) {
+	_, url := openNew(t)
+	ctx := t.Context()
+	next := append(migrations[:len(migrations):len(migrations)], `ALTER TABLE txns RENAME data TO content`)
+	if err := migrate(ctx, connect(t, url), next, len(next)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(ctx, url, Options{})
 	if err == nil {
 		_ = db.Close()
+	}
+	want := fmt.Sprintf("schema version %d, which builds of version %[1]d and later can use, and this one is of version %d;",
+		len(next), len(migrations))
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open of a schema that is not for this build: %v, want %q", err, want)
+	}
+	if err := migrate(ctx, connect(t, url), next, 1); err != nil {
+		t.Errorf("the newer build: %v", err)
+	}
+	var from int
+	if err := connect(t, url).QueryRow(ctx, sqlCompatibleFrom).Scan(&from); err != nil || from != len(next) {
+		t.Errorf("compatible_from is %d, %v, want %d", from, err, len(next))
+	}
+}
+
+// TestD103SilentSchemaIsRefused: a newer schema of an early build, which has no compatible_from,
+// is for builds of its version alone.
+func TestD103SilentSchemaIsRefused(t *testing.T) {
+	_, url := openNew(t)
+	conn := connect(t, url)
+	_, err := conn.Exec(t.Context(), `ALTER TABLE schema_version DROP COLUMN compatible_from; UPDATE schema_version SET version = version + 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db, err := Open(t.Context(), url, Options{})
+	if err == nil {
+		_ = db.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "made by a newer release") {
+		t.Errorf("Open: %v, want that it was made by a newer release", err)
 	}
 }
 
@@ -70,7 +112,7 @@ func TestMigrateFails(t *testing.T) {
 	url := pgtest.Get(t).Schema(t)
 	conn := connect(t, url)
 	bad := append(migrations[:len(migrations):len(migrations)], `CREATE TABLE x (); SELECT 1/0`)
-	if err := migrate(t.Context(), conn, bad); err == nil || !strings.Contains(err.Error(), "migration 3") {
+	if err := migrate(t.Context(), conn, bad, compatibleFrom); err == nil || !strings.Contains(err.Error(), "migration 4") {
 		t.Errorf("a migration that fails: %v", err)
 	}
 	var n int
@@ -92,7 +134,7 @@ func TestMigrationHasTime(t *testing.T) {
 	}
 	step := `CREATE TABLE seen AS SELECT current_setting('statement_timeout') AS time,
 		(SELECT count(*) FROM pg_locks WHERE pid = pg_backend_pid() AND locktype = 'advisory' AND objid = 1029619790) AS locks`
-	if err := migrate(ctx, conn, []string{step}); err != nil {
+	if err := migrate(ctx, conn, []string{step}, 1); err != nil {
 		t.Fatal(err)
 	}
 	var limit string

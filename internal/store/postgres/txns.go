@@ -13,7 +13,7 @@ import (
 )
 
 // statements are those that ask the clock, {now}, and how a transaction begins.
-type statements struct{ now, get, update, sweep, acquire, begin string }
+type statements struct{ now, get, update, sweep, acquire, revoke, begin string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
@@ -28,6 +28,7 @@ func statementsAt(clock string) statements {
 		sweep: at(`DELETE FROM txns WHERE id = ANY (ARRAY(
 			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
 		acquire: at(sqlAcquire),
+		revoke:  at(sqlRevoke),
 	}
 }
 

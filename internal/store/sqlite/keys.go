@@ -19,6 +19,9 @@ const (
 	sqlPutKey = `INSERT INTO api_key (hash, merchant, strict, created, seal) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT (hash) DO NOTHING`
 	sqlReseal = `UPDATE api_key SET seal = ?3 WHERE hash = ?1 AND seal = ?2`
 	sqlRevoke = `DELETE FROM api_key WHERE hash = ?1`
+	// This comes before sqlRevoke. A key may have been revoked, put back and revoked again.
+	sqlKeepRevoked = `INSERT OR REPLACE INTO revoked_key (hash, merchant, revoked)
+		SELECT hash, merchant, ?2 FROM api_key WHERE hash = ?1`
 )
 
 // PutKey implements [store.Store].
@@ -38,7 +41,18 @@ func (db *DB) ResealKey(ctx context.Context, hash, was, seal []byte) error {
 // RevokeKey implements [store.Store].
 func (db *DB) RevokeKey(ctx context.Context, hash []byte) error {
 	return db.write(ctx, "revoke key", func(w *writer) (answer, failed error) {
-		return changed(store.ErrNotFound)(w.revoke.Exec(blob(hash)))
+		answer = store.ErrNotFound
+		failed = w.atomically(
+			func() (sql.Result, error) { return w.keepRevoked.Exec(blob(hash), db.now().UnixMilli()) },
+			func() (result sql.Result, err error) {
+				result, err = w.revoke.Exec(blob(hash))
+				if err == nil {
+					answer, err = changed(store.ErrNotFound)(result, nil)
+				}
+				return result, err
+			},
+		)
+		return answer, failed
 	})
 }
 

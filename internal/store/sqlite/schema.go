@@ -12,7 +12,7 @@ import (
 
 // migrations lead from nothing to the present schema. The version of a database
 // is how many of them it has seen. Never change one that was released; add one
-// that releases before it can live with.
+// that releases before it can live with, or raise compatibleFrom.
 var migrations = []string{
 	// ver changes with every update, so that none is lost. A transaction is
 	// found by id; those that are expired by expires.
@@ -82,10 +82,22 @@ var migrations = []string{
 	CREATE TRIGGER api_key_removed AFTER DELETE ON api_key BEGIN
 		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
 	END;`,
+
+	// An API key that was revoked is listed, and no backup brings it back.
+	`CREATE TABLE revoked_key (
+		hash     BLOB NOT NULL PRIMARY KEY,
+		merchant TEXT NOT NULL,
+		revoked  INTEGER NOT NULL -- milliseconds since 1970
+	) STRICT, WITHOUT ROWID;`,
 }
 
-// migrate brings the schema up to date. Of several processes one does it.
-func migrate(conn *sql.Conn) (err error) {
+// compatibleFrom is the oldest schema version whose builds work with the tables that
+// migrations make. Raise it with a step that those builds cannot live with.
+const compatibleFrom = 4
+
+// migrate brings the schema up to date with steps. Of several processes one does it. A
+// schema that has seen more steps is left as it is, if it says that it may be used.
+func migrate(conn *sql.Conn, steps []string, compatibleFrom int) (err error) {
 	ctx := context.Background()
 	err = patiently(func() error {
 		_, err := conn.ExecContext(ctx, "BEGIN IMMEDIATE")
@@ -113,19 +125,48 @@ func migrate(conn *sql.Conn) (err error) {
 	if err != nil {
 		return err
 	}
-	if version > len(migrations) {
-		return fmt.Errorf("made by a newer release: schema version %d, this one knows %d", version, len(migrations))
+	from, err := readCompatibleFrom(conn, version)
+	if err != nil {
+		return err
 	}
-	if version == len(migrations) {
+	if len(steps) < from && len(steps) < version {
+		return fmt.Errorf("made by a newer release: schema version %d, which builds of version %d and later can use, "+
+			"and this one is of version %d; start the newer release, or go back to a backup", version, from, len(steps))
+	}
+	if version >= len(steps) {
 		return writable(conn)
 	}
-	for i, step := range migrations[version:] {
+	for i, step := range steps[version:] {
 		if _, err := conn.ExecContext(ctx, step); err != nil {
 			return fmt.Errorf("migration %d: %w", version+i+1, err)
 		}
 	}
-	_, err = conn.ExecContext(ctx, "UPDATE schema_version SET version = ?", len(migrations))
+	_, err = conn.ExecContext(ctx, "UPDATE schema_version SET version = ?, compatible_from = max(compatible_from, ?)",
+		len(steps), compatibleFrom)
 	return err
+}
+
+// readCompatibleFrom returns the oldest version whose builds may use a schema of the given
+// version. A store of an early build has no column for it, and gets one.
+func readCompatibleFrom(conn *sql.Conn, version int) (from int, err error) {
+	ctx := context.Background()
+	var columns int
+	err = conn.QueryRowContext(ctx, "SELECT count(*) FROM pragma_table_info('schema_version') WHERE name = 'compatible_from'").Scan(&columns)
+	if err != nil {
+		return 0, err
+	}
+	if columns == 0 {
+		_, err := conn.ExecContext(ctx, "ALTER TABLE schema_version ADD COLUMN compatible_from INTEGER NOT NULL DEFAULT 0")
+		if err == nil { // nobody but the builds of that version is known to work with it
+			_, err = conn.ExecContext(ctx, "UPDATE schema_version SET compatible_from = version")
+		}
+		if err != nil {
+			return 0, err
+		}
+		return version, nil
+	}
+	err = conn.QueryRowContext(ctx, "SELECT compatible_from FROM schema_version").Scan(&from)
+	return from, err
 }
 
 // writable tries to change something and undoes it. SQLite opens a file that this

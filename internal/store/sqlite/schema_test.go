@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -131,5 +133,83 @@ func TestMigrationFails(t *testing.T) {
 	}
 	if err := db.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// storeOf returns a directory with a store that has seen one step more than this release has,
+// and says which builds can use it.
+func storeOf(t *testing.T, compatibleFrom int) string {
+	t.Helper()
+	dir := t.TempDir()
+	db, err := Open(dir, Options{})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec(t, dir, "CREATE TABLE further (id TEXT)")
+	exec(t, dir, fmt.Sprintf("UPDATE schema_version SET version = %d, compatible_from = %d", len(migrations)+1, compatibleFrom))
+	return dir
+}
+
+// TestD103OlderBuildOpens: a build whose schema is older than the store's works with the store
+// if that says so, and leaves its version as it is.
+func TestD103OlderBuildOpens(t *testing.T) {
+	dir := storeOf(t, len(migrations))
+	db, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := db.Create(t.Context(), store.Txn{ID: "a", Expires: time.Now().Add(time.Hour)}); err != nil {
+		t.Error(err)
+	}
+	if n := count(t, dir, "SELECT version FROM schema_version"); n != len(migrations)+1 {
+		t.Errorf("schema version is %d, want %d", n, len(migrations)+1)
+	}
+}
+
+// TestD103OlderBuildIsRefused: a store that is not for this build is not opened.
+func TestD103OlderBuildIsRefused(t *testing.T) {
+	db, err := Open(storeOf(t, len(migrations)+1), Options{})
+	if err == nil {
+		_ = db.Close()
+	}
+	want := fmt.Sprintf("schema version %d, which builds of version %[1]d and later can use, and this one is of version %d;",
+		len(migrations)+1, len(migrations))
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("Open: %v, want %q", err, want)
+	}
+}
+
+// TestD103SilentStoreIsRefused: a newer store of an early build, which has no compatible_from,
+// is for builds of its version alone.
+func TestD103SilentStoreIsRefused(t *testing.T) {
+	dir := storeOf(t, 1)
+	exec(t, dir, "ALTER TABLE schema_version DROP COLUMN compatible_from")
+	db, err := Open(dir, Options{})
+	if err == nil {
+		_ = db.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "made by a newer release") {
+		t.Errorf("Open: %v, want that it was made by a newer release", err)
+	}
+}
+
+// TestD103CompatibleFromNeverFalls: a step that older builds can live with leaves refused those
+// that an earlier step has shut out.
+func TestD103CompatibleFromNeverFalls(t *testing.T) {
+	dir := oldStore(t)
+	exec(t, dir, "ALTER TABLE schema_version ADD COLUMN compatible_from INTEGER NOT NULL DEFAULT 99")
+	db, err := Open(dir, Options{})
+	if err == nil {
+		err = db.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, dir, "SELECT compatible_from FROM schema_version"); n != 99 {
+		t.Errorf("compatible_from is %d, want 99", n)
 	}
 }

@@ -93,8 +93,8 @@ type DB struct {
 var _ store.Store = (*DB)(nil)
 
 // Open opens the store in dir, which is made if it is missing, for its owner
-// only. A store of an older release is brought up to date; one of a newer release
-// is refused.
+// only. A store of an older release is brought up to date. One of a newer release is
+// used as it is if it says that this release can, and refused otherwise.
 func Open(dir string, opt Options) (*DB, error) {
 	db, err := open(dir, opt)
 	if err != nil {
@@ -128,7 +128,7 @@ func open(dir string, opt Options) (_ *DB, err error) {
 	if db.place, err = placeOf(path); err != nil {
 		return nil, err
 	}
-	if err := migrate(conn); err != nil {
+	if err := migrate(conn, migrations, compatibleFrom); err != nil {
 		return nil, err
 	}
 	if err := db.place.addJournal(); err != nil {

@@ -140,7 +140,7 @@ type writer struct {
 	begin, commit, rollback *sql.Stmt
 	create, update          *sql.Stmt
 	sweep, putKey, revoke   *sql.Stmt
-	reseal                  *sql.Stmt
+	reseal, keepRevoked     *sql.Stmt
 
 	savepoint, undo, release             *sql.Stmt
 	acquire, giveBack, fence, putState   *sql.Stmt
@@ -161,6 +161,7 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.putKey, sqlPutKey},
 		{&w.reseal, sqlReseal},
 		{&w.revoke, sqlRevoke},
+		{&w.keepRevoked, sqlKeepRevoked},
 		{&w.savepoint, "SAVEPOINT several"},
 		{&w.undo, "ROLLBACK TO several"},
 		{&w.release, "RELEASE several"},

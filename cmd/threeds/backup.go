@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/backup"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/server"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// runBackup writes what the store keeps for long into a file, beside a running server or
+// without one.
+func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("backup", flag.ContinueOnError)
+	file := configFlag(fs)
+	rest, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return usageErrorf("backup: FILE is missing (- is standard output)")
+	}
+	return withArchive(ctx, *file, false, func(st store.Archive) error {
+		to, closeFile := stdout, func(err error) error { return err }
+		if rest[0] != "-" {
+			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+			if err != nil {
+				return err
+			}
+			to, closeFile = f, func(err error) error {
+				if err == nil {
+					err = f.Sync()
+				}
+				if err = errors.Join(err, f.Close()); err != nil {
+					err = errors.Join(err, os.Remove(rest[0])) // part of a backup is of no use
+				}
+				return err
+			}
+		}
+		counts, err := backup.Write(ctx, to, st, time.Now())
+		if err := closeFile(err); err != nil {
+			return fmt.Errorf("backup: %w", err)
+		}
+		_, err = fmt.Fprintf(stderr, "threeds: backed up %s; back up the key file too, in another place\n", describeCounts(counts))
+		return err
+	})
+}
+
+// runRestore loads a backup into the store.
+func runRestore(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	fs := flag.NewFlagSet("restore", flag.ContinueOnError)
+	replace := fs.Bool("replace", false, "put the backup in the place of what the store has")
+	file := configFlag(fs)
+	rest, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return usageErrorf("restore: FILE is missing (- is standard input)")
+	}
+	name, from := "standard input", stdin
+	if rest[0] != "-" {
+		f, err := os.Open(rest[0])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		name, from = rest[0], f
+	}
+	return withArchive(ctx, *file, true, func(st store.Archive) error {
+		report, err := backup.Restore(ctx, st, from, *replace)
+		switch {
+		case errors.Is(err, backup.ErrNotEmpty):
+			return errors.New("restore: the store has API keys or card ranges already; nothing was changed " +
+				"(--replace puts the backup in their place)")
+		case err != nil:
+			return fmt.Errorf("restore: %s: %w; nothing was changed", name, err)
+		}
+		return writeReport(stdout, report)
+	})
+}
+
+func writeReport(stdout io.Writer, report backup.Report) error {
+	w := bufio.NewWriter(stdout)
+	fmt.Fprintf(w, "restored: %s\n", describeCounts(report.Added))
+	if len(report.Replaced) > 0 {
+		fmt.Fprintf(w, "replaced: %s\n", describeCounts(report.Replaced))
+	}
+	for _, k := range report.Refused {
+		fmt.Fprintf(w, "not brought back: API key %s of merchant %q, which this store knows as revoked\n",
+			account.KeyID(k.Hash), oneLine(k.Merchant))
+	}
+	for _, k := range report.Revoked {
+		fmt.Fprintf(w, "revoked: API key %s of merchant %q, at %s\n", account.KeyID(k.Hash), oneLine(k.Merchant), k.At.Format(time.RFC3339))
+	}
+	return w.Flush()
+}
+
+// revokedReport is one line of the list of revoked keys.
+type revokedReport struct {
+	Hash     string `json:"hash"` // its beginning
+	Merchant string `json:"merchant"`
+	Revoked  string `json:"revoked"`
+}
+
+// listRevokedKeys writes which keys were revoked, the oldest revocation first.
+func listRevokedKeys(ctx context.Context, file string, asJSON bool, stdout io.Writer) error {
+	return withArchive(ctx, file, true, func(st store.Archive) error {
+		keys, err := backup.Revoked(ctx, st)
+		if err != nil {
+			return err
+		}
+		all := []revokedReport{}
+		for _, k := range keys {
+			all = append(all, revokedReport{account.KeyID(k.Hash), oneLine(k.Merchant), k.At.Format(time.RFC3339)})
+		}
+		if asJSON {
+			return writeJSON(stdout, all)
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "HASH\tREVOKED\tMERCHANT")
+		for _, k := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\n", k.Hash, k.Revoked, k.Merchant)
+		}
+		return w.Flush()
+	})
+}
+
+// describeCounts returns how many rows there are of each kind, in words.
+func describeCounts(counts backup.Counts) string {
+	all := []string{countOf(counts[store.KeyRows], "API key")}
+	if n := counts[store.RevokedRows]; n > 0 {
+		all = append(all, countOf(n, "revoked API key"))
+	}
+	all = append(all, countOf(counts[store.RangeRows], "generation")+" of card ranges")
+	return strings.Join(all, ", ")
+}
+
+// withArchive opens the store of a configuration, calls do, and closes the store. A directory
+// that is not there is an error, unless create is set.
+func withArchive(ctx context.Context, file string, create bool, do func(store.Archive) error) (err error) {
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	if at := c.Store.URL; at.Postgres == "" && !create {
+		if _, err := os.Stat(at.Dir); err != nil {
+			return fmt.Errorf("there is no store to back up: %w", err)
+		}
+	}
+	st, err := server.OpenStore(ctx, c.Store.URL)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, st.Close()) }()
+	archive, ok := st.(store.Archive)
+	if !ok {
+		return errors.New("this kind of store cannot be backed up")
+	}
+	return do(archive)
+}

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"errors"
+)
+
+// The kinds of rows that a backup holds. Transactions and leases are none of them.
+const (
+	KeyRows     = "key"        // API keys
+	RevokedRows = "revokedKey" // API keys that were revoked
+	StateRows   = "state"      // small values whose key begins with StatePrefix
+	RangeRows   = "ranges"     // snapshots, each followed by its ChunkRows
+	ChunkRows   = "chunk"      // content of the snapshot that came before it
+)
+
+// StatePrefix begins the keys of those small values that a backup holds.
+const StatePrefix = "ranges/"
+
+// ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
+var ErrUnknownRow = errors.New("this release does not know it")
+
+// A Row is one row of what a backup holds, in a form that all stores share. Its values are
+// named like the columns of the tables, which both stores name alike. A column without a
+// value is in none of the maps, and a truth value is the number 0 or 1.
+type Row struct {
+	Kind   string            `json:"type"`
+	Text   map[string]string `json:"text,omitempty"`
+	Number map[string]int64  `json:"number,omitempty"`
+	Bytes  map[string][]byte `json:"bytes,omitempty"`
+}
+
+// NewRow returns a row without values.
+func NewRow(kind string) Row {
+	return Row{Kind: kind, Text: map[string]string{}, Number: map[string]int64{}, Bytes: map[string][]byte{}}
+}
+
+// A RowTx reads and changes rows in one transaction. One goroutine uses it at a time.
+type RowTx interface {
+	// Each calls do with every row of a kind, as Add accepts them. It returns an error
+	// of do as it is. ChunkRows come with their RangeRows, not by themselves.
+	Each(ctx context.Context, kind string, do func(Row) error) error
+
+	// Clear removes all rows of a kind. Those of RangeRows take their ChunkRows along.
+	Clear(ctx context.Context, kind string) error
+
+	// Add adds a row. A ChunkRows row belongs to the RangeRows row that was added last.
+	// The error has ErrUnknownRow in it if the kind or a column is unknown.
+	Add(ctx context.Context, row Row) error
+}
+
+// An Archive gives access to whole rows, for backups. Both stores on disk are one.
+type Archive interface {
+	// ViewRows calls do with a transaction that sees the store at one moment, and
+	// can change nothing.
+	ViewRows(ctx context.Context, do func(RowTx) error) error
+
+	// ChangeRows calls do with a transaction, and commits it if do returns nil. After
+	// an error of do nothing is changed. Other writes wait meanwhile, or fail.
+	ChangeRows(ctx context.Context, do func(RowTx) error) error
+}
