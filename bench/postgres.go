@@ -365,7 +365,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // rowOf is the i-th of many keys, as it is stored.
 func rowOf(ring *keyring.Ring, i int) store.Key {
-	return account.NewRow(ring, fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprintf("Merchant %d", i), false)
+	return account.NewRow(ring, fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprintf("Merchant %d", i), false, account.Terms{})
 }
 
 // addKeys adds n API keys to a database.

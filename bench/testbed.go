@@ -181,7 +181,7 @@ func putKey(ctx context.Context, db store.Store, file string) error {
 	if err != nil {
 		return err
 	}
-	return db.PutKey(ctx, account.NewRow(ring, apiKey, "Bench", false))
+	return db.PutKey(ctx, account.NewRow(ring, apiKey, "Bench", false, account.Terms{}))
 }
 
 // serve starts the program under test and waits until it says that it is ready.

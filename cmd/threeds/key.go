@@ -2,19 +2,24 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"text/tabwriter"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
@@ -45,6 +50,20 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	fs := flag.NewFlagSet("key create", flag.ContinueOnError)
 	name := fs.String("name", "", "the merchant that the key is for")
 	strict := fs.Bool("strict", false, "requests with this key are not put right, but refused")
+	var terms account.Terms
+	fs.Func("label", "what the list calls the key", func(text string) (err error) {
+		terms.Label, err = parseLabel(text)
+		return err
+	})
+	fs.Func("expires", "when the key ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
+		terms.Expires, err = parseExpiry(text, time.Now())
+		return err
+	})
+	fs.Func("allow", "a network, as 10.0.0.0/8, that requests may come from; may be repeated", func(text string) error {
+		network, err := config.ParseNetwork(text)
+		terms.Allow = append(terms.Allow, network)
+		return err
+	})
 	file := configFlag(fs)
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
@@ -70,7 +89,7 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		broken := make(chan os.Signal, 1)
 		signal.Notify(broken, syscall.SIGPIPE) // it would end the process before a key that cannot be printed is revoked
 		defer signal.Stop(broken)
-		key, err := account.Create(ctx, st, ring, *name, *strict)
+		key, err := account.Create(ctx, st, ring, *name, *strict, terms)
 		if err != nil {
 			return err
 		}
@@ -82,13 +101,83 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	})
 }
 
+// parseLabel returns a label for a key.
+func parseLabel(text string) (string, error) {
+	isUnprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if n := utf8.RuneCountInString(text); n == 0 || n > account.MaxLabel || !utf8.ValidString(text) ||
+		strings.ContainsFunc(text, isUnprintable) {
+		return "", fmt.Errorf("want printable text, 1 to %d characters", account.MaxLabel)
+	}
+	return text, nil
+}
+
+// maxKeyDays is the greatest number of days until a key ends: a hundred years.
+const maxKeyDays = 36525
+
+// parseExpiry returns the moment that a key ends, from a number of days or a date.
+func parseExpiry(text string, now time.Time) (time.Time, error) {
+	at, err := time.Parse(time.RFC3339, text)
+	if days, isDays := strings.CutSuffix(text, "d"); isDays {
+		var n uint64
+		n, err = strconv.ParseUint(days, 10, 64)
+		at = now.AddDate(0, 0, int(min(n, maxKeyDays+1)))
+	}
+	switch {
+	case err != nil:
+		return time.Time{}, errors.New("want a number of days such as 90d, or a date such as 2027-01-31T00:00:00Z")
+	case !at.After(now):
+		return time.Time{}, errors.New("is not in the future")
+	case at.After(now.AddDate(0, 0, maxKeyDays)):
+		return time.Time{}, fmt.Errorf("is more than %d days away", maxKeyDays)
+	}
+	return at.UTC().Truncate(time.Second), nil
+}
+
 // keyReport is one line of the list.
 type keyReport struct {
-	Hash     string `json:"hash"` // its beginning
-	Merchant string `json:"merchant"`
-	Strict   bool   `json:"strict"`
-	Created  string `json:"created"`
-	Refused  bool   `json:"refused"` // the row's seal does not fit, so the rest of it cannot be trusted
+	Hash     string         `json:"hash"` // its beginning
+	Label    string         `json:"label"`
+	Merchant string         `json:"merchant"`
+	Created  string         `json:"created"`
+	LastUsed *string        `json:"lastUsed"` // to a minute; null: never
+	Expires  *string        `json:"expires"`  // null: never
+	Allow    []netip.Prefix `json:"allow"`    // none: all networks
+	Strict   bool           `json:"strict"`
+	Secret   string         `json:"secret"` // the id of the one in the key file that the row names
+	State    string         `json:"state"`
+}
+
+// The states of keys. Of a key that is refused the row's seal does not fit, so the rest of it cannot be trusted.
+const (
+	keyGood    = "good"
+	keyExpired = "expired"
+	keyRefused = "refused"
+)
+
+// reportKey returns the line of a key that was used last at a time; zero: never.
+func reportKey(ring *keyring.Ring, k *store.Key, lastUsed time.Time) keyReport {
+	terms, err := account.OpenTerms(ring, k)
+	report := keyReport{
+		Hash: account.KeyID(k.Hash), Label: oneLine(terms.Label), Merchant: oneLine(k.Merchant),
+		Created: k.Created.Format(time.RFC3339), LastUsed: timeOrNull(lastUsed), Expires: timeOrNull(terms.Expires),
+		Allow: append([]netip.Prefix{}, terms.Allow...), Strict: k.Strict, Secret: keyring.IDOfSeal(k.Seal), State: keyGood,
+	}
+	switch {
+	case err != nil:
+		report.State = keyRefused
+	case terms.IsExpired(time.Now()):
+		report.State = keyExpired
+	}
+	return report
+}
+
+// timeOrNull returns a time as JSON has it: null for none.
+func timeOrNull(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := t.UTC().Format(time.RFC3339)
+	return &text
 }
 
 func keyList(ctx context.Context, args []string, stdout io.Writer) error {
@@ -107,12 +196,13 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 		if err != nil {
 			return err
 		}
+		lastUses, err := account.LastUses(ctx, st, keys)
+		if err != nil {
+			return err
+		}
 		all := []keyReport{}
-		for _, k := range keys {
-			all = append(all, keyReport{
-				Hash: account.KeyID(k.Hash), Merchant: oneLine(k.Merchant), Strict: k.Strict,
-				Created: k.Created.Format(time.RFC3339), Refused: !account.IsSealed(ring, &k),
-			})
+		for i, k := range keys {
+			all = append(all, reportKey(ring, &k, lastUses[i]))
 		}
 		if *asJSON {
 			return writeJSON(stdout, all)
@@ -123,18 +213,25 @@ func keyList(ctx context.Context, args []string, stdout io.Writer) error {
 
 func writeKeys(stdout io.Writer, all []keyReport) error {
 	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "HASH\tCREATED\tREQUESTS\tMERCHANT")
+	fmt.Fprintln(w, "HASH\tLABEL\tLAST USED\tEXPIRES\tFROM\tCREATED\tREQUESTS\tMERCHANT")
 	refused := 0
 	for _, k := range all {
 		requests := "lenient"
 		switch {
-		case k.Refused:
-			requests = "refused"
+		case k.State == keyRefused:
+			requests = k.State
 			refused++
+		case k.State == keyExpired:
+			requests = k.State
 		case k.Strict:
 			requests = "strict"
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", k.Hash, k.Created, requests, k.Merchant)
+		from := "anywhere"
+		if len(k.Allow) > 0 {
+			from = strings.Trim(fmt.Sprint(k.Allow), "[]")
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			k.Hash, cmp.Or(k.Label, "-"), orNever(k.LastUsed), orNever(k.Expires), from, k.Created, requests, k.Merchant)
 	}
 	if err := w.Flush(); err != nil || refused == 0 {
 		return err
@@ -147,6 +244,13 @@ func writeKeys(stdout io.Writer, all []keyReport) error {
 	_, err := fmt.Fprintf(stdout, "\n%s refused: the row in the store is not as it was sealed. Either somebody has changed it, or\n"+
 		"the key file has not got the secret any more. Revoke it, and make another for the merchant.\n", countOf(refused, "key"))
 	return err
+}
+
+func orNever(text *string) string {
+	if text == nil {
+		return "never"
+	}
+	return *text
 }
 
 // minHashDigits is the least number of digits of a hash that revoke accepts.

@@ -145,7 +145,7 @@ func (s *site) wantRefused(want int) {
 	if err := json.Unmarshal([]byte(list("--json")), &all); err != nil {
 		s.t.Fatal(err)
 	}
-	all = slices.DeleteFunc(all, func(k keyReport) bool { return !k.Refused })
+	all = slices.DeleteFunc(all, func(k keyReport) bool { return k.State != keyRefused })
 	if len(all) != want {
 		s.t.Errorf("%d keys are refused in JSON, want %d", len(all), want)
 	}

@@ -9,7 +9,7 @@
 // No key is kept, in the store or in memory. What is kept is the SHA-256 of its 128 random
 // bits ([HashKey]), from which nobody can guess it. The row in the store is sealed with the
 // key file: who can write to the store, but has no key file, can neither make a key nor
-// change what one is good for. He can remove a row, and put back one that he has copied. A
+// change what one is good for, [Terms] among that. He can remove a row, and put back one that he has copied. A
 // row whose seal does not open is not an unknown key: see [ErrKeyNotJudged].
 package account
 
@@ -66,12 +66,13 @@ type Account struct {
 	Merchant *Merchant
 	KeyID    string // the first six hexadecimal digits of the key's hash, for the log
 	Strict   bool   // requests are taken as they are, and nothing in them is normalised
+	Terms    Terms  // the listeners look at the networks, for they know the address of a request
 }
 
 // A Ring has the secrets that the rows of keys are sealed under.
 type Ring interface {
 	// Seal returns a seal that Open accepts for the same name alone, on every ring that has
-	// the current secret of this one.
+	// the current secret of this one. Open returns plain.
 	Seal(name string, plain []byte) []byte
 	Open(name string, sealed []byte) ([]byte, error)
 
@@ -82,20 +83,19 @@ type Ring interface {
 
 // NewRow returns the row that is stored of a key. It panics if the key has not the form of
 // one that [Create] makes.
-func NewRow(ring Ring, key, merchant string, strict bool) store.Key {
+func NewRow(ring Ring, key, merchant string, strict bool, terms Terms) store.Key {
 	hash, ok := HashKey(key)
 	if !ok {
 		panic("account: not the form of an API key")
 	}
 	row := store.Key{Hash: hash[:], Merchant: merchant, Strict: strict, Created: time.Now().UTC()}
-	row.Seal = ring.Seal(row.Name(), nil)
+	row.Seal = ring.Seal(row.Name(), terms.encode())
 	return row
 }
 
-// IsSealed reports whether a row is as NewRow made it. One that is not does not count as a
-// key: somebody has changed it, or the secret that it was sealed under has left the ring.
+// IsSealed reports whether a row is as NewRow made it: see [OpenTerms].
 func IsSealed(ring Ring, row *store.Key) bool {
-	_, err := ring.Open(row.Name(), row.Seal)
+	_, err := OpenTerms(ring, row)
 	return err == nil
 }
 
@@ -106,12 +106,12 @@ func KeyID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 
 // returned. It cannot be read from the store later.
 func Create(ctx context.Context, keys interface {
 	PutKey(context.Context, store.Key) error
-}, ring Ring, merchant string, strict bool) (key string, err error) {
+}, ring Ring, merchant string, strict bool, terms Terms) (key string, err error) {
 	if merchant == "" {
 		return "", errors.New("account: a key needs the name of a merchant")
 	}
 	key = newKey()
-	if err := keys.PutKey(ctx, NewRow(ring, key, merchant, strict)); err != nil {
+	if err := keys.PutKey(ctx, NewRow(ring, key, merchant, strict, terms)); err != nil {
 		return "", fmt.Errorf("account: create key: %w", err)
 	}
 	return key, nil

@@ -111,7 +111,7 @@ func newWorld(merchants ...account.Merchant) *world {
 
 func (w *world) create(t testing.TB, merchant string, strict bool) string {
 	t.Helper()
-	key, err := account.Create(t.Context(), w.store, w.ring, merchant, strict)
+	key, err := account.Create(t.Context(), w.store, w.ring, merchant, strict, account.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,13 +171,13 @@ func TestCreateMakesDistinctKeys(t *testing.T) {
 			t.Errorf("the store does not have the hash: %v", err)
 		}
 	}
-	if _, err := account.Create(t.Context(), w.store, w.ring, "", false); err == nil {
+	if _, err := account.Create(t.Context(), w.store, w.ring, "", false, account.Terms{}); err == nil {
 		t.Error("Create without a merchant is fine")
 	}
 	if err := w.store.Close(); err != nil {
 		t.Error(err)
 	}
-	if key, err := account.Create(t.Context(), w.store, w.ring, "shop", false); err == nil || key != "" {
+	if key, err := account.Create(t.Context(), w.store, w.ring, "shop", false, account.Terms{}); err == nil || key != "" {
 		t.Errorf("Create in a closed store = %q, %v", key, err)
 	}
 }
@@ -186,7 +186,7 @@ func TestAuthenticateReturnsTheMerchant(t *testing.T) {
 	w := newWorld(account.Merchant{Name: "shop", RequestorID: "R1"})
 	first, second := w.create(t, "shop", false), w.create(t, "shop", true)
 	other := w.create(t, "without settings", false)
-	old, err := account.Create(t.Context(), w.store, w.ring[1:], "shop", false) // under the previous secret
+	old, err := account.Create(t.Context(), w.store, w.ring[1:], "shop", false, account.Terms{}) // under the previous secret
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,7 +244,7 @@ func TestNewKeyWorksAtOnce(t *testing.T) {
 		for range 10 {
 			key := "01234567-0000-0000-0000-000000000000"
 			w.want(t, key, account.ErrUnknownKey)
-			if err := w.store.PutKey(t.Context(), account.NewRow(w.ring, key, "shop", false)); err != nil {
+			if err := w.store.PutKey(t.Context(), account.NewRow(w.ring, key, "shop", false, account.Terms{})); err != nil {
 				t.Fatal(err)
 			}
 			w.want(t, key, nil)
@@ -396,7 +396,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 func TestConfigureHoldsAtOnce(t *testing.T) {
 	w := newWorld(account.Merchant{Name: "Shop", RequestorID: "1"})
 	shop, old := w.create(t, "Shop", true), ring{"previous"}
-	former, err := account.Create(t.Context(), w.store, old, "Former", false)
+	former, err := account.Create(t.Context(), w.store, old, "Former", false, account.Terms{})
 	if err != nil {
 		t.Fatal(err)
 	}

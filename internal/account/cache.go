@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// ErrUnknownKey says that the store has no row of such a key: it was never made, or it was
-// revoked.
+// ErrUnknownKey says that there is no such key: it was never made, it was
+// revoked, or it has expired.
 var ErrUnknownKey = errors.New("account: unknown key")
 
 // ErrKeyNotJudged says that the store has a row of the key, and that its seal does not
@@ -52,6 +53,8 @@ type KeyCache struct {
 	log     *slog.Logger
 	lookups chan struct{} // has an element for each look-up in progress
 
+	uses useLog
+
 	// current is what is known now. A snapshot is never changed. Whoever learns something
 	// makes another one of it, and tries again if current has been replaced meanwhile.
 	current atomic.Pointer[snapshot]
@@ -63,6 +66,7 @@ type KeyCache struct {
 // the seal does not open.
 func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyCache {
 	c := &KeyCache{store: keys, log: log, lookups: make(chan struct{}, maxLookups)}
+	c.uses.minutes = make(map[[sha256.Size]byte]use)
 	c.current.Store(new(snapshot))
 	c.Configure(ring, merchants)
 	return c
@@ -98,12 +102,22 @@ func (c *KeyCache) Authenticate(ctx context.Context, key string) (*Account, erro
 	}
 	now := c.current.Load()
 	if cached, ok := now.good[string(hash[:])]; ok {
-		return cached.account, nil
+		return c.admit(hash, cached.account)
 	}
 	if now.hasRead && !now.canJudge() {
 		return nil, ErrNoKeyJudged
 	}
 	return c.lookUp(ctx, hash)
+}
+
+// admit returns the account of a key that is used now, unless the key has expired. A use from a
+// network that is not allowed counts, too: it says that the key is known there.
+func (c *KeyCache) admit(hash [sha256.Size]byte, a *Account) (*Account, error) {
+	if a.Terms.IsExpired(time.Now()) {
+		return nil, ErrUnknownKey
+	}
+	c.uses.note(hash)
+	return a, nil
 }
 
 // lookUp asks the store for a key that is not in the cache.
@@ -115,8 +129,11 @@ func (c *KeyCache) lookUp(ctx context.Context, hash [sha256.Size]byte) (*Account
 		return nil, fmt.Errorf("account: look up key: %w", ctx.Err())
 	}
 	row, err := c.store.Key(ctx, hash[:])
-	if now := c.current.Load(); err == nil && IsSealed(now.ring, &row) {
-		return now.account(&row), nil
+	if err == nil {
+		now := c.current.Load()
+		if terms, err := OpenTerms(now.ring, &row); err == nil {
+			return c.admit(hash, now.account(&row, terms))
+		}
 	}
 	answer := ErrUnknownKey
 	if err == nil {

@@ -82,7 +82,7 @@ func TestConfigureHoldsUpNobody(t *testing.T) {
 	keys := []string{newKey(), newKey()}
 	s := new(rowStore)
 	for _, key := range keys {
-		s.rows = append(s.rows, NewRow(openRing{}, key, "shop", false))
+		s.rows = append(s.rows, NewRow(openRing{}, key, "shop", false, Terms{}))
 	}
 	c := newCacheOf(t, s, openRing{})
 	ring := newBlockingRing()
@@ -109,7 +109,7 @@ func TestConfigureHoldsUpNobody(t *testing.T) {
 func TestRevokedDuringConfigure(t *testing.T) {
 	stays, revoked := newKey(), newKey()
 	for range 20 {
-		s := &rowStore{rows: []store.Key{NewRow(openRing{}, stays, "shop", false), NewRow(openRing{}, revoked, "shop", false)}}
+		s := &rowStore{rows: []store.Key{NewRow(openRing{}, stays, "shop", false, Terms{}), NewRow(openRing{}, revoked, "shop", false, Terms{})}}
 		c := newCacheOf(t, s, openRing{})
 		ring := newBlockingRing()
 		done := make(chan struct{})
@@ -168,9 +168,9 @@ func TestResealedOnce(t *testing.T) {
 // refused when its former secret leaves the ring.
 func TestRotatedTwiceBetweenRefreshes(t *testing.T) {
 	key, refused := newKey(), newKey()
-	s := &rowStore{rows: []store.Key{NewRow(secretRing("first"), key, "shop", false), NewRow(secretRing("of another"), refused, "shop", false)}}
+	s := &rowStore{rows: []store.Key{NewRow(secretRing("first"), key, "shop", false, Terms{}), NewRow(secretRing("of another"), refused, "shop", false, Terms{})}}
 	c := newCacheOf(t, s, secretRing("first"))
-	s.rows[0] = NewRow(secretRing("second"), key, "shop", false)
+	s.rows[0] = NewRow(secretRing("second"), key, "shop", false, Terms{})
 	c.Configure(secretRing("second"), nil)
 	if _, err := c.Authenticate(t.Context(), key); err != nil {
 		t.Error(err)

@@ -105,7 +105,7 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 
 // A resealQueue has the rows of a snapshot that are to be sealed anew, in no order: nodes
 // that do this at the same time seldom meet at a row. Only runReseal takes rows out.
-type resealQueue struct{ rows []store.Key }
+type resealQueue struct{ rows []cachedKey }
 
 // runReseal seals rows anew that are sealed under the previous secret, until ctx ends.
 func (c *KeyCache) runReseal(ctx context.Context) {
@@ -147,8 +147,8 @@ func (c *KeyCache) reseal(ctx context.Context) error {
 	return nil
 }
 
-func (c *KeyCache) resealRow(ctx context.Context, ring Ring, row store.Key) error {
+func (c *KeyCache) resealRow(ctx context.Context, ring Ring, key cachedKey) error {
 	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
 	defer cancel()
-	return c.store.ResealKey(ctx, row.Hash, row.Seal, ring.Seal(row.Name(), nil))
+	return c.store.ResealKey(ctx, key.row.Hash, key.row.Seal, ring.Seal(key.row.Name(), key.plain))
 }

@@ -140,7 +140,7 @@ func (s *slowKeys) KeysUnless(ctx context.Context, mark string) ([]store.Key, st
 func TestKeysAreReadWhenTheyChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		if _, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false); err != nil {
+		if _, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false, account.Terms{}); err != nil {
 			t.Fatal(err)
 		}
 		read := func(what string, d time.Duration, want int32) {
@@ -245,7 +245,7 @@ func TestResealGivesEachKeyTheCurrentSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		create := func(secret string) string {
-			key, err := account.Create(t.Context(), w.store, ring{secret}, "shop", true)
+			key, err := account.Create(t.Context(), w.store, ring{secret}, "shop", true, account.Terms{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -301,7 +301,7 @@ func TestResealOfManyKeys(t *testing.T) {
 		w := newWorld()
 		var keys []string
 		for range 450 {
-			key, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false)
+			key, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false, account.Terms{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,7 +338,7 @@ func (s *resealCounter) ResealKey(ctx context.Context, hash, was, seal []byte) e
 func TestRevokedBesideSlowWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
-		old, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false)
+		old, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false, account.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -114,7 +114,7 @@ func TestResealSealsNoChange(t *testing.T) {
 		var keys []string
 		var hashes [][]byte
 		for range 2 {
-			key, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false)
+			key, err := account.Create(t.Context(), w.store, ring{"previous"}, "shop", false, account.Terms{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -309,7 +309,7 @@ func TestKeyFileOfAnotherStore(t *testing.T) {
 		const stranger = "00000000-0000-0000-0000-000000000000"
 		w := newWorld()
 		w.want(t, stranger, account.ErrUnknownKey) // there is no key at all
-		key, err := account.Create(t.Context(), w.store, ring{"of another"}, "shop", false)
+		key, err := account.Create(t.Context(), w.store, ring{"of another"}, "shop", false, account.Terms{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +347,7 @@ func TestManyRefusedRows(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld()
 			for range rows {
-				if _, err := account.Create(t.Context(), w.store, ring{"of another"}, "shop", false); err != nil {
+				if _, err := account.Create(t.Context(), w.store, ring{"of another"}, "shop", false, account.Terms{}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -25,6 +25,7 @@ type snapshot struct {
 // A cachedKey is a row whose seal opens, and the account that it stands for.
 type cachedKey struct {
 	row     store.Key
+	plain   []byte // what is sealed into the row: its terms
 	account *Account
 }
 
@@ -37,13 +38,13 @@ func (s *snapshot) isRefused(row *store.Key) bool {
 	return ok && isSameRow(&refused, row)
 }
 
-// account returns the account that a row stands for.
-func (s *snapshot) account(row *store.Key) *Account {
+// account returns the account that a row with some terms stands for.
+func (s *snapshot) account(row *store.Key, terms Terms) *Account {
 	merchant := s.merchants[row.Merchant]
 	if merchant == nil {
 		merchant = &Merchant{Name: row.Merchant}
 	}
-	return &Account{Merchant: merchant, KeyID: KeyID(row.Hash)[:6], Strict: row.Strict}
+	return &Account{Merchant: merchant, KeyID: KeyID(row.Hash)[:6], Strict: row.Strict, Terms: terms}
 }
 
 // judgedBy returns a snapshot with other merchants, and the same rows judged by another ring.
@@ -101,8 +102,8 @@ func newSnapshot(ring Ring, merchants map[string]*Merchant, rows int) *snapshot 
 
 // addRow adds a row to a snapshot that is being made, as good or as refused.
 func (s *snapshot) addRow(row *store.Key) {
-	if IsSealed(s.ring, row) {
-		s.good[string(row.Hash)] = cachedKey{*row, s.account(row)}
+	if plain, terms, err := openRow(s.ring, row); err == nil {
+		s.good[string(row.Hash)] = cachedKey{*row, plain, s.account(row, terms)}
 	} else {
 		s.refused[string(row.Hash)] = *row
 	}
@@ -113,7 +114,7 @@ func (s *snapshot) finish() {
 	s.reseals = new(resealQueue)
 	for _, cached := range s.good {
 		if s.ring.IsSealedByPrevious(cached.row.Seal) {
-			s.reseals.rows = append(s.reseals.rows, cached.row)
+			s.reseals.rows = append(s.reseals.rows, cached)
 		}
 	}
 }

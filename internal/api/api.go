@@ -16,6 +16,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -61,6 +62,9 @@ type Handler struct {
 	Keys   Keeper
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
+
+	// Proxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
+	Proxies []netip.Prefix
 
 	// MaxInFlight is how many requests may be in flight at once, all operations together.
 	// Long bodies count for several. 0 means no limit.
@@ -230,6 +234,10 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 // authenticate finds the account of an API key.
 func (h *Handler) authenticate(r *http.Request, key string) (*account.Account, *failure) {
 	acc, err := h.Keys.Authenticate(r.Context(), key)
+	if err == nil && len(acc.Terms.Allow) > 0 && !acc.Terms.Allows(clientAddress(r, h.Proxies)) {
+		noteAccount(r, acc)
+		err = account.ErrUnknownKey // nobody elsewhere is told that the key is good
+	}
 	if err == nil {
 		noteAccount(r, acc)
 		return acc, nil

@@ -27,6 +27,8 @@ type Config struct {
 		Listen string `yaml:"listen"`
 		// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
 		TLS *KeyPair `yaml:"tls"`
+		// Addresses of the proxies in front. From one of them, the address that `key create --allow` is about is the right-most entry of X-Forwarded-For that is no proxy.
+		Proxies []string `yaml:"proxies"`
 	} `yaml:"api"`
 
 	Results struct {

@@ -6,6 +6,7 @@ func (l *loader) readFile(file *section) {
 	api := file.section("api")
 	c.API.Listen = optional(api, "listen", address, "127.0.0.1:8080")
 	c.API.TLS = optionalSection(api, "tls", readKeyPair)
+	c.API.Proxies = list(api, "proxies", network, false)
 	api.close()
 
 	received := file.section("results")

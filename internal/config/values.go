@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -47,10 +48,14 @@ type StoreURL struct {
 }
 
 var (
-	address    = kind[string]{want: "HOST:PORT", parse: parseAddress}
-	httpsURL   = kind[string]{want: "https URL", parse: func(s string) (string, error) { return parseURL(s, "https") }}
-	httpURL    = kind[string]{want: "https or http URL", parse: func(s string) (string, error) { return parseURL(s, "https", "http") }}
-	hostName   = kind[string]{want: "host name", ofMany: "list of host names", parse: parseHost}
+	address  = kind[string]{want: "HOST:PORT", parse: parseAddress}
+	httpsURL = kind[string]{want: "https URL", parse: func(s string) (string, error) { return parseURL(s, "https") }}
+	httpURL  = kind[string]{want: "https or http URL", parse: func(s string) (string, error) { return parseURL(s, "https", "http") }}
+	hostName = kind[string]{want: "host name", ofMany: "list of host names", parse: parseHost}
+	network  = kind[string]{
+		want: "network such as 10.0.0.0/8", page: "network such as 10.0.0.0/8, or an address",
+		ofMany: "list of networks such as 10.0.0.0/8, or addresses", parse: parseNetworkText,
+	}
 	boolean    = kind[bool]{want: "`true` or `false`", parse: parseBoolean}
 	proxyURL   = kind[ProxyURL]{want: "http or https URL with a port, or `direct`", parse: parseProxy}
 	rate       = kind[Rate]{want: "rate such as 500/s, 30/m", parse: parseRate}
@@ -203,6 +208,23 @@ func parseAddress(s string) (string, error) {
 // hostPattern is what may stand before a port or in a certificate; underscores
 // are no names by the book and are in use all the same.
 var hostPattern = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?(\.[A-Za-z0-9_]([A-Za-z0-9_-]*[A-Za-z0-9_])?)*$`)
+
+// ParseNetwork parses a network, or one address, which is the network of itself alone.
+func ParseNetwork(s string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(s)
+	if addr, errAddr := netip.ParseAddr(s); errAddr == nil {
+		p, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+	}
+	if err != nil || p.Addr().Is4In6() || p.Addr().Zone() != "" {
+		return netip.Prefix{}, errors.New("not a network (such as 10.0.0.0/8 or 2001:db8::/32, or one address)")
+	}
+	return p.Masked(), nil
+}
+
+func parseNetworkText(s string) (string, error) {
+	p, err := ParseNetwork(s)
+	return p.String(), err
+}
 
 func parseHost(s string) (string, error) {
 	if len(s) > 253 || !hostPattern.MatchString(s) || strings.Contains(s, "://") {

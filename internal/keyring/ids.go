@@ -10,6 +10,15 @@ type KeyIDs struct {
 	Next     string `json:"next,omitempty"`
 }
 
+// IDOfSeal returns the id of the secret that sealed data names as the one that it was made with; "" for what is
+// no sealed data.
+func IDOfSeal(sealed []byte) string {
+	if len(sealed) < headerLen || sealed[0] != sealFormat {
+		return ""
+	}
+	return hex.EncodeToString(sealed[1 : 1+keyIDLen])
+}
+
 // KeyIDs returns the ids of the secrets of r.
 func (r *Ring) KeyIDs() KeyIDs {
 	ids := KeyIDs{Current: hex.EncodeToString(r.keys[0].id[:])}

@@ -109,7 +109,7 @@ func (p *Playground) ResultsURL() string { return p.resultsURL }
 // putKeys makes the well-known keys valid, in a new store and in one that is kept.
 func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
 	for key, merchant := range map[string]string{Key: "Sandbox Shop", OtherKey: "Other Merchant"} {
-		err := db.PutKey(ctx, account.NewRow(ring, key, merchant, false))
+		err := db.PutKey(ctx, account.NewRow(ring, key, merchant, false, account.Terms{}))
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/netip"
 	"net/url"
 	"os"
 	"strconv"
@@ -148,6 +149,9 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate
+	}
+	for _, text := range c.API.Proxies {
+		cfg.Proxies = append(cfg.Proxies, netip.MustParsePrefix(text)) // the reader has checked it
 	}
 	for _, m := range c.Merchants {
 		cfg.Merchants = append(cfg.Merchants, merchantProfile(m))

@@ -75,7 +75,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		}
 	}
 	rt.api = &api.Handler{
-		Engine: rt.engine, MPI: rt.mpi, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Refused: s.countRefusal,
+		Engine: rt.engine, MPI: rt.mpi, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 	}

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -64,6 +65,7 @@ type Config struct {
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
+	Proxies         []netip.Prefix                   // in front of the API, whose X-Forwarded-For is believed
 	APICert         *tls.Certificate                 // nil means that the API speaks plain HTTP
 	Certs           []tls.Certificate                // of the results listener, by SNI
 	CertificateEnds map[string]time.Time             // of all certificates, by the key of the configuration
@@ -207,6 +209,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	s.listen(group)
 	s.startRuntime(s.active)
 	goRun(failed, s.apiKeys.Run)
+	goRun(failed, func(ctx context.Context) { s.apiKeys.RunUses(ctx, s.db) })
 	goRun(failed, s.sweep)
 	goRun(failed, s.watchExpiry)
 	goRun(failed, s.requests.Run)

@@ -120,7 +120,7 @@ func TestNamesInProseExist(t *testing.T) {
 		{"a target", "`make ([a-z-]+)", 20, func(name string) bool { return strings.Contains(makefile, "\n"+name+":") }},
 		{"a metric", "`(threeds_[a-z_]+)", 25, func(name string) bool { return w.metrics[name] }},
 		{"a key", "`((?:api|results|store|console|limits|log|server|timeouts|forward_proxy)\\.[a-z_]+)[^.\\w]", 40, func(name string) bool {
-			return strings.Contains(keys, "\n| `"+name+"` |")
+			return strings.Contains(keys, "\n| `"+name+"` |") || strings.Contains(keys, "\n| `"+name+"[]` |")
 		}},
 		{"an invariant", `\b(I[0-9]+)\b`, 20, func(name string) bool { return strings.Contains(built, "**"+name+"**") }},
 		{"a row", `\b([GRM][0-9]{1,2})\b`, 30, func(name string) bool {

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestD107KeyList: a running server refuses a key from elsewhere and one that has ended like one
+// that was never made, and the list says what each key may do and when it was used last.
+func TestD107KeyList(t *testing.T) {
+	ca := newAuthority(t)
+	s := startSite(t, ca, newWire(t, ca))
+	preauth := func(key string) (status int, body string) {
+		res, data := s.call(http.MethodPost, "/preauth", key, object{"acctNumber": testPAN})
+		return res.StatusCode, string(data)
+	}
+	here := s.key("Shop", "--label", "here", "--allow", "127.0.0.0/8", "--allow", "::1")
+	elsewhere := s.key("Shop", "--label", "elsewhere", "--allow", "192.0.2.0/24")
+	ends := time.Now().Add(3 * time.Second).UTC().Truncate(time.Second).Format(time.RFC3339)
+	short := s.key("Shop", "--label", "short", "--expires", ends)
+	s.key("Shop", "--label", "unused")
+	for key, want := range map[string]int{here: 200, elsewhere: 401, short: 200} {
+		if got, body := preauth(key); got != want {
+			t.Errorf("%d %s, want %d", got, body, want)
+		}
+	}
+	_, stranger := preauth(strangersKey)
+	waitFor(t, "the end of a key", func() bool {
+		status, body := preauth(short)
+		return status == 401 && body == stranger
+	})
+	if _, body := preauth(elsewhere); body != stranger {
+		t.Errorf("from elsewhere: %s, and a stranger: %s", body, stranger)
+	}
+	var all []keyReport
+	named := func(label string) keyReport {
+		return all[slices.IndexFunc(all, func(k keyReport) bool { return k.Label == label })]
+	}
+	waitFor(t, "the last use to be listed", func() bool {
+		var out, errs strings.Builder
+		if code := run(t.Context(), []string{"key", "list", "--json", "--config", s.config}, nil, &out, &errs); code != 0 {
+			t.Fatalf("key list: %d %s", code, errs.String())
+		}
+		all = nil
+		must(t, json.Unmarshal([]byte(out.String()), &all))
+		return named("here").LastUsed != nil
+	})
+	last, err := time.Parse(time.RFC3339, *named("here").LastUsed)
+	if err != nil || last.Second() != 0 || time.Since(last) > 3*time.Minute {
+		t.Errorf("last use %v, %v; want this minute", last, err)
+	}
+	if k := named("short"); k.State != "expired" || k.Expires == nil || *k.Expires != ends {
+		t.Errorf("the key that has ended is listed as %+v", k)
+	}
+	if k := named("elsewhere"); k.State != "good" || len(k.Allow) != 1 || k.Allow[0].String() != "192.0.2.0/24" {
+		t.Errorf("the key for elsewhere is listed as %+v", k)
+	}
+	if k := named("unused"); k.LastUsed != nil || k.Expires != nil || len(k.Allow) != 0 {
+		t.Errorf("the key that was not used is listed as %+v", k)
+	}
+}

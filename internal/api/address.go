@@ -1,0 +1,39 @@
+package api
+
+import (
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// clientAddress returns the address that a request comes from: that of the connection. Where that is
+// one of the proxies, it is the right-most entry of X-Forwarded-For that is none; what stands left of it
+// anybody may have written. The address is not valid if such an entry is none, or nothing but proxies is there.
+func clientAddress(r *http.Request, proxies []netip.Prefix) netip.Addr {
+	from := parseAddress(r.RemoteAddr)
+	if !isAmong(proxies, from) {
+		return from
+	}
+	entries := strings.Split(strings.Join(r.Header["X-Forwarded-For"], ","), ",")
+	for _, entry := range slices.Backward(entries) {
+		if from = parseAddress(strings.TrimSpace(entry)); !isAmong(proxies, from) {
+			return from
+		}
+	}
+	return netip.Addr{}
+}
+
+// parseAddress parses an address that may have a port; of one that is neither the result is not valid.
+func parseAddress(text string) netip.Addr {
+	addr, err := netip.ParseAddr(text)
+	if err != nil {
+		withPort, _ := netip.ParseAddrPort(text) // not valid, too, after an error
+		addr = withPort.Addr()
+	}
+	return addr.Unmap().WithZone("")
+}
+
+func isAmong(networks []netip.Prefix, addr netip.Addr) bool {
+	return slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(addr) })
+}
