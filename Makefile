@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 4s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload timing microbench linear update generate sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz vulnerabilities conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload timing microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -127,6 +127,11 @@ timing:
 # The benchmarks of the packages, with allocations.
 microbench:
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
+
+# Known vulnerabilities that the code can reach. It needs the network, so make test does
+# without. VULNDB=file:///DIR names a copy of the database.
+vulnerabilities:
+	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) ./...
 
 # Rewrite what is generated and what tests compare with; then read the diff.
 update: generate

@@ -78,7 +78,7 @@ func exposed(t *testing.T) exposition {
 		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "keys": true}
 	})
 	m.Finding("visa", "mcc", "require")
-	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()})
+	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()}, func(string) string { return "visa" })
 	m.Open("visa", "AReq", true)
 	for kind := directory.Timeout; kind <= directory.Proxy; kind++ {
 		m.Request("visa", "AReq", kind.String())

@@ -82,7 +82,7 @@ func runRestore(ctx context.Context, args []string, stdin io.Reader, stdout io.W
 		report, err := backup.Restore(ctx, st, from, *replace)
 		switch {
 		case errors.Is(err, backup.ErrNotEmpty):
-			return errors.New("restore: the store has API keys or card ranges already; nothing was changed " +
+			return errors.New("restore: the store has API keys (or revoked ones) or card ranges already; nothing was changed " +
 				"(--replace puts the backup in their place)")
 		case err != nil:
 			return fmt.Errorf("restore: %s: %w; nothing was changed", name, err)

@@ -63,10 +63,11 @@ func (m manifest) list(keys ...any) (all []manifest) {
 // manifests reads all of deploy/kubernetes, by kind and name.
 func manifests(t *testing.T) map[string]manifest {
 	t.Helper()
-	files, err := filepath.Glob(deploy + "/kubernetes/*.yaml")
+	files, err := filepath.Glob(deploy + "/kubernetes/*.yaml*")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no manifests: %v", err)
 	}
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
 	all := make(map[string]manifest)
 	for _, file := range files {
 		data, err := os.ReadFile(file)
@@ -240,6 +241,7 @@ func TestKubernetes(t *testing.T) {
 		"USER " + pod.text("securityContext", "runAsUser") + ":" + pod.text("securityContext", "runAsGroup"),
 		"EXPOSE " + listen["api"] + " " + listen["results"] + " " + listen["console"],
 		"RUN mkdir -m 1777 /out/tmp", "COPY --from=build /out/ /", // the sandbox has a place for its data
+		`HEALTHCHECK --interval=10s --timeout=5s --start-period=30s CMD ["/threeds", "health", "--config", "/etc/threeds/config/threeds.yaml"]`,
 		`ENTRYPOINT ["/threeds"]`, `CMD ["serve", "--config", "/etc/threeds/config/threeds.yaml"]`,
 	} {
 		if !strings.Contains(string(image), line+"\n") {

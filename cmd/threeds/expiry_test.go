@@ -17,13 +17,14 @@ func TestEnds(t *testing.T) {
 	lists := filepath.Join(t.TempDir(), "crls.pem")
 	write(t, lists, ca.list(time.Hour))
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{visa: "    crls: " + lists})
-	if at := s.metric(`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls"}`); time.Until(time.Unix(int64(at), 0)) < time.Minute {
+	if at := s.metric(`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"}`); time.Until(time.Unix(int64(at), 0)) < time.Minute {
 		t.Errorf("the revocation list ends at %v", at)
 	}
 	var keys []string
 	for line := range strings.Lines(s.exposed()) {
 		if key, ok := strings.CutPrefix(line, `threeds_certificate_not_after_timestamp_seconds{key="`); ok {
 			key, value, _ := strings.Cut(key, `"} `)
+			key = strings.Replace(key, `",scheme="`, " of ", 1)
 			keys = append(keys, key)
 			var at float64
 			if _, err := fmt.Sscan(value, &at); err != nil || time.Until(time.Unix(int64(at), 0)) < time.Minute {
@@ -31,7 +32,7 @@ func TestEnds(t *testing.T) {
 			}
 		}
 	}
-	if want := []string{"directories[0].client_ca", "directories[0].client_cert.cert", "directories[0].server_ca", "results.tls.cert"}; !slices.Equal(keys, want) {
+	if want := []string{"directories[0].client_ca of visa", "directories[0].client_cert.cert of visa", "directories[0].server_ca of visa", "results.tls.cert of "}; !slices.Equal(keys, want) {
 		t.Errorf("metrics of %q, want %q", keys, want)
 	}
 	proc.end(syscall.SIGTERM)

@@ -25,7 +25,7 @@ const healthTimeout = 3 * time.Second
 func runHealth(ctx context.Context, args []string, stdout io.Writer) error {
 	fs := flag.NewFlagSet("health", flag.ContinueOnError)
 	file := configFlag(fs)
-	address := fs.String("url", "", "where the console listens, such as http://127.0.0.1:9090, in place of the configuration")
+	address := fs.String("url", "", "where the console listens, such as http://127.0.0.1:8090, in place of the configuration")
 	isLive := fs.Bool("live", false, "ask for /livez: whether the process answers")
 	if _, err := parseFlags(fs, args, 0); err != nil {
 		return err
@@ -51,7 +51,7 @@ func consoleURL(file, given string) (*url.URL, error) {
 	if given != "" {
 		u, err := url.Parse(given)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-			return nil, usageErrorf("health: --url: not a URL of http or https, such as http://127.0.0.1:9090")
+			return nil, usageErrorf("health: --url: not a URL of http or https, such as http://127.0.0.1:8090")
 		}
 		return u, nil
 	}

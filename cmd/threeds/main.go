@@ -20,7 +20,9 @@ import (
 	"syscall"
 
 	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/coredump"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/store/postgres"
 )
 
 const usage = `Usage:
@@ -69,6 +71,8 @@ const usage = `Usage:
     threeds check [--scheme SCHEME] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own
+    threeds licenses
+        print the modules that this build consists of: version, licence and text
     threeds version
         say which build this is
     threeds help
@@ -97,11 +101,24 @@ func usageErrorf(format string, args ...any) error { return usageError{fmt.Sprin
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	warnings := obs.NewLogger(obs.NonBlocking(os.Stderr), slog.LevelWarn)
+	protectProcess(warnings)
 	log.SetFlags(0)
-	log.SetOutput(obs.Libraries(obs.NewLogger(obs.NonBlocking(os.Stderr), slog.LevelWarn)))
+	log.SetOutput(obs.Libraries(warnings))
 	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// protectProcess keeps what this process has in memory out of core dumps, and variables of libpq from changing where the
+// store is. What fails, or has no effect, is logged.
+func protectProcess(log *slog.Logger) {
+	if err := coredump.Disable(); err != nil {
+		log.Warn("core dumps are not off", "err", err)
+	}
+	if dropped := postgres.DropEnvironment(); len(dropped) > 0 {
+		log.Warn("variables of libpq are ignored: the URL of the store says all", "variables", dropped)
+	}
 }
 
 // run is the program without the process: tests call it, and main exits with the status
@@ -156,6 +173,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runRestore(ctx, rest, stdin, stdout)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
+	case "licenses":
+		return runLicenses(rest, stdout)
 	case "version", "-version", "--version":
 		return runVersion(rest, stdout)
 	case "help", "-h", "-help", "--help":
@@ -163,7 +182,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "licenses", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

@@ -314,7 +314,7 @@ func TestReloadV1(t *testing.T) {
 
 	const (
 		open = `threeds_directory_open{message="VEReq",scheme="visa"}`
-		end  = `threeds_certificate_not_after_timestamp_seconds{key="v1[0].client_cert.cert"}`
+		end  = `threeds_certificate_not_after_timestamp_seconds{key="v1[0].client_cert.cert",scheme="visa"}`
 	)
 	if n := s.metric(open); n != 0 {
 		t.Errorf("%s is %v", open, n)

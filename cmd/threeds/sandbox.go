@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 
+	netlisten "github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/playground"
 	"github.com/openthreeds/threeds/sandbox/shop"
@@ -79,7 +80,15 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(stderr, slog.LevelWarn),
 		DirectoriesListen: *directories, PerKey: *rate,
 	}
+	warnOfSandbox(o.Log, api.Addr())
 	return serveSandbox(ctx, o, publicURL, ready, stdout)
+}
+
+// warnOfSandbox logs a warning if other machines reach the sandbox, whose API keys everybody knows.
+func warnOfSandbox(log *slog.Logger, at net.Addr) {
+	if !netlisten.IsLoopback(at) {
+		log.Warn("the sandbox listens beyond this machine, and everybody knows its API keys", "address", at)
+	}
 }
 
 // serveSandbox runs the playground and the shop until ctx ends. publicURL is what browsers

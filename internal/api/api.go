@@ -202,8 +202,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.serve(w, r, ep, acc, &a)
 }
 
-// checkRequest authenticates a request, and then looks at its path, its method and the rate of its
-// key, in this order (docs/api.md, G2 and M1).
+// checkRequest authenticates a request, and then looks at its path, its method, the coding of its
+// body and the rate of its key, in this order (docs/api.md, G2 and M1).
 func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpoint) (*account.Account, *failure) {
 	key := ep.protocol.apiKey(r)
 	acc, failed := h.authenticate(r, key)
@@ -215,6 +215,8 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
 		return nil, wrongMethod
+	case listen.IsEncoded(r):
+		return nil, encodedBody
 	}
 	// Capital letters make no other key, and no other limit.
 	if wait, ok := h.Limits.Allow(strings.ToLower(key)); !ok {

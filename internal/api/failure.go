@@ -55,6 +55,8 @@ var (
 		"There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check")
 	wrongMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
 		"The method is POST")
+	encodedBody = newFailure(http.StatusUnsupportedMediaType, 0, message.InvalidMessage, "invalid_request",
+		"The body has a Content-Encoding; send it as it is")
 	rateLimited = newFailure(http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit",
 		"The rate limit of the key is reached")
 	serverOverload = newFailure(http.StatusServiceUnavailable, 0, message.TransientFailure, "unavailable",

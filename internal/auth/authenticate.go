@@ -356,7 +356,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	case errors.Is(err, store.ErrExists):
 		return nil, erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has been used", c.id)
 	case err != nil:
-		e.Log.ErrorContext(ctx, "claim not stored", "threeDSServerTransID", c.id, "err", err)
+		e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", c.id)
 		return nil, unreachable(req.version, c.id)
 	}
 	return c, nil

@@ -147,7 +147,18 @@ type Engine struct {
 	// that the engine has a group of its own.
 	Tasks    *tasks.Group
 	Recorder Recorder // nil means that nothing is recorded
+	// Acknowledged are the results that this process has acknowledged. Nil means that the engine has a
+	// memory of its own.
+	Acknowledged *Acknowledged
+	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that
+	// nobody counts.
+	PutBack func()
+	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
+	// share them.
+	Findings      *FindingLimit
+	StoreFailures record.LogLimit
 
+	ownAcked Acknowledged // used when Acknowledged is nil
 	changes  changeNotifier
 	ownTasks tasks.Group // used when Tasks is nil
 	inFlight sync.WaitGroup
@@ -178,6 +189,8 @@ func (e *Engine) peer(scheme string) (*Directory, bool) {
 	return nil, false
 }
 
+func (e *Engine) acknowledged() *Acknowledged { return cmp.Or(e.Acknowledged, &e.ownAcked) }
+
 func (e *Engine) taskGroup() *tasks.Group { return cmp.Or(e.Tasks, &e.ownTasks) }
 
 func (e *Engine) rand() io.Reader {
@@ -185,6 +198,11 @@ func (e *Engine) rand() io.Reader {
 		return e.Rand
 	}
 	return rand.Reader
+}
+
+// logStoreFailure logs that the store did not do its part in a request, unless there are many such lines.
+func (e *Engine) logStoreFailure(ctx context.Context, what string, err error, attrs ...any) {
+	record.LogFailure(ctx, e.Log, e.StoreFailures, e.Now(), what, err, attrs...)
 }
 
 // note records what is known of the request of a context; nothing when value is "".

@@ -87,7 +87,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	c.rec.ARes = ares.Facts()
 	c.rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
-		e.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", c.id, "err", err)
+		e.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
 		return answer{}, unreachable(c.version, c.id)
 	}
 	commit := e.commitFinal
@@ -98,7 +98,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	e.noteResult(ctx, ares)
 	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
 	if err != nil {
-		e.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", c.id, "state", next, "err", err)
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
 		if next == Challenge {
 			return answer{}, unreachable(c.version, c.id)
 		}
@@ -167,7 +167,7 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
-		e.Log.ErrorContext(ctx, "outcome not stored", "threeDSServerTransID", c.id, "state", Failed, "err", err)
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
 	}
 	return bad
 }

@@ -189,7 +189,7 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 	}
 	row, err := e.Store.Get(ctx, firstKey(to.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		e.Log.ErrorContext(ctx, "first leg not read", "threeDSServerTransID", req.id.value, "err", err)
+		e.logStoreFailure(ctx, "first leg not read", err, "threeDSServerTransID", req.id.value)
 		return unreachable(req.version, req.knownID())
 	}
 	var first firstAuthentication

@@ -56,7 +56,7 @@ func (r *receipt) takeOReq(ctx context.Context) (Receipt, string) {
 	total, _ := strconv.Atoi(r.msg.Text("opSeq.seqTotal"))
 	key, kept, err := r.continueSequence(ctx, scheme, at, total)
 	if err != nil {
-		r.Log.ErrorContext(ctx, "operation message not stored", "scheme", scheme, "err", err)
+		r.logStoreFailure(ctx, "operation message not stored", err, "scheme", scheme)
 		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "OReq")
 	}
 	if at < total {
@@ -149,7 +149,7 @@ func (r *receipt) endSequence(ctx context.Context, scheme string) {
 	}
 	ahead, here, before := r.sequenceKeys(scheme)
 	if _, err := r.updateFirst(ctx, []string{ahead, here, before}, end); err != nil && !errors.Is(err, store.ErrNotFound) {
-		r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
+		r.logStoreFailure(ctx, "operation messages not given up", err, "scheme", scheme)
 	}
 }
 
@@ -203,7 +203,7 @@ func (r *receipt) expireSequence(ctx context.Context, scheme, key string, kept s
 	case errors.Is(err, errMoved):
 		return
 	case err != nil:
-		r.Log.ErrorContext(ctx, "operation messages not given up", "scheme", scheme, "err", err)
+		r.logStoreFailure(ctx, "operation messages not given up", err, "scheme", scheme)
 		return
 	}
 	r.Log.WarnContext(ctx, "operation messages of a directory stopped", "scheme", scheme, "dsTransID", kept.DSTransID,

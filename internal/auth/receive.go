@@ -96,7 +96,7 @@ func (r *receipt) run(ctx context.Context, body []byte) (Receipt, string) {
 	}
 	err = r.load(ctx)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		r.Log.ErrorContext(ctx, "transaction not read", "err", err)
+		r.logStoreFailure(ctx, "transaction not read", err)
 		return r.refuse(ctx, message.TransientFailure, "The server could not reach its own data", "RReq")
 	}
 	return r.takeRReq(ctx, err == nil)
@@ -124,6 +124,9 @@ func (r *receipt) load(ctx context.Context) error {
 	}
 	if r.isOver(rec) {
 		return store.ErrNotFound
+	}
+	if err := r.checkPutBack(ctx, &t, rec); err != nil {
+		return err
 	}
 	r.txn, r.rec = t, rec
 	return nil
@@ -158,7 +161,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 	}
 	if r.msg.Text("transStatus") == "D" {
 		if err := r.storeFirst(ctx, fallback, r.msg.Text("acsTransID"), &r.txn, r.rec.Purchase); err != nil {
-			r.Log.ErrorContext(ctx, "first leg not stored", "threeDSServerTransID", r.txn.ID, "err", err)
+			r.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", r.txn.ID)
 			return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 		}
 	}
@@ -171,7 +174,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 	case errors.Is(err, store.ErrNotFound):
 		return r.refuse(ctx, message.UnknownTransaction, "threeDSServerTransID", "RReq")
 	case err != nil:
-		r.Log.ErrorContext(ctx, "result not stored", "threeDSServerTransID", r.txn.ID, "err", err)
+		r.logStoreFailure(ctx, "result not stored", err, "threeDSServerTransID", r.txn.ID)
 		return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 	}
 	return r.acknowledge(ctx)
@@ -266,6 +269,7 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 // acknowledge acknowledges a committed result.
 func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	m := r.msg
+	r.acknowledged().add(r.txn.ID, m.Bytes())
 	status := "01"
 	switch {
 	case m.Text("transStatus") == "D":

@@ -82,7 +82,7 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
 	if err != nil {
-		e.Log.ErrorContext(ctx, "transaction not read", "threeDSServerTransID", id, "err", err)
+		e.logStoreFailure(ctx, "transaction not read", err, "threeDSServerTransID", id)
 		return handedOut{}, unreachable(message.V220, id)
 	}
 	rec, err := e.unseal(&t)
@@ -94,6 +94,9 @@ func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (h
 		return handedOut{}, unknown(rec.version(), expiredID, id)
 	case isOver:
 		return handedOut{}, unknown(message.V220, unknownID, id)
+	}
+	if err := e.checkPutBack(ctx, &t, rec); err != nil {
+		return handedOut{}, err
 	}
 	e.noteRecord(ctx, &t, rec)
 	rreq, err := e.rreqOf(&t, rec)

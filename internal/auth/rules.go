@@ -35,11 +35,12 @@ func (e *Engine) checkRules(req *authRequest, to target, areq *message.Message) 
 	return refused
 }
 
-// logFindings logs what checkRules has found: elements and no values.
+// logFindings logs what checkRules has found, as far as that is due: elements and no values.
 func (e *Engine) logFindings(ctx context.Context, req *authRequest, to target) {
-	if len(req.findings) > 0 {
+	findings := e.Findings.due(req.account.Merchant.Name, req.findings, e.Now())
+	if len(findings) > 0 {
 		e.Log.InfoContext(ctx, "scheme rules not kept", "threeDSServerTransID", req.id.value, "scheme", to.peer.Scheme,
-			"merchant", req.account.Merchant.Name, "findings", describeFindings(req.findings))
+			"merchant", req.account.Merchant.Name, "findings", describeFindings(findings))
 	}
 }
 

@@ -9,7 +9,7 @@
 //	{"type":"key","text":{"merchant":"Corner Shop"},"number":{"created":…,"strict":0},"bytes":{"hash":"…","seal":"…"}}
 //	{"type":"end","lines":2,"sha256":"…"}
 //
-// It holds API keys as their sealed rows, revoked keys, and card ranges. It never holds
+// It holds API keys as their sealed rows, when they were last used, revoked keys, and card ranges. It never holds
 // transactions or key files. Without the key file its API keys are of no use.
 package backup
 

@@ -84,6 +84,7 @@ func fill(t *testing.T, st archive) {
 	lease, err := st.Acquire(ctx, "ranges/visa", "me", time.Hour)
 	must(t, err)
 	must(t, st.PutState(ctx, "ranges/visa", []byte(`{"generation":7}`), lease))
+	must(t, st.PutState(ctx, "keys/uses/00", []byte("uses"), lease))
 	must(t, st.PutState(ctx, "sealed secret", []byte("never in a backup"), lease))
 	for _, n := range []int64{6, 7} {
 		s := store.Snapshot{Scheme: "visa", Generation: n, Created: at, Note: []byte("note")}
@@ -112,6 +113,9 @@ func checkFilled(t *testing.T, st archive) {
 	}
 	if value, err := st.State(ctx, "ranges/visa"); err != nil || string(value) != `{"generation":7}` {
 		t.Errorf("state is %q, %v", value, err)
+	}
+	if value, err := st.State(ctx, "keys/uses/00"); err != nil || string(value) != "uses" {
+		t.Errorf("the uses of keys are %q, %v", value, err)
 	}
 	all, err := st.Snapshots(ctx, "visa")
 	if err != nil || len(all) != 2 || all[0].Generation != 7 || !all[0].Created.Equal(at) || string(all[0].Note) != "note" {

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -329,6 +330,11 @@ func (l *loader) addWarnings() {
 	c := l.config
 	if c.API.TLS == nil && !isLoopback(c.API.Listen) {
 		l.warn("api.tls", "unset, so API keys and card numbers travel in the clear unless a proxy ends TLS in front")
+	}
+	for i, d := range c.Directories {
+		if slices.Contains(d.Versions, "2.1.0") {
+			l.warn(fmt.Sprintf("directories[%d].versions", i), "2.1.0 ended at all schemes in September 2024: use 2.2.0 and 2.3.1")
+		}
 	}
 	results := func(path, address string) {
 		if u, err := url.Parse(address); err == nil && u.Scheme == "http" {

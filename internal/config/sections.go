@@ -21,7 +21,7 @@ func (l *loader) readFile(file *section) {
 	c.Keys = optional(file, "keys", l.path(), "")
 
 	console := file.section("console")
-	c.Console.Listen = optional(console, "listen", address, "127.0.0.1:9090")
+	c.Console.Listen = optional(console, "listen", address, "127.0.0.1:8090")
 	console.close()
 
 	l.readLimits(file.section("limits"))

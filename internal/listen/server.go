@@ -17,10 +17,10 @@ const RequestTime = 5 * time.Second
 const IdleTime = 130 * time.Second
 
 // NewServer returns the HTTP server of a listener, with a time limit for everything that it waits for. slowest is the
-// longest time that a handler may take.
+// longest time that a handler may take. It refuses requests with more than 64 header fields.
 func NewServer(h http.Handler, slowest time.Duration, log *slog.Logger) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           checkHeaders(h),
 		ReadHeaderTimeout: 3 * time.Second,
 		ReadTimeout:       RequestTime,
 		WriteTimeout:      slowest + 10*time.Second,

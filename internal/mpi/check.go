@@ -7,6 +7,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/v1"
 	"github.com/openthreeds/threeds/internal/xmldsig"
@@ -43,7 +44,7 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 		err = e.compareWithRequest(ctx, acc.Merchant.Name, p)
 	}
 	if errors.Is(err, ErrUnavailable) {
-		log.ErrorContext(ctx, "PARes not checked", "err", err)
+		record.LogFailure(ctx, log, e.StoreFailures, e.Now(), "PARes not checked", err)
 		e.noteEnd(ctx, "check", scheme, "store")
 		return Checked{}, err
 	}

@@ -73,6 +73,8 @@ type Engine struct {
 	Log         *slog.Logger
 	Now         func() time.Time
 	Recorder    Recorder // nil means that nothing is recorded
+	// StoreFailures limits the lines of the log about failures of the store; nil is no limit.
+	StoreFailures record.LogLimit
 
 	mu     sync.RWMutex
 	tables map[string]*cardTable // by scheme; a scheme without a table has not loaded its ranges

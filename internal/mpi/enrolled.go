@@ -8,6 +8,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/v1"
 )
@@ -96,7 +97,7 @@ func (n *enrollment) enroll(ctx context.Context) (answer Answer, outcome string)
 	}
 	pareq, err := n.makePAReq(ctx, res)
 	if err != nil {
-		n.Log.ErrorContext(ctx, "PAReq not kept", "messageId", n.id, "err", err)
+		record.LogFailure(ctx, n.Log, n.StoreFailures, n.Now(), "PAReq not kept", err, "messageId", n.id)
 		return n.errorAnswer(transientText, "The server could not reach its own data, try again"), "store"
 	}
 	return Answer{ACSURL: res.URL, PAReq: pareq, Enrolled: "Y", ECI: v1.ECI(n.scheme, v1.Success)}, "Y"

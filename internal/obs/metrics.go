@@ -104,11 +104,11 @@ func NewMetrics() *Metrics {
 		ends: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "threeds_certificate_not_after_timestamp_seconds",
 			Help: "When a certificate ends, by the key of the configuration that names its file: of several in it the first.",
-		}, []string{"key"}),
+		}, []string{"key", "scheme"}),
 		due: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "threeds_crl_next_update_timestamp_seconds",
 			Help: "When a certificate revocation list is out of date, by the key of the configuration that names its file: of several in it the first.",
-		}, []string{"key"}),
+		}, []string{"key", "scheme"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_refused_total",
 			Help: "Requests that were refused without looking at them, by operation and reason: overload, in_flight or rate_limit; /auth with too many of its merchant before it, per_merchant; and connections that had to go.",
@@ -220,19 +220,21 @@ func (m *Metrics) Forget(scheme string) {
 // ForgetV1 is Forget for a directory of 3-D Secure 1.0.2.
 func (m *Metrics) ForgetV1(scheme string) { m.open.DeleteLabelValues(scheme, "VEReq") }
 
-// Certificates notes when the certificates of the configuration in use end.
-func (m *Metrics) Certificates(ends map[string]time.Time) {
-	m.ends.Reset()
-	for key, at := range ends {
-		m.ends.WithLabelValues(key).Set(float64(at.Unix()))
-	}
+// Certificates notes when the certificates of the configuration in use end. schemeOf tells
+// the scheme of a key, "" if it is of none.
+func (m *Metrics) Certificates(ends map[string]time.Time, schemeOf func(key string) string) {
+	setTimes(m.ends, ends, schemeOf)
 }
 
 // Lists notes when the revocation lists of the configuration in use are out of date.
-func (m *Metrics) Lists(ends map[string]time.Time) {
-	m.due.Reset()
+func (m *Metrics) Lists(ends map[string]time.Time, schemeOf func(key string) string) {
+	setTimes(m.due, ends, schemeOf)
+}
+
+func setTimes(gauge *prometheus.GaugeVec, ends map[string]time.Time, schemeOf func(key string) string) {
+	gauge.Reset()
 	for key, at := range ends {
-		m.due.WithLabelValues(key).Set(float64(at.Unix()))
+		gauge.WithLabelValues(key, schemeOf(key)).Set(float64(at.Unix()))
 	}
 }
 

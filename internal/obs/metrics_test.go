@@ -76,34 +76,34 @@ func TestMetrics(t *testing.T) {
 	m.Held("visa", true)
 	m.Held("jcb", true)
 	m.Held("jcb", false)
-	m.Certificates(map[string]time.Time{"api.cert": at, "old": at})
-	m.Certificates(map[string]time.Time{"api.cert": at})
-	m.Lists(map[string]time.Time{"directories[0].crls": at, "old": at})
-	m.Lists(map[string]time.Time{"directories[0].crls": at})
+	m.Certificates(map[string]time.Time{"api.cert": at, "old": at}, func(string) string { return "" })
+	m.Certificates(map[string]time.Time{"api.cert": at}, func(string) string { return "" })
+	m.Lists(map[string]time.Time{"directories[0].crls": at, "old": at}, func(string) string { return "" })
+	m.Lists(map[string]time.Time{"directories[0].crls": at}, func(string) string { return "visa" })
 	m.Refused("auth", "overload")
 	m.Gauge("threeds_plain", "Of a test.", "", "", func() float64 { return 3 })
 	m.Gauge("threeds_labelled", "Of a test.", "for", "x", func() float64 { return 4 })
 	m.Counter("threeds_counted_total", "Of a test.", func() float64 { return 5 })
 	m.LoadShedder(shed.New(shed.Queue{Name: "disk", Target: time.Second, Length: func() (int, uint64) { return 0, 0 }}))
 	wants("noted", map[string]bool{
-		`threeds_config_last_reload_successful 0`:                                       true,
-		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`:         true,
-		`threeds_config_reloads_total{result="refused"} 1`:                              true,
-		`threeds_config_reloads_total{result="applied"} 0`:                              true,
-		`threeds_scheme_findings_total{element="mcc",rule="require",scheme="visa"} 1`:   true,
-		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`: true,
-		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                        true,
-		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:                       true,
-		`threeds_directory_open{message="AReq",scheme="jcb"} 0`:                         true,
-		`threeds_card_ranges{scheme="visa"} 7`:                                          true,
-		`threeds_card_ranges_held{scheme="visa"} 1`:                                     true,
-		`threeds_card_ranges_held{scheme="jcb"} 0`:                                      true,
-		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:           true,
-		`threeds_certificate_not_after_timestamp_seconds{key="api.cert"} 1.8e+09`:       true,
-		`threeds_certificate_not_after_timestamp_seconds{key="old"} 1.8e+09`:            false,
-		`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls"} 1.8e+09`:  true,
-		`threeds_crl_next_update_timestamp_seconds{key="old"} 1.8e+09`:                  false,
-		`threeds_refused_total{operation="auth",reason="overload"} 1`:                   true,
+		`threeds_config_last_reload_successful 0`:                                                    true,
+		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`:                      true,
+		`threeds_config_reloads_total{result="refused"} 1`:                                           true,
+		`threeds_config_reloads_total{result="applied"} 0`:                                           true,
+		`threeds_scheme_findings_total{element="mcc",rule="require",scheme="visa"} 1`:                true,
+		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`:              true,
+		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                                     true,
+		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:                                    true,
+		`threeds_directory_open{message="AReq",scheme="jcb"} 0`:                                      true,
+		`threeds_card_ranges{scheme="visa"} 7`:                                                       true,
+		`threeds_card_ranges_held{scheme="visa"} 1`:                                                  true,
+		`threeds_card_ranges_held{scheme="jcb"} 0`:                                                   true,
+		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:                        true,
+		`threeds_certificate_not_after_timestamp_seconds{key="api.cert",scheme=""} 1.8e+09`:          true,
+		`threeds_certificate_not_after_timestamp_seconds{key="old",scheme=""} 1.8e+09`:               false,
+		`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"} 1.8e+09`: true,
+		`threeds_crl_next_update_timestamp_seconds{key="old",scheme=""} 1.8e+09`:                     false,
+		`threeds_refused_total{operation="auth",reason="overload"} 1`:                                true,
 		`threeds_plain 3`:                          true,
 		`threeds_labelled{for="x"} 4`:              true,
 		`threeds_counted_total 5`:                  true,

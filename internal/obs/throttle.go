@@ -1,13 +1,16 @@
 package obs
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
 
-// A LogThrottle limits a log line that strangers can cause as often as they like to one a
-// minute. Its zero value is ready to use, and safe for concurrent use.
+// A LogThrottle limits a log line that others can cause as often as they like to one in an interval. Its zero value is
+// ready to use, and safe for concurrent use.
 type LogThrottle struct {
+	Interval time.Duration // 0 means a minute
+
 	mu      sync.Mutex
 	logged  time.Time // when the line was last logged
 	omitted int       // how often it was left out since
@@ -19,7 +22,7 @@ func (t *LogThrottle) Due(now time.Time) (others int, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	since := now.Sub(t.logged) // less than 0 if the clock was set back
-	if !t.logged.IsZero() && since >= 0 && since < time.Minute {
+	if !t.logged.IsZero() && since >= 0 && since < cmp.Or(t.Interval, time.Minute) {
 		t.omitted++
 		return 0, false
 	}

@@ -23,6 +23,15 @@ func TestThrottledLineIsLoggedOnceAMinute(t *testing.T) {
 			t.Errorf("at %v: %d, %t; want %d, %t", at, others, ok, test.others, test.ok)
 		}
 	}
+	for after, want := range map[time.Duration]bool{0: true, time.Second - 1: false, time.Second: true} {
+		second := LogThrottle{Interval: time.Second, logged: at}
+		if after == 0 {
+			second.logged = time.Time{}
+		}
+		if _, ok := second.Due(at.Add(after)); ok != want {
+			t.Errorf("%v after a line of one a second: %t", after, ok)
+		}
+	}
 	var due atomic.Int32
 	var all sync.WaitGroup
 	at = at.Add(time.Minute)

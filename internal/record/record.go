@@ -28,14 +28,14 @@ func Seal(s Sealer, t *store.Txn, what any) error {
 	return nil
 }
 
-// Open reads into what Seal was given.
+// Open reads into what Seal was given. Its error is [ErrUnreadable].
 func Open(s Sealer, t *store.Txn, into any) error {
 	plain, err := s.Open(t.Name(), t.Data)
 	if err == nil {
 		err = json.Unmarshal(plain, into)
 	}
 	if err != nil {
-		return fmt.Errorf("record of %s: %w", t.ID, err)
+		return fmt.Errorf("record of %s: %w", t.ID, unreadable{err})
 	}
 	return nil
 }

@@ -62,6 +62,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
+	if listen.IsEncoded(r) {
+		line.Refuse("encoding")
+		h.rejectEncoding(w, r)
+		return
+	}
 	w, r, answered := h.Traces.Request(w, r, "results", "") // the traceparent of a directory server is not used
 	defer answered()
 	body, done, err := h.readBody(w, r)
@@ -119,6 +124,20 @@ func (h *Handler) write(w http.ResponseWriter, r *http.Request, got auth.Receipt
 	}
 	header.Set("Content-Length", strconv.Itoa(len(got.Body)))
 	if _, err := w.Write(got.Body); err != nil {
+		h.Log.InfoContext(r.Context(), "answer not sent", "err", err)
+	}
+}
+
+// rejectEncoding answers a message in a content coding.
+func (h *Handler) rejectEncoding(w http.ResponseWriter, r *http.Request) {
+	body := message.Error{
+		Version: message.V220, Code: message.InvalidMessage, Component: "S", Description: auth.Describe(message.InvalidMessage),
+		Detail: "The body has a Content-Encoding; send it as it is",
+	}.JSON()
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(http.StatusUnsupportedMediaType)
+	if _, err := w.Write(body); err != nil {
 		h.Log.InfoContext(r.Context(), "answer not sent", "err", err)
 	}
 }

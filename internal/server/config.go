@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/tunnel"
@@ -55,6 +57,7 @@ func Serve(ctx context.Context, o Options) error {
 	if err := openListeners(ctx, c, cfg); err != nil {
 		return err
 	}
+	warnOfConsole(log, cfg.Console)
 	if o.Change != nil {
 		o.Change(cfg)
 	}
@@ -86,6 +89,13 @@ func loadConfig(file string, log *slog.Logger, level *slog.LevelVar) (*config.Co
 	return c, files, nil
 }
 
+// warnOfConsole logs a warning if other machines reach the console, which has no TLS and asks for no password.
+func warnOfConsole(log *slog.Logger, l net.Listener) {
+	if l != nil && !listen.IsLoopback(l.Addr()) {
+		log.Warn("the console listens beyond this machine, without TLS or password: let only your monitoring reach it", "address", l.Addr())
+	}
+}
+
 // closeListeners closes the listeners of a server that does not run.
 func closeListeners(cfg *Config) error {
 	err := errors.Join(cfg.API.Close(), cfg.Results.Close())
@@ -99,6 +109,22 @@ func closeListeners(cfg *Config) error {
 func logLevel(c *config.Config) (level slog.Level) {
 	_ = level.UnmarshalText([]byte(c.Log.Level)) // the reader has checked it
 	return level
+}
+
+// schemeOf returns the scheme of a key of the configuration such as directories[0].crls, ""
+// if the key is of no directory.
+func (cfg *Config) schemeOf(key string) string {
+	list, rest, _ := strings.Cut(key, "[")
+	number, _, _ := strings.Cut(rest, "]")
+	i, err := strconv.Atoi(number)
+	switch {
+	case err != nil || i < 0:
+	case list == "directories" && i < len(cfg.Directories):
+		return cfg.Directories[i].Scheme
+	case list == "v1" && i < len(cfg.V1Directories):
+		return cfg.V1Directories[i].Scheme
+	}
+	return ""
 }
 
 // newConfig returns the values that a server is built from, of a checked configuration.

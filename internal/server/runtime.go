@@ -57,13 +57,15 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
+		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
+		Findings: &s.findings, StoreFailures: &s.storeFailures,
 	}
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
 	}
 	rt.mpi = &mpi.Engine{
 		Directories: cfg.V1Directories, Client: rt.v1, Store: db, Sealer: records,
-		Log: s.cfg.Log, Now: s.timestamp, Recorder: obs.Recorder{},
+		Log: s.cfg.Log, Now: s.timestamp, Recorder: obs.Recorder{}, StoreFailures: &s.storeFailures,
 	}
 	rt.limits = api.NewLimiter(cfg.Limits.PerKey)
 	if former != nil {
@@ -141,8 +143,8 @@ func (s *Server) activate(ctx context.Context, cfg Config) error {
 	s.active = rt
 	s.mu.Unlock()
 	s.drainRuntime(former, rt)
-	s.metrics.Certificates(cfg.CertificateEnds)
-	s.metrics.Lists(listEnds(cfg.ListTerms))
+	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
+	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
 	if cfg.Tracing != nil {
 		s.traces.Sample(cfg.Tracing.Fraction)
 	}

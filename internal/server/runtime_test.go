@@ -212,7 +212,7 @@ func TestActivateReplacesTheRuntime(t *testing.T) {
 	for want, there := range map[string]bool{
 		`threeds_card_ranges{scheme="amex"} 1`: true, `threeds_card_ranges{scheme="upi"} 0`: true, `threeds_card_ranges{scheme="visa"} `: false,
 		`threeds_directory_open{message="VEReq",scheme="sbn"} `: true, `threeds_directory_open{message="VEReq",scheme="jcb"} `: false,
-		`threeds_certificate_not_after_timestamp_seconds{key="api.tls.cert"} `: true,
+		`threeds_certificate_not_after_timestamp_seconds{key="api.tls.cert",scheme=""} `: true,
 	} {
 		if strings.Contains(exposed, "\n"+want) != there {
 			t.Errorf("/metrics has %s: %t, want %t", want, !there, there)

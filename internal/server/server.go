@@ -120,7 +120,10 @@ type Server struct {
 	connCount    atomic.Int64   // how many they are
 	lateRequests atomic.Int64   // requests that came since closing
 
-	refusedRecords atomic.Uint64 // records of transactions that did not open
+	refusedRecords atomic.Uint64     // records of transactions that did not open, or are older than their result
+	acknowledged   auth.Acknowledged // results, in all runtimes
+	findings       auth.FindingLimit // of all runtimes
+	storeFailures  obs.LogThrottle   // of all runtimes
 }
 
 // New builds a server. Requests wait until Run is called.
@@ -130,6 +133,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
+	s.storeFailures.Interval = time.Second
 	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)
@@ -166,8 +170,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s.initMetrics(s.active)
 	s.maxRequestTime = s.active.maxRequestTime()
-	s.metrics.Certificates(cfg.CertificateEnds)
-	s.metrics.Lists(listEnds(cfg.ListTerms))
+	s.metrics.Certificates(cfg.CertificateEnds, cfg.schemeOf)
+	s.metrics.Lists(listEnds(cfg.ListTerms), cfg.schemeOf)
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
 	}, Identity: s.identity}

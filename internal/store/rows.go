@@ -9,15 +9,19 @@ import (
 const (
 	KeyRows     = "key"        // API keys
 	RevokedRows = "revokedKey" // API keys that were revoked
-	StateRows   = "state"      // small values whose key begins with StatePrefix
+	StateRows   = "state"      // small values whose key begins with RangeStates or UseStates
 	RangeRows   = "ranges"     // snapshots, each followed by its ChunkRows
 	ChunkRows   = "chunk"      // content of the snapshot that came before it
 )
 
-// StatePrefix begins the keys of those small values that a backup holds.
-const StatePrefix = "ranges/"
+// These begin the keys of those small values that a backup holds. All others are about what
+// goes on at the moment, or are secrets.
+const (
+	RangeStates = "ranges/"    // about card ranges
+	UseStates   = "keys/uses/" // when API keys were last used
+)
 
-// ErrUnknownRow is in the error of a RowTx that gets a row that this release cannot keep.
+// ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")
 
 // A Row is one row of what a backup holds, in a form that all stores share. Its values are

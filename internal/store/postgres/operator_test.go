@@ -77,6 +77,33 @@ func TestPrivileges(t *testing.T) {
 	if keys, err := db.Keys(ctx); err != nil || len(keys) == 0 {
 		t.Errorf("Keys = %d, %v", len(keys), err)
 	}
+	if err := db.RevokeKey(ctx, []byte("hash")); err != nil {
+		t.Error(err)
+	}
+	var rows []store.Row // of a backup
+	for _, kind := range []string{store.RevokedRows, store.StateRows, store.RangeRows} {
+		err := db.ViewRows(ctx, func(tx store.RowTx) error {
+			return tx.Each(ctx, kind, func(row store.Row) error { rows = append(rows, row); return nil })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		err = db.ChangeRows(ctx, func(tx store.RowTx) error { return tx.Clear(ctx, kind) })
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	err := db.ChangeRows(ctx, func(tx store.RowTx) error {
+		for _, row := range rows {
+			if err := tx.Add(ctx, row); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || len(rows) == 0 {
+		t.Errorf("%d rows restored, %v", len(rows), err)
+	}
 	empty := as(t, server.Schema(t), "threeds_node")
 	if _, err := Open(ctx, empty, Options{}); err == nil || !strings.Contains(err.Error(), "permission denied") {
 		t.Errorf("Open where there are no tables: %v, want that they may not be made", err)

@@ -341,7 +341,7 @@ func TestNewerSchema(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	exec(t, dir, "UPDATE schema_version SET version = version + 1")
+	exec(t, dir, "UPDATE schema_version SET version = version + 1, compatible_from = version + 1")
 	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "newer release") {
 		t.Errorf("Open: %v, want a refusal", err)
 	}

@@ -1,0 +1,93 @@
+package main
+
+import (
+	_ "embed"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// licenseTexts are the licences of the modules of all builds, as tools/licenses writes them.
+//
+//go:embed licenses.txt
+var licenseTexts string
+
+// A moduleLicense is one module of a build with its licence.
+type moduleLicense struct{ path, version, license, text string }
+
+// runLicenses prints each module that this program is built from with its version, its licence and the text of that.
+func runLicenses(args []string, stdout io.Writer) error {
+	if _, err := parseFlags(flag.NewFlagSet("licenses", flag.ContinueOnError), args, 0); err != nil {
+		return err
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return errors.New("this build does not say which modules it has")
+	}
+	all, err := licensesOf(info, releaseVersion(), licenseTexts)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if _, err := fmt.Fprintf(stdout, "%s %s %s\n\n%s\n\n", m.path, m.version, m.license, m.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// licensesOf returns the modules of a build, the program's own first, then the standard library. Texts are those of
+// licenses.txt.
+func licensesOf(info *debug.BuildInfo, release, texts string) ([]moduleLicense, error) {
+	known := parseLicenses(texts)
+	own := []*debug.Module{{Path: info.Main.Path, Version: "-"}, {Path: "std", Version: "-"}}
+	var all []moduleLicense
+	for _, m := range slices.Concat(own, info.Deps) {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		found, ok := known[m.Path+" "+m.Version]
+		if !ok {
+			return nil, fmt.Errorf("no licence of %s %s is in this build (go generate ./... collects them)", m.Path, m.Version)
+		}
+		all = append(all, found)
+	}
+	all[0].version, all[1].version = release, runtime.Version()
+	return all, nil
+}
+
+// parseLicenses returns what licenses.txt holds, by path and version: lines that begin with @@, each with a module, its
+// version and its licence, and behind one or more of them their text.
+func parseLicenses(texts string) map[string]moduleLicense {
+	known := map[string]moduleLicense{}
+	var of []moduleLicense
+	var text strings.Builder
+	finish := func() {
+		for _, m := range of {
+			m.text = strings.TrimSpace(text.String())
+			known[m.path+" "+m.version] = m
+		}
+		of = nil
+		text.Reset()
+	}
+	for line := range strings.Lines(texts) {
+		head, isHead := strings.CutPrefix(line, "@@ ")
+		if !isHead {
+			text.WriteString(line)
+			continue
+		}
+		if text.Len() > 0 {
+			finish()
+		}
+		path, rest, _ := strings.Cut(strings.TrimSpace(head), " ")
+		version, license, _ := strings.Cut(rest, " ")
+		of = append(of, moduleLicense{path: path, version: version, license: license})
+	}
+	finish()
+	return known
+}
