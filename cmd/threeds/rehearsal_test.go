@@ -25,12 +25,18 @@ type rehearsal struct {
 }
 
 // startRehearsal runs both commands from an empty directory. Only the addresses of the
-// server are changed in between.
-func startRehearsal(t *testing.T) *rehearsal {
+// server are changed in between, and its results listener has a certificate of own, if any.
+func startRehearsal(t *testing.T, own *authority) *rehearsal {
 	t.Helper()
 	r := &rehearsal{world: &world{t: t}, dir: filepath.Join(t.TempDir(), "lab")}
 	free := freeAddresses(t, 3)
-	directories := launch(t, nil, "sandbox", "--directories", r.dir, "--listen", "127.0.0.1:0", "--directories-listen", "127.0.0.1:0")
+	args := []string{"sandbox", "--directories", r.dir, "--listen", "127.0.0.1:0", "--directories-listen", "127.0.0.1:0"}
+	if own != nil {
+		ca := filepath.Join(t.TempDir(), "own.pem")
+		must(t, os.WriteFile(ca, own.pem(), 0o600))
+		args = append(args, "--results-ca", ca)
+	}
+	directories := launch(t, nil, args...)
 	waitFor(t, "the file ready", func() bool {
 		text, err := os.ReadFile(filepath.Join(r.dir, "ready"))
 		return err == nil && json.Unmarshal(text, &r.ready) == nil
@@ -43,6 +49,10 @@ func startRehearsal(t *testing.T) *rehearsal {
 			t.Fatalf("threeds.yaml does not have %s", address)
 		}
 		text = strings.ReplaceAll(text, address, free[i])
+	}
+	if own != nil {
+		cert, key := own.write(r.dir, own.issue("results.example"), "own")
+		text = strings.Replace(text, "{cert: results.pem, key: results.key}", "{cert: "+cert+", key: "+key+"}", 1)
 	}
 	must(t, os.WriteFile(file, []byte(text), 0o600))
 	server := launch(t, nil, "serve", "--config", file)
@@ -117,7 +127,7 @@ func (r *rehearsal) wantResult(ares object, status string) {
 // TestD87TwoCommandsServe: from an empty directory, two commands serve: card ranges are loaded,
 // and cards are authenticated without a question, by a challenge over https, and decoupled.
 func TestD87TwoCommandsServe(t *testing.T) {
-	r := startRehearsal(t)
+	r := startRehearsal(t, nil)
 	if !strings.HasPrefix(r.ACS, "https://") {
 		t.Errorf("the issuers' pages are at %s, want https", r.ACS)
 	}
@@ -152,6 +162,19 @@ func TestD87TwoCommandsServe(t *testing.T) {
 		r.wantResult(ares, "Y")
 	})
 	t.Run("foreign client", r.testForeignClient)
+}
+
+// TestD87ResultsCAIsTrusted: results come to a listener whose certificate is signed by an authority
+// of --results-ca.
+func TestD87ResultsCAIsTrusted(t *testing.T) {
+	r := startRehearsal(t, newAuthority(t))
+	if strings.Contains(string(contents(t, filepath.Join(r.dir, "threeds.yaml"))), "{cert: results.pem") {
+		t.Fatal("the results listener has the certificate of the sandbox")
+	}
+	ares := r.authenticate("4000000000000183", "D", object{
+		"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00005",
+	})
+	r.wantResult(ares, "Y")
 }
 
 // testForeignClient: any 3DS Server gets an ARes with what foreign.json names, and without
