@@ -41,7 +41,7 @@ func (s *shopper) text(name string) string {
 // returns the frame.
 func (s *shopper) issuer(control string) *chromedp.Node {
 	s.t.Helper()
-	frame := browsertest.ForeignFrame(s.t, s.ctx, `[data-testid="challenge-frame"]`)
+	frame := browsertest.IssuerFrame(s.t, s.ctx, `[data-testid="challenge-frame"]`)
 	s.do(chromedp.WaitVisible(testID(control), chromedp.FromNode(frame)))
 	return frame
 }

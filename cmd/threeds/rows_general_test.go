@@ -380,7 +380,8 @@ func TestG6MethodsAndPaths(t *testing.T) {
 	if res, _ := w.call("HEAD", "/auth", w.APIKey, ""); res.StatusCode != 405 || res.Header.Get("Allow") != "POST" {
 		t.Errorf("HEAD: %d, want 405", res.StatusCode)
 	}
-	for _, path := range []string{"/", "/nowhere", "/preauth/", "/Preauth", "/auth/x", "//auth", "/%2fauth", "/%61uth"} {
+	// At / the sandbox has its shop.
+	for _, path := range []string{"/nowhere", "/preauth/", "/Preauth", "/auth/x", "//auth", "/%2fauth", "/%61uth"} {
 		for _, method := range []string{"GET", "POST"} {
 			res, data := w.call(method, path, w.APIKey, object{})
 			if res.StatusCode != 404 {

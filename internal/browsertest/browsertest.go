@@ -106,12 +106,16 @@ func View(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	}))
 }
 
-// ForeignFrame waits until an iframe shows a page of another origin than the outer page, and
-// returns its node for chromedp.FromNode. The node of a frame that still has a page of the
-// outer page's own origin would be useless as soon as the frame goes on to another one.
-func ForeignFrame(t testing.TB, ctx context.Context, selector string) *chromedp.Node {
+// IssuerFrame waits until an iframe shows a page of an issuer, and returns its node for
+// chromedp.FromNode. An issuer is of another origin, or of the sandbox under one address
+// with the shop. The node of a frame that still has a page of the shop would be useless as
+// soon as the frame goes on to another one.
+func IssuerFrame(t testing.TB, ctx context.Context, selector string) *chromedp.Node {
 	t.Helper()
-	shown := fmt.Sprintf("document.querySelector(%[1]q)?.contentDocument === null", selector)
+	shown := fmt.Sprintf(`(() => {
+		const frame = document.querySelector(%q), page = frame?.contentDocument
+		return page === null || page?.readyState === "complete" && page.location.pathname.startsWith("/acs/")
+	})()`, selector)
 	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](shown), chromedp.WaitVisible(chromedp.CSS(selector))); err != nil {
 		t.Fatalf("frame %s: %v", selector, err)
 	}

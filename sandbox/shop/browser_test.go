@@ -109,7 +109,7 @@ func (tb *tab) wire(want ...string) {
 // bankPage waits for the bank's page in the dialog and returns its frame.
 func (tb *tab) bankPage() *chromedp.Node {
 	tb.t.Helper()
-	frame := browsertest.ForeignFrame(tb.t, tb.ctx, `[data-testid="challenge-frame"]`)
+	frame := browsertest.IssuerFrame(tb.t, tb.ctx, `[data-testid="challenge-frame"]`)
 	tb.do(chromedp.WaitVisible(id("approve"), chromedp.FromNode(frame)))
 	return frame
 }
