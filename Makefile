@@ -49,7 +49,7 @@ plain:
 # All others, the browser's included, and those that hold generated files fresh. They
 # wait much, so there are half as many packages more at once than processors.
 race:
-	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -p=$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) -race -shuffle=on -timeout=20m -skip='$(PLAIN)' ./...
+	@CGO_ENABLED=1 GO=$(GO) .ci/tests race -p=$$(($$(getconf _NPROCESSORS_ONLN) * 3 / 2)) -race -shuffle=on -timeout=25m -skip='$(PLAIN)' ./...
 
 # Every benchmark once, so that none rots. Apart from the tests, for with benchmarks
 # go test runs one package after the other.
