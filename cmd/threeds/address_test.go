@@ -179,9 +179,9 @@ func TestD80PublicURLIsAnOrigin(t *testing.T) {
 // A proxiedLab is a sandbox behind a proxy that ends TLS and has another name.
 type proxiedLab struct {
 	world
-	origin string // of the proxy
+	origin string // The proxy has this origin.
 	client *http.Client
-	port   string // of the proxy, on loopback
+	port   string // The proxy listens there, on loopback.
 	seen   lockedBuffer
 }
 

@@ -37,7 +37,7 @@ func (t *Terms) encode() []byte {
 	}
 	plain, err := json.Marshal(t)
 	if err != nil {
-		panic("account: " + err.Error()) // of the times, RFC 3339 has all that a command takes
+		panic("account: " + err.Error()) // Only a year beyond 9999 fails, and no command accepts such an end.
 	}
 	return plain
 }

@@ -43,7 +43,7 @@ func TestD107KeyFromElsewhereIsUnknown(t *testing.T) {
 		{"[2001:db8::7]:5000", nil, nil, true},
 		{"198.51.100.1:5000", nil, nil, false},
 		{"198.51.100.1:5000", []string{"192.0.2.7"}, nil, false},     // no proxy is known
-		{"198.51.100.1:5000", []string{"192.0.2.7"}, proxies, false}, // it is none
+		{"198.51.100.1:5000", []string{"192.0.2.7"}, proxies, false}, // The connection comes from no proxy.
 		{"10.0.0.1:5000", nil, proxies, false},                       // a proxy that does not say
 		{"10.0.0.1:5000", []string{"192.0.2.7"}, nil, false},
 		{"10.0.0.1:5000", []string{"192.0.2.7"}, proxies, true},

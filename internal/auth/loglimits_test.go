@@ -90,7 +90,7 @@ func TestD105FindingLimitIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const merchants = 6_000 // with several findings each
+	const merchants = 6_000 // Each has several findings.
 	for i := range merchants {
 		request(fmt.Sprintf("Shop %d", i))
 	}

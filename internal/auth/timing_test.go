@@ -15,15 +15,15 @@ import (
 
 const (
 	timingPairs = 75_000
-	timingIDs   = 500 // of each kind, asked for in turns
-	maxT        = 4.5 // Welch's t above which two samples differ, as in tests of constant time
+	timingIDs   = 500 // There are so many of each kind, asked for in turns.
+	maxT        = 4.5 // Two samples differ above this t of Welch, as in tests of constant time.
 )
 
 // TestTimeTellsNothingOfForeignIDs: that an id is another merchant's cannot be told by the time that the answer
 // takes. It measures, so it is for a quiet machine: make timing.
 func TestTimeTellsNothingOfForeignIDs(t *testing.T) {
 	if os.Getenv("TIMING") == "" {
-		t.Skip("it is for make timing")
+		t.Skip("it measures time, which needs a quiet machine: make timing runs it")
 	}
 	dir := t.TempDir()
 	db, err := sqlite.Open(dir, sqlite.Options{})
@@ -43,7 +43,7 @@ func TestTimeTellsNothingOfForeignIDs(t *testing.T) {
 	// Unknown ids are those of another server. They look like foreign ones, so that only what becomes of
 	// them can make a difference.
 	elsewhere := w.engine(0)
-	var bodies [2][][]byte // of foreign ids and of unknown ones
+	var bodies [2][][]byte // The first ask for foreign ids, the second for unknown ones.
 	for range timingIDs {
 		req := areq("2.2.0", preauth(t, e, shop))
 		if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err != nil {

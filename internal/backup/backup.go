@@ -121,7 +121,7 @@ type lineReader struct {
 	sum   hash.Hash
 	lines int
 	buf   []byte
-	fault error // of from: nothing more can be read
+	fault error // After an error of from, nothing more can be read.
 }
 
 // next returns the next line with its end, and its type. The bytes are good until the next

@@ -21,6 +21,9 @@ const (
 	UseStates   = "keys/uses/" // when API keys were last used
 )
 
+// StatesCondition is the condition, in the SQL of both stores, that selects the StateRows.
+const StatesCondition = "(key LIKE '" + RangeStates + "%' OR key LIKE '" + UseStates + "%')"
+
 // ErrUnknownRow is in the error of Add of a [RowTx] for a row that this release cannot keep.
 var ErrUnknownRow = errors.New("this release does not know it")
 

@@ -22,12 +22,10 @@ type rowTable struct {
 	order string
 }
 
-const whereStates = "(key LIKE '" + store.RangeStates + "%' OR key LIKE '" + store.UseStates + "%')"
-
 var rowTables = map[string]rowTable{
 	store.KeyRows:     {name: "api_keys", where: "TRUE", order: "created, hash"},
 	store.RevokedRows: {name: "revoked_keys", where: "TRUE", order: "revoked, hash"},
-	store.StateRows:   {name: "small_states", where: whereStates, order: "key"},
+	store.StateRows:   {name: "small_states", where: store.StatesCondition, order: "key"},
 }
 
 const (

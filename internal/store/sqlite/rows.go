@@ -22,12 +22,10 @@ type rowTable struct {
 	order string
 }
 
-const whereStates = "(key LIKE '" + store.RangeStates + "%' OR key LIKE '" + store.UseStates + "%')"
-
 var rowTables = map[string]rowTable{
 	store.KeyRows:     {name: "api_key", where: "TRUE", order: "created, hash"},
 	store.RevokedRows: {name: "revoked_key", where: "TRUE", order: "revoked, hash"},
-	store.StateRows:   {name: "small_state", where: whereStates, order: "key"},
+	store.StateRows:   {name: "small_state", where: store.StatesCondition, order: "key"},
 }
 
 const (
