@@ -1,6 +1,7 @@
 package message_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -252,5 +253,81 @@ func TestR10aOrdinaryRequestsAreNotSearched(t *testing.T) {
 		`"merchantName":"Shop","browserScreenHeight":"1","browserScreenWidth":"2","browserJavascriptEnabled":true,"addrMatch":"N"`)
 	if more > few || few > 16 {
 		t.Errorf("%v allocations, and %v with more members", few, more)
+	}
+}
+
+// TestR9cNamesAndAddressesAreWrittenInASCII is also D42.
+func TestR9cNamesAndAddressesAreWrittenInASCII(t *testing.T) {
+	const in, out = ": written in ASCII", ": left out, it has no form in ASCII"
+	long := strings.Repeat("x", 46) // with four more characters a line is full
+	for _, v := range []message.Version{message.V210, message.V220} {
+		for _, test := range []struct {
+			name    string
+			pairs   []string // names and texts that are sent
+			want    []string // names and texts that leave
+			changes string
+			faults  string
+		}{
+			{"Danish", []string{"cardholderName", "Jørgen Åberg"}, []string{"cardholderName", "Jorgen Aberg"}, "cardholderName" + in, ""},
+			{"no country", []string{"cardholderName", "Müller"}, []string{"cardholderName", "Muller"}, "cardholderName" + in, ""},
+			{"Germany", []string{"cardholderName", "Müller", "billAddrCountry", "276"}, []string{"cardholderName", "Mueller"}, "cardholderName" + in, ""},
+			{"Austria", []string{"billAddrCity", "Mödling", "billAddrCountry", "AT"}, []string{"billAddrCity", "Moedling"}, "billAddrCity" + in, ""},
+			{"Switzerland", []string{"shipAddrCity", "Zürich", "billAddrCountry", "756"}, []string{"shipAddrCity", "Zuerich"}, "shipAddrCity" + in, ""},
+			{"Sweden", []string{"cardholderName", "Öberg", "billAddrCountry", "752"}, []string{"cardholderName", "Oberg"}, "cardholderName" + in, ""},
+			{"optional", []string{"cardholderName", "李小龍"}, []string{"cardholderName", ""}, "cardholderName" + out, ""},
+			{"required", []string{"merchantName", "北京"}, nil, "", "203 merchantName"},
+			{"required, with accents", []string{"merchantName", "Café"}, []string{"merchantName", "Cafe"}, "merchantName" + in, ""},
+			{"no name", []string{"acctID", "é"}, nil, "", "203 acctID"},
+			{"a control character beside", []string{"cardholderName", "Jørgen\u0001"}, nil, "", "203 cardholderName"},
+			{"a control character", []string{"cardholderName", "Jane\u0001"}, nil, "", "203 cardholderName"},
+			{"plain", []string{"cardholderName", "Jane Doe"}, []string{"cardholderName", "Jane Doe"}, "", ""},
+			{"longer in ASCII", []string{"billAddrLine1", long + " 1 ß"}, []string{"billAddrLine1", long + " 1", "billAddrLine2", "ss"},
+				"billAddrLine1" + in + "; billAddrLine1: continued in the next line; billAddrLine2: continues the line before", ""},
+			{"too long", []string{"shipAddrLine1", long + " 12 Road", "shipAddrLine3", "DK"}, []string{"shipAddrLine1", long + " 12", "shipAddrLine2", "Road", "shipAddrLine3", "DK"},
+				"shipAddrLine1: continued in the next line; shipAddrLine2: continues the line before", ""},
+			{"over three lines", []string{"billAddrLine1", long + " 12 " + long + " 34 end"}, []string{"billAddrLine1", long + " 12", "billAddrLine2", long + " 34", "billAddrLine3", "end"},
+				"billAddrLine1: continued in the next line; billAddrLine2: continues the line before; billAddrLine3: continues the line before", ""},
+			{"no room", []string{"billAddrLine1", long + " 12 Road", "billAddrLine2", "Flat 2", "billAddrLine3", "Rear"}, nil, "", "203 billAddrLine1"},
+			{"no blank", []string{"billAddrLine1", long + long}, nil, "", "203 billAddrLine1"},
+			{"long name", []string{"cardholderName", long}, nil, "", "203 cardholderName"},
+		} {
+			b := validRequest(t, v, message.BRW, message.PA)
+			for _, name := range []string{"billAddrLine1", "billAddrLine2", "billAddrLine3", "billAddrState", "billAddrCountry",
+				"shipAddrLine1", "shipAddrLine2", "shipAddrLine3", "shipAddrState", "shipAddrCountry"} {
+				b = b.with(name, "")
+			}
+			for i := 0; i < len(test.pairs); i += 2 {
+				raw, err := json.Marshal(test.pairs[i+1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				b = b.with(test.pairs[i], string(raw))
+			}
+			r := b.read(t)
+			r.Normalise()
+			var changes []string
+			for _, c := range r.Transliterate() {
+				changes = append(changes, string(c.Path)+": "+c.What)
+			}
+			m, p := r.Build(message.Context{})
+			if got := strings.Join(faults(p), " "); got != test.faults {
+				t.Errorf("%s %s: %s, want %q", v, test.name, got, test.faults)
+			}
+			for i := 0; i < len(test.want); i += 2 {
+				if got := m.Text(test.want[i]); got != test.want[i+1] {
+					t.Errorf("%s %s: %s = %q, want %q", v, test.name, test.want[i], got, test.want[i+1])
+				}
+			}
+			if got := strings.Join(changes, "; "); got != test.changes {
+				t.Errorf("%s %s: changes %q, want %q", v, test.name, got, test.changes)
+			}
+			if again := r.Transliterate(); again != nil {
+				t.Errorf("%s %s: changed again: %v", v, test.name, again)
+			}
+		}
+	}
+	r := validRequest(t, message.V231, message.BRW, message.PA).with("cardholderName", `"Jørgen"`).read(t)
+	if changes := r.Transliterate(); changes != nil {
+		t.Errorf("2.3.1: %v", changes)
 	}
 }

@@ -40,6 +40,10 @@ type Merchant struct {
 	// is "warn", records and logs it.
 	SchemeRules string
 
+	// Transliterate says that names and addresses are written in ASCII where the version
+	// takes nothing else.
+	Transliterate bool
+
 	// PerDirectory has the ids and names by which the directories of single schemes know
 	// this merchant.
 	PerDirectory map[string]Requestor

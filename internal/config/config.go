@@ -144,6 +144,8 @@ type Merchant struct {
 	AcquirerCountry string `yaml:"acquirer_country"`
 	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
 	SchemeRules string `yaml:"scheme_rules"`
+	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
+	Transliterate bool `yaml:"transliterate"`
 	// Other values for one directory, by scheme: requestor_id and requestor_name.
 	PerDirectory map[string]Identity `yaml:"per_directory"`
 }

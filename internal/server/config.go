@@ -176,7 +176,7 @@ func refNumber(c *config.Config) func(message.Version) string {
 func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Transliterate: m.Transliterate,
 		PerDirectory: make(map[string]account.Requestor),
 	}
 	for scheme, id := range m.PerDirectory {
