@@ -105,8 +105,6 @@ type Ending struct {
 	Erro     *message.Error   // with which a failed one ended; nil if it is not known
 	ServerID string           // threeDSServerTransID
 	Time     time.Time        // of the end
-	// ValuesGone says that the authentication value is no longer handed out.
-	ValuesGone bool
 }
 
 // An Outcome is what a back end is told.
@@ -125,12 +123,12 @@ type Outcome struct {
 // An Authorisation has the values that the authorisation of the payment wants, as they came.
 type Authorisation struct {
 	ECI                  *string `json:"eci"`
-	AuthenticationValue  *string `json:"authenticationValue"` // null when it has expired here
+	AuthenticationValue  *string `json:"authenticationValue"`
 	DSTransID            *string `json:"dsTransID"`
 	MessageVersion       *string `json:"messageVersion"`
 	ThreeDSServerTransID *string `json:"threeDSServerTransID"`
 	ACSTransID           *string `json:"acsTransID"`
-	Expired              bool    `json:"expired"`
+	Expired              bool    `json:"expired"` // the value is no longer handed out
 }
 
 // A Liability says who is liable for fraud, why, and where that is written.
@@ -251,7 +249,6 @@ func (a *answer) meaning(of string) string {
 func authorisationOf(end *Ending, a answer) *Authorisation {
 	auth := &Authorisation{
 		ECI: optional(a.eci), AuthenticationValue: optional(a.value), ThreeDSServerTransID: optional(end.ServerID),
-		Expired: end.ValuesGone && a.value != "",
 	}
 	for _, m := range []*message.Message{end.ARes, end.RReq} {
 		if m == nil {
@@ -265,9 +262,6 @@ func authorisationOf(end *Ending, a answer) *Authorisation {
 				*of.value = &text
 			}
 		}
-	}
-	if end.ValuesGone {
-		auth.AuthenticationValue = nil
 	}
 	return auth
 }

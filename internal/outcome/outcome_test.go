@@ -221,10 +221,6 @@ func TestO7AuthorisationHasTheValuesAsTheyCame(t *testing.T) {
 		*a.MessageVersion != "2.2.0" || *a.ThreeDSServerTransID != "s" || a.Expired {
 		t.Errorf("%+v", a)
 	}
-	end.ValuesGone = true
-	if a = Of(end).Authorisation; a.AuthenticationValue != nil || !a.Expired || *a.ECI != "05" {
-		t.Errorf("after its time: %+v", a)
-	}
 }
 
 // TestO1AFinalStatusNeverChanges holds the table of arrows.
