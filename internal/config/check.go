@@ -48,6 +48,7 @@ func (l *loader) checkRelations() {
 			twice[v] = true
 		}
 	}
+	l.checkWords()
 	l.checkV1()
 	l.checkProxies()
 	l.checkTracing()
