@@ -48,7 +48,7 @@ var may = map[string]string{
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
 		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/shed internal/store internal/store/postgres" +
-		" internal/store/sqlite internal/certs internal/tasks internal/tunnel internal/xmldsig message",
+		" internal/store/sqlite internal/certs internal/tasks internal/tunnel internal/xmldsig internal/scheme message",
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/record"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -71,6 +72,9 @@ type Directory struct {
 	ResultsURL    string            // threeDSServerURL in its AReqs
 	Informational bool              // accepts transStatus I whatever was asked for
 	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
+
+	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
+	Rules *scheme.Sheet
 
 	// CriticalExtensions are the ids of the critical message extensions that the
 	// requestors understand.

@@ -116,6 +116,7 @@ func (l *loader) loadFiles(now time.Time) {
 	})
 	for i := range c.Directories {
 		d, at := &c.Directories[i], fmt.Sprintf("directories[%d]", i)
+		l.loadRules(d, at+".rules")
 		l.loadPart(at, func() { l.loadDirectoryFiles(d, at, now) }, d.keepFiles)
 	}
 	l.loadV1Files(now)

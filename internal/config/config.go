@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/certs"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -189,6 +190,8 @@ type Directory struct {
 	RequestorName string `yaml:"requestor_name"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
+	// What this directory asks of AReqs beside the public rules of its scheme, for merchants with scheme_rules. See [schemes](schemes.md#rules-of-your-own).
+	Rules RulesFile `yaml:"rules"`
 	// Certificate and key that we show it.
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
@@ -309,6 +312,13 @@ func (f CRLFile) Policy(word string) *certs.RevocationPolicy {
 		return nil
 	}
 	return &certs.RevocationPolicy{Lists: f.Lists, Required: word == "required"}
+}
+
+// RulesFile is a file of rules that an operator adds to those of a scheme.
+type RulesFile struct {
+	File  string
+	Text  string          // filled by loadFiles
+	Rules *scheme.Profile // those of the file, likewise
 }
 
 // RootFile is a file of root certificates of signatures, in PEM form.

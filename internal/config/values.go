@@ -178,6 +178,10 @@ func (l *loader) crlFile() kind[CRLFile] {
 	return fileKind(l, func(path string) CRLFile { return CRLFile{File: path} })
 }
 
+func (l *loader) rulesFile() kind[RulesFile] {
+	return fileKind(l, func(path string) RulesFile { return RulesFile{File: path} })
+}
+
 func (l *loader) rootFile() kind[RootFile] {
 	return fileKind(l, func(path string) RootFile { return RootFile{File: path} })
 }
