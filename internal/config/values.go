@@ -67,7 +67,7 @@ var (
 		page:  codeWords(scheme.Names()) + ", or a word of your own: " + scheme.WordForm,
 		parse: parseSchemeWord,
 	}
-	version    = kind[string]{want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion}
+	version = kind[string]{want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion}
 )
 
 // codeWord is a word as the reference page shows it.
