@@ -209,7 +209,7 @@ func texts[T fmt.Stringer](all []T) []string {
 var (
 	ridForm  = regexp.MustCompile(`^A[0-9]{9}$`)
 	codeForm = regexp.MustCompile(`^[0-9A-Z][0-9]$`)
-	idForm   = regexp.MustCompile(`^[A-Z][A-Za-z0-9-]{1,63}$`)
+	idForm   = regexp.MustCompile(`^(A[0-9]{9}[A-Za-z0-9-]{1,54}|[A-Z]{2,8}-[A-Za-z0-9]{1,54})$`)
 )
 
 // readCode reads a code, or a range of codes, and its meaning.
