@@ -39,7 +39,7 @@ const (
 // An Engine is what the listener needs of the engine of EMV 3-D Secure. An error is an
 // *[auth.TooManyError], a [message.Error] to be answered as such, or a fault of ours.
 type Engine interface {
-	Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+	Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
 	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
 	// Result returns an *[auth.PendingError] while there is no result yet.
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
@@ -323,6 +323,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 	}
 	setList(w.Header(), "X-Normalised", res.notes.Normalised)
 	setList(w.Header(), "X-Scheme-Rules", res.notes.Unkept)
+	setList(w.Header(), "X-Schemes", res.notes.Schemes)
 	if err != nil {
 		ep.protocol.writeError(h, w, r, err)
 		return

@@ -51,9 +51,10 @@ func (f *fake) serve(ctx context.Context) ([]byte, error) {
 // engine is fake as an Engine.
 type engine struct{ *fake }
 
-func (e engine) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
+func (e engine) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
 	e.came.Store(int64(len(body)))
-	return e.serve(context.Background())
+	answer, err := e.serve(context.Background())
+	return answer, auth.Notes{}, err
 }
 
 func (e engine) Authenticate(ctx context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {

@@ -93,8 +93,8 @@ func (h *Handler) preauth(ctx context.Context, req *request) (response, error) {
 	if _, err := readReference(ctx, req.header); err != nil {
 		return response{}, err
 	}
-	crd, err := h.Engine.Preauth(ctx, req.account, req.body)
-	return response{body: crd}, err
+	crd, notes, err := h.Engine.Preauth(ctx, req.account, req.body)
+	return response{body: crd, notes: notes}, err
 }
 
 func (h *Handler) auth(ctx context.Context, req *request) (response, error) {

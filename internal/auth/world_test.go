@@ -369,7 +369,7 @@ func codeOf(err error) string {
 // preauthOf is preauth for any card.
 func preauthOf(t testing.TB, e *auth.Engine, acc *account.Account, pan string) string {
 	t.Helper()
-	crd, err := e.Preauth(context.Background(), acc, object{"acctNumber": pan}.json())
+	crd, _, err := e.Preauth(context.Background(), acc, object{"acctNumber": pan}.json())
 	if err != nil {
 		t.Fatalf("Preauth: %v", err)
 	}

@@ -49,6 +49,7 @@ func (l *loader) checkRelations() {
 			twice[v] = true
 		}
 	}
+	l.checkWords()
 	l.checkV1()
 	l.checkProxies()
 	l.checkTracing()

@@ -162,7 +162,7 @@ type Identity struct {
 // Directory is one directory server. Their order is the order of
 // preference for a card that several hold.
 type Directory struct {
-	// The scheme whose cards it holds. Each once.
+	// The scheme whose cards it holds. Each once. The API calls the scheme by this word, and so do metrics, the log and the store. See [schemes of your own](operating/own-scheme.md).
 	Scheme string `yaml:"scheme"`
 	// Where AReqs go.
 	AReqURL string `yaml:"areq_url"`

@@ -83,7 +83,7 @@ func readMerchant(s *section) (m Merchant) {
 	m.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	m.AcquirerCountry = optional(s, "acquirer_country", country, "")
 	m.SchemeRules = optional(s, "scheme_rules", oneOf("off", "warn", "enforce"), "warn")
-	m.PerDirectory = mapOfSections(s, "per_directory", schemeName, func(s *section) (id Identity) {
+	m.PerDirectory = mapOfSections(s, "per_directory", schemeWord, func(s *section) (id Identity) {
 		defer s.close()
 		id.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 		id.RequestorName = optional(s, "requestor_name", text(1, 40), "")
@@ -94,7 +94,7 @@ func readMerchant(s *section) (m Merchant) {
 
 func readDirectory(s *section) (d Directory) {
 	defer s.close()
-	d.Scheme = required(s, "scheme", schemeName)
+	d.Scheme = required(s, "scheme", schemeWord)
 	d.AReqURL = required(s, "areq_url", httpsURL)
 	d.PReqURL = required(s, "preq_url", httpsURL)
 	d.OperatorID = optional(s, "operator_id", text(1, 32), "")
@@ -127,7 +127,7 @@ func readDirectory(s *section) (d Directory) {
 
 func readV1Directory(s *section) (d V1Directory) {
 	defer s.close()
-	d.Scheme = required(s, "scheme", schemeName)
+	d.Scheme = required(s, "scheme", v1Scheme)
 	d.DirectoryURL = required(s, "directory_url", httpsURL)
 	d.FallbackURL = optional(s, "fallback_url", httpsURL, "")
 	d.ForwardProxy = optionalSection(s, "forward_proxy", readProxySection)
