@@ -106,6 +106,8 @@ type Config struct {
 		Result time.Duration `yaml:"result"`
 		// The same for a decoupled authentication.
 		DecoupledResult time.Duration `yaml:"decoupled_result"`
+		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values included. At least `result`, and raised to that when it is not given.
+		Values time.Duration `yaml:"values"`
 		// How long the result of a challenge is waited for.
 		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.
@@ -160,7 +162,7 @@ type Identity struct {
 // Directory is one directory server. Their order is the order of
 // preference for a card that several hold.
 type Directory struct {
-	// The scheme whose cards it holds. Each once.
+	// The scheme whose cards it holds. Each once. The API calls the scheme by this word, and so do metrics, the log and the store. See [schemes of your own](operating/own-scheme.md).
 	Scheme string `yaml:"scheme"`
 	// Where AReqs go.
 	AReqURL string `yaml:"areq_url"`

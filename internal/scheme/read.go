@@ -80,7 +80,7 @@ func (r *reader) readSourceLine(words []string) error {
 		return fmt.Errorf("source %s twice", s.Word)
 	}
 	if !wordForm.MatchString(s.Word) || isCertainty(s.Word) {
-		return fmt.Errorf("%q is no word for a source (2 to 32 of a-z, 0-9 and -, a letter first)", s.Word)
+		return fmt.Errorf("%q is no word for a source (%s)", s.Word, WordForm)
 	}
 	if _, isDate := readDate(s.Date); !isDate {
 		return fmt.Errorf("%q is no date (2024-08-12, 2024-08 or 2024)", s.Date)
@@ -100,7 +100,7 @@ func (r *reader) readHeading(head string, number int) error {
 	name = strings.TrimSpace(name)
 	switch {
 	case !wordForm.MatchString(word):
-		return fmt.Errorf("%q is no word for a scheme (2 to 32 of a-z, 0-9 and -, a letter first)", word)
+		return fmt.Errorf("%q is no word for a scheme (%s)", word, WordForm)
 	case name == "":
 		return errors.New("a scheme without a name")
 	case slices.ContainsFunc(r.profiles, func(p Profile) bool { return p.Scheme == word }):
@@ -376,10 +376,9 @@ func texts[T fmt.Stringer](all []T) []string {
 }
 
 var (
-	wordForm = regexp.MustCompile(`^[a-z][a-z0-9-]{1,31}$`)
 	ridForm  = regexp.MustCompile(`^A[0-9]{9}$`)
 	codeForm = regexp.MustCompile(`^[0-9A-Z][0-9]$`)
-	idForm   = regexp.MustCompile(`^A[0-9]{9}-[A-Za-z0-9]{1,53}$`)
+	idForm   = regexp.MustCompile(`^(A[0-9]{9}[A-Za-z0-9-]{1,54}|[A-Z]{2,8}-[A-Za-z0-9]{1,54})$`)
 )
 
 // readCode reads a code, or a range of codes, and its meaning.
