@@ -34,7 +34,7 @@ func (t *transaction) writeARes() {
 		put("acsOperatorID", t.dir.scheme.operatorID()).
 		put("transStatus", t.ares).
 		put("transStatusReason", t.deed.reason).
-		put("eci", t.dir.scheme.eci(t.ares, t.payment))
+		put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(t.ares, t.payment))
 	if t.ares == "Y" || t.ares == "A" {
 		o.put("authenticationValue", newValue())
 	}
