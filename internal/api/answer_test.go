@@ -40,6 +40,14 @@ func (n says) WaitForResult(context.Context, *account.Account, *auth.PendingErro
 	return n.answer(), nil
 }
 
+func (n says) Authentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return new(auth.Authentication), nil
+}
+
+func (n says) WaitForAuthentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return new(auth.Authentication), nil
+}
+
 // TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6), those
 // around the buffer of net/http too, which counts only what fits into it.
 func TestI6AnswersHaveContentLength(t *testing.T) {

@@ -102,6 +102,7 @@ type Timeouts struct {
 	Challenge       time.Duration // how long a challenge waits for its RReq
 	Result          time.Duration // how long a result is kept
 	DecoupledResult time.Duration // the same after a decoupled authentication
+	Values          time.Duration // how long the owner is told of an authentication that is over
 }
 
 // decoupledGrace is how long an RReq is awaited beyond threeDSRequestorDecMaxTime: an

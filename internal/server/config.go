@@ -138,7 +138,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		},
 		Timeouts: auth.Timeouts{
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
-			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult,
+			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 		},
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
