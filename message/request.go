@@ -16,6 +16,8 @@ type Request struct {
 	m     *Message
 	edits map[uint32]edit   // changed values, by node; may be nil
 	added map[string][]byte // JSON texts of members that the request lacked; may be nil
+
+	extensions [][]byte // items that are added to messageExtension
 }
 
 // An edit is the change of one value.

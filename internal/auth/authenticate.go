@@ -200,7 +200,10 @@ func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*mess
 	if to.peer != nil {
 		c.KnownExtension = to.peer.context(c).KnownExtension
 	}
-	areq, found := msg.Build(c)
+	found := addExtensions(req, to, msg)
+	areq, faults := msg.Build(c)
+	found = append(found, faults...)
+	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, to, areq)...)
 	if areq != nil && req.account.Strict {
 		found = append(found, areq.CheckExponents()...)

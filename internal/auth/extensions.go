@@ -1,0 +1,41 @@
+package auth
+
+import (
+	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
+)
+
+// addExtensions builds message extensions from the plain fields of a request, and returns the faults of
+// those fields.
+func addExtensions(req *authRequest, to target, msg *message.Request) message.Problems {
+	changes, found := extension.Build(msg, extensionTarget(req, to, msg))
+	req.changes = append(req.changes, changes...)
+	return found
+}
+
+// extensionTarget returns what decides which extensions a request may have.
+func extensionTarget(req *authRequest, to target, msg *message.Request) extension.Target {
+	t := extension.Target{Version: req.version, Scheme: to.scheme()}
+	t.Channel, _ = message.ParseChannel(msg.Text("deviceChannel"))
+	if to.info == nil {
+		return t
+	}
+	if acs := acsVersion(to.info, req.version.String()); acs != nil {
+		for _, x := range acs.Extensions {
+			t.Listed = append(t.Listed, extension.Supported{ID: x.ID, Version: x.Version})
+		}
+	}
+	return t
+}
+
+// checkExtensions returns the faults of the extensions in an AReq. What is missing in an extension that
+// the requestor wrote itself is a fault only for strict keys. Areq is nil when its version is not known.
+func checkExtensions(req *authRequest, areq *message.Message) message.Problems {
+	switch {
+	case areq == nil:
+		return nil
+	case req.account.Strict:
+		return extension.Check(areq)
+	}
+	return extension.CheckSent(areq)
+}
