@@ -27,6 +27,9 @@ func (d *directory) authenticate(body []byte, m received) answer {
 			detail: `The threeDSCompInd must be "Y" when successful`,
 		})
 	}
+	if known {
+		doing = d.threeRIAnswer(d.dataOnlyAnswer(doing, m), m)
+	}
 	if !known || !possible(doing, m) {
 		return d.refuse(m, erro{code: "305", description: "No valid test input found", detail: "No valid test input found"})
 	}

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
@@ -34,8 +35,8 @@ func (t *transaction) writeARes() {
 		put("acsOperatorID", t.dir.scheme.operatorID()).
 		put("transStatus", t.ares).
 		put("transStatusReason", t.deed.reason).
-		put("eci", t.dir.scheme.eci(t.ares, t.payment))
-	if t.ares == "Y" || t.ares == "A" {
+		put("eci", cmp.Or(t.deed.eci, t.dir.scheme.eci(t.ares, t.payment)))
+	if t.ares == "Y" || t.ares == "A" || t.deed.hasValue {
 		o.put("authenticationValue", newValue())
 	}
 	if t.ares == "S" {

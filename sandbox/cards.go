@@ -66,6 +66,9 @@ type cardOutcome struct {
 	how    string // of challenge: "passes", "fails", "asks"
 	info   string // cardholderInfo
 	padded bool   // the CRes is padded base64url
+
+	eci      string // in place of what the scheme puts beside the status; "" means that
+	hasValue bool   // it has an authentication value, whatever the status
 }
 
 // A rule is one line of the table.

@@ -19,6 +19,10 @@ type scheme struct {
 	yes, attempt, no, informational string
 	plainYes, plainNo               string
 
+	// dataCategories and dataIndicators are the values of messageCategory and of
+	// threeDSRequestorChallengeInd that ask to share data only.
+	dataCategories, dataIndicators []string
+
 	// prefixes of the ranges that its PRes has.
 	prefixes []string
 
@@ -29,9 +33,9 @@ type scheme struct {
 
 var schemes = []scheme{
 	{word: "visa", name: "Visa", rid: "A000000003", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		prefixes: []string{"4000", "4111"}},
+		dataIndicators: []string{"06", "82"}, prefixes: []string{"4000", "4111"}},
 	{word: "mastercard", name: "Mastercard", rid: "A000000004", yes: "02", attempt: "01", no: "00", informational: "06", plainYes: "N2", plainNo: "N0",
-		prefixes: []string{"5105", "5555", "2223"}},
+		dataCategories: []string{"80"}, prefixes: []string{"5105", "5555", "2223"}},
 	{word: "amex", name: "American Express", rid: "A000000025", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3400", "3782"}},
 	{word: "jcb", name: "JCB", rid: "A000000065", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
