@@ -159,6 +159,9 @@ func (r *Request) Default(name, text string) {
 	}
 }
 
+// SetRaw sets a member to a JSON text, which must be valid. Nil removes the member.
+func (r *Request) SetRaw(name string, text []byte) { r.setRaw(name, text) }
+
 // setRaw sets a member to a JSON text; nil removes it.
 func (r *Request) setRaw(name string, text []byte) {
 	if i := r.find(name); i != 0 {

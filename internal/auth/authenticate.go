@@ -218,12 +218,13 @@ func (e *Engine) schemeOfNumber(number transid.Scheme) string {
 // build completes the request with what the server owns, checks all of it, and returns the
 // AReq.
 func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
+	found := bridge(req, to, msg)
 	e.complete(req, to, msg)
 	c := message.Context{Loopback: e.Loopback}
 	if to.peer != nil {
 		c.KnownExtension = to.peer.context(c).KnownExtension
 	}
-	found := addExtensions(req, to, msg)
+	found = append(found, addExtensions(req, to, msg)...)
 	areq, faults := msg.Build(c)
 	found = append(found, faults...)
 	found = append(found, checkExtensions(req, areq)...)

@@ -1,6 +1,8 @@
 package auth
 
 import (
+	"slices"
+
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/extension"
 )
@@ -38,4 +40,22 @@ func checkExtensions(req *authRequest, areq *message.Message) message.Problems {
 		return extension.Check(areq)
 	}
 	return extension.CheckSent(areq)
+}
+
+// bridge rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and has
+// Bridging carry what 2.2.0 lacks. It returns the faults of that. Only merchants with bridging have
+// it, and no strict keys.
+func bridge(req *authRequest, to target, msg *message.Request) message.Problems {
+	if !req.account.Merchant.Bridging || req.account.Strict || to.peer == nil {
+		return nil
+	}
+	common := commonVersions(to.peer, to.info)
+	if req.version == message.V231 && !slices.Contains(common, message.V231) && slices.Contains(common, message.V220) {
+		req.version, req.loggedVersion = message.V220, message.V220.String()
+		msg.Set("messageVersion", req.loggedVersion)
+		req.addChange("messageVersion", "2.2.0, the newest that the card can be used with")
+	}
+	changes, found := extension.Bridge(msg, extensionTarget(req, to, msg))
+	req.changes = append(req.changes, changes...)
+	return found
 }

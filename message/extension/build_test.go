@@ -154,7 +154,7 @@ func TestExtensionsThatAreNotTakenAreLeftOut(t *testing.T) {
 	})
 }
 
-// TestVersionIsOneThatTheRangeLists: without a version the newest that the range lists is sent.
+// TestVersionIsOneThatTheRangeLists: without a version the newest that the range lists is sent (MC-53).
 func TestVersionIsOneThatTheRangeLists(t *testing.T) {
 	for listed, want := range map[string]string{"1.0": "1.0", "2.0": "2.0", "3.0": "", "": ""} {
 		to := extension.Target{Version: message.V220, Channel: message.BRW}

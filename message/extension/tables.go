@@ -149,9 +149,6 @@ var all = []*Extension{
 	},
 }
 
-// BridgingID is the id of the Bridging message extension.
-const BridgingID = "A000000802-004"
-
 const required = "RR RR RR"
 
 var yesNo = &message.Codes{Name: "yesNo", Values: []message.CodeValue{{Value: "Y", Meaning: "yes"}, {Value: "N", Meaning: "no"}}}
@@ -200,10 +197,16 @@ var flightSegment = message.NewTable("segment",
 	message.Field{Name: "operatingCarrier", Kind: message.Alnum, Min: 2, Max: 3, Doc: "airline that flies, IATA"},
 )
 
+var recurringInd = message.NewTable("recurringInd",
+	fieldOf(message.ObjectTable("recurringInd", message.V231), "amountInd"),
+	fieldOf(message.ObjectTable("recurringInd", message.V231), "frequencyInd"),
+)
+
 // recurringData are elements of 2.3.1 that 2.2.0 lacks.
 var recurringData = message.NewTable("recurringData",
 	rowOf(message.AReq, "recurringAmount"), rowOf(message.AReq, "recurringCurrency"), rowOf(message.AReq, "recurringExponent"),
-	rowOf(message.AReq, "recurringDate"), rowOf(message.AReq, "recurringInd"),
+	rowOf(message.AReq, "recurringDate"),
+	message.Field{Name: "recurringInd", Kind: message.Object, Of: recurringInd, Doc: "fixed or variable amount and frequency"},
 )
 
 // addDataOfAReq are elements that 2.2.0 lacks, and elements with values that it lacks. A
