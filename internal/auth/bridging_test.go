@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"bytes"
+	"log/slog"
 	"slices"
 	"testing"
 
@@ -158,5 +159,25 @@ func TestBridgingOfRequestOf220(t *testing.T) {
 	}
 	if _, err := send(object{"recurringAmount": "9.99"}); told(err) != "203 recurringAmount" || sent != nil {
 		t.Errorf("%v", err)
+	}
+}
+
+// TestOtherVersionOfBridgingIsLogged: the version has to be the same in an AReq and its ARes.
+func TestOtherVersionOfBridgingIsLogged(t *testing.T) {
+	for version, want := range map[string]bool{"2.0": false, "1.0": true, "4000000000000002": true, "": false} {
+		w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
+		e := w.engine(0)
+		var log bytes.Buffer
+		e.Log = slog.New(slog.NewJSONHandler(&log, nil))
+		w.reply = func(_ string, areq object) ([]byte, error) {
+			answer := []object{{"name": "Bridging", "id": extension.BridgingID, "criticalityIndicator": false, "data": object{"version": version, "addData": object{}}}}
+			return with(aresObject(areq, "Y"), "messageExtension", answer).json(), nil
+		}
+		if _, err := try(t, e, bridged, of231); err != nil {
+			t.Fatal(err)
+		}
+		if isLogged := bytes.Contains(log.Bytes(), []byte("Bridging extension of another version")); isLogged != want || bytes.Contains(log.Bytes(), []byte("4000000000000002")) {
+			t.Errorf("%q: %s", version, log.Bytes())
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"context"
 	"slices"
 
 	"github.com/openthreeds/threeds/message"
@@ -58,4 +59,14 @@ func bridge(req *authRequest, to target, msg *message.Request) message.Problems 
 	changes, found := extension.Bridge(msg, extensionTarget(req, to, msg))
 	req.changes = append(req.changes, changes...)
 	return found
+}
+
+// logOtherBridging logs that an ARes has the Bridging extension in another version than its AReq. The
+// version has to be the same in both, so the issuer may have read the AReq by another one.
+func (e *Engine) logOtherBridging(ctx context.Context, c *claim, ares *message.Message) {
+	got := extension.VersionOf(ares, extension.BridgingID)
+	if c.bridging != "" && got != "" && got != c.bridging {
+		e.Log.WarnContext(ctx, "Bridging extension of another version in the answer", "threeDSServerTransID", c.id, "scheme", c.peer.Scheme,
+			"sent", c.bridging)
+	}
 }

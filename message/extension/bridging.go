@@ -72,7 +72,8 @@ func bridgingData(r *message.Request) (data []byte, names []string) {
 		if b.from == "recurringInd" {
 			value, _ = r.BuildObject(b.from, recurringInd)
 		}
-		if value == nil || !b.always && isIn220(string(b.from), unquote(value)) {
+		code := unquote(value)
+		if value == nil || !b.always && isIn220(string(b.from), code) && !isNarrower(b.name, code) {
 			continue
 		}
 		if b.name == "transChar" && value[0] == '"' {
@@ -220,6 +221,10 @@ func unquote(raw []byte) string {
 	}
 	return string(raw[1 : len(raw)-1])
 }
+
+// isNarrower reports whether a code means less in 2.3.1 than in 2.2.0, where 06 also stands for what
+// is 15 in 2.3.1.
+func isNarrower(name, code string) bool { return name == "threeRIInd" && code == "06" }
 
 // isIn220 reports whether 2.2.0 has a code of an element of the AReq, or leaves it to payment
 // systems. It reports true for a value that 2.3.1 does not have either.

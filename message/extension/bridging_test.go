@@ -80,6 +80,16 @@ func TestBridgingCarriesEachElement(t *testing.T) {
 	}
 }
 
+// TestBridgingCarriesSplitShipment: 06 has another meaning in 2.2.0.
+func TestBridgingCarriesSplitShipment(t *testing.T) {
+	for code, want := range map[string]string{"06": "06", "01": "", "11": "", "85": "", "77": ""} {
+		m, _, _ := bridge(t, `"threeRIInd":"`+code+`"`, listed("2.0"))
+		if got := m.Text("messageExtension[0].data.addData.threeRIInd"); got != want {
+			t.Errorf("%s: %q, want %q", code, got, want)
+		}
+	}
+}
+
 // TestBridgingIsNotSentUnlessListed: a range that lists nothing, another extension or an unknown version
 // gets no extension, and another version of the protocol neither (MC-53).
 func TestBridgingIsNotSentUnlessListed(t *testing.T) {

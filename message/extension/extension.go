@@ -64,6 +64,17 @@ func find(ok func(*Extension) bool) *Extension {
 	return nil
 }
 
+// VersionOf returns the version of the extension with this id in a message. It returns "" if the
+// message has none, or its data has no version.
+func VersionOf(m *message.Message, id string) string {
+	for _, x := range findItems(m) {
+		if x.ID == id {
+			return m.Text(string(x.fields) + ".version")
+		}
+	}
+	return ""
+}
+
 // An item is one item of messageExtension with an id that is in the list.
 type item struct {
 	*Extension
