@@ -144,6 +144,9 @@ func (t *transaction) rreq(v verdict) []byte {
 			o.put("acsRenderingType", t.render)
 		}
 	}
+	if extensions := t.bridging(v.status); extensions != nil {
+		o.put("messageExtension", extensions)
+	}
 	if !t.box.Nice {
 		o.put("sandboxResult", peer.UnknownMember()).putUnknownNull()
 	}
