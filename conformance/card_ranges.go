@@ -22,7 +22,16 @@ import (
 
 // cardRangeChecks is the protocol of card ranges.
 var cardRangeChecks = []check{
-	{id: "PR-02", waits: true, do: func(t *T) { // changes are asked for once an hour at most; the configured least time shows that it is kept
+	{id: "PR-01", waits: true, do: func(t *T) { // all ranges are asked for twice a day at most
+		a := t.scriptedDS(v231, map[string]string{"min_refresh": ""}, nil)
+		q := a.nextPReq(t)
+		q.answer <- reply{body: a.pres("", a.entries(0, 1))(q.o)} // without a serial number the next one is for all again
+		a.wantPReqAfter(t, 12*time.Hour)
+		if a.pending.o.has("serialNum") {
+			t.Errorf("after a PRes without a serial number the PReq has serialNum %q", a.pending.o.text("serialNum"))
+		}
+	}},
+	{id: "PR-02", waits: true, do: func(t *T) { // changes are asked for once an hour at most, or as often as min_refresh lets
 		leastTimeHolds(t, func(a *scriptedDS) answerTo { return a.pres("1", a.entries(0, 1)) })
 		t.onScripted(allVersions, func(a *scriptedDS) {
 			a.loadUsual(t, "1")
@@ -59,6 +68,25 @@ var cardRangeChecks = []check{
 		if _, err := l.newKey("Shop"); err == nil || !strings.Contains(err.Error(), "refresh") {
 			t.Errorf("a configuration with refresh: 25h: %v, want it refused", err)
 		}
+		var all []*scriptedDS
+		p := plan{unready: true, prepare: func(l *lab) { all = scriptAll(l) }}
+		for scheme, version := range map[string]string{"jcb": v220, "sbn": v210} {
+			p.directories = append(p.directories, scriptedDirectory(scheme, version, map[string]string{"refresh": "24h"}))
+		}
+		t.ownLab(p)
+		var waits []func()
+		for _, a := range all {
+			t.cleanup(func() { close(a.closed) })
+			waits = append(waits, func() {
+				q := a.nextPReq(t)
+				q.answer <- reply{body: a.pres("1", a.entries(0, 1))(q.o)}
+				a.lab.turnClock(t, a.scheme, 21*time.Hour, 21*time.Hour)
+				a.wantNoPReq(t, statusPoll+500*time.Millisecond)
+				a.lab.turnClock(t, a.scheme, 3*time.Hour, 0)
+				a.nextPReq(t)
+			})
+		}
+		t.runTogether(waits...)
 	}},
 	{id: "PR-05", waits: true, do: func(t *T) { // 103: hold off
 		leastTimeHolds(t, func(a *scriptedDS) answerTo { return a.erro("103") })
@@ -321,7 +349,7 @@ var cardRangeChecks = []check{
 		a.wantAccepted(t, a.erro("404"))
 		says("305", "305")
 	}},
-	{id: "PR-29", waits: true, do: func(t *T) { // no connection: once more at once, and then not for a minute
+	{id: "PR-29", waits: true, do: func(t *T) { // no connection: once more at once, and then every minute
 		var d *ds
 		l := t.ownLab(plan{unready: true, directories: []directory{{scheme: "visa"}}, prepare: func(l *lab) {
 			d = l.ds["visa"]
@@ -334,8 +362,15 @@ var cardRangeChecks = []check{
 		if gap := first[1].Sub(first[0]); gap > time.Second {
 			t.Errorf("the second attempt came after %v, want it at once", gap)
 		}
-		if waitUntil(2500*time.Millisecond, func() bool { return len(d.connections()) > 2 }) {
-			t.Errorf("%d attempts in a few seconds, want two", len(d.connections()))
+		for want := 2; want < 4; want++ {
+			l.turnClock(t, "visa", 45*time.Second, 30*time.Second)
+			if waitUntil(statusPoll+500*time.Millisecond, func() bool { return len(d.connections()) > want }) {
+				t.Fatalf("%d attempts within a minute, want %d", len(d.connections()), want)
+			}
+			l.turnClock(t, "visa", 15*time.Second, 0)
+			if !waitUntil(stepTimeout, func() bool { return len(d.connections()) > want }) {
+				t.Fatalf("%d attempts after a minute, want one more", want)
+			}
 		}
 		if got, err := l.callAPI("/preauth", l.key, object{"acctNumber": cardNoMethod}.bytes()); err != nil || got.o.text("messageType") != "Erro" {
 			t.Errorf("/preauth without any ranges: %v %v, want an Erro", got, err)
@@ -397,7 +432,7 @@ var cardRangeChecks = []check{
 	}},
 }
 
-// leastTimeHolds wants no PReq to follow an answer at once where min_refresh is not
+// leastTimeHolds wants the next PReq to follow an answer after an hour and no sooner, where min_refresh is not
 // configured: then the least time between two is the protocol's, whatever refresh says.
 func leastTimeHolds(t *T, say func(*scriptedDS) answerTo) {
 	var all []*scriptedDS
@@ -414,7 +449,7 @@ func leastTimeHolds(t *T, say func(*scriptedDS) answerTo) {
 		waits = append(waits, func() {
 			q := a.nextPReq(t)
 			q.answer <- reply{body: say(a)(q.o)}
-			a.wantNoPReq(t, 2500*time.Millisecond)
+			a.wantPReqAfter(t, time.Hour)
 		})
 	}
 	t.runTogether(waits...)

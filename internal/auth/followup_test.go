@@ -390,7 +390,7 @@ func TestFollowUpsOfTwoSchemes(t *testing.T) {
 	w.reply = same
 	e := w.engine(0)
 	of := func(scheme string) object {
-		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
+		crd, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,14 @@ const (
 	rulesEnforce = "enforce"
 )
 
+// rules are those of the directory's scheme.
+func (d *Directory) rules() *scheme.Sheet {
+	if d.Rules != nil {
+		return d.Rules
+	}
+	return scheme.Public(d.Scheme)
+}
+
 // checkRules checks an AReq against what its scheme asks for beyond the protocol. It
 // returns the problems to refuse the request for, which only merchants with scheme_rules
 // "enforce" get; all others go into req.findings. Areq is nil when its version is not known.
@@ -22,7 +30,7 @@ func (e *Engine) checkRules(req *authRequest, to target, areq *message.Message) 
 		return nil
 	}
 	var refused message.Problems
-	for _, f := range scheme.Check(to.peer.Scheme, areq) {
+	for _, f := range to.peer.rules().Check(areq) {
 		if e.Observer != nil {
 			e.Observer.Finding(to.peer.Scheme, f.Element, string(f.Rule))
 		}
@@ -47,8 +55,12 @@ func (e *Engine) logFindings(ctx context.Context, req *authRequest, to target) {
 // explainReason logs what the transStatusReason of a message means, if it is one that only
 // this scheme defines.
 func (e *Engine) explainReason(ctx context.Context, id, schemeName string, m *message.Message) {
+	rules := scheme.Public(schemeName)
+	if peer, ok := e.peer(schemeName); ok {
+		rules = peer.rules()
+	}
 	reason := m.Text("transStatusReason")
-	if meaning := scheme.Meaning(schemeName, "transStatusReason", reason); meaning != "" {
+	if meaning := rules.Meaning("transStatusReason", reason); meaning != "" {
 		e.Log.InfoContext(ctx, "reason of the scheme's own", "threeDSServerTransID", id, "scheme", schemeName,
 			"transStatusReason", reason, "meaning", meaning)
 	}

@@ -134,7 +134,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		},
 		Timeouts: auth.Timeouts{
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
-			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute,
+			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute,
 		},
 		Limits: server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		Cards:  func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },

@@ -18,8 +18,9 @@ type Finding struct {
 	Text    string       // the finding in words: "cardExpiryDate: required"
 }
 
-// A sheet is a profile in the form in which it is applied to AReqs.
-type sheet struct {
+// A Sheet has the rules of one scheme in the form in which they are applied to AReqs. It is
+// immutable. A nil *Sheet has no rules.
+type Sheet struct {
 	codes map[string]map[string]string // meanings, by element and code
 	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule
 }
@@ -38,8 +39,8 @@ type rule struct {
 	codes   map[string]string // of a Closed: the codes that have a meaning
 }
 
-func newSheet(facts []Fact) *sheet {
-	s := &sheet{codes: make(map[string]map[string]string)}
+func newSheet(facts []Fact) *Sheet {
+	s := &Sheet{codes: make(map[string]map[string]string)}
 	for _, f := range facts {
 		if f.Kind == Code {
 			s.addCodes(f)
@@ -56,7 +57,7 @@ func newSheet(facts []Fact) *sheet {
 }
 
 // rulesOf returns the rules that hold in a version, channel and category.
-func (s *sheet) rulesOf(facts []Fact, v message.Version, ch message.Channel, cat message.Category) []rule {
+func (s *Sheet) rulesOf(facts []Fact, v message.Version, ch message.Channel, cat message.Category) []rule {
 	var rules []rule
 	for _, f := range facts {
 		if f.isRule() && f.holds(v, ch, cat) {
@@ -71,7 +72,7 @@ func (f *Fact) isRule() bool {
 	return f.Kind == Require || f.Kind == Advise || f.Kind == Format || f.Kind == Closed
 }
 
-func (s *sheet) addCodes(f Fact) {
+func (s *Sheet) addCodes(f Fact) {
 	if s.codes[f.Element] == nil {
 		s.codes[f.Element] = make(map[string]string)
 	}
@@ -136,9 +137,11 @@ func (f *Fact) finding(v message.Version) Finding {
 	return found
 }
 
-func (s *sheet) check(areq *message.Message) []*Finding {
+// Check returns where an AReq, as it is built for the directory server of the scheme, does
+// not have what the scheme asks for beyond the protocol; nil if it has everything.
+func (s *Sheet) Check(areq *message.Message) []*Finding {
 	v, ok := areq.Version()
-	if !ok {
+	if s == nil || !ok {
 		return nil
 	}
 	ch, ok := message.ParseChannel(string(text(areq, "deviceChannel")))
@@ -160,6 +163,15 @@ func (s *sheet) check(areq *message.Message) []*Finding {
 		}
 	}
 	return found
+}
+
+// Meaning returns what a code means that the scheme itself defines, such as a
+// transStatusReason of 80-99 or an eci; "" if that is not known.
+func (s *Sheet) Meaning(element, code string) string {
+	if s == nil {
+		return ""
+	}
+	return s.codes[element][code]
 }
 
 // isKept reports whether an AReq keeps the rule. An element of another type than a string

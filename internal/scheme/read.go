@@ -23,31 +23,31 @@ func read(text string) ([]Profile, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := readLine(&all, line); err != nil {
+		if err := readLine(&all, line, i+1); err != nil {
 			faults = append(faults, fmt.Errorf("line %d: %w", i+1, err))
 		}
 	}
 	if all == nil && faults == nil {
-		faults = append(faults, errors.New("no scheme"))
+		faults = append(faults, errors.New("line 1: no scheme"))
 	}
 	return all, errors.Join(faults...)
 }
 
 // readLine reads a line that is neither empty nor a comment: the heading of a scheme, which
-// begins a profile, or a fact of the last one.
-func readLine(all *[]Profile, line string) error {
+// begins a profile, or a fact of the last one. The number of the line is that in the text.
+func readLine(all *[]Profile, line string, number int) error {
 	if head, ok := strings.CutPrefix(line, "scheme "); ok {
 		word, name, _ := strings.Cut(strings.TrimSpace(head), " ")
 		name = strings.TrimSpace(name)
 		switch {
-		case word != every && (word == StandIn || !IsName(word)):
-			return fmt.Errorf("unknown scheme %q", word)
+		case !wordForm.MatchString(word):
+			return fmt.Errorf("%q is no word for a scheme (%s)", word, WordForm)
 		case name == "":
 			return errors.New("a scheme without a name")
 		case slices.ContainsFunc(*all, func(p Profile) bool { return p.Scheme == word }):
 			return fmt.Errorf("scheme %s twice", word)
 		}
-		*all = append(*all, Profile{Scheme: word, Name: name})
+		*all = append(*all, Profile{Scheme: word, Name: name, line: number})
 		return nil
 	}
 	if len(*all) == 0 {
@@ -209,7 +209,7 @@ func texts[T fmt.Stringer](all []T) []string {
 var (
 	ridForm  = regexp.MustCompile(`^A[0-9]{9}$`)
 	codeForm = regexp.MustCompile(`^[0-9A-Z][0-9]$`)
-	idForm   = regexp.MustCompile(`^A[0-9]{9}-[A-Za-z0-9]{1,53}$`)
+	idForm   = regexp.MustCompile(`^(A[0-9]{9}[A-Za-z0-9-]{1,54}|[A-Z]{2,8}-[A-Za-z0-9]{1,54})$`)
 )
 
 // readCode reads a code, or a range of codes, and its meaning.

@@ -15,6 +15,8 @@ type Profile struct {
 	Scheme string // its name in the API
 	Name   string // for people
 	Facts  []Fact
+
+	line int // of its heading
 }
 
 // A Kind says what a fact states; profiles.txt explains them.
@@ -72,31 +74,36 @@ var public = mustRead(profilesText)
 // Profiles returns the profiles in the order of profiles.txt. They are shared: read only.
 func Profiles() []Profile { return public.profiles }
 
-// Check returns where an AReq, as it is built for the directory server of a scheme, does
-// not have what the scheme asks for beyond the protocol; nil if it has everything, or if
-// nothing is known of the scheme.
-func Check(scheme string, areq *message.Message) []*Finding {
-	s := public.sheets[scheme]
-	if s == nil {
-		return nil
-	}
-	return s.check(areq)
-}
+// Public returns the rules of a scheme that are public; nil if there are none.
+func Public(scheme string) *Sheet { return public.sheets[scheme] }
 
-// Meaning returns what a code means that the scheme itself defines, such as a
-// transStatusReason of 80-99 or an eci; "" if that is not known.
-func Meaning(scheme, element, code string) string {
-	s := public.sheets[scheme]
-	if s == nil {
-		return ""
-	}
-	return s.codes[element][code]
-}
+// Check is [Sheet.Check] of the public rules of a scheme.
+func Check(scheme string, areq *message.Message) []*Finding { return Public(scheme).Check(areq) }
+
+// Meaning is [Sheet.Meaning] of the public codes of a scheme.
+func Meaning(scheme, element, code string) string { return Public(scheme).Meaning(element, code) }
 
 // A library has all profiles, and the sheets made of them.
 type library struct {
 	profiles []Profile
-	sheets   map[string]*sheet // by scheme
+	sheets   map[string]*Sheet // by scheme
+}
+
+// common returns the facts of all schemes.
+func (l *library) common() []Fact {
+	if p := l.profile(every); p != nil {
+		return p.Facts
+	}
+	return nil
+}
+
+// profile returns the profile of a scheme; nil if there is none.
+func (l *library) profile(scheme string) *Profile {
+	i := slices.IndexFunc(l.profiles, func(p Profile) bool { return p.Scheme == scheme })
+	if i < 0 {
+		return nil
+	}
+	return &l.profiles[i]
 }
 
 func mustRead(text string) library {
@@ -109,14 +116,10 @@ func mustRead(text string) library {
 
 // compile makes a sheet for each scheme, of its own facts and those of every scheme.
 func compile(profiles []Profile) library {
-	lib := library{profiles: profiles, sheets: make(map[string]*sheet)}
-	var common []Fact
-	if i := slices.IndexFunc(profiles, func(p Profile) bool { return p.Scheme == every }); i >= 0 {
-		common = profiles[i].Facts
-	}
+	lib := library{profiles: profiles, sheets: make(map[string]*Sheet)}
 	for _, p := range profiles {
 		if p.Scheme != every {
-			lib.sheets[p.Scheme] = newSheet(slices.Concat(p.Facts, common))
+			lib.sheets[p.Scheme] = newSheet(slices.Concat(p.Facts, lib.common()))
 		}
 	}
 	return lib

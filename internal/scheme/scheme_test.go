@@ -162,7 +162,7 @@ func TestCheckLeavesOutElementsOfOtherVersions(t *testing.T) {
 	visa := compile(profiles).sheets["visa"]
 	for version, want := range map[string]int{"2.2.0": 0, "2.3.1": 1} { // every version requires acctNumber
 		areq := parse(t, `{"messageVersion":"`+version+`","deviceChannel":"02","messageCategory":"01"}`)
-		if found := visa.check(areq); len(found) != want {
+		if found := visa.Check(areq); len(found) != want {
 			t.Errorf("%s: %d findings, want %d", version, len(found), want)
 		}
 	}

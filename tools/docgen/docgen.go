@@ -38,6 +38,11 @@ func generateFiles(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/schemes.md"] = schemes
+	outcomes, err := outcomePage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/authorisation.md"] = outcomes
 	return files, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -35,6 +36,9 @@ func schemeTables(profiles []scheme.Profile) string {
 	var b strings.Builder
 	for _, p := range profiles {
 		fmt.Fprintf(&b, "## %s\n\n", p.Name)
+		if !slices.ContainsFunc(p.Facts, func(f scheme.Fact) bool { return f.Kind == scheme.RID }) && scheme.IsName(p.Scheme) {
+			fmt.Fprintf(&b, "`%s` in the API and the configuration.\n\n", p.Scheme)
+		}
 		var rules, codes, extensions []string
 		for _, f := range p.Facts {
 			switch f.Kind {
