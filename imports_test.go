@@ -17,7 +17,7 @@ import (
 // may lists, for each package, which packages of this module it may import. A
 // package that is not listed may import none. cmd wires and may import all.
 var may = map[string]string{
-	"message":                  "internal/browserurl internal/iso",
+	"message":                  "internal/browserurl internal/charset internal/iso",
 	"message/extension":        "message",
 	"message/messagetest":      "message",
 	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
@@ -54,12 +54,12 @@ var may = map[string]string{
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
-	"tools/docgen": "message message/extension internal/outcome internal/scheme",
+	"tools/docgen": "internal/charset message message/extension internal/outcome internal/scheme",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/browserurl", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "message/extension", "internal/browserurl", "internal/charset", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

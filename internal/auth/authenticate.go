@@ -310,6 +310,9 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		req.addChange(acquirer, "taken from the merchant's profile")
 	}
 	req.changes = append(req.changes, msg.Normalise()...)
+	if merchant.Transliterate {
+		req.changes = append(req.changes, msg.Transliterate()...)
+	}
 	withdrawSPC(req, to, msg)
 	if to.info != nil && msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(to.info, req.version.String()); acs != nil && methodURL(to.peer, acs) == "" {
