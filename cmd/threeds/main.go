@@ -71,6 +71,8 @@ const usage = `Usage:
     threeds check [--scheme SCHEME] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own
+    threeds outcomes [--json]
+        print what each answer of each card scheme is worth: result, liability, what to do
     threeds licenses
         print the modules that this build consists of: version, licence and text
     threeds version
@@ -173,6 +175,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runRestore(ctx, rest, stdin, stdout)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
+	case "outcomes":
+		return runOutcomes(rest, stdout)
 	case "licenses":
 		return runLicenses(rest, stdout)
 	case "version", "-version", "--version":
@@ -182,7 +186,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "licenses", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "outcomes", "licenses", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -10,33 +11,49 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
 )
 
 // A rehearsal is directory servers and issuers in one process, and a server in another.
 type rehearsal struct {
 	*world
 	dir    string
+	docs   []string     // what docs/rehearsal.md gives to a shell, block by block
 	client *http.Client // trusts ca.pem
 }
 
-// startRehearsal runs both commands from an empty directory. Only the addresses of the
-// server are changed in between, and its results listener has a certificate of own, if any.
+// startRehearsal runs the two commands of docs/rehearsal.md from an empty directory. Only
+// addresses are changed, and the results listener has a certificate of own, if any.
 func startRehearsal(t *testing.T, own *authority) *rehearsal {
 	t.Helper()
-	r := &rehearsal{world: &world{t: t}, dir: filepath.Join(t.TempDir(), "lab")}
+	empty := t.TempDir()
+	r := &rehearsal{world: &world{t: t}, dir: filepath.Join(empty, "lab"), docs: shellBlocks(t, "../../docs/rehearsal.md")}
+	launchLine := func(line string, more ...string) *process {
+		words := strings.Fields(line)
+		p := &process{t: t, cmd: exec.Command(words[0], append(words[1:], more...)...)}
+		p.cmd.Dir = empty
+		p.start()
+		return p
+	}
 	free := freeAddresses(t, 3)
-	args := []string{"sandbox", "--directories", r.dir, "--listen", "127.0.0.1:0", "--directories-listen", "127.0.0.1:0"}
+	args := []string{"--listen", "127.0.0.1:0", "--directories-listen", "127.0.0.1:0"}
 	if own != nil {
 		ca := filepath.Join(t.TempDir(), "own.pem")
 		must(t, os.WriteFile(ca, own.pem(), 0o600))
 		args = append(args, "--results-ca", ca)
 	}
-	directories := launch(t, nil, args...)
+	directories := launchLine(r.docs[0], args...)
 	waitFor(t, "the file ready", func() bool {
 		text, err := os.ReadFile(filepath.Join(r.dir, "ready"))
 		return err == nil && json.Unmarshal(text, &r.ready) == nil
@@ -55,7 +72,7 @@ func startRehearsal(t *testing.T, own *authority) *rehearsal {
 		text = strings.Replace(text, "{cert: results.pem, key: results.key}", "{cert: "+cert+", key: "+key+"}", 1)
 	}
 	must(t, os.WriteFile(file, []byte(text), 0o600))
-	server := launch(t, nil, "serve", "--config", file)
+	server := launchLine(r.docs[1])
 	waitFor(t, "the card ranges", func() bool {
 		res, err := http.Get("http://" + free[2] + "/readyz")
 		if err != nil {
@@ -155,6 +172,7 @@ func TestD87TwoCommandsServe(t *testing.T) {
 		r.submit(to.String(), url.Values{"step": {step[1]}, "code": {"123456"}, "action": {"submit"}})
 		r.wantResult(ares, "Y")
 	})
+	t.Run("challenge in Chromium", r.testFirstHour)
 	t.Run("decoupled", func(t *testing.T) {
 		ares := r.authenticate("4000000000000183", "D", object{
 			"threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00005",
@@ -162,6 +180,80 @@ func TestD87TwoCommandsServe(t *testing.T) {
 		r.wantResult(ares, "Y")
 	})
 	t.Run("foreign client", r.testForeignClient)
+}
+
+// testFirstHour: who pastes what docs/rehearsal.md has for the third terminal completes a
+// challenge in Chromium, at an issuer's page over https.
+func (r *rehearsal) testFirstHour(t *testing.T) {
+	for _, name := range []string{"sh", "curl", "openssl", "base64"} {
+		tool(t, name, "the first hour of docs/rehearsal.md")
+	}
+	session := "set -e\n" + r.docs[2] + readmeFunctions(t) + strings.Join(r.docs[3:6], "")
+	if !strings.Contains(session, "\nchromium ") {
+		t.Fatal("docs/rehearsal.md does not start a browser")
+	}
+	programs := t.TempDir() // has the browser of the session, which waits for that of this test
+	must(t, os.WriteFile(filepath.Join(programs, "chromium"), []byte(`#!/bin/sh
+printf '%s\n' "$@" > "$0.new"
+mv "$0.new" "$0.started"
+while [ ! -e "$0.closed" ]; do sleep 0.05; done
+`), 0o700))
+	shell := &process{t: t, cmd: exec.Command("sh")}
+	shell.cmd.Dir = filepath.Dir(r.dir)
+	shell.cmd.Env = append(os.Environ(), "PATH="+programs+":"+os.Getenv("PATH"))
+	shell.cmd.Stdin = strings.NewReader(strings.ReplaceAll(session, "http://127.0.0.1:8080", r.API))
+	shell.start()
+	var arguments []string
+	waitFor(t, "the browser of the session", func() bool {
+		text, err := os.ReadFile(filepath.Join(programs, "chromium.started"))
+		arguments = strings.Split(strings.TrimSpace(string(text)), "\n")
+		return err == nil
+	})
+	trust := slices.IndexFunc(arguments, func(argument string) bool {
+		return strings.HasPrefix(argument, "--ignore-certificate-errors-spki-list=")
+	})
+	if trust < 0 {
+		t.Fatalf("the browser of the session trusts no authority: %q", arguments)
+	}
+	page := "file://" + arguments[len(arguments)-1]
+	opened := browsertest.NewBrowser(t, arguments[trust], "--host-resolver-rules=MAP *.example 0.0.0.0")
+	ctx, cancel := context.WithTimeout(opened, time.Minute)
+	defer cancel()
+	s := &shopper{t, ctx}
+	s.do(
+		chromedp.Navigate(page), chromedp.Click(chromedp.CSS("button")),
+		chromedp.WaitVisible(testID("otp-input")), chromedp.SendKeys(testID("otp-input"), "123456"),
+	)
+	at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string]("location.href"))
+	if must(t, err); !strings.HasPrefix(at, r.ACS+"/") {
+		t.Errorf("the code is asked for at %s, want the issuer's page below %s", at, r.ACS)
+	}
+	s.do(chromedp.Click(testID("submit")))
+	waitFor(t, "the way back to the shop", func() bool {
+		at, err := chromedp.Run(s.ctx, chromedp.Evaluate[string]("location.href"))
+		return err == nil && !strings.HasPrefix(at, r.ACS+"/challenge")
+	})
+	must(t, os.WriteFile(filepath.Join(programs, "chromium.closed"), nil, 0o600))
+	<-shell.exited
+	lines := strings.Split(strings.TrimSpace(shell.out.String()), "\n")
+	var rreq object
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &rreq); err != nil || rreq.text("messageType") != "RReq" ||
+		rreq.text("transStatus") != "Y" {
+		t.Errorf("the session ends without an RReq with Y:\n%s", shell.out)
+	}
+}
+
+// readmeFunctions is what the README gives to a shell before its first question, without its
+// key, and the function auth.
+func readmeFunctions(t *testing.T) string {
+	t.Helper()
+	blocks := shellBlocks(t, "../../README.md")
+	first := regexp.MustCompile(`(?m)^KEY=.*\n`).ReplaceAllString(blocks[1], "")
+	auth := slices.IndexFunc(blocks, func(b string) bool { return strings.HasPrefix(b, "auth() {") })
+	if first == blocks[1] || auth < 0 {
+		t.Fatal("README.md does not set KEY, or does not define auth")
+	}
+	return first + blocks[auth]
 }
 
 // TestD87ResultsCAIsTrusted: results come to a listener whose certificate is signed by an authority

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,8 +28,9 @@ import (
 const Limit = 5 * time.Minute
 
 // NewBrowser starts a browser of its own for a test and returns the context of
-// a tab in it. The browser ends with the test.
-func NewBrowser(t testing.TB) context.Context {
+// a tab in it. The browser ends with the test. Flags are further ones of the command
+// line, such as "--lang=da".
+func NewBrowser(t testing.TB, flags ...string) context.Context {
 	t.Helper()
 	program := find(t)
 	profile, err := os.MkdirTemp("", "browsertest")
@@ -56,6 +58,14 @@ func NewBrowser(t testing.TB) context.Context {
 	}
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox) // Chromium's own does not work for root
+	}
+	for _, flag := range flags {
+		name, value, hasValue := strings.Cut(strings.TrimPrefix(flag, "--"), "=")
+		if hasValue {
+			options = append(options, chromedp.Flag(name, value))
+		} else {
+			options = append(options, chromedp.Flag(name, true))
+		}
 	}
 	allocator, cancelBrowser := chromedp.NewExecAllocator(context.Background(), options...)
 	tab, cancelTab := chromedp.NewContext(allocator)

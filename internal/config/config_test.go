@@ -110,8 +110,10 @@ func fullConfig(t *testing.T) (file string, c *Config) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, f := range a.Files {
+		write(t, filepath.Join(dir, f.Name), f.Data)
+	}
 	file = filepath.Join(dir, "threeds.yaml")
-	write(t, file, a.Files[0].Data)
 	if c, _, err = loadConfig(file, noon); err != nil {
 		t.Fatal(err)
 	}
