@@ -15,8 +15,8 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼rnd┼─ long scheme ─┼ 1111 ─┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2   2       16           4         20              20
 //
-// The tags of an id with a long number begin with other letters. So a release that does not know long
-// numbers takes such an id for one that it has not made, and never for one of another scheme.
+// The texts of the tags of an id with a long number begin with other letters. So a release that does not
+// know long numbers takes such an id for one that it has not made. It never takes it for one of another scheme.
 //
 // The life is how long the id may be used, in minutes. Whoever remembers that an id was
 // used reads in it for how long to remember, even if lives are configured otherwise later or
