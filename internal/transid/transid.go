@@ -107,15 +107,17 @@ func NewKeys(current []byte, others ...[]byte) *Keys {
 }
 
 // New makes an id that lives for a time, rounded up to minutes. It reads four bytes of
-// rand, which must not fail, and panics if life is above MaxLife or scheme is 15,
-// which is neither a short number nor a long one.
+// rand, which must not fail, and panics if life is above MaxLife. It also panics
+// if scheme is 15, which is neither a short number nor a long one.
 func (k *Keys) New(now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string) string {
 	var text [textLen]byte
 	return string(k.Append(text[:0], now, life, rand, scheme, owner, pan))
 }
 
 // Append appends an id to dst, as New makes it.
-func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string) []byte {
+func (k *Keys) Append(
+	dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string,
+) []byte {
 	if scheme == longMark {
 		panic("transid: 15 is not the number of a scheme")
 	}
