@@ -16,6 +16,8 @@ type Request struct {
 	m     *Message
 	edits map[uint32]edit   // changed values, by node; may be nil
 	added map[string][]byte // JSON texts of members that the request lacked; may be nil
+
+	extensions [][]byte // items that are added to messageExtension
 }
 
 // An edit is the change of one value.
@@ -156,6 +158,9 @@ func (r *Request) Default(name, text string) {
 		r.setRaw(name, quote(text))
 	}
 }
+
+// SetRaw sets a member to a JSON text, which must be valid. Nil removes the member.
+func (r *Request) SetRaw(name string, text []byte) { r.setRaw(name, text) }
 
 // setRaw sets a member to a JSON text; nil removes it.
 func (r *Request) setRaw(name string, text []byte) {
