@@ -1,5 +1,5 @@
 // Package scheme has the one list of card schemes, and what is public of their own rules.
-// Use [Names], [IsName], [Number] and [OfCard] for the list, [Check] to find out in what an
+// Use [Names], [IsWord], [Number] and [OfCard] for the list, [Check] to find out in what an
 // AReq does not agree with its scheme, and [Meaning] for the codes that a scheme defines itself.
 //
 // The rules are a text, profiles.txt, in which each line is a fact with its sources, its
