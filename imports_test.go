@@ -44,7 +44,7 @@ var may = map[string]string{
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/outcome internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/results":         "message internal/auth internal/listen internal/obs internal/certs",
-	"internal/obs":             "internal/shed internal/uuid",
+	"internal/obs":             "internal/scheme internal/shed internal/uuid",
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",

@@ -35,7 +35,7 @@ func (t *transaction) writeARes() {
 		put("acsOperatorID", t.dir.scheme.operatorID()).
 		put("transStatus", t.ares).
 		put("transStatusReason", t.deed.reason).
-		put("eci", cmp.Or(t.deed.eci, t.dir.scheme.eci(t.ares, t.payment)))
+		put("eci", cmp.Or(t.deed.eci, t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(t.ares, t.payment)))
 	if t.ares == "Y" || t.ares == "A" || t.deed.hasValue {
 		o.put("authenticationValue", newValue())
 	}

@@ -128,7 +128,7 @@ func (t *transaction) rreq(v verdict) []byte {
 		put("transStatus", v.status).
 		put("transStatusReason", v.reason).
 		put("challengeCancel", v.cancel).
-		put("eci", t.dir.scheme.eci(v.status, t.payment))
+		put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(v.status, t.payment))
 	if v.status == "Y" {
 		o.put("authenticationValue", newValue())
 	}

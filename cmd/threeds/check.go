@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -93,7 +94,7 @@ func printSchemeFindings(w io.Writer, name, of string, m *message.Message) (faul
 	switch {
 	case !known:
 	case t == message.AReq:
-		for _, f := range scheme.Check(of, m) {
+		for _, f := range scheme.Check(of, m, time.Now()) {
 			if f.Code != 0 {
 				faults++
 			}
