@@ -133,9 +133,10 @@ func (p page) cres(t *testing.T) map[string]any {
 func TestFamousTestNumbersAreAuthenticated(t *testing.T) {
 	t.Parallel()
 	s := threedstest.NewServer(t)
-	for pan, eci := range map[string]string{
-		"4242424242424242": "05", "4111111111111111": "05", "5555555555554444": "02", "378282246310005": "05",
+	for number, eci := range map[string]string{
+		"4242 4242 4242 4242": "05", "4111 1111 1111 1111": "05", "5555 5555 5555 4444": "02", "3782 822463 10005": "05",
 	} {
+		pan := strings.ReplaceAll(number, " ", "")
 		for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 			if ares, erro := pay(t, s, version, pan, nil); erro != "" || ares.TransStatus != "Y" || ares.ECI != eci {
 				t.Errorf("%s %s: %+v %s", version, pan, ares, erro)
