@@ -297,7 +297,11 @@ func TestBanksWithHabitsOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: CRes %v", end, cres)
 		}
 	}
-	ares, _ := pay(t, s, "2.2.0", "4000000000000175", nil)
+	ares, _ := pay(t, s, "2.2.0", "4000000000000170", map[string]any{"acquirerMerchantID": "FAULT-BASE64"}) // case 20: read as text
+	if p := openChallenge(t, "2.2.0", ares); !regexp.MustCompile(`name="cres" value="[A-Za-z0-9/+]*\+[A-Za-z0-9/+]*=*"`).MatchString(p.text) {
+		t.Errorf("base64 does not stand in the page as it is: %s", p.text)
+	}
+	ares, _ = pay(t, s, "2.2.0", "4000000000000175", nil)
 	if p := openChallenge(t, "2.2.0", ares); !strings.Contains(p.text, `data-testid="terms"`) || !strings.Contains(p.text, `data-testid="otp-input"`) {
 		t.Errorf("the tall page: %s", p.text)
 	}
