@@ -128,7 +128,7 @@ func (t *transaction) rreq(v verdict) []byte {
 		put("transStatus", v.status).
 		put("transStatusReason", v.reason).
 		put("challengeCancel", v.cancel).
-		put("eci", t.dir.scheme.eci(v.status, t.payment))
+		put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(v.status, t.payment))
 	if v.status == "Y" {
 		o.put("authenticationValue", newValue())
 	}
@@ -143,6 +143,9 @@ func (t *transaction) rreq(v verdict) []byte {
 		if t.ares != "D" {
 			o.put("acsRenderingType", t.render)
 		}
+	}
+	if extensions := t.bridging(v.status); extensions != nil {
+		o.put("messageExtension", extensions)
 	}
 	if !t.box.Nice {
 		o.put("sandboxResult", peer.UnknownMember()).putUnknownNull()

@@ -132,7 +132,7 @@ type Sandbox struct {
 // A Directory is what a 3-D Secure server has to know of one of the directory
 // servers.
 type Directory struct {
-	Scheme       string          // visa mastercard amex jcb upi protectbuy sbn standin
+	Scheme       string          // visa mastercard amex jcb upi protectbuy sbn cb standin
 	URL          string          // takes AReq, PReq and Erro
 	ServerCA     *x509.CertPool  // signed the directory server's certificate
 	ServerCAPEM  []byte          // the same as text

@@ -188,6 +188,16 @@ var notRouted = cardOutcome{kind: "answer", status: "N", reason: "87"}
 // extensions are the message extensions of an AReq.
 func extensions(m received) []received { return m.objects("messageExtension") }
 
+// bridgingVersion is the version of the Bridging extension in an AReq; "" if it has none.
+func bridgingVersion(m received) string {
+	for _, e := range extensions(m) {
+		if e.text("id") == bridgingID {
+			return e.object("data").text("version")
+		}
+	}
+	return ""
+}
+
 func hasExtension(m received, id string) bool {
 	return slices.ContainsFunc(extensions(m), func(e received) bool { return e.text("id") == id })
 }

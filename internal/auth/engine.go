@@ -53,6 +53,13 @@ type Directories interface {
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
+// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
+type IDs interface {
+	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
+	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
+	IsOwner(id, owner string) bool
+}
+
 // A Sealer has the keys of what the store keeps.
 type Sealer interface {
 	record.Sealer
@@ -112,8 +119,9 @@ const decoupledGrace = time.Hour + 30*time.Second
 
 // An Observer is told what requests lack; its methods must not block.
 type Observer interface {
-	// Finding is called for each element of an AReq that breaks a rule of its scheme.
-	Finding(scheme, element, rule string)
+	// RulesChecked is called for each AReq that is checked against the rules of its scheme, with
+	// what does not agree with them. The findings are shared: read only.
+	RulesChecked(merchant, scheme string, findings []*scheme.Finding)
 }
 
 // A Recorder records what becomes known of a request on its way. Its methods must not
@@ -136,7 +144,7 @@ type Engine struct {
 	Store       Store
 	Cards       Cards
 	Directories Directories
-	IDs         *transid.Keys
+	IDs         IDs
 	Sealer      Sealer
 	Server      Server
 	Peers       []Directory // in order of preference
