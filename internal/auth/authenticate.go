@@ -220,7 +220,7 @@ func (e *Engine) schemeOfNumber(number transid.Scheme) string {
 // build completes the request with what the server owns, checks all of it, and returns the
 // AReq.
 func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
-	found := bridge(req, to, msg)
+	found := bridgeRequest(req, to, msg)
 	e.complete(req, to, msg)
 	c := message.Context{Loopback: e.Loopback}
 	if to.peer != nil {

@@ -46,6 +46,7 @@ export function challenge(view) {
   if (view.version >= "2.3.1") frame.allow = "payment *; publickey-credentials-get *; publickey-credentials-create *";
   dialog.dataset.window = view.window;
   $("dialog-frame").replaceChildren(frame);
+  $("dialog-open").href = frame.src; // for banks that forbid frames: the shop is found again on the way back
   const { heard, stop } = noticeFrom(frame, "challenge");
   const aborted = new AbortController();
   const { signal } = aborted;
