@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -82,13 +83,13 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 	pointer := "/threeDSServerTransID"
 	if err := json.Unmarshal(req.body, &body); err != nil {
 		pointer = ""
-		return response{}, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", problemError{
+		return response{}, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", faults.Entry{
 			Pointer: &pointer, Code: message.InvalidMessage, Rule: "json",
 			Cure: `Send a JSON object with the string threeDSServerTransID.`,
 		})
 	}
 	if body.ID == nil {
-		return response{}, newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
+		return response{}, newProblem("invalid", http.StatusBadRequest, "The request has one fault", faults.Entry{
 			Pointer: &pointer, Code: message.Missing, Rule: "required", Cure: "Send the id that /preauth or /auth gave.",
 		})
 	}
@@ -107,8 +108,8 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 // badWaitProblem answers a wait that is not a whole number of seconds from 0 to 60.
 var badWaitProblem = func() *problem {
 	least, most := 0, int(maxWait/time.Second)
-	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
-		Parameter: "wait", Code: message.Format, Rule: "range", Limit: &problemLimit{&least, &most},
+	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", faults.Entry{
+		Parameter: "wait", Code: message.Format, Rule: "range", Limit: &faults.Limit{Min: &least, Max: &most},
 		Cure: "Give wait once, as a whole number of seconds.",
 	})
 }()
