@@ -86,7 +86,7 @@ func preauth(ctx context.Context, b *bench) (rows []row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := h.Engine.Preauth(ctx, acc, bodies[0])
+	answer, _, err := h.Engine.Preauth(ctx, acc, bodies[0])
 	if err != nil {
 		return nil, err
 	}

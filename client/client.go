@@ -3,8 +3,8 @@
 // Call [New] with the URL of the server and an API key. For a payment, call [Client.Preauth] with the card number
 // first: it returns an id, the protocol versions of the card, and where the 3DS Method runs. Then call [Client.Auth]
 // with the AReq that carries the id. If the ARes asks for a challenge, call [Client.PostAuth] until the result is
-// there. For a card that is not enrolled in EMV 3-D Secure, [Client.Enrolled] and [Client.Check] do the same in
-// 3-D Secure 1.0.2.
+// there. [Client.Authentication] says in words how it ended, who is liable, and what to do next. For a card that is not
+// enrolled in EMV 3-D Secure, [Client.Enrolled] and [Client.Check] do the same in 3-D Secure 1.0.2.
 //
 // The server refuses in two ways, and each has a type for [errors.As]: an [Erro] is a message of the protocol, and a
 // [RefusedError] is any other answer, such as that to a wrong API key. The operations of 1.0.2 have a
@@ -151,14 +151,19 @@ func (c *Client) exchange(ctx context.Context, o operation, message any, want st
 	return &RefusedError{answer}
 }
 
-// post makes a request and reads the whole answer.
+// post makes a POST and reads the whole answer.
 func (c *Client) post(ctx context.Context, o operation, header http.Header, body []byte) (Answer, error) {
+	return c.send(ctx, http.MethodPost, o, header, body)
+}
+
+// send makes a request and reads the whole answer.
+func (c *Client) send(ctx context.Context, method string, o operation, header http.Header, body []byte) (Answer, error) {
 	if c.http.Timeout == 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+o.path, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, c.url+o.path, bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, fmt.Errorf("%s: %w", o.path, err)
 	}
@@ -208,6 +213,10 @@ func (a *Answer) Normalised() []string { return a.list("X-Normalised") }
 
 // SchemeRules names the elements that the rules of the card's scheme require and that the AReq did not have.
 func (a *Answer) SchemeRules() []string { return a.list("X-Scheme-Rules") }
+
+// Schemes returns the schemes of a co-badged card, the preferred one first. It is nil for a card of one scheme, and in
+// answers of other operations than [Client.Preauth].
+func (a *Answer) Schemes() []string { return a.list("X-Schemes") }
 
 func (a *Answer) list(name string) []string {
 	value := a.Header.Get(name)

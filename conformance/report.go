@@ -71,12 +71,14 @@ func (r *Report) JSON(w io.Writer) error {
 }
 
 // Text writes the report for people: a table of the groups, then the rows that
-// do not apply with their reasons, those that nothing shows, and the faults.
+// do not apply or are deliberately broken with their reasons, those that nothing shows, and the faults.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-48s %5s %9s %9s %5s %14s %5s %8s\n", "group", "rows", "black box", "unit test", "docs", "not applicable", "open", "failing")
-	r.counts(&b, "%-48s %5d %9d %9d %5d %14d %5d %8d\n", "all")
+	fmt.Fprintf(&b, "%-48s %5s %9s %9s %9s %5s %14s %9s %5s %8s\n",
+		"group", "rows", "black box", "demo shop", "unit test", "docs", "not applicable", "deviation", "open", "failing")
+	r.counts(&b, "%-48s %5d %9d %9d %9d %5d %14d %9d %5d %8d\n", "all")
 	r.list(&b, "not applicable", NotApplicable)
+	r.list(&b, "deliberate deviations", Deviation)
 	r.list(&b, "open", Open)
 	for _, v := range r.Failing() {
 		fmt.Fprintf(&b, "\nFAILING %s %s\n", v.ID, v.Text)
@@ -96,7 +98,8 @@ func (r *Report) counts(b *strings.Builder, format, all string) {
 		for _, v := range verdicts {
 			n[v.How]++
 		}
-		fmt.Fprintf(b, format, name, len(verdicts), n[Box], n[Unit], n[Docs], n[NotApplicable], n[Open], len(failing(verdicts)))
+		fmt.Fprintf(b, format, name, len(verdicts), n[Box], n[Shop], n[Unit], n[Docs], n[NotApplicable], n[Deviation], n[Open],
+			len(failing(verdicts)))
 	}
 	for _, g := range groups {
 		line(g.prefix+" "+g.name, r.of(g.prefix+"-"))

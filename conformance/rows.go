@@ -21,8 +21,8 @@ type Row struct {
 	// Text says what is asked for, in our words.
 	Text string
 	How  How
-	// By is "" for Box, the tests for Unit, the files for Docs, the reason for
-	// NotApplicable, and what is missing for Open.
+	// By is the tests for Unit, the files for Docs, the reason for NotApplicable and Deviation, and what is missing for
+	// Open. For Box and Shop it is "", or "unit" and the tests that show what a check cannot wait for.
 	By string
 }
 
@@ -31,12 +31,28 @@ type How string
 
 // The ways.
 const (
-	Box           How = "box"  // a check of this package
-	Unit          How = "unit" // unit tests: what cannot be seen from outside
-	Docs          How = "docs" // a document
-	NotApplicable How = "n/a"
-	Open          How = "open" // nothing yet
+	Box           How = "box"       // a check of this package
+	Shop          How = "shop"      // a check of the demo shop: the duty is that of the requestor's page, not of the server
+	Unit          How = "unit"      // unit tests: what cannot be seen from outside
+	Docs          How = "docs"      // a document
+	NotApplicable How = "n/a"       // it is nobody's duty here
+	Deviation     How = "deviation" // the server deliberately does something else
+	Open          How = "open"      // nothing yet
 )
+
+// hasCheck reports whether a check of this package shows the row.
+func (h How) hasCheck() bool { return h == Box || h == Shop }
+
+// unitTests are the unit tests of a row.
+func (r Row) unitTests() []string {
+	switch tests, ok := strings.CutPrefix(r.By, "unit "); {
+	case r.How == Unit:
+		return strings.Fields(r.By)
+	case r.How.hasCheck() && ok:
+		return strings.Fields(tests)
+	}
+	return nil
+}
 
 // Rows are all obligations, in order.
 func Rows() []Row {

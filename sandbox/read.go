@@ -38,6 +38,15 @@ func (m received) list(name string) []string {
 	return all
 }
 
+// objects are the objects of a member that is one, or an array of them.
+func (m received) objects(name string) []received {
+	var all []received
+	if json.Unmarshal(m[name], &all) == nil {
+		return all
+	}
+	return []received{m.object(name)}
+}
+
 // object is the members of a member.
 func (m received) object(name string) received { return readMessage(m[name]) }
 

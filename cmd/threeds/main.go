@@ -46,6 +46,8 @@ const usage = `Usage:
         list the keys: start of the hash, age, strictness, merchant; or those that were revoked
     threeds key revoke HASHPREFIX [--config FILE]
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
+    threeds key rotate [--config FILE]
+        replace the secret of the key file on all nodes that serve; no API key ends
     threeds ranges status [--json] [--config FILE]
         say how things stand with the card ranges of each directory
     threeds ranges lookup PREFIX [--scheme SCHEME] [--json] [--config FILE]
@@ -71,6 +73,8 @@ const usage = `Usage:
     threeds check [--scheme SCHEME] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own
+    threeds outcomes [--json]
+        print what each answer of each card scheme is worth: result, liability, what to do
     threeds licenses
         print the modules that this build consists of: version, licence and text
     threeds version
@@ -173,6 +177,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runRestore(ctx, rest, stdin, stdout)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
+	case "outcomes":
+		return runOutcomes(rest, stdout)
 	case "licenses":
 		return runLicenses(rest, stdout)
 	case "version", "-version", "--version":
@@ -182,7 +188,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "licenses", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "outcomes", "licenses", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

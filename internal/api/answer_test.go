@@ -22,21 +22,30 @@ import (
 // says answers every operation with so many bytes.
 type says int
 
-func (n says) Preauth(_ context.Context, _ *account.Account, _ []byte) ([]byte, error) {
-	return bytes.Repeat([]byte("x"), int(n)), nil
+func (n says) Preauth(_ context.Context, _ *account.Account, _ []byte) ([]byte, auth.Notes, error) {
+	return n.answer(), auth.Notes{}, nil
 }
 
+func (n says) answer() []byte { return bytes.Repeat([]byte("x"), int(n)) }
+
 func (n says) Authenticate(context.Context, *account.Account, []byte) ([]byte, auth.Notes, error) {
-	answer, err := n.Preauth(context.Background(), nil, nil)
-	return answer, auth.Notes{}, err
+	return n.answer(), auth.Notes{}, nil
 }
 
 func (n says) Result(context.Context, *account.Account, []byte) ([]byte, error) {
-	return n.Preauth(context.Background(), nil, nil)
+	return n.answer(), nil
 }
 
 func (n says) WaitForResult(context.Context, *account.Account, *auth.PendingError) ([]byte, error) {
-	return n.Preauth(context.Background(), nil, nil)
+	return n.answer(), nil
+}
+
+func (n says) Authentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return new(auth.Authentication), nil
+}
+
+func (n says) WaitForAuthentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return new(auth.Authentication), nil
 }
 
 // TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6), those

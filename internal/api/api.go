@@ -39,12 +39,15 @@ const (
 // An Engine is what the listener needs of the engine of EMV 3-D Secure. An error is an
 // *[auth.TooManyError], a [message.Error] to be answered as such, or a fault of ours.
 type Engine interface {
-	Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
+	Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
 	Authenticate(ctx context.Context, acc *account.Account, body []byte) ([]byte, auth.Notes, error)
 	// Result returns an *[auth.PendingError] while there is no result yet.
 	Result(ctx context.Context, acc *account.Account, body []byte) ([]byte, error)
 	// WaitForResult waits, until ctx ends, for what Result has called pending.
 	WaitForResult(ctx context.Context, acc *account.Account, pending *auth.PendingError) ([]byte, error)
+	// Authentication and WaitForAuthentication return auth.ErrNoAuthentication and auth.ErrStoreUnreachable.
+	Authentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
+	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
 
 // A Keeper knows the API keys.
@@ -104,7 +107,8 @@ type Handler struct {
 type endpoint struct {
 	protocol protocol
 	maxBody  func(h *Handler) int64
-	traced   bool // requests have a span
+	traced   bool   // requests have a span
+	method   string // "" means POST
 
 	// handle does the work of a request. Nil means that there is no operation under the path.
 	handle func(h *Handler, ctx context.Context, req *request) (response, error)
@@ -124,6 +128,7 @@ type protocol interface {
 type request struct {
 	account *account.Account
 	header  http.Header
+	path    string
 	query   string // what follows the path
 	body    []byte
 
@@ -140,12 +145,16 @@ type response struct {
 }
 
 var endpoints = map[string]*endpoint{
-	"/preauth":  {v2{}, (*Handler).maxBody, false, (*Handler).preauth},
-	"/auth":     {v2{}, (*Handler).maxAuthBody, true, (*Handler).auth},
-	"/postauth": {v2{}, (*Handler).maxBody, true, (*Handler).postauth},
-	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, (*Handler).enrolled},
-	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, (*Handler).check},
+	"/preauth":  {v2{}, (*Handler).maxBody, false, "", (*Handler).preauth},
+	"/auth":     {v2{}, (*Handler).maxAuthBody, true, "", (*Handler).auth},
+	"/postauth": {v2{}, (*Handler).maxBody, true, "", (*Handler).postauth},
+	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, "", (*Handler).outcome},
+	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, "", (*Handler).enrolled},
+	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, "", (*Handler).check},
 }
+
+// authenticationEndpoint serves the path of every authentication.
+var authenticationEndpoint = &endpoint{problemProtocol{}, (*Handler).maxBody, true, http.MethodGet, (*Handler).authentication}
 
 // noEndpoint answers for all other paths.
 var noEndpoint = &endpoint{protocol: v2{}}
@@ -154,7 +163,13 @@ func (h *Handler) maxBody() int64     { return cmp.Or(h.Body, maxBody) }
 func (h *Handler) maxAuthBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 
 // endpointOf returns what is served under the path of a request.
-func endpointOf(r *http.Request) *endpoint { return cmp.Or(endpoints[pathOf(r)], noEndpoint) }
+func endpointOf(r *http.Request) *endpoint {
+	path := pathOf(r)
+	if strings.HasPrefix(path, authenticationsPath) {
+		return authenticationEndpoint
+	}
+	return cmp.Or(endpoints[path], noEndpoint)
+}
 
 // pathOf returns the path of a request as it was sent. A path that is encoded needlessly,
 // with %70 for a p, say, has no endpoint: a proxy before this server may have rules for
@@ -166,11 +181,15 @@ func pathOf(r *http.Request) string {
 	return r.URL.Path
 }
 
-// operationOf returns the path of the endpoint that a request is for, "other" if there is
+// operationOf returns the path of the endpoint that a request is for, without an id, "other" if there is
 // none.
 func operationOf(r *http.Request) string {
-	if path := pathOf(r); endpoints[path] != nil {
+	path := pathOf(r)
+	switch {
+	case endpoints[path] != nil:
 		return path
+	case strings.HasPrefix(path, authenticationsPath):
+		return "/authentications/ID"
 	}
 	return "other"
 }
@@ -216,8 +235,11 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		return nil, failed
 	case ep.handle == nil:
 		return nil, noOperation
-	case r.Method != http.MethodPost:
-		w.Header().Set("Allow", http.MethodPost)
+	case r.Method != cmp.Or(ep.method, http.MethodPost):
+		w.Header().Set("Allow", cmp.Or(ep.method, http.MethodPost))
+		if ep.method == http.MethodGet {
+			return nil, onlyGET
+		}
 		return nil, wrongMethod
 	case listen.IsEncoded(r):
 		return nil, encodedBody
@@ -278,7 +300,7 @@ func (h *Handler) logLookupFailure(r *http.Request, err error) {
 // startSpan starts the span of a request. It comes after the check of the key: only clients
 // with a good key may decide by a traceparent whether the request is sampled.
 func (h *Handler) startSpan(w http.ResponseWriter, r *http.Request, acc *account.Account) (http.ResponseWriter, *http.Request, func()) {
-	w, r, answered := h.Traces.Request(w, r, pathOf(r), r.Header.Get("Traceparent"))
+	w, r, answered := h.Traces.Request(w, r, operationOf(r), r.Header.Get("Traceparent"))
 	noteAccount(r, acc)
 	return w, r, answered
 }
@@ -295,12 +317,13 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		a.release()
 		extendTime(w, wait)
 	}
-	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, r.URL.RawQuery, body, pause})
+	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, pathOf(r), r.URL.RawQuery, body, pause})
 	if res.retryAfter {
 		setRetryAfter(w)
 	}
 	setList(w.Header(), "X-Normalised", res.notes.Normalised)
 	setList(w.Header(), "X-Scheme-Rules", res.notes.Unkept)
+	setList(w.Header(), "X-Schemes", res.notes.Schemes)
 	if err != nil {
 		ep.protocol.writeError(h, w, r, err)
 		return

@@ -25,8 +25,9 @@ func (k *bodyKeeper) Result(_ context.Context, _ *account.Account, body []byte) 
 	return k.keep(body)
 }
 
-func (k *bodyKeeper) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
-	return k.keep(body)
+func (k *bodyKeeper) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
+	answer, err := k.keep(body)
+	return answer, auth.Notes{}, err
 }
 
 func (k *bodyKeeper) keep(body []byte) ([]byte, error) {

@@ -52,9 +52,11 @@ var (
 		"The server could not reach its own data, try again")
 
 	noOperation = newFailure(http.StatusNotFound, 0, message.InvalidMessage, "invalid_request",
-		"There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check")
+		"There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check")
 	wrongMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
 		"The method is POST")
+	onlyGET = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
+		"The method is GET")
 	encodedBody = newFailure(http.StatusUnsupportedMediaType, 0, message.InvalidMessage, "invalid_request",
 		"The body has a Content-Encoding; send it as it is")
 	rateLimited = newFailure(http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit",

@@ -29,10 +29,10 @@ const (
 // classOf is the priority of a request when not all can be served. An /enrolled has no
 // step before it, so it counts as a beginning; so does a path without an endpoint.
 func classOf(path string) shed.Priority {
-	switch path {
-	case "/auth":
+	switch {
+	case path == "/auth":
 		return shed.Middle
-	case "/postauth", "/check":
+	case path == "/postauth", path == "/check", path == "/outcome", strings.HasPrefix(path, authenticationsPath):
 		return shed.High
 	}
 	return shed.Low

@@ -51,9 +51,10 @@ func (f *fake) serve(ctx context.Context) ([]byte, error) {
 // engine is fake as an Engine.
 type engine struct{ *fake }
 
-func (e engine) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, error) {
+func (e engine) Preauth(_ context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
 	e.came.Store(int64(len(body)))
-	return e.serve(context.Background())
+	answer, err := e.serve(context.Background())
+	return answer, auth.Notes{}, err
 }
 
 func (e engine) Authenticate(ctx context.Context, _ *account.Account, body []byte) ([]byte, auth.Notes, error) {
@@ -69,6 +70,15 @@ func (e engine) Result(ctx context.Context, _ *account.Account, body []byte) ([]
 
 func (e engine) WaitForResult(ctx context.Context, _ *account.Account, _ *auth.PendingError) ([]byte, error) {
 	return e.serve(ctx)
+}
+
+func (e engine) Authentication(ctx context.Context, _ *account.Account, _ string) (*auth.Authentication, error) {
+	_, err := e.serve(ctx)
+	return new(auth.Authentication), err
+}
+
+func (e engine) WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error) {
+	return e.Authentication(ctx, acc, id)
 }
 
 // former is fake as an MPI.
@@ -270,10 +280,10 @@ func TestErrosOfTheListener(t *testing.T) {
 		code               int
 		says               string
 	}{
-		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
-		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
-		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
-		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /enrolled and /check"},
+		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
+		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
+		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
+		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
 		{"GET", "/preauth", "", 405, "The method is POST"},
 		{"POST", "/preauth", strings.Repeat(" ", maxBody+1), 413, "The body is larger than 65536 bytes"},
 		{"POST", "/auth", strings.Repeat(" ", maxAuthBody+1), 413, "The body is larger than 262144 bytes"},

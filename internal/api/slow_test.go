@@ -15,6 +15,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/listen"
 )
 
@@ -42,8 +43,8 @@ func (anyone) Authenticate(context.Context, string) (*account.Account, error) {
 // verbose is an engine with a long answer.
 type verbose struct{ api.Engine }
 
-func (verbose) Preauth(_ context.Context, _ *account.Account, _ []byte) ([]byte, error) {
-	return make([]byte, 1<<20), nil
+func (verbose) Preauth(_ context.Context, _ *account.Account, _ []byte) ([]byte, auth.Notes, error) {
+	return make([]byte, 1<<20), auth.Notes{}, nil
 }
 
 // watched tells when it is closed.

@@ -56,9 +56,14 @@ func (p v2) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err e
 		p.writeFailure(h, w, r, failed)
 		return
 	}
-	abortIfGone(r)
-	h.Log.ErrorContext(r.Context(), "request failed", "path", r.URL.Path, "err", err)
+	h.logUnlessGone(r, err)
 	p.writeFailure(h, w, r, internalFailure)
+}
+
+// logUnlessGone logs a fault of ours. It aborts the request if it failed because the caller has gone.
+func (h *Handler) logUnlessGone(r *http.Request, err error) {
+	abortIfGone(r)
+	h.Log.ErrorContext(r.Context(), "request failed", "operation", operationOf(r), "err", err)
 }
 
 func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, erro message.Error) {
@@ -88,8 +93,8 @@ func (h *Handler) preauth(ctx context.Context, req *request) (response, error) {
 	if _, err := readReference(ctx, req.header); err != nil {
 		return response{}, err
 	}
-	crd, err := h.Engine.Preauth(ctx, req.account, req.body)
-	return response{body: crd}, err
+	crd, notes, err := h.Engine.Preauth(ctx, req.account, req.body)
+	return response{body: crd, notes: notes}, err
 }
 
 func (h *Handler) auth(ctx context.Context, req *request) (response, error) {

@@ -13,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
 )
 
 // An authRequest is what the engine knows of one /auth: who sent it, what it is about, and
@@ -23,6 +24,8 @@ type authRequest struct {
 	start   time.Time
 	version message.Version // 2.2.0 until it is known
 	pan     string
+	ds      string // the scheme that the request names; "" if it names none, or one that is not known
+	hasDS   bool   // it has the member ds
 	id      requestedID
 
 	// What the log says of the request. A value that does not have its form is "".
@@ -34,10 +37,11 @@ type authRequest struct {
 
 // A requestedID is the threeDSServerTransID of an /auth.
 type requestedID struct {
-	value  string
-	made   bool   // it was made for this request, and the requestor does not know it yet
-	err    error  // what is wrong with the id that the requestor sent
-	scheme string // the scheme that the id was made for; "" if the id does not tell
+	value   string
+	made    bool   // it was made for this request, and the requestor does not know it yet
+	err     error  // what is wrong with the id that the requestor sent
+	isBound bool   // it came from /preauth, and was made for one scheme
+	scheme  string // that scheme; "" if no directory of it is configured any more
 }
 
 // A target is where an AReq goes: a directory, and what it says of the card. Both are nil if
@@ -63,6 +67,7 @@ type claim struct {
 	version  message.Version
 	start    time.Time // of the /auth
 	rec      *txnRecord
+	bridging string // the version of the Bridging extension in the AReq; "" if it has none
 }
 
 // An answer is the ARes that the requestor gets.
@@ -144,6 +149,9 @@ func (e *Engine) checkRequest(ctx context.Context, req *authRequest, body []byte
 		return target{}, nil, badJSON(err)
 	}
 	req.read(msg)
+	if ds := msg.Text("ds"); e.isKnownScheme(ds) {
+		req.ds = ds
+	}
 	to := e.locate(req, msg)
 	areq, err := e.build(req, to, msg)
 	if err != nil {
@@ -162,10 +170,11 @@ func (req *authRequest) read(msg *message.Request) {
 	}
 	req.loggedChannel, req.loggedCategory = twoDigits(msg.Text("deviceChannel")), twoDigits(msg.Text("messageCategory"))
 	req.pan = msg.Text("acctNumber")
+	req.hasDS = msg.Has("ds")
 }
 
-// locate finds the target: the directory that the id was made for, else the first that has
-// the card. It reports no faults yet, for all faults of the request come before those of
+// locate finds the target: the directory that the id was made for, else the one that the request
+// names, else the first that has the card. It reports no faults yet, for all faults of the request come before those of
 // its id.
 func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	merchant := req.account.Merchant.Name
@@ -173,12 +182,12 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 		info, err := e.IDs.Check(id, req.start, e.Timeouts.Preauth, merchant, req.pan)
 		req.id = requestedID{value: id, err: err}
 		if err == nil {
-			req.id.scheme = scheme.ByNumber(info.Scheme)
+			req.id.isBound, req.id.scheme = true, e.schemeOfNumber(info.Scheme)
 		}
 	}
 	if isCardNumber(req.pan) {
 		for _, hit := range e.Cards.Lookup(req.pan) {
-			if peer, ok := e.peer(hit.Scheme); ok && (req.id.scheme == "" || req.id.scheme == hit.Scheme) {
+			if peer, ok := e.peer(hit.Scheme); ok && req.allows(hit.Scheme) {
 				to = target{peer, hit.Info}
 				break
 			}
@@ -186,21 +195,41 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
 	if !msg.Has("threeDSServerTransID") && msg.Text("deviceChannel") != browser {
-		id := e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), scheme.Number(to.scheme()), merchant, req.pan)
+		id := e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), numberOf(to.scheme()), merchant, req.pan)
 		req.id = requestedID{value: id, made: true}
 	}
 	return to
 }
 
+// allows reports whether the AReq may go to the directory of a scheme.
+func (req *authRequest) allows(word string) bool {
+	return (!req.id.isBound || req.id.scheme == word) && (req.ds == "" || req.ds == word)
+}
+
+// schemeOfNumber returns the word of the configured directory whose scheme has this number in transaction
+// ids; "" if there is none. No two directories have the same number: the configuration is checked for that.
+func (e *Engine) schemeOfNumber(number transid.Scheme) string {
+	for i := range e.Peers {
+		if word := e.Peers[i].Scheme; numberOf(word) == number {
+			return word
+		}
+	}
+	return ""
+}
+
 // build completes the request with what the server owns, checks all of it, and returns the
 // AReq.
 func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
+	found := bridge(req, to, msg)
 	e.complete(req, to, msg)
 	c := message.Context{Loopback: e.Loopback}
 	if to.peer != nil {
 		c.KnownExtension = to.peer.context(c).KnownExtension
 	}
-	areq, found := msg.Build(c)
+	found = append(found, addExtensions(req, to, msg)...)
+	areq, faults := msg.Build(c)
+	found = append(found, faults...)
+	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, to, areq)...)
 	if areq != nil && req.account.Strict {
 		found = append(found, areq.CheckExponents()...)
@@ -208,6 +237,9 @@ func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*mess
 	if req.version < message.V220 && msg.Text("deviceChannel") == "03" && msg.Text("messageCategory") == "01" {
 		// The tables of 2.1.0 have the column; payments in it came with 2.2.0 (RI-02).
 		found = append(found, message.Problem{Code: message.Format, Path: "messageCategory"})
+	}
+	if req.hasDS && req.ds == "" {
+		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
 		bad := fault(req.version, found, req.knownID())
@@ -278,6 +310,9 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		req.addChange(acquirer, "taken from the merchant's profile")
 	}
 	req.changes = append(req.changes, msg.Normalise()...)
+	if merchant.Transliterate {
+		req.changes = append(req.changes, msg.Transliterate()...)
+	}
 	withdrawSPC(req, to, msg)
 	if to.info != nil && msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(to.info, req.version.String()); acs != nil && methodURL(to.peer, acs) == "" {
@@ -312,7 +347,9 @@ func (e *Engine) checkIDAndVersion(req *authRequest, to target) error {
 		return erro(req.version, message.UnknownTransaction, "The threeDSServerTransID has expired", req.knownID())
 	case err != nil:
 		return erro(req.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
-	case to.peer == nil && e.Cards.Pending(req.id.scheme):
+	case req.id.isBound && req.ds != "" && req.ds != req.id.scheme:
+		return erro(req.version, message.BadTransactionData, "ds", req.knownID())
+	case to.peer == nil && e.mayYetHold(req):
 		return noRanges(req.version, req.knownID())
 	case to.peer == nil:
 		return erro(req.version, message.BadTransactionData, "acctNumber", req.knownID())
@@ -322,6 +359,15 @@ func (e *Engine) checkIDAndVersion(req *authRequest, to target) error {
 		return erro(req.version, message.UnsupportedVersion, listVersions(common), req.knownID())
 	}
 	return nil
+}
+
+// mayYetHold reports whether a card that no directory holds may turn out to be one of a directory that
+// the request may go to.
+func (e *Engine) mayYetHold(req *authRequest) bool {
+	if req.id.isBound {
+		return req.id.scheme != "" && e.Cards.Pending(req.id.scheme)
+	}
+	return e.Cards.Pending(req.ds)
 }
 
 // listVersions lists versions as errorDetail has them.
@@ -341,6 +387,7 @@ func listVersions(versions []message.Version) string {
 func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *message.Message) (*claim, error) {
 	c := &claim{
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
+		bridging: extension.VersionOf(areq, extension.BridgingID),
 		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
 			AReq: areq.Facts(), Purchase: e.purchaseOf(req, areq),

@@ -118,7 +118,7 @@ func TestD110MethodURLIsNotHandedOut(t *testing.T) {
 			}
 			e := w.engine(0)
 			e.Peers[0].Lab = lab
-			answer, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan}.json())
+			answer, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan}.json())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -51,7 +51,7 @@ func TestAReqGoesWhereItsIDWasMadeFor(t *testing.T) {
 	for _, scheme := range []string{"visa", "mastercard"} {
 		w := newWorld()
 		e := w.engine(0)
-		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
+		crd, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -48,7 +48,7 @@ func TestCRDBytes(t *testing.T) {
 			w.hits = []ranges.Hit{{Scheme: "visa", Info: tt.info}}
 			e := w.engine(0)
 			e.Peers = []auth.Directory{{Scheme: "visa", Versions: tt.versions}}
-			got, err := e.Preauth(t.Context(), shop, object{"acctNumber": pan}.json())
+			got, _, err := e.Preauth(t.Context(), shop, object{"acctNumber": pan}.json())
 			if err != nil {
 				t.Fatal(err)
 			}

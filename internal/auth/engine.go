@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/record"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -52,6 +53,13 @@ type Directories interface {
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
+// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
+type IDs interface {
+	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
+	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
+	IsOwner(id, owner string) bool
+}
+
 // A Sealer has the keys of what the store keeps.
 type Sealer interface {
 	record.Sealer
@@ -71,6 +79,9 @@ type Directory struct {
 	ResultsURL    string            // threeDSServerURL in its AReqs
 	Informational bool              // accepts transStatus I whatever was asked for
 	Lab           bool              // may send browsers to http URLs and to their own machine, for laboratories
+
+	// Rules are what the scheme asks for beyond the protocol; nil means the public rules of Scheme.
+	Rules *scheme.Sheet
 
 	// CriticalExtensions are the ids of the critical message extensions that the
 	// requestors understand.
@@ -98,6 +109,7 @@ type Timeouts struct {
 	Challenge       time.Duration // how long a challenge waits for its RReq
 	Result          time.Duration // how long a result is kept
 	DecoupledResult time.Duration // the same after a decoupled authentication
+	Values          time.Duration // how long the owner is told of an authentication that is over
 }
 
 // decoupledGrace is how long an RReq is awaited beyond threeDSRequestorDecMaxTime: an
@@ -107,8 +119,9 @@ const decoupledGrace = time.Hour + 30*time.Second
 
 // An Observer is told what requests lack; its methods must not block.
 type Observer interface {
-	// Finding is called for each element of an AReq that breaks a rule of its scheme.
-	Finding(scheme, element, rule string)
+	// RulesChecked is called for each AReq that is checked against the rules of its scheme, with
+	// what does not agree with them. The findings are shared: read only.
+	RulesChecked(merchant, scheme string, findings []*scheme.Finding)
 }
 
 // A Recorder records what becomes known of a request on its way. Its methods must not
@@ -131,7 +144,7 @@ type Engine struct {
 	Store       Store
 	Cards       Cards
 	Directories Directories
-	IDs         *transid.Keys
+	IDs         IDs
 	Sealer      Sealer
 	Server      Server
 	Peers       []Directory // in order of preference

@@ -84,7 +84,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	case "D":
 		next, keep = Challenge, decoupledWait(areq)
 	}
-	c.rec.ARes = ares.Facts()
+	c.rec.ARes = ares.Bytes()
 	c.rec.Decoupled = status == "D"
 	if err := e.storeFirstOfSPC(ctx, c, status, ares); err != nil {
 		e.logStoreFailure(ctx, "first leg not stored", err, "threeDSServerTransID", c.id)
@@ -97,6 +97,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	err := commit(ctx, c, next, keep)
 	e.noteResult(ctx, ares)
 	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
+	e.logOtherBridging(ctx, c, ares)
 	if err != nil {
 		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
 		if next == Challenge {
@@ -166,6 +167,7 @@ func (e *Engine) refuseARes(ctx context.Context, c *claim, areq, m *message.Mess
 // fail commits that the transaction has failed, and returns bad. A failed commit is
 // harmless: a claim without an outcome expires as failed.
 func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
+	c.rec.Code = bad.Code
 	if err := e.commitFinal(ctx, c, Failed, e.keepFinal()); err != nil {
 		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", Failed)
 	}

@@ -288,7 +288,7 @@ func TestFollowUpOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestFallback: the 3RI after an RReq D (DA-06 to DA-08, TO-10).
+// TestFallback: the 3RI after an RReq D (DA-06, DA-07, DA-08, TO-10).
 func TestFallback(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -390,7 +390,7 @@ func TestFollowUpsOfTwoSchemes(t *testing.T) {
 	w.reply = same
 	e := w.engine(0)
 	of := func(scheme string) object {
-		crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
+		crd, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan, "ds": scheme}.json())
 		if err != nil {
 			t.Fatal(err)
 		}

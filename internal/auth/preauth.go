@@ -10,40 +10,62 @@ import (
 	"github.com/openthreeds/threeds/internal/browserurl"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
 // Preauth reports whether a card is enrolled: it returns a CRD, with a fresh transaction id
 // and what the requestor needs for the 3DS Method. It stores nothing, asks no other
 // server, and keeps nothing of body.
-func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, error) {
-	answer, name, err := e.preauth(ctx, acc, body)
+func (e *Engine) Preauth(ctx context.Context, acc *account.Account, body []byte) ([]byte, Notes, error) {
+	answer, name, notes, err := e.preauth(ctx, acc, body)
 	e.noteEnd(ctx, "preauth", name, outcomeOf("ok", err))
-	return answer, err
+	return answer, notes, err
 }
 
 // preauth does the work of Preauth. It also returns the name of the scheme: that of the directory whose
 // card range holds the card, else the one that the request names.
-func (e *Engine) preauth(ctx context.Context, acc *account.Account, body []byte) (answer []byte, name string, err error) {
+func (e *Engine) preauth(
+	ctx context.Context, acc *account.Account, body []byte,
+) (answer []byte, name string, notes Notes, err error) {
 	pan, ds, err := e.readPreauth(body)
 	if err != nil {
-		return nil, "", err
+		return nil, "", notes, err
 	}
 	e.noteCard(ctx, pan)
-	for _, hit := range e.Cards.Lookup(pan) {
+	hits := e.Cards.Lookup(pan)
+	for _, hit := range hits {
 		peer, ok := e.peer(hit.Scheme)
 		if !ok || ds != "" && ds != hit.Scheme {
 			continue
 		}
-		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.rand(), scheme.Number(hit.Scheme), acc.Merchant.Name, pan)
+		id := e.IDs.New(e.Now(), e.Timeouts.Preauth, e.rand(), numberOf(hit.Scheme), acc.Merchant.Name, pan)
 		e.note(ctx, "threeDSServerTransID", id)
 		answer, err := json.Marshal(newCRD(id, peer, hit.Info))
-		return answer, hit.Scheme, err
+		return answer, hit.Scheme, Notes{Schemes: e.schemesOf(hits)}, err
 	}
 	if e.Cards.Pending(ds) {
-		return nil, ds, noRanges(message.V220, "")
+		return nil, ds, notes, noRanges(message.V220, "")
 	}
-	return nil, ds, unknownBIN()
+	return nil, ds, notes, unknownBIN()
+}
+
+// schemesOf returns the words of the configured directories that hold a co-badged card, in order of
+// preference; nil if the card has one scheme.
+func (e *Engine) schemesOf(hits []ranges.Hit) []string {
+	if len(hits) < 2 {
+		return nil
+	}
+	var words []string
+	for _, hit := range hits {
+		if _, ok := e.peer(hit.Scheme); ok {
+			words = append(words, hit.Scheme)
+		}
+	}
+	if len(words) < 2 {
+		return nil
+	}
+	return words
 }
 
 // readPreauth reads a body and returns the card number and the scheme it names.
@@ -60,7 +82,8 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 	case !isCardNumber(pan):
 		found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
-	if !scheme.IsName(ds) && req.Has("ds") {
+	if !e.isKnownScheme(ds) && req.Has("ds") {
+		ds = "" // it must not become a label of metrics
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
@@ -68,6 +91,16 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 	}
 	return pan, ds, nil
 }
+
+// isKnownScheme reports whether ds may be the word that a request names: that of a configured directory, or
+// one of those that the API always had.
+func (e *Engine) isKnownScheme(ds string) bool {
+	_, isConfigured := e.peer(ds)
+	return isConfigured || scheme.IsOriginal(ds)
+}
+
+// numberOf returns the number of a scheme in transaction ids.
+func numberOf(word string) transid.Scheme { return transid.Scheme(scheme.Number(word)) }
 
 // isCardNumber reports whether s has the form of acctNumber.
 func isCardNumber(s string) bool {

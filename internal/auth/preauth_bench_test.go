@@ -31,7 +31,7 @@ func BenchmarkPreauth(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := e.Preauth(b.Context(), acc, []byte(body)); err != nil {
+				if _, _, err := e.Preauth(b.Context(), acc, []byte(body)); err != nil {
 					b.Fatal(err)
 				}
 			}

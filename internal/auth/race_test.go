@@ -142,7 +142,7 @@ func TestPR28BeforeTheFirstAnswer(t *testing.T) {
 	w := newWorld()
 	w.tried, w.hits = false, nil
 	e := w.engine(0)
-	_, err := e.Preauth(context.Background(), shop, object{"acctNumber": "4000000000000002"}.json())
+	_, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": "4000000000000002"}.json())
 	if bad, ok := errors.AsType[message.Error](err); !ok || bad.Code != message.TransientFailure {
 		t.Errorf("/preauth: %v, want %v", err, message.TransientFailure)
 	}
@@ -174,7 +174,7 @@ func TestPR28OneNotAskedYet(t *testing.T) {
 		if tt.ds != "" {
 			body["ds"] = tt.ds
 		}
-		if _, err := e.Preauth(context.Background(), shop, body.json()); codeOf(err) != tt.want {
+		if _, _, err := e.Preauth(context.Background(), shop, body.json()); codeOf(err) != tt.want {
 			t.Errorf("/preauth, %s: %v, want %q", tt.name, err, tt.want)
 		}
 		if tt.ds != "" {

@@ -22,9 +22,12 @@ type txnRecord struct {
 	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
 	AReq     []byte    // facts of the request, JSON
 	Purchase *purchase `json:",omitzero"` // when a follow-up authentication may come
-	ARes     []byte    `json:",omitzero"` // facts of the answer
+	ARes     []byte    `json:",omitzero"` // the answer, byte for byte; an earlier release kept only facts of it
 	RReq     []byte    `json:",omitzero"` // the result, byte for byte as it came
 	Erro     []byte    `json:",omitzero"` // with which the DS gave the transaction up
+	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
+
+	Code message.Code `json:",omitzero"` // of the Erro with which the /auth failed
 
 	Decoupled   bool     `json:",omitzero"` // the ARes said D
 	Gone        bool     `json:",omitzero"` // the requestor seemed to have gone when the ARes came
@@ -80,17 +83,27 @@ const keepExpired = 24 * time.Hour
 // setExpiry has the transaction t, which r is about to be sealed into, count for d from now.
 // The row stays beyond that for as long as its id could be tried again: else a second AReq
 // might leave under the id (I5). The id itself says how long that is, since our timeouts
-// may be raised meanwhile. The row of a challenge without a result stays for keepExpired.
+// may be raised meanwhile. The row of a challenge without a result stays for keepExpired, that of a transaction at
+// its end for as long as its outcome is told.
 func (e *Engine) setExpiry(t *store.Txn, r *txnRecord, d time.Duration) {
 	t.Expires, r.Until = e.expiryIn(d), 0
 	stays := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
 	if hasNoResult(t, r) && stays.Before(t.Expires.Add(keepExpired)) {
 		stays = t.Expires.Add(keepExpired)
 	}
+	if isAtEnd(t) {
+		r.Ended = e.Now().UnixMilli()
+		if told := e.expiryIn(e.Timeouts.Values); stays.Before(told) {
+			stays = told
+		}
+	}
 	if stays.After(t.Expires) {
 		t.Expires, r.Until = stays, t.Expires.UnixMilli()
 	}
 }
+
+// isAtEnd reports whether a transaction is in a state that it does not leave.
+func isAtEnd(t *store.Txn) bool { return t.State == Final || t.State == Result || t.State == Failed }
 
 // hasNoResult reports whether a transaction is a challenge that has no result: it waits for one, or
 // the directory server has posted an Erro.

@@ -69,37 +69,28 @@ func (e *Engine) readResultRequest(body []byte) (id string, err error) {
 	return id, nil
 }
 
-// result looks up the result of an id. The id itself tells its owner. For an id that is not of this merchant
-// the store is asked for a row that never exists: so a transaction of another merchant takes as long as none,
-// and if the store cannot be reached, the requestor hears of that.
+// result looks up the result of an id. The id itself tells its owner.
 func (e *Engine) result(ctx context.Context, acc *account.Account, id string) (handedOut, error) {
-	row := id
-	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
-		row = noRow + id
-	}
-	t, err := e.Store.Get(ctx, row)
-	if errors.Is(err, store.ErrNotFound) || err == nil && t.Owner != acc.Merchant.Name {
+	t, rec, err := e.readOwned(ctx, acc, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
 		return handedOut{}, unknown(message.V220, unknownID, id)
-	}
-	if err != nil {
-		e.logStoreFailure(ctx, "transaction not read", err, "threeDSServerTransID", id)
+	case errors.Is(err, errStore):
 		return handedOut{}, unreachable(message.V220, id)
-	}
-	rec, err := e.unseal(&t)
-	if err != nil {
+	case err != nil:
 		return handedOut{}, err
 	}
 	switch isOver := e.isOver(rec); {
-	case isOver && hasNoResult(&t, rec):
+	case isOver && hasNoResult(t, rec):
 		return handedOut{}, unknown(rec.version(), expiredID, id)
 	case isOver:
 		return handedOut{}, unknown(message.V220, unknownID, id)
 	}
-	if err := e.checkPutBack(ctx, &t, rec); err != nil {
+	if err := e.checkPutBack(ctx, t, rec); err != nil {
 		return handedOut{}, err
 	}
-	e.noteRecord(ctx, &t, rec)
-	rreq, err := e.rreqOf(&t, rec)
+	e.noteRecord(ctx, t, rec)
+	rreq, err := e.rreqOf(t, rec)
 	if err != nil {
 		return handedOut{}, err
 	}

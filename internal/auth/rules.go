@@ -13,6 +13,14 @@ const (
 	rulesEnforce = "enforce"
 )
 
+// rules are those of the directory's scheme.
+func (d *Directory) rules() *scheme.Sheet {
+	if d.Rules != nil {
+		return d.Rules
+	}
+	return scheme.Public(d.Scheme)
+}
+
 // checkRules checks an AReq against what its scheme asks for beyond the protocol. It
 // returns the problems to refuse the request for, which only merchants with scheme_rules
 // "enforce" get; all others go into req.findings. Areq is nil when its version is not known.
@@ -22,12 +30,13 @@ func (e *Engine) checkRules(req *authRequest, to target, areq *message.Message) 
 		return nil
 	}
 	var refused message.Problems
-	for _, f := range scheme.Check(to.peer.Scheme, areq) {
-		if e.Observer != nil {
-			e.Observer.Finding(to.peer.Scheme, f.Element, string(f.Rule))
-		}
-		if mode == rulesEnforce && f.Code != 0 {
-			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Element)})
+	findings := to.peer.rules().Check(areq, e.Now())
+	if e.Observer != nil {
+		e.Observer.RulesChecked(req.account.Merchant.Name, to.peer.Scheme, findings)
+	}
+	for _, f := range findings {
+		if mode == rulesEnforce && f.Code != 0 { // of several elements of which one is enough, the first is named
+			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
 		} else {
 			req.findings = append(req.findings, f)
 		}
@@ -47,8 +56,12 @@ func (e *Engine) logFindings(ctx context.Context, req *authRequest, to target) {
 // explainReason logs what the transStatusReason of a message means, if it is one that only
 // this scheme defines.
 func (e *Engine) explainReason(ctx context.Context, id, schemeName string, m *message.Message) {
+	rules := scheme.Public(schemeName)
+	if peer, ok := e.peer(schemeName); ok {
+		rules = peer.rules()
+	}
 	reason := m.Text("transStatusReason")
-	if meaning := scheme.Meaning(schemeName, "transStatusReason", reason); meaning != "" {
+	if meaning := rules.Meaning("transStatusReason", reason); meaning != "" {
 		e.Log.InfoContext(ctx, "reason of the scheme's own", "threeDSServerTransID", id, "scheme", schemeName,
 			"transStatusReason", reason, "meaning", meaning)
 	}

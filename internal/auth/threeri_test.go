@@ -19,7 +19,7 @@ func TestThreeRIPaymentIn210(t *testing.T) {
 		w := newWorld()
 		w.hits = append([]ranges.Hit{{Scheme: "amex", Info: allVersions("")}}, w.hits...)
 		e := w.engine(0)
-		if crd, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan}.json()); err != nil || parse(t, crd).text("scheme") != "visa" {
+		if crd, _, err := e.Preauth(context.Background(), shop, object{"acctNumber": pan}.json()); err != nil || parse(t, crd).text("scheme") != "visa" {
 			t.Errorf("the CRD is %s, %v; want that of the first configured that holds the card", crd, err)
 		}
 		req := areq(tt.version, "")

@@ -36,6 +36,7 @@ type world struct {
 	erros     []message.Error                        // posted to directories
 	countries []string                               // for which each of them
 	reply     func(scheme string, areq object) ([]byte, error)
+	sent      func(areq []byte) // is called with each AReq that leaves; may be nil
 	hits      []ranges.Hit
 	tried     bool
 	pending   string // the one directory that was not asked yet
@@ -80,7 +81,7 @@ func (w *world) engine(skew time.Duration) *auth.Engine {
 		Store: w, Cards: w, Directories: w, Sealer: plain{}, IDs: transid.NewKeys(make([]byte, 32)),
 		Server:   auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
 		Peers:    peers,
-		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute},
+		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute},
 		Log:      slog.New(slog.DiscardHandler),
 		Now:      func() time.Time { return w.clock().Add(skew) },
 		Rand:     w.rand,
@@ -198,6 +199,9 @@ func (w *world) Send(_ context.Context, scheme, _ string, areq []byte, transID s
 	}
 	w.mu.Lock()
 	w.sends[transID]++
+	if w.sent != nil {
+		w.sent(slices.Clone(areq))
+	}
 	reply := w.reply
 	w.mu.Unlock()
 	return reply(scheme, o)
@@ -369,7 +373,7 @@ func codeOf(err error) string {
 // preauthOf is preauth for any card.
 func preauthOf(t testing.TB, e *auth.Engine, acc *account.Account, pan string) string {
 	t.Helper()
-	crd, err := e.Preauth(context.Background(), acc, object{"acctNumber": pan}.json())
+	crd, _, err := e.Preauth(context.Background(), acc, object{"acctNumber": pan}.json())
 	if err != nil {
 		t.Fatalf("Preauth: %v", err)
 	}

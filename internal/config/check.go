@@ -28,6 +28,7 @@ func (l *loader) checkRelations() {
 		l.fault("keys", "missing (with PostgreSQL all nodes have the same key file, so there is no default)")
 	}
 	l.checkListeners()
+	l.checkValuesTime()
 	names := map[string]int{}
 	for i, m := range c.Merchants {
 		l.requireUnique(names, m.Name, i, "merchants", "name")
@@ -48,6 +49,7 @@ func (l *loader) checkRelations() {
 			twice[v] = true
 		}
 	}
+	l.checkWords()
 	l.checkV1()
 	l.checkProxies()
 	l.checkTracing()
@@ -64,6 +66,18 @@ func (l *loader) requireUnique(seen map[string]int, value string, i int, list, k
 		return
 	}
 	seen[value] = i
+}
+
+// checkValuesTime raises timeouts.values to timeouts.result, unless the file says it itself.
+func (l *loader) checkValuesTime() {
+	t := &l.config.Timeouts
+	if t.Values >= t.Result {
+		return
+	}
+	if l.positions["timeouts.values"] != nil {
+		l.fault("timeouts.values", "shorter than timeouts.result (at least %s)", t.Result)
+	}
+	t.Values = t.Result
 }
 
 func (l *loader) checkListeners() {
@@ -115,6 +129,7 @@ func (l *loader) loadFiles(now time.Time) {
 	})
 	for i := range c.Directories {
 		d, at := &c.Directories[i], fmt.Sprintf("directories[%d]", i)
+		l.loadRules(d, at+".rules")
 		l.loadPart(at, func() { l.loadDirectoryFiles(d, at, now) }, d.keepFiles)
 	}
 	l.loadV1Files(now)

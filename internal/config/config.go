@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/certs"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -105,6 +106,8 @@ type Config struct {
 		Result time.Duration `yaml:"result"`
 		// The same for a decoupled authentication.
 		DecoupledResult time.Duration `yaml:"decoupled_result"`
+		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values included. At least `result`, and raised to that when it is not given.
+		Values time.Duration `yaml:"values"`
 		// How long the result of a challenge is waited for.
 		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.
@@ -144,6 +147,10 @@ type Merchant struct {
 	AcquirerCountry string `yaml:"acquirer_country"`
 	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
 	SchemeRules string `yaml:"scheme_rules"`
+	// Whether requests of 2.3.1 go to cards that can be used with 2.2.0 and not with 2.3.1. What 2.2.0 lacks goes into the Bridging message extension, if the card's range lists it. See [bridging](api.md#bridging).
+	Bridging bool `yaml:"bridging"`
+	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
+	Transliterate bool `yaml:"transliterate"`
 	// Other values for one directory, by scheme: requestor_id and requestor_name.
 	PerDirectory map[string]Identity `yaml:"per_directory"`
 }
@@ -159,7 +166,7 @@ type Identity struct {
 // Directory is one directory server. Their order is the order of
 // preference for a card that several hold.
 type Directory struct {
-	// The scheme whose cards it holds. Each once.
+	// The scheme whose cards it holds. Each once. The API calls the scheme by this word, and so do metrics, the log and the store. See [schemes of your own](operating/own-scheme.md).
 	Scheme string `yaml:"scheme"`
 	// Where AReqs go.
 	AReqURL string `yaml:"areq_url"`
@@ -189,6 +196,8 @@ type Directory struct {
 	RequestorName string `yaml:"requestor_name"`
 	// Whether issuers may send browsers to http URLs, and to localhost and loopback addresses, in acsURL and threeDSMethodURL. For laboratories; serve warns. A threeDSMethodURL that was withheld before comes with the next complete load of the card ranges. See [operating](operating/directories.md#urls-for-browsers).
 	Lab bool `yaml:"lab"`
+	// What this directory asks of AReqs beside the public rules of its scheme, for merchants with scheme_rules. See [schemes](schemes.md#rules-of-your-own).
+	Rules RulesFile `yaml:"rules"`
 	// Certificate and key that we show it.
 	ClientCert KeyPair `yaml:"client_cert"`
 	// The CA certificates that its own certificate must chain to, for AReq and PReq.
@@ -309,6 +318,13 @@ func (f CRLFile) Policy(word string) *certs.RevocationPolicy {
 		return nil
 	}
 	return &certs.RevocationPolicy{Lists: f.Lists, Required: word == "required"}
+}
+
+// RulesFile is a file of rules that an operator adds to those of a scheme.
+type RulesFile struct {
+	File  string
+	Text  string          // filled by loadFiles
+	Rules *scheme.Profile // those of the file, likewise
 }
 
 // RootFile is a file of root certificates of signatures, in PEM form.

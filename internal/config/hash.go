@@ -45,6 +45,9 @@ func hashValue(sum hash.Hash, key string, v reflect.Value) {
 	case CRLFile:
 		hashText(sum, key, fmt.Sprint(value.File != ""))
 		return
+	case RulesFile:
+		hashText(sum, key, value.Text)
+		return
 	case RootFile:
 		hashText(sum, key, slices.Sorted(slices.Values(value.Names))...)
 		return

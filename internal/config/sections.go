@@ -70,6 +70,7 @@ func (l *loader) readTimeouts(s *section) {
 	c.Preauth = optional(s, "preauth", duration("10s", "1h"), "80s")
 	c.Result = optional(s, "result", duration("10s", "24h"), "300s")
 	c.DecoupledResult = optional(s, "decoupled_result", duration("10s", "24h"), "20m")
+	c.Values = optional(s, "values", duration("10s", "168h"), "30m")
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")
 	c.Shutdown = optional(s, "shutdown", duration("0s", "10m"), "15s")
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
@@ -82,7 +83,9 @@ func readMerchant(s *section) (m Merchant) {
 	m.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	m.AcquirerCountry = optional(s, "acquirer_country", country, "")
 	m.SchemeRules = optional(s, "scheme_rules", oneOf("off", "warn", "enforce"), "warn")
-	m.PerDirectory = mapOfSections(s, "per_directory", schemeName, func(s *section) (id Identity) {
+	m.Bridging = optional(s, "bridging", boolean, "false")
+	m.Transliterate = optional(s, "transliterate", boolean, "false")
+	m.PerDirectory = mapOfSections(s, "per_directory", schemeWord, func(s *section) (id Identity) {
 		defer s.close()
 		id.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 		id.RequestorName = optional(s, "requestor_name", text(1, 40), "")
@@ -93,7 +96,7 @@ func readMerchant(s *section) (m Merchant) {
 
 func readDirectory(s *section) (d Directory) {
 	defer s.close()
-	d.Scheme = required(s, "scheme", schemeName)
+	d.Scheme = required(s, "scheme", schemeWord)
 	d.AReqURL = required(s, "areq_url", httpsURL)
 	d.PReqURL = required(s, "preq_url", httpsURL)
 	d.OperatorID = optional(s, "operator_id", text(1, 32), "")
@@ -108,6 +111,7 @@ func readDirectory(s *section) (d Directory) {
 	d.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 	d.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	d.Lab = optional(s, "lab", boolean, "false")
+	d.Rules = optional(s, "rules", s.l.rulesFile(), "")
 	d.ClientCert = readKeyPair(s.section("client_cert"))
 	d.ServerCA = required(s, "server_ca", s.l.caFile())
 	d.ClientCA = required(s, "client_ca", s.l.caFile())
@@ -125,7 +129,7 @@ func readDirectory(s *section) (d Directory) {
 
 func readV1Directory(s *section) (d V1Directory) {
 	defer s.close()
-	d.Scheme = required(s, "scheme", schemeName)
+	d.Scheme = required(s, "scheme", v1Scheme)
 	d.DirectoryURL = required(s, "directory_url", httpsURL)
 	d.FallbackURL = optional(s, "fallback_url", httpsURL, "")
 	d.ForwardProxy = optionalSection(s, "forward_proxy", readProxySection)

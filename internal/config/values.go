@@ -61,8 +61,13 @@ var (
 	rate       = kind[Rate]{want: "rate such as 500/s, 30/m", parse: parseRate}
 	fraction   = kind[float64]{want: "number from 0 to 1", parse: parseFraction}
 	country    = kind[string]{want: "three digits of ISO 3166-1", parse: parseCountry}
-	schemeName = oneOf(scheme.Names()...)
-	version    = kind[string]{want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion}
+	v1Scheme   = oneOf(scheme.Originals()...)
+	schemeWord = kind[string]{
+		want:  "word such as visa, or one of your own: " + scheme.WordForm,
+		page:  codeWords(scheme.Names()) + ", or a word of your own: " + scheme.WordForm,
+		parse: parseSchemeWord,
+	}
+	version = kind[string]{want: "of: " + strings.Join(Versions, ", "), ofMany: "list of " + codeWords(Versions), parse: parseVersion}
 )
 
 // codeWord is a word as the reference page shows it.
@@ -116,6 +121,15 @@ func count(low, high int) kind[int] {
 	})
 }
 
+// parseSchemeWord accepts every word that a directory may have. Whether per_directory has the word of a directory
+// is checked when all directories are read.
+func parseSchemeWord(s string) (string, error) {
+	if !scheme.IsWord(s) {
+		return "", fmt.Errorf("not a word for a scheme%s (%s)", Hint(s, scheme.Names()...), scheme.WordForm)
+	}
+	return s, nil
+}
+
 // text is printable text of so many characters.
 func text(least, most int) kind[string] {
 	return within("printable text", strconv.Itoa(least), strconv.Itoa(most), "characters", func(s string) (string, error) {
@@ -162,6 +176,10 @@ func (l *loader) caFile() kind[CAFile] {
 
 func (l *loader) crlFile() kind[CRLFile] {
 	return fileKind(l, func(path string) CRLFile { return CRLFile{File: path} })
+}
+
+func (l *loader) rulesFile() kind[RulesFile] {
+	return fileKind(l, func(path string) RulesFile { return RulesFile{File: path} })
 }
 
 func (l *loader) rootFile() kind[RootFile] {

@@ -25,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/tunnel"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
@@ -67,7 +68,8 @@ func Serve(ctx context.Context, o Options) error {
 		return errors.Join(err, closeListeners(cfg))
 	}
 	manager := newNotifier(log)
-	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, ring: ring, tried: files}
+	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, tried: files}
+	s.followRotations(ctx, c.Keys, func() { r.fileReplaced(c.Keys) })
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
 	return s.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
 }
@@ -137,7 +139,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		},
 		Timeouts: auth.Timeouts{
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
-			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult,
+			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 		},
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
@@ -176,11 +178,11 @@ func refNumber(c *config.Config) func(message.Version) string {
 func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
 		PerDirectory: make(map[string]account.Requestor),
 	}
-	for scheme, id := range m.PerDirectory {
-		got.PerDirectory[scheme] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
+	for word, id := range m.PerDirectory {
+		got.PerDirectory[word] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
 	}
 	return got
 }
@@ -206,7 +208,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
-		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab,
+		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }

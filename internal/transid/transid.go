@@ -8,6 +8,16 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼── random ──┼scheme┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2       18        4         20              20
 //
+// The scheme is a number below 15. There, 15 means that the scheme has a long number, which takes
+// the place of the 16 random bits before it. Then 14 random bits are left, beside the 40 bits of the tags:
+//
+//	0      6                                        48   52       64  66 68                84     88                108              128
+//	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼rnd┼─ long scheme ─┼ 1111 ─┼── owner tag ──┼── card tag ──┤
+//	   6              42, since 1970 UTC              4       12      2   2       16           4         20              20
+//
+// The tags of an id with a long number begin with other letters. So a release that does not know long
+// numbers takes such an id for one that it has not made, and never for one of another scheme.
+//
 // The life is how long the id may be used, in minutes. Whoever remembers that an id was
 // used reads in it for how long to remember, even if lives are configured otherwise later or
 // on another node. The 42 bits of time end in 2109. The tags are the first 20 bits of an
@@ -40,8 +50,15 @@ const MaxSkew = 5 * time.Second
 // MaxLife is the longest life that an id has room for.
 const MaxLife = (1<<6 - 1) * time.Minute
 
-// MaxScheme is the highest scheme number an id has room for.
-const MaxScheme = 1<<4 - 1
+// A Scheme is the number of a card scheme. A number below [LongScheme] is short, any other is long.
+type Scheme uint16
+
+// LongScheme is the lowest number that is written as a long one.
+const LongScheme Scheme = longMark + 1
+
+// longMark stands where a short number would stand, and says that the number is a long one. It is
+// no number itself.
+const longMark = 1<<4 - 1
 
 // Why an id is not good, for use with errors.Is.
 var (
@@ -56,7 +73,7 @@ var (
 type Info struct {
 	ID     string    // in lowercase, the one spelling to store and compare
 	Made   time.Time // UTC, whole milliseconds
-	Scheme uint8
+	Scheme Scheme
 }
 
 // Life returns how long after it was made id may be used at most, in whole minutes. It is 0
@@ -90,17 +107,17 @@ func NewKeys(current []byte, others ...[]byte) *Keys {
 }
 
 // New makes an id that lives for a time, rounded up to minutes. It reads four bytes of
-// rand, which must not fail, and panics if life is above MaxLife or scheme above
-// MaxScheme.
-func (k *Keys) New(now time.Time, life time.Duration, rand io.Reader, scheme uint8, owner, pan string) string {
+// rand, which must not fail, and panics if life is above MaxLife or scheme is 15,
+// which is neither a short number nor a long one.
+func (k *Keys) New(now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string) string {
 	var text [textLen]byte
 	return string(k.Append(text[:0], now, life, rand, scheme, owner, pan))
 }
 
 // Append appends an id to dst, as New makes it.
-func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme uint8, owner, pan string) []byte {
-	if scheme > MaxScheme {
-		panic("transid: scheme number out of range")
+func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string) []byte {
+	if scheme == longMark {
+		panic("transid: 15 is not the number of a scheme")
 	}
 	if life < 0 || life > MaxLife {
 		panic("transid: life out of range")
@@ -118,7 +135,8 @@ func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Rea
 	id[7] = r[1]
 	id[8] = 0x80 | r[2]&0x3f
 	id[9] = r[3]
-	id[10] = r[0]&0xf0 | scheme // four more of the 30 random bits
+	id[10] = r[0] & 0xf0 // four more of the 30 random bits
+	id.setScheme(scheme)
 	id.setOwnerTag(t.ownerTag(&id, owner))
 	id.setCardTag(t.cardTag(&id, owner, pan))
 	return id.append(dst)
@@ -151,7 +169,7 @@ func (k *Keys) Check(id string, now time.Time, maxAge time.Duration, owner, pan 
 	case cardOK == 0:
 		return Info{}, ErrCard
 	}
-	return Info{ID: b.spelling(id), Made: b.made(), Scheme: b[10] & 0x0f}, nil
+	return Info{ID: b.spelling(id), Made: b.made(), Scheme: b.scheme()}, nil
 }
 
 // IsOwner reports whether id was made for this owner, however long ago. It takes the same time
@@ -216,7 +234,7 @@ func newTagger(key []byte) *tagger {
 
 // ownerTag covers owner, and everything of id that stands before the tags.
 func (t *tagger) ownerTag(id *bits, owner string) uint32 {
-	t.text = append(t.text[:0], 'o')
+	t.text = append(t.text[:0], id.purpose('o', 'O'))
 	t.text = append(t.text, id[:11]...)
 	t.text = append(t.text, owner...)
 	return t.tag()
@@ -225,7 +243,7 @@ func (t *tagger) ownerTag(id *bits, owner string) uint32 {
 // cardTag covers owner and pan, and everything of id that stands before this tag. The length
 // of pan tells where pan ends and owner begins.
 func (t *tagger) cardTag(id *bits, owner, pan string) uint32 {
-	t.text = append(t.text[:0], 'c')
+	t.text = append(t.text[:0], id.purpose('c', 'C'))
 	t.text = append(t.text, id[:13]...)
 	t.text = append(t.text, id[13]&0xf0)
 	t.text = append(t.text, byte(len(pan)))
@@ -265,6 +283,34 @@ func (b *bits) made() time.Time {
 }
 
 func (b *bits) life() time.Duration { return time.Duration(b[0]>>2) * time.Minute }
+
+// setScheme writes the number of a scheme. A long one takes the place of random bits.
+func (b *bits) setScheme(n Scheme) {
+	if n < longMark {
+		b[10] = b[10]&0xf0 | byte(n)
+		return
+	}
+	b[8] = b[8]&0xf0 | byte(n>>12)
+	b[9] = byte(n >> 4)
+	b[10] = byte(n<<4) | longMark
+}
+
+func (b *bits) scheme() Scheme {
+	if !b.hasLongScheme() {
+		return Scheme(b[10] & 0x0f)
+	}
+	return Scheme(b[8]&0x0f)<<12 | Scheme(b[9])<<4 | Scheme(b[10]>>4)
+}
+
+func (b *bits) hasLongScheme() bool { return b[10]&0x0f == longMark }
+
+// purpose returns the letter that the text of a tag begins with: ofLong for ids with a long number.
+func (b *bits) purpose(ofShort, ofLong byte) byte {
+	if b.hasLongScheme() {
+		return ofLong
+	}
+	return ofShort
+}
 
 func (b *bits) setOwnerTag(tag uint32) {
 	b[11], b[12], b[13] = byte(tag>>12), byte(tag>>4), byte(tag<<4)
@@ -329,6 +375,9 @@ func parse(id string) (bits, error) {
 		}
 	}
 	if b[6]>>4 != 4 || b[8]>>6 != 2 {
+		return b, ErrMalformed
+	}
+	if b.hasLongScheme() && b.scheme() < LongScheme {
 		return b, ErrMalformed
 	}
 	return b, nil

@@ -19,6 +19,8 @@ func generateFiles(root string) (map[string][]byte, error) {
 		"docs/reference/README.md":  index(),
 		"docs/reference/objects.md": objects(),
 		"docs/reference/codes.md":   codes(),
+
+		"docs/reference/extensions.md": extensions(),
 	}
 	for _, t := range message.Types() {
 		files["docs/reference/"+page(t)] = messagePage(t)
@@ -38,6 +40,11 @@ func generateFiles(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["docs/schemes.md"] = schemes
+	outcomes, err := outcomePage(root)
+	if err != nil {
+		return nil, err
+	}
+	files["docs/authorisation.md"] = outcomes
 	return files, nil
 }
 

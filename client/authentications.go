@@ -1,0 +1,135 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// An Authentication is one run of 3-D Secure as the server tells of it.
+type Authentication struct {
+	Answer `json:"-"`
+
+	ID             string      `json:"id"`
+	Status         string      `json:"status"` // in_progress, challenge, decoupled, completed, failed, cancelled or expired
+	Reference      string      `json:"reference"`
+	Created        time.Time   `json:"created"`
+	Card           CardSummary `json:"card"`
+	MessageVersion string      `json:"messageVersion"`
+	Outcome        *Outcome    `json:"outcome"` // nil before the end
+	ARes           *ARes       `json:"ares"`    // nil when none has come
+	RReq           *RReq       `json:"rreq"`    // nil when none has come
+}
+
+// IsFinal reports whether the status will not change any more.
+func (a *Authentication) IsFinal() bool { return a.Outcome != nil }
+
+// A CardSummary is what may be shown of a card.
+type CardSummary struct {
+	Last4  string `json:"last4"`
+	Scheme string `json:"scheme"`
+}
+
+// An Outcome says how an authentication ended, who is liable, and what to do next.
+type Outcome struct {
+	Result            string         `json:"result"` // authenticated, attempted, not_authenticated, …
+	TransStatus       string         `json:"transStatus"`
+	TransStatusReason string         `json:"transStatusReason"`
+	Reason            string         `json:"reason"` // the meaning of TransStatusReason in words
+	Challenged        bool           `json:"challenged"`
+	Authorisation     *Authorisation `json:"authorisation"` // nil when there is nothing to bring along
+	Liability         Liability      `json:"liability"`
+	Next              Next           `json:"next"`
+	CardholderInfo    string         `json:"cardholderInfo"` // a text that the issuer wants the shopper to see
+}
+
+// An Authorisation has the values that belong into the authorisation of the payment.
+type Authorisation struct {
+	ECI                  string `json:"eci"`
+	AuthenticationValue  string `json:"authenticationValue"`
+	DSTransID            string `json:"dsTransID"`
+	MessageVersion       string `json:"messageVersion"`
+	ThreeDSServerTransID string `json:"threeDSServerTransID"`
+	ACSTransID           string `json:"acsTransID"`
+	Expired              bool   `json:"expired"`
+}
+
+// A Liability says whether liability for fraud goes to the issuer: yes, no or unknown.
+type Liability struct {
+	Shifts  string `json:"shifts"`
+	Because string `json:"because"`
+	Source  string `json:"source"`
+}
+
+// A Next says what to do after an authentication.
+type Next struct {
+	Action  string `json:"action"` // authorise, do_not_authorise, retry_later, …
+	Because string `json:"because"`
+}
+
+// A Problem is the error of an operation that answers with problem+json.
+type Problem struct {
+	Answer `json:"-"`
+
+	Type   string         `json:"type"` // "urn:threeds:problem:not-found"
+	Title  string         `json:"title"`
+	Detail string         `json:"detail"`
+	Faults []ProblemFault `json:"errors"`
+}
+
+// A ProblemFault is one fault of a request.
+type ProblemFault struct {
+	Pointer   string `json:"pointer"` // RFC 6901, into the body
+	Parameter string `json:"parameter"`
+	Code      int    `json:"code"`
+	Rule      string `json:"rule"`
+	Cure      string `json:"cure"`
+}
+
+func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
+
+var (
+	authentication = operation{"/authentications/", shortTimeout}
+	outcome        = operation{"/outcome", shortTimeout}
+)
+
+// Authentication fetches an authentication, and its outcome once there is one. A wait of up to 60 s returns as soon as
+// the status is final. The error is a [Problem] with status 404 for an id that is unknown, or another merchant's.
+func (c *Client) Authentication(ctx context.Context, threeDSServerTransID string, wait time.Duration) (*Authentication, error) {
+	o := operation{authentication.path + url.PathEscape(threeDSServerTransID), shortTimeout + wait}
+	if seconds := int(wait / time.Second); seconds > 0 {
+		o.path += "?wait=" + strconv.Itoa(seconds)
+	}
+	return c.readAuthentication(ctx, http.MethodGet, o, nil)
+}
+
+// Outcome fetches the authentication that an /auth has begun, with its outcome once there is one.
+func (c *Client) Outcome(ctx context.Context, threeDSServerTransID string) (*Authentication, error) {
+	body, err := json.Marshal(map[string]string{"threeDSServerTransID": threeDSServerTransID})
+	if err != nil {
+		return nil, err
+	}
+	return c.readAuthentication(ctx, http.MethodPost, outcome, body)
+}
+
+func (c *Client) readAuthentication(ctx context.Context, method string, o operation, body []byte) (*Authentication, error) {
+	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
+	answer, err := c.send(ctx, method, o, header, body)
+	if err != nil {
+		return nil, err
+	}
+	if answer.Header.Get("Content-Type") == "application/problem+json" {
+		said := &Problem{Answer: answer}
+		if json.Unmarshal(answer.Raw, said) == nil {
+			return nil, said
+		}
+	}
+	a := &Authentication{Answer: answer}
+	if answer.Status != http.StatusOK || json.Unmarshal(answer.Raw, a) != nil {
+		return nil, &RefusedError{answer}
+	}
+	return a, nil
+}

@@ -1,0 +1,134 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/message"
+)
+
+// problemProtocol is the protocol of /authentications and /outcome. Its errors are problems (RFC 9457).
+type problemProtocol struct{ v2 }
+
+// A problem is the body of an answer that is no success (docs/authentications.md, F8).
+type problem struct {
+	Type   string         `json:"type"` // "urn:threeds:problem:" and a name
+	Title  string         `json:"title"`
+	Status int            `json:"status"`
+	Detail string         `json:"detail,omitempty"`
+	Errors []problemError `json:"errors,omitempty"`
+}
+
+// A problemError is one fault of a request. It names an element, a parameter or a header, and never quotes a value.
+type problemError struct {
+	Pointer   *string       `json:"pointer,omitempty"` // RFC 6901, into the body
+	Parameter string        `json:"parameter,omitempty"`
+	Code      message.Code  `json:"code"`
+	Rule      string        `json:"rule"`
+	Limit     *problemLimit `json:"limit"`
+	Found     *problemFound `json:"found"`
+	Cure      string        `json:"cure"`
+	Source    *string       `json:"source"`
+}
+
+type problemLimit struct {
+	Min *int `json:"min,omitempty"`
+	Max *int `json:"max,omitempty"`
+}
+
+type problemFound struct {
+	Length int    `json:"length,omitempty"`
+	Type   string `json:"type,omitempty"`
+}
+
+const problemURN = "urn:threeds:problem:"
+
+// titles are the names of problems, and what they say to people.
+var titles = map[string]string{
+	"malformed":            "The request is not what this operation reads",
+	"invalid":              "The request has faults",
+	"not-found":            "There is nothing here",
+	"method-not-allowed":   "The method is another one here",
+	"too-large":            "The body is too large",
+	"unsupported-encoding": "The body has a Content-Encoding",
+	"rate-limited":         "The rate limit of the key is reached",
+	"overloaded":           "The server cannot serve this now",
+	"internal":             "The server failed",
+}
+
+// problemNames are the names of problems by HTTP status; any other status is "internal".
+var problemNames = map[int]string{
+	http.StatusBadRequest:            "malformed",
+	http.StatusNotFound:              "not-found",
+	http.StatusMethodNotAllowed:      "method-not-allowed",
+	http.StatusRequestEntityTooLarge: "too-large",
+	http.StatusUnsupportedMediaType:  "unsupported-encoding",
+	http.StatusTooManyRequests:       "rate-limited",
+	http.StatusServiceUnavailable:    "overloaded",
+}
+
+// newProblem returns the problem of a name with its title.
+func newProblem(name string, status int, detail string, faults ...problemError) *problem {
+	return &problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Errors: faults}
+}
+
+func (p *problem) Error() string { return "api: " + p.Title }
+
+// noAuthentication answers for every id that the caller has no authentication of, whatever is wrong with it.
+var noAuthentication = newProblem("not-found", http.StatusNotFound, "No authentication of yours has this id, or none any more")
+
+// storeAway answers when the store could not be asked.
+var storeAway = newProblem("internal", http.StatusServiceUnavailable, "The server could not reach its own data, try again")
+
+// writeFailure answers a request that the listener itself refuses. One without a good key is answered as by the other
+// operations.
+func (p problemProtocol) writeFailure(h *Handler, w http.ResponseWriter, r *http.Request, f *failure) {
+	if f == unknownKey {
+		p.v2.writeFailure(h, w, r, f)
+		return
+	}
+	status := cmp.Or(f.mpiStatus, f.status)
+	h.writeProblem(w, r, newProblem(cmp.Or(problemNames[status], "internal"), status, f.text))
+}
+
+func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
+	if said, ok := errors.AsType[*problem](err); ok {
+		h.writeProblem(w, r, said)
+		return
+	}
+	switch {
+	case errors.Is(err, auth.ErrNoAuthentication):
+		h.writeProblem(w, r, noAuthentication)
+		return
+	case errors.Is(err, auth.ErrStoreUnreachable):
+		h.writeProblem(w, r, storeAway)
+		return
+	}
+	h.logUnlessGone(r, err)
+	p.writeFailure(h, w, r, internalFailure)
+}
+
+func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *problem) {
+	var names []string
+	for _, e := range p.Errors {
+		name := e.Parameter
+		if e.Pointer != nil {
+			name = strings.TrimPrefix(*e.Pointer, "/")
+		}
+		names = append(names, name)
+	}
+	obs.RequestOf(r.Context()).SetError(strings.TrimPrefix(p.Type, problemURN), names, "")
+	if p.Status == http.StatusServiceUnavailable && w.Header().Get("Retry-After") == "" {
+		setRetryAfter(w)
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		panic(err) // a problem has nothing that cannot be encoded
+	}
+	h.writeAs(w, p.Status, "application/problem+json", body)
+}

@@ -1,0 +1,173 @@
+package auth
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// An Authentication is one run of 3-D Secure as its owner sees it (docs/authentications.md).
+type Authentication struct {
+	ID             string
+	Status         outcome.Status
+	Reference      string // by which the requestor knows it; "" if there is none
+	Created        time.Time
+	Last4          string
+	Scheme         string
+	MessageVersion string
+	Outcome        *outcome.Outcome // nil before the end
+	Changes        []NamedNote      // what was normalised in the request
+	Findings       []string         // what the scheme asks for and the request lacked
+	Channel        string           // deviceChannel
+	ARes           []byte           // as it came; nil when none has come
+	RReq           []byte           // likewise
+}
+
+// A NamedNote says of one element what was done to it.
+type NamedNote struct{ Element, What string }
+
+// Errors of [Engine.Authentication].
+var (
+	// ErrNoAuthentication says that there is no such authentication of this merchant, or none any more.
+	ErrNoAuthentication = errors.New("auth: no such authentication")
+	// ErrStoreUnreachable says that the store could not be asked.
+	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
+)
+
+// Authentication returns the authentication of an id to the merchant that began it, and to nobody else. A foreign id
+// takes as long as one that does not exist.
+func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	a, err := e.authentication(ctx, acc, strings.ToLower(id))
+	status, scheme := "", ""
+	if a != nil {
+		status, scheme = string(a.Status), a.Scheme
+	}
+	e.noteEnd(ctx, "authentication", scheme, status)
+	return a, err
+}
+
+// WaitForAuthentication is Authentication that returns once the status is final, or with the status as it is once
+// ctx has ended.
+func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	id = strings.ToLower(id)
+	for {
+		changed, forget := e.changes.watch(id)
+		a, err := e.Authentication(context.WithoutCancel(ctx), acc, id)
+		if err != nil || a.Status.IsFinal() || !awaitChange(ctx, changed) {
+			forget()
+			return a, err
+		}
+		forget()
+	}
+}
+
+func (e *Engine) authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	t, rec, err := e.readOwned(ctx, acc, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, ErrNoAuthentication
+	case errors.Is(err, errStore):
+		return nil, ErrStoreUnreachable
+	case err != nil:
+		return nil, err
+	}
+	if err := e.checkPutBack(ctx, t, rec); err != nil {
+		return nil, err
+	}
+	e.noteRecord(ctx, t, rec)
+	status := e.statusOf(t, rec)
+	if status.IsFinal() && e.areValuesGone(rec) {
+		return nil, ErrNoAuthentication
+	}
+	return e.describe(t, rec, status)
+}
+
+// errStore says that the store did not answer. It is logged.
+var errStore = errors.New("auth: store failed")
+
+// readOwned reads the row of a transaction for the merchant that began it. For any other merchant it returns
+// store.ErrNotFound, after asking the store for a row that never exists: so a transaction of another merchant takes as
+// long as none, and if the store cannot be reached, the requestor hears of that.
+func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txnRecord, error) {
+	row := id
+	if !e.IDs.IsOwner(id, acc.Merchant.Name) {
+		row = noRow + id
+	}
+	t, err := e.Store.Get(ctx, row)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && t.Owner != acc.Merchant.Name:
+		return nil, nil, store.ErrNotFound
+	case err != nil:
+		e.logStoreFailure(ctx, "transaction not read", err, "threeDSServerTransID", id)
+		return nil, nil, errStore
+	}
+	rec, err := e.unseal(&t)
+	return &t, rec, err
+}
+
+// statusOf returns where a transaction is.
+func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
+	switch t.State {
+	case Sent:
+		if e.isClaimOver(rec.Sent) {
+			return outcome.Failed
+		}
+		return outcome.InProgress
+	case Challenge:
+		switch {
+		case e.isOver(rec):
+			return outcome.Expired
+		case rec.Decoupled:
+			return outcome.Decoupled
+		}
+		return outcome.Challenge
+	case Final, Result:
+		return outcome.Completed
+	}
+	return outcome.Failed
+}
+
+// areValuesGone reports whether a transaction that is over is no longer told of.
+func (e *Engine) areValuesGone(rec *txnRecord) bool {
+	return rec.Ended != 0 && e.Now().Sub(time.UnixMilli(rec.Ended)) >= e.Timeouts.Values
+}
+
+// describe makes of a row what its owner sees.
+func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (*Authentication, error) {
+	c, err := rec.context()
+	if err != nil {
+		return nil, err
+	}
+	a := &Authentication{
+		ID: t.ID, Status: status, Reference: rec.Reference, Created: time.UnixMilli(rec.Sent).UTC(), Last4: rec.Last4,
+		Scheme: t.Scheme, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
+		ARes: rec.ARes, RReq: rec.RReq,
+	}
+	for _, text := range rec.Changes {
+		element, what, _ := strings.Cut(text, ": ")
+		a.Changes = append(a.Changes, NamedNote{element, what})
+	}
+	if !status.IsFinal() {
+		return a, nil
+	}
+	end := outcome.Ending{
+		Status: status, Scheme: t.Scheme, AReq: c.AReq, ARes: c.ARes, ServerID: t.ID, Time: time.UnixMilli(rec.Ended),
+	}
+	if rec.Code != 0 {
+		end.Erro = &message.Error{Code: rec.Code}
+	}
+	if rec.RReq != nil {
+		if end.RReq, err = message.Parse(rec.RReq, message.Limits{}); err != nil {
+			return nil, err
+		}
+	}
+	o := outcome.Of(end)
+	a.Outcome = &o
+	return a, nil
+}

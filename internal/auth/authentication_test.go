@@ -1,0 +1,134 @@
+package auth_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/outcome"
+)
+
+// TestO1StatusOfEachState holds where an authentication is after each thing that can happen to it.
+func TestO1StatusOfEachState(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		do     func(t *testing.T, w *world, e *auth.Engine) string // returns the id
+		status outcome.Status
+		result outcome.Result // "" before the end
+	}{
+		{"final ARes", func(t *testing.T, w *world, e *auth.Engine) string {
+			return authenticated(t, w, e, "Y")
+		}, outcome.Completed, outcome.Authenticated},
+		{"no answer", func(t *testing.T, w *world, e *auth.Engine) string {
+			id := preauth(t, e, shop)
+			w.reply = func(string, object) ([]byte, error) { return nil, context.DeadlineExceeded }
+			_, _, _ = e.Authenticate(t.Context(), shop, areq("2.2.0", id).json())
+			return id
+		}, outcome.Failed, outcome.Error},
+		{"challenge", func(t *testing.T, w *world, e *auth.Engine) string {
+			return challengedAt(t, w, "2.2.0").text("threeDSServerTransID")
+		}, outcome.Challenge, ""},
+		{"challenge that nobody ends", func(t *testing.T, w *world, e *auth.Engine) string {
+			id := challengedAt(t, w, "2.2.0").text("threeDSServerTransID")
+			w.pass(24*time.Hour + time.Minute)
+			return id
+		}, outcome.Expired, outcome.Abandoned},
+		{"result", func(t *testing.T, w *world, e *auth.Engine) string {
+			req := challengedAt(t, w, "2.2.0")
+			e.Receive(t.Context(), []string{"visa"}, rreq(req, "N", 1).json())
+			return req.text("threeDSServerTransID")
+		}, outcome.Completed, outcome.NotAuthenticated},
+		{"Erro in place of the result", func(t *testing.T, w *world, e *auth.Engine) string {
+			req := challengedAt(t, w, "2.2.0")
+			e.Receive(t.Context(), []string{"visa"}, object{
+				"messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "402", "errorComponent": "D",
+				"errorDescription": "x", "errorDetail": "y", "threeDSServerTransID": req["threeDSServerTransID"],
+			}.json())
+			return req.text("threeDSServerTransID")
+		}, outcome.Failed, outcome.Error},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld()
+			e := w.engine(0)
+			id := tt.do(t, w, e)
+			a, err := e.Authentication(t.Context(), shop, id)
+			if err != nil || a.Status != tt.status || (a.Outcome != nil) != (tt.result != "") {
+				t.Fatalf("%+v, %v; want %s", a, err, tt.status)
+			}
+			if a.Outcome != nil && a.Outcome.Result != tt.result {
+				t.Errorf("result %s, want %s", a.Outcome.Result, tt.result)
+			}
+			if _, err := e.Authentication(t.Context(), other, id); !errors.Is(err, auth.ErrNoAuthentication) {
+				t.Errorf("another merchant: %v", err)
+			}
+		})
+	}
+}
+
+// authenticated makes an /auth that ends with a final ARes, and returns its id.
+func authenticated(t *testing.T, w *world, e *auth.Engine, status string) string {
+	t.Helper()
+	id := preauth(t, e, shop)
+	w.reply = func(_ string, req object) ([]byte, error) { return ares(req, status), nil }
+	if _, _, err := e.Authenticate(t.Context(), shop, areq("2.2.0", id).json()); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// TestD3ValuesAreHandedOutForTheirTime holds that an authentication is told of for timeouts.values after its end, and
+// then to nobody, while /postauth ends earlier.
+func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	final := authenticated(t, w, e, "Y")
+	req := challengedAt(t, w, "2.2.0")
+	e.Receive(t.Context(), []string{"visa"}, rreq(req, "Y", 1).json())
+	w.pass(29 * time.Minute)
+	for _, id := range []string{final, req.text("threeDSServerTransID")} {
+		a, err := e.Authentication(t.Context(), shop, id)
+		if err != nil || a.Outcome.Authorisation.AuthenticationValue == nil {
+			t.Errorf("after 29 minutes: %+v, %v", a, err)
+		}
+	}
+	if _, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": req["threeDSServerTransID"]}.json()); codeOf(err) != "203" {
+		t.Errorf("/postauth after 29 minutes: %v, want 203", err)
+	}
+	w.pass(2 * time.Minute)
+	for _, id := range []string{final, req.text("threeDSServerTransID")} {
+		if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
+			t.Errorf("after 31 minutes: %v", err)
+		}
+	}
+}
+
+// TestAuthenticationOpensNothingForAForeignID holds that a foreign id costs what an unknown one does.
+func TestAuthenticationOpensNothingForAForeignID(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	id := authenticated(t, w, e, "Y")
+	s := &spy{Store: e.Store, Sealer: e.Sealer}
+	e.Store, e.Sealer = s, s
+	for _, id := range []string{id, "11111111-1111-4111-8111-111111111111"} {
+		s.read = nil
+		if _, err := e.Authentication(t.Context(), other, id); !errors.Is(err, auth.ErrNoAuthentication) {
+			t.Error(err)
+		}
+		if len(s.read) != 1 || s.read[0] == id || s.opened != 0 {
+			t.Errorf("%q was read and %d records were opened, want one row that does not exist", s.read, s.opened)
+		}
+	}
+}
+
+// TestAuthenticationWhileTheStoreIsAway holds that a store that does not answer is no unknown id.
+func TestAuthenticationWhileTheStoreIsAway(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	id := authenticated(t, w, e, "Y")
+	w.down = true
+	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrStoreUnreachable) {
+		t.Errorf("%v", err)
+	}
+}

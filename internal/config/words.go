@@ -1,0 +1,43 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/scheme"
+)
+
+// checkWords checks the words of the schemes against each other, and those that merchants name against the
+// directories.
+func (l *loader) checkWords() {
+	var words []string
+	for i, d := range l.config.Directories {
+		at := fmt.Sprintf("directories[%d].scheme", i)
+		if d.Scheme == "" {
+			continue
+		}
+		if other := scheme.SameNumber(d.Scheme, words); other != "" {
+			l.fault(at, "has the same number in transaction ids as %s (choose another word for one of them)", other)
+		}
+		if hint := Hint(d.Scheme, scheme.Names()...); hint != "" && !scheme.IsName(d.Scheme) {
+			l.warn(at, "is a scheme of your own%s", hint)
+		}
+		words = append(words, d.Scheme)
+	}
+	allowed := scheme.Names()
+	for _, word := range words {
+		if !slices.Contains(allowed, word) {
+			allowed = append(allowed, word)
+		}
+	}
+	for i, m := range l.config.Merchants {
+		for _, word := range slices.Sorted(maps.Keys(m.PerDirectory)) {
+			if !slices.Contains(allowed, word) {
+				l.fault(fmt.Sprintf("merchants[%d].per_directory.%s", i, word), "unknown key: not a known word%s (allowed: %s)",
+					Hint(word, allowed...), strings.Join(allowed, ", "))
+			}
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package scheme
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestOwnRulesStandBesideThePublicOnes: an operator's file adds to the public rules of any word.
+func TestOwnRulesStandBesideThePublicOnes(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ scheme, want string }{
+		{"visa", "mcc: required, cardExpiryDate: required"},
+		{"girocard", "mcc: required"},
+	} {
+		own, err := ReadOwn(tt.scheme, "scheme "+tt.scheme+" Ours\nrequire mcc in NPA ; vendor-doc sure\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		areq := strings.NewReplacer(`"messageCategory":"01"`, `"messageCategory":"02"`, `"82"`, `"01"`, "cardExpiryDate", "x", "mcc", "y").Replace(visaPayment)
+		var got []string
+		for _, f := range NewSheet(tt.scheme, own).Check(parse(t, areq), today) {
+			got = append(got, f.Text)
+		}
+		for _, want := range strings.Split(tt.want, ", ") {
+			if !strings.Contains(strings.Join(got, ", "), want) {
+				t.Errorf("%s: %q, want %q among it", tt.scheme, got, want)
+			}
+		}
+	}
+	if NewSheet("girocard", nil) != nil || NewSheet("visa", nil) != Public("visa") {
+		t.Error("without rules of an operator the public ones count, if there are any")
+	}
+}
+
+func TestReadOwnWantsOneSchemeAndFacts(t *testing.T) {
+	t.Parallel()
+	const fact = "require mcc in NPA ; vendor-doc sure\n"
+	for text, want := range map[string]string{
+		"scheme jcb J\n" + fact:                       "line 1: rules of scheme jcb in a file for visa (one heading: scheme visa NAME)",
+		"scheme visa V\n" + fact + "scheme every E\n": "line 3: rules of scheme every in a file for visa (one heading: scheme visa NAME)",
+		"scheme visa V\n":                             "line 1: no facts after the heading",
+		"scheme visa V\nrequire mccc\n":               "line 2: want a fact",
+	} {
+		if _, err := ReadOwn("visa", text); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
