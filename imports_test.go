@@ -17,7 +17,7 @@ import (
 // may lists, for each package, which packages of this module it may import. A
 // package that is not listed may import none. cmd wires and may import all.
 var may = map[string]string{
-	"message":                  "internal/browserurl internal/iso",
+	"message":                  "internal/browserurl internal/charset internal/iso",
 	"message/extension":        "message",
 	"message/messagetest":      "message",
 	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
@@ -36,6 +36,7 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
+	"internal/rotation":        "internal/account internal/keyring internal/store",
 	"internal/record":          "internal/store",
 	"internal/scheme":          "message",
 	"internal/outcome":         "message internal/scheme",
@@ -49,17 +50,17 @@ var may = map[string]string{
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
-		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/shed internal/store internal/store/postgres" +
-		" internal/store/sqlite internal/certs internal/tasks internal/tunnel internal/xmldsig internal/scheme message",
+		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
+		" internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme message",
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
-	"tools/docgen": "message message/extension internal/outcome internal/scheme",
+	"tools/docgen": "internal/charset message message/extension internal/outcome internal/scheme",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/browserurl", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "message/extension", "internal/browserurl", "internal/charset", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

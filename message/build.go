@@ -3,8 +3,9 @@ package message
 import (
 	"bytes"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/charset"
 )
 
 // Build returns the AReq to send to a directory server. Its members are in the order of the
@@ -202,7 +203,7 @@ func (b *builder) writeMember(f *Field, object, i uint32, s scope) bool {
 			text, added = quote("01"), true
 		}
 		if added {
-			return b.writeText(f, text)
+			return b.writeText(f, text, -1)
 		}
 	}
 	return b.writeSent(f, i)
@@ -214,9 +215,7 @@ func (b *builder) writeSent(f *Field, i uint32) bool {
 	if i == 0 {
 		return false
 	}
-	if e, ok := b.r.edits[i]; ok && !e.wrap {
-		return b.writeText(f, e.text)
-	} else if ok {
+	if b.r.edits[i].wrap {
 		b.out = append(b.out, '[')
 		if !b.writeValue(f, i, -1) {
 			return false
@@ -228,8 +227,8 @@ func (b *builder) writeSent(f *Field, i uint32) bool {
 }
 
 // writeText writes a JSON text in place of a value.
-func (b *builder) writeText(f *Field, text []byte) bool {
-	b.reportNonASCII(f, text, -1)
+func (b *builder) writeText(f *Field, text []byte, item int) bool {
+	b.reportCharacters(f, text, item)
 	b.out = append(b.out, text...)
 	return true
 }
@@ -237,12 +236,16 @@ func (b *builder) writeText(f *Field, text []byte) bool {
 // writeValue writes a value of row f and reports whether it was not empty.
 func (b *builder) writeValue(f *Field, i uint32, item int) bool {
 	n := &b.m.nodes[i]
+	e := b.r.edits[i]
 	switch {
 	case b.isDropped(i):
 		return false
+	case e.text != nil:
+		return b.writeText(f, e.text, item)
 	case n.flags&isExtensionData != 0:
+	case n.flags&isPassedOn != 0 && !b.r.isPlain:
+		b.reportCharacters(f, b.m.raw(i), item)
 	case n.flags&isPassedOn != 0:
-		b.reportNonASCII(f, b.m.raw(i), item)
 	case n.kind == jsonObject && f.Of != nil:
 		b.path = append(b.path, step{f.Name, item})
 		ok := b.writeMembers(f.Of, i)
@@ -252,8 +255,8 @@ func (b *builder) writeValue(f *Field, i uint32, item int) bool {
 		return b.writeObject(f, i)
 	case n.kind == jsonArray:
 		return b.writeItems(f, i)
-	case n.kind == jsonString:
-		b.reportNonASCII(f, b.m.raw(i), item)
+	case n.kind == jsonString && !b.r.isPlain:
+		b.reportCharacters(f, b.m.raw(i), item)
 	}
 	b.out = append(b.out, b.m.raw(i)...)
 	return true
@@ -305,7 +308,7 @@ func (b *builder) writeObject(f *Field, object uint32) bool {
 			b.out = b.out[:mark]
 			continue
 		}
-		b.reportNonASCII(f, name, -1)
+		b.reportCharacters(f, name, -1)
 	}
 	if len(b.out) == start+1 {
 		b.out = b.out[:start]
@@ -461,34 +464,20 @@ func (b *builder) writeExtensions(f *Field, i uint32) bool {
 	return true
 }
 
-// reportNonASCII reports a JSON text that is not ASCII, which versions before 2.3.1 do not
-// allow.
-func (b *builder) reportNonASCII(f *Field, raw []byte, item int) {
-	if b.version >= V231 || isASCII(raw) {
-		return
+// reportCharacters reports a JSON text with a character that the version does not allow. The
+// data of message extensions is never looked at.
+func (b *builder) reportCharacters(f *Field, raw []byte, item int) {
+	if charset.FindJSON(raw, charactersOf(b.version)) != charset.Allowed {
+		b.reportItem(Format, f.Name, item, "")
 	}
-	b.reportItem(Format, f.Name, item, "")
 }
 
-// isASCII reports whether a JSON text, with its escape sequences resolved, is ASCII.
-func isASCII(raw []byte) bool {
-	for i := 0; i < len(raw); i++ {
-		switch {
-		case raw[i] >= 0x80:
-			return false
-		case raw[i] != '\\':
-		default:
-			i++
-			if raw[i] != 'u' {
-				continue
-			}
-			if n, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 16); err != nil || n >= 0x80 {
-				return false
-			}
-			i += 4
-		}
+// charactersOf returns the characters that a version allows in texts.
+func charactersOf(v Version) charset.Set {
+	if v >= V231 {
+		return charset.Unicode
 	}
-	return true
+	return charset.ASCII
 }
 
 // The values of threeDSRequestorChallengeInd that ask for a challenge, and those that ask

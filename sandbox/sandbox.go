@@ -96,6 +96,14 @@ type Sandbox struct {
 	// first. Zero means 10,000.
 	Keep int
 
+	// Strict refuses an AReq with threeDSCompInd Y whose 3DS Method has not completed, with
+	// Erro 305. Without it, that is logged and noted in what Received returns.
+	Strict bool
+
+	// IsStrictFor says whether Strict holds for AReqs with a notificationURL. nil means
+	// that only Strict decides. It is called by several goroutines at once.
+	IsStrictFor func(notificationURL string) bool
+
 	// Alter, when set, sees every message before a directory server or issuer
 	// sends it and returns what is sent instead: for tests of broken peers. It
 	// is called by several goroutines at once. A PRes, too, is then made whole

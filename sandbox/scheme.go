@@ -19,6 +19,9 @@ type scheme struct {
 	yes, attempt, no, informational string
 	plainYes, plainNo               string
 
+	// codes are the values of 80 to 99 to which the scheme gives a meaning, by element.
+	codes map[string][]string
+
 	// dataCategories and dataIndicators are the values of messageCategory and of
 	// threeDSRequestorChallengeInd that ask to share data only.
 	dataCategories, dataIndicators []string
@@ -36,8 +39,10 @@ type scheme struct {
 
 var schemes = []scheme{
 	{word: "visa", name: "Visa", rid: "A000000003", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		codes:          map[string][]string{"threeDSRequestorChallengeInd": {"82"}, "threeRIInd": {"80"}},
 		dataIndicators: []string{"06", "82"}, prefixes: []string{"4000", "4111"}},
 	{word: "mastercard", name: "Mastercard", rid: "A000000004", yes: "02", attempt: "01", no: "00", informational: "06", plainYes: "N2", plainNo: "N0",
+		codes:          map[string][]string{"messageCategory": {"80"}, "threeDSRequestorAuthenticationInd": {"85", "86"}},
 		dataCategories: []string{"80"}, prefixes: []string{"5105", "5555", "2223"}},
 	{word: "amex", name: "American Express", rid: "A000000025", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3400", "3782"}},

@@ -201,3 +201,19 @@ func BenchmarkNewServer(b *testing.B) {
 	b.ReportMetric(ready.Seconds()*1000/float64(b.N), "ms-ready")
 	b.ReportMetric(closed.Seconds()*1000/float64(b.N), "ms-close")
 }
+
+// TestD88ServersAreStrict: a threeDSCompInd Y whose 3DS Method never ran is refused.
+func TestD88ServersAreStrict(t *testing.T) {
+	s := threedstest.NewServer(t)
+	const withMethod = "4000000000000003"
+	crd, err := s.Client().Preauth(t.Context(), client.PreauthRequest{AcctNumber: withMethod})
+	if err != nil {
+		t.Fatal(err)
+	}
+	areq := browserPayment(crd.ThreeDSServerTransID)
+	areq["acctNumber"], areq["threeDSCompInd"] = withMethod, "Y"
+	var erro *client.Erro
+	if _, err := s.Client().Auth(t.Context(), areq); !errors.As(err, &erro) || erro.ErrorCode != "305" || erro.ErrorDescription != "Invalid ThreeDSCompInd" {
+		t.Errorf("/auth: %v", err)
+	}
+}

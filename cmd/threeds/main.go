@@ -46,6 +46,8 @@ const usage = `Usage:
         list the keys: start of the hash, age, strictness, merchant; or those that were revoked
     threeds key revoke HASHPREFIX [--config FILE]
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
+    threeds key rotate [--config FILE]
+        replace the secret of the key file on all nodes that serve; no API key ends
     threeds ranges status [--json] [--config FILE]
         say how things stand with the card ranges of each directory
     threeds ranges lookup PREFIX [--scheme SCHEME] [--json] [--config FILE]

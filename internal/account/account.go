@@ -44,6 +44,10 @@ type Merchant struct {
 	// extension can carry.
 	Bridging bool
 
+	// Transliterate says that names and addresses are written in ASCII where the version
+	// takes nothing else.
+	Transliterate bool
+
 	// PerDirectory has the ids and names by which the directories of single schemes know
 	// this merchant.
 	PerDirectory map[string]Requestor

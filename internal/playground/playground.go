@@ -56,6 +56,10 @@ type Options struct {
 	// of its own. Empty means that each has a port of the loopback interface.
 	DirectoriesListen string
 
+	// Strict refuses a threeDSCompInd Y whose 3DS Method has not completed. For the demo
+	// shop of Address that holds in any case.
+	Strict bool
+
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
 }
@@ -76,8 +80,9 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	if err != nil {
 		return nil, errors.Join(err, o.API.Close())
 	}
-	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen}}
+	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict}}
 	if o.Address != nil {
+		p.Sandbox.IsStrictFor = o.Address.isShop(o.API.Addr().String())
 		p.Sandbox.PagesURL = o.Address.PublicURL + pagesPath
 	}
 	if err := p.Sandbox.Start(); err != nil {

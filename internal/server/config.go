@@ -68,7 +68,8 @@ func Serve(ctx context.Context, o Options) error {
 		return errors.Join(err, closeListeners(cfg))
 	}
 	manager := newNotifier(log)
-	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, ring: ring, tried: files}
+	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, tried: files}
+	s.followRotations(ctx, c.Keys, func() { r.fileReplaced(c.Keys) })
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
 	return s.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
 }
@@ -177,7 +178,7 @@ func refNumber(c *config.Config) func(message.Version) string {
 func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
 		PerDirectory: make(map[string]account.Requestor),
 	}
 	for word, id := range m.PerDirectory {

@@ -91,6 +91,14 @@ var migrations = []string{
 		merchant text   NOT NULL,
 		revoked  bigint NOT NULL
 	);`,
+
+	// A node tells the others that it serves. Builds before this step do not, and serve on.
+	`CREATE TABLE nodes (
+		id   text COLLATE "C" PRIMARY KEY,
+		name text   NOT NULL,
+		note bytea  NOT NULL,
+		seen bigint NOT NULL
+	);`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

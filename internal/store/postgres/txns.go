@@ -13,7 +13,7 @@ import (
 )
 
 // statements are those that ask the clock, {now}, and how a transaction begins.
-type statements struct{ now, get, update, sweep, acquire, revoke, begin string }
+type statements struct{ now, get, update, sweep, acquire, revoke, putNode, nodes, begin string }
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
@@ -29,6 +29,8 @@ func statementsAt(clock string) statements {
 			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
 		acquire: at(sqlAcquire),
 		revoke:  at(sqlRevoke),
+		putNode: at(sqlPutNode),
+		nodes:   at(sqlNodes),
 	}
 }
 

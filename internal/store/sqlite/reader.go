@@ -15,7 +15,7 @@ type reader struct {
 	get, key, keys, ping              *sql.Stmt
 	mark, markedKeys                  *sql.Stmt
 	state, snapshots, snapshot, chunk *sql.Stmt
-	deadUploads, leftovers            *sql.Stmt
+	deadUploads, leftovers, nodes     *sql.Stmt
 }
 
 func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
@@ -33,6 +33,7 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.chunk, sqlChunk},
 		{&r.deadUploads, sqlDeadUploads},
 		{&r.leftovers, sqlLeftovers},
+		{&r.nodes, sqlNodes},
 	})
 }
 

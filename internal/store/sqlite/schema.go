@@ -89,6 +89,14 @@ var migrations = []string{
 		merchant TEXT NOT NULL,
 		revoked  INTEGER NOT NULL -- milliseconds since 1970
 	) STRICT, WITHOUT ROWID;`,
+
+	// A server tells the commands that it serves. Builds before this step do not, and serve on.
+	`CREATE TABLE node (
+		id   TEXT NOT NULL PRIMARY KEY,
+		name TEXT NOT NULL,
+		note BLOB NOT NULL,
+		seen INTEGER NOT NULL -- milliseconds since 1970
+	) STRICT, WITHOUT ROWID;`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that
