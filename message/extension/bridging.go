@@ -41,26 +41,33 @@ func Bridge(r *message.Request, to Target) ([]message.Change, message.Problems) 
 	data, names := bridgingData(r)
 	changes := lowerElements(r)
 	e := ByID(BridgingID)
-	if data == nil || !isListed(to, e) || r.RawAt(Member+".bridging") != nil || sentIDs(r)[BridgingID] || isFull(r) {
+	if data == nil || !isListed(to, e) || r.RawAt(Member+".bridging") != nil || sentIDs(r)[BridgingID] {
 		return changes, nil
 	}
 	data = fmt.Appendf(nil, `{"version":%q,%s`, e.versionFor(to), data[1:])
 	if found := checkBridged(e, data); len(found) > 0 {
 		return changes, found
 	}
-	r.AddExtension(e.composeEntry(e.ID, data))
+	entry := e.composeEntry(e.ID, data)
+	if !hasRoom(r, entry) {
+		return changes, nil
+	}
+	r.AddExtension(entry)
 	what := fmt.Sprintf("Bridging %s carries %s", e.versionFor(to), strings.Join(names, ", "))
 	return append(changes, message.Change{Path: "messageExtension", What: what}), nil
 }
 
 // isListed reports whether the range of a target lists a version of an extension that is in the list.
 func isListed(to Target, e *Extension) bool {
-	return slices.ContainsFunc(to.Listed, func(s Supported) bool { return s.ID == e.ID && slices.Contains(e.Versions, s.Version) })
+	return slices.ContainsFunc(to.Listed, func(s Supported) bool {
+		return s.ID == e.ID && slices.Contains(e.Versions, s.Version)
+	})
 }
 
-// isFull reports whether messageExtension of 2.2.0 has no room for another item.
-func isFull(r *message.Request) bool {
-	return r.Extensions() >= message.TableOf(message.AReq, message.V220).Field("messageExtension").Max
+// hasRoom reports whether messageExtension of 2.2.0 has room for another item.
+func hasRoom(r *message.Request, entry []byte) bool {
+	f := message.TableOf(message.AReq, message.V220).Field("messageExtension")
+	return r.Extensions() < f.Max && len(r.RawAt("messageExtension"))+len(",")+len(entry) <= f.MaxChars
 }
 
 // bridgingData returns the elements of a request that Bridging carries, as the data of the extension
@@ -173,7 +180,8 @@ func lowerRenderOptions(r *message.Request) bool {
 	if len(kept) == len(all) || len(kept) == 0 || m.Raw("value.sdkInterface") == nil {
 		return false
 	}
-	r.SetRaw(name, fmt.Appendf(nil, `{"sdkInterface":%s,"sdkUiType":["%s"]}`, m.Raw("value.sdkInterface"), strings.Join(kept, `","`)))
+	const form = `{"sdkInterface":%s,"sdkUiType":["%s"]}`
+	r.SetRaw(name, fmt.Appendf(nil, form, m.Raw("value.sdkInterface"), strings.Join(kept, `","`)))
 	return true
 }
 

@@ -127,6 +127,14 @@ func TestBridgingLeavesRoom(t *testing.T) {
 			t.Errorf("%d of the requestor: %d, %v", n, len(items), err)
 		}
 	}
+	large := `"recurringAmount":"999","messageExtension":[` + strings.Repeat(`{"criticalityIndicator":false,"data":{"a":"`+
+		strings.Repeat("x", 8000)+`"},"id":"A000000999-x","name":"x"},`, 8) + `{"criticalityIndicator":false,"data":{"a":"`
+	for pad, want := range map[int]bool{100: true, 17_400: false} {
+		m, _, _ := bridge(t, large+strings.Repeat("x", pad)+`"},"id":"A000000999-x","name":"x"}]`, listed("2.0"))
+		if got := m.Text("messageExtension[9].id") == extension.BridgingID; got != want {
+			t.Errorf("%d characters of the requestor: %t", len(m.Raw("messageExtension")), got)
+		}
+	}
 	if m, _, _ := bridge(t, own(1, extension.BridgingID), listed("2.0")); m.Has("messageExtension[1]") || string(m.Raw("messageExtension[0].data")) != `{"n":0}` {
 		t.Errorf("%s", m.Raw("messageExtension"))
 	}
