@@ -12,13 +12,16 @@ import (
 // BridgingID is the id of the Bridging message extension.
 const BridgingID = "A000000802-004"
 
-// bridged are the elements of an AReq of 2.3.1 that Bridging carries: where they are in the AReq
-// and where in the data of the extension, in the order of its tables.
-var bridged = []struct {
+// A bridgedElement is an element of an AReq that Bridging carries.
+type bridgedElement struct {
 	from     message.Path
 	in, name string
 	always   bool // 2.2.0 lacks the element; of others only codes that 2.2.0 lacks are carried
-}{
+}
+
+// bridged are the elements of an AReq of 2.3.1 that Bridging carries: where they are in the AReq
+// and where in the data of the extension, in the order of its tables.
+var bridged = []bridgedElement{
 	{"recurringAmount", "recurringData", "recurringAmount", true},
 	{"recurringCurrency", "recurringData", "recurringCurrency", true},
 	{"recurringExponent", "recurringData", "recurringExponent", true},
@@ -57,6 +60,14 @@ func Bridge(r *message.Request, to Target) ([]message.Change, message.Problems) 
 	return append(changes, message.Change{Path: "messageExtension", What: what}), nil
 }
 
+// IsBridged reports whether Bridging carries an element of the AReq, by its name at the top level.
+func IsBridged(name string) bool {
+	return slices.ContainsFunc(bridged, func(b bridgedElement) bool {
+		first, _, _ := strings.Cut(string(b.from), ".")
+		return first == name
+	})
+}
+
 // isListed reports whether the range of a target lists a version of an extension that is in the list.
 func isListed(to Target, e *Extension) bool {
 	return slices.ContainsFunc(to.Listed, func(s Supported) bool {
@@ -74,7 +85,11 @@ func hasRoom(r *message.Request, entry []byte) bool {
 // without its version, and their names. It returns nil if there is none.
 func bridgingData(r *message.Request) (data []byte, names []string) {
 	parts := map[string][][]byte{}
+	hasAmount := r.Has("recurringAmount")
 	for _, b := range bridged {
+		if !hasAmount && (b.name == "recurringCurrency" || b.name == "recurringExponent") {
+			continue // as in 2.3.1
+		}
 		value := r.RawAt(b.from)
 		if b.from == "recurringInd" {
 			value, _ = r.BuildObject(b.from, recurringInd)
