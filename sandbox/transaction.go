@@ -28,7 +28,10 @@ type transaction struct {
 	channel string
 	payment bool
 	ares    string // transStatus of the ARes
-	render  *object
+
+	confirmation string // challenge of Secure Payment Confirmation that the ARes has
+
+	render *object
 
 	mu       sync.Mutex
 	phase    phase
