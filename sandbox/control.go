@@ -142,7 +142,8 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 		decoder := json.NewDecoder(r.Body)
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&in); err != nil {
-			peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "want {\"acsTransID\": …}: " + err.Error()})
+			fault := "want {\"acsTransID\": …}: " + err.Error()
+			peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": fault})
 			return
 		}
 	} else {
@@ -150,7 +151,8 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 	}
 	t := s.journal.transaction(in.ACSTransID)
 	if t == nil || t.deed.how != "outside" || !t.decide(passed) {
-		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for the app of the bank under this acsTransID"})
+		const fault = "no challenge waits for the app of the bank under this acsTransID"
+		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": fault})
 		return
 	}
 	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": passed.status})

@@ -48,7 +48,9 @@ func (d *directory) wrongCodes(m received) (erro, bool) {
 }
 
 // codedElements are the elements of an AReq with values that directory servers define.
-var codedElements = []string{"messageCategory", "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInd", "threeRIInd"}
+var codedElements = []string{
+	"messageCategory", "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInd", "threeRIInd",
+}
 
 // wrongText finds text with control characters, and in 2.3.1 with what turns the direction of text or ends a line.
 // The data of message extensions has rules of its own.
@@ -122,16 +124,17 @@ func (s *Sandbox) isStrictFor(notificationURL string) bool {
 	return s.Strict || s.IsStrictFor != nil && s.IsStrictFor(notificationURL)
 }
 
-// wrongStatements says which threeDSCompInd is not true, "" if it is. Issuers that look at
-// it may not authenticate then.
-func (d *directory) wrongStatements(m received) string {
+// noteStatements says which threeDSCompInd is not true, "" if it is. It logs a Y, with which issuers
+// that look at it may not authenticate.
+func (d *directory) noteStatements(m received) string {
 	if m.text("messageType") != "AReq" || m.text("deviceChannel") != browser {
 		return ""
 	}
 	method := d.box.table.find(m.text("acctNumber")).method
 	switch isDone := d.isMethodDone(m); {
 	case m.text("threeDSCompInd") == "Y" && !isDone:
-		return "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+		const untrue = "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+		return d.box.warnOf(m.text("threeDSServerTransID"), untrue)
 	case m.text("threeDSCompInd") == "U" && (method == "answers" || method == "silent"):
 		return "threeDSCompInd is U, and the card has a 3DS Method"
 	case m.text("threeDSCompInd") == "N" && method == "none":

@@ -74,7 +74,10 @@ var (
 
 // decoupledVerdicts are how a decoupled authentication ends, by the word of the card table.
 var decoupledVerdicts = map[string]verdict{
-	"passes": passed, "fails": failed, "expires": {status: "U", reason: "24", cancel: "03"}, "rejected": {status: "R", reason: "11"},
+	"passes":   passed,
+	"fails":    failed,
+	"expires":  {status: "U", reason: "24", cancel: "03"},
+	"rejected": {status: "R", reason: "11"},
 }
 
 // hasPerson says whether a challenge waits for a person to decide it.

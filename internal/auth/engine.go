@@ -86,6 +86,8 @@ type Directory struct {
 	// CriticalExtensions are the ids of the critical message extensions that the
 	// requestors understand.
 	CriticalExtensions []string
+	// ExtensionIDs are the ids of message extensions whose id is not public, by their words.
+	ExtensionIDs map[string]string
 }
 
 // context adds to c what messages of the directory are checked against.

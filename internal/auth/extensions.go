@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/extension"
@@ -20,9 +21,10 @@ func addExtensions(req *authRequest, to target, msg *message.Request) message.Pr
 func extensionTarget(req *authRequest, to target, msg *message.Request) extension.Target {
 	t := extension.Target{Version: req.version, Scheme: to.scheme()}
 	t.Channel, _ = message.ParseChannel(msg.Text("deviceChannel"))
-	if to.info == nil {
+	if to.peer == nil {
 		return t
 	}
+	t.IDs = to.peer.ExtensionIDs
 	if acs := acsVersion(to.info, req.version.String()); acs != nil {
 		for _, x := range acs.Extensions {
 			t.Listed = append(t.Listed, extension.Supported{ID: x.ID, Version: x.Version})
@@ -43,15 +45,16 @@ func checkExtensions(req *authRequest, areq *message.Message) message.Problems {
 	return extension.CheckSent(areq)
 }
 
-// bridge rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and has
+// bridgeRequest rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and has
 // Bridging carry what 2.2.0 lacks. It returns the faults of that. Only merchants with bridging have
 // it, and no strict keys.
-func bridge(req *authRequest, to target, msg *message.Request) message.Problems {
+func bridgeRequest(req *authRequest, to target, msg *message.Request) message.Problems {
 	if !req.account.Merchant.Bridging || req.account.Strict || to.peer == nil {
 		return nil
 	}
 	common := commonVersions(to.peer, to.info)
 	if req.version == message.V231 && !slices.Contains(common, message.V231) && slices.Contains(common, message.V220) {
+		req.changes = append(req.changes, normaliseOf231(msg)...)
 		req.version, req.loggedVersion = message.V220, message.V220.String()
 		msg.Set("messageVersion", req.loggedVersion)
 		req.addChange("messageVersion", "2.2.0, the newest that the card can be used with")
@@ -59,6 +62,15 @@ func bridge(req *authRequest, to target, msg *message.Request) message.Problems 
 	changes, found := extension.Bridge(msg, extensionTarget(req, to, msg))
 	req.changes = append(req.changes, changes...)
 	return found
+}
+
+// normaliseOf231 normalises a request of 2.3.1 before it becomes one of 2.2.0, which lacks some of the
+// elements. It returns the changes of elements that are sent all the same.
+func normaliseOf231(msg *message.Request) []message.Change {
+	return slices.DeleteFunc(msg.Normalise(), func(c message.Change) bool {
+		name, _, _ := strings.Cut(c.Path.Name(), ".")
+		return message.TableOf(message.AReq, message.V220).Field(name) == nil && !extension.IsBridged(name)
+	})
 }
 
 // logOtherBridging logs that an ARes has the Bridging extension in another version than its AReq. The

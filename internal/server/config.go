@@ -208,7 +208,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
-		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
+		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }
