@@ -212,7 +212,7 @@ func (s *Shop) handleARes(c *checkout, ares *message) {
 		c.moveTo(challenge)
 	case "S":
 		if c.confirm.second || len(ares.Confirmation) == 0 || len(ares.Credentials) == 0 {
-			c.end(endWithFault("The ARes asks the browser to confirm, and cannot."))
+			c.end(endWithStatus(ares)) // there is nothing to confirm, or it was confirmed before
 			return
 		}
 		c.deadline = s.Now().Add(confirmTime)
