@@ -147,11 +147,13 @@ type writer struct {
 	newer, begun, addChunk, freeChunks   *sql.Stmt
 	upload, publish, retire, dropUploads *sql.Stmt
 	endUpload                            *sql.Stmt
+
+	eventStatements
 }
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 	w := &writer{conn: conn, place: db.place, counts: &db.counts}
-	return w, db.prepareAll(conn, []statement{
+	return w, db.prepareAll(conn, append(w.eventStatements.all(), []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
 		{&w.rollback, "ROLLBACK"},
@@ -178,7 +180,7 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.endUpload, sqlEndUpload},
 		{&w.dropUploads, sqlDropUploads},
 		{&w.freeChunks, sqlFreeChunks},
-	})
+	}...))
 }
 
 type statement struct {

@@ -32,6 +32,17 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	_, errs["OpenSnapshot"] = c.s.OpenSnapshot(ctx, "visa", 1)
 	errs["PutState"] = c.s.PutState(ctx, "k", []byte("new"), l)
 	_, errs["State"] = c.s.State(ctx, "k")
+	errs["PutEndpoint"] = c.s.PutEndpoint(ctx, store.Endpoint{ID: "ep_new"})
+	_, errs["Endpoints"] = c.s.Endpoints(ctx)
+	errs["RemoveEndpoint"] = c.s.RemoveEndpoint(ctx, "ep_new")
+	errs["PutEvent"] = c.s.PutEvent(ctx, c.event("evt_new", "a"))
+	_, errs["Event"] = c.s.Event(ctx, "evt_new")
+	_, errs["FindEvents"] = c.s.FindEvents(ctx, store.EventQuery{Merchant: "shop", Now: c.Now(), Limit: 1})
+	_, errs["Deliveries"] = c.s.Deliveries(ctx, "evt_new")
+	_, errs["ClaimDeliveries"] = c.s.ClaimDeliveries(ctx, c.Now(), c.Now(), nil, 1)
+	errs["EndDelivery"] = c.s.EndDelivery(ctx, store.Delivery{Event: "evt_new"})
+	errs["Redeliver"] = c.s.Redeliver(ctx, "evt_new", c.Now())
+	_, errs["SweepEvents"] = c.s.SweepEvents(ctx, c.Now().Add(time.Hour))
 	errs["Ping"] = c.s.Ping(ctx)
 	return errs
 }

@@ -33,6 +33,10 @@ type memory struct {
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
 	states    map[string][]byte
+
+	endpoints  map[string]store.Endpoint
+	events     map[string]store.Event
+	deliveries map[[2]string]store.Delivery // by event and endpoint
 }
 
 var _ store.Store = (*Memory)(nil)
@@ -43,6 +47,8 @@ func NewMemory(now func() time.Time) *Memory {
 		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
 		uploads: make(map[string]int64), states: make(map[string][]byte),
+		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
+		deliveries: make(map[[2]string]store.Delivery),
 	}}
 }
 
@@ -62,7 +68,7 @@ func (s *Memory) lock(ctx context.Context) error {
 // ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole
 // milliseconds and Lazy false, as the contract wants.
 func ownCopy(t store.Txn) store.Txn {
-	t.Data, t.Lazy = bytes.Clone(t.Data), false
+	t.Data, t.Lazy, t.Event = bytes.Clone(t.Data), false, nil
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
 	return t
 }
@@ -132,6 +138,9 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 		return err
 	}
 	t.ID = was.ID
+	if t.Event != nil {
+		s.replaceAhead(t.Event)
+	}
 	s.write(t)
 	return nil
 }
