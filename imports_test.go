@@ -17,7 +17,8 @@ import (
 // may lists, for each package, which packages of this module it may import. A
 // package that is not listed may import none. cmd wires and may import all.
 var may = map[string]string{
-	"message":                  "internal/browserurl internal/iso",
+	"message":                  "internal/browserurl internal/charset internal/iso",
+	"message/extension":        "message",
 	"message/messagetest":      "message",
 	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/ranges":           "internal/uuid sandbox/internal/peer",
@@ -38,12 +39,12 @@ var may = map[string]string{
 	"internal/record":          "internal/store",
 	"internal/scheme":          "message",
 	"internal/outcome":         "message internal/scheme",
-	"internal/auth":            "internal/browserurl message internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
+	"internal/auth":            "internal/browserurl message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/outcome internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/results":         "message internal/auth internal/listen internal/obs internal/certs",
-	"internal/obs":             "internal/shed internal/uuid",
+	"internal/obs":             "internal/scheme internal/shed internal/uuid",
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",
@@ -53,12 +54,12 @@ var may = map[string]string{
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
-	"tools/docgen": "message internal/outcome internal/scheme",
+	"tools/docgen": "internal/charset message message/extension internal/outcome internal/scheme",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "internal/browserurl", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "message/extension", "internal/browserurl", "internal/charset", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

@@ -214,6 +214,10 @@ func (a *Answer) Normalised() []string { return a.list("X-Normalised") }
 // SchemeRules names the elements that the rules of the card's scheme require and that the AReq did not have.
 func (a *Answer) SchemeRules() []string { return a.list("X-Scheme-Rules") }
 
+// Schemes returns the schemes of a co-badged card, the preferred one first. It is nil for a card of one scheme, and in
+// answers of other operations than [Client.Preauth].
+func (a *Answer) Schemes() []string { return a.list("X-Schemes") }
+
 func (a *Answer) list(name string) []string {
 	value := a.Header.Get(name)
 	if value == "" {

@@ -8,7 +8,7 @@ import (
 // A PreauthRequest is what [Client.Preauth] sends.
 type PreauthRequest struct {
 	AcctNumber string `json:"acctNumber"`
-	// DS chooses among the schemes of a card that has several: visa, mastercard. It may be empty.
+	// DS chooses among the schemes of a card that has several, by the word of a directory: visa, cb. It may be empty.
 	DS string `json:"ds,omitempty"`
 }
 

@@ -23,6 +23,26 @@ func areq(transID, card string) map[string]any {
 	}
 }
 
+// TestA2ClientTellsSchemes: of a co-badged card the client names all schemes, and asks for the one that is wanted.
+func TestA2ClientTellsSchemes(t *testing.T) {
+	server := threedstest.NewServer(t)
+	c := client.New(server.URL, server.Key)
+	for _, tt := range []struct {
+		card, ds, want string
+		schemes        []string
+	}{
+		{"4000000000000103", "", "visa", nil},
+		{"4000970000000103", "", "visa", []string{"visa", "cb"}},
+		{"4000970000000103", "cb", "cb", []string{"visa", "cb"}},
+		{"4571000000000103", "sbn", "sbn", []string{"visa", "sbn"}},
+	} {
+		crd, err := c.Preauth(t.Context(), client.PreauthRequest{AcctNumber: tt.card, DS: tt.ds})
+		if err != nil || crd.Scheme != tt.want || !slices.Equal(crd.Schemes(), tt.schemes) {
+			t.Errorf("%s, ds %q: %+v, %v, want %s of %v", tt.card, tt.ds, crd, err, tt.want, tt.schemes)
+		}
+	}
+}
+
 // TestAgainstTheServer makes each call with the server and the sandbox.
 func TestAgainstTheServer(t *testing.T) {
 	server := threedstest.NewServer(t)

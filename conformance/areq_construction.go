@@ -80,9 +80,19 @@ var areqChecks = []check{
 			t.want("Erro", x.rreq("Y").o, "messageType", "Erro")
 			t.want("/auth Erro", t.flow(v, "BRW", drop("mcc")).auth().o, "messageType", "Erro")
 		}
-		for _, q := range t.sharedLab().ds["visa"].requests("PReq", "") {
-			t.want("PReq", q.o, "messageType", "PReq")
+		for _, q := range t.everyMessage() {
+			if typ := q.o.text("messageType"); !slices.Contains([]string{"AReq", "PReq", "Erro"}, typ) {
+				t.Errorf("the directory server got a message of type %q, want AReq, PReq or Erro", typ)
+			}
 		}
+		t.want("ORes", t.oreq(oreqs(1)[0]).o, "messageType", "ORes")
+		t.want("OReq Erro", t.oreq(oreqs(1)[0], drop("opSeverity")).o, "messageType", "Erro")
+		t.want("/preauth", t.flow(v220, "BRW").preauth(), "messageType", "CRD")
+		t.want("/preauth Erro", t.flow(v220, "BRW").call("/preauth", object{"acctNumber": cardUnknown}.bytes()).o, "messageType", "Erro")
+		x := t.flow(v220, "BRW").startChallenge()
+		t.want("/postauth Erro", x.result().o, "messageType", "Erro")
+		x.rreq("Y")
+		t.want("/postauth RReq", x.result().o, "messageType", "RReq")
 	}},
 	{id: "MC-06", do: func(t *T) {
 		for _, v := range allVersions {
@@ -233,6 +243,9 @@ var areqChecks = []check{
 		t.wantSent(allVersions, "BRW", "cardExpiryDate", "2001", set("cardExpiryDate", "2001")) // the issuer's business
 		t.wantRefused(allVersions, "BRW", "203", "cardExpiryDate", set("cardExpiryDate", "12/30"))
 		t.wantRefused(allVersions, "BRW", "203", "cardExpiryDate", set("cardExpiryDate", "3013"))
+		if !t.remote() {
+			cardExpiryByScheme(t)
+		}
 	}},
 	{id: "MC-20", do: func(t *T) {
 		t.wantRefused(allVersions, "BRW", "201", "deviceChannel", drop("deviceChannel"))
@@ -952,4 +965,35 @@ func emptyMember(path string, v any) string {
 		return ""
 	}
 	return path
+}
+
+// cardExpiryByScheme wants cardExpiryDate to be asked for where the scheme does, of a merchant whose requests have to keep
+// its rules, and only there.
+func cardExpiryByScheme(t *T) {
+	l := t.ownLab(plan{
+		sections: map[string]string{"merchants": "[{name: Shop, scheme_rules: enforce}]"},
+		directories: []directory{
+			{scheme: "visa", keys: map[string]string{"requestor_id": `"12345678*M1"`}},
+			{scheme: "jcb", ranges: []cardRange{{prefix: "352800", from: v210, to: v231}}},
+		},
+	})
+	for _, v := range allVersions {
+		for _, tt := range []struct {
+			scheme, card string
+			edit         edit
+			missing      bool
+		}{
+			{"visa", cardNoMethod, drop("cardExpiryDate"), true},
+			{"visa", cardNoMethod, set("cardExpiryDate", "3012"), false},
+			{"jcb", "3528001234567890", drop("cardExpiryDate"), false},
+		} {
+			x := t.flowIn(l, v, "BRW", tt.edit).card(tt.scheme, tt.card)
+			got := x.auth()
+			named := strings.Contains(got.o.text("errorDetail"), "cardExpiryDate")
+			if named != tt.missing || tt.missing && (got.o.text("errorCode") != "201" || len(x.sent()) > 0) {
+				t.Errorf("%s at %s: %d %s and %d AReqs; want it refused for cardExpiryDate: %t", x, tt.scheme, got.status, got.body,
+					len(x.sent()), tt.missing)
+			}
+		}
+	}
 }

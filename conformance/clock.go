@@ -95,3 +95,18 @@ func (a *scriptedDS) wantPReqAfter(t *T, pause time.Duration) {
 	a.lab.turnClock(t, a.scheme, 2*short, 0)
 	a.pending = a.nextPReq(t)
 }
+
+// turnExpiry lets so much time go by for a transaction in the store, and wants that to be the end of it.
+func (l *lab) turnExpiry(t *T, id string, by time.Duration) {
+	db := l.openStore(t)
+	defer db.Close()
+	ctx := context.Background()
+	var expires int64 // milliseconds since 1970
+	err := db.QueryRowContext(ctx, "UPDATE txn SET expires = expires - ? WHERE id = ? RETURNING expires", by.Milliseconds(), id).Scan(&expires)
+	if err != nil {
+		t.Fatalf("store: %v", err)
+	}
+	if left := time.Until(time.UnixMilli(expires)); left > 0 {
+		t.Errorf("a transaction is kept for another %v, want %v at most", left+by, by)
+	}
+}

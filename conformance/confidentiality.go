@@ -2,15 +2,22 @@ package conformance
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"database/sql"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"io/fs"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -50,13 +57,37 @@ var confidentialityChecks = []check{
 		l.sendSecrets(t)
 		l.scanForSecret(t, secrets["authenticationValue"])
 	}},
-	{id: "CF-04", waits: true, do: func(t *T) {
-		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{result: 10s}"}})
+	{id: "CF-04", waits: true, long: true, do: func(t *T) {
+		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{result: 10s, preauth: 10s}"}})
 		x := t.flowIn(l, v220, "BRW").startChallenge()
 		x.wantRRes(x.rreq("Y"), "01")
 		t.want("result", x.result().o, "transStatus", "Y")
+		sealed := l.storedData(t, x.id)
+		if len(sealed) == 0 {
+			t.Fatalf("the store has nothing of a transaction whose result can be fetched")
+		}
 		if !waitUntil(20*time.Second, func() bool { return x.result().o.text("errorCode") == "203" }) {
 			t.Errorf("a result can be fetched after 20 s, with 10 s configured")
+		}
+		l.turnExpiry(t, x.id, 2*time.Minute) // the row stays for as long as its id could be used again
+		for start := time.Now(); len(l.storedData(t, x.id)) > 0; time.Sleep(500 * time.Millisecond) {
+			if time.Since(start) > 65*time.Second { // the server sweeps once a minute
+				t.Fatalf("the store has the transaction though its time is over")
+			}
+		}
+		l.stop() // which empties the write-ahead log
+		err := filepath.WalkDir(filepath.Join(l.dir, "data"), func(path string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			data, err := os.ReadFile(path)
+			if bytes.Contains(data, sealed) {
+				t.Errorf("%s holds the deleted transaction, sealed", filepath.Base(path))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatalf("%v", err)
 		}
 	}},
 	{id: "CF-05", do: func(t *T) {
@@ -140,13 +171,38 @@ var confidentialityChecks = []check{
 		if l.start(false) == nil {
 			t.Errorf("the server starts with a key file that others may read")
 		}
+		l.rotateSecret(t, keys)
 	}},
 	{id: "CF-11", do: func(t *T) {
-		l := t.ownLab(plan{unready: true}) // all its certificates live for a day
-		for _, name := range []string{"results.tls", "client_cert", "server_ca", "client_ca"} {
+		expires := func(l *lab, scheme string, days time.Duration) {
+			end := func(c *x509.Certificate) { c.NotAfter = time.Now().Add(days * 24 * time.Hour) }
+			writePair(l.dir, scheme+"-client", l.ds[scheme].ca.issue("3dss.example", end))
+		}
+		l := t.ownLab(plan{unready: true, prepare: func(l *lab) { // all its other certificates live for a day
+			expires(l, "visa", 29)
+			expires(l, "mastercard", 31)
+		}})
+		for _, name := range []string{"results.tls", `directories\[0\].client_cert`, "server_ca", "client_ca"} {
 			warning := regexp.MustCompile(`WARN.*` + name + `.*expires`)
 			if !waitUntil(stepTimeout, func() bool { return warning.MatchString(l.log.String()) }) {
 				t.Fatalf("no warning that the certificate of %s expires", name)
+			}
+		}
+		if regexp.MustCompile(`directories\[1\].client_cert.*expires`).MatchString(l.log.String()) {
+			t.Errorf("a warning that a certificate expires, 31 days before it does")
+		}
+		got, err := send(l.client, http.MethodGet, l.console+"/metrics", nil, nil)
+		if err != nil {
+			t.Fatalf("metrics: %v", err)
+		}
+		for scheme, days := range map[string]float64{"visa": 29, "mastercard": 31} {
+			end := regexp.MustCompile(`(?m)^threeds_certificate_not_after_timestamp_seconds\{.*client_cert.*"` + scheme + `"\} (\S+)$`).FindSubmatch(got.body)
+			if end == nil {
+				t.Fatalf("no metric says when the certificate for %s ends", scheme)
+			}
+			at, _ := strconv.ParseFloat(string(end[1]), 64)
+			if left := (at - float64(time.Now().Unix())) / 86400; math.Abs(left-days) > 0.1 {
+				t.Errorf("the certificate for %s ends in %.1f days by the metrics, want %.0f", scheme, left, days)
 			}
 		}
 	}},
@@ -240,6 +296,72 @@ var confidentialityChecks = []check{
 		}
 		l.scanForSecret(t, secretMark)
 	}},
+}
+
+// rotateSecret wants results and API keys to outlive a new secret in the key file, as long as the old one stays in it
+// beside the new one, and wants nothing to need the old one that may not.
+func (l *lab) rotateSecret(t *T, keys string) {
+	panicOnError(os.Chmod(keys, 0o600))
+	if err := l.start(true); err != nil {
+		t.Fatalf("%v", err)
+	}
+	x := t.flowIn(l, v220, "BRW").startChallenge()
+	x.wantRRes(x.rreq("Y"), "01")
+	data, err := os.ReadFile(keys)
+	panicOnError(err)
+	old := read(data).text("current")
+	use := func(secrets object) {
+		l.stop()
+		panicOnError(os.WriteFile(keys, encode(secrets), 0o600))
+		if err := l.start(true); err != nil {
+			t.Fatalf("with another secret: %v", err)
+		}
+	}
+	fresh := base64.StdEncoding.EncodeToString([]byte(strings.ReplaceAll(newID(), "-", "")))
+	seals := l.keySeals(t)
+	use(object{"current": fresh, "previous": old})
+	if got := x.result(); got.status != 200 || got.o.text("transStatus") != "Y" {
+		t.Errorf("after the secret was rotated: /postauth: %d %s, want the result", got.status, got.body)
+	}
+	renewed := func() bool {
+		return !slices.ContainsFunc(l.keySeals(t), func(seal string) bool { return slices.Contains(seals, seal) })
+	}
+	if !waitUntil(stepTimeout, renewed) {
+		t.Errorf("%v after the secret was rotated API keys are sealed with the old one", stepTimeout)
+	}
+	use(object{"current": fresh})
+	if got := x.result(); got.status == 200 {
+		t.Errorf("a result can be read without the secret that sealed it: %s", got.body)
+	}
+	t.flowIn(l, v220, "BRW").wantAccepted() // its API key was made before the rotation
+}
+
+// keySeals are the seals of the API keys in the store.
+func (l *lab) keySeals(t *T) []string {
+	db := l.openStore(t)
+	defer db.Close()
+	var all []string
+	rows, err := db.QueryContext(context.Background(), "SELECT hex(seal) FROM api_key")
+	for err == nil && rows.Next() {
+		var seal string
+		err = rows.Scan(&seal)
+		all = append(all, seal)
+	}
+	if err != nil || rows.Close() != nil || rows.Err() != nil {
+		t.Fatalf("store: %v", cmp.Or(err, rows.Err()))
+	}
+	return all
+}
+
+// storedData is what the store has of a transaction, sealed; nothing if it has none.
+func (l *lab) storedData(t *T, id string) (data []byte) {
+	db := l.openStore(t)
+	defer db.Close()
+	err := db.QueryRowContext(context.Background(), "SELECT data FROM txn WHERE id = ?", id).Scan(&data)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		t.Fatalf("store: %v", err)
+	}
+	return data
 }
 
 // secretMark is in values that must not be seen again.

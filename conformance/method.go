@@ -104,9 +104,6 @@ var methodChecks = []check{
 		wantParts(t, "frames.js", frames, `className = "method-frame"`, "allow-forms", "allow-scripts", "allow-same-origin")
 		rule, _, _ := strings.Cut(css[strings.Index(css, ".method-frame"):], "}")
 		wantParts(t, "shop.css", rule, "visibility: hidden")
-		if strings.Contains(frames, "allow-pointer-lock") {
-			t.Errorf("frames.js has allow-pointer-lock, which is not needed")
-		}
 	}},
 	{id: "TM-09", do: func(t *T) { // the ACS's notification, with or without padding
 		for _, encode := range []func(object) string{unpadded, padded} {

@@ -64,6 +64,15 @@ var retryChecks = []check{
 			t.Errorf("/preauth after the server has stopped: %d %s, want no answer", got.status, got.body)
 		}
 	}},
+	{id: "RT-04", waits: true, do: func(t *T) { // another address of the directory server takes the place of one that is dead
+		dead := freeAddresses(1)[0]
+		a := t.scriptedDS(v231, map[string]string{"areq_url": "https://" + dead + "/"}, nil)
+		a.loadSet(t, "", a.entries(0, 1, 2, 3), set("dsUrlList", []object{{"threeDSServerToDsUrl": a.url + "spare"}}))
+		a.wantAReqAt(t, 0, "/spare")
+		a.wantAccepted(t, a.pres("", a.entries(0, 1, 2, 3)))
+		x := t.flowIn(a.lab, v231, "BRW").card(a.scheme, a.card(0))
+		x.wantErro("requestor", x.auth().o, "405", "")
+	}},
 	{id: "RT-05", do: func(t *T) {
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW").startChallenge()

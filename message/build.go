@@ -1,9 +1,11 @@
 package message
 
 import (
+	"bytes"
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/charset"
 )
 
 // Build returns the AReq to send to a directory server. Its members are in the order of the
@@ -148,10 +150,10 @@ func (b *builder) findScope(t *Table, object uint32) scope {
 	nodes := b.m.nodes
 	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
 		n := &nodes[i]
-		if n.name >= maxNames || n.flags&duplicate != 0 {
+		if n.flags&duplicate != 0 {
 			continue
 		}
-		if row := t.row(uint16(n.name)); row >= 0 && b.isSent(t, row) && !b.isDropped(i) {
+		if row := t.rowOfMember(b.m, n); row >= 0 && b.isSent(t, row) && !b.isDropped(i) {
 			s.members[row] = i
 		}
 	}
@@ -190,6 +192,9 @@ func (b *builder) writeMember(f *Field, object, i uint32, s scope) bool {
 		return false
 	}
 	if object == 0 {
+		if f.id == idExtension {
+			return b.writeExtensions(f, i)
+		}
 		text, added := b.r.added[f.Name]
 		switch {
 		case f.Name == "messageType":
@@ -198,15 +203,19 @@ func (b *builder) writeMember(f *Field, object, i uint32, s scope) bool {
 			text, added = quote("01"), true
 		}
 		if added {
-			return b.writeText(f, text)
+			return b.writeText(f, text, -1)
 		}
 	}
+	return b.writeSent(f, i)
+}
+
+// writeSent writes the value of one row that the requestor sent, and reports whether there is
+// one.
+func (b *builder) writeSent(f *Field, i uint32) bool {
 	if i == 0 {
 		return false
 	}
-	if e, ok := b.r.edits[i]; ok && !e.wrap {
-		return b.writeText(f, e.text)
-	} else if ok {
+	if b.r.edits[i].wrap {
 		b.out = append(b.out, '[')
 		if !b.writeValue(f, i, -1) {
 			return false
@@ -218,8 +227,8 @@ func (b *builder) writeMember(f *Field, object, i uint32, s scope) bool {
 }
 
 // writeText writes a JSON text in place of a value.
-func (b *builder) writeText(f *Field, text []byte) bool {
-	b.reportNonASCII(f, text, -1)
+func (b *builder) writeText(f *Field, text []byte, item int) bool {
+	b.reportCharacters(f, text, item)
 	b.out = append(b.out, text...)
 	return true
 }
@@ -227,12 +236,16 @@ func (b *builder) writeText(f *Field, text []byte) bool {
 // writeValue writes a value of row f and reports whether it was not empty.
 func (b *builder) writeValue(f *Field, i uint32, item int) bool {
 	n := &b.m.nodes[i]
+	e := b.r.edits[i]
 	switch {
 	case b.isDropped(i):
 		return false
+	case e.text != nil:
+		return b.writeText(f, e.text, item)
 	case n.flags&isExtensionData != 0:
+	case n.flags&isPassedOn != 0 && !b.r.isPlain:
+		b.reportCharacters(f, b.m.raw(i), item)
 	case n.flags&isPassedOn != 0:
-		b.reportNonASCII(f, b.m.raw(i), item)
 	case n.kind == jsonObject && f.Of != nil:
 		b.path = append(b.path, step{f.Name, item})
 		ok := b.writeMembers(f.Of, i)
@@ -242,8 +255,8 @@ func (b *builder) writeValue(f *Field, i uint32, item int) bool {
 		return b.writeObject(f, i)
 	case n.kind == jsonArray:
 		return b.writeItems(f, i)
-	case n.kind == jsonString:
-		b.reportNonASCII(f, b.m.raw(i), item)
+	case n.kind == jsonString && !b.r.isPlain:
+		b.reportCharacters(f, b.m.raw(i), item)
 	}
 	b.out = append(b.out, b.m.raw(i)...)
 	return true
@@ -295,7 +308,7 @@ func (b *builder) writeObject(f *Field, object uint32) bool {
 			b.out = b.out[:mark]
 			continue
 		}
-		b.reportNonASCII(f, name, -1)
+		b.reportCharacters(f, name, -1)
 	}
 	if len(b.out) == start+1 {
 		b.out = b.out[:start]
@@ -305,34 +318,166 @@ func (b *builder) writeObject(f *Field, object uint32) bool {
 	return true
 }
 
-// reportNonASCII reports a JSON text that is not ASCII, which versions before 2.3.1 do not
-// allow.
-func (b *builder) reportNonASCII(f *Field, raw []byte, item int) {
-	if b.version >= V231 || isASCII(raw) {
-		return
+// BuildObject returns the JSON text of an object of the request, by a table of [NewTable]: the
+// members that have a row, in the order of the table and without those that are empty. It
+// returns nil if nothing is left. Path leads from the top level; names match in any case.
+// The problems are those of the object with its path: faults, and members without a row.
+// Those that occur twice are problems of [Request.Build].
+func (r *Request) BuildObject(path Path, t *Table) ([]byte, Problems) {
+	i := r.findPath(path)
+	if i == 0 || r.m.isHollow(i) {
+		return nil, nil
 	}
-	b.reportItem(Format, f.Name, item, "")
+	if r.m.nodes[i].kind != jsonObject {
+		return nil, Problems{{Code: Format, Path: path}}
+	}
+	b := &builder{checker: checker{m: r.m, table: t, version: t.Version, view: viewOf(anyChannel, anyCategory)}, r: r}
+	b.path = append(b.path, step{string(path), -1})
+	b.reportUnknown(t, i)
+	if !b.writeMembers(t, i) {
+		return nil, b.problems
+	}
+	m, err := Parse(b.out, Limits{Depth: -1, Members: -1})
+	if err != nil {
+		panic("message: built what is not JSON: " + err.Error())
+	}
+	for _, p := range m.CheckObject("", t) {
+		p.Path = path + "." + p.Path
+		b.problems = append(b.problems, p)
+	}
+	return b.out, b.problems
 }
 
-// isASCII reports whether a JSON text, with its escape sequences resolved, is ASCII.
-func isASCII(raw []byte) bool {
-	for i := 0; i < len(raw); i++ {
-		switch {
-		case raw[i] >= 0x80:
-			return false
-		case raw[i] != '\\':
-		default:
-			i++
-			if raw[i] != 'u' {
-				continue
-			}
-			if n, err := strconv.ParseUint(string(raw[i+1:i+5]), 16, 16); err != nil || n >= 0x80 {
-				return false
-			}
-			i += 4
+// RawAt returns the JSON text of the value at a path of names, as the requestor sent it. It returns
+// nil if there is none or if it is empty. Names match in any case.
+func (r *Request) RawAt(path Path) []byte {
+	i := r.findPath(path)
+	if i == 0 || r.m.isHollow(i) {
+		return nil
+	}
+	return r.m.raw(i)
+}
+
+// Members returns the names of the members of the object at a path, as the requestor wrote them
+// and without those that are empty. A name that could hold card data is "unknown".
+func (r *Request) Members(path Path) []string {
+	object := r.findPath(path)
+	if object == 0 || r.m.nodes[object].kind != jsonObject {
+		return nil
+	}
+	c := checker{m: r.m}
+	var all []string
+	for i := object + 1; i < r.m.nodes[object].next; i = r.m.nodes[i].next {
+		if !r.m.isHollow(i) {
+			all = append(all, c.printableName(&r.m.nodes[i]))
 		}
 	}
+	return all
+}
+
+// findPath returns the node at a path of names, or 0 if there is none.
+func (r *Request) findPath(path Path) uint32 {
+	first, rest, _ := strings.Cut(string(path), ".")
+	i := r.find(first)
+	for rest != "" && i != 0 {
+		var name string
+		name, rest, _ = strings.Cut(rest, ".")
+		i = r.m.foldedMember(i, name)
+	}
+	return i
+}
+
+// foldedMember returns the first member of an object with this name in any case, or 0 if there
+// is none.
+func (m *Message) foldedMember(object uint32, name string) uint32 {
+	if m.nodes[object].kind != jsonObject {
+		return 0
+	}
+	for i := object + 1; i < m.nodes[object].next; i = m.nodes[i].next {
+		n := m.nodes[i]
+		if n.name < maxNames && strings.EqualFold(names.list[n.name], name) || n.name >= maxNames && strings.EqualFold(string(nameText(m.data, n)), name) {
+			return i
+		}
+	}
+	return 0
+}
+
+// reportUnknown reports the members of an object, and of the objects in it, that have no row.
+func (b *builder) reportUnknown(t *Table, object uint32) {
+	for i := object + 1; i < b.m.nodes[object].next; i = b.m.nodes[i].next {
+		n := &b.m.nodes[i]
+		row := t.rowOfMember(b.m, n)
+		switch {
+		case b.m.isHollow(i):
+		case row < 0:
+			b.report(Format, b.printableName(n))
+		case t.Fields[row].Of == nil:
+		case n.kind == jsonObject:
+			b.path = append(b.path, step{t.Fields[row].Name, -1})
+			b.reportUnknown(t.Fields[row].Of, i)
+			b.path = b.path[:len(b.path)-1]
+		case n.kind == jsonArray:
+			for k, j := 0, i+1; j < n.next; k, j = k+1, b.m.nodes[j].next {
+				if b.m.nodes[j].kind == jsonObject {
+					b.path = append(b.path, step{t.Fields[row].Name, k})
+					b.reportUnknown(t.Fields[row].Of, j)
+					b.path = b.path[:len(b.path)-1]
+				}
+			}
+		}
+	}
+}
+
+// AddExtension adds an item to messageExtension of the AReq that Build returns, after those that
+// the requestor sent. The entry is written as it is.
+func (r *Request) AddExtension(entry []byte) { r.extensions = append(r.extensions, entry) }
+
+// Extensions returns how many items the requestor sent in messageExtension.
+func (r *Request) Extensions() int {
+	i := r.find("messageExtension")
+	if i == 0 || r.m.nodes[i].kind != jsonArray {
+		return 0
+	}
+	n := 0
+	for j := i + 1; j < r.m.nodes[i].next; j = r.m.nodes[j].next {
+		if !r.m.isHollow(j) {
+			n++
+		}
+	}
+	return n
+}
+
+// writeExtensions writes messageExtension: what the requestor sent, and what was added.
+func (b *builder) writeExtensions(f *Field, i uint32) bool {
+	mark := len(b.out)
+	isWritten := b.writeSent(f, i)
+	if len(b.r.extensions) == 0 || isWritten && b.out[len(b.out)-1] != ']' {
+		return isWritten
+	}
+	if isWritten {
+		b.out = append(b.out[:len(b.out)-1], ',')
+	} else {
+		b.out = append(b.out[:mark], '[')
+	}
+	b.out = append(b.out, bytes.Join(b.r.extensions, []byte(","))...)
+	b.out = append(b.out, ']')
 	return true
+}
+
+// reportCharacters reports a JSON text with a character that the version does not allow. The
+// data of message extensions is never looked at.
+func (b *builder) reportCharacters(f *Field, raw []byte, item int) {
+	if charset.FindJSON(raw, charactersOf(b.version)) != charset.Allowed {
+		b.reportItem(Format, f.Name, item, "")
+	}
+}
+
+// charactersOf returns the characters that a version allows in texts.
+func charactersOf(v Version) charset.Set {
+	if v >= V231 {
+		return charset.Unicode
+	}
+	return charset.ASCII
 }
 
 // The values of threeDSRequestorChallengeInd that ask for a challenge, and those that ask

@@ -56,6 +56,22 @@ func (m *Message) Check(ctx Context) Problems {
 	return c.sortedProblems()
 }
 
+// CheckObject returns the problems of the object at a path by a table of [NewTable]. Their
+// paths begin with this one. Members without a row, and members that occur twice, are not
+// reported.
+func (m *Message) CheckObject(path Path, t *Table) Problems {
+	i := m.find(string(path))
+	if i < 0 || m.nodes[i].kind != jsonObject {
+		return Problems{{Code: Format, Path: path}}
+	}
+	c := &checker{m: m, table: t, version: t.Version, view: viewOf(anyChannel, anyCategory)}
+	if path != "" {
+		c.path = append(c.path, step{string(path), -1})
+	}
+	c.checkObject(t, uint32(i))
+	return c.problems
+}
+
 var checkers = sync.Pool{New: func() any { return new(checker) }}
 
 // A checker holds the state of one call of Check. Checkers are reused.
@@ -192,10 +208,10 @@ func (c *checker) checkObject(t *Table, object uint32) {
 	nodes, cells := c.m.nodes, t.cells[c.view]
 	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
 		n := &nodes[i]
-		if n.name >= maxNames || n.flags&duplicate != 0 {
+		if n.flags&duplicate != 0 {
 			continue
 		}
-		if row := t.rowOf[n.name]; row >= 0 && cells[row] != '-' {
+		if row := t.rowOfMember(c.m, n); row >= 0 && cells[row] != '-' {
 			s.members[row] = i
 		}
 	}

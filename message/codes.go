@@ -139,6 +139,12 @@ func codesFor(name, only string, v Version) *Codes {
 			c.Ranges = append(c.Ranges, CodeRange{From: r.from, To: r.to, DS: true})
 		}
 	}
+	return c.withResults(v)
+}
+
+// withResults returns a copy of c with the results of check for codes of two digits.
+func (c *Codes) withResults(v Version) *Codes {
+	c = &Codes{Name: c.Name, Values: c.Values, Ranges: c.Ranges, Open: c.Open}
 	for i := range c.pairs {
 		c.pairs[i] = c.searchCode(fmt.Appendf(nil, "%02d", i), v)
 	}

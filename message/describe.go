@@ -15,12 +15,16 @@ const maskedValue = "***"
 // maxShown is how many characters of a long value are shown.
 const maxShown = 120
 
+// maxShownNumber is how many characters a number may have to be shown: fewer than a card number.
+const maxShownNumber = 9
+
 // Describe writes m to w as text for people, one line per value, in the order of the
 // table. Values are masked as Field.Mask says. A value that is not valid is written as
 // "***". Members without a row are counted and not shown; in a message of unknown type or
 // version no member has a row. The error is that of w.
 func (m *Message) Describe(w io.Writer) error {
-	d := &describer{checker: checker{m: m}, w: tabwriter.NewWriter(w, 0, 0, 2, '.', 0)}
+	lines := tabwriter.NewWriter(w, 0, 0, 2, '.', 0)
+	d := &describer{checker: checker{m: m}, show: func(path Path, _ *Field, text string) { fmt.Fprintf(lines, "%s\t %s\n", path, text) }}
 	t, hasType := m.Type()
 	v, hasVersion := m.Version()
 	if hasType && hasVersion {
@@ -28,16 +32,34 @@ func (m *Message) Describe(w io.Writer) error {
 	}
 	d.describeObject(d.table, 0, "")
 	if d.unknown > 0 {
-		fmt.Fprintf(d.w, "(unknown members)\t %d, %s\n", d.unknown, maskedValue)
+		fmt.Fprintf(lines, "(unknown members)\t %d, %s\n", d.unknown, maskedValue)
 	}
-	return d.w.Flush()
+	return lines.Flush()
+}
+
+// DescribeObject calls show for each value of the object at a path that has a row in a table of
+// [NewTable], in the order of the table. The path of a value begins with that of the object.
+// Values are masked as Field.Mask says; one that is not valid is "***". DescribeObject returns
+// how many members have no row.
+func (m *Message) DescribeObject(path Path, t *Table, show func(path Path, f *Field, text string)) (unknown int) {
+	i := m.find(string(path))
+	if i < 0 || m.nodes[i].kind != jsonObject {
+		return 0
+	}
+	d := &describer{checker: checker{m: m, table: t, version: t.Version}, show: show}
+	at := path
+	if at != "" {
+		at += "."
+	}
+	d.describeObject(t, uint32(i), at)
+	return d.unknown
 }
 
 // A describer holds the state of one call of Describe. Its checker decides whether a
 // value is valid and may be shown.
 type describer struct {
 	checker
-	w       *tabwriter.Writer
+	show    func(path Path, f *Field, text string) // is called for each value that has a row
 	unknown int
 }
 
@@ -50,11 +72,11 @@ func (d *describer) describeObject(t *Table, object uint32, at Path) {
 	}
 	for i := object + 1; i < d.m.nodes[object].next; i = d.m.nodes[i].next {
 		n := &d.m.nodes[i]
-		if t == nil || n.name >= maxNames || t.rowOf[n.name] < 0 || n.flags&duplicate != 0 {
+		if t == nil || t.rowOfMember(d.m, n) < 0 || n.flags&duplicate != 0 {
 			d.unknown++
 			continue
 		}
-		members[t.rowOf[n.name]] = i
+		members[t.rowOfMember(d.m, n)] = i
 	}
 	for row, i := range members {
 		if i != 0 {
@@ -68,7 +90,7 @@ func (d *describer) describeObject(t *Table, object uint32, at Path) {
 func (d *describer) describeValue(f *Field, i uint32, path Path) {
 	n := &d.m.nodes[i]
 	if f.Kind != Object || f.Mask != Clear {
-		d.writeLine(path, d.maskedText(f, i))
+		d.show(path, f, d.maskedText(f, i))
 		return
 	}
 	switch n.kind {
@@ -79,16 +101,13 @@ func (d *describer) describeValue(f *Field, i uint32, path Path) {
 			if at := path + Path("["+strconv.Itoa(k)+"]"); d.m.nodes[j].kind == jsonObject {
 				d.describeObject(f.Of, j, at+".")
 			} else {
-				d.writeLine(at, maskedValue)
+				d.show(at, f, maskedValue)
 			}
 		}
 	default:
-		d.writeLine(path, maskedValue)
+		d.show(path, f, maskedValue)
 	}
 }
-
-// writeLine writes the line of one value.
-func (d *describer) writeLine(path Path, text string) { fmt.Fprintf(d.w, "%s\t %s\n", path, text) }
 
 // maskedText returns the masked text of a value that is not an object with a table.
 func (d *describer) maskedText(f *Field, i uint32) string {
@@ -105,6 +124,8 @@ func (d *describer) maskedText(f *Field, i uint32) string {
 		}
 		return strings.Join(items, ", ")
 	case n.kind == jsonBool && f.Kind == Bool && f.Mask == Clear:
+		return string(d.m.raw(i))
+	case n.kind == jsonNumber && f.Kind == Number && f.Mask == Clear && n.end-n.start <= maxShownNumber:
 		return string(d.m.raw(i))
 	case f.Array:
 		return maskedValue

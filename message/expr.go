@@ -396,9 +396,14 @@ func (x *exprReader) readPath() exprPath {
 		}
 		f := &t.Fields[i]
 		p.uuid = f.Kind == UUID
-		if f.Kind == Object {
+		switch {
+		case n == len(steps)-1:
+		case t.byName != nil:
+			x.setError("%s is not a row of %s itself", strings.Join(steps, "."), t.Name)
+			return p
+		case f.Kind == Object:
 			t = x.set.objects[f.Type][t.Version]
-		} else if n < len(steps)-1 {
+		default:
 			x.setError("%s has no members", step)
 			return p
 		}

@@ -10,7 +10,7 @@ import (
 // A Kind is the form in which a value is written.
 type Kind uint8
 
-// The kinds. All but the last three are strings.
+// The kinds. All but the last four are strings.
 const (
 	Text          Kind = iota
 	Digits             // decimal digits
@@ -38,6 +38,7 @@ const (
 	Bool
 	Object // with a table of its own
 	JSON   // an object without one
+	Number // a JSON number
 
 	kindCount
 )
@@ -77,6 +78,7 @@ var kindForms = [kindCount]kindForm{
 	Bool:          {name: "true or false"},
 	Object:        {name: "object"},
 	JSON:          {name: "any object"},
+	Number:        {name: "number"},
 }
 
 // String returns a few English words that name the kind.

@@ -19,6 +19,7 @@ type Message struct {
 	data          []byte
 	nodes         []node
 	hasDuplicates bool // some member occurs more than once
+	folded        bool // names were matched without regard to case
 	firstNodes    [firstNameCount]uint32
 
 	msgType, version    uint8

@@ -1,9 +1,14 @@
 package message
 
 import (
+	"bytes"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/openthreeds/threeds/internal/charset"
+	"github.com/openthreeds/threeds/internal/iso"
 )
 
 // A Change is one correction that [Request.Normalise] made. What says in English what was
@@ -22,9 +27,11 @@ func (r *Request) Normalise() []Change {
 	if !ok {
 		return nil
 	}
-	n := &normaliser{builder: newBuilder(r, v)}
+	n := newNormaliser(r, v)
 	n.normaliseAcceptLanguage()
 	n.normaliseObject(n.table, 0)
+	n.normaliseState("billAddrState", "billAddrCountry")
+	n.normaliseState("shipAddrState", "shipAddrCountry")
 	n.completeAcquirer()
 	return n.changes
 }
@@ -71,8 +78,10 @@ func (n *normaliser) normaliseValue(f *Field, i uint32) {
 		n.path = n.path[:len(n.path)-1]
 	}
 	switch {
-	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || normalisedTexts[f.Name]):
+	case kind == jsonString && !f.Array && (f.Kind == Country || f.Kind == Currency || f.Kind == IP || normalisedTexts[f.Name]):
 		n.normaliseText(f, i)
+	case kind == jsonString && !f.Array && !n.r.isPlain && textsOfOneLine[f.Name]:
+		n.removeLineBreaks(f, i)
 	case kind == jsonObject && f.Of != nil:
 		normaliseNested(i, -1)
 	case kind == jsonArray && f.Of != nil:
@@ -101,10 +110,38 @@ func (n *normaliser) isAnythingSent(f *Field, i uint32) bool {
 // currencies.
 var normalisedTexts = map[string]bool{
 	"browserColorDepth": true, "browserLanguage": true, "browserTZ": true, "browserAcceptHeader": true, "browserUserAgent": true,
+	"cc": true,
+}
+
+// textsOfOneLine are the names and the parts of addresses in which a line break is a slip.
+var textsOfOneLine = map[string]bool{
+	"cardholderName": true, "merchantName": true, "threeDSRequestorName": true, "merchantNameListed": true,
+	"sellerName": true, "sellerBusinessName": true,
+	"billAddrLine1": true, "billAddrLine2": true, "billAddrLine3": true, "billAddrCity": true,
+	"shipAddrLine1": true, "shipAddrLine2": true, "shipAddrLine3": true, "shipAddrCity": true,
+	"sellerAddrLine1": true, "sellerAddrLine2": true, "sellerAddrLine3": true, "sellerAddrCity": true,
+}
+
+// lineBreaks writes each line break and each tab as one blank.
+var lineBreaks = strings.NewReplacer("\r\n", " ", "\n", " ", "\r", " ", "\t", " ")
+
+// removeLineBreaks writes a blank for each line break and tab in a name or an address.
+func (n *normaliser) removeLineBreaks(f *Field, i uint32) {
+	if _, edited := n.r.edits[i]; edited {
+		return
+	}
+	old := string(n.m.text(i, nil))
+	if text := lineBreaks.Replace(old); text != old {
+		n.r.setEdit(i, edit{text: quote(text)})
+		n.recordChange(f.Name, -1, "a line break or tab became a blank")
+	}
 }
 
 // normaliseText normalises a string.
 func (n *normaliser) normaliseText(f *Field, i uint32) {
+	if n.isOrdinary(f, i) {
+		return
+	}
 	old := string(n.m.text(i, nil))
 	if e, ok := n.r.edits[i]; ok {
 		old = unquoted(e.text)
@@ -112,14 +149,22 @@ func (n *normaliser) normaliseText(f *Field, i uint32) {
 	text, what := old, ""
 	switch {
 	case f.Kind == Country || f.Kind == Currency:
-		if len(old) < 3 && allDigits([]byte(old)) {
-			text, what = strings.Repeat("0", 3-len(old))+old, "padded to 3 digits"
+		text, what = numericCode(f.Kind, old)
+	case f.Kind == IP && n.version < V231:
+		text, what = fullAddress(old), "written in full"
+	case f.Name == "cc":
+		if digits, ok := strings.CutPrefix(old, "+"); ok && allDigits([]byte(digits)) {
+			text, what = digits, "without the +"
 		}
 	case f.Name == "browserColorDepth" && f.Kind == OneOf:
 		text = lowerDepth(f, old)
 		what = "lowered to " + text
 	case f.Name == "browserLanguage":
-		text, what = firstLanguage(old, f.Max), "cut to the first tag, or a part of it"
+		hyphened := withHyphens(old)
+		text, what = firstLanguage(hyphened, f.Max), "cut to the first tag, or a part of it"
+		if text == hyphened {
+			what = "written with hyphens"
+		}
 	case f.Name == "browserTZ":
 		text, what = trimOffset(old), "tidied"
 	case f.Name == "browserAcceptHeader", f.Name == "browserUserAgent":
@@ -129,6 +174,87 @@ func (n *normaliser) normaliseText(f *Field, i uint32) {
 		n.r.setEdit(i, edit{text: quote(text)})
 		n.recordChange(f.Name, -1, what)
 	}
+}
+
+// isOrdinary reports at little cost that a string is nothing that normaliseText changes.
+func (n *normaliser) isOrdinary(f *Field, i uint32) bool {
+	if _, edited := n.r.edits[i]; edited || n.m.nodes[i].flags&escaped != 0 {
+		return false
+	}
+	text := n.m.text(i, nil)
+	switch f.Kind {
+	case Country, Currency:
+		return len(text) == 3 && allDigits(text)
+	case IP:
+		return n.version >= V231 || bytes.IndexByte(text, ':') < 0
+	case Text:
+		return len(text) <= f.Max
+	}
+	return false
+}
+
+// numericCode returns a country or a currency as the three digits that its kind asks for, and
+// what was done. A code that is in no table is returned as it is.
+func numericCode(k Kind, code string) (numeric, what string) {
+	if len(code) < 3 && allDigits([]byte(code)) {
+		return strings.Repeat("0", 3-len(code)) + code, "padded to 3 digits"
+	}
+	if !allBytes([]byte(code), isAlpha) {
+		return code, ""
+	}
+	letters, ok := strings.ToUpper(code), false
+	switch {
+	case k == Currency:
+		numeric, _, ok = iso.CurrencyAlpha(letters)
+	case len(letters) == 2:
+		numeric, ok = iso.CountryAlpha2(letters)
+	default:
+		numeric, ok = iso.CountryAlpha3(letters)
+	}
+	if !ok {
+		return code, ""
+	}
+	return numeric, "written in digits"
+}
+
+// fullAddress returns an IPv6 address as eight groups of four digits, and the IPv4 address of
+// one that stands for such. All else is returned as it is.
+func fullAddress(text string) string {
+	a, err := netip.ParseAddr(text)
+	switch {
+	case err != nil || a.Zone() != "" || a.Is4():
+		return text
+	case a.Is4In6():
+		return a.Unmap().String()
+	}
+	return a.StringExpanded()
+}
+
+// withHyphens returns a language tag, or a list of such tags with weights, with hyphens in place of
+// underscores.
+func withHyphens(tags string) string { return strings.ReplaceAll(tags, "_", "-") }
+
+// normaliseState writes a state in capital letters, and without a prefix that is its country.
+func (n *normaliser) normaliseState(name, country string) {
+	i := n.r.find(name)
+	if i == 0 || n.m.nodes[i].kind != jsonString || !n.isDefined(name) {
+		return
+	}
+	old := n.r.Text(name)
+	if allBytes([]byte(old), func(c byte) bool { return isUpper(c) || isDigit(c) }) {
+		return
+	}
+	text, what := strings.ToUpper(old), "written in capitals"
+	if letters, ok := iso.CountryLetters(n.r.Text(country)); ok {
+		if state, ok := strings.CutPrefix(text, letters+"-"); ok && state != "" {
+			text, what = state, "written without its country"
+		}
+	}
+	if text == old || !allBytes([]byte(old), func(c byte) bool { return isAlnum(c) || c == '-' }) {
+		return
+	}
+	n.r.setEdit(i, edit{text: quote(text)})
+	n.recordChange(name, -1, what)
 }
 
 // lowerDepth returns the largest listed colour depth that is not above depth.
@@ -210,7 +336,7 @@ func (n *normaliser) normaliseAcceptLanguage() {
 		return
 	}
 	if !n.r.Has(name) {
-		tags := languageTags(n.r.Text("browserLanguage"))
+		tags := languageTags(withHyphens(n.r.Text("browserLanguage")))
 		if len(tags) > 0 {
 			n.r.setRaw(name, quotedList(tags[:min(len(tags), n.table.Field(name).Max)]))
 			n.recordChange(name, -1, "taken from browserLanguage")
@@ -226,10 +352,18 @@ func (n *normaliser) normaliseAcceptLanguage() {
 		if n.m.nodes[j].kind != jsonString || n.isDropped(j) {
 			continue
 		}
-		tag := string(n.m.text(j, nil))
-		if seen[tag] {
+		old := string(n.m.text(j, nil))
+		if e, edited := n.r.edits[j]; edited {
+			old = unquoted(e.text)
+		}
+		tag := withHyphens(old)
+		switch {
+		case seen[tag]:
 			n.r.setEdit(j, edit{})
 			n.recordChange(name, k, "dropped, it is there already")
+		case tag != old:
+			n.r.setEdit(j, edit{text: quote(tag)})
+			n.recordChange(name, k, "written with hyphens")
 		}
 		seen[tag] = true
 	}
@@ -264,4 +398,75 @@ func quotedList(texts []string) []byte {
 		out = append(out, quote(text)...)
 	}
 	return append(out, ']')
+}
+
+// namesAndAddresses are the elements that Transliterate writes in ASCII.
+var namesAndAddresses = []string{
+	"cardholderName", "merchantName", "threeDSRequestorName",
+	"billAddrLine1", "billAddrLine2", "billAddrLine3", "billAddrCity", "billAddrState", "billAddrPostCode",
+	"shipAddrLine1", "shipAddrLine2", "shipAddrLine3", "shipAddrCity", "shipAddrState", "shipAddrPostCode",
+}
+
+// Transliterate writes names and addresses in ASCII if the version takes nothing else, breaks lines
+// of addresses that are too long, and returns what it changed: docs/api.md, R9c. The
+// billing country says how ä, ö and ü are written, so Normalise comes first. A
+// text without a form in ASCII is removed if the message may lack it; otherwise it stays.
+func (r *Request) Transliterate() []Change {
+	v, ok := r.Version()
+	if !ok || v >= V231 {
+		return nil
+	}
+	n := &normaliser{builder: newBuilder(r, v)}
+	asGerman := charset.WritesGerman(r.Text("billAddrCountry"))
+	for _, name := range namesAndAddresses {
+		if n.isDefined(name) {
+			n.transliterate(name, asGerman)
+		}
+	}
+	n.wrapAddress("billAddrLine")
+	n.wrapAddress("shipAddrLine")
+	return n.changes
+}
+
+// transliterate writes one text in ASCII.
+func (n *normaliser) transliterate(name string, asGerman bool) {
+	old := n.r.Text(name)
+	if charset.Find(old, charset.ASCII) == charset.Allowed || charset.Find(old, charset.Unicode) != charset.Allowed {
+		return // nothing to do, or a character that is refused in every version
+	}
+	text, ok := charset.ToASCII(old, asGerman)
+	switch isRequired := n.table.cells[n.view][n.table.row(names.ids[name])] == 'R'; {
+	case ok:
+		n.r.Set(name, text)
+		n.recordChange(name, -1, "written in ASCII")
+	case !isRequired:
+		n.r.Set(name, "")
+		n.recordChange(name, -1, "left out, it has no form in ASCII")
+	}
+}
+
+// wrapAddress breaks the lines of an address that are too long.
+func (n *normaliser) wrapAddress(prefix string) {
+	lineNames := [...]string{prefix + "1", prefix + "2", prefix + "3"}
+	lines := make([]string, len(lineNames))
+	for i, name := range lineNames {
+		if lines[i] = n.r.Text(name); lines[i] == "" && n.r.Has(name) || charset.Find(lines[i], charset.ASCII) != charset.Allowed {
+			return // not a text, or one that is refused
+		}
+	}
+	wrapped, ok := charset.Wrap(lines, n.table.Field(lineNames[0]).Max)
+	if !ok {
+		return
+	}
+	for i, name := range lineNames {
+		switch {
+		case wrapped[i] == lines[i]:
+			continue
+		case lines[i] == "":
+			n.recordChange(name, -1, "continues the line before")
+		default:
+			n.recordChange(name, -1, "continued in the next line")
+		}
+		n.r.Set(name, wrapped[i])
+	}
 }

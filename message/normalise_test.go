@@ -30,8 +30,8 @@ func TestR9ValuesAreNormalised(t *testing.T) {
 			`{"merchantList":[{"merchantNameListed":"a","merchantAmount":"1","merchantCurrency":"036","merchantExponent":"2"}]}`,
 			"multiTransaction.merchantList[0].merchantCurrency: padded to 3 digits"},
 		{message.V220, "mcc", `"12"`, "", ""},
-		{message.V220, "merchantCountryCode", `"DK"`, "", ""},
-		{message.V220, "merchantCountryCode", `36`, "", ""},
+		{message.V220, "merchantCountryCode", `"XX"`, "", ""},
+		{message.V220, "merchantCountryCode", `36.0`, "", ""},
 
 		// Colour depth.
 		{message.V220, "browserColorDepth", `"30"`, `"24"`, "browserColorDepth: lowered to 24"},
@@ -58,7 +58,7 @@ func TestR9ValuesAreNormalised(t *testing.T) {
 		{message.V220, "browserLanguage", `"x-abcdefg"`, "", ""},
 		{message.V220, "browserLanguage", `"i-default"`, "", ""},
 		{message.V231, "browserLanguage", `"sl-Latn-IT-rozaj-biske-1994-x-abcdefgh"`, `"sl-Latn-IT-rozaj-biske-1994"`, "browserLanguage: cut to the first tag, or a part of it"},
-		{message.V220, "browserLanguage", `"en_US"`, "", ""},
+		{message.V220, "browserLanguage", `"en"`, "", ""},
 		{message.V231, "browserLanguage", `"zh-Hant-TW"`, "", ""},
 
 		// Time zone.

@@ -2,9 +2,13 @@ package message
 
 import (
 	"bytes"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/openthreeds/threeds/internal/charset"
 )
 
 // A Request is what a requestor sent: an AReq, or the few members that other operations
@@ -13,9 +17,13 @@ import (
 // beside the text, which stays as it was received. A Request must not be used by several
 // goroutines at the same time.
 type Request struct {
-	m     *Message
-	edits map[uint32]edit   // changed values, by node; may be nil
-	added map[string][]byte // JSON texts of members that the request lacked; may be nil
+	m       *Message
+	isPlain bool              // m has nothing but printable ASCII, and no escape sequence
+	edits   map[uint32]edit   // changed values, by node; may be nil
+	added   map[string][]byte // JSON texts of members that the request lacked; may be nil
+
+	extensions [][]byte // items that are added to messageExtension
+
 }
 
 // An edit is the change of one value.
@@ -32,7 +40,36 @@ func ReadRequest(data []byte, lim Limits) (*Request, error) {
 		return nil, err
 	}
 	m.markForRequest(0, topLevel)
-	return &Request{m: m}, nil
+	return &Request{m: m, isPlain: charset.IsPlainJSON(data)}, nil
+}
+
+// applyEdits writes the changes of values into the text of the request, and reads it again.
+func (r *Request) applyEdits() {
+	data := r.m.data
+	out, end := make([]byte, 0, len(data)+64), uint32(0)
+	for _, i := range slices.Sorted(maps.Keys(r.edits)) { // nodes are in the order of the text
+		n, e := r.m.nodes[i], r.edits[i]
+		if n.start < end {
+			continue // inside a value that is replaced
+		}
+		out = append(out, data[end:n.start]...)
+		switch {
+		case e.wrap:
+			out = append(append(append(out, '['), r.m.raw(i)...), ']')
+		case e.text == nil:
+			out = append(out, "null"...)
+		default:
+			out = append(out, e.text...)
+		}
+		end = n.end
+	}
+	out = append(out, data[end:]...)
+	edited, err := ReadRequest(out, Limits{Depth: -1, Members: -1})
+	if err != nil {
+		panic("message: edited to what is not JSON: " + err.Error())
+	}
+	edited.added = r.added
+	*r = *edited
 }
 
 const (
@@ -156,6 +193,9 @@ func (r *Request) Default(name, text string) {
 		r.setRaw(name, quote(text))
 	}
 }
+
+// SetRaw sets a member to a JSON text, which must be valid. Nil removes the member.
+func (r *Request) SetRaw(name string, text []byte) { r.setRaw(name, text) }
 
 // setRaw sets a member to a JSON text; nil removes it.
 func (r *Request) setRaw(name string, text []byte) {

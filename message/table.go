@@ -16,8 +16,9 @@ type Table struct {
 	Fields  []Field
 	Rules   []Rule
 
-	rowOf []int16    // by name id; -1: no such row
-	cells [12][]byte // the presence of each row in each view; see cellsOf
+	rowOf  []int16          // by name id; -1: no such row; nil if byName is set
+	byName map[string]int16 // by name in lower case; only in tables of NewTable
+	cells  [12][]byte       // the presence of each row in each view; see cellsOf
 }
 
 // A Field is one row of a table: an element of a message. A bound of 0 means no bound.
@@ -133,10 +134,42 @@ func (t *Table) Field(name string) *Field {
 	if t == nil {
 		return nil
 	}
+	if t.byName != nil {
+		if i := rowList(t.Fields).indexOf(name); i >= 0 {
+			return &t.Fields[i]
+		}
+		return nil
+	}
 	if i := t.row(names.ids[name]); i >= 0 {
 		return &t.Fields[i]
 	}
 	return nil
+}
+
+// rowOfMember returns the index of the row of a member of m, or -1 if there is none.
+func (t *Table) rowOfMember(m *Message, n *node) int {
+	if t.byName != nil {
+		return t.searchRow(m, n)
+	}
+	if n.name >= maxNames {
+		return -1
+	}
+	return int(t.rowOf[n.name])
+}
+
+// searchRow is rowOfMember for a table of [NewTable], whose names need not have ids.
+func (t *Table) searchRow(m *Message, n *node) int {
+	var text []byte
+	if n.name < maxNames {
+		text = []byte(names.list[n.name])
+	} else {
+		text = nameText(m.data, *n)
+	}
+	row, ok := t.byName[string(fold(nil, text))]
+	if !ok || !m.folded && t.Fields[row].Name != string(text) {
+		return -1
+	}
+	return int(row)
 }
 
 // row returns the index of the row with a name id, or -1 if there is none.
@@ -154,6 +187,48 @@ func ObjectTable(name string, v Version) *Table { return tables.objects[name][v]
 
 // ObjectNames returns the names of all nested tables, sorted.
 func ObjectNames() []string { return slices.Sorted(maps.Keys(objectRows)) }
+
+// NewTable returns a table for an object that the protocol leaves to others, such as the data
+// of a message extension. Use it with [Message.CheckObject], [Message.DescribeObject] and
+// [Request.BuildObject].
+//
+// A row without Need is optional. The code list of a OneOf is Codes or, if that is nil, the
+// list that List names, as 2.3.1 has it. Type names an object of 2.3.1; Of is a table of
+// NewTable in place of that. Conditions may refer to rows of the same table only. A row may be
+// a copy of a row of another table. NewTable panics if a row is wrong.
+func NewTable(name string, rows ...Field) *Table {
+	t := &Table{Name: name, Version: V231, Fields: slices.Clone(rows), byName: make(map[string]int16)}
+	for i := range t.Fields {
+		low := string(fold(nil, []byte(t.Fields[i].Name)))
+		if _, ok := t.byName[low]; ok {
+			panic("message: " + name + ": two rows " + t.Fields[i].Name)
+		}
+		t.byName[low] = int16(i)
+	}
+	for i := range t.Fields {
+		f := &t.Fields[i]
+		f.id = 0
+		if f.Need == "" {
+			f.Need = "OO OO OO"
+		}
+		switch {
+		case f.Kind == OneOf && f.Codes == nil:
+			f.Codes = codesFor(f.List, f.Only, V231)
+		case f.Kind == OneOf:
+			f.Codes = f.Codes.withResults(V231)
+		case f.Kind == Object && f.Of == nil:
+			f.Of = ObjectTable(f.Type, V231)
+		}
+		if f.Kind == Object && f.Of == nil {
+			panic(fmt.Sprintf("message: %s.%s: no table %q", name, f.Name, f.Type))
+		}
+		f.setLengths()
+		f.when, f.forbid = tables.compileCondition(t, f.When), tables.compileCondition(t, f.Forbid)
+		f.findShortcuts(t)
+	}
+	t.cells = cellsOf(t.Fields)
+	return t
+}
 
 // rowList are the rows of a table while it is being written down.
 type rowList []Field
@@ -268,8 +343,7 @@ func (set *tableSet) compile(t *Table) {
 		}
 		f.when = set.compileCondition(t, f.When)
 		f.forbid = set.compileCondition(t, f.Forbid)
-		f.ascii = f.Kind != Text && f.Kind != Email && f.Kind != URL && f.Kind != AppURL
-		f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array && !f.SupportedVersion && !f.HTTPS && !f.Browser && !f.Unchecked && !(f.Kind == URL && t.Type == AReq)
+		f.findShortcuts(t)
 	}
 	t.cells = cellsOf(t.Fields)
 	for i := range t.Rules {
@@ -281,6 +355,13 @@ func (set *tableSet) compile(t *Table) {
 		r.when = set.compileCondition(t, r.When)
 		r.must = set.compileCondition(t, r.Must)
 	}
+}
+
+// findShortcuts sets what lets the checks of most rows be short.
+func (f *Field) findShortcuts(t *Table) {
+	f.ascii = f.Kind != Text && f.Kind != Email && f.Kind != URL && f.Kind != AppURL
+	f.plain = f.Forbid == "" && f.Kind.isText() && f.Kind != Base64 && f.Range == nil && !f.Array &&
+		!f.SupportedVersion && !f.HTTPS && !f.Browser && !f.Unchecked && !(f.Kind == URL && t.Type == AReq)
 }
 
 // A view is the set of presence columns to which a message may belong: those of a channel or

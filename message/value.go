@@ -41,7 +41,7 @@ func (c *checker) checkValue(f *Field, i uint32) {
 		if f.Kind == Object {
 			c.checkNested(f, i, -1)
 		}
-	case kind == jsonBool && f.Kind == Bool:
+	case kind == jsonBool && f.Kind == Bool, kind == jsonNumber && f.Kind == Number:
 	case kind == jsonString && f.Kind.isText():
 		c.checkString(f, i, -1, f.Min, f.Max)
 	default:
@@ -68,6 +68,7 @@ func (c *checker) checkArray(f *Field, i uint32) {
 		switch {
 		case f.Kind == Object && nodes[j].kind == jsonObject:
 			c.checkNested(f, j, n)
+		case f.Kind == JSON && nodes[j].kind == jsonObject:
 		case f.Kind.isText() && nodes[j].kind == jsonString:
 			c.checkString(f, j, n, f.ItemMin, f.ItemMax)
 		default:

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,7 @@ func newIssuer(s *Sandbox) (*issuer, error) {
 	mux.HandleFunc("POST "+challengePath, a.challenge)
 	mux.HandleFunc("GET "+challengePath+"/{acsTransID}", a.showAgain)
 	mux.HandleFunc("POST "+challengePath+"/{acsTransID}", a.reply)
+	mux.HandleFunc("GET "+challengePath+"/{acsTransID}/over", a.tellEnd)
 	mux.HandleFunc("POST "+v1Path+"{scheme}", a.payerAuthentication)
 	if s.PagesURL != "" {
 		base, err := url.Parse(s.PagesURL)
@@ -96,6 +98,9 @@ func (s *Sandbox) show(w http.ResponseWriter, status int, p view) {
 		// for where it is sent, too.
 		forms = "http: https:"
 	}
+	if p.Name == "outside" { // it asks whether it is over
+		forms += "; connect-src 'self'"
+	}
 	h, ancestors := w.Header(), "*"
 	if p.Unframed {
 		ancestors = "'none'"
@@ -134,6 +139,21 @@ type view struct {
 	Step                         int  // which of the challenge's pages it is
 	Framed                       bool // it stands in a page of the shop
 	Unframed                     bool // it may not
+	Tall                         bool // it is taller than its frame
+}
+
+// Terms are what a tall page has above its form.
+func (v view) Terms() []string { return slices.Repeat(terms, 3) }
+
+// terms are as long as a bank's are.
+var terms = []string{
+	"Please check that the shop and the amount above are those that you expect. Your bank never asks for this code on the telephone, " +
+		"in an e-mail or in a message of any kind.",
+	"By entering the code you agree that the amount is paid with your card. What the shop has promised you is between you and the shop, " +
+		"and your bank has no part in it.",
+	"If you did not order anything, choose Cancel below and call the number on the back of your card. Nothing is paid without the code.",
+	"Your bank keeps what it needs to prove that it was you who agreed: the time, the amount and the address of your device. " +
+		"It does so as long as the law requires.",
 }
 
 // A form is fields for an address of the shop's.

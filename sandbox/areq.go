@@ -14,6 +14,12 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if e, bad := d.wrongPlan(m); bad {
 		return d.refuse(m, e)
 	}
+	if e, bad := wrongText(body, m.text("messageVersion")); bad {
+		return d.refuse(m, e)
+	}
+	if e, bad := d.wrongCodes(m); bad {
+		return d.refuse(m, e)
+	}
 	pan := m.text("acctNumber")
 	version, channel := m.text("messageVersion"), m.text("deviceChannel")
 	found := d.box.table.find(pan)
@@ -21,11 +27,8 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if known && !slices.Contains(found.versions, version) {
 		return d.refuse(m, erro{code: "102", detail: strings.Join(found.versions, ",")})
 	}
-	if m.text("threeDSCompInd") != "Y" && channel == browser && d.box.journal.methodDone(m.text("threeDSServerTransID")) {
-		return d.refuse(m, erro{
-			code: "305", description: "Invalid ThreeDSCompInd",
-			detail: `The threeDSCompInd must be "Y" when successful`,
-		})
+	if e, bad := d.wrongCompInd(m); bad {
+		return d.refuse(m, e)
 	}
 	if known {
 		doing = d.threeRIAnswer(d.dataOnlyAnswer(doing, m), m)
@@ -77,16 +80,6 @@ func (d *directory) wrongPlan(m received) (erro, bool) {
 	return erro{}, false
 }
 
-// wrongStatements says that the 3DS Method has not run though the AReq says so: issuers
-// that look may not authenticate then. From 2.3.1 an earlier run may count.
-func (d *directory) wrongStatements(m received) string {
-	claims := m.text("threeDSCompInd") == "Y" && m.text("messageVersion") != v231
-	if !claims || d.box.journal.methodDone(m.text("threeDSServerTransID")) {
-		return ""
-	}
-	return "threeDSCompInd is Y, and the 3DS Method has not come to its end"
-}
-
 // twice is the error for an AReq whose id was seen before.
 func twice(version string) erro {
 	if version == v231 {
@@ -98,16 +91,17 @@ func twice(version string) erro {
 // possible says whether the AReq lets the issuer do what the card does.
 func possible(doing cardOutcome, m received) bool {
 	version := m.text("messageVersion")
-	if m.text("deviceChannel") == threeRI &&
-		(doing.kind == "challenge" || doing.kind == "decoupled" || doing.status == "I") {
+	if m.text("deviceChannel") == threeRI && (doing.kind == "challenge" || doing.status == "I") {
 		return false
 	}
+	asked := m.text("threeDSRequestorDecReqInd")
 	switch {
 	case doing.status == "I":
 		return version != v210
 	case doing.kind == "decoupled":
-		asked := m.text("threeDSRequestorDecReqInd")
 		return version != v210 && (asked == "Y" || asked == "B" && version == v231)
+	case doing.how == "decoupled" && !(version == v231 && (asked == "F" || asked == "B")):
+		return false
 	case doing.kind == "challenge":
 		// 06 asks for anything but a challenge.
 		return version == v210 || !slices.Contains(m.list("threeDSRequestorChallengeInd"), "06")

@@ -35,7 +35,7 @@ func (t *transaction) writeARes() {
 		put("acsOperatorID", t.dir.scheme.operatorID()).
 		put("transStatus", t.ares).
 		put("transStatusReason", t.deed.reason).
-		put("eci", cmp.Or(t.deed.eci, t.dir.scheme.eci(t.ares, t.payment)))
+		put("eci", cmp.Or(t.deed.eci, t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(t.ares, t.payment)))
 	if t.ares == "Y" || t.ares == "A" || t.deed.hasValue {
 		o.put("authenticationValue", newValue())
 	}
@@ -55,8 +55,14 @@ func (t *transaction) writeARes() {
 	} else if t.ares == "C" {
 		o.put("acsURL", t.box.acs.url+challengePath)
 	}
+	extensions := t.bridging(t.ares)
 	if !t.box.Nice {
-		o.put("messageExtension", []json.RawMessage{t.extension()})
+		extensions = append(extensions, t.extension())
+	}
+	if extensions != nil {
+		o.put("messageExtension", extensions)
+	}
+	if !t.box.Nice {
 		o.put("sandboxRemark", peer.UnknownMember()).putUnknownNull()
 	}
 	t.aresRaw = o.bytes()
@@ -125,6 +131,32 @@ func (t *transaction) putInfo(o *object) {
 	default:
 		o.put("cardholderInfo", text)
 	}
+}
+
+// bridging is the Bridging extension of an answer with this transStatus, in the version of the one in the AReq; none
+// if the AReq of 2.2.0 has none.
+func (t *transaction) bridging(status string) []json.RawMessage {
+	version := bridgingVersion(t.areq)
+	if t.version != v220 || version == "" {
+		return nil
+	}
+	added := new(object)
+	switch {
+	case t.ares == "D":
+		added.put("authenticationMethod", []string{"12"})
+	case t.ares == "C":
+		added.put("authenticationMethod", []string{"02"})
+	case status == "Y":
+		added.put("transChallengeExemption", "05")
+	default:
+		return nil
+	}
+	return []json.RawMessage{new(object).
+		put("name", "Bridging").
+		put("id", bridgingID).
+		put("criticalityIndicator", false).
+		put("data", json.RawMessage(new(object).put("version", version).put("addData", json.RawMessage(added.bytes())).bytes())).
+		bytes()}
 }
 
 // extension is a message extension that is not critical, so that no reader has to understand it.

@@ -63,9 +63,12 @@ type cardOutcome struct {
 	kind   string // "answer", "challenge", "decoupled", "silence"
 	status string // of answer: transStatus
 	reason string // of answer: transStatusReason
-	how    string // of challenge: "passes", "fails", "asks"
+	how    string // of challenge and decoupled: how it ends
 	info   string // cardholderInfo
-	padded bool   // the CRes is padded base64url
+
+	padded    bool // the CRes is padded base64url
+	completed bool // the CRes has challengeCompletionInd
+	tall      bool // the page of the challenge is taller than its frame
 
 	eci      string // in place of what the scheme puts beside the status; "" means that
 	hasValue bool   // it has an authentication value, whatever the status
@@ -196,16 +199,16 @@ func (t *cardTable) readLine(line string) error {
 	return nil
 }
 
-// readTable reads the cards after "table": several patterns, or one with
-// spaces in it, which begins no pattern of its own when it has neither star.
+// readTable reads the cards after "table": patterns with stars, divided by spaces, or numbers
+// without, divided by commas, in which spaces are for the eye.
 func (t *cardTable) readTable(cards string) error {
 	words := strings.Fields(cards)
 	if !strings.Contains(cards, "*") {
-		words = []string{strings.Join(words, "")}
+		words = strings.Split(cards, ",")
 	}
 	part := section{name: strings.Join(words, " ")}
 	for _, word := range words {
-		p, err := scenario.ReadPattern(word)
+		p, err := scenario.ReadPattern(strings.Join(strings.Fields(word), ""))
 		if err != nil {
 			return err
 		}
@@ -230,7 +233,8 @@ func readRule(line string) (*rule, error) {
 			return nil, err
 		}
 	}
-	bound := r.only || r.not || r.lastEight >= 0 || r.outcome.info != "" || r.outcome.padded
+	o := r.outcome
+	bound := r.only || r.not || r.lastEight >= 0 || o.info != "" || o.padded || o.completed || o.tall
 	if bound && r.outcome.kind == "" {
 		return nil, errors.New("conditions of an outcome without an outcome")
 	}
@@ -269,8 +273,12 @@ func (r *rule) read(statement string) error {
 	case "last":
 		return r.readBound(statement, rest)
 	case "cres":
-		r.outcome.padded = true
-		return one("padded")
+		r.outcome.padded = r.outcome.padded || statement == "cres padded"
+		r.outcome.completed = r.outcome.completed || statement == "cres completed"
+		return one("padded", "completed")
+	case "page":
+		r.outcome.tall = true
+		return one("tall")
 	case "info":
 		r.outcome.info = strings.TrimSpace(strings.TrimPrefix(statement, "info"))
 		if n := len([]rune(r.outcome.info)); n == 0 || n > 128 {
@@ -307,19 +315,25 @@ func (r *rule) readBound(statement string, rest []string) error {
 	return nil
 }
 
+// waysToEnd are the words for how a challenge and a decoupled authentication end.
+var waysToEnd = map[string][]string{
+	"challenge": {"passes", "fails", "asks", "outside", "decoupled"},
+	"decoupled": {"passes", "fails", "expires", "rejected"},
+}
+
 func (r *rule) readOutcome(statement, kind string, rest []string) error {
 	if r.outcome.kind != "" {
 		return errors.New("two outcomes")
 	}
 	r.outcome.kind = kind
 	switch kind {
-	case "challenge":
-		if len(rest) != 1 || !slices.Contains([]string{"passes", "fails", "asks"}, rest[0]) {
-			return fmt.Errorf("%q: want challenge and passes, fails or asks", statement)
+	case "challenge", "decoupled":
+		if how := waysToEnd[kind]; len(rest) != 1 || !slices.Contains(how, rest[0]) {
+			return fmt.Errorf("%q: want %s and one of %s", statement, kind, strings.Join(how, ", "))
 		}
 		r.outcome.how = rest[0]
 		return nil
-	case "decoupled", "silence":
+	case "silence":
 		if len(rest) > 0 {
 			return fmt.Errorf("%q: nothing comes after %s", statement, kind)
 		}

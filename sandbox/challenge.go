@@ -30,7 +30,10 @@ func (a *issuer) challenge(w http.ResponseWriter, r *http.Request) {
 	}
 	if t.fault.Is("ACS", "down") {
 		t.record("browser", "acs", "CReq", raw, "answered with HTTP status 503")
-		http.Error(w, "Service Unavailable", http.StatusServiceUnavailable)
+		a.box.show(w, http.StatusServiceUnavailable, view{
+			Name: "error", Title: "Your bank cannot be reached", Scheme: t.dir.scheme.name,
+			Text: "The service of your bank is down at the moment. Close this page, and try again later or pay with another card.",
+		})
 		return
 	}
 	t.record("browser", "acs", "CReq", raw, a.box.warnOf(t.ids.server, base64Faults(r.PostForm, "creq", "threeDSSessionData")))
@@ -88,15 +91,12 @@ func (t *transaction) judgeCReq(raw []byte, session string) (erro, bool) {
 // open begins the challenge after the first good CReq. The caller holds the
 // lock.
 func (t *transaction) open() {
-	switch t.deed.how {
-	case "asks":
-		t.phase = asking
-		t.wait(t.box.StepTimeout, notFinished)
-	case "fails":
-		t.finish(failed)
-	default:
-		t.finish(passed)
+	if !t.deed.hasPerson() {
+		t.finish(t.deed.verdict())
+		return
 	}
+	t.phase = asking
+	t.wait(t.box.StepTimeout, notFinished)
 }
 
 // showAgain shows the page after a reply to it: reloading it repeats nothing.
@@ -110,6 +110,21 @@ func (a *issuer) showAgain(w http.ResponseWriter, r *http.Request) {
 	v := t.page()
 	v.Framed = r.Header.Get("Sec-Fetch-Dest") == "iframe" // where browsers refuse autofocus, and Chromium complains of it
 	a.box.show(w, http.StatusOK, v)
+}
+
+// tellEnd tells the page of a challenge that is decided outside it whether that is over:
+// 200 then, 204 before.
+func (a *issuer) tellEnd(w http.ResponseWriter, r *http.Request) {
+	t := a.open(w, r)
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w.Header().Set("Cache-Control", "no-store")
+	if t.phase != ended {
+		w.WriteHeader(http.StatusNoContent)
+	}
 }
 
 // reply takes what the cardholder did on the page.
@@ -148,6 +163,9 @@ func (t *transaction) react(action, entered, step string) {
 	case action == "cancel":
 		t.finish(cancelled)
 		return
+	case t.deed.how == "outside":
+		t.reactOutside(action)
+		return
 	case action == "resend":
 		t.note, t.wrong = "We have sent you a new code.", false
 	case entered == "":
@@ -170,6 +188,21 @@ func (t *transaction) react(action, entered, step string) {
 	t.wait(t.box.StepTimeout, notFinished)
 }
 
+// reactOutside does what a button of the page says whose challenge is decided in the app of
+// the bank. Two of them stand for that app. The caller holds the lock.
+func (t *transaction) reactOutside(action string) {
+	t.tries++
+	switch action {
+	case "approve":
+		t.finish(passed)
+	case "decline":
+		t.finish(failed)
+	default:
+		t.note, t.wrong = "Your bank has not seen it yet. Please confirm in the app first.", true
+		t.wait(t.box.StepTimeout, notFinished)
+	}
+}
+
 func left(n int) string {
 	if n == 1 {
 		return "You have one try left."
@@ -189,6 +222,10 @@ func (t *transaction) page() view {
 		Action:   t.box.acs.path + challengePath + "/" + t.ids.acs,
 		Note:     t.note, Wrong: t.wrong, Code: code, Step: t.round,
 		Unframed: t.fault.Is("ACS", "unframed"),
+		Tall:     t.deed.tall,
+	}
+	if t.deed.how == "outside" {
+		v.Name = "outside"
 	}
 	if v.Amount == "" {
 		v.Title = "Confirm it is you"
@@ -198,7 +235,10 @@ func (t *transaction) page() view {
 	}
 	v.Name, v.After = "leave", t.box.PageDelay.Milliseconds()
 	v.Title, v.Text, v.Wrong = "Confirmed", "Thank you. You are going back to the shop.", false
-	if readMessage(t.cres).text("transStatus") != "Y" {
+	switch status := readMessage(t.cres).text("transStatus"); {
+	case status == "D":
+		v.Title, v.Text = "Not finished yet", "Your bank asks you again on another device. You are going back to the shop."
+	case status != "Y":
 		v.Title, v.Text, v.Wrong = "Not confirmed", "Your bank has not confirmed this. You are going back to the shop.", true
 	}
 	if t.fault.Is("ACS", "stuck") {

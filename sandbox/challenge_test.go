@@ -416,7 +416,8 @@ func TestLenientReadingIsWrittenDown(t *testing.T) {
 		{"2.1.0", "Y", false, untrue},
 		{"2.2.0", "Y", true, ""},
 		{"2.2.0", "N", false, ""},
-		{"2.3.1", "Y", false, ""}, // an earlier run may count
+		{"2.3.1", "Y", false, untrue},
+		{"2.2.0", "U", false, "threeDSCompInd is U, and the card has a 3DS Method"},
 	} {
 		areq := s.areq(test.version, "02", "4000000000000003").with(members{"threeDSCompInd": test.compInd})
 		if test.runs {

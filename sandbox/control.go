@@ -24,6 +24,7 @@ GET  /v1                     the table of 3-D Secure 1.0.2
 GET  /app?transID=ID         a page that decides a challenge inside an app
 POST /app                    transID and result=pass, fail, cancel or timeout: the same by program,
                              also for a page of the issuer's that is open in a browser
+POST /oob                    acsTransID: the cardholder confirms in the app of the bank
 
 ID is any of the transaction's ids.
 
@@ -50,6 +51,7 @@ func controlRoutes(s *Sandbox, hasForms bool) http.Handler {
 		mux.HandleFunc("GET /app", s.showApp)
 	}
 	mux.HandleFunc("POST /app", s.decideApp)
+	mux.HandleFunc("POST /oob", s.confirmOutside)
 	limited := limitBody(mux)
 	all := http.NewServeMux()
 	ranges.Routes(all, RangeFaults(), s.rangeSets, s.Ranges)
@@ -127,6 +129,29 @@ func (s *Sandbox) decideApp(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": v.status})
+}
+
+// confirmOutside lets a challenge pass that waits for the app of the bank.
+func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
+	var in struct {
+		ACSTransID string `json:"acsTransID"`
+	}
+	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind == "application/json" {
+		decoder := json.NewDecoder(r.Body)
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&in); err != nil {
+			peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "want {\"acsTransID\": …}: " + err.Error()})
+			return
+		}
+	} else {
+		in.ACSTransID = r.FormValue("acsTransID")
+	}
+	t := s.journal.transaction(in.ACSTransID)
+	if t == nil || t.deed.how != "outside" || !t.decide(passed) {
+		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for the app of the bank under this acsTransID"})
+		return
+	}
+	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": passed.status})
 }
 
 // guard refuses requests under names that are not of this machine, where only it can

@@ -26,6 +26,7 @@ func Example() {
 	// upi rreq.upi.sandbox.test
 	// protectbuy rreq.protectbuy.sandbox.test
 	// sbn rreq.sbn.sandbox.test
+	// cb rreq.cb.sandbox.test
 	// standin rreq.standin.sandbox.test
 	// visa [2.1.0]
 }

@@ -176,6 +176,8 @@ func TestCardTellsVersionsAndScheme(t *testing.T) {
 		{"6011000000000103", &sandbox.Card{Scheme: "protectbuy", Listed: true, Versions: all}},
 		{"6500000000000103", &sandbox.Card{Scheme: "protectbuy", Listed: true, Versions: all}},
 		{"5019000000000103", &sandbox.Card{Scheme: "sbn", Listed: true, Versions: all}},
+		{"4000970000000103", &sandbox.Card{Scheme: "visa", Others: []string{"cb"}, Listed: true, Versions: all}},
+		{"5105970000000103", &sandbox.Card{Scheme: "mastercard", Others: []string{"cb"}, Listed: true, Versions: all}},
 		{"4571000000000103", &sandbox.Card{Scheme: "visa", Others: []string{"sbn"}, Listed: true, Versions: all}},
 		{"4000000000009999", &sandbox.Card{Scheme: "visa", Versions: all}},
 		{"9000100411111111", &sandbox.Card{Scheme: "standin", Listed: true, Versions: all[:1], MethodURL: silent, MethodSilent: true}},

@@ -128,7 +128,7 @@ func (t *transaction) rreq(v verdict) []byte {
 		put("transStatus", v.status).
 		put("transStatusReason", v.reason).
 		put("challengeCancel", v.cancel).
-		put("eci", t.dir.scheme.eci(v.status, t.payment))
+		put("eci", t.dir.scheme.indicatorsOf(t.areq.text("acctNumber")).eci(v.status, t.payment))
 	if v.status == "Y" {
 		o.put("authenticationValue", newValue())
 	}
@@ -144,6 +144,9 @@ func (t *transaction) rreq(v verdict) []byte {
 			o.put("acsRenderingType", t.render)
 		}
 	}
+	if extensions := t.bridging(v.status); extensions != nil {
+		o.put("messageExtension", extensions)
+	}
 	if !t.box.Nice {
 		o.put("sandboxResult", peer.UnknownMember()).putUnknownNull()
 	}
@@ -154,8 +157,11 @@ func (t *transaction) rreq(v verdict) []byte {
 // before 2.3.1, a list of methods since.
 func (t *transaction) putMethod(o *object) {
 	kind, method := "02", "02" // dynamic: a code by text message
-	if t.ares == "D" {
+	switch {
+	case t.ares == "D":
 		kind, method = "04", "12"
+	case t.deed.how == "outside":
+		kind, method = "03", "07"
 	}
 	if t.version == v231 {
 		o.put("authenticationMethod", []string{method})
@@ -166,7 +172,7 @@ func (t *transaction) putMethod(o *object) {
 
 // interactions is how often the cardholder was asked and answered.
 func (t *transaction) interactions(v verdict) int {
-	if t.channel == browser && t.deed.how == "asks" || v.reason == "14" {
+	if t.channel == browser && t.deed.hasPerson() || v.reason == "14" {
 		return min(t.tries, 99)
 	}
 	return 1
@@ -183,6 +189,9 @@ func (t *transaction) writeCRes(v verdict) []byte {
 		put("threeDSServerTransID", t.ids.server).
 		put("acsTransID", t.ids.acs).
 		put("transStatus", t.browserStatus(v.status))
+	if t.deed.completed && !t.box.Nice {
+		o.put("challengeCompletionInd", "Y")
+	}
 	if !t.box.Nice {
 		o.putUnknownNull()
 	}

@@ -96,6 +96,14 @@ type Sandbox struct {
 	// first. Zero means 10,000.
 	Keep int
 
+	// Strict refuses an AReq with threeDSCompInd Y whose 3DS Method has not completed, with
+	// Erro 305. Without it, that is logged and noted in what Received returns.
+	Strict bool
+
+	// IsStrictFor says whether Strict holds for AReqs with a notificationURL. nil means
+	// that only Strict decides. It is called by several goroutines at once.
+	IsStrictFor func(notificationURL string) bool
+
 	// Alter, when set, sees every message before a directory server or issuer
 	// sends it and returns what is sent instead: for tests of broken peers. It
 	// is called by several goroutines at once. A PRes, too, is then made whole
@@ -124,7 +132,7 @@ type Sandbox struct {
 // A Directory is what a 3-D Secure server has to know of one of the directory
 // servers.
 type Directory struct {
-	Scheme       string          // visa mastercard amex jcb upi protectbuy sbn standin
+	Scheme       string          // visa mastercard amex jcb upi protectbuy sbn cb standin
 	URL          string          // takes AReq, PReq and Erro
 	ServerCA     *x509.CertPool  // signed the directory server's certificate
 	ServerCAPEM  []byte          // the same as text

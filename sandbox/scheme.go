@@ -19,6 +19,9 @@ type scheme struct {
 	yes, attempt, no, informational string
 	plainYes, plainNo               string
 
+	// codes are the values of 80 to 99 to which the scheme gives a meaning, by element.
+	codes map[string][]string
+
 	// dataCategories and dataIndicators are the values of messageCategory and of
 	// threeDSRequestorChallengeInd that ask to share data only.
 	dataCategories, dataIndicators []string
@@ -27,14 +30,19 @@ type scheme struct {
 	prefixes []string
 
 	// shared are the beginnings of cards that are another scheme's and this one's as
-	// well: co-badged ones, of which no PRes tells.
+	// well: co-badged ones. The PRes tells of those that are in prefixes too.
 	shared []string
+
+	// spare are the beginnings that generated ranges have, of a scheme without cards of its own alone.
+	spare []string
 }
 
 var schemes = []scheme{
 	{word: "visa", name: "Visa", rid: "A000000003", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
+		codes:          map[string][]string{"threeDSRequestorChallengeInd": {"82"}, "threeRIInd": {"80"}},
 		dataIndicators: []string{"06", "82"}, prefixes: []string{"4000", "4111"}},
 	{word: "mastercard", name: "Mastercard", rid: "A000000004", yes: "02", attempt: "01", no: "00", informational: "06", plainYes: "N2", plainNo: "N0",
+		codes:          map[string][]string{"messageCategory": {"80"}, "threeDSRequestorAuthenticationInd": {"85", "86"}},
 		dataCategories: []string{"80"}, prefixes: []string{"5105", "5555", "2223"}},
 	{word: "amex", name: "American Express", rid: "A000000025", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3400", "3782"}},
@@ -45,7 +53,10 @@ var schemes = []scheme{
 	{word: "protectbuy", name: "Discover", rid: "A000000152", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3600", "6011"}},
 	{word: "sbn", name: "Dankort", rid: "A000000121", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
-		prefixes: []string{"5019"}, shared: []string{"4571"}},
+		prefixes: []string{"5019"}, shared: []string{"4571"}, spare: []string{"5018"}},
+	// Cartes Bancaires has the indicators of the other scheme on the card, see indicatorsOf.
+	{word: "cb", name: "CB", rid: "A000000042",
+		prefixes: []string{"400097", "510597"}, shared: []string{"400097", "510597"}, spare: []string{"4971"}},
 	{word: "standin", name: "Stand-in", rid: "A000000999", yes: "05", attempt: "06", no: "07", informational: "07", plainYes: "05", plainNo: "07",
 		prefixes: []string{"3000", "5000", "6000", "7000"}},
 }
@@ -80,6 +91,15 @@ func schemeOf(pan string) string {
 		return "sbn"
 	}
 	return "standin"
+}
+
+// indicatorsOf is the scheme whose electronic commerce indicators a card of s has.
+func (s *scheme) indicatorsOf(pan string) *scheme {
+	if s.yes != "" {
+		return s
+	}
+	word := schemeOf(pan)
+	return &schemes[slices.IndexFunc(schemes, func(of scheme) bool { return of.word == word })]
 }
 
 // eci is what the scheme's issuers put beside a transaction status; a status
@@ -123,7 +143,7 @@ const (
 )
 
 // leads are the first four digits of the scheme's cards that its documented
-// ranges leave free. Dankort's have nothing to leave; neighbours stand in.
+// ranges leave free. Where they leave none, it is the spare ones.
 func (s *scheme) leads() []string {
 	var all []string
 	for n := 1000; n < 9000; n++ { // the older test cards begin with 9
@@ -133,7 +153,7 @@ func (s *scheme) leads() []string {
 		}
 	}
 	if all == nil {
-		all = []string{"5018"}
+		all = s.spare
 	}
 	return all
 }

@@ -1,8 +1,10 @@
 package sandbox
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // dataOnlyAnswer is what the scheme makes of an AReq that only shares data: of Mastercard's category 80 an
@@ -27,6 +29,115 @@ func (d *directory) dataOnlyAnswer(doing cardOutcome, m received) cardOutcome {
 		}
 	}
 	return doing
+}
+
+// wrongCodes finds a value that the protocol leaves to the directory servers, 80 to 99, and to which this one gives
+// no meaning. Since 2.3.1 that has a code of its own.
+func (d *directory) wrongCodes(m received) (erro, bool) {
+	for _, name := range codedElements {
+		for _, code := range m.list(name) {
+			if len(code) == 2 && code >= "80" && code <= "99" && !slices.Contains(d.scheme.codes[name], code) {
+				if m.text("messageVersion") == v231 {
+					return erro{code: "207", detail: name}, true
+				}
+				return erro{code: "203", detail: name}, true
+			}
+		}
+	}
+	return erro{}, false
+}
+
+// codedElements are the elements of an AReq with values that directory servers define.
+var codedElements = []string{"messageCategory", "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInd", "threeRIInd"}
+
+// wrongText finds text with control characters, and in 2.3.1 with what turns the direction of text or ends a line.
+// The data of message extensions has rules of its own.
+func wrongText(body []byte, version string) (erro, bool) {
+	if !slices.ContainsFunc(body, func(c byte) bool { return c == '\\' || c >= 0x7f }) {
+		return erro{}, false
+	}
+	var m any
+	_ = json.Unmarshal(body, &m) // it was parsed before
+	names := wrongTexts(nil, "", m, version)
+	if len(names) == 0 {
+		return erro{}, false
+	}
+	slices.Sort(names)
+	return erro{code: "203", detail: strings.Join(slices.Compact(names), ",")}, true
+}
+
+// wrongTexts adds the paths of wrong text in a value to names. Entries of an array have the path of the array.
+func wrongTexts(names []string, path string, value any, version string) []string {
+	switch v := value.(type) {
+	case string:
+		if strings.ContainsFunc(v, func(c rune) bool { return isUnprintable(c, version) }) {
+			names = append(names, path)
+		}
+	case []any:
+		for _, entry := range v {
+			names = wrongTexts(names, path, entry, version)
+		}
+	case map[string]any:
+		for name, member := range v {
+			if path != "messageExtension" || name != "data" {
+				names = wrongTexts(names, strings.TrimPrefix(path+"."+name, "."), member, version)
+			}
+		}
+	}
+	return names
+}
+
+// isUnprintable says whether a character has no place in text of a version.
+func isUnprintable(c rune, version string) bool {
+	isDirection := c >= 0x202a && c <= 0x202e || c >= 0x2066 && c <= 0x2069
+	isLineEnd := c == 0x2028 || c == 0x2029
+	return unicode.IsControl(c) || version == v231 && (isDirection || isLineEnd)
+}
+
+// wrongCompInd refuses a threeDSCompInd that does not tell the truth: always one other than Y after the 3DS Method
+// has completed, and where the sandbox is strict also a Y without that.
+func (d *directory) wrongCompInd(m received) (erro, bool) {
+	e := erro{code: "305", description: "Invalid ThreeDSCompInd"}
+	isDone := d.isMethodDone(m)
+	switch {
+	case m.text("deviceChannel") != browser:
+		return erro{}, false
+	case m.text("threeDSCompInd") != "Y":
+		e.detail = `The threeDSCompInd must be "Y" when successful`
+		return e, isDone
+	}
+	e.detail = `The threeDSCompInd must be "N" or "U" when the 3DS Method has not completed`
+	return e, !isDone && d.box.isStrictFor(m.text("notificationURL"))
+}
+
+// isMethodDone says whether the 3DS Method has completed for an AReq. In 2.3.1 an earlier run counts, too, if the
+// AReq names it.
+func (d *directory) isMethodDone(m received) bool {
+	return d.box.journal.methodDone(m.text("threeDSServerTransID")) ||
+		m.text("messageVersion") == v231 && d.box.journal.methodDone(m.text("threeDSMethodId"))
+}
+
+// isStrictFor says whether AReqs of a requestor with this notificationURL are held to the truth.
+func (s *Sandbox) isStrictFor(notificationURL string) bool {
+	return s.Strict || s.IsStrictFor != nil && s.IsStrictFor(notificationURL)
+}
+
+// wrongStatements says which threeDSCompInd is not true, "" if it is. Issuers that look at
+// it may not authenticate then.
+func (d *directory) wrongStatements(m received) string {
+	if m.text("messageType") != "AReq" || m.text("deviceChannel") != browser {
+		return ""
+	}
+	method := d.box.table.find(m.text("acctNumber")).method
+	switch isDone := d.isMethodDone(m); {
+	case m.text("threeDSCompInd") == "Y" && !isDone:
+		return "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+	case m.text("threeDSCompInd") == "U" && (method == "answers" || method == "silent"):
+		return "threeDSCompInd is U, and the card has a 3DS Method"
+	case m.text("threeDSCompInd") == "N" && method == "none":
+		return "threeDSCompInd is N, and the card has no 3DS Method"
+	}
+	return ""
 }
 
 // isDataShare says whether challenge indicators ask to share data only. 2.1.0 has no 06.
@@ -76,6 +187,16 @@ var notRouted = cardOutcome{kind: "answer", status: "N", reason: "87"}
 
 // extensions are the message extensions of an AReq.
 func extensions(m received) []received { return m.objects("messageExtension") }
+
+// bridgingVersion is the version of the Bridging extension in an AReq; "" if it has none.
+func bridgingVersion(m received) string {
+	for _, e := range extensions(m) {
+		if e.text("id") == bridgingID {
+			return e.object("data").text("version")
+		}
+	}
+	return ""
+}
 
 func hasExtension(m received, id string) bool {
 	return slices.ContainsFunc(extensions(m), func(e received) bool { return e.text("id") == id })

@@ -66,14 +66,34 @@ var (
 	cancelled   = verdict{status: "N", reason: "01", cancel: "01"}
 	notBegun    = verdict{status: "N", reason: "14", cancel: "05"}
 	notFinished = verdict{status: "N", reason: "14", cancel: "04"}
+	fallsBack   = verdict{status: "D", reason: "29"}
 )
+
+// decoupledVerdicts are how a decoupled authentication ends, by the word of the card table.
+var decoupledVerdicts = map[string]verdict{
+	"passes": passed, "fails": failed, "expires": {status: "U", reason: "24", cancel: "03"}, "rejected": {status: "R", reason: "11"},
+}
+
+// hasPerson says whether a challenge waits for a person to decide it.
+func (o cardOutcome) hasPerson() bool { return o.how == "asks" || o.how == "outside" }
+
+// verdict is how a challenge ends that no person decides.
+func (o cardOutcome) verdict() verdict {
+	switch o.how {
+	case "fails":
+		return failed
+	case "decoupled":
+		return fallsBack
+	}
+	return passed
+}
 
 // start is where a transaction stands before its ARes leaves.
 func (t *transaction) start() {
 	switch {
 	case t.ares != "C" && t.ares != "D":
 		t.phase = ended
-	case t.channel == app && t.deed.how == "asks":
+	case t.channel == app && t.deed.hasPerson():
 		t.phase = asking
 	}
 }
@@ -86,15 +106,13 @@ func (t *transaction) startNext() {
 	switch {
 	case t.phase == ended || t.round > 0:
 	case t.ares == "D":
-		t.wait(t.box.DecoupledDelay, passed)
+		t.wait(t.box.DecoupledDelay, decoupledVerdicts[t.deed.how])
 	case t.channel == browser:
 		t.wait(t.box.FirstCReqTimeout, notBegun)
-	case t.deed.how == "asks":
+	case t.deed.hasPerson():
 		t.wait(t.box.StepTimeout, notFinished)
-	case t.deed.how == "fails":
-		t.wait(t.box.AppDelay, failed)
 	default:
-		t.wait(t.box.AppDelay, passed)
+		t.wait(t.box.AppDelay, t.deed.verdict())
 	}
 }
 

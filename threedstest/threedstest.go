@@ -8,6 +8,9 @@
 // is a card that is authenticated without a challenge. [sandbox.Sandbox.Received] tells
 // what the directory servers and issuers got.
 //
+// The sandbox is strict: a threeDSCompInd Y is refused with Erro 305 unless the 3DS Method
+// of the card has completed.
+//
 // The server listens on 127.0.0.1 and nothing leaves the machine. It is ready when
 // NewServer returns, which takes some hundredths of a second. Servers share nothing, so
 // tests that run in parallel may each have one.
@@ -80,7 +83,7 @@ func start(dir string, log *slog.Logger) (*Server, error) {
 		stop()
 		return nil, err
 	}
-	p, err := playground.Start(ctx, playground.Options{Dir: dir, API: l, Release: "test", Log: log})
+	p, err := playground.Start(ctx, playground.Options{Dir: dir, API: l, Release: "test", Log: log, Strict: true})
 	if err != nil {
 		stop()
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/message"
 )
@@ -77,7 +78,7 @@ func exposed(t *testing.T) exposition {
 	m.Degraded(func() map[string]bool {
 		return map[string]bool{"directory visa": true, "v1 visa": true, "api": true, "results": true, "keys": true}
 	})
-	m.Finding("visa", "mcc", "require")
+	m.RulesChecked("Shop", "visa", []*scheme.Finding{{Element: "mcc", Rule: scheme.Require, InForce: true}})
 	m.Lists(map[string]time.Time{"directories[0].crls": time.Now()}, func(string) string { return "visa" })
 	m.Open("visa", "AReq", true)
 	for kind := directory.Timeout; kind <= directory.Proxy; kind++ {

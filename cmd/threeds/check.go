@@ -11,10 +11,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
 )
 
 // maxMessage is how much check reads: far more than any listener takes.
@@ -61,11 +63,16 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err := m.Describe(stdout); err != nil {
 		return err
 	}
+	for _, d := range extension.Describe(m) {
+		if err := d.Write(stdout); err != nil {
+			return err
+		}
+	}
 	var ctx message.Context
 	if t, ok := m.Type(); ok && t == message.AReq {
 		ctx.AReq = m // conditions of nested objects refer to members of the AReq
 	}
-	problems := m.Check(ctx)
+	problems := append(m.Check(ctx), extension.Check(m)...)
 	for _, p := range problems {
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, describeProblem(p))
 	}
@@ -87,7 +94,7 @@ func printSchemeFindings(w io.Writer, name, of string, m *message.Message) (faul
 	switch {
 	case !known:
 	case t == message.AReq:
-		for _, f := range scheme.Check(of, m) {
+		for _, f := range scheme.Check(of, m, time.Now()) {
 			if f.Code != 0 {
 				faults++
 			}
@@ -150,9 +157,9 @@ func describeForeign(m *message.Message) string {
 	return ""
 }
 
-// describeProblem returns what the code of a problem means, with its note.
+// describeProblem returns what the code of a problem means, with its note if that is not the path.
 func describeProblem(p message.Problem) string {
-	if p.Note == "" {
+	if p.Note == "" || p.Note == string(p.Path) {
 		return p.Code.Description()
 	}
 	return fmt.Sprintf("%s (%s)", p.Code.Description(), p.Note)

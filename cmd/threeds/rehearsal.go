@@ -27,6 +27,8 @@ func runRehearsal(ctx context.Context, fs *flag.FlagSet, stdout, stderr io.Write
 			r.ResultsCA = value
 		case "listen":
 			r.PagesListen = value
+		case "strict":
+			r.Strict = value == "true"
 		case "directories-listen":
 			r.DirectoriesListen = value
 		default:

@@ -46,7 +46,7 @@ func TestReadyFile(t *testing.T) {
 			}
 		}
 		ds, _ := got["ds"].(map[string]any)
-		for _, scheme := range []string{"visa", "mastercard", "amex", "jcb", "upi", "protectbuy", "sbn", "standin"} {
+		for _, scheme := range []string{"visa", "mastercard", "amex", "jcb", "upi", "protectbuy", "sbn", "cb", "standin"} {
 			if s, _ := ds[scheme].(string); !strings.HasPrefix(s, "https://") {
 				t.Errorf("ds.%s = %v", scheme, ds[scheme])
 			}

@@ -34,6 +34,7 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	public := fs.String("public-url", "", "`URL` of that port for browsers elsewhere, such as https://lab.example")
 	directories := fs.String("directories-listen", sandboxDirectories, "`HOST:PORT` of the directory servers, with mutual TLS")
 	rate := fs.Float64("rate-limit", 500, "`N` requests per second and API key, 0 for no limit")
+	strict := fs.Bool("strict", false, "refuse a threeDSCompInd Y whose 3DS Method has not completed")
 	data := fs.String("data", "", "keep the store in `DIR`; default: a temporary one")
 	readyPath := fs.String("ready-file", "", "write addresses and keys to `FILE`, as JSON, once all accept")
 	rehearsal := fs.String("directories", "", "run directory servers and issuers only, for a server of its own; certificates are in `DIR`")
@@ -78,7 +79,7 @@ func runSandbox(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	}
 	o := playground.Options{
 		Dir: dir, API: api, Release: releaseVersion(), Log: obs.NewLogger(stderr, slog.LevelWarn),
-		DirectoriesListen: *directories, PerKey: *rate,
+		DirectoriesListen: *directories, PerKey: *rate, Strict: *strict,
 	}
 	warnOfSandbox(o.Log, api.Addr())
 	return serveSandbox(ctx, o, publicURL, ready, stdout)

@@ -40,6 +40,14 @@ type Merchant struct {
 	// is "warn", records and logs it.
 	SchemeRules string
 
+	// Bridging has requests of 2.3.1 go to cards of 2.2.0, with what the Bridging message
+	// extension can carry.
+	Bridging bool
+
+	// Transliterate says that names and addresses are written in ASCII where the version
+	// takes nothing else.
+	Transliterate bool
+
 	// PerDirectory has the ids and names by which the directories of single schemes know
 	// this merchant.
 	PerDirectory map[string]Requestor

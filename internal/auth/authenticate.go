@@ -13,6 +13,7 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
+	"github.com/openthreeds/threeds/message/extension"
 )
 
 // An authRequest is what the engine knows of one /auth: who sent it, what it is about, and
@@ -66,6 +67,7 @@ type claim struct {
 	version  message.Version
 	start    time.Time // of the /auth
 	rec      *txnRecord
+	bridging string // the version of the Bridging extension in the AReq; "" if it has none
 }
 
 // An answer is the ARes that the requestor gets.
@@ -218,12 +220,16 @@ func (e *Engine) schemeOfNumber(number transid.Scheme) string {
 // build completes the request with what the server owns, checks all of it, and returns the
 // AReq.
 func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
+	found := bridge(req, to, msg)
 	e.complete(req, to, msg)
 	c := message.Context{Loopback: e.Loopback}
 	if to.peer != nil {
 		c.KnownExtension = to.peer.context(c).KnownExtension
 	}
-	areq, found := msg.Build(c)
+	found = append(found, addExtensions(req, to, msg)...)
+	areq, faults := msg.Build(c)
+	found = append(found, faults...)
+	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, to, areq)...)
 	if areq != nil && req.account.Strict {
 		found = append(found, areq.CheckExponents()...)
@@ -304,6 +310,9 @@ func (e *Engine) complete(req *authRequest, to target, msg *message.Request) {
 		req.addChange(acquirer, "taken from the merchant's profile")
 	}
 	req.changes = append(req.changes, msg.Normalise()...)
+	if merchant.Transliterate {
+		req.changes = append(req.changes, msg.Transliterate()...)
+	}
 	withdrawSPC(req, to, msg)
 	if to.info != nil && msg.Text("deviceChannel") == browser && msg.Has("threeDSCompInd") && msg.Text("threeDSCompInd") != "U" {
 		if acs := acsVersion(to.info, req.version.String()); acs != nil && methodURL(to.peer, acs) == "" {
@@ -378,6 +387,7 @@ func listVersions(versions []message.Version) string {
 func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *message.Message) (*claim, error) {
 	c := &claim{
 		target: to, id: req.id.value, merchant: req.account.Merchant.Name, version: req.version, start: req.start,
+		bridging: extension.VersionOf(areq, extension.BridgingID),
 		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
 			AReq: areq.Facts(), Purchase: e.purchaseOf(req, areq),

@@ -112,8 +112,9 @@ const decoupledGrace = time.Hour + 30*time.Second
 
 // An Observer is told what requests lack; its methods must not block.
 type Observer interface {
-	// Finding is called for each element of an AReq that breaks a rule of its scheme.
-	Finding(scheme, element, rule string)
+	// RulesChecked is called for each AReq that is checked against the rules of its scheme, with
+	// what does not agree with them. The findings are shared: read only.
+	RulesChecked(merchant, scheme string, findings []*scheme.Finding)
 }
 
 // A Recorder records what becomes known of a request on its way. Its methods must not

@@ -143,9 +143,9 @@ func Elements(bad message.Error) []string {
 }
 
 // isElement reports whether s has the form of an element's name, such as
-// "acctInfo.chAccAgeInd" or "messageExtension[0].id".
+// "acctInfo.chAccAgeInd" or "messageExtension[0].data.A000000004-acsRBA.score".
 func isElement(s string) bool {
-	return s != "" && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.[]") == ""
+	return s != "" && s[0] >= 'a' && s[0] <= 'z' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.[]-_") == ""
 }
 
 // unknownBIN is the 305 of /preauth. The BIN is left out: in a log, beside the last four

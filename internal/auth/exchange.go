@@ -97,6 +97,7 @@ func (e *Engine) acceptARes(ctx context.Context, c *claim, areq, ares *message.M
 	err := commit(ctx, c, next, keep)
 	e.noteResult(ctx, ares)
 	e.explainReason(ctx, c.id, c.peer.Scheme, ares)
+	e.logOtherBridging(ctx, c, ares)
 	if err != nil {
 		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", c.id, "state", next)
 		if next == Challenge {

@@ -288,7 +288,7 @@ func TestFollowUpOfAnotherKind(t *testing.T) {
 	}
 }
 
-// TestFallback: the 3RI after an RReq D (DA-06 to DA-08, TO-10).
+// TestFallback: the 3RI after an RReq D (DA-06, DA-07, DA-08, TO-10).
 func TestFallback(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -12,8 +12,9 @@ import (
 type Notes struct {
 	// Normalised elements were corrected or filled in before the request left (docs/api.md, R9).
 	Normalised []string
-	// Unkept elements are missing or malformed although the card's scheme requires them. What
-	// a scheme only advises is not here.
+	// Unkept elements are missing or malformed although the card's scheme requires them now, or are
+	// there although it forbids them. Where one of several elements is enough, all their names
+	// are one entry, with | between. What a scheme only advises is not here.
 	Unkept []string
 	// Schemes are the words of all directories that hold a co-badged card, in order of preference. It is
 	// nil for other cards.
@@ -27,7 +28,7 @@ func notesOf(req *authRequest) Notes {
 		n.Normalised = addName(n.Normalised, c.Path.Name())
 	}
 	for _, f := range req.findings {
-		if f.Rule != scheme.Advise {
+		if f.InForce && f.Rule != scheme.Advise && f.Rule != scheme.Ignore && f.Rule != scheme.Ended {
 			n.Unkept = addName(n.Unkept, f.Element)
 		}
 	}

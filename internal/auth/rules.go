@@ -30,12 +30,13 @@ func (e *Engine) checkRules(req *authRequest, to target, areq *message.Message) 
 		return nil
 	}
 	var refused message.Problems
-	for _, f := range to.peer.rules().Check(areq) {
-		if e.Observer != nil {
-			e.Observer.Finding(to.peer.Scheme, f.Element, string(f.Rule))
-		}
-		if mode == rulesEnforce && f.Code != 0 {
-			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Element)})
+	findings := to.peer.rules().Check(areq, e.Now())
+	if e.Observer != nil {
+		e.Observer.RulesChecked(req.account.Merchant.Name, to.peer.Scheme, findings)
+	}
+	for _, f := range findings {
+		if mode == rulesEnforce && f.Code != 0 { // of several elements of which one is enough, the first is named
+			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
 		} else {
 			req.findings = append(req.findings, f)
 		}

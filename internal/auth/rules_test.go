@@ -24,6 +24,7 @@ type stand struct {
 	log bytes.Buffer
 
 	mu      sync.Mutex
+	checked []string // by RulesChecked: merchant and scheme of each request
 	counted []string
 }
 
@@ -40,10 +41,13 @@ func newStand(of string) *stand {
 	return s
 }
 
-func (s *stand) Finding(scheme, element, rule string) {
+func (s *stand) RulesChecked(merchant, scheme string, findings []*scheme.Finding) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.counted = append(s.counted, scheme+" "+element+" "+rule)
+	s.checked = append(s.checked, merchant+" "+scheme)
+	for _, f := range findings {
+		s.counted = append(s.counted, scheme+" "+f.Element+" "+string(f.Rule))
+	}
 }
 
 func merchant(rules string, strict bool) *account.Account {
@@ -70,6 +74,7 @@ func (s *stand) recorded(t *testing.T) []string {
 func good(version, id string, without ...string) object {
 	o := areq(version, id)
 	o["cardExpiryDate"], o["threeDSRequestorID"] = "3012", "12345678*M1"
+	o["cardholderName"], o["email"], o["browserIP"], o["billAddrLine1"] = "Ann", "ann@shop.example", "192.0.2.1", "1 Road"
 	for _, name := range without {
 		delete(o, name)
 	}
@@ -95,9 +100,15 @@ func TestSchemeRules(t *testing.T) {
 		{"MC-12 unsure", "jcb", nil, "", "", "threeDSRequestorID: not of the scheme's form (unsure)"},
 		{"MC-21", "visa", change{"messageCategory": "80"}, "203", "messageCategory", "messageCategory: a code of no known meaning"},
 		{"MC-21 in 2.3.1", "visa", change{"messageCategory": "80", "messageVersion": "2.3.1"}, "207", "messageCategory", "messageCategory: a code of no known meaning"},
-		{"MC-21 known", "mastercard", change{"messageCategory": "80"}, "", "", "email: advised"},
-		{"said to be required", "visa", nil, "", "", "email: required (unsure)"},
-		{"advised", "mastercard", nil, "", "", "email: advised"},
+		{"MC-21 known", "mastercard", change{"messageCategory": "80"}, "", "", "billAddrCity: advised"},
+		{"one of several", "visa", change{"email": nil}, "201", "email",
+			"one of email, homePhone, mobilePhone, workPhone: required; counted as missing data, and requests do not fail for it by themselves"},
+		{"one of several", "mastercard", change{"email": nil, "cardholderName": nil}, "201", "cardholderName",
+			"one of cardholderName, email, homePhone, mobilePhone, workPhone: required; no fee and no decline has been announced"},
+		{"advised", "mastercard", nil, "", "", "billAddrCity: advised"},
+		{"2.1.0", "amex", change{"messageVersion": "2.1.0", "threeDSRequestorID": "MER_1"}, "", "", "messageVersion: 2.1.0 has ended; the directory answers with Erro 102"},
+		{"ignored", "amex", change{"threeDSRequestorChallengeInd": "05", "threeDSRequestorID": "MER_1"}, "", "",
+			"threeDSRequestorChallengeInd: ignored with threeDSRequestorChallengeInd 05 or 06 or 07 (one source); the directory rewrites it to 02"},
 		{"nothing is public", "upi", nil, "", "", ""},
 		{"memory alone", "sbn", nil, "", "", ""},
 		{"no scheme", "standin", nil, "", "", ""},

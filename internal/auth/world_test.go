@@ -36,6 +36,7 @@ type world struct {
 	erros     []message.Error                        // posted to directories
 	countries []string                               // for which each of them
 	reply     func(scheme string, areq object) ([]byte, error)
+	sent      func(areq []byte) // is called with each AReq that leaves; may be nil
 	hits      []ranges.Hit
 	tried     bool
 	pending   string // the one directory that was not asked yet
@@ -198,6 +199,9 @@ func (w *world) Send(_ context.Context, scheme, _ string, areq []byte, transID s
 	}
 	w.mu.Lock()
 	w.sends[transID]++
+	if w.sent != nil {
+		w.sent(slices.Clone(areq))
+	}
 	reply := w.reply
 	w.mu.Unlock()
 	return reply(scheme, o)

@@ -147,6 +147,10 @@ type Merchant struct {
 	AcquirerCountry string `yaml:"acquirer_country"`
 	// What is done when a request lacks what its scheme asks for beyond the protocol: nothing, a record and a log line, or, where the public sources are sure, an Erro. See [schemes](schemes.md).
 	SchemeRules string `yaml:"scheme_rules"`
+	// Whether requests of 2.3.1 go to cards that can be used with 2.2.0 and not with 2.3.1. What 2.2.0 lacks goes into the Bridging message extension, if the card's range lists it. See [bridging](api.md#bridging).
+	Bridging bool `yaml:"bridging"`
+	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
+	Transliterate bool `yaml:"transliterate"`
 	// Other values for one directory, by scheme: requestor_id and requestor_name.
 	PerDirectory map[string]Identity `yaml:"per_directory"`
 }

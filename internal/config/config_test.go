@@ -136,6 +136,7 @@ func TestConfigValues(t *testing.T) {
 		{"server.reference_numbers", c.Server.ReferenceNumbers, map[string]string{"2.2.0": "3DS_LOA_SER_0001"}},
 		{"timeouts.decoupled_result (default)", c.Timeouts.DecoupledResult, 20 * time.Minute},
 		{"merchants[0].acquirer_country", c.Merchants[0].AcquirerCountry, "208"},
+		{"merchants[0].transliterate", c.Merchants[0].Transliterate, true},
 		{"merchants[0].per_directory", c.Merchants[0].PerDirectory, map[string]Identity{"visa": {RequestorID: "visa-7"}}},
 		{"directories[0].versions", c.Directories[0].Versions, []string{"2.1.0", "2.2.0", "2.3.1"}},
 		{"directories[0].refresh", c.Directories[0].Refresh, 4 * time.Hour},

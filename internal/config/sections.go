@@ -83,6 +83,8 @@ func readMerchant(s *section) (m Merchant) {
 	m.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	m.AcquirerCountry = optional(s, "acquirer_country", country, "")
 	m.SchemeRules = optional(s, "scheme_rules", oneOf("off", "warn", "enforce"), "warn")
+	m.Bridging = optional(s, "bridging", boolean, "false")
+	m.Transliterate = optional(s, "transliterate", boolean, "false")
 	m.PerDirectory = mapOfSections(s, "per_directory", schemeWord, func(s *section) (id Identity) {
 		defer s.close()
 		id.RequestorID = optional(s, "requestor_id", text(1, 35), "")

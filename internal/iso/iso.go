@@ -1,6 +1,6 @@
 // Package iso has the codes of the currencies of ISO 4217 and the countries of ISO 3166-1 that
 // a 3-D Secure message may use. Use [Currency] and [Country] to look up codes of three
-// digits, [CurrencyAlpha] and [CountryAlpha2] to look up codes of letters.
+// digits, [CurrencyAlpha], [CountryAlpha2] and [CountryAlpha3] to look up codes of letters.
 //
 // It has no names, no history and no formatting of amounts. Codes that the
 // protocol excludes are not in its tables: currencies 955-964 and 999 with their
@@ -60,6 +60,24 @@ func Country[T text](numeric T) bool {
 func CountryAlpha2[T text](alpha T) (numeric string, ok bool) {
 	c, ok := find(countries[:], alpha)
 	return c.numeric, ok
+}
+
+// CountryAlpha3 returns the three-digit code of the country with the given three
+// capital letters, and whether there is such a country.
+func CountryAlpha3[T text](alpha T) (numeric string, ok bool) {
+	c, ok := find(countries3[:], alpha)
+	return c.numeric, ok
+}
+
+// CountryLetters returns the two capital letters of the country with the given
+// three-digit code, and whether there is such a country.
+func CountryLetters[T text](numeric T) (alpha2 string, ok bool) {
+	for _, c := range countries {
+		if c.numeric == string(numeric) {
+			return c.alpha, true
+		}
+	}
+	return "", false
 }
 
 // An entry pairs the letters of a code with its digits.

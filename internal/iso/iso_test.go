@@ -107,6 +107,29 @@ func TestCountryByLetters(t *testing.T) {
 	}
 }
 
+// TestCountriesInAllForms goes from the digits to the letters and back.
+func TestCountriesInAllForms(t *testing.T) {
+	n := 0
+	for i := range 1000 {
+		numeric := fmt.Sprintf("%03d", i)
+		letters, ok := iso.CountryLetters(numeric)
+		if back, _ := iso.CountryAlpha2(letters); ok != iso.Country(numeric) || ok && back != numeric {
+			t.Errorf("CountryLetters(%q) = %q, %t", numeric, letters, ok)
+		}
+		if ok {
+			n++
+		}
+	}
+	if n != 249 {
+		t.Errorf("%d countries", n)
+	}
+	for alpha, want := range map[string]string{"DNK": "208", "ABW": "533", "ZWE": "716", "dnk": "", "DK": "", "": "", "XXX": "", "DNKK": ""} {
+		if got, ok := iso.CountryAlpha3(alpha); got != want || ok != (want != "") {
+			t.Errorf("CountryAlpha3(%q) = %q, %v; want %q", alpha, got, ok, want)
+		}
+	}
+}
+
 // TestTablesAreComplete counts what the standards hold: 249 countries, and of 178 current
 // entries of ISO 4217 the 167 that are not excluded.
 func TestTablesAreComplete(t *testing.T) {

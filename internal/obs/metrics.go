@@ -22,7 +22,7 @@ type Metrics struct {
 	directory  *prometheus.CounterVec
 	exchanges  *prometheus.HistogramVec
 	open       *prometheus.GaugeVec
-	findings   *prometheus.CounterVec
+	rules      *ruleMetrics
 	ranges     *prometheus.GaugeVec
 	loaded     *prometheus.GaugeVec
 	held       *prometheus.GaugeVec
@@ -73,10 +73,7 @@ func NewMetrics() *Metrics {
 			Name: "threeds_directory_open",
 			Help: "1 while requests are refused at once because the directory server cannot be reached, 0 otherwise.",
 		}, []string{"scheme", "message"}),
-		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "threeds_scheme_findings_total",
-			Help: "Elements of requests that do not keep a rule of the scheme's own: require, advise, format or closed.",
-		}, []string{"scheme", "element", "rule"}),
+		rules: newRuleMetrics(),
 		ranges: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "threeds_card_ranges",
 			Help: "Card ranges in use.",
@@ -122,7 +119,7 @@ func NewMetrics() *Metrics {
 	m.reloads.WithLabelValues("refused")
 	m.Configured(time.Now())
 	m.met.Store(new(map[operation]series{}))
-	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.exchanges, m.open, m.findings, m.ranges, m.loaded,
+	m.registry.MustRegister(m.operations, m.seconds, m.directory, m.exchanges, m.open, m.rules.checked, m.rules.findings, m.ranges, m.loaded,
 		m.held, m.reloads, m.reloaded, m.reloadedAt, m.ends, m.due, m.refused, m.spans,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -158,11 +155,6 @@ func (m *Metrics) meet(op operation) series {
 	met[op] = s
 	m.met.Store(&met)
 	return s
-}
-
-// Finding counts one element of a request that does not keep a scheme's rule.
-func (m *Metrics) Finding(scheme, element, rule string) {
-	m.findings.WithLabelValues(scheme, element, rule).Inc()
 }
 
 // Request counts one request to a directory server.

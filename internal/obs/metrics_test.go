@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/shed"
 )
 
@@ -67,7 +68,8 @@ func TestMetrics(t *testing.T) {
 	at := time.UnixMilli(1_800_000_000_500)
 	m.Configured(at)
 	m.Reloaded(false)
-	m.Finding("visa", "mcc", "require")
+	m.RulesChecked("Shop", "visa", nil)
+	m.RulesChecked("Shop", "visa", []*scheme.Finding{{Element: "mcc", Rule: scheme.Require, InForce: true}, {Element: "email", Rule: scheme.Advise}})
 	m.Request("visa", "AReq", "ok")
 	m.Open("visa", "AReq", true)
 	m.Open("visa", "VEReq", true)
@@ -86,24 +88,26 @@ func TestMetrics(t *testing.T) {
 	m.Counter("threeds_counted_total", "Of a test.", func() float64 { return 5 })
 	m.LoadShedder(shed.New(shed.Queue{Name: "disk", Target: time.Second, Length: func() (int, uint64) { return 0, 0 }}))
 	wants("noted", map[string]bool{
-		`threeds_config_last_reload_successful 0`:                                                    true,
-		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`:                      true,
-		`threeds_config_reloads_total{result="refused"} 1`:                                           true,
-		`threeds_config_reloads_total{result="applied"} 0`:                                           true,
-		`threeds_scheme_findings_total{element="mcc",rule="require",scheme="visa"} 1`:                true,
-		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`:              true,
-		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                                     true,
-		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:                                    true,
-		`threeds_directory_open{message="AReq",scheme="jcb"} 0`:                                      true,
-		`threeds_card_ranges{scheme="visa"} 7`:                                                       true,
-		`threeds_card_ranges_held{scheme="visa"} 1`:                                                  true,
-		`threeds_card_ranges_held{scheme="jcb"} 0`:                                                   true,
-		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:                        true,
-		`threeds_certificate_not_after_timestamp_seconds{key="api.cert",scheme=""} 1.8e+09`:          true,
-		`threeds_certificate_not_after_timestamp_seconds{key="old",scheme=""} 1.8e+09`:               false,
-		`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"} 1.8e+09`: true,
-		`threeds_crl_next_update_timestamp_seconds{key="old",scheme=""} 1.8e+09`:                     false,
-		`threeds_refused_total{operation="auth",reason="overload"} 1`:                                true,
+		`threeds_config_last_reload_successful 0`:                                                                                true,
+		`threeds_config_last_reload_success_timestamp_seconds 1.8000000005e+09`:                                                  true,
+		`threeds_config_reloads_total{result="refused"} 1`:                                                                       true,
+		`threeds_config_reloads_total{result="applied"} 0`:                                                                       true,
+		`threeds_scheme_checked_total{merchant="Shop",scheme="visa"} 2`:                                                          true,
+		`threeds_scheme_findings_total{element="mcc",in_force="true",merchant="Shop",rule="require",scheme="visa",since=""} 1`:   true,
+		`threeds_scheme_findings_total{element="email",in_force="false",merchant="Shop",rule="advise",scheme="visa",since=""} 1`: true,
+		`threeds_directory_requests_total{message="AReq",outcome="ok",scheme="visa"} 1`:                                          true,
+		`threeds_directory_open{message="AReq",scheme="visa"} 1`:                                                                 true,
+		`threeds_directory_open{message="VEReq",scheme="visa"} 1`:                                                                true,
+		`threeds_directory_open{message="AReq",scheme="jcb"} 0`:                                                                  true,
+		`threeds_card_ranges{scheme="visa"} 7`:                                                                                   true,
+		`threeds_card_ranges_held{scheme="visa"} 1`:                                                                              true,
+		`threeds_card_ranges_held{scheme="jcb"} 0`:                                                                               true,
+		`threeds_card_ranges_loaded_timestamp_seconds{scheme="visa"} 1.8e+09`:                                                    true,
+		`threeds_certificate_not_after_timestamp_seconds{key="api.cert",scheme=""} 1.8e+09`:                                      true,
+		`threeds_certificate_not_after_timestamp_seconds{key="old",scheme=""} 1.8e+09`:                                           false,
+		`threeds_crl_next_update_timestamp_seconds{key="directories[0].crls",scheme="visa"} 1.8e+09`:                             true,
+		`threeds_crl_next_update_timestamp_seconds{key="old",scheme=""} 1.8e+09`:                                                 false,
+		`threeds_refused_total{operation="auth",reason="overload"} 1`:                                                            true,
 		`threeds_plain 3`:                          true,
 		`threeds_labelled{for="x"} 4`:              true,
 		`threeds_counted_total 5`:                  true,

@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"mime"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -29,6 +30,23 @@ type Address struct {
 
 	// Shop serves the demo shop, at the root.
 	Shop http.Handler
+}
+
+// shopNotice is where issuers send browsers back to the demo shop.
+const shopNotice = "/notify/challenge"
+
+// isShop reports for a notificationURL whether it is that of the demo shop, which has the
+// public address or another name of this machine with the port of the API.
+func (a *Address) isShop(listen string) func(notificationURL string) bool {
+	_, port, _ := net.SplitHostPort(listen)
+	return func(notificationURL string) bool {
+		u, err := url.Parse(notificationURL)
+		if err != nil || u.Path != shopNotice {
+			return false
+		}
+		isPublic := strings.EqualFold(u.Scheme+"://"+u.Host, a.PublicURL)
+		return isPublic || u.Port() == port && sandbox.IsPrivateHost(u.Host)
+	}
 }
 
 // ParseOrigin reads the public address of a sandbox: http or https and a host, no path.

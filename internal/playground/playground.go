@@ -41,6 +41,9 @@ const (
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
 )
 
+// otherMerchant is the name of the merchant of OtherKey.
+const otherMerchant = "Other Merchant"
+
 // Options say where a playground keeps its data and listens.
 type Options struct {
 	Dir     string       // of the store and the key file; it must exist
@@ -52,6 +55,10 @@ type Options struct {
 	// DirectoriesListen is where the directory servers listen together, each below a path
 	// of its own. Empty means that each has a port of the loopback interface.
 	DirectoriesListen string
+
+	// Strict refuses a threeDSCompInd Y whose 3DS Method has not completed. For the demo
+	// shop of Address that holds in any case.
+	Strict bool
 
 	// PerKey is how many requests per second each API key may make. 0 means 500.
 	PerKey float64
@@ -73,8 +80,9 @@ func Start(ctx context.Context, o Options) (_ *Playground, err error) {
 	if err != nil {
 		return nil, errors.Join(err, o.API.Close())
 	}
-	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen}}
+	p := &Playground{Sandbox: &sandbox.Sandbox{Log: o.Log, DirectoriesListen: o.DirectoriesListen, Strict: o.Strict}}
 	if o.Address != nil {
+		p.Sandbox.IsStrictFor = o.Address.isShop(o.API.Addr().String())
 		p.Sandbox.PagesURL = o.Address.PublicURL + pagesPath
 	}
 	if err := p.Sandbox.Start(); err != nil {
@@ -108,7 +116,7 @@ func (p *Playground) ResultsURL() string { return p.resultsURL }
 
 // putKeys makes the well-known keys valid, in a new store and in one that is kept.
 func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
-	for key, merchant := range map[string]string{Key: "Sandbox Shop", OtherKey: "Other Merchant"} {
+	for key, merchant := range map[string]string{Key: "Sandbox Shop", OtherKey: otherMerchant} {
 		err := db.PutKey(ctx, account.NewRow(ring, key, merchant, false, account.Terms{}))
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return err
@@ -132,7 +140,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute,
 		},
 		Limits: server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
-		Cards:  func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
+		// The other merchant writes all requests as 2.3.1 has them (docs/api.md, "Bridging").
+		Merchants: []account.Merchant{{Name: otherMerchant, Bridging: true}},
+		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
 	}
 	if o.Address != nil {
 		cfg.Front = func(api http.Handler) http.Handler {
@@ -200,6 +210,11 @@ type testCards struct {
 	sandbox *sandbox.Sandbox
 }
 
+// listedExtensions are the extensions of EMVCo that the test cards have in 2.2.0, each in its newest version.
+var listedExtensions = []ranges.Extension{
+	{ID: "A000000802-001", Version: "2.0"}, {ID: "A000000802-002", Version: "1.0"}, {ID: "A000000802-004", Version: "2.0"},
+}
+
 func (c testCards) AnyTried() bool { return true }
 
 func (c testCards) Pending(string) bool { return false }
@@ -218,6 +233,9 @@ func (c testCards) Lookup(pan string) []ranges.Hit {
 		acs := ranges.ACSVersion{Version: v, MethodURL: card.MethodURL}
 		if v != message.V210.String() {
 			acs.InfoInd = []string{"01", "02"}
+		}
+		if v == message.V220.String() {
+			acs.Extensions = listedExtensions
 		}
 		if v == message.V231.String() {
 			acs.InfoInd = append(acs.InfoInd, "07") // so that Secure Payment Confirmation can be offered

@@ -43,6 +43,9 @@ type Rehearsal struct {
 	// ResultsCA is a file of authorities that may have signed the certificate of the
 	// results listener, beside the one in Dir. Empty means none.
 	ResultsCA string
+
+	// Strict refuses a threeDSCompInd Y whose 3DS Method has not completed.
+	Strict bool
 }
 
 // A foreignDirectory is a directory server in foreign.json.
@@ -72,7 +75,7 @@ func (r Rehearsal) Start() (_ *sandbox.Sandbox, err error) {
 	}
 	s := &sandbox.Sandbox{
 		Log: r.Log, CertificatesDir: r.Dir, DirectoriesListen: directories, PagesListen: r.PagesListen,
-		Outside: !sandbox.IsLocalHost(directories),
+		Outside: !sandbox.IsLocalHost(directories), Strict: r.Strict,
 	}
 	if s.PagesListen == "" {
 		s.PagesListen = rehearsalPages

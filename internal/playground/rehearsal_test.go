@@ -38,7 +38,7 @@ func TestD87SecondStartKeepsFiles(t *testing.T) {
 	r := Rehearsal{Dir: filepath.Join(t.TempDir(), "lab"), DirectoriesListen: "127.0.0.1:0", PagesListen: "127.0.0.1:0"}
 	first := startOnce(t, r)
 	want := []string{"ca.pem", "foreign.json", "results-ca.pem", "results.key", "results.pem", "threeds.yaml"}
-	for _, scheme := range []string{"visa", "mastercard", "amex", "jcb", "upi", "protectbuy", "sbn", "standin"} {
+	for _, scheme := range []string{"visa", "mastercard", "amex", "jcb", "upi", "protectbuy", "sbn", "cb", "standin"} {
 		for _, name := range []string{"client.pem", "client.key", "server-ca.pem", "client-ca.pem"} {
 			want = append(want, scheme+"/"+name)
 		}

@@ -5,22 +5,32 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/message"
 )
 
-// A Finding is one thing that an AReq lacks. It names an element and never
-// quotes a value. Findings are shared: read only.
+// A Finding is one thing in which an AReq does not agree with a rule. It names elements and
+// never quotes a value that the requestor sent. Findings are shared: read only.
 type Finding struct {
-	Element string
-	Rule    Kind         // Require, Advise, Format or Closed
-	Code    message.Code // of the Erro with which the AReq may be refused; 0: it must not be refused
-	Text    string       // the finding in words: "cardExpiryDate: required"
+	Element  string   // its name; of several of which one is enough, all with | between
+	Elements []string // the same as a list
+	Rule     Kind     // Require, Advise, Ignore, Forbid, Ended, Format or Closed
+
+	Certainty Certainty
+	Sources   []Source
+	Since     Date         // the first day on which it counts; its zero value means that it always did
+	Until     Date         // the last one; its zero value means that no end is known
+	InForce   bool         // whether it counts now; if not, it will from Since on
+	Code      message.Code // of the Erro with which the AReq may be refused; 0: it must not be refused
+	Text      string       // the finding in words: "cardExpiryDate: required"
 }
 
 // A Sheet has the rules of one scheme in the form in which they are applied to AReqs. It is
 // immutable. A nil *Sheet has no rules.
 type Sheet struct {
+	facts []Fact
 	codes map[string]map[string]string // meanings, by element and code
 	rules [message.V231 + 1][anyChannel + 1][anyCategory + 1][]rule
 }
@@ -34,13 +44,15 @@ const (
 
 // A rule is a fact that can be checked, for one version, channel and category.
 type rule struct {
-	Finding                   // if the rule is broken
-	pattern pattern           // of a Format
-	codes   map[string]string // of a Closed: the codes that have a meaning
+	now, later  Finding           // if the rule is broken, in force and before
+	condition   Condition         // of the fact
+	pattern     pattern           // of a Format
+	codes       map[string]string // of a Closed: the codes that have a meaning
+	since, last time.Time         // when it is in force; zero without a limit. At last it is not any more
 }
 
 func newSheet(facts []Fact) *Sheet {
-	s := &Sheet{codes: make(map[string]map[string]string)}
+	s := &Sheet{facts: facts, codes: make(map[string]map[string]string)}
 	for _, f := range facts {
 		if f.Kind == Code {
 			s.addCodes(f)
@@ -49,7 +61,7 @@ func newSheet(facts []Fact) *Sheet {
 	for _, v := range message.Versions() {
 		for ch := message.APP; ch <= anyChannel; ch++ {
 			for cat := message.PA; cat <= anyCategory; cat++ {
-				s.rules[v][ch][cat] = s.rulesOf(facts, v, ch, cat)
+				s.rules[v][ch][cat] = s.rulesOf(v, ch, cat)
 			}
 		}
 	}
@@ -57,11 +69,18 @@ func newSheet(facts []Fact) *Sheet {
 }
 
 // rulesOf returns the rules that hold in a version, channel and category.
-func (s *Sheet) rulesOf(facts []Fact, v message.Version, ch message.Channel, cat message.Category) []rule {
+func (s *Sheet) rulesOf(v message.Version, ch message.Channel, cat message.Category) []rule {
 	var rules []rule
-	for _, f := range facts {
-		if f.isRule() && f.holds(v, ch, cat) {
-			rules = append(rules, rule{f.finding(v), f.pattern, s.codes[f.Element]})
+	for i := range s.facts {
+		f := &s.facts[i]
+		if !f.isRule() {
+			continue
+		}
+		if names := f.elementsIn(v, ch, cat); names != nil {
+			rules = append(rules, rule{
+				now: f.finding(v, names, true), later: f.finding(v, names, false), condition: f.If,
+				pattern: f.pattern, codes: s.codes[f.Element], since: f.Since.first, last: f.Until.last,
+			})
 		}
 	}
 	return rules
@@ -69,7 +88,11 @@ func (s *Sheet) rulesOf(facts []Fact, v message.Version, ch message.Channel, cat
 
 // isRule reports whether an AReq can be checked for the fact.
 func (f *Fact) isRule() bool {
-	return f.Kind == Require || f.Kind == Advise || f.Kind == Format || f.Kind == Closed
+	switch f.Kind {
+	case Require, Advise, Ignore, Forbid, Ended, Format, Closed:
+		return true
+	}
+	return false
 }
 
 func (s *Sheet) addCodes(f Fact) {
@@ -87,59 +110,117 @@ func (s *Sheet) addCodes(f Fact) {
 	}
 }
 
-// holds reports whether a fact is checked in this version, channel and category. No fact is
-// where the protocol does not have the element, and Require and Advise are not where the
-// protocol requires the element itself.
-func (f *Fact) holds(v message.Version, ch message.Channel, cat message.Category) bool {
-	if ch == anyChannel {
-		return !slices.ContainsFunc(message.Channels(), func(ch message.Channel) bool { return !f.holds(v, ch, cat) })
-	}
-	if cat == anyCategory {
-		return !slices.ContainsFunc(message.Categories(), func(cat message.Category) bool { return !f.holds(v, ch, cat) })
-	}
-	row := message.TableOf(message.AReq, v).Field(f.Element)
-	if row == nil {
-		return false
-	}
-	switch need := row.Need.At(ch, cat); {
-	case need == '-', need == 'R' && (f.Kind == Require || f.Kind == Advise):
-		return false
+// elementsIn returns the elements of a fact that are checked in this version, channel and
+// category; nil if the fact is not checked there. Of several elements of which one is enough
+// those count that the protocol has there.
+func (f *Fact) elementsIn(v message.Version, ch message.Channel, cat message.Category) []string {
+	if ch == anyChannel || cat == anyCategory {
+		return f.elementsInAll(v, ch, cat)
 	}
 	for i, word := range []string{ch.String(), cat.String(), v.String()} {
 		named := slices.ContainsFunc(f.In, func(s string) bool { return slices.Contains(dimensions[i], s) })
 		if named && !slices.Contains(f.In, word) {
-			return false
+			return nil
 		}
 	}
-	return true
+	var names []string
+	for _, name := range f.members() {
+		row := message.TableOf(message.AReq, v).Field(name)
+		if row == nil {
+			continue
+		}
+		switch need := row.Need.At(ch, cat); {
+		case need == '-':
+			continue
+		case need == 'R' && (f.Kind == Require || f.Kind == Advise):
+			return nil // the protocol requires it itself
+		}
+		names = append(names, name)
+	}
+	return names
 }
 
-// finding returns the Finding of an AReq that does not agree with the fact.
-func (f *Fact) finding(v message.Version) Finding {
-	found := Finding{Element: f.Element, Rule: f.Kind}
+// elementsInAll returns the elements of a fact that is checked in every channel, or category,
+// that an unknown one may stand for.
+func (f *Fact) elementsInAll(v message.Version, ch message.Channel, cat message.Category) []string {
+	channels, categories := []message.Channel{ch}, []message.Category{cat}
+	if ch == anyChannel {
+		channels = message.Channels()
+	}
+	if cat == anyCategory {
+		categories = message.Categories()
+	}
+	var names []string
+	for _, ch := range channels {
+		for _, cat := range categories {
+			here := f.elementsIn(v, ch, cat)
+			if here == nil {
+				return nil
+			}
+			names = union(names, here...)
+		}
+	}
+	return names
+}
+
+// finding returns the Finding of an AReq that does not agree with the fact, now or before it is in force.
+func (f *Fact) finding(v message.Version, names []string, isInForce bool) Finding {
+	found := Finding{
+		Element: joinMembers(names), Elements: names, Rule: f.Kind, Certainty: f.Certainty, Sources: f.Sources,
+		Since: f.Since, Until: f.Until, InForce: isInForce,
+	}
+	what := found.Element
+	if len(names) > 1 {
+		what = "one of " + strings.Join(names, ", ")
+	}
 	switch f.Kind {
 	case Require:
-		found.Code, found.Text = message.Missing, f.Element+": required"
+		found.Code, found.Text = message.Missing, what+": required"
 	case Advise:
-		found.Text = f.Element + ": advised"
+		found.Text = what + ": advised"
+	case Ignore:
+		found.Text = what + ": ignored"
+	case Forbid:
+		found.Code, found.Text = message.Format, what+": must not be there"
+	case Ended: // the directory itself refuses it
+		found.Text = what + ": " + v.String() + " has ended"
 	case Format:
-		found.Code, found.Text = message.Format, f.Element+": not of the scheme's form"
+		found.Code, found.Text = message.Format, what+": not of the scheme's form"
 	case Closed:
-		found.Code, found.Text = message.Format, f.Element+": a code of no known meaning"
+		found.Code, found.Text = message.Format, what+": a code of no known meaning"
 		if v >= message.V231 {
 			found.Code = message.Reserved
 		}
 	}
-	if !f.Sure {
+	if f.If.Element != "" {
+		found.Text += " with " + f.If.describe()
+	}
+	if !isInForce {
+		found.Text += " from " + f.Since.text + " on"
+	}
+	switch f.Certainty {
+	case Unsure, Disputed:
+		found.Text += " (" + string(f.Certainty) + ")"
+	case OneSource:
+		found.Text += " (one source)"
+	}
+	if f.Effect != "" {
+		found.Text += "; " + f.Effect
+	}
+	if f.Certainty != Sure || !isInForce {
 		found.Code = 0
-		found.Text += " (unsure)"
 	}
 	return found
 }
 
+// describe returns the condition in words. It has the values of the rule, not that of a request.
+func (c Condition) describe() string { return c.Element + " " + strings.Join(c.Values, " or ") }
+
 // Check returns where an AReq, as it is built for the directory server of the scheme, does
-// not have what the scheme asks for beyond the protocol; nil if it has everything.
-func (s *Sheet) Check(areq *message.Message) []*Finding {
+// not agree with what the scheme asks for beyond the protocol; nil if it agrees with
+// everything. Findings of rules that are not yet in force at the time now are among them,
+// with InForce false.
+func (s *Sheet) Check(areq *message.Message, now time.Time) []*Finding {
 	v, ok := areq.Version()
 	if s == nil || !ok {
 		return nil
@@ -155,11 +236,17 @@ func (s *Sheet) Check(areq *message.Message) []*Finding {
 	var found []*Finding
 	rules := s.rules[v][ch][cat]
 	for i := range rules {
-		if !rules[i].isKept(areq) {
-			if found == nil {
-				found = make([]*Finding, 0, len(rules)-i)
-			}
-			found = append(found, &rules[i].Finding)
+		r := &rules[i]
+		if !r.last.IsZero() && !now.Before(r.last) || r.isKept(areq) {
+			continue
+		}
+		if found == nil {
+			found = make([]*Finding, 0, len(rules)-i)
+		}
+		if now.Before(r.since) {
+			found = append(found, &r.later)
+		} else {
+			found = append(found, &r.now)
 		}
 	}
 	return found
@@ -175,22 +262,47 @@ func (s *Sheet) Meaning(element, code string) string {
 }
 
 // isKept reports whether an AReq keeps the rule. An element of another type than a string
-// keeps it: that is an error by the protocol.
+// keeps a Format or Closed: that is an error by the protocol.
 func (r *rule) isKept(areq *message.Message) bool {
-	switch r.Rule {
+	if !r.condition.isMet(areq) {
+		return true
+	}
+	switch r.now.Rule {
 	case Format:
-		value := text(areq, r.Element)
+		value := text(areq, r.now.Element)
 		return len(value) == 0 || r.pattern.fits(value)
 	case Closed:
-		raw := areq.Raw(r.Element)
+		raw := areq.Raw(r.now.Element)
 		if !bytes.Contains(raw, []byte(`"8`)) && !bytes.Contains(raw, []byte(`"9`)) && bytes.IndexByte(raw, '\\') < 0 {
 			return true
 		}
-		return !slices.ContainsFunc(areq.Strings(r.Element), func(code string) bool {
+		return !slices.ContainsFunc(areq.Strings(r.now.Element), func(code string) bool {
 			return len(code) == 2 && code >= "80" && code <= "99" && r.codes[code] == ""
 		})
 	}
-	return areq.Has(r.Element)
+	wanted := r.now.Rule == Require || r.now.Rule == Advise
+	for _, name := range r.now.Elements {
+		if areq.Has(name) {
+			return wanted
+		}
+	}
+	return !wanted
+}
+
+// isMet reports whether the condition is true of an AReq. Of several values in the AReq one is enough.
+func (c *Condition) isMet(areq *message.Message) bool {
+	if c.Element == "" {
+		return true
+	}
+	if value := text(areq, c.Element); value != nil {
+		for _, want := range c.Values {
+			if string(value) == want {
+				return true
+			}
+		}
+		return false
+	}
+	return slices.ContainsFunc(areq.Strings(c.Element), func(value string) bool { return slices.Contains(c.Values, value) })
 }
 
 // text returns the value of a string element; nil if the element is no string. It copies the
@@ -204,4 +316,86 @@ func text(m *message.Message, name string) []byte {
 		return []byte(m.Text(name))
 	}
 	return raw[1 : len(raw)-1]
+}
+
+// A Level is a kind of rule as the API calls it.
+type Level string
+
+// The levels.
+const (
+	Required  Level = "required"
+	Advised   Level = "advised"
+	Ignored   Level = "ignored"
+	Forbidden Level = "forbidden"
+)
+
+// Level returns what the rule asks for. A form, a code that has to be known, and a version
+// that has not ended are required.
+func (k Kind) Level() Level {
+	switch k {
+	case Advise, WhereDue:
+		return Advised
+	case Ignore:
+		return Ignored
+	case Forbid:
+		return Forbidden
+	}
+	return Required
+}
+
+// A Requirement is what a scheme asks of AReqs: an entry of `requires` in the answer of /lookup.
+type Requirement struct {
+	Elements     []string // of several one is enough, or none is allowed
+	Level        Level
+	Channels     []message.Channel // in which it counts
+	Categories   []message.Category
+	If           Condition
+	Since, Until Date
+	InForce      bool // whether it counts now; if not, it will from Since on
+	Certainty    Certainty
+	Sources      []Source
+	Remark       string
+	Effect       string // what happens to a request that does not agree; "" if that is not known
+}
+
+// Requirements returns what the scheme requires, advises, ignores and forbids in AReqs of a
+// version, at the time now or later. Forms and codes are not among it.
+func (s *Sheet) Requirements(v message.Version, now time.Time) []Requirement {
+	if s == nil {
+		return nil
+	}
+	var all []Requirement
+	for i := range s.facts {
+		f := &s.facts[i]
+		if f.Kind != Require && f.Kind != Advise && f.Kind != Ignore && f.Kind != Forbid {
+			continue
+		}
+		r := Requirement{
+			Level: f.Kind.Level(), If: f.If, Since: f.Since, Until: f.Until, InForce: !now.Before(f.Since.first),
+			Certainty: f.Certainty, Sources: f.Sources, Remark: f.Remark, Effect: f.Effect,
+		}
+		for _, ch := range message.Channels() {
+			for _, cat := range message.Categories() {
+				names := f.elementsIn(v, ch, cat)
+				if names == nil {
+					continue
+				}
+				r.Elements, r.Channels, r.Categories = union(r.Elements, names...), union(r.Channels, ch), union(r.Categories, cat)
+			}
+		}
+		if r.Elements != nil && (f.Until.text == "" || now.Before(f.Until.last)) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// union returns a list with those of more that it does not have yet.
+func union[T comparable](list []T, more ...T) []T {
+	for _, x := range more {
+		if !slices.Contains(list, x) {
+			list = append(list, x)
+		}
+	}
+	return list
 }

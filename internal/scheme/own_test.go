@@ -18,7 +18,7 @@ func TestOwnRulesStandBesideThePublicOnes(t *testing.T) {
 		}
 		areq := strings.NewReplacer(`"messageCategory":"01"`, `"messageCategory":"02"`, `"82"`, `"01"`, "cardExpiryDate", "x", "mcc", "y").Replace(visaPayment)
 		var got []string
-		for _, f := range NewSheet(tt.scheme, own).Check(parse(t, areq)) {
+		for _, f := range NewSheet(tt.scheme, own).Check(parse(t, areq), today) {
 			got = append(got, f.Text)
 		}
 		for _, want := range strings.Split(tt.want, ", ") {

@@ -3,6 +3,7 @@ package scheme
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,53 +14,55 @@ import (
 // every is the word for the facts of all schemes.
 const every = "every"
 
+// A reader reads a text of profiles.
+type reader struct {
+	profiles []Profile
+	sources  map[string]Source // by word
+}
+
 // read reads a text of profiles. Anything that it does not understand is an error that
 // names the line.
 func read(text string) ([]Profile, error) {
-	var all []Profile
+	r := reader{sources: make(map[string]Source)}
+	for _, s := range plainSources {
+		r.sources[s.Word] = s
+	}
 	var faults []error
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		if err := readLine(&all, line, i+1); err != nil {
+		if err := r.readLine(line, i+1); err != nil {
 			faults = append(faults, fmt.Errorf("line %d: %w", i+1, err))
 		}
 	}
-	if all == nil && faults == nil {
+	if r.profiles == nil && faults == nil {
 		faults = append(faults, errors.New("line 1: no scheme"))
 	}
-	return all, errors.Join(faults...)
+	return r.profiles, errors.Join(faults...)
 }
 
-// readLine reads a line that is neither empty nor a comment: the heading of a scheme, which
-// begins a profile, or a fact of the last one. The number of the line is that in the text.
-func readLine(all *[]Profile, line string, number int) error {
-	if head, ok := strings.CutPrefix(line, "scheme "); ok {
-		word, name, _ := strings.Cut(strings.TrimSpace(head), " ")
-		name = strings.TrimSpace(name)
-		switch {
-		case !wordForm.MatchString(word):
-			return fmt.Errorf("%q is no word for a scheme (%s)", word, WordForm)
-		case name == "":
-			return errors.New("a scheme without a name")
-		case slices.ContainsFunc(*all, func(p Profile) bool { return p.Scheme == word }):
-			return fmt.Errorf("scheme %s twice", word)
-		}
-		*all = append(*all, Profile{Scheme: word, Name: name, line: number})
-		return nil
+// readLine reads a line that is neither empty nor a comment: a source, the heading of a
+// scheme, which begins a profile, or a fact of the last one. The number of the line is that
+// in the text.
+func (r *reader) readLine(line string, number int) error {
+	if rest, ok := strings.CutPrefix(line, "source "); ok {
+		return r.readSourceLine(strings.Fields(rest))
 	}
-	if len(*all) == 0 {
+	if head, ok := strings.CutPrefix(line, "scheme "); ok {
+		return r.readHeading(head, number)
+	}
+	if len(r.profiles) == 0 {
 		return errors.New("a fact before the first scheme")
 	}
-	f, err := readFact(line)
+	f, err := r.readFact(line)
 	if err != nil {
 		return err
 	}
-	p := &(*all)[len(*all)-1]
-	for _, g := range p.Facts {
-		if g.isAbout(f) {
+	p := &r.profiles[len(r.profiles)-1]
+	for i := range p.Facts {
+		if p.Facts[i].contradicts(&f) {
 			return fmt.Errorf("%s %s twice", f.Kind, f.Element)
 		}
 	}
@@ -67,61 +70,140 @@ func readLine(all *[]Profile, line string, number int) error {
 	return nil
 }
 
-// isAbout reports whether f and g are about the same: the same element and kind, for codes the
-// same codes, or two answers to whether the element is asked for.
-func (f Fact) isAbout(g Fact) bool {
+// readSourceLine reads a source: its word, its date, its address and its title.
+func (r *reader) readSourceLine(words []string) error {
+	if len(words) < 4 {
+		return errors.New("want source WORD DATE URL TITLE")
+	}
+	s := Source{Word: words[0], Date: words[1], URL: words[2], Title: strings.Join(words[3:], " ")}
+	if _, isKnown := r.sources[s.Word]; isKnown {
+		return fmt.Errorf("source %s twice", s.Word)
+	}
+	if !wordForm.MatchString(s.Word) || isCertainty(s.Word) {
+		return fmt.Errorf("%q is no word for a source (%s)", s.Word, WordForm)
+	}
+	if _, isDate := readDate(s.Date); !isDate {
+		return fmt.Errorf("%q is no date (2024-08-12, 2024-08 or 2024)", s.Date)
+	}
+	if s.URL == "-" {
+		s.URL = ""
+	} else if u, err := url.Parse(s.URL); err != nil || u.Scheme != "https" || u.Host == "" {
+		return errors.New("the address of a source is an https URL, or - where it is not public")
+	}
+	r.sources[s.Word] = s
+	return nil
+}
+
+// readHeading reads the word and the name of a scheme.
+func (r *reader) readHeading(head string, number int) error {
+	word, name, _ := strings.Cut(strings.TrimSpace(head), " ")
+	name = strings.TrimSpace(name)
 	switch {
-	case f.Element != g.Element:
-		return false
-	case f.Kind == Code && g.Kind == Code:
-		return f.From <= g.To && g.From <= f.To
-	case f.Kind == g.Kind:
+	case !wordForm.MatchString(word):
+		return fmt.Errorf("%q is no word for a scheme (%s)", word, WordForm)
+	case name == "":
+		return errors.New("a scheme without a name")
+	case slices.ContainsFunc(r.profiles, func(p Profile) bool { return p.Scheme == word }):
+		return fmt.Errorf("scheme %s twice", word)
+	}
+	r.profiles = append(r.profiles, Profile{Scheme: word, Name: name, line: number})
+	return nil
+}
+
+// contradicts reports whether f and g say the same or, both being sure, cannot both be true.
+// What different sources say of one thing stands side by side, as long as one is not sure.
+func (f *Fact) contradicts(g *Fact) bool {
+	if f.statement == g.statement {
 		return true
 	}
-	asks := []Kind{Require, Advise, WhereDue}
-	return slices.Contains(asks, f.Kind) && slices.Contains(asks, g.Kind)
+	if f.Element != g.Element || f.OneOf != nil || g.OneOf != nil {
+		return false
+	}
+	asks := []Kind{Require, Advise, WhereDue, Forbid}
+	switch {
+	case f.Kind == Code && g.Kind == Code:
+		return f.From <= g.To && g.From <= f.To
+	case f.Kind == g.Kind && !f.isRule():
+		return true
+	case f.Kind != g.Kind && !(slices.Contains(asks, f.Kind) && slices.Contains(asks, g.Kind)):
+		return false
+	case f.Certainty != Sure || g.Certainty != Sure, f.If.Element != "" || g.If.Element != "":
+		return false
+	}
+	return f.overlaps(g)
+}
+
+// overlaps reports whether there is a column and a day in which both facts hold.
+func (f *Fact) overlaps(g *Fact) bool {
+	for _, dimension := range dimensions {
+		if !slices.ContainsFunc(dimension, func(word string) bool { return f.isIn(word, dimension) && g.isIn(word, dimension) }) {
+			return false
+		}
+	}
+	isBefore := func(f, g *Fact) bool { return f.Until.text != "" && !f.Until.last.After(g.Since.first) }
+	return !isBefore(f, g) && !isBefore(g, f)
+}
+
+// isIn reports whether the fact holds in a column of a dimension.
+func (f *Fact) isIn(word string, dimension []string) bool {
+	named := slices.ContainsFunc(f.In, func(s string) bool { return slices.Contains(dimension, s) })
+	return !named || slices.Contains(f.In, word)
 }
 
 // readFact reads a line that states a fact.
-func readFact(line string) (Fact, error) {
+func (r *reader) readFact(line string) (Fact, error) {
 	parts := strings.Split(line, ";")
-	if len(parts) < 2 || len(parts) > 3 {
-		return Fact{}, errors.New("want a fact; its source and certainty; perhaps a remark")
+	if len(parts) < 2 || len(parts) > 4 {
+		return Fact{}, errors.New("want a fact; its sources and certainty; perhaps a remark; perhaps what happens")
+	}
+	for i := range parts {
+		parts[i] = strings.TrimSpace(parts[i])
 	}
 	var f Fact
-	if len(parts) == 3 {
-		if f.Remark = strings.TrimSpace(parts[2]); f.Remark == "" {
-			return Fact{}, errors.New("an empty remark")
-		}
+	if len(parts) > 2 {
+		f.Remark = parts[2]
 	}
-	if err := f.readSource(strings.Fields(parts[1])); err != nil {
+	if len(parts) > 3 {
+		f.Effect = parts[3]
+	}
+	if last := parts[len(parts)-1]; len(parts) > 2 && last == "" {
+		return Fact{}, errors.New("an empty remark")
+	}
+	if err := r.readSources(&f, strings.Fields(parts[1])); err != nil {
 		return Fact{}, err
 	}
 	stated := strings.Fields(parts[0])
 	if len(stated) < 2 {
 		return Fact{}, errors.New("a fact that says nothing")
 	}
-	f.Kind, f.Element = Kind(stated[0]), stated[1]
+	f.Kind, f.Element, f.statement = Kind(stated[0]), stated[1], strings.Join(stated, " ")
 	return f, f.readStatement(stated[2:])
 }
 
-func (f *Fact) readSource(marks []string) error {
-	if len(marks) != 2 {
+// isCertainty reports whether a word is one for how far a fact can be relied on.
+func isCertainty(word string) bool {
+	return slices.Contains([]Certainty{Sure, OneSource, Disputed, Unsure}, Certainty(word))
+}
+
+// readSources reads the sources of a fact and, as the last word, its certainty.
+func (r *reader) readSources(f *Fact, marks []string) error {
+	if len(marks) < 2 {
 		return errors.New("want a source and a certainty")
 	}
-	f.Source = Source(marks[0])
-	if !slices.Contains([]Source{PublicStandard, VendorDoc, Memory}, f.Source) {
-		return fmt.Errorf("unknown source %q", marks[0])
+	last := len(marks) - 1
+	for _, word := range marks[:last] {
+		s, isKnown := r.sources[word]
+		if !isKnown {
+			return fmt.Errorf("unknown source %q (a line source WORD DATE URL TITLE before it names one)", word)
+		}
+		f.Sources = append(f.Sources, s)
 	}
-	switch marks[1] {
-	case "sure":
-		f.Sure = true
-	case "unsure":
-	default:
-		return fmt.Errorf("unknown certainty %q", marks[1])
+	if !isCertainty(marks[last]) {
+		return fmt.Errorf("unknown certainty %q (sure, one-source, disputed or unsure)", marks[last])
 	}
-	if f.Sure && f.Source == Memory {
-		return errors.New("memory is never sure")
+	f.Certainty = Certainty(marks[last])
+	if f.Certainty != Unsure && f.Sources[0].Word == memory {
+		return errors.New("memory is always unsure")
 	}
 	return nil
 }
@@ -136,10 +218,8 @@ func (f *Fact) readStatement(rest []string) error {
 		return wantEnd(rest)
 	case Extension:
 		return f.readExtension(rest)
-	case Require, Advise, WhereDue, Format, Closed:
-		if !isInAReq(f.Element) {
-			return fmt.Errorf("%q is no element of an AReq that a requestor sends", f.Element)
-		}
+	case Require, Advise, Ignore, Forbid, Ended, WhereDue, Format, Closed:
+		return f.readRule(rest)
 	case Note, Code:
 		if !isElement(f.Element) {
 			return fmt.Errorf("%q is no element of any message", f.Element)
@@ -147,24 +227,116 @@ func (f *Fact) readStatement(rest []string) error {
 	default:
 		return fmt.Errorf("unknown kind of fact %q", string(f.Kind))
 	}
-	var err error
-	f.Text = strings.Join(rest, " ")
-	switch f.Kind {
-	case Require, Advise:
-		f.Text = ""
-		return f.readColumns(rest)
-	case WhereDue, Closed:
-		return wantEnd(rest)
-	case Format:
-		f.pattern, err = readPattern(f.Text)
-	case Note:
-		if len(rest) == 0 {
-			err = errors.New("an empty note")
-		}
-	case Code:
+	if f.Kind == Code {
 		return f.readCode(rest)
 	}
+	if f.Text = strings.Join(rest, " "); f.Text == "" {
+		return errors.New("an empty note")
+	}
+	return nil
+}
+
+// readRule reads what follows the kind and the first element of a fact about AReqs.
+func (f *Fact) readRule(rest []string) error {
+	words, limits := rest, []string(nil)
+	if i := slices.IndexFunc(rest, isClause); i >= 0 {
+		words, limits = rest[:i], rest[i:]
+	}
+	if f.Element == "one-of" && (f.Kind == Require || f.Kind == Advise) {
+		f.OneOf, f.Element, words = words, joinMembers(words), nil
+		if len(f.OneOf) < 2 {
+			return errors.New("one-of wants two elements or more")
+		}
+	}
+	for i, name := range f.members() {
+		if !isInAReq(name) {
+			return fmt.Errorf("%q is no element of an AReq that a requestor sends", name)
+		}
+		if slices.Contains(f.members()[:i], name) {
+			return fmt.Errorf("%s twice in one-of", name)
+		}
+	}
+	var err error
+	if f.Kind == Format {
+		if f.Text, words = strings.Join(words, " "), nil; f.Text == "" {
+			return errors.New("an empty pattern")
+		}
+		f.pattern, err = readPattern(f.Text)
+	}
+	if err == nil && len(words) > 0 {
+		err = fmt.Errorf("want in, if, since or until, and not %q", words[0])
+	}
+	if err == nil {
+		err = f.readClauses(limits)
+	}
+	if err == nil && f.Kind == Ended && (f.Element != "messageVersion" || !slices.ContainsFunc(f.In, isVersion)) {
+		err = errors.New("want ended messageVersion in, and versions")
+	}
 	return err
+}
+
+// clauses are the words that begin a clause of a rule, with what reads it.
+var clauses = map[string]func(*Fact, []string) error{
+	"in": (*Fact).readColumns, "if": (*Fact).readCondition, "since": (*Fact).readSince, "until": (*Fact).readUntil,
+}
+
+func isClause(word string) bool { return clauses[word] != nil }
+
+func isVersion(word string) bool { _, ok := message.ParseVersion(word); return ok }
+
+// readClauses reads the clauses of a rule, each of them at most once.
+func (f *Fact) readClauses(rest []string) error {
+	seen := map[string]bool{}
+	for len(rest) > 0 {
+		word := rest[0]
+		end := 1 + slices.IndexFunc(rest[1:], isClause)
+		if end == 0 {
+			end = len(rest)
+		}
+		if seen[word] {
+			return fmt.Errorf("%s twice", word)
+		}
+		seen[word] = true
+		if err := clauses[word](f, rest[1:end]); err != nil {
+			return err
+		}
+		rest = rest[end:]
+	}
+	if f.Since.text != "" && f.Until.text != "" && !f.Since.first.Before(f.Until.last) {
+		return errors.New("until lies before since")
+	}
+	return nil
+}
+
+func (f *Fact) readSince(words []string) (err error) {
+	f.Since, err = readOneDate("since", words)
+	return err
+}
+
+func (f *Fact) readUntil(words []string) (err error) {
+	f.Until, err = readOneDate("until", words)
+	return err
+}
+
+func readOneDate(clause string, words []string) (Date, error) {
+	if len(words) == 1 {
+		if d, ok := readDate(words[0]); ok {
+			return d, nil
+		}
+	}
+	return Date{}, fmt.Errorf("want %s and a date (2024-08-12, 2024-08 or 2024)", clause)
+}
+
+// readCondition reads the element of a condition, the word is, and values.
+func (f *Fact) readCondition(words []string) error {
+	if len(words) < 3 || words[1] != "is" {
+		return errors.New("want if ELEMENT is, and values")
+	}
+	if !isInAReq(words[0]) {
+		return fmt.Errorf("%q is no element of an AReq that a requestor sends", words[0])
+	}
+	f.If = Condition{words[0], words[2:]}
+	return nil
 }
 
 // wantEnd returns an error unless the statement ends here.
@@ -175,15 +347,12 @@ func wantEnd(rest []string) error {
 	return nil
 }
 
-// readColumns reads "in" and the columns after it, if there are any.
-func (f *Fact) readColumns(rest []string) error {
-	if len(rest) == 0 {
-		return nil
-	}
-	if rest[0] != "in" || len(rest) == 1 {
+// readColumns reads the columns of a clause in.
+func (f *Fact) readColumns(words []string) error {
+	if len(words) == 0 {
 		return errors.New("want in, and columns")
 	}
-	for _, word := range rest[1:] {
+	for _, word := range words {
 		if slices.Contains(f.In, word) {
 			return fmt.Errorf("column %q twice", word)
 		}

@@ -3,6 +3,8 @@ package scheme
 import (
 	_ "embed"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/message"
 )
@@ -27,6 +29,9 @@ const (
 	RID       Kind = "rid"
 	Require   Kind = "require"
 	Advise    Kind = "advise"
+	Ignore    Kind = "ignore"
+	Forbid    Kind = "forbid"
+	Ended     Kind = "ended"
 	WhereDue  Kind = "where-due"
 	Format    Kind = "format"
 	Note      Kind = "note"
@@ -35,15 +40,33 @@ const (
 	Extension Kind = "extension"
 )
 
-// A Source is where a fact comes from.
-type Source string
+// A Certainty says how far a fact can be relied on.
+type Certainty string
 
-// The sources.
+// The certainties.
 const (
-	PublicStandard Source = "public-standard"
-	VendorDoc      Source = "vendor-doc"
-	Memory         Source = "memory"
+	Sure      Certainty = "sure"       // nothing speaks against it
+	OneSource Certainty = "one-source" // it was read in one place alone
+	Disputed  Certainty = "disputed"   // another source says something else, or the protocol does
+	Unsure    Certainty = "unsure"     // it was read in part, or is remembered
 )
+
+// A Source is where a fact comes from.
+type Source struct {
+	Word  string // its name in the text of profiles
+	Title string
+	URL   string // "" if its address is not public or not known
+	Date  string // when it was published or, where it does not say, read; "" if that is not known
+}
+
+// The sources that need no line of their own: they have neither address nor date.
+var plainSources = []Source{
+	{Word: "public-standard", Title: "the protocol's own text, or a list of its publisher"},
+	{Word: "vendor-doc", Title: "what a vendor or a payment service publishes, or a public test case; the address was not kept"},
+	{Word: memory, Title: "remembered, read nowhere"},
+}
+
+const memory = "memory"
 
 // How an extension is sent.
 const (
@@ -52,21 +75,55 @@ const (
 	Unknown     = "unknown"
 )
 
+// A Condition limits a fact to AReqs in which an element has one of some values.
+type Condition struct {
+	Element string // "": there is no condition
+	Values  []string
+}
+
 // A Fact is one line of profiles.txt.
 type Fact struct {
 	Kind     Kind
-	Element  string   // an element's name; of an Extension its id, of a RID the RID
+	Element  string   // an element's name; of an Extension its id, of a RID the RID; of several elements those with | between
+	OneOf    []string // of a Require or Advise: the elements of which one is enough; nil if Element is a single one
 	In       []string // columns, all if there are none; of an Extension messages and versions, not known if there are none
-	From, To string   // of a Code: the first and the last one
-	Text     string   // of a Code its meaning, of a Note the note, of an Extension its name, of a Format the pattern
+	If       Condition
+	Since    Date   // the first day on which it holds
+	Until    Date   // the last one
+	From, To string // of a Code: the first and the last one
+	Text     string // of a Code its meaning, of a Note the note, of an Extension its name, of a Format the pattern
 
 	Criticality string // of an Extension
 
-	Source Source
-	Sure   bool
-	Remark string
+	Sources   []Source
+	Certainty Certainty
+	Remark    string
+	Effect    string // what happens to a request that does not agree; "" if that is not known
 
-	pattern pattern
+	statement string
+	pattern   pattern
+}
+
+// Statement is what the fact states, without where it comes from: the part of its line before the first semicolon.
+func (f *Fact) Statement() string { return f.statement }
+
+// A Date is a day, a month or a year, as a source has it. Its zero value is no date.
+type Date struct {
+	text        string
+	first, last time.Time // the beginning of its first day, and the end of its last one, in UTC
+}
+
+// String returns the date as it was written: 2024-08-12, 2024-08 or 2024; "" for no date.
+func (d Date) String() string { return d.text }
+
+// readDate reads a day, a month or a year.
+func readDate(text string) (Date, bool) {
+	for layout, span := range map[string][3]int{"2006-01-02": {0, 0, 1}, "2006-01": {0, 1, 0}, "2006": {1, 0, 0}} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return Date{text, t, t.AddDate(span[0], span[1], span[2])}, true
+		}
+	}
+	return Date{}, false
 }
 
 var public = mustRead(profilesText)
@@ -78,7 +135,9 @@ func Profiles() []Profile { return public.profiles }
 func Public(scheme string) *Sheet { return public.sheets[scheme] }
 
 // Check is [Sheet.Check] of the public rules of a scheme.
-func Check(scheme string, areq *message.Message) []*Finding { return Public(scheme).Check(areq) }
+func Check(scheme string, areq *message.Message, now time.Time) []*Finding {
+	return Public(scheme).Check(areq, now)
+}
 
 // Meaning is [Sheet.Meaning] of the public codes of a scheme.
 func Meaning(scheme, element, code string) string { return Public(scheme).Meaning(element, code) }
@@ -124,3 +183,14 @@ func compile(profiles []Profile) library {
 	}
 	return lib
 }
+
+// members are the elements that the fact is about.
+func (f *Fact) members() []string {
+	if f.OneOf != nil {
+		return f.OneOf
+	}
+	return []string{f.Element}
+}
+
+// joinMembers is the name by which findings and metrics call elements of which one is enough.
+func joinMembers(names []string) string { return strings.Join(names, "|") }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/messagetest"
@@ -22,6 +23,9 @@ const visaPayment = `{"messageType":"AReq","messageVersion":"2.2.0","deviceChann
 "shipAddrLine1":"1","shipAddrCity":"2","shipAddrCountry":"208","shipAddrPostCode":"3",
 "homePhone":{"cc":"45","subscriber":"1"},"mobilePhone":{"cc":"45","subscriber":"1"},"workPhone":{"cc":"45","subscriber":"1"}}`
 
+// today is when requests are checked in these tests.
+var today = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
 func parse(t testing.TB, text string) *message.Message {
 	t.Helper()
 	m, err := message.Parse([]byte(text), message.Limits{})
@@ -35,7 +39,7 @@ func parse(t testing.TB, text string) *message.Message {
 func findings(t testing.TB, scheme, areq string) string {
 	t.Helper()
 	var s []string
-	for _, f := range Check(scheme, parse(t, areq)) {
+	for _, f := range Check(scheme, parse(t, areq), today) {
 		text := f.Text
 		if f.Code != 0 {
 			text = f.Code.String() + " " + text
@@ -52,7 +56,7 @@ func TestProfilesAreThePublicFacts(t *testing.T) {
 	for _, p := range Profiles() {
 		have = append(have, p.Scheme)
 		for _, f := range p.Facts {
-			lines[fmt.Sprint(p.Scheme, " ", f.Kind, " ", f.Element, " ", f.From, " ", f.Source, " ", f.Sure)] = true
+			lines[fmt.Sprint(p.Scheme, " ", f.Kind, " ", f.Element, " ", f.From, " ", f.Certainty)] = true
 		}
 	}
 	want := append([]string{every}, slices.DeleteFunc(Names(), func(name string) bool { return name == StandIn })...)
@@ -60,15 +64,15 @@ func TestProfilesAreThePublicFacts(t *testing.T) {
 		t.Errorf("profiles of %v, want %v", have, want)
 	}
 	for _, want := range []string{
-		"visa rid A000000003  vendor-doc true", "mastercard rid A000000004  vendor-doc true", "amex rid A000000025  vendor-doc true",
-		"jcb rid A000000065  vendor-doc true", "upi rid A000000333  memory false", "protectbuy rid A000000152  vendor-doc false",
-		"sbn rid A000000121  memory false",
-		"visa require cardExpiryDate  vendor-doc true", "mastercard require cardExpiryDate  vendor-doc true",
-		"visa require email  vendor-doc false", "mastercard advise email  vendor-doc true",
-		"visa format threeDSRequestorID  vendor-doc true", "jcb format threeDSRequestorID  vendor-doc false",
-		"mastercard code eci N2 vendor-doc true", "sbn code eci 05 memory false", "mastercard code messageCategory 80 vendor-doc true",
-		"visa extension A000000003-001  vendor-doc true", "mastercard extension A000000004-acsRBA  vendor-doc true",
-		"every closed messageCategory  public-standard true",
+		"visa rid A000000003  sure", "mastercard rid A000000004  sure", "amex rid A000000025  sure",
+		"jcb rid A000000065  sure", "upi rid A000000333  unsure", "protectbuy rid A000000152  disputed",
+		"sbn rid A000000121  unsure",
+		"visa require cardExpiryDate  sure", "mastercard require cardExpiryDate  sure",
+		"visa require email|homePhone|mobilePhone|workPhone  sure", "mastercard require cardholderName|email|homePhone|mobilePhone|workPhone  sure",
+		"visa format threeDSRequestorID  sure", "jcb format threeDSRequestorID  unsure",
+		"mastercard code eci N2 sure", "sbn code eci 05 unsure", "mastercard code messageCategory 80 sure",
+		"visa extension A000000003-001  sure", "mastercard extension A000000004-acsRBA  sure",
+		"every closed messageCategory  sure",
 	} {
 		if !lines[want] {
 			t.Errorf("no line %s", want)
@@ -110,11 +114,11 @@ func TestCheckFindsWhatIsMissing(t *testing.T) {
 		{"MC-19 Visa", "visa", strings.Replace(visaPayment, "cardExpiryDate", "x", 1), "201 cardExpiryDate: required"},
 		{"MC-19 Mastercard", "mastercard", strings.Replace(strings.Replace(visaPayment, "cardExpiryDate", "x", 1), `"82"`, `"01"`, 1), "201 cardExpiryDate: required"},
 		{"empty is missing", "visa", strings.Replace(visaPayment, `"3012"`, `""`, 1), "201 cardExpiryDate: required"},
-		{"doubtful", "visa", strings.Replace(visaPayment, "email", "x", 1), "email: required (unsure)"},
+		{"one of four is enough", "visa", strings.Replace(visaPayment, "email", "x", 1), ""},
 		{"advised", "visa", strings.Replace(visaPayment, "acctInfo", "x", 1), "acctInfo: advised"},
 		{"not in this channel", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"01"`, 1), "browserIP", "x", 1), ""},
 		{"not in this category", "visa", strings.Replace(strings.Replace(visaPayment, `"messageCategory":"01"`, `"messageCategory":"02"`, 1), "transType", "x", 1), ""},
-		{"in this category", "visa", strings.Replace(visaPayment, "transType", "x", 1), "transType: required (unsure)"},
+		{"in this category", "visa", strings.Replace(visaPayment, "transType", "x", 1), "transType: required (disputed)"},
 		{"in this version", "visa", strings.Replace(strings.Replace(visaPayment, `2.2.0`, `2.3.1`, 1), `"82"`, `["82"]`, 1), "broadInfo: advised"},
 		{"no channel we know", "visa", strings.Replace(strings.Replace(visaPayment, `"02"`, `"80"`, 1), "cardExpiryDate", "x", 1), "201 cardExpiryDate: required"},
 		{"asked for in one channel only", "visa", strings.NewReplacer(`"02"`, `"80"`, "addrMatch", "x", "cardExpiryDate", "y").Replace(visaPayment), "201 cardExpiryDate: required"},
@@ -162,7 +166,7 @@ func TestCheckLeavesOutElementsOfOtherVersions(t *testing.T) {
 	visa := compile(profiles).sheets["visa"]
 	for version, want := range map[string]int{"2.2.0": 0, "2.3.1": 1} { // every version requires acctNumber
 		areq := parse(t, `{"messageVersion":"`+version+`","deviceChannel":"02","messageCategory":"01"}`)
-		if found := visa.Check(areq); len(found) != want {
+		if found := visa.Check(areq, today); len(found) != want {
 			t.Errorf("%s: %d findings, want %d", version, len(found), want)
 		}
 	}
@@ -189,12 +193,14 @@ func TestFullRequestsLackNothing(t *testing.T) {
 					areq := string(messagetest.Sample(random, message.AReq, v, ch, cat, false))
 					m := parse(t, areq)
 					for _, scheme := range Names() {
-						for _, f := range Check(scheme, m) {
-							if (f.Rule == Require || f.Rule == Advise) == m.Has(f.Element) {
-								t.Errorf("%s %s %s %s: %s, in %s", scheme, v, ch, cat, f.Text, areq)
-							}
-							if row := message.TableOf(message.AReq, v).Field(f.Element); row == nil || row.Need.At(ch, cat) == '-' {
-								t.Errorf("%s %s %s %s: %s, which is not defined there", scheme, v, ch, cat, f.Text)
+						for _, f := range Check(scheme, m, today) {
+							for _, name := range f.Elements {
+								if (f.Rule == Require || f.Rule == Advise) == m.Has(name) {
+									t.Errorf("%s %s %s %s: %s, in %s", scheme, v, ch, cat, f.Text, areq)
+								}
+								if row := message.TableOf(message.AReq, v).Field(name); row == nil || row.Need.At(ch, cat) == '-' {
+									t.Errorf("%s %s %s %s: %s, which is not defined there", scheme, v, ch, cat, f.Text)
+								}
 							}
 						}
 					}
@@ -260,7 +266,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 	m := parse(t, strings.Replace(visaPayment, `"82"`, `"01"`, 1))
 	for _, scheme := range []string{"visa", "mastercard", "upi", "standin"} {
 		if n := testing.AllocsPerRun(100, func() {
-			if Check(scheme, m) != nil {
+			if Check(scheme, m, today) != nil {
 				t.Fatal("findings")
 			}
 		}); n != 0 {
@@ -279,7 +285,7 @@ func BenchmarkCheck(b *testing.B) {
 		b.Run(tt.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Check(tt.scheme, tt.areq)
+				Check(tt.scheme, tt.areq, today)
 			}
 		})
 	}

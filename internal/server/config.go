@@ -177,7 +177,7 @@ func refNumber(c *config.Config) func(message.Version) string {
 func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
 		PerDirectory: make(map[string]account.Requestor),
 	}
 	for word, id := range m.PerDirectory {

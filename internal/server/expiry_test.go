@@ -11,7 +11,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 )
 
-// TestExpiringCertificateIsLogged has a certificate come to its end while the server runs.
+// TestExpiringCertificateIsLogged has a certificate come to its end while the server runs (CF-11).
 func TestExpiringCertificateIsLogged(t *testing.T) {
 	const day = 24 * time.Hour
 	end := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)

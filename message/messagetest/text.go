@@ -46,7 +46,7 @@ func (s *sampler) text(f *message.Field, lo, hi int) string {
 	case message.Email:
 		return s.letters(6) + "@mail.example"
 	case message.IP:
-		return pick(s, fmt.Sprintf("192.0.2.%d", s.rand.IntN(256)), fmt.Sprintf("2001:db8::%x", s.rand.IntN(1<<16)))
+		return pick(s, fmt.Sprintf("192.0.2.%d", s.rand.IntN(256)), s.ipv6(s.rand.IntN(1<<16)))
 	case message.Base64:
 		return s.letters(max(lo, min(hi, 28))/4*4-1) + "="
 	case message.Base64URL:
@@ -58,9 +58,21 @@ func (s *sampler) text(f *message.Field, lo, hi int) string {
 	case message.OneOf:
 		return s.code(f.Codes)
 	case message.Text:
-		return s.prose(n)
+		text := s.prose(n)
+		if strings.HasSuffix(f.Name, "AddrState") {
+			return strings.ToUpper(text)
+		}
+		return text
 	}
 	return s.fixed(f.Kind)
+}
+
+// ipv6 returns an IPv6 address in the form of the version.
+func (s *sampler) ipv6(group int) string {
+	if s.version < message.V231 {
+		return fmt.Sprintf("2001:0db8:0000:0000:0000:0000:0000:%04x", group)
+	}
+	return fmt.Sprintf("2001:db8::%x", group)
 }
 
 // fixed returns a random string of a kind that fixes the length.

@@ -145,7 +145,7 @@ func TestBrowserChallenge(t *testing.T) {
 	tb.bankPage()
 	tb.is(`document.activeElement.id === "dialog-title"`)
 	tb.is(`document.querySelector("dialog iframe").offsetWidth === 500 && document.querySelector("dialog iframe").offsetHeight === 600`)
-	tb.is(`document.querySelector("dialog iframe").getAttribute("sandbox") === "allow-forms allow-scripts allow-same-origin"`)
+	tb.is(`document.querySelector("dialog iframe").getAttribute("sandbox") === "allow-forms allow-scripts allow-same-origin allow-pointer-lock"`)
 	tb.is(`document.querySelector("dialog iframe").getAttribute("allow") === "payment *; publickey-credentials-get *; publickey-credentials-create *"`)
 	tb.shot("challenge")
 	tb.inChallenge("approve")

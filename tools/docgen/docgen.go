@@ -19,6 +19,8 @@ func generateFiles(root string) (map[string][]byte, error) {
 		"docs/reference/README.md":  index(),
 		"docs/reference/objects.md": objects(),
 		"docs/reference/codes.md":   codes(),
+
+		"docs/reference/extensions.md": extensions(),
 	}
 	for _, t := range message.Types() {
 		files["docs/reference/"+page(t)] = messagePage(t)

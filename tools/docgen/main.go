@@ -14,11 +14,18 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: docgen DIRECTORY-OF-THE-MODULE")
+	if len(os.Args) != 2 && len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: docgen DIRECTORY-OF-THE-MODULE [RELEASE]")
 		os.Exit(2)
 	}
-	if err := writeFiles(os.Args[1]); err != nil {
+	var err error
+	if len(os.Args) == 3 { // the rules of schemes as they are now become those of the last release
+		err = writeReleased(os.Args[1], os.Args[2])
+	}
+	if err == nil {
+		err = writeFiles(os.Args[1])
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}

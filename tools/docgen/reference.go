@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/charset"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -73,6 +74,7 @@ From the same tables the server reads, checks and masks messages, so what stands
 	}
 	b.WriteString(`| [objects](objects.md) | Objects within messages |
 | [codes](codes.md) | Lists of codes with their meanings, and the error codes |
+| [extensions](extensions.md) | Message extensions whose content is public |
 
 How to read a table:
 
@@ -83,10 +85,38 @@ How to read a table:
 - Lengths count characters, not bytes. A required member that is missing, null or empty is error 201, a bad form 203, a
   member given twice 204, a country or currency that may not be used 304, a reserved code 203 and from 2.3.1 207.
 - In 2.3.1 no array has two equal entries: error 204.
-- Before 2.3.1 everything that goes to a directory server is ASCII.
+- Before 2.3.1 everything that goes to a directory server is ASCII. [Characters](#characters) has the details.
 - A request is read more kindly than this: see [getting started](../getting-started.md#4-what-to-send).
+
+## Characters
+
+What texts of an AReq may hold. Anything else is error 203 with the name of the element; ` + "`messageExtension[].data`" + ` is not
+searched. What directory servers send is passed on as it came.
+
 `)
+	b.WriteString(characterTable())
 	return b.Bytes()
+}
+
+// characterTable returns the table of characters that versions allow in texts.
+func characterTable() string {
+	var b strings.Builder
+	b.WriteString("| Characters | | 2.1.0, 2.2.0 | 2.3.1 |\n| --- | --- | --- | --- |\n")
+	for _, r := range charset.Table() {
+		span := fmt.Sprintf("U+%04X", r.First)
+		if r.Last != r.First {
+			span += fmt.Sprintf(" to U+%04X", r.Last)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", span, r.Name, yesOrNo(r.ASCII), yesOrNo(r.Unicode))
+	}
+	return b.String()
+}
+
+func yesOrNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func messagePage(t message.Type) []byte {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,10 @@ import (
 const (
 	schemesStart = "<!-- schemes: generated from internal/scheme/profiles.txt -->\n"
 	schemesEnd   = "<!-- end of schemes -->\n"
+
+	// releasedFile has the statements of the last release, to tell what has changed since.
+	releasedFile = "internal/scheme/released.txt"
+	releasedWord = "release "
 )
 
 // schemePage is docs/schemes.md with fresh tables between its marks.
@@ -21,13 +26,82 @@ func schemePage(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return between(page, schemesStart, schemesEnd, schemeTables(scheme.Profiles()))
+	released, err := os.ReadFile(filepath.Join(root, releasedFile))
+	if err != nil {
+		return nil, err
+	}
+	changes, err := schemeChanges(string(released), scheme.Profiles())
+	if err != nil {
+		return nil, err
+	}
+	return between(page, schemesStart, schemesEnd, changes+schemeTables(scheme.Profiles())+sourceTable(scheme.Profiles()))
+}
+
+// writeReleased writes the statements of a release, from which the page tells what changes after it.
+func writeReleased(root, release string) error {
+	text := "# What the last release states of card schemes. docs/schemes.md shows what has changed since.\n" +
+		"# go run ./tools/docgen . RELEASE writes this file on the day of a release.\n" + releasedWord + release + "\n"
+	for _, statement := range statements(scheme.Profiles()) {
+		text += statement + "\n"
+	}
+	return os.WriteFile(filepath.Join(root, releasedFile), []byte(text), 0o644)
+}
+
+// statements returns what profiles state, each with its scheme in front.
+func statements(profiles []scheme.Profile) []string {
+	var all []string
+	for _, p := range profiles {
+		for i := range p.Facts {
+			all = append(all, p.Scheme+" "+p.Facts[i].Statement())
+		}
+	}
+	return all
+}
+
+// schemeChanges has what profiles state and the last release did not, and the other way round.
+func schemeChanges(released string, profiles []scheme.Profile) (string, error) {
+	var release string
+	var before []string
+	for line := range strings.Lines(released) {
+		line = strings.TrimSpace(line)
+		switch name, isName := strings.CutPrefix(line, releasedWord); {
+		case line == "" || line[0] == '#':
+		case isName:
+			release = name
+		default:
+			before = append(before, line)
+		}
+	}
+	if release == "" {
+		return "", errors.New(releasedFile + " has no line release NAME")
+	}
+	now := statements(profiles)
+	var rows []string
+	add := func(what string, of, not []string) {
+		for _, statement := range of {
+			if !slices.Contains(not, statement) {
+				word, rest, _ := strings.Cut(statement, " ")
+				rows = append(rows, fmt.Sprintf("| `%s` | %s | `%s` |", word, what, rest))
+			}
+		}
+	}
+	add("new", now, before)
+	add("gone", before, now)
+	order := func(row string) int {
+		return slices.IndexFunc(profiles, func(p scheme.Profile) bool { return strings.HasPrefix(row, "| `"+p.Scheme+"` ") })
+	}
+	slices.SortStableFunc(rows, func(a, b string) int { return order(a) - order(b) })
+	text := "## What has changed since " + release + "\n\n"
+	if rows == nil {
+		return text + "Nothing.\n\n", nil
+	}
+	return text + "| Scheme | | Line |\n| --- | --- | --- |\n" + strings.Join(rows, "\n") + "\n\n", nil
 }
 
 // ruleWording says what a fact about an AReq asks for.
 var ruleWording = map[scheme.Kind]string{
-	scheme.Require: "required", scheme.Advise: "advised", scheme.WhereDue: "where due",
-	scheme.Format: "form", scheme.Closed: "closed", scheme.Note: "note",
+	scheme.Require: "required", scheme.Advise: "advised", scheme.WhereDue: "where due", scheme.Ignore: "ignored",
+	scheme.Forbid: "forbidden", scheme.Ended: "ended", scheme.Format: "form", scheme.Closed: "closed", scheme.Note: "note",
 }
 
 // schemeTables has a section per scheme: what it asks for, its codes, its
@@ -49,30 +123,64 @@ func schemeTables(profiles []scheme.Profile) string {
 			case scheme.Extension:
 				extensions = append(extensions, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", f.Element, f.Text, orAny(f.In, "not known"), f.Criticality, origin(f, " | ")))
 			default:
-				rules = append(rules, fmt.Sprintf("| `%s` | %s | %s | %s |", f.Element, ruleWording[f.Kind], ruleText(f), origin(f, " | ")))
+				rules = append(rules, fmt.Sprintf("| %s | %s | %s | %s | %s |", elements(f), ruleWording[f.Kind], ruleText(f), period(f), origin(f, " | ")))
 			}
 		}
 		part := func(head string, rows []string) {
 			if len(rows) > 0 {
-				columns := strings.Count(head, "|") - 1
-				b.WriteString(head + "\n|" + strings.Repeat(" --- |", columns) + "\n" + strings.Join(rows, "\n") + "\n\n")
+				b.WriteString(head + "\n" + divider(head) + strings.Join(rows, "\n") + "\n\n")
 			}
 		}
-		part("| Element | | In, or how | Source | Certainty |", rules)
+		part("| Element | | In, or how | When | Source | Certainty |", rules)
 		part("| Element | Code | Meaning | Source | Certainty |", codes)
 		part("| Extension | Name | In | Criticality | Source | Certainty |", extensions)
 	}
 	return b.String()
 }
 
-func ruleText(f scheme.Fact) string {
-	switch f.Kind {
-	case scheme.Format:
-		return "`" + f.Text + "`"
-	case scheme.Require, scheme.Advise:
-		return orAny(f.In, "")
+// divider is the line under the head of a table.
+func divider(head string) string {
+	return "|" + strings.Repeat(" --- |", strings.Count(head, "|")-1) + "\n"
+}
+
+// elements are what a fact is about: one, or several of which one is enough.
+func elements(f scheme.Fact) string {
+	if f.OneOf == nil {
+		return "`" + f.Element + "`"
 	}
-	return f.Text
+	return "one of `" + strings.Join(f.OneOf, "`, `") + "`"
+}
+
+func ruleText(f scheme.Fact) string {
+	var parts []string
+	switch {
+	case f.Kind == scheme.Format:
+		parts = append(parts, "`"+f.Text+"`")
+	case f.Kind == scheme.Note:
+		return f.Text
+	}
+	if len(f.In) > 0 {
+		parts = append(parts, strings.Join(f.In, ", "))
+	}
+	if f.If.Element != "" {
+		parts = append(parts, "if `"+f.If.Element+"` is "+strings.Join(f.If.Values, " or "))
+	}
+	if f.Effect != "" {
+		parts = append(parts, f.Effect)
+	}
+	return strings.Join(parts, "; ")
+}
+
+// period is when a fact holds.
+func period(f scheme.Fact) string {
+	var parts []string
+	if f.Since.String() != "" {
+		parts = append(parts, "since "+f.Since.String())
+	}
+	if f.Until.String() != "" {
+		parts = append(parts, "until "+f.Until.String())
+	}
+	return strings.Join(parts, ", ")
 }
 
 func span(f scheme.Fact) string {
@@ -89,16 +197,42 @@ func orAny(in []string, none string) string {
 	return strings.Join(in, ", ")
 }
 
-// origin is source and certainty, with the remark.
+// origin is the sources and the certainty, with the remark.
 func origin(f scheme.Fact, between string) string {
-	s := strings.ReplaceAll(string(f.Source), "-", " ") + between
-	if f.Sure {
-		s += "sure"
-	} else {
-		s += "unsure"
+	var sources []string
+	for _, s := range f.Sources {
+		sources = append(sources, sourceLink(s))
 	}
+	s := strings.Join(sources, ", ") + between + strings.ReplaceAll(string(f.Certainty), "-", " ")
 	if f.Remark != "" {
 		s += ": " + f.Remark
 	}
 	return s
+}
+
+// sourceLink is the word of a source, as a link if it has an address.
+func sourceLink(s scheme.Source) string {
+	if s.URL == "" {
+		return strings.ReplaceAll(s.Word, "-", " ")
+	}
+	return "[" + s.Word + "](" + s.URL + ")"
+}
+
+// sourceTable has all sources with what they are and their dates.
+func sourceTable(profiles []scheme.Profile) string {
+	seen := map[string]bool{}
+	var rows []string
+	for _, p := range profiles {
+		for _, f := range p.Facts {
+			for _, s := range f.Sources {
+				if !seen[s.Word] {
+					seen[s.Word] = true
+					rows = append(rows, fmt.Sprintf("| %s | %s | %s |", sourceLink(s), s.Title, s.Date))
+				}
+			}
+		}
+	}
+	slices.Sort(rows)
+	head := "| Source | What it is | Published, or read |"
+	return "## Sources\n\n" + head + "\n" + divider(head) + strings.Join(rows, "\n") + "\n\n"
 }

@@ -91,7 +91,7 @@ func writeCountries(b *bytes.Buffer, name string) error {
 		return err
 	}
 	var set [16]uint64
-	var letters [][2]string
+	var letters, letters3 [][2]string
 	for _, row := range rows {
 		n, err := number(row[2])
 		if err != nil {
@@ -105,10 +105,14 @@ func writeCountries(b *bytes.Buffer, name string) error {
 		}
 		set[n/64] |= 1 << (n % 64)
 		letters = append(letters, [2]string{row[0], row[2]})
+		letters3 = append(letters3, [2]string{row[1], row[2]})
 	}
 	fmt.Fprint(b, "\n// countrySet has a bit for the number of each country.\n")
 	fmt.Fprintf(b, "var countrySet = %#v\n", set)
-	return writeTable(b, "countries", letters)
+	if err := writeTable(b, "countries", letters); err != nil {
+		return err
+	}
+	return writeTable(b, "countries3", letters3)
 }
 
 // writeTable writes pairs of letters and digits, sorted by letters.

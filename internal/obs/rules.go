@@ -1,0 +1,58 @@
+package obs
+
+import (
+	"strconv"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/openthreeds/threeds/internal/scheme"
+)
+
+// maxRuleMerchants is how many merchants have series of their own. Those that come later share
+// the series with an empty name, so that the number of series stays bounded.
+const maxRuleMerchants = 500
+
+// ruleMetrics count how far requests agree with the rules of schemes.
+type ruleMetrics struct {
+	checked  *prometheus.CounterVec
+	findings *prometheus.CounterVec
+
+	mu        sync.Mutex
+	merchants map[string]bool // those that have series of their own
+}
+
+func newRuleMetrics() *ruleMetrics {
+	return &ruleMetrics{
+		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_scheme_checked_total",
+			Help: "Requests that were checked against the rules of their scheme, by merchant; an empty merchant is all beyond the first 500.",
+		}, []string{"merchant", "scheme"}),
+		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "threeds_scheme_findings_total",
+			Help: "Requests that do not agree with a rule of their scheme: require, advise, ignore, forbid, ended, format or closed. in_force is false before the day since.",
+		}, []string{"merchant", "scheme", "element", "rule", "since", "in_force"}),
+		merchants: make(map[string]bool),
+	}
+}
+
+// label returns the name of a merchant if it has series of its own, else "".
+func (m *ruleMetrics) label(merchant string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.merchants[merchant] && len(m.merchants) >= maxRuleMerchants {
+		return ""
+	}
+	m.merchants[merchant] = true
+	return merchant
+}
+
+// RulesChecked counts one request that was checked against the rules of its scheme, and what
+// does not agree with them. A rule counts once for a request.
+func (m *Metrics) RulesChecked(merchant, schemeName string, findings []*scheme.Finding) {
+	merchant = m.rules.label(merchant)
+	m.rules.checked.WithLabelValues(merchant, schemeName).Inc()
+	for _, f := range findings {
+		m.rules.findings.WithLabelValues(merchant, schemeName, f.Element, string(f.Rule), f.Since.String(), strconv.FormatBool(f.InForce)).Inc()
+	}
+}

@@ -1,0 +1,178 @@
+package message
+
+import (
+	"slices"
+	"strings"
+)
+
+// newNormaliser returns a normaliser of a request whose values have the JSON types of their
+// elements. Where they had another type and the meaning is certain, they are changed: docs/api.md,
+// R9a and R9b. Conditions of the tables depend on these values, so the changes are
+// written into the text of the request.
+func newNormaliser(r *Request, v Version) *normaliser {
+	var changes []Change
+	for {
+		n := &normaliser{builder: newBuilder(r, v)}
+		n.convertObject(n.table, 0)
+		if len(n.changes) == 0 {
+			n.changes = slices.DeleteFunc(changes, func(c Change) bool { return !n.isPathSent(c.Path) })
+			return n
+		}
+		changes = append(changes, n.changes...)
+		r.applyEdits()
+	}
+}
+
+// convertObject converts the members of an object.
+func (n *normaliser) convertObject(t *Table, object uint32) {
+	nodes := n.m.nodes
+	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
+		if nodes[i].name >= maxNames || nodes[i].flags&(duplicate|isExtensionData|isPassedOn) != 0 {
+			continue
+		}
+		row := t.row(uint16(nodes[i].name))
+		if row < 0 || !n.isSent(t, row) {
+			continue
+		}
+		f := &t.Fields[row]
+		if nodes[i].kind == jsonString && f.Kind != Bool {
+			continue
+		}
+		if e, edited := n.r.edits[i]; edited && (e.wrap || e.text != nil) {
+			continue
+		}
+		if e, what := n.convertValue(f, i); what != "" {
+			n.r.setEdit(i, e)
+			n.recordChange(f.Name, -1, what)
+		} else if f.Of != nil {
+			n.convertNested(f, i)
+		}
+	}
+}
+
+// convertNested converts the members of the objects in a value.
+func (n *normaliser) convertNested(f *Field, i uint32) {
+	n.path = append(n.path, step{f.Name, -1})
+	switch n.m.nodes[i].kind {
+	case jsonObject:
+		n.convertObject(f.Of, i)
+	case jsonArray:
+		for k, j := 0, i+1; j < n.m.nodes[i].next; k, j = k+1, n.m.nodes[j].next {
+			if n.m.nodes[j].kind == jsonObject {
+				n.path[len(n.path)-1].item = k
+				n.convertObject(f.Of, j)
+			}
+		}
+	}
+	n.path = n.path[:len(n.path)-1]
+}
+
+// convertValue returns how a value is converted, and what that is in English. The text is
+// "" if the value stays as it is.
+func (n *normaliser) convertValue(f *Field, i uint32) (e edit, what string) {
+	raw := n.m.raw(i)
+	switch n.m.nodes[i].kind {
+	case jsonNumber:
+		if f.hasIntegers() && isIntegerLiteral(raw) {
+			return edit{text: quote(string(raw))}, "written as a string"
+		}
+	case jsonBool:
+		switch {
+		case f.Name == "payTokenInd" && string(raw) == "false":
+			return edit{}, "left out, it is false"
+		case f.isYesOrNo() && string(raw) == "true":
+			return edit{text: quote("Y")}, "written as Y"
+		case f.isYesOrNo():
+			return edit{text: quote("N")}, "written as N"
+		}
+	case jsonString:
+		if text := string(n.m.text(i, nil)); !f.Array && (text == "true" || text == "false") {
+			return edit{text: []byte(text)}, "made a boolean"
+		}
+	case jsonArray:
+		if item := n.singleItem(i); item != 0 && n.m.nodes[item].kind != jsonArray && n.version < V231 && !f.Array && !f.AltArray && !f.isFixed() {
+			return edit{text: n.m.raw(item)}, "taken out of its array"
+		}
+	}
+	return edit{}, ""
+}
+
+// singleItem returns the only item of an array that is not empty, or 0 if there are more or
+// none.
+func (n *normaliser) singleItem(array uint32) uint32 {
+	var only uint32
+	for j := array + 1; j < n.m.nodes[array].next; j = n.m.nodes[j].next {
+		switch {
+		case n.isDropped(j):
+		case only != 0:
+			return 0
+		default:
+			only = j
+		}
+	}
+	return only
+}
+
+// fixedNames are elements of which nothing but the form that they came in counts, beside
+// URLs, UUIDs and card numbers: ids, amounts, and what a request is found by.
+var fixedNames = map[string]bool{
+	"messageType": true, "messageVersion": true, "deviceChannel": true, "messageCategory": true,
+	"acquirerBIN": true, "acquirerMerchantID": true, "threeDSRequestorID": true, "acctID": true, "tokenRequestorId": true, "token": true,
+	"cardSecurityCode": true, "purchaseAmount": true, "purchaseDate": true,
+}
+
+// isFixed reports whether a value is never taken out of an array.
+func (f *Field) isFixed() bool {
+	return fixedNames[f.Name] || f.Mask == PAN || f.Kind == UUID || f.Kind == URL || f.Kind == AppURL
+}
+
+// hasIntegers reports whether an integer of JSON is taken as the text of its digits. An id
+// may have lost zeros at its start, so ids are not.
+func (f *Field) hasIntegers() bool {
+	switch f.Kind {
+	case Country, Currency, Offset, YearMonth:
+		return !f.Array
+	case Digits:
+		return !f.Array && (!f.isFixed() || f.Name == "purchaseAmount")
+	case OneOf:
+		return f.Name == "browserColorDepth"
+	}
+	return false
+}
+
+// isYesOrNo reports whether the codes of an element are exactly Y and N.
+func (f *Field) isYesOrNo() bool {
+	if f.Kind != OneOf || f.Array || f.Codes.Open || len(f.Codes.Values) != 2 || len(f.Codes.Ranges) > 0 {
+		return false
+	}
+	return slices.ContainsFunc(f.Codes.Values, func(c CodeValue) bool { return c.Value == "Y" }) &&
+		slices.ContainsFunc(f.Codes.Values, func(c CodeValue) bool { return c.Value == "N" })
+}
+
+// isIntegerLiteral reports whether a JSON number is written without a fraction and an
+// exponent.
+func isIntegerLiteral(raw []byte) bool { return isOffset(raw) && raw[0] != '+' }
+
+// isPathSent reports whether the member at a path is sent. A part of it that the request
+// does not have is sent as far as the tables say.
+func (b *builder) isPathSent(path Path) bool {
+	t, object := b.table, uint32(0)
+	for part := range strings.SplitSeq(path.Name(), ".") {
+		row := t.row(names.ids[part])
+		if row < 0 || !b.isSent(t, row) {
+			return false
+		}
+		f := &t.Fields[row]
+		if t == b.table { // conditions of nested tables are few, and none of them removes a member that is converted
+			base := len(b.checker.members)
+			s := b.findScope(t, object)
+			isMet := !f.isOnlyForCondition() || b.isConditionMet(f, s)
+			b.checker.members = b.checker.members[:base]
+			if !isMet {
+				return false
+			}
+		}
+		t = f.Of
+	}
+	return true
+}
