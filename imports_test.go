@@ -36,6 +36,7 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
+	"internal/rotation":        "internal/account internal/keyring internal/store",
 	"internal/record":          "internal/store",
 	"internal/scheme":          "message",
 	"internal/outcome":         "message internal/scheme",
@@ -49,8 +50,8 @@ var may = map[string]string{
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
-		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/shed internal/store internal/store/postgres" +
-		" internal/store/sqlite internal/certs internal/tasks internal/tunnel internal/xmldsig internal/scheme message",
+		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
+		" internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme message",
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",

@@ -58,7 +58,7 @@ var confidentialityChecks = []check{
 		l.scanForSecret(t, secrets["authenticationValue"])
 	}},
 	{id: "CF-04", waits: true, long: true, do: func(t *T) {
-		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{result: 10s, preauth: 10s}"}})
+		l := t.ownLab(plan{sections: map[string]string{"timeouts": "{result: 10s, preauth: 10s, values: 10s}"}})
 		x := t.flowIn(l, v220, "BRW").startChallenge()
 		x.wantRRes(x.rreq("Y"), "01")
 		t.want("result", x.result().o, "transStatus", "Y")

@@ -24,12 +24,13 @@ run of the suite in [conformance](../conformance); do not edit it. ` + "`make co
 - **docs**: what somebody else has to do is said there.
 - **not applicable**: the row asks nothing of a server such as this one.
 - **deviation**: the server deliberately does something else.
+- **missing**: a feature that the server does not have.
 - **open**: nothing shows it yet.
 
-| Group | Rows | Black box | Demo shop | Unit test | Docs | Not applicable | Deviation | Open | Failing |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
+| Group | Rows | Black box | Demo shop | Unit test | Docs | Not applicable | Deviation | Missing | Open | Failing |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |
 `)
-	r.counts(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", "**all**")
+	r.counts(&b, "| %s | %d | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", "**all**")
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n## %s: %s\n\n| Row | Versions | What | Shown by |\n| --- | --- | --- | --- |\n", g.prefix, g.name)
 		for _, v := range r.of(g.prefix + "-") {
@@ -65,6 +66,8 @@ func (v Verdict) shownBy() string {
 		return "not applicable: " + v.By
 	case Deviation:
 		return "deviation: " + v.By
+	case Missing:
+		return "missing: " + v.By
 	}
 	return "open: " + v.By
 }

@@ -74,11 +74,12 @@ func (r *Report) JSON(w io.Writer) error {
 // do not apply or are deliberately broken with their reasons, those that nothing shows, and the faults.
 func (r *Report) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%-48s %5s %9s %9s %9s %5s %14s %9s %5s %8s\n",
-		"group", "rows", "black box", "demo shop", "unit test", "docs", "not applicable", "deviation", "open", "failing")
-	r.counts(&b, "%-48s %5d %9d %9d %9d %5d %14d %9d %5d %8d\n", "all")
+	fmt.Fprintf(&b, "%-48s %5s %9s %9s %9s %5s %14s %9s %7s %5s %8s\n",
+		"group", "rows", "black box", "demo shop", "unit test", "docs", "not applicable", "deviation", "missing", "open", "failing")
+	r.counts(&b, "%-48s %5d %9d %9d %9d %5d %14d %9d %7d %5d %8d\n", "all")
 	r.list(&b, "not applicable", NotApplicable)
 	r.list(&b, "deliberate deviations", Deviation)
+	r.list(&b, "missing features", Missing)
 	r.list(&b, "open", Open)
 	for _, v := range r.Failing() {
 		fmt.Fprintf(&b, "\nFAILING %s %s\n", v.ID, v.Text)
@@ -98,7 +99,7 @@ func (r *Report) counts(b *strings.Builder, format, all string) {
 		for _, v := range verdicts {
 			n[v.How]++
 		}
-		fmt.Fprintf(b, format, name, len(verdicts), n[Box], n[Shop], n[Unit], n[Docs], n[NotApplicable], n[Deviation], n[Open],
+		fmt.Fprintf(b, format, name, len(verdicts), n[Box], n[Shop], n[Unit], n[Docs], n[NotApplicable], n[Deviation], n[Missing], n[Open],
 			len(failing(verdicts)))
 	}
 	for _, g := range groups {

@@ -22,7 +22,7 @@ type Row struct {
 	Text string
 	How  How
 	// By is the tests for Unit, the files for Docs, the reason for NotApplicable and Deviation, and what is missing for
-	// Open. For Box and Shop it is "", or "unit" and the tests that show what a check cannot wait for.
+	// Missing and Open. For Box and Shop it is "", or "unit" and the tests that show what a check cannot wait for.
 	By string
 }
 
@@ -37,6 +37,7 @@ const (
 	Docs          How = "docs"      // a document
 	NotApplicable How = "n/a"       // it is nobody's duty here
 	Deviation     How = "deviation" // the server deliberately does something else
+	Missing       How = "missing"   // a feature that the server does not have
 	Open          How = "open"      // nothing yet
 )
 

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/openthreeds/threeds/internal/charset"
 )
 
 // A Context holds what [Message.Check] needs beside the message itself. The zero Context
@@ -70,6 +72,56 @@ func (m *Message) CheckObject(path Path, t *Table) Problems {
 	}
 	c.checkObject(t, uint32(i))
 	return c.problems
+}
+
+// CheckSent returns what a directory server may refuse in an AReq beside the problems that Check
+// reports: elements whose condition is false, and characters that no text may have. Check accepts
+// them, because it ignores what has no meaning, and does not look at characters.
+func (m *Message) CheckSent() Problems {
+	t, ok := m.Type()
+	v, ok2 := m.Version()
+	if !ok || !ok2 || t != AReq {
+		return nil
+	}
+	c := &checker{m: m, ctx: Context{AReq: m}, table: TableOf(t, v), version: v}
+	c.findView()
+	c.reportSent(c.table, 0)
+	return c.sortedProblems()
+}
+
+// reportSent reports what CheckSent looks for in an object.
+func (c *checker) reportSent(t *Table, object uint32) {
+	s := scope{make([]uint32, len(t.Fields))}
+	nodes := c.m.nodes
+	for i := object + 1; i < nodes[object].next; i = nodes[i].next {
+		if n := &nodes[i]; n.name < maxNames && t.rowOf[n.name] >= 0 && t.cells[c.view][t.rowOf[n.name]] != '-' {
+			s.members[t.rowOf[n.name]] = i
+		}
+	}
+	for row, i := range s.members {
+		f := &t.Fields[row]
+		switch {
+		case i == 0 || f.Name == "data" && t.Name == "messageExtension":
+		case f.isOnlyForCondition() && c.evaluate(f.when, s) == no:
+			c.report(Format, f.Name)
+		case f.Of == nil:
+			if charset.FindJSON(c.m.raw(i), charactersOf(c.version)) != charset.Allowed {
+				c.report(Format, f.Name)
+			}
+		case nodes[i].kind == jsonObject:
+			c.path = append(c.path, step{f.Name, -1})
+			c.reportSent(f.Of, i)
+			c.path = c.path[:len(c.path)-1]
+		case nodes[i].kind == jsonArray:
+			for k, j := 0, i+1; j < nodes[i].next; k, j = k+1, nodes[j].next {
+				if nodes[j].kind == jsonObject {
+					c.path = append(c.path, step{f.Name, k})
+					c.reportSent(f.Of, j)
+					c.path = c.path[:len(c.path)-1]
+				}
+			}
+		}
+	}
 }
 
 var checkers = sync.Pool{New: func() any { return new(checker) }}

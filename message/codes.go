@@ -561,9 +561,9 @@ var codeLists = map[string]codeList{
 	"opSeverity": {
 		values: []code{
 			{"01", "critical", from231},
-			{"02", "high", from231},
-			{"03", "medium", from231},
-			{"04", "low", from231},
+			{"02", "major", from231},
+			{"03", "minor", from231},
+			{"04", "informational", from231},
 		},
 		emvco: []codeRange{{"05", "79", from231}},
 		ds:    []codeRange{{"80", "99", from231}},

@@ -9,6 +9,9 @@
 // presence by channel and category, condition, mask and nested table. The rows of a version
 // are written as changes to those of the version before. All functions read these rows.
 //
+// [NewTable] makes a table for an object that the protocol leaves to others, such as the data
+// of a message extension; package message/extension has those that are public.
+//
 // A [Message] keeps the bytes that it was read from. Nothing is converted, so a
 // program that passes a message on sends the bytes that it received. Parse
 // reports whether the bytes are JSON; Check reports all faults of the message.
@@ -16,7 +19,7 @@
 // The package does no I/O, has no clock and no configuration, and has nothing that is
 // specific to a payment system.
 //
-// Stability: Parse, Check, Describe, Compose, Error and the constants are for
+// Stability: Parse, Check, Describe, Compose, NewTable, Error and the constants are for
 // everybody and change only with a line in CHANGELOG.md. [ReadRequest] and
 // the methods of [Request] are for the server of this module and may change
 // with any release.

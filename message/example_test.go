@@ -61,6 +61,28 @@ func ExampleCompose() {
 	// Output: {"dsTransID":"f25084f0-5b16-4c0a-ae5d-b24808a95e4b","messageType":"RRes","messageVersion":"2.2.0","resultsStatus":"01"}
 }
 
+func ExampleNewTable() {
+	score := message.NewTable("score",
+		message.Field{Need: "RR RR RR", Name: "value", Kind: message.Digits, Max: 3, Doc: "score of the risk"},
+		message.Field{Name: "reason", Max: 40, Doc: "why"})
+	m, err := message.Parse([]byte(`{"messageExtension":[{"data":{"value":"1000","reason":"new device"}}]}`), message.Limits{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	const path = "messageExtension[0].data"
+	for _, p := range m.CheckObject(path, score) {
+		fmt.Println(p.Code, p.Path)
+	}
+	m.DescribeObject(path, score, func(path message.Path, f *message.Field, text string) {
+		fmt.Printf("%s (%s): %s\n", path, f.Doc, text)
+	})
+	// Output:
+	// 203 messageExtension[0].data.value
+	// messageExtension[0].data.value (score of the risk): ***
+	// messageExtension[0].data.reason (why): new device
+}
+
 func ExampleProblems_Err() {
 	m, err := message.Parse([]byte(`{"messageType":"Erro","messageVersion":"2.2.0"}`), message.Limits{})
 	if err != nil {

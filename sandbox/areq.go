@@ -24,7 +24,7 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	version, channel := m.text("messageVersion"), m.text("deviceChannel")
 	found := d.box.table.find(pan)
 	doing, known := found.outcome(pan, channel == threeRI)
-	if known && !slices.Contains(found.versions, version) {
+	if found.hasOutcome(channel == threeRI) && !slices.Contains(found.versions, version) {
 		return d.refuse(m, erro{code: "102", detail: strings.Join(found.versions, ",")})
 	}
 	if e, bad := d.wrongCompInd(m); bad {

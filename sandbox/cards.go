@@ -146,10 +146,16 @@ func (t cardTable) find(pan string) lookup {
 	return f
 }
 
+// hasOutcome says whether the table has an outcome for the card, in some channel. In 3RI
+// there is no 3DS Method, and nothing hangs on it.
+func (f lookup) hasOutcome(threeRI bool) bool {
+	return !f.absent && (f.listed() || threeRI && len(f.versions) > 0 && len(f.outcomes) > 0)
+}
+
 // outcome is what becomes of an AReq of an enrolled card; false when the table
-// has nothing for it. In 3RI there is no 3DS Method, and nothing hangs on it.
+// has nothing for it.
 func (f lookup) outcome(pan string, threeRI bool) (cardOutcome, bool) {
-	if f.absent || !f.listed() && !(threeRI && len(f.versions) > 0) {
+	if !f.hasOutcome(threeRI) {
 		return cardOutcome{}, false
 	}
 	for _, r := range f.outcomes {

@@ -82,7 +82,7 @@ func (d *directory) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := m.text("messageType")
 	d.box.journal.note(m.text("threeDSServerTransID"), Exchange{
 		At: d.box.stamp(), From: "server", To: d.name(), Type: kind, Body: string(body),
-		Note: d.box.warnOf(m.text("threeDSServerTransID"), d.wrongStatements(m)),
+		Note: d.noteStatements(m),
 	})
 	if kind == "Erro" {
 		d.box.log.Info("the server complains", "scheme", d.scheme.word, "code", m.text("errorCode"), "detail", m.text("errorDetail"))

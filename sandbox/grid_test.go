@@ -17,7 +17,8 @@ import (
 // a transStatus, or what happens in its place.
 var outcomes = map[string]string{
 	"03": "Y", "13": "N", "23": "A", "33": "R", "43": "I", "53": "U", "63": "silence",
-	"70": "C", "71": "C", "72": "C", "83": "D",
+	"70": "C", "71": "C", "72": "C", "74": "C", "75": "C", "76": "C",
+	"83": "D", "84": "D", "85": "D", "86": "D", "87": "D", "78": "fallback",
 	// Outside the list.
 	"00": "", "73": "", "80": "", "93": "", "44": "", "99": "",
 }
@@ -36,8 +37,14 @@ func want(version, channel, digits string) string {
 	if !slices.Contains(can, version) {
 		return "102"
 	}
+	if outcome == "fallback" { // the AReqs ask for decoupled in the first place
+		outcome = "305"
+		if channel == "03" {
+			outcome = "D"
+		}
+	}
 	switch {
-	case channel == "03" && strings.Contains("ICD", outcome),
+	case channel == "03" && (strings.Contains("IC", outcome) || digits[2:] == "83"),
 		version == "2.1.0" && strings.Contains("ID", outcome):
 		return "305"
 	}

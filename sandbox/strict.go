@@ -122,16 +122,16 @@ func (s *Sandbox) isStrictFor(notificationURL string) bool {
 	return s.Strict || s.IsStrictFor != nil && s.IsStrictFor(notificationURL)
 }
 
-// wrongStatements says which threeDSCompInd is not true, "" if it is. Issuers that look at
-// it may not authenticate then.
-func (d *directory) wrongStatements(m received) string {
+// noteStatements says which threeDSCompInd is not true, "" if it is. It logs a Y, with which issuers
+// that look at it may not authenticate.
+func (d *directory) noteStatements(m received) string {
 	if m.text("messageType") != "AReq" || m.text("deviceChannel") != browser {
 		return ""
 	}
 	method := d.box.table.find(m.text("acctNumber")).method
 	switch isDone := d.isMethodDone(m); {
 	case m.text("threeDSCompInd") == "Y" && !isDone:
-		return "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+		return d.box.warnOf(m.text("threeDSServerTransID"), "threeDSCompInd is Y, and the 3DS Method has not come to its end")
 	case m.text("threeDSCompInd") == "U" && (method == "answers" || method == "silent"):
 		return "threeDSCompInd is U, and the card has a 3DS Method"
 	case m.text("threeDSCompInd") == "N" && method == "none":

@@ -133,9 +133,10 @@ func (p page) cres(t *testing.T) map[string]any {
 func TestFamousTestNumbersAreAuthenticated(t *testing.T) {
 	t.Parallel()
 	s := threedstest.NewServer(t)
-	for pan, eci := range map[string]string{
-		"4242424242424242": "05", "4111111111111111": "05", "5555555555554444": "02", "378282246310005": "05",
+	for number, eci := range map[string]string{
+		"4242 4242 4242 4242": "05", "4111 1111 1111 1111": "05", "5555 5555 5555 4444": "02", "3782 822463 10005": "05",
 	} {
+		pan := strings.ReplaceAll(number, " ", "")
 		for _, version := range []string{"2.1.0", "2.2.0", "2.3.1"} {
 			if ares, erro := pay(t, s, version, pan, nil); erro != "" || ares.TransStatus != "Y" || ares.ECI != eci {
 				t.Errorf("%s %s: %+v %s", version, pan, ares, erro)
@@ -296,7 +297,11 @@ func TestBanksWithHabitsOfTheirOwn(t *testing.T) {
 			t.Errorf("%s: CRes %v", end, cres)
 		}
 	}
-	ares, _ := pay(t, s, "2.2.0", "4000000000000175", nil)
+	ares, _ := pay(t, s, "2.2.0", "4000000000000170", map[string]any{"acquirerMerchantID": "FAULT-BASE64"}) // case 20: read as text
+	if p := openChallenge(t, "2.2.0", ares); !regexp.MustCompile(`name="cres" value="[A-Za-z0-9/+]*\+[A-Za-z0-9/+]*=*"`).MatchString(p.text) {
+		t.Errorf("base64 does not stand in the page as it is: %s", p.text)
+	}
+	ares, _ = pay(t, s, "2.2.0", "4000000000000175", nil)
 	if p := openChallenge(t, "2.2.0", ares); !strings.Contains(p.text, `data-testid="terms"`) || !strings.Contains(p.text, `data-testid="otp-input"`) {
 		t.Errorf("the tall page: %s", p.text)
 	}

@@ -3,7 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
+	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"flag"
 	"fmt"
@@ -27,6 +28,7 @@ const maxMessage = 64 << 20
 func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	fs := flag.NewFlagSet("check", flag.ContinueOnError)
 	of := fs.String("scheme", "", "hold it against what this card scheme asks for as well")
+	asJSON := fs.Bool("json", false, "print the result as JSON")
 	rest, err := parseFlags(fs, args, 1)
 	if err != nil {
 		return err
@@ -55,41 +57,203 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if !all {
 		return fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
 	}
-	// No limits apply: the question is what is wrong, not whether to accept the message.
-	m, err := message.Parse(data, message.Limits{Members: -1})
+	input, ok := readCheckInput(data)
+	if !ok {
+		_, err := message.Parse(data, message.Limits{Members: -1})
+		return unreadableError{fmt.Errorf("%s: %w%s", name, err, describeOther(data))}
+	}
+	report, err := checkMessage(input, *of)
 	if err != nil {
-		return fmt.Errorf("%s: %w%s", name, err, describeOther(data))
+		return unreadableError{fmt.Errorf("%s: %w%s", name, err, describeOther(data))}
 	}
-	if err := m.Describe(stdout); err != nil {
-		return err
+	if *asJSON {
+		return report.writeJSON(name, stdout)
 	}
-	for _, d := range extension.Describe(m) {
-		if err := d.Write(stdout); err != nil {
+	return report.write(name, stdout, stderr)
+}
+
+// An unreadableError says that a text holds nothing that check can check. Its exit status is 2.
+type unreadableError struct{ err error }
+
+func (e unreadableError) Error() string { return e.err.Error() }
+
+func (e unreadableError) Unwrap() error { return e.err }
+
+// A checkReport is what check has found out.
+type checkReport struct {
+	kind     string
+	shown    *message.Message // nil for a PARes
+	xml      []byte           // of a PARes
+	problems message.Problems
+	foreign  string   // what it is, if it is no message of the protocol
+	ofScheme []string // what the scheme says, one line each
+	faults   int      // those of problems, and those of the scheme
+	warnings []string
+	changes  []message.Change // what /auth would correct
+	unjudged string
+}
+
+// checkMessage checks a message, and holds it against what a card scheme asks for, if of is not "".
+func checkMessage(in checkInput, of string) (*checkReport, error) {
+	r := &checkReport{kind: in.kind, xml: in.xml}
+	if in.xml != nil {
+		r.unjudged = "the signature, which needs the roots of a configuration: ask /check"
+		return r, nil
+	}
+	// No limits apply: the question is what is wrong, not whether to accept the message.
+	m, err := message.Parse(in.data, message.Limits{Members: -1})
+	if err != nil {
+		return nil, err
+	}
+	r.shown = m
+	checked := m
+	if in.kind == "auth-body" {
+		built, changes, problems, err := prepareAuthBody(in.data)
+		if err != nil {
+			return nil, err
+		}
+		r.changes, r.problems = changes, problems
+		if built != nil {
+			checked = built
+		}
+		r.unjudged = "the state of threeDSServerTransID, and the card's ranges"
+	} else {
+		var ctx message.Context
+		if t, ok := m.Type(); ok && t == message.AReq {
+			ctx.AReq = m // conditions of nested objects refer to members of the AReq
+		}
+		r.problems = m.Check(ctx)
+		for _, p := range m.CheckSent() {
+			if !slices.ContainsFunc(r.problems, func(q message.Problem) bool { return q.Path == p.Path }) {
+				r.problems = append(r.problems, p)
+			}
+		}
+		r.unjudged = describeUnjudged(m)
+	}
+	r.problems = append(r.problems, extension.Check(checked)...)
+	var isMasked bool
+	if r.problems, isMasked = withoutMasked(m, r.problems); isMasked {
+		r.warnings = append(r.warnings, "acctNumber is masked, and was not checked")
+	}
+	r.foreign = describeForeign(m)
+	var found strings.Builder
+	r.faults = len(r.problems) + printSchemeFindings(&found, of, checked)
+	r.ofScheme = slices.Collect(strings.Lines(found.String()))
+	return r, nil
+}
+
+// write prints a report: the message on stdout, and what is wrong with it on stderr.
+func (r *checkReport) write(name string, stdout, stderr io.Writer) error {
+	if r.shown == nil {
+		if err := describePARes(stdout, r.xml); err != nil {
+			return unreadableError{fmt.Errorf("%s: %w", name, err)}
+		}
+	} else {
+		if err := r.shown.Describe(stdout); err != nil {
 			return err
 		}
+		for _, d := range extension.Describe(r.shown) {
+			if err := d.Write(stdout); err != nil {
+				return err
+			}
+		}
 	}
-	var ctx message.Context
-	if t, ok := m.Type(); ok && t == message.AReq {
-		ctx.AReq = m // conditions of nested objects refer to members of the AReq
+	for _, c := range r.changes {
+		fmt.Fprintf(stdout, "corrected by /auth: %s: %s\n", c.Path, c.What)
 	}
-	problems := append(m.Check(ctx), extension.Check(m)...)
-	for _, p := range problems {
+	if r.unjudged != "" {
+		fmt.Fprintf(stdout, "not judged: %s\n", r.unjudged)
+	}
+	for _, p := range r.problems {
 		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, describeProblem(p))
 	}
-	if text := describeForeign(m); text != "" {
-		fmt.Fprintf(stderr, "%s: %s\n", name, text)
+	if r.foreign != "" {
+		fmt.Fprintf(stderr, "%s: %s\n", name, r.foreign)
 	}
-	faults := len(problems) + printSchemeFindings(stderr, name, *of, m)
-	if faults == 0 {
+	for _, line := range r.ofScheme {
+		fmt.Fprintf(stderr, "%s: %s", name, line)
+	}
+	for _, text := range r.warnings {
+		fmt.Fprintf(stderr, "%s: warning: %s\n", name, text)
+	}
+	return r.verdict(name)
+}
+
+// writeJSON prints a report as one JSON object.
+func (r *checkReport) writeJSON(name string, w io.Writer) error {
+	type fault struct {
+		Pointer string `json:"pointer"`
+		Code    string `json:"code"`
+		Text    string `json:"text"`
+	}
+	out := struct {
+		Kind      string   `json:"kind"`
+		Verdict   string   `json:"verdict"`
+		Errors    []fault  `json:"errors"`
+		Scheme    []string `json:"scheme"`
+		Warnings  []string `json:"warnings"`
+		Corrected []string `json:"corrected"`
+		NotJudged string   `json:"notJudged,omitempty"`
+	}{Kind: r.kind, Verdict: "valid", Errors: []fault{}, Scheme: []string{}, Warnings: append([]string{}, r.warnings...), Corrected: []string{}, NotJudged: r.unjudged}
+	for _, p := range r.problems {
+		out.Errors = append(out.Errors, fault{pointerOf(p.Path), p.Code.String(), describeProblem(p)})
+	}
+	for _, line := range r.ofScheme {
+		out.Scheme = append(out.Scheme, strings.TrimSpace(line))
+	}
+	for _, c := range r.changes {
+		out.Corrected = append(out.Corrected, pointerOf(c.Path))
+	}
+	if r.faults > 0 {
+		out.Verdict = "invalid"
+	}
+	if err := json.NewEncoder(w).Encode(out); err != nil {
+		return err
+	}
+	return r.verdict(name)
+}
+
+// verdict is an error if there are faults.
+func (r *checkReport) verdict(name string) error {
+	if r.faults == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s: %s", name, countOf(faults, "fault"))
+	return fmt.Errorf("%s: %s", name, countOf(r.faults, "fault"))
 }
+
+// describePARes prints the elements of a PARes whose signature was not checked, without card number
+// and values of authentication.
+func describePARes(w io.Writer, doc []byte) error {
+	dec := xml.NewDecoder(bytes.NewReader(doc))
+	element := ""
+	for {
+		token, err := dec.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return errors.New("the PARes is not well-formed XML")
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			element = token.Name.Local
+		case xml.EndElement:
+			element = ""
+		case xml.CharData:
+			if text := strings.TrimSpace(string(token)); slices.Contains(shownOfPARes, element) && text != "" {
+				fmt.Fprintf(w, "%s: %q\n", element, text)
+			}
+		}
+	}
+}
+
+// shownOfPARes are the elements of a PARes that say nothing secret.
+var shownOfPARes = []string{"version", "merID", "acqBIN", "date", "purchAmount", "currency", "exponent", "time", "status", "eci"}
 
 // printSchemeFindings prints what a card scheme says about a message: what it asks for and an
 // AReq lacks, or what its own codes in an answer mean. It returns how many faults there are
 // in the sense of scheme_rules: enforce.
-func printSchemeFindings(w io.Writer, name, of string, m *message.Message) (faults int) {
+func printSchemeFindings(w io.Writer, of string, m *message.Message) (faults int) {
 	t, known := m.Type()
 	switch {
 	case !known:
@@ -98,12 +262,12 @@ func printSchemeFindings(w io.Writer, name, of string, m *message.Message) (faul
 			if f.Code != 0 {
 				faults++
 			}
-			fmt.Fprintf(w, "%s: %s: %s\n", name, of, f.Text)
+			fmt.Fprintf(w, "%s: %s\n", of, f.Text)
 		}
 	case t == message.ARes, t == message.RReq:
 		for _, element := range []string{"eci", "transStatusReason"} {
 			if meaning := scheme.Meaning(of, element, m.Text(element)); meaning != "" {
-				fmt.Fprintf(w, "%s: %s: %s: %s\n", name, of, element, meaning)
+				fmt.Fprintf(w, "%s: %s: %s\n", of, element, meaning)
 			}
 		}
 	}
@@ -133,10 +297,6 @@ func describeOther(data []byte) string {
 		return ": it is empty"
 	case data[0] == '<':
 		return ": XML, like the messages of 3-D Secure 1, is not checked here"
-	}
-	encoded := bytes.TrimRight(data, "=")
-	if text, err := base64.RawURLEncoding.DecodeString(string(encoded)); err == nil && bytes.HasPrefix(text, []byte("{")) {
-		return ": it is Base64url, as creq and cres are; decode it first"
 	}
 	return ""
 }

@@ -189,9 +189,7 @@ func TestMigrating(t *testing.T) {
 		t.Fatal(err)
 	}
 	requests := map[string]object{
-		"the country code of a telephone number with a plus": browser("2.2.0", testPAN, "", "U").with(object{
-			"mobilePhone": object{"cc": "+46", "subscriber": "701234567"},
-		}),
+		"an id as a number":                              browser("2.2.0", testPAN, "", "U").with(object{"acquirerBIN": 400000}),
 		"an app's time limit in one digit":               app("2.2.0", testPAN, "").with(object{"sdkMaxTimeout": "5"}),
 		"an app in 2.3.1 with what it had in 2.2.0":      app("2.2.0", testPAN, "").with(object{"messageVersion": "2.3.1"}),
 		"`threeDSRequestorAuthenticationInd` `02` alone": browser("2.2.0", testPAN, "", "U").with(object{"threeDSRequestorAuthenticationInd": "02"}),

@@ -24,26 +24,30 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// runKey creates, lists and revokes API keys, while a server runs or before there is one.
+// runKey creates, lists and revokes API keys, and rotates the secret that they are sealed under, while a server runs
+// or before there is one.
 func runKey(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if len(args) == 0 {
-		return usageErrorf("key: no command (create, list or revoke)")
+		return usageErrorf("key: no command (create, list, revoke or rotate)")
 	}
 	switch args[0] {
 	case "-h", "-help", "--help":
-		return helpRequest{"threeds key takes a command: create, list or revoke"}
+		return helpRequest{"threeds key takes a command: create, list, revoke or rotate"}
 	case "create":
 		return keyCreate(ctx, args[1:], stdout, stderr)
 	case "list":
 		return keyList(ctx, args[1:], stdout)
 	case "revoke":
 		return keyRevoke(ctx, args[1:], stdin, stderr)
+	case "rotate":
+		return keyRotate(ctx, args[1:], stdout, rotation.Within)
 	}
-	return usageErrorf("key: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke"))
+	return usageErrorf("key: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke", "rotate"))
 }
 
 func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) error {
@@ -253,6 +257,26 @@ func orNever(text *string) string {
 	return *text
 }
 
+// keyRotate has another secret of the key file come into use on all nodes, each of which may take so long to answer.
+func keyRotate(ctx context.Context, args []string, stdout io.Writer, within time.Duration) error {
+	fs := flag.NewFlagSet("key rotate", flag.ContinueOnError)
+	file := configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	return withKeyFile(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		host, err := os.Hostname()
+		if err != nil {
+			host = "an unknown host"
+		}
+		rotate := rotation.Command{
+			Store: st, File: c.Keys, Ring: ring, By: fmt.Sprintf("process %d on %s", os.Getpid(), host), Within: within,
+			Say: func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) },
+		}
+		return rotate.Run(ctx)
+	})
+}
+
 // minHashDigits is the least number of digits of a hash that revoke accepts.
 const minHashDigits = 6
 
@@ -332,9 +356,20 @@ func configFlag(fs *flag.FlagSet) *string {
 	return fs.String("config", defaultConfig, "the configuration")
 }
 
-// withKeys opens the store and the key file of a configuration, calls do, and closes the
-// store.
-func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
+// withKeys opens the store of a configuration, and its key file with what has been rotated since, calls do, and closes
+// the store.
+func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
+	return withKeyFile(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+		ring, err := rotation.Extend(ctx, st, ring)
+		if err != nil {
+			return err
+		}
+		return do(c, st, ring)
+	})
+}
+
+// withKeyFile is withKeys with the secrets that are in the key file.
+func withKeyFile(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
 	c, err := config.Read(file)
 	if err != nil {
 		return err

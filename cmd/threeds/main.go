@@ -46,6 +46,8 @@ const usage = `Usage:
         list the keys: start of the hash, age, strictness, merchant; or those that were revoked
     threeds key revoke HASHPREFIX [--config FILE]
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
+    threeds key rotate [--config FILE]
+        replace the secret of the key file on all nodes that serve; no API key ends
     threeds ranges status [--json] [--config FILE]
         say how things stand with the card ranges of each directory
     threeds ranges lookup PREFIX [--scheme SCHEME] [--json] [--config FILE]
@@ -68,9 +70,11 @@ const usage = `Usage:
     threeds restore [--replace] FILE [--config FILE]
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
-    threeds check [--scheme SCHEME] FILE
+    threeds check [--scheme SCHEME] [--json] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
-        and what a card scheme asks for beside the protocol, or means by a code of its own
+        and what a card scheme asks for beside the protocol, or means by a code of its own;
+        FILE may also be a body for /auth, a log line, a creq or cres, a form, or a PARes;
+        exit status 2 means that it is none of these
     threeds outcomes [--json]
         print what each answer of each card scheme is worth: result, liability, what to do
     threeds licenses
@@ -142,12 +146,16 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		fmt.Fprintf(stderr, "threeds: %v\nRun \"threeds help\" for the commands and their flags.\n", err)
 		return 2
 	}
+	status := 1
+	if _, ok := errors.AsType[unreadableError](err); ok {
+		status = 2
+	}
 	// Each line of an error begins with the name of the program, so that each of many
 	// faults can be found by it.
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(stderr, "threeds: %s\n", strings.TrimSuffix(line, "\n"))
 	}
-	return 1
+	return status
 }
 
 // dispatch runs the command that args begin with.

@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -78,4 +79,26 @@ func TestMC19(t *testing.T) {
 	if want := `threeds_scheme_findings_total{element="cardExpiryDate",in_force="true",merchant="Warn",rule="require",scheme="visa",since=""}`; !strings.Contains(string(metrics), want) {
 		t.Errorf("/metrics lacks %s", want)
 	}
+}
+
+// TestOwnRulesOfADirectoryAreEnforced: a file of an operator's rules, from the configuration to the answer, and a
+// changed one is taken up by the running server.
+func TestOwnRulesOfADirectoryAreEnforced(t *testing.T) {
+	const head = "source letter 2026-03-03 - Letter of our acquirer\nscheme visa What our acquirer wrote\n"
+	s := reading(t, plan{
+		sections: "merchants:\n  - {name: Enforce, scheme_rules: enforce, per_directory: {visa: {requestor_id: 12345678*Shop}}}\n",
+		visa:     "    rules: visa.rules",
+		prepare: func(dir string) {
+			write(t, filepath.Join(dir, "visa.rules"), []byte(head+"require acctType in BRW since 2026 ; letter sure\n"))
+		},
+	})
+	s.APIKey = s.key("Enforce")
+	request := func() object {
+		return s.request("2.2.0").with(object{"cardExpiryDate": "3012", "email": "ann@shop.example"})
+	}
+	s.refused("/auth", request(), expected{code: "201", detail: "acctType"})
+	s.through(request().with(object{"acctType": "02"}))
+	write(t, filepath.Join(filepath.Dir(s.config), "visa.rules"), []byte(head+"require acctType in APP ; letter sure\n"))
+	waitFor(t, "the changed rules", func() bool { return strings.Contains(s.log.String(), "configuration taken up") })
+	s.through(request())
 }

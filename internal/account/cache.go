@@ -72,21 +72,47 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyC
 	return c
 }
 
+// SetMerchants replaces the merchants' settings.
+func (c *KeyCache) SetMerchants(configured []Merchant) {
+	merchants := merchantsByName(configured)
+	for {
+		former := c.current.Load()
+		if c.replace(former, former.judgedBy(former.ring, merchants)) {
+			return
+		}
+	}
+}
+
+// SetRing replaces the secrets that rows are sealed under, as [KeyCache.Configure] does.
+func (c *KeyCache) SetRing(ring Ring) {
+	for {
+		former := c.current.Load()
+		if c.replace(former, former.judgedBy(ring, former.merchants)) {
+			return
+		}
+	}
+}
+
 // Configure replaces the merchants' settings, and the secrets that rows are sealed under.
 // Keys that are known stay so, without a look into the store; those that are sealed under a
 // secret that has gone do not.
 // Calls of Authenticate go on meanwhile with what was known before.
 func (c *KeyCache) Configure(ring Ring, configured []Merchant) {
-	merchants := make(map[string]*Merchant, len(configured))
-	for _, m := range configured {
-		merchants[m.Name] = &m
-	}
+	merchants := merchantsByName(configured)
 	for {
 		former := c.current.Load()
 		if c.replace(former, former.judgedBy(ring, merchants)) {
 			return
 		}
 	}
+}
+
+func merchantsByName(configured []Merchant) map[string]*Merchant {
+	merchants := make(map[string]*Merchant, len(configured))
+	for _, m := range configured {
+		merchants[m.Name] = &m
+	}
+	return merchants
 }
 
 // Format implements [fmt.Formatter], for every verb.

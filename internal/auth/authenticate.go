@@ -187,7 +187,7 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	}
 	if isCardNumber(req.pan) {
 		for _, hit := range e.Cards.Lookup(req.pan) {
-			if peer, ok := e.peer(hit.Scheme); ok && req.allows(hit.Scheme) {
+			if peer, ok := e.peer(hit.Scheme); ok && req.canGoTo(hit.Scheme) {
 				to = target{peer, hit.Info}
 				break
 			}
@@ -201,8 +201,8 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	return to
 }
 
-// allows reports whether the AReq may go to the directory of a scheme.
-func (req *authRequest) allows(word string) bool {
+// canGoTo reports whether the AReq may go to the directory of a scheme.
+func (req *authRequest) canGoTo(word string) bool {
 	return (!req.id.isBound || req.id.scheme == word) && (req.ds == "" || req.ds == word)
 }
 
@@ -220,7 +220,7 @@ func (e *Engine) schemeOfNumber(number transid.Scheme) string {
 // build completes the request with what the server owns, checks all of it, and returns the
 // AReq.
 func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
-	found := bridge(req, to, msg)
+	found := bridgeRequest(req, to, msg)
 	e.complete(req, to, msg)
 	c := message.Context{Loopback: e.Loopback}
 	if to.peer != nil {
@@ -349,7 +349,7 @@ func (e *Engine) checkIDAndVersion(req *authRequest, to target) error {
 		return erro(req.version, message.UnknownTransaction, "The threeDSServerTransID is not known", "")
 	case req.id.isBound && req.ds != "" && req.ds != req.id.scheme:
 		return erro(req.version, message.BadTransactionData, "ds", req.knownID())
-	case to.peer == nil && e.mayYetHold(req):
+	case to.peer == nil && e.isStillPending(req):
 		return noRanges(req.version, req.knownID())
 	case to.peer == nil:
 		return erro(req.version, message.BadTransactionData, "acctNumber", req.knownID())
@@ -361,9 +361,9 @@ func (e *Engine) checkIDAndVersion(req *authRequest, to target) error {
 	return nil
 }
 
-// mayYetHold reports whether a card that no directory holds may turn out to be one of a directory that
-// the request may go to.
-func (e *Engine) mayYetHold(req *authRequest) bool {
+// isStillPending reports whether a card that no directory holds may turn out to be one of a directory
+// that the request can go to.
+func (e *Engine) isStillPending(req *authRequest) bool {
 	if req.id.isBound {
 		return req.id.scheme != "" && e.Cards.Pending(req.id.scheme)
 	}

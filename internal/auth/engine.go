@@ -53,6 +53,13 @@ type Directories interface {
 	Report(ctx context.Context, scheme, country string, erro []byte)
 }
 
+// IDs make transaction ids, and tell what they say. [transid.Keys] are such.
+type IDs interface {
+	New(now time.Time, life time.Duration, rand io.Reader, scheme transid.Scheme, owner, pan string) string
+	Check(id string, now time.Time, maxAge time.Duration, owner, pan string) (transid.Info, error)
+	IsOwner(id, owner string) bool
+}
+
 // A Sealer has the keys of what the store keeps.
 type Sealer interface {
 	record.Sealer
@@ -79,6 +86,8 @@ type Directory struct {
 	// CriticalExtensions are the ids of the critical message extensions that the
 	// requestors understand.
 	CriticalExtensions []string
+	// ExtensionIDs are the ids of message extensions whose id is not public, by their words.
+	ExtensionIDs map[string]string
 }
 
 // context adds to c what messages of the directory are checked against.
@@ -137,7 +146,7 @@ type Engine struct {
 	Store       Store
 	Cards       Cards
 	Directories Directories
-	IDs         *transid.Keys
+	IDs         IDs
 	Sealer      Sealer
 	Server      Server
 	Peers       []Directory // in order of preference

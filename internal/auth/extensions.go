@@ -20,9 +20,10 @@ func addExtensions(req *authRequest, to target, msg *message.Request) message.Pr
 func extensionTarget(req *authRequest, to target, msg *message.Request) extension.Target {
 	t := extension.Target{Version: req.version, Scheme: to.scheme()}
 	t.Channel, _ = message.ParseChannel(msg.Text("deviceChannel"))
-	if to.info == nil {
+	if to.peer == nil {
 		return t
 	}
+	t.IDs = to.peer.ExtensionIDs
 	if acs := acsVersion(to.info, req.version.String()); acs != nil {
 		for _, x := range acs.Extensions {
 			t.Listed = append(t.Listed, extension.Supported{ID: x.ID, Version: x.Version})
@@ -43,10 +44,10 @@ func checkExtensions(req *authRequest, areq *message.Message) message.Problems {
 	return extension.CheckSent(areq)
 }
 
-// bridge rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and has
+// bridgeRequest rewrites a request of 2.3.1 for a card that can be used with 2.2.0 and not with 2.3.1, and has
 // Bridging carry what 2.2.0 lacks. It returns the faults of that. Only merchants with bridging have
 // it, and no strict keys.
-func bridge(req *authRequest, to target, msg *message.Request) message.Problems {
+func bridgeRequest(req *authRequest, to target, msg *message.Request) message.Problems {
 	if !req.account.Merchant.Bridging || req.account.Strict || to.peer == nil {
 		return nil
 	}

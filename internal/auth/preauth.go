@@ -83,7 +83,6 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 		found = append(found, message.Problem{Code: message.Format, Path: "acctNumber"})
 	}
 	if !e.isKnownScheme(ds) && req.Has("ds") {
-		ds = "" // it must not become a label of metrics
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
@@ -92,8 +91,8 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 	return pan, ds, nil
 }
 
-// isKnownScheme reports whether ds may be the word that a request names: that of a configured directory, or
-// one of those that the API always had.
+// isKnownScheme reports whether a request may name the word ds: that of a configured directory, or one that the
+// API always had.
 func (e *Engine) isKnownScheme(ds string) bool {
 	_, isConfigured := e.peer(ds)
 	return isConfigured || scheme.IsOriginal(ds)

@@ -172,6 +172,9 @@ func (s *stand) sent(t *testing.T, rules, finding string) {
 	if len(s.sends) != 1 {
 		t.Errorf("%d AReqs left, want 1", len(s.sends))
 	}
+	if got, want := len(s.checked), 1; rules != "off" && (got != want || !strings.HasPrefix(s.checked[0], "Shop ")) {
+		t.Errorf("%q were checked, want %d of Shop", s.checked, want)
+	}
 	got := s.recorded(t)
 	logged := strings.Contains(s.log.String(), `"scheme rules not kept"`)
 	switch {

@@ -190,6 +190,8 @@ type Directory struct {
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 	// Ids of the message extensions that may be critical with it: those whose meaning the requestors know, for the server passes them on and acts on none. A critical extension of another id is refused with 202.
 	CriticalExtensions []string `yaml:"critical_extensions"`
+	// Id of the message extension visaDAF with this directory. It is not public; who knows it can have the server build that extension. See [message extensions](api.md#message-extensions).
+	DAFExtension string `yaml:"daf_extension"`
 	// This directory's threeDSRequestorID, where neither merchant nor caller has one.
 	RequestorID string `yaml:"requestor_id"`
 	// This directory's threeDSRequestorName, where neither merchant nor caller has one.

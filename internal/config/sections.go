@@ -108,6 +108,7 @@ func readDirectory(s *section) (d Directory) {
 	d.FileHosts = list(s, "file_hosts", hostName, false)
 	d.ForwardProxy = optionalSection(s, "forward_proxy", readProxySection)
 	d.CriticalExtensions = list(s, "critical_extensions", text(1, 64), false)
+	d.DAFExtension = optional(s, "daf_extension", text(1, 64), "")
 	d.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 	d.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 	d.Lab = optional(s, "lab", boolean, "false")

@@ -1,9 +1,12 @@
 package keyring
 
-import "encoding/hex"
+import (
+	"encoding/hex"
+	"strings"
+)
 
 // KeyIDs are the ids of the secrets in a key file, as they stand in front of what was sealed; "" where the file has no
-// such secret. An id says nothing of its secret.
+// such secret. An id says nothing of its secret. Those of several previous secrets have commas between them.
 type KeyIDs struct {
 	Current  string `json:"current"`
 	Previous string `json:"previous,omitempty"`
@@ -21,14 +24,28 @@ func IDOfSeal(sealed []byte) string {
 
 // KeyIDs returns the ids of the secrets of r.
 func (r *Ring) KeyIDs() KeyIDs {
-	ids := KeyIDs{Current: hex.EncodeToString(r.keys[0].id[:])}
-	rest := r.keys[1:]
-	if r.hasPrevious {
-		ids.Previous = hex.EncodeToString(rest[0].id[:])
-		rest = rest[1:]
-	}
-	if len(rest) > 0 {
-		ids.Next = hex.EncodeToString(rest[0].id[:])
+	ids := KeyIDs{Current: r.keys[0].text(), Previous: strings.Join(r.formerIDs(), ",")}
+	if next := r.next(); next != nil {
+		ids.Next = next.text()
 	}
 	return ids
 }
+
+// formerIDs returns the ids of the previous secrets, the newest first.
+func (r *Ring) formerIDs() (ids []string) {
+	for _, d := range r.keys[1 : 1+r.former] {
+		ids = append(ids, d.text())
+	}
+	return ids
+}
+
+// next returns the next secret, nil if there is none.
+func (r *Ring) next() *derived {
+	if len(r.keys) == 1+r.former {
+		return nil
+	}
+	return &r.keys[1+r.former]
+}
+
+// text is the id as people see it.
+func (d *derived) text() string { return hex.EncodeToString(d.id[:]) }

@@ -12,29 +12,29 @@ func TestD108KeyIDsNameTheSecrets(t *testing.T) {
 	for i := range secrets {
 		secrets[i] = make([]byte, secretLen)
 		secrets[i][0] = byte(i + 1)
-		ring, err := newRing(secrets[i : i+1])
+		ring, err := newRing(secrets[i:i+1], 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids[i] = hex.EncodeToString(ring.Seal("name", nil)[1 : 1+keyIDLen])
 	}
 	for _, test := range []struct {
-		secrets     int
-		hasPrevious bool
-		want        KeyIDs
+		secrets int
+		former  int
+		want    KeyIDs
 	}{
-		{1, false, KeyIDs{Current: ids[0]}},
-		{2, true, KeyIDs{Current: ids[0], Previous: ids[1]}},
-		{2, false, KeyIDs{Current: ids[0], Next: ids[1]}},
-		{3, true, KeyIDs{Current: ids[0], Previous: ids[1], Next: ids[2]}},
+		{1, 0, KeyIDs{Current: ids[0]}},
+		{2, 1, KeyIDs{Current: ids[0], Previous: ids[1]}},
+		{2, 0, KeyIDs{Current: ids[0], Next: ids[1]}},
+		{3, 1, KeyIDs{Current: ids[0], Previous: ids[1], Next: ids[2]}},
 	} {
-		ring, err := newRing(secrets[:test.secrets])
+		ring, err := newRing(secrets[:test.secrets], 0)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ring.hasPrevious = test.hasPrevious
+		ring.former = test.former
 		if got := ring.KeyIDs(); got != test.want {
-			t.Errorf("%d secrets, previous: %t: %v, want %v", test.secrets, test.hasPrevious, got, test.want)
+			t.Errorf("%d secrets, previous: %d: %v, want %v", test.secrets, test.former, got, test.want)
 		}
 	}
 }

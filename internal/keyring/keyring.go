@@ -8,14 +8,14 @@
 //	{"next": "…", "current": "…", "previous": "…"}
 //
 // each 32 random bytes in base64. New things are made with current; what next or
-// previous made is accepted too. To rotate, publish a next on all nodes; then move
-// current to previous and next to current; drop previous when nothing it made is
-// alive. The rows of API keys, which are kept for years, are sealed anew with current by
-// the nodes that serve.
+// previous made is accepted too. Previous may be a list of secrets, the newest first. To
+// rotate, publish a next on all nodes; then move current to previous and next to current;
+// drop a previous secret when nothing it made is alive. The rows of API keys, which are kept
+// for years, are sealed anew with current by the nodes that serve.
 //
 // The package does not watch the file, and does not rotate by itself. Who does asks
-// [Ring.Opens] whether the next ring opens what the former one made. Certificates and their
-// private keys are not in the file.
+// [Ring.Opens] whether the next ring opens what the former one made. Package rotation hands a
+// new secret to all nodes: see [Handover]. Certificates and their private keys are not in the file.
 package keyring
 
 import (
@@ -45,24 +45,26 @@ const (
 // nothing.
 type Ring struct {
 	ids  *transid.Keys
-	keys []derived // current, previous, next as far as there are
+	keys []derived // current, those of previous, next as far as there are
 
-	hasPrevious bool // keys[1] is the previous one
+	former int // how many of them are of previous
 }
 
-// derived is what is made from one secret.
+// derived is a secret, and what is made from it.
 type derived struct {
+	secret *[secretLen]byte // no verb of fmt prints what a pointer in a struct names
 	seal   [secretLen]byte
 	id     [keyIDLen]byte // names seal in front of what it sealed
 	digest [secretLen]byte
 }
 
-// newRing derives everything. The first secret is the current one.
-func newRing(secrets [][]byte) (*Ring, error) {
-	r := new(Ring)
+// newRing derives everything. The first secret is the current one, then come the former ones. One
+// more is the next.
+func newRing(secrets [][]byte, former int) (*Ring, error) {
+	r := &Ring{former: former}
 	var forIDs [][]byte
 	for _, secret := range secrets {
-		var d derived
+		d := derived{secret: (*[secretLen]byte)(secret)}
 		var forID [secretLen]byte
 		for _, purpose := range []struct {
 			label string

@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"slices"
 )
 
 // Sealed data is one byte of format, the key id, a random nonce, and what
@@ -60,11 +61,13 @@ func (r *Ring) Open(name string, sealed []byte) ([]byte, error) {
 	return nil, ErrSealed
 }
 
-// IsSealedByPrevious reports whether sealed names the previous secret as the one that it was
+// IsSealedByPrevious reports whether sealed names a previous secret as the one that it was
 // made with. It is to be sealed anew before that leaves the file. Whether it opens is not
 // looked at.
 func (r *Ring) IsSealedByPrevious(sealed []byte) bool {
-	return r.hasPrevious && len(sealed) >= headerLen && sealed[0] == sealFormat && [keyIDLen]byte(sealed[1:]) == r.keys[1].id
+	return len(sealed) >= headerLen && sealed[0] == sealFormat && slices.ContainsFunc(r.keys[1:1+r.former], func(d derived) bool {
+		return [keyIDLen]byte(sealed[1:]) == d.id
+	})
 }
 
 // aead returns the cipher of one record.

@@ -33,7 +33,7 @@ type Checked struct {
 func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (Checked, error) {
 	ctx, cancel := context.WithTimeout(ctx, Longest) // a slow store is asked for many PAReqs at worst
 	defer cancel()
-	scheme, log := "", e.Log.With("merchant", acc.Merchant.Name)
+	scheme, last4, log := "", "", e.Log.With("merchant", acc.Merchant.Name)
 	p, err := v1.OpenPARes(text, e.policies)
 	if err == nil {
 		scheme = p.Signature.Policy
@@ -41,7 +41,7 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 		e.note(ctx, "messageId", p.MessageID)
 		log.DebugContext(ctx, "PARes verified", "digest", p.Signature.Digest, "signature", p.Signature.Signature,
 			"sha1", p.Signature.SHA1, "keyBits", p.Signature.KeyBits, "raw", p.Raw)
-		err = e.compareWithRequest(ctx, acc.Merchant.Name, p)
+		last4, err = e.compareWithRequest(ctx, acc.Merchant.Name, p)
 	}
 	if errors.Is(err, ErrUnavailable) {
 		record.LogFailure(ctx, log, e.StoreFailures, e.Now(), "PARes not checked", err)
@@ -54,6 +54,9 @@ func (e *Engine) Check(ctx context.Context, acc *account.Account, text string) (
 		return Checked{}, &ParamError{"pares", InvalidParam}
 	}
 	checked := newChecked(p)
+	if !hasCAVV(p.Status) && last4 != "" {
+		checked.Last4 = last4 // the issuer signs zeros in place of the card number
+	}
 	e.noteEnd(ctx, "check", scheme, p.Status)
 	e.note(ctx, "transStatus", p.Status)
 	e.note(ctx, "eci", checked.ECI)
@@ -79,27 +82,28 @@ func (e *Engine) policies(claimed time.Time) []xmldsig.Policy {
 
 // compareWithRequest compares a PARes with the PAReq that it answers (docs/api.md, M9). It
 // accepts a PARes that this merchant did not ask for here, or too long ago: the merchant
-// has to compare that one.
-func (e *Engine) compareWithRequest(ctx context.Context, owner string, p *v1.Opened) error {
+// has to compare that one. It returns the last four digits of the card of the PAReq, "" if
+// there was none.
+func (e *Engine) compareWithRequest(ctx context.Context, owner string, p *v1.Opened) (last4 string, err error) {
 	found, err := e.findRequests(ctx, owner, p)
 	if err != nil {
-		return errors.Join(ErrUnavailable, err)
+		return "", errors.Join(ErrUnavailable, err)
 	}
 	var refusal error
 	for _, t := range found {
-		err := e.acceptOnce(ctx, t, p)
+		last4, err := e.acceptOnce(ctx, t, p)
 		if err == nil {
-			return nil
+			return last4, nil
 		}
 		if errors.Is(err, store.ErrNotFound) {
 			continue // it has expired just now
 		}
 		if _, ok := errors.AsType[*mismatch](err); !ok && !errors.Is(err, errOtherPARes) {
-			return errors.Join(ErrUnavailable, err)
+			return "", errors.Join(ErrUnavailable, err)
 		}
 		refusal = err
 	}
-	return refusal
+	return "", refusal
 }
 
 // newChecked returns what the merchant learns from a good PARes.

@@ -157,17 +157,18 @@ var errOtherPARes = errors.New("another PARes came before for the PAReq")
 var errSamePARes = errors.New("mpi: the same PARes again")
 
 // acceptOnce accepts a PARes as the answer to a PAReq, atomically: the first that agrees
-// with it, and later only the same one again.
-func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) error {
+// with it, and later only the same one again. It returns the last four digits of the card.
+func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) (last4 string, err error) {
 	digest, err := digestOf(&p.PARes)
 	if err != nil {
-		return err
+		return "", err
 	}
 	err = e.Store.Update(ctx, was, func(t *store.Txn) error {
 		var k storedRequest
 		if err := record.Open(e.Sealer, t, &k); err != nil {
 			return err
 		}
+		last4 = k.Last4
 		if differs := k.differences(&p.PARes, t.Scheme, p.Signature.Policy); len(differs) > 0 {
 			return &mismatch{differs}
 		}
@@ -181,9 +182,9 @@ func (e *Engine) acceptOnce(ctx context.Context, was store.Txn, p *v1.Opened) er
 		return record.Seal(e.Sealer, t, &k)
 	})
 	if errors.Is(err, errSamePARes) {
-		return nil
+		err = nil
 	}
-	return err
+	return last4, err
 }
 
 // differences names the elements in which a PARes differs from its PAReq (docs/api.md, M9).

@@ -26,11 +26,11 @@ func newRuleMetrics() *ruleMetrics {
 	return &ruleMetrics{
 		checked: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_scheme_checked_total",
-			Help: "Requests that were checked against the rules of their scheme, by merchant; an empty merchant is all beyond the first 500.",
+			Help: "Requests that were checked against the rules of their scheme; an empty merchant is all beyond the first 500.",
 		}, []string{"merchant", "scheme"}),
 		findings: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "threeds_scheme_findings_total",
-			Help: "Requests that do not agree with a rule of their scheme: require, advise, ignore, forbid, ended, format or closed. in_force is false before the day since.",
+			Help: "Requests that do not agree with a rule of their scheme. in_force is false before the day since.",
 		}, []string{"merchant", "scheme", "element", "rule", "since", "in_force"}),
 		merchants: make(map[string]bool),
 	}
@@ -53,6 +53,7 @@ func (m *Metrics) RulesChecked(merchant, schemeName string, findings []*scheme.F
 	merchant = m.rules.label(merchant)
 	m.rules.checked.WithLabelValues(merchant, schemeName).Inc()
 	for _, f := range findings {
-		m.rules.findings.WithLabelValues(merchant, schemeName, f.Element, string(f.Rule), f.Since.String(), strconv.FormatBool(f.InForce)).Inc()
+		isInForce := strconv.FormatBool(f.InForce)
+		m.rules.findings.WithLabelValues(merchant, schemeName, f.Element, string(f.Rule), f.Since.String(), isInForce).Inc()
 	}
 }

@@ -100,6 +100,8 @@ func (l *lab) waitFor(what string, isDone func() bool) {
 	}
 }
 
+var loadedRanges = regexp.MustCompile(`(?m)^threeds_card_ranges\{scheme="[a-z]+"\} [1-9]`)
+
 // waitForRanges waits until the card ranges of so many directories are in use.
 func (l *lab) waitForRanges(count int) {
 	l.Helper()
@@ -110,7 +112,7 @@ func (l *lab) waitForRanges(count int) {
 		}
 		defer res.Body.Close()
 		text, err := io.ReadAll(res.Body)
-		return err == nil && len(regexp.MustCompile(`(?m)^threeds_card_ranges\{scheme="[a-z]+"\} [1-9]`).FindAll(text, -1)) == count
+		return err == nil && len(loadedRanges.FindAll(text, -1)) == count
 	})
 }
 
@@ -133,8 +135,9 @@ func (l *lab) post(path string, body map[string]any) (code int, schemes string, 
 func areq(pan string, id any) map[string]any {
 	o := map[string]any{
 		"messageType": "AReq", "messageVersion": "2.2.0", "deviceChannel": "03", "messageCategory": "01", "threeRIInd": "11",
-		"acctNumber": pan, "cardExpiryDate": "3012", "threeDSRequestorURL": "https://shop.example", "cardholderName": "Ann Example",
-		"acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411", "merchantCountryCode": "208", "merchantName": "Shop",
+		"acctNumber": pan, "cardExpiryDate": "3012", "cardholderName": "Ann Example",
+		"threeDSRequestorURL": "https://shop.example", "merchantCountryCode": "208", "merchantName": "Shop",
+		"acquirerBIN": "400000", "acquirerMerchantID": "M1", "mcc": "5411",
 		"purchaseAmount": "1099", "purchaseCurrency": "978", "purchaseExponent": "2", "purchaseDate": "20261120120000",
 	}
 	if id == nil {
@@ -279,7 +282,8 @@ func TestA2CoBadgedCardOfCB(t *testing.T) {
 			t.Errorf("/auth without an id, ds %q: the AReq went to %q", ds, got)
 		}
 	}
-	if code, _, erro := l.post("/preauth", map[string]any{"acctNumber": visaCB, "ds": "jcb"}); code != 400 || erro["errorCode"] != "305" {
+	code, _, erro := l.post("/preauth", map[string]any{"acctNumber": visaCB, "ds": "jcb"})
+	if code != 400 || erro["errorCode"] != "305" {
 		t.Errorf("/preauth with ds jcb, which does not hold the card: %d %v", code, erro)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -548,6 +549,30 @@ func TestPrefixedYieldsRangesOfAPrefix(t *testing.T) {
 	for prefix, want := range map[string]int{"4571": 3, "45710000000000001": 3, "4": 3, "5000000000000": 1, "5000000000001000": 1, "5000000001000000": 0, "": 4, "x": 0, "6": 0, "9999999999999999999": 0} {
 		if got := len(maps.Collect(table.Prefixed(prefix))); got != want {
 			t.Errorf("Prefixed(%q) has %d ranges, want %d", prefix, got, want)
+		}
+	}
+}
+
+// TestExtensionsBelongToTheirVersion: what a range lists for 2.2.0 is kept for 2.2.0 alone (MC-53).
+func TestExtensionsBelongToTheirVersion(t *testing.T) {
+	entry := fmt.Sprintf(`{"ranges":[{"start":%q,"end":%q}],"acsProtocolVersions":[{"version":"2.3.1"},`+
+		`{"version":"2.2.0","supportedMsgExt":[{"id":"A000000802-004","version":"2.0"}]}]}`, lowA, highA)
+	resp, problems, err := ReadPRes(strings.NewReader(pres231(entry)), Options{})
+	if err != nil || len(problems) > 0 {
+		t.Fatal(problems, err)
+	}
+	g, problems := resp.Next(nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	info := g.Table.Lookup(lowA)
+	if info == nil || len(info.ACS) != 2 {
+		t.Fatalf("%+v", info)
+	}
+	for _, acs := range info.ACS {
+		isListed := slices.Contains(acs.Extensions, Extension{"A000000802-004", "2.0"})
+		if isListed != (acs.Version == "2.2.0") {
+			t.Errorf("%+v", acs)
 		}
 	}
 }

@@ -26,7 +26,7 @@ func (s Source) policy() browserurl.Policy { return browserurl.Policy{Lab: s.Lab
 
 // Notes count what was left out of a table without a fault of the PRes.
 type Notes struct {
-	Skipped  int // ranges whose start and end differ in length
+	Skipped  int // ranges whose start and end differ in length, or whose last version is below the first
 	Withheld int // different sets of range data with a threeDSMethodURL that no browser may be sent to
 }
 
@@ -74,7 +74,6 @@ func (r *entryReader) read() (uint32, error) {
 			return 0, err
 		}
 	}
-	r.notes.Skipped += r.skipped
 	id, known := r.known[string(r.payload)]
 	if !known {
 		r.withheld = false
@@ -93,6 +92,11 @@ func (r *entryReader) read() (uint32, error) {
 		r.said += len(r.payload)
 		r.infos = append(r.infos, info)
 	}
+	if r.infos[id].isReversed() && r.action != Delete {
+		r.skipped += len(r.bounds)
+		r.bounds = r.bounds[:0] // the card is not enrolled, for no version fits it
+	}
+	r.notes.Skipped += r.skipped
 	return id, nil
 }
 

@@ -96,6 +96,13 @@ func between(start, end string) []string {
 	return versions
 }
 
+// isReversed reports whether the last version of the issuer, or of the directory server, is below the
+// first one.
+func (info *Info) isReversed() bool {
+	isBelow := func(end, start string) bool { return end != "" && start != "" && compareVersions(end, start) < 0 }
+	return isBelow(info.ACSEnd, info.ACSStart) || info.own == ownStart|ownEnd && isBelow(info.DSEnd, info.DSStart)
+}
+
 // compareVersions orders versions by their numbers: 2.10.0 is above 2.2.0.
 func compareVersions(x, y string) int {
 	return slices.CompareFunc(strings.Split(x, "."), strings.Split(y, "."), func(x, y string) int {

@@ -7,7 +7,7 @@ import (
 )
 
 // TestA2RulesFileOfCB: the example of a rules file for a scheme is good as it is and with each line that an operator
-// may uncomment, and the public lines stay beside it.
+// may uncomment. The public lines stay beside it.
 func TestA2RulesFileOfCB(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("../../deploy/cb.rules")

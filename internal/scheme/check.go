@@ -157,7 +157,7 @@ func (f *Fact) elementsInAll(v message.Version, ch message.Channel, cat message.
 			if here == nil {
 				return nil
 			}
-			names = union(names, here...)
+			names = appendNew(names, here...)
 		}
 	}
 	return names
@@ -302,7 +302,9 @@ func (c *Condition) isMet(areq *message.Message) bool {
 		}
 		return false
 	}
-	return slices.ContainsFunc(areq.Strings(c.Element), func(value string) bool { return slices.Contains(c.Values, value) })
+	return slices.ContainsFunc(areq.Strings(c.Element), func(value string) bool {
+		return slices.Contains(c.Values, value)
+	})
 }
 
 // text returns the value of a string element; nil if the element is no string. It copies the
@@ -380,7 +382,9 @@ func (s *Sheet) Requirements(v message.Version, now time.Time) []Requirement {
 				if names == nil {
 					continue
 				}
-				r.Elements, r.Channels, r.Categories = union(r.Elements, names...), union(r.Channels, ch), union(r.Categories, cat)
+				r.Elements = appendNew(r.Elements, names...)
+				r.Channels = appendNew(r.Channels, ch)
+				r.Categories = appendNew(r.Categories, cat)
 			}
 		}
 		if r.Elements != nil && (f.Until.text == "" || now.Before(f.Until.last)) {
@@ -390,8 +394,8 @@ func (s *Sheet) Requirements(v message.Version, now time.Time) []Requirement {
 	return all
 }
 
-// union returns a list with those of more that it does not have yet.
-func union[T comparable](list []T, more ...T) []T {
+// appendNew appends those of more that a list does not have yet.
+func appendNew[T comparable](list []T, more ...T) []T {
 	for _, x := range more {
 		if !slices.Contains(list, x) {
 			list = append(list, x)

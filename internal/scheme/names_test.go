@@ -68,7 +68,8 @@ func TestA2WordsOfOneNumberAreSeen(t *testing.T) {
 func TestA2WordsHaveTheirForm(t *testing.T) {
 	for word, want := range map[string]bool{
 		"cb": true, "visa": true, "standin": true, "x9": true, "a-b-": true, "abcdefghijklmnopqrstuvwxyz-01234": true,
-		"": false, "c": false, "CB": false, "9x": false, "-a": false, "a_b": false, "a b": false, "cb\n": false, "carte-bancäire": false,
+		"": false, "c": false, "CB": false, "9x": false, "-a": false, "a_b": false, "a b": false,
+		"cb\n": false, "carte-bancäire": false,
 		"abcdefghijklmnopqrstuvwxyz-012345": false, "every": false,
 	} {
 		if got := IsWord(word); got != want {

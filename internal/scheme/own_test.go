@@ -1,6 +1,7 @@
 package scheme
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -35,11 +36,16 @@ func TestOwnRulesStandBesideThePublicOnes(t *testing.T) {
 func TestReadOwnWantsOneSchemeAndFacts(t *testing.T) {
 	t.Parallel()
 	const fact = "require mcc in NPA ; vendor-doc sure\n"
+	long := "scheme visa V\n"
+	for i := range maxOwnFacts + 1 {
+		long += fmt.Sprintf("require email if threeRIInd is %d ; vendor-doc sure\n", i)
+	}
 	for text, want := range map[string]string{
-		"scheme jcb J\n" + fact:                       "line 1: rules of scheme jcb in a file for visa (one heading: scheme visa NAME)",
+		long:                    "line 1: more than 500 facts",
+		"scheme jcb J\n" + fact: "line 1: rules of scheme jcb in a file for visa (one heading: scheme visa NAME)",
 		"scheme visa V\n" + fact + "scheme every E\n": "line 3: rules of scheme every in a file for visa (one heading: scheme visa NAME)",
-		"scheme visa V\n":                             "line 1: no facts after the heading",
-		"scheme visa V\nrequire mccc\n":               "line 2: want a fact",
+		"scheme visa V\n":               "line 1: no facts after the heading",
+		"scheme visa V\nrequire mccc\n": "line 2: want a fact",
 	} {
 		if _, err := ReadOwn("visa", text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", text, err, want)

@@ -136,7 +136,8 @@ func (f *Fact) contradicts(g *Fact) bool {
 // overlaps reports whether there is a column and a day in which both facts hold.
 func (f *Fact) overlaps(g *Fact) bool {
 	for _, dimension := range dimensions {
-		if !slices.ContainsFunc(dimension, func(word string) bool { return f.isIn(word, dimension) && g.isIn(word, dimension) }) {
+		isInBoth := func(word string) bool { return f.isIn(word, dimension) && g.isIn(word, dimension) }
+		if !slices.ContainsFunc(dimension, isInBoth) {
 			return false
 		}
 	}

@@ -62,7 +62,7 @@ type Source struct {
 // The sources that need no line of their own: they have neither address nor date.
 var plainSources = []Source{
 	{Word: "public-standard", Title: "the protocol's own text, or a list of its publisher"},
-	{Word: "vendor-doc", Title: "what a vendor or a payment service publishes, or a public test case; the address was not kept"},
+	{Word: "vendor-doc", Title: "a vendor's page or a public test case, whose address was not kept"},
 	{Word: memory, Title: "remembered, read nowhere"},
 }
 
@@ -84,7 +84,7 @@ type Condition struct {
 // A Fact is one line of profiles.txt.
 type Fact struct {
 	Kind     Kind
-	Element  string   // an element's name; of an Extension its id, of a RID the RID; of several elements those with | between
+	Element  string   // an element's name, or several with | between; of an Extension its id, of a RID the RID
 	OneOf    []string // of a Require or Advise: the elements of which one is enough; nil if Element is a single one
 	In       []string // columns, all if there are none; of an Extension messages and versions, not known if there are none
 	If       Condition

@@ -68,7 +68,8 @@ func Serve(ctx context.Context, o Options) error {
 		return errors.Join(err, closeListeners(cfg))
 	}
 	manager := newNotifier(log)
-	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, ring: ring, tried: files}
+	r := &reloader{file: o.File, server: s, log: log, level: level, notifier: manager, release: o.Release, inUse: c, tried: files}
+	s.followRotations(ctx, c.Keys, func() { r.fileReplaced(c.Keys) })
 	log.Info("serving", "build", o.Build, "api", cfg.API.Addr(), "results", cfg.Results.Addr(), "console", cfg.Console.Addr())
 	return s.Run(ctx, manager.run, func(ctx context.Context) { r.run(ctx, o.Reload, pollEvery) })
 }
@@ -207,7 +208,7 @@ func (cfg *Config) addDirectory(d config.Directory, c *config.Config) {
 		Scheme: d.Scheme, Versions: versions, OperatorID: d.OperatorID,
 		RequestorID: d.RequestorID, RequestorName: d.RequestorName,
 		ResultsURL: url, Informational: d.Informational == "any",
-		CriticalExtensions: d.CriticalExtensions, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
+		CriticalExtensions: d.CriticalExtensions, ExtensionIDs: map[string]string{"visaDAF": d.DAFExtension}, Lab: d.Lab, Rules: scheme.NewSheet(d.Scheme, d.Rules.Rules),
 	})
 	cfg.Clients = append(cfg.Clients, certs.Client{Scheme: d.Scheme, CA: d.ClientCA.Pool, Names: d.ClientNames, Revoked: revoked})
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
-	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/store/postgres"
 	"github.com/openthreeds/threeds/internal/store/sqlite"
@@ -31,7 +31,7 @@ func (s *Server) registerMetrics() {
 		return nil
 	})
 	s.metrics.Info("threeds_key_file_info", "1, with the ids of the secrets in the key file.", []string{"current", "previous", "next"}, func() []string {
-		ids := s.activeRuntime().cfg.Ring.KeyIDs()
+		ids := s.ring.Load().KeyIDs()
 		return []string{ids.Current, ids.Previous, ids.Next}
 	})
 	s.metrics.Gauge("threeds_ready", "1 while /readyz is 200, 0 otherwise.", "", "", func() float64 {
@@ -55,7 +55,7 @@ func (s *Server) registerMetrics() {
 // identity is what this node runs with, for /readyz.
 func (s *Server) identity() console.Identity {
 	cfg := &s.activeRuntime().cfg
-	return console.Identity{Config: cfg.ConfigHash, KeyFile: cfg.Ring.KeyIDs(), Build: cfg.Release}
+	return console.Identity{Config: cfg.ConfigHash, KeyFile: s.ring.Load().KeyIDs(), Build: cfg.Release}
 }
 
 // countingHooks counts what happens at the directories.
@@ -87,7 +87,7 @@ func countExchange(m *obs.Metrics, scheme, message string, took time.Duration, e
 // readyConditions are what readiness depends on.
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
-	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys))
+	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys, s.follower))
 	if rt.cfg.Certificates != nil {
 		all = append(all, certificateConditions(rt.cfg.Certificates, s.cfg.Now)...)
 	}
@@ -176,20 +176,6 @@ func RegisterPoolMetrics(m *obs.Metrics, stat func() *pgxpool.Stat) {
 		func() float64 { return float64(stat().CanceledAcquireCount()) })
 }
 
-// A sealer is the key ring of a runtime. It counts the records that do not open.
-type sealer struct {
-	*keyring.Ring
-	refused *atomic.Uint64
-}
-
-func (s sealer) Open(name string, sealed []byte) ([]byte, error) {
-	plain, err := s.Ring.Open(name, sealed)
-	if err != nil {
-		s.refused.Add(1)
-	}
-	return plain, err
-}
-
 // registerRecordMetrics adds the number of records that did not open to the metrics.
 func registerRecordMetrics(m *obs.Metrics, refused *atomic.Uint64) {
 	m.Counter("threeds_store_records_refused_total", "Times that a transaction was refused because its row in the store is not as it was sealed.",
@@ -198,11 +184,17 @@ func registerRecordMetrics(m *obs.Metrics, refused *atomic.Uint64) {
 
 // keysCondition says whether API keys can be judged. A node that can judge none is not for
 // requests: most likely its key file is that of another store.
-func keysCondition(book *account.KeyCache) console.Condition {
+func keysCondition(book *account.KeyCache, follower *rotation.Follower) console.Condition {
 	return console.Condition{Name: "keys", Check: func() (string, bool) {
+		problem := ""
+		if follower != nil {
+			problem = follower.Problem()
+		}
 		switch good, refused := book.Count(); {
 		case refused == 0:
-			return "", false
+			return problem, true
+		case good == 0 && problem != "":
+			return fmt.Sprintf("none of the %d API keys in the store can be checked: %s", refused, problem), false
 		case good == 0:
 			return fmt.Sprintf("none of the %d API keys in the store can be checked: the key file (keys) is that of another store", refused), false
 		default:

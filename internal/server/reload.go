@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/config"
@@ -29,7 +30,8 @@ type reloader struct {
 	release string
 
 	inUse *config.Config
-	ring  *keyring.Ring
+
+	mu    sync.Mutex   // guards tried and seen
 	tried config.Files // as they were at the last attempt
 	seen  config.Files // at the last reading, if they differed from tried
 }
@@ -55,6 +57,8 @@ func (r *reloader) run(ctx context.Context, again <-chan os.Signal, every time.D
 // hasChanged reports whether the files differ from those of the last attempt and are the same
 // as at the last reading. Files that are still being written are not.
 func (r *reloader) hasChanged() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	now := r.tried.Current()
 	if maps.Equal(now, r.tried) {
 		r.seen = nil
@@ -83,11 +87,17 @@ func (r *reloader) reload(ctx context.Context, why string) {
 
 // load loads and builds as Serve does at the start.
 func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
+	r.mu.Lock()
 	next := r.tried.Current() // files that this attempt does not come to read are still watched
-	defer func() { r.tried, r.seen = next, nil }()
+	r.mu.Unlock()
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tried, r.seen = next, nil
+	}()
 	var ring *keyring.Ring
 	c, files, err := r.inUse.Reload(r.file, time.Now(), func(file string) (err error) {
-		ring, err = loadNextRing(file, r.ring, !r.server.apiKeys.CanJudge())
+		ring, err = r.loadNextRing(file)
 		return err
 	})
 	if err != nil {
@@ -95,26 +105,44 @@ func (r *reloader) load(ctx context.Context) (warnings []string, err error) {
 		return nil, err
 	}
 	next = files
-	if err := r.server.activate(ctx, *newConfig(c, r.log, ring, r.release)); err != nil {
+	if err := r.server.activate(ctx, *newConfig(c, r.log, nil, r.release)); err != nil {
 		return nil, err
 	}
+	r.server.setFileRing(ring)
 	r.level.Set(logLevel(c))
 	c.Certificates.Log(r.log, time.Now())
-	r.inUse, r.ring = c, ring
+	r.inUse = c
 	return c.Warnings, nil
 }
 
 // loadNextRing reads the key file. It must still hold the secret that is in use: ids are made,
 // and results and rows of API keys sealed with that until the moment of the change. A
 // server that is replaceable can judge no API key with it, so it has made nothing, and
-// takes any other file.
-func loadNextRing(file string, inUse *keyring.Ring, replaceable bool) (*keyring.Ring, error) {
+// takes any other file. Secrets that have come by a rotation since count as if the file had them.
+func (r *reloader) loadNextRing(file string) (*keyring.Ring, error) {
 	ring, err := keyring.Load(file)
 	if err != nil {
 		return nil, err
 	}
-	if !replaceable && !ring.Opens(inUse) {
+	s := r.server
+	extended := ring
+	if s.follower != nil {
+		extended = s.follower.Extended(ring)
+	}
+	if s.apiKeys.CanJudge() && !extended.Opens(s.ring.Load()) {
 		return nil, errors.New("the value in use is not in the file any more (keep it there as previous or next)")
 	}
 	return ring, nil
+}
+
+// fileReplaced keeps the key file, which this process has replaced, from being reloaded.
+func (r *reloader) fileReplaced(file string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, isWatched := r.tried[file]; isWatched {
+		now := config.Files{}
+		if _, err := now.Read(file); err == nil {
+			r.tried[file] = now[file]
+		}
+	}
 }

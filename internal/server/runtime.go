@@ -51,10 +51,10 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		return nil, err
 	}
 	db := s.engineStore()
-	records := sealer{cfg.Ring, &s.refusedRecords}
+	records := sealer{&s.ring, &s.refusedRecords}
 	rt.engine = &auth.Engine{
 		Store: db, Cards: rt.cards, Directories: rt.client,
-		IDs: cfg.Ring.ID(), Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
+		IDs: transIDs{&s.ring}, Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
@@ -137,7 +137,10 @@ func (s *Server) activate(ctx context.Context, cfg Config) error {
 	}
 	s.initMetrics(rt)
 	rt.client.Resume(ctx)
-	s.apiKeys.Configure(cfg.Ring, cfg.Merchants)
+	s.apiKeys.SetMerchants(cfg.Merchants)
+	if cfg.Ring != nil {
+		s.useRing(cfg.Ring)
+	}
 	s.startRuntime(rt)
 	s.mu.Lock()
 	s.active = rt

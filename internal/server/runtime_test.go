@@ -89,7 +89,8 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"engine: store", g.engine.Store, n.db},
 		{"engine: card ranges", g.engine.Cards, g.cards},
 		{"engine: directories", g.engine.Directories, g.client},
-		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{cfg.Ring.ID(), sealer{cfg.Ring, &n.refusedRecords}}},
+		{"engine: keys", []any{g.engine.IDs, g.engine.Sealer}, []any{transIDs{&n.ring}, sealer{&n.ring, &n.refusedRecords}}},
+		{"ring", n.ring.Load(), cfg.Ring},
 		{"engine: who it is", g.engine.Server, cfg.Server},
 		{"engine: peers", g.engine.Peers, cfg.Directories},
 		{"engine: timeouts", g.engine.Timeouts, cfg.Timeouts},
@@ -102,7 +103,7 @@ func TestRuntimeIsBuiltFromTheConfig(t *testing.T) {
 		{"1.0.2: directories", g.mpi.Directories[0].Scheme, "jcb"},
 		{"1.0.2: client", g.mpi.Client, g.v1},
 		{"1.0.2: store", g.mpi.Store, n.db},
-		{"1.0.2: keys", g.mpi.Sealer, sealer{cfg.Ring, &n.refusedRecords}},
+		{"1.0.2: keys", g.mpi.Sealer, sealer{&n.ring, &n.refusedRecords}},
 		{"1.0.2: clock", g.mpi.Now(), noon},
 		{"1.0.2: log", g.mpi.Log, cfg.Log},
 

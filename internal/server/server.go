@@ -35,6 +35,7 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
@@ -45,7 +46,7 @@ import (
 // configuration file.
 type Config struct {
 	StoreURL        config.StoreURL
-	Ring            *keyring.Ring
+	Ring            *keyring.Ring // nil for activate: the one in use stays
 	Server          auth.Server
 	Merchants       []account.Merchant
 	Peers           []directory.Peer   // the directory servers, as their client wants them
@@ -126,6 +127,9 @@ type Server struct {
 	acknowledged   auth.Acknowledged // results, in all runtimes
 	findings       auth.FindingLimit // of all runtimes
 	storeFailures  obs.LogThrottle   // of all runtimes
+
+	ring     atomic.Pointer[keyring.Ring] // of all runtimes: a rotation changes it for those that drain, too
+	follower *rotation.Follower           // nil: the server takes part in no rotations
 }
 
 // New builds a server. Requests wait until Run is called.
@@ -136,6 +140,7 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, db: db, metrics: obs.NewMetrics(), longMessages: semaphore.NewWeighted(results.LongMessages)}
 	s.storeFailures.Interval = time.Second
+	s.ring.Store(cfg.Ring)
 	s.waits, s.endWaits = context.WithCancel(context.Background())
 	if cfg.Store != nil {
 		s.db = cfg.Store(db)
@@ -210,6 +215,9 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	s.startRuntime(s.active)
 	goRun(failed, s.apiKeys.Run)
 	goRun(failed, func(ctx context.Context) { s.apiKeys.RunUses(ctx, s.db) })
+	if s.follower != nil {
+		goRun(failed, s.follower.Run)
+	}
 	goRun(failed, s.sweep)
 	goRun(failed, s.watchExpiry)
 	goRun(failed, s.requests.Run)

@@ -1,6 +1,6 @@
 // Package store is the contract of the place where transactions and API keys
-// are kept, and what nodes share about card ranges: leases, snapshots and small
-// states. It holds no code but the names that rows are sealed under: packages
+// are kept, and what nodes share: leases, snapshots of card ranges, small states,
+// and which nodes there are. It holds no code but the names that rows are sealed under: packages
 // sqlite and postgres below it implement the contract, package storetest says
 // whether an implementation keeps it.
 //
@@ -93,7 +93,7 @@ func (k *Key) Name() string {
 }
 
 // A Store keeps transactions until they expire, API keys until they are revoked,
-// and the rest as [Leases], [Snapshots] and [States] say.
+// and the rest as [Leases], [Snapshots], [States] and [Nodes] say.
 //
 // All methods may be called by many goroutines, and several processes may have
 // the same store open. A write is durable when its method has returned nil: it
@@ -171,6 +171,7 @@ type Store interface {
 	Leases
 	Snapshots
 	States
+	Nodes
 	Events
 
 	// Ping returns nil if the store can be reached and read, and an error with

@@ -15,8 +15,8 @@
 //	├ life ┼───────────── milliseconds ─────────────┼ 4 ─┼─ random ─┼ 2 ┼rnd┼─ long scheme ─┼ 1111 ─┼── owner tag ──┼── card tag ──┤
 //	   6              42, since 1970 UTC              4       12      2   2       16           4         20              20
 //
-// The tags of an id with a long number begin with other letters. So a release that does not know long
-// numbers takes such an id for one that it has not made, and never for one of another scheme.
+// The texts of the tags of an id with a long number begin with other letters. So a release that does not
+// know long numbers takes such an id for one that it has not made. It never takes it for one of another scheme.
 //
 // The life is how long the id may be used, in minutes. Whoever remembers that an id was
 // used reads in it for how long to remember, even if lives are configured otherwise later or
@@ -107,15 +107,17 @@ func NewKeys(current []byte, others ...[]byte) *Keys {
 }
 
 // New makes an id that lives for a time, rounded up to minutes. It reads four bytes of
-// rand, which must not fail, and panics if life is above MaxLife or scheme is 15,
-// which is neither a short number nor a long one.
+// rand, which must not fail, and panics if life is above MaxLife. It also panics
+// if scheme is 15, which is neither a short number nor a long one.
 func (k *Keys) New(now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string) string {
 	var text [textLen]byte
 	return string(k.Append(text[:0], now, life, rand, scheme, owner, pan))
 }
 
 // Append appends an id to dst, as New makes it.
-func (k *Keys) Append(dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string) []byte {
+func (k *Keys) Append(
+	dst []byte, now time.Time, life time.Duration, rand io.Reader, scheme Scheme, owner, pan string,
+) []byte {
 	if scheme == longMark {
 		panic("transid: 15 is not the number of a scheme")
 	}

@@ -346,7 +346,9 @@ func TestIDsAreDistinct(t *testing.T) {
 // TestMisuseIsAPanic has a scheme number out of range, and a key that is too short.
 func TestMisuseIsAPanic(t *testing.T) {
 	for name, misuse := range map[string]func(){
-		"New with scheme 15":         func() { transid.NewKeys(keyA).New(noon, maxAge, zeros{}, transid.LongScheme-1, owner, pan) },
+		"New with scheme 15": func() {
+			transid.NewKeys(keyA).New(noon, maxAge, zeros{}, transid.LongScheme-1, owner, pan)
+		},
 		"NewKeys with a short key":   func() { transid.NewKeys(keyA[:15]) },
 		"NewKeys with a short other": func() { transid.NewKeys(keyA, nil) },
 	} {

@@ -48,7 +48,7 @@ func Bridge(r *message.Request, to Target) ([]message.Change, message.Problems) 
 	if found := checkBridged(e, data); len(found) > 0 {
 		return changes, found
 	}
-	r.AddExtension(e.entry(data))
+	r.AddExtension(e.composeEntry(e.ID, data))
 	what := fmt.Sprintf("Bridging %s carries %s", e.versionFor(to), strings.Join(names, ", "))
 	return append(changes, message.Change{Path: "messageExtension", What: what}), nil
 }
@@ -72,7 +72,7 @@ func bridgingData(r *message.Request) (data []byte, names []string) {
 		if b.from == "recurringInd" {
 			value, _ = r.BuildObject(b.from, recurringInd)
 		}
-		code := unquote(value)
+		code := unquoteCode(value)
 		if value == nil || !b.always && isIn220(string(b.from), code) && !isNarrower(b.name, code) {
 			continue
 		}
@@ -163,13 +163,13 @@ func lowerElements(r *message.Request) []message.Change {
 // lowerRenderOptions removes the UI types that 2.2.0 lacks, and reports whether there were any.
 func lowerRenderOptions(r *message.Request) bool {
 	const name = "deviceRenderOptions"
-	m := wrap(r, name)
+	m := wrapValue(r, name)
 	if m == nil {
 		return false
 	}
 	codes := message.ObjectTable(name, message.V220).Field("sdkUiType").Codes
 	all := m.Strings("value.sdkUiType")
-	kept := slices.DeleteFunc(slices.Clone(all), func(code string) bool { return !has(codes, code) })
+	kept := slices.DeleteFunc(slices.Clone(all), func(code string) bool { return !hasCode(codes, code) })
 	if len(kept) == len(all) || len(kept) == 0 || m.Raw("value.sdkInterface") == nil {
 		return false
 	}
@@ -179,7 +179,7 @@ func lowerRenderOptions(r *message.Request) bool {
 
 // firstItem returns the first item of an array in the request, or nil if it is no array.
 func firstItem(r *message.Request, name string) []byte {
-	m := wrap(r, name)
+	m := wrapValue(r, name)
 	if m == nil {
 		return nil
 	}
@@ -189,7 +189,7 @@ func firstItem(r *message.Request, name string) []byte {
 // codesOf returns the strings of an array in the request. It returns nil if the element is no
 // array, or has one code that 2.2.0 has.
 func codesOf(r *message.Request, name string) []string {
-	m := wrap(r, name)
+	m := wrapValue(r, name)
 	if m == nil {
 		return nil
 	}
@@ -200,9 +200,9 @@ func codesOf(r *message.Request, name string) []string {
 	return codes
 }
 
-// wrap returns a message with one member, "value", which has the value of an element of the
+// wrapValue returns a message with one member, "value", which has the value of an element of the
 // request. It returns nil if the element is absent.
-func wrap(r *message.Request, name string) *message.Message {
+func wrapValue(r *message.Request, name string) *message.Message {
 	value := r.RawAt(message.Path(name))
 	if value == nil {
 		return nil
@@ -214,8 +214,8 @@ func wrap(r *message.Request, name string) *message.Message {
 	return m
 }
 
-// unquote returns the text of a JSON string without escape sequences, and "" for other values.
-func unquote(raw []byte) string {
+// unquoteCode returns the text of a JSON string without escape sequences, and "" for other values.
+func unquoteCode(raw []byte) string {
 	if len(raw) < 2 || raw[0] != '"' {
 		return ""
 	}
@@ -229,12 +229,12 @@ func isNarrower(name, code string) bool { return name == "threeRIInd" && code ==
 // isIn220 reports whether 2.2.0 has a code of an element of the AReq, or leaves it to payment
 // systems. It reports true for a value that 2.3.1 does not have either.
 func isIn220(name, code string) bool {
-	return has(message.TableOf(message.AReq, message.V220).Field(name).Codes, code) ||
-		!has(message.TableOf(message.AReq, message.V231).Field(name).Codes, code)
+	return hasCode(message.TableOf(message.AReq, message.V220).Field(name).Codes, code) ||
+		!hasCode(message.TableOf(message.AReq, message.V231).Field(name).Codes, code)
 }
 
-// has reports whether a list has a code, or leaves it to payment systems.
-func has(c *message.Codes, code string) bool {
+// hasCode reports whether a list has a code, or leaves it to payment systems.
+func hasCode(c *message.Codes, code string) bool {
 	return slices.ContainsFunc(c.Values, func(v message.CodeValue) bool { return v.Value == code }) ||
 		slices.ContainsFunc(c.Ranges, func(r message.CodeRange) bool {
 			return r.DS && len(code) == len(r.From) && r.From <= code && code <= r.To

@@ -21,6 +21,16 @@ type Target struct {
 	// Listed are the extensions that the card's range lists for the protocol version. Directory servers
 	// list extensions from 2.3.1 on, so nil may also mean that nothing is known.
 	Listed []Supported
+	// IDs are the ids of extensions whose id is not public, by their words.
+	IDs map[string]string
+}
+
+// idOf returns the id of an extension for the target, or "" if it is not known.
+func (to Target) idOf(e *Extension) string {
+	if e.ID != "" {
+		return e.ID
+	}
+	return to.IDs[e.Word]
 }
 
 // Supported is an extension that the ACS of a card range supports.
@@ -50,7 +60,7 @@ func Build(r *message.Request, to Target) ([]message.Change, message.Problems) {
 		}
 		path = message.Path(Member + "." + e.Word)
 		data, found := e.buildData(r, path, to)
-		if sent[e.ID] {
+		if id := to.idOf(e); sent[id] {
 			found = append(found, message.Problem{Code: message.Duplicate, Path: path})
 		}
 		for _, p := range found {
@@ -61,7 +71,7 @@ func Build(r *message.Request, to Target) ([]message.Change, message.Problems) {
 		case !e.isTakenBy(to, data):
 			changes = append(changes, message.Change{Path: path, What: "left out, the card's directory, version or range does not take it"})
 		default:
-			r.AddExtension(e.entry(data))
+			r.AddExtension(e.composeEntry(to.idOf(e), data))
 			changes = append(changes, message.Change{Path: path, What: "sent as message extension " + e.Name})
 		}
 	}
@@ -79,8 +89,8 @@ func sentIDs(r *message.Request) map[string]bool {
 		return nil
 	}
 	ids := make(map[string]bool)
-	for i := 0; m.Raw(string(indexed("messageExtension", i))) != nil; i++ {
-		ids[m.Text(string(indexed("messageExtension", i))+".id")] = true
+	for i := 0; m.Raw(string(indexPath("messageExtension", i))) != nil; i++ {
+		ids[m.Text(string(indexPath("messageExtension", i))+".id")] = true
 	}
 	return ids
 }
@@ -138,7 +148,7 @@ func (e *Extension) versionFor(to Target) string {
 // isTakenBy reports whether a target takes an extension with this data.
 func (e *Extension) isTakenBy(to Target, data []byte) bool {
 	switch {
-	case to.Version < e.From, to.Version > e.Until:
+	case to.idOf(e) == "", to.Version < e.From, to.Version > e.Until:
 	case e.Schemes != nil && !slices.Contains(e.Schemes, to.Scheme):
 	case e.Channels != nil && !slices.Contains(e.Channels, to.Channel):
 	case len(to.Listed) == 0:
@@ -153,9 +163,9 @@ func (e *Extension) isTakenBy(to Target, data []byte) bool {
 	return false
 }
 
-// entry returns the item of messageExtension that holds data.
-func (e *Extension) entry(data []byte) []byte {
-	return fmt.Appendf(nil, `{"criticalityIndicator":false,"data":%s,"id":%q,"name":%q}`, data, e.ID, e.Name)
+// composeEntry returns the item of messageExtension that holds data.
+func (e *Extension) composeEntry(id string, data []byte) []byte {
+	return fmt.Appendf(nil, `{"criticalityIndicator":false,"data":%s,"id":%q,"name":%q}`, data, id, e.Name)
 }
 
 // withNote returns p as a fault of an extension: with its whole path in errorDetail, because an

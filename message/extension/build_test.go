@@ -38,7 +38,7 @@ func request(t *testing.T, word, plain string, more ...string) *message.Request 
 
 // targetOf returns a target that takes an extension.
 func targetOf(e *extension.Extension) extension.Target {
-	to := extension.Target{Version: message.V220, Channel: message.BRW}
+	to := extension.Target{Version: message.V220, Channel: message.BRW, IDs: map[string]string{"visaDAF": "A000000003-ours"}}
 	if e.Channels != nil {
 		to.Channel = e.Channels[0]
 	}
@@ -72,7 +72,7 @@ func TestPlainFieldsBecomeExtension(t *testing.T) {
 			if got := string(m.Raw("messageExtension[0].data")); got != data {
 				t.Errorf("data %s\nwant %s", got, data)
 			}
-			if m.Text("messageExtension[0].id") != e.ID || m.Text("messageExtension[0].name") != e.Name || string(m.Raw("messageExtension[0].criticalityIndicator")) != "false" {
+			if m.Text("messageExtension[0].id") != idOf(e) || m.Text("messageExtension[0].name") != e.Name || string(m.Raw("messageExtension[0].criticalityIndicator")) != "false" {
 				t.Errorf("%s", m.Raw("messageExtension"))
 			}
 			if m.Has("extensions") {
@@ -85,7 +85,7 @@ func TestPlainFieldsBecomeExtension(t *testing.T) {
 // TestMutatedPlainFieldsAreRefusedWithPath: the path is that of the field as the requestor wrote it.
 func TestMutatedPlainFieldsAreRefusedWithPath(t *testing.T) {
 	eachRequestSample(t, func(t *testing.T, e *extension.Extension, data string) {
-		rows := rowsOf(withExtension(t, message.AReq, e, data))
+		rows := rowsOf(e, withExtension(t, message.AReq, e, data))
 		random := rand.New(rand.NewPCG(30, 4))
 		for n := range 1000 {
 			row := rows[random.IntN(len(rows))]
@@ -94,7 +94,10 @@ func TestMutatedPlainFieldsAreRefusedWithPath(t *testing.T) {
 			}
 			broken := mutate(t, random, data, row)
 			plain := strings.TrimPrefix(string(row.path), "messageExtension[0].data")
-			plain = "extensions." + e.Word + strings.TrimPrefix(plain, "."+e.ID)
+			if e.ID != "" {
+				plain = strings.TrimPrefix(plain, "."+e.ID)
+			}
+			plain = "extensions." + e.Word + plain
 			r := request(t, e.Word, plainOf(t, e, broken))
 			changes, found := extension.Build(r, targetOf(e))
 			if len(found) == 0 {
@@ -135,6 +138,11 @@ func TestExtensionsThatAreNotTakenAreLeftOut(t *testing.T) {
 			to := good
 			to.Listed = []extension.Supported{{ID: "A000000802-009", Version: "1.0"}}
 			targets["range"] = to
+		}
+		if e.ID == "" {
+			to := good
+			to.IDs = nil
+			targets["directory without its id"] = to
 		}
 		if e.OnlyListed {
 			to := good

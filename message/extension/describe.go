@@ -11,7 +11,8 @@ import (
 // A Description explains one item of messageExtension.
 type Description struct {
 	Index    int    // in messageExtension, from 0
-	ID, Name string // as the list has them
+	ID       string // as the message has it
+	Name     string // as the list has it
 	Doc      string // what the extension is for, in a few English words
 	Version  string // of the data; "" if it has none
 	Elements []Element
@@ -31,7 +32,7 @@ type Element struct {
 func Describe(m *message.Message) []Description {
 	var all []Description
 	for _, x := range findItems(m) {
-		d := Description{Index: x.index, ID: x.ID, Name: x.Name, Doc: x.Doc, Version: m.Text(string(x.fields) + ".version")}
+		d := Description{Index: x.index, ID: m.Text(string(indexPath("messageExtension", x.index)) + ".id"), Name: x.Name, Doc: x.Doc, Version: m.Text(string(x.fields) + ".version")}
 		if x.table != nil {
 			d.Others = m.DescribeObject(x.fields, x.table, func(path message.Path, f *message.Field, text string) {
 				d.Elements = append(d.Elements, Element{Path: path, Doc: f.Doc, Value: text, Meaning: meaningOf(f, text)})
@@ -64,7 +65,7 @@ func meaningOf(f *message.Field, text string) string {
 // Write writes d as text for people: a line for the extension, and one per element.
 func (d Description) Write(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s", indexed("messageExtension", d.Index), d.Name)
+	fmt.Fprintf(&b, "%s: %s", indexPath("messageExtension", d.Index), d.Name)
 	if d.Version != "" {
 		fmt.Fprintf(&b, " %s", d.Version)
 	}

@@ -10,7 +10,7 @@ import (
 // An Extension is a message extension whose content is public.
 type Extension struct {
 	Word string // the member of "extensions" in which a requestor writes it, such as "travelIndustry"
-	ID   string // as in messageExtension[].id
+	ID   string // as in messageExtension[].id; "" if the id is not public, see Target.IDs
 	Name string // as in messageExtension[].name
 	Doc  string // what it is for, in a few English words
 
@@ -27,6 +27,11 @@ type Extension struct {
 	// Single is set if the extension has one value and no fields. A requestor writes it as a
 	// string; the data has one member, with the id as its name.
 	Single bool
+
+	// Members are members of the data by which an extension without a public id is recognised,
+	// under an id with the prefix RID.
+	Members []string
+	RID     string
 
 	Source string // where its content is public
 	Sure   bool   // false if the id or the form of the data has no source of its own
@@ -48,16 +53,19 @@ func All() []*Extension { return all }
 
 // ByID returns the extension with this id, or nil if there is none.
 func ByID(id string) *Extension {
-	return find(func(e *Extension) bool { return e.ID == id })
+	if id == "" {
+		return nil
+	}
+	return findExtension(func(e *Extension) bool { return e.ID == id })
 }
 
 // ByWord returns the extension with this word in any case, or nil if there is none.
 func ByWord(word string) *Extension {
-	return find(func(e *Extension) bool { return strings.EqualFold(e.Word, word) })
+	return findExtension(func(e *Extension) bool { return strings.EqualFold(e.Word, word) })
 }
 
-// find returns the first extension for which ok returns true, or nil.
-func find(ok func(*Extension) bool) *Extension {
+// findExtension returns the first extension for which ok returns true, or nil.
+func findExtension(ok func(*Extension) bool) *Extension {
 	if i := slices.IndexFunc(all, ok); i >= 0 {
 		return all[i]
 	}
@@ -83,16 +91,29 @@ type item struct {
 	table  *message.Table // nil if messages of this type do not carry the extension
 }
 
+// recognise returns the extension of an item at a path: by its id, or by members of its data if it
+// is one without a public id.
+func recognise(m *message.Message, at string) *Extension {
+	id := m.Text(at + ".id")
+	if e := ByID(id); e != nil {
+		return e
+	}
+	return findExtension(func(e *Extension) bool {
+		return e.ID == "" && strings.HasPrefix(id, e.RID) &&
+			slices.ContainsFunc(e.Members, func(name string) bool { return m.Raw(at+".data."+name) != nil })
+	})
+}
+
 // findItems returns the items of messageExtension that are in the list.
 func findItems(m *message.Message) []item {
 	var items []item
 	kind, hasType := m.Type()
 	for i := 0; ; i++ {
-		at := indexed("messageExtension", i)
+		at := indexPath("messageExtension", i)
 		if m.Raw(string(at)) == nil {
 			return items
 		}
-		e := ByID(m.Text(string(at) + ".id"))
+		e := recognise(m, string(at))
 		if e == nil || !hasType {
 			continue
 		}

@@ -16,6 +16,11 @@ import (
 // the message, the data.
 var samples = map[string]map[message.Type]string{
 	"visaAcquirerCountry": {message.AReq: `{"acquirerCountryCode":"250"}`},
+	"visaDAF": {
+		message.AReq: `{"version":"1.0","authPayProcessReqInd":"01"}`,
+		message.ARes: `{"version":"1.0","authPayCredStatus":"Y","authPayProcessReqInd":"01","dafAdvice":"02"}`,
+		message.RReq: `{"version":"1.0","authPayCredStatus":"B"}`,
+	},
 	"mastercardAcsRBA": {
 		message.ARes: `{"A000000004-acsRBA":{"status":"success","decision":"low risk","score":"120","reasonCode1":"A","reasonCode2":"BB"}}`,
 		message.RReq: `{"A000000004-acsRBA":{"status":"success","decision":"high risk","score":"900","reasonCode1":"C"}}`,
@@ -52,11 +57,19 @@ var samples = map[string]map[message.Type]string{
 func withExtension(t testing.TB, kind message.Type, e *extension.Extension, data string) *message.Message {
 	t.Helper()
 	m, err := message.Parse(fmt.Appendf(nil, `{"messageType":%q,"messageVersion":"2.2.0","messageExtension":[{"criticalityIndicator":false,"data":%s,"id":%q,"name":%q}]}`,
-		kind, data, e.ID, e.Name), message.Limits{Depth: -1, Members: -1})
+		kind, data, idOf(e), e.Name), message.Limits{Depth: -1, Members: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return m
+}
+
+// idOf returns the id of an extension: one of ours if it is not public.
+func idOf(e *extension.Extension) string {
+	if e.ID == "" {
+		return e.RID + "-ours"
+	}
+	return e.ID
 }
 
 // eachSample calls check for each sample, and fails if an extension has none for a message that
@@ -83,7 +96,7 @@ func TestSamplesAreValidAndExplained(t *testing.T) {
 			t.Errorf("%v", found)
 		}
 		all := extension.Describe(m)
-		if len(all) != 1 || all[0].ID != e.ID || all[0].Name != e.Name || all[0].Doc == "" || all[0].Others != 0 || len(all[0].Elements) == 0 {
+		if len(all) != 1 || all[0].ID != idOf(e) || all[0].Name != e.Name || all[0].Doc == "" || all[0].Others != 0 || len(all[0].Elements) == 0 {
 			t.Fatalf("%+v", all)
 		}
 		if version := m.Text("messageExtension[0].data.version"); all[0].Version != version {
@@ -107,7 +120,7 @@ var isSecret = map[message.Path]bool{"sdkServerSignedContent": true, "car": true
 // to what was broken.
 func TestMutationsAreRefusedWithPath(t *testing.T) {
 	eachSample(t, func(t *testing.T, kind message.Type, e *extension.Extension, data string) {
-		rows := rowsOf(withExtension(t, kind, e, data))
+		rows := rowsOf(e, withExtension(t, kind, e, data))
 		random := rand.New(rand.NewPCG(30, 3))
 		for n := range 1000 {
 			row := rows[random.IntN(len(rows))]
@@ -135,8 +148,7 @@ type brokenRow struct {
 }
 
 // rowsOf returns the values of the only extension of m that have a row.
-func rowsOf(m *message.Message) []brokenRow {
-	e := extension.ByID(m.Text("messageExtension[0].id"))
+func rowsOf(e *extension.Extension, m *message.Message) []brokenRow {
 	kind, _ := m.Type()
 	path := message.Path("messageExtension[0].data")
 	if e.Keyed {
@@ -213,6 +225,7 @@ func TestUnknownExtensionsAreNoFaults(t *testing.T) {
 		withExtension(t, message.AReq, &extension.Extension{ID: "A000000999-x", Name: "x"}, `{"version":7,"agencyIndicator":"?"}`),
 		withExtension(t, message.AReq, bridging, `{"version":"3.0","addData":7}`),
 		withExtension(t, message.AReq, bridging, `{"version":"2.0","fileData":7}`),
+		withExtension(t, message.AReq, &extension.Extension{ID: "A000000999-x", Name: "x"}, `{"authPayProcessReqInd":7}`), // another RID
 		withExtension(t, message.PRes, bridging, `{"version":"2.0","addData":7}`),
 	} {
 		if found := extension.Check(m); len(found) > 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/openthreeds/threeds/message"
 )
 
-// indexed returns the path of an item of an array.
-func indexed(name string, i int) message.Path {
+// indexPath returns the path of an item of an array.
+func indexPath(name string, i int) message.Path {
 	return message.Path(name + "[" + strconv.Itoa(i) + "]")
 }
 
@@ -19,7 +19,7 @@ var all = []*Extension{
 		From: message.V210, Until: message.V220, Schemes: []string{"visa"},
 		// The form of the data has no source. The name of the field is that of 2.3.1.
 		Source: "public source of a merchant SDK (class MessageExtension)",
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.AReq: {
 				{Need: required, Name: "acquirerCountryCode", Kind: message.Country, Doc: "country of the acquirer"},
 				{Name: "version", Max: 5, Doc: "version of the extension"},
@@ -27,11 +27,27 @@ var all = []*Extension{
 		}),
 	},
 	{
+		Word: "visaDAF", Name: "Digital Authentication Framework", RID: "A000000003",
+		Members: []string{"authPayProcessReqInd", "authPayCredStatus", "dafAdvice"},
+		Doc:     "Visa's framework for credentials that the issuer has authenticated",
+		// The members are public. The id is not: an operator who knows it configures it.
+		Versions: []string{"1.0"}, From: message.V210, Until: message.V231, Schemes: []string{"visa"},
+		Source: "Cardinal, reference of DAFExtension; GPayments", Sure: true,
+		tables: newTables(map[message.Type][]message.Field{
+			message.AReq: {
+				newVersionRow("1.0"),
+				{Name: "authPayProcessReqInd", Kind: message.OneOf, Codes: authPayProcess, Doc: "what is asked for"},
+			},
+			message.ARes: dafAnswerRows,
+			message.RReq: dafAnswerRows,
+		}),
+	},
+	{
 		Word: "mastercardAcsRBA", ID: "A000000004-acsRBA", Name: "ACS RBA", Keyed: true,
 		Doc:  "how the risk of the transaction was judged",
 		From: message.V210, Until: message.V231, Schemes: []string{"mastercard"},
 		Source: "Cybersource, payer authentication, test case 5b", Sure: true,
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.ARes: acsRBARows,
 			message.RReq: acsRBARows,
 		}),
@@ -41,7 +57,7 @@ var all = []*Extension{
 		Doc:  "acquirer, exemptions and fraud rate of the merchant",
 		From: message.V210, Until: message.V231, Schemes: []string{"mastercard"},
 		Source: "Cardinal, page 1619492953", Sure: true,
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.AReq: {
 				{Name: "acquirerCountryCode", Kind: message.Country, Doc: "country of the acquirer"},
 				{Name: "secureCorporatePayment", Kind: message.OneOf, Codes: yesNo, Doc: "a secure corporate payment exemption may apply"},
@@ -49,20 +65,20 @@ var all = []*Extension{
 			},
 		}),
 	},
-	cartesBancaires("cbAvAlgo", "CB-AVALGO", "algorithm of the authentication value", map[message.Type]message.Field{
+	newCartesBancaires("cbAvAlgo", "CB-AVALGO", "algorithm of the authentication value", map[message.Type]message.Field{
 		message.ARes: {Kind: message.OneOf, Codes: avAlgorithms}, message.RReq: {Kind: message.OneOf, Codes: avAlgorithms},
 	}),
-	cartesBancaires("cbExemption", "CB-EXEMPTION", "exemptions that apply, a bitmap of three bytes", map[message.Type]message.Field{
+	newCartesBancaires("cbExemption", "CB-EXEMPTION", "exemptions that apply, a bitmap of three bytes", map[message.Type]message.Field{
 		message.ARes: {Kind: message.Base64, Min: 4, Max: 4}, message.RReq: {Kind: message.Base64, Min: 4, Max: 4},
 	}),
-	cartesBancaires("cbItems", "CB-ITEMS", "number of articles bought", map[message.Type]message.Field{
+	newCartesBancaires("cbItems", "CB-ITEMS", "number of articles bought", map[message.Type]message.Field{
 		message.AReq: {Kind: message.Digits, Min: 2, Max: 2},
 	}),
-	cartesBancaires("cbScore", "CB-SCORE", "score of the risk", map[message.Type]message.Field{
+	newCartesBancaires("cbScore", "CB-SCORE", "score of the risk", map[message.Type]message.Field{
 		message.AReq: {Kind: message.Alnum, Max: 20},
 		message.ARes: {Kind: message.Digits, Max: 2}, message.RReq: {Kind: message.Digits, Max: 2},
 	}),
-	cartesBancaires("cbUseCase", "CB-USECASE", "kind of payment", map[message.Type]message.Field{
+	newCartesBancaires("cbUseCase", "CB-USECASE", "kind of payment", map[message.Type]message.Field{
 		message.AReq: {Kind: message.OneOf, Codes: paymentUseCases},
 	}),
 	{
@@ -70,7 +86,7 @@ var all = []*Extension{
 		Doc:  "how the risk of the transaction was judged",
 		From: message.V210, Until: message.V220,
 		Source: "github.com/rbkmoney, fixtures of its 3-D Secure messages", Sure: true,
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.ARes: {
 				{Name: "totalScore", Kind: message.Number, Doc: "score of all rules"},
 				{Name: "ruleSets", Kind: message.Object, Of: rbaRuleSet, Array: true, Doc: "rules that contributed to the score"},
@@ -82,20 +98,20 @@ var all = []*Extension{
 		Doc:      "the app uses a Split-SDK; which device data the issuer reads",
 		Versions: []string{"1.0", "2.0"}, From: message.V220, Until: message.V220, Channels: []message.Channel{message.APP},
 		Source: "EMVCo white paper on 3-D Secure, chapter Device Acknowledgement, table 6.1", Sure: true,
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.AReq: {
-				versionRow("1.0", "2.0"),
-				rowOf(message.AReq, "sdkType"), rowOf(message.AReq, "defaultSdkType"), rowOf(message.AReq, "splitSdkType"),
+				newVersionRow("1.0", "2.0"),
+				copyRow(message.AReq, "sdkType"), copyRow(message.AReq, "defaultSdkType"), copyRow(message.AReq, "splitSdkType"),
 				{Name: "splitSdkServerID", Max: 32, Doc: "Split-SDK server, assigned by the DS"},
 				{Name: "sdkSignatureTimestamp", Kind: message.DateTime, Doc: "when the signed content was made, UTC"},
-				rowOf(message.AReq, "sdkServerSignedContent"),
-				arrayOr(rowOf(message.AReq, "deviceRenderOptions").Of, "sdkAuthenticationType"),
+				copyRow(message.AReq, "sdkServerSignedContent"),
+				copyAsArray(copyRow(message.AReq, "deviceRenderOptions").Of, "sdkAuthenticationType"),
 			},
 			message.ARes: {
-				versionRow("1.0", "2.0"),
-				arrayOr(message.TableOf(message.ARes, message.V231), "authenticationMethod"),
-				rowOf(message.ARes, "deviceInfoRecognisedVersion"),
-				fieldOf(message.ObjectTable("acsRenderingType", message.V231), "deviceUserInterfaceMode"),
+				newVersionRow("1.0", "2.0"),
+				copyAsArray(message.TableOf(message.ARes, message.V231), "authenticationMethod"),
+				copyRow(message.ARes, "deviceInfoRecognisedVersion"),
+				copyField(message.ObjectTable("acsRenderingType", message.V231), "deviceUserInterfaceMode"),
 			},
 		}),
 	},
@@ -105,7 +121,7 @@ var all = []*Extension{
 		From: message.V210, Until: message.V220,
 		// The members of car, hotel and travellers are public in part only, so they pass as they are.
 		Source: "Elavon, travel extension; Cardinal, page 1622409577", Sure: true,
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.AReq: {
 				{Name: "agencyIndicator", Kind: message.OneOf, Codes: yesNo, Doc: "a travel agency buys for the customer"},
 				{Name: "air", Kind: message.Object, Of: airTravel, Doc: "flights"},
@@ -123,26 +139,26 @@ var all = []*Extension{
 		// of ARes and RReq in public sources (authenticationMethod, transChallengeExemption).
 		// challengeData: the public source of a merchant SDK (oobContinue).
 		Source: "EMVCo white paper on 3-D Secure, chapter Bridging, table 6.2; Placetopay, session BME", Sure: true,
-		tables: tablesOf(map[message.Type][]message.Field{
+		tables: newTables(map[message.Type][]message.Field{
 			message.AReq: {
-				versionRow("1.0", "2.0"),
+				newVersionRow("1.0", "2.0"),
 				{Name: "recurringData", Kind: message.Object, Of: recurringData, Doc: "what is recurring"},
 				{Name: "addData", Kind: message.Object, Of: addDataOfAReq, Doc: "further data of 2.3.1"},
 			},
 			message.ARes: {
-				versionRow("1.0", "2.0"),
+				newVersionRow("1.0", "2.0"),
 				{Name: "addData", Kind: message.Object, Of: addDataOfAnswers, Doc: "further data of 2.3.1"},
 			},
 			message.RReq: {
-				versionRow("1.0", "2.0"),
+				newVersionRow("1.0", "2.0"),
 				{Name: "addData", Kind: message.Object, Of: addDataOfAnswers, Doc: "further data of 2.3.1"},
 			},
 			message.CReq: {
-				versionRow("1.0", "2.0"),
+				newVersionRow("1.0", "2.0"),
 				{Name: "challengeData", Kind: message.Object, Of: challengeDataOfCReq, Doc: "how the out-of-band step went on"},
 			},
 			message.CRes: {
-				versionRow("1.0", "2.0"),
+				newVersionRow("1.0", "2.0"),
 				{Name: "challengeData", Kind: message.JSON, Doc: "how the SDK reaches the app of the bank"},
 			},
 		}),
@@ -152,6 +168,23 @@ var all = []*Extension{
 const required = "RR RR RR"
 
 var yesNo = &message.Codes{Name: "yesNo", Values: []message.CodeValue{{Value: "Y", Meaning: "yes"}, {Value: "N", Meaning: "no"}}}
+
+var authPayProcess = &message.Codes{Name: "authPayProcessReqInd", Values: []message.CodeValue{
+	{Value: "01", Meaning: "process as a transaction of the framework"}, {Value: "02", Meaning: "tell the status of the credential"},
+}}
+
+// dafAnswerRows are the fields that the directory server adds to an answer.
+var dafAnswerRows = []message.Field{
+	newVersionRow("1.0"),
+	{Name: "authPayCredStatus", Kind: message.OneOf, Codes: &message.Codes{Name: "authPayCredStatus", Values: []message.CodeValue{
+		{Value: "Y", Meaning: "authenticated"}, {Value: "N", Meaning: "not authenticated"}, {Value: "U", Meaning: "unknown"},
+		{Value: "B", Meaning: "blocked by the issuer"}, {Value: "I", Meaning: "invalid"},
+	}}, Doc: "status of the credential"},
+	{Name: "authPayProcessReqInd", Kind: message.OneOf, Codes: authPayProcess, Doc: "what was asked for"},
+	{Name: "dafAdvice", Kind: message.OneOf, Codes: &message.Codes{Name: "dafAdvice", Values: []message.CodeValue{
+		{Value: "01", Meaning: "must be approved"}, {Value: "02", Meaning: "the issuer decides"},
+	}}, Doc: "advice to the issuer"},
+}
 
 // acsRBARows are the fields of acsRBA. Their values are the issuer's.
 var acsRBARows = []message.Field{
@@ -198,32 +231,32 @@ var flightSegment = message.NewTable("segment",
 )
 
 var recurringInd = message.NewTable("recurringInd",
-	fieldOf(message.ObjectTable("recurringInd", message.V231), "amountInd"),
-	fieldOf(message.ObjectTable("recurringInd", message.V231), "frequencyInd"),
+	copyField(message.ObjectTable("recurringInd", message.V231), "amountInd"),
+	copyField(message.ObjectTable("recurringInd", message.V231), "frequencyInd"),
 )
 
 // recurringData are elements of 2.3.1 that 2.2.0 lacks.
 var recurringData = message.NewTable("recurringData",
-	rowOf(message.AReq, "recurringAmount"), rowOf(message.AReq, "recurringCurrency"), rowOf(message.AReq, "recurringExponent"),
-	rowOf(message.AReq, "recurringDate"),
+	copyRow(message.AReq, "recurringAmount"), copyRow(message.AReq, "recurringCurrency"), copyRow(message.AReq, "recurringExponent"),
+	copyRow(message.AReq, "recurringDate"),
 	message.Field{Name: "recurringInd", Kind: message.Object, Of: recurringInd, Doc: "fixed or variable amount and frequency"},
 )
 
 // addDataOfAReq are elements that 2.2.0 lacks, and elements with values that it lacks. A
 // cardSecurityCode is read and never written.
 var addDataOfAReq = message.NewTable("addData",
-	rowOf(message.AReq, "cardSecurityCode"),
-	rowOf(message.AReq, "threeDSRequestorAuthenticationInd"),
-	rowOf(message.AReq, "threeRIInd"),
-	fieldOf(message.ObjectTable("merchantRiskIndicator", message.V231), "transChar"),
+	copyRow(message.AReq, "cardSecurityCode"),
+	copyRow(message.AReq, "threeDSRequestorAuthenticationInd"),
+	copyRow(message.AReq, "threeRIInd"),
+	copyField(message.ObjectTable("merchantRiskIndicator", message.V231), "transChar"),
 )
 
 var addDataOfAnswers = message.NewTable("addData",
-	rowOf(message.ARes, "authenticationMethod"),
-	rowOf(message.ARes, "transChallengeExemption"),
+	copyRow(message.ARes, "authenticationMethod"),
+	copyRow(message.ARes, "transChallengeExemption"),
 )
 
-var challengeDataOfCReq = message.NewTable("challengeData", rowOf(message.CReq, "oobContinue"))
+var challengeDataOfCReq = message.NewTable("challengeData", copyRow(message.CReq, "oobContinue"))
 
 // avAlgorithms, CB-AVALGO: Stripe's API reference, cb_avalgo.
 var avAlgorithms = &message.Codes{Name: "avAlgorithm", Values: []message.CodeValue{
@@ -238,10 +271,10 @@ var paymentUseCases = &message.Codes{Name: "paymentUseCase", Values: []message.C
 	{Value: "05", Meaning: "other recurring payments"},
 }}
 
-// cartesBancaires returns an extension of Cartes Bancaires, which has one value. The names and
+// newCartesBancaires returns an extension of Cartes Bancaires, which has one value. The names and
 // values are public. That an id begins with the RID and an underscore is how public code reads
 // them (github.com/juspay/hyperswitch); the form of the data has no source.
-func cartesBancaires(word, name, doc string, values map[message.Type]message.Field) *Extension {
+func newCartesBancaires(word, name, doc string, values map[message.Type]message.Field) *Extension {
 	e := &Extension{
 		Word: word, ID: "A000000042_" + name, Name: name, Doc: doc, Single: true,
 		From: message.V210, Until: message.V231, Schemes: []string{"cb"},
@@ -255,8 +288,8 @@ func cartesBancaires(word, name, doc string, values map[message.Type]message.Fie
 	return e
 }
 
-// tablesOf makes the tables of an extension from their rows.
-func tablesOf(rows map[message.Type][]message.Field) map[message.Type]*message.Table {
+// newTables makes the tables of an extension from their rows.
+func newTables(rows map[message.Type][]message.Field) map[message.Type]*message.Table {
 	tables := make(map[message.Type]*message.Table)
 	for t, list := range rows {
 		tables[t] = message.NewTable(t.String(), list...)
@@ -264,8 +297,8 @@ func tablesOf(rows map[message.Type][]message.Field) map[message.Type]*message.T
 	return tables
 }
 
-// versionRow returns the row of the version of an extension.
-func versionRow(versions ...string) message.Field {
+// newVersionRow returns the row of the version of an extension.
+func newVersionRow(versions ...string) message.Field {
 	codes := &message.Codes{Name: "extensionVersion"}
 	for _, v := range versions {
 		codes.Values = append(codes.Values, message.CodeValue{Value: v})
@@ -273,21 +306,21 @@ func versionRow(versions ...string) message.Field {
 	return message.Field{Need: required, Name: "version", Kind: message.OneOf, Codes: codes, Doc: "version of the extension"}
 }
 
-// rowOf returns the row of an element of 2.3.1 as one that is always optional.
-func rowOf(t message.Type, name string) message.Field {
-	return fieldOf(message.TableOf(t, message.V231), name)
+// copyRow returns the row of an element of 2.3.1 as one that is always optional.
+func copyRow(t message.Type, name string) message.Field {
+	return copyField(message.TableOf(t, message.V231), name)
 }
 
-// fieldOf returns a row of a table as one that is always optional.
-func fieldOf(t *message.Table, name string) message.Field {
+// copyField returns a row of a table as one that is always optional.
+func copyField(t *message.Table, name string) message.Field {
 	f := *t.Field(name)
 	f.Need, f.When, f.Forbid, f.PAOnly, f.Partial = "", "", "", false, false
 	f.Else, f.Leg, f.DS = message.Optional, message.EveryLeg, false
 	return f
 }
 
-// arrayOr returns a row for an array of codes, or one of them in place of the array.
-func arrayOr(t *message.Table, name string) message.Field {
-	f := fieldOf(t, name)
+// copyAsArray returns a row for an array of codes, or one of them in place of the array.
+func copyAsArray(t *message.Table, name string) message.Field {
+	f := copyField(t, name)
 	return message.Field{Name: f.Name, Kind: f.Kind, Codes: f.Codes, List: f.List, AltArray: true, Doc: f.Doc}
 }

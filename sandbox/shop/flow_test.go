@@ -661,3 +661,20 @@ func TestPanelShowsEveryMessageOnce(t *testing.T) {
 		t.Errorf("%d messages, want %d", n, maxWire)
 	}
 }
+
+// TestCase20FieldsStandAsTheyAre: a program that reads a page of the shop as text finds each field as it is, "+" too,
+// and what would end the attribute is escaped.
+func TestCase20FieldsStandAsTheyAre(t *testing.T) {
+	for value, want := range map[string]string{
+		"a+b/c==":                     `value="a+b/c=="`,
+		"eNrF+VmTo+yy":                `value="eNrF+VmTo+yy"`,
+		`"><script>alert(1)</script>`: `value="&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;"`,
+		"a&b'c":                       `value="a&amp;b&#39;c"`,
+	} {
+		var page bytes.Buffer
+		err := pages.ExecuteTemplate(&page, "form.html", map[string]any{"Action": "https://acs.example/", "Fields": []field{{"PaReq", value}}})
+		if err != nil || !strings.Contains(page.String(), `<input type="hidden" name="PaReq" `+want+`>`) {
+			t.Errorf("%q: %v in %s", value, err, page.String())
+		}
+	}
+}

@@ -20,7 +20,11 @@ How to read the tables: [fields of every message](README.md). R is required; oth
 `)
 	for _, e := range extension.All() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s.\n\n| | |\n| --- | --- |\n", e.Word, upper(e.Doc))
-		fmt.Fprintf(&b, "| Id | `%s` |\n| Name | %s |\n| Versions of the protocol | %s |\n", e.ID, e.Name, versionList(versionsFrom(e.From, e.Until)))
+		id := "`" + e.ID + "`"
+		if e.ID == "" {
+			id = "not public; `daf_extension` of the directory in the [configuration](../configuration.md)"
+		}
+		fmt.Fprintf(&b, "| Id | %s |\n| Name | %s |\n| Versions of the protocol | %s |\n", id, e.Name, versionList(versionsFrom(e.From, e.Until)))
 		if e.Versions != nil {
 			fmt.Fprintf(&b, "| Versions of the extension | %s |\n", strings.Join(e.Versions, ", "))
 		}

@@ -123,7 +123,8 @@ func schemeTables(profiles []scheme.Profile) string {
 			case scheme.Extension:
 				extensions = append(extensions, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", f.Element, f.Text, orAny(f.In, "not known"), f.Criticality, origin(f, " | ")))
 			default:
-				rules = append(rules, fmt.Sprintf("| %s | %s | %s | %s | %s |", elements(f), ruleWording[f.Kind], ruleText(f), period(f), origin(f, " | ")))
+				rules = append(rules, fmt.Sprintf("| %s | %s | %s | %s | %s |",
+					elements(f), ruleWording[f.Kind], ruleText(f), period(f), origin(f, " | ")))
 			}
 		}
 		part := func(head string, rows []string) {

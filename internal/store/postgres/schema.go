@@ -92,6 +92,14 @@ var migrations = []string{
 		revoked  bigint NOT NULL
 	);`,
 
+	// A node tells the others that it serves. Builds before this step do not, and serve on.
+	`CREATE TABLE nodes (
+		id   text COLLATE "C" PRIMARY KEY,
+		name text   NOT NULL,
+		note bytea  NOT NULL,
+		seen bigint NOT NULL
+	);`,
+
 	// What merchants are told. An event that lies ahead is removed when another about the same
 	// transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
 	`CREATE TABLE endpoints (

@@ -14,7 +14,7 @@ import (
 
 // statements are those that ask the clock, {now}, and how a transaction begins.
 type statements struct {
-	now, get, update, updateWithEvent, sweep, acquire, revoke, begin string
+	now, get, update, updateWithEvent, sweep, acquire, revoke, putNode, nodes, begin string
 }
 
 func statementsAt(clock string) statements {
@@ -32,6 +32,8 @@ func statementsAt(clock string) statements {
 		updateWithEvent: at(sqlUpdateWithEvent),
 		acquire:         at(sqlAcquire),
 		revoke:          at(sqlRevoke),
+		putNode:         at(sqlPutNode),
+		nodes:           at(sqlNodes),
 	}
 }
 

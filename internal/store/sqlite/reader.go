@@ -15,7 +15,7 @@ type reader struct {
 	get, key, keys, ping              *sql.Stmt
 	mark, markedKeys                  *sql.Stmt
 	state, snapshots, snapshot, chunk *sql.Stmt
-	deadUploads, leftovers            *sql.Stmt
+	deadUploads, leftovers, nodes     *sql.Stmt
 	endpoints, event, findEvents      *sql.Stmt
 	deliveries, anyDue                *sql.Stmt
 }
@@ -40,6 +40,7 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.findEvents, sqlFindEvents},
 		{&r.deliveries, sqlDeliveries},
 		{&r.anyDue, sqlAnyDue},
+		{&r.nodes, sqlNodes},
 	})
 }
 

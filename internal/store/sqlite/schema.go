@@ -90,6 +90,14 @@ var migrations = []string{
 		revoked  INTEGER NOT NULL -- milliseconds since 1970
 	) STRICT, WITHOUT ROWID;`,
 
+	// A server tells the commands that it serves. Builds before this step do not, and serve on.
+	`CREATE TABLE node (
+		id   TEXT NOT NULL PRIMARY KEY,
+		name TEXT NOT NULL,
+		note BLOB NOT NULL,
+		seen INTEGER NOT NULL -- milliseconds since 1970
+	) STRICT, WITHOUT ROWID;`,
+
 	// What merchants are told. An event that lies ahead is removed when another about the same
 	// transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
 	`CREATE TABLE endpoint (

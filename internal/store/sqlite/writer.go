@@ -146,7 +146,7 @@ type writer struct {
 	acquire, giveBack, fence, putState   *sql.Stmt
 	newer, begun, addChunk, freeChunks   *sql.Stmt
 	upload, publish, retire, dropUploads *sql.Stmt
-	endUpload                            *sql.Stmt
+	endUpload, putNode, removeNode       *sql.Stmt
 
 	eventStatements
 }
@@ -180,6 +180,8 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.endUpload, sqlEndUpload},
 		{&w.dropUploads, sqlDropUploads},
 		{&w.freeChunks, sqlFreeChunks},
+		{&w.putNode, sqlPutNode},
+		{&w.removeNode, sqlRemoveNode},
 	}...))
 }
 

@@ -32,6 +32,9 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	_, errs["OpenSnapshot"] = c.s.OpenSnapshot(ctx, "visa", 1)
 	errs["PutState"] = c.s.PutState(ctx, "k", []byte("new"), l)
 	_, errs["State"] = c.s.State(ctx, "k")
+	errs["PutNode"] = c.s.PutNode(ctx, store.Node{ID: "new"})
+	_, errs["Nodes"] = c.s.Nodes(ctx)
+	errs["RemoveNode"] = c.s.RemoveNode(ctx, "old")
 	errs["PutEndpoint"] = c.s.PutEndpoint(ctx, store.Endpoint{ID: "ep_new"})
 	_, errs["Endpoints"] = c.s.Endpoints(ctx)
 	errs["RemoveEndpoint"] = c.s.RemoveEndpoint(ctx, "ep_new")
@@ -53,6 +56,7 @@ func testContextEnded(c *check) {
 	l := c.acquire("visa", "a", time.Minute)
 	one := c.put(c.snapshot(1, 10), l, 1)
 	c.putState("k", "old", l)
+	old := c.putNode("old", "a", "note")
 	ctx, cancel := context.WithCancel(c.Context())
 	cancel()
 	for name, err := range c.calls(ctx, l) {
@@ -67,6 +71,7 @@ func testContextEnded(c *check) {
 	c.acquire("new", "b", time.Minute)
 	c.wantSnapshots("visa", one)
 	c.wantState("k", "old")
+	c.wantNodes(old)
 }
 
 func testPing(c *check) {

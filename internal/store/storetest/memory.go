@@ -33,6 +33,7 @@ type memory struct {
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
 	states    map[string][]byte
+	nodes     map[string]node
 
 	endpoints  map[string]store.Endpoint
 	events     map[string]store.Event
@@ -46,7 +47,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, memory: memory{
 		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
-		uploads: make(map[string]int64), states: make(map[string][]byte),
+		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node),
 		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
 		deliveries: make(map[[2]string]store.Delivery),
 	}}

@@ -118,6 +118,9 @@ var tests = []test{
 	{"SnapshotReplaced", testSnapshotReplaced},
 	{"SnapshotClosed", testSnapshotClosed},
 	{"SnapshotCloseWaits", testSnapshotCloseWaits},
+	{"Nodes", testNodes},
+	{"NodeRemoved", testNodeRemoved},
+	{"NodesStay", testNodesStay},
 	{"Endpoints", testEndpoints},
 	{"EventPutGet", testEventPutGet},
 	{"EventOfUpdate", testEventOfUpdate},
@@ -139,6 +142,7 @@ var tests = []test{
 	{"ShareKeys", testShareKeys},
 	{"ShareLeases", testShareLeases},
 	{"ShareSnapshots", testShareSnapshots},
+	{"ShareNodes", testShareNodes},
 }
 
 // A check is a running test: the store, and helpers for what tests do with it.

@@ -35,10 +35,21 @@ function explain() {
   $("card-means").textContent = meaning(number);
 }
 
+// endings are those of the last two digits that no table on the page has.
+const endings = {
+  74: "you confirm in the app of the bank", 75: "you decide, on a tall page", 76: "passes by itself",
+  84: "decoupled, fails", 85: "decoupled, times out", 86: "decoupled, rejected", 87: "decoupled",
+};
+
+// famous are the numbers that everybody knows.
+const famous = ["4242 4242 4242 4242", "4111 1111 1111 1111", "5555 5555 5555 4444", "3782 822463 10005"]
+  .map((spaced) => spaced.replaceAll(" ", ""));
+
 function meaning(number) {
   if (!/^[0-9]{13,19}$/.test(number)) return "";
   if (number === "9000100111111111") return "A card that is not enrolled";
   if (number.startsWith("9000") || number.startsWith("9001")) return "A card of the older table: digits 5 to 8 decide";
+  if (famous.includes(number)) return "A number that everybody knows: authenticated (Y)";
   const last = number.slice(-4);
   if (/^(41|51|34|35|36|65)0201/.test(number)) return `A card of 1.0.2 alone: ${legacy(last)}`;
   const words = ["a", "b", "c", "d"].map((place, i) => {
@@ -49,6 +60,10 @@ function meaning(number) {
   });
   // How goes with a challenge or without; 2.1.0 has neither informational nor decoupled.
   const [versions, , outcome, how] = last;
+  const ending = endings[outcome + how];
+  if (ending && words[0] && words[1] && !(versions === "1" && outcome === "8")) {
+    return `Ends in ${last}: ${words[0]}, ${words[1]}, ${ending}`;
+  }
   const unfit = (outcome === "7") === (how === "3") || (versions === "1" && "48".includes(outcome));
   if (words.includes(null) || unfit) return "No test card ends so: expect an error";
   return `Ends in ${last}: ${words.join(", ")}`;

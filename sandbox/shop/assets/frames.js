@@ -2,8 +2,9 @@
 // the challenge, in its dialog.
 const $ = (id) => document.getElementById(id);
 
-// The attributes that the protocol gives such a frame.
-const sandbox = "allow-forms allow-scripts allow-same-origin";
+// The attributes that the protocol gives the frame of the 3DS Method, and that of the challenge.
+const methodSandbox = "allow-forms allow-scripts allow-same-origin";
+const challengeSandbox = methodSandbox + " allow-pointer-lock";
 
 // notice resolves when the shop's own notification page reports from a frame.
 function noticeFrom(frame, step) {
@@ -17,7 +18,7 @@ function noticeFrom(frame, step) {
   return { heard, stop: () => aborted.abort() };
 }
 
-function makeFrame(src, title) {
+function makeFrame(src, title, sandbox) {
   const frame = document.createElement("iframe");
   frame.setAttribute("sandbox", sandbox);
   frame.title = title;
@@ -26,7 +27,7 @@ function makeFrame(src, title) {
 }
 
 export function hiddenFrame(src) {
-  const frame = makeFrame(src, "3DS Method");
+  const frame = makeFrame(src, "3DS Method", methodSandbox);
   frame.className = "method-frame";
   frame.setAttribute("aria-hidden", "true");
   frame.tabIndex = -1;
@@ -39,12 +40,13 @@ export function hiddenFrame(src) {
 // back, and cancelled to "cancel" when the dialog was closed.
 export function challenge(view) {
   const dialog = $("dialog");
-  const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank");
+  const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank", challengeSandbox);
   frame.dataset.testid = "challenge-frame";
   frame.setAttribute("sandbox", sandbox + " allow-pointer-lock");
   if (view.version >= "2.3.1") frame.allow = "payment *; publickey-credentials-get *; publickey-credentials-create *";
   dialog.dataset.window = view.window;
   $("dialog-frame").replaceChildren(frame);
+  $("dialog-open").href = frame.src; // for banks that forbid frames: the shop is found again on the way back
   const { heard, stop } = noticeFrom(frame, "challenge");
   const aborted = new AbortController();
   const { signal } = aborted;

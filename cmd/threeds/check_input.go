@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/openthreeds/threeds/internal/v1"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A checkInput is what a text that check was given turned out to be.
+type checkInput struct {
+	kind string // areq, auth-body, ares, …, log-line, creq, cres, form, pares; message if it has no known type
+	data []byte // the JSON of the message; nil for a PARes
+	xml  []byte // the XML of a PARes
+}
+
+// The fields of forms that hold a message.
+var messageFields = []string{"creq", "cres", "threeDSMethodData", "PaRes", "pares", "PaReq"}
+
+// readCheckInput finds the message in a text: JSON, a log line with JSON in it, base64url, a
+// form, or a PARes. It returns false if there is none.
+func readCheckInput(data []byte) (in checkInput, ok bool) {
+	text := bytes.TrimSpace(data)
+	if bytes.HasPrefix(text, []byte("{")) {
+		if inner, ok := messageInLog(text); ok {
+			return checkInput{kind: "log-line", data: inner}, true
+		}
+		return checkInput{kind: kindOfMessage(text), data: data}, true
+	}
+	if in, ok := readEncoded(string(text)); ok {
+		return in, true
+	}
+	if form, err := url.ParseQuery(string(text)); err == nil && bytes.IndexByte(text, '=') > 0 {
+		for _, name := range messageFields {
+			if inner, ok := readEncoded(form.Get(name)); ok {
+				inner.kind = "form"
+				return inner, true
+			}
+		}
+	}
+	if i := bytes.IndexByte(text, '{'); i > 0 && text[0] != '<' {
+		if inner := firstObject(text[i:]); inner != nil && bytes.Contains(inner, []byte(`"messageType"`)) {
+			return checkInput{kind: "log-line", data: inner}, true
+		}
+	}
+	return checkInput{}, false
+}
+
+// kindOfMessage names the kind of a JSON message: by its type, or as a body for /auth if it is an AReq
+// that lacks what the server sets.
+func kindOfMessage(data []byte) string {
+	m, err := message.Parse(data, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return "message"
+	}
+	switch t, ok := m.Type(); {
+	case !ok:
+		return "message"
+	case t == message.AReq && !m.Has("threeDSServerRefNumber") && !m.Has("threeDSServerURL"):
+		return "auth-body"
+	default:
+		return strings.ToLower(t.String())
+	}
+}
+
+// readEncoded reads a message in base64url, as creq and cres are, or a packed PARes.
+func readEncoded(text string) (in checkInput, ok bool) {
+	plain := strings.NewReplacer("+", "-", "/", "_", "\r", "", "\n", "", " ", "").Replace(text)
+	if data, err := base64.RawURLEncoding.DecodeString(strings.TrimRight(plain, "=")); err == nil && bytes.HasPrefix(data, []byte("{")) {
+		return checkInput{kind: kindOfMessage(data), data: data}, true
+	}
+	if doc, _, err := v1.Inflate(text); err == nil && bytes.Contains(doc, []byte("<PARes")) {
+		return checkInput{kind: "pares", xml: doc}, true
+	}
+	return checkInput{}, false
+}
+
+// messageInLog returns the message that a log line in JSON has as one of its values, as an object or
+// as a text.
+func messageInLog(line []byte) (inner []byte, ok bool) {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(line, &members) != nil || members["messageType"] != nil || members["msg"] == nil {
+		return nil, false
+	}
+	for _, raw := range members {
+		var text string
+		if json.Unmarshal(raw, &text) == nil {
+			raw = []byte(text)
+		}
+		if bytes.HasPrefix(raw, []byte("{")) && bytes.Contains(raw, []byte(`"messageType"`)) {
+			return raw, true
+		}
+	}
+	return nil, false
+}
+
+// firstObject returns the JSON object at the start of a text, or nil if there is none.
+func firstObject(text []byte) []byte {
+	var raw json.RawMessage
+	if json.NewDecoder(bytes.NewReader(text)).Decode(&raw) != nil {
+		return nil
+	}
+	return raw
+}
+
+// prepareAuthBody returns the AReq that /auth makes of a body, what it corrects, and what is wrong with it.
+// The members that the server adds are placeholders, so that their lack is no fault.
+func prepareAuthBody(data []byte) (*message.Message, []message.Change, message.Problems, error) {
+	r, err := message.ReadRequest(data, message.Limits{Members: -1})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	r.Set("threeDSServerRefNumber", "3DS_LOA_SER_0000")
+	r.Set("threeDSServerURL", "https://server.example/results")
+	r.Default("threeDSRequestorID", "requestor")
+	r.Default("threeDSRequestorName", "Requestor")
+	if r.Text("deviceChannel") != "02" {
+		r.Default("threeDSServerTransID", "00000000-0000-4000-8000-000000000000")
+	}
+	changes := r.Normalise()
+	m, problems := r.Build(message.Context{})
+	return m, changes, problems, nil
+}
+
+// maskedNumber is a card number of which all but the first and last digits were made unreadable.
+var maskedNumber = regexp.MustCompile(`^[0-9]{0,8}[*xX•.#]{3,}[0-9]{0,4}$`)
+
+// withoutMasked removes the problem that a card number has because it is masked, and reports
+// whether there was one.
+func withoutMasked(m *message.Message, problems message.Problems) (message.Problems, bool) {
+	if m == nil || !maskedNumber.MatchString(m.Text("acctNumber")) {
+		return problems, false
+	}
+	var rest message.Problems
+	for _, p := range problems {
+		if p.Path != "acctNumber" || p.Code != message.Format {
+			rest = append(rest, p)
+		}
+	}
+	return rest, true
+}
+
+// describeUnjudged returns what cannot be said of a message without the other messages of its
+// transaction; "" if there is nothing of the kind.
+func describeUnjudged(m *message.Message) string {
+	t, ok := m.Type()
+	v, ok2 := m.Version()
+	if !ok || !ok2 || t == message.AReq {
+		return ""
+	}
+	table := message.TableOf(t, v)
+	if table == nil {
+		return ""
+	}
+	var all []string
+	for _, earlier := range []message.Type{message.AReq, message.ARes, message.RReq, message.CReq, message.PReq} {
+		var elements []string
+		seen := map[string]bool{}
+		add := func(name, condition string) {
+			if strings.Contains(condition, strings.ToLower(earlier.String())+".") && !seen[name] {
+				seen[name] = true
+				elements = append(elements, name)
+			}
+		}
+		for _, r := range table.Rules {
+			add(r.Field, r.When+" "+r.Must)
+		}
+		for _, f := range table.Fields {
+			add(f.Name, f.When)
+		}
+		if len(elements) > 0 {
+			all = append(all, strings.Join(elements, ", ")+" by the "+earlier.String())
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// pointerOf returns the JSON pointer of a path.
+func pointerOf(p message.Path) string {
+	return "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(string(p))
+}
