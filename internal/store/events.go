@@ -53,8 +53,12 @@ type EventQuery struct {
 // Events keeps what merchants are told, and to whom it was delivered. A transaction brings its event along: see Event
 // of a [Txn].
 type Events interface {
-	// PutEndpoint adds an endpoint, or replaces the Data of the one with its ID.
-	PutEndpoint(ctx context.Context, e Endpoint) error
+	// AddEndpoint adds an endpoint. It returns ErrExists, and changes nothing, if the ID is taken.
+	AddEndpoint(ctx context.Context, e Endpoint) error
+
+	// ChangeEndpoint gives the endpoint that has this ID, and was as its Data, other Data. It returns ErrNotFound, and
+	// changes nothing, if there is no such endpoint, also if it has other Data than was.
+	ChangeEndpoint(ctx context.Context, id string, was, data []byte) error
 
 	// Endpoints returns all endpoints, oldest first.
 	Endpoints(ctx context.Context) ([]Endpoint, error)

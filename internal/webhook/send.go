@@ -66,18 +66,18 @@ type StatusError int
 
 func (e StatusError) Error() string { return fmt.Sprintf("answered with status %d", int(e)) }
 
-// Send makes one delivery. It returns nil when the endpoint answered with 2xx in time, a StatusError for any other
-// answer, and ErrAddress when the endpoint may not be connected to. The text of an error says nothing of the answer's
-// content.
-func (s *Sender) Send(ctx context.Context, d Delivery) error {
+// Send makes one delivery and returns the status of the answer, 0 when none came. The error is nil when that is 2xx, a
+// StatusError for any other status, and ErrAddress when the endpoint may not be connected to. The text of an error says
+// nothing of the answer's content.
+func (s *Sender) Send(ctx context.Context, d Delivery) (status int, err error) {
 	if err := s.addresses.CheckURL(d.URL); err != nil {
-		return err
+		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.URL, bytes.NewReader(d.Body))
 	if err != nil {
-		return errors.New("the URL cannot be used")
+		return 0, errors.New("the URL cannot be used")
 	}
 	at := s.now()
 	req.Header = http.Header{
@@ -87,14 +87,14 @@ func (s *Sender) Send(ctx context.Context, d Delivery) error {
 	}
 	res, err := s.client.Do(req)
 	if err != nil {
-		return connectionError(ctx, err)
+		return 0, connectionError(ctx, err)
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, maxAnswer) // so that the connection can be used again
 	if res.StatusCode < 200 || res.StatusCode > 299 {
-		return StatusError(res.StatusCode)
+		return res.StatusCode, StatusError(res.StatusCode)
 	}
-	return nil
+	return res.StatusCode, nil
 }
 
 // connectionError says in short why no answer came. The error of net/http quotes the URL, which may hold a secret.

@@ -188,7 +188,7 @@ func TestD32OnlyTheSecondHundredSucceeds(t *testing.T) {
 			}
 			w.WriteHeader(status)
 		})
-		err := sender.Send(t.Context(), Delivery{URL: url, EventID: "evt_1", Body: []byte(`{"a":1}`), Secrets: []Secret{secret}})
+		_, err := sender.Send(t.Context(), Delivery{URL: url, EventID: "evt_1", Body: []byte(`{"a":1}`), Secrets: []Secret{secret}})
 		if said, ok := errors.AsType[StatusError](err); (err == nil) != isGood || !isGood && (!ok || int(said) != status) {
 			t.Errorf("status %d: %v", status, err)
 		}
@@ -202,7 +202,7 @@ func TestW5NoRedirects(t *testing.T) {
 		calls++
 		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 	})
-	err := sender.Send(t.Context(), Delivery{URL: url, EventID: "evt_1"})
+	_, err := sender.Send(t.Context(), Delivery{URL: url, EventID: "evt_1"})
 	if !errors.Is(err, StatusError(307)) || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
@@ -217,7 +217,7 @@ func TestW5AnswerIsNotReadBeyondItsBeginning(t *testing.T) {
 			}
 		}
 	})
-	if err := sender.Send(t.Context(), Delivery{URL: url, EventID: "evt_1"}); err != nil {
+	if _, err := sender.Send(t.Context(), Delivery{URL: url, EventID: "evt_1"}); err != nil {
 		t.Error(err)
 	}
 }
@@ -234,7 +234,7 @@ func TestW5PrivateAddressBehindAName(t *testing.T) {
 		t.Fatal(err)
 	}
 	sender := NewSender(Addresses{}, time.Second, nil, time.Now)
-	if err := sender.Send(t.Context(), Delivery{URL: "https://localhost:" + port + "/", EventID: "evt_1"}); !errors.Is(err, ErrAddress) {
+	if _, err := sender.Send(t.Context(), Delivery{URL: "https://localhost:" + port + "/", EventID: "evt_1"}); !errors.Is(err, ErrAddress) {
 		t.Error(err)
 	}
 }
@@ -259,7 +259,7 @@ func TestW5FaultsOfEndpointsInWords(t *testing.T) {
 		{trusting, strangeURL, "the certificate is not trusted"},
 		{trusting, "https://" + closed.Addr().String(), "connection refused"},
 	} {
-		err := c.sender.Send(context.Background(), Delivery{URL: c.url + "/secret-path", EventID: "evt_1"})
+		_, err := c.sender.Send(context.Background(), Delivery{URL: c.url + "/secret-path", EventID: "evt_1"})
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}

@@ -10,10 +10,10 @@ import (
 )
 
 const (
-	sqlPutEndpoint = `INSERT INTO endpoints (id, merchant, created, data) VALUES ($1, $2, $3, $4)
-		ON CONFLICT (id) DO UPDATE SET data = excluded.data`
-	sqlEndpoints    = `SELECT id, merchant, created, data FROM endpoints ORDER BY created, id`
-	sqlDropEndpoint = `WITH d AS (DELETE FROM deliveries WHERE endpoint = $1) DELETE FROM endpoints WHERE id = $1`
+	sqlAddEndpoint    = `INSERT INTO endpoints (id, merchant, created, data) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING`
+	sqlChangeEndpoint = `UPDATE endpoints SET data = $3 WHERE id = $1 AND data = $2`
+	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoints ORDER BY created, id`
+	sqlDropEndpoint   = `WITH d AS (DELETE FROM deliveries WHERE endpoint = $1) DELETE FROM endpoints WHERE id = $1`
 
 	sqlPutEvent = `WITH e AS (INSERT INTO events (id, merchant, type, about, created, data) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (id) DO NOTHING RETURNING id, created),
@@ -51,11 +51,17 @@ const (
 		SELECT id FROM u`
 )
 
-// PutEndpoint implements [store.Events].
-func (db *DB) PutEndpoint(ctx context.Context, e store.Endpoint) error {
-	return db.write(ctx, "put endpoint", func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, sqlPutEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), blob(e.Data))
-		return err
+// AddEndpoint implements [store.Events].
+func (db *DB) AddEndpoint(ctx context.Context, e store.Endpoint) error {
+	return db.write(ctx, "add endpoint", func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(store.ErrExists)(conn.Exec(ctx, sqlAddEndpoint, e.ID, e.Merchant, e.Created.UnixMilli(), blob(e.Data)))
+	})
+}
+
+// ChangeEndpoint implements [store.Events].
+func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) error {
+	return db.write(ctx, "change endpoint", func(ctx context.Context, conn *pgx.Conn) error {
+		return changed(store.ErrNotFound)(conn.Exec(ctx, sqlChangeEndpoint, id, blob(was), blob(data)))
 	})
 }
 

@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	sqlPutEndpoint = `INSERT INTO endpoint (id, merchant, created, data) VALUES (?1, ?2, ?3, ?4)
-		ON CONFLICT (id) DO UPDATE SET data = excluded.data`
+	sqlAddEndpoint = `INSERT INTO endpoint (id, merchant, created, data) VALUES (?1, ?2, ?3, ?4)
+		ON CONFLICT (id) DO NOTHING`
+	sqlChangeEndpoint = `UPDATE endpoint SET data = ?3 WHERE id = ?1 AND data = ?2`
 	sqlEndpoints      = `SELECT id, merchant, created, data FROM endpoint ORDER BY created, id`
 	sqlDropEndpoint   = `DELETE FROM endpoint WHERE id = ?1`
 	sqlDropDeliveries = `DELETE FROM delivery WHERE endpoint = ?1`
@@ -47,16 +48,17 @@ const (
 
 // eventStatements are the statements of the writer for events.
 type eventStatements struct {
-	putEndpoint, dropEndpoint, dropDeliveries *sql.Stmt
-	putEvent, putDelivery                     *sql.Stmt
-	dropAheadDeliveries, dropAhead            *sql.Stmt
-	claimDeliveries, endDelivery, redeliver   *sql.Stmt
-	sweepDeliveries, sweepEvents              *sql.Stmt
+	addEndpoint, changeEndpoint, dropEndpoint, dropDeliveries *sql.Stmt
+	putEvent, putDelivery                                     *sql.Stmt
+	dropAheadDeliveries, dropAhead                            *sql.Stmt
+	claimDeliveries, endDelivery, redeliver                   *sql.Stmt
+	sweepDeliveries, sweepEvents                              *sql.Stmt
 }
 
 func (e *eventStatements) all() []statement {
 	return []statement{
-		{&e.putEndpoint, sqlPutEndpoint},
+		{&e.addEndpoint, sqlAddEndpoint},
+		{&e.changeEndpoint, sqlChangeEndpoint},
 		{&e.dropEndpoint, sqlDropEndpoint},
 		{&e.dropDeliveries, sqlDropDeliveries},
 		{&e.putEvent, sqlPutEvent},
@@ -125,11 +127,17 @@ func (w *writer) updateWithEvent(e *store.Event, now time.Time, update change) (
 	return answer, failed
 }
 
-// PutEndpoint implements [store.Events].
-func (db *DB) PutEndpoint(ctx context.Context, e store.Endpoint) error {
-	return db.write(ctx, "put endpoint", func(w *writer) (answer, failed error) {
-		_, err := w.putEndpoint.Exec(e.ID, e.Merchant, e.Created.UnixMilli(), blob(e.Data))
-		return nil, err
+// AddEndpoint implements [store.Events].
+func (db *DB) AddEndpoint(ctx context.Context, e store.Endpoint) error {
+	return db.write(ctx, "add endpoint", func(w *writer) (answer, failed error) {
+		return changed(store.ErrExists)(w.addEndpoint.Exec(e.ID, e.Merchant, e.Created.UnixMilli(), blob(e.Data)))
+	})
+}
+
+// ChangeEndpoint implements [store.Events].
+func (db *DB) ChangeEndpoint(ctx context.Context, id string, was, data []byte) error {
+	return db.write(ctx, "change endpoint", func(w *writer) (answer, failed error) {
+		return changed(store.ErrNotFound)(w.changeEndpoint.Exec(id, blob(was), blob(data)))
 	})
 }
 

@@ -74,7 +74,7 @@ func testEndpoints(c *check) {
 	a := store.Endpoint{ID: "ep_2", Merchant: "shop", Created: c.Now().UTC().Truncate(time.Millisecond), Data: []byte("a")}
 	b := store.Endpoint{ID: "ep_1", Merchant: "other", Created: a.Created.Add(time.Second), Data: []byte("b")}
 	for _, e := range []store.Endpoint{b, a} {
-		if err := c.s.PutEndpoint(c.Context(), e); err != nil {
+		if err := c.s.AddEndpoint(c.Context(), e); err != nil {
 			c.Fatal(err)
 		}
 	}
@@ -85,12 +85,20 @@ func testEndpoints(c *check) {
 		}
 	}
 	want(a, b)
-	changed := a
-	changed.Data, changed.Created, changed.Merchant = []byte("new"), b.Created, "thief"
-	if err := c.s.PutEndpoint(c.Context(), changed); err != nil {
+	if err := c.s.AddEndpoint(c.Context(), store.Endpoint{ID: a.ID, Merchant: "thief"}); !errors.Is(err, store.ErrExists) {
+		c.Errorf("second AddEndpoint: %v, want ErrExists", err)
+	}
+	if err := c.s.ChangeEndpoint(c.Context(), a.ID, b.Data, []byte("new")); !errors.Is(err, store.ErrNotFound) {
+		c.Errorf("ChangeEndpoint of other data: %v, want ErrNotFound", err)
+	}
+	if err := c.s.ChangeEndpoint(c.Context(), "ep_9", a.Data, nil); !errors.Is(err, store.ErrNotFound) {
+		c.Errorf("ChangeEndpoint of none: %v, want ErrNotFound", err)
+	}
+	want(a, b)
+	if err := c.s.ChangeEndpoint(c.Context(), a.ID, a.Data, []byte("new")); err != nil {
 		c.Fatal(err)
 	}
-	a.Data = changed.Data
+	a.Data = []byte("new")
 	want(a, b)
 	c.putEvent(c.event("evt_1", "t", "ep_1", "ep_2"))
 	if err := c.s.RemoveEndpoint(c.Context(), a.ID); err != nil {

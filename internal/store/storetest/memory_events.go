@@ -50,18 +50,32 @@ func (s *Memory) replaceAhead(e *store.Event) {
 	s.addEvent(e)
 }
 
-// PutEndpoint implements [store.Events].
-func (s *Memory) PutEndpoint(ctx context.Context, e store.Endpoint) error {
+// AddEndpoint implements [store.Events].
+func (s *Memory) AddEndpoint(ctx context.Context, e store.Endpoint) error {
 	if err := s.lock(ctx); err != nil {
 		return err
 	}
 	defer s.mu.Unlock()
-	e.Created, e.Data = e.Created.UTC().Truncate(time.Millisecond), bytes.Clone(e.Data)
-	if was, ok := s.endpoints[e.ID]; ok {
-		was.Data = e.Data
-		e = was
+	if _, taken := s.endpoints[e.ID]; taken {
+		return store.ErrExists
 	}
+	e.Created, e.Data = e.Created.UTC().Truncate(time.Millisecond), bytes.Clone(e.Data)
 	s.endpoints[e.ID] = e
+	return nil
+}
+
+// ChangeEndpoint implements [store.Events].
+func (s *Memory) ChangeEndpoint(ctx context.Context, id string, was, data []byte) error {
+	if err := s.lock(ctx); err != nil {
+		return err
+	}
+	defer s.mu.Unlock()
+	e, ok := s.endpoints[id]
+	if !ok || !bytes.Equal(e.Data, was) {
+		return store.ErrNotFound
+	}
+	e.Data = bytes.Clone(data)
+	s.endpoints[id] = e
 	return nil
 }
 
