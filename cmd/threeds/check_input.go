@@ -43,7 +43,7 @@ func readCheckInput(data []byte) (in checkInput, ok bool) {
 			}
 		}
 	}
-	if i := bytes.IndexByte(text, '{'); i > 0 && text[0] != '<' {
+	if i := bytes.IndexByte(text, '{'); i > 0 && text[0] != '<' && !bytes.HasPrefix(text, []byte("\ufeff")) {
 		if inner := firstObject(text[i:]); inner != nil && bytes.Contains(inner, []byte(`"messageType"`)) {
 			return checkInput{kind: "log-line", data: inner}, true
 		}

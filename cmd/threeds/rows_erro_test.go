@@ -44,7 +44,6 @@ func TestErroTable(t *testing.T) {
 			s.refused("/auth", s.request("2.2.0").with(object{"mcc": nil}), expected{code: "201", detail: "mcc", version: "2.2.0"})
 			s.refused("/auth", s.request("2.1.0").with(object{"mcc": nil}), expected{code: "201", detail: "mcc", version: "2.1.0"})
 			s.refused("/auth", s.request("2.2.0").with(object{"threeDSServerTransID": nil}), expected{code: "201", detail: "threeDSServerTransID"})
-			s.refused("/auth", s.request("2.2.0").with(object{"messageVersion": nil}), expected{code: "201", detail: "messageVersion", version: "2.2.0"})
 		}},
 		{"element malformed", func(s *site) {
 			for _, pan := range []any{"4000", "40000012345678901234", "400000123456789x", 4000001234567890, "4000 0012 3456 7890", []string{"4000001234567890"}} {

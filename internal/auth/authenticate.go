@@ -153,6 +153,7 @@ func (e *Engine) checkRequest(ctx context.Context, req *authRequest, body []byte
 		req.ds = ds
 	}
 	to := e.locate(req, msg)
+	e.chooseVersion(req, to, msg)
 	areq, err := e.build(req, to, msg)
 	if err != nil {
 		return to, nil, err
@@ -171,6 +172,31 @@ func (req *authRequest) read(msg *message.Request) {
 	req.loggedChannel, req.loggedCategory = twoDigits(msg.Text("deviceChannel")), twoDigits(msg.Text("messageCategory"))
 	req.pan = msg.Text("acctNumber")
 	req.hasDS = msg.Has("ds")
+}
+
+// chooseVersion sets a messageVersion that is absent to the highest that the card can be used in
+// (docs/api.md, A1). Without such a version it takes the highest of the directory, or of all
+// directories, so that the other faults of the request are found.
+func (e *Engine) chooseVersion(req *authRequest, to target, msg *message.Request) {
+	if req.account.Strict || msg.Has("messageVersion") {
+		return
+	}
+	var usable []message.Version
+	if to.peer != nil {
+		if usable = commonVersions(to.peer, to.info); len(usable) == 0 {
+			usable = to.peer.Versions
+		}
+	}
+	for i := 0; i < len(e.Peers) && to.peer == nil; i++ {
+		usable = append(usable, e.Peers[i].Versions...)
+	}
+	if len(usable) == 0 {
+		return
+	}
+	highest := slices.Max(usable)
+	msg.Set("messageVersion", highest.String())
+	req.version, req.loggedVersion = highest, highest.String()
+	req.addChange("messageVersion", "the highest that the card can be used in")
 }
 
 // locate finds the target: the directory that the id was made for, else the one that the request

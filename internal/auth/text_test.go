@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/ranges"
 )
 
 // A textCase is a member of a request, and what a directory server gets in its place.
@@ -156,4 +157,61 @@ func TestR9cTransliterateIsOfTheMerchant(t *testing.T) {
 		forVersions("2.3.1", textCase{name: "cardholderName", sent: "Jørgen Müller", want: "Jørgen Müller"})), object{"billAddrCountry": "276"})
 	runTextCases(t, shop.Merchant, forVersions(beforeV231,
 		textCase{name: "cardholderName", sent: "Jørgen", refused: "203 cardholderName", strict: "203 cardholderName"}), nil)
+}
+
+// TestA1VersionMayBeAbsent: without messageVersion the highest version is taken that the range, the
+// directory and the server share; a strict key is refused.
+func TestA1VersionMayBeAbsent(t *testing.T) {
+	for _, test := range []struct {
+		acs, ds []string
+		want    string // the version that leaves, or the code and names of the Erro
+	}{
+		{[]string{"2.1.0", "2.2.0", "2.3.1"}, []string{"2.1.0", "2.2.0", "2.3.1"}, "2.3.1"},
+		{[]string{"2.1.0", "2.2.0"}, []string{"2.1.0", "2.2.0", "2.3.1"}, "2.2.0"},
+		{[]string{"2.1.0", "2.3.1"}, []string{"2.1.0", "2.2.0"}, "2.1.0"},
+		{[]string{"2.1.0", "2.2.0", "2.3.1", "2.4.0"}, []string{"2.2.0"}, "2.2.0"},
+		{[]string{"2.1.0"}, []string{"2.2.0"}, "102 no version is common to ACS, DS and 3DS Server"},
+	} {
+		for _, absent := range []any{nil, ""} {
+			w := newWorld()
+			info := &ranges.Info{DSVersions: test.ds}
+			for _, v := range test.acs {
+				info.ACS = append(info.ACS, ranges.ACSVersion{Version: v})
+			}
+			w.hits[0].Info = info
+			e := w.engine(0)
+			req := areq("2.2.0", preauth(t, e, shop))
+			req["messageVersion"] = absent
+			left := ""
+			w.reply = func(_ string, areq object) ([]byte, error) {
+				left = areq.text("messageVersion")
+				return ares(areq, "Y"), nil
+			}
+			_, notes, err := e.Authenticate(t.Context(), shop, req.json())
+			if err != nil {
+				left = told(err)
+			}
+			if left != test.want || !slices.Contains(notes.Normalised, "messageVersion") {
+				t.Errorf("ACS %v, DS %v: %q, want %q; X-Normalised has %v", test.acs, test.ds, left, test.want, notes.Normalised)
+			}
+			strict := &account.Account{Merchant: shop.Merchant, Strict: true}
+			req["threeDSServerTransID"] = preauth(t, e, strict)
+			if _, _, err := e.Authenticate(t.Context(), strict, req.json()); err == nil || told(err) != "201 messageVersion" {
+				t.Errorf("strict: %v", err)
+			}
+		}
+	}
+	w := newWorld()
+	e := w.engine(0)
+	req := areq("2.2.0", preauth(t, e, shop))
+	delete(req, "messageVersion")
+	req["mcc"] = "x"
+	if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err == nil || told(err) != "203 mcc" {
+		t.Errorf("another fault: %v", err)
+	}
+	w.hits = nil
+	req["mcc"] = "5411"
+	if _, _, err := e.Authenticate(t.Context(), shop, req.json()); err == nil || told(err) != "305 acctNumber" {
+		t.Errorf("a card in no range: %v", err)
+	}
 }

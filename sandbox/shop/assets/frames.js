@@ -42,7 +42,6 @@ export function challenge(view) {
   const dialog = $("dialog");
   const frame = makeFrame(`/frame/${view.id}/challenge`, "Question of your bank", challengeSandbox);
   frame.dataset.testid = "challenge-frame";
-  frame.setAttribute("sandbox", sandbox + " allow-pointer-lock");
   if (view.version >= "2.3.1") frame.allow = "payment *; publickey-credentials-get *; publickey-credentials-create *";
   dialog.dataset.window = view.window;
   $("dialog-frame").replaceChildren(frame);
