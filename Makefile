@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 4s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz vulnerabilities conformance seeded-faults restarts reloads cluster crash bench bench-ranges overload timing microbench linear update generate sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash images goals bench bench-ranges overload timing microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -40,7 +40,7 @@ lint:
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$
-PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts
+PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)
 
 plain:
@@ -59,6 +59,11 @@ smoke:
 # Each reader of foreign bytes, for a moment. FUZZTIME=10m for a long night.
 fuzz:
 	@GO=$(GO) .ci/fuzz $(FUZZTIME)
+
+# The same for a night: ten minutes of a processor for each reader. FUZZTIME=24h is the
+# length for a release.
+fuzz-long: FUZZTIME = 10m
+fuzz-long: fuzz
 
 # A check for each obligation of a 3DS Server, from outside, and a table of them.
 conformance:
@@ -100,6 +105,19 @@ crash:
 	@out=$$(CRASH=$(CRASH) $(GO) test ./cmd/threeds -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
+# What a crash leaves, out of a recording of every call of 200 transactions: each call as the
+# last one, and 100,000 times any sectors of what was not synced. About an hour.
+IMAGES ?= 100000
+images:
+	IMAGES=$(IMAGES) $(GO) test ./internal/store/sqlite -count=1 -timeout=4h -run='^TestCrashImages$$' -v
+
+# The other goals of docs/goals.md whose long forms take hours: a million records, 200 pauses,
+# 100 backups, 10,000 records over an upgrade, and SOAK of steady load.
+SOAK ?= 2h
+goals:
+	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) test ./cmd/threeds -count=1 -timeout=24h -v \
+		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
+
 # The figures that are promised, beside their targets: about fifteen minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures
 # those two alone.
@@ -128,10 +146,20 @@ timing:
 microbench:
 	$(GO) test -run='^$$' -bench=. -benchmem ./...
 
-# Known vulnerabilities that the code can reach. It needs the network, so make test does
-# without. VULNDB=file:///DIR names a copy of the database.
+# Known vulnerabilities that the code can reach. It needs a module proxy, so make test does
+# without. The reports are those of the module golang.org/x/vulndb; VULNDB=URL names another
+# database.
 vulnerabilities:
-	$(GO) run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(VULNDB),-db $(VULNDB)) ./...
+	@GO=$(GO) VULNDB=$(VULNDB) .ci/vulnerabilities
+
+# Weaknesses that gosec sees, except those that .ci/gosec-exceptions explains. It takes some
+# minutes and a module proxy, so make lint does without.
+gosec:
+	@GO=$(GO) .ci/gosec
+
+# The bill of materials of the built program, as CycloneDX, in artifacts/threeds.cdx.json.
+sbom: build
+	@GO=$(GO) .ci/sbom threeds artifacts/threeds.cdx.json
 
 # Rewrite what is generated and what tests compare with; then read the diff.
 update: generate

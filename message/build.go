@@ -348,9 +348,16 @@ func (r *Request) BuildObject(path Path, t *Table) ([]byte, Problems) {
 	return b.out, b.problems
 }
 
-// RawAt returns the JSON text of the value at a path of names, as the requestor sent it. It returns
-// nil if there is none or if it is empty. Names match in any case.
+// RawAt returns the JSON text of the value at a path of names. It returns nil if there is none or if
+// it is empty. Names match in any case. A value below the top level is returned as the requestor
+// sent it, without changes that were made since.
 func (r *Request) RawAt(path Path) []byte {
+	if !strings.Contains(string(path), ".") {
+		if !r.Has(string(path)) {
+			return nil
+		}
+		return r.raw(string(path))
+	}
 	i := r.findPath(path)
 	if i == 0 || r.m.isHollow(i) {
 		return nil

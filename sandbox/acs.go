@@ -147,13 +147,14 @@ func (v view) Terms() []string { return slices.Repeat(terms, 3) }
 
 // terms are as long as a bank's are.
 var terms = []string{
-	"Please check that the shop and the amount above are those that you expect. Your bank never asks for this code on the telephone, " +
-		"in an e-mail or in a message of any kind.",
-	"By entering the code you agree that the amount is paid with your card. What the shop has promised you is between you and the shop, " +
-		"and your bank has no part in it.",
-	"If you did not order anything, choose Cancel below and call the number on the back of your card. Nothing is paid without the code.",
-	"Your bank keeps what it needs to prove that it was you who agreed: the time, the amount and the address of your device. " +
-		"It does so as long as the law requires.",
+	"Please check that the shop and the amount above are those that you expect. " +
+		"Your bank never asks for this code on the telephone, in an e-mail or in a message of any kind.",
+	"By entering the code you agree that the amount is paid with your card. " +
+		"What the shop has promised you is between you and the shop, and your bank has no part in it.",
+	"If you did not order anything, choose Cancel below and call the number on the back of your card. " +
+		"Nothing is paid without the code.",
+	"Your bank keeps what it needs to prove that it was you who agreed: the time, the amount and the " +
+		"address of your device. It does so as long as the law requires.",
 }
 
 // A form is fields for an address of the shop's.

@@ -46,6 +46,9 @@ func (d *directory) authenticate(body []byte, m received) answer {
 	if wrong.Is("browser", "confirms") && wantsConfirmation(m) {
 		doing = cardOutcome{kind: "answer", status: "S"}
 	}
+	if d.box.refutes(m) {
+		doing = cardOutcome{kind: "answer", status: "N", reason: "01"}
+	}
 	t := &transaction{
 		box: d.box, dir: d, deed: doing, fault: wrong, areq: m, areqRaw: body,
 		version: version, channel: channel, payment: m.text("messageCategory") == "01",

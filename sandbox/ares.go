@@ -230,22 +230,36 @@ func wantsConfirmation(m received) bool {
 // assertion is the threeDSReqAuthMethod of what a browser returned.
 const assertion = "09"
 
-// putConfirmation adds what the browser's own dialog needs. The credential is nobody's:
-// a real browser says that it knows none, which the second AReq has as spcIncompInd 01.
+// putConfirmation adds what the browser's own dialog needs. Unless the card has a credential,
+// that is nobody's: a browser knows none such, and the second AReq has spcIncompInd 01.
 func (t *transaction) putConfirmation(o *object) {
-	acs, _ := url.Parse(t.box.acs.url)
+	id := random(24)
+	if c := t.box.findCredential(t.areq.text("acctNumber")); c != nil {
+		id = c.id
+	}
+	t.confirmation = random(32)
 	price, currency, _ := strings.Cut(amount(t.areq.text("purchaseAmount"), t.areq.text("purchaseExponent"), t.areq.text("purchaseCurrency")), " ")
 	o.put("webAuthnCredList", []json.RawMessage{
-		new(object).put("rpID", acs.Hostname()).put("credentialIds", []string{random(24)}).bytes(),
+		new(object).put("rpID", t.box.relyingParty()).put("credentialIds", []string{id}).bytes(),
 	})
 	o.put("spcTransData", new(object).
-		put("challenge", random(32)).
+		put("challenge", t.confirmation).
 		put("payeeOrigin", t.areq.text("payeeOrigin")).
 		put("currency", currency).
 		put("value", strings.ReplaceAll(price, ",", "")).
 		put("displayName", t.dir.scheme.name+" "+last4(t.areq.text("acctNumber"))).
 		put("icon", "data:image/svg+xml;base64,"+cardPicture).
 		put("timeout", "60000"))
+}
+
+// relyingParty is the domain of the issuers' pages. Browsers take no address of the network:
+// localhost stands for those of this machine.
+func (s *Sandbox) relyingParty() string {
+	acs, _ := url.Parse(s.acs.url)
+	if IsLocalHost(acs.Host) {
+		return "localhost"
+	}
+	return acs.Hostname()
 }
 
 // cardPicture is a card, as SVG in base64.

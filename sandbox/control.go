@@ -22,6 +22,7 @@ GET  /cards                  the card table
 GET  /merchants              the merchants with whom something goes wrong
 GET  /v1                     the table of 3-D Secure 1.0.2
 GET  /app?transID=ID         a page that decides a challenge inside an app
+POST /spc                    {"acctNumber", "credentialId", "publicKey"}: a credential for Secure Payment Confirmation
 POST /app                    transID and result=pass, fail, cancel or timeout: the same by program,
                              also for a page of the issuer's that is open in a browser
 POST /oob                    acsTransID: the cardholder confirms in the app of the bank
@@ -51,6 +52,7 @@ func controlRoutes(s *Sandbox, hasForms bool) http.Handler {
 		mux.HandleFunc("GET /app", s.showApp)
 	}
 	mux.HandleFunc("POST /app", s.decideApp)
+	mux.HandleFunc("POST /spc", s.addCredential)
 	mux.HandleFunc("POST /oob", s.confirmOutside)
 	limited := limitBody(mux)
 	all := http.NewServeMux()
@@ -140,7 +142,8 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 		decoder := json.NewDecoder(r.Body)
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(&in); err != nil {
-			peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": "want {\"acsTransID\": …}: " + err.Error()})
+			fault := "want {\"acsTransID\": …}: " + err.Error()
+			peer.WriteJSON(w, http.StatusBadRequest, map[string]string{"error": fault})
 			return
 		}
 	} else {
@@ -148,7 +151,8 @@ func (s *Sandbox) confirmOutside(w http.ResponseWriter, r *http.Request) {
 	}
 	t := s.journal.transaction(in.ACSTransID)
 	if t == nil || t.deed.how != "outside" || !t.decide(passed) {
-		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": "no challenge waits for the app of the bank under this acsTransID"})
+		const fault = "no challenge waits for the app of the bank under this acsTransID"
+		peer.WriteJSON(w, http.StatusNotFound, map[string]string{"error": fault})
 		return
 	}
 	peer.WriteJSON(w, http.StatusOK, map[string]string{"transStatus": passed.status})

@@ -382,7 +382,7 @@ func TestRangeControl(t *testing.T) {
 	if got := do("PUT", "/ranges/visa/service", `{}`, 200); !strings.Contains(got, `"service":{}`) {
 		t.Errorf("service: %s", got)
 	}
-	if got := do("GET", "/ranges", "", 200); strings.Count(got, `"serial"`) != 8 {
+	if got := do("GET", "/ranges", "", 200); strings.Count(got, `"serial"`) != 9 {
 		t.Errorf("%s", got)
 	}
 	if text, err := os.ReadFile("scenarios/ranges.txt"); err != nil || do("GET", "/ranges/faults", "", 200) != string(text) {

@@ -110,6 +110,7 @@ type Sandbox struct {
 	// before it is sent.
 	Alter func(messageType string, body []byte) []byte
 
+	credentials sync.Map // *credential by card number
 	table       cardTable
 	merchants   scenario.Faults
 	v1          *v1.Network

@@ -48,7 +48,9 @@ func (d *directory) wrongCodes(m received) (erro, bool) {
 }
 
 // codedElements are the elements of an AReq with values that directory servers define.
-var codedElements = []string{"messageCategory", "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInd", "threeRIInd"}
+var codedElements = []string{
+	"messageCategory", "threeDSRequestorChallengeInd", "threeDSRequestorAuthenticationInd", "threeRIInd",
+}
 
 // wrongText finds text with control characters, and in 2.3.1 with what turns the direction of text or ends a line.
 // The data of message extensions has rules of its own.
@@ -131,7 +133,8 @@ func (d *directory) noteStatements(m received) string {
 	method := d.box.table.find(m.text("acctNumber")).method
 	switch isDone := d.isMethodDone(m); {
 	case m.text("threeDSCompInd") == "Y" && !isDone:
-		return d.box.warnOf(m.text("threeDSServerTransID"), "threeDSCompInd is Y, and the 3DS Method has not come to its end")
+		const untrue = "threeDSCompInd is Y, and the 3DS Method has not come to its end"
+		return d.box.warnOf(m.text("threeDSServerTransID"), untrue)
 	case m.text("threeDSCompInd") == "U" && (method == "answers" || method == "silent"):
 		return "threeDSCompInd is U, and the card has a 3DS Method"
 	case m.text("threeDSCompInd") == "N" && method == "none":

@@ -28,7 +28,10 @@ type transaction struct {
 	channel string
 	payment bool
 	ares    string // transStatus of the ARes
-	render  *object
+
+	confirmation string // challenge of Secure Payment Confirmation that the ARes has
+
+	render *object
 
 	mu       sync.Mutex
 	phase    phase
@@ -71,7 +74,10 @@ var (
 
 // decoupledVerdicts are how a decoupled authentication ends, by the word of the card table.
 var decoupledVerdicts = map[string]verdict{
-	"passes": passed, "fails": failed, "expires": {status: "U", reason: "24", cancel: "03"}, "rejected": {status: "R", reason: "11"},
+	"passes":   passed,
+	"fails":    failed,
+	"expires":  {status: "U", reason: "24", cancel: "03"},
+	"rejected": {status: "R", reason: "11"},
 }
 
 // hasPerson says whether a challenge waits for a person to decide it.

@@ -587,6 +587,20 @@ type killPlan struct {
 	before   func() // ahead of the first start; nil: nothing
 }
 
+// readCount is the number that the environment has for the long form of a test, and few otherwise.
+func readCount(t *testing.T, name string, few int) int {
+	t.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		t.Fatalf("%s=%s: want a number of at least 1", name, text)
+	}
+	return n
+}
+
 // keptLong is for results that are read after many restarts.
 const keptLong = "\ntimeouts: {result: 2h}"
 

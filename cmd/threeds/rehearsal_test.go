@@ -192,11 +192,12 @@ func (r *rehearsal) testFirstHour(t *testing.T) {
 	if !strings.Contains(session, "\nchromium ") {
 		t.Fatal("docs/rehearsal.md does not start a browser")
 	}
-	programs := t.TempDir() // has the browser of the session, which waits for that of this test
+	// The browser of the session waits for that of this test, for a minute, and ends with the test.
+	programs := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(programs, "chromium"), []byte(`#!/bin/sh
 printf '%s\n' "$@" > "$0.new"
 mv "$0.new" "$0.started"
-while [ ! -e "$0.closed" ]; do sleep 0.05; done
+for n in $(seq 1200); do [ -e "$0" ] && [ ! -e "$0.closed" ] || exit 0; sleep 0.05; done
 `), 0o700))
 	shell := &process{t: t, cmd: exec.Command("sh")}
 	shell.cmd.Dir = filepath.Dir(r.dir)

@@ -71,37 +71,42 @@ func (l *traffic) turn() {
 	defer l.turning.Unlock()
 }
 
-// flow is a challenge from /preauth to /postauth.
-func (l *traffic) flow() {
+// flow is a challenge from /preauth to /postauth. It returns the result, or nil if one failed.
+func (l *traffic) flow() (result object) {
 	l.flows.Add(1)
 	start := time.Now()
 	crd, ok := l.post("/preauth", object{"acctNumber": testPAN})
 	l.note(time.Since(start))
 	if !ok {
-		return
+		return nil
 	}
 	req := browser("2.2.0", testPAN, crd.text("threeDSServerTransID"), "U")
 	answer, ok := l.post("/auth", req)
 	if !ok {
-		return
+		return nil
 	}
 	if answer.text("transStatus") != "C" {
 		l.fail("/auth: %v", answer)
-		return
+		return nil
 	}
-	result := rreq(req, answer, "Y")
+	result = rreq(req, answer, "Y")
 	l.requests.Add(1)
 	code, got, err := l.s.ds.post(l.s.results, marshal(result))
 	if err != nil || code != 200 || got.text("messageType") != "RRes" {
 		l.fail("RReq: %d %v %v", code, got, err)
-		return
+		return nil
 	}
 	start = time.Now()
 	read, ok := l.post("/postauth", object{"threeDSServerTransID": result["threeDSServerTransID"]})
 	l.note(time.Since(start))
 	if ok && string(marshal(read)) != string(marshal(result)) {
 		l.fail("/postauth: %v, want %v", read, result)
+		ok = false
 	}
+	if !ok {
+		return nil
+	}
+	return result
 }
 
 func (l *traffic) note(took time.Duration) {

@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
 )
@@ -64,18 +66,16 @@ func rollForwardAndBack(t *testing.T, next, place string, schemaVersion func(*si
 	ds.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
 	ds.client.Timeout = time.Minute
 	ds.play(func(w http.ResponseWriter, areq object) { _, _ = w.Write(marshal(ares(areq, "C"))) })
-	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
+	s, v := supervised(t, ca, ds, "limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s, result: 2h}")
 	if place != "" {
-		text, err := os.ReadFile(s.config)
-		must(t, err)
-		write(t, s.config, []byte(strings.Replace(string(text), `store: {url: "file:data"}`, place, 1)))
-		s.APIKey, s.OtherAPIKey = s.key("Shop"), s.key("Other")
+		s.moveStore(place)
 	}
 	proc := v.ready(s.config)
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
 	own := schemaVersion(s)
 	l, stop := startTraffic(t, s, 20)
 	defer stop()
+	kept := l.keepResults(readCount(t, "UPGRADE_RECORDS", 50))
 	for i, step := range []struct {
 		name       string
 		env        []string
@@ -102,6 +102,91 @@ func rollForwardAndBack(t *testing.T, next, place string, schemaVersion func(*si
 	}
 	time.Sleep(500 * time.Millisecond)
 	stop()
+	for _, want := range kept {
+		got, ok := l.post("/postauth", object{"threeDSServerTransID": want["threeDSServerTransID"]})
+		if ok && string(marshal(got)) != string(marshal(want)) {
+			t.Errorf("a result of before is %v, want %v", got, want)
+		}
+	}
+	t.Logf("%d results of before", len(kept))
 	l.none(t)
 	proc.end(syscall.SIGTERM)
+}
+
+// keepResults runs n challenges, sixteen at a time, and returns their results.
+func (l *traffic) keepResults(n int) []object {
+	results := make([]object, n)
+	var group errgroup.Group
+	group.SetLimit(crowd)
+	for i := range n {
+		group.Go(func() error {
+			results[i] = l.flow()
+			return nil
+		})
+	}
+	_ = group.Wait()
+	return slices.DeleteFunc(results, func(o object) bool { return o == nil }) // a failure is counted already
+}
+
+// moveStore has the site keep its transactions where those lines of a configuration say.
+func (s *site) moveStore(place string) {
+	s.t.Helper()
+	text, err := os.ReadFile(s.config)
+	must(s.t, err)
+	write(s.t, s.config, []byte(strings.Replace(string(text), `store: {url: "file:data"}`, place, 1)))
+	s.APIKey, s.OtherAPIKey = s.key("Shop"), s.key("Other")
+}
+
+// TestClusterRolls replaces three nodes on one database, one after the other, by the next build
+// and back again, under load: no request fails. CLUSTER=long has 20 rolls.
+func TestClusterRolls(t *testing.T) {
+	next := buildNextRelease(t)
+	rolls, flows := 2, 4
+	if long() {
+		rolls, flows = 20, 17
+	}
+	ca := newAuthority(t)
+	ds := newWire(t, ca)
+	ds.client.Transport.(*http.Transport).MaxIdleConnsPerHost = 1000
+	ds.client.Timeout = time.Minute
+	ds.play(func(w http.ResponseWriter, areq object) { _, _ = w.Write(marshal(ares(areq, "C"))) })
+	place := onPostgres(t, pgtest.Get(t).Schema(t))
+	type node struct {
+		supervisor *supervisor
+		site       *site
+		process    *process
+		traffic    *traffic
+		stop       func()
+	}
+	var nodes []*node
+	for range 3 {
+		n := new(node)
+		n.site, n.supervisor = supervised(t, ca, ds,
+			"limits: {per_key: 10000/s, wait: 1m}\ntimeouts: {lame_duck: 500ms, shutdown: 30s}")
+		n.site.moveStore(place)
+		n.process = n.supervisor.ready(n.site.config)
+		waitFor(t, "the card ranges", func() bool { return n.site.readiness() == `{"status":"ready"}` })
+		nodes = append(nodes, n)
+	}
+	for _, n := range nodes {
+		n.traffic, n.stop = startTraffic(t, n.site, flows)
+		defer n.stop()
+	}
+	for i := range rolls {
+		var env []string
+		if i%2 == 0 {
+			env = []string{next}
+		}
+		for _, n := range nodes {
+			was := n.process
+			n.process = n.supervisor.ready(n.site.config, env...)
+			was.end(syscall.SIGTERM)
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	for _, n := range nodes {
+		n.stop()
+		n.traffic.none(t)
+		n.process.end(syscall.SIGTERM)
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,6 +30,7 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/shed"
+	"github.com/openthreeds/threeds/internal/webhook"
 )
 
 // Default sizes of request bodies, in bytes (docs/api.md, G8).
@@ -65,7 +67,8 @@ type Keeper interface {
 // A Handler is the API. Set its fields before use.
 type Handler struct {
 	Engine Engine
-	MPI    MPI // serves /enrolled and /check; without it they fail
+	MPI    MPI              // serves /enrolled and /check; without it they fail
+	Hooks  *webhook.Service // serves /webhook-endpoints and /events; without it there are none
 	Keys   Keeper
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
@@ -111,8 +114,8 @@ type Handler struct {
 type endpoint struct {
 	protocol protocol
 	maxBody  func(h *Handler) int64
-	traced   bool   // requests have a span
-	method   string // "" means POST
+	traced   bool     // requests have a span
+	methods  []string // none means POST alone
 
 	// handle does the work of a request. Nil means that there is no operation under the path.
 	handle func(h *Handler, ctx context.Context, req *request) (response, error)
@@ -132,6 +135,7 @@ type protocol interface {
 type request struct {
 	account *account.Account
 	header  http.Header
+	method  string
 	path    string
 	query   string // what follows the path
 	body    []byte
@@ -143,24 +147,25 @@ type request struct {
 
 // A response is what an operation returns.
 type response struct {
+	status     int        // 0 means 200
 	body       []byte     // JSON; unused if there is an error
 	notes      auth.Notes // for headers, also if there is an error
 	retryAfter bool       // the client is asked to wait before it tries again
 }
 
 var endpoints = map[string]*endpoint{
-	"/preauth":  {v2{}, (*Handler).maxBody, false, "", (*Handler).preauth},
-	"/auth":     {v2{}, (*Handler).maxAuthBody, true, "", (*Handler).auth},
-	"/postauth": {v2{}, (*Handler).maxBody, true, "", (*Handler).postauth},
-	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, "", (*Handler).outcome},
-	"/lookup":   {problemProtocol{}, (*Handler).maxBody, true, "", (*Handler).lookup},
-	"/explain":  {problemProtocol{}, (*Handler).maxAuthBody, true, "", (*Handler).explain},
-	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, "", (*Handler).enrolled},
-	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, "", (*Handler).check},
+	"/preauth":  {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
+	"/auth":     {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
+	"/postauth": {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
+	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
+	"/lookup":   {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
+	"/explain":  {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
+	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
+	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
 }
 
 // authenticationEndpoint serves the path of every authentication.
-var authenticationEndpoint = &endpoint{problemProtocol{}, (*Handler).maxBody, true, http.MethodGet, (*Handler).authentication}
+var authenticationEndpoint = &endpoint{problemProtocol{}, (*Handler).maxBody, true, []string{http.MethodGet}, (*Handler).authentication}
 
 // noEndpoint answers for all other paths.
 var noEndpoint = &endpoint{protocol: v2{}}
@@ -173,6 +178,9 @@ func endpointOf(r *http.Request) *endpoint {
 	path := pathOf(r)
 	if strings.HasPrefix(path, authenticationsPath) {
 		return authenticationEndpoint
+	}
+	if ep := hookEndpointOf(path); ep != nil {
+		return ep
 	}
 	return cmp.Or(endpoints[path], noEndpoint)
 }
@@ -196,6 +204,8 @@ func operationOf(r *http.Request) string {
 		return path
 	case strings.HasPrefix(path, authenticationsPath):
 		return "/authentications/ID"
+	case hookEndpointOf(path) != nil:
+		return hookOperationOf(path)
 	}
 	return "other"
 }
@@ -241,12 +251,12 @@ func (h *Handler) checkRequest(w http.ResponseWriter, r *http.Request, ep *endpo
 		return nil, failed
 	case ep.handle == nil:
 		return nil, noOperation
-	case r.Method != cmp.Or(ep.method, http.MethodPost):
-		w.Header().Set("Allow", cmp.Or(ep.method, http.MethodPost))
-		if ep.method == http.MethodGet {
-			return nil, onlyGET
-		}
+	case len(ep.methods) == 0 && r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
 		return nil, wrongMethod
+	case len(ep.methods) > 0 && !slices.Contains(ep.methods, r.Method):
+		w.Header().Set("Allow", strings.Join(ep.methods, ", "))
+		return nil, otherMethod
 	case listen.IsEncoded(r):
 		return nil, encodedBody
 	}
@@ -323,7 +333,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		a.release()
 		extendTime(w, wait)
 	}
-	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, pathOf(r), r.URL.RawQuery, body, pause})
+	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, r.Method, pathOf(r), r.URL.RawQuery, body, pause})
 	if res.retryAfter {
 		setRetryAfter(w)
 	}
@@ -334,7 +344,11 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		ep.protocol.writeError(h, w, r, err)
 		return
 	}
-	h.write(w, http.StatusOK, res.body)
+	if res.status == http.StatusNoContent {
+		w.WriteHeader(res.status)
+		return
+	}
+	h.write(w, cmp.Or(res.status, http.StatusOK), res.body)
 }
 
 // abortIfGone aborts a request that failed because the caller has gone. It looks the same

@@ -29,8 +29,8 @@ type authenticationObject struct {
 	Outcome        *outcome.Outcome `json:"outcome"`
 	Normalised     []changeObject   `json:"normalised"`
 	SchemeFindings []findingObject  `json:"schemeFindings"`
-	ARes           json.RawMessage  `json:"ares"`
-	RReq           json.RawMessage  `json:"rreq"`
+	ARes           json.RawMessage  `json:"ares,omitempty"` // "null" when none has come; absent in events
+	RReq           json.RawMessage  `json:"rreq,omitempty"`
 }
 
 type cardObject struct {
@@ -83,13 +83,13 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 	pointer := "/threeDSServerTransID"
 	if err := json.Unmarshal(req.body, &body); err != nil {
 		pointer = ""
-		return response{}, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", faults.Entry{
+		return response{}, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", problemError{
 			Pointer: &pointer, Code: message.InvalidMessage, Rule: "json",
 			Cure: `Send a JSON object with the string threeDSServerTransID.`,
 		})
 	}
 	if body.ID == nil {
-		return response{}, newProblem("invalid", http.StatusBadRequest, "The request has one fault", faults.Entry{
+		return response{}, newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
 			Pointer: &pointer, Code: message.Missing, Rule: "required", Cure: "Send the id that /preauth or /auth gave.",
 		})
 	}
@@ -108,7 +108,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 // badWaitProblem answers a wait that is not a whole number of seconds from 0 to 60.
 var badWaitProblem = func() *problem {
 	least, most := 0, int(maxWait/time.Second)
-	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", faults.Entry{
+	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
 		Parameter: "wait", Code: message.Format, Rule: "range", Limit: &faults.Limit{Min: &least, Max: &most},
 		Cure: "Give wait once, as a whole number of seconds.",
 	})
@@ -133,10 +133,45 @@ func (h *Handler) waitForAuthentication(
 
 // encodeAuthentication returns the JSON of an authentication.
 func encodeAuthentication(a *auth.Authentication) ([]byte, error) {
-	o := authenticationObject{
-		ID: a.ID, Status: a.Status, Created: a.Created.UTC().Truncate(time.Second).Format(time.RFC3339),
+	o, err := objectOf(a)
+	if err != nil {
+		return nil, err
+	}
+	o.ARes, o.RReq = nullable(a.ARes), nullable(a.RReq)
+	return encode(o)
+}
+
+// EventData returns the JSON of an authentication for an event: without the messages and without the authentication
+// value, which the back end fetches.
+func EventData(a *auth.Authentication) ([]byte, error) {
+	o, err := objectOf(a)
+	if err != nil {
+		return nil, err
+	}
+	if a.Outcome != nil && a.Outcome.Authorisation != nil {
+		told, values := *a.Outcome, *a.Outcome.Authorisation
+		values.AuthenticationValue, told.Authorisation = nil, &values
+		o.Outcome = &told
+	}
+	return encode(o)
+}
+
+// encode returns the JSON of a value, with letters as they are.
+func encode(value any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+// objectOf returns an authentication as the API shows it, without its messages.
+func objectOf(a *auth.Authentication) (*authenticationObject, error) {
+	o := &authenticationObject{
+		ID: a.ID, Status: a.Status, Created: formatTime(a.Created),
 		Card: cardObject{a.Last4, a.Scheme}, Outcome: a.Outcome, Normalised: []changeObject{}, SchemeFindings: []findingObject{},
-		ARes: nullable(a.ARes), RReq: nullable(a.RReq),
 	}
 	if a.Reference != "" {
 		o.Reference = &a.Reference
@@ -156,14 +191,11 @@ func encodeAuthentication(a *auth.Authentication) ([]byte, error) {
 			return nil, err
 		}
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(o); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+	return o, nil
 }
+
+// formatTime is a time as all answers have it: RFC 3339 in UTC, in whole seconds.
+func formatTime(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
 
 // challengeOf returns the members of an ARes that the SDK of an app wants.
 func challengeOf(ares []byte) (json.RawMessage, error) {

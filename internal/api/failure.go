@@ -55,8 +55,8 @@ var (
 		"There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check")
 	wrongMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
 		"The method is POST")
-	onlyGET = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
-		"The method is GET")
+	otherMethod = newFailure(http.StatusMethodNotAllowed, 0, message.InvalidMessage, "invalid_request",
+		"The method is another one, see Allow")
 	encodedBody = newFailure(http.StatusUnsupportedMediaType, 0, message.InvalidMessage, "invalid_request",
 		"The body has a Content-Encoding; send it as it is")
 	rateLimited = newFailure(http.StatusTooManyRequests, 0, message.TooManyMessages, "rate_limit",

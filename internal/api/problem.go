@@ -21,8 +21,11 @@ type problem struct {
 	Title  string         `json:"title"`
 	Status int            `json:"status"`
 	Detail string         `json:"detail,omitempty"`
-	Errors []faults.Entry `json:"errors,omitempty"`
+	Errors []problemError `json:"errors,omitempty"`
 }
+
+// A problemError is one fault of a request.
+type problemError = faults.Entry
 
 const problemURN = "urn:threeds:problem:"
 
@@ -51,7 +54,7 @@ var problemNames = map[int]string{
 }
 
 // newProblem returns the problem of a name with its title.
-func newProblem(name string, status int, detail string, entries ...faults.Entry) *problem {
+func newProblem(name string, status int, detail string, entries ...problemError) *problem {
 	return &problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Errors: entries}
 }
 

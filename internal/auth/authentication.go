@@ -171,3 +171,34 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	a.Outcome = &o
 	return a, nil
 }
+
+// addEvent adds the event of a transaction to the change that brings it to its end: both are stored, or neither is. A
+// challenge brings the event that its time is over, which lies ahead and goes when a result comes.
+func (e *Engine) addEvent(t *store.Txn, rec *txnRecord) error {
+	if e.Announcer == nil || !e.Announcer.Wants(t.Owner) {
+		return nil
+	}
+	status, at := outcome.Failed, e.Now()
+	switch t.State {
+	case Final, Result:
+		status = outcome.Completed
+	case Challenge:
+		if status, at = outcome.Expired, t.Expires; rec.Until != 0 {
+			at = time.UnixMilli(rec.Until)
+		}
+	}
+	a, err := e.describe(t, rec, status)
+	if err != nil {
+		return err
+	}
+	t.Event, err = e.Announcer.NewEvent(t.Owner, a, at)
+	return err
+}
+
+// notify wakes those who wait for a transaction to change, and has its event delivered.
+func (e *Engine) notify(id string) {
+	e.changes.notify(id)
+	if e.Announcer != nil {
+		e.Announcer.Announced()
+	}
+}

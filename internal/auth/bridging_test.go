@@ -181,3 +181,24 @@ func TestOtherVersionOfBridgingIsLogged(t *testing.T) {
 		}
 	}
 }
+
+// TestBridgingNormalisesAs231: what is put right in a request of 2.3.1 is put right in what Bridging carries,
+// and is named.
+func TestBridgingNormalisesAs231(t *testing.T) {
+	w := bridgingWorld(ranges.Extension{ID: extension.BridgingID, Version: "2.0"})
+	e := w.engine(0)
+	var sent []byte
+	w.sent = func(areq []byte) { sent = areq }
+	req := areq231(preauth(t, e, bridged), object{"recurringAmount": "999", "recurringCurrency": "36", "purchaseCurrency": "36", "merchantCountryCode": "36"})
+	_, notes, err := e.Authenticate(t.Context(), bridged, req.json())
+	if err != nil || !bytes.Contains(sent, []byte(`"recurringData":{"recurringAmount":"999","recurringCurrency":"036"}`)) || !bytes.Contains(sent, []byte(`"purchaseCurrency":"036"`)) {
+		t.Errorf("%v: %s", err, sent)
+	}
+	for name, want := range map[string]bool{
+		"recurringCurrency": true, "purchaseCurrency": true, "merchantCountryCode": true, "acquirerCountryCode": false, "acceptLanguage": false,
+	} {
+		if slices.Contains(notes.Normalised, name) != want {
+			t.Errorf("%s: %v", name, notes.Normalised)
+		}
+	}
+}

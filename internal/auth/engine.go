@@ -140,6 +140,16 @@ type Recorder interface {
 	NoteChanges(ctx context.Context, changes []string)
 }
 
+// An Announcer makes events of authentications. Its methods must not block.
+type Announcer interface {
+	// Wants reports whether a merchant is told of events.
+	Wants(merchant string) bool
+	// NewEvent returns the event of an authentication at its end, which comes, or will come, at a time.
+	NewEvent(merchant string, a *Authentication, at time.Time) (*store.Event, error)
+	// Announced is called when an event was stored.
+	Announced()
+}
+
 // An Engine does the work. Set all fields but the optional ones before use; it
 // is then safe for concurrent calls.
 type Engine struct {
@@ -168,6 +178,8 @@ type Engine struct {
 	// PutBack is called when the row of a transaction is older than its acknowledged result. Nil means that
 	// nobody counts.
 	PutBack func()
+	// Announcer makes the events that merchants are told of; nil means that none is.
+	Announcer Announcer
 	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
 	// share them.
 	Findings      *FindingLimit

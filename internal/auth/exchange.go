@@ -180,7 +180,7 @@ func (e *Engine) fail(ctx context.Context, c *claim, bad message.Error) error {
 func (e *Engine) commitFinal(ctx context.Context, c *claim, next store.State, keep time.Duration) error {
 	ctx, cancel := e.commitContext(ctx, c)
 	defer cancel()
-	defer e.changes.notify(c.id) // a /postauth may wait for the end of the /auth
+	defer e.notify(c.id) // a /postauth may wait for the end of the /auth
 	return e.Store.Update(ctx, store.Txn{ID: c.id}, func(t *store.Txn) error {
 		t.Lazy = true
 		return e.advanceClaim(t, c, next, keep)
@@ -199,6 +199,9 @@ func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep tim
 		return err
 	}
 	e.setExpiry(t, c.rec, keep)
+	if err := e.addEvent(t, c.rec); err != nil {
+		return err
+	}
 	return e.seal(t, c.rec)
 }
 

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -125,9 +126,17 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		if req.id.made {
 			nulls = []string{"threeDSServerTransID"} // /auth makes one
 		}
-		x.AReq = c.areq.MaskedJSON(nulls...)
+		x.AReq = withoutCard(c.areq.MaskedJSON(nulls...), req.pan)
 	}
 	return x
+}
+
+// withoutCard returns JSON without a card number that stands in other elements than its own.
+func withoutCard(text []byte, pan string) []byte {
+	if !isCardNumber(pan) {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(pan), []byte("***"+pan[len(pan)-4:]))
 }
 
 // maskedCard is a card number of which all but the first and last digits were made unreadable.
@@ -215,9 +224,9 @@ func (x *Explanation) addCorrections(req *authRequest, original *message.Request
 	for _, c := range req.changes {
 		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if isImpersonal(c.Path) {
-			n.Found = original.RawAt(c.Path)
+			n.Found = withoutCard(original.RawAt(c.Path), req.pan)
 			if areq != nil {
-				n.Sent = areq.Raw(string(c.Path))
+				n.Sent = withoutCard(areq.Raw(string(c.Path)), req.pan)
 			}
 		}
 		x.Normalised = append(x.Normalised, n)

@@ -203,3 +203,34 @@ func TestKnownExtensionsOfAnswersAreNoFaults(t *testing.T) {
 		t.Errorf("%v: %s", err, got)
 	}
 }
+
+// TestR8aLimitsHoldForWhatIsBuilt: the number and the size of extensions are those of the version, with what
+// was built.
+func TestR8aLimitsHoldForWhatIsBuilt(t *testing.T) {
+	own := make([]object, 10)
+	for i := range own {
+		own[i] = object{"name": "x", "id": "A000000999-x", "criticalityIndicator": false, "data": object{"n": i}}
+	}
+	travel := func(size int) object {
+		return object{"travelIndustry": object{"hotel": object{"name": strings.Repeat("x", size)}}}
+	}
+	for _, tt := range []struct {
+		own  []object
+		size int
+		want string
+	}{
+		{own[:9], 1, ""},
+		{own, 1, "203 messageExtension"},
+		{nil, 8059 - len(`{"hotel":{"name":""}}`), ""},
+		{nil, 8060 - len(`{"hotel":{"name":""}}`), "203 messageExtension.data"},
+	} {
+		more := object{"extensions": travel(tt.size)}
+		if tt.own != nil {
+			more["messageExtension"] = tt.own
+		}
+		sent, _, err := sendWith(t, shop, more)
+		if tt.want == "" && err != nil || tt.want != "" && told(err) != tt.want || (sent == nil) != (tt.want != "") {
+			t.Errorf("%d of the requestor, %d characters: %v, want %q", len(tt.own), tt.size, err, tt.want)
+		}
+	}
+}

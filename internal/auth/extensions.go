@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/openthreeds/threeds/message"
 	"github.com/openthreeds/threeds/message/extension"
@@ -53,6 +54,7 @@ func bridgeRequest(req *authRequest, to target, msg *message.Request) message.Pr
 	}
 	common := commonVersions(to.peer, to.info)
 	if req.version == message.V231 && !slices.Contains(common, message.V231) && slices.Contains(common, message.V220) {
+		req.changes = append(req.changes, normaliseOf231(msg)...)
 		req.version, req.loggedVersion = message.V220, message.V220.String()
 		msg.Set("messageVersion", req.loggedVersion)
 		req.addChange("messageVersion", "2.2.0, the newest that the card can be used with")
@@ -60,6 +62,15 @@ func bridgeRequest(req *authRequest, to target, msg *message.Request) message.Pr
 	changes, found := extension.Bridge(msg, extensionTarget(req, to, msg))
 	req.changes = append(req.changes, changes...)
 	return found
+}
+
+// normaliseOf231 normalises a request of 2.3.1 before it becomes one of 2.2.0, which lacks some of the
+// elements. It returns the changes of elements that are sent all the same.
+func normaliseOf231(msg *message.Request) []message.Change {
+	return slices.DeleteFunc(msg.Normalise(), func(c message.Change) bool {
+		name, _, _ := strings.Cut(c.Path.Name(), ".")
+		return message.TableOf(message.AReq, message.V220).Field(name) == nil && !extension.IsBridged(name)
+	})
 }
 
 // logOtherBridging logs that an ARes has the Bridging extension in another version than its AReq. The

@@ -46,10 +46,17 @@ func (a *Acknowledged) contradicts(t *store.Txn, r *txnRecord) bool {
 }
 
 // checkPutBack returns an error, and logs and counts it, if the row of a transaction contradicts a result that
-// this process has acknowledged.
+// this process has acknowledged. A row that was read just before the result was stored is read again, in place.
 func (e *Engine) checkPutBack(ctx context.Context, t *store.Txn, r *txnRecord) error {
 	if !e.acknowledged().contradicts(t, r) {
 		return nil
+	}
+	if now, err := e.Store.Get(ctx, t.ID); err == nil {
+		rec, err := e.unseal(&now)
+		if err == nil && !e.acknowledged().contradicts(&now, rec) {
+			*t, *r = now, *rec
+			return nil
+		}
 	}
 	e.Log.ErrorContext(ctx, "row of a transaction was put back", "threeDSServerTransID", t.ID, "state", t.State)
 	if e.PutBack != nil {

@@ -166,7 +166,7 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		}
 	}
 	state, err := r.commitResult(ctx)
-	r.changes.notify(r.txn.ID)
+	r.notify(r.txn.ID)
 	switch {
 	case errors.Is(err, errArrow):
 		code, detail := r.refusalIn(state)
@@ -257,6 +257,9 @@ func (r *receipt) commitResult(ctx context.Context) (store.State, error) {
 			return err
 		}
 		r.setExpiry(t, &rec, r.keepFor())
+		if err := r.addEvent(t, &rec); err != nil {
+			return err
+		}
 		return r.seal(t, &rec)
 	})
 	sure, err := w.run(ctx)
@@ -383,9 +386,12 @@ func (r *receipt) takeErro(ctx context.Context) {
 			return err
 		}
 		r.setExpiry(t, &rec, r.keepFor())
+		if err := r.addEvent(t, &rec); err != nil {
+			return err
+		}
 		return r.seal(t, &rec)
 	}).run(ctx)
-	r.changes.notify(r.txn.ID)
+	r.notify(r.txn.ID)
 	log.WarnContext(ctx, "Erro from a directory", "err", err)
 }
 

@@ -134,6 +134,7 @@ func (l *loader) loadFiles(now time.Time) {
 	}
 	l.loadV1Files(now)
 	l.loadProxyFiles(now)
+	l.loadCA(&c.Webhooks.Roots, "webhooks.roots", now)
 	l.loadTracingFiles(now)
 }
 

@@ -116,6 +116,22 @@ type Config struct {
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
+	// How merchants are told of events. See [webhooks](webhooks.md).
+	Webhooks struct {
+		// Networks that events may go to although they are not public.
+		Allow []string `yaml:"allow"`
+		// Whether events may go to http URLs of addresses in allow.
+		HTTP bool `yaml:"http"`
+		// The authorities that certificates of endpoints must chain to, in PEM. Unset, those of the machine.
+		Roots CAFile `yaml:"roots"`
+		// When a delivery that failed is tried again, after each failure; then it is given up. Unset, after 5 s, 30 s, 2 min, 10 min, 1 h, 3 h and 8 h, and then every 12 h for 3 days.
+		Retry []time.Duration `yaml:"retry"`
+		// How long an endpoint may take to answer.
+		Timeout time.Duration `yaml:"timeout"`
+		// After how long without a success an endpoint is disabled.
+		DisableAfter time.Duration `yaml:"disable_after"`
+	} `yaml:"webhooks"`
+
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
 	ForwardProxy *Proxy `yaml:"forward_proxy"`
 

@@ -40,6 +40,7 @@ func (l *loader) readFile(file *section) {
 
 	c.Merchants = sections(file, "merchants", false, readMerchant)
 	l.readTimeouts(file.section("timeouts"))
+	l.readWebhooks(file.section("webhooks"))
 	c.ForwardProxy = optionalSection(file, "forward_proxy", readProxySection)
 	c.Tracing = optionalSection(file, "tracing", readTracing)
 	c.Directories = sections(file, "directories", true, readDirectory)
@@ -74,6 +75,17 @@ func (l *loader) readTimeouts(s *section) {
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")
 	c.Shutdown = optional(s, "shutdown", duration("0s", "10m"), "15s")
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
+}
+
+func (l *loader) readWebhooks(s *section) {
+	defer s.close()
+	c := &l.config.Webhooks
+	c.Allow = list(s, "allow", network, false)
+	c.HTTP = optional(s, "http", boolean, "false")
+	c.Roots = optional(s, "roots", l.caFile(), "")
+	c.Retry = list(s, "retry", duration("1s", "168h"), false)
+	c.Timeout = optional(s, "timeout", duration("1s", "60s"), "10s")
+	c.DisableAfter = optional(s, "disable_after", duration("1s", "720h"), "120h")
 }
 
 func readMerchant(s *section) (m Merchant) {

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -139,7 +140,8 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
 			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute,
 		},
-		Limits: server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
+		Webhooks: server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
+		Limits:   server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
 		// The other merchant writes all requests as 2.3.1 has them (docs/api.md, "Bridging").
 		Merchants: []account.Merchant{{Name: otherMerchant, Bridging: true}},
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },

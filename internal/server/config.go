@@ -141,6 +141,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 		},
+		Webhooks: webhookSettings(c),
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
@@ -289,4 +290,16 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 		Endpoint: endpoint, Header: t.Header, Fraction: t.SamplingFraction, Version: release,
 		TLS: &tls.Config{MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), RootCAs: t.CA.Pool},
 	}
+}
+
+// webhookSettings returns how events are delivered by a configuration.
+func webhookSettings(c *config.Config) WebhookSettings {
+	w := WebhookSettings{
+		HTTP: c.Webhooks.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry, Timeout: c.Webhooks.Timeout,
+		DisableAfter: c.Webhooks.DisableAfter,
+	}
+	for _, text := range c.Webhooks.Allow {
+		w.Allow = append(w.Allow, netip.MustParsePrefix(text)) // the reader has checked it
+	}
+	return w
 }

@@ -58,7 +58,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
-		Findings: &s.findings, StoreFailures: &s.storeFailures,
+		Findings: &s.findings, StoreFailures: &s.storeFailures, Announcer: announcer{s.hooks},
 	}
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
@@ -75,7 +75,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		}
 	}
 	rt.api = &api.Handler{
-		Engine: rt.engine, MPI: rt.mpi, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
+		Engine: rt.engine, MPI: rt.mpi, Hooks: s.hooks, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 	}
@@ -141,6 +141,7 @@ func (s *Server) activate(ctx context.Context, cfg Config) error {
 	if cfg.Ring != nil {
 		s.useRing(cfg.Ring)
 	}
+	s.hooks.Configure(cfg.Webhooks.forDeliveries(s.timestamp))
 	s.startRuntime(rt)
 	s.mu.Lock()
 	s.active = rt

@@ -39,6 +39,7 @@ import (
 	"github.com/openthreeds/threeds/internal/shed"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/tasks"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -55,6 +56,7 @@ type Config struct {
 	V1Peers         []directory.V1Peer // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory    // the same, as their engine wants them
 	Timeouts        auth.Timeouts
+	Webhooks        WebhookSettings
 	Shutdown        time.Duration // for what is in flight when the process is to end
 	LameDuck        time.Duration // before that, for requests of those who have not heard yet that it ends
 	LeaseTime       time.Duration // of the refresher; 0: its own
@@ -96,6 +98,7 @@ type Server struct {
 	cfg            Config // with which the process began
 	db             store.Store
 	apiKeys        *account.KeyCache
+	hooks          *webhook.Service
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
 	traces         *obs.Traces       // nil means that there are no traces
@@ -161,6 +164,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.gate = shed.New(loadQueues(cfg.Limits.Wait, s.db)...)
 	}
 	s.metrics.LoadShedder(s.gate)
+	s.hooks = &webhook.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Log: cfg.Log, Now: s.timestamp}
+	s.hooks.Configure(cfg.Webhooks.forDeliveries(s.timestamp))
 	s.apiKeys = account.New(s.db, cfg.Ring, cfg.Merchants, cfg.Log)
 	registerKeyMetrics(s.metrics, s.apiKeys)
 	s.api = s.newListener("api", listen.Pace(cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
@@ -219,6 +224,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 		goRun(failed, s.follower.Run)
 	}
 	goRun(failed, s.sweep)
+	goRun(failed, s.hooks.Run)
 	goRun(failed, s.watchExpiry)
 	goRun(failed, s.requests.Run)
 	if s.clock != nil {

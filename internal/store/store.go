@@ -51,6 +51,10 @@ type Txn struct {
 
 	// Lazy is for Update: nothing is lost should the change be. Get never sets it.
 	Lazy bool
+
+	// Event is for Update: it is stored in the same commit as the change, and takes the place of an event about the
+	// same transaction that lies ahead. Nil means none. Get never sets it.
+	Event *Event
 }
 
 // Name is what Data is sealed under: all else that a store keeps of a transaction.
@@ -168,6 +172,7 @@ type Store interface {
 	Snapshots
 	States
 	Nodes
+	Events
 
 	// Ping returns nil if the store can be reached and read, and an error with
 	// ErrReadOnly in it if that is so but this process may not write transactions.

@@ -12,13 +12,16 @@ import (
 // BridgingID is the id of the Bridging message extension.
 const BridgingID = "A000000802-004"
 
-// bridged are the elements of an AReq of 2.3.1 that Bridging carries: where they are in the AReq
-// and where in the data of the extension, in the order of its tables.
-var bridged = []struct {
+// A bridgedElement is an element of an AReq that Bridging carries.
+type bridgedElement struct {
 	from     message.Path
 	in, name string
 	always   bool // 2.2.0 lacks the element; of others only codes that 2.2.0 lacks are carried
-}{
+}
+
+// bridged are the elements of an AReq of 2.3.1 that Bridging carries: where they are in the AReq
+// and where in the data of the extension, in the order of its tables.
+var bridged = []bridgedElement{
 	{"recurringAmount", "recurringData", "recurringAmount", true},
 	{"recurringCurrency", "recurringData", "recurringCurrency", true},
 	{"recurringExponent", "recurringData", "recurringExponent", true},
@@ -41,33 +44,52 @@ func Bridge(r *message.Request, to Target) ([]message.Change, message.Problems) 
 	data, names := bridgingData(r)
 	changes := lowerElements(r)
 	e := ByID(BridgingID)
-	if data == nil || !isListed(to, e) || r.RawAt(Member+".bridging") != nil || sentIDs(r)[BridgingID] || isFull(r) {
+	if data == nil || !isListed(to, e) || r.RawAt(Member+".bridging") != nil || sentIDs(r)[BridgingID] {
 		return changes, nil
 	}
 	data = fmt.Appendf(nil, `{"version":%q,%s`, e.versionFor(to), data[1:])
 	if found := checkBridged(e, data); len(found) > 0 {
 		return changes, found
 	}
-	r.AddExtension(e.composeEntry(e.ID, data))
+	entry := e.composeEntry(e.ID, data)
+	if !hasRoom(r, entry) {
+		return changes, nil
+	}
+	r.AddExtension(entry)
 	what := fmt.Sprintf("Bridging %s carries %s", e.versionFor(to), strings.Join(names, ", "))
 	return append(changes, message.Change{Path: "messageExtension", What: what}), nil
 }
 
-// isListed reports whether the range of a target lists a version of an extension that is in the list.
-func isListed(to Target, e *Extension) bool {
-	return slices.ContainsFunc(to.Listed, func(s Supported) bool { return s.ID == e.ID && slices.Contains(e.Versions, s.Version) })
+// IsBridged reports whether Bridging carries an element of the AReq, by its name at the top level.
+func IsBridged(name string) bool {
+	return slices.ContainsFunc(bridged, func(b bridgedElement) bool {
+		first, _, _ := strings.Cut(string(b.from), ".")
+		return first == name
+	})
 }
 
-// isFull reports whether messageExtension of 2.2.0 has no room for another item.
-func isFull(r *message.Request) bool {
-	return r.Extensions() >= message.TableOf(message.AReq, message.V220).Field("messageExtension").Max
+// isListed reports whether the range of a target lists a version of an extension that is in the list.
+func isListed(to Target, e *Extension) bool {
+	return slices.ContainsFunc(to.Listed, func(s Supported) bool {
+		return s.ID == e.ID && slices.Contains(e.Versions, s.Version)
+	})
+}
+
+// hasRoom reports whether messageExtension of 2.2.0 has room for another item.
+func hasRoom(r *message.Request, entry []byte) bool {
+	f := message.TableOf(message.AReq, message.V220).Field("messageExtension")
+	return r.Extensions() < f.Max && len(r.RawAt("messageExtension"))+len(",")+len(entry) <= f.MaxChars
 }
 
 // bridgingData returns the elements of a request that Bridging carries, as the data of the extension
 // without its version, and their names. It returns nil if there is none.
 func bridgingData(r *message.Request) (data []byte, names []string) {
 	parts := map[string][][]byte{}
+	hasAmount := r.Has("recurringAmount")
 	for _, b := range bridged {
+		if !hasAmount && (b.name == "recurringCurrency" || b.name == "recurringExponent") {
+			continue // as in 2.3.1
+		}
 		value := r.RawAt(b.from)
 		if b.from == "recurringInd" {
 			value, _ = r.BuildObject(b.from, recurringInd)
@@ -173,7 +195,8 @@ func lowerRenderOptions(r *message.Request) bool {
 	if len(kept) == len(all) || len(kept) == 0 || m.Raw("value.sdkInterface") == nil {
 		return false
 	}
-	r.SetRaw(name, fmt.Appendf(nil, `{"sdkInterface":%s,"sdkUiType":["%s"]}`, m.Raw("value.sdkInterface"), strings.Join(kept, `","`)))
+	const form = `{"sdkInterface":%s,"sdkUiType":["%s"]}`
+	r.SetRaw(name, fmt.Appendf(nil, form, m.Raw("value.sdkInterface"), strings.Join(kept, `","`)))
 	return true
 }
 

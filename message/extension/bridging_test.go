@@ -35,8 +35,8 @@ func bridge(t *testing.T, members string, to extension.Target) (*message.Message
 func TestBridgingCarriesEachElement(t *testing.T) {
 	elements := map[string]struct{ request, value string }{
 		"recurringData.recurringAmount":             {`"recurringAmount":"999"`, `"999"`},
-		"recurringData.recurringCurrency":           {`"recurringCurrency":"978"`, `"978"`},
-		"recurringData.recurringExponent":           {`"recurringExponent":"2"`, `"2"`},
+		"recurringData.recurringCurrency":           {`"recurringAmount":"999","recurringCurrency":"978"`, `"978"`},
+		"recurringData.recurringExponent":           {`"recurringAmount":"999","recurringExponent":"2"`, `"2"`},
 		"recurringData.recurringDate":               {`"recurringDate":"20270101"`, `"20270101"`},
 		"recurringData.recurringInd":                {`"recurringInd":{"amountInd":"01","frequencyInd":"02"}`, `{"amountInd":"01","frequencyInd":"02"}`},
 		"addData.threeDSRequestorAuthenticationInd": {`"threeDSRequestorAuthenticationInd":"08"`, `"08"`},
@@ -50,13 +50,15 @@ func TestBridgingCarriesEachElement(t *testing.T) {
 		}
 	}
 	delete(rows, "addData.cardSecurityCode")
-	var all []string
+	all := []string{`"recurringAmount":"999"`}
 	for path, x := range elements {
 		if !rows[path] {
 			t.Errorf("%s has no row", path)
 		}
 		delete(rows, path)
-		all = append(all, x.request)
+		if rest := strings.TrimPrefix(strings.TrimPrefix(x.request, all[0]), ","); rest != "" {
+			all = append(all, rest)
+		}
 	}
 	if len(rows) > 0 {
 		t.Errorf("rows without a test: %v", rows)
@@ -105,7 +107,7 @@ func TestBridgingIsNotSentUnlessListed(t *testing.T) {
 			t.Errorf("%s: %v %v %s", name, changes, found, m.Raw("messageExtension"))
 		}
 	}
-	m, changes, _ := bridge(t, `"threeDSRequestorAuthenticationInd":"02","merchantRiskIndicator":{"shipIndicator":"01"}`, listed("2.0"))
+	m, changes, _ := bridge(t, `"recurringCurrency":"978","recurringExponent":"2","threeDSRequestorAuthenticationInd":"02","merchantRiskIndicator":{"shipIndicator":"01"}`, listed("2.0"))
 	if m.Has("messageExtension") || len(changes) > 0 {
 		t.Errorf("nothing to carry: %v %s", changes, m.Raw("messageExtension"))
 	}
@@ -127,6 +129,14 @@ func TestBridgingLeavesRoom(t *testing.T) {
 			t.Errorf("%d of the requestor: %d, %v", n, len(items), err)
 		}
 	}
+	large := `"recurringAmount":"999","messageExtension":[` + strings.Repeat(`{"criticalityIndicator":false,"data":{"a":"`+
+		strings.Repeat("x", 8000)+`"},"id":"A000000999-x","name":"x"},`, 8) + `{"criticalityIndicator":false,"data":{"a":"`
+	for pad, want := range map[int]bool{100: true, 17_400: false} {
+		m, _, _ := bridge(t, large+strings.Repeat("x", pad)+`"},"id":"A000000999-x","name":"x"}]`, listed("2.0"))
+		if got := m.Text("messageExtension[9].id") == extension.BridgingID; got != want {
+			t.Errorf("%d characters of the requestor: %t", len(m.Raw("messageExtension")), got)
+		}
+	}
 	if m, _, _ := bridge(t, own(1, extension.BridgingID), listed("2.0")); m.Has("messageExtension[1]") || string(m.Raw("messageExtension[0].data")) != `{"n":0}` {
 		t.Errorf("%s", m.Raw("messageExtension"))
 	}
@@ -136,7 +146,7 @@ func TestBridgingLeavesRoom(t *testing.T) {
 func TestBridgingRefusesWithPathOfElement(t *testing.T) {
 	for members, want := range map[string]string{
 		`"recurringAmount":"9.99"`:                           "203 recurringAmount",
-		`"recurringCurrency":"963"`:                          "304 recurringCurrency",
+		`"recurringAmount":"999","recurringCurrency":"963"`:  "304 recurringCurrency",
 		`"recurringDate":"20271301"`:                         "203 recurringDate",
 		`"recurringInd":{"amountInd":"07"}`:                  "203 recurringInd.amountInd",
 		`"merchantRiskIndicator":{"transChar":["01","09"]}`:  "203 merchantRiskIndicator.transChar",

@@ -69,7 +69,8 @@ func Build(r *message.Request, to Target) ([]message.Change, message.Problems) {
 		switch {
 		case len(found) > 0 || data == nil:
 		case !e.isTakenBy(to, data):
-			changes = append(changes, message.Change{Path: path, What: "left out, the card's directory, version or range does not take it"})
+			const what = "left out, the card's directory, version or range does not take it"
+			changes = append(changes, message.Change{Path: path, What: what})
 		default:
 			r.AddExtension(e.composeEntry(to.idOf(e), data))
 			changes = append(changes, message.Change{Path: path, What: "sent as message extension " + e.Name})

@@ -32,7 +32,9 @@ type Element struct {
 func Describe(m *message.Message) []Description {
 	var all []Description
 	for _, x := range findItems(m) {
-		d := Description{Index: x.index, ID: m.Text(string(indexPath("messageExtension", x.index)) + ".id"), Name: x.Name, Doc: x.Doc, Version: m.Text(string(x.fields) + ".version")}
+		id := m.Text(string(indexPath("messageExtension", x.index)) + ".id")
+		version := m.Text(string(x.fields) + ".version")
+		d := Description{Index: x.index, ID: id, Name: x.Name, Doc: x.Doc, Version: version}
 		if x.table != nil {
 			d.Others = m.DescribeObject(x.fields, x.table, func(path message.Path, f *message.Field, text string) {
 				d.Elements = append(d.Elements, Element{Path: path, Doc: f.Doc, Value: text, Meaning: meaningOf(f, text)})

@@ -68,6 +68,8 @@ type areq struct {
 	base    string // the shop's URL
 	at      time.Time
 	order   order
+
+	second *secondRequest // of Secure Payment Confirmation; nil for the first
 }
 
 // json is the AReq as the API wants it: what the merchant knows. The server
@@ -178,6 +180,9 @@ func (a *areq) requestor() []member {
 	if a.since("2.3.1") {
 		challenge, how = []string{"01"}, []any{known}
 	}
+	if a.second != nil {
+		how = a.second.authentication(known)
+	}
 	why := "01" // a payment
 	if a.order.Plan == "monthly" {
 		why = "02"
@@ -185,9 +190,12 @@ func (a *areq) requestor() []member {
 	members := []member{
 		{"threeDSRequestorURL", a.base + "/"},
 		{"threeDSRequestorAuthenticationInd", why},
-		{"threeDSRequestorAuthenticationInfo", how},
-		{"threeDSRequestorChallengeInd", challenge},
 	}
+	if how != nil {
+		members = append(members, member{"threeDSRequestorAuthenticationInfo", how})
+	}
+	members = append(members, member{"threeDSRequestorChallengeInd", challenge})
+	members = append(members, a.confirmation()...)
 	if a.since("2.2.0") {
 		members = append(members, member{"threeDSRequestorDecReqInd", "Y"}, member{"threeDSRequestorDecMaxTime", decoupledMinutes})
 	}

@@ -28,7 +28,7 @@ func TestAReq(t *testing.T) {
 			o.Browser.Language, o.Browser.ColorDepth = "zh-Hant-TW", 30
 			o.Browser.Accept, o.Browser.IP = "*/*", "::1"
 			o.normalise()
-			a := areq{version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082", time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o}
+			a := areq{version, "6e1f0a52-97d8-4c00-8000-000000000001", "Y", "http://127.0.0.1:8082", time.Date(2026, 3, 1, 23, 30, 5, 0, time.FixedZone("", 3600)), o, nil}
 			var got bytes.Buffer
 			if err := json.Indent(&got, a.json(), "", "  "); err != nil {
 				t.Fatal(err)

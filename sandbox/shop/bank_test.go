@@ -145,6 +145,12 @@ func (b *bank) auth(body object) object {
 	status := map[string]string{"0": "Y", "1": "N", "2": "A", "3": "R", "4": "I", "5": "U", "7": "C", "8": "D"}[c]
 	ares := object{"messageType": "ARes", "messageVersion": tr.version, "threeDSServerTransID": tr.id, "acsTransID": tr.acsID,
 		"dsTransID": "d5000000-0000-4000-8000-000000000000", "transStatus": status}
+	if body["acquirerMerchantID"] == "SPC" && body["threeDSRequestorPriorAuthenticationInfo"] == nil {
+		ares["transStatus"] = "S"
+		ares["webAuthnCredList"] = []object{{"rpID": "localhost", "credentialIds": []string{"Y3JlZGVudGlhbA"}}}
+		ares["spcTransData"] = object{"challenge": "Y2hhbGxlbmdl", "payeeOrigin": body["payeeOrigin"]}
+		return ares
+	}
 	switch status {
 	case "Y", "A":
 		ares["eci"], ares["authenticationValue"] = "05", "AAABBZEEBgAAAAAAAAQGAAAAAAA="

@@ -56,6 +56,7 @@ var troubles = []trouble{
 	{"FAULT-HTTP500", "The directory server is broken", "Directory server"},
 	{"FAULT-ERRO402", "The bank does not answer it", "Directory server"},
 	{"FAULT-ID", "It answers somebody else's request", "Directory server"},
+	{"SPC", "Your browser confirms first", "Secure Payment Confirmation"},
 	{"REASON-10", "Reason 10: stolen card", "When the card is refused"},
 	{"REASON-11", "Reason 11: suspected fraud", "When the card is refused"},
 	{"REASON-80", "Reason 80: as the scheme says", "When the card is refused"},

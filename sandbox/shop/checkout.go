@@ -11,14 +11,15 @@ import (
 type state string
 
 const (
-	starting  state = "starting"  // the answer to /preauth
-	enrolling state = "enrolling" // the page to ask for 1.0.2, and the answer to /enrolled
-	method    state = "method"    // the page to run the 3DS Method, if any, and to go on
-	asking    state = "asking"    // the answer to /auth
-	challenge state = "challenge" // the cardholder, in the bank's page
-	returned  state = "returned"  // the result, the cardholder being back
-	decoupled state = "decoupled" // the result, the cardholder being elsewhere
-	done      state = "done"      // nothing
+	starting   state = "starting"   // the answer to /preauth
+	enrolling  state = "enrolling"  // the page to ask for 1.0.2, and the answer to /enrolled
+	method     state = "method"     // the page to run the 3DS Method, if any, and to go on
+	asking     state = "asking"     // the answer to /auth
+	challenge  state = "challenge"  // the cardholder, in the bank's page
+	returned   state = "returned"   // the result, the cardholder being back
+	confirming state = "confirming" // the browser's own dialog, in which the cardholder confirms
+	decoupled  state = "decoupled"  // the result, the cardholder being elsewhere
+	done       state = "done"       // nothing
 )
 
 // next lists the arrows between states. Every state may end.
@@ -26,8 +27,10 @@ var next = map[state][]state{
 	starting:  {method, enrolling},
 	enrolling: {challenge},
 	method:    {asking},
-	asking:    {challenge, decoupled},
-	challenge: {returned},
+	asking:    {challenge, decoupled, confirming},
+
+	confirming: {asking},
+	challenge:  {returned},
 }
 
 // A checkout is one attempt to pay.
@@ -48,6 +51,7 @@ type checkout struct {
 	method   methodRun
 	v1       legacy
 	ares     message
+	confirm  *confirmation
 	creq     []byte // made once: a reloaded frame posts the same bytes
 	info     string // what the bank wants the cardholder to read
 	deadline time.Time
@@ -107,8 +111,11 @@ type view struct {
 	Size     *size       `json:"size,omitempty"`
 	Info     string      `json:"info,omitempty"`
 	Canceled bool        `json:"canceled,omitempty"`
-	Ending   *ending     `json:"ending,omitempty"`
-	Wire     []exchange  `json:"wire"`
+
+	Confirm *confirmationView `json:"confirm,omitempty"`
+
+	Ending *ending    `json:"ending,omitempty"`
+	Wire   []exchange `json:"wire"`
 }
 
 type methodView struct {
@@ -127,6 +134,9 @@ func (c *checkout) view() view {
 	}
 	if c.version != "" && !c.v1.on {
 		v.Method = &methodView{c.method.url != "", c.method.limit.Milliseconds(), c.method.noticed, c.method.compInd}
+	}
+	if c.state == confirming {
+		v.Confirm = &confirmationView{c.ares.Credentials, c.ares.Confirmation}
 	}
 	if c.state == challenge {
 		s := windows[c.order.Window]

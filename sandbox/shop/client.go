@@ -108,6 +108,8 @@ type message struct {
 	ACSURL          string                `json:"acsURL"`
 	ChallengeCancel string                `json:"challengeCancel"`
 	CardholderInfo  client.CardholderInfo `json:"cardholderInfo"`
+	Credentials     json.RawMessage       `json:"webAuthnCredList"`
+	Confirmation    json.RawMessage       `json:"spcTransData"`
 
 	// Erro
 	ErrorCode        string `json:"errorCode"`

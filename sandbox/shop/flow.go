@@ -159,7 +159,8 @@ func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout)
 		return
 	}
 	c.method.compInd = c.method.outcome()
-	request := areq{c.version, c.transID, c.method.compInd, c.base, s.Now(), c.order}
+	request := areq{c.version, c.transID, c.method.compInd, c.base, s.Now(), c.order, nil}
+	c.confirm = &confirmation{at: request.at}
 	sent := request.json()
 	c.panel.add(s.Now(), "AReq", partyShop, partyServer, sent, "POST /auth")
 	c.mu.Unlock()
@@ -169,11 +170,10 @@ func (s *Shop) authenticate(w http.ResponseWriter, r *http.Request, c *checkout)
 	got, err := s.callAuth(context.WithoutCancel(r.Context()), sent)
 
 	c.mu.Lock()
-	c.order.Card = ""
 	if s.recordAnswer(c, "/auth", got, err) {
 		s.handleARes(c, &got.message)
 	}
-	c.panel.card = ""
+	c.forgetCard()
 	c.mu.Unlock()
 	writeJSON(w, http.StatusOK, c.view())
 }
@@ -210,6 +210,13 @@ func (s *Shop) handleARes(c *checkout, ares *message) {
 		c.panel.add(s.Now(), "CReq", partyBrowser, partyACS, c.creq, "form field creq, posted from the challenge frame")
 		c.deadline = s.Now().Add(s.ChallengeLimit)
 		c.moveTo(challenge)
+	case "S":
+		if c.confirm.second || len(ares.Confirmation) == 0 || len(ares.Credentials) == 0 {
+			c.end(endWithStatus(ares)) // there is nothing to confirm, or it was confirmed before
+			return
+		}
+		c.deadline = s.Now().Add(confirmTime)
+		c.moveTo(confirming)
 	case "D":
 		c.deadline = s.Now().Add(s.CheckoutAge)
 		c.moveTo(decoupled)

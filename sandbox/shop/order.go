@@ -31,6 +31,7 @@ type order struct {
 	Plan    string  `json:"plan"`    // "once" or "monthly"
 	Version string  `json:"version"` // "" for the highest one possible
 	Window  string  `json:"window"`  // 01-05
+	Confirm bool    `json:"confirm"` // the browser has Secure Payment Confirmation
 	Trouble string  `json:"trouble"` // merchant id with which something goes wrong in 3-D Secure 2; "" for the shop's own
 	Browser browser `json:"browser"`
 }

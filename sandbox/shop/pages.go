@@ -11,7 +11,9 @@ import (
 //go:embed assets
 var assets embed.FS
 
-var pages = template.Must(template.New("pages").Funcs(template.FuncMap{"fieldValue": fieldValue}).ParseFS(assets, "assets/*.html"))
+var pages = template.Must(template.New("pages").
+	Funcs(template.FuncMap{"fieldValue": fieldValue}).
+	ParseFS(assets, "assets/*.html"))
 
 // fieldValue is the attribute value of a hidden field. The template alone would write "+" as "&#43;",
 // which programs that read the page as text do not undo.

@@ -90,6 +90,7 @@ func (s *Shop) build() {
 	own.HandleFunc("GET /checkout/{id}", s.onCheckout((*Shop).show))
 	own.HandleFunc("POST /checkout/{id}/enrolled", s.onCheckout((*Shop).enrol))
 	own.HandleFunc("POST /checkout/{id}/auth", s.onCheckout((*Shop).authenticate))
+	own.HandleFunc("POST /checkout/{id}/confirmed", s.onCheckout((*Shop).confirmed))
 	own.HandleFunc("POST /checkout/{id}/result", s.onCheckout((*Shop).result))
 	own.HandleFunc("POST /checkout/{id}/cancel", s.onCheckout((*Shop).cancel))
 

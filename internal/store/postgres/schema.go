@@ -99,6 +99,38 @@ var migrations = []string{
 		note bytea  NOT NULL,
 		seen bigint NOT NULL
 	);`,
+
+	// What merchants are told. An event that lies ahead is removed when another about the same
+	// transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
+	`CREATE TABLE endpoints (
+		id       text COLLATE "C" PRIMARY KEY,
+		merchant text   NOT NULL,
+		created  bigint NOT NULL,
+		data     bytea  NOT NULL
+	);
+	CREATE TABLE events (
+		id       text COLLATE "C" PRIMARY KEY,
+		merchant text COLLATE "C" NOT NULL,
+		type     text COLLATE "C" NOT NULL,
+		about    text COLLATE "C" NOT NULL,
+		created  bigint NOT NULL,
+		data     bytea  NOT NULL
+	);
+	CREATE INDEX events_about ON events (about);
+	CREATE INDEX events_created ON events (created);
+	CREATE INDEX events_merchant ON events (merchant, created, id);
+	CREATE TABLE deliveries (
+		event    text COLLATE "C" NOT NULL,
+		endpoint text COLLATE "C" NOT NULL,
+		attempt  bigint NOT NULL,
+		due      bigint,
+		last     bigint,
+		status   bigint NOT NULL,
+		error    text   NOT NULL,
+		PRIMARY KEY (event, endpoint)
+	);
+	CREATE INDEX deliveries_due ON deliveries (due) WHERE due IS NOT NULL;
+	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

@@ -13,7 +13,9 @@ import (
 )
 
 // statements are those that ask the clock, {now}, and how a transaction begins.
-type statements struct{ now, get, update, sweep, acquire, revoke, putNode, nodes, begin string }
+type statements struct {
+	now, get, update, updateWithEvent, sweep, acquire, revoke, putNode, nodes, begin string
+}
 
 func statementsAt(clock string) statements {
 	at := func(sql string) string { return strings.ReplaceAll(sql, "{now}", clock) }
@@ -27,10 +29,11 @@ func statementsAt(clock string) statements {
 		// caller's is ahead.
 		sweep: at(`DELETE FROM txns WHERE id = ANY (ARRAY(
 			SELECT id FROM txns WHERE expires <= $1 AND expires <= {now} ORDER BY expires LIMIT $2 FOR UPDATE SKIP LOCKED))`),
-		acquire: at(sqlAcquire),
-		revoke:  at(sqlRevoke),
-		putNode: at(sqlPutNode),
-		nodes:   at(sqlNodes),
+		updateWithEvent: at(sqlUpdateWithEvent),
+		acquire:         at(sqlAcquire),
+		revoke:          at(sqlRevoke),
+		putNode:         at(sqlPutNode),
+		nodes:           at(sqlNodes),
 	}
 }
 
@@ -81,14 +84,20 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
+		t.Event = nil
 		t.Lazy = false // none is: each commit waits for the disk, and for a standby if there is one
 		if err := change(&t); err != nil {
 			return err
 		}
 		conflict := false
 		err := db.write(ctx, "update", func(ctx context.Context, conn *pgx.Conn) error {
-			err := changed(errConflict)(conn.Exec(ctx, db.sql.update,
-				id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()))
+			statement := db.sql.update
+			values := []any{id, was.Version, t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli()}
+			if e := t.Event; e != nil {
+				statement = db.sql.updateWithEvent
+				values = append(values, e.ID, e.Merchant, e.Type, e.About, e.Created.UnixMilli(), blob(e.Data), e.Endpoints)
+			}
+			err := changed(errConflict)(conn.Exec(ctx, statement, values...))
 			if conflict = errors.Is(err, errConflict); conflict {
 				return nil
 			}

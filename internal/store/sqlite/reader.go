@@ -16,6 +16,8 @@ type reader struct {
 	mark, markedKeys                  *sql.Stmt
 	state, snapshots, snapshot, chunk *sql.Stmt
 	deadUploads, leftovers, nodes     *sql.Stmt
+	endpoints, event, findEvents      *sql.Stmt
+	deliveries, anyDue                *sql.Stmt
 }
 
 func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
@@ -33,6 +35,11 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.chunk, sqlChunk},
 		{&r.deadUploads, sqlDeadUploads},
 		{&r.leftovers, sqlLeftovers},
+		{&r.endpoints, sqlEndpoints},
+		{&r.event, sqlEvent},
+		{&r.findEvents, sqlFindEvents},
+		{&r.deliveries, sqlDeliveries},
+		{&r.anyDue, sqlAnyDue},
 		{&r.nodes, sqlNodes},
 	})
 }

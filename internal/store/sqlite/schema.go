@@ -97,6 +97,38 @@ var migrations = []string{
 		note BLOB NOT NULL,
 		seen INTEGER NOT NULL -- milliseconds since 1970
 	) STRICT, WITHOUT ROWID;`,
+
+	// What merchants are told. An event that lies ahead is removed when another about the same
+	// transaction comes. A delivery is found by when it is due; NULL: no more attempt is made.
+	`CREATE TABLE endpoint (
+		id       TEXT NOT NULL PRIMARY KEY,
+		merchant TEXT NOT NULL,
+		created  INTEGER NOT NULL, -- milliseconds since 1970
+		data     BLOB NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE TABLE event (
+		id       TEXT NOT NULL PRIMARY KEY,
+		merchant TEXT NOT NULL,
+		type     TEXT NOT NULL,
+		about    TEXT NOT NULL,
+		created  INTEGER NOT NULL, -- milliseconds since 1970
+		data     BLOB NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX event_about ON event (about);
+	CREATE INDEX event_created ON event (created);
+	CREATE INDEX event_merchant ON event (merchant, created, id);
+	CREATE TABLE delivery (
+		event    TEXT NOT NULL,
+		endpoint TEXT NOT NULL,
+		attempt  INTEGER NOT NULL,
+		due      INTEGER, -- milliseconds since 1970
+		last     INTEGER, -- milliseconds since 1970
+		status   INTEGER NOT NULL,
+		error    TEXT NOT NULL,
+		PRIMARY KEY (event, endpoint)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX delivery_due ON delivery (due) WHERE due IS NOT NULL;
+	CREATE INDEX delivery_endpoint ON delivery (endpoint);`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

@@ -77,7 +77,7 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			}
 		}
 		t := was
-		t.Lazy = false
+		t.Lazy, t.Event = false, nil
 		if err := change(&t); err != nil {
 			return err
 		}
@@ -86,8 +86,14 @@ func (db *DB) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 			write = db.withLazyWriter
 		}
 		err := write(ctx, "update", func(w *writer) (answer, failed error) {
-			return changed(errConflict)(w.update.Exec(
-				t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli()))
+			update := func() (sql.Result, error) {
+				return w.update.Exec(
+					t.Owner, t.Scheme, string(t.State), blob(t.Data), t.Expires.UnixMilli(), id, was.Version, db.now().UnixMilli())
+			}
+			if t.Event != nil {
+				return w.updateWithEvent(t.Event, db.now(), update)
+			}
+			return changed(errConflict)(update())
 		})
 		if !errors.Is(err, errConflict) {
 			return err

@@ -147,11 +147,13 @@ type writer struct {
 	newer, begun, addChunk, freeChunks   *sql.Stmt
 	upload, publish, retire, dropUploads *sql.Stmt
 	endUpload, putNode, removeNode       *sql.Stmt
+
+	eventStatements
 }
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 	w := &writer{conn: conn, place: db.place, counts: &db.counts}
-	return w, db.prepareAll(conn, []statement{
+	return w, db.prepareAll(conn, append(w.eventStatements.all(), []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
 		{&w.rollback, "ROLLBACK"},
@@ -180,7 +182,7 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.freeChunks, sqlFreeChunks},
 		{&w.putNode, sqlPutNode},
 		{&w.removeNode, sqlRemoveNode},
-	})
+	}...))
 }
 
 type statement struct {

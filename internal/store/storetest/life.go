@@ -35,6 +35,18 @@ func (c *check) calls(ctx context.Context, l store.Lease) map[string]error {
 	errs["PutNode"] = c.s.PutNode(ctx, store.Node{ID: "new"})
 	_, errs["Nodes"] = c.s.Nodes(ctx)
 	errs["RemoveNode"] = c.s.RemoveNode(ctx, "old")
+	errs["AddEndpoint"] = c.s.AddEndpoint(ctx, store.Endpoint{ID: "ep_new"})
+	errs["ChangeEndpoint"] = c.s.ChangeEndpoint(ctx, "ep_new", nil, []byte("new"))
+	_, errs["Endpoints"] = c.s.Endpoints(ctx)
+	errs["RemoveEndpoint"] = c.s.RemoveEndpoint(ctx, "ep_new")
+	errs["PutEvent"] = c.s.PutEvent(ctx, c.event("evt_new", "a"))
+	_, errs["Event"] = c.s.Event(ctx, "evt_new")
+	_, errs["FindEvents"] = c.s.FindEvents(ctx, store.EventQuery{Merchant: "shop", Now: c.Now(), Limit: 1})
+	_, errs["Deliveries"] = c.s.Deliveries(ctx, "evt_new")
+	_, errs["ClaimDeliveries"] = c.s.ClaimDeliveries(ctx, c.Now(), c.Now(), nil, 1)
+	errs["EndDelivery"] = c.s.EndDelivery(ctx, store.Delivery{Event: "evt_new"})
+	errs["Redeliver"] = c.s.Redeliver(ctx, "evt_new", c.Now())
+	_, errs["SweepEvents"] = c.s.SweepEvents(ctx, c.Now().Add(time.Hour))
 	errs["Ping"] = c.s.Ping(ctx)
 	return errs
 }

@@ -34,6 +34,10 @@ type memory struct {
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
 	states    map[string][]byte
 	nodes     map[string]node
+
+	endpoints  map[string]store.Endpoint
+	events     map[string]store.Event
+	deliveries map[[2]string]store.Delivery // by event and endpoint
 }
 
 var _ store.Store = (*Memory)(nil)
@@ -44,6 +48,8 @@ func NewMemory(now func() time.Time) *Memory {
 		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
 		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node),
+		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
+		deliveries: make(map[[2]string]store.Delivery),
 	}}
 }
 
@@ -63,7 +69,7 @@ func (s *Memory) lock(ctx context.Context) error {
 // ownCopy returns a copy of t that shares no memory with it, with the time in UTC and whole
 // milliseconds and Lazy false, as the contract wants.
 func ownCopy(t store.Txn) store.Txn {
-	t.Data, t.Lazy = bytes.Clone(t.Data), false
+	t.Data, t.Lazy, t.Event = bytes.Clone(t.Data), false, nil
 	t.Expires = t.Expires.UTC().Truncate(time.Millisecond)
 	return t
 }
@@ -133,6 +139,9 @@ func (s *Memory) Update(ctx context.Context, was store.Txn, change func(*store.T
 		return err
 	}
 	t.ID = was.ID
+	if t.Event != nil {
+		s.replaceAhead(t.Event)
+	}
 	s.write(t)
 	return nil
 }

@@ -5,6 +5,7 @@ import { showSteps } from "./steps.js";
 import { challenge, hiddenFrame } from "./frames.js";
 import { prepareForm, order, showFaults } from "./form-fields.js";
 import { showResult } from "./result.js";
+import { available, confirm } from "./confirm.js";
 
 const $ = (id) => document.getElementById(id);
 const processing = Number(document.body.dataset.processing);
@@ -163,6 +164,13 @@ const steps = {
     return poll(view, 200, 2000);
   },
 
+  // The browser's own dialog, and then the second AReq.
+  async confirming(view) {
+    working("Confirm the payment", "Your browser asks you to confirm this payment.");
+    const outcome = await confirm(view.confirm);
+    return tried(watch(view.id, call(`/checkout/${view.id}/confirmed`, outcome)), view);
+  },
+
   async decoupled(view) {
     await minimum();
     working("Approve in your bank's app", view.info || "Your bank asks you to approve this payment on another device. This page goes on by itself.");
@@ -235,7 +243,7 @@ async function pay() {
   showFaults({});
   clearWire();
   try {
-    const view = await call("/checkout", order());
+    const view = await call("/checkout", { ...order(), confirm: await available() });
     if (view.faults) {
       showFaults(view.faults);
     } else {

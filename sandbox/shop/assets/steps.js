@@ -12,7 +12,7 @@ const legacy = (view) => view.version === "1.0.2";
 const has = (view, name) => view.wire.some((m) => m.name === name);
 
 export function showSteps(view) {
-  const at = view.state === "decoupled" ? order.indexOf("challenge") : order.indexOf(view.state);
+  const at = order.indexOf({ decoupled: "challenge", confirming: "asking" }[view.state] ?? view.state);
   const started = Boolean(view.version);
   if (legacy(view)) set("check", "over", "not enrolled in 2.x, on with 1.0.2");
   else set("check", started ? "over" : "stopped", started ? `${view.scheme || "enrolled"}, version ${view.version}` : "no");
@@ -33,7 +33,7 @@ function method(view, at) {
 function authentication(view) {
   if (legacy(view)) return enrolment(view);
   if (has(view, "ARes")) {
-    const { transStatus } = JSON.parse(view.wire.find((m) => m.name === "ARes").body);
+    const { transStatus } = JSON.parse(view.wire.findLast((m) => m.name === "ARes").body);
     return ["over", `transStatus ${transStatus}`];
   }
   if (view.state === "asking") return ["active", "asking the bank"];

@@ -1,0 +1,203 @@
+package client_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/openthreeds/threeds/threedstest"
+)
+
+// A told is one delivery that a receiver got.
+type told struct {
+	id   string
+	body map[string]any
+	raw  string
+}
+
+// receiver is the endpoint of a merchant. It verifies each delivery with the published library.
+type receiver struct {
+	*httptest.Server
+	secret string
+	got    chan told
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{got: make(chan told, 100)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		raw, err := io.ReadAll(req.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		verifier, err := standardwebhooks.NewWebhook(r.secret)
+		if err == nil {
+			err = verifier.Verify(raw, req.Header)
+		}
+		var body map[string]any
+		if err := json.Unmarshal(raw, &body); err != nil {
+			t.Error(err)
+		}
+		if err != nil {
+			t.Errorf("not verified: %v", err)
+		}
+		r.got <- told{req.Header.Get("webhook-id"), body, string(raw)}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) next(t *testing.T) told {
+	t.Helper()
+	select {
+	case got := <-r.got:
+		return got
+	case <-time.After(10 * time.Second):
+		t.Fatal("nothing was delivered")
+		return told{}
+	}
+}
+
+// ask makes a request of the API and reads the answer.
+func ask(t *testing.T, server *threedstest.Server, key, method, path, body string, want int) map[string]any {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("APIKey", key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != want {
+		t.Fatalf("%s %s: %d %s, want %d", method, path, res.StatusCode, raw, want)
+	}
+	answer := map[string]any{}
+	if len(bytes.TrimSpace(raw)) > 0 {
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			t.Fatalf("%s %s: %s", method, path, raw)
+		}
+	}
+	return answer
+}
+
+// endpoint makes an endpoint that receives all events.
+func (r *receiver) register(t *testing.T, server *threedstest.Server) string {
+	t.Helper()
+	made := ask(t, server, server.Key, "POST", "/webhook-endpoints", `{"url":"`+r.URL+`/hooks"}`, 201)
+	r.secret, _ = made["secret"].(string)
+	id, _ := made["id"].(string)
+	return id
+}
+
+// TestW2EventsOfAuthentications: each end of an authentication is one event with the object of /outcome, without the
+// messages and without the authentication value.
+func TestW2EventsOfAuthentications(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	c := server.Client()
+	r := newReceiver(t)
+	r.register(t, server)
+	for card, result := range map[string]string{
+		"4000000000000103": "authenticated", "4000000000000133": "rejected", "4000000000000153": "unavailable",
+	} {
+		ares := begin(t, c, card)
+		got := r.next(t)
+		data, _ := got.body["data"].(map[string]any)
+		told, _ := data["outcome"].(map[string]any)
+		if got.body["type"] != "authentication.completed" || got.body["id"] != got.id || data["id"] != ares.ThreeDSServerTransID ||
+			told["result"] != result {
+			t.Errorf("%s: %s", card, got.raw)
+		}
+		for _, secret := range []string{card, `"ares"`, `"rreq"`, `"browser"`, ares.AuthenticationValue} {
+			if secret != "" && strings.Contains(got.raw, secret) {
+				t.Errorf("%s: the event has %s", card, secret)
+			}
+		}
+	}
+}
+
+// TestW6EndpointsAndEventsOfAMerchant walks the operations, and finds that another merchant sees nothing.
+func TestW6EndpointsAndEventsOfAMerchant(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	r := newReceiver(t)
+	id := r.register(t, server)
+	if got := ask(t, server, server.Key, "POST", "/webhook-endpoints/"+id+"/test", "", 200); got["delivered"] != true || got["status"] != 200.0 {
+		t.Errorf("test: %v", got)
+	}
+	if got := r.next(t); got.body["type"] != "webhook.test" {
+		t.Errorf("test: %s", got.raw)
+	}
+	begin(t, server.Client(), "4000000000000103")
+	event := r.next(t).id
+	shown := ask(t, server, server.Key, "GET", "/events/"+event, "", 200)
+	deliveries, _ := shown["deliveries"].([]any)
+	if len(deliveries) != 1 || shown["type"] != "authentication.completed" {
+		t.Errorf("event: %v", shown)
+	}
+	listed := ask(t, server, server.Key, "GET", "/events?type=authentication.completed&limit=1", "", 200)
+	if all, _ := listed["data"].([]any); len(all) != 1 || listed["next"] != nil {
+		t.Errorf("events: %v", listed)
+	}
+	ask(t, server, server.Key, "POST", "/events/"+event+"/resend", "", 202)
+	if again := r.next(t); again.id != event {
+		t.Errorf("sent again as %s, was %s", again.id, event)
+	}
+	rotated := ask(t, server, server.Key, "POST", "/webhook-endpoints/"+id+"/rotate", "{}", 200)
+	if rotated["secret"] == r.secret || rotated["previousUntil"] == nil {
+		t.Errorf("rotate: %v", rotated)
+	}
+	ask(t, server, server.Key, "POST", "/events/"+event+"/resend", "", 202)
+	r.next(t) // the former secret still verifies
+	for _, path := range []string{
+		"/webhook-endpoints/" + id, "/webhook-endpoints/ep_none", "/events/" + event, "/events/evt_none",
+	} {
+		ask(t, server, server.OtherKey, "GET", path, "", 404)
+	}
+	for _, path := range []string{"/webhook-endpoints/" + id + "/test", "/webhook-endpoints/" + id + "/rotate", "/events/" + event + "/resend"} {
+		ask(t, server, server.OtherKey, "POST", path, "", 404)
+	}
+	ask(t, server, server.OtherKey, "DELETE", "/webhook-endpoints/"+id, "", 404)
+	changed := ask(t, server, server.Key, "PATCH", "/webhook-endpoints/"+id, `{"disabled":true,"types":["authentication.failed"]}`, 200)
+	if changed["disabled"] != true || changed["secret"] != nil {
+		t.Errorf("changed: %v", changed)
+	}
+	ask(t, server, server.Key, "DELETE", "/webhook-endpoints/"+id, "", 204)
+	if all, _ := ask(t, server, server.Key, "GET", "/webhook-endpoints", "", 200)["data"].([]any); len(all) != 0 {
+		t.Errorf("after removal: %v", all)
+	}
+}
+
+// TestD31FaultsOfEndpoints: what is wrong with a request is named, with what would be right.
+func TestD31FaultsOfEndpoints(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	for body, want := range map[string]string{
+		`{}`:                             "/url",
+		`{"url":"http://shop.example/"}`: "/url",
+		`{"url":"https://10.0.0.1/"}`:    "/url",
+		`{"url":"https://shop.example/","types":["x"]}`:    "/types",
+		`{"url":"https://shop.example/","secret":"short"}`: "/secret",
+	} {
+		got := ask(t, server, server.Key, "POST", "/webhook-endpoints", body, 400)
+		all, _ := got["errors"].([]any)
+		first, _ := all[0].(map[string]any)
+		if got["type"] != "urn:threeds:problem:invalid" || first["pointer"] != want || first["cure"] == "" {
+			t.Errorf("%s: %v", body, got)
+		}
+	}
+	ask(t, server, server.Key, "POST", "/webhook-endpoints", `{"url":"https://shop.example/","color":"red"}`, 400)
+	for _, query := range []string{"?limit=0", "?limit=101", "?from=yesterday", "?cursor=x", "?color=red", "?type=a&type=b"} {
+		ask(t, server, server.Key, "GET", "/events"+query, "", 400)
+	}
+}

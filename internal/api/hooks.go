@@ -1,0 +1,401 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/webhook"
+	"github.com/openthreeds/threeds/message"
+)
+
+const (
+	hooksPath  = "/webhook-endpoints"
+	eventsPath = "/events"
+)
+
+// hookEndpoints are what is served for webhooks, by the path with ID in the place of an id.
+var hookEndpoints = map[string]*endpoint{
+	hooksPath:                 {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "POST"}, (*Handler).hooks},
+	hooksPath + "/ID":         {problemProtocol{}, (*Handler).maxBody, true, []string{"GET", "PATCH", "DELETE"}, (*Handler).hook},
+	hooksPath + "/ID/test":    {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).testHook},
+	hooksPath + "/ID/rotate":  {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).rotateHook},
+	eventsPath:                {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).events},
+	eventsPath + "/ID":        {problemProtocol{}, (*Handler).maxBody, true, []string{"GET"}, (*Handler).event},
+	eventsPath + "/ID/resend": {problemProtocol{}, (*Handler).maxBody, true, []string{"POST"}, (*Handler).resend},
+}
+
+// hookOperationOf returns the path of an operation for webhooks, with ID in the place of an id.
+func hookOperationOf(path string) string {
+	parts := strings.Split(path, "/")
+	if len(parts) > 2 {
+		parts[2] = "ID"
+	}
+	return strings.Join(parts, "/")
+}
+
+// hookEndpointOf returns what is served for webhooks under a path, nil if nothing is.
+func hookEndpointOf(path string) *endpoint { return hookEndpoints[hookOperationOf(path)] }
+
+// idIn returns the id in the path of a request for webhooks.
+func (r *request) idIn() string {
+	parts := strings.Split(r.path, "/")
+	if len(parts) < 3 {
+		return ""
+	}
+	return parts[2]
+}
+
+// A hookObject is an endpoint as the API shows it.
+type hookObject struct {
+	ID          string   `json:"id"`
+	URL         string   `json:"url"`
+	Types       []string `json:"types"`
+	Description string   `json:"description"`
+	Disabled    bool     `json:"disabled"`
+	Created     string   `json:"created"`
+	Secret      string   `json:"secret,omitempty"` // in the answer that makes it, and in no other
+}
+
+func hookObjectOf(e *webhook.Endpoint) hookObject {
+	o := hookObject{e.ID, e.URL, e.Types, e.Description, e.Disabled, formatTime(e.Created), ""}
+	if o.Types == nil {
+		o.Types = webhook.Types()
+	}
+	return o
+}
+
+// A page is a list of objects. The objects fit on it, or Next is where the following page begins.
+type page struct {
+	Data any     `json:"data"`
+	Next *string `json:"next"`
+}
+
+// hookProblem returns the problem that an error of the service is.
+func hookProblem(err error) error {
+	fault, isFault := errors.AsType[*webhook.FaultError](err)
+	switch {
+	case errors.Is(err, webhook.ErrNoEndpoint):
+		return noHook
+	case errors.Is(err, webhook.ErrNoEvent):
+		return noEvent
+	case isFault:
+		pointer, code := "/"+fault.Member, message.Format
+		if fault.Missing {
+			code = message.Missing
+		}
+		return newProblem("invalid", http.StatusBadRequest, "The request has one fault",
+			problemError{Pointer: &pointer, Code: code, Rule: fault.Rule, Cure: fault.Cure})
+	}
+	return err
+}
+
+var (
+	noHook  = newProblem("not-found", http.StatusNotFound, "No webhook endpoint of yours has this id")
+	noEvent = newProblem("not-found", http.StatusNotFound, "No event of yours has this id, or none any more")
+)
+
+// A hookRequest is what a merchant says of an endpoint. What is absent stays as it is.
+type hookRequest struct {
+	URL         *string   `json:"url"`
+	Types       *[]string `json:"types"`
+	Description *string   `json:"description"`
+	Disabled    *bool     `json:"disabled"`
+	Secret      *string   `json:"secret"`
+}
+
+// readHook reads the body of a request about an endpoint.
+func readHook(body []byte) (hookRequest, error) {
+	var r hookRequest
+	dec := json.NewDecoder(bytes.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&r); err != nil {
+		pointer := ""
+		return r, newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", problemError{
+			Pointer: &pointer, Code: message.InvalidMessage, Rule: "json",
+			Cure: "Send a JSON object with url, and perhaps types, description, disabled and secret.",
+		})
+	}
+	return r, nil
+}
+
+// apply puts into an endpoint what a request says of it.
+func (r *hookRequest) apply(e *webhook.Endpoint) {
+	if r.URL != nil {
+		e.URL = *r.URL
+	}
+	if r.Types != nil {
+		e.Types = *r.Types
+	}
+	if r.Description != nil {
+		e.Description = *r.Description
+	}
+	if r.Disabled != nil {
+		if e.Disabled = *r.Disabled; !e.Disabled {
+			e.Failing = time.Time{}
+		}
+	}
+}
+
+// hooks lists the endpoints of a merchant, or adds one.
+func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
+	merchant := req.account.Merchant.Name
+	if req.method == http.MethodGet {
+		all, err := h.Hooks.Endpoints(ctx, merchant)
+		if err != nil {
+			return response{}, err
+		}
+		objects := []hookObject{}
+		for _, e := range all {
+			objects = append(objects, hookObjectOf(e))
+		}
+		return encoded(0, page{Data: objects})
+	}
+	said, err := readHook(req.body)
+	if err != nil {
+		return response{}, err
+	}
+	var e webhook.Endpoint
+	said.apply(&e)
+	if said.Secret != nil {
+		if e.Secret, err = webhook.ParseSecret(*said.Secret); err != nil {
+			return response{}, hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
+		}
+	}
+	added, err := h.Hooks.Add(ctx, merchant, e)
+	if err != nil {
+		return response{}, hookProblem(err)
+	}
+	o := hookObjectOf(added)
+	o.Secret = added.Secret.Text()
+	return encoded(http.StatusCreated, o)
+}
+
+// hook shows, changes or removes an endpoint.
+func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
+	merchant, id := req.account.Merchant.Name, req.idIn()
+	var e *webhook.Endpoint
+	var err error
+	switch req.method {
+	case http.MethodDelete:
+		if err := h.Hooks.Remove(ctx, merchant, id); err != nil {
+			return response{}, hookProblem(err)
+		}
+		return response{status: http.StatusNoContent}, nil
+	case http.MethodPatch:
+		said, failed := readHook(req.body)
+		if failed != nil {
+			return response{}, failed
+		}
+		if said.Secret != nil {
+			return response{}, hookProblem(&webhook.FaultError{
+				Member: "secret", Rule: "condition", Cure: "Ask for a new one by POST " + hooksPath + "/ID/rotate.",
+			})
+		}
+		e, err = h.Hooks.Change(ctx, merchant, id, func(e *webhook.Endpoint) error { said.apply(e); return nil })
+	default:
+		e, err = h.Hooks.Endpoint(ctx, merchant, id)
+	}
+	if err != nil {
+		return response{}, hookProblem(err)
+	}
+	return encoded(0, hookObjectOf(e))
+}
+
+// testHook delivers a test event, once and at once.
+func (h *Handler) testHook(ctx context.Context, req *request) (response, error) {
+	status, err := h.Hooks.Test(ctx, req.account.Merchant.Name, req.idIn())
+	failed, isDelivery := errors.AsType[*webhook.DeliveryError](err)
+	if err != nil && !isDelivery {
+		return response{}, hookProblem(err)
+	}
+	answer := struct {
+		Delivered bool    `json:"delivered"`
+		Status    *int    `json:"status"`
+		Error     *string `json:"error"`
+	}{Delivered: err == nil}
+	if status != 0 {
+		answer.Status = &status
+	}
+	if isDelivery {
+		text := failed.Error()
+		answer.Error = &text
+	}
+	return encoded(0, answer)
+}
+
+// rotateHook gives an endpoint a new secret.
+func (h *Handler) rotateHook(ctx context.Context, req *request) (response, error) {
+	e, err := h.Hooks.Rotate(ctx, req.account.Merchant.Name, req.idIn())
+	if err != nil {
+		return response{}, hookProblem(err)
+	}
+	return encoded(0, struct {
+		Secret        string `json:"secret"`
+		PreviousUntil string `json:"previousUntil"`
+	}{e.Secret.Text(), formatTime(e.Until)})
+}
+
+// maxEvents is the longest page of events, and usualEvents the one that nobody asks for.
+const (
+	maxEvents   = 100
+	usualEvents = 20
+)
+
+// events lists the events of a merchant, the newest first.
+func (h *Handler) events(ctx context.Context, req *request) (response, error) {
+	q, err := readEventQuery(req.query)
+	if err != nil {
+		return response{}, err
+	}
+	q.Merchant = req.account.Merchant.Name
+	limit := q.Limit
+	q.Limit++ // one more tells whether there is a next page
+	all, err := h.Hooks.Find(ctx, q)
+	if err != nil {
+		return response{}, err
+	}
+	var next *string
+	if len(all) > limit {
+		all = all[:limit]
+		last := all[limit-1]
+		cursor := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d %s", last.Created.UnixMilli(), last.ID))
+		next = &cursor
+	}
+	bodies := []json.RawMessage{}
+	for _, e := range all {
+		bodies = append(bodies, e.Body)
+	}
+	return encoded(0, page{bodies, next})
+}
+
+// readEventQuery reads the parameters of a list of events.
+func readEventQuery(query string) (store.EventQuery, error) {
+	q := store.EventQuery{Limit: usualEvents}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return q, badParameter("", "Encode the query as RFC 3986 has it.")
+	}
+	for name, given := range values {
+		text, err := given[0], error(nil)
+		if len(given) > 1 {
+			return q, badParameter(name, "Give it once.")
+		}
+		cure := ""
+		switch name {
+		case "type":
+			q.Type = text
+		case "authentication":
+			q.About = strings.ToLower(text)
+		case "from":
+			q.From, err = time.Parse(time.RFC3339, text)
+			cure = "Give a time of RFC 3339, such as 2026-11-25T10:00:00Z."
+		case "to":
+			q.To, err = time.Parse(time.RFC3339, text)
+			cure = "Give a time of RFC 3339, such as 2026-11-25T10:00:00Z."
+		case "limit":
+			if q.Limit, err = strconv.Atoi(text); err == nil && (q.Limit < 1 || q.Limit > maxEvents) {
+				err = errors.New("out of range")
+			}
+			cure = "Give a number from 1 to 100."
+		case "cursor":
+			q.AfterCreated, q.AfterID, err = readCursor(text)
+			cure = "Give what the page before has as next."
+		default:
+			return q, badParameter(name, "Leave it out: there are type, authentication, from, to, limit and cursor.")
+		}
+		if err != nil {
+			return q, badParameter(name, cure)
+		}
+	}
+	return q, nil
+}
+
+// readCursor reads where a page begins.
+func readCursor(text string) (time.Time, string, error) {
+	plain, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return time.Time{}, "", err
+	}
+	created, id, _ := strings.Cut(string(plain), " ")
+	ms, err := strconv.ParseInt(created, 10, 64)
+	if err == nil && id == "" {
+		err = errors.New("no id")
+	}
+	return time.UnixMilli(ms).UTC(), id, err
+}
+
+func badParameter(name, cure string) error {
+	return newProblem("invalid", http.StatusBadRequest, "The request has one fault",
+		problemError{Parameter: name, Code: message.Format, Rule: "pattern", Cure: cure})
+}
+
+// A deliveryObject is one delivery as the API shows it.
+type deliveryObject struct {
+	Endpoint string  `json:"endpoint"`
+	Attempt  int     `json:"attempt"`
+	At       *string `json:"at"` // of the last attempt
+	Status   *int    `json:"status"`
+	Error    *string `json:"error"`
+	Next     *string `json:"next"` // of the next attempt
+}
+
+// event shows an event with what became of it.
+func (h *Handler) event(ctx context.Context, req *request) (response, error) {
+	e, err := h.Hooks.Event(ctx, req.account.Merchant.Name, req.idIn())
+	if err != nil {
+		return response{}, hookProblem(err)
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(e.Body, &all); err != nil {
+		return response{}, err
+	}
+	deliveries := []deliveryObject{}
+	for _, d := range e.Deliveries {
+		o := deliveryObject{Endpoint: d.Endpoint, Attempt: d.Attempt, At: optionalTime(d.Last), Next: optionalTime(d.Due)}
+		if d.Status != 0 {
+			o.Status = &d.Status
+		}
+		if d.Error != "" {
+			o.Error = &d.Error
+		}
+		deliveries = append(deliveries, o)
+	}
+	if all["deliveries"], err = json.Marshal(deliveries); err != nil {
+		return response{}, err
+	}
+	return encoded(0, all)
+}
+
+func optionalTime(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := formatTime(t)
+	return &text
+}
+
+// resend delivers an event again.
+func (h *Handler) resend(ctx context.Context, req *request) (response, error) {
+	if err := h.Hooks.Resend(ctx, req.account.Merchant.Name, req.idIn()); err != nil {
+		return response{}, hookProblem(err)
+	}
+	return encoded(http.StatusAccepted, struct {
+		ID string `json:"id"`
+	}{req.idIn()})
+}
+
+// encoded is an answer with a value in JSON.
+func encoded(status int, value any) (response, error) {
+	body, err := encode(value)
+	return response{status: status, body: body}, err
+}

@@ -1,0 +1,62 @@
+package server
+
+import (
+	"cmp"
+	"crypto/x509"
+	"net/netip"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/webhook"
+)
+
+// WebhookSettings say how merchants are told of events. Zero values mean the defaults.
+type WebhookSettings struct {
+	Allow        []netip.Prefix // networks that are not public and that events may go to
+	HTTP         bool           // events may go to http URLs in there
+	Roots        *x509.CertPool // nil means those of the machine
+	Retry        []time.Duration
+	Timeout      time.Duration
+	DisableAfter time.Duration
+}
+
+// pollDeliveries is how often the store is asked for deliveries that are due. Those of this node do not wait for it.
+const pollDeliveries = 250 * time.Millisecond
+
+// forDeliveries returns the settings with their defaults.
+func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
+	addresses := webhook.Addresses{Allowed: w.Allow, HTTP: w.HTTP}
+	settings := webhook.Settings{
+		Retry: w.Retry, Timeout: cmp.Or(w.Timeout, 10*time.Second), DisableAfter: cmp.Or(w.DisableAfter, 120*time.Hour),
+		Poll: pollDeliveries, Addresses: addresses,
+	}
+	if len(settings.Retry) == 0 {
+		settings.Retry = webhook.DefaultRetry()
+	}
+	settings.Sender = webhook.NewSender(addresses, settings.Timeout, w.Roots, now)
+	return settings
+}
+
+// An announcer makes the events of authentications.
+type announcer struct{ hooks *webhook.Service }
+
+func (a announcer) Wants(merchant string) bool { return a.hooks.Wants(merchant) }
+
+func (a announcer) Announced() { a.hooks.Announced() }
+
+// eventTypes are the types of events by the status that they tell.
+var eventTypes = map[outcome.Status]string{
+	outcome.Completed: webhook.Completed, outcome.Failed: webhook.Failed, outcome.Expired: webhook.Expired,
+	outcome.Cancelled: webhook.Cancelled,
+}
+
+func (a announcer) NewEvent(merchant string, of *auth.Authentication, at time.Time) (*store.Event, error) {
+	data, err := api.EventData(of)
+	if err != nil {
+		return nil, err
+	}
+	return a.hooks.NewEvent(merchant, eventTypes[of.Status], of.ID, at, data)
+}

@@ -1,0 +1,107 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// An Event is one thing that a merchant is told.
+type Event struct {
+	ID       string // never changes
+	Merchant string
+	Type     string
+	About    string    // id of the transaction, "" if it is about none
+	Created  time.Time // UTC, whole milliseconds; it may lie ahead, and nobody is told before
+	Data     []byte    // opaque, sealed by the caller
+
+	// Endpoints are those that it is delivered to; each has a [Delivery]. Event and FindEvents do not fill it in.
+	Endpoints []string
+}
+
+// An Endpoint is an address that a merchant is told at.
+type Endpoint struct {
+	ID       string
+	Merchant string
+	Created  time.Time // UTC, whole milliseconds
+	Data     []byte    // opaque, sealed by the caller
+}
+
+// A Delivery is how far an event has come on its way to one endpoint.
+type Delivery struct {
+	Event, Endpoint string
+	Attempt         int       // how many there were
+	Due             time.Time // of the next attempt; zero: there is none
+	Last            time.Time // of the last attempt; zero: there was none
+	Status          int       // of HTTP, of the last attempt; 0 if there was no answer
+	Error           string    // of the last attempt; "" if it has succeeded
+}
+
+// An EventQuery says which events are wanted. The zero value of a field but Merchant, Now and Limit means any.
+type EventQuery struct {
+	Merchant string
+	Type     string
+	About    string
+	From, To time.Time // Created is at or after From, and before To
+	Now      time.Time // events that lie ahead of it are left out
+	Limit    int
+
+	// Of a page after the first: Created and ID of the last event before it.
+	AfterCreated time.Time
+	AfterID      string
+}
+
+// Events keeps what merchants are told, and to whom it was delivered. A transaction brings its event along: see Event
+// of a [Txn].
+type Events interface {
+	// AddEndpoint adds an endpoint. It returns ErrExists, and changes nothing, if the ID is taken.
+	AddEndpoint(ctx context.Context, e Endpoint) error
+
+	// ChangeEndpoint gives the endpoint that has this ID, and was as its Data, other Data. It returns ErrNotFound, and
+	// changes nothing, if there is no such endpoint, also if it has other Data than was.
+	ChangeEndpoint(ctx context.Context, id string, was, data []byte) error
+
+	// Endpoints returns all endpoints, oldest first.
+	Endpoints(ctx context.Context) ([]Endpoint, error)
+
+	// RemoveEndpoint removes an endpoint, and what was to be delivered to it. It returns ErrNotFound if there is none.
+	RemoveEndpoint(ctx context.Context, id string) error
+
+	// PutEvent adds an event that comes with no transaction. It returns ErrExists, and changes nothing, if the ID is
+	// taken.
+	PutEvent(ctx context.Context, e Event) error
+
+	// Event returns the event with an ID, or ErrNotFound.
+	Event(ctx context.Context, id string) (Event, error)
+
+	// FindEvents returns the events of a merchant, the newest first.
+	FindEvents(ctx context.Context, q EventQuery) ([]Event, error)
+
+	// Deliveries returns those of an event, by endpoint.
+	Deliveries(ctx context.Context, event string) ([]Delivery, error)
+
+	// ClaimDeliveries returns deliveries that are due at now, those that are due longest first, but none to a busy
+	// endpoint. They are due again at until: nobody else gets them before, and if the caller dies, somebody does then.
+	ClaimDeliveries(ctx context.Context, now, until time.Time, busy []string, most int) ([]Delivery, error)
+
+	// EndDelivery notes how an attempt has ended. It does nothing if the delivery is there no more.
+	EndDelivery(ctx context.Context, d Delivery) error
+
+	// Redeliver makes all deliveries of an event due at a time, with no attempt made.
+	Redeliver(ctx context.Context, event string, at time.Time) error
+
+	// SweepEvents removes events that were created before a time, with their deliveries, and says how many. It stops
+	// early when the context ends.
+	SweepEvents(ctx context.Context, before time.Time) (int, error)
+}
+
+// Span returns the times that Created of the wanted events is at or after, and before.
+func (q *EventQuery) Span() (from, to time.Time) {
+	from, to = q.From, q.Now.Add(time.Millisecond)
+	if from.IsZero() {
+		from = time.UnixMilli(0)
+	}
+	if !q.To.IsZero() && q.To.Before(to) {
+		to = q.To
+	}
+	return from, to
+}

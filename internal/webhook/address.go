@@ -1,0 +1,85 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+)
+
+// Addresses says which addresses events may go to.
+type Addresses struct {
+	// Allowed networks may be private ones.
+	Allowed []netip.Prefix
+	// HTTP allows http in the allowed networks.
+	HTTP bool
+}
+
+// ErrAddress says that a connection to an address is refused.
+var ErrAddress = errors.New("address refused")
+
+// refused are networks that no event goes to unless the operator allows it: those that are not public, and those that
+// stand for others.
+var refused = func() []netip.Prefix {
+	var all []netip.Prefix
+	for _, text := range []string{
+		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
+		"192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
+		"224.0.0.0/4", "240.0.0.0/4",
+		"::/128", "::1/128", "::/96", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/32", "2001:db8::/32",
+		"2002::/16", "fc00::/7", "fe80::/10", "fec0::/10", "ff00::/8",
+	} {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}()
+
+// Check returns ErrAddress if events may not go to an address. It is asked for the address that is connected to, so a
+// name that changes its address in between gains nothing.
+func (a *Addresses) Check(addr netip.Addr) error {
+	addr = addr.Unmap().WithZone("")
+	if a.isAllowed(addr) {
+		return nil
+	}
+	if !addr.IsValid() || slices.ContainsFunc(refused, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+		return ErrAddress
+	}
+	return nil
+}
+
+func (a *Addresses) isAllowed(addr netip.Addr) bool {
+	return slices.ContainsFunc(a.Allowed, func(p netip.Prefix) bool { return p.Contains(addr) })
+}
+
+// CheckURL says what is wrong with the URL of an endpoint, as far as it can be known without a connection. The name of
+// a host is looked up at each delivery.
+func (a *Addresses) CheckURL(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" {
+		return errors.New("the URL must be absolute, such as https://shop.example/hooks")
+	}
+	literal, err := netip.ParseAddr(u.Hostname())
+	isLiteral := err == nil
+	switch {
+	case u.User != nil:
+		return errors.New("the URL must have no user name and no password")
+	case u.Fragment != "":
+		return errors.New("the URL must have no fragment")
+	case u.Port() != "" && !isPort(u.Port()):
+		return errors.New("the port must be 1 to 65535")
+	case isLiteral && a.Check(literal) != nil:
+		return fmt.Errorf("%w: it is not a public one", ErrAddress)
+	case u.Scheme == "https":
+		return nil
+	case u.Scheme == "http" && a.HTTP && isLiteral && a.isAllowed(literal.Unmap()):
+		return nil
+	}
+	return errors.New("the URL must begin with https://")
+}
+
+func isPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
+}

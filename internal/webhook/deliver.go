@@ -1,0 +1,212 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+const (
+	refreshEvery = 500 * time.Millisecond // how often the endpoints are read
+	sweepEvery   = time.Minute
+	resealEvery  = 24 * time.Hour
+	keepEvents   = 30 * 24 * time.Hour
+
+	maxInFlight    = 64               // deliveries of this node
+	maxPerEndpoint = 4                // of them to one endpoint, so that a slow one delays no other
+	claimMargin    = 30 * time.Second // a claim lasts the time of an attempt and this much longer
+)
+
+// Run delivers events until ctx ends, and then waits for the attempts that are under way.
+func (s *Service) Run(ctx context.Context) {
+	d := &deliverer{Service: s, perEndpoint: make(map[string]int)}
+	defer d.attempts.Wait()
+	next := map[string]time.Time{"reseal": time.Now().Add(resealEvery)}
+	isDue := func(what string, every time.Duration) bool {
+		if now := time.Now(); !now.Before(next[what]) {
+			next[what] = now.Add(every)
+			return true
+		}
+		return false
+	}
+	for {
+		if isDue("refresh", refreshEvery) {
+			s.logUnlessEnded(ctx, "webhook endpoints not read", s.Refresh(ctx))
+		}
+		if isDue("reseal", resealEvery) {
+			s.resealAll(ctx)
+		}
+		if isDue("sweep", sweepEvery) {
+			_, err := s.Store.SweepEvents(ctx, s.Now().Add(-keepEvents))
+			s.logUnlessEnded(ctx, "old events not removed", err)
+		}
+		d.startDue(ctx)
+		timer := time.NewTimer(s.settings.Load().Poll)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.wake.channel():
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+func (s *Service) logUnlessEnded(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.Log.Warn(what, "err", err)
+	}
+}
+
+// resealAll seals every endpoint anew, so that it outlives rotations of the key file.
+func (s *Service) resealAll(ctx context.Context) {
+	for _, e := range s.known().byID {
+		err := s.Store.ChangeEndpoint(ctx, e.ID, e.sealed, e.seal(s.Sealer))
+		if !errors.Is(err, store.ErrNotFound) {
+			s.logUnlessEnded(ctx, "webhook endpoint not sealed anew", err)
+		}
+	}
+}
+
+// A deliverer makes the attempts of one node.
+type deliverer struct {
+	*Service
+	attempts sync.WaitGroup
+
+	mu          sync.Mutex
+	inFlight    int
+	perEndpoint map[string]int
+}
+
+// startDue claims what is due and starts an attempt for each.
+func (d *deliverer) startDue(ctx context.Context) {
+	for {
+		busy, free := d.room()
+		if free == 0 {
+			return
+		}
+		now := d.Now()
+		claimed, err := d.Store.ClaimDeliveries(ctx, now, now.Add(d.settings.Load().Timeout+claimMargin), busy, free)
+		if err != nil {
+			d.logUnlessEnded(ctx, "deliveries not claimed", err)
+			return
+		}
+		for _, one := range claimed {
+			d.start(ctx, one)
+		}
+		if len(claimed) < free {
+			return
+		}
+	}
+}
+
+// room returns the endpoints that have enough to do, and for how many more attempts there is room.
+func (d *deliverer) room() (busy []string, free int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, n := range d.perEndpoint {
+		if n >= maxPerEndpoint {
+			busy = append(busy, id)
+		}
+	}
+	return busy, min(maxInFlight-d.inFlight, maxPerEndpoint)
+}
+
+func (d *deliverer) start(ctx context.Context, one store.Delivery) {
+	d.count(one.Endpoint, 1)
+	d.attempts.Go(func() {
+		defer d.wake.signal()
+		defer d.count(one.Endpoint, -1)
+		d.attempt(ctx, one)
+	})
+}
+
+func (d *deliverer) count(endpoint string, by int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.inFlight += by
+	if d.perEndpoint[endpoint] += by; d.perEndpoint[endpoint] == 0 {
+		delete(d.perEndpoint, endpoint)
+	}
+}
+
+// attempt makes one attempt and notes how it ended. An attempt that ends because the process does is made again.
+func (d *deliverer) attempt(ctx context.Context, one store.Delivery) {
+	e := d.known().byID[one.Endpoint]
+	row, err := d.Store.Event(ctx, one.Event)
+	if err != nil {
+		d.logUnlessEnded(ctx, "event not read", err)
+		return
+	}
+	event, err := d.open(&row)
+	if err != nil {
+		d.Log.Error("event not read", "event", one.Event, "err", err)
+		return
+	}
+	one.Due = time.Time{}
+	if e == nil || e.Disabled {
+		one.Error = "the endpoint is disabled"
+		d.end(ctx, one)
+		return
+	}
+	settings, now := d.settings.Load(), d.Now()
+	status, err := settings.Sender.Send(ctx, Delivery{URL: e.URL, EventID: one.Event, Body: event.Body, Secrets: e.secrets(now)})
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	one.Attempt, one.Last, one.Status, one.Error = one.Attempt+1, now, status, ""
+	if err != nil {
+		one.Error = err.Error()
+		if n := one.Attempt - 1; n < len(settings.Retry) {
+			one.Due = d.Now().Add(jitter(settings.Retry[n]))
+		}
+	}
+	d.end(ctx, one)
+	d.noteHealth(ctx, e, err, now)
+}
+
+// jitter varies a time by a tenth, so that what failed together is not tried again together.
+func jitter(d time.Duration) time.Duration {
+	return d*9/10 + rand.N(max(d/5, 1))
+}
+
+// end notes how an attempt has ended. It is noted though the process is about to end.
+func (d *deliverer) end(ctx context.Context, one store.Delivery) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := d.Store.EndDelivery(ctx, one); err != nil {
+		d.Log.Warn("end of a delivery not stored", "event", one.Event, "endpoint", one.Endpoint, "err", err)
+	}
+}
+
+// noteHealth notes since when an endpoint has been failing, and disables it when that is too long or when it says that it
+// is gone.
+func (d *deliverer) noteHealth(ctx context.Context, e *Endpoint, failed error, now time.Time) {
+	const gone = StatusError(410)
+	isTooLong := !e.Failing.IsZero() && now.Sub(e.Failing) >= d.settings.Load().DisableAfter
+	disable := failed != nil && (isTooLong || errors.Is(failed, gone))
+	if !disable && (failed == nil) == e.Failing.IsZero() {
+		return
+	}
+	_, err := d.Change(ctx, e.Merchant, e.ID, func(e *Endpoint) error {
+		switch {
+		case failed == nil:
+			e.Failing = time.Time{}
+		case e.Failing.IsZero():
+			e.Failing = now.UTC().Truncate(time.Second)
+		}
+		e.Disabled = e.Disabled || disable
+		return nil
+	})
+	if err != nil && !errors.Is(err, ErrNoEndpoint) {
+		d.logUnlessEnded(ctx, "state of a webhook endpoint not stored", err)
+	}
+	if disable {
+		d.Log.Warn("webhook endpoint disabled", "endpoint", e.ID, "merchant", e.Merchant, "since", e.Failing, "err", failed)
+	}
+}

@@ -1,0 +1,312 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/uuid"
+)
+
+// Settings say how events are delivered.
+type Settings struct {
+	Retry        []time.Duration // after each failed attempt; then the event is given up
+	Timeout      time.Duration   // of one attempt
+	DisableAfter time.Duration   // of failures without a success
+	Poll         time.Duration   // how often the store is asked for what is due
+	Sender       *Sender
+	Addresses    Addresses
+}
+
+// DefaultRetry is when deliveries are repeated: soon at first, then every twelve hours for three days.
+func DefaultRetry() []time.Duration {
+	return slices.Concat(
+		[]time.Duration{
+			5 * time.Second, 30 * time.Second, 2 * time.Minute, 10 * time.Minute, time.Hour, 3 * time.Hour, 8 * time.Hour,
+		},
+		slices.Repeat([]time.Duration{12 * time.Hour}, 6),
+	)
+}
+
+// A Service knows the endpoints of merchants, makes events and delivers them. Set its fields before use, and start Run.
+type Service struct {
+	Store  store.Events
+	Sealer Sealer
+	Log    *slog.Logger
+	Now    func() time.Time
+
+	settings  atomic.Pointer[Settings]
+	endpoints atomic.Pointer[endpoints]
+	wake      wakeup
+}
+
+// endpoints are all that the store has.
+type endpoints struct {
+	byID       map[string]*Endpoint
+	ofMerchant map[string][]*Endpoint
+}
+
+// ErrNoEndpoint and ErrNoEvent say that a merchant has none with such an id.
+var (
+	ErrNoEndpoint = errors.New("webhook: no such endpoint")
+	ErrNoEvent    = errors.New("webhook: no such event")
+)
+
+// Configure sets how events are delivered from now on.
+func (s *Service) Configure(settings Settings) { s.settings.Store(&settings) }
+
+// Refresh reads the endpoints from the store.
+func (s *Service) Refresh(ctx context.Context) error {
+	rows, err := s.Store.Endpoints(ctx)
+	if err != nil {
+		return err
+	}
+	all := &endpoints{byID: make(map[string]*Endpoint), ofMerchant: make(map[string][]*Endpoint)}
+	for _, row := range rows {
+		e, err := openEndpoint(s.Sealer, row)
+		if err != nil {
+			s.Log.Error("webhook endpoint not read", "endpoint", row.ID, "err", err)
+			continue
+		}
+		all.byID[e.ID] = e
+		all.ofMerchant[e.Merchant] = append(all.ofMerchant[e.Merchant], e)
+	}
+	s.endpoints.Store(all)
+	return nil
+}
+
+func (s *Service) known() *endpoints {
+	return cmp.Or(s.endpoints.Load(), &endpoints{})
+}
+
+// Wants reports whether events of a merchant are made: it has an endpoint, be it disabled.
+func (s *Service) Wants(merchant string) bool { return len(s.known().ofMerchant[merchant]) > 0 }
+
+// envelope is the body of a delivery.
+type envelope struct {
+	ID        string          `json:"id"`
+	Type      string          `json:"type"`
+	Timestamp string          `json:"timestamp"`
+	Data      json.RawMessage `json:"data"`
+}
+
+// NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from
+// the time at on.
+func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
+	e := &store.Event{ID: "evt_" + uuid.New(), Merchant: merchant, Type: kind, About: about, Created: at.UTC().Truncate(time.Millisecond)}
+	body, err := json.Marshal(envelope{e.ID, kind, e.Created.Format(time.RFC3339), data})
+	if err != nil {
+		return nil, fmt.Errorf("webhook: event: %w", err)
+	}
+	e.Data = s.Sealer.Seal(eventName(e), body)
+	for _, endpoint := range s.known().ofMerchant[merchant] {
+		if endpoint.wants(kind) {
+			e.Endpoints = append(e.Endpoints, endpoint.ID)
+		}
+	}
+	return e, nil
+}
+
+// Announced has the event that was just stored delivered at once.
+func (s *Service) Announced() { s.wake.signal() }
+
+// Endpoints returns those of a merchant, oldest first.
+func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	return s.known().ofMerchant[merchant], nil
+}
+
+// Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
+func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint, error) {
+	if err := s.Refresh(ctx); err != nil {
+		return nil, err
+	}
+	e := s.known().byID[id]
+	if e == nil || e.Merchant != merchant {
+		return nil, ErrNoEndpoint
+	}
+	return e, nil
+}
+
+// Add adds an endpoint of a merchant. Without a secret it gets one.
+func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
+	if err := e.check(&s.settings.Load().Addresses); err != nil {
+		return nil, err
+	}
+	e.ID, e.Merchant, e.Created = "ep_"+uuid.New(), merchant, s.Now().UTC().Truncate(time.Millisecond)
+	if len(e.Secret) == 0 {
+		e.Secret = NewSecret()
+	}
+	e.sealed = e.seal(s.Sealer)
+	if err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed}); err != nil {
+		return nil, err
+	}
+	return &e, s.Refresh(ctx)
+}
+
+// Change changes an endpoint of a merchant.
+func (s *Service) Change(ctx context.Context, merchant, id string, change func(*Endpoint) error) (*Endpoint, error) {
+	for {
+		was, err := s.Endpoint(ctx, merchant, id)
+		if err != nil {
+			return nil, err
+		}
+		e := *was
+		if err := change(&e); err != nil {
+			return nil, err
+		}
+		if err := e.check(&s.settings.Load().Addresses); err != nil {
+			return nil, err
+		}
+		e.sealed = e.seal(s.Sealer)
+		err = s.Store.ChangeEndpoint(ctx, id, was.sealed, e.sealed)
+		if errors.Is(err, store.ErrNotFound) {
+			continue // somebody else has changed or removed it
+		}
+		if err != nil {
+			return nil, err
+		}
+		return &e, s.Refresh(ctx)
+	}
+}
+
+// overlap is how long the former secret signs as well after a rotation.
+const overlap = 24 * time.Hour
+
+// Rotate gives an endpoint a new secret. The former one signs as well for a day.
+func (s *Service) Rotate(ctx context.Context, merchant, id string) (*Endpoint, error) {
+	return s.Change(ctx, merchant, id, func(e *Endpoint) error {
+		e.Previous, e.Until = e.Secret, s.Now().Add(overlap).UTC().Truncate(time.Second)
+		e.Secret = NewSecret()
+		return nil
+	})
+}
+
+// Remove removes an endpoint of a merchant, and what was to be delivered to it.
+func (s *Service) Remove(ctx context.Context, merchant, id string) error {
+	if _, err := s.Endpoint(ctx, merchant, id); err != nil {
+		return err
+	}
+	if err := s.Store.RemoveEndpoint(ctx, id); err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	return s.Refresh(ctx)
+}
+
+// Test delivers an event of type webhook.test to an endpoint, once and at once.
+// The error is a *DeliveryError when it could not be delivered.
+func (s *Service) Test(ctx context.Context, merchant, id string) (status int, err error) {
+	e, err := s.Endpoint(ctx, merchant, id)
+	if err != nil {
+		return 0, err
+	}
+	now := s.Now()
+	event := "evt_" + uuid.New()
+	body, err := json.Marshal(envelope{event, testType, now.UTC().Format(time.RFC3339), json.RawMessage(`{}`)})
+	if err != nil {
+		return 0, err
+	}
+	status, err = s.settings.Load().Sender.Send(ctx, Delivery{URL: e.URL, EventID: event, Body: body, Secrets: e.secrets(now)})
+	if err != nil {
+		return status, &DeliveryError{err}
+	}
+	return status, nil
+}
+
+// A DeliveryError says that a delivery has failed.
+type DeliveryError struct{ Reason error }
+
+func (e *DeliveryError) Error() string { return e.Reason.Error() }
+
+func (e *DeliveryError) Unwrap() error { return e.Reason }
+
+// An Event is one event with what became of it.
+type Event struct {
+	ID         string
+	Created    time.Time
+	Body       json.RawMessage // as it is delivered
+	Deliveries []store.Delivery
+}
+
+// Find returns the events of a merchant that a query asks for, the newest first, without their deliveries.
+func (s *Service) Find(ctx context.Context, q store.EventQuery) ([]Event, error) {
+	q.Now = s.Now()
+	rows, err := s.Store.FindEvents(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	var all []Event
+	for i := range rows {
+		e, err := s.open(&rows[i])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// Event returns an event of a merchant with its deliveries, or ErrNoEvent.
+func (s *Service) Event(ctx context.Context, merchant, id string) (Event, error) {
+	row, err := s.Store.Event(ctx, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound), err == nil && (row.Merchant != merchant || row.Created.After(s.Now())):
+		return Event{}, ErrNoEvent
+	case err != nil:
+		return Event{}, err
+	}
+	e, err := s.open(&row)
+	if err != nil {
+		return Event{}, err
+	}
+	e.Deliveries, err = s.Store.Deliveries(ctx, id)
+	return e, err
+}
+
+// Resend delivers an event of a merchant again, under the same id.
+func (s *Service) Resend(ctx context.Context, merchant, id string) error {
+	if _, err := s.Event(ctx, merchant, id); err != nil {
+		return err
+	}
+	if err := s.Store.Redeliver(ctx, id, s.Now()); err != nil {
+		return err
+	}
+	s.wake.signal()
+	return nil
+}
+
+func (s *Service) open(row *store.Event) (Event, error) {
+	body, err := s.Sealer.Open(eventName(row), row.Data)
+	if err != nil {
+		return Event{}, fmt.Errorf("webhook event %s: %w", row.ID, err)
+	}
+	return Event{ID: row.ID, Created: row.Created, Body: body}, nil
+}
+
+// A wakeup wakes the one goroutine that waits for it. Its zero value is ready to use.
+type wakeup struct {
+	once sync.Once
+	c    chan struct{}
+}
+
+func (w *wakeup) channel() chan struct{} {
+	w.once.Do(func() { w.c = make(chan struct{}, 1) })
+	return w.c
+}
+
+func (w *wakeup) signal() {
+	select {
+	case w.channel() <- struct{}{}:
+	default:
+	}
+}
