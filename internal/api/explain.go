@@ -173,7 +173,7 @@ func (h *Handler) explain(_ context.Context, req *request) (response, error) {
 	options, wrong := auth.ReadExplainOptions(req.body)
 	x := h.Engine.Explain(req.account, req.body, options)
 	if len(wrong) > 0 {
-		x.IsValid, x.AReq, x.Faults = false, nil, append(wrong, x.Faults...)
+		x.Reject(wrong)
 	}
 	return response{body: EncodeExplanation(x)}, nil
 }

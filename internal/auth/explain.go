@@ -27,6 +27,11 @@ type Explanation struct {
 	AReq       []byte            // masked; nil if the request is not valid
 }
 
+// Reject makes a request invalid for further faults, which come first.
+func (x *Explanation) Reject(further []faults.Entry) {
+	x.IsValid, x.AReq, x.Faults = false, nil, append(further, x.Faults...)
+}
+
 // A Warning is something that does not make /auth refuse the request.
 type Warning struct {
 	Pointer string
@@ -48,6 +53,9 @@ type ExplainOptions struct {
 	AsOf   time.Time // its zero value means now
 	// AllowMaskedCard has a masked card number be a warning. /auth refuses such a request.
 	AllowMaskedCard bool
+	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
+	// and rules of the scheme about them do not count.
+	Placeholders []string
 }
 
 // explainMembers are the members of a body of /explain that are not for /auth.
@@ -100,7 +108,13 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		x.addUnreadable(err)
 		return x
 	}
-	x.Version, x.Scheme, x.Findings = req.version, c.to.scheme(), c.findings
+	placeholders := slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has)
+	x.Version, x.Scheme = req.version, c.to.scheme()
+	for _, f := range c.findings {
+		if !slices.Contains(placeholders, f.Element) {
+			x.Findings = append(x.Findings, f)
+		}
+	}
 	problems := c.problems
 	if o.AllowMaskedCard && maskedCard.MatchString(req.pan) {
 		problems = slices.DeleteFunc(slices.Clone(problems), func(p message.Problem) bool { return p.Path == "acctNumber" && p.Code == message.Format })
@@ -122,11 +136,10 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	x.addCorrections(req, original, c.areq)
 	x.IsValid = len(x.Faults) == 0
 	if x.IsValid && c.areq != nil {
-		var nulls []string
 		if req.id.made {
-			nulls = []string{"threeDSServerTransID"} // /auth makes one
+			placeholders = append(placeholders, "threeDSServerTransID") // /auth makes one
 		}
-		x.AReq = withoutCard(c.areq.MaskedJSON(nulls...), req.pan)
+		x.AReq = withoutCard(c.areq.MaskedJSON(placeholders...), req.pan)
 	}
 	return x
 }
