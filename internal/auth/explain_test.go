@@ -42,6 +42,9 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 	w := newWorld()
 	var sent []byte
 	w.sent = func(areq []byte) { sent = areq }
+	older := *w.hits[1].Info
+	older.DSVersions = []string{"2.2.0"}
+	w.hits[1].Info = &older
 	e := w.engine(0)
 	verdicts := map[bool]int{}
 	for n := range bodies {

@@ -36,7 +36,8 @@ func (e *Engine) checkRules(req *authRequest, c *contentCheck) message.Problems 
 	var refused message.Problems
 	c.findings, c.rulesChecked = c.to.peer.rules().Check(c.areq, at), true
 	for _, f := range c.findings {
-		if mode == rulesEnforce && f.Code != 0 { // of several elements of which one is enough, the first is named
+		if mode == rulesEnforce && f.Code != 0 {
+			// Of several elements of which one is enough, the first is named.
 			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
 			c.enforced = append(c.enforced, f)
 		} else {
