@@ -210,7 +210,8 @@ var areqChecks = []check{
 		}
 		t.wantRefused(allVersions, "BRW", "203", "mcc", set("mcc", "123"))
 		t.wantRefused(allVersions, "BRW", "203", "merchantName", set("merchantName", strings.Repeat("a", 41)))
-		t.wantRefused(allVersions, "BRW", "203|304", "merchantCountryCode", set("merchantCountryCode", "DNK"))
+		t.wantSent(allVersions, "BRW", "merchantCountryCode", "208", set("merchantCountryCode", "DNK"))
+		t.wantRefused(allVersions, "BRW", "203|304", "merchantCountryCode", set("merchantCountryCode", "DNX"))
 	}},
 	{id: "MC-18", do: func(t *T) {
 		t.wantRefused(allVersions, "BRW", "201", "acctNumber", drop("acctNumber"))
@@ -276,11 +277,12 @@ var areqChecks = []check{
 		}
 		for _, bad := range [][2]string{
 			{"purchaseAmount", "12.34"}, {"purchaseAmount", "-1"}, {"purchaseAmount", strings.Repeat("1", 49)},
-			{"purchaseCurrency", "EUR"}, {"purchaseExponent", "22"}, {"purchaseDate", "2026-11-20"}, {"purchaseDate", "20261320120000"},
+			{"purchaseCurrency", "EUX"}, {"purchaseExponent", "22"}, {"purchaseDate", "2026-11-20"}, {"purchaseDate", "20261320120000"},
 			{"purchaseDate", "20261120240000"}, {"purchaseDate", "20261120126000"}, {"purchaseDate", "20261120120060"},
 		} {
 			t.wantRefused(allVersions, "BRW", "203|304", bad[0], set(bad[0], bad[1]))
 		}
+		t.wantSent(allVersions, "BRW", "purchaseCurrency", "978", set("purchaseCurrency", "EUR"))
 	}},
 	{id: "MC-23", do: func(t *T) {
 		without := []edit{drop(purchase[0]), drop(purchase[1]), drop(purchase[2]), drop(purchase[3])}
@@ -335,9 +337,11 @@ var areqChecks = []check{
 		for _, kind := range []string{"bill", "ship"} {
 			country, state := kind+"AddrCountry", kind+"AddrState"
 			t.wantSent(allVersions, "BRW", state, "CA", set(state, "CA"), set(country, "840"))
-			t.wantRefused(allVersions, "BRW", "203", state, set(state, "US-CA"), set(country, "840"))
+			t.wantSent(allVersions, "BRW", state, "CA", set(state, "US-CA"), set(country, "840"))
+			t.wantRefused(allVersions, "BRW", "203", state, set(state, "DE-BE"), set(country, "840"))
 			t.wantRefused(allVersions, "BRW", "201", country, set(state, "CA"))
-			t.wantRefused(allVersions, "BRW", "203|304", country, set(country, "US"))
+			t.wantSent(allVersions, "BRW", country, "840", set(country, "US"))
+			t.wantRefused(allVersions, "BRW", "203|304", country, set(country, "XX"))
 			t.wantRefused(allVersions, "BRW", "203", kind+"AddrPostCode", set(kind+"AddrPostCode", strings.Repeat("1", 17)))
 			for _, name := range []string{"AddrLine1", "AddrLine2", "AddrLine3", "AddrCity"} {
 				t.wantSent(allVersions, "BRW", kind+name, strings.Repeat("a", 50), set(kind+name, strings.Repeat("a", 50)))
@@ -438,7 +442,8 @@ var areqChecks = []check{
 		t.wantSent([]string{v220}, "BRW", name, "09", set(name, "09"))
 		t.wantRefused([]string{v210}, "BRW", "203", name, set(name, "05"))
 		t.wantRefused([]string{v220}, "BRW", "203", name, set(name, "10"))
-		t.wantRefused(until220, "BRW", "203", name, set(name, []string{"04"}))
+		t.wantSent(until220, "BRW", name, "04", set(name, []string{"04"}))
+		t.wantRefused(until220, "BRW", "203", name, set(name, []string{"03", "04"}))
 		t.wantSent([]string{v231}, "BRW", name, []string{"04"}, set(name, "04"))
 		t.wantSent([]string{v231}, "BRW", name, []string{"03", "09"}, set(name, []string{"03", "09"}))
 		t.wantRefused([]string{v231}, "BRW", "203", name, set(name, []string{"02", "04"}))
@@ -532,7 +537,8 @@ var areqChecks = []check{
 	{id: "MC-44", do: func(t *T) {
 		t.wantSent(allVersions, "BRW", "payTokenInd", true, set("payTokenInd", true))
 		t.wantSent(allVersions, "BRW", "payTokenInd", nil)
-		t.wantRefused(allVersions, "BRW", "203", "payTokenInd", set("payTokenInd", "true"))
+		t.wantSent(allVersions, "BRW", "payTokenInd", true, set("payTokenInd", "true"))
+		t.wantRefused(allVersions, "BRW", "203", "payTokenInd", set("payTokenInd", "yes"))
 		for _, v := range allVersions {
 			x := t.flow(v, "BRW", set("payTokenInd", false))
 			x.auth()
@@ -672,7 +678,8 @@ var areqChecks = []check{
 	{id: "MC-58", do: func(t *T) {
 		const name = "browserJavascriptEnabled"
 		t.wantRefused(since220, "BRW", "201", name, drop(name))
-		t.wantRefused(since220, "BRW", "203", name, set(name, "true"))
+		t.wantSent(since220, "BRW", name, true, set(name, "true"))
+		t.wantRefused(since220, "BRW", "203", name, set(name, "yes"))
 		t.wantSent(since220, "BRW", name, false, set(name, false))
 		t.wantSent([]string{v210}, "BRW", name, nil, set(name, true))
 	}},
@@ -706,9 +713,12 @@ var areqChecks = []check{
 		}
 	}},
 	{id: "MC-63", do: func(t *T) {
-		for _, good := range []string{"192.0.2.1", "2001:db8::1", "2001:0db8:0000:0000:0000:0000:0000:0001"} {
+		const short, full = "2001:db8::1", "2001:0db8:0000:0000:0000:0000:0000:0001"
+		for _, good := range []string{"192.0.2.1", full} {
 			t.wantSent(allVersions, "BRW", "browserIP", good, set("browserIP", good))
 		}
+		t.wantSent(until220, "BRW", "browserIP", full, set("browserIP", short))
+		t.wantSent([]string{v231}, "BRW", "browserIP", short, set("browserIP", short))
 		for _, bad := range []string{"999.1.1.1", "192.0.2", "shop.example", "2001:db8:::1"} {
 			t.wantRefused(allVersions, "BRW", "203", "browserIP", set("browserIP", bad))
 		}
@@ -894,7 +904,8 @@ func authenticationInfoCheck(name, method, stamp string, last map[string][2]stri
 				}
 				t.wantRefused([]string{v}, "BRW", "203", name, set(name, many))
 			} else {
-				t.wantRefused([]string{v}, "BRW", "203", name, set(name, []object{info}))
+				t.wantSent([]string{v}, "BRW", name, info, set(name, []object{info}))
+				t.wantRefused([]string{v}, "BRW", "203", name, set(name, []object{info, info}))
 			}
 			t.wantRefused([]string{v}, "BRW", reserved, name+"."+method, set(name, want), set(path+"."+method, last[v][1]))
 			t.wantRefused([]string{v}, "BRW", "203", name+"."+stamp, set(name, want), set(path+"."+stamp, "20261120"))

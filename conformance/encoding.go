@@ -48,7 +48,8 @@ var encodingChecks = []check{
 		long := strings.Repeat("9", 48)
 		t.wantSent(allVersions, "BRW", "purchaseAmount", long, set("purchaseAmount", long))
 		t.wantSent(allVersions, "BRW", "purchaseAmount", "007", set("purchaseAmount", "007"))
-		t.wantRefused(allVersions, "BRW", "203", "purchaseAmount", set("purchaseAmount", 1099))
+		t.wantSent(allVersions, "BRW", "purchaseAmount", "1099", set("purchaseAmount", 1099))
+		t.wantRefused(allVersions, "BRW", "203", "purchaseAmount", set("purchaseAmount", 10.99))
 		t.wantRefused(allVersions, "BRW", "203", "acctNumber", set("acctNumber", 4000001234567899))
 	}},
 	{id: "EN-08", do: func(t *T) {

@@ -213,7 +213,7 @@ func TestNotes(t *testing.T) {
 		{"one several times", s.key("Off"), "2.3.1", object(own).with(object{"acceptLanguage": []string{"en", "en", "en"}}), 200, "acceptLanguage", ""},
 		{"refused", s.key("Off"), "2.2.0", object{"browserColorDepth": "30", "mcc": "54"}, 400, "browserColorDepth", ""},
 		{"strict", s.key("Off", "--strict"), "2.3.1", own, 200, "", ""},
-		{"the scheme's rules", s.APIKey, "2.2.0", object{"cardExpiryDate": nil}, 200, "", "billAddrCity, billAddrCountry, billAddrLine1, billAddrPostCode, cardExpiryDate, email, threeDSRequestorID, transType"},
+		{"the scheme's rules", s.APIKey, "2.2.0", object{"cardExpiryDate": nil}, 200, "", "cardExpiryDate, email|homePhone|mobilePhone|workPhone, threeDSRequestorID, transType"},
 		{"no version", s.APIKey, "2.2.0", object{"messageVersion": "9.9.9", "browserColorDepth": "30"}, 400, "", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
