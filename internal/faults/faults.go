@@ -237,6 +237,9 @@ func (e *Entry) setLength(least, most, n int, unit string) {
 	}
 }
 
+// datePattern is how a date begins.
+const datePattern = `^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])`
+
 // patterns are the forms of kinds.
 var patterns = map[message.Kind]*regexp.Regexp{
 	message.Digits:        regexp.MustCompile(`^[0-9]+$`),
@@ -244,9 +247,9 @@ var patterns = map[message.Kind]*regexp.Regexp{
 	message.UUID:          regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`),
 	message.Base64:        regexp.MustCompile(`^[0-9A-Za-z+/]+={0,2}$`),
 	message.Base64URL:     regexp.MustCompile(`^[0-9A-Za-z_-]+={0,2}$`),
-	message.Date:          regexp.MustCompile(`^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$`),
-	message.DateTime:      regexp.MustCompile(`^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])([0-5][0-9]){2}$`),
-	message.Minute:        regexp.MustCompile(`^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])[0-5][0-9]$`),
+	message.Date:          regexp.MustCompile(datePattern + `$`),
+	message.DateTime:      regexp.MustCompile(datePattern + `([01][0-9]|2[0-3])([0-5][0-9]){2}$`),
+	message.Minute:        regexp.MustCompile(datePattern + `([01][0-9]|2[0-3])[0-5][0-9]$`),
 	message.YearMonth:     regexp.MustCompile(`^[0-9]{2}(0[1-9]|1[0-2])$`),
 	message.Country:       regexp.MustCompile(`^[0-9]{3}$`),
 	message.Currency:      regexp.MustCompile(`^[0-9]{3}$`),
