@@ -18,8 +18,9 @@ import (
 
 // An Entry is one fault of a request (docs/authentications.md, "Errors").
 type Entry struct {
-	Pointer   *string      `json:"pointer,omitempty"` // RFC 6901, into the body
-	Parameter string       `json:"parameter,omitempty"`
+	Pointer   *string      `json:"pointer,omitempty"`   // RFC 6901, into the body
+	Parameter string       `json:"parameter,omitempty"` // of the query
+	Header    string       `json:"header,omitempty"`
 	Code      message.Code `json:"code"`
 	Rule      string       `json:"rule"`
 	Limit     *Limit       `json:"limit"`
