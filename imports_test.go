@@ -40,11 +40,12 @@ var may = map[string]string{
 	"internal/record":          "internal/store",
 	"internal/scheme":          "message",
 	"internal/outcome":         "message internal/scheme",
+	"internal/faults":          "message",
 	"internal/webhook":         "internal/store internal/uuid",
-	"internal/auth":            "internal/browserurl message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
+	"internal/auth":            "internal/browserurl internal/faults message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
-	"internal/api":             "message internal/store internal/webhook internal/outcome internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
+	"internal/api":             "message internal/faults internal/store internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/results":         "message internal/auth internal/listen internal/obs internal/certs",
 	"internal/obs":             "internal/scheme internal/shed internal/uuid",
 	"internal/certs":           "internal/obs",
@@ -61,7 +62,7 @@ var may = map[string]string{
 
 // pure are the packages that touch no network, clock, disk or database: they import
 // nothing that could, and of package time what tells no time.
-var pure = []string{"message", "message/extension", "internal/browserurl", "internal/charset", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
+var pure = []string{"message", "message/extension", "internal/browserurl", "internal/charset", "internal/faults", "internal/iso", "internal/outcome", "internal/ranges", "internal/scheme", "internal/transid", "internal/v1", "internal/xmldsig"}
 
 var impure = regexp.MustCompile(`^(net|net/http|os|os/.*|database/.*|syscall|log/.*)$`)
 

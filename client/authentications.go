@@ -121,15 +121,23 @@ func (c *Client) readAuthentication(ctx context.Context, method string, o operat
 	if err != nil {
 		return nil, err
 	}
-	if answer.Header.Get("Content-Type") == "application/problem+json" {
-		said := &Problem{Answer: answer}
-		if json.Unmarshal(answer.Raw, said) == nil {
-			return nil, said
-		}
-	}
 	a := &Authentication{Answer: answer}
-	if answer.Status != http.StatusOK || json.Unmarshal(answer.Raw, a) != nil {
-		return nil, &RefusedError{answer}
+	if err := answer.read(a); err != nil {
+		return nil, err
 	}
 	return a, nil
+}
+
+// read reads an answer of JSON into a value. The error is a [Problem] or a [RefusedError].
+func (a Answer) read(into any) error {
+	if a.Header.Get("Content-Type") == "application/problem+json" {
+		said := &Problem{Answer: a}
+		if json.Unmarshal(a.Raw, said) == nil {
+			return said
+		}
+	}
+	if a.Status != http.StatusOK || json.Unmarshal(a.Raw, into) != nil {
+		return &RefusedError{a}
+	}
+	return nil
 }

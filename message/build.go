@@ -409,6 +409,19 @@ func (m *Message) foldedMember(object uint32, name string) uint32 {
 	return 0
 }
 
+// Unknown returns the paths of the members that an AReq of the version of the request does not have; Build leaves
+// them out. A name that could hold card data is "unknown".
+func (r *Request) Unknown() []Path {
+	v, _ := r.Version()
+	b := newBuilder(r, v)
+	b.reportUnknown(b.table, 0)
+	var paths []Path
+	for _, p := range b.problems {
+		paths = append(paths, p.Path)
+	}
+	return paths
+}
+
 // reportUnknown reports the members of an object, and of the objects in it, that have no row.
 func (b *builder) reportUnknown(t *Table, object uint32) {
 	for i := object + 1; i < b.m.nodes[object].next; i = b.m.nodes[i].next {

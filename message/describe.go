@@ -3,6 +3,7 @@ package message
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -61,6 +62,84 @@ type describer struct {
 	checker
 	show    func(path Path, f *Field, text string) // is called for each value that has a row
 	unknown int
+}
+
+// MaskedJSON returns m as JSON, masked as Describe does it. A value that must not be shown, or that has no row in
+// the table, is "***". The members in nulls, of the top level, are null.
+func (m *Message) MaskedJSON(nulls ...string) []byte {
+	d := &describer{checker: checker{m: m}}
+	t, hasType := m.Type()
+	v, hasVersion := m.Version()
+	if hasType && hasVersion {
+		d.table, d.version = TableOf(t, v), v
+	}
+	return d.appendMasked(nil, d.table, 0, nulls)
+}
+
+// appendMasked appends the masked JSON of an object.
+func (d *describer) appendMasked(out []byte, t *Table, object uint32, nulls []string) []byte {
+	out = append(out, '{')
+	isFirst := true
+	for i := object + 1; i < d.m.nodes[object].next; i = d.m.nodes[i].next {
+		n := &d.m.nodes[i]
+		row := -1
+		if t != nil {
+			row = t.rowOfMember(d.m, n)
+		}
+		if row < 0 || n.flags&duplicate != 0 {
+			continue // its name may be anything
+		}
+		f := &t.Fields[row]
+		if !isFirst {
+			out = append(out, ',')
+		}
+		isFirst = false
+		out = append(append(out, quote(f.Name)...), ':')
+		if slices.Contains(nulls, f.Name) {
+			out = append(out, "null"...)
+		} else {
+			out = d.appendMaskedValue(out, f, i)
+		}
+	}
+	return append(out, '}')
+}
+
+// appendMaskedValue appends the masked JSON of one value.
+func (d *describer) appendMaskedValue(out []byte, f *Field, i uint32) []byte {
+	n := &d.m.nodes[i]
+	isTable := f.Kind == Object && f.Mask == Clear && f.Of != nil
+	switch {
+	case isTable && n.kind == jsonObject:
+		return d.appendMasked(out, f.Of, i, nil)
+	case n.kind == jsonArray && (f.Array || f.AltArray) && f.Mask == Clear:
+		lo, hi := f.ItemMin, f.ItemMax
+		if !f.Array {
+			lo, hi = f.Min, f.Max
+		}
+		out = append(out, '[')
+		for j := i + 1; j < n.next; j = d.m.nodes[j].next {
+			if j > i+1 {
+				out = append(out, ',')
+			}
+			switch {
+			case isTable && d.m.nodes[j].kind == jsonObject:
+				out = d.appendMasked(out, f.Of, j, nil)
+			case d.maskedString(f, j, lo, hi) != maskedValue:
+				out = append(out, d.m.raw(j)...)
+			default:
+				out = append(out, quote(maskedValue)...)
+			}
+		}
+		return append(out, ']')
+	}
+	text := maskedValue
+	if f.Kind != Object {
+		text = d.maskedText(f, i)
+	}
+	if f.Mask == Clear && text != maskedValue {
+		return append(out, d.m.raw(i)...)
+	}
+	return append(out, quote(text)...)
 }
 
 // describeObject writes the members of an object by its table. If the table is nil, no

@@ -36,26 +36,9 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
 		return usageErrorf("check: no scheme %q%s", *of, config.Hint(*of, known...))
 	}
-	if len(rest) == 0 {
-		return usageErrorf("check: no file (- is standard input)")
-	}
-	name, in := rest[0], stdin
-	if name == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		in = f
-	}
-	data, all, err := readUpTo(in, maxMessage)
+	name, data, err := readCheckFile("check", rest, stdin)
 	if err != nil {
 		return err
-	}
-	if !all {
-		return fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
 	}
 	input, ok := readCheckInput(data)
 	if !ok {
@@ -70,6 +53,32 @@ func runCheck(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return report.writeJSON(name, stdout)
 	}
 	return report.write(name, stdout, stderr)
+}
+
+// readCheckFile reads the file that a command is given, and returns how to call it.
+func readCheckFile(command string, rest []string, stdin io.Reader) (name string, data []byte, err error) {
+	if len(rest) == 0 {
+		return "", nil, usageErrorf("%s: no file (- is standard input)", command)
+	}
+	name, in := rest[0], stdin
+	if name == "-" {
+		name = "standard input"
+	} else {
+		f, err := os.Open(name)
+		if err != nil {
+			return "", nil, err
+		}
+		defer f.Close()
+		in = f
+	}
+	data, all, err := readUpTo(in, maxMessage)
+	if err != nil {
+		return "", nil, err
+	}
+	if !all {
+		return "", nil, fmt.Errorf("%s: longer than %d MiB, so it was not checked: no message is", name, maxMessage>>20)
+	}
+	return name, data, nil
 }
 
 // An unreadableError says that a text holds nothing that check can check. Its exit status is 2.

@@ -75,6 +75,10 @@ const usage = `Usage:
         and what a card scheme asks for beside the protocol, or means by a code of its own;
         FILE may also be a body for /auth, a log line, a creq or cres, a form, or a PARes;
         exit status 2 means that it is none of these
+    threeds explain [--scheme SCHEME] [--as-of DATE] [--json] FILE
+        say what /auth would make of a body (- is standard input): the AReq, masked, what is
+        put right, all faults, and what the scheme asks for on that day; nothing is sent;
+        exit status 1 means that /auth would refuse it, 2 that it is no such body
     threeds outcomes [--json]
         print what each answer of each card scheme is worth: result, liability, what to do
     threeds licenses
@@ -181,6 +185,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runBackup(ctx, rest, stdout, stderr)
 	case "restore":
 		return runRestore(ctx, rest, stdin, stdout)
+	case "explain":
+		return runExplain(rest, stdin, stdout, stderr)
 	case "check":
 		return runCheck(rest, stdin, stdout, stderr)
 	case "outcomes":
@@ -194,7 +200,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "outcomes", "licenses", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "explain", "outcomes", "licenses", "version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

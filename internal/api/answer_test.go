@@ -16,6 +16,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/listen"
 )
 
@@ -46,6 +47,14 @@ func (n says) Authentication(context.Context, *account.Account, string) (*auth.A
 
 func (n says) WaitForAuthentication(context.Context, *account.Account, string) (*auth.Authentication, error) {
 	return new(auth.Authentication), nil
+}
+
+func (n says) Lookup(context.Context, []byte) (string, []auth.CardScheme, []faults.Entry) {
+	return "", nil, nil
+}
+
+func (n says) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
+	return new(auth.Explanation)
 }
 
 // TestI6AnswersHaveContentLength: an answer of any length says how long it is (I6), those

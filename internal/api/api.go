@@ -26,6 +26,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -50,6 +51,9 @@ type Engine interface {
 	// Authentication and WaitForAuthentication return auth.ErrNoAuthentication and auth.ErrStoreUnreachable.
 	Authentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 	WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
+	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
+	Lookup(ctx context.Context, body []byte) (last4 string, held []auth.CardScheme, wrong []faults.Entry)
+	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
 }
 
 // A Keeper knows the API keys.
@@ -154,6 +158,8 @@ var endpoints = map[string]*endpoint{
 	"/auth":     {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
 	"/postauth": {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
 	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
+	"/lookup":   {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
+	"/explain":  {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
 	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
 	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -108,7 +109,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 var badWaitProblem = func() *problem {
 	least, most := 0, int(maxWait/time.Second)
 	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
-		Parameter: "wait", Code: message.Format, Rule: "range", Limit: &problemLimit{&least, &most},
+		Parameter: "wait", Code: message.Format, Rule: "range", Limit: &faults.Limit{Min: &least, Max: &most},
 		Cure: "Give wait once, as a whole number of seconds.",
 	})
 }()

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
-	"github.com/openthreeds/threeds/message"
 )
 
 // problemProtocol is the protocol of /authentications and /outcome. Its errors are problems (RFC 9457).
@@ -24,27 +24,8 @@ type problem struct {
 	Errors []problemError `json:"errors,omitempty"`
 }
 
-// A problemError is one fault of a request. It names an element, a parameter or a header, and never quotes a value.
-type problemError struct {
-	Pointer   *string       `json:"pointer,omitempty"` // RFC 6901, into the body
-	Parameter string        `json:"parameter,omitempty"`
-	Code      message.Code  `json:"code"`
-	Rule      string        `json:"rule"`
-	Limit     *problemLimit `json:"limit"`
-	Found     *problemFound `json:"found"`
-	Cure      string        `json:"cure"`
-	Source    *string       `json:"source"`
-}
-
-type problemLimit struct {
-	Min *int `json:"min,omitempty"`
-	Max *int `json:"max,omitempty"`
-}
-
-type problemFound struct {
-	Length int    `json:"length,omitempty"`
-	Type   string `json:"type,omitempty"`
-}
+// A problemError is one fault of a request.
+type problemError = faults.Entry
 
 const problemURN = "urn:threeds:problem:"
 
@@ -73,8 +54,8 @@ var problemNames = map[int]string{
 }
 
 // newProblem returns the problem of a name with its title.
-func newProblem(name string, status int, detail string, faults ...problemError) *problem {
-	return &problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Errors: faults}
+func newProblem(name string, status int, detail string, entries ...problemError) *problem {
+	return &problem{Type: problemURN + name, Title: titles[name], Status: status, Detail: detail, Errors: entries}
 }
 
 func (p *problem) Error() string { return "api: " + p.Title }

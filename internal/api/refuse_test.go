@@ -21,6 +21,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -79,6 +80,14 @@ func (e engine) Authentication(ctx context.Context, _ *account.Account, _ string
 
 func (e engine) WaitForAuthentication(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error) {
 	return e.Authentication(ctx, acc, id)
+}
+
+func (e engine) Lookup(context.Context, []byte) (string, []auth.CardScheme, []faults.Entry) {
+	return "", nil, nil
+}
+
+func (e engine) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
+	return new(auth.Explanation)
 }
 
 // former is fake as an MPI.
@@ -280,10 +289,10 @@ func TestErrosOfTheListener(t *testing.T) {
 		code               int
 		says               string
 	}{
-		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
-		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
-		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
-		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /enrolled and /check"},
+		{"POST", "/nowhere", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
+		{"GET", "/nowhere", "", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
+		{"POST", "/%70reauth", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
+		{"POST", "/%65nrolled", "{}", 404, "There is no such operation; there are /preauth, /auth, /postauth, /authentications/ID, /outcome, /lookup, /explain, /enrolled and /check"},
 		{"GET", "/preauth", "", 405, "The method is POST"},
 		{"POST", "/preauth", strings.Repeat(" ", maxBody+1), 413, "The body is larger than 65536 bytes"},
 		{"POST", "/auth", strings.Repeat(" ", maxAuthBody+1), 413, "The body is larger than 262144 bytes"},

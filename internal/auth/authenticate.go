@@ -28,6 +28,11 @@ type authRequest struct {
 	hasDS   bool   // it has the member ds
 	id      requestedID
 
+	// These are set for an explanation only.
+	isHypothetical bool      // nothing will be sent, and the state of the id does not count
+	wantedScheme   string    // goes before ds and the id; "" if the caller names none
+	asOf           time.Time // the time at which the rules of the scheme are applied
+
 	// What the log says of the request. A value that does not have its form is "".
 	loggedVersion, loggedChannel, loggedCategory string
 
@@ -144,24 +149,59 @@ func (e *Engine) authenticate(ctx context.Context, req *authRequest, body []byte
 // checkRequest reads a request and makes all checks that come before its id is claimed. It
 // returns the target, also with an error, and the AReq.
 func (e *Engine) checkRequest(ctx context.Context, req *authRequest, body []byte) (target, *message.Message, error) {
-	msg, err := message.ReadRequest(body, e.Limits)
+	c, err := e.checkContent(req, body)
 	if err != nil {
 		return target{}, nil, badJSON(err)
 	}
+	if e.Observer != nil && c.rulesChecked {
+		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
+	}
+	if len(c.problems) > 0 {
+		return c.to, nil, c.erro(req)
+	}
+	if err := e.checkIDAndVersion(req, c.to); err != nil {
+		return c.to, nil, err
+	}
+	return c.to, c.areq, e.checkFollowUp(ctx, req, c.to, c.areq)
+}
+
+// A contentCheck is what a request comes to without the store and the state of its id. It is the same for /auth and
+// for /explain, so that they cannot disagree.
+type contentCheck struct {
+	to           target
+	msg          *message.Request
+	areq         *message.Message // nil if its version is not known
+	problems     message.Problems // for which the request is refused
+	findings     []*scheme.Finding
+	enforced     []*scheme.Finding // those of findings that are among problems
+	rulesChecked bool
+}
+
+// checkContent reads a request and checks its content. It changes nothing but req, and sends nothing. The error is that
+// the body cannot be read.
+func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, error) {
+	msg, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		return contentCheck{}, err
+	}
+	c := contentCheck{msg: msg}
 	req.read(msg)
 	if ds := msg.Text("ds"); e.isKnownScheme(ds) {
 		req.ds = ds
 	}
-	to := e.locate(req, msg)
-	e.chooseVersion(req, to, msg)
-	areq, err := e.build(req, to, msg)
-	if err != nil {
-		return to, nil, err
+	c.to = e.locate(req, msg)
+	e.chooseVersion(req, c.to, msg)
+	e.build(req, &c)
+	return c, nil
+}
+
+// erro returns the Erro of a request that has problems.
+func (c *contentCheck) erro(req *authRequest) message.Error {
+	bad := fault(req.version, c.problems, req.knownID())
+	if bad.Code == message.UnsupportedVersion && c.to.peer != nil {
+		bad.Detail = listVersions(commonVersions(c.to.peer, c.to.info)) // only versions that this card can be used with
 	}
-	if err := e.checkIDAndVersion(req, to); err != nil {
-		return to, nil, err
-	}
-	return to, areq, e.checkFollowUp(ctx, req, to, areq)
+	return bad
 }
 
 // read takes from a message what is needed beyond it.
@@ -211,13 +251,9 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 			req.id.isBound, req.id.scheme = true, e.schemeOfNumber(info.Scheme)
 		}
 	}
-	if isCardNumber(req.pan) {
-		for _, hit := range e.Cards.Lookup(req.pan) {
-			if peer, ok := e.peer(hit.Scheme); ok && req.canGoTo(hit.Scheme) {
-				to = target{peer, hit.Info}
-				break
-			}
-		}
+	if to = e.findTarget(req); to.peer == nil && req.isHypothetical && req.id.isBound {
+		req.id.isBound = false // the state of the id does not count
+		to = e.findTarget(req)
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
 	if !msg.Has("threeDSServerTransID") && msg.Text("deviceChannel") != browser {
@@ -227,8 +263,38 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	return to
 }
 
+// findTarget returns the first directory that has the card and that the request may go to.
+func (e *Engine) findTarget(req *authRequest) target {
+	if isCardNumber(req.pan) {
+		for _, hit := range e.Cards.Lookup(req.pan) {
+			if peer, ok := e.peer(hit.Scheme); ok && req.canGoTo(hit.Scheme) {
+				return target{peer, hit.Info}
+			}
+		}
+	}
+	if req.wantedScheme != "" {
+		return target{e.anyPeer(req.wantedScheme), nil}
+	}
+	return target{}
+}
+
+// anyPeer returns the directory of a scheme, or one with what is public of it if none is configured.
+func (e *Engine) anyPeer(word string) *Directory {
+	if peer, ok := e.peer(word); ok {
+		return peer
+	}
+	d := &Directory{Scheme: word, Versions: message.Versions()}
+	if len(e.Peers) > 0 {
+		d.ResultsURL = e.Peers[0].ResultsURL
+	}
+	return d
+}
+
 // canGoTo reports whether the AReq may go to the directory of a scheme.
 func (req *authRequest) canGoTo(word string) bool {
+	if req.wantedScheme != "" {
+		return req.wantedScheme == word
+	}
 	return (!req.id.isBound || req.id.scheme == word) && (req.ds == "" || req.ds == word)
 }
 
@@ -243,20 +309,21 @@ func (e *Engine) schemeOfNumber(number transid.Scheme) string {
 	return ""
 }
 
-// build completes the request with what the server owns, checks all of it, and returns the
-// AReq.
-func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*message.Message, error) {
+// build completes the request with what the server owns, checks all of it, and makes the AReq.
+func (e *Engine) build(req *authRequest, c *contentCheck) {
+	to, msg := c.to, c.msg
 	found := bridgeRequest(req, to, msg)
 	e.complete(req, to, msg)
-	c := message.Context{Loopback: e.Loopback}
+	ctx := message.Context{Loopback: e.Loopback}
 	if to.peer != nil {
-		c.KnownExtension = to.peer.context(c).KnownExtension
+		ctx.KnownExtension = to.peer.context(ctx).KnownExtension
 	}
 	found = append(found, addExtensions(req, to, msg)...)
-	areq, faults := msg.Build(c)
+	areq, faults := msg.Build(ctx)
+	c.areq = areq
 	found = append(found, faults...)
 	found = append(found, checkExtensions(req, areq)...)
-	found = append(found, e.checkRules(req, to, areq)...)
+	found = append(found, e.checkRules(req, c)...)
 	if areq != nil && req.account.Strict {
 		found = append(found, areq.CheckExponents()...)
 	}
@@ -267,14 +334,7 @@ func (e *Engine) build(req *authRequest, to target, msg *message.Request) (*mess
 	if req.hasDS && req.ds == "" {
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
-	if len(found) > 0 {
-		bad := fault(req.version, found, req.knownID())
-		if bad.Code == message.UnsupportedVersion && to.peer != nil {
-			bad.Detail = listVersions(commonVersions(to.peer, to.info)) // only versions that this card can be used with
-		}
-		return nil, bad
-	}
-	return areq, nil
+	c.problems = found
 }
 
 // knownID is the id to name to the requestor: the one that the requestor sent, if it was
@@ -380,11 +440,15 @@ func (e *Engine) checkIDAndVersion(req *authRequest, to target) error {
 	case to.peer == nil:
 		return erro(req.version, message.BadTransactionData, "acctNumber", req.knownID())
 	}
-	common := commonVersions(to.peer, to.info)
-	if !slices.Contains(common, req.version) {
-		return erro(req.version, message.UnsupportedVersion, listVersions(common), req.knownID())
+	if !req.isVersionUsable(to) {
+		return erro(req.version, message.UnsupportedVersion, listVersions(commonVersions(to.peer, to.info)), req.knownID())
 	}
 	return nil
+}
+
+// isVersionUsable reports whether the card can be used in the version of the request.
+func (req *authRequest) isVersionUsable(to target) bool {
+	return slices.Contains(commonVersions(to.peer, to.info), req.version)
 }
 
 // isStillPending reports whether a card that no directory holds may turn out to be one of a directory

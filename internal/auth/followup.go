@@ -174,18 +174,12 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 	if kind == "" {
 		return nil
 	}
-	// withoutFirst is what becomes of an AReq that refers to no first authentication. Only
-	// browsers are answered S: elsewhere an assertion is how the requestor has authenticated
-	// the cardholder.
-	withoutFirst := func(err error) error {
-		if kind == spc && areq.Text("deviceChannel") != browser {
-			return nil
-		}
-		return err
-	}
 	ref, found := firstReference(kind, areq)
 	if len(found) > 0 {
-		return withoutFirst(fault(req.version, found, req.knownID()))
+		if !needsFirst(kind, areq) {
+			return nil
+		}
+		return fault(req.version, found, req.knownID())
 	}
 	row, err := e.Store.Get(ctx, firstKey(to.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -200,7 +194,10 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 		}
 	}
 	if !known || first.Kind != kind {
-		return withoutFirst(erro(req.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", req.knownID()))
+		if !needsFirst(kind, areq) {
+			return nil
+		}
+		return erro(req.version, message.BadTransactionData, "threeDSRequestorPriorAuthenticationInfo.threeDSReqPriorRef", req.knownID())
 	}
 	if names := e.differences(&first, req, areq); len(names) > 0 {
 		return erro(req.version, message.BadTransactionData, strings.Join(names, ","), req.knownID())
@@ -230,6 +227,22 @@ func hasAssertion(areq *message.Message) bool {
 		}
 	}
 	return false
+}
+
+// needsFirst reports whether an AReq is refused that refers to no first authentication. Only browsers are answered
+// S: elsewhere an assertion is how the requestor has authenticated the cardholder.
+func needsFirst(kind string, areq *message.Message) bool {
+	return kind != spc || areq.Text("deviceChannel") == browser
+}
+
+// followUpProblems returns what is wrong with how an AReq refers to a first authentication.
+func followUpProblems(v message.Version, areq *message.Message) message.Problems {
+	kind := followUpKind(v, areq)
+	if kind == "" || !needsFirst(kind, areq) {
+		return nil
+	}
+	_, found := firstReference(kind, areq)
+	return found
 }
 
 // firstReference returns the acsTransID by which an AReq refers to the first

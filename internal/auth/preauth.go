@@ -112,8 +112,11 @@ func isCardNumber(s string) bool {
 }
 
 // commonVersions lists the versions that ACS, directory server and 3DS Server share for a
-// range, ascending.
+// range, ascending. Of a range that is not known nothing but the versions of the directory is known.
 func commonVersions(peer *Directory, info *ranges.Info) []message.Version {
+	if info == nil {
+		return peer.Versions
+	}
 	var common []message.Version
 	for _, v := range peer.Versions {
 		s := v.String()
@@ -124,8 +127,11 @@ func commonVersions(peer *Directory, info *ranges.Info) []message.Version {
 	return common
 }
 
-// acsVersion returns what the ACS says of one version; nil when it does not support it.
+// acsVersion returns what the ACS says of one version; nil when it does not support it, or the range is not known.
 func acsVersion(info *ranges.Info, version string) *ranges.ACSVersion {
+	if info == nil {
+		return nil
+	}
 	for i := range info.ACS {
 		if info.ACS[i].Version == version {
 			return &info.ACS[i]

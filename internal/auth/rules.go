@@ -23,20 +23,23 @@ func (d *Directory) rules() *scheme.Sheet {
 
 // checkRules checks an AReq against what its scheme asks for beyond the protocol. It
 // returns the problems to refuse the request for, which only merchants with scheme_rules
-// "enforce" get; all others go into req.findings. Areq is nil when its version is not known.
-func (e *Engine) checkRules(req *authRequest, to target, areq *message.Message) message.Problems {
+// "enforce" get; all others go into req.findings.
+func (e *Engine) checkRules(req *authRequest, c *contentCheck) message.Problems {
 	mode := req.account.Merchant.SchemeRules
-	if to.peer == nil || areq == nil || mode == rulesOff {
+	if c.to.peer == nil || c.areq == nil || mode == rulesOff {
 		return nil
 	}
-	var refused message.Problems
-	findings := to.peer.rules().Check(areq, e.Now())
-	if e.Observer != nil {
-		e.Observer.RulesChecked(req.account.Merchant.Name, to.peer.Scheme, findings)
+	at := req.asOf
+	if at.IsZero() {
+		at = e.Now()
 	}
-	for _, f := range findings {
-		if mode == rulesEnforce && f.Code != 0 { // of several elements of which one is enough, the first is named
+	var refused message.Problems
+	c.findings, c.rulesChecked = c.to.peer.rules().Check(c.areq, at), true
+	for _, f := range c.findings {
+		if mode == rulesEnforce && f.Code != 0 {
+			// Of several elements of which one is enough, the first is named.
 			refused = append(refused, message.Problem{Code: f.Code, Path: message.Path(f.Elements[0])})
+			c.enforced = append(c.enforced, f)
 		} else {
 			req.findings = append(req.findings, f)
 		}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/api"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/transid"
+	"github.com/openthreeds/threeds/message"
+)
+
+// runExplain prints what /auth would make of a body, without a server: with the same function, but without card ranges
+// and the profile of a merchant.
+func runExplain(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	fs := flag.NewFlagSet("explain", flag.ContinueOnError)
+	of := fs.String("scheme", "", "the card scheme whose directory server the AReq would go to")
+	asOf := fs.String("as-of", "", "the day whose rules of the scheme count, such as 2026-11-25")
+	asJSON := fs.Bool("json", false, "print what POST /explain answers")
+	rest, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if known := scheme.Names(); *of != "" && !slices.Contains(known, *of) {
+		return usageErrorf("explain: no scheme %q%s", *of, config.Hint(*of, known...))
+	}
+	var day time.Time
+	if *asOf != "" {
+		if day, err = time.Parse(time.DateOnly, *asOf); err != nil {
+			return usageErrorf("explain: --as-of %q is no date such as 2026-11-25", *asOf)
+		}
+	}
+	name, data, err := readCheckFile("explain", rest, stdin)
+	if err != nil {
+		return err
+	}
+	x, err := explainBody(name, data, auth.ExplainOptions{Scheme: *of, AsOf: day, AllowMaskedCard: true})
+	if err != nil {
+		return err
+	}
+	if *asJSON {
+		_, err = fmt.Fprintf(stdout, "%s\n", api.EncodeExplanation(x))
+	} else {
+		err = printExplanation(name, x, stdout, stderr)
+	}
+	if err != nil || x.IsValid {
+		return err
+	}
+	return fmt.Errorf("%s: %s", name, countOf(len(x.Faults), "fault"))
+}
+
+// explainBody explains the body of an /auth in a text of any form that check reads. Options of the body count where
+// there are none beside it.
+func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explanation, error) {
+	input, ok := readCheckInput(data)
+	if !ok || input.xml != nil {
+		return nil, unreadableError{fmt.Errorf("%s: there is no body of an /auth in it%s", name, describeOther(data))}
+	}
+	m, err := message.Parse(input.data, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return nil, unreadableError{fmt.Errorf("%s: %w", name, err)}
+	}
+	if t, ok := m.Type(); ok && t != message.AReq {
+		return nil, unreadableError{fmt.Errorf("%s: it is no body of an /auth but the message %s: threeds check shows it", name, t)}
+	}
+	ofBody, wrong := auth.ReadExplainOptions(input.data)
+	if o.Scheme == "" {
+		o.Scheme = ofBody.Scheme
+	}
+	if ds := m.Text("ds"); o.Scheme == "" && slices.Contains(scheme.Names(), ds) {
+		o.Scheme = ds
+	}
+	if o.AsOf.IsZero() {
+		o.AsOf = ofBody.AsOf
+	}
+	acc := &account.Account{Merchant: &account.Merchant{Name: "explain"}}
+	o.Placeholders = []string{"threeDSServerRefNumber", "threeDSServerURL", "threeDSRequestorID", "threeDSRequestorName"}
+	x := serverlessEngine().Explain(acc, input.data, o)
+	if len(wrong) > 0 {
+		x.Reject(wrong)
+	}
+	return x, nil
+}
+
+// serverlessEngine returns an engine that knows all schemes and no cards. It can explain, and nothing else.
+func serverlessEngine() *auth.Engine {
+	secret := make([]byte, 32)
+	if _, err := rand.Read(secret); err != nil {
+		panic(err) // it never fails
+	}
+	e := &auth.Engine{
+		Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1}, Now: time.Now,
+		Server:   auth.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_0000" }, RequestorID: "requestor", RequestorName: "Requestor"},
+		Timeouts: auth.Timeouts{Preauth: time.Minute},
+	}
+	for _, word := range scheme.Names() {
+		e.Peers = append(e.Peers, auth.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"})
+	}
+	return e
+}
+
+// noCards are card ranges that were not loaded.
+type noCards struct{}
+
+func (noCards) Lookup(string) []ranges.Hit { return nil }
+
+func (noCards) AnyTried() bool { return false }
+
+func (noCards) Pending(string) bool { return true }
+
+// printExplanation prints an explanation for people: what is sent on stdout, and all findings on stderr.
+func printExplanation(name string, x *auth.Explanation, stdout, stderr io.Writer) error {
+	var out bytes.Buffer
+	if x.AReq != nil {
+		if err := json.Indent(&out, x.AReq, "", "  "); err != nil {
+			return err
+		}
+		out.WriteByte('\n')
+	}
+	for _, n := range x.Normalised {
+		fmt.Fprintf(&out, "corrected by /auth: %s: %s\n", n.Pointer, n.Rule)
+	}
+	if _, err := stdout.Write(out.Bytes()); err != nil {
+		return err
+	}
+	for _, f := range x.Faults {
+		fmt.Fprintf(stderr, "%s: %s: %s %s: %s\n", name, strings.TrimPrefix(*f.Pointer, "/"), f.Code, f.Rule, f.Cure)
+	}
+	for _, f := range x.Findings {
+		fmt.Fprintf(stderr, "%s: %s: %s\n", name, x.Scheme, f.Text)
+	}
+	for _, w := range x.Warnings {
+		fmt.Fprintf(stderr, "%s: warning: %s\n", name, w.Text)
+	}
+	return nil
+}

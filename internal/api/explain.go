@@ -1,0 +1,206 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A lookupObject is the answer of /lookup (docs/authentications.md).
+type lookupObject struct {
+	Last4   string         `json:"last4"`
+	Schemes []lookupScheme `json:"schemes"`
+}
+
+type lookupScheme struct {
+	Scheme      string             `json:"scheme"`
+	Versions    []lookupVersion    `json:"versions"`
+	Recommended *recommendedObject `json:"recommended"`
+	Requires    []requiredObject   `json:"requires"`
+	KnownSince  *string            `json:"knownSince"`
+}
+
+type lookupVersion struct {
+	MessageVersion string       `json:"messageVersion"`
+	MethodURL      string       `json:"threeDSMethodURL,omitempty"`
+	InfoInd        []codeObject `json:"acsInfoInd"`
+}
+
+type codeObject struct {
+	Code    string `json:"code"`
+	Meaning string `json:"meaning"`
+}
+
+type recommendedObject struct {
+	MessageVersion string `json:"messageVersion"`
+	Because        string `json:"because"`
+}
+
+type requiredObject struct {
+	Element  string       `json:"element"`
+	Level    scheme.Level `json:"level"`
+	Since    *string      `json:"since"`
+	Until    *string      `json:"until"`
+	InForce  bool         `json:"inForce"`
+	Channels []string     `json:"channels"`
+	If       *string      `json:"if"`
+	Source   *string      `json:"source"`
+}
+
+// lookup answers which schemes hold a card, and what they ask for.
+func (h *Handler) lookup(ctx context.Context, req *request) (response, error) {
+	last4, held, wrong := h.Engine.Lookup(ctx, req.body)
+	if len(wrong) > 0 {
+		return response{}, problemOf(wrong)
+	}
+	o := lookupObject{Last4: last4, Schemes: []lookupScheme{}}
+	for i := range held {
+		o.Schemes = append(o.Schemes, newLookupScheme(&held[i]))
+	}
+	return response{body: encodeJSON(o)}, nil
+}
+
+// problemOf returns the problem of a body with faults.
+func problemOf(wrong []faults.Entry) *problem {
+	if wrong[0].Rule == "json" {
+		return newProblem("malformed", http.StatusBadRequest, "The body is not what this operation reads", wrong...)
+	}
+	detail := "The request has faults"
+	if len(wrong) == 1 {
+		detail = "The request has one fault"
+	}
+	return newProblem("invalid", http.StatusBadRequest, detail, wrong...)
+}
+
+func newLookupScheme(s *auth.CardScheme) lookupScheme {
+	o := lookupScheme{Scheme: s.Scheme, Versions: []lookupVersion{}, Requires: []requiredObject{}}
+	for _, v := range s.Versions {
+		o.Versions = append(o.Versions, lookupVersion{v.Version.String(), v.MethodURL, describeInfoInd(v.InfoInd)})
+	}
+	if s.Recommended != nil {
+		o.Recommended = &recommendedObject{s.Recommended.String(), "the highest version that issuer, directory server and this server share"}
+	}
+	for _, r := range s.Requires {
+		o.Requires = append(o.Requires, newRequiredObject(r))
+	}
+	if !s.KnownSince.IsZero() {
+		o.KnownSince = orNull(s.KnownSince.UTC().Truncate(time.Second).Format(time.RFC3339))
+	}
+	return o
+}
+
+// describeInfoInd returns the codes of acsInfoInd with their meanings.
+func describeInfoInd(codes []string) []codeObject {
+	meanings := map[string]string{}
+	if f := message.TableOf(message.PRes, message.V231).Field("cardRangeData").Of.Field("acsProtocolVersions").Of.Field("acsInfoInd"); f != nil {
+		for _, c := range f.Codes.Values {
+			meanings[c.Value] = c.Meaning
+		}
+	}
+	all := []codeObject{}
+	for _, code := range codes {
+		meaning := meanings[code]
+		switch {
+		case meaning != "":
+		case len(code) == 2 && code >= "80":
+			meaning = "defined by the scheme"
+		default:
+			meaning = "reserved"
+		}
+		all = append(all, codeObject{code, meaning})
+	}
+	return all
+}
+
+func newRequiredObject(r scheme.Requirement) requiredObject {
+	o := requiredObject{
+		Element: strings.Join(r.Elements, "|"), Level: r.Level, Since: orNull(r.Since.String()), Until: orNull(r.Until.String()),
+		InForce: r.InForce, Source: orNull(auth.DescribeSources(r.Sources)),
+	}
+	for _, ch := range r.Channels {
+		o.Channels = append(o.Channels, ch.String())
+	}
+	if r.If.Element != "" {
+		o.If = orNull(r.If.Element + " is " + strings.Join(r.If.Values, " or "))
+	}
+	return o
+}
+
+// An explainObject is the answer of /explain (docs/authentications.md).
+type explainObject struct {
+	Verdict        string           `json:"verdict"`
+	Scheme         *string          `json:"scheme"`
+	MessageVersion *string          `json:"messageVersion"`
+	Errors         []faults.Entry   `json:"errors"`
+	Warnings       []warningObject  `json:"warnings"`
+	Normalised     []correction     `json:"normalised"`
+	SchemeFindings []explainFinding `json:"schemeFindings"`
+	WouldSend      json.RawMessage  `json:"wouldSend"`
+}
+
+type warningObject struct {
+	Pointer string `json:"pointer"`
+	Rule    string `json:"rule"`
+	Text    string `json:"text"`
+}
+
+type correction struct {
+	Pointer string          `json:"pointer"`
+	Rule    string          `json:"rule"`
+	Found   json.RawMessage `json:"found"`
+	Sent    json.RawMessage `json:"sent"`
+}
+
+type explainFinding struct {
+	Element string       `json:"element"`
+	Level   scheme.Level `json:"level"`
+	Since   *string      `json:"since"`
+	Until   *string      `json:"until"`
+	InForce bool         `json:"inForce"`
+	Text    string       `json:"text"`
+	Source  *string      `json:"source"`
+}
+
+// explain answers what /auth would make of a body.
+func (h *Handler) explain(_ context.Context, req *request) (response, error) {
+	options, wrong := auth.ReadExplainOptions(req.body)
+	x := h.Engine.Explain(req.account, req.body, options)
+	if len(wrong) > 0 {
+		x.Reject(wrong)
+	}
+	return response{body: EncodeExplanation(x)}, nil
+}
+
+// EncodeExplanation returns the JSON of an explanation, as /explain answers it.
+func EncodeExplanation(x *auth.Explanation) []byte {
+	o := explainObject{
+		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...), Warnings: []warningObject{},
+		Normalised: []correction{}, SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
+	}
+	if x.IsValid {
+		o.Verdict = "valid"
+	}
+	if x.AReq != nil {
+		o.MessageVersion = orNull(x.Version.String())
+	}
+	for _, w := range x.Warnings {
+		o.Warnings = append(o.Warnings, warningObject(w))
+	}
+	for _, c := range x.Normalised {
+		o.Normalised = append(o.Normalised, correction{c.Pointer, c.Rule, nullable(c.Found), nullable(c.Sent)})
+	}
+	for _, f := range x.Findings {
+		o.SchemeFindings = append(o.SchemeFindings, explainFinding{
+			f.Element, f.Rule.Level(), orNull(f.Since.String()), orNull(f.Until.String()), f.InForce, f.Text,
+			orNull(auth.DescribeSources(f.Sources)),
+		})
+	}
+	return encodeJSON(o)
+}

@@ -1,0 +1,271 @@
+package auth
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/message"
+)
+
+// An Explanation says what /auth would make of a body.
+type Explanation struct {
+	IsValid    bool // /auth would not refuse the content
+	Faults     []faults.Entry
+	Warnings   []Warning
+	Normalised []Correction
+	Findings   []*scheme.Finding // what the scheme asks for and the request lacks
+	Scheme     string            // whose directory the AReq would go to; "" if it is not known
+	Version    message.Version   // of the AReq
+	AReq       []byte            // masked; nil if the request is not valid
+}
+
+// Reject makes a request invalid for further faults, which come first.
+func (x *Explanation) Reject(further []faults.Entry) {
+	x.IsValid, x.AReq, x.Faults = false, nil, append(further, x.Faults...)
+}
+
+// A Warning is something that does not make /auth refuse the request.
+type Warning struct {
+	Pointer string
+	Rule    string
+	Text    string
+}
+
+// A Correction is something that was changed before the request left. Found and Sent are nil unless the element says
+// nothing of a person.
+type Correction struct {
+	Pointer     string
+	Rule        string
+	Found, Sent json.RawMessage
+}
+
+// ExplainOptions are what is asked for beside the body.
+type ExplainOptions struct {
+	Scheme string    // "" means that of the body
+	AsOf   time.Time // its zero value means now
+	// AllowMaskedCard has a masked card number be a warning. /auth refuses such a request.
+	AllowMaskedCard bool
+	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
+	// and rules of the scheme about them do not count.
+	Placeholders []string
+}
+
+// explainMembers are the members of a body of /explain that are not for /auth.
+var explainMembers = []string{"scheme", "asOf", "for"}
+
+// ReadExplainOptions returns the options among the members of a body, and what is wrong with them.
+func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
+	var o ExplainOptions
+	var entries []faults.Entry
+	r, err := message.ReadRequest(body, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return o, nil
+	}
+	add := func(name message.Path, rule, cure string, limit faults.Limit) {
+		e := faults.New(message.Format, name, rule, cure)
+		e.Limit = &limit
+		entries = append(entries, e)
+	}
+	if r.Has("scheme") {
+		if o.Scheme = r.Text("scheme"); !slices.Contains(scheme.Names(), o.Scheme) {
+			o.Scheme = ""
+			add("scheme", "unknown-code", "Send the word of a card scheme.", faults.Limit{Allowed: scheme.Names()})
+		}
+	}
+	if r.Has("asOf") {
+		if o.AsOf, err = time.Parse(time.DateOnly, r.Text("asOf")); err != nil {
+			add("asOf", "pattern", "Send a date such as 2026-11-25.", faults.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
+		}
+	}
+	if r.Has("for") && r.Text("for") != "auth" {
+		add("for", "unknown-code", "Send the body of an /auth, and auth or nothing for this member.", faults.Limit{Allowed: []string{"auth"}})
+	}
+	return o, entries
+}
+
+// Explain says what Authenticate would make of a body. It sends nothing, stores nothing, and logs nothing. The state
+// of the id in the body does not count.
+func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *Explanation {
+	x := &Explanation{}
+	req := &authRequest{
+		account: acc, start: e.Now(), version: message.V220, isHypothetical: true, wantedScheme: o.Scheme, asOf: o.AsOf,
+	}
+	original, err := message.ReadRequest(slices.Clone(body), e.Limits)
+	if err != nil {
+		x.addUnreadable(err)
+		return x
+	}
+	c, err := e.checkContent(req, body)
+	if err != nil {
+		x.addUnreadable(err)
+		return x
+	}
+	placeholders := slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has)
+	x.Version, x.Scheme = req.version, c.to.scheme()
+	for _, f := range c.findings {
+		if !slices.Contains(placeholders, f.Element) {
+			x.Findings = append(x.Findings, f)
+		}
+	}
+	problems := c.problems
+	if o.AllowMaskedCard && maskedCard.MatchString(req.pan) {
+		problems = slices.DeleteFunc(slices.Clone(problems), func(p message.Problem) bool { return p.Path == "acctNumber" && p.Code == message.Format })
+		x.warn("acctNumber", "masked", "the card number is masked, and was not checked")
+	}
+	s := faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), Value: func(path message.Path) []byte {
+		if c.areq != nil {
+			if raw := c.areq.Raw(string(path)); raw != nil {
+				return raw
+			}
+		}
+		return original.RawAt(path)
+	}}
+	x.addFaults(problems, c.enforced, s)
+	e.checkCard(x, req, &c, s)
+	if c.areq != nil && len(problems) == 0 {
+		x.addFaults(followUpProblems(req.version, c.areq), nil, s)
+	}
+	x.addCorrections(req, original, c.areq)
+	x.IsValid = len(x.Faults) == 0
+	if x.IsValid && c.areq != nil {
+		if req.id.made {
+			placeholders = append(placeholders, "threeDSServerTransID") // /auth makes one
+		}
+		x.AReq = withoutCard(c.areq.MaskedJSON(placeholders...), req.pan)
+	}
+	return x
+}
+
+// withoutCard returns JSON without a card number that stands in other elements than its own.
+func withoutCard(text []byte, pan string) []byte {
+	if !isCardNumber(pan) {
+		return text
+	}
+	return bytes.ReplaceAll(text, []byte(pan), []byte("***"+pan[len(pan)-4:]))
+}
+
+// maskedCard is a card number of which all but the first and last digits were made unreadable.
+var maskedCard = regexp.MustCompile(`^[0-9]{0,8}[*xX•.#]{3,}[0-9]{0,4}$`)
+
+// usableVersions returns the versions that a card can be used with, or those of all directories if its directory is
+// not known.
+func (e *Engine) usableVersions(to target) []message.Version {
+	if to.peer != nil {
+		return commonVersions(to.peer, to.info)
+	}
+	var all []message.Version
+	for i := range e.Peers {
+		all = append(all, e.Peers[i].Versions...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// checkCard says what the card ranges say of the request: that no directory has the card, or not in this version.
+func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s faults.Subject) {
+	hasFault := func(path message.Path) bool {
+		return slices.ContainsFunc(c.problems, func(p message.Problem) bool { return p.Path == path })
+	}
+	switch {
+	case !isCardNumber(req.pan) || req.hasDS && req.ds == "":
+		// A fault that is reported already.
+	case c.to.peer == nil && (!e.Cards.AnyTried() || e.Cards.Pending(req.ds)):
+		x.warn("acctNumber", "range", "card ranges are not loaded, so the scheme of the card is not known")
+	case c.to.peer == nil:
+		entry := faults.New(message.BadTransactionData, "acctNumber", "range", "Use another card: no card range of a directory has this one.")
+		x.Faults = append(x.Faults, entry)
+	case c.to.info == nil:
+		x.warn("acctNumber", "range", "no card range of "+c.to.scheme()+" has this card, so its versions were not checked")
+	case !hasFault("messageVersion") && !req.isVersionUsable(c.to):
+		x.Faults = append(x.Faults, faults.Explain(message.Problem{Code: message.UnsupportedVersion, Path: "messageVersion"}, s))
+	}
+}
+
+func (x *Explanation) warn(path message.Path, rule, text string) {
+	x.Warnings = append(x.Warnings, Warning{faults.Pointer(path), rule, text})
+}
+
+// addUnreadable reports a body that is no JSON object of a size that can be read.
+func (x *Explanation) addUnreadable(err error) {
+	cure := "Send one JSON object."
+	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
+		cure = "Send one JSON object: " + bad.Error() + "."
+	}
+	x.Faults = append(x.Faults, faults.New(message.Format, "", "json", cure))
+}
+
+// addFaults adds the problems of a request. Those that come of a rule of the scheme have its source.
+func (x *Explanation) addFaults(problems message.Problems, enforced []*scheme.Finding, s faults.Subject) {
+	for _, p := range problems {
+		entry := faults.Explain(p, s)
+		for _, f := range enforced {
+			if f.Code == p.Code && f.Elements[0] == string(p.Path) {
+				source := DescribeSources(f.Sources)
+				entry.Rule, entry.Limit, entry.Source = "scheme-required", nil, &source
+				entry.Cure = "Do what the scheme asks for: " + f.Text + "."
+			}
+		}
+		x.Faults = append(x.Faults, entry)
+	}
+}
+
+// DescribeSources returns the first source in words: its address or title, and its date.
+func DescribeSources(sources []scheme.Source) string {
+	if len(sources) == 0 {
+		return ""
+	}
+	text := sources[0].URL
+	if text == "" {
+		text = sources[0].Title
+	}
+	if sources[0].Date != "" {
+		text += " (" + sources[0].Date + ")"
+	}
+	return text
+}
+
+// addCorrections adds what was changed in the request, and the members that are not sent because nobody knows them.
+func (x *Explanation) addCorrections(req *authRequest, original *message.Request, areq *message.Message) {
+	for _, c := range req.changes {
+		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
+		if isImpersonal(c.Path) {
+			n.Found = withoutCard(original.RawAt(c.Path), req.pan)
+			if areq != nil {
+				n.Sent = withoutCard(areq.Raw(string(c.Path)), req.pan)
+			}
+		}
+		x.Normalised = append(x.Normalised, n)
+	}
+	for _, path := range original.Unknown() {
+		top, _, _ := strings.Cut(path.Name(), ".")
+		isOurs := func(name string) bool { return strings.EqualFold(name, top) }
+		if !slices.ContainsFunc(explainMembers, isOurs) && !isOurs("ds") && !isOurs("extensions") {
+			x.Normalised = append(x.Normalised, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
+		}
+	}
+}
+
+// isImpersonal reports whether an element says nothing of a person, so that its value may be shown.
+func isImpersonal(path message.Path) bool {
+	name := path.Name()
+	if strings.HasSuffix(name, "Phone.cc") {
+		return true
+	}
+	f := message.TableOf(message.AReq, message.V231).Field(name)
+	if f == nil || f.Mask != message.Clear {
+		return false
+	}
+	switch f.Kind {
+	case message.OneOf, message.Country, message.Currency, message.Dotted, message.Bool:
+		return true
+	}
+	return strings.HasPrefix(name, "browser") || name == "acceptLanguage"
+}
