@@ -110,8 +110,8 @@ var (
 	explain = operation{"/explain", shortTimeout}
 )
 
-// Lookup tells which schemes hold a card, and with which versions it can be used. Nothing is sent to a directory server,
-// and no id is made.
+// Lookup tells which schemes hold a card, and with which versions it can be used. Nothing is sent to a directory
+// server, and no id is made.
 func (c *Client) Lookup(ctx context.Context, acctNumber string) (*CardLookup, error) {
 	body, err := json.Marshal(map[string]string{"acctNumber": acctNumber})
 	if err != nil {

@@ -22,11 +22,13 @@ func TestE1LookupOfACard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Last4 != "0103" || len(got.Schemes) != 1 || got.Schemes[0].Scheme != "visa" || strings.Contains(string(got.Raw), "400000") {
+	if got.Last4 != "0103" || len(got.Schemes) != 1 || got.Schemes[0].Scheme != "visa" ||
+		strings.Contains(string(got.Raw), "400000") {
 		t.Fatalf("%s", got.Raw)
 	}
 	s := got.Schemes[0]
-	if len(s.Versions) == 0 || s.Recommended == nil || s.Recommended.Because == "" || s.Recommended.MessageVersion != s.Versions[len(s.Versions)-1].MessageVersion {
+	if len(s.Versions) == 0 || s.Recommended == nil || s.Recommended.Because == "" ||
+		s.Recommended.MessageVersion != s.Versions[len(s.Versions)-1].MessageVersion {
 		t.Errorf("%s", got.Raw)
 	}
 	for _, v := range s.Versions {
@@ -35,14 +37,17 @@ func TestE1LookupOfACard(t *testing.T) {
 		}
 	}
 	for _, r := range s.Requires {
-		if r.Element == "" || r.Source == "" || !slices.Contains([]string{"required", "advised", "ignored", "forbidden"}, r.Level) {
+		if r.Element == "" || r.Source == "" ||
+			!slices.Contains([]string{"required", "advised", "ignored", "forbidden"}, r.Level) {
 			t.Errorf("%+v", r)
 		}
 	}
 	if len(s.Requires) == 0 {
 		t.Errorf("nothing is required: %s", got.Raw)
 	}
-	for _, body := range []string{`{}`, `{"acctNumber":"4000"}`, `{"acctNumber":4000000000000103}`, `{"acctNumber":"1","ACCTNUMBER":"1"}`, `{`} {
+	for _, body := range []string{
+		`{}`, `{"acctNumber":"4000"}`, `{"acctNumber":4000000000000103}`, `{"acctNumber":"1","ACCTNUMBER":"1"}`, `{`,
+	} {
 		res, answer := post(t, server, "/lookup", body)
 		if res.StatusCode != http.StatusBadRequest || res.Header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s", body, res.StatusCode, answer)
@@ -50,7 +55,8 @@ func TestE1LookupOfACard(t *testing.T) {
 	}
 	if _, err := c.Lookup(ctx, "4000"); err == nil {
 		t.Error("no error for a short number")
-	} else if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Faults[0].Pointer != "/acctNumber" || problem.Faults[0].Rule != "length" {
+	} else if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Faults[0].Pointer != "/acctNumber" ||
+		problem.Faults[0].Rule != "length" {
 		t.Errorf("%v", err)
 	}
 }
@@ -72,7 +78,8 @@ func TestE2Explain(t *testing.T) {
 			t.Fatalf("%v %s", err, got.Raw)
 		}
 		var sent map[string]any
-		if err := json.Unmarshal(got.WouldSend, &sent); err != nil || sent["acctNumber"] != "400000******0103" || sent["threeDSServerURL"] == nil {
+		if err := json.Unmarshal(got.WouldSend, &sent); err != nil || sent["acctNumber"] != "400000******0103" ||
+			sent["threeDSServerURL"] == nil {
 			t.Errorf("%v %s", err, got.WouldSend)
 		}
 		if want := options.Scheme; want != "" && got.Scheme != want || want == "" && got.Scheme != "visa" {
@@ -96,7 +103,8 @@ func TestE2Explain(t *testing.T) {
 	} {
 		res, answer := post(t, server, "/explain", body)
 		var got client.Explanation
-		if err := json.Unmarshal(answer, &got); err != nil || res.StatusCode != http.StatusOK || got.Verdict != "invalid" || string(got.WouldSend) != "null" {
+		if err := json.Unmarshal(answer, &got); err != nil || res.StatusCode != http.StatusOK ||
+			got.Verdict != "invalid" || string(got.WouldSend) != "null" {
 			t.Errorf("%s: %v %d %s", body, err, res.StatusCode, answer)
 			continue
 		}
@@ -131,6 +139,9 @@ func TestD14NormalisedOfExplain(t *testing.T) {
 	got, err := c.Explain(ctx, body, client.ExplainOptions{})
 	if err != nil || !got.IsValid() {
 		t.Fatalf("%v %s", err, got.Raw)
+	}
+	if !strings.Contains(string(got.WouldSend), `"billAddrLine1":"***"`) || strings.Contains(string(got.Raw), "1 Road") {
+		t.Errorf("an address is shown: %s", got.Raw)
 	}
 	for pointer, want := range map[string][2]string{
 		"/purchaseCurrency": {`"EUR"`, `"978"`}, "/billAddrLine1": {"null", "null"}, "/colour": {"null", "null"},

@@ -72,7 +72,8 @@ func explainBody(name string, data []byte, o auth.ExplainOptions) (*auth.Explana
 		return nil, unreadableError{fmt.Errorf("%s: %w", name, err)}
 	}
 	if t, ok := m.Type(); ok && t != message.AReq {
-		return nil, unreadableError{fmt.Errorf("%s: it is no body of an /auth but the message %s: threeds check shows it", name, t)}
+		err := fmt.Errorf("%s: it is no body of an /auth but the message %s: threeds check shows it", name, t)
+		return nil, unreadableError{err}
 	}
 	ofBody, wrong := auth.ReadExplainOptions(input.data)
 	if o.Scheme == "" {
@@ -101,11 +102,15 @@ func serverlessEngine() *auth.Engine {
 	}
 	e := &auth.Engine{
 		Cards: noCards{}, IDs: transid.NewKeys(secret), Limits: message.Limits{Depth: -1, Members: -1}, Now: time.Now,
-		Server:   auth.Server{RefNumber: func(message.Version) string { return "3DS_LOA_SER_0000" }, RequestorID: "requestor", RequestorName: "Requestor"},
+		Server: auth.Server{
+			RefNumber:   func(message.Version) string { return "3DS_LOA_SER_0000" },
+			RequestorID: "requestor", RequestorName: "Requestor",
+		},
 		Timeouts: auth.Timeouts{Preauth: time.Minute},
 	}
 	for _, word := range scheme.Names() {
-		e.Peers = append(e.Peers, auth.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"})
+		d := auth.Directory{Scheme: word, Versions: message.Versions(), ResultsURL: "https://server.example/results"}
+		e.Peers = append(e.Peers, d)
 	}
 	return e
 }

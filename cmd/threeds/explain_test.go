@@ -32,7 +32,10 @@ func TestD24ExplainCommand(t *testing.T) {
 		want       string // in what is said
 	}{
 		{"valid", explainable, nil, 0, "warning: the card number is masked"},
-		{"before the mandate", explainable, []string{"--scheme", "visa", "--as-of", "2024-01-01"}, 0, "visa: cardholderName: required from 2024-08-12 on"},
+		{
+			"before the mandate", explainable, []string{"--scheme", "visa", "--as-of", "2024-01-01"}, 0,
+			"visa: cardholderName: required from 2024-08-12 on",
+		},
 		{"after it", explainable, []string{"--scheme", "visa", "--as-of", "2024-08-13"}, 0, "visa: cardholderName: required"},
 		{"invalid", strings.Replace(explainable, "5411", "54112", 1), nil, 1, "mcc: 203 length: Send exactly 4 characters."},
 		{"no JSON", "nothing", nil, 2, "no body of an /auth"},
@@ -54,10 +57,12 @@ func TestD24ExplainCommand(t *testing.T) {
 		Scheme    string
 		WouldSend map[string]any
 	}
-	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.Verdict != "valid" || got.Scheme != "visa" {
+	if err := json.Unmarshal([]byte(out), &got); err != nil || status != 0 || got.Verdict != "valid" ||
+		got.Scheme != "visa" {
 		t.Fatalf("%v, status %d, %s", err, status, out)
 	}
-	if value, ok := got.WouldSend["threeDSServerURL"]; !ok || value != nil || got.WouldSend["merchantCountryCode"] != "208" {
+	if value, ok := got.WouldSend["threeDSServerURL"]; !ok || value != nil ||
+		got.WouldSend["merchantCountryCode"] != "208" {
 		t.Errorf("%v", got.WouldSend)
 	}
 }

@@ -85,7 +85,8 @@ func newLookupScheme(s *auth.CardScheme) lookupScheme {
 		o.Versions = append(o.Versions, lookupVersion{v.Version.String(), v.MethodURL, describeInfoInd(v.InfoInd)})
 	}
 	if s.Recommended != nil {
-		o.Recommended = &recommendedObject{s.Recommended.String(), "the highest version that issuer, directory server and this server share"}
+		because := "the highest version that issuer, directory server and this server share"
+		o.Recommended = &recommendedObject{s.Recommended.String(), because}
 	}
 	for _, r := range s.Requires {
 		o.Requires = append(o.Requires, newRequiredObject(r))
@@ -99,7 +100,8 @@ func newLookupScheme(s *auth.CardScheme) lookupScheme {
 // describeInfoInd returns the codes of acsInfoInd with their meanings.
 func describeInfoInd(codes []string) []codeObject {
 	meanings := map[string]string{}
-	if f := message.TableOf(message.PRes, message.V231).Field("cardRangeData").Of.Field("acsProtocolVersions").Of.Field("acsInfoInd"); f != nil {
+	cardRange := message.TableOf(message.PRes, message.V231).Field("cardRangeData").Of
+	if f := cardRange.Field("acsProtocolVersions").Of.Field("acsInfoInd"); f != nil {
 		for _, c := range f.Codes.Values {
 			meanings[c.Value] = c.Meaning
 		}
@@ -121,7 +123,8 @@ func describeInfoInd(codes []string) []codeObject {
 
 func newRequiredObject(r scheme.Requirement) requiredObject {
 	o := requiredObject{
-		Element: strings.Join(r.Elements, "|"), Level: r.Level, Since: orNull(r.Since.String()), Until: orNull(r.Until.String()),
+		Element: strings.Join(r.Elements, "|"), Level: r.Level,
+		Since: orNull(r.Since.String()), Until: orNull(r.Until.String()),
 		InForce: r.InForce, Source: orNull(auth.DescribeSources(r.Sources)),
 	}
 	for _, ch := range r.Channels {
@@ -181,8 +184,8 @@ func (h *Handler) explain(_ context.Context, req *request) (response, error) {
 // EncodeExplanation returns the JSON of an explanation, as /explain answers it.
 func EncodeExplanation(x *auth.Explanation) []byte {
 	o := explainObject{
-		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...), Warnings: []warningObject{},
-		Normalised: []correction{}, SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
+		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...),
+		Warnings: []warningObject{}, Normalised: []correction{}, SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
 	}
 	if x.IsValid {
 		o.Verdict = "valid"

@@ -86,7 +86,8 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 		}
 	}
 	if r.Has("for") && r.Text("for") != "auth" {
-		add("for", "unknown-code", "Send the body of an /auth, and auth or nothing for this member.", faults.Limit{Allowed: []string{"auth"}})
+		cure := "Send the body of an /auth, and auth or nothing for this member."
+		add("for", "unknown-code", cure, faults.Limit{Allowed: []string{"auth"}})
 	}
 	return o, entries
 }
@@ -117,7 +118,9 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	}
 	problems := c.problems
 	if o.AllowMaskedCard && maskedCard.MatchString(req.pan) {
-		problems = slices.DeleteFunc(slices.Clone(problems), func(p message.Problem) bool { return p.Path == "acctNumber" && p.Code == message.Format })
+		problems = slices.DeleteFunc(slices.Clone(problems), func(p message.Problem) bool {
+			return p.Path == "acctNumber" && p.Code == message.Format
+		})
 		x.warn("acctNumber", "masked", "the card number is masked, and was not checked")
 	}
 	s := faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), Value: func(path message.Path) []byte {
@@ -180,12 +183,13 @@ func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s 
 	case c.to.peer == nil && (!e.Cards.AnyTried() || e.Cards.Pending(req.ds)):
 		x.warn("acctNumber", "range", "card ranges are not loaded, so the scheme of the card is not known")
 	case c.to.peer == nil:
-		entry := faults.New(message.BadTransactionData, "acctNumber", "range", "Use another card: no card range of a directory has this one.")
-		x.Faults = append(x.Faults, entry)
+		cure := "Use another card: no card range of a directory has this one."
+		x.Faults = append(x.Faults, faults.New(message.BadTransactionData, "acctNumber", "range", cure))
 	case c.to.info == nil:
 		x.warn("acctNumber", "range", "no card range of "+c.to.scheme()+" has this card, so its versions were not checked")
 	case !hasFault("messageVersion") && !req.isVersionUsable(c.to):
-		x.Faults = append(x.Faults, faults.Explain(message.Problem{Code: message.UnsupportedVersion, Path: "messageVersion"}, s))
+		other := message.Problem{Code: message.UnsupportedVersion, Path: "messageVersion"}
+		x.Faults = append(x.Faults, faults.Explain(other, s))
 	}
 }
 

@@ -30,7 +30,8 @@ var explainable = []*account.Account{
 	{Merchant: &account.Merchant{Name: "Helped", SchemeRules: "off", Transliterate: true, Bridging: true}},
 }
 
-// TestE3AuthAndExplainAgree: exactly those bodies are invalid for /explain that /auth refuses for their content, and what
+// TestE3AuthAndExplainAgree: exactly those bodies are invalid for /explain that /auth refuses for their content, and
+// what
 // /explain would send has the members of what /auth sends. THREEDS_EXPLAIN_BODIES=100000 makes that many.
 func TestE3AuthAndExplainAgree(t *testing.T) {
 	t.Parallel()
@@ -76,9 +77,12 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 		if len(w.txns) != before+1 {
 			t.Fatalf("body %d: %d rows after %d", n, len(w.txns), before)
 		}
-		if would, did := parse(t, x.AReq), parse(t, sent); !slices.Equal(slices.Sorted(maps.Keys(would)), slices.Sorted(maps.Keys(did))) {
+		would, did := parse(t, x.AReq), parse(t, sent)
+		if !slices.Equal(slices.Sorted(maps.Keys(would)), slices.Sorted(maps.Keys(did))) {
 			t.Fatalf("body %d: would send %s, sent %s", n, x.AReq, sent)
-		} else if pan := did.text("acctNumber"); strings.Contains(string(x.AReq), pan) || would.text("acctNumber")[12:] != pan[12:] {
+		}
+		pan := did.text("acctNumber")
+		if strings.Contains(string(x.AReq), pan) || would.text("acctNumber")[12:] != pan[12:] {
 			t.Fatalf("body %d: the card is %q", n, would.text("acctNumber"))
 		}
 	}
@@ -89,7 +93,8 @@ func TestE3AuthAndExplainAgree(t *testing.T) {
 
 // randomBody returns a body for /auth with an id of the caller, often with a fault.
 func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte {
-	v, ch, cat := message.Versions()[random.IntN(3)], message.Channels()[random.IntN(3)], message.Categories()[random.IntN(2)]
+	v, ch := message.Versions()[random.IntN(3)], message.Channels()[random.IntN(3)]
+	cat := message.Categories()[random.IntN(2)]
 	var o object
 	if err := json.Unmarshal(messagetest.Sample(random, message.AReq, v, ch, cat, random.IntN(3) == 0), &o); err != nil {
 		panic(err)
@@ -98,7 +103,8 @@ func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte 
 	for _, name := range []string{"threeDSServerURL", "threeDSServerRefNumber", "threeDSServerOperatorID"} {
 		delete(o, name)
 	}
-	o["threeDSServerTransID"] = e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, transid.Scheme(1+random.IntN(2)), acc.Merchant.Name, pan)
+	of := transid.Scheme(1 + random.IntN(2))
+	o["threeDSServerTransID"] = e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, of, acc.Merchant.Name, pan)
 	names := slices.Sorted(maps.Keys(o))
 	for range random.IntN(4) {
 		name := names[random.IntN(len(names))]
@@ -121,8 +127,10 @@ func randomBody(random *rand.Rand, e *auth.Engine, acc *account.Account) []byte 
 	return body
 }
 
-var strangeValues = []any{"", nil, " ", "x", "é", "A\nB", "01", "80", "DK", "978", 1, 1.5, true, []any{}, []any{"01", "01"}, object{}, object{"a": nil},
-	strings.Repeat("9", 300), "http://localhost/", "2.2.0", "2.4.0", "\u202e"}
+var strangeValues = []any{
+	"", nil, " ", "x", "é", "A\nB", "01", "80", "DK", "978", 1, 1.5, true, []any{}, []any{"01", "01"}, object{}, object{"a": nil},
+	strings.Repeat("9", 300), "http://localhost/", "2.2.0", "2.4.0", "\u202e",
+}
 
 // TestD23ExplainShowsRules: each kind of fault has its rule, and what would be right.
 func TestD23ExplainShowsRules(t *testing.T) {
@@ -154,6 +162,23 @@ func TestD23ExplainShowsRules(t *testing.T) {
 		limit, err := json.Marshal(x.Faults[i].Limit)
 		if got := x.Faults[i]; err != nil || got.Rule != test.rule || string(limit) != test.limit || got.Cure == "" {
 			t.Errorf("%s: rule %s, limit %s, cure %q", name, got.Rule, limit, got.Cure)
+		}
+	}
+}
+
+// TestD12SchemeRequiredHasItsSource: what only the scheme requires is told as such, with the source.
+func TestD12SchemeRequiredHasItsSource(t *testing.T) {
+	t.Parallel()
+	e := newWorld().engine(0)
+	acc := explainable[2]
+	body := areq("2.2.0", preauth(t, e, acc)).json()
+	x := e.Explain(acc, body, auth.ExplainOptions{})
+	if x.IsValid || len(x.Faults) == 0 {
+		t.Fatalf("%+v", x)
+	}
+	for _, f := range x.Faults {
+		if f.Rule != "scheme-required" || f.Source == nil || *f.Source == "" || !strings.Contains(f.Cure, (*f.Pointer)[1:]) {
+			t.Errorf("%s: %+v", *f.Pointer, f)
 		}
 	}
 }
@@ -226,10 +251,12 @@ func TestE1LookupOfEachScheme(t *testing.T) {
 	if wrong != nil || last4 != pan[12:] || len(held) != 2 || held[0].Scheme != "visa" || held[1].Scheme != "mastercard" {
 		t.Fatalf("%s %+v %v", last4, held, wrong)
 	}
-	if !held[0].KnownSince.Equal(loaded) || !held[1].KnownSince.IsZero() || *held[0].Recommended != message.V231 || len(held[0].Requires) == 0 {
+	if !held[0].KnownSince.Equal(loaded) || !held[1].KnownSince.IsZero() || *held[0].Recommended != message.V231 ||
+		len(held[0].Requires) == 0 {
 		t.Errorf("%+v", held[0])
 	}
-	if last4, held, wrong = e.Lookup(t.Context(), []byte(`{"acctNumber":"5000000000000009"}`)); last4 != "0009" || held != nil || wrong != nil {
+	if last4, held, wrong = e.Lookup(t.Context(), []byte(`{"acctNumber":"5000000000000009"}`)); last4 != "0009" ||
+		held != nil || wrong != nil {
 		t.Errorf("no range: %+v %v", held, wrong)
 	}
 	if len(w.sends) != 0 {
@@ -246,7 +273,8 @@ func TestE3CardWithoutRange(t *testing.T) {
 	body := areq("2.2.0", e.IDs.New(e.Now(), e.Timeouts.Preauth, e.Rand, 1, shop.Merchant.Name, other))
 	body["acctNumber"] = other
 	x := e.Explain(shop, body.json(), auth.ExplainOptions{})
-	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData || *x.Faults[0].Pointer != "/acctNumber" || x.AReq != nil {
+	if len(x.Faults) != 1 || x.Faults[0].Code != message.BadTransactionData ||
+		*x.Faults[0].Pointer != "/acctNumber" || x.AReq != nil {
 		t.Errorf("%+v", x)
 	}
 	if _, _, err := e.Authenticate(t.Context(), shop, body.json()); told(err) != "305 acctNumber" {

@@ -31,7 +31,8 @@ type CardVersion struct {
 func (e *Engine) Lookup(ctx context.Context, body []byte) (last4 string, held []CardScheme, wrong []faults.Entry) {
 	r, err := message.ReadRequest(body, e.Limits)
 	if err != nil {
-		return "", nil, []faults.Entry{faults.New(message.Format, "", "json", "Send one JSON object with the string acctNumber.")}
+		cure := "Send one JSON object with the string acctNumber."
+		return "", nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
 	}
 	problems := r.Duplicates()
 	pan := r.Text("acctNumber")

@@ -18,8 +18,9 @@ import (
 
 // An Entry is one fault of a request (docs/authentications.md, "Errors").
 type Entry struct {
-	Pointer   *string      `json:"pointer,omitempty"` // RFC 6901, into the body
-	Parameter string       `json:"parameter,omitempty"`
+	Pointer   *string      `json:"pointer,omitempty"`   // RFC 6901, into the body
+	Parameter string       `json:"parameter,omitempty"` // of the query
+	Header    string       `json:"header,omitempty"`
 	Code      message.Code `json:"code"`
 	Rule      string       `json:"rule"`
 	Limit     *Limit       `json:"limit"`
@@ -237,6 +238,9 @@ func (e *Entry) setLength(least, most, n int, unit string) {
 	}
 }
 
+// datePattern is how a date begins.
+const datePattern = `^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])`
+
 // patterns are the forms of kinds.
 var patterns = map[message.Kind]*regexp.Regexp{
 	message.Digits:        regexp.MustCompile(`^[0-9]+$`),
@@ -244,9 +248,9 @@ var patterns = map[message.Kind]*regexp.Regexp{
 	message.UUID:          regexp.MustCompile(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`),
 	message.Base64:        regexp.MustCompile(`^[0-9A-Za-z+/]+={0,2}$`),
 	message.Base64URL:     regexp.MustCompile(`^[0-9A-Za-z_-]+={0,2}$`),
-	message.Date:          regexp.MustCompile(`^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])$`),
-	message.DateTime:      regexp.MustCompile(`^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])([0-5][0-9]){2}$`),
-	message.Minute:        regexp.MustCompile(`^[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([01][0-9]|2[0-3])[0-5][0-9]$`),
+	message.Date:          regexp.MustCompile(datePattern + `$`),
+	message.DateTime:      regexp.MustCompile(datePattern + `([01][0-9]|2[0-3])([0-5][0-9]){2}$`),
+	message.Minute:        regexp.MustCompile(datePattern + `([01][0-9]|2[0-3])[0-5][0-9]$`),
 	message.YearMonth:     regexp.MustCompile(`^[0-9]{2}(0[1-9]|1[0-2])$`),
 	message.Country:       regexp.MustCompile(`^[0-9]{3}$`),
 	message.Currency:      regexp.MustCompile(`^[0-9]{3}$`),
