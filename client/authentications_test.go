@@ -14,8 +14,8 @@ import (
 	"github.com/openthreeds/threeds/threedstest"
 )
 
-// begin makes an /auth with a card and returns its ARes.
-func begin(t *testing.T, c *client.Client, card string) *client.ARes {
+// authenticate makes an /auth with a card and returns its ARes.
+func authenticate(t *testing.T, c *client.Client, card string) *client.ARes {
 	t.Helper()
 	crd, err := c.Preauth(t.Context(), client.PreauthRequest{AcctNumber: card})
 	if err != nil {
@@ -41,7 +41,7 @@ func TestO6OutcomeOfAnAuth(t *testing.T) {
 		"4000000000000143": {"I", "informational", "authorise", "no"},
 		"4000000000000153": {"U", "unavailable", "authorise_without_authentication", "no"},
 	} {
-		ares := begin(t, c, card)
+		ares := authenticate(t, c, card)
 		if ares.TransStatus != want.status {
 			t.Fatalf("%s: %s", card, ares.Raw)
 		}
@@ -72,7 +72,7 @@ func TestF4WaitEndsWithTheStatus(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)
 	c, ctx := server.Client(), t.Context()
-	ares := begin(t, c, "4000000000000170") // the challenge passes by itself once its page is opened
+	ares := authenticate(t, c, "4000000000000170") // the challenge passes by itself once its page is opened
 	got, err := c.Authentication(ctx, ares.ThreeDSServerTransID, 0)
 	if err != nil || got.Status != "challenge" || got.IsFinal() || got.RReq != nil {
 		t.Fatalf("%v %s", err, got.Raw)
@@ -95,7 +95,7 @@ func TestF4WaitEndsWithTheStatus(t *testing.T) {
 func TestF4ForTheOwnerOnly(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)
-	ares := begin(t, server.Client(), "4000000000000103")
+	ares := authenticate(t, server.Client(), "4000000000000103")
 	stranger := client.New(server.URL, server.OtherKey)
 	var first string
 	for _, id := range []string{ares.ThreeDSServerTransID, "00000000-0000-4000-8000-000000000000", "x", "..%2f"} {

@@ -110,7 +110,7 @@ func TestW2EventsOfAuthentications(t *testing.T) {
 	for card, result := range map[string]string{
 		"4000000000000103": "authenticated", "4000000000000133": "rejected", "4000000000000153": "unavailable",
 	} {
-		ares := begin(t, c, card)
+		ares := authenticate(t, c, card)
 		got := r.next(t)
 		data, _ := got.body["data"].(map[string]any)
 		told, _ := data["outcome"].(map[string]any)
@@ -138,7 +138,7 @@ func TestW6EndpointsAndEventsOfAMerchant(t *testing.T) {
 	if got := r.next(t); got.body["type"] != "webhook.test" {
 		t.Errorf("test: %s", got.raw)
 	}
-	begin(t, server.Client(), "4000000000000103")
+	authenticate(t, server.Client(), "4000000000000103")
 	event := r.next(t).id
 	shown := ask(t, server, server.Key, "GET", "/events/"+event, "", 200)
 	deliveries, _ := shown["deliveries"].([]any)

@@ -124,7 +124,7 @@ func (h *Handler) waitForAuthentication(
 		res.retryAfter = true
 		return a, nil
 	}
-	limited, ended := h.beginWait(ctx, req, wait)
+	limited, ended := h.prepareWait(ctx, req, wait)
 	defer ended()
 	a, err := h.Engine.WaitForAuthentication(limited, req.account, a.ID)
 	res.retryAfter = h.isStopping()

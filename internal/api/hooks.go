@@ -158,7 +158,7 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 		for _, e := range all {
 			objects = append(objects, hookObjectOf(e))
 		}
-		return encoded(0, page{Data: objects})
+		return encodeResponse(0, page{Data: objects})
 	}
 	said, err := readHook(req.body)
 	if err != nil {
@@ -177,7 +177,7 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 	}
 	o := hookObjectOf(added)
 	o.Secret = added.Secret.Text()
-	return encoded(http.StatusCreated, o)
+	return encodeResponse(http.StatusCreated, o)
 }
 
 // hook shows, changes or removes an endpoint.
@@ -208,7 +208,7 @@ func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encoded(0, hookObjectOf(e))
+	return encodeResponse(0, hookObjectOf(e))
 }
 
 // testHook delivers a test event, once and at once.
@@ -230,7 +230,7 @@ func (h *Handler) testHook(ctx context.Context, req *request) (response, error) 
 		text := failed.Error()
 		answer.Error = &text
 	}
-	return encoded(0, answer)
+	return encodeResponse(0, answer)
 }
 
 // rotateHook gives an endpoint a new secret.
@@ -239,7 +239,7 @@ func (h *Handler) rotateHook(ctx context.Context, req *request) (response, error
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encoded(0, struct {
+	return encodeResponse(0, struct {
 		Secret        string `json:"secret"`
 		PreviousUntil string `json:"previousUntil"`
 	}{e.Secret.Text(), formatTime(e.Until)})
@@ -275,7 +275,7 @@ func (h *Handler) events(ctx context.Context, req *request) (response, error) {
 	for _, e := range all {
 		bodies = append(bodies, e.Body)
 	}
-	return encoded(0, page{bodies, next})
+	return encodeResponse(0, page{bodies, next})
 }
 
 // readEventQuery reads the parameters of a list of events.
@@ -373,7 +373,7 @@ func (h *Handler) event(ctx context.Context, req *request) (response, error) {
 	if all["deliveries"], err = json.Marshal(deliveries); err != nil {
 		return response{}, err
 	}
-	return encoded(0, all)
+	return encodeResponse(0, all)
 }
 
 func optionalTime(t time.Time) *string {
@@ -389,13 +389,13 @@ func (h *Handler) resend(ctx context.Context, req *request) (response, error) {
 	if err := h.Hooks.Resend(ctx, req.account.Merchant.Name, req.idIn()); err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encoded(http.StatusAccepted, struct {
+	return encodeResponse(http.StatusAccepted, struct {
 		ID string `json:"id"`
 	}{req.idIn()})
 }
 
-// encoded is an answer with a value in JSON.
-func encoded(status int, value any) (response, error) {
+// encodeResponse returns an answer with a value in JSON.
+func encodeResponse(status int, value any) (response, error) {
 	body, err := encode(value)
 	return response{status: status, body: body}, err
 }

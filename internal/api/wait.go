@@ -65,15 +65,15 @@ func (h *Handler) waitForResult(ctx context.Context, req *request, pending *auth
 	if n := h.waiting.Add(1); h.MaxInFlight > 0 && n > h.MaxInFlight {
 		return response{retryAfter: true}, pending
 	}
-	limited, ended := h.beginWait(ctx, req, wait)
+	limited, ended := h.prepareWait(ctx, req, wait)
 	defer ended()
 	rreq, err := h.Engine.WaitForResult(limited, req.account, pending)
 	return response{body: rreq, retryAfter: h.isStopping()}, err
 }
 
-// beginWait gives the place and the memory of a request back, and returns a context for its wait. Ended notes how
+// prepareWait gives the place and the memory of a request back, and returns a context for its wait. Ended notes how
 // long it took.
-func (h *Handler) beginWait(ctx context.Context, req *request, wait time.Duration) (limited context.Context, ended func()) {
+func (h *Handler) prepareWait(ctx context.Context, req *request, wait time.Duration) (limited context.Context, ended func()) {
 	req.body = nil // its memory is not needed while the request waits
 	req.pause(wait)
 	began := time.Now()

@@ -65,7 +65,7 @@ func (s *Service) logUnlessEnded(ctx context.Context, what string, err error) {
 
 // resealAll seals every endpoint anew, so that it outlives rotations of the key file.
 func (s *Service) resealAll(ctx context.Context) {
-	for _, e := range s.known().byID {
+	for _, e := range s.currentEndpoints().byID {
 		err := s.Store.ChangeEndpoint(ctx, e.ID, e.sealed, e.seal(s.Sealer))
 		if !errors.Is(err, store.ErrNotFound) {
 			s.logUnlessEnded(ctx, "webhook endpoint not sealed anew", err)
@@ -86,7 +86,7 @@ type deliverer struct {
 // startDue claims what is due and starts an attempt for each.
 func (d *deliverer) startDue(ctx context.Context) {
 	for {
-		busy, free := d.room()
+		busy, free := d.findRoom()
 		if free == 0 {
 			return
 		}
@@ -97,7 +97,7 @@ func (d *deliverer) startDue(ctx context.Context) {
 			return
 		}
 		for _, one := range claimed {
-			d.start(ctx, one)
+			d.startAttempt(ctx, one)
 		}
 		if len(claimed) < free {
 			return
@@ -105,8 +105,8 @@ func (d *deliverer) startDue(ctx context.Context) {
 	}
 }
 
-// room returns the endpoints that have enough to do, and for how many more attempts there is room.
-func (d *deliverer) room() (busy []string, free int) {
+// findRoom returns the endpoints that have enough to do, and for how many more attempts there is room.
+func (d *deliverer) findRoom() (busy []string, free int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, n := range d.perEndpoint {
@@ -117,16 +117,16 @@ func (d *deliverer) room() (busy []string, free int) {
 	return busy, min(maxInFlight-d.inFlight, maxPerEndpoint)
 }
 
-func (d *deliverer) start(ctx context.Context, one store.Delivery) {
-	d.count(one.Endpoint, 1)
+func (d *deliverer) startAttempt(ctx context.Context, one store.Delivery) {
+	d.countAttempts(one.Endpoint, 1)
 	d.attempts.Go(func() {
 		defer d.wake.signal()
-		defer d.count(one.Endpoint, -1)
-		d.attempt(ctx, one)
+		defer d.countAttempts(one.Endpoint, -1)
+		d.makeAttempt(ctx, one)
 	})
 }
 
-func (d *deliverer) count(endpoint string, by int) {
+func (d *deliverer) countAttempts(endpoint string, by int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.inFlight += by
@@ -135,15 +135,15 @@ func (d *deliverer) count(endpoint string, by int) {
 	}
 }
 
-// attempt makes one attempt and notes how it ended. An attempt that ends because the process does is made again.
-func (d *deliverer) attempt(ctx context.Context, one store.Delivery) {
-	e := d.known().byID[one.Endpoint]
+// makeAttempt makes one attempt and notes how it ended. An attempt that ends because the process does is made again.
+func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
+	e := d.currentEndpoints().byID[one.Endpoint]
 	row, err := d.Store.Event(ctx, one.Event)
 	if err != nil {
 		d.logUnlessEnded(ctx, "event not read", err)
 		return
 	}
-	event, err := d.open(&row)
+	event, err := d.openEvent(&row)
 	if err != nil {
 		d.Log.Error("event not read", "event", one.Event, "err", err)
 		return
@@ -151,7 +151,7 @@ func (d *deliverer) attempt(ctx context.Context, one store.Delivery) {
 	one.Due = time.Time{}
 	if e == nil || e.Disabled {
 		one.Error = "the endpoint is disabled"
-		d.end(ctx, one)
+		d.storeEnd(ctx, one)
 		return
 	}
 	settings, now := d.settings.Load(), d.Now()
@@ -166,7 +166,7 @@ func (d *deliverer) attempt(ctx context.Context, one store.Delivery) {
 			one.Due = d.Now().Add(jitter(settings.Retry[n]))
 		}
 	}
-	d.end(ctx, one)
+	d.storeEnd(ctx, one)
 	d.noteHealth(ctx, e, err, now)
 }
 
@@ -175,8 +175,8 @@ func jitter(d time.Duration) time.Duration {
 	return d*9/10 + rand.N(max(d/5, 1))
 }
 
-// end notes how an attempt has ended. It is noted though the process is about to end.
-func (d *deliverer) end(ctx context.Context, one store.Delivery) {
+// storeEnd notes how an attempt has ended. It is noted though the process is about to end.
+func (d *deliverer) storeEnd(ctx context.Context, one store.Delivery) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	if err := d.Store.EndDelivery(ctx, one); err != nil {

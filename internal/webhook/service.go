@@ -83,12 +83,14 @@ func (s *Service) Refresh(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) known() *endpoints {
+func (s *Service) currentEndpoints() *endpoints {
 	return cmp.Or(s.endpoints.Load(), &endpoints{})
 }
 
 // Wants reports whether events of a merchant are made: it has an endpoint, be it disabled.
-func (s *Service) Wants(merchant string) bool { return len(s.known().ofMerchant[merchant]) > 0 }
+func (s *Service) Wants(merchant string) bool {
+	return len(s.currentEndpoints().ofMerchant[merchant]) > 0
+}
 
 // envelope is the body of a delivery.
 type envelope struct {
@@ -107,7 +109,7 @@ func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json
 		return nil, fmt.Errorf("webhook: event: %w", err)
 	}
 	e.Data = s.Sealer.Seal(eventName(e), body)
-	for _, endpoint := range s.known().ofMerchant[merchant] {
+	for _, endpoint := range s.currentEndpoints().ofMerchant[merchant] {
 		if endpoint.wants(kind) {
 			e.Endpoints = append(e.Endpoints, endpoint.ID)
 		}
@@ -123,7 +125,7 @@ func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, 
 	if err := s.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	return s.known().ofMerchant[merchant], nil
+	return s.currentEndpoints().ofMerchant[merchant], nil
 }
 
 // Endpoint returns an endpoint of a merchant, or ErrNoEndpoint.
@@ -131,7 +133,7 @@ func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint,
 	if err := s.Refresh(ctx); err != nil {
 		return nil, err
 	}
-	e := s.known().byID[id]
+	e := s.currentEndpoints().byID[id]
 	if e == nil || e.Merchant != merchant {
 		return nil, ErrNoEndpoint
 	}
@@ -247,7 +249,7 @@ func (s *Service) Find(ctx context.Context, q store.EventQuery) ([]Event, error)
 	}
 	var all []Event
 	for i := range rows {
-		e, err := s.open(&rows[i])
+		e, err := s.openEvent(&rows[i])
 		if err != nil {
 			return nil, err
 		}
@@ -265,7 +267,7 @@ func (s *Service) Event(ctx context.Context, merchant, id string) (Event, error)
 	case err != nil:
 		return Event{}, err
 	}
-	e, err := s.open(&row)
+	e, err := s.openEvent(&row)
 	if err != nil {
 		return Event{}, err
 	}
@@ -285,7 +287,7 @@ func (s *Service) Resend(ctx context.Context, merchant, id string) error {
 	return nil
 }
 
-func (s *Service) open(row *store.Event) (Event, error) {
+func (s *Service) openEvent(row *store.Event) (Event, error) {
 	body, err := s.Sealer.Open(eventName(row), row.Data)
 	if err != nil {
 		return Event{}, fmt.Errorf("webhook event %s: %w", row.ID, err)

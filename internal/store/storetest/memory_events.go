@@ -10,8 +10,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// ownEvent returns a copy of e as the contract wants it to be read.
-func ownEvent(e store.Event) store.Event {
+// copyEvent returns a copy of e as the contract wants it to be read.
+func copyEvent(e store.Event) store.Event {
 	e.Data, e.Endpoints = bytes.Clone(e.Data), nil
 	e.Created = e.Created.UTC().Truncate(time.Millisecond)
 	return e
@@ -19,7 +19,7 @@ func ownEvent(e store.Event) store.Event {
 
 // addEvent adds an event and its deliveries. s.mu is held.
 func (s *Memory) addEvent(e *store.Event) {
-	s.events[e.ID] = ownEvent(*e)
+	s.events[e.ID] = copyEvent(*e)
 	for _, endpoint := range e.Endpoints {
 		s.deliveries[[2]string{e.ID, endpoint}] = store.Delivery{Event: e.ID, Endpoint: endpoint, Due: s.events[e.ID].Created}
 	}
@@ -135,7 +135,7 @@ func (s *Memory) Event(ctx context.Context, id string) (store.Event, error) {
 	if !ok {
 		return store.Event{}, store.ErrNotFound
 	}
-	return ownEvent(e), nil
+	return copyEvent(e), nil
 }
 
 // FindEvents implements [store.Events].
@@ -151,7 +151,7 @@ func (s *Memory) FindEvents(ctx context.Context, q store.EventQuery) ([]store.Ev
 		isAfter := q.AfterID == "" || newestFirst(store.Event{ID: q.AfterID, Created: q.AfterCreated}, e) < 0
 		if e.Merchant == q.Merchant && (q.Type == "" || e.Type == q.Type) && (q.About == "" || e.About == q.About) &&
 			!e.Created.Before(from) && e.Created.Before(to) && isAfter {
-			all = append(all, ownEvent(e))
+			all = append(all, copyEvent(e))
 		}
 	}
 	slices.SortFunc(all, newestFirst)
