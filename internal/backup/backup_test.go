@@ -72,7 +72,10 @@ func must(t *testing.T, err error) {
 // rangeContent is that of a snapshot: three chunks.
 var rangeContent = bytes.Repeat([]byte("card ranges "), 50_000)
 
-// fill puts two keys, a revoked one, card ranges with their status, and things that no backup
+// endpoint is the webhook endpoint of a merchant.
+var endpoint = store.Endpoint{ID: "ep_1", Merchant: "Shop 1", Created: at, Data: []byte("sealed")}
+
+// fill puts two keys, a revoked one, a webhook endpoint, card ranges with their status, and things that no backup
 // holds into a store.
 func fill(t *testing.T, st archive) {
 	t.Helper()
@@ -81,6 +84,7 @@ func fill(t *testing.T, st archive) {
 		must(t, st.PutKey(ctx, key(n)))
 	}
 	must(t, st.RevokeKey(ctx, key(2).Hash))
+	must(t, st.AddEndpoint(ctx, endpoint))
 	lease, err := st.Acquire(ctx, "ranges/visa", "me", time.Hour)
 	must(t, err)
 	must(t, st.PutState(ctx, "ranges/visa", []byte(`{"generation":7}`), lease))
@@ -116,6 +120,9 @@ func checkFilled(t *testing.T, st archive) {
 	}
 	if value, err := st.State(ctx, "keys/uses/00"); err != nil || string(value) != "uses" {
 		t.Errorf("the uses of keys are %q, %v", value, err)
+	}
+	if got, err := st.Endpoints(ctx); err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(endpoint) {
+		t.Errorf("endpoints are %v, %v", got, err)
 	}
 	all, err := st.Snapshots(ctx, "visa")
 	if err != nil || len(all) != 2 || all[0].Generation != 7 || !all[0].Created.Equal(at) || string(all[0].Note) != "note" {

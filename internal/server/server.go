@@ -216,6 +216,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 		goRun(refreshing, rt.mpi.Run)
 	}
 	s.active.client.Resume(ctx)
+	s.readEndpoints(ctx)
 	s.listen(group)
 	s.startRuntime(s.active)
 	goRun(failed, s.apiKeys.Run)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"crypto/x509"
 	"net/netip"
 	"time"
@@ -59,4 +60,14 @@ func (a announcer) NewEvent(merchant string, of *auth.Authentication, at time.Ti
 		return nil, err
 	}
 	return a.hooks.NewEvent(merchant, eventTypes[of.Status], of.ID, at, data)
+}
+
+// readEndpoints reads the webhook endpoints before the first request, so that no result is stored without its event. A
+// store that cannot be reached is asked again once it can be.
+func (s *Server) readEndpoints(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	if err := s.hooks.Refresh(ctx); err != nil {
+		s.cfg.Log.Warn("webhook endpoints not read", "err", err)
+	}
 }

@@ -7,11 +7,12 @@ import (
 
 // The kinds of rows that a backup holds. Transactions and leases are none of them.
 const (
-	KeyRows     = "key"        // API keys
-	RevokedRows = "revokedKey" // API keys that were revoked
-	StateRows   = "state"      // small values whose key begins with RangeStates or UseStates
-	RangeRows   = "ranges"     // snapshots, each followed by its ChunkRows
-	ChunkRows   = "chunk"      // content of the snapshot that came before it
+	KeyRows      = "key"        // API keys
+	RevokedRows  = "revokedKey" // API keys that were revoked
+	EndpointRows = "endpoint"   // webhook endpoints
+	StateRows    = "state"      // small values whose key begins with RangeStates or UseStates
+	RangeRows    = "ranges"     // snapshots, each followed by its ChunkRows
+	ChunkRows    = "chunk"      // content of the snapshot that came before it
 )
 
 // These begin the keys of those small values that a backup holds. All others are about what

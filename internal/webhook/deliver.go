@@ -25,7 +25,7 @@ const (
 func (s *Service) Run(ctx context.Context) {
 	d := &deliverer{Service: s, perEndpoint: make(map[string]int)}
 	defer d.attempts.Wait()
-	next := map[string]time.Time{"reseal": time.Now().Add(resealEvery)}
+	next := make(map[string]time.Time)
 	isDue := func(what string, every time.Duration) bool {
 		if now := time.Now(); !now.Before(next[what]) {
 			next[what] = now.Add(every)
@@ -44,7 +44,9 @@ func (s *Service) Run(ctx context.Context) {
 			_, err := s.Store.SweepEvents(ctx, s.Now().Add(-keepEvents))
 			s.logUnlessEnded(ctx, "old events not removed", err)
 		}
-		d.startDue(ctx)
+		if len(s.currentEndpoints().byID) > 0 {
+			d.startDue(ctx)
+		}
 		timer := time.NewTimer(s.settings.Load().Poll)
 		select {
 		case <-ctx.Done():

@@ -46,6 +46,7 @@ type Service struct {
 	settings  atomic.Pointer[Settings]
 	endpoints atomic.Pointer[endpoints]
 	wake      wakeup
+	made      atomic.Bool // an event was made since Announced
 }
 
 // endpoints are all that the store has.
@@ -114,11 +115,16 @@ func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json
 			e.Endpoints = append(e.Endpoints, endpoint.ID)
 		}
 	}
+	s.made.Store(true)
 	return e, nil
 }
 
-// Announced has the event that was just stored delivered at once.
-func (s *Service) Announced() { s.wake.signal() }
+// Announced has events that were just stored delivered at once.
+func (s *Service) Announced() {
+	if s.made.Swap(false) {
+		s.wake.signal()
+	}
+}
 
 // Endpoints returns those of a merchant, oldest first.
 func (s *Service) Endpoints(ctx context.Context, merchant string) ([]*Endpoint, error) {
@@ -250,8 +256,9 @@ func (s *Service) Find(ctx context.Context, q store.EventQuery) ([]Event, error)
 	var all []Event
 	for i := range rows {
 		e, err := s.openEvent(&rows[i])
-		if err != nil {
-			return nil, err
+		if err != nil { // the key file may have forgotten the secret of an old one
+			s.Log.Error("event not read", "event", rows[i].ID, "err", err)
+			continue
 		}
 		all = append(all, e)
 	}
