@@ -3,11 +3,13 @@ package auth_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/store"
 )
 
 // TestO1StatusOfEachState holds where an authentication is after each thing that can happen to it.
@@ -101,6 +103,55 @@ func TestD3ValuesAreHandedOutForTheirTime(t *testing.T) {
 		if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
 			t.Errorf("after 31 minutes: %v", err)
 		}
+	}
+}
+
+// TestD3ValuesEndBeforeTheID holds that a row which stays for its id alone is no longer told of.
+func TestD3ValuesEndBeforeTheID(t *testing.T) {
+	w := newWorld()
+	e := w.engine(0)
+	e.Timeouts.Preauth, e.Timeouts.Values, e.Timeouts.Result = time.Hour, 10*time.Minute, 5*time.Minute
+	id := authenticated(t, w, e, "Y")
+	w.pass(11 * time.Minute)
+	if _, err := w.Get(t.Context(), id); err != nil {
+		t.Fatalf("the row is gone: %v", err)
+	}
+	if _, err := e.Authentication(t.Context(), shop, id); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("after 11 minutes: %v", err)
+	}
+}
+
+// lateReader is a store whose first Get returns a row as it was some time ago.
+type lateReader struct {
+	auth.Store
+	old  store.Txn
+	once sync.Once
+}
+
+func (l *lateReader) Get(ctx context.Context, id string) (t store.Txn, err error) {
+	t, err = l.Store.Get(ctx, id)
+	l.once.Do(func() { t, err = l.old, nil })
+	return t, err
+}
+
+// TestRowReadJustBeforeItsResultIsReadAgain holds that such a row is not taken for one that was put back.
+func TestRowReadJustBeforeItsResultIsReadAgain(t *testing.T) {
+	w := newWorld()
+	req := challengedAt(t, w, "2.2.0")
+	id := req.text("threeDSServerTransID")
+	old, err := w.Get(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := w.engine(0)
+	e.PutBack = func() { t.Error("a row was taken for one that was put back") }
+	body := rreq(req, "Y", 1).json()
+	if got := parse(t, e.Receive(t.Context(), []string{"visa"}, body).Body); got.text("messageType") != "RRes" {
+		t.Fatal(got)
+	}
+	e.Store = &lateReader{Store: e.Store, old: old}
+	if got, err := e.Result(t.Context(), shop, object{"threeDSServerTransID": id}.json()); err != nil || string(got) != string(body) {
+		t.Errorf("%q, %v; want the result", got, err)
 	}
 }
 
