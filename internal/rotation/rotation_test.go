@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,7 +39,7 @@ type world struct {
 type testNode struct {
 	*Follower
 	file string
-	ring *keyring.Ring // in use
+	ring atomic.Pointer[keyring.Ring] // in use
 	stop func()
 }
 
@@ -75,8 +76,9 @@ func (w *world) start(name, file string) *testNode {
 // startWith starts a node whose key file had some secrets when it was read.
 func (w *world) startWith(name, file string, ring *keyring.Ring) *testNode {
 	w.t.Helper()
-	n := &testNode{file: file, ring: ring}
-	n.Follower = NewFollower(w.store, file, name, ring, slog.New(slog.DiscardHandler), func(r *keyring.Ring) { n.ring = r }, func() {})
+	n := &testNode{file: file}
+	n.ring.Store(ring)
+	n.Follower = NewFollower(w.store, file, name, ring, slog.New(slog.DiscardHandler), func(r *keyring.Ring) { n.ring.Store(r) }, func() {})
 	n.Start(w.t.Context())
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
@@ -156,29 +158,29 @@ func TestD102RotateReplacesTheSecretEverywhere(t *testing.T) {
 		a, b := w.start("a", w.first), w.start("b", w.copyFile())
 		var old [][]byte
 		for range 3 {
-			old = append(old, a.ring.Seal("x", []byte("plain")))
-			before := a.ring.KeyIDs().Current
+			old = append(old, a.ring.Load().Seal("x", []byte("plain")))
+			before := a.ring.Load().KeyIDs().Current
 			start := time.Now()
 			said, err := w.rotate(w.store, w.first)
 			must(t, err)
 			if took := time.Since(start); took > 5*time.Second {
 				t.Errorf("took %v, want that nodes take a secret up within 5 s", took)
 			}
-			ids := a.ring.KeyIDs()
+			ids := a.ring.Load().KeyIDs()
 			if ids.Current == before || !strings.HasPrefix(ids.Previous, before) || ids.Next != "" {
 				t.Errorf("in use is %+v after %s", ids, before)
 			}
-			if b.ring.KeyIDs() != ids || fileIDs(t, a.file) != ids || fileIDs(t, b.file) != ids {
-				t.Errorf("a runs with %+v, b with %+v; files: %+v, %+v", ids, b.ring.KeyIDs(), fileIDs(t, a.file), fileIDs(t, b.file))
+			if b.ring.Load().KeyIDs() != ids || fileIDs(t, a.file) != ids || fileIDs(t, b.file) != ids {
+				t.Errorf("a runs with %+v, b with %+v; files: %+v, %+v", ids, b.ring.Load().KeyIDs(), fileIDs(t, a.file), fileIDs(t, b.file))
 			}
-			w.wantSealed(b.ring, ids.Current)
+			w.wantSealed(b.ring.Load(), ids.Current)
 			w.wantSecretInStore(false)
 			if !strings.Contains(said, "confirmed by all 2 nodes") || a.Problem() != "" {
 				t.Errorf("said %q, problem %q", said, a.Problem())
 			}
 		}
 		for i, sealed := range old {
-			if got, err := b.ring.Open("x", sealed); err != nil || string(got) != "plain" {
+			if got, err := b.ring.Load().Open("x", sealed); err != nil || string(got) != "plain" {
 				t.Errorf("what was sealed before rotation %d: %q %v", i+1, got, err)
 			}
 		}
@@ -187,7 +189,7 @@ func TestD102RotateReplacesTheSecretEverywhere(t *testing.T) {
 		a = w.start("a", w.first)
 		_, err := w.rotate(w.store, w.first)
 		must(t, err)
-		if ids := a.ring.KeyIDs(); strings.Contains(ids.Previous, ",") {
+		if ids := a.ring.Load().KeyIDs(); strings.Contains(ids.Previous, ",") {
 			t.Errorf("two weeks later the secrets are %+v, want one previous one", ids)
 		}
 	})
@@ -203,7 +205,7 @@ func TestD102SilentNodeChangesNothing(t *testing.T) {
 		silent := w.start("silent node", w.copyFile())
 		silent.stop() // it polls no more, as a process that is stopped
 		must(t, silent.tell(t.Context(), false))
-		before := a.ring.KeyIDs()
+		before := a.ring.Load().KeyIDs()
 		start := time.Now()
 		said, err := w.rotate(w.store, w.first)
 		if err == nil || !strings.Contains(err.Error(), "within 30s: silent node (") || !strings.Contains(err.Error(), "nothing has changed") || said != "" {
@@ -216,10 +218,10 @@ func TestD102SilentNodeChangesNothing(t *testing.T) {
 			t.Errorf("took %v, want 30 s", took)
 		}
 		time.Sleep(2 * pollInterval)
-		if a.ring.KeyIDs() != before || fileIDs(t, w.first) != before {
-			t.Errorf("in use is %+v and in the file %+v, want %+v", a.ring.KeyIDs(), fileIDs(t, w.first), before)
+		if a.ring.Load().KeyIDs() != before || fileIDs(t, w.first) != before {
+			t.Errorf("in use is %+v and in the file %+v, want %+v", a.ring.Load().KeyIDs(), fileIDs(t, w.first), before)
 		}
-		w.wantSealed(a.ring, before.Current)
+		w.wantSealed(a.ring.Load(), before.Current)
 		if h, err := readHistory(t.Context(), w.store); err != nil || len(h) != 0 {
 			t.Errorf("the store has %+v %v", h, err)
 		}
@@ -263,10 +265,10 @@ func TestD102NodeWithOldFileTakesTheSecretFromTheStore(t *testing.T) {
 		ring, err := keyring.Load(file)
 		must(t, err)
 		b := w.startWith("b", filepath.Join(file, "cannot be written"), ring)
-		if b.ring.KeyIDs() != a.ring.KeyIDs() {
-			t.Errorf("b runs with %+v, want %+v", b.ring.KeyIDs(), a.ring.KeyIDs())
+		if b.ring.Load().KeyIDs() != a.ring.Load().KeyIDs() {
+			t.Errorf("b runs with %+v, want %+v", b.ring.Load().KeyIDs(), a.ring.Load().KeyIDs())
 		}
-		w.wantSealed(b.ring, a.ring.KeyIDs().Current)
+		w.wantSealed(b.ring.Load(), a.ring.Load().KeyIDs().Current)
 		if !strings.Contains(b.Problem(), "could not be replaced") {
 			t.Errorf("problem: %q", b.Problem())
 		}
@@ -349,8 +351,8 @@ func TestD102KilledCommandIsWithdrawnOrCompleted(t *testing.T) {
 			w := newWorld(t, 3)
 			defer w.stopAll()
 			a, b := w.start("a", w.first), w.start("b", w.copyFile())
-			before := a.ring.KeyIDs()
-			old := a.ring.Seal("x", nil)
+			before := a.ring.Load().KeyIDs()
+			old := a.ring.Load().Seal("x", nil)
 			first, err := w.rotate(&mortalStore{w.store, writes}, w.first)
 			if ended = err == nil; ended {
 				return
@@ -363,16 +365,16 @@ func TestD102KilledCommandIsWithdrawnOrCompleted(t *testing.T) {
 			must(t, err)
 			what, _, _ := strings.Cut(text, " ")
 			said[what]++
-			ids := a.ring.KeyIDs()
-			if ids != b.ring.KeyIDs() || ids != fileIDs(t, a.file) || ids != fileIDs(t, b.file) || ids.Current == before.Current || ids.Next != "" {
-				t.Errorf("%d writes: a runs with %+v, b with %+v", writes, ids, b.ring.KeyIDs())
+			ids := a.ring.Load().KeyIDs()
+			if ids != b.ring.Load().KeyIDs() || ids != fileIDs(t, a.file) || ids != fileIDs(t, b.file) || ids.Current == before.Current || ids.Next != "" {
+				t.Errorf("%d writes: a runs with %+v, b with %+v", writes, ids, b.ring.Load().KeyIDs())
 			}
 			if strings.Contains(ids.Previous, ",") {
 				t.Errorf("%d writes: there were two rotations: %+v", writes, ids)
 			}
-			w.wantSealed(b.ring, ids.Current)
+			w.wantSealed(b.ring.Load(), ids.Current)
 			w.wantSecretInStore(false)
-			if _, err := b.ring.Open("x", old); err != nil {
+			if _, err := b.ring.Load().Open("x", old); err != nil {
 				t.Errorf("%d writes: what was sealed before: %v", writes, err)
 			}
 		})
@@ -400,13 +402,13 @@ func TestD102NodeThatStartsInBetweenIsWaitedFor(t *testing.T) {
 		}()
 		time.Sleep(askInterval)
 		b := w.start("b", file)
-		if b.ring.KeyIDs().Next == "" && b.ring.KeyIDs().Previous == "" {
-			t.Errorf("b starts with %+v, want the new secret", b.ring.KeyIDs())
+		if b.ring.Load().KeyIDs().Next == "" && b.ring.Load().KeyIDs().Previous == "" {
+			t.Errorf("b starts with %+v, want the new secret", b.ring.Load().KeyIDs())
 		}
 		must(t, <-done)
 		time.Sleep(2 * pollInterval)
-		if a.ring.KeyIDs() != b.ring.KeyIDs() {
-			t.Errorf("a runs with %+v, b with %+v", a.ring.KeyIDs(), b.ring.KeyIDs())
+		if a.ring.Load().KeyIDs() != b.ring.Load().KeyIDs() {
+			t.Errorf("a runs with %+v, b with %+v", a.ring.Load().KeyIDs(), b.ring.Load().KeyIDs())
 		}
 	})
 }
