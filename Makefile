@@ -2,7 +2,7 @@
 # race detector alone wants a C compiler.
 
 GO ?= go
-FUZZTIME ?= 4s
+FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
 .PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash images goals bench bench-ranges overload timing microbench linear update generate sandbox clean

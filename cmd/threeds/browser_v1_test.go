@@ -12,6 +12,7 @@ import (
 // alone. /preauth answers 305 and the shop falls back: the directory server of
 // 1.0.2 over mutual TLS, the issuer's page in the frame, the signed PARes.
 func TestBrowserV1(t *testing.T) {
+	t.Parallel()
 	w := startSandbox(t)
 	s := &shopper{t, browsertest.NewBrowser(t)}
 	s.do(browsertest.View(1280, 900, "light"))

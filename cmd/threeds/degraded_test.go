@@ -60,6 +60,7 @@ var (
 // TestD104ExpiredClientCertificateIsServedWith: one directory's certificate that is not
 // valid degrades that directory. The others authenticate, and a reload is taken up.
 func TestD104ExpiredClientCertificateIsServedWith(t *testing.T) {
+	t.Parallel()
 	for name, valid := range map[string][2]time.Time{
 		"has expired on":      {longAgo, justNow},
 		"is not valid before": {time.Now().Add(24 * time.Hour), time.Now().Add(48 * time.Hour)},
@@ -187,6 +188,7 @@ func expiredRoot(t *testing.T) []byte {
 // TestD104UnreadableFileAtAReload: the directory whose file cannot be used keeps the
 // former one, and all else of the new configuration counts. At the start it is refused.
 func TestD104UnreadableFileAtAReload(t *testing.T) {
+	t.Parallel()
 	ca, other := newAuthority(t), newAuthority(t)
 	master := newWire(t, other)
 	s := startSite(t, ca, newWire(t, ca), plan{master: master})

@@ -47,6 +47,7 @@ func (s *site) identity() (got nodeIdentity) {
 // TestD108NodesThatDifferAreSeen: two nodes with the same files in different directories, at different addresses, look
 // the same. With another limit, another CA or another key file they do not, from the reload on.
 func TestD108NodesThatDifferAreSeen(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	ds := newWire(t, ca)
 	one := startSite(t, ca, ds, plan{unready: true})

@@ -13,6 +13,7 @@ import (
 // TestD114LicensesOfTheBinary builds the program as users do: it prints each module that go version -m lists, its own
 // and the standard library, each with version, licence and text.
 func TestD114LicensesOfTheBinary(t *testing.T) {
+	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "threeds")
 	build := exec.Command("go", "build", "-o", binary, ".")
 	if out, err := build.CombinedOutput(); err != nil {

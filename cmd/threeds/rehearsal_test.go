@@ -260,6 +260,7 @@ func readmeFunctions(t *testing.T) string {
 // TestD87ResultsCAIsTrusted: results come to a listener whose certificate is signed by an authority
 // of --results-ca.
 func TestD87ResultsCAIsTrusted(t *testing.T) {
+	t.Parallel()
 	r := startRehearsal(t, newAuthority(t))
 	if strings.Contains(string(contents(t, filepath.Join(r.dir, "threeds.yaml"))), "{cert: results.pem") {
 		t.Fatal("the results listener has the certificate of the sandbox")

@@ -39,6 +39,7 @@ func (v *victim) withKey(key string) *victim {
 // file, and 50 requests a second. Three rotations fail none of them, and all keys are good. With a node stopped the
 // command changes nothing and names it.
 func TestD102ThreeRotationsUnderLoadAndASilentNode(t *testing.T) {
+	t.Parallel()
 	const keyCount, usedCount = 1000, 100
 	database := pgtest.Get(t).Schema(t)
 	ca := newAuthority(t)

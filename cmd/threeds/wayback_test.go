@@ -35,6 +35,7 @@ func buildNextRelease(t *testing.T) string {
 // again, side by side and one after the other, under load: no request fails, and the older build
 // leaves the newer schema as it is.
 func TestD103ForwardAndBackUnderLoad(t *testing.T) {
+	t.Parallel()
 	next := buildNextRelease(t)
 	t.Run("sqlite", func(t *testing.T) {
 		rollForwardAndBack(t, next, "", func(s *site) (version int) {
@@ -140,6 +141,7 @@ func (s *site) moveStore(place string) {
 // TestClusterRolls replaces three nodes on one database, one after the other, by the next build
 // and back again, under load: no request fails. CLUSTER=long has 20 rolls.
 func TestClusterRolls(t *testing.T) {
+	t.Parallel()
 	next := buildNextRelease(t)
 	rolls, flows := 2, 4
 	if long() {
