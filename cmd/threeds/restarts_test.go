@@ -227,6 +227,7 @@ func TestSupervised(t *testing.T) {
 
 // TestSocketsRefused: sockets that are not for us, or not of the right kind.
 func TestSocketsRefused(t *testing.T) {
+	t.Parallel()
 	ca := newAuthority(t)
 	dir := t.TempDir()
 	plain, err := os.Create(filepath.Join(dir, "plain"))
