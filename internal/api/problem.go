@@ -37,6 +37,8 @@ var titles = map[string]string{
 	"method-not-allowed":   "The method is another one here",
 	"too-large":            "The body is too large",
 	"unsupported-encoding": "The body has a Content-Encoding",
+	"in-progress":          "A request with this Idempotency-Key is in progress",
+	"idempotency-mismatch": "The Idempotency-Key was used for another request",
 	"rate-limited":         "The rate limit of the key is reached",
 	"overloaded":           "The server cannot serve this now",
 	"internal":             "The server failed",
@@ -98,6 +100,9 @@ func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *proble
 	var names []string
 	for _, e := range p.Errors {
 		name := e.Parameter
+		if e.Header != "" {
+			name = e.Header
+		}
 		if e.Pointer != nil {
 			name = strings.TrimPrefix(*e.Pointer, "/")
 		}
