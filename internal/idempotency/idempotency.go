@@ -6,12 +6,13 @@
 // key derived from the key file, the API key that was presented, and the Idempotency-Key. So database and key file
 // together do not open it.
 //
-// A claim is renewed while its request is in work. One that was not renewed for [ClaimTime] has lost its node, and the
+// A claim is renewed while its request is in work. One that was not renewed for a minute has lost its node, and the
 // next request takes it over. Whether the first one had its effect is then unknown: both derive the ids of what they
 // make from the same secret, see [Claim.Derive], so that the second finds what the first has made.
 package idempotency
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -31,11 +32,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store"
 )
 
-// ClaimTime is for how long a claim that is not renewed counts as in progress.
-const ClaimTime = 60 * time.Second
-
-// renewal is how often the claim of a request in work is renewed.
-const renewal = ClaimTime / 3
+// claimTime is for how long a claim that is not renewed counts as in progress.
+const claimTime = 60 * time.Second
 
 // MaxKey is the length of the longest Idempotency-Key.
 const MaxKey = 255
@@ -72,7 +70,12 @@ type Keeper struct {
 	Sealer record.Sealer
 	Now    func() time.Time
 	Keep   time.Duration // how long a key stands for one request
+
+	// ClaimTime is for how long a claim that is not renewed counts as in progress. 0 means a minute.
+	ClaimTime time.Duration
 }
+
+func (k *Keeper) claimTime() time.Duration { return cmp.Or(k.ClaimTime, claimTime) }
 
 // A Request is what a key stands for.
 type Request struct {
@@ -254,7 +257,7 @@ func (c *Claim) seal(t *store.Txn, ends, now time.Time) error {
 		return err
 	}
 	return record.Seal(c.keeper.Sealer, t, &rowRecord{
-		KeyHash: c.keyHash, Token: c.token, Until: now.Add(ClaimTime), Ends: ends,
+		KeyHash: c.keyHash, Token: c.token, Until: now.Add(c.keeper.claimTime()), Ends: ends,
 		Inner: c.keeper.Sealer.Seal(c.innerName(), plain),
 	})
 }
@@ -305,6 +308,7 @@ func (c *Claim) update(ctx context.Context, state store.State, isLazy bool) erro
 
 // keepAlive renews the claim until it ends.
 func (c *Claim) keepAlive() {
+	renewal := c.keeper.claimTime() / 3
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.timer = time.AfterFunc(renewal, func() {

@@ -60,6 +60,7 @@ type Config struct {
 	Webhooks        WebhookSettings
 	Shutdown        time.Duration // for what is in flight when the process is to end
 	LameDuck        time.Duration // before that, for requests of those who have not heard yet that it ends
+	ClaimTime       time.Duration // of an Idempotency-Key whose node has died; 0 means a minute
 	LeaseTime       time.Duration // of the refresher; 0: its own
 	Limits          Limits
 	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
