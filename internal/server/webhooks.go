@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"log/slog"
 	"net/netip"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
@@ -70,4 +73,18 @@ func (s *Server) readEndpoints(ctx context.Context) {
 	if err := s.hooks.Refresh(ctx); err != nil {
 		s.cfg.Log.Warn("webhook endpoints not read", "err", err)
 	}
+}
+
+// NewWebhooks returns the webhooks of a store for a command, which changes endpoints and sends tests. It delivers no
+// events.
+func NewWebhooks(
+	ctx context.Context, c *config.Config, st store.Store, ring *keyring.Ring, log *slog.Logger,
+) *webhook.Service {
+	now := time.Now
+	if shared, ok := st.(store.ClockSource); ok {
+		now = store.NewClock(ctx, time.Now, shared, log).Now
+	}
+	s := &webhook.Service{Store: st, Sealer: ring, Log: log, Now: now}
+	s.Configure(webhookSettings(c).forDeliveries(now))
+	return s
 }
