@@ -59,7 +59,7 @@ func ReadForWebhooks(file string, now time.Time) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.loadCA(&l.config.Webhooks.Roots, "webhooks.roots", now)
+	l.loadWebhookFiles(now)
 	return l.finish()
 }
 

@@ -25,6 +25,7 @@ type WebhookSettings struct {
 	Retry        []time.Duration
 	Timeout      time.Duration
 	DisableAfter time.Duration
+	Operator     []*webhook.Endpoint // where the operator is told
 }
 
 // pollDeliveries is how often the store is asked for deliveries that are due. Those of this node do not wait for it.
@@ -41,6 +42,8 @@ func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
 		settings.Retry = webhook.DefaultRetry()
 	}
 	settings.Sender = webhook.NewSender(addresses, settings.Timeout, w.Roots, now)
+	settings.Operator = w.Operator
+	settings.OperatorSender = webhook.NewSender(addresses.ForOperator(), settings.Timeout, w.Roots, now)
 	return settings
 }
 
