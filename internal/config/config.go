@@ -130,8 +130,8 @@ type Config struct {
 		// How long an endpoint may take to answer.
 		Timeout time.Duration `yaml:"timeout"`
 		// After how long without a success an endpoint is disabled.
-		DisableAfter time.Duration `yaml:"disable_after"`
-		Operator []WebhookOperator `yaml:"operator"`
+		DisableAfter time.Duration     `yaml:"disable_after"`
+		Operator     []WebhookOperator `yaml:"operator"`
 	} `yaml:"webhooks"`
 
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
