@@ -52,6 +52,7 @@ func (l *loader) checkRelations() {
 	l.checkWords()
 	l.checkV1()
 	l.checkProxies()
+	l.checkWebhooks()
 	l.checkTracing()
 	l.checkReferenceNumbers()
 }
@@ -137,7 +138,7 @@ func (l *loader) loadFiles(now time.Time) {
 	}
 	l.loadV1Files(now)
 	l.loadProxyFiles(now)
-	l.loadCA(&c.Webhooks.Roots, "webhooks.roots", now)
+	l.loadWebhookFiles(now)
 	l.loadTracingFiles(now)
 }
 

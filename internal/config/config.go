@@ -15,6 +15,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -129,7 +130,8 @@ type Config struct {
 		// How long an endpoint may take to answer.
 		Timeout time.Duration `yaml:"timeout"`
 		// After how long without a success an endpoint is disabled.
-		DisableAfter time.Duration `yaml:"disable_after"`
+		DisableAfter time.Duration     `yaml:"disable_after"`
+		Operator     []WebhookOperator `yaml:"operator"`
 	} `yaml:"webhooks"`
 
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
@@ -312,6 +314,22 @@ type V1CardRanges struct {
 	AcquirerBIN string `yaml:"acquirer_bin"`
 	// Merchant id that the directory server knows.
 	MerchantID string `yaml:"merchant_id"`
+}
+
+// A WebhookOperator is an address at which the operator is told of events.
+type WebhookOperator struct {
+	// Where the operator is told of old card ranges, certificates that end, and disabled endpoints. It is https, of any network, or http to an address in allow.
+	URL string `yaml:"url"`
+	// The file of the secret that signs them: `whsec_` and base64 of 24 to 64 bytes.
+	Secret SigningSecret `yaml:"secret"`
+	// Which events. Unset, all.
+	Types []string `yaml:"types"`
+}
+
+// A SigningSecret is the file of a secret that signs events.
+type SigningSecret struct {
+	File string
+	Key  webhook.Secret // what the file holds, filled by Load
 }
 
 // Proxy is a forward proxy.

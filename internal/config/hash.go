@@ -42,6 +42,8 @@ func hashValue(sum hash.Hash, key string, v reflect.Value) {
 	case CAFile:
 		hashText(sum, key, certificateDigests(value.Certs)...)
 		return
+	case SigningSecret:
+		return
 	case CRLFile:
 		hashText(sum, key, fmt.Sprint(value.File != ""))
 		return

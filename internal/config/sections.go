@@ -77,17 +77,6 @@ func (l *loader) readTimeouts(s *section) {
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
 }
 
-func (l *loader) readWebhooks(s *section) {
-	defer s.close()
-	c := &l.config.Webhooks
-	c.Allow = list(s, "allow", network, false)
-	c.HTTP = optional(s, "http", boolean, "false")
-	c.Roots = optional(s, "roots", l.caFile(), "")
-	c.Retry = list(s, "retry", duration("1s", "168h"), false)
-	c.Timeout = optional(s, "timeout", duration("1s", "60s"), "10s")
-	c.DisableAfter = optional(s, "disable_after", duration("1s", "720h"), "120h")
-}
-
 func readMerchant(s *section) (m Merchant) {
 	defer s.close()
 	m.Name = required(s, "name", text(1, maxMerchantName))

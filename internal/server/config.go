@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -302,12 +303,13 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 
 // webhookSettings returns how events are delivered by a configuration.
 func webhookSettings(c *config.Config) WebhookSettings {
+	addresses := c.WebhookAddresses()
 	w := WebhookSettings{
-		HTTP: c.Webhooks.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry, Timeout: c.Webhooks.Timeout,
-		DisableAfter: c.Webhooks.DisableAfter,
+		Allow: addresses.Allowed, HTTP: addresses.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry,
+		Timeout: c.Webhooks.Timeout, DisableAfter: c.Webhooks.DisableAfter,
 	}
-	for _, text := range c.Webhooks.Allow {
-		w.Allow = append(w.Allow, netip.MustParsePrefix(text)) // the reader has checked it
+	for _, o := range c.Webhooks.Operator {
+		w.Operator = append(w.Operator, webhook.OperatorEndpoint(o.URL, o.Secret.Key, o.Types))
 	}
 	return w
 }
