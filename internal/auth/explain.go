@@ -57,6 +57,8 @@ type ExplainOptions struct {
 	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
 	// and rules of the scheme about them do not count.
 	Placeholders []string
+	// IsCreation has the body be that of a request for an authentication, not that of an /auth.
+	IsCreation bool
 }
 
 // explainMembers are the members of a body of /explain that are not for /auth.
@@ -99,6 +101,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	x := &Explanation{}
 	req := &authRequest{
 		account: acc, start: e.Now(), version: message.V220, isHypothetical: true, wantedScheme: o.Scheme, asOf: o.AsOf,
+		isCreation: o.IsCreation,
 	}
 	original, err := message.ReadRequest(slices.Clone(body), e.Limits)
 	if err != nil {
@@ -110,7 +113,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		x.addUnreadable(err)
 		return x
 	}
-	placeholders := slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has)
+	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.placeholders...)
 	x.Version, x.Scheme = req.version, c.to.scheme()
 	for _, f := range c.findings {
 		if !slices.Contains(placeholders, f.Element) {
@@ -132,6 +135,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		}
 		return original.RawAt(path)
 	}}
+	x.Faults = append(x.Faults, c.own...)
 	x.addFaults(problems, c.enforced, s)
 	e.checkCard(x, req, &c, s)
 	if c.areq != nil && len(problems) == 0 {
@@ -183,6 +187,8 @@ func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s 
 		// A fault that is reported already.
 	case c.to.peer == nil && (!e.Cards.AnyTried() || e.Cards.Pending(req.ds)):
 		x.warn("acctNumber", "range", "card ranges are not loaded, so the scheme of the card is not known")
+	case c.to.peer == nil && req.isCreation:
+		x.warn("acctNumber", "range", "no card range of a directory has this card: the authentication ends as not_enrolled")
 	case c.to.peer == nil:
 		cure := "Use another card: no card range of a directory has this one."
 		x.Faults = append(x.Faults, faults.New(message.BadTransactionData, "acctNumber", "range", cure))
@@ -252,6 +258,9 @@ func (x *Explanation) addCorrections(req *authRequest, original *message.Request
 	for _, path := range original.Unknown() {
 		top, _, _ := strings.Cut(path.Name(), ".")
 		isOurs := func(name string) bool { return strings.EqualFold(name, top) }
+		if req.isCreation && slices.ContainsFunc(createMembers, isOurs) {
+			continue
+		}
 		if !slices.ContainsFunc(explainMembers, isOurs) && !isOurs("ds") && !isOurs("extensions") {
 			x.Normalised = append(x.Normalised, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
 		}
