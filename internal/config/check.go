@@ -133,6 +133,9 @@ func (l *loader) loadFiles(now time.Time) {
 		l.loadRules(d, at+".rules")
 		l.loadPart(at, func() { l.loadDirectoryFiles(d, at, now) }, d.keepFiles)
 	}
+	for i := range c.Merchants {
+		l.loadLogo(&c.Merchants[i].Page.Logo, fmt.Sprintf("merchants[%d].page.logo", i))
+	}
 	l.loadV1Files(now)
 	l.loadProxyFiles(now)
 	l.loadWebhookFiles(now)

@@ -169,12 +169,45 @@ type Merchant struct {
 	Bridging bool `yaml:"bridging"`
 	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
 	Transliterate bool `yaml:"transliterate"`
-	// Other values for one directory, by scheme: requestor_id and requestor_name.
+	// merchantName of its authentications, where a request has none.
+	MerchantName string `yaml:"merchant_name"`
+	// Merchant category code (mcc) of its authentications, where a request has none.
+	MCC string `yaml:"mcc"`
+	// merchantCountryCode of its authentications, where a request has none.
+	MerchantCountry string `yaml:"merchant_country"`
+	// threeDSRequestorURL of its authentications, where a request has none.
+	RequestorURL string `yaml:"requestor_url"`
+	// The origins of the merchant's pages that may call the browser listener.
+	Origins []string `yaml:"origins"`
+	// How the pages look that the merchant's shoppers see.
+	Page Page `yaml:"page"`
+	// Other values for one directory, by scheme: how the directory calls the merchant, and its acquirer there.
 	PerDirectory map[string]Identity `yaml:"per_directory"`
+}
+
+// page is how the pages for the shoppers of a merchant look.
+type Page struct {
+	// The logo, a PNG or an SVG without scripts, of at most 64 KiB.
+	Logo LogoFile `yaml:"logo"`
+	// Colour of the button that goes on.
+	Colour string `yaml:"colour"`
+	// Colour of links and edges.
+	Accent string `yaml:"accent"`
+}
+
+// LogoFile is a file with a logo.
+type LogoFile struct {
+	File      string
+	Data      []byte // filled by loadFiles
+	MediaType string // of Data
 }
 
 // identity is who the requestor is towards one directory.
 type Identity struct {
+	// The merchant's acquirerBIN at that directory, 1 to 11 digits.
+	AcquirerBIN string `yaml:"acquirer_bin"`
+	// The merchant's acquirerMerchantID at that directory.
+	AcquirerMerchantID string `yaml:"acquirer_merchant_id"`
 	// This merchant's threeDSRequestorID at that directory.
 	RequestorID string `yaml:"requestor_id"`
 	// This merchant's threeDSRequestorName at that directory.

@@ -137,7 +137,12 @@ func TestConfigValues(t *testing.T) {
 		{"timeouts.decoupled_result (default)", c.Timeouts.DecoupledResult, 20 * time.Minute},
 		{"merchants[0].acquirer_country", c.Merchants[0].AcquirerCountry, "208"},
 		{"merchants[0].transliterate", c.Merchants[0].Transliterate, true},
-		{"merchants[0].per_directory", c.Merchants[0].PerDirectory, map[string]Identity{"visa": {RequestorID: "visa-7"}}},
+		{"merchants[0].per_directory", c.Merchants[0].PerDirectory, map[string]Identity{
+			"visa": {RequestorID: "visa-7", AcquirerBIN: "400551", AcquirerMerchantID: "M-1"}}},
+		{"merchants[0].mcc", c.Merchants[0].MCC, "0742"},
+		{"merchants[0].origins", c.Merchants[0].Origins, []string{"https://shop.example", "https://pay.shop.example", "http://localhost:8000"}},
+		{"merchants[0].page.logo", c.Merchants[0].Page.Logo.MediaType, "image/svg+xml"},
+		{"merchants[0].page.colour", c.Merchants[0].Page.Colour, "#0a5c36"},
 		{"directories[0].versions", c.Directories[0].Versions, []string{"2.1.0", "2.2.0", "2.3.1"}},
 		{"directories[0].refresh", c.Directories[0].Refresh, 4 * time.Hour},
 		{"directories[0].client_cert", len(c.Directories[0].ClientCert.Certificate.Certificate), 1},

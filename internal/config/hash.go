@@ -50,6 +50,9 @@ func hashValue(sum hash.Hash, key string, v reflect.Value) {
 	case RulesFile:
 		hashText(sum, key, value.Text)
 		return
+	case LogoFile:
+		hashText(sum, key, string(value.Data))
+		return
 	case RootFile:
 		hashText(sum, key, slices.Sorted(slices.Values(value.Names))...)
 		return

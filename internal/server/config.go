@@ -181,10 +181,18 @@ func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
 		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
+		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
+		Origins: m.Origins,
+		Page: account.Page{
+			Logo: m.Page.Logo.Data, LogoType: m.Page.Logo.MediaType, Colour: m.Page.Colour, Accent: m.Page.Accent,
+		},
 		PerDirectory: make(map[string]account.Requestor),
 	}
 	for word, id := range m.PerDirectory {
-		got.PerDirectory[word] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
+		got.PerDirectory[word] = account.Requestor{
+			ID: id.RequestorID, Name: id.RequestorName,
+			AcquirerBIN: id.AcquirerBIN, AcquirerMerchantID: id.AcquirerMerchantID,
+		}
 	}
 	return got
 }
