@@ -26,7 +26,7 @@ const (
 // arrows are all changes of a status that there are.
 var arrows = map[Status][]Status{
 	RequiresBrowser: {InProgress, Completed, Failed, Cancelled, Expired},
-	InProgress:      {Challenge, Decoupled, Completed, Failed},
+	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled},
 	Challenge:       {Completed, Failed, Cancelled, Expired},
 	Decoupled:       {Completed, Failed, Cancelled, Expired},
 }
