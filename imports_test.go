@@ -57,7 +57,7 @@ var may = map[string]string{
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
 		" internal/server internal/store internal/xmldsig message sandbox",
 	"threedstest":  "client internal/obs internal/playground sandbox",
-	"tools/docgen": "internal/charset message message/extension internal/outcome internal/scheme",
+	"tools/docgen": "internal/charset internal/faults message message/extension internal/outcome internal/scheme",
 }
 
 // pure are the packages that touch no network, clock, disk or database: they import
