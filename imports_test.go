@@ -46,6 +46,7 @@ var may = map[string]string{
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/faults internal/store internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
+	"internal/browser":         "web",
 	"internal/results":         "message internal/auth internal/listen internal/obs internal/certs",
 	"internal/obs":             "internal/scheme internal/shed internal/uuid",
 	"internal/certs":           "internal/obs",
