@@ -51,7 +51,7 @@ var may = map[string]string{
 	"internal/obs":             "internal/scheme internal/shed internal/uuid",
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
-	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/xmldsig message",
+	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
 	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
 		" internal/keyring internal/listen internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook message",

@@ -53,6 +53,16 @@ func Read(file string) (*Config, error) {
 	return l.finish()
 }
 
+// ReadForWebhooks is Read with the files that deliveries of events need.
+func ReadForWebhooks(file string, now time.Time) (*Config, error) {
+	l, err := newLoader(file)
+	if err != nil {
+		return nil, err
+	}
+	l.loadWebhookFiles(now)
+	return l.finish()
+}
+
 // Parse is Read for a file whose content is data.
 func Parse(file string, data []byte) (*Config, error) { return parseConfig(file, data).finish() }
 

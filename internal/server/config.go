@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -180,10 +181,18 @@ func merchantProfile(m config.Merchant) account.Merchant {
 	got := account.Merchant{
 		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
 		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
+		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
+		Origins: m.Origins,
+		Page: account.Page{
+			Logo: m.Page.Logo.Data, LogoType: m.Page.Logo.MediaType, Colour: m.Page.Colour, Accent: m.Page.Accent,
+		},
 		PerDirectory: make(map[string]account.Requestor),
 	}
 	for word, id := range m.PerDirectory {
-		got.PerDirectory[word] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
+		got.PerDirectory[word] = account.Requestor{
+			ID: id.RequestorID, Name: id.RequestorName,
+			AcquirerBIN: id.AcquirerBIN, AcquirerMerchantID: id.AcquirerMerchantID,
+		}
 	}
 	return got
 }
@@ -294,12 +303,13 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 
 // webhookSettings returns how events are delivered by a configuration.
 func webhookSettings(c *config.Config) WebhookSettings {
+	addresses := c.WebhookAddresses()
 	w := WebhookSettings{
-		HTTP: c.Webhooks.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry, Timeout: c.Webhooks.Timeout,
-		DisableAfter: c.Webhooks.DisableAfter,
+		Allow: addresses.Allowed, HTTP: addresses.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry,
+		Timeout: c.Webhooks.Timeout, DisableAfter: c.Webhooks.DisableAfter,
 	}
-	for _, text := range c.Webhooks.Allow {
-		w.Allow = append(w.Allow, netip.MustParsePrefix(text)) // the reader has checked it
+	for _, o := range c.Webhooks.Operator {
+		w.Operator = append(w.Operator, webhook.OperatorEndpoint(o.URL, o.Secret.Key, o.Types))
 	}
 	return w
 }

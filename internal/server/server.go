@@ -227,6 +227,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	goRun(failed, s.sweep)
 	goRun(failed, s.hooks.Run)
 	goRun(failed, s.watchExpiry)
+	goRun(failed, s.watchForOperator)
 	goRun(failed, s.requests.Run)
 	if s.clock != nil {
 		goRun(failed, s.clock.Run)

@@ -24,6 +24,9 @@ type Settings struct {
 	Poll         time.Duration   // how often the store is asked for what is due
 	Sender       *Sender
 	Addresses    Addresses
+
+	Operator       []*Endpoint // of the operator, made with OperatorEndpoint
+	OperatorSender *Sender     // delivers to them
 }
 
 // DefaultRetry is when deliveries are repeated: soon at first, then every twelve hours for three days.
@@ -93,6 +96,9 @@ func (s *Service) Wants(merchant string) bool {
 	return len(s.currentEndpoints().ofMerchant[merchant]) > 0
 }
 
+// eventPrefix begins the ids of events.
+const eventPrefix = "evt_"
+
 // envelope is the body of a delivery.
 type envelope struct {
 	ID        string          `json:"id"`
@@ -104,12 +110,12 @@ type envelope struct {
 // NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from
 // the time at on.
 func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
-	e := &store.Event{ID: "evt_" + uuid.New(), Merchant: merchant, Type: kind, About: about, Created: at.UTC().Truncate(time.Millisecond)}
-	body, err := json.Marshal(envelope{e.ID, kind, e.Created.Format(time.RFC3339), data})
-	if err != nil {
-		return nil, fmt.Errorf("webhook: event: %w", err)
+	e := &store.Event{
+		ID: eventPrefix + uuid.New(), Merchant: merchant, Type: kind, About: about, Created: at.UTC().Truncate(time.Millisecond),
 	}
-	e.Data = s.Sealer.Seal(eventName(e), body)
+	if err := s.sealEvent(e, data); err != nil {
+		return nil, err
+	}
 	for _, endpoint := range s.currentEndpoints().ofMerchant[merchant] {
 		if endpoint.wants(kind) {
 			e.Endpoints = append(e.Endpoints, endpoint.ID)
@@ -117,6 +123,16 @@ func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json
 	}
 	s.made.Store(true)
 	return e, nil
+}
+
+// sealEvent puts the body of an event into it, sealed.
+func (s *Service) sealEvent(e *store.Event, data json.RawMessage) error {
+	body, err := json.Marshal(envelope{e.ID, e.Type, e.Created.Format(time.RFC3339), data})
+	if err != nil {
+		return fmt.Errorf("webhook: event: %w", err)
+	}
+	e.Data = s.Sealer.Seal(eventName(e), body)
+	return nil
 }
 
 // Announced has events that were just stored delivered at once.
@@ -219,7 +235,7 @@ func (s *Service) Test(ctx context.Context, merchant, id string) (status int, er
 		return 0, err
 	}
 	now := s.Now()
-	event := "evt_" + uuid.New()
+	event := eventPrefix + uuid.New()
 	body, err := json.Marshal(envelope{event, testType, now.UTC().Format(time.RFC3339), json.RawMessage(`{}`)})
 	if err != nil {
 		return 0, err
