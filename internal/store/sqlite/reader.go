@@ -17,7 +17,7 @@ type reader struct {
 	state, snapshots, snapshot, chunk *sql.Stmt
 	deadUploads, leftovers, nodes     *sql.Stmt
 	endpoints, event, findEvents      *sql.Stmt
-	deliveries, anyDue                *sql.Stmt
+	deliveries, anyDue, merchants     *sql.Stmt
 }
 
 func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
@@ -41,6 +41,7 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.deliveries, sqlDeliveries},
 		{&r.anyDue, sqlAnyDue},
 		{&r.nodes, sqlNodes},
+		{&r.merchants, sqlMerchants},
 	})
 }
 
