@@ -96,9 +96,20 @@ type Problem struct {
 type ProblemFault struct {
 	Pointer   string `json:"pointer"` // RFC 6901, into the body
 	Parameter string `json:"parameter"`
+	Header    string `json:"header"`
 	Code      int    `json:"code"`
 	Rule      string `json:"rule"`
 	Cure      string `json:"cure"`
+
+	Limit *FaultLimit `json:"limit"` // what would be right
+}
+
+// A FaultLimit is what would be right in the place of a fault: numbers, a form, or a list of codes.
+type FaultLimit struct {
+	Min     *int     `json:"min"`
+	Max     *int     `json:"max"`
+	Pattern string   `json:"pattern"`
+	Allowed []string `json:"allowed"`
 }
 
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
