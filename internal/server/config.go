@@ -138,9 +138,11 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
+		Idempotency: c.Timeouts.Idempotency,
 		Timeouts: auth.Timeouts{
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
+			Browser: c.Timeouts.Browser,
 		},
 		Webhooks: webhookSettings(c),
 		Limits: Limits{
