@@ -173,6 +173,8 @@ type Store interface {
 	States
 	Nodes
 	Events
+	Objects
+	Audit
 
 	// Ping returns nil if the store can be reached and read, and an error with
 	// ErrReadOnly in it if that is so but this process may not write transactions.

@@ -26,6 +26,8 @@ var rowTables = map[string]rowTable{
 	store.KeyRows:      {name: "api_keys", where: "TRUE", order: "created, hash"},
 	store.EndpointRows: {name: "endpoints", where: "TRUE", order: "created, id"},
 	store.RevokedRows:  {name: "revoked_keys", where: "TRUE", order: "revoked, hash"},
+	store.ObjectRows:   {name: "objects", where: store.ObjectsCondition, order: "kind, id"},
+	store.AuditRows:    {name: "audit", where: "TRUE", order: "seq"},
 	store.StateRows:    {name: "small_states", where: store.StatesCondition, order: "key"},
 }
 
