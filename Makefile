@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash images goals bench bench-ranges overload timing microbench linear update generate sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills images goals examples bench bench-ranges overload timing microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -40,7 +40,7 @@ lint:
 # loop over thousands of cases in a single goroutine, and those that watch another
 # process, or kill it.
 LOOPS = ^TestGeneratedCases$$|^TestRearrangedPAResIsRefused$$|^TestMutants$$|^TestSingleByteEdits$$|^TestCRResLimit$$|^TestReadPResAgreesWithCheck$$|^TestErrorsQuoteNoValue$$|^TestSimulation$$|^TestScenarios$$|^TestQueues$$
-PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$
+PROCESSES = ^TestConformance$$|^TestFigures$$|^TestFlows$$|^TestSeededFaults$$|^TestCluster|^TestCrash|^TestRestarts|^TestSoak$$|^TestW3
 PLAIN = Alloc|^TestHuge$$|$(LOOPS)|$(PROCESSES)
 
 plain:
@@ -105,6 +105,13 @@ crash:
 	@out=$$(CRASH=$(CRASH) $(GO) test ./cmd/threeds -count=1 -run='^TestCrash' -v -timeout=4h); status=$$?; \
 		echo "$$out" | grep -vE '^ *(=== |--- PASS)'; exit $$status
 
+# The server killed 200 times on each kind of store between the commit of a result and the
+# delivery of its event, and how soon events arrive: about three minutes. A few kills are
+# part of make test.
+webhook-kills:
+	HOOK_KILLS=200 $(GO) test ./cmd/threeds -count=1 -timeout=20m -run='^TestW3NoEventIsLost' -v
+	$(GO) test ./client -run='^$$' -bench='ResultToDelivery' -benchtime=500x
+
 # What a crash leaves, out of a recording of every call of 200 transactions: each call as the
 # last one, and 100,000 times any sectors of what was not synced. About an hour.
 IMAGES ?= 100000
@@ -117,6 +124,12 @@ SOAK ?= 2h
 goals:
 	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) test ./cmd/threeds -count=1 -timeout=24h -v \
 		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
+
+# The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
+# Java. Those in Go and Node are part of make test.
+examples:
+	@.ci/needs examples
+	EXAMPLES=$$([ -z "$$CI" ] && echo found || echo all) $(GO) test ./threedstest -count=1 -run='^TestQuickstart$$' -v
 
 # The figures that are promised, beside their targets: about fifteen minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

@@ -15,7 +15,7 @@ import (
 )
 
 // authenticate makes an /auth with a card and returns its ARes.
-func authenticate(t *testing.T, c *client.Client, card string) *client.ARes {
+func authenticate(t testing.TB, c *client.Client, card string) *client.ARes {
 	t.Helper()
 	crd, err := c.Preauth(t.Context(), client.PreauthRequest{AcctNumber: card})
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ type receiver struct {
 	got    chan told
 }
 
-func newReceiver(t *testing.T) *receiver {
+func newReceiver(t testing.TB) *receiver {
 	r := &receiver{got: make(chan told, 100)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		raw, err := io.ReadAll(req.Body)
@@ -53,7 +54,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) next(t *testing.T) told {
+func (r *receiver) next(t testing.TB) told {
 	t.Helper()
 	select {
 	case got := <-r.got:
@@ -65,7 +66,7 @@ func (r *receiver) next(t *testing.T) told {
 }
 
 // ask makes a request of the API and reads the answer.
-func ask(t *testing.T, server *threedstest.Server, key, method, path, body string, want int) map[string]any {
+func ask(t testing.TB, server *threedstest.Server, key, method, path, body string, want int) map[string]any {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
 	if err != nil {
@@ -91,7 +92,7 @@ func ask(t *testing.T, server *threedstest.Server, key, method, path, body strin
 }
 
 // endpoint makes an endpoint that receives all events.
-func (r *receiver) register(t *testing.T, server *threedstest.Server) string {
+func (r *receiver) register(t testing.TB, server *threedstest.Server) string {
 	t.Helper()
 	made := ask(t, server, server.Key, "POST", "/webhook-endpoints", `{"url":"`+r.URL+`/hooks"}`, 201)
 	r.secret, _ = made["secret"].(string)
@@ -200,4 +201,22 @@ func TestD31FaultsOfEndpoints(t *testing.T) {
 	for _, query := range []string{"?limit=0", "?limit=101", "?from=yesterday", "?cursor=x", "?color=red", "?type=a&type=b"} {
 		ask(t, server, server.Key, "GET", "/events"+query, "", 400)
 	}
+}
+
+// BenchmarkW4ResultToDelivery measures how soon an event arrives after the result that it tells was handed out.
+func BenchmarkW4ResultToDelivery(b *testing.B) {
+	server := threedstest.NewServer(b)
+	c := server.Client()
+	r := newReceiver(b)
+	r.register(b, server)
+	var took []time.Duration
+	for b.Loop() {
+		authenticate(b, c, "4000000000000103")
+		handedOut := time.Now()
+		r.next(b)
+		took = append(took, time.Since(handedOut))
+	}
+	slices.Sort(took)
+	b.ReportMetric(float64(took[len(took)*95/100].Microseconds())/1000, "p95-ms")
+	b.ReportMetric(float64(took[len(took)-1].Microseconds())/1000, "max-ms")
 }

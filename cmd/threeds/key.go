@@ -359,7 +359,16 @@ func configFlag(fs *flag.FlagSet) *string {
 // withKeys opens the store of a configuration, and its key file with what has been rotated since, calls do, and closes
 // the store.
 func withKeys(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
-	return withKeyFile(ctx, file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
+	c, err := config.Read(file)
+	if err != nil {
+		return err
+	}
+	return withKeysOf(ctx, c, do)
+}
+
+// withKeysOf is withKeys for a configuration that was read.
+func withKeysOf(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) error {
+	return withKeyFileOf(ctx, c, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
 		ring, err := rotation.Extend(ctx, st, ring)
 		if err != nil {
 			return err
@@ -369,11 +378,16 @@ func withKeys(ctx context.Context, file string, do func(*config.Config, store.St
 }
 
 // withKeyFile is withKeys with the secrets that are in the key file.
-func withKeyFile(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
+func withKeyFile(ctx context.Context, file string, do func(*config.Config, store.Store, *keyring.Ring) error) error {
 	c, err := config.Read(file)
 	if err != nil {
 		return err
 	}
+	return withKeyFileOf(ctx, c, do)
+}
+
+// withKeyFileOf is withKeyFile for a configuration that was read.
+func withKeyFileOf(ctx context.Context, c *config.Config, do func(*config.Config, store.Store, *keyring.Ring) error) (err error) {
 	st, err := server.OpenStore(ctx, c.Store.URL)
 	if err != nil {
 		return err

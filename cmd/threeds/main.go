@@ -48,6 +48,21 @@ const usage = `Usage:
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
     threeds key rotate [--config FILE]
         replace the secret of the key file on all nodes that serve; no API key ends
+    threeds webhook add --merchant NAME [--type TYPE]... [--description TEXT] [--secret FILE]
+                    [--json] [--config FILE] URL
+        add a webhook endpoint of a merchant and print its secret, once
+    threeds webhook list --merchant NAME [--json] [--config FILE]
+        list the endpoints of a merchant
+    threeds webhook remove|enable|disable|rotate|test --merchant NAME [--json] [--config FILE] ID
+        remove an endpoint, enable or disable it, give it a new secret and print that, or post
+        a test event to it; exit status 1 means that the test was not delivered
+    threeds webhook events --merchant NAME [--type TYPE] [--authentication ID] [--limit N]
+                    [--json] [--config FILE] [EVENT]
+        list the events of a merchant, the newest first; or the deliveries of one
+    threeds webhook resend --merchant NAME [--json] [--config FILE] EVENT
+        have an event delivered again, under the same id
+    threeds webhook verify --secret FILE --id I --timestamp T --signature S FILE
+        check a delivery as its receiver should (- is standard input): exit status 0 or 1
     threeds ranges status [--json] [--config FILE]
         say how things stand with the card ranges of each directory
     threeds ranges lookup PREFIX [--scheme SCHEME] [--json] [--config FILE]
@@ -179,6 +194,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runHealth(ctx, rest, stdout)
 	case "key":
 		return runKey(ctx, rest, stdin, stdout, stderr)
+	case "webhook":
+		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
 	case "backup":
@@ -200,7 +217,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "ranges", "backup", "restore", "check", "explain", "outcomes", "licenses", "version", "help"))
+		"serve", "sandbox", "config", "health", "key", "webhook", "ranges", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"version", "help"))
 }
 
 // parseFlags reads the flags of a command, which may stand before and after its arguments,

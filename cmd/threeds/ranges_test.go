@@ -28,8 +28,8 @@ import (
 	"github.com/openthreeds/threeds/internal/store/sqlite"
 )
 
-// rangeCommands are what scripts on card ranges have beside threeds.
-var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
+// scriptCommands are what scripts have beside threeds.
+var scriptCommands = map[string]func(ts *testscript.TestScript, neg bool, args []string){
 	"seed":    seed,
 	"pres":    writePRes,
 	"gzip":    zip,
@@ -38,6 +38,8 @@ var rangeCommands = map[string]func(ts *testscript.TestScript, neg bool, args []
 	"lease":   takeLease,
 	"request": checkRequest,
 	"refuse":  refuseWrites,
+	"field":   setField,
+	"sign":    signDelivery,
 }
 
 // seed SCHEME GENERATION FILE puts what a node would put into the store: the

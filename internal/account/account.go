@@ -48,13 +48,38 @@ type Merchant struct {
 	// takes nothing else.
 	Transliterate bool
 
+	// MerchantName, MCC, MerchantCountry and RequestorURL go into requests of the Authentications API that lack them:
+	// merchantName, mcc, merchantCountryCode (three digits) and threeDSRequestorURL.
+	MerchantName    string
+	MCC             string
+	MerchantCountry string
+	RequestorURL    string
+
+	// Origins are the origins of the merchant's pages, such as https://shop.example, which may call the browser listener.
+	Origins []string
+
+	// Page is how the pages for shoppers look.
+	Page Page
+
 	// PerDirectory has the ids and names by which the directories of single schemes know
 	// this merchant.
 	PerDirectory map[string]Requestor
 }
 
-// A Requestor is how a directory server calls a merchant.
-type Requestor struct{ ID, Name string }
+// A Page is how the pages for a merchant's shoppers look. What is empty is as threeds has it.
+type Page struct {
+	Logo     []byte // an image
+	LogoType string // its media type: image/png or image/svg+xml
+	Colour   string // "#rrggbb", of the button that goes on
+	Accent   string // "#rrggbb", of links and edges
+}
+
+// A Requestor is how a directory server calls a merchant, and its acquirer there.
+type Requestor struct {
+	ID, Name           string
+	AcquirerBIN        string // acquirerBIN and acquirerMerchantID, for requests of the Authentications API that lack them
+	AcquirerMerchantID string
+}
 
 // Requestor returns the id and the name of the merchant at the directory of a scheme. Each
 // is the one for that directory, or else the common one, which may be empty.

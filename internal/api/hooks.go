@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/message"
 )
@@ -53,25 +54,6 @@ func (r *request) idIn() string {
 		return ""
 	}
 	return parts[2]
-}
-
-// A hookObject is an endpoint as the API shows it.
-type hookObject struct {
-	ID          string   `json:"id"`
-	URL         string   `json:"url"`
-	Types       []string `json:"types"`
-	Description string   `json:"description"`
-	Disabled    bool     `json:"disabled"`
-	Created     string   `json:"created"`
-	Secret      string   `json:"secret,omitempty"` // in the answer that makes it, and in no other
-}
-
-func hookObjectOf(e *webhook.Endpoint) hookObject {
-	o := hookObject{e.ID, e.URL, e.Types, e.Description, e.Disabled, formatTime(e.Created), ""}
-	if o.Types == nil {
-		o.Types = webhook.Types()
-	}
-	return o
 }
 
 // A page is a list of objects. The objects fit on it, or Next is where the following page begins.
@@ -154,11 +136,11 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 		if err != nil {
 			return response{}, err
 		}
-		objects := []hookObject{}
+		views := []webhook.EndpointView{}
 		for _, e := range all {
-			objects = append(objects, hookObjectOf(e))
+			views = append(views, e.View())
 		}
-		return encodeResponse(0, page{Data: objects})
+		return encodeResponse(0, page{Data: views})
 	}
 	said, err := readHook(req.body)
 	if err != nil {
@@ -171,13 +153,18 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 			return response{}, hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
 		}
 	}
+	if req.claim != nil { // a request that repeats this one makes the same endpoint
+		id, secret := req.claim.Derive("endpoint"), req.claim.Derive("secret")
+		e.ID = "ep_" + uuid.FromBytes([16]byte(id[:]))
+		if len(e.Secret) == 0 {
+			e.Secret = secret[:]
+		}
+	}
 	added, err := h.Hooks.Add(ctx, merchant, e)
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	o := hookObjectOf(added)
-	o.Secret = added.Secret.Text()
-	return encodeResponse(http.StatusCreated, o)
+	return encodeResponse(http.StatusCreated, added.ViewWithSecret())
 }
 
 // hook shows, changes or removes an endpoint.
@@ -208,41 +195,31 @@ func (h *Handler) hook(ctx context.Context, req *request) (response, error) {
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(0, hookObjectOf(e))
+	return encodeResponse(0, e.View())
 }
 
 // testHook delivers a test event, once and at once.
 func (h *Handler) testHook(ctx context.Context, req *request) (response, error) {
 	status, err := h.Hooks.Test(ctx, req.account.Merchant.Name, req.idIn())
-	failed, isDelivery := errors.AsType[*webhook.DeliveryError](err)
+	_, isDelivery := errors.AsType[*webhook.DeliveryError](err)
 	if err != nil && !isDelivery {
 		return response{}, hookProblem(err)
 	}
-	answer := struct {
-		Delivered bool    `json:"delivered"`
-		Status    *int    `json:"status"`
-		Error     *string `json:"error"`
-	}{Delivered: err == nil}
-	if status != 0 {
-		answer.Status = &status
-	}
-	if isDelivery {
-		text := failed.Error()
-		answer.Error = &text
-	}
-	return encodeResponse(0, answer)
+	return encodeResponse(0, webhook.ViewAttempt(status, err))
 }
 
 // rotateHook gives an endpoint a new secret.
 func (h *Handler) rotateHook(ctx context.Context, req *request) (response, error) {
-	e, err := h.Hooks.Rotate(ctx, req.account.Merchant.Name, req.idIn())
+	secret := webhook.NewSecret()
+	if req.claim != nil { // a request that repeats this one has the same secret
+		derived := req.claim.Derive("secret")
+		secret = derived[:]
+	}
+	e, err := h.Hooks.RotateTo(ctx, req.account.Merchant.Name, req.idIn(), secret)
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	return encodeResponse(0, struct {
-		Secret        string `json:"secret"`
-		PreviousUntil string `json:"previousUntil"`
-	}{e.Secret.Text(), formatTime(e.Until)})
+	return encodeResponse(0, e.RotationView())
 }
 
 // maxEvents is the longest page of events, and usualEvents the one that nobody asks for.
@@ -339,49 +316,17 @@ func badParameter(name, cure string) error {
 		problemError{Parameter: name, Code: message.Format, Rule: "pattern", Cure: cure})
 }
 
-// A deliveryObject is one delivery as the API shows it.
-type deliveryObject struct {
-	Endpoint string  `json:"endpoint"`
-	Attempt  int     `json:"attempt"`
-	At       *string `json:"at"` // of the last attempt
-	Status   *int    `json:"status"`
-	Error    *string `json:"error"`
-	Next     *string `json:"next"` // of the next attempt
-}
-
 // event shows an event with what became of it.
 func (h *Handler) event(ctx context.Context, req *request) (response, error) {
 	e, err := h.Hooks.Event(ctx, req.account.Merchant.Name, req.idIn())
 	if err != nil {
 		return response{}, hookProblem(err)
 	}
-	var all map[string]json.RawMessage
-	if err := json.Unmarshal(e.Body, &all); err != nil {
+	view, err := e.View()
+	if err != nil {
 		return response{}, err
 	}
-	deliveries := []deliveryObject{}
-	for _, d := range e.Deliveries {
-		o := deliveryObject{Endpoint: d.Endpoint, Attempt: d.Attempt, At: optionalTime(d.Last), Next: optionalTime(d.Due)}
-		if d.Status != 0 {
-			o.Status = &d.Status
-		}
-		if d.Error != "" {
-			o.Error = &d.Error
-		}
-		deliveries = append(deliveries, o)
-	}
-	if all["deliveries"], err = json.Marshal(deliveries); err != nil {
-		return response{}, err
-	}
-	return encodeResponse(0, all)
-}
-
-func optionalTime(t time.Time) *string {
-	if t.IsZero() {
-		return nil
-	}
-	text := formatTime(t)
-	return &text
+	return encodeResponse(0, view)
 }
 
 // resend delivers an event again.

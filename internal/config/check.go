@@ -52,6 +52,7 @@ func (l *loader) checkRelations() {
 	l.checkWords()
 	l.checkV1()
 	l.checkProxies()
+	l.checkWebhooks()
 	l.checkTracing()
 	l.checkReferenceNumbers()
 }
@@ -132,9 +133,12 @@ func (l *loader) loadFiles(now time.Time) {
 		l.loadRules(d, at+".rules")
 		l.loadPart(at, func() { l.loadDirectoryFiles(d, at, now) }, d.keepFiles)
 	}
+	for i := range c.Merchants {
+		l.loadLogo(&c.Merchants[i].Page.Logo, fmt.Sprintf("merchants[%d].page.logo", i))
+	}
 	l.loadV1Files(now)
 	l.loadProxyFiles(now)
-	l.loadCA(&c.Webhooks.Roots, "webhooks.roots", now)
+	l.loadWebhookFiles(now)
 	l.loadTracingFiles(now)
 }
 

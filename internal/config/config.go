@@ -15,6 +15,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/scheme"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -106,8 +107,12 @@ type Config struct {
 		Result time.Duration `yaml:"result"`
 		// The same for a decoupled authentication.
 		DecoupledResult time.Duration `yaml:"decoupled_result"`
+		// How long an authentication of POST /authentications waits for the browser.
+		Browser time.Duration `yaml:"browser"`
 		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values included. At least `result`, and raised to that when it is not given.
 		Values time.Duration `yaml:"values"`
+		// How long an Idempotency-Key stands for the request that first had it. See [idempotency](idempotency.md).
+		Idempotency time.Duration `yaml:"idempotency"`
 		// How long the result of a challenge is waited for.
 		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.
@@ -129,7 +134,8 @@ type Config struct {
 		// How long an endpoint may take to answer.
 		Timeout time.Duration `yaml:"timeout"`
 		// After how long without a success an endpoint is disabled.
-		DisableAfter time.Duration `yaml:"disable_after"`
+		DisableAfter time.Duration     `yaml:"disable_after"`
+		Operator     []WebhookOperator `yaml:"operator"`
 	} `yaml:"webhooks"`
 
 	// A forward proxy, which makes all connections to directories for us (CONNECT of HTTP/1.1), those for files of card ranges too. Unset, they are made straight, whatever the environment says. See [operating](operating/network.md#through-a-forward-proxy).
@@ -167,12 +173,45 @@ type Merchant struct {
 	Bridging bool `yaml:"bridging"`
 	// Whether names and addresses are written in ASCII for versions before 2.3.1, and lines of addresses that are too long are broken: `Jørgen` becomes `Jorgen`. Without it such texts are Erro 203. A key made with --strict turns it off.
 	Transliterate bool `yaml:"transliterate"`
-	// Other values for one directory, by scheme: requestor_id and requestor_name.
+	// merchantName of its authentications, where a request has none.
+	MerchantName string `yaml:"merchant_name"`
+	// Merchant category code (mcc) of its authentications, where a request has none.
+	MCC string `yaml:"mcc"`
+	// merchantCountryCode of its authentications, where a request has none.
+	MerchantCountry string `yaml:"merchant_country"`
+	// threeDSRequestorURL of its authentications, where a request has none.
+	RequestorURL string `yaml:"requestor_url"`
+	// The origins of the merchant's pages that may call the browser listener.
+	Origins []string `yaml:"origins"`
+	// How the pages look that the merchant's shoppers see.
+	Page Page `yaml:"page"`
+	// Other values for one directory, by scheme: how the directory calls the merchant, and its acquirer there.
 	PerDirectory map[string]Identity `yaml:"per_directory"`
+}
+
+// page is how the pages for the shoppers of a merchant look.
+type Page struct {
+	// The logo, a PNG or an SVG without scripts, of at most 64 KiB.
+	Logo LogoFile `yaml:"logo"`
+	// Colour of the button that goes on.
+	Colour string `yaml:"colour"`
+	// Colour of links and edges.
+	Accent string `yaml:"accent"`
+}
+
+// LogoFile is a file with a logo.
+type LogoFile struct {
+	File      string
+	Data      []byte // filled by loadFiles
+	MediaType string // of Data
 }
 
 // identity is who the requestor is towards one directory.
 type Identity struct {
+	// The merchant's acquirerBIN at that directory, 1 to 11 digits.
+	AcquirerBIN string `yaml:"acquirer_bin"`
+	// The merchant's acquirerMerchantID at that directory.
+	AcquirerMerchantID string `yaml:"acquirer_merchant_id"`
 	// This merchant's threeDSRequestorID at that directory.
 	RequestorID string `yaml:"requestor_id"`
 	// This merchant's threeDSRequestorName at that directory.
@@ -279,6 +318,22 @@ type V1CardRanges struct {
 	AcquirerBIN string `yaml:"acquirer_bin"`
 	// Merchant id that the directory server knows.
 	MerchantID string `yaml:"merchant_id"`
+}
+
+// A WebhookOperator is an address at which the operator is told of events.
+type WebhookOperator struct {
+	// Where the operator is told of old card ranges, certificates that end, and disabled endpoints. It is https, of any network, or http to an address in allow.
+	URL string `yaml:"url"`
+	// The file of the secret that signs them: `whsec_` and base64 of 24 to 64 bytes.
+	Secret SigningSecret `yaml:"secret"`
+	// Which events. Unset, all.
+	Types []string `yaml:"types"`
+}
+
+// A SigningSecret is the file of a secret that signs events.
+type SigningSecret struct {
+	File string
+	Key  webhook.Secret // what the file holds, filled by Load
 }
 
 // Proxy is a forward proxy.

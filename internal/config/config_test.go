@@ -137,11 +137,19 @@ func TestConfigValues(t *testing.T) {
 		{"timeouts.decoupled_result (default)", c.Timeouts.DecoupledResult, 20 * time.Minute},
 		{"merchants[0].acquirer_country", c.Merchants[0].AcquirerCountry, "208"},
 		{"merchants[0].transliterate", c.Merchants[0].Transliterate, true},
-		{"merchants[0].per_directory", c.Merchants[0].PerDirectory, map[string]Identity{"visa": {RequestorID: "visa-7"}}},
+		{"merchants[0].per_directory", c.Merchants[0].PerDirectory, map[string]Identity{
+			"visa": {RequestorID: "visa-7", AcquirerBIN: "400551", AcquirerMerchantID: "M-1"}}},
+		{"merchants[0].mcc", c.Merchants[0].MCC, "0742"},
+		{"merchants[0].origins", c.Merchants[0].Origins, []string{"https://shop.example", "https://pay.shop.example", "http://localhost:8000"}},
+		{"merchants[0].page.logo", c.Merchants[0].Page.Logo.MediaType, "image/svg+xml"},
+		{"merchants[0].page.colour", c.Merchants[0].Page.Colour, "#0a5c36"},
 		{"directories[0].versions", c.Directories[0].Versions, []string{"2.1.0", "2.2.0", "2.3.1"}},
 		{"directories[0].refresh", c.Directories[0].Refresh, 4 * time.Hour},
 		{"directories[0].client_cert", len(c.Directories[0].ClientCert.Certificate.Certificate), 1},
 		{"directories[0].results.url", c.Directories[0].Results.URL, "https://visa.acquirer.example/results"},
+		{"webhooks.operator[0].url", c.Webhooks.Operator[0].URL, "http://10.1.2.3/threeds"},
+		{"webhooks.operator[0].secret", c.Webhooks.Operator[0].Secret.Key.Text(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"},
+		{"webhooks.operator[0].types", c.Webhooks.Operator[0].Types, []string{"ranges.stale", "webhook.disabled"}},
 		{"v1[0].allow_sha1", c.V1[0].AllowSHA1, true},
 		{"v1[0].min_key_bits", c.V1[0].MinKeyBits, 1024},
 		{"v1[0].verify_at", c.V1[0].VerifyAt, "signing_time"},
@@ -165,13 +173,13 @@ func TestConfigValues(t *testing.T) {
 func TestPublicKeys(t *testing.T) {
 	file, c := fullConfig(t)
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o640: false, 0o644: true} {
-		for _, secret := range []string{c.Results.TLS.Key, c.ForwardProxy.Credentials, c.Tracing.Headers} {
+		for _, secret := range []string{c.Results.TLS.Key, c.ForwardProxy.Credentials, c.Tracing.Headers, c.Webhooks.Operator[0].Secret.File} {
 			if err := os.Chmod(secret, mode); err != nil {
 				t.Fatal(err)
 			}
 		}
 		text := said(file)
-		for _, warning := range []string{"results.tls.key: every user of this machine may read the key", "forward_proxy.credentials: every user of this machine may read the password", "tracing.headers: every user of this machine may read the headers"} {
+		for _, warning := range []string{"results.tls.key: every user of this machine may read the key", "forward_proxy.credentials: every user of this machine may read the password", "tracing.headers: every user of this machine may read the headers", "webhooks.operator[0].secret: every user of this machine may read the secret"} {
 			if got := strings.Contains(text, warning); got != want {
 				t.Errorf("mode %v: is there a warning: %v, want %v; %s", mode, got, want, text)
 			}

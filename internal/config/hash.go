@@ -42,11 +42,16 @@ func hashValue(sum hash.Hash, key string, v reflect.Value) {
 	case CAFile:
 		hashText(sum, key, certificateDigests(value.Certs)...)
 		return
+	case SigningSecret:
+		return
 	case CRLFile:
 		hashText(sum, key, fmt.Sprint(value.File != ""))
 		return
 	case RulesFile:
 		hashText(sum, key, value.Text)
+		return
+	case LogoFile:
+		hashText(sum, key, string(value.Data))
 		return
 	case RootFile:
 		hashText(sum, key, slices.Sorted(slices.Values(value.Names))...)

@@ -71,21 +71,12 @@ func (l *loader) readTimeouts(s *section) {
 	c.Preauth = optional(s, "preauth", duration("10s", "1h"), "80s")
 	c.Result = optional(s, "result", duration("10s", "24h"), "300s")
 	c.DecoupledResult = optional(s, "decoupled_result", duration("10s", "24h"), "20m")
+	c.Browser = optional(s, "browser", duration("5s", "60m"), "30m")
 	c.Values = optional(s, "values", duration("10s", "168h"), "30m")
+	c.Idempotency = optional(s, "idempotency", duration("1m", "168h"), "24h")
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")
 	c.Shutdown = optional(s, "shutdown", duration("0s", "10m"), "15s")
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
-}
-
-func (l *loader) readWebhooks(s *section) {
-	defer s.close()
-	c := &l.config.Webhooks
-	c.Allow = list(s, "allow", network, false)
-	c.HTTP = optional(s, "http", boolean, "false")
-	c.Roots = optional(s, "roots", l.caFile(), "")
-	c.Retry = list(s, "retry", duration("1s", "168h"), false)
-	c.Timeout = optional(s, "timeout", duration("1s", "60s"), "10s")
-	c.DisableAfter = optional(s, "disable_after", duration("1s", "720h"), "120h")
 }
 
 func readMerchant(s *section) (m Merchant) {
@@ -97,8 +88,20 @@ func readMerchant(s *section) (m Merchant) {
 	m.SchemeRules = optional(s, "scheme_rules", oneOf("off", "warn", "enforce"), "warn")
 	m.Bridging = optional(s, "bridging", boolean, "false")
 	m.Transliterate = optional(s, "transliterate", boolean, "false")
+	m.MerchantName = optional(s, "merchant_name", text(1, 40), "")
+	m.MCC = optional(s, "mcc", categoryCode, "")
+	m.MerchantCountry = optional(s, "merchant_country", country, "")
+	m.RequestorURL = optional(s, "requestor_url", httpURL, "")
+	m.Origins = list(s, "origins", origin, false)
+	page := s.section("page")
+	m.Page.Logo = optional(page, "logo", s.l.logoFile(), "")
+	m.Page.Colour = optional(page, "colour", colour, "")
+	m.Page.Accent = optional(page, "accent", colour, "")
+	page.close()
 	m.PerDirectory = mapOfSections(s, "per_directory", schemeWord, func(s *section) (id Identity) {
 		defer s.close()
+		id.AcquirerBIN = optional(s, "acquirer_bin", acquirerBIN, "")
+		id.AcquirerMerchantID = optional(s, "acquirer_merchant_id", text(1, 35), "")
 		id.RequestorID = optional(s, "requestor_id", text(1, 35), "")
 		id.RequestorName = optional(s, "requestor_name", text(1, 40), "")
 		return id

@@ -42,8 +42,11 @@ const (
 	OtherKey = "5a5a5a5a-0000-4000-8000-000000000002"
 )
 
-// otherMerchant is the name of the merchant of OtherKey.
-const otherMerchant = "Other Merchant"
+// These are the names of the merchants of Key and OtherKey.
+const (
+	shopMerchant  = "Sandbox Shop"
+	otherMerchant = "Other Merchant"
+)
 
 // Options say where a playground keeps its data and listens.
 type Options struct {
@@ -117,7 +120,7 @@ func (p *Playground) ResultsURL() string { return p.resultsURL }
 
 // putKeys makes the well-known keys valid, in a new store and in one that is kept.
 func putKeys(ctx context.Context, db store.Store, ring *keyring.Ring) error {
-	for key, merchant := range map[string]string{Key: "Sandbox Shop", OtherKey: otherMerchant} {
+	for key, merchant := range map[string]string{Key: shopMerchant, OtherKey: otherMerchant} {
 		err := db.PutKey(ctx, account.NewRow(ring, key, merchant, false, account.Terms{}))
 		if err != nil && !errors.Is(err, store.ErrExists) {
 			return err
@@ -138,12 +141,11 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		},
 		Timeouts: auth.Timeouts{
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
-			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute,
+			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
-		Webhooks: server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
-		Limits:   server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
-		// The other merchant writes all requests as 2.3.1 has them (docs/api.md, "Bridging").
-		Merchants: []account.Merchant{{Name: otherMerchant, Bridging: true}},
+		Webhooks:  server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
+		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
+		Merchants: p.merchants(o.API),
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
 	}
 	if o.Address != nil {

@@ -3,6 +3,7 @@ package playground
 import (
 	"crypto/x509"
 	"log/slog"
+	"net"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -39,6 +40,34 @@ func TestServerConfig(t *testing.T) {
 	for i, d := range p.Sandbox.V1Directories() {
 		if peer := cfg.V1Peers[i]; !peer.AlwaysTry || peer.Scheme != d.Scheme {
 			t.Errorf("%s of 1.0.2: %+v", d.Scheme, peer)
+		}
+	}
+}
+
+// TestF1SandboxMerchantsHaveCompleteProfiles: both merchants have all that an authentication wants, for every scheme.
+func TestF1SandboxMerchantsHaveCompleteProfiles(t *testing.T) {
+	p := &Playground{Sandbox: &sandbox.Sandbox{Log: slog.New(slog.DiscardHandler)}}
+	must(t, p.Sandbox.Start())
+	defer p.Sandbox.Close()
+	api, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	defer api.Close()
+	merchants := p.serverConfig(Options{API: api}, nil, nil).Merchants
+	if len(merchants) != 2 || merchants[0].Name != shopMerchant || merchants[1].Name != otherMerchant {
+		t.Fatalf("merchants %+v", merchants)
+	}
+	for _, m := range merchants {
+		if m.MerchantName == "" || m.MCC == "" || m.MerchantCountry == "" || m.RequestorURL == "" ||
+			!slices.Contains(m.Origins, "http://"+api.Addr().String()) || m.Page.Colour == "" || m.Page.Accent == "" {
+			t.Errorf("%+v", m)
+		}
+		if got, err := config.CheckLogo(m.Page.Logo); err != nil || got != m.Page.LogoType {
+			t.Errorf("the logo of %s: %q, %v", m.Name, got, err)
+		}
+		for _, d := range p.Sandbox.Directories() {
+			if r := m.Requestor(d.Scheme); r.AcquirerBIN == "" || r.AcquirerMerchantID == "" {
+				t.Errorf("%s at %s: %+v", m.Name, d.Scheme, r)
+			}
 		}
 	}
 }

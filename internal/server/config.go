@@ -16,17 +16,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/listen"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/tunnel"
+	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/internal/xmldsig"
 	"github.com/openthreeds/threeds/message"
 )
@@ -137,9 +138,11 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
+		Idempotency: c.Timeouts.Idempotency,
 		Timeouts: auth.Timeouts{
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
+			Browser: c.Timeouts.Browser,
 		},
 		Webhooks: webhookSettings(c),
 		Limits: Limits{
@@ -157,7 +160,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		cfg.Proxies = append(cfg.Proxies, netip.MustParsePrefix(text)) // the reader has checked it
 	}
 	for _, m := range c.Merchants {
-		cfg.Merchants = append(cfg.Merchants, merchantProfile(m))
+		cfg.Merchants = append(cfg.Merchants, merchant.Profile(m))
 	}
 	for _, d := range c.Directories {
 		cfg.addDirectory(d, c)
@@ -173,19 +176,6 @@ func refNumber(c *config.Config) func(message.Version) string {
 	return func(v message.Version) string {
 		return cmp.Or(c.Server.ReferenceNumbers[v.String()], c.Server.ReferenceNumber)
 	}
-}
-
-// merchantProfile is the profile of a merchant as package account wants it.
-func merchantProfile(m config.Merchant) account.Merchant {
-	got := account.Merchant{
-		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
-		PerDirectory: make(map[string]account.Requestor),
-	}
-	for word, id := range m.PerDirectory {
-		got.PerDirectory[word] = account.Requestor{ID: id.RequestorID, Name: id.RequestorName}
-	}
-	return got
 }
 
 // add puts one directory into cfg, in the three forms that its users want.
@@ -294,12 +284,13 @@ func tracing(t *config.Tracing, release string) *obs.Tracing {
 
 // webhookSettings returns how events are delivered by a configuration.
 func webhookSettings(c *config.Config) WebhookSettings {
+	addresses := c.WebhookAddresses()
 	w := WebhookSettings{
-		HTTP: c.Webhooks.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry, Timeout: c.Webhooks.Timeout,
-		DisableAfter: c.Webhooks.DisableAfter,
+		Allow: addresses.Allowed, HTTP: addresses.HTTP, Roots: c.Webhooks.Roots.Pool, Retry: c.Webhooks.Retry,
+		Timeout: c.Webhooks.Timeout, DisableAfter: c.Webhooks.DisableAfter,
 	}
-	for _, text := range c.Webhooks.Allow {
-		w.Allow = append(w.Allow, netip.MustParsePrefix(text)) // the reader has checked it
+	for _, o := range c.Webhooks.Operator {
+		w.Operator = append(w.Operator, webhook.OperatorEndpoint(o.URL, o.Secret.Key, o.Types))
 	}
 	return w
 }

@@ -53,12 +53,7 @@ func (e *expiryLog) check(ends map[string]time.Time, terms map[string]config.Ter
 
 // logDue looks at one certificate or list, and logs near or over.
 func (e *expiryLog) logDue(what expiringFile, due []time.Duration, now time.Time, past map[expiringFile]int, near, over string) {
-	n := 0
-	for _, left := range due {
-		if !now.Before(what.end.Add(-left)) {
-			n++
-		}
-	}
+	n := countDue(due, what.end, now)
 	past[what] = n
 	switch before, known := e.noticed[what]; {
 	case !known || n <= before: // less when the clock was set back

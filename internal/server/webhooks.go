@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"log/slog"
 	"net/netip"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/webhook"
@@ -22,6 +25,7 @@ type WebhookSettings struct {
 	Retry        []time.Duration
 	Timeout      time.Duration
 	DisableAfter time.Duration
+	Operator     []*webhook.Endpoint // where the operator is told
 }
 
 // pollDeliveries is how often the store is asked for deliveries that are due. Those of this node do not wait for it.
@@ -38,6 +42,8 @@ func (w WebhookSettings) forDeliveries(now func() time.Time) webhook.Settings {
 		settings.Retry = webhook.DefaultRetry()
 	}
 	settings.Sender = webhook.NewSender(addresses, settings.Timeout, w.Roots, now)
+	settings.Operator = w.Operator
+	settings.OperatorSender = webhook.NewSender(addresses.ForOperator(), settings.Timeout, w.Roots, now)
 	return settings
 }
 
@@ -70,4 +76,18 @@ func (s *Server) readEndpoints(ctx context.Context) {
 	if err := s.hooks.Refresh(ctx); err != nil {
 		s.cfg.Log.Warn("webhook endpoints not read", "err", err)
 	}
+}
+
+// NewWebhooks returns the webhooks of a store for a command, which changes endpoints and sends tests. It delivers no
+// events.
+func NewWebhooks(
+	ctx context.Context, c *config.Config, st store.Store, ring *keyring.Ring, log *slog.Logger,
+) *webhook.Service {
+	now := time.Now
+	if shared, ok := st.(store.ClockSource); ok {
+		now = store.NewClock(ctx, time.Now, shared, log).Now
+	}
+	s := &webhook.Service{Store: st, Sealer: ring, Log: log, Now: now}
+	s.Configure(webhookSettings(c).forDeliveries(now))
+	return s
 }

@@ -10,6 +10,7 @@ const (
 	KeyRows      = "key"        // API keys
 	RevokedRows  = "revokedKey" // API keys that were revoked
 	EndpointRows = "endpoint"   // webhook endpoints
+	MerchantRows = "merchant"   // merchants that operators have put into the store
 	ObjectRows   = "object"     // operators and tokens
 	AuditRows    = "audit"      // the audit trail
 	StateRows    = "state"      // small values whose key begins with RangeStates or UseStates

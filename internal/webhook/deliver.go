@@ -44,7 +44,7 @@ func (s *Service) Run(ctx context.Context) {
 			_, err := s.Store.SweepEvents(ctx, s.Now().Add(-keepEvents))
 			s.logUnlessEnded(ctx, "old events not removed", err)
 		}
-		if len(s.currentEndpoints().byID) > 0 {
+		if len(s.currentEndpoints().byID)+len(s.settings.Load().Operator) > 0 {
 			d.startDue(ctx)
 		}
 		timer := time.NewTimer(s.settings.Load().Poll)
@@ -139,7 +139,7 @@ func (d *deliverer) countAttempts(endpoint string, by int) {
 
 // makeAttempt makes one attempt and notes how it ended. An attempt that ends because the process does is made again.
 func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
-	e := d.currentEndpoints().byID[one.Endpoint]
+	e := d.endpoint(one.Endpoint)
 	row, err := d.Store.Event(ctx, one.Event)
 	if err != nil {
 		d.logUnlessEnded(ctx, "event not read", err)
@@ -150,6 +150,9 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		d.Log.Error("event not read", "event", one.Event, "err", err)
 		return
 	}
+	if e == nil && isOperator(one.Endpoint) && d.Now().Sub(row.Created) < maxUnknown {
+		return // it is claimed again, perhaps by a node that knows the endpoint
+	}
 	one.Due = time.Time{}
 	if e == nil || e.Disabled {
 		one.Error = "the endpoint is disabled"
@@ -157,7 +160,7 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		return
 	}
 	settings, now := d.settings.Load(), d.Now()
-	status, err := settings.Sender.Send(ctx, Delivery{URL: e.URL, EventID: one.Event, Body: event.Body, Secrets: e.secrets(now)})
+	status, err := settings.senderFor(e).Send(ctx, Delivery{URL: e.URL, EventID: one.Event, Body: event.Body, Secrets: e.secrets(now)})
 	if err != nil && ctx.Err() != nil {
 		return
 	}
@@ -169,7 +172,12 @@ func (d *deliverer) makeAttempt(ctx context.Context, one store.Delivery) {
 		}
 	}
 	d.storeEnd(ctx, one)
-	d.noteHealth(ctx, e, err, now)
+	switch {
+	case !isOperator(e.ID):
+		d.noteHealth(ctx, e, err, now)
+	case err != nil:
+		d.Log.Warn("the operator was not told of an event", "event", one.Event, "attempt", one.Attempt, "err", err)
+	}
 }
 
 // jitter varies a time by a tenth, so that what failed together is not tried again together.
@@ -194,6 +202,9 @@ func (d *deliverer) noteHealth(ctx context.Context, e *Endpoint, failed error, n
 	disable := failed != nil && (isTooLong || errors.Is(failed, gone))
 	if !disable && (failed == nil) == e.Failing.IsZero() {
 		return
+	}
+	if disable {
+		d.tellDisabled(ctx, e, failed, now) // before the change, which a crash may follow
 	}
 	_, err := d.Change(ctx, e.Merchant, e.ID, func(e *Endpoint) error {
 		switch {

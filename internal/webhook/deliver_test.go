@@ -144,6 +144,38 @@ func TestW4FailedDeliveriesAreRepeated(t *testing.T) {
 	})
 }
 
+// TestW3ReceiverDownForTenMinutes: what happens meanwhile arrives soon after it is back, each event once and under its id.
+func TestW3ReceiverDownForTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var delivered []string
+		began := time.Now()
+		isDown := func() bool { return time.Since(began) < 10*time.Minute }
+		l := newLab(t, DefaultRetry(), func(ctx context.Context, _ string) int {
+			if isDown() {
+				return 502
+			}
+			return 200
+		})
+		l.add(t, "10.0.0.1")
+		var told []string
+		for isDown() {
+			told = append(told, l.tell(t, time.Now()).ID)
+			time.Sleep(7 * time.Second)
+		}
+		time.Sleep(12 * time.Minute) // the longest pause before that is ten minutes, a tenth more or less
+		for _, a := range l.arrivals("10.0.0.1") {
+			if a.at.Sub(began) >= 10*time.Minute {
+				delivered = append(delivered, a.event)
+			}
+		}
+		slices.Sort(told)
+		slices.Sort(delivered)
+		if !slices.Equal(told, delivered) {
+			t.Errorf("%d events, and %d deliveries after the ten minutes", len(told), len(delivered))
+		}
+	})
+}
+
 // TestW4SlowEndpointDelaysNoOther: while an endpoint never answers, another has each event within a second.
 func TestW4SlowEndpointDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

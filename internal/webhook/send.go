@@ -32,6 +32,7 @@ type Delivery struct {
 // A Sender delivers events. Make it with [NewSender]; it is safe for concurrent use.
 type Sender struct {
 	addresses Addresses
+	dialer    *net.Dialer
 	client    *http.Client
 	timeout   time.Duration
 	now       func() time.Time
@@ -40,10 +41,10 @@ type Sender struct {
 // NewSender returns a sender that gives each delivery so much time, and trusts roots, or the machine's when nil.
 func NewSender(addresses Addresses, timeout time.Duration, roots *x509.CertPool, now func() time.Time) *Sender {
 	s := &Sender{addresses: addresses, timeout: timeout, now: now}
-	dialer := &net.Dialer{Timeout: dialTimeout, Control: s.checkAddress}
+	s.dialer = &net.Dialer{Timeout: dialTimeout, Control: s.checkAddress}
 	s.client = &http.Client{
 		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			DialContext: s.dialer.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout: dialTimeout, MaxResponseHeaderBytes: 16 << 10, MaxConnsPerHost: 4,
 			IdleConnTimeout: 30 * time.Second, DisableCompression: true, ForceAttemptHTTP2: true,
 		},

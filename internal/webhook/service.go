@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -24,6 +25,9 @@ type Settings struct {
 	Poll         time.Duration   // how often the store is asked for what is due
 	Sender       *Sender
 	Addresses    Addresses
+
+	Operator       []*Endpoint // of the operator, made with OperatorEndpoint
+	OperatorSender *Sender     // delivers to them
 }
 
 // DefaultRetry is when deliveries are repeated: soon at first, then every twelve hours for three days.
@@ -93,6 +97,9 @@ func (s *Service) Wants(merchant string) bool {
 	return len(s.currentEndpoints().ofMerchant[merchant]) > 0
 }
 
+// eventPrefix begins the ids of events.
+const eventPrefix = "evt_"
+
 // envelope is the body of a delivery.
 type envelope struct {
 	ID        string          `json:"id"`
@@ -104,12 +111,12 @@ type envelope struct {
 // NewEvent returns an event for the store: it is delivered to the endpoints of the merchant that want its type, from
 // the time at on.
 func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json.RawMessage) (*store.Event, error) {
-	e := &store.Event{ID: "evt_" + uuid.New(), Merchant: merchant, Type: kind, About: about, Created: at.UTC().Truncate(time.Millisecond)}
-	body, err := json.Marshal(envelope{e.ID, kind, e.Created.Format(time.RFC3339), data})
-	if err != nil {
-		return nil, fmt.Errorf("webhook: event: %w", err)
+	e := &store.Event{
+		ID: eventPrefix + uuid.New(), Merchant: merchant, Type: kind, About: about, Created: at.UTC().Truncate(time.Millisecond),
 	}
-	e.Data = s.Sealer.Seal(eventName(e), body)
+	if err := s.sealEvent(e, data); err != nil {
+		return nil, err
+	}
 	for _, endpoint := range s.currentEndpoints().ofMerchant[merchant] {
 		if endpoint.wants(kind) {
 			e.Endpoints = append(e.Endpoints, endpoint.ID)
@@ -117,6 +124,16 @@ func (s *Service) NewEvent(merchant, kind, about string, at time.Time, data json
 	}
 	s.made.Store(true)
 	return e, nil
+}
+
+// sealEvent puts the body of an event into it, sealed.
+func (s *Service) sealEvent(e *store.Event, data json.RawMessage) error {
+	body, err := json.Marshal(envelope{e.ID, e.Type, e.Created.Format(time.RFC3339), data})
+	if err != nil {
+		return fmt.Errorf("webhook: event: %w", err)
+	}
+	e.Data = s.Sealer.Seal(eventName(e), body)
+	return nil
 }
 
 // Announced has events that were just stored delivered at once.
@@ -146,17 +163,23 @@ func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint,
 	return e, nil
 }
 
-// Add adds an endpoint of a merchant. Without a secret it gets one.
+// Add adds an endpoint of a merchant. Without an id or a secret it gets them. When there is an endpoint of the merchant
+// with its id, that is returned.
 func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
 	if err := e.check(&s.settings.Load().Addresses); err != nil {
 		return nil, err
 	}
-	e.ID, e.Merchant, e.Created = "ep_"+uuid.New(), merchant, s.Now().UTC().Truncate(time.Millisecond)
+	e.ID = cmp.Or(e.ID, "ep_"+uuid.New())
+	e.Merchant, e.Created = merchant, s.Now().UTC().Truncate(time.Millisecond)
 	if len(e.Secret) == 0 {
 		e.Secret = NewSecret()
 	}
 	e.sealed = e.seal(s.Sealer)
-	if err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed}); err != nil {
+	err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed})
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return s.Endpoint(ctx, merchant, e.ID)
+	case err != nil:
 		return nil, err
 	}
 	return &e, s.Refresh(ctx)
@@ -193,9 +216,17 @@ const overlap = 24 * time.Hour
 
 // Rotate gives an endpoint a new secret. The former one signs as well for a day.
 func (s *Service) Rotate(ctx context.Context, merchant, id string) (*Endpoint, error) {
+	return s.RotateTo(ctx, merchant, id, NewSecret())
+}
+
+// RotateTo does what Rotate does, with a secret that the caller has made. It changes nothing if the endpoint has it.
+func (s *Service) RotateTo(ctx context.Context, merchant, id string, secret Secret) (*Endpoint, error) {
 	return s.Change(ctx, merchant, id, func(e *Endpoint) error {
+		if bytes.Equal(e.Secret, secret) {
+			return nil
+		}
 		e.Previous, e.Until = e.Secret, s.Now().Add(overlap).UTC().Truncate(time.Second)
-		e.Secret = NewSecret()
+		e.Secret = secret
 		return nil
 	})
 }
@@ -219,7 +250,7 @@ func (s *Service) Test(ctx context.Context, merchant, id string) (status int, er
 		return 0, err
 	}
 	now := s.Now()
-	event := "evt_" + uuid.New()
+	event := eventPrefix + uuid.New()
 	body, err := json.Marshal(envelope{event, testType, now.UTC().Format(time.RFC3339), json.RawMessage(`{}`)})
 	if err != nil {
 		return 0, err

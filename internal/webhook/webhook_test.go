@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,6 +238,84 @@ func TestW5PrivateAddressBehindAName(t *testing.T) {
 	sender := NewSender(Addresses{}, time.Second, nil, time.Now)
 	if _, err := sender.Send(t.Context(), Delivery{URL: "https://localhost:" + port + "/", EventID: "evt_1"}); !errors.Is(err, ErrAddress) {
 		t.Error(err)
+	}
+}
+
+// serveNames starts a name server that answers each question for an IPv4 address by a function, and returns a resolver
+// that asks it.
+func serveNames(t *testing.T, answer func() netip.Addr) *net.Resolver {
+	t.Helper()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	go func() {
+		buffer := make([]byte, 512)
+		for {
+			n, from, err := server.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			end := 12 + bytes.IndexByte(buffer[12:n], 0) + 5 // after the name come type and class
+			reply := slices.Clone(buffer[:end])
+			copy(reply[2:], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}) // an answer with one question and no record
+			if isIPv4 := reply[end-3] == 1; isIPv4 {
+				address := answer().As4()
+				reply[7] = 1 // record: of the name of the question, an address, for no time
+				reply = slices.Concat(reply, []byte{0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4}, address[:])
+			}
+			_, _ = server.WriteTo(reply, from)
+		}
+	}()
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "udp", server.LocalAddr().String())
+	}}
+}
+
+// TestW5NameThatChangesItsAddress has a name that is public when the endpoint is added and loopback when the connection is
+// made: the address that is connected to counts.
+func TestW5NameThatChangesItsAddress(t *testing.T) {
+	answers := []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("127.0.0.1")}
+	resolver := serveNames(t, func() netip.Addr {
+		now := answers[0]
+		answers = append(answers[1:], answers[len(answers)-1])
+		return now
+	})
+	var public Addresses
+	if err := public.CheckURL("https://rebind.example/hooks"); err != nil {
+		t.Fatal(err)
+	}
+	looked, err := resolver.LookupNetIP(t.Context(), "ip4", "rebind.example")
+	if err != nil || public.Check(looked[0]) != nil {
+		t.Fatalf("at first the name must be public: %v, %v", looked, err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	accepted := make(chan struct{})
+	go func() {
+		if conn, err := listener.Accept(); err == nil {
+			conn.Close()
+			close(accepted)
+		}
+	}()
+	sender := NewSender(public, time.Second, nil, time.Now)
+	sender.dialer.Resolver = resolver
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sender.Send(t.Context(), Delivery{URL: "https://rebind.example:" + port + "/", EventID: "evt_1"}); !errors.Is(err, ErrAddress) {
+		t.Error(err)
+	}
+	select {
+	case <-accepted:
+		t.Error("a connection was made")
+	default:
 	}
 }
 

@@ -130,6 +130,20 @@ var migrations = []string{
 	CREATE INDEX delivery_due ON delivery (due) WHERE due IS NOT NULL;
 	CREATE INDEX delivery_endpoint ON delivery (endpoint);`,
 
+	// Merchants that operators put into the store. Servers read them again when the mark of the API keys changes.
+	`CREATE TABLE merchant (
+		name TEXT NOT NULL PRIMARY KEY,
+		data BLOB NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE TRIGGER merchant_made AFTER INSERT ON merchant BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER merchant_changed AFTER UPDATE ON merchant BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER merchant_removed AFTER DELETE ON merchant BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;`,
 	// Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
 	`CREATE TABLE object (
 		kind    TEXT NOT NULL,
