@@ -42,7 +42,7 @@ var may = map[string]string{
 	"internal/outcome":         "message internal/scheme",
 	"internal/faults":          "message",
 	"internal/webhook":         "internal/store internal/uuid",
-	"internal/auth":            "internal/browserurl internal/faults message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
+	"internal/auth":            "internal/browserurl internal/faults message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks internal/journal",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/faults internal/store internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
