@@ -30,6 +30,7 @@ type authRequest struct {
 	id      requestedID
 
 	// These belong to the Authentications API.
+	once         Once     // of a request that may be made again
 	isCreation   bool     // it is a request for an authentication, not the body of an /auth
 	defaulted    []string // members that were filled in
 	placeholders []string // members of the browser that stand in for what its page tells later
@@ -299,7 +300,10 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
 	if !msg.Has("threeDSServerTransID") && (req.isCreation || msg.Text("deviceChannel") != browser) {
-		id := e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), numberOf(to.scheme()), merchant, req.pan)
+		id := req.once.ID
+		if id == "" {
+			id = e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), numberOf(to.scheme()), merchant, req.pan)
+		}
 		req.id = requestedID{value: id, made: true}
 	}
 	return to
