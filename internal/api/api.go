@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -54,6 +55,10 @@ type Engine interface {
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
 	Lookup(ctx context.Context, body []byte) (last4 string, held []auth.CardScheme, wrong []faults.Entry)
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
+	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
+	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
+	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
+	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
 
 // A Keeper knows the API keys.
@@ -70,8 +75,15 @@ type Handler struct {
 	MPI    MPI              // serves /enrolled and /check; without it they fail
 	Hooks  *webhook.Service // serves /webhook-endpoints and /events; without it there are none
 	Keys   Keeper
+
+	// Idempotency keeps the answers of requests with an Idempotency-Key. Nil means that the header is ignored.
+	Idempotency *idempotency.Keeper
+
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
+
+	// BrowserScript is the URL of threeds.js, and BrowserIntegrity what a page checks it with.
+	BrowserScript, BrowserIntegrity string
 
 	// Proxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
 	Proxies []netip.Prefix
@@ -140,6 +152,9 @@ type request struct {
 	query   string // what follows the path
 	body    []byte
 
+	// claim is that of the Idempotency-Key. Nil means that the request has none.
+	claim *idempotency.Claim
+
 	// pause prepares for a wait before the answer: it gives the place of the request back, and extends the
 	// time limit for the answer.
 	pause func(wait time.Duration)
@@ -150,18 +165,20 @@ type response struct {
 	status     int        // 0 means 200
 	body       []byte     // JSON; unused if there is an error
 	notes      auth.Notes // for headers, also if there is an error
+	location   string     // of what was created; "" if nothing was
 	retryAfter bool       // the client is asked to wait before it tries again
 }
 
 var endpoints = map[string]*endpoint{
-	"/preauth":  {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
-	"/auth":     {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
-	"/postauth": {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
-	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
-	"/lookup":   {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
-	"/explain":  {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
-	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
-	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
+	"/preauth":         {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
+	"/auth":            {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
+	"/postauth":        {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
+	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).create},
+	"/outcome":         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
+	"/lookup":          {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
+	"/explain":         {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
+	"/enrolled":        {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
+	"/check":           {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
 }
 
 // authenticationEndpoint serves the path of every authentication.
@@ -176,6 +193,9 @@ func (h *Handler) maxAuthBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 // endpointOf returns what is served under the path of a request.
 func endpointOf(r *http.Request) *endpoint {
 	path := pathOf(r)
+	if isCancelPath(path) {
+		return cancelEndpoint
+	}
 	if strings.HasPrefix(path, authenticationsPath) {
 		return authenticationEndpoint
 	}
@@ -202,6 +222,8 @@ func operationOf(r *http.Request) string {
 	switch {
 	case endpoints[path] != nil:
 		return path
+	case isCancelPath(path):
+		return "/authentications/ID/cancel"
 	case strings.HasPrefix(path, authenticationsPath):
 		return "/authentications/ID"
 	case hookEndpointOf(path) != nil:
@@ -329,11 +351,21 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		return
 	}
 	listen.Arrived(r.Context())
-	pause := func(wait time.Duration) {
+	req := &request{account: acc, header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body}
+	req.pause = func(wait time.Duration) {
 		a.release()
 		extendTime(w, wait)
 	}
-	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, r.Method, pathOf(r), r.URL.RawQuery, body, pause})
+	if key := r.Header["Idempotency-Key"]; len(key) > 0 && h.Idempotency != nil && isIdempotent(ep, r) {
+		h.answerOnce(w, r, ep, req, key)
+		return
+	}
+	h.answer(w, r, ep, req)
+}
+
+// answer has the endpoint handle a request, and answers it.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ep *endpoint, req *request) {
+	res, err := ep.handle(h, r.Context(), req)
 	if res.retryAfter {
 		setRetryAfter(w)
 	}
@@ -347,6 +379,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 	if res.status == http.StatusNoContent {
 		w.WriteHeader(res.status)
 		return
+	}
+	if res.location != "" {
+		w.Header().Set("Location", res.location)
 	}
 	h.write(w, cmp.Or(res.status, http.StatusOK), res.body)
 }

@@ -31,15 +31,21 @@ const problemURN = "urn:threeds:problem:"
 
 // titles are the names of problems, and what they say to people.
 var titles = map[string]string{
-	"malformed":            "The request is not what this operation reads",
-	"invalid":              "The request has faults",
-	"not-found":            "There is nothing here",
-	"method-not-allowed":   "The method is another one here",
-	"too-large":            "The body is too large",
-	"unsupported-encoding": "The body has a Content-Encoding",
-	"rate-limited":         "The rate limit of the key is reached",
-	"overloaded":           "The server cannot serve this now",
-	"internal":             "The server failed",
+	"malformed":              "The request is not what this operation reads",
+	"invalid":                "The request has faults",
+	"not-found":              "There is nothing here",
+	"method-not-allowed":     "The method is another one here",
+	"too-large":              "The body is too large",
+	"unsupported-encoding":   "The body has a Content-Encoding",
+	"final":                  "The authentication is over",
+	"not-cancellable":        "The authentication cannot be cancelled",
+	"unsupported-version":    "The version cannot be used",
+	"browser-not-configured": "Browsers cannot be served",
+	"in-progress":            "A request with this Idempotency-Key is in progress",
+	"idempotency-mismatch":   "The Idempotency-Key was used for another request",
+	"rate-limited":           "The rate limit of the key is reached",
+	"overloaded":             "The server cannot serve this now",
+	"internal":               "The server failed",
 }
 
 // problemNames are the names of problems by HTTP status; any other status is "internal".
@@ -82,6 +88,12 @@ func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.R
 		h.writeProblem(w, r, said)
 		return
 	}
+	if _, ok := errors.AsType[*auth.TooManyError](err); ok {
+		h.countRefusal(r, PerMerchant)
+		setRetryAfter(w)
+		h.writeProblem(w, r, tooManyOfMerchant)
+		return
+	}
 	switch {
 	case errors.Is(err, auth.ErrNoAuthentication):
 		h.writeProblem(w, r, noAuthentication)
@@ -98,6 +110,9 @@ func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *proble
 	var names []string
 	for _, e := range p.Errors {
 		name := e.Parameter
+		if e.Header != "" {
+			name = e.Header
+		}
 		if e.Pointer != nil {
 			name = strings.TrimPrefix(*e.Pointer, "/")
 		}

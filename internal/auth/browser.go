@@ -664,7 +664,7 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 		v.Step, v.End = StepEnd, "pending"
 	default:
 		v.Step, v.End = StepEnd, string(status)
-		if info := e.cardholderInfo(p.rec, facts); info != "" && !page.IsConfirmed {
+		if info := cardholderInfo(p.rec, facts.ARes); info != "" && !page.IsConfirmed {
 			v.Step, v.End, v.CardholderInfo = StepConfirm, "", info
 		}
 	}
@@ -676,13 +676,12 @@ func (e *Engine) viewOf(p *page) *BrowserView {
 }
 
 // cardholderInfo returns the text of the issuer that the shopper is to read, "" if there is none.
-func (e *Engine) cardholderInfo(rec *txnRecord, facts message.Context) string {
+func cardholderInfo(rec *txnRecord, ares *message.Message) string {
+	var rreq *message.Message
 	if rec.RReq != nil {
-		if rreq, err := message.Parse(rec.RReq, message.Limits{}); err == nil && rreq.Has("cardholderInfo") {
-			return rreq.Text("cardholderInfo")
-		}
+		rreq, _ = message.Parse(rec.RReq, message.Limits{}) // it was parsed before it was stored
 	}
-	return facts.ARes.Text("cardholderInfo")
+	return outcome.CardholderInfo(ares, rreq)
 }
 
 // methodData returns the value of threeDSMethodData.

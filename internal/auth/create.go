@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -78,6 +79,9 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 	if e.Observer != nil && c.rulesChecked {
 		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
 	}
+	if len(followUpProblems(req.version, c.areq)) > 0 {
+		return nil, nil, e.refuseCreation(req, original)
+	}
 	switch {
 	case !e.Cards.AnyTried(), c.to.peer == nil && e.Cards.Pending(req.ds):
 		return nil, nil, ErrNoRanges
@@ -86,11 +90,12 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 		return a, nil, err
 	case c.areq.Text("deviceChannel") == browser && e.BrowserURL == "":
 		return nil, nil, &RefusedError{NoBrowser: true}
-	case c.areq.Text("deviceChannel") == browser:
-		return e.createForBrowser(ctx, req, &c)
 	}
 	if err := e.checkFollowUp(ctx, req, c.to, c.areq); err != nil {
 		return nil, nil, refusedFor(err)
+	}
+	if c.areq.Text("deviceChannel") == browser {
+		return e.createForBrowser(ctx, req, &c)
 	}
 	leave, ok := e.Directories.Enter(c.to.peer.Scheme, req.account.Merchant.Name)
 	if !ok {
@@ -153,9 +158,10 @@ func (e *Engine) addProtocolDefaults(req *authRequest, msg *message.Request) {
 	if !ok {
 		_, exponent, ok = iso.CurrencyAlpha(strings.ToUpper(currency))
 	}
-	if ok {
-		req.setDefault(msg, "purchaseExponent", string(rune('0'+exponent)))
+	if !ok {
+		exponent = 2 // the currency is the fault that is reported, not this
 	}
+	req.setDefault(msg, "purchaseExponent", string(rune('0'+exponent)))
 	req.setDefault(msg, "purchaseDate", req.start.UTC().Format("20060102150405"))
 }
 
@@ -173,6 +179,11 @@ func (req *authRequest) setDefault(msg *message.Request, name, text string) {
 func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Request) {
 	table, merchant := message.TableOf(message.AReq, req.version), req.account.Merchant
 	requestor := merchant.Requestor(to.scheme())
+	if to.peer == nil { // nothing will be sent, so any of the merchant's acquirers is as good as another
+		for _, name := range slices.Sorted(maps.Keys(merchant.PerDirectory)) {
+			requestor = merchant.Requestor(name)
+		}
+	}
 	for _, member := range [][2]string{
 		{"acquirerBIN", requestor.AcquirerBIN}, {"acquirerMerchantID", requestor.AcquirerMerchantID},
 		{"threeDSRequestorID", requestor.ID}, {"threeDSRequestorName", requestor.Name},
@@ -256,7 +267,8 @@ func (e *Engine) isReturnURL(text string) bool {
 func (e *Engine) newCreated(req *authRequest) *txnRecord {
 	return &txnRecord{
 		API: authenticationsAPI, Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
-		BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
+		CardHash: e.cardHash(req.pan),
+		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
 		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
 		Defaulted: req.defaulted, Reference: req.reference,
 	}

@@ -88,9 +88,15 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 			add("asOf", "pattern", "Send a date such as 2026-11-25.", faults.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
 		}
 	}
-	if r.Has("for") && r.Text("for") != "auth" {
-		cure := "Send the body of an /auth, and auth or nothing for this member."
-		add("for", "unknown-code", cure, faults.Limit{Allowed: []string{"auth"}})
+	switch r.Text("for") {
+	case "auth":
+	case "authentications":
+		o.IsCreation = true
+	default:
+		o.IsCreation = !r.Has("messageType") && !r.Has("threeDSServerTransID")
+		if r.Has("for") {
+			add("for", "unknown-code", "Send the path that the body is for, or nothing.", faults.Limit{Allowed: []string{"auth", "authentications"}})
+		}
 	}
 	return o, entries
 }

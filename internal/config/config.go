@@ -107,8 +107,12 @@ type Config struct {
 		Result time.Duration `yaml:"result"`
 		// The same for a decoupled authentication.
 		DecoupledResult time.Duration `yaml:"decoupled_result"`
+		// How long an authentication of POST /authentications waits for the browser.
+		Browser time.Duration `yaml:"browser"`
 		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values included. At least `result`, and raised to that when it is not given.
 		Values time.Duration `yaml:"values"`
+		// How long an Idempotency-Key stands for the request that first had it. See [idempotency](idempotency.md).
+		Idempotency time.Duration `yaml:"idempotency"`
 		// How long the result of a challenge is waited for.
 		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.
@@ -116,6 +120,18 @@ type Config struct {
 		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load balancer needs to hear of it.
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
+
+	// What is kept of each authentication, for years; `off` keeps nothing. See [the journal](operating/journal.md).
+	Journal struct {
+		// How long it is kept.
+		Keep time.Duration `yaml:"keep"`
+		// Where it is kept. Unset, beside the transactions, where `store.url` says.
+		URL StoreURL `yaml:"url"`
+		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
+		Keys string `yaml:"keys"`
+
+		Off bool // filled by the reader
+	} `yaml:"journal"`
 
 	// How merchants are told of events. See [webhooks](webhooks.md).
 	Webhooks struct {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -60,6 +62,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
 		Findings: &s.findings, StoreFailures: &s.storeFailures, Announcer: announcer{s.hooks},
 	}
+	s.journalOf(rt.engine)
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
 	}
@@ -78,6 +81,9 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Engine: rt.engine, MPI: rt.mpi, Hooks: s.hooks, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
+		Idempotency: &idempotency.Keeper{
+			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
+		},
 	}
 	if slowest := rt.maxRequestTime(); former != nil && slowest != s.maxRequestTime {
 		rt.api = withWriteTimeout(slowest, rt.api)

@@ -10,6 +10,7 @@ const (
 	KeyRows      = "key"        // API keys
 	RevokedRows  = "revokedKey" // API keys that were revoked
 	EndpointRows = "endpoint"   // webhook endpoints
+	MerchantRows = "merchant"   // merchants that operators have put into the store
 	StateRows    = "state"      // small values whose key begins with RangeStates or UseStates
 	RangeRows    = "ranges"     // snapshots, each followed by its ChunkRows
 	ChunkRows    = "chunk"      // content of the snapshot that came before it

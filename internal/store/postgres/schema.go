@@ -131,6 +131,15 @@ var migrations = []string{
 	);
 	CREATE INDEX deliveries_due ON deliveries (due) WHERE due IS NOT NULL;
 	CREATE INDEX deliveries_endpoint ON deliveries (endpoint);`,
+
+	// Merchants that operators put into the store. Nodes read them again when the mark of the API keys changes.
+	`CREATE TABLE merchants (
+		name text COLLATE "C" PRIMARY KEY,
+		data bytea NOT NULL
+	);
+	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON merchants
+		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
+	ALTER TABLE merchants ENABLE ALWAYS TRIGGER mark;`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

@@ -129,6 +129,21 @@ var migrations = []string{
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX delivery_due ON delivery (due) WHERE due IS NOT NULL;
 	CREATE INDEX delivery_endpoint ON delivery (endpoint);`,
+
+	// Merchants that operators put into the store. Servers read them again when the mark of the API keys changes.
+	`CREATE TABLE merchant (
+		name TEXT NOT NULL PRIMARY KEY,
+		data BLOB NOT NULL
+	) STRICT, WITHOUT ROWID;
+	CREATE TRIGGER merchant_made AFTER INSERT ON merchant BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER merchant_changed AFTER UPDATE ON merchant BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;
+	CREATE TRIGGER merchant_removed AFTER DELETE ON merchant BEGIN
+		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
+	END;`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

@@ -148,6 +148,8 @@ type writer struct {
 	upload, publish, retire, dropUploads *sql.Stmt
 	endUpload, putNode, removeNode       *sql.Stmt
 
+	addMerchant, changeMerchant, removeMerchant *sql.Stmt
+
 	eventStatements
 }
 
@@ -182,6 +184,9 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.freeChunks, sqlFreeChunks},
 		{&w.putNode, sqlPutNode},
 		{&w.removeNode, sqlRemoveNode},
+		{&w.addMerchant, sqlAddMerchant},
+		{&w.changeMerchant, sqlChangeMerchant},
+		{&w.removeMerchant, sqlRemoveMerchant},
 	}...))
 }
 

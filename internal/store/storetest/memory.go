@@ -28,12 +28,13 @@ type Memory struct {
 type memory struct {
 	txns      map[string]store.Txn
 	keys      map[string]store.Key
-	changes   int64 // of keys: their mark
+	changes   int64 // of keys and merchants: their mark
 	leases    map[string]holding
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
 	states    map[string][]byte
 	nodes     map[string]node
+	merchants map[string][]byte
 
 	endpoints  map[string]store.Endpoint
 	events     map[string]store.Event
@@ -47,7 +48,7 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, memory: memory{
 		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
-		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node),
+		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node), merchants: make(map[string][]byte),
 		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
 		deliveries: make(map[[2]string]store.Delivery),
 	}}

@@ -80,6 +80,7 @@ var tests = []test{
 	{"ExpiredStaysTaken", testExpiredStaysTaken},
 	{"Sweep", testSweep},
 	{"SweepMany", testSweepMany},
+	{"List", testList},
 	{"SweepBoundary", testSweepBoundary},
 	{"KeyPutGet", testKeyPutGet},
 	{"KeyMissing", testKeyMissing},
@@ -121,6 +122,9 @@ var tests = []test{
 	{"Nodes", testNodes},
 	{"NodeRemoved", testNodeRemoved},
 	{"NodesStay", testNodesStay},
+	{"Merchants", testMerchants},
+	{"MerchantsMark", testMerchantsMark},
+	{"MerchantsAtOnce", testMerchantsAtOnce},
 	{"Endpoints", testEndpoints},
 	{"EventPutGet", testEventPutGet},
 	{"EventOfUpdate", testEventOfUpdate},
@@ -143,6 +147,7 @@ var tests = []test{
 	{"ShareLeases", testShareLeases},
 	{"ShareSnapshots", testShareSnapshots},
 	{"ShareNodes", testShareNodes},
+	{"ShareMerchants", testShareMerchants},
 }
 
 // A check is a running test: the store, and helpers for what tests do with it.

@@ -1,0 +1,134 @@
+// Package browser is the listener for the browsers of shoppers: the steps of threeds.js, the
+// hosted page, and where issuers send browsers back. Use [New].
+package browser
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Settings are what the listener is built from.
+type Settings struct {
+	URL    string // the origin under which browsers reach the listener, without a slash at the end
+	Engine Engine
+	// Looks returns how pages look for the customers of a merchant.
+	Looks func(ctx context.Context, merchant string) Looks
+	// TrustedProxies may say in X-Forwarded-For which address a browser has.
+	TrustedProxies []netip.Prefix
+	// IsLab admits pages of issuers over http on this machine.
+	IsLab bool
+	Log   *slog.Logger
+}
+
+// Looks are how pages look for the customers of a merchant, and from where its pages may call.
+type Looks struct {
+	Name     string   // the merchant's name for shoppers
+	Logo     []byte   // PNG or SVG; empty: none
+	LogoType string   // the media type of Logo
+	Colour   string   // #rrggbb of the main button; "": the standard one
+	Accent   string   // #rrggbb of small decorations; "": the standard one
+	Origins  []string // the origins of the merchant's pages; empty: every one
+}
+
+// limits of requests, and how long a request may wait for a change.
+const (
+	maxBody  = 16 << 10
+	maxWait  = 20 * time.Second
+	pageWait = 8 * time.Second // of a page without JavaScript
+	backWait = 10 * time.Second
+)
+
+type handler struct {
+	Settings
+	mux      *http.ServeMux
+	isSecure bool // the listener's origin is https
+}
+
+// New returns the handler of the browser listener.
+func New(s Settings) http.Handler {
+	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:")}
+	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.begin))
+	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
+	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(r *http.Request, token, binding string) (*View, error) {
+		return h.Engine.CancelBrowser(r.Context(), token, binding)
+	}))
+	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(r *http.Request, token, binding string) (*View, error) {
+		return h.Engine.ConfirmBrowser(r.Context(), token, binding)
+	}))
+	h.mux.HandleFunc("OPTIONS /a/{step}", h.preflight)
+	h.mux.HandleFunc("GET /a/frame", h.wrapper)
+	h.mux.HandleFunc("GET /a/open", h.wrapper)
+	h.mux.HandleFunc("GET /a/{token}", h.hosted)
+	h.mux.HandleFunc("GET /a/{token}/logo", h.logo)
+	h.mux.HandleFunc("POST /a/{token}/{action}", h.act)
+	h.mux.HandleFunc("POST /n/{tag}/method", h.methodNotice)
+	h.mux.HandleFunc("POST /n/{tag}/challenge", h.challengeNotice)
+	h.mux.HandleFunc("GET /threeds.js", h.script)
+	h.mux.HandleFunc("GET "+ScriptPath(), h.script)
+	h.mux.HandleFunc("GET /threeds.d.ts", h.types)
+	h.mux.HandleFunc("/", h.notFound)
+	return h
+}
+
+// ServeHTTP sets the headers that all answers have.
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+	if h.isSecure {
+		header.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+	h.mux.ServeHTTP(w, r)
+}
+
+// notFound answers for everything that is unknown, malformed or over, in the same bytes.
+func (h *handler) notFound(w http.ResponseWriter, r *http.Request) {
+	h.showNotice(w, r, http.StatusNotFound, "over")
+}
+
+// refuse answers an error of the engine. The page of a shopper gets words.
+func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, ErrNoAuthentication):
+		h.notFound(w, r)
+	case errors.Is(err, ErrOtherBrowser):
+		h.showNotice(w, r, http.StatusConflict, "elsewhere")
+	case r.Context().Err() != nil:
+		// The browser has gone.
+	default:
+		h.Log.Error("browser step failed", "err", err)
+		w.Header().Set("Retry-After", "1")
+		h.showNotice(w, r, http.StatusServiceUnavailable, "offlineTitle")
+	}
+}
+
+// tokenForm and bindingForm are what secrets look like in base64url: at least 256 bits.
+var (
+	tokenForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{43,128}$`)
+	bindingForm = regexp.MustCompile(`^[A-Za-z0-9_-]{43}$`)
+)
+
+// newSecret returns 256 random bits in base64url.
+func newSecret() string {
+	var b [32]byte
+	_, _ = rand.Read(b[:]) // never fails: it ends the program first
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+// originOf returns scheme and host of an address, without path.
+func originOf(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return scheme + "://" + host
+}

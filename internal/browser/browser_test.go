@@ -1,0 +1,324 @@
+package browser
+
+import (
+	"context"
+	"encoding/base64"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+const testOrigin = "https://pay.example"
+
+func newTestHandler(set func(*Settings)) (http.Handler, *fakeEngine) {
+	engine := newFakeEngine()
+	s := Settings{
+		URL: testOrigin, Engine: engine, Log: slog.New(slog.DiscardHandler),
+		Looks: func(context.Context, string) Looks {
+			return Looks{Name: "Fjord Audio", Origins: []string{"https://shop.example"}}
+		},
+	}
+	if set != nil {
+		set(&s)
+	}
+	return New(s), engine
+}
+
+// call sends a step of threeds.js and returns status, headers and body.
+func call(h http.Handler, method, path, token, binding, origin string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, path, strings.NewReader(`{"data":{"browserAcceptHeader":"text/html","browserIP":"10.0.0.1"}}`))
+	r.Header.Set("Authorization", "Bearer "+token)
+	if binding != "" {
+		r.Header.Set(bindingHeader, binding)
+	}
+	if origin != "" {
+		r.Header.Set("Origin", origin)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// submit posts a form of the hosted page.
+func submit(h http.Handler, path string, cookies []*http.Cookie, form url.Values) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("POST", path, strings.NewReader(form.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, c := range cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func get(h http.Handler, path string, cookies ...*http.Cookie) *httptest.ResponseRecorder {
+	r := httptest.NewRequest("GET", path, nil)
+	for _, c := range cookies {
+		r.AddCookie(c)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// TestB4StolenToken: whoever has the token alone cannot take over, read or end what another browser began.
+func TestB4StolenToken(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	token := engine.add(fakeRow{acsURL: "https://bank.example/", view: View{ReturnURL: "https://shop.example/back"}})
+	mine := newSecret()
+	if w := call(h, "POST", "/a/begin", token, mine, "https://shop.example"); w.Code != 200 || !strings.Contains(w.Body.String(), "bank.example") {
+		t.Fatalf("begin: %d %s", w.Code, w.Body)
+	}
+	tries := 0
+	refused := func(what string, w *httptest.ResponseRecorder) {
+		t.Helper()
+		tries++
+		if w.Code < 400 || strings.Contains(w.Body.String(), "bank.example") || strings.Contains(w.Body.String(), mine) {
+			t.Errorf("%s: %d %s", what, w.Code, w.Body)
+		}
+	}
+	for _, step := range []string{"POST /a/begin", "GET /a/state", "GET /a/state?after=-1", "POST /a/cancel", "POST /a/confirm"} {
+		method, path, _ := strings.Cut(step, " ")
+		for name, binding := range map[string]string{"no secret": "", "another secret": newSecret(), "a short one": mine[:42], "the token": token[:43]} {
+			refused(step+" with "+name, call(h, method, path, token, binding, "https://shop.example"))
+		}
+	}
+	foreign := &http.Cookie{Name: "__Host-threeds-" + token[:22], Value: newSecret()}
+	for _, action := range []string{"begin", "cancel", "confirm", "end", "unknown"} {
+		refused("form "+action, submit(h, "/a/"+token+"/"+action, nil, nil))
+		refused("form "+action+" with a foreign cookie", submit(h, "/a/"+token+"/"+action, []*http.Cookie{foreign}, nil))
+	}
+	refused("hosted page", get(h, "/a/"+token))
+	refused("hosted page with a foreign cookie", get(h, "/a/"+token, foreign))
+	refused("the token as a tag", submit(h, "/n/"+token+"/challenge", nil, nil))
+	refused("another origin", call(h, "GET", "/a/state", token, mine, "https://evil.example"))
+	if row := engine.row(token); row.view.Step != StepChallenge || row.binding != mine {
+		t.Errorf("after %d tries the authentication is at %s", tries, row.view.Step)
+	}
+	if tries < 20 {
+		t.Errorf("only %d tries", tries)
+	}
+	t.Logf("%d tries refused", tries)
+}
+
+// TestD64UnknownInTheSameBytes: unknown, malformed and over are told by the same bytes.
+func TestD64UnknownInTheSameBytes(t *testing.T) {
+	t.Parallel()
+	h, _ := newTestHandler(nil)
+	unknown := newSecret() + newSecret()[:21]
+	want := get(h, "/a/"+unknown).Body.String()
+	for what, w := range map[string]*httptest.ResponseRecorder{
+		"malformed": get(h, "/a/short"), "no such page": get(h, "/x"), "method": submit(h, "/threeds.js", nil, nil),
+		"state": call(h, "GET", "/a/state", unknown, newSecret(), ""), "begin": call(h, "POST", "/a/begin", "x", "", ""),
+		"tag": submit(h, "/n/x/challenge", nil, nil), "form": submit(h, "/a/"+unknown+"/begin", nil, nil),
+	} {
+		if w.Code != http.StatusNotFound || w.Body.String() != want {
+			t.Errorf("%s: %d %q", what, w.Code, w.Body)
+		}
+	}
+}
+
+// TestD64Headers: no answer is stored, framed by strangers, sniffed or named in a Referer; CORS never allows credentials.
+func TestD64Headers(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	token := engine.add(fakeRow{})
+	for what, w := range map[string]*httptest.ResponseRecorder{
+		"hosted": get(h, "/a/"+token), "wrapper": get(h, "/a/frame"), "begin": call(h, "POST", "/a/begin", token, newSecret(), "https://shop.example"),
+		"unknown": get(h, "/nothing"), "preflight": call(h, "OPTIONS", "/a/begin", "", "", "https://shop.example"),
+	} {
+		header := w.Header()
+		if header.Get("Cache-Control") != "no-store" || header.Get("Referrer-Policy") != "no-referrer" || header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", what, header)
+		}
+		if policy := header.Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+			t.Errorf("%s: %s", what, policy)
+		}
+		if header.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s allows credentials", what)
+		}
+	}
+	if got := call(h, "GET", "/a/state", token, newSecret(), "https://evil.example"); got.Code != http.StatusForbidden || got.Header().Get("Access-Control-Allow-Origin") != "" {
+		t.Errorf("another origin: %d %v", got.Code, got.Header())
+	}
+}
+
+// TestD62GetBindsNothing: only a POST binds an authentication to a browser.
+func TestD62GetBindsNothing(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	token := engine.add(fakeRow{})
+	page := get(h, "/a/"+token)
+	_ = call(h, "HEAD", "/a/"+token, token, "", "")
+	_ = call(h, "OPTIONS", "/a/begin", token, newSecret(), "https://shop.example")
+	_ = call(h, "GET", "/a/begin", token, newSecret(), "https://shop.example")
+	if row := engine.row(token); row.binding != "" || row.view.Version != 0 {
+		t.Errorf("bound to %q, version %d", row.binding, row.view.Version)
+	}
+	cookies := page.Result().Cookies()
+	if len(cookies) != 1 || !strings.HasPrefix(cookies[0].Name, "__Host-") || !cookies[0].HttpOnly || !cookies[0].Secure || cookies[0].SameSite != http.SameSiteLaxMode || len(cookies[0].Value) < 43 {
+		t.Errorf("cookies %v", cookies)
+	}
+}
+
+// TestD71HostedPageWithoutScript: each step is a form, and the shop gets the browser back by 303 with the id.
+func TestD71HostedPageWithoutScript(t *testing.T) {
+	t.Parallel()
+	h, engine := newTestHandler(nil)
+	shop := View{ReturnURL: "https://shop.example/back?order=1&authentication=old"}
+	token := engine.add(fakeRow{acsURL: "https://bank.example/acs", methodURL: "https://bank.example/method", view: shop})
+	page := get(h, "/a/"+token)
+	if !strings.Contains(page.Body.String(), `data-testid="hosted-continue"`) || !strings.Contains(page.Body.String(), "129.00 EUR") {
+		t.Errorf("page: %s", page.Body)
+	}
+	cookies := page.Result().Cookies()
+	begun := submit(h, "/a/"+token+"/begin", cookies, nil)
+	if begun.Code != http.StatusSeeOther || begun.Header().Get("Location") != "/a/"+token {
+		t.Fatalf("begin: %d %v", begun.Code, begun.Header())
+	}
+	row := engine.row(token)
+	if row.data["browserJavascriptEnabled"] != "false" || row.data["browserIP"] != "192.0.2.1" {
+		t.Errorf("data %v", row.data)
+	}
+	challenge := get(h, "/a/"+token, cookies...).Body.String()
+	if !strings.Contains(challenge, `action="https://bank.example/acs"`) || !strings.Contains(challenge, `name="creq"`) {
+		t.Errorf("challenge: %s", challenge)
+	}
+	back := submit(h, "/n/"+row.tag+"/challenge", nil, url.Values{"cres": {"x"}, "threeDSSessionData": {base64.RawURLEncoding.EncodeToString([]byte("top"))}})
+	if want := "https://shop.example/back?order=1&authentication=" + row.view.ID; back.Code != http.StatusSeeOther || back.Header().Get("Location") != want {
+		t.Errorf("back: %d %s, want %s", back.Code, back.Header().Get("Location"), want)
+	}
+
+	token = engine.add(fakeRow{})
+	cookies = get(h, "/a/"+token).Result().Cookies()
+	if end := submit(h, "/a/"+token+"/cancel", cookies, nil); end.Code != http.StatusOK || !strings.Contains(end.Body.String(), `data-testid="hosted-end"`) {
+		t.Errorf("end without returnUrl: %d %s", end.Code, end.Body)
+	}
+}
+
+// TestD63AddressBehindProxies: a proxy that is trusted says which address the browser has, and nobody else.
+func TestD63AddressBehindProxies(t *testing.T) {
+	t.Parallel()
+	h := &handler{Settings: Settings{TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}}
+	for _, c := range []struct{ remote, forwarded, want string }{
+		{"192.0.2.7:1", "198.51.100.1", "192.0.2.7"},
+		{"10.0.0.1:1", "198.51.100.1", "198.51.100.1"},
+		{"10.0.0.1:1", "203.0.113.9, 198.51.100.1, 10.1.1.1", "198.51.100.1"},
+		{"10.0.0.1:1", "", "10.0.0.1"},
+		{"10.0.0.1:1", "nonsense", "10.0.0.1"},
+		{"[::ffff:192.0.2.7]:1", "", "192.0.2.7"},
+		{"[2001:db8::1]:1", "", "2001:db8::1"},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = c.remote
+		if c.forwarded != "" {
+			r.Header.Set("X-Forwarded-For", c.forwarded)
+		}
+		if got := h.clientIP(r); got != c.want {
+			t.Errorf("%s with %q: %s, want %s", c.remote, c.forwarded, got, c.want)
+		}
+	}
+}
+
+// TestD75Scripts: the newest script for an hour, the one of this release for ever, both for every origin.
+func TestD75Scripts(t *testing.T) {
+	t.Parallel()
+	h, _ := newTestHandler(nil)
+	newest, fixed := get(h, "/threeds.js"), get(h, ScriptPath())
+	if newest.Body.String() != fixed.Body.String() || newest.Body.Len() == 0 {
+		t.Error("the scripts differ")
+	}
+	if got := newest.Header().Get("Cache-Control"); got != "public, max-age=3600" {
+		t.Error(got)
+	}
+	if got := fixed.Header().Get("Cache-Control"); !strings.Contains(got, "immutable") {
+		t.Error(got)
+	}
+	for _, w := range []*httptest.ResponseRecorder{newest, fixed, get(h, "/threeds.d.ts")} {
+		if w.Code != 200 || w.Header().Get("Access-Control-Allow-Origin") != "*" {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+	}
+}
+
+// TestB9NoTextIsMissing: every text is there in all fifteen languages, with its placeholders.
+func TestB9NoTextIsMissing(t *testing.T) {
+	t.Parallel()
+	texts := readTexts()
+	if len(texts) != 15 || len(languages) != 15 {
+		t.Errorf("%d languages in the table, %d in the list, want 15", len(texts), len(languages))
+	}
+	for _, lang := range languages {
+		if len(texts[lang]) != len(texts["en"]) {
+			t.Errorf("%s has %d texts, en has %d", lang, len(texts[lang]), len(texts["en"]))
+		}
+		for key, english := range texts["en"] {
+			text := texts[lang][key]
+			if text == "" || lang != "en" && text == english {
+				t.Errorf("%s has no %s", lang, key)
+			}
+			for _, mark := range []string{"{merchant}", "{amount}"} {
+				if strings.Contains(english, mark) != strings.Contains(text, mark) {
+					t.Errorf("%s, %s: %s", lang, key, text)
+				}
+			}
+		}
+	}
+	for preference, want := range map[string]string{
+		"": "en", "de-CH": "de", "no": "nb", "nn": "nb", "pt-BR": "pt", "zh-Hant-TW": "zh", "xx": "en", "ar-EG": "ar", "tlh, fr;q=0.5": "fr", "-": "en",
+	} {
+		if got := pickLanguage(preference); got != want {
+			t.Errorf("%q: %s, want %s", preference, got, want)
+		}
+	}
+	if got := pickLanguage("xx", "sv", "de"); got != "sv" {
+		t.Errorf("the second preference: %s", got)
+	}
+	if direction("ar") != "rtl" || direction("en") != "ltr" {
+		t.Error("direction")
+	}
+}
+
+func TestFormatAmount(t *testing.T) {
+	t.Parallel()
+	for want, v := range map[string]View{
+		"129.00 EUR": {Amount: "12900", Currency: "EUR", Exponent: "2"}, "0.05 EUR": {Amount: "5", Currency: "EUR", Exponent: "2"},
+		"500 JPY": {Amount: "500", Currency: "JPY", Exponent: "0"}, "": {Currency: "EUR", Exponent: "2"},
+	} {
+		if got := formatAmount(&v); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestD77Colours: only #rrggbb is a colour, and text on it can be read.
+func TestD77Colours(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{"#0a5c36": true, "#ABC123": true, "red": false, "#fff": false, "#0a5c36;x": false, "": false, "url(x)": false} {
+		if isColour(text) != want {
+			t.Errorf("%q: %t", text, !want)
+		}
+	}
+	if textColour("#0a5c36") != "#ffffff" || textColour("#ffb000") != "#000000" {
+		t.Error("text is hard to read")
+	}
+	h, engine := newTestHandler(func(s *Settings) {
+		s.Looks = func(context.Context, string) Looks {
+			return Looks{Name: "x", Colour: "red}body{display:none", Accent: "#ffb000", Logo: []byte("<svg/>"), LogoType: "image/svg+xml"}
+		}
+	})
+	token := engine.add(fakeRow{})
+	body, _ := io.ReadAll(get(h, "/a/"+token).Body)
+	if strings.Contains(string(body), "display:none}") && strings.Contains(string(body), "red}") || !strings.Contains(string(body), "#ffb000") {
+		t.Errorf("colours: %s", body)
+	}
+	if logo := get(h, "/a/"+token+"/logo"); logo.Header().Get("Content-Type") != "image/svg+xml" || !strings.Contains(logo.Header().Get("Content-Security-Policy"), "sandbox") {
+		t.Errorf("logo: %v", logo.Header())
+	}
+}

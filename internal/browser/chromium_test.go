@@ -1,0 +1,170 @@
+package browser
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+)
+
+// shopPolicy is that of a page which allows nothing but what D61 names.
+const shopPolicy = "default-src 'none'; script-src 'nonce-n' %[1]s; connect-src %[1]s; frame-src %[1]s; form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'"
+
+// A world is a shop, a browser listener with a fake engine, an issuer, and a Chromium.
+type world struct {
+	t       *testing.T
+	ctx     context.Context
+	engine  *fakeEngine
+	base    string // of the browser listener
+	bank    string
+	shop    string
+	offline bool
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{t: t, engine: newFakeEngine(), ctx: browsertest.NewBrowser(t)}
+	listener := httptest.NewUnstartedServer(nil)
+	w.base = "http://localhost:" + port(listener)
+	bank := httptest.NewServer(newBank(t, w.base))
+	shop := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		rw.Header().Set("Content-Security-Policy", fmt.Sprintf(shopPolicy, w.base))
+		_, _ = fmt.Fprintf(rw, `<!doctype html><html lang="en"><title>Shop</title><h1>Shop</h1><button id="pay">Pay</button><div id="inline"></div>
+<script type="module" nonce="n">
+import { authenticate } from %q
+window.steps = []
+window.authenticate = (o) => {
+  window.steps = []
+  return authenticate({ onStep: (s) => steps.push(s), ...o }).then((end) => (window.end = end))
+}
+window.isReady = true
+</script>`, w.base+"/threeds.js")
+	}))
+	handler := New(Settings{
+		URL: w.base, Engine: w.engine, IsLab: true, Log: slog.New(slog.DiscardHandler),
+		Looks: func(context.Context, string) Looks { return Looks{Name: "Fjord Audio"} },
+	})
+	listener.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if w.offline {
+			panic(http.ErrAbortHandler)
+		}
+		handler.ServeHTTP(rw, r)
+	})
+	listener.Start()
+	w.bank, w.shop = bank.URL, shop.URL
+	t.Cleanup(func() { // the browser ends first
+		listener.CloseClientConnections()
+		bank.CloseClientConnections()
+		listener.Close()
+		bank.Close()
+		shop.Close()
+	})
+	return w
+}
+
+func port(s *httptest.Server) string {
+	_, p, _ := strings.Cut(s.Listener.Addr().String(), ":")
+	return p
+}
+
+func (w *world) do(steps ...chromedp.Action[chromedp.Void]) {
+	w.t.Helper()
+	if err := chromedp.Do(w.ctx, steps...); err != nil {
+		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))
+		w.t.Fatal(err)
+	}
+}
+
+// openShop shows the page of the shop.
+func (w *world) openShop() {
+	w.t.Helper()
+	w.do(browsertest.View(1280, 800, "light"), chromedp.Navigate(w.shop))
+	w.until(`window.isReady === true`)
+}
+
+// start calls authenticate for a token.
+func (w *world) start(token, options string) {
+	w.t.Helper()
+	w.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void authenticate({ url: %q, %s })`, w.base+"/a/"+token, options)))
+}
+
+// until waits until an expression is true in the page.
+func (w *world) until(expression string) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.ctx, 20*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, chromedp.Poll[chromedp.Void](expression)); err != nil {
+		browsertest.Screenshot(w.t, w.ctx, "browser-failed-"+strings.ReplaceAll(w.t.Name(), "/", "-"))
+		w.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+func (w *world) read(expression string) string {
+	w.t.Helper()
+	got, err := chromedp.Run(w.ctx, chromedp.Evaluate[string](expression))
+	if err != nil {
+		w.t.Fatalf("%s: %v", expression, err)
+	}
+	return got
+}
+
+// ends waits for the end of authenticate and compares its status and the steps.
+func (w *world) ends(status, steps string) {
+	w.t.Helper()
+	w.until(`window.end !== undefined`)
+	if got := w.read(`end.status`); got != status {
+		w.t.Errorf("status %s, want %s", got, status)
+	}
+	if got := w.read(`steps.join(" ")`); got != steps {
+		w.t.Errorf("steps %s, want %s", got, steps)
+	}
+	if w.read(`String(document.querySelector("div:not(#inline)"))`) != "null" {
+		w.t.Error("the dialog stayed in the page")
+	}
+	w.do(chromedp.Evaluate[chromedp.Void](`void delete window.end`))
+}
+
+// mark is the expression of an element with a data-threeds mark.
+func mark(name string) string {
+	return fmt.Sprintf(`(document.querySelector("body > div:not(#inline), #inline > div")?.shadowRoot.querySelector("[data-threeds=%s]"))`, name)
+}
+
+func TestB6Chromium(t *testing.T) {
+	w := newWorld(t)
+	w.openShop()
+	for _, c := range []struct {
+		name, status, steps string
+		row                 fakeRow
+	}{
+		{"frictionless", "completed", "begin result end", fakeRow{}},
+		{"with a 3DS Method", "completed", "begin method result end", fakeRow{methodURL: "/method"}},
+		{"method silent", "completed", "begin method result end", fakeRow{methodURL: "/method?silent", methodEnd: time.Second}},
+		{"challenge pass", "completed", "begin method challenge result end", fakeRow{methodURL: "/method", acsURL: "/challenge?pass"}},
+		{"challenge fail", "failed", "begin challenge result end", fakeRow{acsURL: "/challenge?pass", end: "failed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w.t = t
+			if c.row.methodURL != "" {
+				c.row.methodURL = w.bank + c.row.methodURL
+			}
+			if c.row.acsURL != "" {
+				c.row.acsURL = w.bank + c.row.acsURL
+			}
+			token := w.engine.add(c.row)
+			w.start(token, "")
+			w.ends(c.status, c.steps)
+			row := w.engine.row(token)
+			if row.areqs != 1 || row.data["browserScreenWidth"] == "" || !strings.Contains(row.data["browserAcceptHeader"], "text/html") {
+				t.Errorf("%d AReqs, data %v", row.areqs, row.data)
+			}
+		})
+	}
+}

@@ -1,0 +1,258 @@
+package browser
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A fakeEngine has authentications whose course a test prescribes.
+type fakeEngine struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	rows    map[string]*fakeRow // by token
+	tags    map[string]*fakeRow
+	number  int
+}
+
+type fakeRow struct {
+	view      View
+	binding   string
+	data      Data
+	tag       string
+	methodURL string // "": no 3DS Method
+	acsURL    string // "": no challenge
+	info      string
+	end       string // how it ends
+	areqs     int    // how many AReqs left
+	isSlow    bool   // the result does not come
+	methodEnd time.Duration
+}
+
+func newFakeEngine() *fakeEngine {
+	return &fakeEngine{changed: make(chan struct{}), rows: map[string]*fakeRow{}, tags: map[string]*fakeRow{}}
+}
+
+// add adds an authentication and returns its token.
+func (e *fakeEngine) add(row fakeRow) string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.number++
+	id := make([]byte, 48)
+	copy(id, fmt.Sprintf("%016d", e.number))
+	copy(id[16:], newSecret())
+	token := base64.RawURLEncoding.EncodeToString(id)
+	row.view.ID = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
+	row.view.Step, row.view.Merchant = StepBegin, "shop"
+	if row.view.Amount == "" {
+		row.view.Amount, row.view.Currency, row.view.Exponent = "12900", "EUR", "2"
+	}
+	if row.end == "" {
+		row.end = "completed"
+	}
+	if row.methodEnd == 0 {
+		row.methodEnd = 2 * time.Second
+	}
+	row.tag = fmt.Sprintf("tag%d", e.number)
+	e.rows[token], e.tags[row.tag] = &row, &row
+	return token
+}
+
+// row returns a copy of an authentication.
+func (e *fakeEngine) row(token string) fakeRow {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return *e.rows[token]
+}
+
+func (e *fakeEngine) set(row *fakeRow, step Step) {
+	if row.view.Step == StepEnd {
+		return
+	}
+	row.view.Step = step
+	row.view.Version++
+	row.view.Method, row.view.Challenge, row.view.CardholderInfo = nil, nil, ""
+	switch step {
+	case StepMethod:
+		row.view.Method = &Method{row.methodURL, row.tag}
+	case StepChallenge:
+		row.view.Challenge = &Challenge{row.acsURL, row.tag, "2.2.0"}
+	case StepConfirm:
+		row.view.CardholderInfo = row.info
+	case StepEnd:
+		row.view.End = row.end
+	}
+	close(e.changed)
+	e.changed = make(chan struct{})
+}
+
+func (e *fakeEngine) find(token, binding string) (*fakeRow, error) {
+	row := e.rows[token]
+	switch {
+	case row == nil:
+		return nil, ErrNoAuthentication
+	case row.binding != binding:
+		return nil, ErrOtherBrowser
+	}
+	return row, nil
+}
+
+func (e *fakeEngine) OpenBrowser(_ context.Context, token string) (*View, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	row := e.rows[token]
+	if row == nil {
+		return nil, ErrNoAuthentication
+	}
+	v := View{ID: row.view.ID, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
+	return &v, nil
+}
+
+func (e *fakeEngine) BeginBrowser(_ context.Context, token, binding string, data Data) (*View, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if row := e.rows[token]; row != nil && row.binding == "" {
+		row.binding, row.data = binding, data
+		if row.methodURL != "" && data["browserJavascriptEnabled"] == "true" {
+			e.set(row, StepMethod)
+			time.AfterFunc(row.methodEnd, func() { e.endMethod(row) })
+		} else {
+			e.sendAReq(row)
+		}
+	}
+	row, err := e.find(token, binding)
+	if err != nil {
+		return nil, err
+	}
+	v := row.view
+	return &v, nil
+}
+
+func (e *fakeEngine) sendAReq(row *fakeRow) {
+	row.areqs++
+	switch {
+	case row.acsURL != "":
+		e.set(row, StepChallenge)
+	case row.info != "":
+		e.set(row, StepConfirm)
+	case row.isSlow:
+		e.set(row, StepAuthentication)
+	default:
+		e.set(row, StepEnd)
+	}
+}
+
+func (e *fakeEngine) endMethod(row *fakeRow) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if row.view.Step == StepMethod {
+		e.sendAReq(row)
+	}
+}
+
+func (e *fakeEngine) ViewBrowser(ctx context.Context, token, binding string, after int) (*View, error) {
+	for {
+		e.mu.Lock()
+		row, err := e.find(token, binding)
+		if err != nil {
+			e.mu.Unlock()
+			return nil, err
+		}
+		v, changed := row.view, e.changed
+		e.mu.Unlock()
+		if v.Version > after {
+			return &v, nil
+		}
+		select {
+		case <-ctx.Done():
+			return &v, nil
+		case <-changed:
+		}
+	}
+}
+
+func (e *fakeEngine) ConfirmBrowser(_ context.Context, token, binding string) (*View, error) {
+	return e.finish(token, binding, "")
+}
+
+func (e *fakeEngine) CancelBrowser(_ context.Context, token, binding string) (*View, error) {
+	return e.finish(token, binding, "cancelled")
+}
+
+func (e *fakeEngine) finish(token, binding, end string) (*View, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if row := e.rows[token]; row != nil && row.binding == "" && end != "" {
+		row.binding = binding
+	}
+	row, err := e.find(token, binding)
+	if err != nil {
+		return nil, err
+	}
+	if end != "" && row.view.Step != StepEnd {
+		row.end = end
+	}
+	e.set(row, StepEnd)
+	v := row.view
+	return &v, nil
+}
+
+func (e *fakeEngine) EndBrowserChallenge(_ context.Context, tag string) (*View, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	row := e.tags[tag]
+	if row == nil {
+		return nil, ErrNoAuthentication
+	}
+	e.set(row, StepEnd)
+	v := row.view
+	return &v, nil
+}
+
+func (e *fakeEngine) EndBrowserMethod(_ context.Context, tag, data string) error {
+	e.mu.Lock()
+	row := e.tags[tag]
+	e.mu.Unlock()
+	if row == nil || data != tag {
+		return ErrNoAuthentication
+	}
+	e.endMethod(row)
+	return nil
+}
+
+// newBank returns the pages of an issuer that come back to origin. A bank of /method never
+// answers silently with ?silent; one of /challenge passes by itself with ?pass, forbids framing with
+// ?deny and never answers with ?dead.
+func newBank(t *testing.T, origin string) http.Handler {
+	page := func(w http.ResponseWriter, target string, fields string) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = fmt.Fprintf(w, `<!doctype html><html lang="en"><title>Bank</title><h1>Test bank</h1>
+<form method="post" action="%s">%s<button id="go">Confirm</button></form><script>
+if (location.search.includes("pass") || location.pathname == "/method") document.forms[0].submit()</script>`, origin+target, fields)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /method", func(w http.ResponseWriter, r *http.Request) {
+		tag := r.PostFormValue("threeDSMethodData")
+		if r.URL.RawQuery != "silent" {
+			page(w, "/n/"+tag+"/method", `<input name="threeDSMethodData" value="`+tag+`">`)
+		}
+	})
+	mux.HandleFunc("POST /challenge", func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.RawQuery {
+		case "deny":
+			w.Header().Set("X-Frame-Options", "DENY")
+		case "dead":
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Minute):
+			}
+			return
+		}
+		page(w, "/n/"+r.PostFormValue("creq")+"/challenge", `<input name="cres" value="x"><input name="threeDSSessionData" value="`+r.PostFormValue("threeDSSessionData")+`">`)
+	})
+	return mux
+}

@@ -1,0 +1,69 @@
+package browser
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Where a challenge runs. The page that posts the CReq says it in threeDSSessionData, which
+// the issuer sends back unchanged: base64url of the words frame, window and top.
+const (
+	inFrame  = "ZnJhbWU"
+	inWindow = "d2luZG93"
+)
+
+// methodNotice is where an issuer's 3DS Method ends.
+func (h *handler) methodNotice(w http.ResponseWriter, r *http.Request) {
+	err := h.Engine.EndBrowserMethod(r.Context(), r.PathValue("tag"), r.PostFormValue("threeDSMethodData"))
+	if err != nil && !errors.Is(err, ErrNoAuthentication) {
+		h.Log.Error("3DS Method notification failed", "err", err)
+	}
+	// The hidden frame shows nothing in any case, and tells nobody whether the tag was right.
+	setPolicy(w, "default-src 'none'; base-uri 'none'")
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(http.StatusOK)
+}
+
+// challengeNotice is where an issuer sends the browser after a challenge. The CRes is never a result.
+func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
+	tag := r.PathValue("tag")
+	v, err := h.Engine.EndBrowserChallenge(r.Context(), tag)
+	if err != nil {
+		h.refuse(w, r, err)
+		return
+	}
+	session := r.PostFormValue("threeDSSessionData")
+	switch {
+	case session == inWindow:
+		h.showEnd(w, r, v, true)
+	case session == inFrame || r.Header.Get("Sec-Fetch-Dest") == "iframe":
+		p := wrapperPage{page: h.newPage(r, v.Language, "", "")}
+		setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; base-uri 'none'")
+		h.render(w, http.StatusOK, "back.html", p)
+	default:
+		h.leave(w, r, h.waitForResult(r, tag, v))
+	}
+}
+
+// waitForResult waits a short time for a result that comes after the browser did.
+func (h *handler) waitForResult(r *http.Request, tag string, v *View) *View {
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	over := time.After(backWait)
+	for v.Step != StepEnd && v.Step != StepConfirm {
+		select {
+		case <-r.Context().Done():
+			return v
+		case <-over:
+			return v
+		case <-tick.C:
+		}
+		next, err := h.Engine.EndBrowserChallenge(r.Context(), tag)
+		if err != nil {
+			return v
+		}
+		v = next
+	}
+	return v
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const webDir = "../../web"
+
+// TestB1ScriptsAreCurrent: what is committed is what go generate makes of the source.
+func TestB1ScriptsAreCurrent(t *testing.T) {
+	for _, name := range scripts {
+		want, err := bundleScript(webDir, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(webDir, name))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("web/%s is not made of web/src: run go generate ./web (%v)", name, err)
+		}
+	}
+}
+
+// TestD75SizeOfScript: threeds.js has at most 12,288 bytes of gzip -9.
+func TestD75SizeOfScript(t *testing.T) {
+	script, err := os.ReadFile(filepath.Join(webDir, "threeds.js"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var packed bytes.Buffer
+	w, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	_, _ = w.Write(script)
+	_ = w.Close()
+	t.Logf("threeds.js: %d bytes, %d of gzip -9, at most 12288", len(script), packed.Len())
+	if packed.Len() > 12288 {
+		t.Errorf("threeds.js has %d bytes of gzip -9, want at most 12288", packed.Len())
+	}
+}
+
+// TestB1NoEvalNoInlineStyle: no script does what a strict Content-Security-Policy or Trusted Types refuse.
+func TestB1NoEvalNoInlineStyle(t *testing.T) {
+	refused := regexp.MustCompile(`\beval\(|new Function|innerHTML|outerHTML|insertAdjacentHTML|document\.write|cssText|setAttribute\(["']style|srcdoc`)
+	for _, name := range scripts {
+		script, err := os.ReadFile(filepath.Join(webDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found := refused.Find(script); found != nil {
+			t.Errorf("%s has %s", name, found)
+		}
+	}
+}
+
+// TestD75NpmPack: the package has five files, and no dependencies.
+func TestD75NpmPack(t *testing.T) {
+	content, err := os.ReadFile(filepath.Join(webDir, "package.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var pkg map[string]any
+	if err := json.Unmarshal(content, &pkg); err != nil {
+		t.Fatal(err)
+	}
+	if pkg["name"] != "@openthreeds/threeds" || pkg["type"] != "module" || pkg["dependencies"] != nil {
+		t.Errorf("package.json: name %v, type %v, dependencies %v", pkg["name"], pkg["type"], pkg["dependencies"])
+	}
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		t.Skip("npm is not installed")
+	}
+	pack := exec.Command(npm, "pack", "--dry-run", "--json", "--offline")
+	pack.Dir = webDir
+	out, err := pack.Output()
+	var packed []struct{ Files []struct{ Path string } }
+	if err != nil || json.Unmarshal(out, &packed) != nil || len(packed) != 1 {
+		t.Fatalf("npm pack: %v\n%s", err, out)
+	}
+	var names []string
+	for _, f := range packed[0].Files {
+		names = append(names, f.Path)
+	}
+	slices.Sort(names)
+	if got := strings.Join(names, " "); got != "LICENSE README.md package.json threeds.d.ts threeds.js" {
+		t.Errorf("npm pack: %s", got)
+	}
+}

@@ -1,0 +1,215 @@
+import frames from '../frames.json'
+import { openFrame } from './frame.js'
+import { postForm } from './form.js'
+import { css } from './style.js'
+
+const make = (tag, props, ...children) => {
+  const { mark, ...rest } = props ?? {}
+  const element = Object.assign(document.createElement(tag), rest)
+  if (mark) element.dataset.threeds = mark
+  element.append(...children)
+  return element
+}
+
+/** openUI shows the dialog, or fills the container. onCancel is called when the shopper has confirmed to cancel. */
+export function openUI(o, onCancel) {
+  const before = document.activeElement
+  const host = make('div')
+  const root = host.attachShadow({ mode: 'open' })
+  const sheet = new CSSStyleSheet()
+  sheet.replaceSync(css)
+  root.adoptedStyleSheets = [sheet]
+
+  // These words are for a page that cannot reach the server. All others come from there.
+  let texts = {
+    cancel: 'Cancel', keep: 'Go on', confirmCancel: 'Cancel the payment', cancelTitle: 'Cancel the payment?',
+    offlineTitle: 'No connection'
+  }
+  const text = (key) => texts[key] ?? ''
+  const timers = []
+  const closers = []
+  let isClosed = false
+  let ask = null
+
+  const title = make('h2', { id: 't', tabIndex: -1 })
+  const cancel = make('button', { mark: 'cancel', type: 'button', className: 'quiet', textContent: text('cancel'), onclick: () => showAsk() })
+  const head = make('header', null, title, cancel)
+  const main = make('main')
+  const amount = make('span')
+  const foot = make('footer', { hidden: true }, amount)
+  const box = make(o.container ? 'section' : 'dialog', { className: 'box', mark: o.container ? '' : 'dialog' }, head, main, foot)
+  box.ariaLabel = '3-D Secure'
+  root.append(box)
+
+  const later = (seconds, action) => timers.push(setTimeout(action, seconds * 1000))
+  const panel = (props, ...children) => {
+    main.replaceChildren(make('div', { className: 'panel mid', ...props }, ...children))
+    return main.firstChild
+  }
+
+  const waitTitle = make('h3')
+  const waitText = make('p')
+  const trouble = { is: false }
+  const waiting = make('div', { className: 'panel mid', mark: 'spinner', role: 'status' }, make('span', { className: 'spin' }), waitTitle, waitText)
+  let words = 'wait'
+  const fillWaiting = () => {
+    waitTitle.textContent = text(trouble.is ? 'offlineTitle' : 'waitTitle')
+    waitText.textContent = text(trouble.is ? 'offlineText' : words)
+  }
+  const notice = make('p', { role: 'status', hidden: true })
+  foot.append(notice)
+  const showWaiting = () => {
+    fillWaiting()
+    if (waiting.parentNode != main) main.replaceChildren(waiting)
+  }
+  later(frames.seconds.slowWords, () => {
+    words = 'waitLong'
+    fillWaiting()
+  })
+
+  // showAsk asks whether to cancel. Escape goes on, and so does the button that has the focus.
+  function showAsk() {
+    if (ask || isClosed) return
+    const focused = root.activeElement
+    const keep = make('button', { mark: 'keep', type: 'button', className: 'main', textContent: text('keep'), onclick: hideAsk })
+    const leave = make('button', { mark: 'confirm-cancel', type: 'button', textContent: text('confirmCancel'), onclick: () => {
+      hideAsk()
+      onCancel()
+    } })
+    ask = make('div', { className: 'panel', role: 'alertdialog' },
+      make('h3', { id: 'a', textContent: text('cancelTitle') }), make('p', { id: 'b', textContent: text('cancelText') }), keep, leave)
+    ask.setAttribute('aria-labelledby', 'a')
+    ask.setAttribute('aria-describedby', 'b')
+    ask.focused = focused
+    main.hidden = cancel.hidden = true
+    main.after(ask)
+    keep.focus()
+  }
+  function hideAsk() {
+    const focused = ask?.focused
+    ask?.remove()
+    ask = null
+    main.hidden = cancel.hidden = false
+    ;(focused?.isConnected ? focused : title).focus()
+  }
+  const escape = (event) => {
+    event.preventDefault()
+    ask ? hideAsk() : showAsk()
+  }
+  box.addEventListener('keydown', (event) => {
+    if (event.key == 'Escape') escape(event)
+  })
+  if (!o.container) {
+    box.addEventListener('cancel', (event) => event.preventDefault())
+    // A browser may close the dialog all the same, such as by the back gesture of a phone.
+    box.addEventListener('close', () => {
+      if (isClosed) return
+      box.showModal()
+      showAsk()
+    })
+  }
+
+  const ui = {
+    text, showWaiting,
+    onClose: (action) => closers.push(action),
+    addFrame: (frame, kind) => {
+      if (kind == 'method') return box.append(frame)
+      const size = frames.sizes[o.size]
+      if (size) [frame.width, frame.height] = size
+      main.replaceChildren(frame)
+    },
+    showTrouble: (is) => {
+      trouble.is = is
+      fillWaiting()
+      notice.hidden = !is
+      notice.textContent = is ? text('offlineTitle') : ''
+    },
+    showLooks: (view) => {
+      texts = view.texts
+      box.dir = view.dir
+      box.lang = view.lang
+      title.textContent = text('title')
+      box.removeAttribute('aria-label')
+      box.setAttribute('aria-labelledby', 't')
+      if (o.container) box.role = 'group'
+      cancel.textContent = text('cancel')
+      amount.textContent = text('amount')
+      foot.hidden = false
+      if (view.colour) {
+        host.style.setProperty('--accent', view.colour)
+        host.style.setProperty('--on', view.onColour)
+      }
+      if (main.firstChild == waiting) fillWaiting()
+    },
+    showChallenge: ({ challenge }) => {
+      const origin = new URL(challenge.url).origin
+      const grant = (who) => frames.allow.map((feature) => feature + ' ' + who).join('; ')
+      let isLoaded = false
+      const wrapper = openFrame(o.base, ui, 'challenge', grant(new URL(o.base).origin + ' ' + origin), (message) => {
+        if (message == 'loaded') {
+          isLoaded = true
+          showBank()
+        }
+        if (message == 'back') {
+          open.remove()
+          showWaiting()
+        }
+      })
+      const open = make('button', { mark: 'open-bank', type: 'button', className: 'quiet', textContent: text('openBank'), onclick: () => {
+        if (o.hosted) return postForm(challenge.url, { creq: challenge.creq, threeDSSessionData: 'dG9w' })
+        const to = o.base + 'open#' + o.token + '.' + o.binding + '.'
+        const opened = window.open(to + 'window', 'threeds' + o.id)
+        if (!opened) location.assign(to + 'top')
+      } })
+      const words = make('p', { role: 'status', textContent: text('openText') })
+      const way = make('div', { className: 'panel mid' }, make('h3', { textContent: text('openTitle') }), words)
+      // showBank shows the frame again when the bank's page came late. The button moves to the foot.
+      const showBank = () => {
+        if (!way.isConnected) return
+        way.remove()
+        wrapper.frame.classList.remove('away')
+        open.className = 'quiet'
+        foot.append(open)
+      }
+      later(frames.seconds.openBank, () => {
+        if (!wrapper.frame.isConnected) return
+        if (isLoaded) return foot.append(open)
+        open.className = 'main'
+        way.append(open)
+        wrapper.frame.classList.add('away')
+        main.append(way)
+      })
+      later(frames.seconds.deadBank, () => {
+        words.textContent = text('deadBank')
+      })
+      wrapper.show({
+        kind: 'challenge', url: challenge.url, allow: grant(origin), popups: challenge.popups,
+        fields: { creq: challenge.creq, threeDSSessionData: 'ZnJhbWU' }
+      })
+      return wrapper
+    },
+    showInfo: (info, signal) => new Promise((resolve) => {
+      const button = make('button', { mark: 'continue', type: 'button', className: 'main', textContent: text('continue'), onclick: resolve })
+      panel({ className: 'panel' }, make('h3', { textContent: text('infoTitle') }), make('p', { className: 'note', textContent: info }),
+        make('p', { textContent: text('infoSource') }), button)
+      button.focus()
+      signal.addEventListener('abort', resolve)
+    }),
+    close: () => {
+      isClosed = true
+      timers.forEach(clearTimeout)
+      closers.forEach((action) => action())
+      host.remove()
+      if (before?.isConnected) before.focus?.()
+    }
+  }
+
+  if (o.size == '05' && !o.container || innerWidth < frames.phone[0]) box.classList.add('full')
+  showWaiting()
+  ;(o.container ?? document.body).append(host)
+  if (!o.container) {
+    box.showModal()
+    title.focus()
+  }
+  return ui
+}

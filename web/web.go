@@ -1,0 +1,65 @@
+// Package web holds threeds.js, the script of a merchant's page, and the scripts of the
+// pages of the browser listener. Use [Script] and [Integrity] to serve it. The source is in
+// src; go generate bundles it.
+package web
+
+import (
+	"crypto/sha256"
+	"crypto/sha512"
+	_ "embed"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+)
+
+//go:generate go run ../tools/bundle
+
+// Script is threeds.js, Types its declarations for TypeScript.
+var (
+	//go:embed threeds.js
+	Script []byte
+	//go:embed threeds.d.ts
+	Types []byte
+)
+
+// WrapperScript and HostedScript run in pages of the browser listener, with a nonce.
+var (
+	//go:embed wrapper.js
+	WrapperScript string
+	//go:embed hosted.js
+	HostedScript string
+)
+
+//go:embed frames.json
+var framesJSON []byte
+
+// Frames are the rules for frames that show pages of banks: EMV 3DS 2.3.1, tables A.23 and
+// A.24, and requirements 261 to 268. The scripts are built from the same file.
+type Frames struct {
+	Sizes   map[string][]int // width and height in CSS pixels by challengeWindowSize; nil is the full screen
+	Phone   []int            // a screen below this width or height gets the full screen
+	Sandbox struct{ Method, Challenge, ChallengeBefore231 string }
+	Allow   []string       // features that the bank's page may use
+	Hidden  string         // the CSS property that hides the frame of the 3DS Method
+	Seconds map[string]int // how long the script waits, by what for
+}
+
+// ReadFrames returns the rules for frames.
+func ReadFrames() (f Frames) {
+	if err := json.Unmarshal(framesJSON, &f); err != nil {
+		panic(err) // the file is part of the program
+	}
+	return f
+}
+
+// Hash returns the name of a version of threeds.js in its URL.
+func Hash() string {
+	sum := sha256.Sum256(Script)
+	return hex.EncodeToString(sum[:8])
+}
+
+// Integrity returns the value for the integrity attribute of a script element.
+func Integrity() string {
+	sum := sha512.Sum384(Script)
+	return "sha384-" + base64.StdEncoding.EncodeToString(sum[:])
+}
