@@ -36,6 +36,8 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
+	"internal/admin":           "internal/account internal/merchant internal/operator internal/store",
+	"internal/operator":        "internal/store",
 	"internal/merchant":        "internal/account internal/config internal/store",
 	"internal/rotation":        "internal/account internal/keyring internal/store",
 	"internal/record":          "internal/store",
@@ -54,7 +56,7 @@ var may = map[string]string{
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
+	"internal/server": "internal/account internal/admin internal/operator internal/api internal/auth internal/config internal/console internal/directory" +
 		" internal/keyring internal/listen internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message",
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +
