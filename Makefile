@@ -5,7 +5,7 @@ GO ?= go
 FUZZTIME ?= 2s
 export CGO_ENABLED = 0
 
-.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills images goals bench bench-ranges overload timing microbench linear update generate sandbox clean
+.PHONY: build quick test needs fmt vet lint race plain smoke fuzz fuzz-long vulnerabilities gosec sbom conformance seeded-faults restarts reloads cluster crash webhook-kills images goals examples bench bench-ranges overload timing microbench linear update generate sandbox clean
 
 build:
 	$(GO) build -trimpath -o threeds ./cmd/threeds
@@ -124,6 +124,12 @@ SOAK ?= 2h
 goals:
 	RECORDS=1000000 PAUSES=200 BACKUPS=100 UPGRADE_RECORDS=10000 SOAK=$(SOAK) $(GO) test ./cmd/threeds -count=1 -timeout=24h -v \
 		-run='^TestCrashManyRecords$$|^TestCrashPaused$$|^TestD109BackupHasAllBefore$$|^TestD103ForwardAndBackUnderLoad$$|^TestSoak$$'
+
+# The programs of docs/quickstart.md, as they are printed, in Go, Node, Python, PHP and
+# Java. Those in Go and Node are part of make test.
+examples:
+	@.ci/needs examples
+	EXAMPLES=$$([ -z "$$CI" ] && echo found || echo all) $(GO) test ./threedstest -count=1 -run='^TestQuickstart$$' -v
 
 # The figures that are promised, beside their targets: about fifteen minutes, to be
 # believed on a quiet machine only (bench/README.md). BENCH="auth rreq" measures

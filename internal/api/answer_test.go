@@ -53,6 +53,14 @@ func (n says) Lookup(context.Context, []byte) (string, []auth.CardScheme, []faul
 	return "", nil, nil
 }
 
+func (says) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
+	return nil, nil, auth.ErrNoRanges
+}
+
+func (says) Cancel(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return nil, auth.ErrNoAuthentication
+}
+
 func (n says) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
 	return new(auth.Explanation)
 }

@@ -54,6 +54,10 @@ type Engine interface {
 	// Lookup and Explain send nothing. The entries of Lookup are what is wrong with its body.
 	Lookup(ctx context.Context, body []byte) (last4 string, held []auth.CardScheme, wrong []faults.Entry)
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
+	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
+	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
+	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
+	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
 
 // A Keeper knows the API keys.
@@ -72,6 +76,9 @@ type Handler struct {
 	Keys   Keeper
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
+
+	// BrowserScript is the URL of threeds.js, and BrowserIntegrity what a page checks it with.
+	BrowserScript, BrowserIntegrity string
 
 	// Proxies are the networks of the proxies in front, whose X-Forwarded-For is believed.
 	Proxies []netip.Prefix
@@ -150,18 +157,20 @@ type response struct {
 	status     int        // 0 means 200
 	body       []byte     // JSON; unused if there is an error
 	notes      auth.Notes // for headers, also if there is an error
+	location   string     // of what was created; "" if nothing was
 	retryAfter bool       // the client is asked to wait before it tries again
 }
 
 var endpoints = map[string]*endpoint{
-	"/preauth":  {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
-	"/auth":     {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
-	"/postauth": {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
-	"/outcome":  {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
-	"/lookup":   {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
-	"/explain":  {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
-	"/enrolled": {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
-	"/check":    {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
+	"/preauth":         {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
+	"/auth":            {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
+	"/postauth":        {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
+	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).create},
+	"/outcome":         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
+	"/lookup":          {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
+	"/explain":         {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
+	"/enrolled":        {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).enrolled},
+	"/check":           {mpiProtocol{}, (*Handler).maxBody, true, nil, (*Handler).check},
 }
 
 // authenticationEndpoint serves the path of every authentication.
@@ -176,6 +185,9 @@ func (h *Handler) maxAuthBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 // endpointOf returns what is served under the path of a request.
 func endpointOf(r *http.Request) *endpoint {
 	path := pathOf(r)
+	if isCancelPath(path) {
+		return cancelEndpoint
+	}
 	if strings.HasPrefix(path, authenticationsPath) {
 		return authenticationEndpoint
 	}
@@ -202,6 +214,8 @@ func operationOf(r *http.Request) string {
 	switch {
 	case endpoints[path] != nil:
 		return path
+	case isCancelPath(path):
+		return "/authentications/ID/cancel"
 	case strings.HasPrefix(path, authenticationsPath):
 		return "/authentications/ID"
 	case hookEndpointOf(path) != nil:
@@ -347,6 +361,9 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 	if res.status == http.StatusNoContent {
 		w.WriteHeader(res.status)
 		return
+	}
+	if res.location != "" {
+		w.Header().Set("Location", res.location)
 	}
 	h.write(w, cmp.Or(res.status, http.StatusOK), res.body)
 }

@@ -25,17 +25,20 @@ type authenticationObject struct {
 	Created        string           `json:"created"`
 	Card           cardObject       `json:"card"`
 	MessageVersion *string          `json:"messageVersion"`
+	Browser        *browserObject   `json:"browser,omitempty"`
 	Challenge      json.RawMessage  `json:"challenge,omitempty"`
 	Outcome        *outcome.Outcome `json:"outcome"`
 	Normalised     []changeObject   `json:"normalised"`
+	Defaulted      []string         `json:"defaulted"`
 	SchemeFindings []findingObject  `json:"schemeFindings"`
 	ARes           json.RawMessage  `json:"ares,omitempty"` // "null" when none has come; absent in events
 	RReq           json.RawMessage  `json:"rreq,omitempty"`
 }
 
 type cardObject struct {
-	Last4  string `json:"last4"`
-	Scheme string `json:"scheme"`
+	Last4   string   `json:"last4"`
+	Scheme  *string  `json:"scheme"`
+	Schemes []string `json:"schemes"`
 }
 
 // A changeObject says what was normalised. It has no values: they may say something of a person.
@@ -71,7 +74,7 @@ func (h *Handler) authentication(ctx context.Context, req *request) (response, e
 	if err != nil {
 		return res, err
 	}
-	res.body, err = encodeAuthentication(a)
+	res.body, err = h.encodeAuthentication(a, nil)
 	return res, err
 }
 
@@ -101,7 +104,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 	if err != nil {
 		return response{}, err
 	}
-	text, err := encodeAuthentication(a)
+	text, err := h.encodeAuthentication(a, nil)
 	return response{body: text}, err
 }
 
@@ -132,12 +135,12 @@ func (h *Handler) waitForAuthentication(
 }
 
 // encodeAuthentication returns the JSON of an authentication.
-func encodeAuthentication(a *auth.Authentication) ([]byte, error) {
+func (h *Handler) encodeAuthentication(a *auth.Authentication, access *auth.BrowserAccess) ([]byte, error) {
 	o, err := objectOf(a)
 	if err != nil {
 		return nil, err
 	}
-	o.ARes, o.RReq = nullable(a.ARes), nullable(a.RReq)
+	o.ARes, o.RReq, o.Browser = nullable(a.ARes), nullable(a.RReq), h.newBrowserObject(a, access)
 	return encode(o)
 }
 
@@ -171,7 +174,8 @@ func encode(value any) ([]byte, error) {
 func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	o := &authenticationObject{
 		ID: a.ID, Status: a.Status, Created: formatTime(a.Created),
-		Card: cardObject{a.Last4, a.Scheme}, Outcome: a.Outcome, Normalised: []changeObject{}, SchemeFindings: []findingObject{},
+		Card: cardObject{a.Last4, orNull(a.Scheme), append([]string{}, a.Schemes...)}, Outcome: a.Outcome,
+		Normalised: []changeObject{}, Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: []findingObject{},
 	}
 	if a.Reference != "" {
 		o.Reference = &a.Reference
@@ -193,9 +197,6 @@ func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	}
 	return o, nil
 }
-
-// formatTime is a time as all answers have it: RFC 3339 in UTC, in whole seconds.
-func formatTime(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }
 
 // challengeOf returns the members of an ARes that the SDK of an app wants.
 func challengeOf(ares []byte) (json.RawMessage, error) {

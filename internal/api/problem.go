@@ -31,15 +31,19 @@ const problemURN = "urn:threeds:problem:"
 
 // titles are the names of problems, and what they say to people.
 var titles = map[string]string{
-	"malformed":            "The request is not what this operation reads",
-	"invalid":              "The request has faults",
-	"not-found":            "There is nothing here",
-	"method-not-allowed":   "The method is another one here",
-	"too-large":            "The body is too large",
-	"unsupported-encoding": "The body has a Content-Encoding",
-	"rate-limited":         "The rate limit of the key is reached",
-	"overloaded":           "The server cannot serve this now",
-	"internal":             "The server failed",
+	"malformed":              "The request is not what this operation reads",
+	"invalid":                "The request has faults",
+	"not-found":              "There is nothing here",
+	"method-not-allowed":     "The method is another one here",
+	"too-large":              "The body is too large",
+	"unsupported-encoding":   "The body has a Content-Encoding",
+	"final":                  "The authentication is over",
+	"not-cancellable":        "The authentication cannot be cancelled",
+	"unsupported-version":    "The version cannot be used",
+	"browser-not-configured": "Browsers cannot be served",
+	"rate-limited":           "The rate limit of the key is reached",
+	"overloaded":             "The server cannot serve this now",
+	"internal":               "The server failed",
 }
 
 // problemNames are the names of problems by HTTP status; any other status is "internal".
@@ -80,6 +84,12 @@ func (p problemProtocol) writeFailure(h *Handler, w http.ResponseWriter, r *http
 func (p problemProtocol) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err error) {
 	if said, ok := errors.AsType[*problem](err); ok {
 		h.writeProblem(w, r, said)
+		return
+	}
+	if _, ok := errors.AsType[*auth.TooManyError](err); ok {
+		h.countRefusal(r, PerMerchant)
+		setRetryAfter(w)
+		h.writeProblem(w, r, tooManyOfMerchant)
 		return
 	}
 	switch {

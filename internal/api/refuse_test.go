@@ -86,6 +86,14 @@ func (e engine) Lookup(context.Context, []byte) (string, []auth.CardScheme, []fa
 	return "", nil, nil
 }
 
+func (engine) Create(context.Context, *account.Account, []byte) (*auth.Authentication, *auth.BrowserAccess, error) {
+	return nil, nil, auth.ErrNoRanges
+}
+
+func (engine) Cancel(context.Context, *account.Account, string) (*auth.Authentication, error) {
+	return nil, auth.ErrNoAuthentication
+}
+
 func (e engine) Explain(*account.Account, []byte, auth.ExplainOptions) *auth.Explanation {
 	return new(auth.Explanation)
 }

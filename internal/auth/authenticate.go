@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/internal/store"
@@ -27,6 +28,13 @@ type authRequest struct {
 	ds      string // the scheme that the request names; "" if it names none, or one that is not known
 	hasDS   bool   // it has the member ds
 	id      requestedID
+
+	// These belong to the Authentications API.
+	isCreation   bool     // it is a request for an authentication, not the body of an /auth
+	defaulted    []string // members that were filled in
+	placeholders []string // members of the browser that stand in for what its page tells later
+	reference    string   // of the request
+	returnURL    string
 
 	// These are set for an explanation only.
 	isHypothetical bool      // nothing will be sent, and the state of the id does not count
@@ -172,6 +180,7 @@ type contentCheck struct {
 	msg          *message.Request
 	areq         *message.Message // nil if its version is not known
 	problems     message.Problems // for which the request is refused
+	own          []faults.Entry   // what is wrong with members that EMV 3DS does not have
 	findings     []*scheme.Finding
 	enforced     []*scheme.Finding // those of findings that are among problems
 	rulesChecked bool
@@ -185,12 +194,20 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 		return contentCheck{}, err
 	}
 	c := contentCheck{msg: msg}
+	if req.isCreation {
+		c.own = e.checkOwnMembers(msg)
+		req.reference, req.returnURL = msg.Text("reference"), msg.Text("returnUrl")
+		e.addProtocolDefaults(req, msg)
+	}
 	req.read(msg)
 	if ds := msg.Text("ds"); e.isKnownScheme(ds) {
 		req.ds = ds
 	}
 	c.to = e.locate(req, msg)
 	e.chooseVersion(req, c.to, msg)
+	if req.isCreation {
+		e.addProfileDefaults(req, c.to, msg)
+	}
 	e.build(req, &c)
 	return c, nil
 }
@@ -236,6 +253,10 @@ func (e *Engine) chooseVersion(req *authRequest, to target, msg *message.Request
 	highest := slices.Max(usable)
 	msg.Set("messageVersion", highest.String())
 	req.version, req.loggedVersion = highest, highest.String()
+	if req.isCreation {
+		req.defaulted = append(req.defaulted, "messageVersion")
+		return
+	}
 	req.addChange("messageVersion", "the highest that the card can be used in")
 }
 
@@ -256,7 +277,7 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 		to = e.findTarget(req)
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
-	if !msg.Has("threeDSServerTransID") && msg.Text("deviceChannel") != browser {
+	if !msg.Has("threeDSServerTransID") && (req.isCreation || msg.Text("deviceChannel") != browser) {
 		id := e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), numberOf(to.scheme()), merchant, req.pan)
 		req.id = requestedID{value: id, made: true}
 	}
@@ -319,9 +340,9 @@ func (e *Engine) build(req *authRequest, c *contentCheck) {
 		ctx.KnownExtension = to.peer.context(ctx).KnownExtension
 	}
 	found = append(found, addExtensions(req, to, msg)...)
-	areq, faults := msg.Build(ctx)
+	areq, problems := msg.Build(ctx)
 	c.areq = areq
-	found = append(found, faults...)
+	found = append(found, problems...)
 	found = append(found, checkExtensions(req, areq)...)
 	found = append(found, e.checkRules(req, c)...)
 	if areq != nil && req.account.Strict {
@@ -483,6 +504,10 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 			AReq: areq.Facts(), Purchase: e.purchaseOf(req, areq),
 			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
 		},
+	}
+	if req.isCreation {
+		c.rec.API, c.rec.Schemes, c.rec.Defaulted = authenticationsAPI, e.allSchemesOf(req.pan), req.defaulted
+		c.rec.Reference = req.reference
 	}
 	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}
 	e.setExpiry(&t, c.rec, e.keepFinal())

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -19,7 +21,10 @@ type Authentication struct {
 	Reference      string // by which the requestor knows it; "" if there is none
 	Created        time.Time
 	Last4          string
-	Scheme         string
+	Scheme         string    // "" if no directory has the card
+	Schemes        []string  // that hold the card, the preferred one first
+	Defaulted      []string  // members that the server filled in
+	BrowserExpires time.Time // while it waits for its browser: until when
 	MessageVersion string
 	Outcome        *outcome.Outcome // nil before the end
 	Changes        []NamedNote      // what was normalised in the request
@@ -114,6 +119,13 @@ func (e *Engine) readOwned(ctx context.Context, acc *account.Account, id string)
 // statusOf returns where a transaction is.
 func (e *Engine) statusOf(t *store.Txn, rec *txnRecord) outcome.Status {
 	switch t.State {
+	case Waiting:
+		if e.isOver(rec) {
+			return outcome.Expired
+		}
+		return outcome.RequiresBrowser
+	case Cancelled:
+		return outcome.Cancelled
 	case Sent:
 		if e.isClaimOver(rec.Sent) {
 			return outcome.Failed
@@ -145,13 +157,19 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 		return nil, err
 	}
 	a := &Authentication{
-		ID: t.ID, Status: status, Reference: rec.Reference, Created: time.UnixMilli(rec.Sent).UTC(), Last4: rec.Last4,
-		Scheme: t.Scheme, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
+		ID: t.ID, Status: status, Reference: rec.Reference, Created: time.UnixMilli(cmp.Or(rec.Made, rec.Sent)).UTC(),
+		Last4: rec.Last4, Scheme: t.Scheme, Schemes: rec.Schemes, Defaulted: rec.Defaulted, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
 		ARes: rec.ARes, RReq: rec.RReq,
 	}
 	for _, text := range rec.Changes {
 		element, what, _ := strings.Cut(text, ": ")
 		a.Changes = append(a.Changes, NamedNote{element, what})
+	}
+	if a.Schemes == nil && t.Scheme != "" {
+		a.Schemes = []string{t.Scheme}
+	}
+	if status == outcome.RequiresBrowser && rec.Until != 0 {
+		a.BrowserExpires = time.UnixMilli(rec.Until).UTC()
 	}
 	if !status.IsFinal() {
 		return a, nil
@@ -182,10 +200,14 @@ func (e *Engine) addEvent(t *store.Txn, rec *txnRecord) error {
 	switch t.State {
 	case Final, Result:
 		status = outcome.Completed
-	case Challenge:
+	case Challenge, Waiting:
 		if status, at = outcome.Expired, t.Expires; rec.Until != 0 {
 			at = time.UnixMilli(rec.Until)
 		}
+	case Cancelled:
+		status = outcome.Cancelled
+	case Sent: // should the process die, nobody else would tell that the claim is over
+		at = time.UnixMilli(rec.Sent).Add(e.Timeouts.Authentication + commitTime + transid.MaxSkew)
 	}
 	a, err := e.describe(t, rec, status)
 	if err != nil {

@@ -111,6 +111,7 @@ type Timeouts struct {
 	Challenge       time.Duration // how long a challenge waits for its RReq
 	Result          time.Duration // how long a result is kept
 	DecoupledResult time.Duration // the same after a decoupled authentication
+	Browser         time.Duration // how long an authentication waits for its browser
 	Values          time.Duration // how long the owner is told of an authentication that is over
 }
 
@@ -162,6 +163,7 @@ type Engine struct {
 	Peers       []Directory // in order of preference
 	Timeouts    Timeouts
 	Limits      message.Limits // limits of every message that is read; zero means the defaults
+	BrowserURL  string         // the origin under which browsers reach our pages; "" if there are none
 	Loopback    bool           // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Log         *slog.Logger
 	Now         func() time.Time

@@ -195,6 +195,9 @@ func (e *Engine) commitContext(ctx context.Context, c *claim) (context.Context, 
 
 // advanceClaim is the change that commitFinal and commitPending make.
 func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep time.Duration) error {
+	if t.State == Cancelled {
+		return e.keepLateARes(t, c)
+	}
 	if err := advance(t, next); err != nil {
 		return err
 	}
@@ -203,6 +206,17 @@ func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep tim
 		return err
 	}
 	return e.seal(t, c.rec)
+}
+
+// keepLateARes keeps the ARes of an authentication that was cancelled while its AReq was on its way. Nothing else changes;
+// a result that comes later is checked against it.
+func (e *Engine) keepLateARes(t *store.Txn, c *claim) error {
+	rec, err := e.unseal(t)
+	if err != nil {
+		return err
+	}
+	rec.ARes = c.rec.ARes
+	return e.seal(t, rec)
 }
 
 // commitPending moves the transaction to a state that expects a result. The write is not

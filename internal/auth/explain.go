@@ -2,6 +2,7 @@ package auth
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"regexp"
@@ -56,6 +57,8 @@ type ExplainOptions struct {
 	// Placeholders are members for which the engine has no real value. Where the request has none either, they are null,
 	// and rules of the scheme about them do not count.
 	Placeholders []string
+	// IsCreation has the body be that of a request for an authentication, not that of an /auth.
+	IsCreation bool
 }
 
 // explainMembers are the members of a body of /explain that are not for /auth.
@@ -85,9 +88,15 @@ func ReadExplainOptions(body []byte) (ExplainOptions, []faults.Entry) {
 			add("asOf", "pattern", "Send a date such as 2026-11-25.", faults.Limit{Pattern: "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"})
 		}
 	}
-	if r.Has("for") && r.Text("for") != "auth" {
-		cure := "Send the body of an /auth, and auth or nothing for this member."
-		add("for", "unknown-code", cure, faults.Limit{Allowed: []string{"auth"}})
+	switch r.Text("for") {
+	case "auth":
+	case "authentications":
+		o.IsCreation = true
+	default:
+		o.IsCreation = !r.Has("messageType") && !r.Has("threeDSServerTransID")
+		if r.Has("for") {
+			add("for", "unknown-code", "Send the path that the body is for, or nothing.", faults.Limit{Allowed: []string{"auth", "authentications"}})
+		}
 	}
 	return o, entries
 }
@@ -98,6 +107,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	x := &Explanation{}
 	req := &authRequest{
 		account: acc, start: e.Now(), version: message.V220, isHypothetical: true, wantedScheme: o.Scheme, asOf: o.AsOf,
+		isCreation: o.IsCreation,
 	}
 	original, err := message.ReadRequest(slices.Clone(body), e.Limits)
 	if err != nil {
@@ -109,7 +119,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		x.addUnreadable(err)
 		return x
 	}
-	placeholders := slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has)
+	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.placeholders...)
 	x.Version, x.Scheme = req.version, c.to.scheme()
 	for _, f := range c.findings {
 		if !slices.Contains(placeholders, f.Element) {
@@ -131,6 +141,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		}
 		return original.RawAt(path)
 	}}
+	x.Faults = append(x.Faults, c.own...)
 	x.addFaults(problems, c.enforced, s)
 	e.checkCard(x, req, &c, s)
 	if c.areq != nil && len(problems) == 0 {
@@ -182,6 +193,8 @@ func (e *Engine) checkCard(x *Explanation, req *authRequest, c *contentCheck, s 
 		// A fault that is reported already.
 	case c.to.peer == nil && (!e.Cards.AnyTried() || e.Cards.Pending(req.ds)):
 		x.warn("acctNumber", "range", "card ranges are not loaded, so the scheme of the card is not known")
+	case c.to.peer == nil && req.isCreation:
+		x.warn("acctNumber", "range", "no card range of a directory has this card: the authentication ends as not_enrolled")
 	case c.to.peer == nil:
 		cure := "Use another card: no card range of a directory has this one."
 		x.Faults = append(x.Faults, faults.New(message.BadTransactionData, "acctNumber", "range", cure))
@@ -251,6 +264,9 @@ func (x *Explanation) addCorrections(req *authRequest, original *message.Request
 	for _, path := range original.Unknown() {
 		top, _, _ := strings.Cut(path.Name(), ".")
 		isOurs := func(name string) bool { return strings.EqualFold(name, top) }
+		if req.isCreation && slices.ContainsFunc(createMembers, isOurs) {
+			continue
+		}
 		if !slices.ContainsFunc(explainMembers, isOurs) && !isOurs("ds") && !isOurs("extensions") {
 			x.Normalised = append(x.Normalised, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
 		}
@@ -272,4 +288,65 @@ func isImpersonal(path message.Path) bool {
 		return true
 	}
 	return strings.HasPrefix(name, "browser") || name == "acceptLanguage"
+}
+
+// A CardScheme is what a scheme that holds a card says of it.
+type CardScheme struct {
+	Scheme      string
+	Versions    []CardVersion // that can be used, ascending
+	Recommended *message.Version
+	Requires    []scheme.Requirement // of an AReq of the recommended version
+	KnownSince  time.Time            // when the card ranges in use came; its zero value means that this is not known
+}
+
+// A CardVersion is a version that a card can be used with.
+type CardVersion struct {
+	Version   message.Version
+	MethodURL string // "" if there is no 3DS Method
+	InfoInd   []string
+}
+
+// Lookup returns the schemes that hold a card, the preferred one first. It sends nothing. The entries are what is wrong
+// with the body.
+func (e *Engine) Lookup(ctx context.Context, body []byte) (last4 string, held []CardScheme, wrong []faults.Entry) {
+	r, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		cure := "Send one JSON object with the string acctNumber."
+		return "", nil, []faults.Entry{faults.New(message.Format, "", "json", cure)}
+	}
+	problems := r.Duplicates()
+	pan := r.Text("acctNumber")
+	switch {
+	case !r.Has("acctNumber"):
+		problems = append(problems, message.Problem{Code: message.Missing, Path: "acctNumber"})
+	case !isCardNumber(pan):
+		problems = append(problems, message.Problem{Code: message.Format, Path: "acctNumber"})
+	}
+	for _, p := range problems {
+		wrong = append(wrong, faults.Explain(p, faults.Subject{Version: message.V231, Value: r.RawAt}))
+	}
+	if len(wrong) > 0 {
+		return "", nil, wrong
+	}
+	e.noteCard(ctx, pan)
+	for _, hit := range e.Cards.Lookup(pan) {
+		peer, ok := e.peer(hit.Scheme)
+		if !ok {
+			continue
+		}
+		s := CardScheme{Scheme: hit.Scheme}
+		for _, v := range commonVersions(peer, hit.Info) {
+			acs := acsVersion(hit.Info, v.String())
+			s.Versions = append(s.Versions, CardVersion{v, methodURL(peer, acs), acs.InfoInd})
+		}
+		if len(s.Versions) > 0 {
+			v := slices.MaxFunc(s.Versions, func(a, b CardVersion) int { return int(a.Version) - int(b.Version) }).Version
+			s.Recommended, s.Requires = &v, peer.rules().Requirements(v, e.Now())
+		}
+		if hit.Generation != nil {
+			s.KnownSince = hit.Generation.Loaded
+		}
+		held = append(held, s)
+	}
+	return pan[len(pan)-4:], held, nil
 }

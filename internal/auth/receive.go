@@ -122,7 +122,7 @@ func (r *receipt) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.isOver(rec) {
+	if r.isOver(rec) && !isLate(&t, rec, true) {
 		return store.ErrNotFound
 	}
 	if err := r.checkPutBack(ctx, &t, rec); err != nil {
@@ -156,6 +156,9 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		code, detail := found.Pick(message.ForPeer)
 		return r.refuse(ctx, code, detail, "RReq")
 	}
+	if known && isLate(&r.txn, r.rec, r.isOver(r.rec)) {
+		return r.acknowledgeLate(ctx)
+	}
 	if code, detail := r.refusalIn(r.txn.State); code != 0 && !r.isRepeated() {
 		return r.refuse(ctx, code, detail, "RReq")
 	}
@@ -178,6 +181,22 @@ func (r *receipt) takeRReq(ctx context.Context, known bool) (Receipt, string) {
 		return r.refuse(ctx, message.TransientFailure, "The server could not store the result", "RReq")
 	}
 	return r.acknowledge(ctx)
+}
+
+// isLate reports whether a result comes for an authentication of the Authentications API that was cancelled, or whose
+// challenge's time is over. It changes nothing, and the directory server need not know.
+func isLate(t *store.Txn, rec *txnRecord, isOver bool) bool {
+	return rec.API != "" && (t.State == Cancelled || t.State == Challenge && isOver)
+}
+
+// acknowledgeLate answers a result that comes after the end as any other: 02 says that the challenge was never begun.
+func (r *receipt) acknowledgeLate(ctx context.Context) (Receipt, string) {
+	r.Log.InfoContext(ctx, "result of an authentication that is over", "threeDSServerTransID", r.txn.ID, "state", r.txn.State)
+	status := "01"
+	if r.facts.ARes == nil {
+		status = "02"
+	}
+	return r.newRRes(ctx, status), r.msg.Text("transStatus")
 }
 
 // refusalTime is how long storeRefusal may take. The directory server waits for its Erro meanwhile.
@@ -280,6 +299,14 @@ func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	case r.rec.Undelivered, r.rec.Gone && !r.hasBegun():
 		status = "03"
 	}
+	receipt := r.newRRes(ctx, status)
+	r.explainReason(ctx, r.txn.ID, r.txn.Scheme, m)
+	return receipt, m.Text("transStatus")
+}
+
+// newRRes returns the RRes with a status.
+func (r *receipt) newRRes(ctx context.Context, status string) Receipt {
+	m := r.msg
 	members := []message.Member{
 		{Name: "threeDSServerTransID", Raw: m.Raw("threeDSServerTransID")},
 		{Name: "acsTransID", Raw: m.Raw("acsTransID")},
@@ -292,11 +319,10 @@ func (r *receipt) acknowledge(ctx context.Context) (Receipt, string) {
 	}
 	r.noteResult(ctx, m)
 	r.note(ctx, "resultsStatus", status)
-	r.explainReason(ctx, r.txn.ID, r.txn.Scheme, m)
 	return Receipt{
 		Body:          message.MustCompose(message.RRes, r.version, members...),
 		ServerTransID: m.Text("threeDSServerTransID"), DSTransID: m.Text("dsTransID"), Version: r.version,
-	}, m.Text("transStatus")
+	}
 }
 
 // hasBegun reports whether the challenge was begun: then the ARes has reached the

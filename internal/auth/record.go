@@ -1,7 +1,10 @@
 package auth
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/openthreeds/threeds/internal/record"
@@ -15,9 +18,11 @@ import (
 // that later messages are checked against are kept, and where a follow-up
 // authentication may come the purchase, with a digest of the card.
 type txnRecord struct {
-	Version  string    // of the transaction
+	API      string    `json:",omitzero"` // that it was made with; "" is /auth
+	Version  string    // of the transaction; "" if no directory has the card
 	BIN      string    `json:",omitzero"` // the beginning of the card number, as far as it may be shown
 	Last4    string    `json:",omitzero"` // the end of the card number
+	Made     int64     `json:",omitzero"` // when it was created, if that was before Sent, Unix milliseconds
 	Sent     int64     // when the id was claimed, just before the AReq leaves, Unix milliseconds
 	Until    int64     `json:",omitzero"` // when all but the id is forgotten, Unix milliseconds; 0: not before the row expires
 	AReq     []byte    // facts of the request, JSON
@@ -35,8 +40,12 @@ type txnRecord struct {
 	Refused     bool     `json:",omitzero"` // the DS was told that the result was not stored
 	BadResult   bool     `json:",omitzero"` // an RReq came that was not valid
 	Reference   string   `json:",omitzero"` // by which the requestor knows the transaction
+	Schemes     []string `json:",omitzero"` // that hold the card, the preferred one first; nil: the row's alone
+	Defaulted   []string `json:",omitzero"` // members that the server filled in
 	Changes     []string `json:",omitzero"` // what was normalised in the request
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
+
+	Page *pageRecord `json:",omitzero"` // of one that a browser carries out
 }
 
 // seal puts what, a txnRecord, sequence or firstAuthentication, into t; see [record.Seal].
@@ -87,9 +96,12 @@ const keepExpired = 24 * time.Hour
 // its end for as long as its outcome is told.
 func (e *Engine) setExpiry(t *store.Txn, r *txnRecord, d time.Duration) {
 	t.Expires, r.Until = e.expiryIn(d), 0
-	stays := time.UnixMilli(r.Sent).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
+	stays := time.UnixMilli(cmp.Or(r.Sent, r.Made)).Add(transid.Life(t.ID) + 2*transid.MaxSkew).UTC()
 	if hasNoResult(t, r) && stays.Before(t.Expires.Add(keepExpired)) {
 		stays = t.Expires.Add(keepExpired)
+	}
+	if told := t.Expires.Add(e.Timeouts.Values); t.State == Waiting && stays.Before(told) {
+		stays = told
 	}
 	if isAtEnd(t) {
 		r.Ended = e.Now().UnixMilli()
@@ -103,7 +115,9 @@ func (e *Engine) setExpiry(t *store.Txn, r *txnRecord, d time.Duration) {
 }
 
 // isAtEnd reports whether a transaction is in a state that it does not leave.
-func isAtEnd(t *store.Txn) bool { return t.State == Final || t.State == Result || t.State == Failed }
+func isAtEnd(t *store.Txn) bool {
+	return t.State == Final || t.State == Result || t.State == Failed || t.State == Cancelled
+}
 
 // hasNoResult reports whether a transaction is a challenge that has no result: it waits for one, or
 // the directory server has posted an Erro.
@@ -123,4 +137,38 @@ func (e *Engine) isClaimOver(sent int64) bool {
 // expiryIn returns the time d from now as the store keeps it.
 func (e *Engine) expiryIn(d time.Duration) time.Time {
 	return record.Moment(e.Now().Add(d))
+}
+
+// The states of a transaction as the store keeps them. A claim is written
+// before its AReq leaves and is the permission to send it once. "Claimed" and
+// "sent" are therefore one state, and a crash between the two can only lose the
+// AReq, never repeat it (invariant I5).
+const (
+	Waiting   store.State = "waiting"   // created, and nothing has left: it waits for its browser
+	Sent      store.State = "sent"      // claimed; its one AReq may have left
+	Challenge store.State = "challenge" // ARes C, D or S committed, no RReq yet
+	Final     store.State = "final"     // ARes with any other status
+	Failed    store.State = "failed"    // no usable ARes, or the DS gave it up with an Erro
+	Result    store.State = "result"    // RReq committed
+	Cancelled store.State = "cancelled" // ended by the merchant or the shopper
+)
+
+// arrows are all changes of state there are (invariant I4); the states without a row
+// never change. Two more states, Leg and Operations, mark rows that are no transactions.
+var arrows = map[store.State][]store.State{
+	Waiting:   {Sent, Final, Failed, Cancelled},
+	Sent:      {Challenge, Final, Failed, Cancelled},
+	Challenge: {Result, Failed, Cancelled},
+}
+
+// errArrow is returned when a transaction is not where its next step starts.
+var errArrow = errors.New("auth: no such step")
+
+// advance moves t to the state next, or leaves it and says why not.
+func advance(t *store.Txn, next store.State) error {
+	if !slices.Contains(arrows[t.State], next) {
+		return fmt.Errorf("%w: %s to %s", errArrow, t.State, next)
+	}
+	t.State = next
+	return nil
 }

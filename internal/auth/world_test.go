@@ -81,7 +81,7 @@ func (w *world) engine(skew time.Duration) *auth.Engine {
 		Store: w, Cards: w, Directories: w, Sealer: plain{}, IDs: transid.NewKeys(make([]byte, 32)),
 		Server:   auth.Server{RefNumber: func(v message.Version) string { return "REF-" + v.String() }, RequestorID: "R", RequestorName: "N"},
 		Peers:    peers,
-		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute},
+		Timeouts: auth.Timeouts{Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour, Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute},
 		Log:      slog.New(slog.DiscardHandler),
 		Now:      func() time.Time { return w.clock().Add(skew) },
 		Rand:     w.rand,

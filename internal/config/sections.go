@@ -25,6 +25,7 @@ func (l *loader) readFile(file *section) {
 	c.Console.Listen = optional(console, "listen", address, "127.0.0.1:8090")
 	console.close()
 
+	c.Browser = optionalSection(file, "browser", readBrowser)
 	l.readLimits(file.section("limits"))
 
 	log := file.section("log")
@@ -46,6 +47,15 @@ func (l *loader) readFile(file *section) {
 	c.Directories = sections(file, "directories", true, readDirectory)
 	c.V1 = sections(file, "v1", false, readV1Directory)
 	file.close()
+}
+
+func readBrowser(s *section) (b Browser) {
+	defer s.close()
+	b.Listen = optional(s, "listen", address, "127.0.0.1:8091")
+	b.URL = required(s, "url", origin)
+	b.TLS = optionalSection(s, "tls", readKeyPair)
+	b.TrustedProxies = list(s, "trusted_proxies", network, false)
+	return b
 }
 
 func (l *loader) readLimits(s *section) {
@@ -71,6 +81,7 @@ func (l *loader) readTimeouts(s *section) {
 	c.Preauth = optional(s, "preauth", duration("10s", "1h"), "80s")
 	c.Result = optional(s, "result", duration("10s", "24h"), "300s")
 	c.DecoupledResult = optional(s, "decoupled_result", duration("10s", "24h"), "20m")
+	c.Browser = optional(s, "browser", duration("5s", "60m"), "30m")
 	c.Values = optional(s, "values", duration("10s", "168h"), "30m")
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")
 	c.Shutdown = optional(s, "shutdown", duration("0s", "10m"), "15s")

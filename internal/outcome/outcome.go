@@ -26,7 +26,7 @@ const (
 // arrows are all changes of a status that there are.
 var arrows = map[Status][]Status{
 	RequiresBrowser: {InProgress, Completed, Failed, Cancelled, Expired},
-	InProgress:      {Challenge, Decoupled, Completed, Failed},
+	InProgress:      {Challenge, Decoupled, Completed, Failed, Cancelled},
 	Challenge:       {Completed, Failed, Cancelled, Expired},
 	Decoupled:       {Completed, Failed, Cancelled, Expired},
 }
@@ -154,16 +154,27 @@ func Of(end Ending) Outcome {
 		Next:       nextOf(&end, a),
 		Liability:  liabilityOf(&end, a),
 	}
-	if end.ARes != nil {
-		o.CardholderInfo = optional(end.ARes.Text("cardholderInfo"))
-	}
-	if end.RReq != nil && end.RReq.Has("cardholderInfo") {
-		o.CardholderInfo = optional(end.RReq.Text("cardholderInfo"))
-	}
+	o.CardholderInfo = optional(CardholderInfo(end.ARes, end.RReq))
 	if slices.Contains([]Result{Authenticated, Attempted, Informational, DataOnly}, a.result) {
 		o.Authorisation = authorisationOf(&end, a)
 	}
 	return o
+}
+
+// CardholderInfo returns the text of the issuer for the shopper: that of the last message that has one, "" if none has.
+// From 2.3.1 on it is a member of an object.
+func CardholderInfo(messages ...*message.Message) (text string) {
+	for _, m := range messages {
+		if m == nil {
+			continue
+		}
+		for _, name := range []string{"cardholderInfo", "cardholderInfo.text"} {
+			if t := m.Text(name); t != "" {
+				text = t
+			}
+		}
+	}
+	return text
 }
 
 // An answer is what the last message of an authentication says.

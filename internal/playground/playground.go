@@ -141,7 +141,7 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		},
 		Timeouts: auth.Timeouts{
 			Authentication: 10 * time.Second, Preauth: 80 * time.Second, Challenge: 24 * time.Hour,
-			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute,
+			Result: 300 * time.Second, DecoupledResult: 20 * time.Minute, Values: 30 * time.Minute, Browser: 30 * time.Minute,
 		},
 		Webhooks:  server.WebhookSettings{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, HTTP: true},
 		Limits:    server.Limits{PerKey: cmp.Or(o.PerKey, 500), InFlight: 10000},
@@ -149,8 +149,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
 	}
 	if o.Address != nil {
-		cfg.Front = func(api http.Handler) http.Handler {
-			return newFront(*o.Address, o.API.Addr().String(), api, p.Sandbox)
+		cfg.BrowserURL = o.Address.PublicURL
+		cfg.Front = func(api, browser http.Handler) http.Handler {
+			return newFront(*o.Address, o.API.Addr().String(), api, browser, p.Sandbox)
 		}
 	}
 	for i, d := range p.Sandbox.Directories() {

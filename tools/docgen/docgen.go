@@ -19,6 +19,7 @@ func generateFiles(root string) (map[string][]byte, error) {
 		"docs/reference/README.md":  index(),
 		"docs/reference/objects.md": objects(),
 		"docs/reference/codes.md":   codes(),
+		"docs/reference/cures.md":   curesPage(),
 
 		"docs/reference/extensions.md": extensions(),
 	}

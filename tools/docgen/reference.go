@@ -75,6 +75,7 @@ From the same tables the server reads, checks and masks messages, so what stands
 	b.WriteString(`| [objects](objects.md) | Objects within messages |
 | [codes](codes.md) | Lists of codes with their meanings, and the error codes |
 | [extensions](extensions.md) | Message extensions whose content is public |
+| [cures](cures.md) | What is wrong with an element of an AReq, and what to do |
 
 How to read a table:
 

@@ -1,0 +1,429 @@
+package auth
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/browserurl"
+	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/iso"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// A RefusedError says that no authentication was created, and what is wrong with the request.
+type RefusedError struct {
+	Faults []faults.Entry
+	// NoBrowser says that the one fault is that no pages for browsers are configured.
+	NoBrowser bool
+}
+
+func (e *RefusedError) Error() string { return "auth: the request has faults" }
+
+// ErrNoRanges says that card ranges are not loaded, so that nobody knows whose card it is.
+var ErrNoRanges = errors.New("auth: card ranges are not loaded yet")
+
+// Errors of [Engine.Cancel].
+var (
+	ErrFinal          = errors.New("auth: the authentication is over")
+	ErrNotCancellable = errors.New("auth: an authentication that /auth began cannot be cancelled")
+)
+
+// A BrowserAccess lets one browser carry out its steps of an authentication. It is told once.
+type BrowserAccess struct {
+	URL     string // of the hosted page, which has the token in it
+	Token   string
+	Expires time.Time
+}
+
+// createMembers are the members of a request for an authentication that are not of EMV 3DS.
+var createMembers = []string{"reference", "returnUrl", "ds", "extensions"}
+
+// maxReturnURL is the length of the longest returnUrl, and maxReference that of the longest reference.
+const (
+	maxReturnURL = 2048
+	maxReference = 64
+)
+
+// Create begins an authentication: it fills in what the request need not say, checks it as Explain does, and sends the
+// AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
+// a *RefusedError, a *TooManyError, ErrNoRanges or ErrStoreUnreachable, or a fault of ours.
+func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*Authentication, *BrowserAccess, error) {
+	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true}
+	a, access, err := e.create(context.WithoutCancel(ctx), req, body)
+	e.noteRequest(ctx, req)
+	status, name := "", ""
+	if a != nil {
+		status, name = string(a.Status), a.Scheme
+	}
+	e.noteEnd(ctx, "authentications", name, outcomeOf(status, err))
+	return a, access, err
+}
+
+func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Authentication, *BrowserAccess, error) {
+	original := slices.Clone(body) // Explain reads it again if there are faults
+	c, err := e.checkContent(req, body)
+	if err != nil || len(c.problems) > 0 || len(c.own) > 0 || c.to.peer != nil && !req.isVersionUsable(c.to) {
+		return nil, nil, e.refuseCreation(req, original)
+	}
+	if e.Observer != nil && c.rulesChecked {
+		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
+	}
+	if len(followUpProblems(req.version, c.areq)) > 0 {
+		return nil, nil, e.refuseCreation(req, original)
+	}
+	switch {
+	case !e.Cards.AnyTried(), c.to.peer == nil && e.Cards.Pending(req.ds):
+		return nil, nil, ErrNoRanges
+	case c.to.peer == nil:
+		a, err := e.createNotEnrolled(ctx, req)
+		return a, nil, err
+	case c.areq.Text("deviceChannel") == browser && e.BrowserURL == "":
+		return nil, nil, &RefusedError{NoBrowser: true}
+	}
+	if err := e.checkFollowUp(ctx, req, c.to, c.areq); err != nil {
+		return nil, nil, refusedFor(err)
+	}
+	if c.areq.Text("deviceChannel") == browser {
+		return e.createForBrowser(ctx, req, &c)
+	}
+	leave, ok := e.Directories.Enter(c.to.peer.Scheme, req.account.Merchant.Name)
+	if !ok {
+		return nil, nil, &TooManyError{tooMany(req.version, "")}
+	}
+	defer leave()
+	claimed, err := e.claim(ctx, req, c.to, c.areq)
+	if err != nil {
+		return nil, nil, refusedFor(err)
+	}
+	e.logFindings(ctx, req, c.to)
+	_, _ = e.exchange(ctx, claimed, c.areq.Bytes()) // its end stands in the row
+	a, err := e.authentication(ctx, req.account, req.id.value)
+	return a, nil, err
+}
+
+// refuseCreation returns the faults of a request that cannot be an authentication, as Explain finds them.
+func (e *Engine) refuseCreation(req *authRequest, body []byte) error {
+	x := e.Explain(req.account, body, ExplainOptions{IsCreation: true})
+	if len(x.Faults) == 0 {
+		return errors.New("auth: a request was refused that Explain calls valid")
+	}
+	return &RefusedError{Faults: x.Faults}
+}
+
+// refusedFor turns the Erro of a request that the engine refuses for what it knows of other authentications.
+func refusedFor(err error) error {
+	bad, ok := errors.AsType[message.Error](err)
+	switch {
+	case !ok:
+		return err
+	case bad.Code == message.TransientFailure:
+		return ErrStoreUnreachable
+	}
+	name, _, _ := strings.Cut(bad.Detail, ":")
+	name, _, _ = strings.Cut(name, ",")
+	entry := faults.New(bad.Code, message.Path(name), "condition", "Send what the first authentication had: "+bad.Detail+".")
+	return &RefusedError{Faults: []faults.Entry{entry}}
+}
+
+// addProtocolDefaults fills in what the protocol lets the server choose.
+func (e *Engine) addProtocolDefaults(req *authRequest, msg *message.Request) {
+	msg.Set("messageType", "AReq")
+	for _, name := range []string{
+		"threeDSServerTransID", "threeDSCompInd", "notificationURL", "threeDSMethodNotificationURL", "threeDSMethodData",
+		"threeDSMethodId",
+	} {
+		msg.Set(name, "")
+	}
+	req.setDefault(msg, "deviceChannel", browser)
+	req.setDefault(msg, "messageCategory", "01")
+	if msg.Text("messageCategory") == "01" && msg.Text("deviceChannel") != "03" {
+		req.setDefault(msg, "threeDSRequestorAuthenticationInd", "01")
+	}
+	if !msg.Has("purchaseAmount") {
+		return
+	}
+	currency := msg.Text("purchaseCurrency")
+	exponent, ok := iso.Currency(currency)
+	if !ok {
+		_, exponent, ok = iso.CurrencyAlpha(strings.ToUpper(currency))
+	}
+	if !ok {
+		exponent = 2 // the currency is the fault that is reported, not this
+	}
+	req.setDefault(msg, "purchaseExponent", string(rune('0'+exponent)))
+	req.setDefault(msg, "purchaseDate", req.start.UTC().Format("20060102150405"))
+}
+
+// setDefault sets a member that is absent, and notes that.
+func (req *authRequest) setDefault(msg *message.Request, name, text string) {
+	if text == "" || msg.Has(name) {
+		return
+	}
+	msg.Set(name, text)
+	req.defaulted = append(req.defaulted, name)
+}
+
+// addProfileDefaults fills in what the merchant's profile says, first that for the scheme. The page of a browser tells
+// its members later, so the request is checked with some that are good; placeholders are those.
+func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Request) {
+	table, merchant := message.TableOf(message.AReq, req.version), req.account.Merchant
+	requestor := merchant.Requestor(to.scheme())
+	if to.peer == nil { // nothing will be sent, so any of the merchant's acquirers is as good as another
+		for _, name := range slices.Sorted(maps.Keys(merchant.PerDirectory)) {
+			requestor = merchant.Requestor(name)
+		}
+	}
+	for _, member := range [][2]string{
+		{"acquirerBIN", requestor.AcquirerBIN}, {"acquirerMerchantID", requestor.AcquirerMerchantID},
+		{"threeDSRequestorID", requestor.ID}, {"threeDSRequestorName", requestor.Name},
+		{"threeDSRequestorURL", merchant.RequestorURL}, {"merchantName", merchant.MerchantName},
+		{"mcc", merchant.MCC}, {"merchantCountryCode", merchant.MerchantCountry},
+	} {
+		if table.Field(member[0]) != nil {
+			req.setDefault(msg, member[0], member[1])
+		}
+	}
+	if msg.Text("deviceChannel") != browser {
+		return
+	}
+	for _, p := range browserPlaceholders {
+		if table.Field(p.name) == nil || msg.Has(p.name) {
+			continue
+		}
+		msg.SetRaw(p.name, []byte(p.raw))
+		req.placeholders = append(req.placeholders, p.name)
+	}
+	msg.Set("notificationURL", cmp.Or(e.BrowserURL, "https://browser.invalid")+"/n/"+strings.Repeat("A", 64)+"/challenge")
+	req.placeholders = append(req.placeholders, "notificationURL")
+}
+
+// browserPlaceholders stand in for what the browser tells later, and go to the directory where it never tells. A browser
+// without JavaScript sends those of isBasic alone.
+var browserPlaceholders = []browserPlaceholder{
+	{"threeDSCompInd", `"U"`, true},
+	{"browserAcceptHeader", `"*/*"`, true},
+	{"browserUserAgent", `"unknown"`, true},
+	{"browserIP", `"192.0.2.1"`, true},
+	{"browserLanguage", `"en"`, true},
+	{"acceptLanguage", `["en"]`, true},
+	{"browserJavascriptEnabled", `true`, true},
+	{"browserJavaEnabled", `false`, false},
+	{"browserColorDepth", `"24"`, false},
+	{"browserScreenHeight", `"1080"`, false},
+	{"browserScreenWidth", `"1920"`, false},
+	{"browserTZ", `"0"`, false},
+}
+
+// A browserPlaceholder is a member that the browser tells, with a good value as JSON.
+type browserPlaceholder struct {
+	name, raw string
+	isBasic   bool
+}
+
+// checkOwnMembers checks the members of a request for an authentication that are not of EMV 3DS.
+func (e *Engine) checkOwnMembers(msg *message.Request) []faults.Entry {
+	var wrong []faults.Entry
+	add := func(name message.Path, rule, cure string) {
+		wrong = append(wrong, faults.New(message.Format, name, rule, cure))
+	}
+	if raw := msg.RawAt("reference"); msg.Has("reference") {
+		text := msg.Text("reference")
+		isPrintable := !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
+		if len(raw) == 0 || raw[0] != '"' || utf8.RuneCountInString(text) > maxReference || !isPrintable {
+			add("reference", "length", "Send 1 to 64 printable characters.")
+		}
+	}
+	if msg.Has("returnUrl") && !e.isReturnURL(msg.Text("returnUrl")) {
+		add("returnUrl", "address", "Send a URL of at most 2048 characters that begins with https:// and has neither user nor fragment.")
+	}
+	return wrong
+}
+
+// isReturnURL reports whether a shopper may be sent to a URL at the end.
+func (e *Engine) isReturnURL(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || len(text) > maxReturnURL || u.User != nil || u.Fragment != "" || strings.Contains(text, "#") {
+		return false
+	}
+	isLab := e.Loopback || slices.ContainsFunc(e.Peers, func(d Directory) bool { return d.Lab })
+	if err := (browserurl.Policy{Lab: isLab}).Check(text); err != nil {
+		return false
+	}
+	return u.Scheme == "https" || isLab
+}
+
+// newCreated returns the record of an authentication that was created and has not been sent.
+func (e *Engine) newCreated(req *authRequest) *txnRecord {
+	return &txnRecord{
+		API: authenticationsAPI, Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
+		BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
+		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
+		Defaulted: req.defaulted, Reference: req.reference,
+	}
+}
+
+// authenticationsAPI is the API of a record that /authentications made.
+const authenticationsAPI = "authentications"
+
+// allSchemesOf returns the words of all directories that hold a card, the preferred one first.
+func (e *Engine) allSchemesOf(pan string) []string {
+	words := []string{}
+	for _, hit := range e.Cards.Lookup(pan) {
+		if _, ok := e.peer(hit.Scheme); ok {
+			words = append(words, hit.Scheme)
+		}
+	}
+	return words
+}
+
+// createNotEnrolled stores that a card is in no range. The authentication is over.
+func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest) (*Authentication, error) {
+	rec := e.newCreated(req)
+	rec.Version, rec.Sent = "", rec.Made
+	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, State: Waiting}
+	if err := e.createRow(ctx, &t, rec, e.Timeouts.Values); err != nil {
+		return nil, err
+	}
+	err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
+		return e.advanceRow(t, rec, Final, e.Timeouts.Values)
+	})
+	if err != nil {
+		e.logStoreFailure(ctx, "outcome not stored", err, "threeDSServerTransID", t.ID)
+		return nil, ErrStoreUnreachable
+	}
+	e.notify(t.ID)
+	return e.authentication(ctx, req.account, t.ID)
+}
+
+// createRow stores the first row of an authentication that waits.
+func (e *Engine) createRow(ctx context.Context, t *store.Txn, rec *txnRecord, keep time.Duration) error {
+	e.setExpiry(t, rec, keep)
+	if err := e.seal(t, rec); err != nil {
+		return err
+	}
+	if err := e.Store.Create(ctx, *t); err != nil {
+		e.logStoreFailure(ctx, "authentication not stored", err, "threeDSServerTransID", t.ID)
+		return ErrStoreUnreachable
+	}
+	return nil
+}
+
+// advanceRow moves a row to its next state, with the event of its end.
+func (e *Engine) advanceRow(t *store.Txn, rec *txnRecord, next store.State, keep time.Duration) error {
+	if err := advance(t, next); err != nil {
+		return err
+	}
+	e.setExpiry(t, rec, keep)
+	if err := e.addEvent(t, rec); err != nil {
+		return err
+	}
+	return e.seal(t, rec)
+}
+
+// createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
+// browser's token has.
+func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *contentCheck) (*Authentication, *BrowserAccess, error) {
+	token, secret := newToken(req.id.value, e.rand())
+	rec := e.newCreated(req)
+	rec.AReq = c.areq.Facts()
+	rec.Page = &pageRecord{
+		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.Bytes()),
+		Placeholders: req.placeholders, ReturnURL: req.returnURL,
+		MethodURL: e.methodURLOf(req, c.to), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
+	}
+	rec.Page.Currency, _ = iso.CurrencyLetters(c.areq.Text("purchaseCurrency"))
+	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, Scheme: c.to.peer.Scheme, State: Waiting}
+	if err := e.createRow(ctx, &t, rec, e.Timeouts.Browser); err != nil {
+		return nil, nil, err
+	}
+	// The event that the page never came lies ahead. Without it nobody was told of the authentication yet.
+	if e.Announcer != nil && e.Announcer.Wants(t.Owner) {
+		err := e.Store.Update(ctx, store.Txn{ID: t.ID}, func(t *store.Txn) error {
+			if err := e.addEvent(t, rec); err != nil {
+				return err
+			}
+			return e.seal(t, rec)
+		})
+		if err != nil {
+			e.logStoreFailure(ctx, "event not stored", err, "threeDSServerTransID", t.ID)
+			return nil, nil, ErrStoreUnreachable
+		}
+	}
+	e.logFindings(ctx, req, c.to)
+	a, err := e.authentication(ctx, req.account, t.ID)
+	if err != nil {
+		return nil, nil, err
+	}
+	return a, &BrowserAccess{URL: e.BrowserURL + "/a/" + token, Token: token, Expires: a.BrowserExpires}, nil
+}
+
+// methodURLOf returns where the 3DS Method of a request begins, "" if there is none.
+func (e *Engine) methodURLOf(req *authRequest, to target) string {
+	acs := acsVersion(to.info, req.version.String())
+	if acs == nil {
+		return ""
+	}
+	return methodURL(to.peer, acs)
+}
+
+// Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
+func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	id = strings.ToLower(id)
+	t, rec, err := e.readOwned(ctx, acc, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, ErrNoAuthentication
+	case errors.Is(err, errStore):
+		return nil, ErrStoreUnreachable
+	case err != nil:
+		return nil, err
+	case rec.API == "":
+		return nil, ErrNotCancellable
+	}
+	if err := e.cancelRow(ctx, t); err != nil {
+		return nil, err
+	}
+	return e.Authentication(ctx, acc, id)
+}
+
+// cancelRow moves the row of an authentication to Cancelled.
+func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
+	_, err := e.newWrite(*was, func(t *store.Txn) error {
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		if e.statusOf(t, rec).IsFinal() {
+			return ErrFinal
+		}
+		if rec.Page != nil {
+			rec.Page.Card = nil
+		}
+		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
+	}).run(ctx)
+	switch {
+	case err == nil:
+		e.notify(was.ID)
+		return nil
+	case errors.Is(err, ErrFinal), errors.Is(err, errArrow):
+		return ErrFinal
+	case errors.Is(err, store.ErrNotFound):
+		return ErrNoAuthentication
+	}
+	e.logStoreFailure(ctx, "cancellation not stored", err, "threeDSServerTransID", was.ID)
+	return ErrStoreUnreachable
+}
+
+// base64URL is how tokens, tags and bindings are written.
+var base64URL = base64.RawURLEncoding

@@ -1,0 +1,566 @@
+package auth_test
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/outcome"
+	"github.com/openthreeds/threeds/internal/ranges"
+	"github.com/openthreeds/threeds/message"
+)
+
+// profiled has a profile that makes four members enough.
+var profiled = &account.Account{Merchant: &account.Merchant{
+	Name: "Shop", MerchantName: "The Shop", MCC: "5411", MerchantCountry: "208", RequestorURL: "https://shop.example",
+	PerDirectory: map[string]account.Requestor{"visa": {ID: "V-1", Name: "Shop at Visa", AcquirerBIN: "400551", AcquirerMerchantID: "M-1"}},
+}}
+
+// four is the smallest request there is.
+func four() object {
+	return object{"acctNumber": pan, "cardExpiryDate": "3012", "purchaseAmount": "1250", "purchaseCurrency": "978"}
+}
+
+// browserEngine returns an engine that has pages for browsers.
+func (w *world) browserEngine() *auth.Engine {
+	e := w.engine(0)
+	e.BrowserURL = "https://3ds.example"
+	return e
+}
+
+// TestF1FourMembersAreEnough: the server fills in the rest, says what it was, and waits for the browser.
+func TestF1FourMembersAreEnough(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	a, access, err := w.browserEngine().Create(t.Context(), profiled, four().json())
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	if a.Status != outcome.RequiresBrowser || access == nil || a.BrowserExpires.Sub(w.clock()) != 30*time.Minute || len(w.sends) != 0 {
+		t.Errorf("%+v, %+v, %d AReqs", a, access, len(w.sends))
+	}
+	if len(access.Token) < 43 || access.URL != "https://3ds.example/a/"+access.Token {
+		t.Errorf("token %q, URL %q", access.Token, access.URL)
+	}
+	want := []string{
+		"deviceChannel", "messageCategory", "threeDSRequestorAuthenticationInd", "purchaseExponent", "purchaseDate", "messageVersion",
+		"acquirerBIN", "acquirerMerchantID", "threeDSRequestorID", "threeDSRequestorName", "threeDSRequestorURL", "merchantName",
+		"mcc", "merchantCountryCode",
+	}
+	if !slices.Equal(a.Defaulted, want) {
+		t.Errorf("defaulted %q", a.Defaulted)
+	}
+}
+
+// TestF2RequestGoesBeforeProfile: what the request says is not replaced by a default.
+func TestF2RequestGoesBeforeProfile(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	var sent object
+	w.sent = func(areq []byte) { sent = parse(t, areq) }
+	o := four()
+	maps.Copy(o, object{"deviceChannel": "03", "threeRIInd": "03", "mcc": "5999", "purchaseExponent": "3", "acquirerCountryCode": "208"})
+	a, access, err := w.engine(0).Create(t.Context(), profiled, o.json())
+	if err != nil || access != nil || a.Status != outcome.Completed {
+		t.Fatal(told(err), a, access)
+	}
+	for name, want := range map[string]string{
+		"mcc": "5999", "purchaseExponent": "3", "merchantName": "The Shop", "acquirerBIN": "400551", "threeDSRequestorID": "V-1",
+	} {
+		if sent.text(name) != want {
+			t.Errorf("%s is %q, want %q", name, sent.text(name), want)
+		}
+	}
+	if slices.Contains(a.Defaulted, "mcc") || slices.Contains(a.Defaulted, "purchaseExponent") {
+		t.Errorf("defaulted %q", a.Defaulted)
+	}
+}
+
+// threeRI is a request that needs no browser.
+func threeRI() object {
+	o := four()
+	maps.Copy(o, object{"deviceChannel": "03", "threeRIInd": "03", "acquirerCountryCode": "208"})
+	return o
+}
+
+// TestD7SilentDirectoryIsAFailedAuthentication: problems are for requests, not for ends.
+func TestD7SilentDirectoryIsAFailedAuthentication(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.reply = func(string, object) ([]byte, error) { return nil, errors.New("silent") }
+	a, _, err := w.engine(0).Create(t.Context(), profiled, threeRI().json())
+	if err != nil || a.Status != outcome.Failed || a.Outcome.Result != outcome.Error || a.Outcome.Next.Action != outcome.RetryLater {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestF9CardInNoRangeIsNotEnrolled: it is no error, and nothing is sent.
+func TestF9CardInNoRangeIsNotEnrolled(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.hits = nil
+	e := w.browserEngine()
+	a, access, err := e.Create(t.Context(), profiled, four().json())
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	again, err := e.Authentication(t.Context(), profiled, a.ID)
+	if err != nil || access != nil || again.Status != outcome.Completed || again.Outcome.Result != outcome.NotEnrolled ||
+		a.Scheme != "" || len(a.Schemes) != 0 || a.MessageVersion != "" || a.ARes != nil {
+		t.Errorf("%+v, %+v, %v", a, access, err)
+	}
+}
+
+// TestF8FaultsComeAllAtOnce: those of our own members beside those of EMV 3DS; nothing is stored.
+func TestF8FaultsComeAllAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	o := four()
+	maps.Copy(o, object{
+		"returnUrl": "http://shop.example", "reference": strings.Repeat("x", 65), "purchaseAmount": "12,50", "purchaseCurrency": "XYZ",
+	})
+	delete(o, "acctNumber")
+	_, _, err := w.browserEngine().Create(t.Context(), profiled, o.json())
+	refused, ok := errors.AsType[*auth.RefusedError](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range refused.Faults {
+		names = append(names, *f.Pointer)
+	}
+	slices.Sort(names)
+	if want := []string{"/acctNumber", "/purchaseAmount", "/purchaseCurrency", "/reference", "/returnUrl"}; !slices.Equal(names, want) {
+		t.Errorf("faults of %q, want %q", names, want)
+	}
+	if len(w.txns) != 0 {
+		t.Errorf("%d rows", len(w.txns))
+	}
+}
+
+// TestBrowserNotConfigured: without pages for browsers no authentication waits for one.
+func TestBrowserNotConfigured(t *testing.T) {
+	t.Parallel()
+	_, _, err := newWorld().engine(0).Create(t.Context(), profiled, four().json())
+	if refused, ok := errors.AsType[*auth.RefusedError](err); !ok || !refused.NoBrowser {
+		t.Error(err)
+	}
+}
+
+// TestE3CreateAndExplainAgree: exactly those bodies are refused that an explanation calls invalid.
+func TestE3CreateAndExplainAgree(t *testing.T) {
+	t.Parallel()
+	random, w := rand.New(rand.NewPCG(31, 4)), newWorld()
+	e := w.browserEngine()
+	verdicts := map[bool]int{}
+	for n := range 1500 {
+		acc := explainable[random.IntN(len(explainable))]
+		body := randomBody(random, e, acc)
+		x := e.Explain(acc, slices.Clone(body), auth.ExplainOptions{IsCreation: true})
+		_, _, err := e.Create(t.Context(), acc, slices.Clone(body))
+		refused, isRefused := errors.AsType[*auth.RefusedError](err)
+		if isRefused && len(refused.Faults) == 1 && refused.Faults[0].Code == message.BadTransactionData {
+			continue // what the store has of a first authentication does not count
+		}
+		if err != nil && !isRefused {
+			t.Fatalf("body %d: %v: %s", n, err, body)
+		}
+		if x.IsValid == isRefused {
+			t.Fatalf("body %d: refused %t for %v; explained %+v: %s", n, isRefused, err, x.Faults, body)
+		}
+		verdicts[x.IsValid]++
+	}
+	if verdicts[true] < 150 || verdicts[false] < 150 {
+		t.Errorf("%v: this shows little", verdicts)
+	}
+}
+
+// TestF10RowDoesNotShowTheCard: whoever can read the row and open its outer seal has no card number, in any encoding. The
+// seal of these tests hides nothing, so what is looked at here is what database and key file give together.
+func TestF10RowDoesNotShowTheCard(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	o := four()
+	o["cardSecurityCode"] = "737"
+	a, _, err := w.browserEngine().Create(t.Context(), profiled, o.json())
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	data := w.txns[a.ID].Data
+	for name, form := range map[string]string{
+		"plain": pan, "hexadecimal": hex.EncodeToString([]byte(pan)), "most of it": pan[8:], "code": "cardSecurityCode",
+	} {
+		if bytes.Contains(data, []byte(form)) {
+			t.Errorf("%s: %s", name, data)
+		}
+	}
+	for i := range 3 {
+		b := base64.StdEncoding.EncodeToString([]byte(strings.Repeat(" ", i) + pan))[4:16]
+		if bytes.Contains(data, []byte(b)) {
+			t.Errorf("base64: %s", data)
+		}
+	}
+}
+
+// A pageTest is an authentication and the browser that carries it out.
+type pageTest struct {
+	*world
+	*auth.Engine
+	t       *testing.T
+	id      string
+	token   string
+	binding string
+}
+
+func (w *world) newPage(t *testing.T) *pageTest {
+	t.Helper()
+	e := w.browserEngine()
+	a, access, err := e.Create(t.Context(), profiled, four().json())
+	if err != nil {
+		t.Fatal(told(err))
+	}
+	return &pageTest{world: w, Engine: e, t: t, id: a.ID, token: access.Token}
+}
+
+// seen is what a real browser tells.
+var seen = auth.BrowserData{
+	"browserJavascriptEnabled": "true", "browserJavaEnabled": "false", "browserLanguage": "da-DK", "browserColorDepth": "24",
+	"browserScreenHeight": "900", "browserScreenWidth": "1440", "browserTZ": "-60", "browserUserAgent": "Mozilla/5.0",
+	"browserAcceptHeader": "text/html", "browserIP": "198.51.100.7", "challengeWindowSize": "02", "acceptLanguage": "da-DK,en",
+}
+
+func (p *pageTest) begin() *auth.BrowserView {
+	p.t.Helper()
+	v, binding, err := p.BeginBrowser(p.t.Context(), p.token, p.binding, seen)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.binding = binding
+	return v
+}
+
+// await waits until the browser is told of a step.
+func (p *pageTest) await(step auth.BrowserStep) *auth.BrowserView {
+	p.t.Helper()
+	for range 100 {
+		v, err := p.ViewBrowser(p.t.Context(), p.token, p.binding, -1)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		if v.Step == step {
+			return v
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	p.t.Fatalf("the step %s does not come", step)
+	return nil
+}
+
+// TestF1FrictionlessInABrowser: the page's members go into the AReq, and the AReq leaves once.
+func TestF1FrictionlessInABrowser(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	var sent object
+	w.sent = func(areq []byte) { sent = parse(t, areq) }
+	p := w.newPage(t)
+	p.begin()
+	if v := p.await(auth.StepEnd); v.End != "completed" {
+		t.Errorf("%+v", v)
+	}
+	for name, want := range map[string]string{
+		"browserIP": "198.51.100.7", "browserLanguage": "da-DK", "browserScreenWidth": "1440", "browserTZ": "-60",
+		"threeDSCompInd": "U", "acctNumber": pan, "threeDSServerTransID": p.id,
+	} {
+		if sent.text(name) != want {
+			t.Errorf("%s is %q, want %q", name, sent.text(name), want)
+		}
+	}
+	a, err := p.Authentication(t.Context(), profiled, p.id)
+	if err != nil || a.Outcome.Result != outcome.Authenticated || w.sends[p.id] != 1 {
+		t.Errorf("%+v, %v, %d AReqs", a, err, w.sends[p.id])
+	}
+}
+
+// TestF10CardGoesWithTheAReq: after that the row has nothing of it.
+func TestF10CardGoesWithTheAReq(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	p := w.newPage(t)
+	if !bytes.Contains(w.txns[p.id].Data, []byte(`"Card"`)) {
+		t.Fatal("the row has no card before the AReq")
+	}
+	p.begin()
+	p.await(auth.StepEnd)
+	if data := w.txns[p.id].Data; bytes.Contains(data, []byte(`"Card"`)) {
+		t.Errorf("%s", data)
+	}
+}
+
+// TestI5OneAReqHoweverOftenBrowsersBegin: on two nodes, many times at once.
+func TestI5OneAReqHoweverOftenBrowsersBegin(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	p := w.newPage(t)
+	p.begin()
+	other := w.browserEngine()
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			e := []*auth.Engine{p.Engine, other}[i%2]
+			if _, _, err := e.BeginBrowser(t.Context(), p.token, p.binding, seen); err != nil {
+				t.Error(err)
+			}
+			if _, err := e.ViewBrowser(t.Context(), p.token, p.binding, -1); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	p.await(auth.StepEnd)
+	time.Sleep(50 * time.Millisecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.sends[p.id] != 1 {
+		t.Errorf("%d AReqs", w.sends[p.id])
+	}
+}
+
+// TestD69MethodDecidesThreeDSCompInd: Y when its notification came, N when its time is over.
+func TestD69MethodDecidesThreeDSCompInd(t *testing.T) {
+	t.Parallel()
+	for want, notice := range map[string]bool{"Y": true, "N": false} {
+		w := newWorld()
+		w.hits[0].Info = allVersions("https://acs.example/method")
+		sent := make(chan object, 1)
+		w.sent = func(areq []byte) { sent <- parse(t, areq) }
+		p := w.newPage(t)
+		v := p.begin()
+		if v.Step != auth.StepMethod || v.Method == nil || v.Method.URL != "https://acs.example/method" {
+			t.Fatalf("%+v", v)
+		}
+		text, err := base64.RawURLEncoding.DecodeString(v.Method.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := parse(t, text)
+		tag := strings.Split(data.text("threeDSMethodNotificationURL"), "/")[4]
+		if err := p.EndBrowserMethod(t.Context(), tag, base64.RawURLEncoding.EncodeToString([]byte(`{"threeDSServerTransID":"`+pan+`"}`))); err == nil {
+			t.Error("a notification about another authentication counts")
+		}
+		if notice {
+			reply := object{"threeDSServerTransID": p.id}
+			if err := p.EndBrowserMethod(t.Context(), tag, base64.RawURLEncoding.EncodeToString(reply.json())); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			w.pass(5 * time.Second) // of 2.3.1
+		}
+		if got := (<-sent).text("threeDSCompInd"); got != want {
+			t.Errorf("threeDSCompInd %s, want %s", got, want)
+		}
+	}
+}
+
+// TestD62SecondBrowserIsTurnedAway: with the stolen token, at every step, and nothing changes.
+func TestD62SecondBrowserIsTurnedAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "C"), nil }
+	p := w.newPage(t)
+	p.begin()
+	creq := p.await(auth.StepChallenge).Challenge.CReq
+	for _, binding := range []string{"", "x", strings.Repeat("A", 43), p.token, p.binding[1:] + "A"} {
+		if _, _, err := p.BeginBrowser(t.Context(), p.token, binding, seen); !errors.Is(err, auth.ErrOtherBrowser) {
+			t.Errorf("begin: %v", err)
+		}
+		if _, err := p.ViewBrowser(t.Context(), p.token, binding, -1); !errors.Is(err, auth.ErrOtherBrowser) {
+			t.Errorf("view: %v", err)
+		}
+		if _, err := p.CancelBrowser(t.Context(), p.token, binding); !errors.Is(err, auth.ErrOtherBrowser) {
+			t.Errorf("cancel: %v", err)
+		}
+		if _, err := p.ConfirmBrowser(t.Context(), p.token, binding); !errors.Is(err, auth.ErrOtherBrowser) {
+			t.Errorf("confirm: %v", err)
+		}
+	}
+	if v, err := p.OpenBrowser(t.Context(), p.token); err != nil || v.Challenge != nil || v.Amount != "" {
+		t.Errorf("a stranger is shown %+v, %v", v, err)
+	}
+	for _, token := range []string{"", "x", p.token[1:], p.token + "A", strings.Repeat("A", 64), p.token[:60] + "AAAA"} {
+		if _, err := p.OpenBrowser(t.Context(), token); !errors.Is(err, auth.ErrNoAuthentication) {
+			t.Errorf("token %q: %v", token, err)
+		}
+	}
+	if again := p.await(auth.StepChallenge).Challenge.CReq; again != creq {
+		t.Error("the CReq changes from call to call")
+	}
+}
+
+// TestB7ReturnFromTheBankIsNoResult: it ends nothing, and without the RReq the browser hears pending.
+func TestB7ReturnFromTheBankIsNoResult(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	var asked object
+	w.reply = func(_ string, areq object) ([]byte, error) { asked = areq; return ares(areq, "C"), nil }
+	p := w.newPage(t)
+	p.begin()
+	p.await(auth.StepChallenge)
+	tag := strings.Split(asked.text("notificationURL"), "/")[4]
+	for range 2 {
+		if v, err := p.EndBrowserChallenge(t.Context(), tag); err != nil || v.Step != auth.StepResult {
+			t.Errorf("%+v, %v", v, err)
+		}
+	}
+	w.pass(30 * time.Second)
+	if v := p.await(auth.StepEnd); v.End != "pending" {
+		t.Errorf("%+v", v)
+	}
+	if got := p.Receive(t.Context(), []string{"visa"}, rreq(asked, "Y", 1).json()); got.Refused != nil {
+		t.Fatalf("%+v", got.Refused)
+	}
+	if v := p.await(auth.StepEnd); v.End != "completed" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestD5LateMessagesAfterCancel: an RReq is acknowledged as usual and changes nothing.
+func TestD5LateMessagesAfterCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	var asked object
+	w.reply = func(_ string, areq object) ([]byte, error) { asked = areq; return ares(areq, "C"), nil }
+	p := w.newPage(t)
+	p.begin()
+	p.await(auth.StepChallenge)
+	a, err := p.Cancel(t.Context(), profiled, p.id)
+	if err != nil || a.Status != outcome.Cancelled || a.Outcome.Result != outcome.Abandoned || a.Outcome.Next.Action != outcome.DoNotAuthorise {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	if _, err := p.Cancel(t.Context(), profiled, p.id); !errors.Is(err, auth.ErrFinal) {
+		t.Errorf("a second cancel: %v", err)
+	}
+	got := p.Receive(t.Context(), []string{"visa"}, rreq(asked, "Y", 1).json())
+	if got.Refused != nil || parse(t, got.Body).text("resultsStatus") != "01" {
+		t.Errorf("%s", got.Body)
+	}
+	if a, err := p.Authentication(t.Context(), profiled, p.id); err != nil || a.Status != outcome.Cancelled {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestF6CancelBeforeTheBrowserComes: no AReq leaves afterwards, and other merchants find nothing.
+func TestF6CancelBeforeTheBrowserComes(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	p := w.newPage(t)
+	stranger := &account.Account{Merchant: &account.Merchant{Name: "Stranger"}}
+	if _, err := p.Cancel(t.Context(), stranger, p.id); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Errorf("a stranger: %v", err)
+	}
+	if a, err := p.Cancel(t.Context(), profiled, p.id); err != nil || a.Status != outcome.Cancelled {
+		t.Fatal(a, err)
+	}
+	if _, _, err := p.BeginBrowser(t.Context(), p.token, "", seen); err == nil {
+		t.Error("a browser begins what was cancelled")
+	}
+	if len(w.sends) != 0 {
+		t.Errorf("%d AReqs", len(w.sends))
+	}
+}
+
+// TestB4PageThatNeverComes: after its time the authentication is expired, and no browser can begin it.
+func TestB4PageThatNeverComes(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	p := w.newPage(t)
+	w.pass(30*time.Minute + time.Second)
+	a, err := p.Authentication(t.Context(), profiled, p.id)
+	if err != nil || a.Status != outcome.Expired || a.Outcome.Result != outcome.Abandoned {
+		t.Errorf("%+v, %v", a, err)
+	}
+	if _, _, err := p.BeginBrowser(t.Context(), p.token, "", seen); !errors.Is(err, auth.ErrNoAuthentication) {
+		t.Error(err)
+	}
+}
+
+// TestD72BrowserWithoutJavaScript: its 3DS Method does not run, and nothing is told of a screen.
+func TestD72BrowserWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.hits[0].Info = allVersions("https://acs.example/method")
+	var sent object
+	w.sent = func(areq []byte) { sent = parse(t, areq) }
+	p := w.newPage(t)
+	_, binding, err := p.BeginBrowser(t.Context(), p.token, "", auth.BrowserData{
+		"browserJavascriptEnabled": "false", "browserUserAgent": "w3m", "browserAcceptHeader": "text/html", "browserIP": "198.51.100.7",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.binding = binding
+	p.await(auth.StepEnd)
+	if sent.text("threeDSCompInd") != "N" || sent["browserJavascriptEnabled"] != false || sent["browserScreenWidth"] != nil {
+		t.Errorf("%s", sent.json())
+	}
+}
+
+// TestBadBrowserDataDoesNotStopAPayment: what no browser should tell is replaced.
+func TestBadBrowserDataDoesNotStopAPayment(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	p := w.newPage(t)
+	bad := maps.Clone(seen)
+	maps.Copy(bad, auth.BrowserData{"browserTZ": "many", "browserIP": "<script>", "browserColorDepth": "blue", "mcc": "1", "browserLanguage": "??"})
+	_, binding, err := p.BeginBrowser(t.Context(), p.token, "", bad)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.binding = binding
+	if v := p.await(auth.StepEnd); v.End != "completed" {
+		t.Errorf("%+v", v)
+	}
+}
+
+// TestConfirmShowsTheTextOfTheIssuer: the browser ends after it was shown.
+func TestConfirmShowsTheTextOfTheIssuer(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.reply = func(_ string, areq object) ([]byte, error) {
+		o := aresObject(areq, "N")
+		o["cardholderInfo"] = object{"text": "Call your bank"}
+		return o.json(), nil
+	}
+	p := w.newPage(t)
+	p.begin()
+	if v := p.await(auth.StepConfirm); v.CardholderInfo != "Call your bank" || v.End != "" {
+		t.Errorf("%+v", v)
+	}
+	if v, err := p.ConfirmBrowser(t.Context(), p.token, p.binding); err != nil || v.Step != auth.StepEnd || v.End != "completed" {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// TestVersionOnlyOfAnotherRange: a version that the card cannot be used in is a fault that lists the others.
+func TestVersionOnlyOfAnotherRange(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	older := ranges.Info{DSVersions: []string{"2.2.0"}, ACS: []ranges.ACSVersion{{Version: "2.2.0"}}}
+	w.hits = []ranges.Hit{{Scheme: "visa", Info: &older}}
+	o := four()
+	o["messageVersion"] = "2.3.1"
+	_, _, err := w.browserEngine().Create(t.Context(), profiled, o.json())
+	refused, ok := errors.AsType[*auth.RefusedError](err)
+	if !ok || len(refused.Faults) != 1 || refused.Faults[0].Rule != "version" {
+		t.Errorf("%v %+v", err, refused)
+	}
+}
