@@ -143,6 +143,9 @@ func describeCounts(counts backup.Counts) string {
 	if n := counts[store.RevokedRows]; n > 0 {
 		all = append(all, countOf(n, "revoked API key"))
 	}
+	if n := counts[store.MerchantRows]; n > 0 {
+		all = append(all, countOf(n, "merchant"))
+	}
 	if n := counts[store.EndpointRows]; n > 0 {
 		all = append(all, countOf(n, "webhook endpoint"))
 	}

@@ -56,6 +56,7 @@ func runChild() int {
 	}
 	err := serve(context.Background(), os.Getenv(childArgs), os.Stderr, func(cfg *server.Config) {
 		cfg.LeaseTime = 200 * time.Millisecond // who is killed is not waited for
+		cfg.ClaimTime = 2 * time.Second
 		if ahead, err := time.ParseDuration(os.Getenv(childClock)); err == nil {
 			cfg.Now = func() time.Time { return time.Now().Add(ahead) }
 		}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,19 +25,24 @@ import (
 // empty one is not there.
 type ring []string
 
-func (r ring) Seal(name string, _ []byte) []byte { return sealOf(r[0], name) }
+func (r ring) Seal(name string, plain []byte) []byte { return sealOf(r[0], name, plain) }
 
-func sealOf(secret, name string) []byte {
+func sealOf(secret, name string, plain []byte) []byte {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(name))
-	return mac.Sum([]byte(secret + "|"))
+	mac.Write(plain)
+	return append(mac.Sum([]byte(secret+"|")), plain...)
 }
 
 func (r ring) Open(name string, sealed []byte) ([]byte, error) {
-	if !slices.ContainsFunc(r, func(secret string) bool { return secret != "" && bytes.Equal(sealOf(secret, name), sealed) }) {
-		return nil, errors.New("sealed under another name, or by nobody")
+	for _, secret := range r {
+		if start := len(secret) + 1 + sha256.Size; secret != "" && len(sealed) >= start {
+			if plain := sealed[start:]; bytes.Equal(sealOf(secret, name, plain), sealed) {
+				return plain, nil
+			}
+		}
 	}
-	return nil, nil
+	return nil, errors.New("sealed under another name, or by nobody")
 }
 
 func (r ring) IsSealedByPrevious(sealed []byte) bool {

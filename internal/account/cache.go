@@ -49,9 +49,10 @@ type KeyStore interface {
 // The keys that Run has read are answered from memory. Any other key is looked up in the
 // store each time it comes, so a new key works at once. Printing a KeyCache shows no secret.
 type KeyCache struct {
-	store   KeyStore
-	log     *slog.Logger
-	lookups chan struct{} // has an element for each look-up in progress
+	store     KeyStore
+	merchants MerchantStore // nil: the store keeps no merchants
+	log       *slog.Logger
+	lookups   chan struct{} // has an element for each look-up in progress
 
 	uses useLog
 
@@ -60,12 +61,14 @@ type KeyCache struct {
 	current atomic.Pointer[snapshot]
 }
 
-// New returns a KeyCache for a store. While [KeyCache.Run] runs, rows that are sealed under
+// New returns a KeyCache for a store, which may be a [MerchantStore], too. The merchants are those of the configuration;
+// they win over those of the store with the same names. While [KeyCache.Run] runs, rows that are sealed under
 // the previous secret of the ring are sealed anew under the current one. The cache logs when
 // the store cannot be read, and when it can again; and once, each row that it refuses because
 // the seal does not open.
 func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyCache {
 	c := &KeyCache{store: keys, log: log, lookups: make(chan struct{}, maxLookups)}
+	c.merchants, _ = keys.(MerchantStore)
 	c.uses.minutes = make(map[[sha256.Size]byte]use)
 	c.current.Store(new(snapshot))
 	c.Configure(ring, merchants)
@@ -146,6 +149,19 @@ func (c *KeyCache) admit(hash [sha256.Size]byte, a *Account) (*Account, error) {
 	return a, nil
 }
 
+// admitStored returns the account of a row that is not in the cache. If its merchant is not known, the merchant may be
+// as new as the key, and all merchants are read before.
+func (c *KeyCache) admitStored(
+	ctx context.Context, hash [sha256.Size]byte, row *store.Key, terms Terms,
+) (*Account, error) {
+	if c.merchants != nil && c.current.Load().merchantOf(row.Merchant) == nil {
+		if _, err := c.refresh(ctx, maxTimeout); err != nil {
+			return nil, fmt.Errorf("account: look up merchant: %w", err)
+		}
+	}
+	return c.admit(hash, c.current.Load().account(row, terms))
+}
+
 // lookUp asks the store for a key that is not in the cache.
 func (c *KeyCache) lookUp(ctx context.Context, hash [sha256.Size]byte) (*Account, error) {
 	select {
@@ -158,7 +174,7 @@ func (c *KeyCache) lookUp(ctx context.Context, hash [sha256.Size]byte) (*Account
 	if err == nil {
 		now := c.current.Load()
 		if terms, err := OpenTerms(now.ring, &row); err == nil {
-			return c.admit(hash, now.account(&row, terms))
+			return c.admitStored(ctx, hash, &row, terms)
 		}
 	}
 	answer := ErrUnknownKey

@@ -93,14 +93,32 @@ func (c *KeyCache) refresh(ctx context.Context, timeout time.Duration) (hasRead 
 	if mark != "" && now == mark {
 		return false, nil
 	}
+	merchants, err := c.readMerchants(ctx)
+	if err != nil {
+		now = "" // so that both are read again
+	}
 	for {
 		former := c.current.Load()
-		next := former.withRows(rows)
+		merged := former
+		if c.merchants != nil && err == nil {
+			merged = former.withMerchants(merchants)
+		}
+		next := merged.withRows(rows)
 		next.mark, next.readAt = now, start
 		if c.replace(former, next) {
-			return true, nil
+			c.logRefusedMerchants(former, next)
+			return true, err
 		}
 	}
+}
+
+// readMerchants reads the merchants of the store. It comes after the keys with their mark were read: a merchant that
+// changes meanwhile makes another mark, and is read again.
+func (c *KeyCache) readMerchants(ctx context.Context) ([]store.Merchant, error) {
+	if c.merchants == nil {
+		return nil, nil
+	}
+	return c.merchants.Merchants(ctx)
 }
 
 // A resealQueue has the rows of a snapshot that are to be sealed anew, in no order: nodes
@@ -136,7 +154,7 @@ func (c *KeyCache) reseal(ctx context.Context) error {
 	for range maxReseals {
 		now := c.current.Load()
 		if len(now.reseals.rows) == 0 {
-			return nil
+			return c.resealStored(ctx, now)
 		}
 		err := c.resealRow(ctx, now.ring, now.reseals.rows[0])
 		if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -145,6 +163,21 @@ func (c *KeyCache) reseal(ctx context.Context) error {
 		now.reseals.rows = now.reseals.rows[1:]
 	}
 	return nil
+}
+
+// resealStored seals the rows of merchants anew.
+func (c *KeyCache) resealStored(ctx context.Context, now *snapshot) error {
+	if c.merchants == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, maxTimeout)
+	defer cancel()
+	rows := make([]store.Merchant, 0, len(now.stored))
+	for _, known := range now.stored {
+		rows = append(rows, known.row)
+	}
+	_, err := resealMerchants(ctx, c.merchants, now.ring, rows)
+	return err
 }
 
 func (c *KeyCache) resealRow(ctx context.Context, ring Ring, key cachedKey) error {

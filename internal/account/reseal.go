@@ -12,22 +12,30 @@ import (
 type ResealStore interface {
 	Keys(ctx context.Context) ([]store.Key, error)
 	ResealKey(ctx context.Context, hash, was, seal []byte) error
+	MerchantStore
 }
 
 // maxResealRounds is how often Reseal looks for rows that others have made meanwhile.
 const maxResealRounds = 10
 
-// Reseal seals all rows of keys under the current secret of a ring that are sealed under a previous
+// Reseal seals all rows of keys and merchants under the current secret of a ring that are sealed under a previous
 // one. Nodes may do the same at the same time. It returns how many rows are sealed under the current
-// secret then, and how many are refused: their seal opens with no secret.
+// secret then, and how many are refused: their seal opens with no secret. Merchants are not counted.
 func Reseal(ctx context.Context, keys ResealStore, ring Ring) (sealed, refused int, err error) {
 	for range maxResealRounds {
 		rows, err := keys.Keys(ctx)
 		if err != nil {
 			return 0, 0, fmt.Errorf("account: seal rows anew: %w", err)
 		}
+		merchants, err := keys.Merchants(ctx)
+		if err != nil {
+			return 0, 0, fmt.Errorf("account: seal merchants anew: %w", err)
+		}
+		left, err := resealMerchants(ctx, keys, ring, merchants)
+		if err != nil {
+			return 0, 0, err
+		}
 		sealed, refused = 0, 0
-		left := 0
 		for _, row := range rows {
 			plain, _, err := openRow(ring, &row)
 			switch {

@@ -13,6 +13,8 @@ type snapshot struct {
 	ring      Ring
 	merchants map[string]*Merchant // those of the configuration, by name
 
+	stored map[string]storedMerchant // those of the store, by name
+
 	good    map[string]cachedKey // by the hash of the key
 	refused map[string]store.Key // rows whose seal ring does not open, by the hash of the key
 	reseals *resealQueue         // the good rows that are sealed under the previous secret
@@ -40,7 +42,7 @@ func (s *snapshot) isRefused(row *store.Key) bool {
 
 // account returns the account that a row with some terms stands for.
 func (s *snapshot) account(row *store.Key, terms Terms) *Account {
-	merchant := s.merchants[row.Merchant]
+	merchant := s.merchantOf(row.Merchant)
 	if merchant == nil {
 		merchant = &Merchant{Name: row.Merchant}
 	}
@@ -51,7 +53,7 @@ func (s *snapshot) account(row *store.Key, terms Terms) *Account {
 // A good row whose seal does not open any more is left out and not refused: the store may
 // have it sealed anew, and it is to be read again.
 func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot {
-	next := newSnapshot(ring, merchants, len(s.good))
+	next := newSnapshot(ring, merchants, s.reopenMerchants(ring), len(s.good))
 	next.readAt = s.readAt
 	for hash, cached := range s.good {
 		next.addRow(&cached.row)
@@ -66,7 +68,7 @@ func (s *snapshot) judgedBy(ring Ring, merchants map[string]*Merchant) *snapshot
 
 // withRows returns a snapshot of the rows of the store. Rows that are in s are not judged again.
 func (s *snapshot) withRows(rows []store.Key) *snapshot {
-	next := newSnapshot(s.ring, s.merchants, len(rows))
+	next := newSnapshot(s.ring, s.merchants, s.stored, len(rows))
 	for i := range rows {
 		row := &rows[i]
 		cached, isGood := s.good[string(row.Hash)]
@@ -93,9 +95,11 @@ func (s *snapshot) withRefused(row store.Key) *snapshot {
 	return &next
 }
 
-func newSnapshot(ring Ring, merchants map[string]*Merchant, rows int) *snapshot {
+func newSnapshot(
+	ring Ring, merchants map[string]*Merchant, stored map[string]storedMerchant, rows int,
+) *snapshot {
 	return &snapshot{
-		ring: ring, merchants: merchants,
+		ring: ring, merchants: merchants, stored: stored,
 		good: make(map[string]cachedKey, rows), refused: make(map[string]store.Key),
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -74,6 +75,10 @@ type Handler struct {
 	MPI    MPI              // serves /enrolled and /check; without it they fail
 	Hooks  *webhook.Service // serves /webhook-endpoints and /events; without it there are none
 	Keys   Keeper
+
+	// Idempotency keeps the answers of requests with an Idempotency-Key. Nil means that the header is ignored.
+	Idempotency *idempotency.Keeper
+
 	Gate   *shed.LoadShedder // sheds load; nil means that nothing is shed
 	Limits *Limiter          // limits the rate of each key; nil means no limit
 
@@ -146,6 +151,9 @@ type request struct {
 	path    string
 	query   string // what follows the path
 	body    []byte
+
+	// claim is that of the Idempotency-Key. Nil means that the request has none.
+	claim *idempotency.Claim
 
 	// pause prepares for a wait before the answer: it gives the place of the request back, and extends the
 	// time limit for the answer.
@@ -343,11 +351,21 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, ep *endpoint, ac
 		return
 	}
 	listen.Arrived(r.Context())
-	pause := func(wait time.Duration) {
+	req := &request{account: acc, header: r.Header, method: r.Method, path: pathOf(r), query: r.URL.RawQuery, body: body}
+	req.pause = func(wait time.Duration) {
 		a.release()
 		extendTime(w, wait)
 	}
-	res, err := ep.handle(h, r.Context(), &request{acc, r.Header, r.Method, pathOf(r), r.URL.RawQuery, body, pause})
+	if key := r.Header["Idempotency-Key"]; len(key) > 0 && h.Idempotency != nil && isIdempotent(ep, r) {
+		h.answerOnce(w, r, ep, req, key)
+		return
+	}
+	h.answer(w, r, ep, req)
+}
+
+// answer has the endpoint handle a request, and answers it.
+func (h *Handler) answer(w http.ResponseWriter, r *http.Request, ep *endpoint, req *request) {
+	res, err := ep.handle(h, r.Context(), req)
 	if res.retryAfter {
 		setRetryAfter(w)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/uuid"
 	"github.com/openthreeds/threeds/internal/webhook"
 	"github.com/openthreeds/threeds/message"
 )
@@ -152,6 +153,13 @@ func (h *Handler) hooks(ctx context.Context, req *request) (response, error) {
 			return response{}, hookProblem(&webhook.FaultError{Member: "secret", Rule: "pattern", Cure: "Leave it out, or: " + err.Error() + "."})
 		}
 	}
+	if req.claim != nil { // a request that repeats this one makes the same endpoint
+		id, secret := req.claim.Derive("endpoint"), req.claim.Derive("secret")
+		e.ID = "ep_" + uuid.FromBytes([16]byte(id[:]))
+		if len(e.Secret) == 0 {
+			e.Secret = secret[:]
+		}
+	}
 	added, err := h.Hooks.Add(ctx, merchant, e)
 	if err != nil {
 		return response{}, hookProblem(err)
@@ -202,7 +210,12 @@ func (h *Handler) testHook(ctx context.Context, req *request) (response, error) 
 
 // rotateHook gives an endpoint a new secret.
 func (h *Handler) rotateHook(ctx context.Context, req *request) (response, error) {
-	e, err := h.Hooks.Rotate(ctx, req.account.Merchant.Name, req.idIn())
+	secret := webhook.NewSecret()
+	if req.claim != nil { // a request that repeats this one has the same secret
+		derived := req.claim.Derive("secret")
+		secret = derived[:]
+	}
+	e, err := h.Hooks.RotateTo(ctx, req.account.Merchant.Name, req.idIn(), secret)
 	if err != nil {
 		return response{}, hookProblem(err)
 	}

@@ -41,6 +41,8 @@ var titles = map[string]string{
 	"not-cancellable":        "The authentication cannot be cancelled",
 	"unsupported-version":    "The version cannot be used",
 	"browser-not-configured": "Browsers cannot be served",
+	"in-progress":            "A request with this Idempotency-Key is in progress",
+	"idempotency-mismatch":   "The Idempotency-Key was used for another request",
 	"rate-limited":           "The rate limit of the key is reached",
 	"overloaded":             "The server cannot serve this now",
 	"internal":               "The server failed",
@@ -108,6 +110,9 @@ func (h *Handler) writeProblem(w http.ResponseWriter, r *http.Request, p *proble
 	var names []string
 	for _, e := range p.Errors {
 		name := e.Parameter
+		if e.Header != "" {
+			name = e.Header
+		}
 		if e.Pointer != nil {
 			name = strings.TrimPrefix(*e.Pointer, "/")
 		}

@@ -75,7 +75,10 @@ var rangeContent = bytes.Repeat([]byte("card ranges "), 50_000)
 // endpoint is the webhook endpoint of a merchant.
 var endpoint = store.Endpoint{ID: "ep_1", Merchant: "Shop 1", Created: at, Data: []byte("sealed")}
 
-// fill puts two keys, a revoked one, a webhook endpoint, card ranges with their status, and things that no backup
+// merchant is the profile of a merchant.
+var merchant = store.Merchant{Name: "Shop 1", Data: []byte("sealed profile")}
+
+// fill puts two keys, a revoked one, a merchant, a webhook endpoint, card ranges with their status, and things that no backup
 // holds into a store.
 func fill(t *testing.T, st archive) {
 	t.Helper()
@@ -84,6 +87,7 @@ func fill(t *testing.T, st archive) {
 		must(t, st.PutKey(ctx, key(n)))
 	}
 	must(t, st.RevokeKey(ctx, key(2).Hash))
+	must(t, st.AddMerchant(ctx, merchant))
 	must(t, st.AddEndpoint(ctx, endpoint))
 	lease, err := st.Acquire(ctx, "ranges/visa", "me", time.Hour)
 	must(t, err)
@@ -123,6 +127,9 @@ func checkFilled(t *testing.T, st archive) {
 	}
 	if got, err := st.Endpoints(ctx); err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(endpoint) {
 		t.Errorf("endpoints are %v, %v", got, err)
+	}
+	if got, err := st.Merchants(ctx); err != nil || len(got) != 1 || fmt.Sprint(got[0]) != fmt.Sprint(merchant) {
+		t.Errorf("merchants are %v, %v", got, err)
 	}
 	all, err := st.Snapshots(ctx, "visa")
 	if err != nil || len(all) != 2 || all[0].Generation != 7 || !all[0].Created.Equal(at) || string(all[0].Note) != "note" {

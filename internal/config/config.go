@@ -114,6 +114,8 @@ type Config struct {
 		Browser time.Duration `yaml:"browser"`
 		// How long an authentication that is over may be looked up by GET /authentications/ID and POST /outcome, its values included. At least `result`, and raised to that when it is not given.
 		Values time.Duration `yaml:"values"`
+		// How long an Idempotency-Key stands for the request that first had it. See [idempotency](idempotency.md).
+		Idempotency time.Duration `yaml:"idempotency"`
 		// How long the result of a challenge is waited for.
 		Challenge time.Duration `yaml:"challenge"`
 		// How long requests in work may take to finish at shutdown; three seconds at least.

@@ -142,3 +142,26 @@ func isActiveElement(e xml.StartElement) bool {
 		return strings.HasPrefix(strings.ToLower(a.Name.Local), "on") || strings.HasPrefix(value, "javascript:")
 	})
 }
+
+// ParseMerchant reads the profile of one merchant, in YAML or JSON, with the keys and by the rules that an item of
+// merchants has in the file. It has no page.logo: see [CheckLogo]. Besides the schemes that everybody knows, words may
+// be in per_directory. The error is [Faults], which have all that is wrong, without places.
+func ParseMerchant(data []byte, words []string) (Merchant, error) {
+	l := newParser("")
+	root, ok := l.parseYAML(data)
+	if !ok {
+		return Merchant{}, l.faults
+	}
+	m := readMerchant(l.newSection(root, ""))
+	for _, word := range words {
+		l.config.Directories = append(l.config.Directories, Directory{Scheme: word})
+	}
+	l.checkPerDirectory("", m)
+	if m.Page.Logo.File != "" {
+		l.fault("page.logo", "is a file, which has no place here")
+	}
+	if err := l.err(); err != nil {
+		return Merchant{}, err
+	}
+	return m, nil
+}

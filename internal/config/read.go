@@ -23,8 +23,11 @@ type Fault struct {
 	Text      string // what is wrong, and in brackets what is allowed; never a value
 }
 
-// String is FILE:LINE:COL: key: what is wrong.
+// String is FILE:LINE:COL: key: what is wrong. Without a file it has no place.
 func (f Fault) String() string {
+	if f.File == "" && f.Key != "" {
+		return f.Key + ": " + f.Text
+	}
 	if f.Key == "" {
 		return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Col, f.Text)
 	}

@@ -83,6 +83,7 @@ func (l *loader) readTimeouts(s *section) {
 	c.DecoupledResult = optional(s, "decoupled_result", duration("10s", "24h"), "20m")
 	c.Browser = optional(s, "browser", duration("5s", "60m"), "30m")
 	c.Values = optional(s, "values", duration("10s", "168h"), "30m")
+	c.Idempotency = optional(s, "idempotency", duration("1m", "168h"), "24h")
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")
 	c.Shutdown = optional(s, "shutdown", duration("0s", "10m"), "15s")
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")

@@ -26,18 +26,23 @@ func (l *loader) checkWords() {
 		}
 		words = append(words, d.Scheme)
 	}
+	for i, m := range l.config.Merchants {
+		l.checkPerDirectory(fmt.Sprintf("merchants[%d]", i), m)
+	}
+}
+
+// checkPerDirectory checks the words in per_directory of a merchant, whose keys begin with path.
+func (l *loader) checkPerDirectory(path string, m Merchant) {
 	allowed := scheme.Names()
-	for _, word := range words {
-		if !slices.Contains(allowed, word) {
-			allowed = append(allowed, word)
+	for _, d := range l.config.Directories {
+		if d.Scheme != "" && !slices.Contains(allowed, d.Scheme) {
+			allowed = append(allowed, d.Scheme)
 		}
 	}
-	for i, m := range l.config.Merchants {
-		for _, word := range slices.Sorted(maps.Keys(m.PerDirectory)) {
-			if !slices.Contains(allowed, word) {
-				l.fault(fmt.Sprintf("merchants[%d].per_directory.%s", i, word), "unknown key: not a known word%s (allowed: %s)",
-					Hint(word, allowed...), strings.Join(allowed, ", "))
-			}
+	for _, word := range slices.Sorted(maps.Keys(m.PerDirectory)) {
+		if !slices.Contains(allowed, word) {
+			l.fault(join(join(path, "per_directory"), word), "unknown key: not a known word%s (allowed: %s)",
+				Hint(word, allowed...), strings.Join(allowed, ", "))
 		}
 	}
 }

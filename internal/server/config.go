@@ -16,13 +16,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/listen"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/scheme"
@@ -140,6 +140,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
+		Idempotency: c.Timeouts.Idempotency,
 		Timeouts: auth.Timeouts{
 			Authentication: c.Timeouts.Authentication, Preauth: c.Timeouts.Preauth, Challenge: c.Timeouts.Challenge,
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
@@ -170,7 +171,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		cfg.Proxies = append(cfg.Proxies, netip.MustParsePrefix(text)) // the reader has checked it
 	}
 	for _, m := range c.Merchants {
-		cfg.Merchants = append(cfg.Merchants, merchantProfile(m))
+		cfg.Merchants = append(cfg.Merchants, merchant.Profile(m))
 	}
 	for _, d := range c.Directories {
 		cfg.addDirectory(d, c)
@@ -186,27 +187,6 @@ func refNumber(c *config.Config) func(message.Version) string {
 	return func(v message.Version) string {
 		return cmp.Or(c.Server.ReferenceNumbers[v.String()], c.Server.ReferenceNumber)
 	}
-}
-
-// merchantProfile is the profile of a merchant as package account wants it.
-func merchantProfile(m config.Merchant) account.Merchant {
-	got := account.Merchant{
-		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
-		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
-		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
-		Origins: m.Origins,
-		Page: account.Page{
-			Logo: m.Page.Logo.Data, LogoType: m.Page.Logo.MediaType, Colour: m.Page.Colour, Accent: m.Page.Accent,
-		},
-		PerDirectory: make(map[string]account.Requestor),
-	}
-	for word, id := range m.PerDirectory {
-		got.PerDirectory[word] = account.Requestor{
-			ID: id.RequestorID, Name: id.RequestorName,
-			AcquirerBIN: id.AcquirerBIN, AcquirerMerchantID: id.AcquirerMerchantID,
-		}
-	}
-	return got
 }
 
 // add puts one directory into cfg, in the three forms that its users want.

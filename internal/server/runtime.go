@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
@@ -83,6 +85,9 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Engine: rt.engine, MPI: rt.mpi, Hooks: s.hooks, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
+		Idempotency: &idempotency.Keeper{
+			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
+		},
 	}
 	if rt.api = requests; cfg.BrowserURL != "" {
 		requests.BrowserScript, requests.BrowserIntegrity = cfg.BrowserURL+browser.ScriptPath(), web.Integrity()

@@ -57,9 +57,11 @@ type Config struct {
 	V1Peers         []directory.V1Peer // those of 3-D Secure 1.0.2, may be none
 	V1Directories   []mpi.Directory    // the same, as their engine wants them
 	Timeouts        auth.Timeouts
+	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks        WebhookSettings
 	Shutdown        time.Duration // for what is in flight when the process is to end
 	LameDuck        time.Duration // before that, for requests of those who have not heard yet that it ends
+	ClaimTime       time.Duration // of an Idempotency-Key whose node has died; 0 means a minute
 	LeaseTime       time.Duration // of the refresher; 0: its own
 	Limits          Limits
 	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded

@@ -10,6 +10,9 @@ const (
 	KeyRows      = "key"        // API keys
 	RevokedRows  = "revokedKey" // API keys that were revoked
 	EndpointRows = "endpoint"   // webhook endpoints
+	MerchantRows = "merchant"   // merchants that operators have put into the store
+	ObjectRows   = "object"     // operators and tokens
+	AuditRows    = "audit"      // the audit trail
 	StateRows    = "state"      // small values whose key begins with RangeStates or UseStates
 	RangeRows    = "ranges"     // snapshots, each followed by its ChunkRows
 	ChunkRows    = "chunk"      // content of the snapshot that came before it

@@ -153,8 +153,8 @@ type Store interface {
 
 	// KeysUnless returns all keys, as Keys does, and their mark; or the mark alone, if it
 	// is still the one that is given, which costs next to nothing. Whatever changes a
-	// key changes the mark, into one that was never there before; nothing else that
-	// the store keeps does. When the store cannot tell, the mark is empty and all keys are
+	// key or one of [Merchants] changes the mark, into one that was never there before; nothing
+	// else that the store keeps does. When the store cannot tell, the mark is empty and all keys are
 	// there.
 	KeysUnless(ctx context.Context, mark string) (keys []Key, now string, err error)
 
@@ -173,6 +173,9 @@ type Store interface {
 	States
 	Nodes
 	Events
+	Merchants
+	Objects
+	Audit
 
 	// Ping returns nil if the store can be reached and read, and an error with
 	// ErrReadOnly in it if that is so but this process may not write transactions.

@@ -10,6 +10,11 @@ import (
 func New() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // it never fails
+	return FromBytes(b)
+}
+
+// FromBytes returns the UUID of version 4 with these bits, but for the six that say what it is.
+func FromBytes(b [16]byte) string {
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	var text [36]byte
 	hex.Encode(text[:], b[:4])

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -162,17 +163,23 @@ func (s *Service) Endpoint(ctx context.Context, merchant, id string) (*Endpoint,
 	return e, nil
 }
 
-// Add adds an endpoint of a merchant. Without a secret it gets one.
+// Add adds an endpoint of a merchant. Without an id or a secret it gets them. When there is an endpoint of the merchant
+// with its id, that is returned.
 func (s *Service) Add(ctx context.Context, merchant string, e Endpoint) (*Endpoint, error) {
 	if err := e.check(&s.settings.Load().Addresses); err != nil {
 		return nil, err
 	}
-	e.ID, e.Merchant, e.Created = "ep_"+uuid.New(), merchant, s.Now().UTC().Truncate(time.Millisecond)
+	e.ID = cmp.Or(e.ID, "ep_"+uuid.New())
+	e.Merchant, e.Created = merchant, s.Now().UTC().Truncate(time.Millisecond)
 	if len(e.Secret) == 0 {
 		e.Secret = NewSecret()
 	}
 	e.sealed = e.seal(s.Sealer)
-	if err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed}); err != nil {
+	err := s.Store.AddEndpoint(ctx, store.Endpoint{ID: e.ID, Merchant: merchant, Created: e.Created, Data: e.sealed})
+	switch {
+	case errors.Is(err, store.ErrExists):
+		return s.Endpoint(ctx, merchant, e.ID)
+	case err != nil:
 		return nil, err
 	}
 	return &e, s.Refresh(ctx)
@@ -209,9 +216,17 @@ const overlap = 24 * time.Hour
 
 // Rotate gives an endpoint a new secret. The former one signs as well for a day.
 func (s *Service) Rotate(ctx context.Context, merchant, id string) (*Endpoint, error) {
+	return s.RotateTo(ctx, merchant, id, NewSecret())
+}
+
+// RotateTo does what Rotate does, with a secret that the caller has made. It changes nothing if the endpoint has it.
+func (s *Service) RotateTo(ctx context.Context, merchant, id string, secret Secret) (*Endpoint, error) {
 	return s.Change(ctx, merchant, id, func(e *Endpoint) error {
+		if bytes.Equal(e.Secret, secret) {
+			return nil
+		}
 		e.Previous, e.Until = e.Secret, s.Now().Add(overlap).UTC().Truncate(time.Second)
-		e.Secret = NewSecret()
+		e.Secret = secret
 		return nil
 	})
 }

@@ -17,7 +17,9 @@ type reader struct {
 	state, snapshots, snapshot, chunk *sql.Stmt
 	deadUploads, leftovers, nodes     *sql.Stmt
 	endpoints, event, findEvents      *sql.Stmt
-	deliveries, anyDue                *sql.Stmt
+	deliveries, anyDue, merchants     *sql.Stmt
+	object, objects                   *sql.Stmt
+	auditNewest, auditOldest          *sql.Stmt
 }
 
 func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
@@ -41,6 +43,11 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.deliveries, sqlDeliveries},
 		{&r.anyDue, sqlAnyDue},
 		{&r.nodes, sqlNodes},
+		{&r.merchants, sqlMerchants},
+		{&r.object, sqlObject},
+		{&r.objects, sqlObjects},
+		{&r.auditNewest, sqlAudit + " ORDER BY seq DESC LIMIT ?5"},
+		{&r.auditOldest, sqlAudit + " ORDER BY seq LIMIT ?5"},
 	})
 }
 

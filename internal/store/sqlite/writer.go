@@ -148,12 +148,15 @@ type writer struct {
 	upload, publish, retire, dropUploads *sql.Stmt
 	endUpload, putNode, removeNode       *sql.Stmt
 
+	addMerchant, changeMerchant, removeMerchant *sql.Stmt
+
 	eventStatements
+	objectStatements
 }
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 	w := &writer{conn: conn, place: db.place, counts: &db.counts}
-	return w, db.prepareAll(conn, append(w.eventStatements.all(), []statement{
+	return w, db.prepareAll(conn, append(slices.Concat(w.eventStatements.all(), w.objectStatements.all()), []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
 		{&w.rollback, "ROLLBACK"},
@@ -182,6 +185,9 @@ func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 		{&w.freeChunks, sqlFreeChunks},
 		{&w.putNode, sqlPutNode},
 		{&w.removeNode, sqlRemoveNode},
+		{&w.addMerchant, sqlAddMerchant},
+		{&w.changeMerchant, sqlChangeMerchant},
+		{&w.removeMerchant, sqlRemoveMerchant},
 	}...))
 }
 

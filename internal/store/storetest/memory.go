@@ -28,16 +28,20 @@ type Memory struct {
 type memory struct {
 	txns      map[string]store.Txn
 	keys      map[string]store.Key
-	changes   int64 // of keys: their mark
+	changes   int64 // of keys and merchants: their mark
 	leases    map[string]holding
 	snapshots map[string][]snapshot // by scheme, newest first
 	uploads   map[string]int64      // how many PutSnapshots of a scheme have begun
 	states    map[string][]byte
 	nodes     map[string]node
+	merchants map[string][]byte
 
 	endpoints  map[string]store.Endpoint
 	events     map[string]store.Event
 	deliveries map[[2]string]store.Delivery // by event and endpoint
+
+	objects map[[2]string]store.Object // by kind and ID
+	audit   []store.AuditEntry
 }
 
 var _ store.Store = (*Memory)(nil)
@@ -47,9 +51,9 @@ func NewMemory(now func() time.Time) *Memory {
 	return &Memory{now: now, memory: memory{
 		txns: make(map[string]store.Txn), keys: make(map[string]store.Key),
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
-		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node),
+		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node), merchants: make(map[string][]byte),
 		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
-		deliveries: make(map[[2]string]store.Delivery),
+		deliveries: make(map[[2]string]store.Delivery), objects: make(map[[2]string]store.Object),
 	}}
 }
 

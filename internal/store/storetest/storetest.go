@@ -121,6 +121,9 @@ var tests = []test{
 	{"Nodes", testNodes},
 	{"NodeRemoved", testNodeRemoved},
 	{"NodesStay", testNodesStay},
+	{"Merchants", testMerchants},
+	{"MerchantsMark", testMerchantsMark},
+	{"MerchantsAtOnce", testMerchantsAtOnce},
 	{"Endpoints", testEndpoints},
 	{"EventPutGet", testEventPutGet},
 	{"EventOfUpdate", testEventOfUpdate},
@@ -129,6 +132,12 @@ var tests = []test{
 	{"Deliveries", testDeliveries},
 	{"ClaimAtOnce", testClaimAtOnce},
 	{"SweepEvents", testSweepEvents},
+	{"Objects", testObjects},
+	{"ObjectChange", testObjectChange},
+	{"ObjectExpiry", testObjectExpiry},
+	{"ObjectAtOnce", testObjectAtOnce},
+	{"Audit", testAudit},
+	{"AuditAtOnce", testAuditAtOnce},
 	{"ContextEnded", testContextEnded},
 	{"Ping", testPing},
 	{"Closed", testClosed},
@@ -143,6 +152,7 @@ var tests = []test{
 	{"ShareLeases", testShareLeases},
 	{"ShareSnapshots", testShareSnapshots},
 	{"ShareNodes", testShareNodes},
+	{"ShareMerchants", testShareMerchants},
 }
 
 // A check is a running test: the store, and helpers for what tests do with it.

@@ -124,6 +124,7 @@ type broken struct {
 	ping   func(context.Context) error
 	brokenRanges
 	brokenNodes
+	brokenMerchants
 }
 
 func (b *broken) Create(ctx context.Context, t store.Txn) error {
@@ -230,7 +231,7 @@ func (s *Memory) free(id string) {
 // sees that the tests about it fail. In a bubble a pause between reading and
 // writing lets all others read first.
 func TestBrokenStoresFail(t *testing.T) {
-	for _, test := range append(append(brokenRangesStores, brokenNodesStores...), []sabotage{
+	for _, test := range append(slices.Concat(brokenRangesStores, brokenNodesStores, brokenMerchantsStores), []sabotage{
 		{"Create overwrites", "CreateTwice", func(b *broken, _ *clock) {
 			b.create = func(_ context.Context, t store.Txn) error { b.set(ownCopy(t)); return nil }
 		}},

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+// An idempotentLoad is requests with few keys, of which each is to have one effect and one answer.
+type idempotentLoad struct {
+	t       *testing.T
+	nodes   [2]*victim
+	answers [2][100]sync.Map // by round and key
+	done    atomic.Int64     // requests that were answered with 201
+}
+
+// post makes one request, and reports whether it was answered with what is kept.
+func (l *idempotentLoad) post(round, i int, n *victim) bool {
+	key := i % 100
+	body := fmt.Sprintf(`{"url": "https://192.0.2.1/%d-%d"}`, round, key)
+	req, err := http.NewRequest(http.MethodPost, "http://"+n.api+"/webhook-endpoints", strings.NewReader(body))
+	if err != nil {
+		l.t.Error(err)
+		return true
+	}
+	req.Header.Set("APIKey", n.key)
+	req.Header.Set("Idempotency-Key", fmt.Sprintf("round %d, key %d", round, key))
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return false
+	case res.StatusCode == http.StatusConflict || res.StatusCode == http.StatusServiceUnavailable:
+		if res.Header.Get("Retry-After") == "" {
+			l.t.Errorf("%d without Retry-After", res.StatusCode)
+		}
+		return false
+	case res.StatusCode != http.StatusCreated:
+		l.t.Errorf("round %d, key %d: %d %s", round, key, res.StatusCode, answer)
+	}
+	l.answers[round][key].Store(string(answer), true)
+	l.done.Add(1)
+	return true
+}
+
+// run makes 1,000 requests at both nodes at once. Those that get no answer are made again until the time is over.
+func (l *idempotentLoad) run(round int, limit time.Duration) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, 100)
+	end := time.Now().Add(limit)
+	for i := range 1000 {
+		all.Go(func() {
+			for try := 0; ; try++ {
+				places <- struct{}{}
+				isAnswered := l.post(round, i, l.nodes[(i+try)%2])
+				<-places
+				if isAnswered || time.Now().After(end) {
+					return
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// check wants one answer for each key of a round, and so many endpoints in all.
+func (l *idempotentLoad) check(round, effects int) {
+	l.t.Helper()
+	for key := range l.answers[round] {
+		n := 0
+		l.answers[round][key].Range(func(_, _ any) bool { n++; return true })
+		if n != 1 {
+			l.t.Errorf("round %d: key %d has %d answers", round, key, n)
+		}
+	}
+	req, err := http.NewRequest(http.MethodGet, "http://"+l.nodes[1].api+"/webhook-endpoints", nil)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	req.Header.Set("APIKey", l.nodes[1].key)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if n := strings.Count(string(answer), `"id":`); err != nil || n != effects {
+		l.t.Errorf("round %d: %d endpoints, %v, want %d", round, n, err, effects)
+	}
+}
+
+// TestF5OneEffectAcrossNodesAndAKill: 1,000 requests with 100 keys at two processes on one PostgreSQL have 100 effects,
+// also when one process is killed among them. The keys of that one are in progress until its claims are over, which here
+// is two seconds later.
+func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
+	t.Parallel()
+	keys := filepath.Join(t.TempDir(), "keys.json")
+	place := fmt.Sprintf("webhooks: {allow: [192.0.2.0/24]}\nstore: {url: %q}\nkeys: %s", pgtest.Get(t).Schema(t), keys)
+	ca := newAuthority(t)
+	p := newPeer(t, ca)
+	l := &idempotentLoad{t: t, nodes: [2]*victim{newVictimAt(t, ca, p, place), newVictimAt(t, ca, p, place)}}
+	l.nodes[1].key = l.nodes[0].key
+	l.nodes[0].start()
+	l.nodes[1].start()
+	l.run(0, time.Minute)
+	l.check(0, 100)
+
+	before := l.done.Load()
+	killed := make(chan struct{})
+	go func() {
+		defer close(killed)
+		waitFor(t, "some answers", func() bool { return l.done.Load() >= before+5 })
+		l.nodes[0].kill()
+	}()
+	l.run(1, time.Minute)
+	<-killed
+	l.nodes[0].start()
+	for key := range 100 {
+		if !l.post(0, key, l.nodes[0]) || !l.post(1, key, l.nodes[0]) {
+			t.Errorf("key %d has no answer after the restart", key)
+		}
+	}
+	l.check(1, 200)
+}

@@ -1,0 +1,278 @@
+// Package merchant shows and changes the merchants of a server. Use a [Registry]: [Registry.List] and [Registry.Get]
+// show merchants, [Registry.Put] adds or changes one, [Registry.Remove] removes one.
+//
+// Merchants come from the configuration file or from the store. One of the file wins over one of the store with the
+// same name, and cannot be changed here. Nodes use a change within a second. Whoever has read an [Entry] changes what
+// was read or gets [ErrChanged], so that no change is lost.
+package merchant
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// These are in the errors of a Registry, for use with errors.Is.
+var (
+	ErrNotFound = errors.New("there is no such merchant")
+	ErrExists   = errors.New("there is such a merchant already")
+	ErrInFile   = errors.New("the merchant is in the configuration file, which wins: change it there")
+	ErrChanged  = errors.New("somebody else has changed the merchant meanwhile: read it again")
+	ErrRefused  = errors.New("the seal of the merchant's row does not open: remove it, and add it again")
+)
+
+// A Source says where a merchant comes from.
+type Source string
+
+// The sources.
+const (
+	File  Source = "file"
+	Store Source = "store"
+)
+
+// An Entry is a merchant as a Registry shows it.
+type Entry struct {
+	account.Merchant
+	Source Source
+
+	// Version is another one after each change. Put and Remove take it back. It is empty for a merchant of the file.
+	Version string
+
+	// IsRefused says that the seal of the merchant's row does not open: only the name is there, and it is not used.
+	IsRefused bool
+
+	// IsHidden says that the store has a merchant with the same name, too, which is not used.
+	IsHidden bool
+
+	row store.Merchant
+}
+
+// MarshalJSON returns the members of the merchant, which are named like the keys of the configuration, with its source
+// and version.
+func (e Entry) MarshalJSON() ([]byte, error) {
+	profile, err := e.Merchant.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	rest, err := json.Marshal(struct {
+		Source    Source `json:"source"`
+		Version   string `json:"version,omitzero"`
+		IsRefused bool   `json:"refused,omitzero"`
+		IsHidden  bool   `json:"hidden,omitzero"`
+	}{e.Source, e.Version, e.IsRefused, e.IsHidden})
+	if err != nil {
+		return nil, err
+	}
+	return append(append(profile[:len(profile)-1], ','), rest[1:]...), nil
+}
+
+// A Ring has the secrets that rows are sealed under.
+type Ring = account.Ring
+
+// A Registry has the merchants of a configuration and of a store. Many goroutines may use it.
+type Registry struct {
+	Store store.Merchants
+	Ring  Ring
+
+	// InFile are the merchants of the configuration.
+	InFile []account.Merchant
+
+	// Schemes are the words of the directories, which per_directory may have beside those that everybody knows.
+	Schemes []string
+}
+
+// FromConfig returns the registry of a configuration with its store.
+func FromConfig(c *config.Config, merchants store.Merchants, ring Ring) *Registry {
+	r := &Registry{Store: merchants, Ring: ring}
+	for _, m := range c.Merchants {
+		r.InFile = append(r.InFile, Profile(m))
+	}
+	for _, d := range c.Directories {
+		r.Schemes = append(r.Schemes, d.Scheme)
+	}
+	return r
+}
+
+// Profile returns a merchant of the configuration as package account has it.
+func Profile(m config.Merchant) account.Merchant {
+	got := account.Merchant{
+		Name: m.Name, RequestorID: m.RequestorID, RequestorName: m.RequestorName,
+		AcquirerCountry: m.AcquirerCountry, SchemeRules: m.SchemeRules, Bridging: m.Bridging, Transliterate: m.Transliterate,
+		MerchantName: m.MerchantName, MCC: m.MCC, MerchantCountry: m.MerchantCountry, RequestorURL: m.RequestorURL,
+		Origins: m.Origins,
+		Page: account.Page{
+			Logo: m.Page.Logo.Data, LogoType: m.Page.Logo.MediaType, Colour: m.Page.Colour, Accent: m.Page.Accent,
+		},
+		PerDirectory: make(map[string]account.Requestor),
+	}
+	for word, id := range m.PerDirectory {
+		got.PerDirectory[word] = account.Requestor{
+			ID: id.RequestorID, Name: id.RequestorName,
+			AcquirerBIN: id.AcquirerBIN, AcquirerMerchantID: id.AcquirerMerchantID,
+		}
+	}
+	return got
+}
+
+// List returns all merchants in the order of their names.
+func (r *Registry) List(ctx context.Context) ([]Entry, error) {
+	rows, err := r.Store.Merchants(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Entry, 0, len(r.InFile)+len(rows))
+	for _, m := range r.InFile {
+		isHiding := slices.ContainsFunc(rows, func(row store.Merchant) bool { return row.Name == m.Name })
+		all = append(all, Entry{Merchant: m, Source: File, IsHidden: isHiding})
+	}
+	for _, row := range rows {
+		if !r.isInFile(row.Name) {
+			all = append(all, r.open(row))
+		}
+	}
+	slices.SortFunc(all, func(a, b Entry) int { return cmp.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+func (r *Registry) isInFile(name string) bool {
+	return slices.ContainsFunc(r.InFile, func(m account.Merchant) bool { return m.Name == name })
+}
+
+// open returns what is in a row.
+func (r *Registry) open(row store.Merchant) Entry {
+	e := Entry{Source: Store, row: row, Merchant: account.Merchant{Name: row.Name}}
+	m, err := account.OpenMerchant(r.Ring, &row)
+	if err != nil {
+		e.IsRefused, e.Version = true, versionOf(row.Data)
+		return e
+	}
+	e.Merchant = *m
+	plain, err := m.MarshalJSON()
+	if err != nil {
+		panic("merchant: " + err.Error()) // texts and bytes can always be written
+	}
+	e.Version = versionOf(plain) // a row that is sealed anew has the same version
+	return e
+}
+
+// versionOf returns a short digest.
+func versionOf(data []byte) string {
+	digest := sha256.Sum256(data)
+	return hex.EncodeToString(digest[:8])
+}
+
+// Get returns one merchant, or an error with ErrNotFound in it.
+func (r *Registry) Get(ctx context.Context, name string) (Entry, error) {
+	all, err := r.List(ctx)
+	if err != nil {
+		return Entry{}, err
+	}
+	i := slices.IndexFunc(all, func(e Entry) bool { return e.Name == name })
+	if i < 0 {
+		return Entry{}, ErrNotFound
+	}
+	return all[i], nil
+}
+
+// Check returns the merchant as it is stored, with values in their usual form, or [config.Faults] with all that is wrong
+// with it. The media type of the logo is found, not taken.
+func (r *Registry) Check(m account.Merchant) (account.Merchant, error) {
+	var faults config.Faults
+	logo := m.Page.Logo
+	m.Page.Logo, m.Page.LogoType = nil, ""
+	text, err := m.MarshalJSON()
+	if err != nil {
+		return m, err
+	}
+	parsed, err := config.ParseMerchant(text, r.Schemes)
+	if err != nil && !errors.As(err, &faults) {
+		return m, err
+	}
+	checked := Profile(parsed)
+	if len(logo) > 0 {
+		checked.Page.Logo = logo
+		if checked.Page.LogoType, err = config.CheckLogo(logo); err != nil {
+			faults = append(faults, config.Fault{Key: "page.logo", Text: err.Error()})
+		}
+	}
+	if len(faults) > 0 {
+		return m, faults
+	}
+	return checked, nil
+}
+
+// Put stores a merchant. version is that of the Entry that was changed, or empty to add one that is not there. The error
+// is [config.Faults] if values are wrong, or has ErrInFile, ErrExists, ErrNotFound, ErrRefused or ErrChanged in it.
+func (r *Registry) Put(ctx context.Context, m account.Merchant, version string) (Entry, error) {
+	m, err := r.Check(m)
+	if err != nil {
+		return Entry{}, err
+	}
+	row, err := account.NewMerchantRow(r.Ring, &m)
+	if err != nil {
+		return Entry{}, err
+	}
+	if version == "" {
+		err = r.add(ctx, row)
+	} else {
+		err = r.change(ctx, m.Name, version, func(was Entry) error {
+			if was.IsRefused {
+				return ErrRefused
+			}
+			return r.Store.ChangeMerchant(ctx, m.Name, was.row.Data, row.Data)
+		})
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	return r.open(row), nil
+}
+
+func (r *Registry) add(ctx context.Context, row store.Merchant) error {
+	if r.isInFile(row.Name) {
+		return ErrInFile
+	}
+	err := r.Store.AddMerchant(ctx, row)
+	if errors.Is(err, store.ErrExists) {
+		return ErrExists
+	}
+	return err
+}
+
+// Remove removes a merchant of the store. version is that of the Entry that was shown. The API keys of the merchant
+// stay good.
+func (r *Registry) Remove(ctx context.Context, name, version string) error {
+	return r.change(ctx, name, version, func(was Entry) error {
+		return r.Store.RemoveMerchant(ctx, name, was.row.Data)
+	})
+}
+
+// maxTries is how often a change is tried while others seal the row anew.
+const maxTries = 5
+
+// change calls do with the merchant as it is, if it has this version.
+func (r *Registry) change(ctx context.Context, name, version string, do func(Entry) error) error {
+	for range maxTries {
+		was, err := r.Get(ctx, name)
+		switch {
+		case err != nil:
+			return err
+		case was.Source == File:
+			return ErrInFile
+		case was.Version != version:
+			return ErrChanged
+		}
+		if err := do(was); !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return ErrChanged
+}
