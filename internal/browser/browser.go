@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // Settings are what the listener is built from.
@@ -25,6 +27,8 @@ type Settings struct {
 	TrustedProxies []netip.Prefix
 	// IsLab admits pages of issuers over http on this machine.
 	IsLab bool
+	// Waits ends when requests that wait for a change are to be answered at once. Nil means never.
+	Waits context.Context
 	Log   *slog.Logger
 }
 
@@ -37,6 +41,9 @@ type Looks struct {
 	Accent   string   // #rrggbb of small decorations; "": the standard one
 	Origins  []string // the origins of the merchant's pages; empty: every one
 }
+
+// LongestRequest is how long an answer may take.
+const LongestRequest = maxWait + 5*time.Second
 
 // limits of requests, and how long a request may wait for a change.
 const (
@@ -57,10 +64,10 @@ func New(s Settings) http.Handler {
 	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:")}
 	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.begin))
 	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
-	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(r *http.Request, token, binding string) (*View, error) {
+	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 		return h.Engine.CancelBrowser(r.Context(), token, binding)
 	}))
-	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(r *http.Request, token, binding string) (*View, error) {
+	h.mux.HandleFunc("POST /a/confirm", h.serveStep(func(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 		return h.Engine.ConfirmBrowser(r.Context(), token, binding)
 	}))
 	h.mux.HandleFunc("OPTIONS /a/{step}", h.preflight)
@@ -100,9 +107,9 @@ func (h *handler) notFound(w http.ResponseWriter, r *http.Request) {
 // refuse answers an error of the engine. The page of a shopper gets words.
 func (h *handler) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
-	case errors.Is(err, ErrNoAuthentication):
+	case errors.Is(err, auth.ErrNoAuthentication):
 		h.notFound(w, r)
-	case errors.Is(err, ErrOtherBrowser):
+	case errors.Is(err, auth.ErrOtherBrowser):
 		h.showNotice(w, r, http.StatusConflict, "elsewhere")
 	case r.Context().Err() != nil:
 		// The browser has gone.

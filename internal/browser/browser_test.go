@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 const testOrigin = "https://pay.example"
@@ -70,7 +72,7 @@ func get(h http.Handler, path string, cookies ...*http.Cookie) *httptest.Respons
 func TestB4StolenToken(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	token := engine.add(fakeRow{acsURL: "https://bank.example/", view: View{ReturnURL: "https://shop.example/back"}})
+	token := engine.add(fakeRow{acsURL: "https://bank.example/", view: auth.BrowserView{ReturnURL: "https://shop.example/back"}})
 	mine := newSecret()
 	if w := call(h, "POST", "/a/begin", token, mine, "https://shop.example"); w.Code != 200 || !strings.Contains(w.Body.String(), "bank.example") {
 		t.Fatalf("begin: %d %s", w.Code, w.Body)
@@ -98,7 +100,7 @@ func TestB4StolenToken(t *testing.T) {
 	refused("hosted page with a foreign cookie", get(h, "/a/"+token, foreign))
 	refused("the token as a tag", submit(h, "/n/"+token+"/challenge", nil, nil))
 	refused("another origin", call(h, "GET", "/a/state", token, mine, "https://evil.example"))
-	if row := engine.row(token); row.view.Step != StepChallenge || row.binding != mine {
+	if row := engine.row(token); row.view.Step != auth.StepChallenge || row.binding != mine {
 		t.Errorf("after %d tries the authentication is at %s", tries, row.view.Step)
 	}
 	if tries < 20 {
@@ -171,7 +173,7 @@ func TestD62GetBindsNothing(t *testing.T) {
 func TestD71HostedPageWithoutScript(t *testing.T) {
 	t.Parallel()
 	h, engine := newTestHandler(nil)
-	shop := View{ReturnURL: "https://shop.example/back?order=1&authentication=old"}
+	shop := auth.BrowserView{ReturnURL: "https://shop.example/back?order=1&authentication=old"}
 	token := engine.add(fakeRow{acsURL: "https://bank.example/acs", methodURL: "https://bank.example/method", view: shop})
 	page := get(h, "/a/"+token)
 	if !strings.Contains(page.Body.String(), `data-testid="hosted-continue"`) || !strings.Contains(page.Body.String(), "129.00 EUR") {
@@ -287,7 +289,7 @@ func TestB9NoTextIsMissing(t *testing.T) {
 
 func TestFormatAmount(t *testing.T) {
 	t.Parallel()
-	for want, v := range map[string]View{
+	for want, v := range map[string]auth.BrowserView{
 		"129.00 EUR": {Amount: "12900", Currency: "EUR", Exponent: "2"}, "0.05 EUR": {Amount: "5", Currency: "EUR", Exponent: "2"},
 		"500 JPY": {Amount: "500", Currency: "JPY", Exponent: "0"}, "": {Currency: "EUR", Exponent: "2"},
 	} {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // A fakeEngine has authentications whose course a test prescribes.
@@ -20,9 +22,9 @@ type fakeEngine struct {
 }
 
 type fakeRow struct {
-	view      View
+	view      auth.BrowserView
 	binding   string
-	data      Data
+	data      auth.BrowserData
 	tag       string
 	methodURL string // "": no 3DS Method
 	acsURL    string // "": no challenge
@@ -47,7 +49,7 @@ func (e *fakeEngine) add(row fakeRow) string {
 	copy(id[16:], newSecret())
 	token := base64.RawURLEncoding.EncodeToString(id)
 	row.view.ID = fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:16])
-	row.view.Step, row.view.Merchant = StepBegin, "shop"
+	row.view.Step, row.view.Merchant = auth.StepBegin, "shop"
 	if row.view.Amount == "" {
 		row.view.Amount, row.view.Currency, row.view.Exponent = "12900", "EUR", "2"
 	}
@@ -69,21 +71,21 @@ func (e *fakeEngine) row(token string) fakeRow {
 	return *e.rows[token]
 }
 
-func (e *fakeEngine) set(row *fakeRow, step Step) {
-	if row.view.Step == StepEnd {
+func (e *fakeEngine) set(row *fakeRow, step auth.BrowserStep) {
+	if row.view.Step == auth.StepEnd {
 		return
 	}
 	row.view.Step = step
 	row.view.Version++
 	row.view.Method, row.view.Challenge, row.view.CardholderInfo = nil, nil, ""
 	switch step {
-	case StepMethod:
-		row.view.Method = &Method{row.methodURL, row.tag}
-	case StepChallenge:
-		row.view.Challenge = &Challenge{row.acsURL, row.tag, "2.2.0"}
-	case StepConfirm:
+	case auth.StepMethod:
+		row.view.Method = &auth.BrowserMethod{URL: row.methodURL, Data: row.tag}
+	case auth.StepChallenge:
+		row.view.Challenge = &auth.BrowserChallenge{ACSURL: row.acsURL, CReq: row.tag, MessageVersion: "2.2.0"}
+	case auth.StepConfirm:
 		row.view.CardholderInfo = row.info
-	case StepEnd:
+	case auth.StepEnd:
 		row.view.End = row.end
 	}
 	close(e.changed)
@@ -94,31 +96,31 @@ func (e *fakeEngine) find(token, binding string) (*fakeRow, error) {
 	row := e.rows[token]
 	switch {
 	case row == nil:
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	case row.binding != binding:
-		return nil, ErrOtherBrowser
+		return nil, auth.ErrOtherBrowser
 	}
 	return row, nil
 }
 
-func (e *fakeEngine) OpenBrowser(_ context.Context, token string) (*View, error) {
+func (e *fakeEngine) OpenBrowser(_ context.Context, token string) (*auth.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row := e.rows[token]
 	if row == nil {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
-	v := View{ID: row.view.ID, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
+	v := auth.BrowserView{ID: row.view.ID, Merchant: row.view.Merchant, Amount: row.view.Amount, Currency: row.view.Currency, Exponent: row.view.Exponent, Step: row.view.Step}
 	return &v, nil
 }
 
-func (e *fakeEngine) BeginBrowser(_ context.Context, token, binding string, data Data) (*View, error) {
+func (e *fakeEngine) BeginBrowser(_ context.Context, token, binding string, data auth.BrowserData) (*auth.BrowserView, string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if row := e.rows[token]; row != nil && row.binding == "" {
 		row.binding, row.data = binding, data
 		if row.methodURL != "" && data["browserJavascriptEnabled"] == "true" {
-			e.set(row, StepMethod)
+			e.set(row, auth.StepMethod)
 			time.AfterFunc(row.methodEnd, func() { e.endMethod(row) })
 		} else {
 			e.sendAReq(row)
@@ -126,35 +128,35 @@ func (e *fakeEngine) BeginBrowser(_ context.Context, token, binding string, data
 	}
 	row, err := e.find(token, binding)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	v := row.view
-	return &v, nil
+	return &v, binding, nil
 }
 
 func (e *fakeEngine) sendAReq(row *fakeRow) {
 	row.areqs++
 	switch {
 	case row.acsURL != "":
-		e.set(row, StepChallenge)
+		e.set(row, auth.StepChallenge)
 	case row.info != "":
-		e.set(row, StepConfirm)
+		e.set(row, auth.StepConfirm)
 	case row.isSlow:
-		e.set(row, StepAuthentication)
+		e.set(row, auth.StepAuthentication)
 	default:
-		e.set(row, StepEnd)
+		e.set(row, auth.StepEnd)
 	}
 }
 
 func (e *fakeEngine) endMethod(row *fakeRow) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if row.view.Step == StepMethod {
+	if row.view.Step == auth.StepMethod {
 		e.sendAReq(row)
 	}
 }
 
-func (e *fakeEngine) ViewBrowser(ctx context.Context, token, binding string, after int) (*View, error) {
+func (e *fakeEngine) ViewBrowser(ctx context.Context, token, binding string, after int) (*auth.BrowserView, error) {
 	for {
 		e.mu.Lock()
 		row, err := e.find(token, binding)
@@ -175,15 +177,15 @@ func (e *fakeEngine) ViewBrowser(ctx context.Context, token, binding string, aft
 	}
 }
 
-func (e *fakeEngine) ConfirmBrowser(_ context.Context, token, binding string) (*View, error) {
+func (e *fakeEngine) ConfirmBrowser(_ context.Context, token, binding string) (*auth.BrowserView, error) {
 	return e.finish(token, binding, "")
 }
 
-func (e *fakeEngine) CancelBrowser(_ context.Context, token, binding string) (*View, error) {
+func (e *fakeEngine) CancelBrowser(_ context.Context, token, binding string) (*auth.BrowserView, error) {
 	return e.finish(token, binding, "cancelled")
 }
 
-func (e *fakeEngine) finish(token, binding, end string) (*View, error) {
+func (e *fakeEngine) finish(token, binding, end string) (*auth.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if row := e.rows[token]; row != nil && row.binding == "" && end != "" {
@@ -193,22 +195,22 @@ func (e *fakeEngine) finish(token, binding, end string) (*View, error) {
 	if err != nil {
 		return nil, err
 	}
-	if end != "" && row.view.Step != StepEnd {
+	if end != "" && row.view.Step != auth.StepEnd {
 		row.end = end
 	}
-	e.set(row, StepEnd)
+	e.set(row, auth.StepEnd)
 	v := row.view
 	return &v, nil
 }
 
-func (e *fakeEngine) EndBrowserChallenge(_ context.Context, tag string) (*View, error) {
+func (e *fakeEngine) EndBrowserChallenge(_ context.Context, tag string) (*auth.BrowserView, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	row := e.tags[tag]
 	if row == nil {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
-	e.set(row, StepEnd)
+	e.set(row, auth.StepEnd)
 	v := row.view
 	return &v, nil
 }
@@ -218,7 +220,7 @@ func (e *fakeEngine) EndBrowserMethod(_ context.Context, tag, data string) error
 	row := e.tags[tag]
 	e.mu.Unlock()
 	if row == nil || data != tag {
-		return ErrNoAuthentication
+		return auth.ErrNoAuthentication
 	}
 	e.endMethod(row)
 	return nil

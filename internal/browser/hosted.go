@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/web"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // hosted shows the hosted page, which does everything that threeds.js does. It changes and
@@ -21,7 +23,7 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 	if h.readCookie(r, token) == "" {
 		h.setCookie(w, token)
 	}
-	if v.Step == StepEnd {
+	if v.Step == auth.StepEnd {
 		h.leave(w, r, v)
 		return
 	}
@@ -29,12 +31,12 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 }
 
 // openHosted returns what the browser of a request may see of an authentication.
-func (h *handler) openHosted(r *http.Request, token string) (*View, error) {
+func (h *handler) openHosted(r *http.Request, token string) (*auth.BrowserView, error) {
 	if !tokenForm.MatchString(token) {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	v, err := h.Engine.OpenBrowser(r.Context(), token)
-	if err != nil || v.Step == StepBegin {
+	if err != nil || v.Step == auth.StepBegin {
 		return v, err
 	}
 	return h.Engine.ViewBrowser(r.Context(), token, h.readCookie(r, token), -1)
@@ -59,7 +61,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		h.refuse(w, r, err)
-	case v.Step == StepEnd || r.PathValue("action") == "end":
+	case v.Step == auth.StepEnd || r.PathValue("action") == "end":
 		h.leave(w, r, v)
 	default:
 		http.Redirect(w, r, "/a/"+token, http.StatusSeeOther)
@@ -68,10 +70,10 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 
 // submit does what the form of a hosted page asks for. The first one binds the authentication
 // to the cookie, so a browser that keeps no cookie cannot begin.
-func (h *handler) submit(r *http.Request, token string) (*View, error) {
+func (h *handler) submit(r *http.Request, token string) (*auth.BrowserView, error) {
 	binding := h.readCookie(r, token)
 	if binding == "" {
-		return nil, ErrOtherBrowser
+		return nil, auth.ErrOtherBrowser
 	}
 	switch r.PathValue("action") {
 	case "begin":
@@ -83,27 +85,27 @@ func (h *handler) submit(r *http.Request, token string) (*View, error) {
 	case "end":
 		return h.Engine.ViewBrowser(r.Context(), token, binding, -1)
 	}
-	return nil, ErrNoAuthentication
+	return nil, auth.ErrNoAuthentication
 }
 
 // beginWithoutScript begins for a browser that runs no script, and waits for what the issuer wants.
-func (h *handler) beginWithoutScript(r *http.Request, token, binding string) (*View, error) {
+func (h *handler) beginWithoutScript(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 	data := h.readHeaders(r)
 	data["browserJavascriptEnabled"] = "false"
 	if tag, _, _ := strings.Cut(r.Header.Get("Accept-Language"), ","); tag != "" {
 		tag, _, _ = strings.Cut(tag, ";")
 		data["browserLanguage"] = strings.TrimSpace(tag)
 	}
-	v, err := h.Engine.BeginBrowser(r.Context(), token, binding, data)
+	v, _, err := h.Engine.BeginBrowser(r.Context(), token, binding, data)
 	until := time.Now().Add(pageWait)
-	for err == nil && (v.Step == StepMethod || v.Step == StepAuthentication) && time.Now().Before(until) {
+	for err == nil && (v.Step == auth.StepMethod || v.Step == auth.StepAuthentication) && time.Now().Before(until) {
 		v, err = h.waitForChange(r.Context(), token, binding, v.Version, time.Until(until))
 	}
 	return v, err
 }
 
 // leave sends the browser back to the shop or, without an address to go to, says that it can be closed.
-func (h *handler) leave(w http.ResponseWriter, r *http.Request, v *View) {
+func (h *handler) leave(w http.ResponseWriter, r *http.Request, v *auth.BrowserView) {
 	if v.ReturnURL == "" {
 		h.showEnd(w, r, v, false)
 		return
@@ -112,7 +114,7 @@ func (h *handler) leave(w http.ResponseWriter, r *http.Request, v *View) {
 }
 
 // returnURL returns the address of the shop with the id appended or replaced.
-func returnURL(v *View) string {
+func returnURL(v *auth.BrowserView) string {
 	u, err := url.Parse(v.ReturnURL)
 	if err != nil {
 		return v.ReturnURL
@@ -178,19 +180,19 @@ func (h *handler) setCookie(w http.ResponseWriter, token string) {
 type hostedPage struct {
 	page
 	Token     string
-	Step      Step
+	Step      auth.BrowserStep
 	Amount    string
 	Merchant  string
 	HasLogo   bool
 	Colour    string
 	OnColour  string
 	Accent    string
-	Challenge *Challenge
+	Challenge *auth.BrowserChallenge
 	Info      string
 	Script    string
 }
 
-func (h *handler) showHosted(w http.ResponseWriter, r *http.Request, token string, v *View) {
+func (h *handler) showHosted(w http.ResponseWriter, r *http.Request, token string, v *auth.BrowserView) {
 	looks := h.Looks(r.Context(), v.Merchant)
 	p := hostedPage{
 		page: h.newPage(r, v.Language, looks.Name, formatAmount(v)), Token: token, Step: v.Step,

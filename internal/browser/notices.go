@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // Where a challenge runs. The page that posts the CReq says it in threeDSSessionData, which
@@ -16,7 +18,7 @@ const (
 // methodNotice is where an issuer's 3DS Method ends.
 func (h *handler) methodNotice(w http.ResponseWriter, r *http.Request) {
 	err := h.Engine.EndBrowserMethod(r.Context(), r.PathValue("tag"), r.PostFormValue("threeDSMethodData"))
-	if err != nil && !errors.Is(err, ErrNoAuthentication) {
+	if err != nil && !errors.Is(err, auth.ErrNoAuthentication) {
 		h.Log.Error("3DS Method notification failed", "err", err)
 	}
 	// The hidden frame shows nothing in any case, and tells nobody whether the tag was right.
@@ -47,11 +49,11 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 }
 
 // waitForResult waits a short time for a result that comes after the browser did.
-func (h *handler) waitForResult(r *http.Request, tag string, v *View) *View {
+func (h *handler) waitForResult(r *http.Request, tag string, v *auth.BrowserView) *auth.BrowserView {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	over := time.After(backWait)
-	for v.Step != StepEnd && v.Step != StepConfirm {
+	for v.Step != auth.StepEnd && v.Step != auth.StepConfirm {
 		select {
 		case <-r.Context().Done():
 			return v

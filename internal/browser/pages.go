@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/openthreeds/threeds/web"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 //go:embed pages
@@ -72,7 +74,7 @@ func (h *handler) showNotice(w http.ResponseWriter, r *http.Request, status int,
 }
 
 // showEnd says that the authentication is over. A window of its own closes itself.
-func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *View, isWindow bool) {
+func (h *handler) showEnd(w http.ResponseWriter, r *http.Request, v *auth.BrowserView, isWindow bool) {
 	p := noticePage{page: h.newPage(r, v.Language, "", ""), Mark: "hosted-end"}
 	p.Text = p.Texts["endText"]
 	setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; style-src 'nonce-"+p.Nonce+"'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")

@@ -3,19 +3,20 @@ package browser
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 // bindingHeader has the second secret of a page of the merchant. That of the hosted page is in a cookie.
 const bindingHeader = "Threeds-Binding"
 
 // serveStep serves one step of threeds.js: it checks token and origin, and answers with the view.
-func (h *handler) serveStep(step func(r *http.Request, token, binding string) (*View, error)) http.HandlerFunc {
+func (h *handler) serveStep(step func(r *http.Request, token, binding string) (*auth.BrowserView, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		origin := r.Header.Get("Origin")
 		w.Header().Add("Vary", "Origin")
@@ -42,7 +43,7 @@ func (h *handler) serveStep(step func(r *http.Request, token, binding string) (*
 			binding = h.readCookie(r, token)
 		}
 		if !bindingForm.MatchString(binding) {
-			h.refuse(w, r, ErrOtherBrowser)
+			h.refuse(w, r, auth.ErrOtherBrowser)
 			return
 		}
 		v, err := step(r, token, binding)
@@ -85,10 +86,10 @@ var fromPage = []string{
 	"browserTZ", "browserAcceptHeader", "challengeWindowSize", "spcIncompInd",
 }
 
-func (h *handler) begin(r *http.Request, token, binding string) (*View, error) {
+func (h *handler) begin(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 	var told struct{ Data map[string]string }
 	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
-		return nil, ErrNoAuthentication
+		return nil, auth.ErrNoAuthentication
 	}
 	data := h.readHeaders(r)
 	for _, name := range fromPage {
@@ -97,19 +98,20 @@ func (h *handler) begin(r *http.Request, token, binding string) (*View, error) {
 		}
 	}
 	data["browserJavascriptEnabled"] = "true"
-	return h.Engine.BeginBrowser(r.Context(), token, binding, data)
+	v, _, err := h.Engine.BeginBrowser(r.Context(), token, binding, data)
+	return v, err
 }
 
 // readHeaders returns what a request itself tells of its browser.
-func (h *handler) readHeaders(r *http.Request) Data {
-	data := Data{"browserAcceptHeader": r.Header.Get("Accept"), "browserUserAgent": r.UserAgent()}
+func (h *handler) readHeaders(r *http.Request) auth.BrowserData {
+	data := auth.BrowserData{"browserAcceptHeader": r.Header.Get("Accept"), "browserUserAgent": r.UserAgent()}
 	if ip := h.clientIP(r); ip != "" {
 		data["browserIP"] = ip
 	}
 	return data
 }
 
-func (h *handler) state(r *http.Request, token, binding string) (*View, error) {
+func (h *handler) state(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 	query := r.URL.Query()
 	after, err := strconv.Atoi(query.Get("after"))
 	if err != nil {
@@ -120,19 +122,18 @@ func (h *handler) state(r *http.Request, token, binding string) (*View, error) {
 }
 
 // waitForChange returns the view when its version is greater than after, or when the time is over.
-func (h *handler) waitForChange(ctx context.Context, token, binding string, after int, wait time.Duration) (*View, error) {
+func (h *handler) waitForChange(ctx context.Context, token, binding string, after int, wait time.Duration) (*auth.BrowserView, error) {
 	short, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	v, err := h.Engine.ViewBrowser(short, token, binding, after)
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		return h.Engine.ViewBrowser(ctx, token, binding, -1)
+	if h.Waits != nil {
+		defer context.AfterFunc(h.Waits, cancel)()
 	}
-	return v, err
+	return h.Engine.ViewBrowser(short, token, binding, after)
 }
 
 // answer is a view as threeds.js reads it. Its form is private to threeds.js.
 type answer struct {
-	Step      Step              `json:"step"`
+	Step      auth.BrowserStep  `json:"step"`
 	Version   int               `json:"version"`
 	Method    *methodAnswer     `json:"method,omitempty"`
 	Challenge *challengeAnswer  `json:"challenge,omitempty"`
@@ -157,7 +158,7 @@ type challengeAnswer struct {
 	Popups bool   `json:"popups,omitempty"` // before 2.3.1 the frame may open windows
 }
 
-func (h *handler) newAnswer(v *View, looks Looks, language string) answer {
+func (h *handler) newAnswer(v *auth.BrowserView, looks Looks, language string) answer {
 	a := answer{
 		Step: v.Step, Version: v.Version, Info: v.CardholderInfo, End: v.End,
 		Texts: textsFor(language, looks.Name, formatAmount(v)), Lang: language, Dir: direction(language),

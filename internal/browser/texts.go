@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/text/language"
+
+	"github.com/openthreeds/threeds/internal/auth"
 )
 
 //go:embed texts.json
@@ -71,7 +73,7 @@ func textsFor(language, merchant, amount string) map[string]string {
 }
 
 // formatAmount returns an amount of minor units as in "129.00 EUR", "" if nothing is paid.
-func formatAmount(v *View) string {
+func formatAmount(v *auth.BrowserView) string {
 	exponent, err := strconv.Atoi(v.Exponent)
 	if v.Amount == "" || err != nil || exponent < 0 || exponent > 9 {
 		return ""

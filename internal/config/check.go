@@ -91,9 +91,13 @@ func (l *loader) checkValuesTime() {
 func (l *loader) checkListeners() {
 	c := l.config
 	seen := map[string]string{}
-	for _, at := range []struct{ path, address string }{
+	listeners := []struct{ path, address string }{
 		{"api.listen", c.API.Listen}, {"results.listen", c.Results.Listen}, {"console.listen", c.Console.Listen},
-	} {
+	}
+	if c.Browser != nil {
+		listeners = append(listeners, struct{ path, address string }{"browser.listen", c.Browser.Listen})
+	}
+	for _, at := range listeners {
 		if other, ok := seen[at.address]; ok && at.address != "" && !strings.HasSuffix(at.address, ":0") {
 			l.fault(at.path, "the same address as %s (each listener has its own)", other)
 		}

@@ -57,6 +57,9 @@ type Config struct {
 		URL string `yaml:"url"`
 	} `yaml:"console"`
 
+	// Where the browsers of shoppers come: `threeds.js`, the hosted page, and the way back from issuers ([browser](browser.md)). Without it, `POST /authentications` refuses those of a browser.
+	Browser *Browser `yaml:"browser"`
+
 	Limits struct {
 		// Requests per API key; beyond it 429.
 		PerKey Rate `yaml:"per_key"`
@@ -168,6 +171,26 @@ type Config struct {
 	Ends         map[string]time.Time // when certificates expire; of several in one file the earliest
 	ListTerms    map[string]Term      // when revocation lists are valid; of several in one file the one that ends first
 	Certificates Certificates         // which parts have certificates that are not valid
+}
+
+// Browser is the listener for the browsers of shoppers.
+type Browser struct {
+	// Where the listener is on this machine.
+	Listen string `yaml:"listen"`
+	// The origin under which browsers reach it, such as `https://pay.example`: https, without a path.
+	URL string `yaml:"url"`
+	// Certificate and key of this listener. Without them it speaks plain HTTP and belongs behind a proxy that ends TLS.
+	TLS *KeyPair `yaml:"tls"`
+	// Networks of the proxies in front. From one of them, browserIP is the right-most entry of X-Forwarded-For that is no proxy.
+	TrustedProxies []string `yaml:"trusted_proxies"`
+}
+
+// listen returns where the listener is, "" if there is none.
+func (b *Browser) listen() string {
+	if b == nil {
+		return ""
+	}
+	return b.Listen
 }
 
 // merchant is the profile of one merchant. Merchants without one have empty

@@ -26,6 +26,7 @@ func (l *loader) readFile(file *section) {
 	c.Console.URL = optional(console, "url", consoleURL, "")
 	console.close()
 
+	c.Browser = optionalSection(file, "browser", readBrowser)
 	l.readLimits(file.section("limits"))
 
 	log := file.section("log")
@@ -48,6 +49,15 @@ func (l *loader) readFile(file *section) {
 	c.Directories = sections(file, "directories", true, readDirectory)
 	c.V1 = sections(file, "v1", false, readV1Directory)
 	file.close()
+}
+
+func readBrowser(s *section) (b Browser) {
+	defer s.close()
+	b.Listen = optional(s, "listen", address, "127.0.0.1:8091")
+	b.URL = required(s, "url", origin)
+	b.TLS = optionalSection(s, "tls", readKeyPair)
+	b.TrustedProxies = list(s, "trusted_proxies", network, false)
+	return b
 }
 
 func (l *loader) readLimits(s *section) {

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/sandbox"
 )
 
@@ -69,11 +70,12 @@ type front struct {
 	publicHost string
 	isExposed  bool // other machines reach the listener, so it has any number of names
 	api        http.Handler
+	browser    http.Handler
 	pages      http.Handler
 	control    http.Handler
 }
 
-func newFront(a Address, listen string, api http.Handler, s *sandbox.Sandbox) *front {
+func newFront(a Address, listen string, api, pages http.Handler, s *sandbox.Sandbox) *front {
 	publicHost := ""
 	if u, err := url.Parse(a.PublicURL); err == nil {
 		publicHost = u.Host
@@ -81,7 +83,7 @@ func newFront(a Address, listen string, api http.Handler, s *sandbox.Sandbox) *f
 	isExposed := !sandbox.IsLocalHost(listen)
 	isOpen := !isExposed && sandbox.IsLocalHost(publicHost)
 	return &front{
-		address: a, publicHost: publicHost, isExposed: isExposed, api: api, pages: s.Pages(),
+		address: a, publicHost: publicHost, isExposed: isExposed, api: api, browser: pages, pages: s.Pages(),
 		control: http.StripPrefix(ControlPath, requireKey(s.Control(), isOpen)),
 	}
 }
@@ -116,6 +118,12 @@ func (f *front) findPage(r *http.Request) http.Handler {
 		}
 	case "/checkout", "/frame", "/notify", "/static":
 		return f.address.Shop
+	case "/a", "/n":
+		if isDeeper {
+			return f.browser
+		}
+	case "/threeds.js", "/threeds.d.ts", browser.ScriptPath():
+		return f.browser
 	case pagesPath:
 		return f.pages
 	case ControlPath:

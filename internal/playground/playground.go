@@ -150,8 +150,9 @@ func (p *Playground) serverConfig(o Options, ring *keyring.Ring, received net.Li
 		Cards:     func(r *ranges.Schemes) auth.Cards { return testCards{r, p.Sandbox} },
 	}
 	if o.Address != nil {
-		cfg.Front = func(api http.Handler) http.Handler {
-			return newFront(*o.Address, o.API.Addr().String(), api, p.Sandbox)
+		cfg.BrowserURL = o.Address.PublicURL
+		cfg.Front = func(api, browser http.Handler) http.Handler {
+			return newFront(*o.Address, o.API.Addr().String(), api, browser, p.Sandbox)
 		}
 	}
 	for i, d := range p.Sandbox.Directories() {

@@ -103,8 +103,10 @@ func warnOfConsole(log *slog.Logger, l net.Listener) {
 // closeListeners closes the listeners of a server that does not run.
 func closeListeners(cfg *Config) error {
 	err := errors.Join(cfg.API.Close(), cfg.Results.Close())
-	if cfg.Console != nil {
-		err = errors.Join(err, cfg.Console.Close())
+	for _, l := range []net.Listener{cfg.Console, cfg.Browser} {
+		if l != nil {
+			err = errors.Join(err, l.Close())
+		}
 	}
 	return err
 }
@@ -152,6 +154,15 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 		},
 		Certs: []tls.Certificate{c.Results.TLS.Certificate}, CertificateEnds: c.Ends, ListTerms: c.ListTerms,
 		Certificates: &c.Certificates, ConfigHash: c.Hash(), Tracing: tracing(c.Tracing, release),
+	}
+	if b := c.Browser; b != nil {
+		cfg.BrowserURL = strings.TrimRight(b.URL, "/")
+		if b.TLS != nil {
+			cfg.BrowserCert = &b.TLS.Certificate
+		}
+		for _, text := range b.TrustedProxies {
+			cfg.BrowserProxies = append(cfg.BrowserProxies, netip.MustParsePrefix(text)) // the reader has checked it
+		}
 	}
 	if c.API.TLS != nil {
 		cfg.APICert = &c.API.TLS.Certificate
@@ -222,7 +233,7 @@ func (cfg *Config) addV1Directory(d config.V1Directory, c *config.Config) {
 	cfg.V1Directories = append(cfg.V1Directories, v1)
 }
 
-// openListeners opens the three listeners, or none. Those that the service manager opened and
+// openListeners opens all listeners, or none. Those that the service manager opened and
 // passed to this process are used as they are.
 func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err error) {
 	passed, err := passedListeners()
@@ -233,13 +244,20 @@ func openListeners(ctx context.Context, c *config.Config, cfg *Config) (err erro
 	for _, l := range passed {
 		opened = append(opened, l)
 	}
-	var lc net.ListenConfig
-	for _, l := range []struct {
+	wanted := []struct {
 		to            *net.Listener
 		name, address string
 	}{
 		{&cfg.API, "api", c.API.Listen}, {&cfg.Results, "results", c.Results.Listen}, {&cfg.Console, "console", c.Console.Listen},
-	} {
+		{&cfg.Browser, "browser", ""},
+	}
+	if c.Browser != nil {
+		wanted[3].address = c.Browser.Listen
+	} else {
+		wanted = wanted[:3]
+	}
+	var lc net.ListenConfig
+	for _, l := range wanted {
 		if *l.to = passed[l.name]; *l.to != nil {
 			continue
 		}

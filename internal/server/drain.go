@@ -30,6 +30,9 @@ func (s *Server) drain(failed context.Context, rt *runtime) error {
 	s.endWaits()
 	_ = s.api.listener.Close()
 	_ = s.results.listener.Close()
+	if s.browser != nil {
+		_ = s.browser.listener.Close()
+	}
 	limit := max(rt.cfg.Shutdown, minShutdown)
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -41,6 +44,9 @@ func (s *Server) drain(failed context.Context, rt *runtime) error {
 	s.closeIdleConnections(ctx, ticker.C)
 	var group errgroup.Group
 	servers := []*http.Server{s.api.server, s.results.server}
+	if s.browser != nil {
+		servers = append(servers, s.browser.server)
+	}
 	for _, srv := range servers {
 		group.Go(func() error { return srv.Shutdown(ctx) })
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/directory"
 	"github.com/openthreeds/threeds/internal/idempotency"
@@ -19,6 +20,7 @@ import (
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
+	"github.com/openthreeds/threeds/web"
 )
 
 // A runtime is everything that is built from one configuration. It is activated as a whole.
@@ -34,8 +36,10 @@ type runtime struct {
 	limits     *api.Limiter
 	api        http.Handler
 	results    http.Handler
+	browser    http.Handler
 	apiTLS     *tls.Config // nil means that the API speaks plain HTTP
 	resultsTLS *tls.Config
+	browserTLS *tls.Config // nil means that the listener for browsers speaks plain HTTP
 
 	requests    sync.WaitGroup     // requests
 	stopRefresh context.CancelFunc // ends the refreshing of v1 card ranges; set by startRuntime
@@ -56,7 +60,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 	records := sealer{&s.ring, &s.refusedRecords}
 	rt.engine = &auth.Engine{
 		Store: db, Cards: rt.cards, Directories: rt.client,
-		IDs: transIDs{&s.ring}, Sealer: records, Server: cfg.Server, Peers: cfg.Directories,
+		IDs: transIDs{&s.ring}, Sealer: records, Server: cfg.Server, BrowserURL: cfg.BrowserURL, Peers: cfg.Directories,
 		Timeouts: cfg.Timeouts, Limits: cfg.Limits.Message, Loopback: cfg.Loopback,
 		Log: s.cfg.Log, Now: s.timestamp, Observer: s.metrics, Tasks: &s.tasks, Recorder: obs.Recorder{},
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
@@ -77,13 +81,17 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 			rt.limits = former.limits
 		}
 	}
-	rt.api = &api.Handler{
+	rt.browser = s.newBrowserHandler(&cfg, rt.engine)
+	requests := &api.Handler{
 		Engine: rt.engine, MPI: rt.mpi, Hooks: s.hooks, Keys: s.apiKeys, Gate: s.gate, Limits: rt.limits, Proxies: cfg.Proxies, Refused: s.countRefusal,
 		MaxInFlight: s.maxInFlight(cfg.Limits.InFlight), InFlight: &s.inFlight, Waits: s.waits, AuthBody: cfg.Limits.AuthBody, Body: cfg.Limits.Body,
 		Traces: s.traces, Requests: s.requests, Log: s.cfg.Log,
 		Idempotency: &idempotency.Keeper{
 			Store: db, Sealer: records, Now: s.timestamp, Keep: cmp.Or(cfg.Idempotency, 24*time.Hour), ClaimTime: cfg.ClaimTime,
 		},
+	}
+	if rt.api = requests; cfg.BrowserURL != "" {
+		requests.BrowserScript, requests.BrowserIntegrity = cfg.BrowserURL+browser.ScriptPath(), web.Integrity()
 	}
 	if slowest := rt.maxRequestTime(); former != nil && slowest != s.maxRequestTime {
 		rt.api = withWriteTimeout(slowest, rt.api)
@@ -95,6 +103,12 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		rt.apiTLS = s.api.limiter.Offer(&tls.Config{
 			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1", "http/1.0"},
 			Certificates: []tls.Certificate{*cfg.APICert},
+		})
+	}
+	if cfg.BrowserCert != nil && s.browser != nil {
+		rt.browserTLS = s.browser.limiter.Offer(&tls.Config{
+			MinVersion: tls.VersionTLS12, CipherSuites: certs.StrongSuites(), NextProtos: []string{"h2", "http/1.1"},
+			Certificates: []tls.Certificate{*cfg.BrowserCert},
 		})
 	}
 	return rt, nil

@@ -25,6 +25,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/api"
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/browser"
 	"github.com/openthreeds/threeds/internal/certs"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
@@ -69,11 +70,15 @@ type Config struct {
 	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Cards           func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
 	Store           func(store.Store) store.Store    // what is used in place of the store; nil: it is; tests put faults in between
-	Front           func(http.Handler) http.Handler  // what serves other paths in front of the API; nil: nothing does
+	Front           Front                            // what serves other paths in front of the API; nil: nothing does
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
 	HasAdminAPI     bool                             // the admin API is served on the console
+	BrowserURL      string                           // the origin under which browsers reach our pages; "": there are none
+	Browser         net.Listener                     // of these pages; nil: Front serves them, or nobody does
+	BrowserCert     *tls.Certificate                 // nil means that this listener speaks plain HTTP
+	BrowserProxies  []netip.Prefix                   // in front of it, whose X-Forwarded-For is believed
 	Proxies         []netip.Prefix                   // in front of the API, whose X-Forwarded-For is believed
 	APICert         *tls.Certificate                 // nil means that the API speaks plain HTTP
 	Certs           []tls.Certificate                // of the results listener, by SNI
@@ -86,6 +91,9 @@ type Config struct {
 	Log             *slog.Logger
 	Now             func() time.Time // of the engines; nil: that of this machine
 }
+
+// A Front serves other paths than those of the API at its listener. browser serves the pages for browsers.
+type Front func(api, browser http.Handler) http.Handler
 
 // Limits bound what the listeners take.
 type Limits struct {
@@ -118,6 +126,7 @@ type Server struct {
 	timestamp      func() time.Time    // the clock that nodes stamp by, all by one
 	longMessages   *semaphore.Weighted // room for long messages of directory servers
 	consoleServer  *http.Server        // of operators; nil: none
+	browser        *publicListener     // of browsers; nil: none of its own
 	maxRequestTime time.Duration       // what the servers were made for
 	startRuntime   func(*runtime)
 
@@ -180,6 +189,9 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	registerKeyMetrics(s.metrics, s.apiKeys)
 	s.api = s.newListener("api", listen.Pace(cfg.API, s.isOverloaded), 2, func(rt *runtime) *tls.Config { return rt.apiTLS })
 	s.results = s.newListener("results", cfg.Results, 8, func(rt *runtime) *tls.Config { return rt.resultsTLS })
+	if cfg.Browser != nil {
+		s.browser = s.newListener("browser", cfg.Browser, 8, func(rt *runtime) *tls.Config { return rt.browserTLS })
+	}
 	if cfg.Tracing != nil {
 		if s.traces, err = obs.NewTraces(*cfg.Tracing, s.metrics, cfg.Log); err != nil {
 			return nil, errors.Join(fmt.Errorf("tracing: %w", err), db.Close())
@@ -287,8 +299,9 @@ func (s *Server) listen(group *errgroup.Group) {
 		})
 	}
 	front := s.serveActive(func(rt *runtime) http.Handler { return rt.api })
+	pages := s.serveActive(func(rt *runtime) http.Handler { return rt.browser })
 	if s.cfg.Front != nil {
-		front = s.cfg.Front(front)
+		front = s.cfg.Front(front, pages)
 	}
 	requests := listen.NewServer(front, s.maxRequestTime, s.cfg.Log)
 	received := listen.NewServer(s.serveActive(func(rt *runtime) http.Handler { return rt.results }), 5*time.Second, s.cfg.Log)
@@ -297,6 +310,10 @@ func (s *Server) listen(group *errgroup.Group) {
 	s.attachServer(s.results, received)
 	serve(requests, s.api.listener)
 	serve(received, s.results.listener)
+	if s.browser != nil {
+		s.attachServer(s.browser, listen.NewServer(pages, browser.LongestRequest, s.cfg.Log))
+		serve(s.browser.server, s.browser.listener)
+	}
 	if s.cfg.Console != nil {
 		s.consoleServer = listen.NewServer(s.console, 5*time.Second, s.cfg.Log)
 		serve(s.consoleServer, &listener{Listener: s.cfg.Console, config: noTLS})

@@ -1,0 +1,146 @@
+package playground
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/openthreeds/threeds/internal/browsertest"
+)
+
+// merchantPage is a page that allows nothing but what threeds.js needs.
+const merchantPage = `<!doctype html><html lang="en"><title>Shop</title><h1>Shop</h1>
+<script type="module" nonce="n">
+import { authenticate } from "/threeds.js"
+window.steps = []
+window.pay = (url) => authenticate({ url, onStep: (s) => steps.push(s) }).then((end) => (window.end = end))
+window.isReady = true
+</script>`
+
+// TestB2PagesAgainstTheSandbox: in Chromium, threeds.js and the hosted page take test cards to their right ends.
+func TestB2PagesAgainstTheSandbox(t *testing.T) {
+	tab := browsertest.NewBrowser(t)
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	must(t, err)
+	base := "http://" + l.Addr().String()
+	shop := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'nonce-n' "+base+"; connect-src "+base+"; frame-src "+base)
+		_, _ = w.Write([]byte(merchantPage))
+	})
+	p, err := Start(t.Context(), Options{
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &Address{PublicURL: base, Shop: shop},
+	})
+	must(t, err)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	do := func(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(tab, steps...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// until waits until an expression is true in the page, whatever pages come before.
+	until := func(t *testing.T, expression string) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			is, err := chromedp.Run(tab, chromedp.Evaluate[bool](expression))
+			if is {
+				return
+			}
+			if time.Now().After(deadline) {
+				browsertest.Screenshot(t, tab, "pages-failed-"+strings.ReplaceAll(t.Name(), "/", "-"))
+				t.Fatalf("%s: %v", expression, err)
+			}
+		}
+	}
+	press := func(t *testing.T, button string) {
+		t.Helper()
+		bank := `[...document.querySelectorAll("div")].map((d) => d.shadowRoot?.querySelector("[data-threeds=challenge]")).find(Boolean)?.contentDocument.querySelector("iframe")?.contentDocument`
+		until(t, fmt.Sprintf(`(() => { const d = %s, b = d?.querySelector("[data-testid=%s]"), code = d?.querySelector("[data-testid=otp-input]"); if (b) { code.value = "123456"; b.click() } return !!b })()`, bank, button))
+	}
+	for _, c := range []struct{ name, card, button, status, result string }{
+		{"frictionless", "4000000000000003", "", "completed", "authenticated"},
+		{"challenge pass", "4000000000000072", "submit", "completed", "authenticated"},
+		{"challenge cancelled at the bank", "4000000000000072", "cancel", "completed", "abandoned"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			id, url := createAuthentication(t, base, c.card, base+"/")
+			do(t, chromedp.Navigate(base))
+			until(t, `window.isReady === true`)
+			do(t, chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`void pay(%q)`, url)))
+			if c.button != "" {
+				press(t, c.button)
+			}
+			until(t, `window.end !== undefined`)
+			end, err := chromedp.Run(tab, chromedp.Evaluate[string](`end.id + " " + end.status + " " + steps.at(-1)`))
+			if err != nil || end != id+" "+c.status+" end" {
+				t.Errorf("%s, want %s %s: %v", end, id, c.status, err)
+			}
+			if got := readResult(t, base, id); got != c.result {
+				t.Errorf("result %s, want %s", got, c.result)
+			}
+		})
+		t.Run("hosted, "+c.name, func(t *testing.T) {
+			id, url := createAuthentication(t, base, c.card, base+"/?order=1")
+			do(t, chromedp.Navigate(url))
+			if c.button != "" {
+				press(t, c.button)
+			}
+			until(t, fmt.Sprintf(`location.href === %q`, base+"/?order=1&authentication="+id))
+			if got := readResult(t, base, id); got != c.result {
+				t.Errorf("result %s, want %s", got, c.result)
+			}
+		})
+	}
+}
+
+// createAuthentication begins an authentication and returns its id and the address for its browser.
+func createAuthentication(t *testing.T, base, card, returnURL string) (id, url string) {
+	t.Helper()
+	body := fmt.Sprintf(`{"acctNumber":%q,"cardExpiryDate":"3012","purchaseAmount":"12900","purchaseCurrency":"978","returnUrl":%q}`, card, returnURL)
+	var got struct {
+		ID      string
+		Browser struct{ URL string }
+	}
+	callAPI(t, "POST", base+"/authentications", body, &got)
+	if got.Browser.URL == "" {
+		t.Fatalf("no browser in the answer of %s", got.ID)
+	}
+	return got.ID, got.Browser.URL
+}
+
+func readResult(t *testing.T, base, id string) string {
+	t.Helper()
+	var got struct{ Outcome struct{ Result string } }
+	callAPI(t, "GET", base+"/authentications/"+id+"?wait=10", "", &got)
+	return got.Outcome.Result
+}
+
+func callAPI(t *testing.T, method, url, body string, into any) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	must(t, err)
+	r.Header.Set("APIKey", Key)
+	r.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(r)
+	must(t, err)
+	defer answer.Body.Close()
+	if answer.StatusCode >= 300 {
+		t.Fatalf("%s %s: %d", method, url, answer.StatusCode)
+	}
+	must(t, json.NewDecoder(answer.Body).Decode(into))
+}

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"slices"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/browser"
+)
+
+// newBrowserHandler returns what serves browsers by a configuration.
+func (s *Server) newBrowserHandler(cfg *Config, engine *auth.Engine) http.Handler {
+	isLab := cfg.Loopback || slices.ContainsFunc(cfg.Directories, func(d auth.Directory) bool { return d.Lab })
+	return browser.New(browser.Settings{
+		URL: cfg.BrowserURL, Engine: engine, IsLab: isLab, TrustedProxies: cfg.BrowserProxies, Waits: s.waits, Log: s.cfg.Log,
+		Looks: func(_ context.Context, merchant string) browser.Looks { return looksOf(cfg.Merchants, merchant) },
+	})
+}
+
+// looksOf returns how pages look for the shoppers of a merchant, which need not have a profile.
+func looksOf(merchants []account.Merchant, name string) browser.Looks {
+	i := slices.IndexFunc(merchants, func(m account.Merchant) bool { return m.Name == name })
+	if i < 0 {
+		return browser.Looks{Name: name}
+	}
+	m := merchants[i]
+	return browser.Looks{
+		Name: cmp.Or(m.MerchantName, m.Name), Origins: m.Origins,
+		Logo: m.Page.Logo, LogoType: m.Page.LogoType, Colour: m.Page.Colour, Accent: m.Page.Accent,
+	}
+}
