@@ -123,11 +123,9 @@ func TestD44ErrorsHeaderIsShortAndASCII(t *testing.T) {
 	t.Parallel()
 	server := threedstest.NewServer(t)
 	body := areq("", "4000000000000103")
-	var names []string
 	for name := range body {
 		if !slices.Contains([]string{"messageType", "messageVersion", "deviceChannel", "messageCategory", "acctNumber", "threeDSServerTransID"}, name) {
 			body[name] = "caf\u00e9 canary " + strings.Repeat("x", 3000)
-			names = append(names, name)
 		}
 	}
 	sent, err := json.Marshal(body)

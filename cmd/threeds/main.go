@@ -86,6 +86,19 @@ const usage = `Usage:
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]
         use the generation that is held back
+    threeds token create --name NAME --role viewer|operator|admin [--merchant M]
+                    [--expires 90d|DATE] [--config FILE]
+        make a token of the admin API and print it, once
+    threeds token list [--json] [--config FILE]
+        list the tokens of the admin API
+    threeds token revoke NAME [--config FILE]
+        end a token at once, on every node
+    threeds audit search [--who W] [--action A] [--object O] [--limit N] [--json]
+                    [--config FILE]
+        say who changed what, the newest first
+    threeds audit export [--config FILE]
+        print the whole audit trail as JSON lines, oldest first; exit status 1 means that
+        somebody has changed it in the store
     threeds backup FILE [--config FILE]
         write API keys, revoked keys and card ranges into a new file (- is standard output),
         which fits both kinds of store
@@ -207,6 +220,10 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
+	case "token":
+		return runToken(ctx, rest, stdout, stderr)
+	case "audit":
+		return runAudit(ctx, rest, stdout)
 	case "backup":
 		return runBackup(ctx, rest, stdout, stderr)
 	case "restore":
@@ -226,7 +243,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 

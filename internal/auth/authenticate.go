@@ -526,7 +526,8 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 		bridging: extension.VersionOf(areq, extension.BridgingID),
 		rec: &txnRecord{
 			Version: req.version.String(), Sent: e.Now().UnixMilli(), BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:],
-			AReq: areq.Facts(), Purchase: e.purchaseOf(req, areq),
+			CardHash: e.cardHash(req.pan),
+			AReq:     areq.Facts(), Purchase: e.purchaseOf(req, areq),
 			Changes: describeChanges(req.changes), Findings: describeFindings(req.findings), Reference: referenceOf(ctx),
 		},
 	}

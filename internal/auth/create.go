@@ -277,7 +277,8 @@ func (e *Engine) isReturnURL(text string) bool {
 func (e *Engine) newCreated(req *authRequest) *txnRecord {
 	return &txnRecord{
 		API: authenticationsAPI, Version: req.version.String(), Made: e.Now().UnixMilli(), AReq: []byte("{}"),
-		BIN: binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
+		CardHash: e.cardHash(req.pan),
+		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
 		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
 		Defaulted: req.defaulted, Reference: req.reference,
 	}

@@ -53,6 +53,8 @@ type Config struct {
 	Console struct {
 		// Where operators reach /livez, /readyz and /metrics. Never open it to the outside.
 		Listen string `yaml:"listen"`
+		// The address of the console as operators see it: https, or http on this machine. With it the admin API is served there, below /admin/v1, for those who have a token (`threeds token create`). Unset, there is none. See [the admin API](operating/admin.md).
+		URL string `yaml:"url"`
 	} `yaml:"console"`
 
 	Limits struct {
@@ -120,6 +122,18 @@ type Config struct {
 		// How long requests are still taken at shutdown, while /readyz says no already: the time that a load balancer needs to hear of it.
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
+
+	// What is kept of each authentication, for years; `off` keeps nothing. See [the journal](operating/journal.md).
+	Journal struct {
+		// How long it is kept.
+		Keep time.Duration `yaml:"keep"`
+		// Where it is kept. Unset, beside the transactions, where `store.url` says.
+		URL StoreURL `yaml:"url"`
+		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
+		Keys string `yaml:"keys"`
+
+		Off bool // filled by the reader
+	} `yaml:"journal"`
 
 	// How merchants are told of events. See [webhooks](webhooks.md).
 	Webhooks struct {

@@ -134,7 +134,7 @@ func (cfg *Config) schemeOf(key string) string {
 // newConfig returns the values that a server is built from, of a checked configuration.
 func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
-		StoreURL: c.Store.URL, Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
+		StoreURL: c.Store.URL, HasAdminAPI: c.Console.URL != "", Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},
@@ -144,7 +144,7 @@ func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release s
 			Result: c.Timeouts.Result, DecoupledResult: c.Timeouts.DecoupledResult, Values: c.Timeouts.Values,
 			Browser: c.Timeouts.Browser,
 		},
-		Webhooks: webhookSettings(c),
+		Webhooks: webhookSettings(c), Journal: journalSettings(c),
 		Limits: Limits{
 			PerKey: c.Limits.PerKey.PerSecond(), InFlight: int64(c.Limits.InFlight), Connections: c.Limits.Connections, Wait: c.Limits.Wait,
 			AuthBody: int64(c.Limits.AuthBody), Body: int64(c.Limits.Body),
