@@ -270,7 +270,7 @@ func (s *schemaBook) field(f *message.Field, v message.Version) object {
 		if f.Max > 0 {
 			put(&o, "maxItems", f.Max)
 		}
-		if v >= message.V231 {
+		if v >= message.V231 && f.Kind != message.Object { // generators make code that compares objects, which does not compile
 			put(&o, "uniqueItems", true)
 		}
 		return o
@@ -330,6 +330,9 @@ var patterns = map[message.Kind]string{
 	message.JWS: `^[A-Za-z0-9_-]+=*(\.[A-Za-z0-9_-]+=*){2}$`, message.JWE: `^[A-Za-z0-9_-]*(\.[A-Za-z0-9_-]*){4}$`,
 }
 
+// absoluteURL is the beginning of URLs that have a scheme.
+const absoluteURL = `^[A-Za-z][A-Za-z0-9+.-]*:`
+
 const (
 	day  = `[0-9]{4}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])`
 	hour = `([01][0-9]|2[0-3])`
@@ -351,10 +354,14 @@ func (s *schemaBook) value(f *message.Field) object {
 	if f.Kind == message.OneOf {
 		return append(o, codeSchema(f.Codes)...)
 	}
-	if format := formats[f.Kind]; format != "" {
+	least, most := bounds(f)
+	// The format uuid says the length, and generators of clients take no length beside the format uri.
+	switch format := formats[f.Kind]; {
+	case format == "uri" && most > 0:
+		put(&o, "pattern", absoluteURL)
+	case format != "":
 		put(&o, "format", format)
 	}
-	least, most := bounds(f)
 	switch pattern := patterns[f.Kind]; {
 	case f.Kind == message.JSON:
 		put(&o, "additionalProperties", true) // the default, but some generators of clients want to read it
@@ -368,7 +375,7 @@ func (s *schemaBook) value(f *message.Field) object {
 		put(&o, "pattern", pattern)
 	}
 	switch {
-	case f.Kind == message.JSON, f.Kind == message.Bool:
+	case f.Kind == message.JSON, f.Kind == message.Bool, f.Kind == message.UUID:
 	case most > 0:
 		put(&o, "minLength", least)
 		put(&o, "maxLength", most)
@@ -391,24 +398,28 @@ type code string
 
 func (c code) MarshalYAML() ([]byte, error) { return strconv.AppendQuote(nil, string(c)), nil }
 
-// codeSchema lists codes; those left to schemes are a pattern beside the list.
+// codeSchema lists codes. With those left to schemes the list is a pattern: not every generator of clients can read an
+// enum beside a pattern.
 func codeSchema(c *message.Codes) object {
 	var values []code
 	for _, v := range c.Values {
 		values = append(values, code(v.Value))
 	}
-	var other []any
+	var other []string
 	for _, r := range c.Ranges {
 		if r.DS && r.From == "80" && r.To == "99" {
-			other = append(other, object{{Key: "type", Value: "string"}, {Key: "pattern", Value: "^[89][0-9]$"}})
+			other = append(other, "[89][0-9]")
 		}
 	}
 	if c.Open {
-		other = append(other, object{{Key: "type", Value: "string"}, {Key: "pattern", Value: fmt.Sprintf("^[0-9]{%d}$", len(values[0]))}})
+		other = append(other, fmt.Sprintf("[0-9]{%d}", len(values[0])))
 	}
-	enum := object{{Key: "type", Value: "string"}, {Key: "enum", Value: values}}
 	if len(other) == 0 {
-		return enum[1:]
+		return object{{Key: "enum", Value: values}}
 	}
-	return object{{Key: "anyOf", Value: append([]any{enum}, other...)}}
+	var all []string
+	for _, v := range values {
+		all = append(all, string(v))
+	}
+	return object{{Key: "pattern", Value: "^(" + strings.Join(append(all, other...), "|") + ")$"}}
 }
