@@ -1,8 +1,8 @@
 // Package admin serves the admin API: API keys, merchants, tokens and the audit trail as JSON below /admin/v1. Set the
 // fields of a [Handler] and serve it on the console's listener.
 //
-// Each request brings a token, whose role says what it may do. The table of routes is what both the router and the OpenAPI
-// description are made from.
+// Each request brings a token, whose role says what it may do. The table of routes is what both the router and the
+// OpenAPI description are made from.
 package admin
 
 import (
@@ -205,7 +205,7 @@ func (r *request) decode(v any) error {
 		if errors.As(err, &wrong) {
 			return refuse(http.StatusBadRequest, "%s: want %s.", wrong.Field, wrong.Type)
 		}
-		return refuse(http.StatusBadRequest, "The body is no JSON object with the members of this operation. See openapi.json.")
+		return refuse(http.StatusBadRequest, "The body is no JSON object with the members that openapi.json names.")
 	}
 	return nil
 }
@@ -213,7 +213,8 @@ func (r *request) decode(v any) error {
 // record writes to the audit trail what the actor does.
 func (h *Handler) record(r *request, action, object string, before, after any) error {
 	return h.Operators.Record(r.Context(), operator.Entry{
-		Who: r.actor.Who, Role: r.actor.Role, From: r.actor.From, Action: action, Object: object, Before: before, After: after,
+		Who: r.actor.Who, Role: r.actor.Role, From: r.actor.From,
+		Action: action, Object: object, Before: before, After: after,
 	})
 }
 

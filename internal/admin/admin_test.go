@@ -107,7 +107,8 @@ func TestK11MatrixOfRolesIsExact(t *testing.T) {
 		OpenAPI string
 		Paths   map[string]map[string]any
 	}
-	if err := json.Unmarshal(s.call("viewer", "GET", "openapi.json", "").Body.Bytes(), &api); err != nil || api.OpenAPI != "3.1.0" {
+	body := s.call("viewer", "GET", "openapi.json", "").Body.Bytes()
+	if err := json.Unmarshal(body, &api); err != nil || api.OpenAPI != "3.1.0" {
 		t.Fatalf("openapi.json: %+v, %v", api, err)
 	}
 	described := 0
@@ -164,8 +165,9 @@ func TestK2OwnPeopleSeeTheirMerchantOnly(t *testing.T) {
 	other := s.newKey(otherShop)
 	s.newKey(shop)
 	for path, want := range map[string]string{"keys": otherShop, "merchants": otherShop} {
-		if w := s.call("own-admin", "GET", path, ""); strings.Contains(w.Body.String(), want) || !strings.Contains(w.Body.String(), shop) {
-			t.Errorf("GET %s of one merchant: %s", path, w.Body)
+		body := s.call("own-admin", "GET", path, "").Body.String()
+		if strings.Contains(body, want) || !strings.Contains(body, shop) {
+			t.Errorf("GET %s of one merchant: %s", path, body)
 		}
 	}
 	unknown := s.call("own-admin", "DELETE", "keys/"+strings.Repeat("00", 32), "")

@@ -51,12 +51,13 @@ func describe(*Handler, *request) (any, error) {
 		}
 		paths[path][strings.ToLower(rt.method)] = operation
 	}
+	bearer := map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}
 	return map[string]any{
 		"openapi":    "3.1.0",
 		"info":       map[string]any{"title": "Admin API of threeds", "version": "1"},
 		"paths":      paths,
 		"security":   []any{map[string]any{"token": []string{}}},
-		"components": map[string]any{"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}},
+		"components": map[string]any{"securitySchemes": bearer},
 	}, nil
 }
 
