@@ -64,6 +64,9 @@ func routes() []route {
 		{"DELETE", "keys/{hash}", operator.Operator, true, "Revoke an API key", revokeKey},
 		{"GET", "merchants", operator.Viewer, true, "List merchants", listMerchants},
 		{"GET", "merchants/{name}", operator.Viewer, true, "Show a merchant", showMerchant},
+		{"POST", "merchants", operator.Operator, false, "Add a merchant", addMerchant},
+		{"PATCH", "merchants/{name}", operator.Operator, false, "Change members of a merchant", changeMerchant},
+		{"DELETE", "merchants/{name}", operator.Operator, false, "Remove a merchant", removeMerchant},
 		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
 		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
 		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},
@@ -140,7 +143,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 			return nil, refuse(http.StatusForbidden, "This needs the role %s.", rt.least)
 		}
 		asked := &request{Request: r, actor: actor}
-		if rt.method == http.MethodPost {
+		if rt.method == http.MethodPost || rt.method == http.MethodPatch {
 			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 				return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type: want application/json.")
 			}
