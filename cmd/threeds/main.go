@@ -48,6 +48,13 @@ const usage = `Usage:
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
     threeds key rotate [--config FILE]
         replace the secret of the key file on all nodes that serve; no API key ends
+    threeds merchant add|set --name NAME [--SETTING VALUE]... [--json] [--config FILE]
+        add a merchant to the store, or change one there; a SETTING is named as in the
+        configuration: --mcc 5411 --origins URL --per-directory visa.acquirer_bin=400551
+    threeds merchant list [--json] [--config FILE]
+        list the merchants of the store and of the configuration, which wins
+    threeds merchant remove --name NAME [--json] [--config FILE]
+        remove a merchant from the store; its API keys stay good
     threeds webhook add --merchant NAME [--type TYPE]... [--description TEXT] [--secret FILE]
                     [--json] [--config FILE] URL
         add a webhook endpoint of a merchant and print its secret, once
@@ -207,6 +214,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runHealth(ctx, rest, stdout)
 	case "key":
 		return runKey(ctx, rest, stdin, stdout, stderr)
+	case "merchant":
+		return runMerchant(ctx, rest, stdout, stderr)
 	case "webhook":
 		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
@@ -234,7 +243,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "webhook", "ranges", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 

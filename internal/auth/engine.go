@@ -182,6 +182,8 @@ type Engine struct {
 	PutBack func()
 	// Announcer makes the events that merchants are told of; nil means that none is.
 	Announcer Announcer
+	// CardHash returns the hash by which the journal finds a card; nil means that there is no journal.
+	CardHash func(pan string) []byte
 	// Findings and StoreFailures limit lines of the log; nil is no limit. Engines that follow each other in one process
 	// share them.
 	Findings      *FindingLimit

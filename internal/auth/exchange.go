@@ -201,6 +201,7 @@ func (e *Engine) advanceClaim(t *store.Txn, c *claim, next store.State, keep tim
 	if err := advance(t, next); err != nil {
 		return err
 	}
+	c.rec.Answered = e.Now().UnixMilli()
 	e.setExpiry(t, c.rec, keep)
 	if err := e.addEvent(t, c.rec); err != nil {
 		return err

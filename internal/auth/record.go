@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
@@ -30,6 +32,8 @@ type txnRecord struct {
 	ARes     []byte    `json:",omitzero"` // the answer, byte for byte; an earlier release kept only facts of it
 	RReq     []byte    `json:",omitzero"` // the result, byte for byte as it came
 	Erro     []byte    `json:",omitzero"` // with which the DS gave the transaction up
+	Answered int64     `json:",omitzero"` // when the ARes came, or was given up, Unix milliseconds
+	CardHash []byte    `json:",omitzero"` // by which the journal finds the card
 	Ended    int64     `json:",omitzero"` // when it came to its end, Unix milliseconds; 0: it has not, or not before a wait is over
 
 	Code message.Code `json:",omitzero"` // of the Erro with which the /auth failed
@@ -171,4 +175,149 @@ func advance(t *store.Txn, next store.State) error {
 	}
 	t.State = next
 	return nil
+}
+
+// cardHash returns the hash by which the journal finds a card; nil when there is no journal.
+func (e *Engine) cardHash(pan string) []byte {
+	if e.CardHash == nil {
+		return nil
+	}
+	return e.CardHash(pan)
+}
+
+// JournalEntries returns what the journal keeps of a row that was read or written at a time: the entry of its last
+// step, or with all set those of all its steps. Rows that are no transactions, and those that do not open, have none.
+func (e *Engine) JournalEntries(t store.Txn, at time.Time, all bool) []journal.Entry {
+	if arrows[t.State] == nil && !isAtEnd(&t) {
+		return nil
+	}
+	rec, err := e.unseal(&t)
+	if err != nil {
+		return nil
+	}
+	status := e.statusOf(&t, rec)
+	a, err := e.describe(&t, rec, status)
+	if err != nil {
+		return nil
+	}
+	kinds := journalKinds(&t, rec, status)
+	if !all {
+		kinds = kinds[len(kinds)-1:]
+	}
+	base := e.journalRecord(&t, rec, a)
+	base.Updated = at.UTC()
+	var entries []journal.Entry
+	for _, kind := range kinds {
+		entry := journal.Entry{Kind: kind, Record: base, CardHash: rec.CardHash}
+		for _, step := range journalSteps(kind, rec, a, at) {
+			step.At = step.At.UTC()
+			step.MS = step.At.Sub(base.Created).Milliseconds()
+			entry.Steps = append(entry.Steps, step)
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// journalKinds returns the steps that a transaction has come through.
+func journalKinds(t *store.Txn, rec *txnRecord, status outcome.Status) []journal.Kind {
+	var kinds []journal.Kind
+	if rec.Made != 0 {
+		kinds = append(kinds, journal.Created)
+	}
+	if rec.Sent != 0 {
+		kinds = append(kinds, journal.Claimed)
+	}
+	if rec.Answered != 0 || t.State == Sent && status == outcome.Failed {
+		kinds = append(kinds, journal.Answered)
+	}
+	switch {
+	case t.State == Result:
+		kinds = append(kinds, journal.Resulted)
+	case rec.Erro != nil:
+		kinds = append(kinds, journal.GivenUp)
+	case t.State == Cancelled:
+		kinds = append(kinds, journal.Cancelled)
+	case status == outcome.Expired:
+		kinds = append(kinds, journal.Expired)
+	case len(kinds) == 0 || isAtEnd(t) && rec.Answered == 0:
+		kinds = append(kinds, journal.Answered) // it ended before an AReq left
+	}
+	return kinds
+}
+
+// journalRecord returns a transaction as the journal shows it.
+func (e *Engine) journalRecord(t *store.Txn, rec *txnRecord, a *Authentication) journal.Record {
+	r := journal.Record{
+		ID: t.ID, Created: a.Created, API: "emv", Operation: "auth", Merchant: t.Owner, Reference: rec.Reference,
+		Card:   journal.Card{Scheme: t.Scheme, BIN: rec.BIN, Last4: rec.Last4},
+		Status: string(a.Status), MessageVersion: rec.Version, DeviceChannel: a.Channel,
+	}
+	if rec.API != "" {
+		r.API, r.Operation = "authentications", "authentications"
+	}
+	if rec.Code != 0 {
+		r.ErrorCode = rec.Code.String()
+	}
+	if rec.Answered != 0 && rec.Sent != 0 {
+		r.DurationMS = rec.Answered - rec.Sent
+	}
+	if a.Outcome != nil {
+		r.Result, r.Challenged = string(a.Outcome.Result), a.Outcome.Challenged
+	}
+	c, err := rec.context()
+	if err != nil {
+		return r
+	}
+	r.MessageCategory = c.AReq.Text("messageCategory")
+	r.Amount, r.Currency = c.AReq.Text("purchaseAmount"), c.AReq.Text("purchaseCurrency")
+	last := c.ARes
+	if last == nil {
+		return r
+	}
+	r.ACS, r.DSTransID, r.ACSTransID = last.Text("acsReferenceNumber"), last.Text("dsTransID"), last.Text("acsTransID")
+	r.Challenged = slices.Contains([]string{"C", "D", "S"}, last.Text("transStatus"))
+	if rec.RReq != nil {
+		if last, err = message.Parse(rec.RReq, message.Limits{}); err != nil {
+			return r
+		}
+	}
+	r.TransStatus, r.TransStatusReason, r.ECI = last.Text("transStatus"), last.Text("transStatusReason"), last.Text("eci")
+	return r
+}
+
+// journalSteps returns what happened in one step. A message is masked.
+func journalSteps(kind journal.Kind, rec *txnRecord, a *Authentication, at time.Time) []journal.Step {
+	switch kind {
+	case journal.Created:
+		return []journal.Step{{Step: "request", At: a.Created, Findings: rec.Changes}}
+	case journal.Claimed:
+		sent := time.UnixMilli(rec.Sent)
+		steps := []journal.Step{{Step: "areq", At: sent, Message: maskedMessage(rec.AReq), Findings: rec.Findings}}
+		if rec.Made == 0 {
+			steps = append([]journal.Step{{Step: "request", At: a.Created, Findings: rec.Changes}}, steps...)
+		}
+		return steps
+	case journal.Answered:
+		answered := time.UnixMilli(cmp.Or(rec.Answered, rec.Ended, at.UnixMilli()))
+		if rec.ARes == nil {
+			return []journal.Step{{Step: "erro", At: answered}}
+		}
+		return []journal.Step{{Step: "ares", At: answered, Message: maskedMessage(rec.ARes)}, {Step: "answered", At: answered}}
+	case journal.Resulted:
+		ended := time.UnixMilli(rec.Ended)
+		return []journal.Step{{Step: "rreq", At: ended, Message: maskedMessage(rec.RReq)}, {Step: "rres", At: ended}}
+	case journal.GivenUp:
+		return []journal.Step{{Step: "erro", At: time.UnixMilli(cmp.Or(rec.Ended, at.UnixMilli())), Message: maskedMessage(rec.Erro)}}
+	}
+	return []journal.Step{{Step: string(kind), At: time.UnixMilli(cmp.Or(rec.Ended, rec.Until, at.UnixMilli()))}}
+}
+
+// maskedMessage returns a message masked, nil if it cannot be read.
+func maskedMessage(text []byte) []byte {
+	m, err := message.Parse(text, message.Limits{})
+	if err != nil {
+		return nil
+	}
+	return m.MaskedJSON()
 }

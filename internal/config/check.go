@@ -24,6 +24,13 @@ func (l *loader) checkRelations() {
 	if c.Keys == "" && c.Store.URL.Dir != "" {
 		c.Keys = filepath.Join(c.Store.URL.Dir, "keys.json")
 	}
+	if j := &c.Journal; j.Keys == "" {
+		dir := c.Store.URL.Dir
+		if dir == "" {
+			dir = filepath.Dir(c.Keys)
+		}
+		j.Keys = filepath.Join(dir, "journal-keys.json")
+	}
 	if c.Store.URL.Postgres != "" && l.positions["keys"] == nil {
 		l.fault("keys", "missing (with PostgreSQL all nodes have the same key file, so there is no default)")
 	}

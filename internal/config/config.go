@@ -123,6 +123,18 @@ type Config struct {
 		LameDuck time.Duration `yaml:"lame_duck"`
 	} `yaml:"timeouts"`
 
+	// What is kept of each authentication, for years; `off` keeps nothing. See [the journal](operating/journal.md).
+	Journal struct {
+		// How long it is kept.
+		Keep time.Duration `yaml:"keep"`
+		// Where it is kept. Unset, beside the transactions, where `store.url` says.
+		URL StoreURL `yaml:"url"`
+		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
+		Keys string `yaml:"keys"`
+
+		Off bool // filled by the reader
+	} `yaml:"journal"`
+
 	// How merchants are told of events. See [webhooks](webhooks.md).
 	Webhooks struct {
 		// Networks that events may go to although they are not public.

@@ -41,6 +41,7 @@ func (l *loader) readFile(file *section) {
 
 	c.Merchants = sections(file, "merchants", false, readMerchant)
 	l.readTimeouts(file.section("timeouts"))
+	l.readJournal(file)
 	l.readWebhooks(file.section("webhooks"))
 	c.ForwardProxy = optionalSection(file, "forward_proxy", readProxySection)
 	c.Tracing = optionalSection(file, "tracing", readTracing)
@@ -78,6 +79,19 @@ func (l *loader) readTimeouts(s *section) {
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")
 	c.Shutdown = optional(s, "shutdown", duration("0s", "10m"), "15s")
 	c.LameDuck = optional(s, "lame_duck", duration("0s", "5m"), "0s")
+}
+
+func (l *loader) readJournal(file *section) {
+	c := &l.config.Journal
+	if n := file.value("journal"); n != nil && n.GetToken().Value == "off" {
+		c.Off = true
+		return
+	}
+	s := file.section("journal")
+	defer s.close()
+	c.Keep = optional(s, "keep", days("1d", "4000d"), "400d")
+	c.URL = optional(s, "url", l.storeURL(), "")
+	c.Keys = optional(s, "keys", l.path(), "")
 }
 
 func readMerchant(s *section) (m Merchant) {

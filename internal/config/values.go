@@ -111,6 +111,18 @@ func duration(low, high string) kind[time.Duration] {
 	return ordered("duration such as 300s, 20m, 4h", low, high, "not a duration (such as 500ms, 10s, 20m, 4h)", time.ParseDuration)
 }
 
+// days is a duration in whole days, such as 400d.
+func days(low, high string) kind[time.Duration] {
+	return ordered("days such as 30d, 400d", low, high, "not a number of days (such as 30d, 400d)", func(s string) (time.Duration, error) {
+		number, hasUnit := strings.CutSuffix(s, "d")
+		n, err := strconv.ParseUint(number, 10, 16)
+		if !hasUnit {
+			err = errors.New("no unit")
+		}
+		return time.Duration(n) * 24 * time.Hour, err
+	})
+}
+
 func size(low, high string) kind[int] {
 	return ordered("size in bytes such as 64KiB, 1MiB", low, high, "not a size (a whole number of bytes, or with KiB or MiB, such as 64KiB)", parseSize)
 }

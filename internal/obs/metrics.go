@@ -304,6 +304,12 @@ func (m *Metrics) Counter(name, help string, ask func() float64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, ask))
 }
 
+// CounterOf is Counter with one label that has one value.
+func (m *Metrics) CounterOf(name, help, label, value string, ask func() float64) {
+	opts := prometheus.CounterOpts{Name: name, Help: help, ConstLabels: prometheus.Labels{label: value}}
+	m.registry.MustRegister(prometheus.NewCounterFunc(opts, ask))
+}
+
 // Refused counts one request that was refused.
 func (m *Metrics) Refused(operation, reason string) {
 	m.refused.WithLabelValues(operation, reason).Inc()

@@ -21,6 +21,9 @@ type RequestLog struct {
 	metrics *Metrics
 	now     func() time.Time
 	refused sourceLimiter
+
+	// Ended is called for each request at its end, if it is not nil. Set it before use.
+	Ended func(*Request)
 }
 
 // NewRequestLog returns a RequestLog. Times are measured by now.
@@ -107,6 +110,9 @@ func (l *RequestLog) Begin(w http.ResponseWriter, r *http.Request, operation str
 func (l *RequestLog) End(r *Request) {
 	if l == nil || r == nil {
 		return
+	}
+	if l.Ended != nil {
+		l.Ended(r)
 	}
 	took := l.now().Sub(r.began)
 	l.metrics.count(cmp.Or(r.counted, strings.TrimPrefix(r.operation, "/")), r.values[memberScheme], r.outcomeWord(), max(took-r.waited, 0), r.judged)
@@ -266,3 +272,34 @@ func hostOf(address string) string {
 	}
 	return address
 }
+
+// ID is the X-Request-Id.
+func (r *Request) ID() string { return r.id }
+
+// Operation is the path pattern, or "results".
+func (r *Request) Operation() string { return r.operation }
+
+// Began is when the request came.
+func (r *Request) Began() time.Time { return r.began }
+
+// Value returns what is known by the name that [Note] has for it.
+func (r *Request) Value(name string) string {
+	for i := range requestMembers {
+		if requestMembers[i].noted == name {
+			return r.values[i]
+		}
+	}
+	return ""
+}
+
+// Elements are those that the error in the answer names.
+func (r *Request) Elements() []string { return r.elements }
+
+// Status is the HTTP status of the answer, 0 if there is none.
+func (r *Request) Status() int { return r.writer.status }
+
+// IsStranger reports whether the request came without a good API key.
+func (r *Request) IsStranger() bool { return r.stranger }
+
+// AskedDirectory reports whether a directory server was asked.
+func (r *Request) AskedDirectory() bool { return r.directory > 0 }

@@ -88,6 +88,9 @@ func countExchange(m *obs.Metrics, scheme, message string, took time.Duration, e
 func (s *Server) readyConditions() []console.Condition {
 	rt := s.activeRuntime()
 	all := append(storeConditions(s.db, rt.cards), keysCondition(s.apiKeys, s.follower))
+	if s.journal != nil {
+		all = append(all, journalCondition(s.journal))
+	}
 	if rt.cfg.Certificates != nil {
 		all = append(all, certificateConditions(rt.cfg.Certificates, s.cfg.Now)...)
 	}

@@ -62,6 +62,7 @@ func (s *Server) newRuntime(cfg Config, former *runtime) (*runtime, error) {
 		Acknowledged: &s.acknowledged, PutBack: func() { s.refusedRecords.Add(1) },
 		Findings: &s.findings, StoreFailures: &s.storeFailures, Announcer: announcer{s.hooks},
 	}
+	s.journalOf(rt.engine)
 	if cfg.Cards != nil {
 		rt.engine.Cards = cfg.Cards(rt.cards)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/console"
 	"github.com/openthreeds/threeds/internal/directory"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/keyring"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
@@ -59,10 +60,11 @@ type Config struct {
 	Timeouts        auth.Timeouts
 	Idempotency     time.Duration // how long an Idempotency-Key stands for one request; 0 means 24 hours
 	Webhooks        WebhookSettings
-	Shutdown        time.Duration // for what is in flight when the process is to end
-	LameDuck        time.Duration // before that, for requests of those who have not heard yet that it ends
-	ClaimTime       time.Duration // of an Idempotency-Key whose node has died; 0 means a minute
-	LeaseTime       time.Duration // of the refresher; 0: its own
+	Journal         *JournalSettings // nil means that there is no journal
+	Shutdown        time.Duration    // for what is in flight when the process is to end
+	LameDuck        time.Duration    // before that, for requests of those who have not heard yet that it ends
+	ClaimTime       time.Duration    // of an Idempotency-Key whose node has died; 0 means a minute
+	LeaseTime       time.Duration    // of the refresher; 0: its own
 	Limits          Limits
 	Loopback        bool                             // for the sandbox: requestors may give http URLs of this machine where https is demanded
 	Cards           func(*ranges.Schemes) auth.Cards // what looks cards up in place of the ranges; nil: they do
@@ -103,6 +105,7 @@ type Server struct {
 	db             store.Store
 	apiKeys        *account.KeyCache
 	hooks          *webhook.Service
+	journal        *journal.Journal // nil means that there is none
 	operators      *operator.Service
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
@@ -162,6 +165,8 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		s.timestamp = s.clock.Now
 	}
 	s.requests = obs.NewRequestLog(cfg.Log, s.metrics, s.cfg.Now)
+	s.journal = s.newJournal(cfg.Journal)
+	s.requests.Ended = s.journalRequest
 	s.registerMetrics()
 	registerStoreMetrics(s.metrics, db)
 	registerRecordMetrics(s.metrics, &s.refusedRecords)
@@ -236,6 +241,10 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	goRun(failed, s.sweep)
 	goRun(failed, s.keepTokens)
 	goRun(failed, s.hooks.Run)
+	if s.journal != nil {
+		goRun(failed, s.journal.Run)
+		goRun(failed, s.journal.RunDuties)
+	}
 	goRun(failed, s.watchExpiry)
 	goRun(failed, s.watchForOperator)
 	goRun(failed, s.requests.Run)
@@ -259,6 +268,9 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 	stop()
 	err = errors.Join(group.Wait(), err)
 	s.tasks.End()
+	if s.journal != nil {
+		err = errors.Join(err, s.journal.Store.Close())
+	}
 	err = errors.Join(err, rt.client.Close(), rt.v1.Close(), s.db.Close())
 	s.closeTraces()
 	return err

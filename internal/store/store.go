@@ -188,3 +188,10 @@ type Store interface {
 	// does nothing.
 	Close() error
 }
+
+// A Lister is a [Store] that lists its transactions, expired ones too as long as Sweep has not freed them.
+type Lister interface {
+	// List returns at most limit transactions that expire at until or before, by expiry and then by id, behind the
+	// one that is given. Of that only Expires and ID count.
+	List(ctx context.Context, after Txn, until time.Time, limit int) ([]Txn, error)
+}

@@ -79,6 +79,32 @@ func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 	return t, nil
 }
 
+const sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
+	WHERE (expires, id) > ($1, $2) AND expires <= $3 ORDER BY expires, id LIMIT $4`
+
+// List implements [store.Lister].
+func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) (all []store.Txn, err error) {
+	err = db.read(ctx, "list", func(ctx context.Context, conn *pgx.Conn) error {
+		all = nil
+		rows, err := conn.Query(ctx, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var t store.Txn
+			var expires int64
+			if err := rows.Scan(&t.ID, &t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version); err != nil {
+				return err
+			}
+			t.Expires = time.UnixMilli(expires).UTC()
+			all = append(all, t)
+		}
+		return rows.Err()
+	})
+	return all, err
+}
+
 // Update implements [store.Store]. It has change work with no connection and no
 // lock held, and writes if the transaction is still what it was. Whenever it has to
 // start again, another update has succeeded.

@@ -12,7 +12,7 @@ import (
 // A reader is a connection that reads, and its statements. One goroutine uses it
 // at a time.
 type reader struct {
-	get, key, keys, ping              *sql.Stmt
+	get, list, key, keys, ping        *sql.Stmt
 	mark, markedKeys                  *sql.Stmt
 	state, snapshots, snapshot, chunk *sql.Stmt
 	deadUploads, leftovers, nodes     *sql.Stmt
@@ -26,6 +26,7 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 	r := new(reader)
 	return r, db.prepareAll(conn, []statement{
 		{&r.get, sqlGet},
+		{&r.list, sqlList},
 		{&r.key, sqlKey},
 		{&r.keys, sqlKeys},
 		{&r.mark, sqlMark},

@@ -17,6 +17,8 @@ const (
 		ON CONFLICT (id) DO NOTHING`
 	sqlUpdate = `UPDATE txn SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
 		WHERE id = ? AND ver = ? AND expires > ?`
+	sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txn
+		WHERE (expires, id) > (?, ?) AND expires <= ? ORDER BY expires, id LIMIT ?`
 	sqlSweep = `DELETE FROM txn WHERE rowid IN (SELECT rowid FROM txn WHERE expires <= ?1 LIMIT ?2)`
 )
 
@@ -58,6 +60,28 @@ func (db *DB) get(ctx context.Context, id string) (store.Txn, error) {
 	}
 	t.Expires = time.UnixMilli(expires).UTC()
 	return t, nil
+}
+
+// List implements [store.Lister].
+func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) (all []store.Txn, err error) {
+	err = db.read(ctx, "list", func(r *reader) error {
+		rows, err := r.list.Query(after.Expires.UnixMilli(), after.ID, until.UnixMilli(), limit)
+		if err != nil {
+			return err
+		}
+		defer rows.Close()
+		for rows.Next() {
+			var t store.Txn
+			var expires int64
+			if err := rows.Scan(&t.ID, &t.Owner, &t.Scheme, &t.State, &t.Data, &expires, &t.Version); err != nil {
+				return err
+			}
+			t.Expires = time.UnixMilli(expires).UTC()
+			all = append(all, t)
+		}
+		return rows.Err()
+	})
+	return all, err
 }
 
 // Update implements [store.Store]. It has change work in the goroutine of the

@@ -80,6 +80,7 @@ var tests = []test{
 	{"ExpiredStaysTaken", testExpiredStaysTaken},
 	{"Sweep", testSweep},
 	{"SweepMany", testSweepMany},
+	{"List", testList},
 	{"SweepBoundary", testSweepBoundary},
 	{"KeyPutGet", testKeyPutGet},
 	{"KeyMissing", testKeyMissing},

@@ -467,3 +467,41 @@ func testSweepBoundary(c *check) {
 		}
 	}
 }
+
+// testList: a [store.Lister] lists all transactions once, by expiry and id, in pages.
+func testList(c *check) {
+	lister, ok := c.s.(store.Lister)
+	if !ok {
+		return
+	}
+	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	for i := range 7 {
+		err := c.s.Create(c.Context(), store.Txn{
+			ID: "id" + strconv.Itoa(9-i), State: "sent", Data: []byte("data"), Expires: at.Add(time.Duration(i/3) * time.Minute),
+		})
+		if err != nil {
+			c.Fatal(err)
+		}
+	}
+	var ids []string
+	after := store.Txn{}
+	for {
+		page, err := lister.List(c.Context(), after, at.Add(time.Minute), 2)
+		if err != nil {
+			c.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, t := range page {
+			if string(t.Data) != "data" || t.State != "sent" {
+				c.Errorf("List returned %+v", t)
+			}
+			ids = append(ids, t.ID)
+		}
+		after = page[len(page)-1]
+	}
+	if got, want := strings.Join(ids, " "), "id7 id8 id9 id4 id5 id6"; got != want {
+		c.Errorf("List returned %s, want %s", got, want)
+	}
+}

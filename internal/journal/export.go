@@ -1,0 +1,382 @@
+package journal
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// An ExportedEntry is one entry with its place in a chain. Content is nil if the entry was erased.
+type ExportedEntry struct {
+	Chain     string
+	Seq       int64
+	Link      []byte
+	Digest    []byte
+	Salt      []byte
+	Content   []byte // JSON of an [Entry]
+	Merchant  string
+	Signature []byte // of the day, if this is the last entry of its chain and the day was signed
+}
+
+// export calls line for each entry of the days of a time, chain by chain.
+func (db *database) export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
+	from, to := "", "9999-12-31"
+	if !q.From.IsZero() {
+		from = dayOf(q.From)
+	}
+	if !q.To.IsZero() {
+		to = dayOf(q.To.Add(-time.Millisecond))
+	}
+	chains, err := db.QueryContext(ctx, db.query(`SELECT chain, day, seq, signed, signature FROM journal_chains
+		WHERE day >= ? AND day <= ? ORDER BY day, chain`), from, to)
+	if err != nil {
+		return err
+	}
+	type chain struct {
+		name, day   string
+		seq, signed int64
+		signature   []byte
+	}
+	var all []chain
+	for chains.Next() {
+		var c chain
+		if err := chains.Scan(&c.name, &c.day, &c.seq, &c.signed, &c.signature); err != nil {
+			return errors.Join(err, chains.Close())
+		}
+		all = append(all, c)
+	}
+	if err := errors.Join(chains.Err(), chains.Close()); err != nil {
+		return err
+	}
+	for _, c := range all {
+		if err := db.exportChain(ctx, c.name, c.day, func(e ExportedEntry) error {
+			if e.Seq == c.signed && c.signed == c.seq {
+				e.Signature = c.signature
+			}
+			return line(e)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exportChain calls line for each entry of a chain.
+func (db *database) exportChain(ctx context.Context, chain, day string, line func(ExportedEntry) error) error {
+	rows, err := db.QueryContext(ctx, db.query(`SELECT id, kind, seq, merchant, salt, digest, link, body FROM journal_entries
+		WHERE chain = ? ORDER BY seq`), chain)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id, kind string
+		var body []byte
+		e := ExportedEntry{Chain: chain}
+		if err := rows.Scan(&id, &kind, &e.Seq, &e.Merchant, &e.Salt, &e.Digest, &e.Link, &body); err != nil {
+			return err
+		}
+		if body != nil {
+			if e.Content, err = db.open(ctx, day, id, kind, body); err != nil {
+				return err
+			}
+		}
+		if err := line(e); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func (s *fileStore) Export(ctx context.Context, q Query, line func(ExportedEntry) error) error {
+	months, err := s.present()
+	if err != nil {
+		return err
+	}
+	for i := len(months) - 1; i >= 0; i-- {
+		db, err := s.month(ctx, months[i], true)
+		if err != nil {
+			return err
+		}
+		if err := db.export(ctx, q, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An exportLine is a line of an export. Its members stand in this order, and those that are empty are left out.
+type exportLine struct {
+	Type      string          `json:"type"` // header, record, link, day or end
+	Version   int             `json:"version,omitempty"`
+	KeyID     string          `json:"keyId,omitempty"`
+	Chain     string          `json:"chain,omitempty"`
+	Seq       int64           `json:"seq,omitempty"`
+	IsErased  bool            `json:"erased,omitempty"`
+	Salt      string          `json:"salt,omitempty"`
+	Digest    string          `json:"digest,omitempty"`
+	Link      string          `json:"link,omitempty"`
+	Lines     int64           `json:"lines,omitempty"`
+	Signature string          `json:"signature,omitempty"`
+	Record    json.RawMessage `json:"record,omitempty"`
+}
+
+// exportVersion is the version of the format of exports.
+const exportVersion = 1
+
+// WriteJSONLines exports the entries of a time, of one merchant if the query names one. Entries of others are links.
+func WriteJSONLines(ctx context.Context, to io.Writer, st Store, keys *Keys, q Query) (records int, err error) {
+	w := bufio.NewWriter(to)
+	sum := sha256.New()
+	var lines int64
+	put := func(l exportLine) error {
+		text, err := encodeLine(l)
+		if err != nil {
+			return err
+		}
+		lines++
+		sum.Write(text)
+		_, err = w.Write(text)
+		return err
+	}
+	id := keyID(keys.PublicKey())
+	if err := put(exportLine{Type: "header", Version: exportVersion, KeyID: id}); err != nil {
+		return 0, err
+	}
+	err = st.Export(ctx, q, func(e ExportedEntry) error {
+		l := exportLine{Type: "record", Chain: e.Chain, Seq: e.Seq, Digest: hex.EncodeToString(e.Digest), Link: hex.EncodeToString(e.Link)}
+		switch {
+		case e.Content == nil:
+			l.Type, l.IsErased = "link", true
+		case q.Merchant != "" && e.Merchant != q.Merchant:
+			l.Type = "link"
+		default:
+			l.Salt, l.Record = hex.EncodeToString(e.Salt), e.Content
+			records++
+		}
+		if err := put(l); err != nil || e.Signature == nil {
+			return err
+		}
+		return put(exportLine{
+			Type: "day", Chain: e.Chain, Seq: e.Seq, Link: hex.EncodeToString(e.Link),
+			Signature: base64.StdEncoding.EncodeToString(e.Signature),
+		})
+	})
+	if err != nil {
+		return records, err
+	}
+	digest := sum.Sum(nil)
+	text, err := encodeLine(exportLine{
+		Type: "end", Lines: lines, Digest: hex.EncodeToString(digest),
+		Signature: base64.StdEncoding.EncodeToString(ed25519.Sign(keys.signer(), endText(lines, digest))),
+	})
+	if err != nil {
+		return records, err
+	}
+	if _, err := w.Write(text); err != nil {
+		return records, err
+	}
+	return records, w.Flush()
+}
+
+// endText is what the signature of an export is made over.
+func endText(lines int64, digest []byte) []byte {
+	return fmt.Appendf(nil, "threeds journal export %d %x", lines, digest)
+}
+
+func encodeLine(l exportLine) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(l)
+	return b.Bytes(), err
+}
+
+// A Verified says what an export has.
+type Verified struct{ Records, Erased, Days int }
+
+// A LineError says which line of an export is wrong.
+type LineError struct {
+	Line int
+	What string
+}
+
+func (e *LineError) Error() string { return strconv.Itoa(e.Line) + ": " + e.What }
+
+// Verify checks an export. Key is that by which it was signed.
+func Verify(from io.Reader, key ed25519.PublicKey) (Verified, error) {
+	v := verifier{key: key, sum: sha256.New()}
+	in := bufio.NewReader(from)
+	for n := 1; ; n++ {
+		text, err := in.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return v.Verified, err
+		}
+		if len(text) == 0 && err != nil {
+			if !v.isEnded {
+				return v.Verified, &LineError{n, "the line of type end is missing: the file was cut"}
+			}
+			return v.Verified, nil
+		}
+		if what := v.check(text); what != "" {
+			return v.Verified, &LineError{n, what}
+		}
+	}
+}
+
+// A verifier checks an export line by line.
+type verifier struct {
+	Verified
+	key ed25519.PublicKey
+	sum interface {
+		io.Writer
+		Sum([]byte) []byte
+	}
+	lines   int64
+	chain   string
+	seq     int64
+	link    []byte
+	isEnded bool
+}
+
+// check returns what is wrong with the next line, "" if nothing is.
+func (v *verifier) check(text []byte) string {
+	if v.isEnded {
+		return "nothing may follow the line of type end"
+	}
+	var l exportLine
+	dec := json.NewDecoder(bytes.NewReader(text))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&l); err != nil {
+		return "not a line of an export"
+	}
+	if same, err := encodeLine(l); err != nil || !bytes.Equal(same, text) {
+		return "not written as an export writes it"
+	}
+	what := v.checkMembers(&l)
+	v.lines++
+	_, _ = v.sum.Write(text) // a hash takes everything
+	return what
+}
+
+func (v *verifier) checkMembers(l *exportLine) string {
+	if (v.lines == 0) != (l.Type == "header") {
+		return "the first line, and no other, is of type header"
+	}
+	switch l.Type {
+	case "header":
+		if l.Version != exportVersion {
+			return fmt.Sprintf("version is not %d", exportVersion)
+		}
+		if l.KeyID != keyID(v.key) {
+			return "keyId names another key than the one that was given"
+		}
+	case "record", "link":
+		return v.checkEntry(l)
+	case "day":
+		signature, err := base64.StdEncoding.DecodeString(l.Signature)
+		if err != nil || l.Chain != v.chain || l.Seq != v.seq || l.Link != hex.EncodeToString(v.link) ||
+			!ed25519.Verify(v.key, dayText(l.Chain, l.Seq, v.link), signature) {
+			return "the signature of the day does not fit the entries before it"
+		}
+		v.Days++
+	case "end":
+		digest := v.sum.Sum(nil)
+		signature, err := base64.StdEncoding.DecodeString(l.Signature)
+		if err != nil || l.Lines != v.lines || l.Digest != hex.EncodeToString(digest) ||
+			!ed25519.Verify(v.key, endText(v.lines, digest), signature) {
+			return "the signature of the export does not fit the lines before it"
+		}
+		v.isEnded = true
+	default:
+		return "type is not header, record, link, day or end"
+	}
+	return ""
+}
+
+// checkEntry checks an entry against the one before it.
+func (v *verifier) checkEntry(l *exportLine) string {
+	if l.Chain != v.chain {
+		v.chain, v.seq, v.link = l.Chain, 0, firstLink(l.Chain)
+	}
+	if l.Seq != v.seq+1 {
+		return fmt.Sprintf("seq is not %d: entries are missing", v.seq+1)
+	}
+	digest, err := hex.DecodeString(l.Digest)
+	if err != nil {
+		return "digest is not hexadecimal"
+	}
+	if l.Type == "record" {
+		salt, err := hex.DecodeString(l.Salt)
+		if err != nil || !bytes.Equal(digestOf(salt, l.Record), digest) {
+			return "the digest does not fit the record"
+		}
+		v.Records++
+	} else if l.IsErased {
+		v.Erased++
+	}
+	v.seq, v.link = l.Seq, nextLink(v.link, digest)
+	if l.Link != hex.EncodeToString(v.link) {
+		return "the link does not fit the entry before"
+	}
+	return ""
+}
+
+// csvHeader are the columns of WriteCSV.
+var csvHeader = []string{
+	"id", "created", "updated", "api", "operation", "merchant", "reference", "scheme", "bin", "last4", "amount", "currency",
+	"messageVersion", "deviceChannel", "messageCategory", "status", "result", "transStatus", "transStatusReason", "eci", "acs",
+	"dsTransID", "acsTransID", "challenged", "errorCode", "elements", "durationMs",
+}
+
+// WriteCSV exports the records of a query for spreadsheets, newest first.
+func WriteCSV(ctx context.Context, to io.Writer, st Store, q Query) (records int, err error) {
+	w := csv.NewWriter(to)
+	if err := w.Write(csvHeader); err != nil {
+		return 0, err
+	}
+	q.Limit = 1000
+	for {
+		page, err := st.Search(ctx, q)
+		if err != nil {
+			return records, err
+		}
+		for i := range page.Records {
+			if err := w.Write(csvRow(&page.Records[i])); err != nil {
+				return records, err
+			}
+			records++
+		}
+		if q.Cursor = page.Next; q.Cursor == "" {
+			w.Flush()
+			return records, w.Error()
+		}
+	}
+}
+
+func csvRow(r *Record) []string {
+	row := []string{
+		r.ID, r.Created.UTC().Format(time.RFC3339Nano), r.Updated.UTC().Format(time.RFC3339Nano), r.API, r.Operation, r.Merchant,
+		r.Reference, r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.Amount, r.Currency, r.MessageVersion, r.DeviceChannel,
+		r.MessageCategory, r.Status, r.Result, r.TransStatus, r.TransStatusReason, r.ECI, r.ACS, r.DSTransID, r.ACSTransID,
+		strconv.FormatBool(r.Challenged), r.ErrorCode, strings.Join(r.Elements, " "), strconv.FormatInt(r.DurationMS, 10),
+	}
+	for i, text := range row {
+		if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+			row[i] = "'" + text // else a spreadsheet would take it for a formula
+		}
+	}
+	return row
+}

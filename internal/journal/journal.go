@@ -1,0 +1,170 @@
+// Package journal keeps what happened to each authentication, for those who have to answer for it later. Make a [Journal]
+// over a [Store], add entries with [Journal.Add], and read them with [Store.Search], [Store.Show] and [Store.Rollups].
+//
+// A journal decides nothing. What cannot be written is counted and tried again; no request ever waits for it.
+package journal
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// ErrNotFound says that the journal has no record of an id.
+var ErrNotFound = errors.New("journal: no such record")
+
+// Card is as much of a card as the journal shows.
+type Card struct {
+	Scheme string `json:"scheme,omitempty"`
+	BIN    string `json:"bin,omitempty"` // at most the first 8 digits
+	Last4  string `json:"last4,omitempty"`
+}
+
+// A Record is one authentication, or one request that was refused, as far as it has come. Its members are those of
+// docs/operating/journal.md.
+type Record struct {
+	ID                string    `json:"id"`
+	Created           time.Time `json:"created"`
+	Updated           time.Time `json:"updated"`
+	API               string    `json:"api"` // emv, authentications or v1
+	Operation         string    `json:"operation,omitempty"`
+	Merchant          string    `json:"merchant"`
+	Reference         string    `json:"reference,omitempty"`
+	Card              Card      `json:"card"`
+	Amount            string    `json:"amount,omitempty"` // in minor units
+	Currency          string    `json:"currency,omitempty"`
+	MessageVersion    string    `json:"messageVersion,omitempty"`
+	DeviceChannel     string    `json:"deviceChannel,omitempty"`
+	MessageCategory   string    `json:"messageCategory,omitempty"`
+	Status            string    `json:"status"`
+	Result            string    `json:"result,omitempty"`
+	TransStatus       string    `json:"transStatus,omitempty"`
+	TransStatusReason string    `json:"transStatusReason,omitempty"`
+	ECI               string    `json:"eci,omitempty"`
+	ACS               string    `json:"acs,omitempty"` // acsReferenceNumber or acsOperatorID
+	DSTransID         string    `json:"dsTransID,omitempty"`
+	ACSTransID        string    `json:"acsTransID,omitempty"`
+	Challenged        bool      `json:"challenged"`
+	ErrorCode         string    `json:"errorCode,omitempty"`
+	Elements          []string  `json:"elements,omitempty"`
+	DurationMS        int64     `json:"durationMs,omitempty"` // from AReq to ARes
+}
+
+// A Step is something that happened at a time.
+type Step struct {
+	Step     string          `json:"step"` // request, lookup, areq, ares, challenge, rreq, rres, answered, erro, …
+	At       time.Time       `json:"at"`
+	MS       int64           `json:"ms"` // since the record was created
+	Node     string          `json:"node,omitempty"`
+	Message  json.RawMessage `json:"message,omitempty"` // masked
+	Findings []string        `json:"findings,omitempty"`
+}
+
+// A Kind is the part of an authentication that an entry is about. An authentication has at most one entry of each.
+type Kind string
+
+// The kinds, in the order in which they follow each other.
+const (
+	Created   Kind = "created"   // it waits for its browser
+	Claimed   Kind = "claimed"   // the AReq may have left
+	Answered  Kind = "answered"  // the ARes, or what came instead
+	Resulted  Kind = "resulted"  // the RReq was acknowledged
+	GivenUp   Kind = "given_up"  // the directory server gave it up with an Erro
+	Cancelled Kind = "cancelled" // the merchant or the shopper ended it
+	Expired   Kind = "expired"   // the wait for the browser or the result is over
+	Refused   Kind = "refused"   // a request that no authentication came of
+	Version1  Kind = "v1"        // a request of 3-D Secure 1.0.2
+)
+
+// rankOf orders the kinds: the record of the highest one is the newest.
+func rankOf(k Kind) int {
+	switch k {
+	case Created:
+		return 0
+	case Claimed:
+		return 1
+	case Answered:
+		return 2
+	}
+	return 3
+}
+
+// An Entry is one line of the journal. It is never changed.
+type Entry struct {
+	Kind     Kind   `json:"kind"`
+	Record   Record `json:"record"`
+	Steps    []Step `json:"steps,omitempty"`
+	CardHash []byte `json:"-"` // see [Keys.CardHash]; nil when no card is known
+}
+
+// A Query says which records are wanted. Zero fields do not count.
+type Query struct {
+	ID        string // of the 3DS Server, the directory server or the ACS, or an X-Request-Id
+	Reference string
+	Card      string // the whole number; only its hash is looked for
+	Last4     string
+	Merchant  string
+	Scheme    string
+	ACS       string
+	Status    string
+	Result    string
+	Reason    string // transStatusReason
+	From, To  time.Time
+	Limit     int    // 0 means 50, at most 1000
+	Cursor    string // Next of the page before
+}
+
+// A Page is part of the records of a query, newest first.
+type Page struct {
+	Records []Record
+	Next    string // "" at the end
+}
+
+// A Detail is a record with all of its steps, oldest first.
+type Detail struct {
+	Record
+	Steps []Step `json:"steps"`
+}
+
+// A Rollup counts the authentications of an hour that agree in all that it names. It holds no card.
+type Rollup struct {
+	Hour       time.Time `json:"hour"`
+	Merchant   string    `json:"merchant"`
+	Scheme     string    `json:"scheme"`
+	BIN        string    `json:"bin"`
+	ACS        string    `json:"acs"`
+	Version    string    `json:"version"`
+	Channel    string    `json:"channel"`
+	Reason     string    `json:"reason"`
+	All        int64     `json:"all"`        // authentications with an AReq
+	Challenged int64     `json:"challenged"` // of which transStatus C or D of the ARes
+	Successful int64     `json:"successful"` // of which the last transStatus is Y or A
+	Failed     int64     `json:"failed"`     // of which no ARes could be used
+	Waiting    int64     `json:"waiting"`    // challenges that have no result, or none yet
+	Abandoned  int64     `json:"abandoned"`  // challenges whose result is neither Y, A nor N
+	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
+	Times map[int]int64 `json:"times"`
+}
+
+// A Store keeps entries and records. All methods may be called by many goroutines and processes.
+type Store interface {
+	// Write adds entries. Those that it has already are left as they are. It says how many are new.
+	Write(ctx context.Context, entries []Entry) (int, error)
+	// Search returns a page of records, newest first.
+	Search(ctx context.Context, q Query) (Page, error)
+	// Show returns a record by the id of the 3DS Server or an X-Request-Id, or ErrNotFound.
+	Show(ctx context.Context, id string) (Detail, error)
+	// Rollups returns the counts of the hours from from until to.
+	Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error)
+	// Erase removes what belongs to a card or to a merchant, and says how much that was. Of entries the digests
+	// stay.
+	Erase(ctx context.Context, q Query) (authentications, records int, err error)
+	// Export calls line for each entry of a time, in the order of their chains.
+	Export(ctx context.Context, q Query, line func(ExportedEntry) error) error
+	// Sign signs the chains of days that ended before now.
+	Sign(ctx context.Context, now time.Time) error
+	// Expire removes the days that ended before a time.
+	Expire(ctx context.Context, before time.Time) error
+	Close() error
+}

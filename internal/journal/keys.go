@@ -1,0 +1,235 @@
+package journal
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// keyLen is the length of each key, in bytes.
+const keyLen = 32
+
+// Keys are the keys of a journal. Of each kind the first is in use, and the others read what is older.
+type Keys struct {
+	wrapping [][]byte // for the keys of the days
+	hash     [][]byte // for card numbers
+	signing  [][]byte // seeds of Ed25519, for the ends of days
+}
+
+// keyFile is the content of a file of keys.
+type keyFile struct {
+	Wrapping []string `json:"wrapping"`
+	Hash     []string `json:"hash"`
+	Signing  []string `json:"signing"`
+}
+
+// NewKeys returns keys that nobody has.
+func NewKeys() *Keys {
+	one := func() [][]byte {
+		key := make([]byte, keyLen)
+		rand.Read(key) // it never fails, it ends the process
+		return [][]byte{key}
+	}
+	return &Keys{one(), one(), one()}
+}
+
+// LoadOrCreateKeys reads the file of keys, and makes it, for its owner only, when it is missing. When several processes
+// do so at once, all use the file of one of them.
+func LoadOrCreateKeys(path string) (*Keys, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		if err := createKeys(path); err != nil && !errors.Is(err, fs.ErrExist) {
+			return nil, fmt.Errorf("journal: %w", err)
+		}
+	}
+	return LoadKeys(path)
+}
+
+// LoadKeys reads the file of keys. It refuses one that others than its owner may read. Errors show no key.
+func LoadKeys(path string) (*Keys, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o077 != 0 {
+		return nil, fmt.Errorf("journal: %s has mode %04o, others than its owner must have no access: chmod 600 %s", path, mode, path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	k, err := parseKeys(data)
+	if err != nil {
+		return nil, fmt.Errorf("journal: %s: %w", path, err)
+	}
+	return k, nil
+}
+
+func parseKeys(data []byte) (*Keys, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	var file keyFile
+	if err := dec.Decode(&file); err != nil {
+		return nil, errors.New("not a JSON object with the lists wrapping, hash and signing")
+	}
+	k := new(Keys)
+	for _, part := range []struct {
+		name  string
+		texts []string
+		into  *[][]byte
+	}{{"wrapping", file.Wrapping, &k.wrapping}, {"hash", file.Hash, &k.hash}, {"signing", file.Signing, &k.signing}} {
+		if len(part.texts) == 0 {
+			return nil, fmt.Errorf("%s: missing, want a list with at least one key", part.name)
+		}
+		for i, text := range part.texts {
+			key, err := base64.StdEncoding.Strict().DecodeString(text)
+			if err != nil || len(key) != keyLen {
+				return nil, fmt.Errorf("%s[%d]: not %d bytes in base64", part.name, i, keyLen)
+			}
+			*part.into = append(*part.into, key)
+		}
+	}
+	return k, nil
+}
+
+// createKeys writes a file with new keys under another name and links it to path when it is whole.
+func createKeys(path string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	k := NewKeys()
+	encode := func(keys [][]byte) []string { return []string{base64.StdEncoding.EncodeToString(keys[0])} }
+	data, err := json.MarshalIndent(keyFile{encode(k.wrapping), encode(k.hash), encode(k.signing)}, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".journal-keys-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(f.Name())) }()
+	_, err = f.Write(append(data, '\n'))
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Link(f.Name(), path)
+}
+
+// hashLen is the length of the hash of a card number, in bytes.
+const hashLen = 16
+
+// CardHash returns the keyed hash by which entries of a card are found. Nil keys return nil.
+func (k *Keys) CardHash(pan string) []byte {
+	if k == nil || pan == "" {
+		return nil
+	}
+	return k.cardHashes(pan)[0]
+}
+
+// cardHashes returns the hash of a card number under each key, the newest first.
+func (k *Keys) cardHashes(pan string) [][]byte {
+	var all [][]byte
+	for _, key := range k.hash {
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte("card " + pan))
+		all = append(all, mac.Sum(nil)[:hashLen])
+	}
+	return all
+}
+
+func (k *Keys) signer() ed25519.PrivateKey { return ed25519.NewKeyFromSeed(k.signing[0]) }
+
+// PublicKey returns the key by which exports are verified.
+func (k *Keys) PublicKey() ed25519.PublicKey { return k.signer().Public().(ed25519.PublicKey) }
+
+// PEM returns PublicKey in PEM form.
+func (k *Keys) PEM() ([]byte, error) {
+	der, err := x509.MarshalPKIXPublicKey(k.PublicKey())
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}), nil
+}
+
+// ParsePEM reads what PEM returns.
+func ParsePEM(text []byte) (ed25519.PublicKey, error) {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "PUBLIC KEY" {
+		return nil, errors.New("journal: not a public key in PEM form")
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if public, ok := key.(ed25519.PublicKey); err == nil && ok {
+		return public, nil
+	}
+	return nil, errors.New("journal: not a public key of Ed25519")
+}
+
+// keyID names a public key.
+func keyID(key ed25519.PublicKey) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:8])
+}
+
+// seal encrypts text under a key, bound to a name.
+func seal(key, text []byte, name string) ([]byte, error) {
+	aead, err := newAEAD(key)
+	if err != nil {
+		return nil, err
+	}
+	nonce := make([]byte, aead.NonceSize(), aead.NonceSize()+len(text)+aead.Overhead())
+	rand.Read(nonce)
+	return aead.Seal(nonce, nonce, text, []byte(name)), nil
+}
+
+// openSealed decrypts what seal made.
+func openSealed(key, sealed []byte, name string) ([]byte, error) {
+	aead, err := newAEAD(key)
+	if err != nil {
+		return nil, err
+	}
+	if len(sealed) < aead.NonceSize() {
+		return nil, errSealed
+	}
+	n := aead.NonceSize()
+	text, err := aead.Open(nil, sealed[:n], sealed[n:], []byte(name))
+	if err != nil {
+		return nil, errSealed
+	}
+	return text, nil
+}
+
+var errSealed = errors.New("journal: an entry or the key of a day does not open under the keys of this file")
+
+func newAEAD(key []byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// unwrap opens the key of a day, under whichever wrapping key.
+func (k *Keys) unwrap(day string, wrapped []byte) ([]byte, error) {
+	for _, key := range k.wrapping {
+		if open, err := openSealed(key, wrapped, "day "+day); err == nil {
+			return open, nil
+		}
+	}
+	return nil, fmt.Errorf("%w: all nodes of one journal have the same journal-keys.json", errSealed)
+}

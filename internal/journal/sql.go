@@ -1,0 +1,632 @@
+package journal
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A database is part of a journal: all of it in PostgreSQL, one month of it in SQLite.
+type database struct {
+	*sql.DB
+	numbered bool // parameters are $1, $2 … in place of ?
+	// prepareDay makes room for the entries of a day; nil means that none is needed.
+	prepareDay func(ctx context.Context, day time.Time) error
+	// insert adds rows in a transaction.
+	insert func(ctx context.Context, conn *sql.Conn, rows [][]any) error
+
+	mu     sync.Mutex
+	heads  map[string]*chainHead // by day
+	keys   map[string][]byte     // of days
+	writer string                // names the chains of this process
+	ours   *Keys
+}
+
+// A chainHead is the end of the chain that this process writes for a day.
+type chainHead struct {
+	seq  int64
+	link []byte
+}
+
+// schema has the tables of either kind of database. PARTITION stands for how PostgreSQL partitions one.
+const schema = `
+CREATE TABLE IF NOT EXISTS journal_entries (made bigint NOT NULL, id text NOT NULL, kind text NOT NULL, day text NOT NULL,
+	chain text NOT NULL, seq bigint NOT NULL, merchant text NOT NULL, card bytea, salt bytea, digest bytea NOT NULL,
+	link bytea NOT NULL, body bytea, PRIMARY KEY (made, id, kind)) PARTITION;
+CREATE INDEX IF NOT EXISTS journal_entries_id ON journal_entries (id);
+CREATE INDEX IF NOT EXISTS journal_entries_chain ON journal_entries (chain, seq);
+CREATE TABLE IF NOT EXISTS journal_records (made bigint NOT NULL, id text NOT NULL, rank int NOT NULL, kind text NOT NULL,
+	api text NOT NULL, merchant text NOT NULL, reference text NOT NULL, scheme text NOT NULL, bin text NOT NULL,
+	last4 text NOT NULL, version text NOT NULL, channel text NOT NULL, status text NOT NULL, result text NOT NULL,
+	trans_status text NOT NULL, reason text NOT NULL, acs text NOT NULL, ds_trans_id text NOT NULL, acs_trans_id text NOT NULL,
+	challenged int NOT NULL, bucket int NOT NULL, card bytea, data text NOT NULL, PRIMARY KEY (made, id)) PARTITION;
+CREATE INDEX IF NOT EXISTS journal_records_id ON journal_records (id);
+CREATE INDEX IF NOT EXISTS journal_records_ds ON journal_records (ds_trans_id) WHERE ds_trans_id <> '';
+CREATE INDEX IF NOT EXISTS journal_records_acs ON journal_records (acs_trans_id) WHERE acs_trans_id <> '';
+CREATE INDEX IF NOT EXISTS journal_records_reference ON journal_records (reference, made) WHERE reference <> '';
+CREATE INDEX IF NOT EXISTS journal_records_card ON journal_records (card, made) WHERE card IS NOT NULL;
+CREATE INDEX IF NOT EXISTS journal_records_last4 ON journal_records (last4, made);
+CREATE INDEX IF NOT EXISTS journal_records_merchant ON journal_records (merchant, made);
+CREATE INDEX IF NOT EXISTS journal_records_status ON journal_records (status, made);
+CREATE INDEX IF NOT EXISTS journal_records_reason ON journal_records (reason, made);
+CREATE INDEX IF NOT EXISTS journal_records_name_of_acs ON journal_records (acs, made);
+CREATE TABLE IF NOT EXISTS journal_chains (chain text PRIMARY KEY, day text NOT NULL, seq bigint NOT NULL, link bytea NOT NULL,
+	signed bigint NOT NULL, key_id text NOT NULL, signature bytea);
+CREATE TABLE IF NOT EXISTS journal_keys (day text PRIMARY KEY, wrapped bytea NOT NULL);
+`
+
+// columns are those of a row of journal_entries.
+var columns = []string{"made", "id", "kind", "day", "chain", "seq", "merchant", "card", "salt", "digest", "link", "body"}
+
+func newDatabase(db *sql.DB, keys *Keys) *database {
+	name := make([]byte, 8)
+	rand.Read(name)
+	return &database{
+		DB: db, heads: map[string]*chainHead{}, keys: map[string][]byte{}, writer: hex.EncodeToString(name), ours: keys,
+	}
+}
+
+// query returns a statement with the parameters that the database understands.
+func (db *database) query(text string) string {
+	if !db.numbered {
+		return text
+	}
+	var b strings.Builder
+	n := 0
+	for _, c := range []byte(text) {
+		if c == '?' {
+			n++
+			b.WriteString("$" + strconv.Itoa(n))
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
+
+// dayOf is the day of a time, as the journal names it.
+func dayOf(t time.Time) string { return t.UTC().Format(time.DateOnly) }
+
+// write adds the entries that the database lacks, in one transaction.
+func (db *database) write(ctx context.Context, entries []Entry) (added int, err error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	days := map[string]bool{}
+	for i := range entries {
+		day := dayOf(entries[i].Record.Created)
+		if days[day] {
+			continue
+		}
+		days[day] = true
+		if db.keys[day] == nil && db.prepareDay != nil {
+			if err := db.prepareDay(ctx, entries[i].Record.Created); err != nil {
+				return 0, err
+			}
+		}
+		if _, err := db.dayKey(ctx, day, true); err != nil {
+			return 0, err
+		}
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Close() // it goes back to the pool
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback() // nothing after a commit
+	fresh, err := db.withoutKnown(ctx, tx, entries)
+	if err != nil || len(fresh) == 0 {
+		return 0, err
+	}
+	heads := map[string]*chainHead{}
+	var rows [][]any
+	for i := range fresh {
+		row, err := db.chain(&fresh[i], heads)
+		if err != nil {
+			return 0, err
+		}
+		rows = append(rows, row)
+	}
+	if err := db.insert(ctx, conn, rows); err != nil {
+		return 0, err
+	}
+	if err := db.upsertRecords(ctx, tx, fresh); err != nil {
+		return 0, err
+	}
+	for day, head := range heads {
+		if _, err := tx.ExecContext(ctx, db.query(`INSERT INTO journal_chains (chain, day, seq, link, signed, key_id)
+			VALUES (?, ?, ?, ?, 0, '') ON CONFLICT (chain) DO UPDATE SET seq = excluded.seq, link = excluded.link`),
+			db.chainName(day), day, head.seq, head.link); err != nil {
+			return 0, err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		// It may have been committed, so that the heads here are not those there: begin other chains.
+		clear(db.heads)
+		name := make([]byte, 8)
+		rand.Read(name)
+		db.writer = hex.EncodeToString(name)
+		return 0, err
+	}
+	for day, head := range heads {
+		db.heads[day] = head
+	}
+	return len(fresh), nil
+}
+
+func (db *database) chainName(day string) string { return day + "/" + db.writer }
+
+// withoutKnown returns the entries that the database lacks, each once.
+func (db *database) withoutKnown(ctx context.Context, tx *sql.Tx, entries []Entry) ([]Entry, error) {
+	marks, args := make([]string, len(entries)), make([]any, len(entries))
+	for i := range entries {
+		marks[i], args[i] = "?", entries[i].Record.ID
+	}
+	rows, err := tx.QueryContext(ctx, db.query(`SELECT id, kind FROM journal_entries WHERE id IN (`+strings.Join(marks, ",")+`)`), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	known := map[[2]string]bool{}
+	for rows.Next() {
+		var id, kind string
+		if err := rows.Scan(&id, &kind); err != nil {
+			return nil, err
+		}
+		known[[2]string{id, kind}] = true
+	}
+	var fresh []Entry
+	for i := range entries {
+		name := [2]string{entries[i].Record.ID, string(entries[i].Kind)}
+		if !known[name] {
+			known[name] = true
+			fresh = append(fresh, entries[i])
+		}
+	}
+	return fresh, rows.Err()
+}
+
+// chain makes the row of an entry, and moves the head of its chain.
+func (db *database) chain(e *Entry, heads map[string]*chainHead) ([]any, error) {
+	day := dayOf(e.Record.Created)
+	head := heads[day]
+	if head == nil {
+		head = &chainHead{link: firstLink(db.chainName(day))}
+		if was := db.heads[day]; was != nil {
+			head = &chainHead{was.seq, was.link}
+		}
+		heads[day] = head
+	}
+	content, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	salt := make([]byte, 16)
+	rand.Read(salt)
+	digest := digestOf(salt, content)
+	head.seq, head.link = head.seq+1, nextLink(head.link, digest)
+	packed, err := pack(content)
+	if err != nil {
+		return nil, err
+	}
+	body, err := seal(db.keys[day], packed, e.Record.ID+" "+string(e.Kind))
+	if err != nil {
+		return nil, err
+	}
+	return []any{
+		e.Record.Created.UnixMilli(), e.Record.ID, string(e.Kind), day, db.chainName(day), head.seq, e.Record.Merchant, e.CardHash,
+		salt, digest, head.link, body,
+	}, nil
+}
+
+// firstLink is the link before the first entry of a chain.
+func firstLink(chain string) []byte {
+	sum := sha256.Sum256([]byte("threeds journal " + chain))
+	return sum[:]
+}
+
+// nextLink is the link of an entry behind another.
+func nextLink(before, digest []byte) []byte {
+	sum := sha256.Sum256(append(slices.Clone(before), digest...))
+	return sum[:]
+}
+
+func digestOf(salt, content []byte) []byte {
+	sum := sha256.Sum256(append(slices.Clone(salt), content...))
+	return sum[:]
+}
+
+// packers are reused: a new one takes more time than the text.
+var packers = sync.Pool{New: func() any {
+	w, err := flate.NewWriterDict(nil, flate.BestSpeed, []byte(dictionary))
+	if err != nil {
+		panic(err) // the level is good
+	}
+	return w
+}}
+
+// dictionary has texts that most entries have.
+const dictionary = `{"kind":"answered","record":{"id":"","created":"20","updated":"20","api":"emv","merchant":"","reference":"","card":{` +
+	`"scheme":"","bin":"","last4":""},"amount":"","currency":"","messageVersion":"2.2.0","deviceChannel":"02","messageCategory":"01",` +
+	`"status":"completed","transStatus":"Y","eci":"05","acs":"","dsTransID":"","acsTransID":"","challenged":false,"durationMs":` +
+	`},"steps":[{"step":"areq","at":"","ms":0,"node":"","message":{"messageType":"AReq","acctNumber":"","***"`
+
+// pack compresses a text.
+func pack(text []byte) ([]byte, error) {
+	var b bytes.Buffer
+	w := packers.Get().(*flate.Writer)
+	defer packers.Put(w)
+	w.Reset(&b)
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	err := w.Close()
+	return b.Bytes(), err
+}
+
+func unpack(packed []byte) ([]byte, error) {
+	return io.ReadAll(flate.NewReaderDict(bytes.NewReader(packed), []byte(dictionary)))
+}
+
+// dayKey returns the key of a day. It is made when create is set and there is none; else nil is returned.
+func (db *database) dayKey(ctx context.Context, day string, create bool) ([]byte, error) {
+	if key := db.keys[day]; key != nil {
+		return key, nil
+	}
+	if create {
+		key := make([]byte, keyLen)
+		rand.Read(key)
+		wrapped, err := seal(db.ours.wrapping[0], key, "day "+day)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := db.ExecContext(ctx,
+			db.query(`INSERT INTO journal_keys (day, wrapped) VALUES (?, ?) ON CONFLICT (day) DO NOTHING`), day, wrapped); err != nil {
+			return nil, err
+		}
+	}
+	var wrapped []byte
+	err := db.QueryRowContext(ctx, db.query(`SELECT wrapped FROM journal_keys WHERE day = ?`), day).Scan(&wrapped)
+	if err != nil {
+		return nil, err
+	}
+	key, err := db.ours.unwrap(day, wrapped)
+	if err == nil {
+		db.keys[day] = key
+	}
+	return key, err
+}
+
+// open returns the content of a row.
+func (db *database) open(ctx context.Context, day, id, kind string, body []byte) ([]byte, error) {
+	db.mu.Lock()
+	key, err := db.dayKey(ctx, day, false)
+	db.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	packed, err := openSealed(key, body, id+" "+kind)
+	if err != nil {
+		return nil, err
+	}
+	return unpack(packed)
+}
+
+// bucketOf is the bucket of a time from AReq to ARes.
+func bucketOf(ms int64) int {
+	if ms <= 1 {
+		return 0
+	}
+	return int(math.Ceil(math.Log(float64(ms)) / math.Log(1.1)))
+}
+
+// upsertRecords has the records of entries take the place of older ones.
+func (db *database) upsertRecords(ctx context.Context, tx *sql.Tx, entries []Entry) error {
+	newest := map[string]*Entry{}
+	var order []string
+	for i := range entries {
+		e := &entries[i]
+		was := newest[e.Record.ID]
+		if was == nil {
+			order = append(order, e.Record.ID)
+		}
+		if was == nil || rankOf(was.Kind) <= rankOf(e.Kind) {
+			newest[e.Record.ID] = e
+		}
+	}
+	st, err := tx.PrepareContext(ctx, db.query(`INSERT INTO journal_records (made, id, rank, kind, api, merchant, reference, scheme,
+		bin, last4, version, channel, status, result, trans_status, reason, acs, ds_trans_id, acs_trans_id, challenged, bucket, card, data)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (made, id) DO UPDATE SET rank = excluded.rank, kind = excluded.kind, status = excluded.status,
+		result = excluded.result, trans_status = excluded.trans_status, reason = excluded.reason, acs = excluded.acs,
+		ds_trans_id = excluded.ds_trans_id, acs_trans_id = excluded.acs_trans_id, challenged = excluded.challenged,
+		bucket = excluded.bucket, data = excluded.data WHERE excluded.rank >= journal_records.rank`))
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for _, id := range order {
+		e := newest[id]
+		r := &e.Record
+		data, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		challenged := 0
+		if r.Challenged {
+			challenged = 1
+		}
+		if _, err := st.ExecContext(ctx, r.Created.UnixMilli(), r.ID, rankOf(e.Kind), string(e.Kind), r.API, r.Merchant, r.Reference,
+			r.Card.Scheme, r.Card.BIN, r.Card.Last4, r.MessageVersion, r.DeviceChannel, r.Status, r.Result, r.TransStatus,
+			r.TransStatusReason, r.ACS, r.DSTransID, r.ACSTransID, challenged, bucketOf(r.DurationMS), e.CardHash, string(data),
+		); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// where returns the condition of a query. Word is that of the table: records have more columns than entries.
+func (db *database) where(q Query) (string, []any) {
+	var all []string
+	var args []any
+	add := func(condition string, values ...any) {
+		all, args = append(all, condition), append(args, values...)
+	}
+	if q.ID != "" {
+		id := strings.ToLower(q.ID)
+		add("(id = ? OR ds_trans_id = ? OR acs_trans_id = ?)", id, id, id)
+	}
+	for _, c := range []struct{ column, value string }{
+		{"reference", q.Reference}, {"last4", q.Last4}, {"merchant", q.Merchant}, {"scheme", q.Scheme}, {"acs", q.ACS},
+		{"status", q.Status}, {"result", q.Result}, {"reason", q.Reason},
+	} {
+		if c.value != "" {
+			add(c.column+" = ?", c.value)
+		}
+	}
+	if q.Card != "" {
+		var marks []string
+		var hashes []any
+		for _, hash := range db.ours.cardHashes(q.Card) {
+			marks, hashes = append(marks, "?"), append(hashes, hash)
+		}
+		add("card IN ("+strings.Join(marks, ", ")+")", hashes...)
+	}
+	if !q.From.IsZero() {
+		add("made >= ?", q.From.UnixMilli())
+	}
+	if !q.To.IsZero() {
+		add("made < ?", q.To.UnixMilli())
+	}
+	if made, id, ok := parseCursor(q.Cursor); ok {
+		add("(made, id) < (?, ?)", made, id)
+	}
+	if len(all) == 0 {
+		return "1 = 1", nil
+	}
+	return strings.Join(all, " AND "), args
+}
+
+// cursorOf is the cursor behind a record.
+func cursorOf(r *Record) string { return strconv.FormatInt(r.Created.UnixMilli(), 36) + "." + r.ID }
+
+func parseCursor(cursor string) (made int64, id string, ok bool) {
+	first, id, ok := strings.Cut(cursor, ".")
+	made, err := strconv.ParseInt(first, 36, 64)
+	return made, id, ok && err == nil
+}
+
+// ValidCursor reports whether a cursor has the form of one.
+func ValidCursor(cursor string) bool {
+	_, _, ok := parseCursor(cursor)
+	return ok
+}
+
+// search returns at most limit records, newest first.
+func (db *database) search(ctx context.Context, q Query, limit int) ([]Record, error) {
+	condition, args := db.where(q)
+	rows, err := db.QueryContext(ctx, db.query(`SELECT data FROM journal_records WHERE `+condition+
+		` ORDER BY made DESC, id DESC LIMIT `+strconv.Itoa(limit)), args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Record
+	for rows.Next() {
+		var data []byte
+		var r Record
+		if err := rows.Scan(&data); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal(data, &r); err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, rows.Err()
+}
+
+// show returns the detail of an id.
+func (db *database) show(ctx context.Context, id string) (Detail, error) {
+	var d Detail
+	rows, err := db.QueryContext(ctx, db.query(`SELECT day, kind, body FROM journal_entries WHERE id = ? AND body IS NOT NULL`), id)
+	if err != nil {
+		return d, err
+	}
+	defer rows.Close()
+	type row struct {
+		day, kind string
+		body      []byte
+	}
+	var all []row
+	for rows.Next() {
+		var r row
+		if err := rows.Scan(&r.day, &r.kind, &r.body); err != nil {
+			return d, err
+		}
+		all = append(all, r)
+	}
+	if err := rows.Err(); err != nil {
+		return d, err
+	}
+	if len(all) == 0 {
+		return d, ErrNotFound
+	}
+	slices.SortStableFunc(all, func(a, b row) int { return rankOf(Kind(a.kind)) - rankOf(Kind(b.kind)) })
+	for _, r := range all {
+		content, err := db.open(ctx, r.day, id, r.kind, r.body)
+		if err != nil {
+			return d, err
+		}
+		var e Entry
+		if err := json.Unmarshal(content, &e); err != nil {
+			return d, err
+		}
+		d.Record, d.Steps = e.Record, append(d.Steps, e.Steps...)
+	}
+	slices.SortStableFunc(d.Steps, func(a, b Step) int { return a.At.Compare(b.At) })
+	return d, nil
+}
+
+// rollups counts the authentications of the hours from from until to.
+func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
+	const hour = int64(time.Hour / time.Millisecond)
+	rows, err := db.QueryContext(ctx, db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, bin, acs, version, channel, reason,
+		bucket, status, trans_status, challenged, count(*) FROM journal_records
+		WHERE kind NOT IN ('refused', 'v1') AND made >= ? AND made < ?
+		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8`, hour)), from.UnixMilli(), to.UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var all []Rollup
+	for rows.Next() {
+		var r Rollup
+		var at, count int64
+		var bucket, challenged int
+		var status, transStatus string
+		if err := rows.Scan(&at, &r.Merchant, &r.Scheme, &r.BIN, &r.ACS, &r.Version, &r.Channel, &r.Reason,
+			&bucket, &status, &transStatus, &challenged, &count); err != nil {
+			return nil, err
+		}
+		r.Hour = time.UnixMilli(at * hour).UTC()
+		if n := len(all); n == 0 || !all[n-1].isSameAs(&r) {
+			r.Times = map[int]int64{}
+			all = append(all, r)
+		}
+		all[len(all)-1].add(bucket, status, transStatus, challenged == 1, count)
+	}
+	return all, rows.Err()
+}
+
+// isSameAs reports whether two rollups count the same authentications.
+func (r *Rollup) isSameAs(o *Rollup) bool {
+	return r.Hour.Equal(o.Hour) && r.Merchant == o.Merchant && r.Scheme == o.Scheme && r.BIN == o.BIN && r.ACS == o.ACS &&
+		r.Version == o.Version && r.Channel == o.Channel && r.Reason == o.Reason
+}
+
+// add counts authentications that ended alike.
+func (r *Rollup) add(bucket int, status, transStatus string, challenged bool, n int64) {
+	r.All += n
+	if bucket > 0 {
+		r.Times[bucket] += n
+	}
+	isGood := status == "completed" && (transStatus == "Y" || transStatus == "A")
+	switch {
+	case isGood:
+		r.Successful += n
+	case status == "failed" && !challenged:
+		r.Failed += n
+	}
+	if !challenged {
+		return
+	}
+	r.Challenged += n
+	switch {
+	case status != "completed":
+		r.Waiting += n
+	case !isGood && transStatus != "N":
+		r.Abandoned += n
+	}
+}
+
+// erase removes what belongs to a card or a merchant.
+func (db *database) erase(ctx context.Context, q Query) (authentications, records int, err error) {
+	condition, args := db.where(Query{Card: q.Card, Merchant: q.Merchant})
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer tx.Rollback() // nothing after a commit
+	changed := func(statement string) (int, error) {
+		result, err := tx.ExecContext(ctx, db.query(statement+condition), args...)
+		if err != nil {
+			return 0, err
+		}
+		n, err := result.RowsAffected()
+		return int(n), err
+	}
+	if authentications, err = changed(`DELETE FROM journal_records WHERE `); err != nil {
+		return 0, 0, err
+	}
+	if records, err = changed(`UPDATE journal_entries SET body = NULL, salt = NULL, card = NULL, merchant = '' WHERE body IS NOT NULL AND `); err != nil {
+		return 0, 0, err
+	}
+	return authentications, records, tx.Commit()
+}
+
+// sign signs the chains of days before today that have grown since they were signed.
+func (db *database) sign(ctx context.Context, now time.Time) error {
+	rows, err := db.QueryContext(ctx, db.query(`SELECT chain, seq, link FROM journal_chains WHERE day < ? AND signed < seq`), dayOf(now))
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	type chain struct {
+		name string
+		seq  int64
+		link []byte
+	}
+	var all []chain
+	for rows.Next() {
+		var c chain
+		if err := rows.Scan(&c.name, &c.seq, &c.link); err != nil {
+			return err
+		}
+		all = append(all, c)
+	}
+	if err := rows.Err(); err != nil {
+		return err
+	}
+	for _, c := range all {
+		signature := ed25519.Sign(db.ours.signer(), dayText(c.name, c.seq, c.link))
+		if _, err := db.ExecContext(ctx, db.query(`UPDATE journal_chains SET signed = ?, key_id = ?, signature = ?
+			WHERE chain = ? AND seq = ?`), c.seq, keyID(db.ours.PublicKey()), signature, c.name, c.seq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dayText is what the signature of a chain is made over.
+func dayText(chain string, seq int64, link []byte) []byte {
+	return fmt.Appendf(nil, "threeds journal day %s %d %x", chain, seq, link)
+}

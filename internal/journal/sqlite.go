@@ -1,0 +1,267 @@
+package journal
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// monthForm is the month in the name of a file.
+const monthForm = "2006-01"
+
+// A fileStore is a journal in SQLite: one file for each month, in one directory.
+type fileStore struct {
+	dir  string
+	keys *Keys
+
+	mu     sync.Mutex
+	months map[string]*database
+}
+
+// OpenFiles opens the journal in a directory. Its files are journal-YYYY-MM.db.
+func OpenFiles(dir string, keys *Keys) (Store, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	return &fileStore{dir: dir, keys: keys, months: map[string]*database{}}, nil
+}
+
+func (s *fileStore) path(month string) string { return filepath.Join(s.dir, "journal-"+month+".db") }
+
+// month returns the database of a month. It is made when create is set; else it is nil if there is none.
+func (s *fileStore) month(ctx context.Context, month string, create bool) (*database, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if db := s.months[month]; db != nil {
+		return db, nil
+	}
+	path := s.path(month)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+	case err != nil:
+		return nil, err
+	case !create:
+		return nil, errors.Join(f.Close(), os.Remove(path))
+	default:
+		if err := f.Close(); err != nil {
+			return nil, err
+		}
+	}
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{
+		"_pragma": {"busy_timeout(5000)", "journal_mode(WAL)", "synchronous(NORMAL)", "secure_delete(ON)", "temp_store(MEMORY)"},
+		"_txlock": {"immediate"},
+	}.Encode()}
+	pool, err := sql.Open("sqlite", u.String())
+	if err != nil {
+		return nil, err
+	}
+	if _, err := pool.ExecContext(ctx, strings.ReplaceAll(schema, " PARTITION", "")); err != nil {
+		return nil, errors.Join(err, pool.Close())
+	}
+	db := newDatabase(pool, s.keys)
+	db.insert = insertRows
+	s.months[month] = db
+	return db, nil
+}
+
+// insertRows adds rows of entries one by one.
+func insertRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+	marks := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
+	st, err := conn.PrepareContext(ctx, `INSERT INTO journal_entries (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	for _, row := range rows {
+		if _, err := st.ExecContext(ctx, row...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// present returns the months that there are, the newest first.
+func (s *fileStore) present() ([]string, error) {
+	paths, err := filepath.Glob(filepath.Join(s.dir, "journal-????-??.db"))
+	if err != nil {
+		return nil, err
+	}
+	var months []string
+	for _, path := range paths {
+		month := strings.TrimSuffix(strings.TrimPrefix(filepath.Base(path), "journal-"), ".db")
+		if _, err := time.Parse(monthForm, month); err == nil {
+			months = append(months, month)
+		}
+	}
+	slices.Sort(months)
+	slices.Reverse(months)
+	return months, nil
+}
+
+// each calls do with the database of each month, the newest first, until it says that no more is needed.
+func (s *fileStore) each(ctx context.Context, do func(*database) (isEnough bool, err error)) error {
+	months, err := s.present()
+	if err != nil {
+		return err
+	}
+	for _, month := range months {
+		db, err := s.month(ctx, month, true)
+		if err != nil {
+			return err
+		}
+		if isEnough, err := do(db); err != nil || isEnough {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *fileStore) Write(ctx context.Context, entries []Entry) (int, error) {
+	byMonth := map[string][]Entry{}
+	var months []string
+	for _, e := range entries {
+		month := e.Record.Created.UTC().Format(monthForm)
+		if byMonth[month] == nil {
+			months = append(months, month)
+		}
+		byMonth[month] = append(byMonth[month], e)
+	}
+	total := 0
+	for _, month := range months {
+		db, err := s.month(ctx, month, true)
+		if err != nil {
+			return total, err
+		}
+		n, err := db.write(ctx, byMonth[month])
+		if total += n; err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (s *fileStore) Search(ctx context.Context, q Query) (Page, error) {
+	limit := limitOf(q)
+	var all []Record
+	err := s.each(ctx, func(db *database) (bool, error) {
+		some, err := db.search(ctx, q, limit+1-len(all))
+		all = append(all, some...)
+		return len(all) > limit, err
+	})
+	return pageOf(all, limit), err
+}
+
+// limitOf is how many records a query wants.
+func limitOf(q Query) int {
+	if q.Limit <= 0 {
+		return 50
+	}
+	return min(q.Limit, 1000)
+}
+
+// pageOf makes a page of at most limit records.
+func pageOf(all []Record, limit int) Page {
+	if len(all) <= limit {
+		return Page{Records: all}
+	}
+	return Page{Records: all[:limit], Next: cursorOf(&all[limit-1])}
+}
+
+func (s *fileStore) Show(ctx context.Context, id string) (Detail, error) {
+	found, last := Detail{}, ErrNotFound
+	err := s.each(ctx, func(db *database) (bool, error) {
+		d, err := db.show(ctx, strings.ToLower(id))
+		if errors.Is(err, ErrNotFound) {
+			return false, nil
+		}
+		found, last = d, err
+		return true, nil
+	})
+	if err != nil {
+		return found, err
+	}
+	return found, last
+}
+
+func (s *fileStore) Rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
+	var all []Rollup
+	err := s.each(ctx, func(db *database) (bool, error) {
+		some, err := db.rollups(ctx, from, to)
+		all = append(some, all...)
+		return false, err
+	})
+	return all, err
+}
+
+func (s *fileStore) Erase(ctx context.Context, q Query) (authentications, records int, err error) {
+	if q.Card == "" && q.Merchant == "" {
+		return 0, 0, errNothingToErase
+	}
+	err = s.each(ctx, func(db *database) (bool, error) {
+		a, r, err := db.erase(ctx, q)
+		authentications, records = authentications+a, records+r
+		if err == nil { // what was overwritten must not stay in the log of the database
+			_, err = db.ExecContext(ctx, `PRAGMA wal_checkpoint(TRUNCATE)`)
+		}
+		return false, err
+	})
+	return authentications, records, err
+}
+
+var errNothingToErase = errors.New("journal: name a card or a merchant to erase")
+
+func (s *fileStore) Sign(ctx context.Context, now time.Time) error {
+	return s.each(ctx, func(db *database) (bool, error) { return false, db.sign(ctx, now) })
+}
+
+// Expire deletes the files of the months that ended before a time.
+func (s *fileStore) Expire(_ context.Context, before time.Time) error {
+	months, err := s.present()
+	if err != nil {
+		return err
+	}
+	for _, month := range months {
+		begin, err := time.Parse(monthForm, month)
+		if err != nil || begin.AddDate(0, 1, 0).After(before) {
+			continue
+		}
+		s.mu.Lock()
+		if db := s.months[month]; db != nil {
+			err = db.Close()
+			delete(s.months, month)
+		}
+		s.mu.Unlock()
+		for _, end := range []string{"", "-wal", "-shm"} {
+			if gone := os.Remove(s.path(month) + end); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+				err = errors.Join(err, gone)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *fileStore) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var errs []error
+	for month, db := range s.months {
+		errs = append(errs, db.Close())
+		delete(s.months, month)
+	}
+	return errors.Join(errs...)
+}

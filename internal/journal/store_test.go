@@ -1,0 +1,287 @@
+package journal_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/store/postgres/pgtest"
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	pgtest.Stop()
+	os.Exit(code)
+}
+
+const testCard = "4000000000000002"
+
+var day = time.Date(2026, 3, 30, 12, 0, 0, 0, time.UTC)
+
+// eachStore runs a test with both kinds of store.
+func eachStore(t *testing.T, test func(t *testing.T, st journal.Store, keys *journal.Keys)) {
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		keys := journal.NewKeys()
+		st, err := journal.OpenFiles(t.TempDir(), keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		test(t, st, keys)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		keys := journal.NewKeys()
+		st, err := journal.OpenPostgres(t.Context(), pgtest.Get(t).Schema(t), keys)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = st.Close() })
+		test(t, st, keys)
+	})
+}
+
+// entry returns the nth entry of a test.
+func entry(keys *journal.Keys, n int, kind journal.Kind) journal.Entry {
+	at := day.Add(time.Duration(n) * time.Hour)
+	status := "in_progress"
+	if kind != journal.Claimed {
+		status = "completed"
+	}
+	return journal.Entry{
+		Kind: kind,
+		Record: journal.Record{
+			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", n), Created: at, Updated: at, API: "emv", Merchant: fmt.Sprintf("shop %d", n%2),
+			Reference: fmt.Sprintf("order %d", n), Card: journal.Card{Scheme: "visa", BIN: "40000000", Last4: "0002"}, Status: status,
+			TransStatus: "Y", MessageVersion: "2.2.0", DurationMS: 100,
+		},
+		Steps:    []journal.Step{{Step: string(kind), At: at, Message: json.RawMessage(`{"messageType":"AReq"}`)}},
+		CardHash: keys.CardHash(testCard),
+	}
+}
+
+func write(t *testing.T, st journal.Store, entries ...journal.Entry) {
+	t.Helper()
+	if _, err := st.Write(t.Context(), entries); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestJ5SearchFindsByEveryField: across two months, newest first, in pages, and nothing of another query.
+func TestJ5SearchFindsByEveryField(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		for n := range 60 { // until 2 April
+			write(t, st, entry(keys, n, journal.Claimed), entry(keys, n, journal.Answered))
+		}
+		for _, test := range []struct {
+			name string
+			q    journal.Query
+			want int
+		}{
+			{"all", journal.Query{Limit: 100}, 60},
+			{"id", journal.Query{ID: "00000000-0000-4000-8000-000000000007"}, 1},
+			{"reference", journal.Query{Reference: "order 7"}, 1},
+			{"card", journal.Query{Card: testCard, Limit: 100}, 60},
+			{"another card", journal.Query{Card: "4000000000000010"}, 0},
+			{"last4", journal.Query{Last4: "0002", Limit: 100}, 60},
+			{"merchant", journal.Query{Merchant: "shop 1", Limit: 100}, 30},
+			{"status", journal.Query{Status: "completed", Limit: 100}, 60},
+			{"former status", journal.Query{Status: "in_progress"}, 0},
+			{"time", journal.Query{From: day.Add(time.Hour), To: day.Add(3 * time.Hour)}, 2},
+		} {
+			page, err := st.Search(t.Context(), test.q)
+			if err != nil || len(page.Records) != test.want {
+				t.Errorf("%s: %d records, %v, want %d", test.name, len(page.Records), err, test.want)
+			}
+		}
+		var ids []string
+		q := journal.Query{Limit: 7}
+		for {
+			page, err := st.Search(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.Records {
+				ids = append(ids, r.ID)
+			}
+			if q.Cursor = page.Next; q.Cursor == "" {
+				break
+			}
+		}
+		if len(ids) != 60 || !strings.HasSuffix(ids[0], "59") || !strings.HasSuffix(ids[59], "00") {
+			t.Errorf("pages have %d records, from %v", len(ids), ids)
+		}
+	})
+}
+
+// TestD122ShowHasAllSteps: a record with the steps of all of its entries; an entry that comes again changes nothing.
+func TestD122ShowHasAllSteps(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		write(t, st, entry(keys, 1, journal.Answered))
+		write(t, st, entry(keys, 1, journal.Claimed), entry(keys, 1, journal.Answered))
+		d, err := st.Show(t.Context(), "00000000-0000-4000-8000-000000000001")
+		if err != nil || len(d.Steps) != 2 || d.Status != "completed" {
+			t.Errorf("%+v, %v", d, err)
+		}
+		if _, err := st.Show(t.Context(), "00000000-0000-4000-8000-000000000002"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("an unknown id: %v", err)
+		}
+		rollups, err := st.Rollups(t.Context(), day, day.Add(24*time.Hour))
+		if err != nil || len(rollups) != 1 || rollups[0].All != 1 || rollups[0].Successful != 1 {
+			t.Errorf("rollups %+v, %v", rollups, err)
+		}
+	})
+}
+
+// TestJ6EraseLeavesNoCard: search and export have nothing of the card any more, and the export still verifies.
+func TestJ6EraseLeavesNoCard(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		other := entry(keys, 2, journal.Claimed)
+		other.CardHash = keys.CardHash("4000000000000010")
+		write(t, st, entry(keys, 1, journal.Claimed), entry(keys, 1, journal.Answered), other)
+		a, r, err := st.Erase(t.Context(), journal.Query{Card: testCard})
+		if err != nil || a != 1 || r != 2 {
+			t.Fatalf("erased %d authentications, %d records, %v", a, r, err)
+		}
+		write(t, st, entry(keys, 1, journal.Claimed)) // the sweep comes by
+		if page, err := st.Search(t.Context(), journal.Query{}); err != nil || len(page.Records) != 1 {
+			t.Errorf("found %+v, %v", page, err)
+		}
+		if _, err := st.Show(t.Context(), "00000000-0000-4000-8000-000000000001"); !errors.Is(err, journal.ErrNotFound) {
+			t.Errorf("shown: %v", err)
+		}
+		text := export(t, st, keys, journal.Query{})
+		if strings.Contains(text, "order 1") {
+			t.Error("the export has the erased record")
+		}
+		got, err := journal.Verify(strings.NewReader(text), keys.PublicKey())
+		if want := (journal.Verified{Records: 1, Erased: 2}); err != nil || got != want {
+			t.Errorf("verified %+v, %v", got, err)
+		}
+	})
+}
+
+func export(t *testing.T, st journal.Store, keys *journal.Keys, q journal.Query) string {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := journal.WriteJSONLines(t.Context(), &b, st, keys, q); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestJ8AnyChangedByteIsFound: in an export of 1,000 records, at 1,000 places, and a line that is left out.
+func TestJ8AnyChangedByteIsFound(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		changes := 1000
+		if strings.HasSuffix(t.Name(), "postgres") {
+			changes = 20 // the form is the same
+		}
+		var entries []journal.Entry
+		for n := range 1000 {
+			e := entry(keys, 0, journal.Claimed)
+			e.Record.ID = fmt.Sprintf("00000000-0000-4000-8000-%012d", n)
+			entries = append(entries, e)
+		}
+		write(t, st, entries[:400]...)
+		write(t, st, entries[400:]...)
+		if err := st.Sign(t.Context(), day.AddDate(0, 0, 1)); err != nil {
+			t.Fatal(err)
+		}
+		text := export(t, st, keys, journal.Query{})
+		got, err := journal.Verify(strings.NewReader(text), keys.PublicKey())
+		if want := (journal.Verified{Records: 1000, Days: 1}); err != nil || got != want {
+			t.Fatalf("verified %+v, %v", got, err)
+		}
+		random := rand.New(rand.NewPCG(1, 2))
+		for range changes {
+			at := random.IntN(len(text))
+			changed := []byte(text)
+			changed[at] ^= 1 << random.IntN(8)
+			if _, err := journal.Verify(bytes.NewReader(changed), keys.PublicKey()); err == nil {
+				t.Fatalf("byte %d of %d changed, and it verifies", at, len(text))
+			}
+		}
+		lines := strings.SplitAfter(text, "\n")
+		if _, err := journal.Verify(strings.NewReader(strings.Join(append(lines[:5:5], lines[6:]...), "")), keys.PublicKey()); err == nil {
+			t.Error("a line is missing, and it verifies")
+		}
+		if got, err := journal.Verify(strings.NewReader(export(t, st, keys, journal.Query{Merchant: "nobody"})), keys.PublicKey()); err != nil || got.Records != 0 || got.Days != 1 {
+			t.Errorf("a filtered export: %+v, %v", got, err)
+		}
+	})
+}
+
+// TestJ2ExpireRemovesOldDays: what is old goes, and what is not stays.
+func TestJ2ExpireRemovesOldDays(t *testing.T) {
+	t.Parallel()
+	eachStore(t, func(t *testing.T, st journal.Store, keys *journal.Keys) {
+		write(t, st, entry(keys, 0, journal.Claimed), entry(keys, 24*40, journal.Claimed))
+		if err := st.Expire(t.Context(), day.AddDate(0, 0, 35)); err != nil {
+			t.Fatal(err)
+		}
+		page, err := st.Search(t.Context(), journal.Query{})
+		if err != nil || len(page.Records) != 1 || page.Records[0].Reference != "order 960" {
+			t.Errorf("%+v, %v", page, err)
+		}
+	})
+}
+
+// TestD120KeysFile: it is made once, for its owner only, and one that others may read is refused.
+func TestD120KeysFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "journal-keys.json")
+	first, err := journal.LoadOrCreateKeys(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := journal.LoadOrCreateKeys(path)
+	if err != nil || !bytes.Equal(first.CardHash(testCard), second.CardHash(testCard)) {
+		t.Errorf("read again: %v", err)
+	}
+	text, err := first.PEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if key, err := journal.ParsePEM(text); err != nil || !key.Equal(first.PublicKey()) {
+		t.Errorf("public key: %v", err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := journal.LoadKeys(path); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("a file that others may read: %v", err)
+	}
+}
+
+// brokenStore is a store that cannot be reached.
+type brokenStore struct{ journal.Store }
+
+func (brokenStore) Write(context.Context, []journal.Entry) (int, error) { return 0, errors.New("away") }
+
+// TestJ3AFullJournalDropsAndCounts: nobody waits for a store that is away.
+func TestJ3AFullJournalDropsAndCounts(t *testing.T) {
+	t.Parallel()
+	keys := journal.NewKeys()
+	j := journal.New(brokenStore{}, keys, nil, time.Now)
+	for n := range 9000 {
+		j.Add(entry(keys, n, journal.Claimed))
+	}
+	if _, dropped, _, waiting := j.Counts(); dropped != 9000-8192 || waiting != 8192 {
+		t.Errorf("%d dropped, %d wait", dropped, waiting)
+	}
+}

@@ -1,0 +1,221 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/console"
+	"github.com/openthreeds/threeds/internal/journal"
+	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// JournalSettings say where the journal is.
+type JournalSettings struct {
+	URL  config.StoreURL // zero means that of the store
+	Keys string          // the file of its keys; "" is journal-keys.json in the directory of the store
+	Keep time.Duration   // 0 means 400 days
+}
+
+// defaultKeep is how long a journal is kept that says nothing.
+const defaultKeep = 400 * 24 * time.Hour
+
+// journalSettings returns those of a configuration; nil means that there is no journal.
+func journalSettings(c *config.Config) *JournalSettings {
+	if c.Journal.Off {
+		return nil
+	}
+	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep}
+}
+
+// OpenJournal opens the journal of a configuration for a command.
+func OpenJournal(ctx context.Context, c *config.Config) (journal.Store, *journal.Keys, error) {
+	keys, err := journal.LoadOrCreateKeys(c.Journal.Keys)
+	if err != nil {
+		return nil, nil, err
+	}
+	st, err := openJournalStore(ctx, cmp.Or(c.Journal.URL, c.Store.URL), keys)
+	return st, keys, err
+}
+
+func openJournalStore(ctx context.Context, at config.StoreURL, keys *journal.Keys) (journal.Store, error) {
+	if at.Postgres != "" {
+		return journal.OpenPostgres(ctx, at.Postgres, keys)
+	}
+	return journal.OpenFiles(at.Dir, keys)
+}
+
+// newJournal returns the journal of a server; nil if it has none. What is wrong with its keys keeps no server from
+// starting.
+func (s *Server) newJournal(settings *JournalSettings) *journal.Journal {
+	if settings == nil {
+		return nil
+	}
+	at := cmp.Or(settings.URL, s.cfg.StoreURL)
+	keys, err := journal.LoadOrCreateKeys(cmp.Or(settings.Keys, filepath.Join(at.Dir, "journal-keys.json")))
+	if err != nil {
+		s.cfg.Log.Error("there is no journal", "err", err)
+		return nil
+	}
+	j := journal.New(journal.Lazy(func(ctx context.Context) (journal.Store, error) {
+		return openJournalStore(ctx, at, keys)
+	}), keys, s.cfg.Log, s.timestamp)
+	j.Keep = cmp.Or(settings.Keep, defaultKeep)
+	j.Node, _ = os.Hostname() // without a name the steps have none
+	j.CatchUp = s.catchUpJournal
+	s.registerJournalMetrics(j)
+	return j
+}
+
+// registerJournalMetrics adds the metrics of the journal.
+func (s *Server) registerJournalMetrics(j *journal.Journal) {
+	const help = "Entries of the journal: written, dropped because too many waited, or failed to be written and tried again."
+	for outcome, count := range map[string]func() uint64{
+		"written": func() uint64 { n, _, _, _ := j.Counts(); return n },
+		"dropped": func() uint64 { _, n, _, _ := j.Counts(); return n },
+		"failed":  func() uint64 { _, _, n, _ := j.Counts(); return n },
+	} {
+		s.metrics.CounterOf("threeds_journal_records_total", help, "outcome", outcome, func() float64 { return float64(count()) })
+	}
+	s.metrics.Gauge("threeds_journal_waiting", "Entries of the journal that wait to be written.", "", "", func() float64 {
+		_, _, _, n := j.Counts()
+		return float64(n)
+	})
+}
+
+// journalCondition says whether the journal is written.
+func journalCondition(j *journal.Journal) console.Condition {
+	return console.Condition{Name: "journal", Check: func() (string, bool) {
+		if j.IsFailing() {
+			return "is not written: look for \"journal not written\" in the log", true
+		}
+		return "", true
+	}}
+}
+
+// A journaledStore has the journal know of each write of a transaction that has succeeded.
+type journaledStore struct {
+	auth.Store
+	add func(store.Txn)
+}
+
+func (s journaledStore) Create(ctx context.Context, t store.Txn) error {
+	err := s.Store.Create(ctx, t)
+	if err == nil {
+		s.add(t)
+	}
+	return err
+}
+
+func (s journaledStore) Update(ctx context.Context, was store.Txn, change func(*store.Txn) error) error {
+	var last store.Txn
+	err := s.Store.Update(ctx, was, func(t *store.Txn) error {
+		err := change(t)
+		last = *t
+		return err
+	})
+	if err == nil {
+		last.ID = was.ID
+		s.add(last)
+	}
+	return err
+}
+
+// journalOf has the journal know of what an engine stores.
+func (s *Server) journalOf(e *auth.Engine) {
+	if s.journal == nil {
+		return
+	}
+	e.CardHash = s.journal.CardHash
+	e.Store = journaledStore{e.Store, func(t store.Txn) {
+		at := s.timestamp()
+		s.journal.AddLater(func() []journal.Entry { return e.JournalEntries(t, at, false) })
+	}}
+}
+
+const (
+	catchUpLen   = 500             // rows that are read at once
+	catchUpAhead = 3 * time.Minute // rows that expire so soon are looked at every minute
+)
+
+// catchUpJournal adds what the journal lacks of the transactions in the store: of all of them, or of those that expire
+// soon, before they are deleted.
+func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
+	lister, ok := s.db.(store.Lister)
+	if !ok {
+		return nil
+	}
+	now := s.timestamp()
+	until := now.Add(catchUpAhead)
+	if all {
+		until = now.AddDate(1, 0, 0)
+	}
+	var after store.Txn
+	for {
+		rows, err := lister.List(ctx, after, until, catchUpLen)
+		if err != nil || len(rows) == 0 {
+			return err
+		}
+		engine := s.activeRuntime().engine
+		var entries []journal.Entry
+		for _, t := range rows {
+			entries = append(entries, engine.JournalEntries(t, now, true)...)
+		}
+		if _, err := s.journal.Store.Write(ctx, entries); err != nil {
+			return err
+		}
+		after = rows[len(rows)-1]
+	}
+}
+
+// journalRequest adds a request that was refused before anything was stored of it, and each of 3-D Secure 1.0.2.
+func (s *Server) journalRequest(r *obs.Request) {
+	if s.journal == nil {
+		return
+	}
+	if e, ok := requestEntry(r, s.timestamp()); ok {
+		s.journal.Add(e)
+	}
+}
+
+// requestEntry returns the entry of a request; not ok if it has none.
+func requestEntry(r *obs.Request, now time.Time) (journal.Entry, bool) {
+	kind, operation := journal.Refused, r.Operation()
+	switch operation {
+	case "/preauth", "/auth", "/authentications":
+		if r.Status() < 400 || r.AskedDirectory() {
+			return journal.Entry{}, false
+		}
+	case "/enrolled", "/check":
+		kind = journal.Version1
+	default:
+		return journal.Entry{}, false
+	}
+	if r.Value("merchant") == "" || r.IsStranger() {
+		return journal.Entry{}, false
+	}
+	record := journal.Record{
+		ID: r.ID(), Created: r.Began().UTC(), Updated: now.UTC(), API: "emv", Operation: operation[1:], Merchant: r.Value("merchant"),
+		Reference: r.Value("reference"), Card: journal.Card{Scheme: r.Value("scheme"), BIN: r.Value("bin"), Last4: r.Value("last4")},
+		MessageVersion: r.Value("messageVersion"), DeviceChannel: r.Value("deviceChannel"), MessageCategory: r.Value("messageCategory"),
+		Status: "refused", ErrorCode: r.Value("errorCode"), Elements: r.Elements(),
+	}
+	switch {
+	case operation == "/authentications":
+		record.API = "authentications"
+	case kind == journal.Version1:
+		record.API, record.MessageVersion = "v1", "1.0.2"
+		record.TransStatus, record.ECI = r.Value("transStatus"), r.Value("eci")
+		if r.Status() < 400 {
+			record.Status = "completed"
+		}
+	}
+	step := journal.Step{Step: "request", At: record.Created}
+	answered := journal.Step{Step: "answered", At: record.Updated, MS: record.Updated.Sub(record.Created).Milliseconds()}
+	return journal.Entry{Kind: kind, Record: record, Steps: []journal.Step{step, answered}}, true
+}
