@@ -1,8 +1,8 @@
 // Package admin serves the admin API: API keys, merchants, tokens and the audit trail as JSON below /admin/v1. Set the
 // fields of a [Handler] and serve it on the console's listener.
 //
-// Each request brings a token, whose role says what it may do. The table of routes is what both the router and the OpenAPI
-// description are made from.
+// Each request brings a token, whose role says what it may do. The table of routes is what both the router and the
+// OpenAPI description are made from.
 package admin
 
 import (
@@ -64,6 +64,9 @@ func routes() []route {
 		{"DELETE", "keys/{hash}", operator.Operator, true, "Revoke an API key", revokeKey},
 		{"GET", "merchants", operator.Viewer, true, "List merchants", listMerchants},
 		{"GET", "merchants/{name}", operator.Viewer, true, "Show a merchant", showMerchant},
+		{"POST", "merchants", operator.Operator, false, "Add a merchant", addMerchant},
+		{"PATCH", "merchants/{name}", operator.Operator, false, "Change members of a merchant", changeMerchant},
+		{"DELETE", "merchants/{name}", operator.Operator, false, "Remove a merchant", removeMerchant},
 		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
 		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
 		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},
@@ -140,7 +143,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
 			return nil, refuse(http.StatusForbidden, "This needs the role %s.", rt.least)
 		}
 		asked := &request{Request: r, actor: actor}
-		if rt.method == http.MethodPost {
+		if rt.method == http.MethodPost || rt.method == http.MethodPatch {
 			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 				return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type: want application/json.")
 			}
@@ -205,7 +208,7 @@ func (r *request) decode(v any) error {
 		if errors.As(err, &wrong) {
 			return refuse(http.StatusBadRequest, "%s: want %s.", wrong.Field, wrong.Type)
 		}
-		return refuse(http.StatusBadRequest, "The body is no JSON object with the members of this operation. See openapi.json.")
+		return refuse(http.StatusBadRequest, "The body is no JSON object with the members that openapi.json names.")
 	}
 	return nil
 }
@@ -213,7 +216,8 @@ func (r *request) decode(v any) error {
 // record writes to the audit trail what the actor does.
 func (h *Handler) record(r *request, action, object string, before, after any) error {
 	return h.Operators.Record(r.Context(), operator.Entry{
-		Who: r.actor.Who, Role: r.actor.Role, From: r.actor.From, Action: action, Object: object, Before: before, After: after,
+		Who: r.actor.Who, Role: r.actor.Role, From: r.actor.From,
+		Action: action, Object: object, Before: before, After: after,
 	})
 }
 

@@ -87,16 +87,19 @@ func (s *site) newKey(merchant string) string {
 
 // The matrix of the contract: who gets which status, in the order of callers.
 var matrix = map[string][6]int{
-	"GET openapi.json":     {200, 200, 200, 200, 200, 200},
-	"GET keys":             {200, 200, 200, 200, 200, 200},
-	"POST keys":            {403, 201, 201, 403, 201, 201},
-	"DELETE keys/{hash}":   {403, 204, 204, 403, 204, 204},
-	"GET merchants":        {200, 200, 200, 200, 200, 200},
-	"GET merchants/{name}": {200, 200, 200, 200, 200, 200},
-	"GET tokens":           {403, 403, 200, 403, 403, 403},
-	"POST tokens":          {403, 403, 201, 403, 403, 403},
-	"DELETE tokens/{name}": {403, 403, 204, 403, 403, 403},
-	"GET audit":            {403, 403, 200, 403, 403, 403},
+	"GET openapi.json":        {200, 200, 200, 200, 200, 200},
+	"GET keys":                {200, 200, 200, 200, 200, 200},
+	"POST keys":               {403, 201, 201, 403, 201, 201},
+	"DELETE keys/{hash}":      {403, 204, 204, 403, 204, 204},
+	"GET merchants":           {200, 200, 200, 200, 200, 200},
+	"GET merchants/{name}":    {200, 200, 200, 200, 200, 200},
+	"POST merchants":          {403, 201, 201, 403, 403, 403},
+	"PATCH merchants/{name}":  {403, 200, 200, 403, 403, 403},
+	"DELETE merchants/{name}": {403, 204, 204, 403, 403, 403},
+	"GET tokens":              {403, 403, 200, 403, 403, 403},
+	"POST tokens":             {403, 403, 201, 403, 403, 403},
+	"DELETE tokens/{name}":    {403, 403, 204, 403, 403, 403},
+	"GET audit":               {403, 403, 200, 403, 403, 403},
 }
 
 // TestK11MatrixOfRolesIsExact calls each operation that the description names, as each role.
@@ -107,7 +110,8 @@ func TestK11MatrixOfRolesIsExact(t *testing.T) {
 		OpenAPI string
 		Paths   map[string]map[string]any
 	}
-	if err := json.Unmarshal(s.call("viewer", "GET", "openapi.json", "").Body.Bytes(), &api); err != nil || api.OpenAPI != "3.1.0" {
+	body := s.call("viewer", "GET", "openapi.json", "").Body.Bytes()
+	if err := json.Unmarshal(body, &api); err != nil || api.OpenAPI != "3.1.0" {
 		t.Fatalf("openapi.json: %+v, %v", api, err)
 	}
 	described := 0
@@ -140,6 +144,11 @@ func (s *site) checkOperation(operation string, want [6]int) {
 			at = "keys/" + s.newKey(shop)
 		case "GET merchants/{name}":
 			at = "merchants/Corner%20Shop"
+		case "POST merchants":
+			body = fmt.Sprintf(`{"name": "New %s"}`, caller)
+		case "PATCH merchants/{name}", "DELETE merchants/{name}":
+			version := s.addMerchant(method + caller)
+			at, body = "merchants/"+method+caller+"?version="+version, fmt.Sprintf(`{"version": %q, "mcc": "5411"}`, version)
 		case "POST tokens":
 			body = fmt.Sprintf(`{"name": "for-%s", "role": "viewer"}`, caller)
 		case "DELETE tokens/{name}":
@@ -164,8 +173,9 @@ func TestK2OwnPeopleSeeTheirMerchantOnly(t *testing.T) {
 	other := s.newKey(otherShop)
 	s.newKey(shop)
 	for path, want := range map[string]string{"keys": otherShop, "merchants": otherShop} {
-		if w := s.call("own-admin", "GET", path, ""); strings.Contains(w.Body.String(), want) || !strings.Contains(w.Body.String(), shop) {
-			t.Errorf("GET %s of one merchant: %s", path, w.Body)
+		body := s.call("own-admin", "GET", path, "").Body.String()
+		if strings.Contains(body, want) || !strings.Contains(body, shop) {
+			t.Errorf("GET %s of one merchant: %s", path, body)
 		}
 	}
 	unknown := s.call("own-admin", "DELETE", "keys/"+strings.Repeat("00", 32), "")
@@ -264,5 +274,47 @@ func TestD148AnswersSayHowLongTheyTook(t *testing.T) {
 		if !strings.HasPrefix(h.Get("Server-Timing"), "total;dur=") || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("GET %s: %v", path, h)
 		}
+	}
+}
+
+// addMerchant adds a merchant to the store and returns its version.
+func (s *site) addMerchant(name string) string {
+	s.Helper()
+	w := s.call("admin", "POST", "merchants", fmt.Sprintf(`{"name": %q}`, name))
+	var made struct{ Source, Version string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != 201 || made.Source != "store" {
+		s.Fatalf("a merchant %s: %d %s", name, w.Code, w.Body)
+	}
+	return made.Version
+}
+
+// TestD148MerchantsOfTheFileStay: one of the file is not changed here, and no change of somebody else's is lost.
+func TestD148MerchantsOfTheFileStay(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	version := s.addMerchant("New")
+	for _, tt := range []struct {
+		method, path, body string
+		want               int
+	}{
+		{"POST", "merchants", `{"name": "Corner Shop"}`, 409}, {"POST", "merchants", `{"name": "New"}`, 409},
+		{"PATCH", "merchants/Corner%20Shop", `{"version": "x", "mcc": "5411"}`, 409},
+		{"DELETE", "merchants/Corner%20Shop?version=x", "", 409}, {"PATCH", "merchants/Nobody", `{"version": "x"}`, 404},
+		{"POST", "merchants", `{"name": "Other", "mcc": "54111"}`, 400}, {"POST", "merchants", `{"nmae": "Other"}`, 400},
+		{"PATCH", "merchants/New", `{"mcc": "5411"}`, 400},
+		{"PATCH", "merchants/New", `{"version": "` + version + `", "name": "Else"}`, 400},
+		{"PATCH", "merchants/New", `{"version": "` + version + `", "mcc": "5411"}`, 200},
+		{"PATCH", "merchants/New", `{"version": "` + version + `", "mcc": "5412"}`, 409},
+		{"DELETE", "merchants/New?version=" + version, "", 409},
+	} {
+		if w := s.call("operator", tt.method, tt.path, tt.body); w.Code != tt.want {
+			t.Errorf("%s %s %s: %d, want %d: %s", tt.method, tt.path, tt.body, w.Code, tt.want, w.Body)
+		}
+	}
+	if w := s.call("viewer", "GET", "merchants/New", ""); !strings.Contains(w.Body.String(), `"mcc":"5411"`) {
+		t.Errorf("the merchant after its change: %s", w.Body)
+	}
+	if w := s.call("admin", "GET", "audit?action=merchant.change", ""); strings.Count(w.Body.String(), `"seq"`) != 2 {
+		t.Errorf("two changes left: %s", w.Body)
 	}
 }

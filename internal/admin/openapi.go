@@ -32,7 +32,7 @@ func describe(*Handler, *request) (any, error) {
 				"default": map[string]any{"description": "An application/problem+json, as RFC 9457 has it"},
 			},
 		}
-		if rt.method == "POST" {
+		if rt.method == "POST" || rt.method == "PATCH" {
 			operation["requestBody"] = map[string]any{
 				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": bodies[rt.path]}},
 			}
@@ -40,6 +40,9 @@ func describe(*Handler, *request) (any, error) {
 		var parameters []any
 		for _, name := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
 			parameters = append(parameters, newParameter(name[1], "path"))
+		}
+		if rt.method == "DELETE" && rt.path == "merchants/{name}" {
+			parameters = append(parameters, newParameter("version", "query"))
 		}
 		if rt.path == "audit" {
 			for _, name := range []string{"who", "action", "object", "from", "to", "limit", "cursor"} {
@@ -51,12 +54,13 @@ func describe(*Handler, *request) (any, error) {
 		}
 		paths[path][strings.ToLower(rt.method)] = operation
 	}
+	bearer := map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}
 	return map[string]any{
 		"openapi":    "3.1.0",
 		"info":       map[string]any{"title": "Admin API of threeds", "version": "1"},
 		"paths":      paths,
 		"security":   []any{map[string]any{"token": []string{}}},
-		"components": map[string]any{"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}},
+		"components": map[string]any{"securitySchemes": bearer},
 	}, nil
 }
 
@@ -64,10 +68,12 @@ func newParameter(name, in string) map[string]any {
 	return map[string]any{"name": name, "in": in, "required": in == "path", "schema": map[string]any{"type": "string"}}
 }
 
-// bodies are the schemas of the bodies of POST, by path.
+// bodies are the schemas of bodies, by path.
 var bodies = map[string]any{
-	"keys":   newSchema([]string{"merchant"}, "merchant", "label", "expires", "allow", "strict"),
-	"tokens": newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+	"keys":             newSchema([]string{"merchant"}, "merchant", "label", "expires", "allow", "strict"),
+	"merchants":        newSchema([]string{"name"}, merchantMembers...),
+	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
+	"tokens":           newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -75,9 +81,11 @@ func newSchema(required []string, members ...string) map[string]any {
 	properties := map[string]any{}
 	for _, name := range members {
 		switch name {
-		case "strict":
+		case "strict", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}
-		case "allow":
+		case "page", "per_directory":
+			properties[name] = map[string]any{"type": "object"}
+		case "allow", "origins":
 			properties[name] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
 		case "expires":
 			properties[name] = map[string]any{"type": "string", "format": "date-time"}

@@ -130,7 +130,9 @@ func revokeKey(h *Handler, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(rows, func(k store.Key) bool { return string(k.Hash) == string(hash) && r.actor.CanSee(k.Merchant) })
+	i := slices.IndexFunc(rows, func(k store.Key) bool {
+		return string(k.Hash) == string(hash) && r.actor.CanSee(k.Merchant)
+	})
 	if i < 0 {
 		return nil, noKey
 	}

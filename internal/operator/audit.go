@@ -106,8 +106,8 @@ func (s *Service) Search(ctx context.Context, q Query) ([]Entry, error) {
 	}
 }
 
-// A Line is one entry of an export, with what chains it to the one before: link is SHA-256 over the link before and digest,
-// digest is SHA-256 over the bytes of entry.
+// A Line is one entry of an export, with what chains it to the one before. Link is SHA-256 over the link before and
+// digest; digest is SHA-256 over the bytes of entry.
 type Line struct {
 	Link   []byte          `json:"link"`
 	Digest []byte          `json:"digest"`
@@ -121,8 +121,8 @@ func (e *ChainError) Error() string {
 	return fmt.Sprintf("the audit trail was changed: entry %d does not fit the one before it", e.Seq)
 }
 
-// Export calls do with all entries, the oldest first, and checks that each fits the one before it. An entry that does not is
-// a *ChainError, after all lines.
+// Export calls do with all entries, the oldest first, and checks that each fits the one before it. An entry that does
+// not is a *ChainError, after all lines.
 func (s *Service) Export(ctx context.Context, do func(Line) error) error {
 	var before []byte
 	var broken error

@@ -1,8 +1,8 @@
-// Package operator knows who may use the admin API, and writes down what they do. Use a [Service] to make, list and revoke
-// tokens, to find the [Actor] of a token that a request brings, and to write and read the audit trail.
+// Package operator knows who may use the admin API, and writes down what they do. Use a [Service] to make, list and
+// revoke tokens, to find the [Actor] of a token that a request brings, and to write and read the audit trail.
 //
-// No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file: who
-// can write to the store, but has no key file, can neither make a token nor change what one may do.
+// No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file:
+// who can write to the store, but has no key file, can neither make a token nor change what one may do.
 package operator
 
 import (

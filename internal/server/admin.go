@@ -16,7 +16,12 @@ func (s *Server) newAdminAPI() http.Handler {
 		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log,
 		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
-			return &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: s.activeRuntime().cfg.Merchants}
+			cfg := &s.activeRuntime().cfg
+			registry := &merchant.Registry{Store: s.db, Ring: s.ring.Load(), InFile: cfg.Merchants}
+			for _, d := range cfg.Directories {
+				registry.Schemes = append(registry.Schemes, d.Scheme)
+			}
+			return registry
 		},
 	}
 }
