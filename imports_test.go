@@ -36,6 +36,8 @@ var may = map[string]string{
 	"internal/store/storetest": "internal/store",
 	"internal/backup":          "internal/store",
 	"internal/account":         "internal/store",
+	"internal/admin":           "internal/account internal/merchant internal/operator internal/store",
+	"internal/operator":        "internal/store",
 	"internal/merchant":        "internal/account internal/config internal/store",
 	"internal/rotation":        "internal/account internal/keyring internal/store",
 	"internal/record":          "internal/store",
@@ -44,7 +46,7 @@ var may = map[string]string{
 	"internal/outcome":         "message internal/scheme",
 	"internal/faults":          "message",
 	"internal/webhook":         "internal/store internal/uuid",
-	"internal/auth":            "internal/browserurl internal/faults internal/iso message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks internal/journal",
+	"internal/auth":            "internal/browserurl internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
 	"internal/api":             "message internal/faults internal/idempotency internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
@@ -54,7 +56,7 @@ var may = map[string]string{
 	"internal/certs":           "internal/obs",
 	"internal/listen":          "internal/socket",
 	"internal/config":          "internal/iso internal/certs internal/scheme internal/store/postgres internal/webhook internal/xmldsig message",
-	"internal/server": "internal/account internal/api internal/auth internal/config internal/console internal/directory" +
+	"internal/server": "internal/account internal/admin internal/operator internal/api internal/auth internal/config internal/console internal/directory" +
 		" internal/keyring internal/listen internal/merchant internal/mpi internal/obs internal/ranges internal/results internal/rotation internal/shed internal/store internal/store/postgres" +
 		" internal/journal internal/store/sqlite internal/certs internal/tasks internal/transid internal/tunnel internal/xmldsig internal/scheme internal/outcome internal/webhook internal/idempotency message",
 	"internal/playground": "internal/account internal/auth internal/certs internal/config internal/directory internal/keyring internal/mpi internal/ranges" +

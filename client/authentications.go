@@ -14,14 +14,16 @@ type Authentication struct {
 	Answer `json:"-"`
 
 	ID             string      `json:"id"`
-	Status         string      `json:"status"` // in_progress, challenge, decoupled, completed, failed, cancelled or expired
+	Status         string      `json:"status"` // requires_browser, in_progress, challenge, decoupled, completed, failed, cancelled or expired
 	Reference      string      `json:"reference"`
 	Created        time.Time   `json:"created"`
 	Card           CardSummary `json:"card"`
 	MessageVersion string      `json:"messageVersion"`
-	Outcome        *Outcome    `json:"outcome"` // nil before the end
-	ARes           *ARes       `json:"ares"`    // nil when none has come
-	RReq           *RReq       `json:"rreq"`    // nil when none has come
+	Browser        *Browser    `json:"browser"`   // nil unless the authentication waits for a browser
+	Outcome        *Outcome    `json:"outcome"`   // nil before the end
+	Defaulted      []string    `json:"defaulted"` // members of the request that the server filled in
+	ARes           *ARes       `json:"ares"`      // nil when none has come
+	RReq           *RReq       `json:"rreq"`      // nil when none has come
 }
 
 // IsFinal reports whether the status will not change any more.
@@ -29,8 +31,18 @@ func (a *Authentication) IsFinal() bool { return a.Outcome != nil }
 
 // A CardSummary is what may be shown of a card.
 type CardSummary struct {
-	Last4  string `json:"last4"`
-	Scheme string `json:"scheme"`
+	Last4   string   `json:"last4"`
+	Scheme  string   `json:"scheme"`  // empty if no directory server has the card
+	Schemes []string `json:"schemes"` // that hold the card, the preferred one first
+}
+
+// A Browser is what the page of a shopper needs. URL and Token are told once, by Authenticate.
+type Browser struct {
+	URL       string    `json:"url"` // for threeds.js, or to send the shopper to
+	Token     string    `json:"token"`
+	Script    string    `json:"script"` // the URL of threeds.js, and its subresource integrity
+	Integrity string    `json:"integrity"`
+	Expires   time.Time `json:"expires"`
 }
 
 // An Outcome says how an authentication ended, who is liable, and what to do next.
@@ -84,17 +96,47 @@ type Problem struct {
 type ProblemFault struct {
 	Pointer   string `json:"pointer"` // RFC 6901, into the body
 	Parameter string `json:"parameter"`
+	Header    string `json:"header"`
 	Code      int    `json:"code"`
 	Rule      string `json:"rule"`
 	Cure      string `json:"cure"`
+
+	Limit *FaultLimit `json:"limit"` // what would be right
+}
+
+// A FaultLimit is what would be right in the place of a fault: numbers, a form, or a list of codes.
+type FaultLimit struct {
+	Min     *int     `json:"min"`
+	Max     *int     `json:"max"`
+	Pattern string   `json:"pattern"`
+	Allowed []string `json:"allowed"`
 }
 
 func (p *Problem) Error() string { return p.Title + ": " + p.Detail }
 
 var (
+	create         = operation{"/authentications", longTimeout}
 	authentication = operation{"/authentications/", shortTimeout}
 	outcome        = operation{"/outcome", shortTimeout}
 )
+
+// Authenticate begins an authentication. The request is a JSON object with the names of EMV 3DS; a browser payment needs
+// acctNumber, cardExpiryDate, purchaseAmount and purchaseCurrency. With an idempotency key, the same request may be made
+// again and has one effect; "" means none. The error is a [Problem] that has all faults of the request.
+func (c *Client) Authenticate(ctx context.Context, request any, idempotencyKey string) (*Authentication, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	return c.readAuthentication(ctx, http.MethodPost, create, body, idempotencyKey)
+}
+
+// Cancel ends an authentication that Authenticate has begun and that is not final. The error is a [Problem] with status
+// 409 for one that is over.
+func (c *Client) Cancel(ctx context.Context, threeDSServerTransID string) (*Authentication, error) {
+	o := operation{authentication.path + url.PathEscape(threeDSServerTransID) + "/cancel", shortTimeout}
+	return c.readAuthentication(ctx, http.MethodPost, o, nil, "")
+}
 
 // Authentication fetches an authentication, and its outcome once there is one. A wait of up to 60 s returns as soon as
 // the status is final. The error is a [Problem] with status 404 for an id that is unknown, or another merchant's.
@@ -103,7 +145,7 @@ func (c *Client) Authentication(ctx context.Context, threeDSServerTransID string
 	if seconds := int(wait / time.Second); seconds > 0 {
 		o.path += "?wait=" + strconv.Itoa(seconds)
 	}
-	return c.readAuthentication(ctx, http.MethodGet, o, nil)
+	return c.readAuthentication(ctx, http.MethodGet, o, nil, "")
 }
 
 // Outcome fetches the authentication that an /auth has begun, with its outcome once there is one.
@@ -112,11 +154,16 @@ func (c *Client) Outcome(ctx context.Context, threeDSServerTransID string) (*Aut
 	if err != nil {
 		return nil, err
 	}
-	return c.readAuthentication(ctx, http.MethodPost, outcome, body)
+	return c.readAuthentication(ctx, http.MethodPost, outcome, body, "")
 }
 
-func (c *Client) readAuthentication(ctx context.Context, method string, o operation, body []byte) (*Authentication, error) {
+func (c *Client) readAuthentication(
+	ctx context.Context, method string, o operation, body []byte, idempotencyKey string,
+) (*Authentication, error) {
 	header := http.Header{"Apikey": {c.key}, "Content-Type": {"application/json; charset=utf-8"}}
+	if idempotencyKey != "" {
+		header.Set("Idempotency-Key", idempotencyKey)
+	}
 	answer, err := c.send(ctx, method, o, header, body)
 	if err != nil {
 		return nil, err
@@ -136,7 +183,7 @@ func (a Answer) read(into any) error {
 			return said
 		}
 	}
-	if a.Status != http.StatusOK || json.Unmarshal(a.Raw, into) != nil {
+	if a.Status != http.StatusOK && a.Status != http.StatusCreated || json.Unmarshal(a.Raw, into) != nil {
 		return &RefusedError{a}
 	}
 	return nil

@@ -253,6 +253,26 @@ func (e *Erro) Error() string {
 		e.Operation, e.ErrorCode, e.ErrorComponent, e.ErrorDescription, e.ErrorDetail)
 }
 
+// Faults returns what is wrong with the request, element by element. It is nil when the Erro is not about the content of
+// the request. Faults that found no room in the header are not among them; more is their number.
+func (e *Erro) Faults() (faults []ProblemFault, more int) {
+	var entries []struct {
+		ProblemFault
+		More int `json:"more"`
+	}
+	if json.Unmarshal([]byte(e.Header.Get("X-Errors")), &entries) != nil {
+		return nil, 0
+	}
+	for _, entry := range entries {
+		if entry.More > 0 {
+			more = entry.More
+			continue
+		}
+		faults = append(faults, entry.ProblemFault)
+	}
+	return faults, more
+}
+
 // IsNotEnrolled reports whether an Erro of [Client.Preauth] says that no directory server has the card.
 func (e *Erro) IsNotEnrolled() bool { return e.Operation == "/preauth" && e.ErrorCode == "305" }
 

@@ -92,6 +92,27 @@ func TestF5SameKeySameAnswer(t *testing.T) {
 	}
 }
 
+// TestF5SameKeySameAuthentication: an authentication is created once, and refused once. A cancellation is made once.
+func TestF5SameKeySameAuthentication(t *testing.T) {
+	t.Parallel()
+	server := threedstest.NewServer(t)
+	for _, tt := range []struct {
+		path, body string
+		want       int
+	}{
+		{"/authentications", `{"acctNumber":"4000000000000103","cardExpiryDate":"3012","deviceChannel":"03","threeRIInd":"04","messageCategory":"02"}`, 201},
+		{"/authentications", `{"acctNumber":"x"}`, 400},
+		{"/authentications/00000000-0000-4000-8000-000000000000/cancel", "", 404},
+	} {
+		key := "once " + tt.path + tt.body
+		first := postOnce(t, server, server.Key, tt.path, tt.body, key)
+		again := postOnce(t, server, server.Key, tt.path, tt.body, key)
+		if first.status != tt.want || first.replayed || !again.replayed || again.body != first.body || !maps.EqualFunc(again.header, first.header, slices.Equal) {
+			t.Errorf("%s: %d %.300s, then %d %.300s, want %d", tt.path, first.status, first.body, again.status, again.body, tt.want)
+		}
+	}
+}
+
 // TestD17IdempotencyProblems: a header that is no key, and a key that was used, are problems of the request. The
 // compatible operations ignore the header.
 func TestD17IdempotencyProblems(t *testing.T) {

@@ -24,6 +24,7 @@ import (
 	"github.com/openthreeds/threeds/internal/account"
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/rotation"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
@@ -79,8 +80,12 @@ func keyCreate(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageErrorf("key create: --name: %v", err)
 	}
 	return withKeys(ctx, *file, func(c *config.Config, st store.Store, ring *keyring.Ring) error {
-		if !slices.ContainsFunc(c.Merchants, func(m config.Merchant) bool { return m.Name == *name }) {
-			fmt.Fprintf(stderr, "threeds: %s names no merchant %q: the key is for one without settings\n", *file, *name)
+		switch _, err := merchant.FromConfig(c, st, ring).Get(ctx, *name); {
+		case errors.Is(err, merchant.ErrNotFound):
+			fmt.Fprintf(stderr, "threeds: %s names no merchant %q, nor does the store: the key is for one without settings\n"+
+				"(\"threeds merchant add\" gives it some)\n", *file, *name)
+		case err != nil:
+			return err
 		}
 		stored, err := st.Keys(ctx)
 		if err != nil {

@@ -48,6 +48,13 @@ const usage = `Usage:
         revoke the key whose hash starts so; without HASHPREFIX, the key on standard input
     threeds key rotate [--config FILE]
         replace the secret of the key file on all nodes that serve; no API key ends
+    threeds merchant add|set --name NAME [--SETTING VALUE]... [--json] [--config FILE]
+        add a merchant to the store, or change one there; a SETTING is named as in the
+        configuration: --mcc 5411 --origins URL --per-directory visa.acquirer_bin=400551
+    threeds merchant list [--json] [--config FILE]
+        list the merchants of the store and of the configuration, which wins
+    threeds merchant remove --name NAME [--json] [--config FILE]
+        remove a merchant from the store; its API keys stay good
     threeds webhook add --merchant NAME [--type TYPE]... [--description TEXT] [--secret FILE]
                     [--json] [--config FILE] URL
         add a webhook endpoint of a merchant and print its secret, once
@@ -79,6 +86,19 @@ const usage = `Usage:
         ask the directory server as soon as the protocol lets us
     threeds ranges accept SCHEME [--config FILE]
         use the generation that is held back
+    threeds token create --name NAME --role viewer|operator|admin [--merchant M]
+                    [--expires 90d|DATE] [--config FILE]
+        make a token of the admin API and print it, once
+    threeds token list [--json] [--config FILE]
+        list the tokens of the admin API
+    threeds token revoke NAME [--config FILE]
+        end a token at once, on every node
+    threeds audit search [--who W] [--action A] [--object O] [--limit N] [--json]
+                    [--config FILE]
+        say who changed what, the newest first
+    threeds audit export [--config FILE]
+        print the whole audit trail as JSON lines, oldest first; exit status 1 means that
+        somebody has changed it in the store
     threeds backup FILE [--config FILE]
         write API keys, revoked keys and card ranges into a new file (- is standard output),
         which fits both kinds of store
@@ -210,12 +230,18 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runHealth(ctx, rest, stdout)
 	case "key":
 		return runKey(ctx, rest, stdin, stdout, stderr)
+	case "merchant":
+		return runMerchant(ctx, rest, stdout, stderr)
 	case "webhook":
 		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
 	case "journal":
 		return runJournal(ctx, rest, stdin, stdout, stderr)
+	case "token":
+		return runToken(ctx, rest, stdout, stderr)
+	case "audit":
+		return runAudit(ctx, rest, stdout)
 	case "backup":
 		return runBackup(ctx, rest, stdout, stderr)
 	case "restore":
@@ -235,7 +261,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "webhook", "ranges", "journal", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/openthreeds/threeds/internal/config"
 	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/server"
 	"github.com/openthreeds/threeds/internal/store"
@@ -75,7 +76,10 @@ func runWebhook(ctx context.Context, args []string, stdin io.Reader, stdout, std
 	}
 	return withKeysOf(ctx, conf, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
 		c.hooks = server.NewWebhooks(ctx, conf, st, ring, obs.NewLogger(stderr, slog.LevelWarn))
-		c.isConfigured = slices.ContainsFunc(conf.Merchants, func(m config.Merchant) bool { return m.Name == c.merchant })
+		_, err := merchant.FromConfig(conf, st, ring).Get(ctx, c.merchant)
+		if c.isConfigured = err == nil; err != nil && !errors.Is(err, merchant.ErrNotFound) {
+			return err
+		}
 		return c.explain(do(ctx))
 	})
 }
@@ -84,7 +88,7 @@ func runWebhook(ctx context.Context, args []string, stdin io.Reader, stdout, std
 type webhookCommand struct {
 	hooks          *webhook.Service
 	merchant       string
-	isConfigured   bool   // the configuration names the merchant
+	isConfigured   bool   // the configuration or the store has the merchant
 	argument       string // "" means none
 	asJSON         bool
 	stdout, stderr io.Writer
@@ -155,7 +159,7 @@ func (c *webhookCommand) prepareAdd(fs *flag.FlagSet) func(context.Context) erro
 			}
 		}
 		if !c.isConfigured {
-			fmt.Fprintf(c.stderr, "threeds: the configuration names no merchant %q: the endpoint is for one without settings\n",
+			fmt.Fprintf(c.stderr, "threeds: neither configuration nor store has a merchant %q: the endpoint is for one without settings\n",
 				c.merchant)
 		}
 		e.URL = c.argument

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
-	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/outcome"
 	"github.com/openthreeds/threeds/message"
 )
@@ -109,13 +108,7 @@ func (h *Handler) outcome(ctx context.Context, req *request) (response, error) {
 }
 
 // badWaitProblem answers a wait that is not a whole number of seconds from 0 to 60.
-var badWaitProblem = func() *problem {
-	least, most := 0, int(maxWait/time.Second)
-	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
-		Parameter: "wait", Code: message.Format, Rule: "range", Limit: &faults.Limit{Min: &least, Max: &most},
-		Cure: "Give wait once, as a whole number of seconds.",
-	})
-}()
+var badWaitProblem = newProblem("invalid", http.StatusBadRequest, "The request has one fault", waitFault)
 
 // waitForAuthentication answers a GET whose authentication is not final as soon as it is, and at the latest after
 // wait. Requests that wait are counted as those of /postauth are.

@@ -48,6 +48,9 @@ func (h *Handler) newBrowserObject(a *auth.Authentication, access *auth.BrowserA
 
 // create begins an authentication.
 func (h *Handler) create(ctx context.Context, req *request) (response, error) {
+	if c := req.claim; c != nil {
+		ctx = auth.WithOnce(ctx, auth.Once{ID: c.Noted(), Secret: c.Derive("browser token"), Note: c.Note})
+	}
 	a, access, err := h.Engine.Create(ctx, req.account, req.body)
 	if err != nil {
 		return response{}, creationProblem(err)

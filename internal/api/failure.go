@@ -6,17 +6,19 @@ import (
 	"sync"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/message"
 )
 
 // A failure is an answer of the listener itself: the request did not reach an engine. Each
 // protocol writes it in its own form.
 type failure struct {
-	status    int          // HTTP status
-	mpiStatus int          // HTTP status in 3-D Secure 1.0.2 where it is another one; else 0
-	code      message.Code // errorCode of the Erro
-	kind      string       // "type" of the error in 3-D Secure 1.0.2
-	text      string       // errorDetail of the Erro, "message" of the error in 3-D Secure 1.0.2
+	status    int            // HTTP status
+	mpiStatus int            // HTTP status in 3-D Secure 1.0.2 where it is another one; else 0
+	code      message.Code   // errorCode of the Erro
+	kind      string         // "type" of the error in 3-D Secure 1.0.2
+	entries   []faults.Entry // for X-Errors; none for most failures
+	text      string         // errorDetail of the Erro, "message" of the error in 3-D Secure 1.0.2
 
 	encodeOnce sync.Once // guards encoded
 	encoded    []byte    // what erroJSON returns
@@ -74,6 +76,16 @@ var (
 func newFailure(status, mpiStatus int, code message.Code, kind, text string) *failure {
 	return &failure{status: status, mpiStatus: mpiStatus, code: code, kind: kind, text: text}
 }
+
+// newFailureOf returns the failure of a request to an operation of EMV 3-D Secure that has one fault.
+func newFailureOf(entry faults.Entry, kind, text string) *failure {
+	f := newFailure(http.StatusBadRequest, 0, entry.Code, kind, text)
+	f.entries = []faults.Entry{entry}
+	return f
+}
+
+// limitOf returns the limit of a number or a length.
+func limitOf(least, most int) *faults.Limit { return &faults.Limit{Min: &least, Max: &most} }
 
 // bodyTooLarge is the failure of a body that is longer than limit, in bytes.
 func bodyTooLarge(limit int64) *failure {

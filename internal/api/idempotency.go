@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/idempotency"
 	"github.com/openthreeds/threeds/internal/record"
 	"github.com/openthreeds/threeds/message"
@@ -20,13 +19,10 @@ func isIdempotent(ep *endpoint, r *http.Request) bool {
 }
 
 // badIdempotencyKey answers a header that is no key.
-var badIdempotencyKey = func() *problem {
-	least, most := 1, idempotency.MaxKey
-	return newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
-		Header: "Idempotency-Key", Code: message.Format, Rule: "pattern", Limit: &faults.Limit{Min: &least, Max: &most},
-		Cure: "Give the header once, with 1 to 255 printable characters of ASCII.",
-	})
-}()
+var badIdempotencyKey = newProblem("invalid", http.StatusBadRequest, "The request has one fault", problemError{
+	Header: "Idempotency-Key", Code: message.Format, Rule: "pattern", Limit: limitOf(1, idempotency.MaxKey),
+	Cure: "Give the header once, with 1 to 255 printable characters of ASCII.",
+})
 
 var (
 	inProgress = newProblem("in-progress", http.StatusConflict,

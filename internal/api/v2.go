@@ -2,13 +2,17 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
 )
@@ -48,6 +52,7 @@ func (p v2) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err e
 		h.writeErro(w, r, http.StatusTooManyRequests, tooMany.Erro)
 		return
 	}
+	writeErrors(w, err)
 	if erro, ok := errors.AsType[message.Error](err); ok {
 		h.writeErro(w, r, http.StatusBadRequest, erro)
 		return
@@ -64,6 +69,62 @@ func (p v2) writeError(h *Handler, w http.ResponseWriter, r *http.Request, err e
 func (h *Handler) logUnlessGone(r *http.Request, err error) {
 	abortIfGone(r)
 	h.Log.ErrorContext(r.Context(), "request failed", "operation", operationOf(r), "err", err)
+}
+
+// writeErrors sets the header X-Errors to the faults that err has.
+func writeErrors(w http.ResponseWriter, err error) {
+	entries := auth.FaultsOf(err)
+	if failed, ok := errors.AsType[*failure](err); ok {
+		entries = failed.entries
+	}
+	if len(entries) > 0 {
+		w.Header().Set("X-Errors", encodeErrors(entries))
+	}
+}
+
+// maxErrors is the length of the longest header X-Errors, in bytes.
+const maxErrors = 4096
+
+// encodeErrors returns faults as a JSON array in ASCII, without their sources. The last entry says how many do not fit.
+func encodeErrors(entries []faults.Entry) string {
+	text := "["
+	for i, e := range entries {
+		entry := struct {
+			faults.Entry
+			Source *string `json:"source,omitempty"` // goes before that of the entry, and is left out
+		}{Entry: e}
+		one, err := json.Marshal(entry)
+		if err != nil {
+			panic(err) // an entry has nothing that cannot be encoded
+		}
+		next := escapeNonASCII(string(one))
+		more := fmt.Sprintf(`{"more":%d}]`, len(entries)-i)
+		if len(text)+len(next)+len(",")+len(more) > maxErrors {
+			return text + more
+		}
+		text += next
+		if i < len(entries)-1 {
+			text += ","
+		}
+	}
+	return text + "]"
+}
+
+// escapeNonASCII returns a JSON text with the characters beyond ASCII as escape sequences.
+func escapeNonASCII(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r < unicode.MaxASCII:
+			b.WriteRune(r)
+		case r > 0xffff:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
 }
 
 func (h *Handler) writeErro(w http.ResponseWriter, r *http.Request, status int, erro message.Error) {
@@ -113,7 +174,10 @@ func (h *Handler) auth(ctx context.Context, req *request) (response, error) {
 const maxReference = 64
 
 // badReference answers a header X-Reference that is not as docs/api.md, G12, has it.
-var badReference = newFailure(http.StatusBadRequest, 0, message.Format, "invalid_request",
+var badReference = newFailureOf(faults.Entry{
+	Header: "X-Reference", Code: message.Format, Rule: "length", Limit: limitOf(1, maxReference),
+	Cure: "Give the header once, with 1 to 64 printable characters, or leave it out.",
+}, "invalid_request",
 	"The header X-Reference must have 1 to 64 printable characters, and be given once")
 
 // readReference returns the header X-Reference, "" if there is none, and notes it for the log. Digits that

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/auth"
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/message"
 )
@@ -19,8 +20,14 @@ const maxWait = 60 * time.Second
 // extraTime is what a request that waits has beyond its wait, for its answer to be written.
 const extraTime = 10 * time.Second
 
+// waitFault says what is wrong with a wait.
+var waitFault = faults.Entry{
+	Parameter: "wait", Code: message.Format, Rule: "range", Limit: limitOf(0, int(maxWait/time.Second)),
+	Cure: "Give wait once, as a whole number of seconds.",
+}
+
 // badWait answers a wait that is not as docs/api.md, P2, has it.
-var badWait = newFailure(http.StatusBadRequest, 0, message.Format, "invalid_request",
+var badWait = newFailureOf(waitFault, "invalid_request",
 	"The parameter wait must be a whole number of seconds from 0 to 60, and be given once")
 
 // postauth answers also when the caller seems to have gone: it may only have closed its

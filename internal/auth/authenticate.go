@@ -30,6 +30,7 @@ type authRequest struct {
 	id      requestedID
 
 	// These belong to the Authentications API.
+	once         Once     // of a request that may be made again
 	isCreation   bool     // it is a request for an authentication, not the body of an /auth
 	defaulted    []string // members that were filled in
 	placeholders []string // members of the browser that stand in for what its page tells later
@@ -165,9 +166,12 @@ func (e *Engine) checkRequest(ctx context.Context, req *authRequest, body []byte
 		e.Observer.RulesChecked(req.account.Merchant.Name, c.to.peer.Scheme, c.findings)
 	}
 	if len(c.problems) > 0 {
-		return c.to, nil, c.erro(req)
+		return c.to, nil, e.refuse(req, &c, c.problems, c.enforced)
 	}
 	if err := e.checkIDAndVersion(req, c.to); err != nil {
+		if bad, ok := errors.AsType[message.Error](err); ok && bad.Code == message.UnsupportedVersion {
+			err = e.refuse(req, &c, message.Problems{{Code: bad.Code, Path: "messageVersion"}}, nil)
+		}
 		return c.to, nil, err
 	}
 	return c.to, c.areq, e.checkFollowUp(ctx, req, c.to, c.areq)
@@ -212,9 +216,27 @@ func (e *Engine) checkContent(req *authRequest, body []byte) (contentCheck, erro
 	return c, nil
 }
 
+// subjectOf returns what entries say of the values of a request.
+func (e *Engine) subjectOf(req *authRequest, c *contentCheck, original *message.Request) faults.Subject {
+	return faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), Value: func(path message.Path) []byte {
+		if c.areq != nil {
+			if raw := c.areq.Raw(string(path)); raw != nil {
+				return raw
+			}
+		}
+		return original.RawAt(path)
+	}}
+}
+
+// refuse returns the error of a request that has problems.
+func (e *Engine) refuse(req *authRequest, c *contentCheck, problems message.Problems, enforced []*scheme.Finding) error {
+	s := e.subjectOf(req, c, c.msg)
+	return &FaultyRequestError{c.erro(req, problems), e.explainProblems(problems, enforced, s)}
+}
+
 // erro returns the Erro of a request that has problems.
-func (c *contentCheck) erro(req *authRequest) message.Error {
-	bad := fault(req.version, c.problems, req.knownID())
+func (c *contentCheck) erro(req *authRequest, problems message.Problems) message.Error {
+	bad := fault(req.version, problems, req.knownID())
 	if bad.Code == message.UnsupportedVersion && c.to.peer != nil {
 		bad.Detail = listVersions(commonVersions(c.to.peer, c.to.info)) // only versions that this card can be used with
 	}
@@ -278,7 +300,10 @@ func (e *Engine) locate(req *authRequest, msg *message.Request) (to target) {
 	}
 	// An id that is there but is no string does not count as lacking: build reports it.
 	if !msg.Has("threeDSServerTransID") && (req.isCreation || msg.Text("deviceChannel") != browser) {
-		id := e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), numberOf(to.scheme()), merchant, req.pan)
+		id := req.once.ID
+		if id == "" {
+			id = e.IDs.New(req.start, e.Timeouts.Preauth, e.rand(), numberOf(to.scheme()), merchant, req.pan)
+		}
 		req.id = requestedID{value: id, made: true}
 	}
 	return to

@@ -1,10 +1,12 @@
 package auth
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -59,8 +61,13 @@ const (
 // AReq of an app or of a 3RI request. One of a browser waits for the page: its BrowserAccess is not nil. The error is
 // a *RefusedError, a *TooManyError, ErrNoRanges or ErrStoreUnreachable, or a fault of ours.
 func (e *Engine) Create(ctx context.Context, acc *account.Account, body []byte) (*Authentication, *BrowserAccess, error) {
-	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true}
-	a, access, err := e.create(context.WithoutCancel(ctx), req, body)
+	once, _ := ctx.Value(onceKey{}).(Once)
+	req := &authRequest{account: acc, start: e.Now(), version: message.V220, isCreation: true, once: once}
+	ctx = context.WithoutCancel(ctx)
+	a, access, err := e.createdOnce(ctx, req)
+	if errors.Is(err, ErrNoAuthentication) {
+		a, access, err = e.create(ctx, req, body)
+	}
 	e.noteRequest(ctx, req)
 	status, name := "", ""
 	if a != nil {
@@ -102,6 +109,9 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 		return nil, nil, &TooManyError{tooMany(req.version, "")}
 	}
 	defer leave()
+	if err := e.noteID(ctx, req); err != nil {
+		return nil, nil, err
+	}
 	claimed, err := e.claim(ctx, req, c.to, c.areq)
 	if err != nil {
 		return nil, nil, refusedFor(err)
@@ -290,6 +300,9 @@ func (e *Engine) allSchemesOf(pan string) []string {
 
 // createNotEnrolled stores that a card is in no range. The authentication is over.
 func (e *Engine) createNotEnrolled(ctx context.Context, req *authRequest) (*Authentication, error) {
+	if err := e.noteID(ctx, req); err != nil {
+		return nil, err
+	}
 	rec := e.newCreated(req)
 	rec.Version, rec.Sent = "", rec.Made
 	t := store.Txn{ID: req.id.value, Owner: req.account.Merchant.Name, State: Waiting}
@@ -335,7 +348,10 @@ func (e *Engine) advanceRow(t *store.Txn, rec *txnRecord, next store.State, keep
 // createForBrowser stores an authentication that waits for a browser. The card lies in its row under a key that only the
 // browser's token has.
 func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *contentCheck) (*Authentication, *BrowserAccess, error) {
-	token, secret := newToken(req.id.value, e.rand())
+	if err := e.noteID(ctx, req); err != nil {
+		return nil, nil, err
+	}
+	token, secret := newToken(req.id.value, req.once.randomOf(e))
 	rec := e.newCreated(req)
 	rec.AReq = c.areq.Facts()
 	rec.Page = &pageRecord{
@@ -366,7 +382,61 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	if err != nil {
 		return nil, nil, err
 	}
-	return a, &BrowserAccess{URL: e.BrowserURL + "/a/" + token, Token: token, Expires: a.BrowserExpires}, nil
+	return a, e.newAccess(a, token), nil
+}
+
+func (e *Engine) newAccess(a *Authentication, token string) *BrowserAccess {
+	return &BrowserAccess{URL: e.BrowserURL + "/a/" + token, Token: token, Expires: a.BrowserExpires}
+}
+
+// A Once is for [Engine.Create] what an Idempotency-Key says of a request that may be made again.
+type Once struct {
+	ID     string   // of the authentication that an earlier attempt may have created; "" if there was none
+	Secret [32]byte // that a browser's token is made of, the same for every attempt
+
+	// Note keeps the id of the authentication, before anything is stored under it or sent.
+	Note func(ctx context.Context, id string) error
+}
+
+type onceKey struct{}
+
+// WithOnce returns a context for [Engine.Create]. An authentication that an earlier attempt has created is returned as
+// it is, also if nobody knows whether its AReq has left.
+func WithOnce(ctx context.Context, once Once) context.Context {
+	return context.WithValue(ctx, onceKey{}, once)
+}
+
+// randomOf returns where the secret of a token comes from.
+func (o *Once) randomOf(e *Engine) io.Reader {
+	if o.Note == nil {
+		return e.rand()
+	}
+	return bytes.NewReader(o.Secret[:])
+}
+
+// noteID has the id of a request kept that may be made again.
+func (e *Engine) noteID(ctx context.Context, req *authRequest) error {
+	if req.once.Note == nil {
+		return nil
+	}
+	if err := req.once.Note(ctx, req.id.value); err != nil {
+		e.logStoreFailure(ctx, "id not noted", err, "threeDSServerTransID", req.id.value)
+		return ErrStoreUnreachable
+	}
+	return nil
+}
+
+// createdOnce returns what an earlier attempt of a request has created, or ErrNoAuthentication.
+func (e *Engine) createdOnce(ctx context.Context, req *authRequest) (*Authentication, *BrowserAccess, error) {
+	if req.once.ID == "" {
+		return nil, nil, ErrNoAuthentication
+	}
+	a, err := e.Authentication(ctx, req.account, req.once.ID)
+	if err != nil || a.BrowserExpires.IsZero() {
+		return a, nil, err
+	}
+	token, _ := newToken(a.ID, req.once.randomOf(e))
+	return a, e.newAccess(a, token), nil
 }
 
 // methodURLOf returns where the 3DS Method of a request begins, "" if there is none.

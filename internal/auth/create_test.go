@@ -2,6 +2,7 @@ package auth_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
@@ -562,5 +563,40 @@ func TestVersionOnlyOfAnotherRange(t *testing.T) {
 	refused, ok := errors.AsType[*auth.RefusedError](err)
 	if !ok || len(refused.Faults) != 1 || refused.Faults[0].Rule != "version" {
 		t.Errorf("%v %+v", err, refused)
+	}
+}
+
+// TestD17RepeatedCreationIsTheSameAuthentication: an attempt that follows one whose node died has its authentication,
+// with the same token for the browser, and sends no second AReq.
+func TestD17RepeatedCreationIsTheSameAuthentication(t *testing.T) {
+	t.Parallel()
+	for name, channel := range map[string]object{"browser": {}, "3RI": {"deviceChannel": "03", "threeRIInd": "03"}, "not enrolled": {"acctNumber": "9000100111111111"}} {
+		w := newWorld()
+		e := w.browserEngine()
+		once := auth.Once{Secret: [32]byte{1, 2, 3}}
+		once.Note = func(_ context.Context, id string) error { once.ID = id; return nil }
+		body := four()
+		maps.Copy(body, channel)
+		first, access, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json())
+		if err != nil || once.ID != first.ID {
+			t.Fatalf("%s: %s, %+v, noted %q", name, told(err), first, once.ID)
+		}
+		again, accessAgain, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json())
+		if err != nil || again.ID != first.ID || again.Status != first.Status || len(w.sends) > 1 {
+			t.Errorf("%s: %s, %+v, want %+v; %d AReqs", name, told(err), again, first, len(w.sends))
+		}
+		if (access == nil) != (accessAgain == nil) || access != nil && *access != *accessAgain {
+			t.Errorf("%s: access %+v, want %+v", name, accessAgain, access)
+		}
+		// An id that cannot be noted makes nothing. One that was noted, and has nothing under it, is used by the next attempt.
+		sends, noted := len(w.sends), ""
+		once.ID, once.Note = "", func(_ context.Context, id string) error { noted = id; return errors.New("no store") }
+		if _, _, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json()); !errors.Is(err, auth.ErrStoreUnreachable) || len(w.sends) != sends {
+			t.Errorf("%s: %v, %d AReqs more", name, err, len(w.sends)-sends)
+		}
+		once.ID, once.Note = noted, func(context.Context, string) error { return nil }
+		if a, _, err := e.Create(auth.WithOnce(t.Context(), once), profiled, body.json()); err != nil || a.ID != noted {
+			t.Errorf("%s: %v, %+v", name, err, a)
+		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/openthreeds/threeds/internal/faults"
+	"github.com/openthreeds/threeds/internal/scheme"
 	"github.com/openthreeds/threeds/message"
 )
 
@@ -37,6 +39,11 @@ func ownDetail(code message.Code, detail string) string {
 // blameRequest names the AReq as the message to blame in an Erro about the content of an /auth. Other
 // errors, such as that the store cannot be reached, are returned as they are.
 func blameRequest(err error) error {
+	if refused, ok := errors.AsType[*FaultyRequestError](err); ok {
+		blamed := *refused
+		blamed.Erro.MessageType = message.AReq.String()
+		return &blamed
+	}
 	bad, ok := errors.AsType[message.Error](err)
 	if !ok || bad.Code == message.TransientFailure {
 		return err
@@ -79,11 +86,87 @@ func erro(v message.Version, code message.Code, detail, transID string) message.
 }
 
 // badJSON answers a body that cannot be read at all.
-func badJSON(err error) message.Error {
-	return message.Error{
-		Version: message.V220, Code: message.Format, Component: component,
-		Description: "Invalid JSON", Detail: err.Error(),
+func badJSON(err error) error {
+	return &FaultyRequestError{
+		message.Error{
+			Version: message.V220, Code: message.Format, Component: component,
+			Description: "Invalid JSON", Detail: err.Error(),
+		},
+		[]faults.Entry{unreadable(err)},
 	}
+}
+
+// unreadable returns the fault of a body that is no JSON object of a size that can be read.
+func unreadable(err error) faults.Entry {
+	cure := "Send one JSON object."
+	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
+		cure = "Send one JSON object: " + bad.Error() + "."
+	}
+	return faults.New(message.Format, "", "json", cure)
+}
+
+// A FaultyRequestError is the Erro that answers a request with faults, and the faults one by one.
+type FaultyRequestError struct {
+	Erro   message.Error
+	Faults []faults.Entry
+}
+
+func (e *FaultyRequestError) Error() string { return e.Erro.Error() }
+
+func (e *FaultyRequestError) Unwrap() error { return e.Erro }
+
+// FaultsOf returns what is wrong with the request that err refuses (docs/api.md, R12a): none if the Erro is another
+// component's, or has a code that does not tell of a fault of the content.
+func FaultsOf(err error) []faults.Entry {
+	bad, ok := errors.AsType[message.Error](err)
+	switch {
+	case !ok || bad.Component != component:
+		return nil
+	case bad.Code != message.UnsupportedVersion && bad.Code != message.ISOCode && (bad.Code < 201 || bad.Code > 207):
+		return nil
+	}
+	if refused, ok := errors.AsType[*FaultyRequestError](err); ok {
+		return refused.Faults
+	}
+	if bad.Description == unknownID {
+		cure := "Send the id of an authentication of yours whose result is awaited, or can still be fetched."
+		return []faults.Entry{faults.New(bad.Code, "threeDSServerTransID", "condition", cure)}
+	}
+	var all []faults.Entry
+	for _, name := range Elements(bad) {
+		all = append(all, faults.New(bad.Code, message.Path(name), "condition", "Send "+name+" as docs/api.md describes it."))
+	}
+	return all
+}
+
+// explainProblems returns the entries of problems. Those that come of a rule of the scheme have its source.
+func (e *Engine) explainProblems(problems message.Problems, enforced []*scheme.Finding, s faults.Subject) []faults.Entry {
+	var all []faults.Entry
+	for _, p := range problems {
+		entry := faults.Explain(p, s)
+		if p.Path == "ds" && p.Code == message.Format {
+			words := []string{}
+			for i := range e.Peers {
+				words = append(words, e.Peers[i].Scheme)
+			}
+			entry.Rule, entry.Limit, entry.Cure = "unknown-code", &faults.Limit{Allowed: words}, "Send the word of a directory that is configured."
+		}
+		for _, f := range enforced {
+			if f.Code == p.Code && f.Elements[0] == string(p.Path) {
+				source := DescribeSources(f.Sources)
+				entry.Rule, entry.Limit, entry.Source = "scheme-required", nil, &source
+				entry.Cure = "Do what the scheme asks for: " + f.Text + "."
+			}
+		}
+		all = append(all, entry)
+	}
+	return all
+}
+
+// refuseBody answers a body of /preauth or /postauth that has problems.
+func (e *Engine) refuseBody(req *message.Request, problems message.Problems) error {
+	s := faults.Subject{Version: message.V220, Value: req.RawAt}
+	return &FaultyRequestError{fault(message.V220, problems, ""), e.explainProblems(problems, nil, s)}
 }
 
 // unreachable is the answer when the store does not answer. It is never 203 or 305, upon

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -133,19 +132,12 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		})
 		x.warn("acctNumber", "masked", "the card number is masked, and was not checked")
 	}
-	s := faults.Subject{Version: req.version, Versions: e.usableVersions(c.to), Value: func(path message.Path) []byte {
-		if c.areq != nil {
-			if raw := c.areq.Raw(string(path)); raw != nil {
-				return raw
-			}
-		}
-		return original.RawAt(path)
-	}}
+	s := e.subjectOf(req, &c, original)
 	x.Faults = append(x.Faults, c.own...)
-	x.addFaults(problems, c.enforced, s)
+	x.Faults = append(x.Faults, e.explainProblems(problems, c.enforced, s)...)
 	e.checkCard(x, req, &c, s)
 	if c.areq != nil && len(problems) == 0 {
-		x.addFaults(followUpProblems(req.version, c.areq), nil, s)
+		x.Faults = append(x.Faults, e.explainProblems(followUpProblems(req.version, c.areq), nil, s)...)
 	}
 	x.addCorrections(req, original, c.areq)
 	x.IsValid = len(x.Faults) == 0
@@ -212,26 +204,7 @@ func (x *Explanation) warn(path message.Path, rule, text string) {
 
 // addUnreadable reports a body that is no JSON object of a size that can be read.
 func (x *Explanation) addUnreadable(err error) {
-	cure := "Send one JSON object."
-	if bad, ok := errors.AsType[*message.SyntaxError](err); ok {
-		cure = "Send one JSON object: " + bad.Error() + "."
-	}
-	x.Faults = append(x.Faults, faults.New(message.Format, "", "json", cure))
-}
-
-// addFaults adds the problems of a request. Those that come of a rule of the scheme have its source.
-func (x *Explanation) addFaults(problems message.Problems, enforced []*scheme.Finding, s faults.Subject) {
-	for _, p := range problems {
-		entry := faults.Explain(p, s)
-		for _, f := range enforced {
-			if f.Code == p.Code && f.Elements[0] == string(p.Path) {
-				source := DescribeSources(f.Sources)
-				entry.Rule, entry.Limit, entry.Source = "scheme-required", nil, &source
-				entry.Cure = "Do what the scheme asks for: " + f.Text + "."
-			}
-		}
-		x.Faults = append(x.Faults, entry)
-	}
+	x.Faults = append(x.Faults, unreadable(err))
 }
 
 // DescribeSources returns the first source in words: its address or title, and its date.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/store"
 	"github.com/openthreeds/threeds/internal/transid"
 	"github.com/openthreeds/threeds/message"
@@ -179,7 +180,8 @@ func (e *Engine) checkFollowUp(ctx context.Context, req *authRequest, to target,
 		if !needsFirst(kind, areq) {
 			return nil
 		}
-		return fault(req.version, found, req.knownID())
+		s := faults.Subject{Version: req.version, Value: func(path message.Path) []byte { return areq.Raw(string(path)) }}
+		return &FaultyRequestError{fault(req.version, found, req.knownID()), e.explainProblems(found, nil, s)}
 	}
 	row, err := e.Store.Get(ctx, firstKey(to.peer.Scheme, ref))
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -86,7 +86,7 @@ func (e *Engine) readPreauth(body []byte) (pan, ds string, err error) {
 		found = append(found, message.Problem{Code: message.Format, Path: "ds"})
 	}
 	if len(found) > 0 {
-		return "", "", fault(message.V220, found, "")
+		return "", "", e.refuseBody(req, found)
 	}
 	return pan, ds, nil
 }

@@ -63,7 +63,7 @@ func (e *Engine) readResultRequest(body []byte) (id string, err error) {
 		found = append(found, message.Problem{Code: message.Missing, Path: "threeDSServerTransID"})
 	}
 	if len(found) > 0 {
-		return "", fault(message.V220, found, "")
+		return "", e.refuseBody(req, found)
 	}
 	id = strings.ToLower(req.Text("threeDSServerTransID"))
 	if !message.IsUUID(id) {

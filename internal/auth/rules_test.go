@@ -3,6 +3,7 @@ package auth_test
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"slices"
 	"strings"
@@ -152,7 +153,7 @@ func (s *stand) refused(t *testing.T, err error, code, detail string, fewer bool
 	if got := codeOf(err); got != code {
 		t.Fatalf("%v, code %s, want %s", err, got, code)
 	}
-	bad := err.(message.Error)
+	bad, _ := errors.AsType[message.Error](err)
 	names := strings.Split(bad.Detail, ",")
 	for _, want := range strings.Fields(detail) {
 		ruled := want == "cardExpiryDate" || want == "threeDSRequestorID"
@@ -213,7 +214,9 @@ func TestFindingsHoldNoValues(t *testing.T) {
 			_, _, err := s.e.Authenticate(t.Context(), acc, req.json())
 			told := s.log.String() + strings.Join(s.counted, " ")
 			if err != nil {
-				told += string(err.(message.Error).JSON())
+				bad, _ := errors.AsType[message.Error](err)
+				entries, _ := json.Marshal(auth.FaultsOf(err))
+				told += string(bad.JSON()) + string(entries)
 			} else {
 				told += strings.Join(s.recorded(t), " ")
 			}

@@ -49,7 +49,7 @@ const maxLine = 1 << 20
 
 // kinds are the kinds of rows in a backup, in the order in which they come. Chunks come with
 // the ranges that they belong to.
-var kinds = []string{store.RevokedRows, store.KeyRows, store.MerchantRows, store.EndpointRows, store.StateRows, store.RangeRows}
+var kinds = []string{store.RevokedRows, store.KeyRows, store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows, store.StateRows, store.RangeRows}
 
 // ErrNotEmpty is in the error of a Restore into a store that has rows, unless these are to
 // be replaced.
@@ -379,7 +379,7 @@ func (l *loader) add(ctx context.Context, row store.Row) error {
 		if err := l.ranges.add(row.Bytes["data"]); err != nil {
 			return err
 		}
-	case store.MerchantRows, store.EndpointRows, store.StateRows:
+	case store.MerchantRows, store.EndpointRows, store.ObjectRows, store.AuditRows, store.StateRows:
 	default:
 		return fmt.Errorf("a row of type %q: %w (it knows %v)", row.Kind, store.ErrUnknownRow, kinds)
 	}

@@ -25,7 +25,7 @@ const (
 // A View is what the browser of an authentication may know.
 type View struct {
 	ID                         string
-	Merchant                   string // the name of the account, which [Settings.Looks] gets
+	Merchant                   string // the name of the account, which Looks of [Settings] gets
 	Amount, Currency, Exponent string // in minor units, with the code of ISO 4217 in letters; "" when nothing is paid
 	ReturnURL                  string
 	Language                   string

@@ -53,6 +53,8 @@ type Config struct {
 	Console struct {
 		// Where operators reach /livez, /readyz and /metrics. Never open it to the outside.
 		Listen string `yaml:"listen"`
+		// The address of the console as operators see it: https, or http on this machine. With it the admin API is served there, below /admin/v1, for those who have a token (`threeds token create`). Unset, there is none. See [the admin API](operating/admin.md).
+		URL string `yaml:"url"`
 	} `yaml:"console"`
 
 	Limits struct {

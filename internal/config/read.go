@@ -136,6 +136,7 @@ func (l *loader) refuseFixedChanges(inUse *Config) {
 		{"api.listen", c.API.Listen == inUse.API.Listen},
 		{"results.listen", c.Results.Listen == inUse.Results.Listen},
 		{"console.listen", c.Console.Listen == inUse.Console.Listen},
+		{"console.url", c.Console.URL == inUse.Console.URL},
 		{"store.url", c.Store.URL == inUse.Store.URL},
 		{"limits.connections", c.Limits.Connections == inUse.Limits.Connections},
 		{"limits.wait", c.Limits.Wait == inUse.Limits.Wait},

@@ -23,6 +23,7 @@ func (l *loader) readFile(file *section) {
 
 	console := file.section("console")
 	c.Console.Listen = optional(console, "listen", address, "127.0.0.1:8090")
+	c.Console.URL = optional(console, "url", consoleURL, "")
 	console.close()
 
 	l.readLimits(file.section("limits"))

@@ -6,6 +6,7 @@ package console
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 	"sync/atomic"
 )
 
@@ -28,6 +29,7 @@ type Identity struct {
 type Handler struct {
 	Conditions func() []Condition // of this moment
 	Metrics    http.Handler
+	Admin      http.Handler    // below /admin/; nil: there is no admin API
 	Identity   func() Identity // what this node runs with; nil: /readyz does not say it
 
 	stopping atomic.Bool
@@ -73,10 +75,14 @@ func (h *Handler) Ready() bool {
 	return status == http.StatusOK
 }
 
-// ServeHTTP answers GET and HEAD.
+// ServeHTTP answers GET and HEAD, and whatever Admin answers.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if h.Admin != nil && strings.HasPrefix(r.URL.Path, "/admin/") {
+		h.Admin.ServeHTTP(w, r)
+		return
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
 		w.WriteHeader(http.StatusMethodNotAllowed)

@@ -122,6 +122,7 @@ type rowRecord struct {
 type innerRecord struct {
 	Fingerprint []byte  `json:"fingerprint"`
 	Seed        []byte  `json:"seed"`
+	Note        string  `json:"note,omitempty"`
 	Answer      *Answer `json:"answer,omitempty"`
 }
 
@@ -209,7 +210,7 @@ func fingerprint(r *Request) []byte {
 
 // takeOver makes the row of another request that of the claim, or returns why not: an answer or an error.
 func (c *Claim) takeOver(t *store.Txn, now time.Time) (*Answer, error) {
-	c.IsRepeat = false
+	c.IsRepeat, c.inner.Note = false, ""
 	var was rowRecord
 	if err := record.Open(c.keeper.Sealer, t, &was); err != nil {
 		return nil, err
@@ -239,7 +240,7 @@ func (c *Claim) takeOver(t *store.Txn, now time.Time) (*Answer, error) {
 	case t.State == claimed && now.Before(was.Until):
 		return nil, ErrInProgress
 	}
-	c.IsRepeat, c.inner.Seed = true, inner.Seed
+	c.IsRepeat, c.inner.Seed, c.inner.Note = true, inner.Seed, inner.Note
 	return nil, c.claim(t, was.Ends, now)
 }
 
@@ -273,6 +274,20 @@ func (c *Claim) Derive(purpose string) [sha256.Size]byte {
 	mac.Write([]byte(purpose)) // a hash never fails
 	return [sha256.Size]byte(mac.Sum(nil))
 }
+
+// Note keeps a text for the requests that take the claim over: it is stored when Note has returned nil.
+func (c *Claim) Note(ctx context.Context, text string) error {
+	if text == c.inner.Note {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inner.Note = text
+	return c.update(ctx, claimed, false)
+}
+
+// Noted returns the text of an earlier request that had the claim, "" if there is none.
+func (c *Claim) Noted() string { return c.inner.Note }
 
 // Finish keeps the answer of the request, and ends the claim.
 func (c *Claim) Finish(ctx context.Context, a *Answer) error {

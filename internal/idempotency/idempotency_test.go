@@ -143,10 +143,16 @@ func TestD17OtherRequestIsRefused(t *testing.T) {
 func TestD17DeadNodeLosesItsClaim(t *testing.T) {
 	w := newWorld(t)
 	dead := w.begin(order(), 0, nil)
+	if err := dead.Note(t.Context(), "made"); err != nil {
+		t.Fatal(err)
+	}
 	w.now = w.now.Add(59 * time.Second)
 	w.begin(order(), 0, idempotency.ErrInProgress)
 	w.now = w.now.Add(time.Second)
 	next := w.begin(order(), 0, nil)
+	if next.Noted() != "made" {
+		t.Errorf("the second request finds the note %q", next.Noted())
+	}
 	if !next.IsRepeat || next.Derive("id") != dead.Derive("id") || next.Derive("id") == next.Derive("secret") {
 		t.Error("the second request does not find what the first has made")
 	}

@@ -134,7 +134,7 @@ func (cfg *Config) schemeOf(key string) string {
 // newConfig returns the values that a server is built from, of a checked configuration.
 func newConfig(c *config.Config, log *slog.Logger, ring *keyring.Ring, release string) *Config {
 	cfg := &Config{
-		StoreURL: c.Store.URL, Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
+		StoreURL: c.Store.URL, HasAdminAPI: c.Console.URL != "", Ring: ring, Log: log, Release: release, Shutdown: c.Timeouts.Shutdown, LameDuck: c.Timeouts.LameDuck,
 		Server: auth.Server{
 			RefNumber: refNumber(c), RequestorID: c.Server.RequestorID, RequestorName: c.Server.RequestorName,
 		},

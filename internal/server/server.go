@@ -34,6 +34,7 @@ import (
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/mpi"
 	"github.com/openthreeds/threeds/internal/obs"
+	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/ranges"
 	"github.com/openthreeds/threeds/internal/results"
 	"github.com/openthreeds/threeds/internal/rotation"
@@ -72,6 +73,7 @@ type Config struct {
 	API             net.Listener                     // TCP; TLS is put on top where there is a certificate
 	Results         net.Listener                     // the same, always with TLS
 	Console         net.Listener                     // nil means that there is none
+	HasAdminAPI     bool                             // the admin API is served on the console
 	Proxies         []netip.Prefix                   // in front of the API, whose X-Forwarded-For is believed
 	APICert         *tls.Certificate                 // nil means that the API speaks plain HTTP
 	Certs           []tls.Certificate                // of the results listener, by SNI
@@ -104,6 +106,7 @@ type Server struct {
 	apiKeys        *account.KeyCache
 	hooks          *webhook.Service
 	journal        *journal.Journal // nil means that there is none
+	operators      *operator.Service
 	metrics        *obs.Metrics
 	requests       *obs.RequestLog
 	traces         *obs.Traces       // nil means that there are no traces
@@ -194,6 +197,10 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 	s.console = &console.Handler{Metrics: s.metrics.Handler(), Conditions: func() []console.Condition {
 		return s.readyConditions()
 	}, Identity: s.identity}
+	s.operators = &operator.Service{Store: s.db, Sealer: sealer{&s.ring, &s.refusedRecords}, Now: s.timestamp}
+	if cfg.HasAdminAPI {
+		s.console.Admin = s.newAdminAPI()
+	}
 	return s, nil
 }
 
@@ -232,6 +239,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 		goRun(failed, s.follower.Run)
 	}
 	goRun(failed, s.sweep)
+	goRun(failed, s.keepTokens)
 	goRun(failed, s.hooks.Run)
 	if s.journal != nil {
 		goRun(failed, s.journal.Run)

@@ -174,6 +174,8 @@ type Store interface {
 	Nodes
 	Events
 	Merchants
+	Objects
+	Audit
 
 	// Ping returns nil if the store can be reached and read, and an error with
 	// ErrReadOnly in it if that is so but this process may not write transactions.

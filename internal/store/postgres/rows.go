@@ -27,6 +27,8 @@ var rowTables = map[string]rowTable{
 	store.EndpointRows: {name: "endpoints", where: "TRUE", order: "created, id"},
 	store.MerchantRows: {name: "merchants", where: "TRUE", order: "name"},
 	store.RevokedRows:  {name: "revoked_keys", where: "TRUE", order: "revoked, hash"},
+	store.ObjectRows:   {name: "objects", where: store.ObjectsCondition, order: "kind, id"},
+	store.AuditRows:    {name: "audit", where: "TRUE", order: "seq"},
 	store.StateRows:    {name: "small_states", where: store.StatesCondition, order: "key"},
 }
 

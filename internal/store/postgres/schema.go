@@ -140,6 +140,22 @@ var migrations = []string{
 	CREATE TRIGGER mark BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON merchants
 		FOR EACH STATEMENT EXECUTE FUNCTION mark_api_keys();
 	ALTER TABLE merchants ENABLE ALWAYS TRIGGER mark;`,
+	// Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
+	`CREATE TABLE objects (
+		kind    text COLLATE "C" NOT NULL,
+		id      text COLLATE "C" NOT NULL,
+		expires bigint,
+		data    bytea NOT NULL,
+		PRIMARY KEY (kind, id)
+	);
+	CREATE INDEX objects_expires ON objects (expires) WHERE expires IS NOT NULL;
+	CREATE TABLE audit (
+		seq  bigint PRIMARY KEY,
+		at   bigint NOT NULL,
+		link bytea  NOT NULL,
+		data bytea  NOT NULL
+	);
+	CREATE INDEX audit_at ON audit (at);`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

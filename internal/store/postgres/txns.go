@@ -15,6 +15,8 @@ import (
 // statements are those that ask the clock, {now}, and how a transaction begins.
 type statements struct {
 	now, get, update, updateWithEvent, sweep, acquire, revoke, putNode, nodes, begin string
+
+	addObject, object, objects, changeObject, removeObject, sweepObjects string
 }
 
 func statementsAt(clock string) statements {
@@ -34,6 +36,12 @@ func statementsAt(clock string) statements {
 		revoke:          at(sqlRevoke),
 		putNode:         at(sqlPutNode),
 		nodes:           at(sqlNodes),
+		addObject:       at(sqlAddObject),
+		object:          at(sqlObject),
+		objects:         at(sqlObjects),
+		changeObject:    at(sqlChangeObject),
+		removeObject:    at(sqlRemoveObject),
+		sweepObjects:    at(sqlSweepObjects),
 	}
 }
 

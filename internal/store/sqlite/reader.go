@@ -18,6 +18,8 @@ type reader struct {
 	deadUploads, leftovers, nodes     *sql.Stmt
 	endpoints, event, findEvents      *sql.Stmt
 	deliveries, anyDue, merchants     *sql.Stmt
+	object, objects                   *sql.Stmt
+	auditNewest, auditOldest          *sql.Stmt
 }
 
 func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
@@ -43,6 +45,10 @@ func (db *DB) newReader(conn *sql.Conn) (*reader, error) {
 		{&r.anyDue, sqlAnyDue},
 		{&r.nodes, sqlNodes},
 		{&r.merchants, sqlMerchants},
+		{&r.object, sqlObject},
+		{&r.objects, sqlObjects},
+		{&r.auditNewest, sqlAudit + " ORDER BY seq DESC LIMIT ?5"},
+		{&r.auditOldest, sqlAudit + " ORDER BY seq LIMIT ?5"},
 	})
 }
 

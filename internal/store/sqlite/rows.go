@@ -27,6 +27,8 @@ var rowTables = map[string]rowTable{
 	store.EndpointRows: {name: "endpoint", where: "TRUE", order: "created, id"},
 	store.MerchantRows: {name: "merchant", where: "TRUE", order: "name"},
 	store.RevokedRows:  {name: "revoked_key", where: "TRUE", order: "revoked, hash"},
+	store.ObjectRows:   {name: "object", where: store.ObjectsCondition, order: "kind, id"},
+	store.AuditRows:    {name: "audit", where: "TRUE", order: "seq"},
 	store.StateRows:    {name: "small_state", where: store.StatesCondition, order: "key"},
 }
 

@@ -144,6 +144,22 @@ var migrations = []string{
 	CREATE TRIGGER merchant_removed AFTER DELETE ON merchant BEGIN
 		UPDATE small_state SET value = randomblob(16) WHERE key = 'api keys';
 	END;`,
+	// Who may use the console, and what they did. Entries of the audit trail are numbered without a gap.
+	`CREATE TABLE object (
+		kind    TEXT NOT NULL,
+		id      TEXT NOT NULL,
+		expires INTEGER, -- milliseconds since 1970; NULL: it stays
+		data    BLOB NOT NULL,
+		PRIMARY KEY (kind, id)
+	) STRICT, WITHOUT ROWID;
+	CREATE INDEX object_expires ON object (expires) WHERE expires IS NOT NULL;
+	CREATE TABLE audit (
+		seq  INTEGER PRIMARY KEY,
+		at   INTEGER NOT NULL, -- milliseconds since 1970
+		link BLOB NOT NULL,
+		data BLOB NOT NULL
+	) STRICT;
+	CREATE INDEX audit_at ON audit (at);`,
 }
 
 // compatibleFrom is the oldest schema version whose builds work with the tables that

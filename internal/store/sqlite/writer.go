@@ -151,11 +151,12 @@ type writer struct {
 	addMerchant, changeMerchant, removeMerchant *sql.Stmt
 
 	eventStatements
+	objectStatements
 }
 
 func (db *DB) newWriter(conn *sql.Conn) (*writer, error) {
 	w := &writer{conn: conn, place: db.place, counts: &db.counts}
-	return w, db.prepareAll(conn, append(w.eventStatements.all(), []statement{
+	return w, db.prepareAll(conn, append(slices.Concat(w.eventStatements.all(), w.objectStatements.all()), []statement{
 		{&w.begin, "BEGIN IMMEDIATE"},
 		{&w.commit, "COMMIT"},
 		{&w.rollback, "ROLLBACK"},

@@ -39,6 +39,9 @@ type memory struct {
 	endpoints  map[string]store.Endpoint
 	events     map[string]store.Event
 	deliveries map[[2]string]store.Delivery // by event and endpoint
+
+	objects map[[2]string]store.Object // by kind and ID
+	audit   []store.AuditEntry
 }
 
 var _ store.Store = (*Memory)(nil)
@@ -50,7 +53,7 @@ func NewMemory(now func() time.Time) *Memory {
 		leases: make(map[string]holding), snapshots: make(map[string][]snapshot),
 		uploads: make(map[string]int64), states: make(map[string][]byte), nodes: make(map[string]node), merchants: make(map[string][]byte),
 		endpoints: make(map[string]store.Endpoint), events: make(map[string]store.Event),
-		deliveries: make(map[[2]string]store.Delivery),
+		deliveries: make(map[[2]string]store.Delivery), objects: make(map[[2]string]store.Object),
 	}}
 }
 

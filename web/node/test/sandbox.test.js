@@ -63,6 +63,28 @@ test("what is refused says why", live, async () => {
   await assert.rejects(stranger.preauth({ acctNumber: "4000000000000103" }), (err) => err instanceof RefusedError && err.status === 401);
 });
 
+test("F3 a payment without a browser has its outcome at once, and F5 the same key gives the same answer", live, async () => {
+  for (const [card, result, action] of [
+    ["4000000000000103", "authenticated", "authorise"],
+    ["4000000000000113", "not_authenticated", "do_not_authorise"],
+    ["9000100111111111", "not_enrolled", "authorise_without_authentication"],
+  ]) {
+    const payment = {
+      deviceChannel: "03", threeRIInd: "09", acctNumber: card, cardExpiryDate: "3012", purchaseAmount: 1099, purchaseCurrency: "EUR",
+      reference: "order-17",
+    };
+    const first = await client.authenticate(payment, { idempotencyKey: card });
+    assert.deepEqual([first.outcome.result, first.outcome.next.action, first.reference], [result, action, "order-17"]);
+    assert.equal(answerOf(first).status, 201);
+    const again = await client.authenticate(payment, { idempotencyKey: card });
+    assert.deepEqual(again, first);
+    assert.equal(answerOf(again).headers.get("idempotency-replayed"), "true");
+    await assert.rejects(client.cancel(first.id), (err) => err instanceof Problem && err.status === 409);
+  }
+  await assert.rejects(client.authenticate({ deviceChannel: "03" }),
+    (err) => err instanceof Problem && err.status === 400 && err.errors.length > 2 && err.errors.every(({ cure }) => cure));
+});
+
 test("W1 a delivery of the server is good", live, async () => {
   const { promise, resolve } = Promise.withResolvers?.() ?? deferred();
   const server = createServer(async (req, res) => {

@@ -1,0 +1,312 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/merchant"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// merchantCommands are the commands of "threeds merchant".
+var merchantCommands = []string{"add", "set", "list", "remove"}
+
+// runMerchant adds, changes, lists and removes merchants of the store, while a server runs or before there is one.
+func runMerchant(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return usageErrorf("merchant: no command (add, set, list or remove)")
+	}
+	name := args[0]
+	switch {
+	case slices.Contains([]string{"-h", "-help", "--help"}, name):
+		return helpRequest{"threeds merchant takes a command: add, set, list or remove"}
+	case !slices.Contains(merchantCommands, name):
+		return usageErrorf("merchant: unknown command %q%s", name, config.Hint(name, merchantCommands...))
+	}
+	c := &merchantCommand{stdout: stdout, stderr: stderr}
+	fs := flag.NewFlagSet("merchant "+name, flag.ContinueOnError)
+	c.asJSON, c.file = jsonFlag(fs), configFlag(fs)
+	if name != "list" {
+		fs.StringVar(&c.name, "name", "", "the merchant's name, as that of its API keys")
+	}
+	do := map[string]func(context.Context) error{"list": c.list, "remove": c.remove, "add": c.add, "set": c.set}[name]
+	if name == "add" || name == "set" {
+		c.addProfileFlags(fs)
+	}
+	if _, err := parseFlags(fs, args[1:], 0); err != nil {
+		return err
+	}
+	if name != "list" && c.name == "" {
+		return usageErrorf("%s: --name NAME is missing", fs.Name())
+	}
+	if name == "set" && len(c.changes) == 0 {
+		return usageErrorf("%s: no setting is given (\"threeds merchant set --help\" names them)", fs.Name())
+	}
+	return withKeys(ctx, *c.file, func(conf *config.Config, st store.Store, ring *keyring.Ring) error {
+		c.merchants, c.keys = merchant.FromConfig(conf, st, ring), st
+		return c.explain(do(ctx))
+	})
+}
+
+// A merchantCommand is one command for merchants.
+type merchantCommand struct {
+	merchants      *merchant.Registry
+	keys           store.Store
+	name           string
+	file           *string
+	asJSON         *bool
+	changes        []func(*account.Merchant) // what the flags change of a profile
+	stdout, stderr io.Writer
+}
+
+// addProfileFlags adds the flags of a profile, which are named like the keys of the configuration. An empty value takes
+// a setting away.
+func (c *merchantCommand) addProfileFlags(fs *flag.FlagSet) {
+	text := func(name, usage string, field func(*account.Merchant) *string) {
+		fs.Func(name, usage, func(value string) error {
+			c.changes = append(c.changes, func(m *account.Merchant) { *field(m) = value })
+			return nil
+		})
+	}
+	isSet := func(name, usage string, field func(*account.Merchant) *bool) {
+		fs.BoolFunc(name, usage, func(value string) error {
+			is, err := strconv.ParseBool(value)
+			if err != nil {
+				return errors.New("want true or false")
+			}
+			c.changes = append(c.changes, func(m *account.Merchant) { *field(m) = is })
+			return nil
+		})
+	}
+	text("merchant-name", "merchantName", func(m *account.Merchant) *string { return &m.MerchantName })
+	text("mcc", "merchant category code", func(m *account.Merchant) *string { return &m.MCC })
+	text("merchant-country", "three digits of ISO 3166-1", func(m *account.Merchant) *string { return &m.MerchantCountry })
+	text("requestor-url", "threeDSRequestorURL", func(m *account.Merchant) *string { return &m.RequestorURL })
+	text("requestor-id", "threeDSRequestorID", func(m *account.Merchant) *string { return &m.RequestorID })
+	text("requestor-name", "threeDSRequestorName", func(m *account.Merchant) *string { return &m.RequestorName })
+	text("acquirer-country", "acquirerCountryCode", func(m *account.Merchant) *string { return &m.AcquirerCountry })
+	text("scheme-rules", "off, warn or enforce", func(m *account.Merchant) *string { return &m.SchemeRules })
+	text("page-colour", "#rrggbb", func(m *account.Merchant) *string { return &m.Page.Colour })
+	text("page-accent", "#rrggbb", func(m *account.Merchant) *string { return &m.Page.Accent })
+	isSet("bridging", "have requests of 2.3.1 go to cards of 2.2.0",
+		func(m *account.Merchant) *bool { return &m.Bridging })
+	isSet("transliterate", "write names and addresses in ASCII where need be",
+		func(m *account.Merchant) *bool { return &m.Transliterate })
+	c.addOriginsFlag(fs)
+	fs.Func("page-logo", "file with the logo, a PNG or an SVG", func(file string) error {
+		logo, err := readLogo(file)
+		c.changes = append(c.changes, func(m *account.Merchant) { m.Page.Logo = logo })
+		return err
+	})
+	fs.Func("per-directory", "SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551; may be repeated", func(value string) error {
+		change, err := parsePerDirectory(value)
+		c.changes = append(c.changes, change)
+		return err
+	})
+}
+
+// addOriginsFlag adds the flag for origins. All that are given take the place of those that were there.
+func (c *merchantCommand) addOriginsFlag(fs *flag.FlagSet) {
+	var origins []string
+	isGiven := false
+	fs.Func("origins", "an origin of the merchant's pages; may be repeated", func(value string) error {
+		if value != "" {
+			origins = append(origins, value)
+		}
+		if !isGiven {
+			isGiven = true
+			c.changes = append(c.changes, func(m *account.Merchant) { m.Origins = origins })
+		}
+		return nil
+	})
+}
+
+// readLogo reads the file of a logo; without a name there is no logo.
+func readLogo(file string) ([]byte, error) {
+	if file == "" {
+		return nil, nil
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, config.MaxLogo+1))
+}
+
+// perDirectoryFields are the keys below per_directory.
+var perDirectoryFields = map[string]func(*account.Requestor) *string{
+	"acquirer_bin":         func(r *account.Requestor) *string { return &r.AcquirerBIN },
+	"acquirer_merchant_id": func(r *account.Requestor) *string { return &r.AcquirerMerchantID },
+	"requestor_id":         func(r *account.Requestor) *string { return &r.ID },
+	"requestor_name":       func(r *account.Requestor) *string { return &r.Name },
+}
+
+// parsePerDirectory returns what SCHEME.KEY=VALUE changes. When a directory has no value left, it is removed.
+func parsePerDirectory(text string) (func(*account.Merchant), error) {
+	path, value, hasValue := strings.Cut(text, "=")
+	word, key, hasKey := strings.Cut(path, ".")
+	field := perDirectoryFields[strings.ReplaceAll(key, "-", "_")]
+	names := slices.Sorted(maps.Keys(perDirectoryFields))
+	switch {
+	case !hasValue || !hasKey || word == "":
+		return nil, errors.New("want SCHEME.KEY=VALUE, such as visa.acquirer_bin=400551")
+	case field == nil:
+		return nil, fmt.Errorf("unknown key %q%s (allowed: %s)", oneLine(key), config.Hint(key, names...), strings.Join(names, ", "))
+	}
+	return func(m *account.Merchant) {
+		r := m.PerDirectory[word]
+		*field(&r) = value
+		if m.PerDirectory == nil {
+			m.PerDirectory = make(map[string]account.Requestor)
+		}
+		m.PerDirectory[word] = r
+		if r == (account.Requestor{}) {
+			delete(m.PerDirectory, word)
+		}
+	}, nil
+}
+
+// change applies the flags to a profile.
+func (c *merchantCommand) change(m *account.Merchant) {
+	for _, change := range c.changes {
+		change(m)
+	}
+}
+
+func (c *merchantCommand) add(ctx context.Context) error {
+	m := account.Merchant{Name: c.name}
+	c.change(&m)
+	return c.put(ctx, m, "", "added")
+}
+
+// maxSetTries is how often set is tried while others change the same merchant.
+const maxSetTries = 5
+
+// set changes what the flags name. If somebody else has changed the merchant meanwhile, both changes count.
+func (c *merchantCommand) set(ctx context.Context) error {
+	var err error
+	for range maxSetTries {
+		var was merchant.Entry
+		if was, err = c.merchants.Get(ctx, c.name); err != nil {
+			return err
+		}
+		if was.Source == merchant.File {
+			return merchant.ErrInFile
+		}
+		c.change(&was.Merchant)
+		if err = c.put(ctx, was.Merchant, was.Version, "changed"); !errors.Is(err, merchant.ErrChanged) {
+			return err
+		}
+	}
+	return err
+}
+
+// put stores a merchant and says what was done.
+func (c *merchantCommand) put(ctx context.Context, m account.Merchant, version, done string) error {
+	e, err := c.merchants.Put(ctx, m, version)
+	if err != nil {
+		return err
+	}
+	return c.say(e, "%s merchant %q: all nodes use it within a second", done, e.Name)
+}
+
+func (c *merchantCommand) remove(ctx context.Context) error {
+	e, err := c.merchants.Get(ctx, c.name)
+	if err == nil {
+		err = c.merchants.Remove(ctx, c.name, e.Version)
+	}
+	if err != nil {
+		return err
+	}
+	keys, err := c.keys.Keys(ctx)
+	if err != nil {
+		return err
+	}
+	keys = slices.DeleteFunc(keys, func(k store.Key) bool { return k.Merchant != c.name })
+	rest := ""
+	if len(keys) > 0 {
+		rest = fmt.Sprintf("; its keys are good still, without settings (%s): \"threeds key revoke\" ends them",
+			countOf(len(keys), "API key"))
+	}
+	return c.say(map[string]any{"name": c.name, "removed": true, "keys": len(keys)}, "removed merchant %q%s", c.name, rest)
+}
+
+func (c *merchantCommand) list(ctx context.Context) error {
+	all, err := c.merchants.List(ctx)
+	if err != nil {
+		return err
+	}
+	if *c.asJSON {
+		return writeJSON(c.stdout, all)
+	}
+	w := tabwriter.NewWriter(c.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "SOURCE\tMCC\tCOUNTRY\tACQUIRER FOR\tMERCHANT")
+	refused := 0
+	for _, e := range all {
+		source := string(e.Source)
+		if e.IsRefused {
+			source = "refused"
+			refused++
+		}
+		var schemes []string
+		for _, word := range slices.Sorted(maps.Keys(e.PerDirectory)) {
+			if e.PerDirectory[word].AcquirerBIN != "" {
+				schemes = append(schemes, word)
+			}
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", source, cmp.Or(e.MCC, "-"), cmp.Or(e.MerchantCountry, "-"),
+			cmp.Or(strings.Join(schemes, " "), "-"), oneLine(e.Name))
+	}
+	if err := w.Flush(); err != nil || refused == 0 {
+		return err
+	}
+	_, err = fmt.Fprintf(c.stdout, "\n%s refused: the row in the store is not as it was sealed, and its settings are not used.\n"+
+		"Either somebody has changed it, or the key file has not got the secret any more. Remove it, and add it again.\n",
+		countOf(refused, "merchant"))
+	return err
+}
+
+// say writes a value in JSON, or a line of text to the standard error, where it disturbs no script.
+func (c *merchantCommand) say(value any, format string, args ...any) error {
+	if *c.asJSON {
+		return writeJSON(c.stdout, value)
+	}
+	_, err := fmt.Fprintf(c.stderr, "threeds: "+format+"\n", args...)
+	return err
+}
+
+// explain returns an error of the registry in words for the command line.
+func (c *merchantCommand) explain(err error) error {
+	faults, isFaulty := errors.AsType[config.Faults](err)
+	switch {
+	case isFaulty:
+		lines := make([]string, len(faults))
+		for i, f := range faults {
+			lines[i] = "merchant: " + f.String()
+		}
+		return errors.New(strings.Join(lines, "\n"))
+	case errors.Is(err, merchant.ErrInFile):
+		return fmt.Errorf("merchant %q is in the configuration (source: file), which wins: change it in %s", c.name, *c.file)
+	case errors.Is(err, merchant.ErrNotFound):
+		return fmt.Errorf("merchant: there is no merchant %q (\"threeds merchant list\" shows all)", c.name)
+	case errors.Is(err, merchant.ErrExists):
+		return fmt.Errorf("merchant: there is a merchant %q already (\"threeds merchant set\" changes it)", c.name)
+	case errors.Is(err, merchant.ErrChanged), errors.Is(err, merchant.ErrRefused):
+		return fmt.Errorf("merchant %q: %w", c.name, err)
+	}
+	return err
+}

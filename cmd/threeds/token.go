@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"text/tabwriter"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/config"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// runToken creates, lists and revokes tokens of the admin API.
+func runToken(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	if len(args) == 0 {
+		return usageErrorf("token: no command (create, list or revoke)")
+	}
+	switch args[0] {
+	case "-h", "-help", "--help":
+		return helpRequest{"threeds token takes a command: create, list or revoke"}
+	case "create":
+		return tokenCreate(ctx, args[1:], stdout)
+	case "list":
+		return tokenList(ctx, args[1:], stdout)
+	case "revoke":
+		return tokenRevoke(ctx, args[1:], stderr)
+	}
+	return usageErrorf("token: unknown command %q%s", args[0], config.Hint(args[0], "create", "list", "revoke"))
+}
+
+// withOperators calls do with the tokens and the audit trail of a configuration's store.
+func withOperators(ctx context.Context, file string, do func(*operator.Service) error) error {
+	return withKeys(ctx, file, func(_ *config.Config, st store.Store, ring *keyring.Ring) error {
+		return do(&operator.Service{Store: st, Sealer: ring, Now: time.Now})
+	})
+}
+
+// commandActor is how the audit trail calls whoever runs a command.
+func commandActor() string {
+	name, host := "unknown", "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if h, err := os.Hostname(); err == nil {
+		host = h
+	}
+	return "cli:" + name + "@" + host
+}
+
+func tokenCreate(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("token create", flag.ContinueOnError)
+	var token operator.Token
+	fs.StringVar(&token.Name, "name", "", "what the list and the audit trail call the token")
+	fs.Func("role", "what the token may do: viewer, operator or admin", func(text string) (err error) {
+		token.Role, err = operator.ParseRole(text)
+		return err
+	})
+	fs.StringVar(&token.Merchant, "merchant", "", "the only merchant whose things the token may see")
+	fs.Func("expires", "when the token ends: in days, as 90d, or a date in RFC 3339", func(text string) (err error) {
+		token.Expires, err = parseExpiry(text, time.Now())
+		return err
+	})
+	file := configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	if err := operator.CheckTokenName(token.Name); err != nil {
+		return usageErrorf("token create: --name: %v", err)
+	}
+	if token.Role == "" {
+		return usageErrorf("token create: --role viewer, operator or admin is missing")
+	}
+	return withOperators(ctx, *file, func(s *operator.Service) error {
+		text, err := s.CreateToken(ctx, token)
+		if errors.Is(err, operator.ErrTaken) {
+			return fmt.Errorf("token create: there is a token %s (\"threeds token revoke %s\" ends it)", token.Name, token.Name)
+		}
+		if err != nil {
+			return err
+		}
+		err = s.Record(ctx, operator.Entry{Who: commandActor(), Action: "token.create", Object: token.Name,
+			After: map[string]any{"role": token.Role, "merchant": token.Merchant}})
+		if err == nil {
+			_, err = fmt.Fprintln(stdout, text)
+		}
+		if err != nil { // nobody has the token, or it has left no trace
+			return errors.Join(err, s.RevokeToken(context.WithoutCancel(ctx), token.Name))
+		}
+		return nil
+	})
+}
+
+func tokenList(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("token list", flag.ContinueOnError)
+	asJSON, file := jsonFlag(fs), configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	return withOperators(ctx, *file, func(s *operator.Service) error {
+		all, err := s.Tokens(ctx)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return writeJSON(stdout, all)
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "NAME\tROLE\tCREATED\tEXPIRES\tMERCHANT")
+		for _, t := range all {
+			created := t.Created.Format(time.RFC3339)
+			if !t.IsSealed {
+				created = "refused"
+			}
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", oneLine(t.Name), t.Role, created, orNever(timeOrNull(t.Expires)), oneLine(t.Merchant))
+		}
+		return w.Flush()
+	})
+}
+
+func tokenRevoke(ctx context.Context, args []string, stderr io.Writer) error {
+	fs := flag.NewFlagSet("token revoke", flag.ContinueOnError)
+	file := configFlag(fs)
+	rest, err := parseFlags(fs, args, 1)
+	if err != nil {
+		return err
+	}
+	if len(rest) == 0 {
+		return usageErrorf("token revoke: the name of the token is missing")
+	}
+	return withOperators(ctx, *file, func(s *operator.Service) error {
+		err := s.RevokeToken(ctx, rest[0])
+		if errors.Is(err, operator.ErrNoToken) {
+			return errors.New("token revoke: no such token (see \"threeds token list\")")
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(stderr, "threeds: revoked token %s\n", oneLine(rest[0]))
+		return s.Record(ctx, operator.Entry{Who: commandActor(), Action: "token.revoke", Object: rest[0]})
+	})
+}
+
+// runAudit searches and exports the audit trail.
+func runAudit(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 {
+		return usageErrorf("audit: no command (search or export)")
+	}
+	switch args[0] {
+	case "-h", "-help", "--help":
+		return helpRequest{"threeds audit takes a command: search or export"}
+	case "search":
+		return auditSearch(ctx, args[1:], stdout)
+	case "export":
+		return auditExport(ctx, args[1:], stdout)
+	}
+	return usageErrorf("audit: unknown command %q%s", args[0], config.Hint(args[0], "search", "export"))
+}
+
+func auditSearch(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("audit search", flag.ContinueOnError)
+	var q operator.Query
+	fs.StringVar(&q.Who, "who", "", "who did it, such as token:ci")
+	fs.StringVar(&q.Action, "action", "", "what was done, such as key.create")
+	fs.StringVar(&q.Object, "object", "", "what it was done to")
+	fs.IntVar(&q.Limit, "limit", 50, "how many entries at most")
+	asJSON, file := jsonFlag(fs), configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	if q.Limit < 1 {
+		return usageErrorf("audit search: --limit: want a number from 1")
+	}
+	return withOperators(ctx, *file, func(s *operator.Service) error {
+		all, err := s.Search(ctx, q)
+		if err != nil {
+			return err
+		}
+		if *asJSON {
+			return writeJSON(stdout, all)
+		}
+		w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(w, "AT\tWHO\tACTION\tOBJECT\tFROM")
+		for _, e := range all {
+			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.At.Format(time.RFC3339), oneLine(e.Who), e.Action, oneLine(e.Object), e.From)
+		}
+		return w.Flush()
+	})
+}
+
+func auditExport(ctx context.Context, args []string, stdout io.Writer) error {
+	fs := flag.NewFlagSet("audit export", flag.ContinueOnError)
+	file := configFlag(fs)
+	if _, err := parseFlags(fs, args, 0); err != nil {
+		return err
+	}
+	return withOperators(ctx, *file, func(s *operator.Service) error {
+		lines := json.NewEncoder(stdout)
+		return s.Export(ctx, func(line operator.Line) error { return lines.Encode(line) })
+	})
+}

@@ -1,0 +1,224 @@
+// Package admin serves the admin API: API keys, merchants, tokens and the audit trail as JSON below /admin/v1. Set the
+// fields of a [Handler] and serve it on the console's listener.
+//
+// Each request brings a token, whose role says what it may do. The table of routes is what both the router and the OpenAPI
+// description are made from.
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/merchant"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// Prefix begins the path of every route.
+const Prefix = "/admin/v1/"
+
+// A Handler serves the admin API. Set its fields before use.
+type Handler struct {
+	Operators *operator.Service
+	Store     interface {
+		PutKey(ctx context.Context, k store.Key) error
+		Keys(ctx context.Context) ([]store.Key, error)
+		RevokeKey(ctx context.Context, hash []byte) error
+		store.States
+	}
+	Ring      func() account.Ring       // the key ring in use
+	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
+	Now       func() time.Time
+	Log       *slog.Logger
+
+	once sync.Once
+	mux  *http.ServeMux
+}
+
+// A route is one operation of the API, and who may call it.
+type route struct {
+	method, path string
+	least        operator.Role // the least role that may call it
+	isForOwn     bool          // tokens of one merchant may call it too, and see that merchant only
+	summary      string
+	do           func(h *Handler, r *request) (any, error)
+}
+
+// routes returns the one table of operations and roles.
+func routes() []route {
+	return []route{
+		{"GET", "openapi.json", operator.Viewer, true, "This description", describe},
+		{"GET", "keys", operator.Viewer, true, "List API keys", listKeys},
+		{"POST", "keys", operator.Operator, true, "Create an API key, which is shown once", createKey},
+		{"DELETE", "keys/{hash}", operator.Operator, true, "Revoke an API key", revokeKey},
+		{"GET", "merchants", operator.Viewer, true, "List merchants", listMerchants},
+		{"GET", "merchants/{name}", operator.Viewer, true, "Show a merchant", showMerchant},
+		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
+		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
+		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},
+		{"GET", "audit", operator.Admin, false, "Search the audit trail", searchAudit},
+	}
+}
+
+// canCall reports whether an actor may call the operation.
+func (rt *route) canCall(a *operator.Actor) bool {
+	rank := map[operator.Role]int{operator.Viewer: 1, operator.Operator: 2, operator.Admin: 3}
+	return rank[a.Role] >= rank[rt.least] && (rt.isForOwn || a.Merchant == "")
+}
+
+// A request is one that may be answered.
+type request struct {
+	*http.Request
+	actor operator.Actor
+	body  []byte
+}
+
+// A problem is an answer that is not a success, as RFC 9457 has it.
+type problem struct {
+	Type   string `json:"type"`
+	Title  string `json:"title"`
+	Status int    `json:"status"`
+	Detail string `json:"detail"`
+}
+
+func (p *problem) Error() string { return p.Detail }
+
+func refuse(status int, format string, args ...any) *problem {
+	return &problem{"about:blank", http.StatusText(status), status, fmt.Sprintf(format, args...)}
+}
+
+// A created is the answer of an operation that has made something.
+type created struct{ value any }
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.once.Do(h.initMux)
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.mux.ServeHTTP(w, r)
+}
+
+func (h *Handler) initMux() {
+	h.mux = http.NewServeMux()
+	for _, rt := range routes() {
+		h.mux.HandleFunc(rt.method+" "+Prefix+rt.path, func(w http.ResponseWriter, r *http.Request) { h.serve(w, r, &rt) })
+	}
+	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		start := time.Now()
+		_, err := h.identify(r)
+		if err == nil {
+			err = refuse(http.StatusNotFound, "No such operation. See GET %sopenapi.json.", Prefix)
+		}
+		h.answer(w, start, nil, err)
+	})
+}
+
+// maxBody is the length of the longest body.
+const maxBody = 16 << 10
+
+// serve answers a request to a route.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, rt *route) {
+	start := time.Now()
+	answer, err := func() (any, error) {
+		actor, err := h.identify(r)
+		if err != nil {
+			return nil, err
+		}
+		if !rt.canCall(&actor) {
+			return nil, refuse(http.StatusForbidden, "This needs the role %s.", rt.least)
+		}
+		asked := &request{Request: r, actor: actor}
+		if rt.method == http.MethodPost {
+			if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+				return nil, refuse(http.StatusUnsupportedMediaType, "Content-Type: want application/json.")
+			}
+			if asked.body, err = io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody)); err != nil {
+				return nil, refuse(http.StatusBadRequest, "The body did not come, or has more than %d bytes.", maxBody)
+			}
+		}
+		return rt.do(h, asked)
+	}()
+	h.answer(w, start, answer, err)
+}
+
+// identify returns who asks.
+func (h *Handler) identify(r *http.Request) (operator.Actor, error) {
+	kind, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(kind, "Bearer") {
+		return operator.Actor{}, refuse(http.StatusUnauthorized, "Authorization: want Bearer and a token.")
+	}
+	actor, err := h.Operators.FindActor(r.Context(), strings.TrimSpace(token))
+	if errors.Is(err, operator.ErrNoToken) {
+		return actor, refuse(http.StatusUnauthorized, "Authorization: the token is unknown, was revoked or has ended.")
+	}
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		actor.From = host
+	}
+	return actor, err
+}
+
+// answer writes an answer. The details of a failure go to the log, not to the client.
+func (h *Handler) answer(w http.ResponseWriter, start time.Time, value any, err error) {
+	status, kind := http.StatusOK, "application/json"
+	if made, ok := value.(created); ok {
+		status, value = http.StatusCreated, made.value
+	}
+	if err != nil {
+		p, isProblem := errors.AsType[*problem](err)
+		if !isProblem {
+			h.Log.Error("admin API", "err", err)
+			p = refuse(http.StatusServiceUnavailable, "The store could not be read or written. The log of the server says why.")
+		}
+		status, kind, value = p.Status, "application/problem+json", p
+		if status == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+	}
+	w.Header().Set("Server-Timing", fmt.Sprintf("total;dur=%.1f", float64(time.Since(start).Microseconds())/1000))
+	if value == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(value) // the operator who has gone needs no answer
+}
+
+// decode reads the body into v, and refuses members that v has not.
+func (r *request) decode(v any) error {
+	d := json.NewDecoder(strings.NewReader(string(r.body)))
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var wrong *json.UnmarshalTypeError
+		if errors.As(err, &wrong) {
+			return refuse(http.StatusBadRequest, "%s: want %s.", wrong.Field, wrong.Type)
+		}
+		return refuse(http.StatusBadRequest, "The body is no JSON object with the members of this operation. See openapi.json.")
+	}
+	return nil
+}
+
+// record writes to the audit trail what the actor does.
+func (h *Handler) record(r *request, action, object string, before, after any) error {
+	return h.Operators.Record(r.Context(), operator.Entry{
+		Who: r.actor.Who, Role: r.actor.Role, From: r.actor.From, Action: action, Object: object, Before: before, After: after,
+	})
+}
+
+// A list is the answer of an operation that lists.
+type list[T any] struct {
+	Data []T     `json:"data"`
+	Next *string `json:"next"` // what to give as cursor for the next page; null at the end
+}

@@ -1,0 +1,268 @@
+package admin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/admin"
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/merchant"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store/storetest"
+)
+
+// A site is the API with a store of two merchants and a token of each kind, which have the names that callers returns.
+type site struct {
+	*testing.T
+	handler *admin.Handler
+	db      *storetest.Memory
+	tokens  map[string]string
+}
+
+// callers returns the kinds of tokens: three roles, and the same roles of one merchant's own people.
+func callers() []string {
+	return []string{"viewer", "operator", "admin", "own-viewer", "own-operator", "own-admin"}
+}
+
+const shop, otherShop = "Corner Shop", "Other Shop"
+
+func newSite(t *testing.T) *site {
+	t.Helper()
+	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := storetest.NewMemory(time.Now)
+	registry := &merchant.Registry{Store: db, Ring: ring, InFile: []account.Merchant{{Name: shop}, {Name: otherShop}}}
+	s := &site{t, &admin.Handler{
+		Operators: &operator.Service{Store: db, Sealer: ring, Now: time.Now}, Store: db, Now: time.Now,
+		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
+		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}, db, map[string]string{}}
+	for _, name := range callers() {
+		role, isOwn := strings.CutPrefix(name, "own-")
+		token := operator.Token{Name: name, Role: operator.Role(role)}
+		if isOwn {
+			token.Merchant = shop
+		}
+		if s.tokens[name], err = s.handler.Operators.CreateToken(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+// call asks as a caller, "" without a token, and returns the answer.
+func (s *site) call(caller, method, path, body string) *httptest.ResponseRecorder {
+	s.Helper()
+	r := httptest.NewRequest(method, admin.Prefix+path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	if caller != "" {
+		r.Header.Set("Authorization", "Bearer "+s.tokens[caller])
+	}
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w
+}
+
+// newKey makes a key for a merchant and returns its hash.
+func (s *site) newKey(merchant string) string {
+	s.Helper()
+	w := s.call("admin", "POST", "keys", fmt.Sprintf(`{"merchant": %q, "label": "till"}`, merchant))
+	var made struct{ Hash string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || w.Code != http.StatusCreated || made.Hash == "" {
+		s.Fatalf("a key for %s: %d %s", merchant, w.Code, w.Body)
+	}
+	return made.Hash
+}
+
+// The matrix of the contract: who gets which status, in the order of callers.
+var matrix = map[string][6]int{
+	"GET openapi.json":     {200, 200, 200, 200, 200, 200},
+	"GET keys":             {200, 200, 200, 200, 200, 200},
+	"POST keys":            {403, 201, 201, 403, 201, 201},
+	"DELETE keys/{hash}":   {403, 204, 204, 403, 204, 204},
+	"GET merchants":        {200, 200, 200, 200, 200, 200},
+	"GET merchants/{name}": {200, 200, 200, 200, 200, 200},
+	"GET tokens":           {403, 403, 200, 403, 403, 403},
+	"POST tokens":          {403, 403, 201, 403, 403, 403},
+	"DELETE tokens/{name}": {403, 403, 204, 403, 403, 403},
+	"GET audit":            {403, 403, 200, 403, 403, 403},
+}
+
+// TestK11MatrixOfRolesIsExact calls each operation that the description names, as each role.
+func TestK11MatrixOfRolesIsExact(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	var api struct {
+		OpenAPI string
+		Paths   map[string]map[string]any
+	}
+	if err := json.Unmarshal(s.call("viewer", "GET", "openapi.json", "").Body.Bytes(), &api); err != nil || api.OpenAPI != "3.1.0" {
+		t.Fatalf("openapi.json: %+v, %v", api, err)
+	}
+	described := 0
+	for path, methods := range api.Paths {
+		for method := range methods {
+			described++
+			operation := strings.ToUpper(method) + " " + strings.TrimPrefix(path, admin.Prefix)
+			want, ok := matrix[operation]
+			if !ok {
+				t.Errorf("%s is in no row of the matrix", operation)
+			}
+			s.checkOperation(operation, want)
+		}
+	}
+	if described != len(matrix) {
+		t.Errorf("%d operations are described, want %d", described, len(matrix))
+	}
+}
+
+// checkOperation calls an operation as everybody, and without a token.
+func (s *site) checkOperation(operation string, want [6]int) {
+	s.Helper()
+	method, path, _ := strings.Cut(operation, " ")
+	for i, caller := range callers() {
+		at, body := path, ""
+		switch operation {
+		case "POST keys":
+			body = fmt.Sprintf(`{"merchant": %q}`, shop)
+		case "DELETE keys/{hash}":
+			at = "keys/" + s.newKey(shop)
+		case "GET merchants/{name}":
+			at = "merchants/Corner%20Shop"
+		case "POST tokens":
+			body = fmt.Sprintf(`{"name": "for-%s", "role": "viewer"}`, caller)
+		case "DELETE tokens/{name}":
+			at = "tokens/t" + caller
+			s.call("admin", "POST", "tokens", fmt.Sprintf(`{"name": "t%s", "role": "viewer"}`, caller))
+		}
+		if w := s.call(caller, method, at, body); w.Code != want[i] {
+			s.Errorf("%s as %s: %d, want %d: %s", operation, caller, w.Code, want[i], w.Body)
+		}
+		w := s.call("", method, at, body)
+		if w.Code != 401 || w.Header().Get("WWW-Authenticate") != "Bearer" ||
+			w.Header().Get("Content-Type") != "application/problem+json" {
+			s.Errorf("%s without a token: %d %v", operation, w.Code, w.Header())
+		}
+	}
+}
+
+// TestK2OwnPeopleSeeTheirMerchantOnly: what belongs to another merchant is unknown to them.
+func TestK2OwnPeopleSeeTheirMerchantOnly(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	other := s.newKey(otherShop)
+	s.newKey(shop)
+	for path, want := range map[string]string{"keys": otherShop, "merchants": otherShop} {
+		if w := s.call("own-admin", "GET", path, ""); strings.Contains(w.Body.String(), want) || !strings.Contains(w.Body.String(), shop) {
+			t.Errorf("GET %s of one merchant: %s", path, w.Body)
+		}
+	}
+	unknown := s.call("own-admin", "DELETE", "keys/"+strings.Repeat("00", 32), "")
+	if w := s.call("own-admin", "DELETE", "keys/"+other, ""); w.Code != 404 || w.Body.String() != unknown.Body.String() {
+		t.Errorf("revoke another's key: %d %s; want %s", w.Code, w.Body, unknown.Body)
+	}
+	for _, w := range []*httptest.ResponseRecorder{
+		s.call("own-admin", "GET", "merchants/Other%20Shop", ""),
+		s.call("own-admin", "POST", "keys", fmt.Sprintf(`{"merchant": %q}`, otherShop)),
+	} {
+		if w.Code != 404 {
+			t.Errorf("another's merchant: %d %s", w.Code, w.Body)
+		}
+	}
+	if keys, err := s.db.Keys(t.Context()); err != nil || len(keys) != 2 {
+		t.Errorf("%d keys are left, %v", len(keys), err)
+	}
+}
+
+// TestK10EveryChangeLeavesATrace: keys and tokens that are made or revoked are in the audit trail, without the secrets.
+func TestK10EveryChangeLeavesATrace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	hash := s.newKey(shop)
+	s.call("operator", "DELETE", "keys/"+hash, "")
+	w := s.call("admin", "POST", "tokens", `{"name": "ci", "role": "viewer"}`)
+	var made struct{ Token string }
+	if err := json.Unmarshal(w.Body.Bytes(), &made); err != nil || made.Token == "" {
+		t.Fatalf("POST tokens: %s, %v", w.Body, err)
+	}
+	s.call("admin", "DELETE", "tokens/ci", "")
+	if w := s.call("admin", "DELETE", "tokens/ci", ""); w.Code != 404 {
+		t.Errorf("revoked twice: %d", w.Code)
+	}
+	w = s.call("admin", "GET", "audit", "")
+	var got struct{ Data []operator.Entry }
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, e := range got.Data {
+		lines = append(lines, fmt.Sprintf("%s %s %s %s", e.Who, e.Role, e.Action, e.Object))
+	}
+	want := "token:admin admin token.revoke ci|token:admin admin token.create ci|" +
+		"token:operator operator key.revoke " + hash + "|token:admin admin key.create " + hash
+	if strings.Join(lines, "|") != want {
+		t.Errorf("audit:\n%s\nwant\n%s", strings.Join(lines, "\n"), want)
+	}
+	if strings.Contains(w.Body.String(), made.Token) {
+		t.Error("the audit trail has a token in it")
+	}
+	if w := s.call("admin", "GET", "audit?limit=1", ""); !strings.Contains(w.Body.String(), `"next":"4"`) {
+		t.Errorf("a page of one: %s", w.Body)
+	}
+	if w := s.call("admin", "GET", "audit?limit=9&cursor=2", ""); strings.Count(w.Body.String(), `"seq"`) != 1 {
+		t.Errorf("the last page: %s", w.Body)
+	}
+}
+
+// TestD140BadRequestsNameTheMember: what is wrong is said by the member, and nothing is made.
+func TestD140BadRequestsNameTheMember(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, tt := range []struct{ path, body, want string }{
+		{"keys", `{"merchant": "nobody"}`, "merchant"}, {"keys", `{"merchant": 1}`, "merchant"}, {"keys", `[`, "JSON"},
+		{"keys", `{"merchant": "Corner Shop", "expires": "2020-01-01T00:00:00Z"}`, "expires"},
+		{"keys", `{"merchant": "Corner Shop", "label": "a\u0007"}`, "label"}, {"keys", `{"merchnt": "x"}`, "JSON"},
+		{"tokens", `{"name": "a b", "role": "viewer"}`, "name"}, {"tokens", `{"name": "a", "role": "root"}`, "role"},
+	} {
+		if w := s.call("admin", "POST", tt.path, tt.body); w.Code != 400 || !strings.Contains(w.Body.String(), tt.want) {
+			t.Errorf("POST %s %s: %d %s", tt.path, tt.body, w.Code, w.Body)
+		}
+	}
+	if w := s.call("admin", "POST", "tokens", `{"name": "admin", "role": "viewer"}`); w.Code != 409 {
+		t.Errorf("a second token of one name: %d %s", w.Code, w.Body)
+	}
+	if w := s.call("admin", "GET", "nothing", ""); w.Code != 404 {
+		t.Errorf("no such operation: %d", w.Code)
+	}
+	r := httptest.NewRequest("POST", admin.Prefix+"keys", strings.NewReader(`{"merchant": "Corner Shop"}`))
+	r.Header.Set("Authorization", "Bearer "+s.tokens["admin"])
+	r.Header.Set("Content-Type", "text/plain") // what a form of another page can send
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	if keys, err := s.db.Keys(t.Context()); w.Code != 415 || err != nil || len(keys) != 0 {
+		t.Errorf("a body that is not called JSON: %d, %d keys, %v", w.Code, len(keys), err)
+	}
+}
+
+// TestD148AnswersSayHowLongTheyTook: each answer has a Server-Timing, and is kept nowhere.
+func TestD148AnswersSayHowLongTheyTook(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	for _, path := range []string{"keys", "tokens", "nothing"} {
+		h := s.call("viewer", "GET", path, "").Header()
+		if !strings.HasPrefix(h.Get("Server-Timing"), "total;dur=") || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("GET %s: %v", path, h)
+		}
+	}
+}

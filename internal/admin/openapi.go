@@ -1,0 +1,91 @@
+package admin
+
+import (
+	"regexp"
+	"strings"
+)
+
+var pathParameter = regexp.MustCompile(`\{([a-z]+)\}`)
+
+// describe returns the description of this API in OpenAPI, made from the table of routes.
+func describe(*Handler, *request) (any, error) {
+	paths := map[string]map[string]any{}
+	for _, rt := range routes() {
+		path := Prefix + rt.path
+		if paths[path] == nil {
+			paths[path] = map[string]any{}
+		}
+		success := "200"
+		switch rt.method {
+		case "POST":
+			success = "201"
+		case "DELETE":
+			success = "204"
+		}
+		operation := map[string]any{
+			"summary":        rt.summary,
+			"description":    "Least role: " + string(rt.least) + ".",
+			"x-least-role":   rt.least,
+			"x-one-merchant": rt.isForOwn,
+			"responses": map[string]any{
+				success:   map[string]any{"description": "Done"},
+				"default": map[string]any{"description": "An application/problem+json, as RFC 9457 has it"},
+			},
+		}
+		if rt.method == "POST" {
+			operation["requestBody"] = map[string]any{
+				"required": true, "content": map[string]any{"application/json": map[string]any{"schema": bodies[rt.path]}},
+			}
+		}
+		var parameters []any
+		for _, name := range pathParameter.FindAllStringSubmatch(rt.path, -1) {
+			parameters = append(parameters, newParameter(name[1], "path"))
+		}
+		if rt.path == "audit" {
+			for _, name := range []string{"who", "action", "object", "from", "to", "limit", "cursor"} {
+				parameters = append(parameters, newParameter(name, "query"))
+			}
+		}
+		if parameters != nil {
+			operation["parameters"] = parameters
+		}
+		paths[path][strings.ToLower(rt.method)] = operation
+	}
+	return map[string]any{
+		"openapi":    "3.1.0",
+		"info":       map[string]any{"title": "Admin API of threeds", "version": "1"},
+		"paths":      paths,
+		"security":   []any{map[string]any{"token": []string{}}},
+		"components": map[string]any{"securitySchemes": map[string]any{"token": map[string]any{"type": "http", "scheme": "bearer"}}},
+	}, nil
+}
+
+func newParameter(name, in string) map[string]any {
+	return map[string]any{"name": name, "in": in, "required": in == "path", "schema": map[string]any{"type": "string"}}
+}
+
+// bodies are the schemas of the bodies of POST, by path.
+var bodies = map[string]any{
+	"keys":   newSchema([]string{"merchant"}, "merchant", "label", "expires", "allow", "strict"),
+	"tokens": newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+}
+
+// newSchema returns the schema of an object with members of the usual types.
+func newSchema(required []string, members ...string) map[string]any {
+	properties := map[string]any{}
+	for _, name := range members {
+		switch name {
+		case "strict":
+			properties[name] = map[string]any{"type": "boolean"}
+		case "allow":
+			properties[name] = map[string]any{"type": "array", "items": map[string]any{"type": "string"}}
+		case "expires":
+			properties[name] = map[string]any{"type": "string", "format": "date-time"}
+		case "role":
+			properties[name] = map[string]any{"type": "string", "enum": []string{"viewer", "operator", "admin"}}
+		default:
+			properties[name] = map[string]any{"type": "string"}
+		}
+	}
+	return map[string]any{"type": "object", "required": required, "properties": properties, "additionalProperties": false}
+}

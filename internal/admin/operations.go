@@ -1,0 +1,263 @@
+package admin
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/merchant"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A key is an API key in an answer.
+type key struct {
+	Hash     string         `json:"hash"`
+	Label    string         `json:"label"`
+	Merchant string         `json:"merchant"`
+	Created  time.Time      `json:"created"`
+	LastUsed *time.Time     `json:"lastUsed"` // to a minute; null: never
+	Expires  *time.Time     `json:"expires"`  // null: never
+	Allow    []netip.Prefix `json:"allow"`    // none: all networks
+	Strict   bool           `json:"strict"`
+	State    string         `json:"state"` // good, expired or refused
+}
+
+func timeOrNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+func listKeys(h *Handler, r *request) (any, error) {
+	rows, err := h.Store.Keys(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	rows = slices.DeleteFunc(rows, func(k store.Key) bool { return !r.actor.CanSee(k.Merchant) })
+	uses, err := account.LastUses(r.Context(), h.Store, rows)
+	if err != nil {
+		return nil, err
+	}
+	all := list[key]{Data: []key{}}
+	for i := range rows {
+		terms, err := account.OpenTerms(h.Ring(), &rows[i])
+		k := key{
+			hex.EncodeToString(rows[i].Hash), terms.Label, rows[i].Merchant, rows[i].Created, timeOrNull(uses[i]),
+			timeOrNull(terms.Expires), append([]netip.Prefix{}, terms.Allow...), rows[i].Strict, "good",
+		}
+		switch {
+		case err != nil:
+			k.State = "refused"
+		case terms.IsExpired(h.Now()):
+			k.State = "expired"
+		}
+		all.Data = append(all.Data, k)
+	}
+	return all, nil
+}
+
+func createKey(h *Handler, r *request) (any, error) {
+	var asked struct {
+		Merchant string         `json:"merchant"`
+		Label    string         `json:"label"`
+		Expires  time.Time      `json:"expires"`
+		Allow    []netip.Prefix `json:"allow"`
+		Strict   bool           `json:"strict"`
+	}
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	if r.actor.Merchant != "" && asked.Merchant == "" {
+		asked.Merchant = r.actor.Merchant
+	}
+	if !r.actor.CanSee(asked.Merchant) {
+		return nil, errNoMerchant
+	}
+	if _, err := h.Merchants().Get(r.Context(), asked.Merchant); errors.Is(err, merchant.ErrNotFound) {
+		return nil, refuse(http.StatusBadRequest, "merchant: there is none of this name. Create the merchant first.")
+	} else if err != nil {
+		return nil, err
+	}
+	isUnprintable := func(c rune) bool { return !unicode.IsPrint(c) }
+	if utf8.RuneCountInString(asked.Label) > account.MaxLabel || strings.ContainsFunc(asked.Label, isUnprintable) {
+		return nil, refuse(http.StatusBadRequest, "label: want printable text of at most %d characters.", account.MaxLabel)
+	}
+	if err := h.checkEnd(asked.Expires); err != nil {
+		return nil, err
+	}
+	terms := account.Terms{Label: asked.Label, Expires: asked.Expires.UTC().Truncate(time.Second), Allow: asked.Allow}
+	text, err := account.Create(r.Context(), h.Store, h.Ring(), asked.Merchant, asked.Strict, terms)
+	if err != nil {
+		return nil, err
+	}
+	hash, _ := account.HashKey(text)
+	name := hex.EncodeToString(hash[:])
+	if err := h.record(r, "key.create", name, nil, asked); err != nil { // no key without a trace
+		return nil, errors.Join(err, h.Store.RevokeKey(context.WithoutCancel(r.Context()), hash[:]))
+	}
+	return created{map[string]string{"key": text, "hash": name, "merchant": asked.Merchant}}, nil
+}
+
+// maxEndDays is the greatest number of days until something ends: a hundred years.
+const maxEndDays = 36525
+
+// checkEnd refuses an end that has passed or is too far away. Zero means never.
+func (h *Handler) checkEnd(end time.Time) error {
+	if !end.IsZero() && (!end.After(h.Now()) || end.After(h.Now().AddDate(0, 0, maxEndDays))) {
+		return refuse(http.StatusBadRequest, "expires: want a moment in the future, at most %d days away.", maxEndDays)
+	}
+	return nil
+}
+
+func revokeKey(h *Handler, r *request) (any, error) {
+	noKey := refuse(http.StatusNotFound, "There is no API key with this hash.")
+	hash, err := hex.DecodeString(r.PathValue("hash"))
+	if err != nil {
+		return nil, noKey
+	}
+	rows, err := h.Store.Keys(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(rows, func(k store.Key) bool { return string(k.Hash) == string(hash) && r.actor.CanSee(k.Merchant) })
+	if i < 0 {
+		return nil, noKey
+	}
+	before := map[string]string{"merchant": rows[i].Merchant}
+	if err := h.record(r, "key.revoke", hex.EncodeToString(hash), before, nil); err != nil {
+		return nil, err
+	}
+	err = h.Store.RevokeKey(r.Context(), hash)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, noKey
+	}
+	return nil, err
+}
+
+var errNoMerchant = refuse(http.StatusNotFound, "There is no merchant of this name.")
+
+func listMerchants(h *Handler, r *request) (any, error) {
+	all, err := h.Merchants().List(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(e merchant.Entry) bool { return !r.actor.CanSee(e.Name) })
+	return list[merchant.Entry]{Data: all}, nil
+}
+
+func showMerchant(h *Handler, r *request) (any, error) {
+	name := r.PathValue("name")
+	if !r.actor.CanSee(name) {
+		return nil, errNoMerchant
+	}
+	entry, err := h.Merchants().Get(r.Context(), name)
+	if errors.Is(err, merchant.ErrNotFound) {
+		return nil, errNoMerchant
+	}
+	return entry, err
+}
+
+func listTokens(h *Handler, r *request) (any, error) {
+	all, err := h.Operators.Tokens(r.Context())
+	return list[operator.Token]{Data: all}, err
+}
+
+func createToken(h *Handler, r *request) (any, error) {
+	var asked struct {
+		Name     string    `json:"name"`
+		Role     string    `json:"role"`
+		Merchant string    `json:"merchant"`
+		Expires  time.Time `json:"expires"`
+	}
+	if err := r.decode(&asked); err != nil {
+		return nil, err
+	}
+	role, err := operator.ParseRole(asked.Role)
+	if err != nil {
+		return nil, refuse(http.StatusBadRequest, "role: %v.", err)
+	}
+	if err := operator.CheckTokenName(asked.Name); err != nil {
+		return nil, refuse(http.StatusBadRequest, "name: %v.", err)
+	}
+	if err := h.checkEnd(asked.Expires); err != nil {
+		return nil, err
+	}
+	token := operator.Token{Name: asked.Name, Role: role, Merchant: asked.Merchant, Expires: asked.Expires}
+	text, err := h.Operators.CreateToken(r.Context(), token)
+	if errors.Is(err, operator.ErrTaken) {
+		return nil, refuse(http.StatusConflict, "name: there is a token of this name. Revoke it, or choose another name.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := h.record(r, "token.create", asked.Name, nil, asked); err != nil { // no token without a trace
+		return nil, errors.Join(err, h.Operators.RevokeToken(context.WithoutCancel(r.Context()), asked.Name))
+	}
+	return created{map[string]string{"token": text, "name": asked.Name}}, nil
+}
+
+func revokeToken(h *Handler, r *request) (any, error) {
+	name := r.PathValue("name")
+	noToken := refuse(http.StatusNotFound, "There is no token of this name.")
+	all, err := h.Operators.Tokens(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if !slices.ContainsFunc(all, func(t operator.Token) bool { return t.Name == name }) {
+		return nil, noToken
+	}
+	if err := h.record(r, "token.revoke", name, nil, nil); err != nil {
+		return nil, err
+	}
+	if err = h.Operators.RevokeToken(r.Context(), name); errors.Is(err, operator.ErrNoToken) {
+		return nil, noToken
+	}
+	return nil, err
+}
+
+// auditLimit is how many entries an answer has when the request does not say, maxAuditLimit how many at most.
+const auditLimit, maxAuditLimit = 50, 500
+
+func searchAudit(h *Handler, r *request) (any, error) {
+	asked := r.URL.Query()
+	q := operator.Query{Who: asked.Get("who"), Action: asked.Get("action"), Object: asked.Get("object"), Limit: auditLimit}
+	var err error
+	for name, to := range map[string]*time.Time{"from": &q.From, "to": &q.To} {
+		if text := asked.Get(name); text != "" {
+			if *to, err = time.Parse(time.RFC3339, text); err != nil {
+				return nil, refuse(http.StatusBadRequest, "%s: want a date such as 2027-01-31T00:00:00Z.", name)
+			}
+		}
+	}
+	if text := asked.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > maxAuditLimit {
+			return nil, refuse(http.StatusBadRequest, "limit: want a number from 1 to %d.", maxAuditLimit)
+		}
+	}
+	if text := asked.Get("cursor"); text != "" {
+		if q.Before, err = strconv.ParseInt(text, 10, 64); err != nil || q.Before < 1 {
+			return nil, refuse(http.StatusBadRequest, "cursor: want the value of next in the answer before.")
+		}
+	}
+	entries, err := h.Operators.Search(r.Context(), q)
+	if err != nil {
+		return nil, err
+	}
+	all := list[operator.Entry]{Data: entries}
+	if n := len(entries); n == q.Limit && entries[n-1].Seq > 1 {
+		next := strconv.FormatInt(entries[n-1].Seq, 10)
+		all.Next = &next
+	}
+	return all, nil
+}

@@ -1,0 +1,218 @@
+// Package operator knows who may use the admin API, and writes down what they do. Use a [Service] to make, list and revoke
+// tokens, to find the [Actor] of a token that a request brings, and to write and read the audit trail.
+//
+// No token is kept. What is kept is the SHA-256 of its 256 random bits. The row of a token is sealed with the key file: who
+// can write to the store, but has no key file, can neither make a token nor change what one may do.
+package operator
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/store"
+)
+
+// A Role says what somebody may do.
+type Role string
+
+// The roles, each of which may do all that the one before it may.
+const (
+	Viewer   Role = "viewer"
+	Operator Role = "operator"
+	Admin    Role = "admin"
+)
+
+// Roles returns all roles.
+func Roles() []Role { return []Role{Viewer, Operator, Admin} }
+
+// ParseRole reads a role.
+func ParseRole(text string) (Role, error) {
+	for _, r := range Roles() {
+		if string(r) == text {
+			return r, nil
+		}
+	}
+	return "", errors.New("want viewer, operator or admin")
+}
+
+// An Actor is who does something.
+type Actor struct {
+	Who      string // such as token:NAME
+	Role     Role
+	Merchant string // the only one whose things the actor may see; "" means all
+	From     string // the address that the request came from
+}
+
+// CanSee reports whether the actor may see what belongs to a merchant.
+func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merchant == merchant }
+
+// A Sealer encrypts what the store keeps, bound to a name.
+type Sealer interface {
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
+// A Store is what a Service needs of a store.
+type Store interface {
+	store.Objects
+	store.Audit
+}
+
+// A Service keeps tokens and the audit trail. Set its fields before use.
+type Service struct {
+	Store  Store
+	Sealer Sealer
+	Now    func() time.Time
+}
+
+// The errors of tokens.
+var (
+	ErrTaken   = errors.New("operator: a token of this name exists")
+	ErrNoToken = errors.New("operator: no such token")
+)
+
+// A Token describes a token of the admin API.
+type Token struct {
+	Name     string    `json:"name"`
+	Role     Role      `json:"role"`
+	Merchant string    `json:"merchant,omitzero"` // the only one whose things it may see; "" means all
+	Created  time.Time `json:"created"`
+	Expires  time.Time `json:"expires,omitzero"` // zero: never
+	IsSealed bool      `json:"sealed"`           // its row in the store is as it was made
+}
+
+// sealedToken is what is sealed into the row of a token.
+type sealedToken struct {
+	Hash     []byte    `json:"hash"`
+	Role     Role      `json:"role"`
+	Merchant string    `json:"merchant,omitzero"`
+	Created  time.Time `json:"created"`
+}
+
+// tokenPrefix begins every token, so that scanners of source code find one that was committed.
+const tokenPrefix = "threeds_admin_"
+
+// maxTokenName is the length of the longest name of a token.
+const maxTokenName = 64
+
+// CheckTokenName says what is wrong with the name of a token; nil if nothing is.
+func CheckTokenName(name string) error {
+	isOther := func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_.", r))
+	}
+	if name == "" || len(name) > maxTokenName || strings.ContainsFunc(name, isOther) {
+		return fmt.Errorf("want 1 to %d letters, digits, dots, hyphens or underscores", maxTokenName)
+	}
+	return nil
+}
+
+// CreateToken makes a token and returns it. It cannot be read from the store later. The Created of t is set.
+func (s *Service) CreateToken(ctx context.Context, t Token) (string, error) {
+	if err := CheckTokenName(t.Name); err != nil {
+		return "", fmt.Errorf("name: %w", err)
+	}
+	var bits [32]byte
+	rand.Read(bits[:]) // it never fails, it ends the process
+	token := tokenPrefix + base64.RawURLEncoding.EncodeToString(bits[:])
+	hash := sha256.Sum256([]byte(token))
+	row := store.Object{Kind: store.TokenObjects, ID: t.Name, Expires: t.Expires}
+	row.Data = s.seal(&row, sealedToken{hash[:], t.Role, t.Merchant, s.Now().UTC().Truncate(time.Second)})
+	switch err := s.Store.AddObject(ctx, row); {
+	case errors.Is(err, store.ErrExists):
+		return "", ErrTaken
+	case err != nil:
+		return "", err
+	}
+	return token, nil
+}
+
+func (s *Service) seal(row *store.Object, v any) []byte {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // a token has nothing that cannot be encoded
+	}
+	return s.Sealer.Seal(row.Name(), plain)
+}
+
+// openToken reads the row of a token.
+func (s *Service) openToken(row *store.Object) (sealed sealedToken, err error) {
+	plain, err := s.Sealer.Open(row.Name(), row.Data)
+	if err == nil {
+		err = json.Unmarshal(plain, &sealed)
+	}
+	if err != nil {
+		return sealedToken{}, fmt.Errorf("token %s: %w", row.ID, err)
+	}
+	return sealed, nil
+}
+
+// Tokens returns all tokens by name. Of one whose row was changed only the name and the end are there.
+func (s *Service) Tokens(ctx context.Context) ([]Token, error) {
+	rows, err := s.Store.Objects(ctx, store.TokenObjects)
+	if err != nil {
+		return nil, err
+	}
+	all := []Token{}
+	for i := range rows {
+		sealed, err := s.openToken(&rows[i])
+		all = append(all, Token{rows[i].ID, sealed.Role, sealed.Merchant, sealed.Created, rows[i].Expires, err == nil})
+	}
+	return all, nil
+}
+
+// RevokeToken ends a token at once, on every node.
+func (s *Service) RevokeToken(ctx context.Context, name string) error {
+	err := s.Store.RemoveObject(ctx, store.TokenObjects, name)
+	if errors.Is(err, store.ErrNotFound) {
+		return ErrNoToken
+	}
+	return err
+}
+
+// FindActor returns who a token stands for, or ErrNoToken. It asks the store each time, so that a token that was revoked or
+// has ended is refused at once.
+func (s *Service) FindActor(ctx context.Context, token string) (Actor, error) {
+	if !strings.HasPrefix(token, tokenPrefix) {
+		return Actor{}, ErrNoToken
+	}
+	rows, err := s.Store.Objects(ctx, store.TokenObjects)
+	if err != nil {
+		return Actor{}, err
+	}
+	hash := sha256.Sum256([]byte(token))
+	for i := range rows {
+		sealed, err := s.openToken(&rows[i])
+		if err == nil && subtle.ConstantTimeCompare(sealed.Hash, hash[:]) == 1 {
+			return Actor{Who: "token:" + rows[i].ID, Role: sealed.Role, Merchant: sealed.Merchant}, nil
+		}
+	}
+	return Actor{}, ErrNoToken
+}
+
+// ResealTokens seals every token anew, so that it outlives rotations of the key file.
+func (s *Service) ResealTokens(ctx context.Context) error {
+	rows, err := s.Store.Objects(ctx, store.TokenObjects)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		sealed, err := s.openToken(&rows[i])
+		if err != nil {
+			continue // it is refused already, and the list says so
+		}
+		was := rows[i].Data
+		rows[i].Data = s.seal(&rows[i], sealed)
+		if err := s.Store.ChangeObject(ctx, rows[i], was); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package operator_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/keyring"
+	"github.com/openthreeds/threeds/internal/operator"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/internal/store/storetest"
+)
+
+// newService returns a service on an empty store, whose clock the caller may move.
+func newService(t *testing.T) (*operator.Service, *storetest.Memory, *time.Time) {
+	t.Helper()
+	ring, err := keyring.LoadOrCreate(filepath.Join(t.TempDir(), "keys.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+	clock := func() time.Time { return now }
+	db := storetest.NewMemory(clock)
+	return &operator.Service{Store: db, Sealer: ring, Now: clock}, db, &now
+}
+
+func createToken(t *testing.T, s *operator.Service, token operator.Token) string {
+	t.Helper()
+	text, err := s.CreateToken(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+func TestD140TokenHasRoleAndEnd(t *testing.T) {
+	t.Parallel()
+	s, _, now := newService(t)
+	text := createToken(t, s, operator.Token{
+		Name: "ci", Role: operator.Operator, Merchant: "Corner Shop", Expires: now.Add(time.Hour),
+	})
+	actor, err := s.FindActor(t.Context(), text)
+	if want := (operator.Actor{Who: "token:ci", Role: operator.Operator, Merchant: "Corner Shop"}); err != nil || actor != want {
+		t.Errorf("FindActor = %+v, %v; want %+v", actor, err, want)
+	}
+	if _, err := s.CreateToken(t.Context(), operator.Token{Name: "ci", Role: operator.Admin}); !errors.Is(err, operator.ErrTaken) {
+		t.Errorf("a second token of one name: %v", err)
+	}
+	for _, other := range []string{"", "x", text + "x", strings.ToUpper(text)} {
+		if _, err := s.FindActor(t.Context(), other); !errors.Is(err, operator.ErrNoToken) {
+			t.Errorf("another text finds an actor: %v", err)
+		}
+	}
+	*now = now.Add(time.Hour)
+	if _, err := s.FindActor(t.Context(), text); !errors.Is(err, operator.ErrNoToken) {
+		t.Errorf("a token that has ended: %v", err)
+	}
+}
+
+func TestD140RevokedTokenEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	s, _, _ := newService(t)
+	text := createToken(t, s, operator.Token{Name: "ci", Role: operator.Viewer})
+	if err := s.RevokeToken(t.Context(), "ci"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.FindActor(t.Context(), text); !errors.Is(err, operator.ErrNoToken) {
+		t.Errorf("a revoked token: %v", err)
+	}
+	if err := s.RevokeToken(t.Context(), "ci"); !errors.Is(err, operator.ErrNoToken) {
+		t.Errorf("revoked twice: %v", err)
+	}
+}
+
+// TestTokenRowsAreSealed: the store has no token, and a row that is copied to another name or made to last is worth nothing.
+func TestTokenRowsAreSealed(t *testing.T) {
+	t.Parallel()
+	s, db, now := newService(t)
+	text := createToken(t, s, operator.Token{Name: "ci", Role: operator.Viewer, Expires: now.Add(time.Hour)})
+	row, err := db.Object(t.Context(), store.TokenObjects, "ci")
+	if err != nil || bytes.Contains(row.Data, []byte(text)) || bytes.Contains(row.Data, []byte("viewer")) {
+		t.Fatalf("the row is readable, or not there: %v", err)
+	}
+	was := row.Data
+	row.Expires = time.Time{}
+	if err := db.ChangeObject(t.Context(), row, was); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.FindActor(t.Context(), text); !errors.Is(err, operator.ErrNoToken) {
+		t.Errorf("a token whose end was changed in the store: %v", err)
+	}
+	if all, err := s.Tokens(t.Context()); err != nil || len(all) != 1 || all[0].IsSealed {
+		t.Errorf("Tokens = %+v, %v; want one that is not sealed", all, err)
+	}
+}
+
+func TestK10AuditIsChained(t *testing.T) {
+	t.Parallel()
+	s, db, _ := newService(t)
+	var wg sync.WaitGroup
+	for range 6 {
+		wg.Go(func() {
+			if err := s.Record(t.Context(), operator.Entry{Who: "token:ci", Action: "key.create", Object: "c0ffee"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	n := 0
+	count := func(operator.Line) error { n++; return nil }
+	if err := s.Export(t.Context(), count); err != nil || n != 6 {
+		t.Errorf("Export = %d lines, %v", n, err)
+	}
+	err := (&operator.Service{Store: changedAudit{db, 4}}).Export(t.Context(), func(operator.Line) error { return nil })
+	if broken, ok := errors.AsType[*operator.ChainError](err); !ok || broken.Seq != 4 {
+		t.Errorf("after a change of entry 4: %v", err)
+	}
+}
+
+// changedAudit is a store in which somebody has changed one entry.
+type changedAudit struct {
+	*storetest.Memory
+	seq int64
+}
+
+func (c changedAudit) AuditEntries(ctx context.Context, q store.AuditQuery) ([]store.AuditEntry, error) {
+	all, err := c.Memory.AuditEntries(ctx, q)
+	for i := range all {
+		if all[i].Seq == c.seq {
+			all[i].Data = bytes.Replace(all[i].Data, []byte("c0ffee"), []byte("c0ffef"), 1)
+		}
+	}
+	return all, err
+}
+
+func TestD146AuditSearch(t *testing.T) {
+	t.Parallel()
+	s, _, now := newService(t)
+	for _, action := range []string{"key.create", "key.revoke", "key.create"} {
+		if err := s.Record(t.Context(), operator.Entry{Who: "token:ci", Action: action, After: map[string]any{"merchant": "M"}}); err != nil {
+			t.Fatal(err)
+		}
+		*now = now.Add(time.Minute)
+	}
+	got, err := s.Search(t.Context(), operator.Query{Action: "key.create", Limit: 9})
+	if err != nil || len(got) != 2 || got[0].Seq != 3 || got[1].Seq != 1 {
+		t.Errorf("Search = %+v, %v", got, err)
+	}
+	if got, err := s.Search(t.Context(), operator.Query{To: got[0].At, Limit: 1}); err != nil || len(got) != 1 || got[0].Seq != 2 {
+		t.Errorf("Search before the last = %+v, %v", got, err)
+	}
+}

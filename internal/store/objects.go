@@ -1,0 +1,106 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// The kinds of objects.
+const (
+	OperatorObjects   = "operator"   // who may use the console
+	TokenObjects      = "token"      // tokens of the admin API
+	SessionObjects    = "session"    // logins of operators
+	InvitationObjects = "invitation" // links that make an operator
+	LoginObjects      = "login"      // logins that have begun
+)
+
+// ObjectsCondition is the condition, in the SQL of both stores, that selects the objects of a backup.
+const ObjectsCondition = "kind IN ('" + OperatorObjects + "', '" + TokenObjects + "')"
+
+// An Object is something small that operators have made: an account, a token, a session.
+type Object struct {
+	Kind, ID string
+	Expires  time.Time // the first moment at which it is gone; zero: it stays. UTC, whole milliseconds
+	Data     []byte    // opaque, sealed by the caller; nil and empty are the same
+}
+
+// Name is what Data is sealed under: all else that a store keeps of an object. It is no name of a transaction or a key.
+func (o *Object) Name() string {
+	name := appendParts(append(make([]byte, 0, 128), "object "...), o.Kind, o.ID)
+	if o.Expires.IsZero() {
+		return string(name)
+	}
+	return string(o.Expires.UTC().Truncate(time.Millisecond).AppendFormat(name, time.RFC3339Nano))
+}
+
+// Objects keep what operators have made. An object is expired from its Expires on, by the clock of the store. It is then
+// as good as removed, at once.
+type Objects interface {
+	// AddObject adds an object. It returns ErrExists, and changes nothing, if there is one of this kind and ID.
+	AddObject(ctx context.Context, o Object) error
+
+	// Object returns the object of a kind and ID, or ErrNotFound.
+	Object(ctx context.Context, kind, id string) (Object, error)
+
+	// Objects returns all objects of a kind in the order of their IDs, byte by byte.
+	Objects(ctx context.Context, kind string) ([]Object, error)
+
+	// ChangeObject gives the object of this kind and ID, that was as its Data, the Expires and Data of o. It returns
+	// ErrNotFound, and changes nothing, if there is no such object, also if it has other Data than was.
+	ChangeObject(ctx context.Context, o Object, was []byte) error
+
+	// RemoveObject removes an object. It returns ErrNotFound if there is none. Of several calls at once, one removes it.
+	RemoveObject(ctx context.Context, kind, id string) error
+
+	// SweepObjects frees the objects that are expired at now.
+	SweepObjects(ctx context.Context, now time.Time) error
+}
+
+// An AuditEntry is one line of the audit trail: something that an operator has done.
+type AuditEntry struct {
+	Seq  int64     // from 1
+	At   time.Time // UTC, whole milliseconds
+	Link []byte    // opaque: what the caller chains entries with
+	Data []byte    // opaque
+}
+
+// An AuditQuery says which entries are wanted. The zero value of a field but Limit means any.
+type AuditQuery struct {
+	From, To time.Time // At is at or after From, and before To
+	Before   int64     // Seq is less
+	After    int64     // Seq is greater
+	Oldest   bool      // the oldest first; else the newest
+	Limit    int
+}
+
+// Audit keeps the audit trail. Nothing in it is changed or removed.
+type Audit interface {
+	// AppendAudit adds an entry. It returns ErrExists, and changes nothing, unless Seq is one more than that of the last
+	// entry, or 1 where there is none.
+	AppendAudit(ctx context.Context, e AuditEntry) error
+
+	// AuditEntries returns the entries that a query asks for.
+	AuditEntries(ctx context.Context, q AuditQuery) ([]AuditEntry, error)
+}
+
+// Span returns the milliseconds that At of the wanted entries is at or after, and before.
+func (q *AuditQuery) Span() (from, to int64) {
+	const end = 1 << 62
+	from, to = 0, end
+	if !q.From.IsZero() {
+		from = q.From.UnixMilli()
+	}
+	if !q.To.IsZero() {
+		to = q.To.UnixMilli()
+	}
+	return from, to
+}
+
+// Bounds returns the numbers that Seq of the wanted entries is greater than, and less than.
+func (q *AuditQuery) Bounds() (after, before int64) {
+	const end = 1 << 62
+	if q.Before == 0 {
+		return q.After, end
+	}
+	return q.After, q.Before
+}
