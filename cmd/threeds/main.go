@@ -105,6 +105,22 @@ const usage = `Usage:
     threeds restore [--replace] FILE [--config FILE]
         load such a file (- is standard input) into an empty store, or with --replace in the
         place of what the store has
+    threeds journal search [--id ID] [--reference R] [--card -] [--last4 N] [--merchant NAME]
+                    [--scheme S] [--acs REF] [--status S] [--reason N] [--from T] [--to T]
+                    [--limit N] [--cursor C] [--json] [--config FILE]
+        find authentications and refused requests, the newest first; a card number is read
+        from standard input; T is RFC 3339 or a span back such as 24h
+    threeds journal show [--json] [--config FILE] ID
+        show one of them with each of its steps, messages masked
+    threeds journal export [--from T] [--to T] [--merchant NAME] [--format jsonl|csv]
+                    [--config FILE] [FILE]
+        write days of the journal; only JSON lines can be verified
+    threeds journal erase (--card - | --merchant NAME) --yes [--config FILE]
+        remove what belongs to a card or a merchant, and say how much that was
+    threeds journal verify [--key PEM] [--config FILE] FILE
+        say whether an export is as it was written (- is standard input)
+    threeds journal key [--config FILE]
+        print the public key by which exports are verified
     threeds check [--scheme SCHEME] [--json] FILE
         read a message (- is standard input), show it masked, say all that is wrong with it,
         and what a card scheme asks for beside the protocol, or means by a code of its own;
@@ -220,6 +236,8 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return runWebhook(ctx, rest, stdin, stdout, stderr)
 	case "ranges":
 		return runRanges(ctx, rest, stdin, stdout, stderr)
+	case "journal":
+		return runJournal(ctx, rest, stdin, stdout, stderr)
 	case "token":
 		return runToken(ctx, rest, stdout, stderr)
 	case "audit":

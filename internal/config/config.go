@@ -128,14 +128,12 @@ type Config struct {
 
 	// What is kept of each authentication, for years; `off` keeps nothing. See [the journal](operating/journal.md).
 	Journal struct {
-		// How long it is kept.
+		// How long it is kept. With `off` in the place of the section it is nothing.
 		Keep time.Duration `yaml:"keep"`
 		// Where it is kept. Unset, beside the transactions, where `store.url` says.
 		URL StoreURL `yaml:"url"`
 		// The file of its keys, which all nodes have. It is made, readable by its owner alone, when absent. Unset, `journal-keys.json` in the directory of the store or, with PostgreSQL, beside `keys`.
 		Keys string `yaml:"keys"`
-
-		Off bool // filled by the reader
 	} `yaml:"journal"`
 
 	// How merchants are told of events. See [webhooks](webhooks.md).

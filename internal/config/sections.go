@@ -94,8 +94,7 @@ func (l *loader) readTimeouts(s *section) {
 func (l *loader) readJournal(file *section) {
 	c := &l.config.Journal
 	if n := file.value("journal"); n != nil && n.GetToken().Value == "off" {
-		c.Off = true
-		return
+		return // nothing is kept for 0
 	}
 	s := file.section("journal")
 	defer s.close()
@@ -103,6 +102,9 @@ func (l *loader) readJournal(file *section) {
 	c.URL = optional(s, "url", l.storeURL(), "")
 	c.Keys = optional(s, "keys", l.path(), "")
 }
+
+// HasJournal reports whether there is a journal.
+func (c *Config) HasJournal() bool { return c.Journal.Keep > 0 }
 
 func readMerchant(s *section) (m Merchant) {
 	defer s.close()

@@ -27,7 +27,7 @@ const defaultKeep = 400 * 24 * time.Hour
 
 // journalSettings returns those of a configuration; nil means that there is no journal.
 func journalSettings(c *config.Config) *JournalSettings {
-	if c.Journal.Off {
+	if !c.HasJournal() {
 		return nil
 	}
 	return &JournalSettings{URL: c.Journal.URL, Keys: c.Journal.Keys, Keep: c.Journal.Keep}
