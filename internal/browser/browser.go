@@ -132,10 +132,3 @@ func newSecret() string {
 	_, _ = rand.Read(b[:]) // never fails: it ends the program first
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
-
-// originOf returns scheme and host of an address, without path.
-func originOf(address string) string {
-	scheme, rest, _ := strings.Cut(address, "://")
-	host, _, _ := strings.Cut(rest, "/")
-	return scheme + "://" + host
-}

@@ -25,7 +25,6 @@ var ownKeys = []string{"api.listen", "results.listen", "store", "keys", "console
 func (c *Config) Hash() string {
 	sum := sha256.New()
 	hashValue(sum, "", reflect.ValueOf(c).Elem())
-	hashText(sum, "journal.off", fmt.Sprint(c.Journal.Off)) // a value of the reader, not a key
 	return hex.EncodeToString(sum.Sum(nil)[:hashLen])
 }
 
