@@ -261,7 +261,7 @@ func dispatch(ctx context.Context, args []string, stdin io.Reader, stdout, stder
 		return err
 	}
 	return usageErrorf("unknown command %q%s", args[0], config.Hint(args[0],
-		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
+		"serve", "sandbox", "config", "health", "key", "merchant", "webhook", "ranges", "journal", "token", "audit", "backup", "restore", "check", "explain", "outcomes", "licenses",
 		"version", "help"))
 }
 
