@@ -1,5 +1,5 @@
 // Package journal keeps what happened to each authentication, for those who have to answer for it later. Make a [Journal]
-// over a [Store], add entries with [Journal.Add], and read them with [Store.Search], [Store.Show] and [Store.Rollups].
+// over a [Store], add entries with [Journal.Add], and read them with Search, Show and Rollups of the Store.
 //
 // A journal decides nothing. What cannot be written is counted and tried again; no request ever waits for it.
 package journal

@@ -98,7 +98,7 @@ type sealedToken struct {
 }
 
 // tokenPrefix begins every token, so that scanners of source code find one that was committed.
-const tokenPrefix = "threeds_admin_"
+const tokenPrefix = "threeds-admin-"
 
 // maxTokenName is the length of the longest name of a token.
 const maxTokenName = 64
