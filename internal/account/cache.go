@@ -75,6 +75,9 @@ func New(keys KeyStore, ring Ring, merchants []Merchant, log *slog.Logger) *KeyC
 	return c
 }
 
+// Merchant returns the profile of a merchant, of the configuration or the store; nil if there is none.
+func (c *KeyCache) Merchant(name string) *Merchant { return c.current.Load().merchantOf(name) }
+
 // SetMerchants replaces the merchants' settings.
 func (c *KeyCache) SetMerchants(configured []Merchant) {
 	merchants := merchantsByName(configured)

@@ -20,13 +20,12 @@ const shopPolicy = "default-src 'none'; script-src 'nonce-n' %[1]s; connect-src 
 
 // A world is a shop, a browser listener with a fake engine, an issuer, and a Chromium.
 type world struct {
-	t       *testing.T
-	ctx     context.Context
-	engine  *fakeEngine
-	base    string // of the browser listener
-	bank    string
-	shop    string
-	offline bool
+	t      *testing.T
+	ctx    context.Context
+	engine *fakeEngine
+	base   string // of the browser listener
+	bank   string
+	shop   string
 }
 
 func newWorld(t *testing.T) *world {
@@ -42,7 +41,6 @@ func newWorld(t *testing.T) *world {
 import { authenticate } from %q
 window.steps = []
 window.authenticate = (o) => {
-  window.steps = []
   return authenticate({ onStep: (s) => steps.push(s), ...o }).then((end) => (window.end = end))
 }
 window.isReady = true
@@ -52,12 +50,7 @@ window.isReady = true
 		URL: w.base, Engine: w.engine, IsLab: true, Log: slog.New(slog.DiscardHandler),
 		Looks: func(context.Context, string) Looks { return Looks{Name: "Fjord Audio"} },
 	})
-	listener.Config.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if w.offline {
-			panic(http.ErrAbortHandler)
-		}
-		handler.ServeHTTP(rw, r)
-	})
+	listener.Config.Handler = handler
 	listener.Start()
 	w.bank, w.shop = bank.URL, shop.URL
 	t.Cleanup(func() { // the browser ends first
@@ -129,7 +122,7 @@ func (w *world) ends(status, steps string) {
 	if w.read(`String(document.querySelector("div:not(#inline)"))`) != "null" {
 		w.t.Error("the dialog stayed in the page")
 	}
-	w.do(chromedp.Evaluate[chromedp.Void](`void delete window.end`))
+	w.do(chromedp.Evaluate[chromedp.Void](`delete window.end; window.steps = []; undefined`))
 }
 
 func TestB6Chromium(t *testing.T) {
@@ -161,5 +154,61 @@ func TestB6Chromium(t *testing.T) {
 				t.Errorf("%d AReqs, data %v", row.areqs, row.data)
 			}
 		})
+	}
+}
+
+// TestD76CancelAsksFirst: Escape asks, Escape again goes on, and only the button that says so cancels.
+func TestD76CancelAsksFirst(t *testing.T) {
+	w := newWorld(t)
+	w.openShop()
+	token := w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	w.do(chromedp.Focus(chromedp.CSS("#pay")))
+	w.start(token, "")
+	w.until(mark("challenge") + " !== undefined && " + mark("challenge") + " !== null")
+	w.do(chromedp.KeyEvent("\x1b"))
+	w.until(mark("keep") + " === document.activeElement.shadowRoot.activeElement")
+	w.until(mark("keep") + `.parentNode.role === "alertdialog"`)
+	browsertest.Screenshot(t, w.ctx, "browser-cancel")
+	w.do(chromedp.KeyEvent("\x1b"))
+	w.until("!" + mark("keep") + " && " + mark("challenge") + ".isConnected")
+	w.do(chromedp.KeyEvent("\x1b"))
+	w.until("!!" + mark("confirm-cancel"))
+	w.do(chromedp.KeyEvent("\t"), chromedp.KeyEvent("\r"))
+	w.ends("cancelled", "begin challenge end")
+	if got := w.read(`document.activeElement.id`); got != "pay" {
+		t.Errorf("the focus is on %q, want it back on the button", got)
+	}
+	if got := w.engine.row(token).view.End; got != "cancelled" {
+		t.Errorf("the server has %q", got)
+	}
+
+	// A text of the issuer waits until it was confirmed.
+	w.start(w.engine.add(fakeRow{info: "<b>Please call</b>", end: "failed"}), "")
+	w.until(mark("continue") + "?.parentNode.querySelector('.note').textContent === '<b>Please call</b>'")
+	w.do(chromedp.KeyEvent("\r"))
+	w.ends("failed", "begin result end")
+
+	// Two calls in one page are one, and send one AReq.
+	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge?pass"})
+	w.start(token, "")
+	w.start(token, "")
+	w.ends("completed", "begin challenge result end")
+	if got := w.engine.row(token).areqs; got != 1 {
+		t.Errorf("%d AReqs", got)
+	}
+
+	// After a reload the same tab goes on where it stood. On a phone the dialog fills the screen.
+	token = w.engine.add(fakeRow{acsURL: w.bank + "/challenge"})
+	w.start(token, "")
+	w.until("!!" + mark("challenge"))
+	w.openShop()
+	w.do(browsertest.View(320, 600, "dark"))
+	w.start(token, "locale: 'ar'")
+	w.until("!!" + mark("challenge"))
+	w.until(`document.querySelector("body > div:not(#inline)").shadowRoot.querySelector("dialog").getBoundingClientRect().width === 320`)
+	w.until(mark("dialog") + `.dir === "rtl" && document.documentElement.scrollWidth <= 320`)
+	browsertest.Screenshot(t, w.ctx, "browser-phone-ar")
+	if row := w.engine.row(token); row.areqs != 1 {
+		t.Errorf("%d AReqs after a reload", row.areqs)
 	}
 }

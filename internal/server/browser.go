@@ -16,17 +16,15 @@ func (s *Server) newBrowserHandler(cfg *Config, engine *auth.Engine) http.Handle
 	isLab := cfg.Loopback || slices.ContainsFunc(cfg.Directories, func(d auth.Directory) bool { return d.Lab })
 	return browser.New(browser.Settings{
 		URL: cfg.BrowserURL, Engine: engine, IsLab: isLab, TrustedProxies: cfg.BrowserProxies, Waits: s.waits, Log: s.cfg.Log,
-		Looks: func(_ context.Context, merchant string) browser.Looks { return looksOf(cfg.Merchants, merchant) },
+		Looks: func(_ context.Context, merchant string) browser.Looks { return looksOf(s.apiKeys.Merchant(merchant), merchant) },
 	})
 }
 
 // looksOf returns how pages look for the shoppers of a merchant, which need not have a profile.
-func looksOf(merchants []account.Merchant, name string) browser.Looks {
-	i := slices.IndexFunc(merchants, func(m account.Merchant) bool { return m.Name == name })
-	if i < 0 {
+func looksOf(m *account.Merchant, name string) browser.Looks {
+	if m == nil {
 		return browser.Looks{Name: name}
 	}
-	m := merchants[i]
 	return browser.Looks{
 		Name: cmp.Or(m.MerchantName, m.Name), Origins: m.Origins,
 		Logo: m.Page.Logo, LogoType: m.Page.LogoType, Colour: m.Page.Colour, Accent: m.Page.Accent,
