@@ -125,6 +125,11 @@ func (w *world) ends(status, steps string) {
 	w.do(chromedp.Evaluate[chromedp.Void](`delete window.end; window.steps = []; undefined`))
 }
 
+// mark is the expression of an element with a data-threeds mark.
+func mark(name string) string {
+	return fmt.Sprintf(`(document.querySelector("body > div:not(#inline), #inline > div")?.shadowRoot.querySelector("[data-threeds=%s]"))`, name)
+}
+
 func TestB6Chromium(t *testing.T) {
 	w := newWorld(t)
 	w.openShop()
