@@ -16,7 +16,9 @@ func (s *Server) newBrowserHandler(cfg *Config, engine *auth.Engine) http.Handle
 	isLab := cfg.Loopback || slices.ContainsFunc(cfg.Directories, func(d auth.Directory) bool { return d.Lab })
 	return browser.New(browser.Settings{
 		URL: cfg.BrowserURL, Engine: engine, IsLab: isLab, TrustedProxies: cfg.BrowserProxies, Waits: s.waits, Log: s.cfg.Log,
-		Looks: func(_ context.Context, merchant string) browser.Looks { return looksOf(s.apiKeys.Merchant(merchant), merchant) },
+		Looks: func(_ context.Context, merchant string) browser.Looks {
+			return looksOf(s.apiKeys.Merchant(merchant), merchant)
+		},
 	})
 }
 
