@@ -1,4 +1,4 @@
-// Package admin serves the admin API: API keys, merchants, tokens and the audit trail as JSON below /admin/v1. Set the
+// Package admin serves the admin API: API keys, merchants, the journal, tokens and the audit trail as JSON below /admin/v1. Set the
 // fields of a [Handler] and serve it on the console's listener.
 //
 // Each request brings a token, whose role says what it may do. The table of routes is what both the router and the
@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/merchant"
 	"github.com/openthreeds/threeds/internal/operator"
 	"github.com/openthreeds/threeds/internal/store"
@@ -39,6 +40,7 @@ type Handler struct {
 	}
 	Ring      func() account.Ring       // the key ring in use
 	Merchants func() *merchant.Registry // those of the configuration in use, and of the store
+	Journal   journal.Store             // nil means that there is no journal
 	Now       func() time.Time
 	Log       *slog.Logger
 
@@ -67,6 +69,10 @@ func routes() []route {
 		{"POST", "merchants", operator.Operator, false, "Add a merchant", addMerchant},
 		{"PATCH", "merchants/{name}", operator.Operator, false, "Change members of a merchant", changeMerchant},
 		{"DELETE", "merchants/{name}", operator.Operator, false, "Remove a merchant", removeMerchant},
+		{"GET", "authentications", operator.Viewer, true, "Search the journal, newest first", listRecords},
+		{"GET", "authentications/{id}", operator.Viewer, true, "Show a record of the journal with its steps", showRecord},
+		{"POST", "authentications/search", operator.Viewer, true, "Search the journal, also by a whole card number", searchRecords},
+		{"GET", "reports", operator.Viewer, true, "Count authentications by something they have in common", report},
 		{"GET", "tokens", operator.Admin, false, "List tokens of this API", listTokens},
 		{"POST", "tokens", operator.Admin, false, "Create a token, which is shown once", createToken},
 		{"DELETE", "tokens/{name}", operator.Admin, false, "Revoke a token", revokeToken},

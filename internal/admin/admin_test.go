@@ -48,6 +48,7 @@ func newSite(t *testing.T) *site {
 		Ring: func() account.Ring { return ring }, Merchants: func() *merchant.Registry { return registry },
 		Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}, db, map[string]string{}}
+	s.addJournal()
 	for _, name := range callers() {
 		role, isOwn := strings.CutPrefix(name, "own-")
 		token := operator.Token{Name: name, Role: operator.Role(role)}
@@ -87,19 +88,23 @@ func (s *site) newKey(merchant string) string {
 
 // The matrix of the contract: who gets which status, in the order of callers.
 var matrix = map[string][6]int{
-	"GET openapi.json":        {200, 200, 200, 200, 200, 200},
-	"GET keys":                {200, 200, 200, 200, 200, 200},
-	"POST keys":               {403, 201, 201, 403, 201, 201},
-	"DELETE keys/{hash}":      {403, 204, 204, 403, 204, 204},
-	"GET merchants":           {200, 200, 200, 200, 200, 200},
-	"GET merchants/{name}":    {200, 200, 200, 200, 200, 200},
-	"POST merchants":          {403, 201, 201, 403, 403, 403},
-	"PATCH merchants/{name}":  {403, 200, 200, 403, 403, 403},
-	"DELETE merchants/{name}": {403, 204, 204, 403, 403, 403},
-	"GET tokens":              {403, 403, 200, 403, 403, 403},
-	"POST tokens":             {403, 403, 201, 403, 403, 403},
-	"DELETE tokens/{name}":    {403, 403, 204, 403, 403, 403},
-	"GET audit":               {403, 403, 200, 403, 403, 403},
+	"GET openapi.json":            {200, 200, 200, 200, 200, 200},
+	"GET keys":                    {200, 200, 200, 200, 200, 200},
+	"POST keys":                   {403, 201, 201, 403, 201, 201},
+	"DELETE keys/{hash}":          {403, 204, 204, 403, 204, 204},
+	"GET merchants":               {200, 200, 200, 200, 200, 200},
+	"GET merchants/{name}":        {200, 200, 200, 200, 200, 200},
+	"POST merchants":              {403, 201, 201, 403, 403, 403},
+	"PATCH merchants/{name}":      {403, 200, 200, 403, 403, 403},
+	"DELETE merchants/{name}":     {403, 204, 204, 403, 403, 403},
+	"GET authentications":         {200, 200, 200, 200, 200, 200},
+	"GET authentications/{id}":    {200, 200, 200, 200, 200, 200},
+	"POST authentications/search": {200, 200, 200, 200, 200, 200},
+	"GET reports":                 {200, 200, 200, 200, 200, 200},
+	"GET tokens":                  {403, 403, 200, 403, 403, 403},
+	"POST tokens":                 {403, 403, 201, 403, 403, 403},
+	"DELETE tokens/{name}":        {403, 403, 204, 403, 403, 403},
+	"GET audit":                   {403, 403, 200, 403, 403, 403},
 }
 
 // TestK11MatrixOfRolesIsExact calls each operation that the description names, as each role.
@@ -149,6 +154,12 @@ func (s *site) checkOperation(operation string, want [6]int) {
 		case "PATCH merchants/{name}", "DELETE merchants/{name}":
 			version := s.addMerchant(method + caller)
 			at, body = "merchants/"+method+caller+"?version="+version, fmt.Sprintf(`{"version": %q, "mcc": "5411"}`, version)
+		case "GET authentications/{id}":
+			at = "authentications/" + passedID
+		case "POST authentications/search":
+			body = `{"last4": "0103"}`
+		case "GET reports":
+			at = "reports?by=day"
 		case "POST tokens":
 			body = fmt.Sprintf(`{"name": "for-%s", "role": "viewer"}`, caller)
 		case "DELETE tokens/{name}":

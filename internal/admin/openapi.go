@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +20,9 @@ func describe(*Handler, *request) (any, error) {
 		success := "200"
 		switch rt.method {
 		case "POST":
-			success = "201"
+			if success = "201"; strings.HasSuffix(rt.path, "/search") {
+				success = "200"
+			}
 		case "DELETE":
 			success = "204"
 		}
@@ -44,10 +48,8 @@ func describe(*Handler, *request) (any, error) {
 		if rt.method == "DELETE" && rt.path == "merchants/{name}" {
 			parameters = append(parameters, newParameter("version", "query"))
 		}
-		if rt.path == "audit" {
-			for _, name := range []string{"who", "action", "object", "from", "to", "limit", "cursor"} {
-				parameters = append(parameters, newParameter(name, "query"))
-			}
+		for _, name := range queries[rt.method+" "+rt.path] {
+			parameters = append(parameters, newParameter(name, "query"))
 		}
 		if parameters != nil {
 			operation["parameters"] = parameters
@@ -68,12 +70,21 @@ func newParameter(name, in string) map[string]any {
 	return map[string]any{"name": name, "in": in, "required": in == "path", "schema": map[string]any{"type": "string"}}
 }
 
+// queries are the names of parameters in addresses, by operation.
+var queries = map[string][]string{
+	"GET audit":           {"who", "action", "object", "from", "to", "limit", "cursor"},
+	"GET authentications": append([]string{"limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...),
+	"GET reports":         {"by", "from", "to"},
+}
+
 // bodies are the schemas of bodies, by path.
 var bodies = map[string]any{
 	"keys":             newSchema([]string{"merchant"}, "merchant", "label", "expires", "allow", "strict"),
 	"merchants":        newSchema([]string{"name"}, merchantMembers...),
 	"merchants/{name}": newSchema([]string{"version"}, append([]string{"version"}, merchantMembers...)...),
-	"tokens":           newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
+	"authentications/search": newSchema(nil,
+		append([]string{"acctNumber", "limit"}, slices.Sorted(maps.Keys(new(recordQuery).recordFields()))...)...),
+	"tokens": newSchema([]string{"name", "role"}, "name", "role", "merchant", "expires"),
 }
 
 // newSchema returns the schema of an object with members of the usual types.
@@ -81,6 +92,8 @@ func newSchema(required []string, members ...string) map[string]any {
 	properties := map[string]any{}
 	for _, name := range members {
 		switch name {
+		case "limit":
+			properties[name] = map[string]any{"type": "integer"}
 		case "strict", "bridging", "transliterate":
 			properties[name] = map[string]any{"type": "boolean"}
 		case "page", "per_directory":
@@ -95,5 +108,9 @@ func newSchema(required []string, members ...string) map[string]any {
 			properties[name] = map[string]any{"type": "string"}
 		}
 	}
-	return map[string]any{"type": "object", "required": required, "properties": properties, "additionalProperties": false}
+	schema := map[string]any{"type": "object", "properties": properties, "additionalProperties": false}
+	if required != nil {
+		schema["required"] = required
+	}
+	return schema
 }

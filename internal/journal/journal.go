@@ -8,6 +8,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"math"
+	"slices"
 	"time"
 )
 
@@ -141,10 +144,38 @@ type Rollup struct {
 	Challenged int64     `json:"challenged"` // of which transStatus C or D of the ARes
 	Successful int64     `json:"successful"` // of which the last transStatus is Y or A
 	Failed     int64     `json:"failed"`     // of which no ARes could be used
-	Waiting    int64     `json:"waiting"`    // challenges that have no result, or none yet
-	Abandoned  int64     `json:"abandoned"`  // challenges whose result is neither Y, A nor N
+	Lost       int64     `json:"lost"`       // challenges whose wait ended without an RReq
+	Abandoned  int64     `json:"abandoned"`  // challenges that the shopper did not bring to an end, those of Lost among them
 	// Times are the times from AReq to ARes: number by bucket. Bucket n ends at 1.1 to the n milliseconds.
 	Times map[int]int64 `json:"times"`
+}
+
+// Add adds what another rollup counts.
+func (r *Rollup) Add(o *Rollup) {
+	r.All += o.All
+	r.Challenged += o.Challenged
+	r.Successful += o.Successful
+	r.Failed += o.Failed
+	r.Lost += o.Lost
+	r.Abandoned += o.Abandoned
+	for bucket, n := range o.Times {
+		r.Times[bucket] += n
+	}
+}
+
+// Quantile returns the time in milliseconds that a share of the times does not exceed, to a tenth of it. It is 0 if no
+// time is known.
+func (r *Rollup) Quantile(share float64) float64 {
+	var all, before int64
+	for _, n := range r.Times {
+		all += n
+	}
+	for _, bucket := range slices.Sorted(maps.Keys(r.Times)) {
+		if before += r.Times[bucket]; float64(before) >= share*float64(all) {
+			return math.Round(math.Pow(1.1, float64(bucket)))
+		}
+	}
+	return 0
 }
 
 // A Store keeps entries and records. All methods may be called by many goroutines and processes.

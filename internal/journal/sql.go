@@ -510,9 +510,9 @@ func (db *database) show(ctx context.Context, id string) (Detail, error) {
 func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, error) {
 	const hour = int64(time.Hour / time.Millisecond)
 	rows, err := db.QueryContext(ctx, db.query(fmt.Sprintf(`SELECT made / %d, merchant, scheme, bin, acs, version, channel, reason,
-		bucket, status, trans_status, challenged, count(*) FROM journal_records
+		bucket, status, result, trans_status, challenged, count(*) FROM journal_records
 		WHERE kind NOT IN ('refused', 'v1') AND made >= ? AND made < ?
-		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8`, hour)), from.UnixMilli(), to.UnixMilli())
+		GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13 ORDER BY 1, 2, 3, 4, 5, 6, 7, 8`, hour)), from.UnixMilli(), to.UnixMilli())
 	if err != nil {
 		return nil, err
 	}
@@ -522,9 +522,9 @@ func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, 
 		var r Rollup
 		var at, count int64
 		var bucket, challenged int
-		var status, transStatus string
+		var status, result, transStatus string
 		if err := rows.Scan(&at, &r.Merchant, &r.Scheme, &r.BIN, &r.ACS, &r.Version, &r.Channel, &r.Reason,
-			&bucket, &status, &transStatus, &challenged, &count); err != nil {
+			&bucket, &status, &result, &transStatus, &challenged, &count); err != nil {
 			return nil, err
 		}
 		r.Hour = time.UnixMilli(at * hour).UTC()
@@ -532,7 +532,7 @@ func (db *database) rollups(ctx context.Context, from, to time.Time) ([]Rollup, 
 			r.Times = map[int]int64{}
 			all = append(all, r)
 		}
-		all[len(all)-1].add(bucket, status, transStatus, challenged == 1, count)
+		all[len(all)-1].add(bucket, status, result, transStatus, challenged == 1, count)
 	}
 	return all, rows.Err()
 }
@@ -544,14 +544,13 @@ func (r *Rollup) isSameAs(o *Rollup) bool {
 }
 
 // add counts authentications that ended alike.
-func (r *Rollup) add(bucket int, status, transStatus string, challenged bool, n int64) {
+func (r *Rollup) add(bucket int, status, result, transStatus string, challenged bool, n int64) {
 	r.All += n
 	if bucket > 0 {
 		r.Times[bucket] += n
 	}
-	isGood := status == "completed" && (transStatus == "Y" || transStatus == "A")
 	switch {
-	case isGood:
+	case status == "completed" && (transStatus == "Y" || transStatus == "A"):
 		r.Successful += n
 	case status == "failed" && !challenged:
 		r.Failed += n
@@ -560,10 +559,10 @@ func (r *Rollup) add(bucket int, status, transStatus string, challenged bool, n 
 		return
 	}
 	r.Challenged += n
-	switch {
-	case status != "completed":
-		r.Waiting += n
-	case !isGood && transStatus != "N":
+	if status == "expired" {
+		r.Lost += n
+	}
+	if result == "abandoned" {
 		r.Abandoned += n
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // newAdminAPI returns the admin API, which uses the key ring and the merchants of the runtime in use.
 func (s *Server) newAdminAPI() http.Handler {
-	return &admin.Handler{
+	h := &admin.Handler{
 		Operators: s.operators, Store: s.db, Now: s.timestamp, Log: s.cfg.Log,
 		Ring: func() account.Ring { return s.ring.Load() },
 		Merchants: func() *merchant.Registry {
@@ -24,6 +24,10 @@ func (s *Server) newAdminAPI() http.Handler {
 			return registry
 		},
 	}
+	if s.journal != nil {
+		h.Journal = s.journal.Store
+	}
+	return h
 }
 
 // tokensEvery is how often the tokens of the admin API are sealed anew.

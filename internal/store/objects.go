@@ -5,19 +5,13 @@ import (
 	"time"
 )
 
-// The kinds of objects.
-const (
-	OperatorObjects   = "operator"   // who may use the console
-	TokenObjects      = "token"      // tokens of the admin API
-	SessionObjects    = "session"    // logins of operators
-	InvitationObjects = "invitation" // links that make an operator
-	LoginObjects      = "login"      // logins that have begun
-)
+// TokenObjects is the kind of the tokens of the admin API.
+const TokenObjects = "token"
 
 // ObjectsCondition is the condition, in the SQL of both stores, that selects the objects of a backup.
-const ObjectsCondition = "kind IN ('" + OperatorObjects + "', '" + TokenObjects + "')"
+const ObjectsCondition = "kind = '" + TokenObjects + "'"
 
-// An Object is something small that operators have made: an account, a token, a session.
+// An Object is something small that operators have made, such as a token.
 type Object struct {
 	Kind, ID string
 	Expires  time.Time // the first moment at which it is gone; zero: it stays. UTC, whole milliseconds
