@@ -417,7 +417,7 @@ func TestTerminateInTime(t *testing.T) {
 // TestSecondSignal: who cannot wait for what is in work ends the server by a second
 // signal, at once, and it is seen that it did not end in good order.
 func TestSecondSignal(t *testing.T) {
-	s, proc := spawnBusy(t, plan{sections: "timeouts: {shutdown: 10m}"})
+	s, proc := spawnBusy(t, plan{sections: "timeouts: {shutdown: 10m, authentication: 60s}"}) // nothing else ends it
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		if err := proc.cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

@@ -327,7 +327,11 @@ func (e *Engine) startSending(p *page) {
 	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 {
 		return
 	}
+	if _, isUnderWay := e.sending.LoadOrStore(p.id, true); isUnderWay {
+		return // however often a browser asks, one task of this node looks after it
+	}
 	e.taskGroup().Start(func(ctx context.Context) {
+		defer e.sending.Delete(p.id)
 		for {
 			changed, forget := e.changes.watch(p.id)
 			now, err := e.readPage(ctx, p.id)

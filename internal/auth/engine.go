@@ -191,6 +191,7 @@ type Engine struct {
 
 	ownAcked Acknowledged // used when Acknowledged is nil
 	changes  changeNotifier
+	sending  sync.Map    // ids whose AReq a task of this engine is about to send
 	ownTasks tasks.Group // used when Tasks is nil
 	inFlight sync.WaitGroup
 }
