@@ -14,7 +14,6 @@ import (
 // restores this into PostgreSQL: merchants go on with their keys, revoked keys are refused and
 // listed, and card ranges are there.
 func TestD109BackupMovesANodeToTheOtherStore(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	p := newPeer(t, ca)
 	old := newVictim(t, ca, p)

@@ -110,7 +110,6 @@ func (s *shopper) pay(shop, pan, deed string) {
 
 // TestBrowserFrictionless pays without a question asked, in every version.
 func TestBrowserFrictionless(t *testing.T) {
-	t.Parallel()
 	w := startSandbox(t)
 	s := &shopper{t, browsertest.NewBrowser(t)}
 	s.do(browsertest.View(390, 844, "dark"))

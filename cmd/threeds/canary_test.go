@@ -77,7 +77,6 @@ func (a *aviary) carrier(version, pan string) object {
 // TestCanaries: what has to stay secret is in no answer that need not carry it, and in
 // nothing that the server writes (I9).
 func TestCanaries(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	spans := newCollector(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{sections: "limits: {in_flight: 8}\n" + spans.section("1")})

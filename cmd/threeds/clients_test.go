@@ -117,7 +117,6 @@ var clients = map[string]client{
 // TestClients plays integrations of servers like this one with every card that
 // they could have met there.
 func TestClients(t *testing.T) {
-	t.Parallel()
 	w := startSandbox(t)
 	for name, c := range clients {
 		for _, versions := range "0123" {

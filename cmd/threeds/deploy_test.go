@@ -253,7 +253,6 @@ func TestKubernetes(t *testing.T) {
 // TestImageVersion builds the program by the line of the Containerfile, which tells it
 // what it is.
 func TestImageVersion(t *testing.T) {
-	t.Parallel()
 	sh := tool(t, "sh", "the line of the Containerfile that builds")
 	line := regexp.MustCompile(`(?m)^RUN (CGO_ENABLED=0 .*go build .*) -o /out/threeds (\./cmd/threeds)$`).FindSubmatch(contents(t, deploy+"/Containerfile"))
 	if line == nil {

@@ -28,7 +28,6 @@ func (m mute) Update(ctx context.Context, was store.Txn, change func(*store.Txn)
 // TestEndsInDoubt: a server that ends while it does not know whether a result is stored
 // asks until then, and its log says so at the end.
 func TestEndsInDoubt(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	m := mute{now: new(atomic.Bool)}
 	s := startSite(t, ca, newWire(t, ca), plan{change: func(cfg *server.Config) {

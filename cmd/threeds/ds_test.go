@@ -276,7 +276,6 @@ func erroOf(o object) func(w http.ResponseWriter, areq object) {
 }
 
 func TestSpoiledRReq(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	faults := append(spoilt("RReq"),

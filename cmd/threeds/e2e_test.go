@@ -223,7 +223,6 @@ func (w *world) runMethod(address, transID string) {
 // TestCardGrid plays every combination of the card table: version × 3DS Method
 // × outcome × challenge, in a browser payment (docs/test-cards.md).
 func TestCardGrid(t *testing.T) {
-	t.Parallel()
 	w := startSandbox(t)
 	all := []string{"2.1.0", "2.2.0", "2.3.1"}
 	has := map[byte][]string{'0': all, '1': all[:1], '2': all[1:2], '3': all[2:]}

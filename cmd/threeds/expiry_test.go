@@ -13,7 +13,6 @@ import (
 // TestEnds: each file of certificates, or of revocation lists, that the configuration
 // names has its end in the metrics, until it is named no more.
 func TestEnds(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	lists := filepath.Join(t.TempDir(), "crls.pem")
 	write(t, lists, ca.list(time.Hour))

@@ -148,9 +148,7 @@ func (l *idempotentLoad) countAuthentications(p *peer) int {
 // also when one process is killed among them. The keys of that one are in progress until its claims are over, which here
 // is two seconds later.
 func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
-	t.Parallel()
 	t.Run("authentications", func(t *testing.T) {
-		t.Parallel()
 		l, p := newIdempotentLoad(t, "/authentications")
 		l.body = func(round, key int) string {
 			return string(marshal(object{
@@ -163,7 +161,6 @@ func TestF5OneEffectAcrossNodesAndAKill(t *testing.T) {
 		l.runWithKill()
 	})
 	t.Run("webhook endpoints", func(t *testing.T) {
-		t.Parallel()
 		l, _ := newIdempotentLoad(t, "/webhook-endpoints")
 		l.body = func(round, key int) string { return fmt.Sprintf(`{"url": "https://192.0.2.1/%d-%d"}`, round, key) }
 		l.effects = l.countEndpoints

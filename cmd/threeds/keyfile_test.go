@@ -58,7 +58,6 @@ const strangersKey = "00000000-0000-4000-8000-000000000000"
 // TestD101WrongKeyFile: a node whose key file is that of another store refuses nobody for
 // good. It is unready, and serves again when the right file is back.
 func TestD101WrongKeyFile(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	must(t, s.stop())

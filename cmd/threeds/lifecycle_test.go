@@ -165,7 +165,6 @@ func (s *site) again(log *os.File) *process {
 // TestLogReaderStandsStill: a log that nobody takes, for the disk behind it hangs, say, is
 // no reason to stand still: requests are served, a reload is done, and a signal ends it.
 func TestLogReaderStandsStill(t *testing.T) {
-	t.Parallel()
 	s, log, end := piped(t)
 	defer log.Close()
 	var err error
@@ -186,7 +185,6 @@ func TestLogReaderStandsStill(t *testing.T) {
 
 // TestLogReaderGone: a log that nobody reads any more is no reason to end.
 func TestLogReaderGone(t *testing.T) {
-	t.Parallel()
 	s, log, end := piped(t)
 	proc := s.again(end)
 	waitFor(t, "the card ranges", func() bool { return s.readiness() == `{"status":"ready"}` })
@@ -201,7 +199,6 @@ func TestLogReaderGone(t *testing.T) {
 // TestTerminate ends a server that has work to do: it says that it is not
 // ready, takes no more, finishes what it has, and exits with 0.
 func TestTerminate(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
 	const n = 24

@@ -63,7 +63,6 @@ func (s *site) reload(p *process, metric string) {
 // load: nothing fails, and what was under way ends as it began. RELOADS=1000 is
 // the long form.
 func TestReload(t *testing.T) {
-	t.Parallel()
 	reloads := 24
 	if n, err := strconv.Atoi(os.Getenv("RELOADS")); err == nil {
 		reloads = n
@@ -189,7 +188,6 @@ func TestReloadKeepsCount(t *testing.T) {
 
 // TestReloadTakesEffect looks at what a reload has changed, from outside.
 func TestReloadTakesEffect(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	ds, master := newWire(t, ca), newWire(t, ca)
 	s, proc := spawnSite(t, ca, ds, plan{})
@@ -338,7 +336,6 @@ func TestReloadV1(t *testing.T) {
 // TestReloadKeepsV1Ranges: a reload asks no directory of 3-D Secure 1.0.2 for its card
 // ranges again, and no card is asked for meanwhile that takes no part.
 func TestReloadKeepsV1Ranges(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	ds := newV1DS(t, ca)
 	section := v1Section(t, ca, ds.server.URL)
@@ -374,7 +371,6 @@ func certified(t *testing.T, s *site, ca *authority) []string {
 // TestReloadRefused: whatever is wrong is said once, with its place and without a
 // value, and the former configuration serves on.
 func TestReloadRefused(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
 	dir, first := filepath.Dir(s.config), s.text()
@@ -468,7 +464,6 @@ func TestReloadRefused(t *testing.T) {
 // value before stays good, new API keys are known, and what may follow goes by the value
 // in use, not by that of the start. What is made then the next process knows.
 func TestReloadKeyFile(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
 	file := filepath.Join(filepath.Dir(s.config), "data", "keys.json")
@@ -509,7 +504,6 @@ func TestReloadKeyFile(t *testing.T) {
 // TestReloadByItself has the files where Kubernetes puts them: behind a link that
 // is swapped.
 func TestReloadByItself(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s, proc := spawnSite(t, ca, newWire(t, ca), plan{})
 	dir := filepath.Dir(s.config)
@@ -618,7 +612,6 @@ func TestReloadTrust(t *testing.T) {
 // TestReloadAuthorities moves both sides of both connections to another authority,
 // with overlap, under load.
 func TestReloadAuthorities(t *testing.T) {
-	t.Parallel()
 	first, second := newAuthority(t), newAuthority(t)
 	ds := newWire(t, first)
 	var asClient atomic.Pointer[tls.Certificate]

@@ -129,7 +129,6 @@ func (d *day) auth(name string, areq object, want line) (answer object) {
 // is one line of the log, with merchant, ids, code and elements, and one count of the
 // metrics.
 func TestG11EveryRequestIsOneLine(t *testing.T) {
-	t.Parallel()
 	s := startLegacy(t)
 	revoked := s.key("Shop")
 	s.revoke(revoked)

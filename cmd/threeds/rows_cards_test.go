@@ -177,7 +177,6 @@ func TestCardsOlder(t *testing.T) {
 }
 
 func TestCardsChannels(t *testing.T) {
-	t.Parallel()
 	sandbox := startSandbox(t)
 	for name, make := range map[string]func(version, pan, transID string) object{"app": app, "3RI": threeRI} {
 		for _, v := range allVersions {
@@ -227,7 +226,6 @@ func (w *world) awaitResult(ares object, status string) {
 
 // TestCardsSlow has the cards whose point is time.
 func TestCardsSlow(t *testing.T) {
-	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes ten seconds")
 	}

@@ -115,7 +115,6 @@ func TestG1HTTPVersionsAndPlainHTTP(t *testing.T) {
 }
 
 func TestG2KeyIsCheckedFirst(t *testing.T) {
-	t.Parallel()
 	w := startSandbox(t)
 	refused := func(t *testing.T, res *http.Response, body []byte) {
 		t.Helper()

@@ -196,7 +196,6 @@ func troubled(t *testing.T, code int, got object, eci string) (message, detail s
 }
 
 func TestM4DirectoryFailuresAre200(t *testing.T) {
-	t.Parallel()
 	s := startLegacy(t, plan{change: quickly})
 	const contact = "Directory server timeout or connection error"
 	leave := make(chan bool)
@@ -502,7 +501,6 @@ func TestM8PAResThatDoesNotVerify(t *testing.T) {
 }
 
 func TestM9PAResMustFitThePAReq(t *testing.T) {
-	t.Parallel()
 	s := startLegacy(t)
 	refused := func(s *legacySite, scheme string, p v1test.PARes) {
 		s.t.Helper()

@@ -138,7 +138,6 @@ func TestResultsTLS(t *testing.T) {
 }
 
 func TestResults(t *testing.T) {
-	t.Parallel()
 	ca := newAuthority(t)
 	s := startSite(t, ca, newWire(t, ca))
 	second := startSite(t, ca, s.ds, plan{beside: s})

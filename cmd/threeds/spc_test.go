@@ -28,7 +28,6 @@ const enrolCredential = `(async () => {
 // TestSPCInChromium: the cardholder confirms in the browser's own dialog, with a key that the
 // issuer knows, and the second AReq is authenticated; a dialog that is cancelled is told so.
 func TestSPCInChromium(t *testing.T) {
-	t.Parallel()
 	w := startSandbox(t)
 	opened := browsertest.NewBrowser(t, "--enable-features=SecurePaymentConfirmationBrowser,SecurePaymentConfirmation",
 		"--enable-blink-features=SecurePaymentConfirmation,SecurePaymentConfirmationAvailabilityAPI")
