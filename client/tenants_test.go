@@ -59,7 +59,7 @@ func TestF4NoRouteTellsOfAnotherMerchant(t *testing.T) {
 	}
 	before := state()
 	for _, tt := range []struct {
-		method, path, body string // with ID for the id
+		method, path, body string // The word ID stands for the id of the thing that belongs to the merchant.
 		ids                []string
 		nobodys            string
 	}{

@@ -50,7 +50,7 @@ type KeyStore interface {
 // store each time it comes, so a new key works at once. Printing a KeyCache shows no secret.
 type KeyCache struct {
 	store     KeyStore
-	merchants MerchantStore // nil: the store keeps no merchants
+	merchants MerchantStore // It is nil if the store keeps no merchants.
 	log       *slog.Logger
 	lookups   chan struct{} // has an element for each look-up in progress
 

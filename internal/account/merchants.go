@@ -194,7 +194,7 @@ func resealMerchants(
 		}
 		plain, err := ring.Open(row.SealName(), row.Data)
 		if err != nil {
-			continue // it is refused
+			continue // A row that does not open is refused where merchants are read.
 		}
 		previous++
 		err = merchants.ChangeMerchant(ctx, row.Name, row.Data, ring.Seal(row.SealName(), plain))

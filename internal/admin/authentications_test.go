@@ -13,9 +13,9 @@ import (
 
 // Authentications of a day, in the journal of every site.
 const (
-	passedID    = "00000000-0000-4000-8000-000000000001" // of shop: a challenge that was passed
-	lostID      = "00000000-0000-4000-8000-000000000002" // of shop: a challenge without an RReq
-	foreignID   = "00000000-0000-4000-8000-000000000003" // of otherShop: frictionless
+	passedID    = "00000000-0000-4000-8000-000000000001" // The shop has it: a challenge that was passed.
+	lostID      = "00000000-0000-4000-8000-000000000002" // The shop has it: a challenge without an RReq.
+	foreignID   = "00000000-0000-4000-8000-000000000003" // The other shop has it: it was frictionless.
 	journalCard = "4000000000000103"
 )
 
@@ -50,8 +50,8 @@ func (s *site) addJournal() {
 	s.handler.Journal = st
 }
 
-// found returns the ids in the answer of a search.
-func found(t *testing.T, body []byte) []string {
+// idsOf returns the ids in the answer of a search.
+func idsOf(t *testing.T, body []byte) []string {
 	t.Helper()
 	var list struct{ Data []struct{ ID string } }
 	if err := json.Unmarshal(body, &list); err != nil {
@@ -69,18 +69,18 @@ func TestK4SearchByAdminAPI(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	for caller, want := range map[string]int{"viewer": 3, "own-viewer": 2} {
-		if got := found(t, s.call(caller, "GET", "authentications?last4=0103", "").Body.Bytes()); len(got) != want {
+		if got := idsOf(t, s.call(caller, "GET", "authentications?last4=0103", "").Body.Bytes()); len(got) != want {
 			t.Errorf("%s finds %q", caller, got)
 		}
 		w := s.call(caller, "POST", "authentications/search", fmt.Sprintf(`{"acctNumber": %q}`, journalCard))
-		if got := found(t, w.Body.Bytes()); len(got) != want {
+		if got := idsOf(t, w.Body.Bytes()); len(got) != want {
 			t.Errorf("%s finds %q by card", caller, got)
 		}
-		if got := found(t, s.call(caller, "GET", "authentications?merchant=Other%20Shop&status=completed", "").Body.Bytes()); len(got) != 1 {
+		if got := idsOf(t, s.call(caller, "GET", "authentications?merchant=Other%20Shop&status=completed", "").Body.Bytes()); len(got) != 1 {
 			t.Errorf("%s finds %q of another merchant", caller, got)
 		}
 	}
-	if got := found(t, s.call("own-viewer", "GET", "authentications?merchant=Other%20Shop&status=completed", "").Body.Bytes()); got[0] != passedID {
+	if got := idsOf(t, s.call("own-viewer", "GET", "authentications?merchant=Other%20Shop&status=completed", "").Body.Bytes()); got[0] != passedID {
 		t.Errorf("another merchant's record is found: %q", got)
 	}
 	unknown := s.call("own-viewer", "GET", "authentications/00000000-0000-4000-8000-00000000000f", "")

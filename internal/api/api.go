@@ -165,7 +165,7 @@ type response struct {
 	status     int        // 0 means 200
 	body       []byte     // JSON; unused if there is an error
 	notes      auth.Notes // for headers, also if there is an error
-	location   string     // of what was created; "" if nothing was
+	location   string     // The path of what was created; "" if nothing was.
 	retryAfter bool       // the client is asked to wait before it tries again
 }
 

@@ -30,12 +30,12 @@ type authRequest struct {
 	id      requestedID
 
 	// These belong to the Authentications API.
-	once         Once     // of a request that may be made again
-	isCreation   bool     // it is a request for an authentication, not the body of an /auth
-	defaulted    []string // members that were filled in
-	placeholders []string // members of the browser that stand in for what its page tells later
-	reference    string   // of the request
-	returnURL    string
+	once       Once     // keeps a request that may be made again to one effect
+	isCreation bool     // it is a request for an authentication, not the body of an /auth
+	defaulted  []string // members that were filled in
+	awaited    []string // members that the page of the browser tells later
+	reference  string   // of the request
+	returnURL  string
 
 	// These are set for an explanation only.
 	isHypothetical bool      // nothing will be sent, and the state of the id does not count

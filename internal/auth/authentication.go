@@ -45,6 +45,12 @@ var (
 	ErrStoreUnreachable = errors.New("auth: the store could not be reached")
 )
 
+// Errors of [Engine.Cancel].
+var (
+	ErrFinal          = errors.New("auth: the authentication is over")
+	ErrNotCancellable = errors.New("auth: an authentication that /auth began cannot be cancelled")
+)
+
 // Authentication returns the authentication of an id to the merchant that began it, and to nobody else. A foreign id
 // takes as long as one that does not exist.
 func (e *Engine) Authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
@@ -73,13 +79,8 @@ func (e *Engine) WaitForAuthentication(ctx context.Context, acc *account.Account
 }
 
 func (e *Engine) authentication(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	t, rec, err := e.readOwned(ctx, acc, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, ErrNoAuthentication
-	case errors.Is(err, errStore):
-		return nil, ErrStoreUnreachable
-	case err != nil:
+	t, rec, err := e.readForOwner(ctx, acc, id)
+	if err != nil {
 		return nil, err
 	}
 	if err := e.checkPutBack(ctx, t, rec); err != nil {
@@ -91,6 +92,18 @@ func (e *Engine) authentication(ctx context.Context, acc *account.Account, id st
 		return nil, ErrNoAuthentication
 	}
 	return e.describe(t, rec, status)
+}
+
+// readForOwner is readOwned with the errors of [Engine.Authentication].
+func (e *Engine) readForOwner(ctx context.Context, acc *account.Account, id string) (*store.Txn, *txnRecord, error) {
+	t, rec, err := e.readOwned(ctx, acc, id)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil, nil, ErrNoAuthentication
+	case errors.Is(err, errStore):
+		return nil, nil, ErrStoreUnreachable
+	}
+	return t, rec, err
 }
 
 // errStore says that the store did not answer. It is logged.
@@ -223,4 +236,48 @@ func (e *Engine) notify(id string) {
 	if e.Announcer != nil {
 		e.Announcer.Announced()
 	}
+}
+
+// Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
+func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
+	id = strings.ToLower(id)
+	t, rec, err := e.readForOwner(ctx, acc, id)
+	if err != nil {
+		return nil, err
+	}
+	if rec.API == "" {
+		return nil, ErrNotCancellable
+	}
+	if err := e.cancelRow(ctx, t); err != nil {
+		return nil, err
+	}
+	return e.Authentication(ctx, acc, id)
+}
+
+// cancelRow moves the row of an authentication to Cancelled.
+func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
+	_, err := e.newWrite(*was, func(t *store.Txn) error {
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		if e.statusOf(t, rec).IsFinal() {
+			return ErrFinal
+		}
+		if rec.Page != nil {
+			rec.Page.Card = nil
+		}
+		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
+	}).run(ctx)
+	switch {
+	case err == nil:
+		e.notify(was.ID)
+		return nil
+	case errors.Is(err, ErrFinal), errors.Is(err, errArrow):
+		return ErrFinal
+	case errors.Is(err, store.ErrNotFound):
+		return ErrNoAuthentication
+	}
+	e.logStoreFailure(ctx, "cancellation not stored", err, "threeDSServerTransID", was.ID)
+	return ErrStoreUnreachable
 }

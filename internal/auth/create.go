@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/base64"
 	"errors"
 	"io"
 	"maps"
@@ -34,12 +33,6 @@ func (e *RefusedError) Error() string { return "auth: the request has faults" }
 
 // ErrNoRanges says that card ranges are not loaded, so that nobody knows whose card it is.
 var ErrNoRanges = errors.New("auth: card ranges are not loaded yet")
-
-// Errors of [Engine.Cancel].
-var (
-	ErrFinal          = errors.New("auth: the authentication is over")
-	ErrNotCancellable = errors.New("auth: an authentication that /auth began cannot be cancelled")
-)
 
 // A BrowserAccess lets one browser carry out its steps of an authentication. It is told once.
 type BrowserAccess struct {
@@ -185,7 +178,7 @@ func (req *authRequest) setDefault(msg *message.Request, name, text string) {
 }
 
 // addProfileDefaults fills in what the merchant's profile says, first that for the scheme. The page of a browser tells
-// its members later, so the request is checked with some that are good; placeholders are those.
+// its members later, so the request is checked with good ones in their place; req.awaited names them.
 func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Request) {
 	table, merchant := message.TableOf(message.AReq, req.version), req.account.Merchant
 	requestor := merchant.Requestor(to.scheme())
@@ -207,20 +200,20 @@ func (e *Engine) addProfileDefaults(req *authRequest, to target, msg *message.Re
 	if msg.Text("deviceChannel") != browser {
 		return
 	}
-	for _, p := range browserPlaceholders {
+	for _, p := range browserMembers {
 		if table.Field(p.name) == nil || msg.Has(p.name) {
 			continue
 		}
 		msg.SetRaw(p.name, []byte(p.raw))
-		req.placeholders = append(req.placeholders, p.name)
+		req.awaited = append(req.awaited, p.name)
 	}
 	msg.Set("notificationURL", cmp.Or(e.BrowserURL, "https://browser.invalid")+"/n/"+strings.Repeat("A", 64)+"/challenge")
-	req.placeholders = append(req.placeholders, "notificationURL")
+	req.awaited = append(req.awaited, "notificationURL")
 }
 
-// browserPlaceholders stand in for what the browser tells later, and go to the directory where it never tells. A browser
-// without JavaScript sends those of isBasic alone.
-var browserPlaceholders = []browserPlaceholder{
+// browserMembers are what the browser tells, each with a value to send where it never tells. A browser without JavaScript
+// sends those of isBasic alone.
+var browserMembers = []browserMember{
 	{"threeDSCompInd", `"U"`, true},
 	{"browserAcceptHeader", `"*/*"`, true},
 	{"browserUserAgent", `"unknown"`, true},
@@ -235,8 +228,8 @@ var browserPlaceholders = []browserPlaceholder{
 	{"browserTZ", `"0"`, false},
 }
 
-// A browserPlaceholder is a member that the browser tells, with a good value as JSON.
-type browserPlaceholder struct {
+// A browserMember is a member that the browser tells, with a good value as JSON.
+type browserMember struct {
 	name, raw string
 	isBasic   bool
 }
@@ -356,7 +349,7 @@ func (e *Engine) createForBrowser(ctx context.Context, req *authRequest, c *cont
 	rec.AReq = c.areq.Facts()
 	rec.Page = &pageRecord{
 		Token: e.Sealer.Digest(tokenText(req.id.value, secret)), Card: sealCard(req.id.value, secret, c.areq.Bytes()),
-		Placeholders: req.placeholders, ReturnURL: req.returnURL,
+		Awaited: req.awaited, ReturnURL: req.returnURL,
 		MethodURL: e.methodURLOf(req, c.to), Amount: c.areq.Text("purchaseAmount"), Exponent: c.areq.Text("purchaseExponent"),
 	}
 	rec.Page.Currency, _ = iso.CurrencyLetters(c.areq.Text("purchaseCurrency"))
@@ -447,54 +440,3 @@ func (e *Engine) methodURLOf(req *authRequest, to target) string {
 	}
 	return methodURL(to.peer, acs)
 }
-
-// Cancel ends an authentication of [Engine.Create] that is not final. For any merchant but its owner there is none.
-func (e *Engine) Cancel(ctx context.Context, acc *account.Account, id string) (*Authentication, error) {
-	id = strings.ToLower(id)
-	t, rec, err := e.readOwned(ctx, acc, id)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		return nil, ErrNoAuthentication
-	case errors.Is(err, errStore):
-		return nil, ErrStoreUnreachable
-	case err != nil:
-		return nil, err
-	case rec.API == "":
-		return nil, ErrNotCancellable
-	}
-	if err := e.cancelRow(ctx, t); err != nil {
-		return nil, err
-	}
-	return e.Authentication(ctx, acc, id)
-}
-
-// cancelRow moves the row of an authentication to Cancelled.
-func (e *Engine) cancelRow(ctx context.Context, was *store.Txn) error {
-	_, err := e.newWrite(*was, func(t *store.Txn) error {
-		rec, err := e.unseal(t)
-		if err != nil {
-			return err
-		}
-		if e.statusOf(t, rec).IsFinal() {
-			return ErrFinal
-		}
-		if rec.Page != nil {
-			rec.Page.Card = nil
-		}
-		return e.advanceRow(t, rec, Cancelled, e.keepFinal())
-	}).run(ctx)
-	switch {
-	case err == nil:
-		e.notify(was.ID)
-		return nil
-	case errors.Is(err, ErrFinal), errors.Is(err, errArrow):
-		return ErrFinal
-	case errors.Is(err, store.ErrNotFound):
-		return ErrNoAuthentication
-	}
-	e.logStoreFailure(ctx, "cancellation not stored", err, "threeDSServerTransID", was.ID)
-	return ErrStoreUnreachable
-}
-
-// base64URL is how tokens, tags and bindings are written.
-var base64URL = base64.RawURLEncoding

@@ -240,7 +240,7 @@ var seen = auth.BrowserData{
 	"browserAcceptHeader": "text/html", "browserIP": "198.51.100.7", "challengeWindowSize": "02", "acceptLanguage": "da-DK,en",
 }
 
-func (p *pageTest) begin() *auth.BrowserView {
+func (p *pageTest) startBrowser() *auth.BrowserView {
 	p.t.Helper()
 	v, binding, err := p.BeginBrowser(p.t.Context(), p.token, p.binding, seen)
 	if err != nil {
@@ -274,7 +274,7 @@ func TestF1FrictionlessInABrowser(t *testing.T) {
 	var sent object
 	w.sent = func(areq []byte) { sent = parse(t, areq) }
 	p := w.newPage(t)
-	p.begin()
+	p.startBrowser()
 	if v := p.await(auth.StepEnd); v.End != "completed" {
 		t.Errorf("%+v", v)
 	}
@@ -300,7 +300,7 @@ func TestF10CardGoesWithTheAReq(t *testing.T) {
 	if !bytes.Contains(w.txns[p.id].Data, []byte(`"Card"`)) {
 		t.Fatal("the row has no card before the AReq")
 	}
-	p.begin()
+	p.startBrowser()
 	p.await(auth.StepEnd)
 	if data := w.txns[p.id].Data; bytes.Contains(data, []byte(`"Card"`)) {
 		t.Errorf("%s", data)
@@ -312,7 +312,7 @@ func TestI5OneAReqHoweverOftenBrowsersBegin(t *testing.T) {
 	t.Parallel()
 	w := newWorld()
 	p := w.newPage(t)
-	p.begin()
+	p.startBrowser()
 	other := w.browserEngine()
 	var all sync.WaitGroup
 	for i := range 20 {
@@ -345,7 +345,7 @@ func TestD69MethodDecidesThreeDSCompInd(t *testing.T) {
 		sent := make(chan object, 1)
 		w.sent = func(areq []byte) { sent <- parse(t, areq) }
 		p := w.newPage(t)
-		v := p.begin()
+		v := p.startBrowser()
 		if v.Step != auth.StepMethod || v.Method == nil || v.Method.URL != "https://acs.example/method" {
 			t.Fatalf("%+v", v)
 		}
@@ -378,7 +378,7 @@ func TestD62SecondBrowserIsTurnedAway(t *testing.T) {
 	w := newWorld()
 	w.reply = func(_ string, areq object) ([]byte, error) { return ares(areq, "C"), nil }
 	p := w.newPage(t)
-	p.begin()
+	p.startBrowser()
 	creq := p.await(auth.StepChallenge).Challenge.CReq
 	for _, binding := range []string{"", "x", strings.Repeat("A", 43), p.token, p.binding[1:] + "A"} {
 		if _, _, err := p.BeginBrowser(t.Context(), p.token, binding, seen); !errors.Is(err, auth.ErrOtherBrowser) {
@@ -414,7 +414,7 @@ func TestB7ReturnFromTheBankIsNoResult(t *testing.T) {
 	var asked object
 	w.reply = func(_ string, areq object) ([]byte, error) { asked = areq; return ares(areq, "C"), nil }
 	p := w.newPage(t)
-	p.begin()
+	p.startBrowser()
 	p.await(auth.StepChallenge)
 	tag := strings.Split(asked.text("notificationURL"), "/")[4]
 	for range 2 {
@@ -441,7 +441,7 @@ func TestD5LateMessagesAfterCancel(t *testing.T) {
 	var asked object
 	w.reply = func(_ string, areq object) ([]byte, error) { asked = areq; return ares(areq, "C"), nil }
 	p := w.newPage(t)
-	p.begin()
+	p.startBrowser()
 	p.await(auth.StepChallenge)
 	a, err := p.Cancel(t.Context(), profiled, p.id)
 	if err != nil || a.Status != outcome.Cancelled || a.Outcome.Result != outcome.Abandoned || a.Outcome.Next.Action != outcome.DoNotAuthorise {
@@ -542,7 +542,7 @@ func TestConfirmShowsTheTextOfTheIssuer(t *testing.T) {
 		return o.json(), nil
 	}
 	p := w.newPage(t)
-	p.begin()
+	p.startBrowser()
 	if v := p.await(auth.StepConfirm); v.CardholderInfo != "Call your bank" || v.End != "" {
 		t.Errorf("%+v", v)
 	}

@@ -118,7 +118,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 		x.addUnreadable(err)
 		return x
 	}
-	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.placeholders...)
+	placeholders := append(slices.DeleteFunc(slices.Clone(o.Placeholders), original.Has), req.awaited...)
 	x.Version, x.Scheme = req.version, c.to.scheme()
 	for _, f := range c.findings {
 		if !slices.Contains(placeholders, f.Element) {

@@ -62,7 +62,7 @@ type handler struct {
 // New returns the handler of the browser listener.
 func New(s Settings) http.Handler {
 	h := &handler{Settings: s, mux: http.NewServeMux(), isSecure: strings.HasPrefix(s.URL, "https:")}
-	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.begin))
+	h.mux.HandleFunc("POST /a/begin", h.serveStep(h.startAuthentication))
 	h.mux.HandleFunc("GET /a/state", h.serveStep(h.state))
 	h.mux.HandleFunc("POST /a/cancel", h.serveStep(func(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 		return h.Engine.CancelBrowser(r.Context(), token, binding)

@@ -24,7 +24,7 @@ func (h *handler) hosted(w http.ResponseWriter, r *http.Request) {
 		h.setCookie(w, token)
 	}
 	if v.Step == auth.StepEnd {
-		h.leave(w, r, v)
+		h.sendToShop(w, r, v)
 		return
 	}
 	h.showHosted(w, r, token, v)
@@ -62,7 +62,7 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		h.refuse(w, r, err)
 	case v.Step == auth.StepEnd || r.PathValue("action") == "end":
-		h.leave(w, r, v)
+		h.sendToShop(w, r, v)
 	default:
 		http.Redirect(w, r, "/a/"+token, http.StatusSeeOther)
 	}
@@ -104,8 +104,8 @@ func (h *handler) beginWithoutScript(r *http.Request, token, binding string) (*a
 	return v, err
 }
 
-// leave sends the browser back to the shop or, without an address to go to, says that it can be closed.
-func (h *handler) leave(w http.ResponseWriter, r *http.Request, v *auth.BrowserView) {
+// sendToShop sends the browser back to the shop or, without an address to go to, says that it can be closed.
+func (h *handler) sendToShop(w http.ResponseWriter, r *http.Request, v *auth.BrowserView) {
 	if v.ReturnURL == "" {
 		h.showEnd(w, r, v, false)
 		return

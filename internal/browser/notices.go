@@ -44,7 +44,7 @@ func (h *handler) challengeNotice(w http.ResponseWriter, r *http.Request) {
 		setPolicy(w, "default-src 'none'; script-src 'nonce-"+p.Nonce+"'; base-uri 'none'")
 		h.render(w, http.StatusOK, "back.html", p)
 	default:
-		h.leave(w, r, h.waitForResult(r, tag, v))
+		h.sendToShop(w, r, h.waitForResult(r, tag, v))
 	}
 }
 

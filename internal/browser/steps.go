@@ -86,7 +86,7 @@ var fromPage = []string{
 	"browserTZ", "browserAcceptHeader", "challengeWindowSize", "spcIncompInd",
 }
 
-func (h *handler) begin(r *http.Request, token, binding string) (*auth.BrowserView, error) {
+func (h *handler) startAuthentication(r *http.Request, token, binding string) (*auth.BrowserView, error) {
 	var told struct{ Data map[string]string }
 	if err := json.NewDecoder(r.Body).Decode(&told); err != nil {
 		return nil, auth.ErrNoAuthentication

@@ -53,7 +53,7 @@ func order() idempotency.Request {
 }
 
 // begin wants a claim, an answer with a status, or an error.
-func (w *world) begin(r idempotency.Request, status int, want error) *idempotency.Claim {
+func (w *world) claimKey(r idempotency.Request, status int, want error) *idempotency.Claim {
 	w.t.Helper()
 	c, kept, err := w.Begin(w.t.Context(), r)
 	got := 0
@@ -77,42 +77,42 @@ func (w *world) finish(c *idempotency.Claim, status int) {
 // TestF5KeyStandsForOneRequest: the key answers, waits or refuses for as long as answers are kept, and is then new.
 func TestF5KeyStandsForOneRequest(t *testing.T) {
 	w := newWorld(t)
-	c := w.begin(order(), 0, nil)
-	w.begin(order(), 0, idempotency.ErrInProgress)
+	c := w.claimKey(order(), 0, nil)
+	w.claimKey(order(), 0, idempotency.ErrInProgress)
 	w.finish(c, 201)
 	w.now = w.now.Add(24*time.Hour - time.Second)
-	w.begin(order(), 201, nil)
+	w.claimKey(order(), 201, nil)
 	if _, kept, _ := w.Begin(t.Context(), order()); kept == nil || string(kept.Body) != "secret answer" || kept.Header.Get("Content-Type") == "" {
 		t.Errorf("kept is %+v", kept)
 	}
 	w.now = w.now.Add(time.Second)
-	if c = w.begin(order(), 0, nil); c.IsRepeat {
+	if c = w.claimKey(order(), 0, nil); c.IsRepeat {
 		t.Error("a key that is used anew repeats nothing")
 	}
 	w.finish(c, 200)
 	w.now = w.now.Add(48 * time.Hour)
-	w.begin(order(), 0, idempotency.ErrInProgress) // the row is expired, and its id is taken until the store sweeps
+	w.claimKey(order(), 0, idempotency.ErrInProgress) // the row is expired, and its id is taken until the store sweeps
 	if _, err := w.db.Sweep(t.Context(), w.now); err != nil {
 		t.Fatal(err)
 	}
-	w.finish(w.begin(order(), 0, nil), 200)
+	w.finish(w.claimKey(order(), 0, nil), 200)
 }
 
 // TestF5KeysBelongToAMerchant: another merchant's requests with the same key have nothing to do with it.
 func TestF5KeysBelongToAMerchant(t *testing.T) {
 	w := newWorld(t)
-	w.finish(w.begin(order(), 0, nil), 201)
+	w.finish(w.claimKey(order(), 0, nil), 201)
 	other := order()
 	other.Merchant, other.APIKey = "Other", "5a5a5a5a-0000-4000-8000-000000000002"
-	w.finish(w.begin(other, 0, nil), 404)
-	w.begin(order(), 201, nil)
-	w.begin(other, 404, nil)
+	w.finish(w.claimKey(other, 0, nil), 404)
+	w.claimKey(order(), 201, nil)
+	w.claimKey(other, 404, nil)
 }
 
 // TestD17OtherRequestIsRefused: method, path and body are compared, while the first is in work and afterwards.
 func TestD17OtherRequestIsRefused(t *testing.T) {
 	w := newWorld(t)
-	c := w.begin(order(), 0, nil)
+	c := w.claimKey(order(), 0, nil)
 	for range 2 {
 		for name, change := range map[string]func(*idempotency.Request){
 			"method":                              func(r *idempotency.Request) { r.Method = "PUT" },
@@ -129,12 +129,12 @@ func TestD17OtherRequestIsRefused(t *testing.T) {
 		capitals := order()
 		capitals.APIKey = "5A5A5A5A-0000-4000-8000-000000000001"
 		if c != nil {
-			w.begin(capitals, 0, idempotency.ErrInProgress)
+			w.claimKey(capitals, 0, idempotency.ErrInProgress)
 			w.finish(c, 200)
 			c = nil
 			continue
 		}
-		w.begin(capitals, 200, nil)
+		w.claimKey(capitals, 200, nil)
 	}
 }
 
@@ -142,37 +142,37 @@ func TestD17OtherRequestIsRefused(t *testing.T) {
 // the same secret, and the first one cannot answer any more.
 func TestD17DeadNodeLosesItsClaim(t *testing.T) {
 	w := newWorld(t)
-	dead := w.begin(order(), 0, nil)
+	dead := w.claimKey(order(), 0, nil)
 	if err := dead.Note(t.Context(), "made"); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(59 * time.Second)
-	w.begin(order(), 0, idempotency.ErrInProgress)
+	w.claimKey(order(), 0, idempotency.ErrInProgress)
 	w.now = w.now.Add(time.Second)
-	next := w.begin(order(), 0, nil)
+	next := w.claimKey(order(), 0, nil)
 	if next.Noted() != "made" {
 		t.Errorf("the second request finds the note %q", next.Noted())
 	}
 	if !next.IsRepeat || next.Derive("id") != dead.Derive("id") || next.Derive("id") == next.Derive("secret") {
 		t.Error("the second request does not find what the first has made")
 	}
-	w.begin(order(), 0, idempotency.ErrInProgress)
+	w.claimKey(order(), 0, idempotency.ErrInProgress)
 	if err := dead.Finish(t.Context(), &idempotency.Answer{Status: 500}); err == nil {
 		t.Error("the first request has overwritten the claim of the second")
 	}
 	w.finish(next, 201)
-	w.begin(order(), 201, nil)
+	w.claimKey(order(), 201, nil)
 }
 
 // TestD17ReleasedKeyIsFree: after an answer that is not kept the same request repeats it, and another one is new.
 func TestD17ReleasedKeyIsFree(t *testing.T) {
 	w := newWorld(t)
-	first := w.begin(order(), 0, nil)
+	first := w.claimKey(order(), 0, nil)
 	seed := first.Derive("id")
 	if err := first.Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	again := w.begin(order(), 0, nil)
+	again := w.claimKey(order(), 0, nil)
 	if !again.IsRepeat || again.Derive("id") != seed {
 		t.Error("the same request does not repeat the first")
 	}
@@ -181,7 +181,7 @@ func TestD17ReleasedKeyIsFree(t *testing.T) {
 	}
 	other := order()
 	other.Body = []byte("[]")
-	if c := w.begin(other, 0, nil); c.IsRepeat || c.Derive("id") == seed {
+	if c := w.claimKey(other, 0, nil); c.IsRepeat || c.Derive("id") == seed {
 		t.Error("another request repeats the first")
 	}
 }
@@ -205,7 +205,7 @@ func TestD1KeptAnswerNeedsTheAPIKey(t *testing.T) {
 	w.Sealer = spy
 	r := order()
 	r.Body = []byte(`{"acctNumber":"3000100000000103"}`)
-	w.finish(w.begin(r, 0, nil), 201)
+	w.finish(w.claimKey(r, 0, nil), 201)
 	if len(spy.names) == 0 {
 		t.Fatal("nothing was sealed")
 	}

@@ -35,8 +35,8 @@ type operatorWatch struct {
 	told   map[string]bool // by type and occurrence, so that the store is not asked again
 }
 
-// tell stores an event for the operator, unless this node has told of the occurrence. It is tried again when that fails.
-func (w *operatorWatch) tell(ctx context.Context, kind, occurrence string, data any) {
+// storeEvent stores an event for the operator, unless this node has told of the occurrence. It is tried again when that fails.
+func (w *operatorWatch) storeEvent(ctx context.Context, kind, occurrence string, data any) {
 	key := kind + " " + occurrence
 	if w.told[key] {
 		return
@@ -76,7 +76,7 @@ func (w *operatorWatch) checkRanges(ctx context.Context, cfg *Config) {
 			continue
 		}
 		loaded := formatTime(status.Loaded)
-		w.tell(ctx, webhook.RangesStale, d.Scheme+" "+loaded+" "+severity, staleRanges{d.Scheme, loaded, severity, status.Fault})
+		w.storeEvent(ctx, webhook.RangesStale, d.Scheme+" "+loaded+" "+severity, staleRanges{d.Scheme, loaded, severity, status.Fault})
 	}
 }
 
@@ -101,7 +101,7 @@ func (w *operatorWatch) checkCertificates(ctx context.Context, cfg *Config) {
 			data.Scheme = &scheme
 		}
 		left := certificateNotices[due-1]
-		w.tell(ctx, webhook.CertificateExpiring, key+" "+data.Expires+" "+left.String(), data)
+		w.storeEvent(ctx, webhook.CertificateExpiring, key+" "+data.Expires+" "+left.String(), data)
 	}
 }
 

@@ -1,0 +1,209 @@
+package auth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/openthreeds/threeds/internal/account"
+	"github.com/openthreeds/threeds/internal/store"
+	"github.com/openthreeds/threeds/message"
+)
+
+// sendPoll is how often the store is asked whether the 3DS Method has ended on another node.
+const sendPoll = 200 * time.Millisecond
+
+// isMethodOver reports whether the AReq need not wait for the 3DS Method any more.
+func (e *Engine) isMethodOver(p *pageRecord) bool {
+	return p.IsMethodDone || e.Now().UnixMilli() >= p.MethodEnds
+}
+
+// startSending sends the AReq of an authentication that a browser has begun once its 3DS Method is over. Any number of
+// calls, on all nodes, send it once: the row says who may.
+func (e *Engine) startSending(p *page) {
+	if p.row.State != Waiting || len(p.rec.Page.Binding) == 0 {
+		return
+	}
+	if _, isUnderWay := e.sending.LoadOrStore(p.id, true); isUnderWay {
+		return // however often a browser asks, one task of this node looks after it
+	}
+	e.taskGroup().Start(func(ctx context.Context) {
+		defer e.sending.Delete(p.id)
+		for {
+			changed, forget := e.changes.watch(p.id)
+			now, err := e.readPage(ctx, p.id)
+			switch {
+			case errors.Is(err, ErrNoAuthentication), err == nil && now.row.State != Waiting:
+				forget()
+				return
+			case err == nil && e.isMethodOver(now.rec.Page):
+				forget()
+				now.secret = p.secret
+				if e.sendFromPage(ctx, now) {
+					return
+				}
+				changed = nil
+			}
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			case <-time.After(sendPoll):
+			}
+			forget()
+			if ctx.Err() != nil {
+				return
+			}
+		}
+	})
+}
+
+// sendFromPage sends the AReq of an authentication. It returns false if that is to be tried again: nothing has left then.
+func (e *Engine) sendFromPage(ctx context.Context, p *page) (isDone bool) {
+	text, err := cardKey(p.id, p.secret).Open(nil, nil, p.rec.Page.Card, nil)
+	if err != nil {
+		e.Log.ErrorContext(ctx, "card of an authentication does not open", "threeDSServerTransID", p.id)
+		return true
+	}
+	merchant := &account.Merchant{Name: p.row.Owner}
+	req := &authRequest{account: &account.Account{Merchant: merchant}, start: e.Now(), version: p.rec.version()}
+	req.id = requestedID{value: p.id, made: true}
+	to, areq, err := e.buildFromPage(req, p, text)
+	if err != nil {
+		e.Log.ErrorContext(ctx, "AReq of an authentication not built", "threeDSServerTransID", p.id, "err", err)
+		return e.failPage(ctx, p, message.PermanentFailure)
+	}
+	leave, ok := e.Directories.Enter(to.peer.Scheme, p.row.Owner)
+	if !ok {
+		if e.Now().Sub(time.UnixMilli(p.rec.Page.MethodEnds)) < e.Timeouts.Authentication {
+			return false
+		}
+		return e.failPage(ctx, p, message.TooManyMessages)
+	}
+	defer leave()
+	c := &claim{target: to, id: p.id, merchant: p.row.Owner, version: req.version, start: req.start}
+	mayLeave := false
+	sure, err := e.newWrite(p.row, func(t *store.Txn) error {
+		if t.State != Waiting {
+			return errArrow
+		}
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		if e.isOver(rec) {
+			return store.ErrNotFound
+		}
+		rec.Sent, rec.AReq, rec.Purchase, rec.Page.Card = e.Now().UnixMilli(), areq.Facts(), e.purchaseOf(req, areq), nil
+		c.rec, mayLeave = rec, true
+		return e.advanceRow(t, rec, Sent, e.keepFinal())
+	}).run(ctx)
+	if err != nil || !mayLeave {
+		if !errors.Is(err, errArrow) && !errors.Is(err, store.ErrNotFound) {
+			e.logStoreFailure(ctx, "claim not stored", err, "threeDSServerTransID", p.id)
+		}
+		return sure && (errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound))
+	}
+	e.notify(p.id)
+	_, _ = e.exchange(ctx, c, areq.Bytes()) // its end stands in the row
+	e.notify(p.id)
+	return true
+}
+
+// failPage has an authentication whose AReq cannot leave fail.
+func (e *Engine) failPage(ctx context.Context, p *page, code message.Code) (isDone bool) {
+	_, err := e.newWrite(p.row, func(t *store.Txn) error {
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		rec.Code, rec.Page.Card = code, nil
+		return e.advanceRow(t, rec, Failed, e.keepFinal())
+	}).run(ctx)
+	e.notify(p.id)
+	return err == nil || errors.Is(err, errArrow)
+}
+
+// buildFromPage makes the AReq of what the back end and the page told. What the page tells in a form that the protocol
+// does not have is replaced by what is good.
+func (e *Engine) buildFromPage(req *authRequest, p *page, text []byte) (target, *message.Message, error) {
+	msg, err := message.ReadRequest(text, message.Limits{Depth: -1, Members: -1})
+	if err != nil {
+		return target{}, nil, err
+	}
+	req.pan = msg.Text("acctNumber")
+	peer, ok := e.peer(p.row.Scheme)
+	if !ok {
+		return target{}, nil, errors.New("its directory is no longer configured")
+	}
+	to := target{peer: peer}
+	for _, hit := range e.Cards.Lookup(req.pan) {
+		if hit.Scheme == peer.Scheme {
+			to.info = hit.Info
+		}
+	}
+	if to.info == nil {
+		return target{}, nil, errors.New("its card range is gone")
+	}
+	page, table := p.rec.Page, message.TableOf(message.AReq, req.version)
+	hasScript := page.Data["browserJavascriptEnabled"] != "false"
+	set := func(name, value string) {
+		f := table.Field(name)
+		switch {
+		case f == nil:
+		case f.Kind == message.Bool:
+			msg.SetRaw(name, []byte(strconv.FormatBool(value == "true")))
+		case name == "acceptLanguage":
+			list, _ := json.Marshal(strings.Split(value, ","))
+			msg.SetRaw(name, list)
+		default:
+			msg.Set(name, value)
+		}
+	}
+	for _, name := range page.Awaited {
+		i := slices.IndexFunc(browserMembers, func(b browserMember) bool { return b.name == name })
+		switch value := page.Data[name]; {
+		case i < 0:
+		case !browserMembers[i].isBasic && !hasScript:
+			msg.Set(name, "")
+		case value != "":
+			set(name, value)
+		}
+	}
+	for name, value := range page.Data {
+		if slices.Contains(pageMembers, name) && !msg.Has(name) {
+			set(name, value)
+		}
+	}
+	compInd := "U"
+	switch {
+	case page.MethodURL != "" && page.IsMethodDone:
+		compInd = "Y"
+	case page.MethodURL != "":
+		compInd = "N"
+	}
+	msg.Set("threeDSCompInd", compInd)
+	msg.Set("notificationURL", e.BrowserURL+"/n/"+e.tagOf(p.id)+"/challenge")
+	ctx := peer.context(message.Context{Loopback: e.Loopback})
+	areq, problems := msg.Build(message.Context{Loopback: ctx.Loopback, KnownExtension: ctx.KnownExtension})
+	if len(problems) == 0 {
+		return to, areq, nil
+	}
+	for _, bad := range problems {
+		for _, b := range browserMembers {
+			if b.name == string(bad.Path) || strings.HasPrefix(string(bad.Path), b.name+"[") {
+				msg.SetRaw(b.name, []byte(b.raw))
+			}
+		}
+	}
+	if areq, problems = msg.Build(message.Context{Loopback: ctx.Loopback, KnownExtension: ctx.KnownExtension}); len(problems) > 0 {
+		return to, nil, errors.New("the browser's members are not good: " + string(problems[0].Path))
+	}
+	return to, areq, nil
+}
+
+// pageMembers are members that a page may add.
+var pageMembers = []string{"threeDSMethodId", "spcIncompInd"}
