@@ -59,6 +59,23 @@ func TestB1NoEvalNoInlineStyle(t *testing.T) {
 	}
 }
 
+// TestD77MerchantColourFillsTheButtonAlone: text, focus and spinner keep colours that can be read on light and on dark. A
+// merchant's dark green made Cancel unreadable on the dark page.
+func TestD77MerchantColourFillsTheButtonAlone(t *testing.T) {
+	set := regexp.MustCompile(`setProperty\(["'` + "`" + `](--[a-z]+)`)
+	for _, name := range scripts {
+		script, err := os.ReadFile(filepath.Join(webDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, property := range set.FindAllSubmatch(script, -1) {
+			if p := string(property[1]); p != "--main" && p != "--on" {
+				t.Errorf("%s sets %s to a colour of the merchant", name, p)
+			}
+		}
+	}
+}
+
 // TestD75NpmPack: the package has five files, and no dependencies.
 func TestD75NpmPack(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(webDir, "package.json"))

@@ -25,7 +25,7 @@ main,.ask{display:flex;flex-direction:column;flex:1;min-height:0}
 button{font:600 15px/1.3 inherit;font-family:inherit;color:inherit;background:none;border:1px solid var(--edge);border-radius:10px;padding:8px 16px;
 min-height:44px;cursor:pointer;max-width:100%;overflow-wrap:anywhere}
 button.quiet{border-color:transparent;color:var(--accent)}
-button.main{background:var(--accent);border-color:var(--accent);color:var(--on)}
+button.main{background:var(--main,var(--accent));border-color:var(--main,var(--accent));color:var(--on)}
 button:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 .spin{width:36px;height:36px;border-radius:50%;border:4px solid var(--line);border-top-color:var(--accent);animation:t 1s linear infinite}
 @keyframes t{to{transform:rotate(1turn)}}

@@ -136,7 +136,7 @@ export function openUI(o, onCancel) {
       amount.textContent = text('amount')
       foot.hidden = false
       if (view.colour) {
-        host.style.setProperty('--accent', view.colour)
+        host.style.setProperty('--main', view.colour)
         host.style.setProperty('--on', view.onColour)
       }
       if (main.firstChild == waiting) fillWaiting()
