@@ -47,7 +47,7 @@ func newCluster(t *testing.T, database string, env ...string) *cluster {
 		}
 		t.Cleanup(func() {
 			if log, err := os.ReadFile(n.log); t.Failed() && err == nil {
-				t.Logf("node %d ends its log with:\n%s", i, log[max(0, len(log)-4000):])
+				t.Logf("node %d ends its log with:\n%s", i, log[max(0, len(log)-1000):])
 			}
 		})
 		c.nodes = append(c.nodes, n)
