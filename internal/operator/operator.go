@@ -54,6 +54,12 @@ type Actor struct {
 // CanSee reports whether the actor may see what belongs to a merchant.
 func (a *Actor) CanSee(merchant string) bool { return a.Merchant == "" || a.Merchant == merchant }
 
+// A Session is of an actor who has logged in to the console.
+type Session struct {
+	Actor Actor
+	CSRF  string // what each form of the session's pages brings as csrf
+}
+
 // A Sealer encrypts what the store keeps, bound to a name.
 type Sealer interface {
 	Seal(name string, plain []byte) []byte
