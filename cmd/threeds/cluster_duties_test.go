@@ -143,7 +143,7 @@ func TestClusterRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		n.kill()
-		n.start()
+		c.start(n)
 	}
 	first := read()
 	second := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{2}, 32))

@@ -76,6 +76,21 @@ func (c *cluster) start(nodes ...*victim) {
 		all.Go(n.start)
 	}
 	all.Wait()
+	for _, n := range nodes {
+		waitFor(c.t, "card ranges", n.hasRanges)
+	}
+}
+
+// hasRanges reports whether a node has the card ranges of all its directories. It is
+// ready without them as soon as a PReq has failed, at whichever node.
+func (n *victim) hasRanges() bool {
+	res, err := n.client.Get("http://" + n.ready + "/readyz")
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	said, err := io.ReadAll(res.Body)
+	return err == nil && res.StatusCode == http.StatusOK && !bytes.Contains(said, []byte(`"ranges of `))
 }
 
 // A flow is one authentication, whose steps may go to any nodes.
