@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -91,8 +92,9 @@ func (e unreadableError) Unwrap() error { return e.err }
 // A checkReport is what check has found out.
 type checkReport struct {
 	kind     string
-	shown    *message.Message // nil for a PARes
+	shown    *message.Message // nil for a PARes and for lines of the request log
 	xml      []byte           // of a PARes
+	lines    []requestLine    // of the request log
 	problems message.Problems
 	foreign  string   // what it is, if it is no message of the protocol
 	ofScheme []string // what the scheme says, one line each
@@ -107,6 +109,10 @@ func checkMessage(in checkInput, of string) (*checkReport, error) {
 	r := &checkReport{kind: in.kind, xml: in.xml}
 	if in.xml != nil {
 		r.unjudged = "the signature, which needs the roots of a configuration: ask /check"
+		return r, nil
+	}
+	if in.lines != nil {
+		r.addLines(in.lines)
 		return r, nil
 	}
 	// No limits apply: the question is what is wrong, not whether to accept the message.
@@ -151,21 +157,27 @@ func checkMessage(in checkInput, of string) (*checkReport, error) {
 	return r, nil
 }
 
+// addLines adds lines of the request log: what was wrong with the requests stands there already.
+func (r *checkReport) addLines(lines []requestLine) {
+	r.lines = lines
+	r.unjudged = "the messages themselves, which the request log does not hold"
+	for i := range lines {
+		l, note := &lines[i], ""
+		if len(lines) > 1 {
+			note = fmt.Sprintf("line %d", i+1)
+		}
+		r.problems = append(r.problems, l.problems(note)...)
+		if l.Code == "" && l.HTTP >= 400 {
+			r.warnings = append(r.warnings, strings.TrimPrefix(fmt.Sprintf("%s: HTTP %d %s", note, l.HTTP, http.StatusText(l.HTTP)), ": "))
+		}
+	}
+	r.faults = len(r.problems)
+}
+
 // write prints a report: the message on stdout, and what is wrong with it on stderr.
 func (r *checkReport) write(name string, stdout, stderr io.Writer) error {
-	if r.shown == nil {
-		if err := describePARes(stdout, r.xml); err != nil {
-			return unreadableError{fmt.Errorf("%s: %w", name, err)}
-		}
-	} else {
-		if err := r.shown.Describe(stdout); err != nil {
-			return err
-		}
-		for _, d := range extension.Describe(r.shown) {
-			if err := d.Write(stdout); err != nil {
-				return err
-			}
-		}
+	if err := r.writeContent(name, stdout); err != nil {
+		return err
 	}
 	for _, c := range r.changes {
 		fmt.Fprintf(stdout, "corrected by /auth: %s: %s\n", c.Path, c.What)
@@ -174,7 +186,11 @@ func (r *checkReport) write(name string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stdout, "not judged: %s\n", r.unjudged)
 	}
 	for _, p := range r.problems {
-		fmt.Fprintf(stderr, "%s: %s: %s %s\n", name, p.Path, p.Code, describeProblem(p))
+		at := name
+		if p.Path != "" {
+			at += ": " + oneLine(string(p.Path))
+		}
+		fmt.Fprintf(stderr, "%s: %s %s\n", at, p.Code, describeProblem(p))
 	}
 	if r.foreign != "" {
 		fmt.Fprintf(stderr, "%s: %s\n", name, r.foreign)
@@ -186,6 +202,31 @@ func (r *checkReport) write(name string, stdout, stderr io.Writer) error {
 		fmt.Fprintf(stderr, "%s: warning: %s\n", name, text)
 	}
 	return r.verdict(name)
+}
+
+// writeContent prints what was checked: the message, the elements of a PARes, or the lines of a log.
+func (r *checkReport) writeContent(name string, stdout io.Writer) error {
+	switch {
+	case r.lines != nil:
+		for i := range r.lines {
+			fmt.Fprintln(stdout, r.lines[i].describe())
+		}
+		return nil
+	case r.shown == nil:
+		if err := describePARes(stdout, r.xml); err != nil {
+			return unreadableError{fmt.Errorf("%s: %w", name, err)}
+		}
+		return nil
+	}
+	if err := r.shown.Describe(stdout); err != nil {
+		return err
+	}
+	for _, d := range extension.Describe(r.shown) {
+		if err := d.Write(stdout); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeJSON prints a report as one JSON object.

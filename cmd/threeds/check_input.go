@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/openthreeds/threeds/internal/v1"
@@ -14,19 +16,24 @@ import (
 
 // A checkInput is what a text that check was given turned out to be.
 type checkInput struct {
-	kind string // areq, auth-body, ares, …, log-line, creq, cres, form, pares; message if it has no known type
-	data []byte // the JSON of the message; nil for a PARes
-	xml  []byte // the XML of a PARes
+	kind  string        // areq, auth-body, ares, …, log-line, creq, cres, form, pares; message if it has no known type
+	data  []byte        // the JSON of the message; nil for a PARes and for lines
+	xml   []byte        // the XML of a PARes
+	lines []requestLine // lines of this server's request log, which hold no message
 }
 
 // The fields of forms that hold a message.
 var messageFields = []string{"creq", "cres", "threeDSMethodData", "PaRes", "pares", "PaReq"}
 
 // readCheckInput finds the message in a text: JSON, a log line with JSON in it, base64url, a
-// form, or a PARes. It returns false if there is none.
+// form, or a PARes. Lines of this server's request log have none, and are read themselves. It returns false if there
+// is nothing of these.
 func readCheckInput(data []byte) (in checkInput, ok bool) {
 	text := bytes.TrimSpace(data)
 	if bytes.HasPrefix(text, []byte("{")) {
+		if lines := readRequestLines(text); len(lines) > 0 {
+			return checkInput{kind: "log-line", lines: lines}, true
+		}
 		if inner, ok := messageInLog(text); ok {
 			return checkInput{kind: "log-line", data: inner}, true
 		}
@@ -97,6 +104,66 @@ func messageInLog(line []byte) (inner []byte, ok bool) {
 		}
 	}
 	return nil, false
+}
+
+// A requestLine is what a line of the request log says, as docs/operating/logs.md has it.
+type requestLine struct {
+	Time, Msg, Operation, Merchant, ID, Message, Scheme, Last4, Version, Status, Reason, ECI, ResultsStatus, Code, Detail string
+
+	HTTP     int
+	Aborted  bool
+	Elements []string
+}
+
+// readRequestLines reads a text of which each line is one of the request log. It returns nil for any other.
+func readRequestLines(text []byte) (all []requestLine) {
+	for line := range bytes.Lines(text) {
+		var l requestLine
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		if json.Unmarshal(line, &l) != nil || l.Msg != "request" || l.Operation == "" {
+			return nil
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// describe returns what happened, in one line.
+func (l *requestLine) describe() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%q", l.Operation)
+	if l.HTTP != 0 {
+		fmt.Fprintf(&b, " was answered with HTTP %d", l.HTTP)
+	} else {
+		b.WriteString(" got no answer: the caller had gone")
+	}
+	for _, m := range []struct{ name, value string }{
+		{"time", l.Time}, {"merchant", l.Merchant}, {"threeDSServerTransID", l.ID}, {"message", l.Message}, {"scheme", l.Scheme},
+		{"last4", l.Last4}, {"messageVersion", l.Version}, {"transStatus", l.Status}, {"transStatusReason", l.Reason},
+		{"eci", l.ECI}, {"resultsStatus", l.ResultsStatus}, {"detail", l.Detail},
+	} {
+		if m.value != "" {
+			fmt.Fprintf(&b, ", %s %q", m.name, m.value)
+		}
+	}
+	return b.String()
+}
+
+// problems returns what was wrong with the request: its code, for each of the elements.
+func (l *requestLine) problems(note string) (all message.Problems) {
+	code, err := strconv.Atoi(l.Code)
+	if err != nil {
+		return nil
+	}
+	for _, element := range l.Elements {
+		all = append(all, message.Problem{Path: message.Path(element), Code: message.Code(code), Note: note})
+	}
+	if len(l.Elements) == 0 {
+		all = append(all, message.Problem{Code: message.Code(code), Note: note})
+	}
+	return all
 }
 
 // firstObject returns the JSON object at the start of a text, or nil if there is none.
@@ -182,5 +249,8 @@ func describeUnjudged(m *message.Message) string {
 
 // pointerOf returns the JSON pointer of a path.
 func pointerOf(p message.Path) string {
+	if p == "" {
+		return ""
+	}
 	return "/" + strings.NewReplacer(".", "/", "[", "/", "]", "").Replace(string(p))
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/openthreeds/threeds/internal/v1"
 )
@@ -159,5 +160,60 @@ func TestD24CheckReadsWhatPeopleHave(t *testing.T) {
 	if status := run(t.Context(), []string{"check", "-"}, strings.NewReader(pares), &out, &problems); status != 0 ||
 		!strings.Contains(out.String(), `status: "Y"`) || !strings.Contains(out.String(), "not judged: the signature") || strings.Contains(out.String(), "1234") {
 		t.Errorf("status %d, %s %s", status, out.String(), problems.String())
+	}
+}
+
+// TestE4CheckReadsRequestLines: lines of this server's own request log say what was wrong with each request.
+func TestE4CheckReadsRequestLines(t *testing.T) {
+	good := `{"time":"2026-11-25T19:18:49Z","level":"INFO","msg":"request","operation":"/auth","merchant":"Shop","id":"` + checkedID + `","scheme":"visa","last4":"0103","status":"C","http":200,"ms":4.2,"from":"127.0.0.1"}`
+	refused := `{"time":"2026-11-25T19:18:50Z","level":"INFO","msg":"request","operation":"/auth","http":400,"code":"203","elements":["purchaseAmount","email"],"ms":0.2,"from":"127.0.0.1"}`
+	gone := `{"time":"2026-11-25T19:18:51Z","level":"INFO","msg":"request","operation":"/postauth","aborted":true,"ms":0.2,"from":"127.0.0.1"}`
+	away := `{"time":"2026-11-25T19:18:52Z","level":"ERROR","msg":"request","operation":"/postauth","http":500,"code":"403","ms":0.2,"from":"127.0.0.1"}`
+	stranger := `{"time":"2026-11-25T19:18:53Z","level":"INFO","msg":"request","operation":"/auth","http":401,"ms":0.2,"from":"127.0.0.1"}`
+	wantCheck(t, "good", good, "log-line")
+	wantCheck(t, "refused", refused, "log-line", "203 /purchaseAmount", "203 /email")
+	wantCheck(t, "several", good+"\n"+refused+"\n\n"+gone+"\n"+away+"\n", "log-line", "203 /purchaseAmount", "203 /email", "403 ")
+	if got := wantCheck(t, "stranger", stranger, "log-line"); !slices.Equal(got.Warnings, []string{"HTTP 401 Unauthorized"}) {
+		t.Errorf("without a key: warnings %v", got.Warnings)
+	}
+	if _, status := runCheckJSON(t, good+"\nanother program's line"); status != 2 {
+		t.Errorf("a line of something else among them: status %d, want 2", status)
+	}
+	var out, problems bytes.Buffer
+	if status := run(t.Context(), []string{"check", "-"}, strings.NewReader(good+"\n"+refused+"\n"+away), &out, &problems); status != 1 {
+		t.Errorf("status %d, want 1", status)
+	}
+	for _, want := range []string{`"/auth" was answered with HTTP 200`, `transStatus "C"`, "not judged: the messages themselves"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in %s", want, out.String())
+		}
+	}
+	for _, want := range []string{
+		"standard input: purchaseAmount: 203 The format or the value of an element is not valid. (line 2)",
+		"standard input: 403 A system failure that should pass. (line 3)",
+	} {
+		if !strings.Contains(problems.String(), want) {
+			t.Errorf("%q is not in %s", want, problems.String())
+		}
+	}
+}
+
+// TestR10aTextsOfOthersInATerminal: what others wrote reaches a terminal without characters that it would obey.
+func TestR10aTextsOfOthersInATerminal(t *testing.T) {
+	const hostile = "a\x1b[2Jb\u202ec\u2028d\u009be"
+	ares := object{"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostile, "acsReferenceNumber": hostile, hostile: hostile}
+	line := object{"msg": "request", "operation": hostile, "merchant": hostile, "detail": hostile, "code": "203", "elements": []string{hostile}}
+	erro := object{"messageType": "Erro", "messageVersion": "2.2.0", "errorDetail": hostile, "errorDescription": hostile}
+	for name, text := range map[string]string{"ARes": jsonOf(t, ares), "line of a log": jsonOf(t, line), "Erro": jsonOf(t, erro), "words": hostile} {
+		for _, command := range []string{"check", "explain"} {
+			var out, problems bytes.Buffer
+			run(t.Context(), []string{command, "-"}, strings.NewReader(text), &out, &problems)
+			if shown := out.String() + problems.String(); strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) {
+				t.Errorf("%s of %s prints %q", command, name, shown)
+			}
+		}
+	}
+	if got := printable("threeds:\t" + hostile); got != "threeds:\ta[2Jbcde" {
+		t.Errorf("%q", got)
 	}
 }

@@ -128,13 +128,3 @@ func describeNoAnswer(at *url.URL, err error) error {
 	}
 	return fmt.Errorf("%s: %w", at.Redacted(), err)
 }
-
-// printable returns text without control characters, which a terminal would obey.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return -1
-		}
-		return r
-	}, text)
-}

@@ -177,7 +177,7 @@ func showJournal(ctx context.Context, args []string, stdout io.Writer) error {
 		fmt.Fprintf(w, "%s %s, merchant %q, card %s %s…%s: %s %s\n", d.ID, d.API, oneLine(d.Merchant), d.Card.Scheme, d.Card.BIN,
 			d.Card.Last4, d.Status, d.TransStatus)
 		for _, s := range d.Steps {
-			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, s.Message)
+			fmt.Fprintf(w, "%s %+6d ms  %-10s %s\n", s.At.Format("2006-01-02 15:04:05.000"), s.MS, s.Step, oneLine(string(s.Message)))
 			for _, f := range s.Findings {
 				fmt.Fprintf(w, "%45s %s\n", "", oneLine(f))
 			}

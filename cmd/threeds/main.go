@@ -206,9 +206,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		status = 2
 	}
 	// Each line of an error begins with the name of the program, so that each of many
-	// faults can be found by it.
+	// faults can be found by it. A line may quote what came from elsewhere.
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(stderr, "threeds: %s\n", strings.TrimSuffix(line, "\n"))
+		fmt.Fprintf(stderr, "threeds: %s\n", printable(strings.TrimSuffix(line, "\n")))
 	}
 	return status
 }
