@@ -25,7 +25,7 @@ func opener(t testing.TB, box *sandbox.Sandbox) func(text string) (*v1.Opened, e
 			for _, d := range box.V1Directories() {
 				p := xmldsig.Policy{Name: d.Scheme, At: time.Now(), AllowSHA1: true}
 				for _, root := range d.RootsSoFar() {
-					r, err := xmldsig.NewRoot(root.Raw, false)
+					r, err := xmldsig.NewRoot(root.Raw)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -42,7 +42,7 @@ func (l *loader) loadPAResRoots(d *V1Directory, path string, now time.Time) {
 		return
 	}
 	for j, cert := range l.parseCertificates(data, path) {
-		trusted, err := xmldsig.NewRoot(cert.Raw, false)
+		trusted, err := xmldsig.NewRoot(cert.Raw)
 		if err != nil {
 			l.fault(path, "certificate %d of the file is no root of a PARes (a CA's with an RSA key is)", j+1)
 			continue

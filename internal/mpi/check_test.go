@@ -282,7 +282,7 @@ func TestTrust(t *testing.T) {
 			w := newWorld(t)
 			issuer := v1test.NewIssuer(t, tt.options)
 			d := &w.Directories[0]
-			root, err := xmldsig.NewRoot(issuer.Root(), false)
+			root, err := xmldsig.NewRoot(issuer.Root())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -153,7 +153,7 @@ func newWorld(t *testing.T) *world {
 		Log: slog.New(slog.NewTextHandler(&locked{w: w.log}, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	for _, scheme := range []string{"visa", "mastercard"} {
-		root, err := xmldsig.NewRoot(issuers()[scheme].Root(), false)
+		root, err := xmldsig.NewRoot(issuers()[scheme].Root())
 		if err != nil {
 			t.Fatal(err)
 		}

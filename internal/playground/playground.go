@@ -193,7 +193,7 @@ func addV1Directory(cfg *server.Config, d sandbox.V1Directory) {
 	cfg.V1Directories = append(cfg.V1Directories, mpi.Directory{Scheme: d.Scheme, Lab: true, Policy: func() xmldsig.Policy {
 		policy := xmldsig.Policy{Name: d.Scheme, AllowSHA1: true}
 		for _, cert := range d.RootsSoFar() {
-			root, err := xmldsig.NewRoot(cert.Raw, false)
+			root, err := xmldsig.NewRoot(cert.Raw)
 			if err != nil {
 				cfg.Log.Error("root of the sandbox not read", "scheme", d.Scheme, "err", err)
 				continue

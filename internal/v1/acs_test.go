@@ -51,7 +51,7 @@ func newACS() *acs {
 	cert, err := x509.CreateCertificate(rand.Reader, &leaf, ca, &key.PublicKey, key)
 	must(err)
 	a := &acs{key: key, cert: cert}
-	a.root, err = xmldsig.NewRoot(root, false)
+	a.root, err = xmldsig.NewRoot(root)
 	must(err)
 	return a
 }
@@ -130,7 +130,7 @@ func read(t testing.TB, name string) []byte {
 func vectorRoot(t testing.TB) policies {
 	t.Helper()
 	block, _ := pem.Decode(read(t, "root.pem"))
-	root, err := xmldsig.NewRoot(block.Bytes, false)
+	root, err := xmldsig.NewRoot(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func realPARes(t testing.TB) (text string, trust policies) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root, err := xmldsig.NewRoot(der, false)
+	root, err := xmldsig.NewRoot(der)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func stack(t *testing.T, name string) (doc string, want v1.PARes, trust policies
 		return data
 	}
 	block, _ := pem.Decode(file("root.pem"))
-	root, err := xmldsig.NewRoot(block.Bytes, false)
+	root, err := xmldsig.NewRoot(block.Bytes)
 	if err != nil {
 		t.Fatal(err)
 	}

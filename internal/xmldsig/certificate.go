@@ -23,10 +23,9 @@ const maxKeyBits = 4096
 type Root struct{ cert *certificate }
 
 // NewRoot reads the DER of a certificate. It must be a certificate authority's with an RSA
-// key of at most 4096 bits, but need not be signed by itself. With lenient it may be one
-// that crypto/x509 refuses to read.
-func NewRoot(der []byte, lenient bool) (*Root, error) {
-	c, err := readCertificate(der, lenient)
+// key of at most 4096 bits, but need not be signed by itself.
+func NewRoot(der []byte) (*Root, error) {
+	c, err := readCertificate(der)
 	switch {
 	case err != nil:
 		return nil, err
@@ -52,30 +51,26 @@ type certificate struct {
 	maxPath  int           // authorities allowed below this one if it isCA; -1 for any number
 	usage    x509.KeyUsage // 0 if the certificate has no such extension
 	critical bool          // has a critical extension that is not understood
-	lenient  bool          // crypto/x509 refuses to read it
 }
 
 // readCertificates returns those certificates that can be read and have an RSA key, each
 // once.
-func readCertificates(ders [][]byte, lenient bool) []*certificate {
+func readCertificates(ders [][]byte) []*certificate {
 	var list []*certificate
 	for _, der := range ders {
 		same := func(c *certificate) bool { return bytes.Equal(c.raw, der) }
 		if slices.ContainsFunc(list, same) {
 			continue
 		}
-		if c, err := readCertificate(der, lenient); err == nil {
+		if c, err := readCertificate(der); err == nil {
 			list = append(list, c)
 		}
 	}
 	return list
 }
 
-func readCertificate(der []byte, lenient bool) (*certificate, error) {
+func readCertificate(der []byte) (*certificate, error) {
 	x, err := x509.ParseCertificate(der)
-	if err != nil && lenient {
-		return readLenient(der)
-	}
 	if err != nil {
 		return nil, errors.New("xmldsig: certificate cannot be read")
 	}
@@ -97,61 +92,6 @@ func readCertificate(der []byte, lenient bool) (*certificate, error) {
 	return c, c.finish(x.PublicKey, x.Extensions)
 }
 
-// The parts of a certificate, RFC 5280 section 4.1, with names as they are.
-type looseCertificate struct {
-	TBS       looseTBS
-	Algorithm pkix.AlgorithmIdentifier
-	Signature asn1.BitString
-}
-
-type looseTBS struct {
-	Raw        asn1.RawContent
-	Version    int `asn1:"optional,explicit,default:0,tag:0"`
-	Serial     asn1.RawValue
-	Algorithm  pkix.AlgorithmIdentifier
-	Issuer     asn1.RawValue
-	Validity   struct{ From, Until time.Time }
-	Subject    asn1.RawValue
-	Key        asn1.RawValue
-	IssuerID   asn1.BitString   `asn1:"optional,tag:1"`
-	SubjectID  asn1.BitString   `asn1:"optional,tag:2"`
-	Extensions []pkix.Extension `asn1:"optional,explicit,tag:3"`
-}
-
-// readLenient reads certificates that crypto/x509 refuses because of their names, such as
-// an underscore in a PrintableString. Names need not be understood: they are only compared.
-func readLenient(der []byte) (*certificate, error) {
-	var x looseCertificate
-	rest, err := asn1.Unmarshal(der, &x)
-	if err != nil || len(rest) > 0 || !x.Algorithm.Algorithm.Equal(x.TBS.Algorithm.Algorithm) {
-		return nil, errors.New("xmldsig: certificate cannot be read, leniently either")
-	}
-	const version3 = 2
-	if x.TBS.Version > version3 || x.TBS.Version < version3 && x.TBS.Extensions != nil {
-		return nil, errors.New("xmldsig: certificate has extensions that its version does not know")
-	}
-	key, err := x509.ParsePKIXPublicKey(x.TBS.Key.FullBytes)
-	if err != nil {
-		return nil, errors.New("xmldsig: key of a certificate cannot be read")
-	}
-	c := &certificate{
-		raw: der, subject: x.TBS.Subject.FullBytes, issuer: x.TBS.Issuer.FullBytes,
-		from: x.TBS.Validity.From, until: x.TBS.Validity.Until,
-		signed: x.TBS.Raw, signature: x.Signature.RightAlign(),
-		hash:    rsaHashes[x.Algorithm.Algorithm.String()],
-		lenient: true,
-	}
-	return c, c.finish(key, x.TBS.Extensions)
-}
-
-// rsaHashes has the identifiers of PKCS #1, RFC 8017 appendix C.
-var rsaHashes = map[string]crypto.Hash{
-	"1.2.840.113549.1.1.5":  crypto.SHA1,
-	"1.2.840.113549.1.1.11": crypto.SHA256,
-	"1.2.840.113549.1.1.12": crypto.SHA384,
-	"1.2.840.113549.1.1.13": crypto.SHA512,
-}
-
 // Extensions of RFC 5280, section 4.2.1.
 var (
 	oidBasicConstraints = asn1.ObjectIdentifier{2, 5, 29, 19}
@@ -170,13 +110,7 @@ func (c *certificate) finish(key any, extensions []pkix.Extension) error {
 	if c.key.N.BitLen() > maxKeyBits {
 		return fmt.Errorf("xmldsig: key of a certificate has more than %d bits", maxKeyBits)
 	}
-	seen := map[string]bool{}
 	for _, ext := range extensions {
-		if id := ext.Id.String(); seen[id] {
-			return errors.New("xmldsig: certificate has an extension twice")
-		} else {
-			seen[id] = true
-		}
 		var err error
 		switch {
 		case ext.Id.Equal(oidBasicConstraints):

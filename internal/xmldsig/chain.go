@@ -183,8 +183,6 @@ func (s *search) checkOne(c *certificate, i int) Reason {
 	}
 	const signing = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
 	switch {
-	case c.lenient && !s.policy.Lenient:
-		return Malformed
 	case c.critical:
 		return Critical
 	case s.policy.At.Before(c.from):

@@ -343,27 +343,16 @@ func TestTwoWays(t *testing.T) {
 		xmldsig.Refusal{Reason: xmldsig.Expired, Where: "issuer 1", Policy: "test"}, trusting(t, root))
 }
 
-// A certificate with an underscore in a PrintableString, as a scheme's tests
-// have, is only read where that is allowed.
-func TestLenient(t *testing.T) {
+// TestMalformedCertificate: a certificate that crypto/x509 refuses, for an underscore in a PrintableString, counts as
+// absent.
+func TestMalformedCertificate(t *testing.T) {
 	root := newHolder(t, nil, "ca root")
 	signer := newHolder(t, root, "signer", usage(x509.KeyUsageDigitalSignature))
 	bad := malformed(t, signer, root)
 	if _, err := x509.ParseCertificate(bad.cert.Raw); err == nil {
 		t.Fatal("crypto/x509 reads the certificate, want it refused")
 	}
-	doc := newPaper(bad).sign(t, signer.key)
-	policy := trusting(t, root)
-	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.WrongKey, Where: "SignatureValue"}, policy)
-	lenient := policy
-	lenient.Name, lenient.Lenient = "lenient", true
-	if v, err := verify(doc, policy, lenient); err != nil || v.Policy != "lenient" {
-		t.Errorf("%+v, %v; want policy lenient", v, err)
-	}
-	nobody := xmldsig.Policy{Lenient: true}
-	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.Malformed, Where: "signer", Policy: "test"}, policy, nobody)
-	lenient.At = chainTime.Add(2 * time.Hour)
-	wantRefusal(t, doc, xmldsig.Refusal{Reason: xmldsig.Expired, Where: "signer", Policy: "lenient"}, lenient)
+	wantRefusal(t, newPaper(bad).sign(t, signer.key), xmldsig.Refusal{Reason: xmldsig.WrongKey, Where: "SignatureValue"}, trusting(t, root))
 }
 
 // malformed signs h's certificate anew with a subject that crypto/x509 refuses.
@@ -406,20 +395,18 @@ func TestNewRoot(t *testing.T) {
 		{"4096 bits", sized(t, 4096), ""},
 		{"4097 bits", sized(t, 4097), "more than 4096 bits"},
 	} {
-		for _, lenient := range []bool{false, true} {
-			root, err := xmldsig.NewRoot(tt.der, lenient)
-			switch {
-			case tt.want == "" && err != nil:
-				t.Errorf("%s: %v, want it taken", tt.name, err)
-			case tt.want != "" && (err == nil || root != nil || !strings.Contains(err.Error(), tt.want)):
-				t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
-			}
+		root, err := xmldsig.NewRoot(tt.der)
+		switch {
+		case tt.want == "" && err != nil:
+			t.Errorf("%s: %v, want it taken", tt.name, err)
+		case tt.want != "" && (err == nil || root != nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%s: %v, want %s", tt.name, err, tt.want)
 		}
 	}
 }
 
-// Where certificates may break rules, their extensions may not.
-func TestLenientExtensions(t *testing.T) {
+// TestRootExtensions: the extensions of a root must be well-formed, each at most once.
+func TestRootExtensions(t *testing.T) {
 	basic, usage := asn1.ObjectIdentifier{2, 5, 29, 19}, asn1.ObjectIdentifier{2, 5, 29, 15}
 	isCA := []byte{0x30, 3, 1, 1, 0xff}
 	for _, tt := range []struct {
@@ -428,24 +415,20 @@ func TestLenientExtensions(t *testing.T) {
 		want string // "" for good
 	}{
 		{"path length", []pkix.Extension{{Id: basic, Value: []byte{0x30, 6, 1, 1, 0xff, 2, 1, 0}}}, ""},
-		{"negative path length", []pkix.Extension{{Id: basic, Value: []byte{0x30, 6, 1, 1, 0xff, 2, 1, 0xfe}}}, "extension"},
-		{"bytes after constraints", []pkix.Extension{{Id: basic, Value: append(bytes.Clone(isCA), 0)}}, "extension"},
-		{"no constraints", []pkix.Extension{{Id: basic, Value: []byte{4, 0}}}, "extension"},
-		{"constraints twice", []pkix.Extension{{Id: basic, Value: isCA}, {Id: basic, Value: isCA}}, "twice"},
+		{"negative path length", []pkix.Extension{{Id: basic, Value: []byte{0x30, 6, 1, 1, 0xff, 2, 1, 0xfe}}}, "cannot be read"},
+		{"bytes after constraints", []pkix.Extension{{Id: basic, Value: append(bytes.Clone(isCA), 0)}}, "cannot be read"},
+		{"no constraints", []pkix.Extension{{Id: basic, Value: []byte{4, 0}}}, "cannot be read"},
+		{"constraints twice", []pkix.Extension{{Id: basic, Value: isCA}, {Id: basic, Value: isCA}}, "cannot be read"},
 		{"usage", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 2, 2, 4}}}, ""},
 		{"usage for nothing", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 1, 0}}}, string(xmldsig.NotForCerts)},
-		{"bytes after usage", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 2, 2, 4, 0}}}, "extension"},
+		{"bytes after usage", []pkix.Extension{{Id: basic, Value: isCA}, {Id: usage, Value: []byte{3, 2, 2, 4, 0}}}, "cannot be read"},
 	} {
 		der := made(t, &key(t, "other").PublicKey, func(c *x509.Certificate) {
 			c.BasicConstraintsValid, c.KeyUsage, c.ExtraExtensions = false, 0, tt.list
-			c.RawSubject = []byte{0x30, 0x0f, 0x31, 0x0d, 0x30, 0x0b, 6, 3, 0x55, 4, 3, 0x13, 4, 'a', '_', 'b', 'c'}
 		})
-		_, err := xmldsig.NewRoot(der, true)
+		_, err := xmldsig.NewRoot(der)
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
-		}
-		if _, err := xmldsig.NewRoot(der, false); err == nil {
-			t.Errorf("%s: NewRoot takes it without lenient, want it refused", tt.name)
 		}
 	}
 }

@@ -35,7 +35,6 @@ const (
 	KeySize          Reason = "key is too short"
 	SHA1Signature    Reason = "SHA-1 in the signature is not allowed"
 	SHA1Certificate  Reason = "SHA-1 in the signature of a certificate is not allowed"
-	Malformed        Reason = "certificate is malformed, and such ones are not allowed"
 )
 
 // A Refusal is the error of [Verify]. Its text names reasons and places, never

@@ -34,7 +34,7 @@ func read(t testing.TB, name string) []byte {
 
 func newRoot(t testing.TB, der []byte) *xmldsig.Root {
 	t.Helper()
-	root, err := xmldsig.NewRoot(der, false)
+	root, err := xmldsig.NewRoot(der)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,6 @@ type Policy struct {
 	At         time.Time // when all certificates, the root included, must be valid
 	MinKeyBits int       // of every key of the chain; 0 is 2048
 	AllowSHA1  bool      // in the signature, and in those of the certificates
-	Lenient    bool      // allow certificates that crypto/x509 refuses to read
 }
 
 // Verified is what is known of a good signature.
@@ -61,8 +60,7 @@ func Verify(signed, signature *Element, policies []Policy) (*Verified, error) {
 		return nil, &Refusal{Reason: RelativeSpace}
 	}
 
-	lenient := slices.ContainsFunc(policies, func(p Policy) bool { return p.Lenient })
-	certs := readCertificates(f.certificates, lenient)
+	certs := readCertificates(f.certificates)
 	signers := f.signers(certs)
 	if len(signers) == 0 {
 		return nil, &Refusal{Reason: WrongKey, Where: "SignatureValue"}
