@@ -20,7 +20,7 @@ var may = map[string]string{
 	"message":                  "internal/browserurl internal/charset internal/iso",
 	"message/extension":        "message",
 	"message/messagetest":      "message",
-	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
+	"sandbox":                  "internal/uuid message sandbox/ranges sandbox/v1 sandbox/internal/jose sandbox/internal/peer sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/ranges":           "internal/uuid sandbox/internal/peer",
 	"sandbox/v1":               "sandbox/internal/pki sandbox/internal/scenario",
 	"sandbox/shop":             "client",
