@@ -65,7 +65,7 @@ func publicMembers(t *testing.T, key *ecdsa.PublicKey) members {
 // open verifies acsSignedContent with the issuers' authority, and derives the key of the channel.
 func (k *appSDK) open(algorithm gojose.SignatureAlgorithm) {
 	k.t.Helper()
-	signed, err := gojose.ParseSigned(k.ares["acsSignedContent"].(string), []gojose.SignatureAlgorithm{algorithm})
+	signed, err := gojose.ParseSignedCompact(k.ares["acsSignedContent"].(string), []gojose.SignatureAlgorithm{algorithm})
 	if err != nil {
 		k.t.Fatal(err)
 	}
@@ -164,7 +164,7 @@ func (k *appSDK) send(changes members) members {
 
 // unseal opens what the issuer encrypted.
 func (k *appSDK) unseal(text string) (members, error) {
-	sealed, err := gojose.ParseEncrypted(text, []gojose.KeyAlgorithm{gojose.DIRECT}, []gojose.ContentEncryption{k.enc})
+	sealed, err := gojose.ParseEncryptedCompact(text, []gojose.KeyAlgorithm{gojose.DIRECT}, []gojose.ContentEncryption{k.enc})
 	if err != nil {
 		return nil, err
 	}

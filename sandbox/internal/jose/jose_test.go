@@ -31,7 +31,7 @@ func TestSignedContentOpensElsewhere(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signed, err := gojose.ParseSigned(text, []gojose.SignatureAlgorithm{algorithm})
+		signed, err := gojose.ParseSignedCompact(text, []gojose.SignatureAlgorithm{algorithm})
 		if err != nil {
 			t.Fatalf("%s: %v", algorithm, err)
 		}
@@ -39,7 +39,7 @@ func TestSignedContentOpensElsewhere(t *testing.T) {
 			t.Errorf("%s: %q, %v", algorithm, payload, err)
 		}
 		parts := strings.Split(text, ".")
-		other, err := gojose.ParseSigned(parts[0]+".e30."+parts[2], []gojose.SignatureAlgorithm{algorithm})
+		other, err := gojose.ParseSignedCompact(parts[0]+".e30."+parts[2], []gojose.SignatureAlgorithm{algorithm})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +94,7 @@ func TestChannelWithAnotherLibrary(t *testing.T) {
 				t.Errorf("%s: opened with byte %d changed: %q", encryption, i, got)
 			}
 		}
-		sealed, err := gojose.ParseEncrypted(c.Seal(jose.Header{Algorithm: "dir", KeyID: "id", Encryption: string(encryption)}, []byte(message)),
+		sealed, err := gojose.ParseEncryptedCompact(c.Seal(jose.Header{Algorithm: "dir", KeyID: "id", Encryption: string(encryption)}, []byte(message)),
 			[]gojose.KeyAlgorithm{gojose.DIRECT}, []gojose.ContentEncryption{encryption})
 		if err != nil {
 			t.Fatal(err)
