@@ -49,7 +49,7 @@ var may = map[string]string{
 	"internal/auth":            "internal/browserurl internal/faults internal/iso internal/journal message message/extension internal/outcome internal/scheme internal/ranges internal/transid internal/store internal/account internal/record internal/tasks",
 	"internal/v1":              "internal/browserurl internal/xmldsig internal/iso",
 	"internal/mpi":             "internal/iso internal/scheme internal/v1 internal/xmldsig internal/store internal/account internal/record internal/tasks",
-	"internal/api":             "message internal/faults internal/idempotency internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
+	"internal/api":             "message internal/faults internal/idempotency internal/journal internal/record internal/store internal/uuid internal/webhook internal/outcome internal/scheme internal/auth internal/mpi internal/account internal/listen internal/obs internal/shed",
 	"internal/browser":         "internal/auth web",
 	"internal/results":         "message internal/auth internal/listen internal/obs internal/certs",
 	"internal/obs":             "internal/scheme internal/shed internal/uuid",

@@ -28,6 +28,7 @@ import (
 	"github.com/openthreeds/threeds/internal/auth"
 	"github.com/openthreeds/threeds/internal/faults"
 	"github.com/openthreeds/threeds/internal/idempotency"
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/listen"
 	"github.com/openthreeds/threeds/internal/obs"
 	"github.com/openthreeds/threeds/internal/shed"
@@ -57,6 +58,8 @@ type Engine interface {
 	Explain(acc *account.Account, body []byte, o auth.ExplainOptions) *auth.Explanation
 	// Create returns an *[auth.RefusedError], an *[auth.TooManyError], auth.ErrNoRanges or auth.ErrStoreUnreachable.
 	Create(ctx context.Context, acc *account.Account, body []byte) (*auth.Authentication, *auth.BrowserAccess, error)
+	// SearchAuthentications returns auth.ErrNoJournal and auth.ErrStoreUnreachable.
+	SearchAuthentications(ctx context.Context, acc *account.Account, q journal.Query) (found []*auth.Authentication, next string, err error)
 	// Cancel returns auth.ErrFinal and auth.ErrNotCancellable beside the errors of Authentication.
 	Cancel(ctx context.Context, acc *account.Account, id string) (*auth.Authentication, error)
 }
@@ -173,7 +176,8 @@ var endpoints = map[string]*endpoint{
 	"/preauth":         {v2{}, (*Handler).maxBody, false, nil, (*Handler).preauth},
 	"/auth":            {v2{}, (*Handler).maxAuthBody, true, nil, (*Handler).auth},
 	"/postauth":        {v2{}, (*Handler).maxBody, true, nil, (*Handler).postauth},
-	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).create},
+	"/authentications": {problemProtocol{}, (*Handler).maxAuthBody, true, []string{http.MethodGet, http.MethodPost}, (*Handler).authentications},
+	searchPath:         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).search},
 	"/outcome":         {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).outcome},
 	"/lookup":          {problemProtocol{}, (*Handler).maxBody, true, nil, (*Handler).lookup},
 	"/explain":         {problemProtocol{}, (*Handler).maxAuthBody, true, nil, (*Handler).explain},
@@ -193,6 +197,9 @@ func (h *Handler) maxAuthBody() int64 { return cmp.Or(h.AuthBody, maxAuthBody) }
 // endpointOf returns what is served under the path of a request.
 func endpointOf(r *http.Request) *endpoint {
 	path := pathOf(r)
+	if ep := endpoints[path]; ep != nil {
+		return ep
+	}
 	if isCancelPath(path) {
 		return cancelEndpoint
 	}
@@ -202,7 +209,7 @@ func endpointOf(r *http.Request) *endpoint {
 	if ep := hookEndpointOf(path); ep != nil {
 		return ep
 	}
-	return cmp.Or(endpoints[path], noEndpoint)
+	return noEndpoint
 }
 
 // pathOf returns the path of a request as it was sent. A path that is encoded needlessly,
