@@ -1,15 +1,25 @@
 package threedstest_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
-	"github.com/openthreeds/threeds/threedstest"
+	"github.com/openthreeds/threeds/internal/playground"
 )
 
 // printedFiles returns the files that a page of the documents prints, by name.
@@ -31,7 +41,7 @@ func printedFiles(t *testing.T, page string) map[string][]byte {
 func TestQuickstart(t *testing.T) {
 	t.Parallel()
 	files := printedFiles(t, filepath.Join("..", "docs", "quickstart.md"))
-	server := threedstest.NewServer(t)
+	sandbox := startSandbox(t)
 	module, err := filepath.Abs("..")
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +72,6 @@ func TestQuickstart(t *testing.T) {
 			for card, want := range map[string]string{
 				"4000000000000103": "authenticated: authorise\n",
 				"4000000000000113": "not_authenticated: do_not_authorise\n",
-				"4000000000000072": "the issuer asks the shopper: show http",
 			} {
 				payment := bytes.Replace(files["payment.json"], []byte("4000000000000103"), []byte(card), 1)
 				for file, data := range map[string][]byte{"payment.json": payment, language.file: files[language.file]} {
@@ -72,13 +81,98 @@ func TestQuickstart(t *testing.T) {
 				}
 				cmd := exec.CommandContext(t.Context(), language.command[0], language.command[1:]...)
 				cmd.Dir = dir
-				cmd.Env = append(os.Environ(), "THREEDS_URL="+server.URL, "THREEDS_KEY="+server.Key, "GOFLAGS=-mod=mod")
-				if out, err := cmd.CombinedOutput(); err != nil || !strings.HasPrefix(string(out), want) {
+				cmd.Env = append(os.Environ(), "THREEDS_URL="+sandbox, "THREEDS_KEY="+playground.Key, "GOFLAGS=-mod=mod")
+				if out, err := runWithShopper(t, cmd); err != nil || out != want {
 					t.Errorf("%s: %v\n%s\nwant %s", card, err, out, want)
 				}
 			}
 		})
 	}
+}
+
+// startSandbox runs what "threeds sandbox" runs, with the pages for browsers, and returns its address.
+func startSandbox(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + l.Addr().String()
+	p, err := playground.Start(t.Context(), playground.Options{
+		Dir: t.TempDir(), API: l, Log: slog.New(slog.DiscardHandler), Address: &playground.Address{PublicURL: url, Shop: http.NotFoundHandler()},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return url
+}
+
+// runWithShopper runs a program, sends a shopper to the address in its first line, and returns what it prints then.
+func runWithShopper(t *testing.T, cmd *exec.Cmd) (string, error) {
+	t.Helper()
+	var errs strings.Builder
+	cmd.Stderr = &errs
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		return "", err
+	}
+	lines := bufio.NewReader(stdout)
+	first, _ := lines.ReadString('\n')
+	address, ok := strings.CutPrefix(strings.TrimSpace(first), "send the shopper to ")
+	if ok {
+		err = payOnHostedPage(t, address)
+	} else {
+		err = fmt.Errorf("the first line is %q", first)
+	}
+	rest, _ := io.ReadAll(lines)
+	return string(rest) + errs.String(), errors.Join(err, cmd.Wait())
+}
+
+// payOnHostedPage does what a shopper does whose browser has no JavaScript, and whose card asks for no challenge: it
+// presses the button of the hosted page, and follows it until it leads back to the shop.
+func payOnHostedPage(t *testing.T, address string) error {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		return err
+	}
+	isBack := false
+	browser := &http.Client{Jar: jar, CheckRedirect: func(r *http.Request, _ []*http.Request) error {
+		if r.URL.Host == "shop.example" {
+			isBack = r.URL.Query().Get("authentication") != ""
+			return http.ErrUseLastResponse
+		}
+		return nil
+	}}
+	answer, err := browser.Get(address) // which sets the cookie that begin binds the authentication to
+	if err != nil {
+		return err
+	}
+	if err := answer.Body.Close(); err != nil {
+		return err
+	}
+	answer, err = browser.Post(address+"/begin", "application/x-www-form-urlencoded", nil)
+	for range 200 {
+		if err != nil {
+			return err
+		}
+		if err := answer.Body.Close(); err != nil || isBack {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond) // the page has a refresh of two seconds
+		answer, err = browser.Get(address)
+	}
+	return fmt.Errorf("the hosted page does not lead back to the shop: %s", answer.Status)
 }
 
 // prepareExample returns a directory in which programs find the packages of this module: that for Go by a go.mod that

@@ -32,7 +32,7 @@ func runBackup(ctx context.Context, args []string, stdout, stderr io.Writer) err
 		return usageErrorf("backup: FILE is missing (- is standard output)")
 	}
 	return withArchive(ctx, *file, false, func(st store.Archive) error {
-		to, closeFile := stdout, func(err error) error { return err }
+		to, closeFile := exactWriter(stdout), func(err error) error { return err }
 		if rest[0] != "-" {
 			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {

@@ -112,7 +112,7 @@ func checkMessage(in checkInput, of string) (*checkReport, error) {
 		return r, nil
 	}
 	if in.lines != nil {
-		r.addLines(in.lines)
+		r.addLines(in.lines, in.other)
 		return r, nil
 	}
 	// No limits apply: the question is what is wrong, not whether to accept the message.
@@ -158,13 +158,16 @@ func checkMessage(in checkInput, of string) (*checkReport, error) {
 }
 
 // addLines adds lines of the request log: what was wrong with the requests stands there already.
-func (r *checkReport) addLines(lines []requestLine) {
+func (r *checkReport) addLines(lines []requestLine, other int) {
 	r.lines = lines
 	r.unjudged = "the messages themselves, which the request log does not hold"
+	if other > 0 {
+		r.unjudged += ", and " + countOf(other, "line") + " about no request"
+	}
 	for i := range lines {
 		l, note := &lines[i], ""
-		if len(lines) > 1 {
-			note = fmt.Sprintf("line %d", i+1)
+		if len(lines)+other > 1 {
+			note = fmt.Sprintf("line %d", l.Number)
 		}
 		r.problems = append(r.problems, l.problems(note)...)
 		if l.Code == "" && l.HTTP >= 400 {

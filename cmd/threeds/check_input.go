@@ -20,6 +20,7 @@ type checkInput struct {
 	data  []byte        // the JSON of the message; nil for a PARes and for lines
 	xml   []byte        // the XML of a PARes
 	lines []requestLine // lines of this server's request log, which hold no message
+	other int           // lines of its log about something else, among them
 }
 
 // The fields of forms that hold a message.
@@ -31,8 +32,8 @@ var messageFields = []string{"creq", "cres", "threeDSMethodData", "PaRes", "pare
 func readCheckInput(data []byte) (in checkInput, ok bool) {
 	text := bytes.TrimSpace(data)
 	if bytes.HasPrefix(text, []byte("{")) {
-		if lines := readRequestLines(text); len(lines) > 0 {
-			return checkInput{kind: "log-line", lines: lines}, true
+		if lines, other := readRequestLines(text); len(lines) > 0 {
+			return checkInput{kind: "log-line", lines: lines, other: other}, true
 		}
 		if inner, ok := messageInLog(text); ok {
 			return checkInput{kind: "log-line", data: inner}, true
@@ -108,26 +109,34 @@ func messageInLog(line []byte) (inner []byte, ok bool) {
 
 // A requestLine is what a line of the request log says, as docs/operating/logs.md has it.
 type requestLine struct {
-	Time, Msg, Operation, Merchant, ID, Message, Scheme, Last4, Version, Status, Reason, ECI, ResultsStatus, Code, Detail string
+	Time, Level, Msg, Operation, Merchant, ID, Message, Scheme, Last4, Version, Status, Reason, ECI, ResultsStatus, Code, Detail string
 
+	Number   int `json:"-"` // of the line in the text, from 1
 	HTTP     int
 	Aborted  bool
 	Elements []string
 }
 
-// readRequestLines reads a text of which each line is one of the request log. It returns nil for any other.
-func readRequestLines(text []byte) (all []requestLine) {
+// readRequestLines reads a text of which each line is one of this server's log, and counts those that are about no
+// request. It returns nil for any other text.
+func readRequestLines(text []byte) (all []requestLine, other int) {
+	number := 0
 	for line := range bytes.Lines(text) {
-		var l requestLine
+		number++
 		if line = bytes.TrimSpace(line); len(line) == 0 {
 			continue
 		}
-		if json.Unmarshal(line, &l) != nil || l.Msg != "request" || l.Operation == "" {
-			return nil
+		l := requestLine{Number: number}
+		if json.Unmarshal(line, &l) != nil || l.Msg == "" || l.Level == "" {
+			return nil, 0
+		}
+		if l.Msg != "request" || l.Operation == "" {
+			other++
+			continue
 		}
 		all = append(all, l)
 	}
-	return all
+	return all, other
 }
 
 // describe returns what happened, in one line.

@@ -4,12 +4,19 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode"
 
+	"github.com/openthreeds/threeds/internal/journal"
 	"github.com/openthreeds/threeds/internal/v1"
 )
 
@@ -176,21 +183,23 @@ func TestE4CheckReadsRequestLines(t *testing.T) {
 	if got := wantCheck(t, "stranger", stranger, "log-line"); !slices.Equal(got.Warnings, []string{"HTTP 401 Unauthorized"}) {
 		t.Errorf("without a key: warnings %v", got.Warnings)
 	}
+	other := `{"time":"2026-11-25T19:18:54Z","level":"WARN","msg":"directory server is slow"}`
+	wantCheck(t, "among others", other+"\n"+refused+"\n"+other, "log-line", "203 /purchaseAmount", "203 /email")
 	if _, status := runCheckJSON(t, good+"\nanother program's line"); status != 2 {
 		t.Errorf("a line of something else among them: status %d, want 2", status)
 	}
 	var out, problems bytes.Buffer
-	if status := run(t.Context(), []string{"check", "-"}, strings.NewReader(good+"\n"+refused+"\n"+away), &out, &problems); status != 1 {
+	if status := run(t.Context(), []string{"check", "-"}, strings.NewReader(good+"\n"+other+"\n"+refused+"\n"+away), &out, &problems); status != 1 {
 		t.Errorf("status %d, want 1", status)
 	}
-	for _, want := range []string{`"/auth" was answered with HTTP 200`, `transStatus "C"`, "not judged: the messages themselves"} {
+	for _, want := range []string{`"/auth" was answered with HTTP 200`, `transStatus "C"`, "not judged: the messages themselves, which the request log does not hold, and 1 line about no request"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in %s", want, out.String())
 		}
 	}
 	for _, want := range []string{
-		"standard input: purchaseAmount: 203 The format or the value of an element is not valid. (line 2)",
-		"standard input: 403 A system failure that should pass. (line 3)",
+		"standard input: purchaseAmount: 203 The format or the value of an element is not valid. (line 3)",
+		"standard input: 403 A system failure that should pass. (line 4)",
 	} {
 		if !strings.Contains(problems.String(), want) {
 			t.Errorf("%q is not in %s", want, problems.String())
@@ -198,22 +207,95 @@ func TestE4CheckReadsRequestLines(t *testing.T) {
 	}
 }
 
-// TestR10aTextsOfOthersInATerminal: what others wrote reaches a terminal without characters that it would obey.
+// hostileText has what a terminal obeys, what turns the direction of text, ends of lines that are none of ASCII, and a tag.
+const hostileText = "a\x1b[2Jb\u202ec\u2028d\u009be\u200ff\x7fg\U000e0041h"
+
+// wantHarmless says that a command has printed nothing that a terminal would obey. If isShown, the text was there.
+func wantHarmless(t *testing.T, what, printed string, isShown bool) {
+	t.Helper()
+	if strings.ContainsFunc(printed, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsGraphic(r) }) {
+		t.Errorf("%s: printed %q", what, printed)
+	}
+	if isShown && !strings.Contains(printed, "[2J") {
+		t.Errorf("%s: the text of others is not in %q", what, printed)
+	}
+}
+
+// TestR10aTextsOfOthersInATerminal: what others wrote reaches a terminal without characters that it would obey, whichever
+// command prints it, in JSON too.
 func TestR10aTextsOfOthersInATerminal(t *testing.T) {
-	const hostile = "a\x1b[2Jb\u202ec\u2028d\u009be"
-	ares := object{"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostile, "acsReferenceNumber": hostile, hostile: hostile}
-	line := object{"msg": "request", "operation": hostile, "merchant": hostile, "detail": hostile, "code": "203", "elements": []string{hostile}}
-	erro := object{"messageType": "Erro", "messageVersion": "2.2.0", "errorDetail": hostile, "errorDescription": hostile}
-	for name, text := range map[string]string{"ARes": jsonOf(t, ares), "line of a log": jsonOf(t, line), "Erro": jsonOf(t, erro), "words": hostile} {
-		for _, command := range []string{"check", "explain"} {
+	ares := object{"messageType": "ARes", "messageVersion": "2.2.0", "transStatus": "R", "cardholderInfo": hostileText, "acsReferenceNumber": hostileText, hostileText: hostileText}
+	line := object{"level": "INFO", "msg": "request", "operation": hostileText, "merchant": hostileText, "detail": hostileText, "code": "203", "elements": []string{hostileText}}
+	erro := object{"messageType": "Erro", "messageVersion": "2.2.0", "errorDetail": hostileText, "errorDescription": hostileText}
+	areq := browser("2.3.1", testPAN, checkedID, "U").with(object{"messageType": "AReq", "cardholderName": hostileText, hostileText: hostileText})
+	for name, text := range map[string]string{"ARes": jsonOf(t, ares), "line of a log": jsonOf(t, line), "Erro": jsonOf(t, erro), "AReq": jsonOf(t, areq)} {
+		for _, command := range []string{"check", "explain", "check --json", "explain --json"} {
+			if strings.HasPrefix(command, "explain") && name != "AReq" {
+				continue
+			}
 			var out, problems bytes.Buffer
-			run(t.Context(), []string{command, "-"}, strings.NewReader(text), &out, &problems)
-			if shown := out.String() + problems.String(); strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) {
-				t.Errorf("%s of %s prints %q", command, name, shown)
+			run(t.Context(), append(strings.Fields(command), "-"), strings.NewReader(text), &out, &problems)
+			wantHarmless(t, command+" of "+name, out.String()+problems.String(), command == "check" && name != "AReq")
+		}
+	}
+
+	console := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, jsonOf(t, object{"status": hostileText, "problems": object{hostileText: hostileText}}))
+	}))
+	t.Cleanup(console.Close)
+	var out, problems bytes.Buffer
+	run(t.Context(), []string{"health", "--url", console.URL}, strings.NewReader(""), &out, &problems)
+	wantHarmless(t, "health", out.String()+problems.String(), true)
+
+	file := checkSite(t, plan{})
+	const id = "0f4c8f0a-5a3e-4c00-8000-000000000001"
+	must(t, withJournal(t.Context(), file, func(st journal.Store, _ *journal.Keys) error {
+		at := time.Now()
+		message, err := json.Marshal(erro)
+		_, err2 := st.Write(t.Context(), []journal.Entry{{Kind: journal.Answered, Record: journal.Record{
+			ID: id, Created: at, Updated: at, API: "emv", Merchant: hostileText, Reference: hostileText, Status: "completed", TransStatus: hostileText,
+			TransStatusReason: hostileText, ACS: hostileText, Card: journal.Card{Scheme: "visa"},
+		}, Steps: []journal.Step{{Step: "erro", At: at, Message: message, Findings: []string{hostileText}}}}})
+		return errors.Join(err, err2)
+	}))
+	for _, command := range []string{"search", "search --json", "show " + id, "show --json " + id} {
+		out.Reset()
+		problems.Reset()
+		run(t.Context(), append(strings.Fields("journal "+command), "--config", file), strings.NewReader(""), &out, &problems)
+		wantHarmless(t, "journal "+command, out.String()+problems.String(), true)
+	}
+}
+
+// TestR10aOneWayToTheTerminal: commands write to what run gives them alone, which escapes; only main has the files.
+func TestR10aOneWayToTheTerminal(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	must(t, err)
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		for n, line := range strings.Split(string(contents(t, name)), "\n") {
+			isMain := name == "main.go" && (strings.Contains(line, "code := run(") || strings.Contains(line, "warnings := obs.NewLogger("))
+			if strings.Contains(line, "os.Std") && !isMain || strings.Contains(line, "fmt.Print") {
+				t.Errorf("%s:%d writes past run: %s", name, n+1, strings.TrimSpace(line))
 			}
 		}
 	}
-	if got := printable("threeds:\t" + hostile); got != "threeds:\ta[2Jbcde" {
-		t.Errorf("%q", got)
+	for in, want := range map[string]string{
+		"": "", "plain\tand\nlines": "plain\tand\nlines", "Zoë · 山田": "Zoë · 山田", "a\u00a0b": "a\u00a0b",
+		hostileText: `a\u001b[2Jb\u202ec\u2028d\u009be\u200ff\u007fg\udb40\udc41h`, "raw \x9b": `raw \ufffd`, "\r": `\u000d`,
+	} {
+		if got := string(escapeControls([]byte(in))); got != want {
+			t.Errorf("escapeControls(%q) = %q, want %q", in, got, want)
+		}
+	}
+	// Of JSON the meaning stays.
+	var got object
+	if err := json.Unmarshal(escapeControls([]byte("{\"a\u202e\": \"\u009b\U000e0041\"}")), &got); err != nil || got["a\u202e"] != "\u009b\U000e0041" {
+		t.Errorf("%v, %v", got, err)
+	}
+	var b bytes.Buffer
+	if w := exactWriter(terminalWriter{&b}); w != &b {
+		t.Errorf("exactWriter returns %T of a file", w)
 	}
 }

@@ -103,9 +103,9 @@ func askHealth(ctx context.Context, at *url.URL, stdout io.Writer) error {
 		Problems map[string]string
 	}
 	_ = json.Unmarshal(body, &report) // what answers may be something else
-	lines := []string{printable(report.Status)}
+	lines := []string{report.Status}
 	for _, what := range slices.Sorted(maps.Keys(report.Problems)) {
-		lines = append(lines, printable(fmt.Sprintf("%s: %s", what, report.Problems[what])))
+		lines = append(lines, fmt.Sprintf("%s: %s", what, report.Problems[what]))
 	}
 	text := strings.Join(lines, "\n")
 	switch {

@@ -41,7 +41,7 @@ func TestD109HealthExitsByReadyz(t *testing.T) {
 	}{
 		{200, `{"status":"ready"}`, "", 0, "ready\n", ""},
 		{200, `{"status":"degraded","problems":{"api":"expired"}}`, "", 0, "degraded\napi: expired\n", ""},
-		{503, unready, "", 1, "", "threeds: unready\nthreeds: directory visa: [2Jend\nthreeds: store: cannot be reached\n"},
+		{503, unready, "", 1, "", "threeds: unready\nthreeds: directory visa: \\u001b[2Jend\nthreeds: store: cannot be reached\n"},
 		{503, unready, "--live", 0, "alive\n", ""},
 		{302, `{"status":"ready"}`, "", 1, "", "threeds: ready\n"},
 		{200, `<html>`, "", 1, "", "threeds: " + console.URL + "/readyz: HTTP 200, and no status in the answer (is this the console of a server?)\n"},

@@ -202,7 +202,7 @@ func exportJournal(ctx context.Context, args []string, stdout, stderr io.Writer)
 		return usageErrorf("journal export: --format is neither jsonl nor csv")
 	}
 	return withJournal(ctx, *file, func(st journal.Store, keys *journal.Keys) (err error) {
-		to := stdout
+		to := exactWriter(stdout)
 		if len(rest) > 0 && rest[0] != "-" {
 			f, err := os.OpenFile(rest[0], os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 			if err != nil {

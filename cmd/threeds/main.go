@@ -188,6 +188,8 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if len(args) > 0 && args[0] == "serve" {
 		stderr = obs.NonBlocking(stderr) // so that the server does not wait for whoever reads the log
 	}
+	// A terminal may be behind either, and what others wrote is in much of what a command prints.
+	stdout, stderr = terminalWriter{stdout}, terminalWriter{stderr}
 	err := dispatch(ctx, args, stdin, stdout, stderr)
 	var wrong usageError
 	var help helpRequest
@@ -206,9 +208,9 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		status = 2
 	}
 	// Each line of an error begins with the name of the program, so that each of many
-	// faults can be found by it. A line may quote what came from elsewhere.
+	// faults can be found by it.
 	for line := range strings.Lines(err.Error()) {
-		fmt.Fprintf(stderr, "threeds: %s\n", printable(strings.TrimSuffix(line, "\n")))
+		fmt.Fprintf(stderr, "threeds: %s\n", strings.TrimSuffix(line, "\n"))
 	}
 	return status
 }

@@ -1,12 +1,67 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
 )
+
+// A terminalWriter writes text without characters that a terminal would obey, or that turn the direction of text.
+// All that a command prints passes through it, for texts of directory servers, issuers and merchants are in it.
+type terminalWriter struct{ to io.Writer }
+
+// Write writes text as [escapeControls] has it.
+func (w terminalWriter) Write(text []byte) (int, error) {
+	if _, err := w.to.Write(escapeControls(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// escapeControls returns text with each character that cannot be seen as \uXXXX, line ends and tabs excepted. Of JSON
+// the meaning stays, for such characters are in strings alone. It returns text itself if there is nothing to escape.
+func escapeControls(text []byte) []byte {
+	isHarmless := func(r rune) bool { return r == '\n' || r == '\t' || r != utf8.RuneError && unicode.IsGraphic(r) }
+	i := bytes.IndexFunc(text, func(r rune) bool { return !isHarmless(r) })
+	if i < 0 {
+		return text
+	}
+	out := bytes.Clone(text[:i])
+	for _, r := range string(text[i:]) {
+		if isHarmless(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
+}
+
+// exactWriter returns what is behind a terminalWriter, for files in which each byte counts. A terminal is no such file.
+func exactWriter(w io.Writer) io.Writer {
+	if t, ok := w.(terminalWriter); ok && !isTerminal(t.to) {
+		return t.to
+	}
+	return w
+}
+
+// isTerminal reports whether a terminal, or another device for characters, is behind w.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
 
 // A progress shows how much of a file has been read: as a bar on a terminal, elsewhere as a
 // line for every tenth.
@@ -28,10 +83,10 @@ func newProgress(w io.Writer, name string, in io.Reader) *progress {
 			p.size = info.Size()
 		}
 	}
-	if f, ok := w.(*os.File); ok {
-		info, err := f.Stat()
-		p.isTerminal = err == nil && info.Mode()&os.ModeCharDevice != 0
+	if t, ok := w.(terminalWriter); ok {
+		p.w = t.to // the bar moves the cursor
 	}
+	p.isTerminal = isTerminal(p.w)
 	return p
 }
 

@@ -244,13 +244,3 @@ func isDigits(s string) bool { return strings.Trim(s, "0123456789") == "" }
 func oneLine(s string) string {
 	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }), " ")
 }
-
-// printable is a line without what a terminal would obey, or what would turn the direction of its text.
-func printable(line string) string {
-	return strings.Map(func(r rune) rune {
-		if r != '\t' && !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, line)
-}

@@ -44,7 +44,7 @@ func rangesExport(ctx context.Context, args []string, stdout, stderr io.Writer) 
 		if err != nil {
 			return err
 		}
-		return writeCSV(ctx, stdout, g)
+		return writeCSV(ctx, exactWriter(stdout), g)
 	})
 }
 

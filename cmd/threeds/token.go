@@ -202,7 +202,7 @@ func auditExport(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	return withOperators(ctx, *file, func(s *operator.Service) error {
-		lines := json.NewEncoder(stdout)
+		lines := json.NewEncoder(exactWriter(stdout))
 		return s.Export(ctx, func(line operator.Line) error { return lines.Encode(line) })
 	})
 }

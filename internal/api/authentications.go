@@ -27,7 +27,7 @@ type authenticationObject struct {
 	Browser        *browserObject   `json:"browser,omitempty"`
 	Challenge      json.RawMessage  `json:"challenge,omitempty"`
 	Outcome        *outcome.Outcome `json:"outcome"`
-	Normalised     []changeObject   `json:"normalised"`
+	Normalised     []correction     `json:"normalised"`
 	Defaulted      []string         `json:"defaulted"`
 	SchemeFindings []findingObject  `json:"schemeFindings"`
 	ARes           json.RawMessage  `json:"ares,omitempty"` // "null" when none has come; absent in events
@@ -38,12 +38,6 @@ type cardObject struct {
 	Last4   string   `json:"last4"`
 	Scheme  *string  `json:"scheme"`
 	Schemes []string `json:"schemes"`
-}
-
-// A changeObject says what was normalised. It has no values: they may say something of a person.
-type changeObject struct {
-	Pointer string `json:"pointer"`
-	Rule    string `json:"rule"`
 }
 
 type findingObject struct {
@@ -168,16 +162,13 @@ func objectOf(a *auth.Authentication) (*authenticationObject, error) {
 	o := &authenticationObject{
 		ID: a.ID, Status: a.Status, Created: formatTime(a.Created),
 		Card: cardObject{a.Last4, orNull(a.Scheme), append([]string{}, a.Schemes...)}, Outcome: a.Outcome,
-		Normalised: []changeObject{}, Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: []findingObject{},
+		Normalised: newCorrections(a.Normalised), Defaulted: append([]string{}, a.Defaulted...), SchemeFindings: []findingObject{},
 	}
 	if a.Reference != "" {
 		o.Reference = &a.Reference
 	}
 	if a.MessageVersion != "" {
 		o.MessageVersion = &a.MessageVersion
-	}
-	for _, c := range a.Changes {
-		o.Normalised = append(o.Normalised, changeObject{"/" + strings.ReplaceAll(c.Element, ".", "/"), c.What})
 	}
 	for _, text := range a.Findings {
 		o.SchemeFindings = append(o.SchemeFindings, findingObject{text})

@@ -154,11 +154,22 @@ type warningObject struct {
 	Text    string `json:"text"`
 }
 
+// A correction is something that was changed in a request. Found and Sent are null unless the element says nothing of a
+// person.
 type correction struct {
 	Pointer string          `json:"pointer"`
 	Rule    string          `json:"rule"`
 	Found   json.RawMessage `json:"found"`
 	Sent    json.RawMessage `json:"sent"`
+}
+
+// newCorrections returns what was changed in a request as answers have it.
+func newCorrections(all []auth.Correction) []correction {
+	list := []correction{}
+	for _, c := range all {
+		list = append(list, correction{c.Pointer, c.Rule, nullable(c.Found), nullable(c.Sent)})
+	}
+	return list
 }
 
 type explainFinding struct {
@@ -185,7 +196,7 @@ func (h *Handler) explain(_ context.Context, req *request) (response, error) {
 func EncodeExplanation(x *auth.Explanation) []byte {
 	o := explainObject{
 		Verdict: "invalid", Scheme: orNull(x.Scheme), Errors: append([]faults.Entry{}, x.Faults...),
-		Warnings: []warningObject{}, Normalised: []correction{}, SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
+		Warnings: []warningObject{}, Normalised: newCorrections(x.Normalised), SchemeFindings: []explainFinding{}, WouldSend: nullable(x.AReq),
 	}
 	if x.IsValid {
 		o.Verdict = "valid"
@@ -195,9 +206,6 @@ func EncodeExplanation(x *auth.Explanation) []byte {
 	}
 	for _, w := range x.Warnings {
 		o.Warnings = append(o.Warnings, warningObject(w))
-	}
-	for _, c := range x.Normalised {
-		o.Normalised = append(o.Normalised, correction{c.Pointer, c.Rule, nullable(c.Found), nullable(c.Sent)})
 	}
 	for _, f := range x.Findings {
 		o.SchemeFindings = append(o.SchemeFindings, explainFinding{

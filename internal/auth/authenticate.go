@@ -47,6 +47,8 @@ type authRequest struct {
 
 	changes  []message.Change  // what was normalised or filled in
 	findings []*scheme.Finding // rules of the scheme that the request breaks without being refused
+
+	corrections []Correction // what is kept of the changes, for an authentication that is created
 }
 
 // A requestedID is the threeDSServerTransID of an /auth.
@@ -533,7 +535,7 @@ func (e *Engine) claim(ctx context.Context, req *authRequest, to target, areq *m
 	}
 	if req.isCreation {
 		c.rec.API, c.rec.Schemes, c.rec.Defaulted = authenticationsAPI, e.allSchemesOf(req.pan), req.defaulted
-		c.rec.Reference = req.reference
+		c.rec.Reference, c.rec.Corrections = req.reference, req.corrections
 	}
 	t := store.Txn{ID: c.id, Owner: c.merchant, Scheme: to.peer.Scheme, State: Sent}
 	e.setExpiry(&t, c.rec, e.keepFinal())

@@ -29,15 +29,12 @@ type Authentication struct {
 	BrowserExpires time.Time // while it waits for its browser: until when
 	MessageVersion string
 	Outcome        *outcome.Outcome // nil before the end
-	Changes        []NamedNote      // what was normalised in the request
+	Normalised     []Correction     // what was changed in the request; of one that /auth began, without values
 	Findings       []string         // what the scheme asks for and the request lacked
 	Channel        string           // deviceChannel
 	ARes           []byte           // as it came; nil when none has come
 	RReq           []byte           // likewise
 }
-
-// A NamedNote says of one element what was done to it.
-type NamedNote struct{ Element, What string }
 
 // Errors of [Engine.Authentication].
 var (
@@ -264,11 +261,13 @@ func (e *Engine) describe(t *store.Txn, rec *txnRecord, status outcome.Status) (
 	a := &Authentication{
 		ID: t.ID, Status: status, Reference: rec.Reference, Created: time.UnixMilli(cmp.Or(rec.Made, rec.Sent)).UTC(),
 		Last4: rec.Last4, Scheme: t.Scheme, Schemes: rec.Schemes, Defaulted: rec.Defaulted, MessageVersion: rec.Version, Findings: rec.Findings, Channel: c.AReq.Text("deviceChannel"),
-		ARes: rec.ARes, RReq: rec.RReq,
+		ARes: rec.ARes, RReq: rec.RReq, Normalised: rec.Corrections,
 	}
-	for _, text := range rec.Changes {
-		element, what, _ := strings.Cut(text, ": ")
-		a.Changes = append(a.Changes, NamedNote{element, what})
+	if a.Normalised == nil {
+		for _, text := range rec.Changes {
+			element, what, _ := strings.Cut(text, ": ")
+			a.Normalised = append(a.Normalised, Correction{Pointer: "/" + strings.ReplaceAll(element, ".", "/"), Rule: what})
+		}
 	}
 	if a.Schemes == nil && t.Scheme != "" {
 		a.Schemes = []string{t.Scheme}

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/openthreeds/threeds/internal/store"
 )
@@ -200,4 +201,61 @@ func (e *Engine) storePage(ctx context.Context, p *page, change func(*pageRecord
 	}
 	e.notify(p.id)
 	return nil
+}
+
+const (
+	erasePage  = 100         // rows that EraseCards reads at once
+	eraseAhead = time.Minute // by how much a row may stay longer than its end and [Timeouts.Values]
+)
+
+// EraseCards takes the cards out of the rows of authentications whose page never came: those rows stay for a while, to
+// say that they have expired. Call it every few seconds, with what the call before returned, at first the zero value.
+// It goes on behind that, so that a row is read once in its life.
+func (e *Engine) EraseCards(ctx context.Context, rows store.Lister, after store.Txn) (store.Txn, error) {
+	until := e.Now().Add(e.Timeouts.Values + eraseAhead)
+	if after.Expires.After(until) {
+		after = store.Txn{} // a reload has made Values shorter: new rows may expire before
+	}
+	after.State = Waiting
+	for {
+		page, err := rows.List(ctx, after, until, erasePage)
+		if err != nil {
+			return after, err
+		}
+		for _, t := range page {
+			rec, err := e.unseal(&t)
+			switch {
+			case err != nil || rec.Page == nil || rec.Page.Card == nil:
+			case !e.isOver(rec):
+				return after, nil // it and those behind it are looked at again
+			default:
+				if err := e.eraseCard(ctx, t); err != nil {
+					return after, err
+				}
+			}
+			after.Expires, after.ID = t.Expires, t.ID
+		}
+		if len(page) < erasePage {
+			return after, nil
+		}
+	}
+}
+
+// eraseCard takes the card out of a row.
+func (e *Engine) eraseCard(ctx context.Context, t store.Txn) error {
+	err := e.Store.Update(ctx, t, func(t *store.Txn) error {
+		rec, err := e.unseal(t)
+		if err != nil {
+			return err
+		}
+		if t.State != Waiting || rec.Page == nil || !e.isOver(rec) {
+			return errArrow
+		}
+		rec.Page.Card, t.Event = nil, nil
+		return e.seal(t, rec)
+	})
+	if errors.Is(err, errArrow) || errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -82,6 +83,7 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 	if len(followUpProblems(req.version, c.areq)) > 0 {
 		return nil, nil, e.refuseCreation(req, original)
 	}
+	req.corrections = e.keptCorrections(req, original, c.areq)
 	switch {
 	case !e.Cards.AnyTried(), c.to.peer == nil && e.Cards.Pending(req.ds):
 		return nil, nil, ErrNoRanges
@@ -113,6 +115,30 @@ func (e *Engine) create(ctx context.Context, req *authRequest, body []byte) (*Au
 	_, _ = e.exchange(ctx, claimed, c.areq.Bytes()) // its end stands in the row
 	a, err := e.authentication(ctx, req.account, req.id.value)
 	return a, nil, err
+}
+
+// Limits of what an authentication keeps of the corrections of its request, which may be as long as the body.
+const (
+	maxCorrections     = 50
+	maxCorrectionValue = 200 // bytes of a value; a longer one is left out
+)
+
+// keptCorrections returns what was changed in a request for an authentication, to be kept with it.
+func (e *Engine) keptCorrections(req *authRequest, body []byte, areq *message.Message) []Correction {
+	original, err := message.ReadRequest(body, e.Limits)
+	if err != nil {
+		return nil // it was read before
+	}
+	all := corrections(req, original, areq)
+	all = all[:min(len(all), maxCorrections)]
+	for i := range all {
+		for _, value := range []*json.RawMessage{&all[i].Found, &all[i].Sent} {
+			if len(*value) > maxCorrectionValue {
+				*value = nil
+			}
+		}
+	}
+	return all
 }
 
 // refuseCreation returns the faults of a request that cannot be an authentication, as Explain finds them.
@@ -273,7 +299,7 @@ func (e *Engine) newCreated(req *authRequest) *txnRecord {
 		CardHash: e.cardHash(req.pan),
 		BIN:      binOf(req.pan), Last4: req.pan[len(req.pan)-4:], Schemes: e.allSchemesOf(req.pan),
 		Changes: describeChanges(req.changes), Findings: describeFindings(req.findings),
-		Defaulted: req.defaulted, Reference: req.reference,
+		Defaulted: req.defaulted, Reference: req.reference, Corrections: req.corrections,
 	}
 }
 

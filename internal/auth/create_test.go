@@ -63,6 +63,57 @@ func TestF1FourMembersAreEnough(t *testing.T) {
 	}
 }
 
+// TestD14NormalisedHasFoundAndSent: the object of a new authentication says what was found and what is sent of members
+// that say nothing of a person, now and later; of others, and of values that are long, it has neither.
+func TestD14NormalisedHasFoundAndSent(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	e := w.browserEngine()
+	o := four()
+	maps.Copy(o, object{
+		"purchaseCurrency": "EUR", "merchantCountryCode": "DK", "billAddrState": "oh", "billAddrCountry": "840", "browserLanguage": "en_GB",
+		"messageVersion": "2.3.1", "colour": "red", "reference": "order-17",
+		"mobilePhone": object{"cc": "+45", "subscriber": "12345678"},
+	})
+	a, _, err := e.Create(t.Context(), profiled, o.json())
+	if err != nil {
+		var refused *auth.RefusedError
+		errors.As(err, &refused)
+		t.Fatalf("%v %+v", err, refused)
+	}
+	later, err := e.Authentication(t.Context(), profiled, a.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, list := range map[string][]auth.Correction{"201": a.Normalised, "GET": later.Normalised} {
+		got := map[string][2]string{}
+		for _, c := range list {
+			got[c.Pointer] = [2]string{string(c.Found), string(c.Sent)}
+		}
+		for pointer, want := range map[string][2]string{
+			"/purchaseCurrency": {`"EUR"`, `"978"`}, "/merchantCountryCode": {`"DK"`, `"208"`}, "/browserLanguage": {`"en_GB"`, `"en-GB"`},
+			"/mobilePhone/cc": {`"+45"`, `"45"`}, "/billAddrState": {"null", "null"}, "/colour": {"null", "null"},
+		} {
+			if values, ok := got[pointer]; !ok || values != want {
+				t.Errorf("%s: %s is %q, want %q", name, pointer, values, want)
+			}
+		}
+		if _, ok := got["/reference"]; ok {
+			t.Errorf("%s: a member of this API is named: %q", name, got)
+		}
+	}
+	o = four()
+	o["messageVersion"] = "2.2.0"
+	long := bytes.Replace(o.json(), []byte(`"978"`), []byte(`[`+strings.Repeat(" ", 200)+`"978"]`), 1)
+	if a, _, err = e.Create(t.Context(), profiled, long); err != nil {
+		t.Fatal(told(err))
+	}
+	i := slices.IndexFunc(a.Normalised, func(c auth.Correction) bool { return c.Pointer == "/purchaseCurrency" })
+	if i < 0 || string(a.Normalised[i].Found) != "null" || string(a.Normalised[i].Sent) != `"978"` {
+		t.Errorf("a long value: %+v", a.Normalised)
+	}
+}
+
 // TestF2RequestGoesBeforeProfile: what the request says is not replaced by a default.
 func TestF2RequestGoesBeforeProfile(t *testing.T) {
 	t.Parallel()
@@ -199,7 +250,7 @@ func TestF10RowDoesNotShowTheCard(t *testing.T) {
 	}
 	data := w.txns[a.ID].Data
 	for name, form := range map[string]string{
-		"plain": pan, "hexadecimal": hex.EncodeToString([]byte(pan)), "most of it": pan[8:], "code": "cardSecurityCode",
+		"plain": pan, "hexadecimal": hex.EncodeToString([]byte(pan)), "most of it": pan[8:], "code": `"737"`,
 	} {
 		if bytes.Contains(data, []byte(form)) {
 			t.Errorf("%s: %s", name, data)

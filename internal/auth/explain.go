@@ -139,7 +139,7 @@ func (e *Engine) Explain(acc *account.Account, body []byte, o ExplainOptions) *E
 	if c.areq != nil && len(problems) == 0 {
 		x.Faults = append(x.Faults, e.explainProblems(followUpProblems(req.version, c.areq), nil, s)...)
 	}
-	x.addCorrections(req, original, c.areq)
+	x.Normalised = corrections(req, original, c.areq)
 	x.IsValid = len(x.Faults) == 0
 	if x.IsValid && c.areq != nil {
 		if req.id.made {
@@ -222,8 +222,9 @@ func DescribeSources(sources []scheme.Source) string {
 	return text
 }
 
-// addCorrections adds what was changed in the request, and the members that are not sent because nobody knows them.
-func (x *Explanation) addCorrections(req *authRequest, original *message.Request, areq *message.Message) {
+// corrections returns what was changed in a request, and the members that are not sent because nobody knows them. areq
+// is nil if no AReq could be made.
+func corrections(req *authRequest, original *message.Request, areq *message.Message) (all []Correction) {
 	for _, c := range req.changes {
 		n := Correction{Pointer: faults.Pointer(c.Path), Rule: c.What}
 		if isImpersonal(c.Path) {
@@ -232,7 +233,7 @@ func (x *Explanation) addCorrections(req *authRequest, original *message.Request
 				n.Sent = withoutCard(areq.Raw(string(c.Path)), req.pan)
 			}
 		}
-		x.Normalised = append(x.Normalised, n)
+		all = append(all, n)
 	}
 	for _, path := range original.Unknown() {
 		top, _, _ := strings.Cut(path.Name(), ".")
@@ -241,9 +242,10 @@ func (x *Explanation) addCorrections(req *authRequest, original *message.Request
 			continue
 		}
 		if !slices.ContainsFunc(explainMembers, isOurs) && !isOurs("ds") && !isOurs("extensions") {
-			x.Normalised = append(x.Normalised, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
+			all = append(all, Correction{Pointer: faults.Pointer(path), Rule: "unknown-member"})
 		}
 	}
+	return all
 }
 
 // isImpersonal reports whether an element says nothing of a person, so that its value may be shown.

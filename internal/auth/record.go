@@ -49,6 +49,8 @@ type txnRecord struct {
 	Changes     []string `json:",omitzero"` // what was normalised in the request
 	Findings    []string `json:",omitzero"` // what the scheme asks for and the request lacked
 
+	Corrections []Correction `json:",omitzero"` // Changes with pointers and values, of one that was created
+
 	Page *pageRecord `json:",omitzero"` // of one that a browser carries out
 }
 

@@ -6,6 +6,8 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,39 @@ import (
 // shopPolicy is that of a page which allows nothing but what D61 names.
 const shopPolicy = "default-src 'none'; script-src 'nonce-n' %[1]s; connect-src %[1]s; frame-src %[1]s; form-action 'none'; base-uri 'none'; require-trusted-types-for 'script'"
 
+// chromium is the browser of all tests of this package, for it takes long to start.
+var chromium sharedBrowser
+
+// A sharedBrowser is started by the first test that wants it, and ends with the process.
+type sharedBrowser struct {
+	ctx context.Context
+	end []func()
+}
+
+// open returns the context of the one tab.
+func (b *sharedBrowser) open(t *testing.T) context.Context {
+	if b.ctx == nil {
+		b.ctx = browsertest.NewBrowser(keptTB{t, b})
+	}
+	return b.ctx
+}
+
+// keptTB is a test of which the clean-up waits for the end of the process.
+type keptTB struct {
+	testing.TB
+	browser *sharedBrowser
+}
+
+func (k keptTB) Cleanup(f func()) { k.browser.end = append(k.browser.end, f) }
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, f := range slices.Backward(chromium.end) {
+		f()
+	}
+	os.Exit(code)
+}
+
 // A world is a shop, a browser listener with a fake engine, an issuer, and a Chromium.
 type world struct {
 	t      *testing.T
@@ -29,7 +64,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{t: t, engine: newFakeEngine(), ctx: browsertest.NewBrowser(t)}
+	w := &world{t: t, engine: newFakeEngine(), ctx: chromium.open(t)}
 	listener := httptest.NewUnstartedServer(nil)
 	w.base = "http://localhost:" + port(listener)
 	bank := httptest.NewServer(newBank(t, w.base))

@@ -83,7 +83,7 @@ func (l *loader) readTimeouts(s *section) {
 	c.Preauth = optional(s, "preauth", duration("10s", "1h"), "80s")
 	c.Result = optional(s, "result", duration("10s", "24h"), "300s")
 	c.DecoupledResult = optional(s, "decoupled_result", duration("10s", "24h"), "20m")
-	c.Browser = optional(s, "browser", duration("5s", "60m"), "30m")
+	c.Browser = optional(s, "browser", duration("5s", "30m"), "30m")
 	c.Values = optional(s, "values", duration("10s", "168h"), "30m")
 	c.Idempotency = optional(s, "idempotency", duration("1m", "168h"), "24h")
 	c.Challenge = optional(s, "challenge", duration("10m", "168h"), "24h")

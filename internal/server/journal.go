@@ -171,6 +171,7 @@ func (s *Server) catchUpJournal(ctx context.Context, all bool) error {
 			return err
 		}
 		after = rows[len(rows)-1]
+		after.State = "" // all states
 	}
 }
 

@@ -251,6 +251,7 @@ func (s *Server) Run(ctx context.Context, duties ...func(context.Context)) error
 		goRun(failed, s.follower.Run)
 	}
 	goRun(failed, s.sweep)
+	goRun(failed, s.eraseCards)
 	goRun(failed, s.keepTokens)
 	goRun(failed, s.hooks.Run)
 	if s.journal != nil {
@@ -337,6 +338,35 @@ func (s *Server) countRefusal(operation string, why api.Refusal) {
 
 // Store is where the server keeps everything.
 func (s *Server) Store() store.Store { return s.db }
+
+// eraseEvery is how often cards are looked for whose browser did not come in time.
+const eraseEvery = 5 * time.Second
+
+// eraseCards takes the cards of browsers that did not come out of the store, until ctx ends.
+func (s *Server) eraseCards(ctx context.Context) {
+	lister, ok := s.db.(store.Lister)
+	if !ok {
+		return
+	}
+	ticker := time.NewTicker(eraseEvery)
+	defer ticker.Stop()
+	var after store.Txn
+	var throttle obs.LogThrottle
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			var err error
+			if after, err = s.activeRuntime().engine.EraseCards(ctx, lister, after); err == nil || ctx.Err() != nil {
+				continue
+			}
+			if others, ok := throttle.Due(s.timestamp()); ok {
+				s.cfg.Log.Error("cards of browsers that did not come are not erased", "err", err, "others", others)
+			}
+		}
+	}
+}
 
 // sweep frees what has expired, until ctx ends.
 func (s *Server) sweep(ctx context.Context) {

@@ -192,6 +192,6 @@ type Store interface {
 // A Lister is a [Store] that lists its transactions, expired ones too as long as Sweep has not freed them.
 type Lister interface {
 	// List returns at most limit transactions that expire at until or before, by expiry and then by id, behind the
-	// one that is given. Of that only Expires and ID count.
+	// one that is given. Of that only Expires and ID count, and State, if it is not "": then all have that state.
 	List(ctx context.Context, after Txn, until time.Time, limit int) ([]Txn, error)
 }

@@ -100,7 +100,7 @@ func (c *checkout) end(e ending) {
 	c.order.Card, c.panel.card = "", ""
 }
 
-// view is all that the page is told.
+// view is all that the page is told. Its texts are fit to be shown.
 type view struct {
 	ID       string      `json:"id"`
 	State    state       `json:"state"`
@@ -129,8 +129,13 @@ func (c *checkout) view() view {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	v := view{
-		ID: c.id, State: c.state, Scheme: c.scheme, Version: c.version, Info: c.info,
-		Canceled: c.canceled, Ending: c.ending, Wire: c.panel.all(),
+		ID: c.id, State: c.state, Scheme: visible(c.scheme), Version: visible(c.version), Info: visible(c.info),
+		Canceled: c.canceled, Ending: c.ending.visible(), Wire: c.panel.all(),
+	}
+	for i := range v.Wire {
+		for _, text := range []*string{&v.Wire[i].Name, &v.Wire[i].Note, &v.Wire[i].Body} {
+			*text = visible(*text)
+		}
 	}
 	if c.version != "" && !c.v1.on {
 		v.Method = &methodView{c.method.url != "", c.method.limit.Milliseconds(), c.method.noticed, c.method.compInd}

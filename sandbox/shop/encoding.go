@@ -4,9 +4,32 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
+
+// visible is a text of somebody else's as a page shows it: each character that cannot be seen is written as \uXXXX,
+// line ends and tabs excepted. Among them are those that turn the direction of the text around them.
+func visible(text string) string {
+	isVisible := func(r rune) bool { return r == '\n' || r == '\t' || unicode.IsGraphic(r) }
+	if !strings.ContainsFunc(text, func(r rune) bool { return !isVisible(r) }) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isVisible(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&b, `\u%04x`, unit)
+		}
+	}
+	return b.String()
+}
 
 // encode writes base64url without padding, the form that the protocol asks
 // for. ACSs fail on any other.

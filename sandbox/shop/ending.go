@@ -34,6 +34,24 @@ type ending struct {
 	Erro *erro `json:"erro,omitempty"`
 }
 
+// visible returns the ending with its texts as the page shows them; nil of nil.
+func (e *ending) visible() *ending {
+	if e == nil {
+		return nil
+	}
+	shown := *e
+	texts := []*string{&shown.Title, &shown.Text, &shown.TransStatus, &shown.ECI, &shown.Reason, &shown.Info}
+	if e.Erro != nil {
+		erro := *e.Erro
+		shown.Erro = &erro
+		texts = append(texts, &erro.Code, &erro.Component, &erro.Description, &erro.Detail)
+	}
+	for _, text := range texts {
+		*text = visible(*text)
+	}
+	return &shown
+}
+
 // erro is what an Erro message says.
 type erro struct {
 	Code        string `json:"code"`

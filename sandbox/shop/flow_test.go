@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 )
 
 // A page plays the browser's part against a shop, and keeps every byte that it
@@ -424,6 +426,82 @@ func TestHeadersOfTheAnswerAreShown(t *testing.T) {
 		if last := v.Wire[len(v.Wire)-1]; last.Name != "ARes" || last.Note != test.want {
 			t.Errorf("%s says %q, want %q", last.Name, last.Note, test.want)
 		}
+	}
+}
+
+// TestR10aTextsOfOthersAreVisible: wherever the texts of the other side reach a page, they have no characters that cannot
+// be seen, or that turn the direction of a text.
+func TestR10aTextsOfOthersAreVisible(t *testing.T) {
+	const hostile = "a\x1b[2Jb\u202ec\u2028d\u009be\u200ff\x7fg\U000e0041h"
+	all := object{"messageType": "ARes", "messageVersion": hostile, "transStatus": "Y", "eci": hostile, "transStatusReason": hostile,
+		"authenticationValue": hostile, "cardholderInfo": hostile, hostile: hostile, "scheme": hostile, "threeDSServerTransID": "@"}
+	erro := problem(hostile, hostile, hostile, hostile)
+	for name, test := range map[string]struct {
+		path   string
+		answer object
+		with   object
+	}{
+		"CRD": {"/preauth", all, object{"messageType": "CRD"}}, "type of the CRD": {"/preauth", all, object{"messageType": hostile}},
+		"Erro of /preauth": {"/preauth", erro, nil}, "ARes": {"/auth", all, nil}, "ARes with D": {"/auth", all, object{"transStatus": "D"}},
+		"type of the ARes": {"/auth", all, object{"messageType": hostile}}, "Erro of /auth": {"/auth", erro, nil},
+		"RReq": {"/postauth", all, object{"messageType": "RReq", "transStatus": "N"}}, "Erro of /postauth": {"/postauth", erro, nil},
+		"Enrolment": {"/enrolled", object{"enrolled": nil, "error": object{"message": hostile, "detail": hostile}}, nil},
+	} {
+		bank := newBank(t)
+		var id string
+		front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Normalised", "\u202e\u009b")
+			if r.URL.Path != test.path {
+				bank.API.Config.Handler.ServeHTTP(w, r)
+				return
+			}
+			answer := object{}
+			maps.Copy(answer, test.answer)
+			maps.Copy(answer, test.with)
+			if answer["threeDSServerTransID"] != nil {
+				answer["threeDSServerTransID"] = id
+			}
+			if answer["messageType"] == "Erro" {
+				w.WriteHeader(http.StatusBadRequest)
+			}
+			_, _ = w.Write(marshal(answer))
+		}))
+		s := bank.shop()
+		s.API = front.URL
+		p := &page{t: t, shop: s}
+		card := "4000000000000172"
+		if test.path == "/enrolled" {
+			card = "9000100111111111"
+		}
+		v := p.post("/checkout", testOrder(card))
+		id = s.checkouts.find(v.ID).transID
+		switch {
+		case test.path == "/enrolled":
+			v = p.post("/checkout/"+v.ID+"/enrolled", nil)
+		case test.path != "/preauth":
+			v = p.post("/checkout/"+v.ID+"/auth", nil)
+		}
+		if test.path == "/postauth" {
+			v = p.post("/checkout/"+v.ID+"/result", nil)
+		}
+		texts := []string{v.Scheme, v.Version, v.Info}
+		for _, e := range v.Wire {
+			texts = append(texts, e.Name, e.From, e.To, e.Note, e.Body)
+		}
+		if e := v.Ending; e != nil {
+			texts = append(texts, string(e.Word), e.Title, e.Text, e.TransStatus, e.ECI, e.Reason, e.Info)
+			if e.Erro != nil {
+				texts = append(texts, e.Erro.Code, e.Erro.Component, e.Erro.Description, e.Erro.Detail)
+			}
+		}
+		shown := strings.Join(texts, "\n")
+		if strings.ContainsFunc(shown, func(r rune) bool { return r != '\n' && !unicode.IsGraphic(r) }) {
+			t.Errorf("%s: %q", name, shown)
+		}
+		if !strings.Contains(shown, `a\u001b[2Jb\u202ec`) {
+			t.Errorf("%s: the text is not shown: %q", name, shown)
+		}
+		front.Close()
 	}
 }
 

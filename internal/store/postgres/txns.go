@@ -80,13 +80,13 @@ func (db *DB) Get(ctx context.Context, id string) (store.Txn, error) {
 }
 
 const sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txns
-	WHERE (expires, id) > ($1, $2) AND expires <= $3 ORDER BY expires, id LIMIT $4`
+	WHERE (expires, id) > ($1, $2) AND expires <= $3 AND (state = $4 OR $4 = '') ORDER BY expires, id LIMIT $5`
 
 // List implements [store.Lister].
 func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) (all []store.Txn, err error) {
 	err = db.read(ctx, "list", func(ctx context.Context, conn *pgx.Conn) error {
 		all = nil
-		rows, err := conn.Query(ctx, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), limit)
+		rows, err := conn.Query(ctx, sqlList, after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 		if err != nil {
 			return err
 		}

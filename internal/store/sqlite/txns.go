@@ -18,7 +18,7 @@ const (
 	sqlUpdate = `UPDATE txn SET owner = ?, scheme = ?, state = ?, data = ?, expires = ?, ver = ver + 1
 		WHERE id = ? AND ver = ? AND expires > ?`
 	sqlList = `SELECT id, owner, scheme, state, data, expires, ver FROM txn
-		WHERE (expires, id) > (?, ?) AND expires <= ? ORDER BY expires, id LIMIT ?`
+		WHERE (expires, id) > (?1, ?2) AND expires <= ?3 AND (state = ?4 OR ?4 = '') ORDER BY expires, id LIMIT ?5`
 	sqlSweep = `DELETE FROM txn WHERE rowid IN (SELECT rowid FROM txn WHERE expires <= ?1 LIMIT ?2)`
 )
 
@@ -65,7 +65,7 @@ func (db *DB) get(ctx context.Context, id string) (store.Txn, error) {
 // List implements [store.Lister].
 func (db *DB) List(ctx context.Context, after store.Txn, until time.Time, limit int) (all []store.Txn, err error) {
 	err = db.read(ctx, "list", func(r *reader) error {
-		rows, err := r.list.Query(after.Expires.UnixMilli(), after.ID, until.UnixMilli(), limit)
+		rows, err := r.list.Query(after.Expires.UnixMilli(), after.ID, until.UnixMilli(), string(after.State), limit)
 		if err != nil {
 			return err
 		}

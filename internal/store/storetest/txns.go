@@ -468,7 +468,7 @@ func testSweepBoundary(c *check) {
 	}
 }
 
-// testList: a [store.Lister] lists all transactions once, by expiry and id, in pages.
+// testList: a [store.Lister] lists all transactions once, or those of a state, by expiry and id, in pages.
 func testList(c *check) {
 	lister, ok := c.s.(store.Lister)
 	if !ok {
@@ -483,8 +483,16 @@ func testList(c *check) {
 			c.Fatal(err)
 		}
 	}
+	err := c.s.Create(c.Context(), store.Txn{ID: "id0", State: "waiting", Data: []byte("data"), Expires: at.Add(time.Minute)})
+	if err != nil {
+		c.Fatal(err)
+	}
+	waiting, err := lister.List(c.Context(), store.Txn{State: "waiting"}, at.Add(time.Minute), 2)
+	if err != nil || len(waiting) != 1 || waiting[0].ID != "id0" {
+		c.Errorf("List of the waiting returned %+v, %v", waiting, err)
+	}
 	var ids []string
-	after := store.Txn{}
+	after := store.Txn{State: "sent"}
 	for {
 		page, err := lister.List(c.Context(), after, at.Add(time.Minute), 2)
 		if err != nil {
@@ -503,5 +511,9 @@ func testList(c *check) {
 	}
 	if got, want := strings.Join(ids, " "), "id7 id8 id9 id4 id5 id6"; got != want {
 		c.Errorf("List returned %s, want %s", got, want)
+	}
+	all, err := lister.List(c.Context(), store.Txn{}, at.Add(time.Minute), 10)
+	if err != nil || len(all) != 7 {
+		c.Errorf("List of all returned %d, %v; want 7", len(all), err)
 	}
 }
