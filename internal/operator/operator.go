@@ -60,6 +60,20 @@ type Session struct {
 	CSRF  string // what each form of the session's pages brings as csrf
 }
 
+// sessionKey is the key of the session in a context.
+type sessionKey struct{}
+
+// WithSession returns a context that carries the session of a request.
+func WithSession(ctx context.Context, s *Session) context.Context {
+	return context.WithValue(ctx, sessionKey{}, s)
+}
+
+// SessionOf returns the session that WithSession has put into a context.
+func SessionOf(ctx context.Context) (*Session, bool) {
+	s, ok := ctx.Value(sessionKey{}).(*Session)
+	return s, ok && s != nil
+}
+
 // A Sealer encrypts what the store keeps, bound to a name.
 type Sealer interface {
 	Seal(name string, plain []byte) []byte
